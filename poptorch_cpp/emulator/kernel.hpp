@@ -1,0 +1,123 @@
+// What a kernel is to the engine: a row {op, layouts, bind}. At bind, the engine asks a row for the
+// layouts it wants, then for a bound kernel: primitives made, sizes known, nothing left to decide.
+// At run, the engine hands it pointers. A bound kernel is immutable: replicas and threads share it.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/attr.hpp"
+#include "ir/op_def.hpp"
+
+namespace poptorch::emulator {
+
+class TileProgram;  // kernels/tile_program.hpp: a fused chain of element-wise ops
+
+// A host layout that only some kernels understand (a blocked convolution weight, a packed matrix).
+class Packing {
+ public:
+  virtual ~Packing() = default;
+  virtual int64_t bytes() const = 0;
+  virtual std::string key() const = 0;  // equal keys: equal layouts
+  // True when every plain element stands exactly once in the packed form (padding is zero and stays
+  // zero under element-wise updates), so that optimisers may update packed weights.
+  virtual bool elementwise_safe() const = 0;
+  virtual void pack(const std::byte* plain, std::byte* packed) const = 0;
+  virtual void unpack(const std::byte* packed, std::byte* plain) const = 0;
+};
+
+struct Layout {
+  enum class Kind : uint8_t {
+    kPlain,         // row-major in the order of the type's dimensions
+    kChannelsLast,  // [n, spatial..., c] for a type [n, c, spatial...]
+    kPacked,        // as `packing` says
+  };
+  Kind kind = Kind::kPlain;
+  std::shared_ptr<const Packing> packing;
+  bool operator==(const Layout& other) const {
+    return kind == other.kind &&
+           (kind != Kind::kPacked || packing->key() == other.packing->key());
+  }
+};
+
+// Keys of the counter-based generator: the same numbers wherever and whenever the op runs.
+struct RandomKey {
+  uint64_t seed = 0;
+  uint64_t op_id = 0;
+  uint32_t replica = 0;
+  uint64_t micro_batch = 0;
+};
+
+// One op to bind. Operands that are absent have no type.
+struct KernelRequest {
+  const ir::OpDef* op = nullptr;
+  ir::Attrs attrs;
+  std::vector<std::optional<ir::Type>> inputs;
+  std::vector<ir::Type> outputs;
+  std::vector<Layout> input_layouts;
+  std::vector<Layout> output_layouts;
+  std::vector<bool> input_is_state;   // may be kept packed between runs
+  std::vector<bool> output_used;
+  uint64_t op_id = 0;
+  // A fused chain to run on output 0 while it is still in cache. Its first input is the kernel's
+  // own output 0; further inputs and outputs follow the op's buffers in KernelArgs.
+  const TileProgram* epilogue = nullptr;
+
+  template <typename T>
+  const T& attr(ir::Symbol name) const {
+    const ir::Attr* given = attrs.find(name);
+    return std::get<T>(given ? *given : *op->find_attr(name)->default_value);
+  }
+};
+
+struct KernelArgs {
+  // inputs, outputs, then the epilogue's further inputs and outputs; nullptr when absent.
+  std::byte* const* buffers = nullptr;
+  std::byte* scratch = nullptr;    // of this worker: scratch_bytes(), 64-byte aligned
+  std::byte* workspace = nullptr;  // of this op: workspace_bytes(), shared by its tasks and phases
+  RandomKey random;
+};
+
+class BoundKernel {
+ public:
+  virtual ~BoundKernel() = default;
+  // Phases run one after the other; tasks of a phase run in any order and at once. The split
+  // depends on shapes alone.
+  virtual int phases() const { return 1; }
+  virtual int tasks(int phase) const = 0;
+  virtual void run(const KernelArgs& args, int phase, int task) const = 0;
+  virtual int64_t scratch_bytes() const { return 0; }
+  virtual int64_t workspace_bytes() const { return 0; }
+  // Nanoseconds, roughly; the engine runs short kernels inline.
+  virtual int64_t estimated_ns() const { return 0; }
+};
+
+struct KernelRow {
+  std::string op;
+  // Changes request.input_layouts / output_layouts from what the producers offer to what the kernel
+  // wants; the engine inserts reorders. Absent: everything plain.
+  std::function<void(KernelRequest&)> choose_layouts;
+  std::function<std::unique_ptr<BoundKernel>(const KernelRequest&)> bind;
+  bool takes_epilogue = false;
+  // The kernel may write output i over input in_place_input[i] when that input dies here.
+  std::vector<int> in_place_input;
+};
+
+class KernelTable {
+ public:
+  void add(KernelRow row);  // InternalError for a duplicate
+  const KernelRow* find(const std::string& op) const;
+
+ private:
+  std::unordered_map<std::string, KernelRow> rows_;
+};
+
+// Every fast kernel; ops without one run their reference kernel.
+const KernelTable& all_kernels();
+
+}  // namespace poptorch::emulator

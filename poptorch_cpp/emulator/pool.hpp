@@ -1,0 +1,44 @@
+// A work-sharing thread pool whose results never depend on its size: work is split into tasks by
+// shape alone, and a task writes only its own part.
+//
+// The waiting side spins briefly, then yields, and takes over tasks that no worker has started, so
+// a busy machine costs its share and no more. Threads start on first use and again after fork.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+namespace poptorch::emulator {
+
+// A non-owning reference to a callable `void(int task, int worker)`.
+class TaskRef {
+ public:
+  template <typename Function>
+  TaskRef(Function& function)  // NOLINT: implicit by design
+      : object_(&function), call_([](void* object, int task, int worker) {
+          (*static_cast<Function*>(object))(task, worker);
+        }) {}
+  void operator()(int task, int worker) const { call_(object_, task, worker); }
+
+ private:
+  void* object_;
+  void (*call_)(void*, int, int);
+};
+
+class Pool {
+ public:
+  // `threads` counts the caller: 1 runs everything inline.
+  explicit Pool(int threads);
+  ~Pool();
+  int threads() const;
+  // Runs task 0..tasks-1 once each; returns when all are done. An exception of a task is rethrown
+  // here. May be called from several threads; a call from inside a task runs inline.
+  // `worker` is in [0, threads()): the owner of the scratch memory to use.
+  void run(int tasks, TaskRef task);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace poptorch::emulator

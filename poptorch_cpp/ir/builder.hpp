@@ -1,0 +1,107 @@
+// Builder adds checked ops to a graph: fills in nothing, verifies operands against the row and
+// infers result types. Val is a Value with operators, for gradient rules and lowerings.
+#pragma once
+
+#include <initializer_list>
+#include <string_view>
+#include <vector>
+
+#include "ir/module.hpp"
+
+namespace poptorch::ir {
+
+class Builder {
+ public:
+  explicit Builder(Graph& graph, Op* before = nullptr) : graph_(&graph), before_(before) {}
+
+  Graph& graph() const { return *graph_; }
+  Op* insertion_point() const { return before_; }
+  void set_insertion_point(Op* before) { before_ = before; }
+
+  // What every new op is given.
+  Placement placement;
+  Location location;
+  Symbol scope;
+  uint64_t forward_id = 0;
+  void copy_context(const Op& op);  // placement, location and scope of `op`
+
+  // Adds op `name`. UserError in the user's terms when operands or attributes do not fit the row.
+  // `stated` are the result types of ops whose row cannot know them.
+  Op* emit(std::string_view name, std::vector<Value*> operands, Attrs attrs = {},
+           std::vector<Type> stated = {});
+  // The only result of emit(...).
+  Value* value(std::string_view name, std::vector<Value*> operands, Attrs attrs = {},
+               std::vector<Type> stated = {});
+
+  Value* constant(Literal literal);
+  Value* scalar(DType dtype, double value);  // a 0-d constant
+  // A variable op for slot `slot`, declaring the slot if need be.
+  Value* variable(StateSlot slot);
+
+ private:
+  Graph* graph_;
+  Op* before_;
+};
+
+// Checks operands and attributes against the row and returns the inferred result types.
+std::vector<Type> infer_types(const OpDef& def, const std::vector<Value*>& operands,
+                              const Attrs& attrs, const Module* module,
+                              std::vector<Type> stated = {});
+
+struct Val {
+  Value* value = nullptr;
+  Builder* builder = nullptr;
+  operator Value*() const { return value; }  // NOLINT: implicit by design
+  const Type& type() const { return value->type(); }
+};
+
+Val operator+(Val a, Val b);
+Val operator-(Val a, Val b);
+Val operator*(Val a, Val b);
+Val operator/(Val a, Val b);
+Val operator-(Val a);
+// A number takes the dtype of the value beside it.
+Val operator+(Val a, double b);
+Val operator-(Val a, double b);
+Val operator-(double a, Val b);
+Val operator*(Val a, double b);
+Val operator*(double a, Val b);
+Val operator/(Val a, double b);
+Val operator/(double a, Val b);
+
+// What a gradient rule sees of the op it differentiates.
+class GradBuilder {
+ public:
+  GradBuilder(Builder& builder, Op& op, std::vector<Value*> output_grads)
+      : builder_(builder), op_(op), output_grads_(std::move(output_grads)) {}
+
+  Op& op() const { return op_; }
+  Builder& builder() const { return builder_; }
+  Val x(size_t i) const { return {op_.operand(i), &builder_}; }
+  bool has(size_t i) const { return op_.operand(i) != nullptr; }
+  Val y(size_t i) const { return {op_.result(i), &builder_}; }
+  // The gradient of result i; a zero tensor when nothing depends on the result.
+  Val dy(size_t i) const;
+  bool has_dy(size_t i) const { return output_grads_[i] != nullptr; }
+  // False: nobody asks for the gradient of operand i, the rule may return nullptr for it.
+  bool needs(size_t i) const { return i < needed.size() ? needed[i] : true; }
+  std::vector<bool> needed;
+  template <typename T>
+  const T& attr(Symbol name) const {
+    return op_.attr<T>(name);
+  }
+  Val emit(std::string_view name, std::vector<Value*> operands, Attrs attrs = {},
+           std::vector<Type> stated = {}) const {
+    return {builder_.value(name, std::move(operands), std::move(attrs), std::move(stated)),
+            &builder_};
+  }
+  // Sums `grad` over the axes along which `to` was broadcast, giving `to`'s shape.
+  Val unbroadcast(Val grad, const Type& to) const;
+
+ private:
+  Builder& builder_;
+  Op& op_;
+  std::vector<Value*> output_grads_;
+};
+
+}  // namespace poptorch::ir

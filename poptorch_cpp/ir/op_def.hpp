@@ -1,0 +1,129 @@
+// The schema row of an op, and the registry of rows. Rows themselves stand in ops/<family>.cpp.
+//
+// A row says what an op computes and how it behaves: operands, attributes, result types, gradient,
+// cost and effects. It never mentions where the op runs.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/attr.hpp"
+#include "ir/type.hpp"
+
+namespace poptorch::ir {
+
+class GradBuilder;
+class Module;
+class Op;
+class Value;
+struct OpDef;
+
+// What a type function sees: the operand types (nullptr for an absent optional operand) and
+// attributes with the row's defaults filled in. The op itself need not exist yet.
+class InferContext {
+ public:
+  InferContext(const OpDef& def, std::vector<const Type*> operands, const Attrs& attrs,
+               const Module* module)
+      : def_(def), operands_(std::move(operands)), attrs_(attrs), module_(module) {}
+
+  const OpDef& def() const { return def_; }
+  size_t operand_count() const { return operands_.size(); }
+  bool has(size_t i) const { return i < operands_.size() && operands_[i]; }
+  const Type& operand(size_t i) const;
+  const Module* module() const { return module_; }  // for called graphs; may be null
+  template <typename T>
+  const T& attr(Symbol name) const {
+    return std::get<T>(attr_value(name));
+  }
+  const Attr& attr_value(Symbol name) const;
+  // The result types that the op's text or the tracer states, for ops whose row cannot know them
+  // (constant, variable, aten). Empty while they are not known.
+  std::vector<Type> stated;
+  // Throws UserError `[op] text`.
+  [[noreturn]] void fail(const std::string& text) const;
+
+ private:
+  const OpDef& def_;
+  std::vector<const Type*> operands_;
+  const Attrs& attrs_;
+  const Module* module_;
+};
+
+struct OperandDef {
+  std::string name;
+  // "any", "float", "int", "bool", "number" (not bool) or a dtype's name.
+  std::string constraint = "any";
+  bool optional = false;
+  bool variadic = false;  // last operand only; takes the rest
+};
+
+struct AttrDef {
+  std::string name;
+  AttrType type = AttrType::kInt;
+  std::optional<Attr> default_value;  // none: required
+  Strings allowed = {};               // for strings; empty: any
+  std::string doc = {};
+};
+
+// Work of one execution. `target` turns it into cycles.
+struct Cost {
+  double flops = 0;
+  double bytes = 0;        // operands and results, once each
+  bool matrix_unit = false;  // runs on the multiply-accumulate units (matmul, convolution)
+};
+
+struct NoGradient {
+  std::string reason;
+};
+
+// Gradients of the operands, in order; nullptr for "none". Called only for ops on a differentiable
+// path. The rule builds ops through the GradBuilder.
+using GradRule = std::function<std::vector<Value*>(GradBuilder&)>;
+using InferRule = std::function<std::vector<Type>(const InferContext&)>;
+using CostRule = std::function<Cost(const Op&)>;
+
+struct OpDef {
+  std::string name;
+  std::string doc;
+  std::vector<std::string> inputs;   // "x: float", "bias: float?", "rest: any*"
+  std::vector<std::string> outputs;  // "y"; a single "ys*" means any number
+  std::vector<AttrDef> attrs = {};
+  InferRule infer;
+  std::variant<std::monostate, GradRule, NoGradient> grad;
+  CostRule cost;
+  // Operand indices whose memory the op changes in place. Such an operand is a state value
+  // (`variable`, a by-reference graph input) or, in program order, dead to earlier readers.
+  std::vector<int> writes = {};
+  // True for each output element computed from the elements at the same place of the broadcast
+  // operands: the emulator may run it tile by tile in a fused chain.
+  bool elementwise = false;
+  bool commutative = false;  // operands 0 and 1 may be exchanged
+  bool random = false;       // draws from Philox: never merged or folded
+  // Must run even if no result is used (writes are counted without it): host_store, print ...
+  bool side_effect = false;
+  std::string popart_type = {};  // "Add"; what print_schedule shows
+
+  // Filled in when the row is registered.
+  std::vector<OperandDef> operand_defs = {};
+  const AttrDef* find_attr(Symbol attr) const;
+  bool variadic_outputs() const { return outputs.size() == 1 && outputs[0].back() == '*'; }
+  bool has_effect() const { return side_effect || !writes.empty(); }
+};
+
+class Registry {
+ public:
+  // Checks the row and adds it; InternalError for a duplicate or an incomplete row.
+  void add(OpDef def);
+  const OpDef* find(std::string_view name) const;
+  // Throws InternalError when there is no such op; the text names the closest.
+  const OpDef& get(std::string_view name) const;
+  std::vector<const OpDef*> all() const;  // sorted by name
+
+ private:
+  std::unordered_map<std::string, std::unique_ptr<OpDef>> rows_;
+};
+
+}  // namespace poptorch::ir

@@ -1,0 +1,46 @@
+// The text form: printer and parser. Laws: parse(print(m)) equals m; printing is stable.
+//
+//   state "fc.weight" : f32[10,784] {kind="parameter"}
+//   stream "x" : f32[16,784] {to_device=true}
+//   remote "rows" : f32[10] {entries=4}
+//   graph @main(%x: f32[16,784], %acc: &f32[10]) -> (f32[]) {
+//     %w = variable() {name="fc.weight"} : f32[10,784]
+//     %y = linear(%x, %w, _) : f32[16,10] @[ipu=0 stage=0] scope("fc") loc("model.py":42)
+//     %v, %i = topk(%y) {k=3} : f32[16,3], i32[16,3]
+//     ^done = host_store(%y) {stream="y"}
+//     %z = relu(%y) : f32[16,10] after(^done, %v)
+//     return %z
+//   }
+// `_` is an absent optional operand; `&` marks a by-reference input; `//` starts a comment. State
+// declared by its first `variable` op alone has kind "parameter". A label before a result-less op
+// is printed only when something runs after it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "ir/module.hpp"
+
+namespace poptorch::ir {
+
+struct PrintOptions {
+  bool locations = false;
+  bool scopes = true;
+  // Literals with more elements print as `dense<f32[100]: ...>`, which does not parse back.
+  int64_t elide_literals_above = INT64_MAX;
+};
+
+std::string print(const Module& module, const PrintOptions& options = {});
+std::string print(const Graph& graph, const PrintOptions& options = {});
+// One op as one line, for messages: names are as the graph would print them.
+std::string print(const Op& op);
+
+// UserError `[parse] line:column: ...` for bad text. `origin` names the text in messages.
+std::unique_ptr<Module> parse(std::string_view text, const Registry& registry,
+                              std::string_view origin = "text");
+
+// Equal up to names of values, ids and locations. On false, `why` names the first difference.
+bool structurally_equal(const Module& a, const Module& b, std::string* why = nullptr);
+
+}  // namespace poptorch::ir

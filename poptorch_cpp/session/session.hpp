@@ -1,0 +1,72 @@
+// Compile and run: the one façade that both front ends use.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/module.hpp"
+#include "transforms/optimiser_spec.hpp"
+
+namespace poptorch::session {
+
+enum class OutputMode : uint8_t { kFinal = 0, kEveryN = 1, kAll = 2, kSum = 3 };
+
+struct CompileOptions {
+  bool training = false;
+  int64_t device_iterations = 1;
+  int64_t gradient_accumulation = 1;
+  int64_t replication_factor = 1;
+  OutputMode output_mode = OutputMode::kAll;
+  int64_t output_period = 1;
+  bool mean_reduction = true;  // of gradients over accumulation and replicas; false: sum
+  std::optional<transforms::OptimiserSpec> optimiser;  // training only
+  uint64_t random_seed = 0;
+  int threads = 0;  // 0: POPTORCH_NUM_THREADS, else the number of cores
+  std::string device = "ipu2";  // a profile of target/: ipu1, ipu2, ipu21
+};
+
+// Called with (steps done, steps in all, phase name) from the compiling thread, often.
+using Progress = std::function<void(int, int, const std::string&)>;
+
+struct MemoryReport {
+  int64_t state_bytes = 0, arena_bytes = 0, code_bytes = 0, capacity_bytes = 0;
+};
+
+struct Report {
+  std::vector<MemoryReport> ipus;
+  int64_t cycles_per_run = 0;
+  double seconds_per_run = 0;  // modelled: cycles over the device's clock
+  std::vector<std::string> generic_ops;  // aten ops that run through the generic kernel
+};
+
+// One compiled model with the device memory that holds its state.
+class Executable {
+ public:
+  virtual ~Executable() = default;
+
+  // Types of one run's inputs and outputs: with the batching factors applied to dimension 0.
+  virtual const std::vector<ir::Type>& input_types() const = 0;
+  virtual const std::vector<ir::Type>& output_types() const = 0;
+  // One step. Buffers are dense row-major of those types. Not re-entrant: calls are serialised.
+  virtual void run(const std::vector<const std::byte*>& inputs,
+                   const std::vector<std::byte*>& outputs) = 0;
+
+  // State slots, by name. Sizes are those of the slot's type (times its groups, when grouped).
+  virtual const std::vector<ir::StateSlot>& states() const = 0;
+  virtual void read_state(const std::string& name, std::byte* data) const = 0;
+  virtual void write_state(const std::string& name, const std::byte* data) = 0;
+
+  // "traced", "normal", "differentiated", "placed" or "program"; UserError for another name.
+  virtual std::string text(const std::string& form, bool locations = false) const = 0;
+  virtual Report report() const = 0;
+};
+
+// Takes the traced form and compiles it all the way. `module` is consumed.
+std::unique_ptr<Executable> compile(std::unique_ptr<ir::Module> module,
+                                    const CompileOptions& options, const Progress& progress = {});
+
+}  // namespace poptorch::session

@@ -1,0 +1,77 @@
+// The only user of spdlog. Torch ships fmt headers that clash with the system's, so no target with
+// torch's include folders may include spdlog.
+#include "support/log.hpp"
+
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+
+namespace poptorch::support {
+namespace {
+
+spdlog::level::level_enum to_spdlog(LogLevel level) {
+  switch (level) {
+    case LogLevel::kTraceAll:
+    case LogLevel::kTrace: return spdlog::level::trace;
+    case LogLevel::kDebug: return spdlog::level::debug;
+    case LogLevel::kInfo: return spdlog::level::info;
+    case LogLevel::kWarn: return spdlog::level::warn;
+    case LogLevel::kErr: return spdlog::level::err;
+    case LogLevel::kOff: return spdlog::level::off;
+  }
+  return spdlog::level::info;
+}
+
+LogLevel level_from_environment() {
+  const char* text = std::getenv("POPTORCH_LOG_LEVEL");
+  std::string name = text ? text : "";
+  if (name == "TRACE_ALL") return LogLevel::kTraceAll;
+  if (name == "TRACE") return LogLevel::kTrace;
+  if (name == "DEBUG" || name == "DEBUG_IR") return LogLevel::kDebug;
+  if (name == "WARN") return LogLevel::kWarn;
+  if (name == "ERR") return LogLevel::kErr;
+  if (name == "OFF") return LogLevel::kOff;
+  return LogLevel::kInfo;  // an unknown name is refused by the front ends, which can say where
+}
+
+std::atomic<LogLevel>& current_level() {
+  static std::atomic<LogLevel> level{level_from_environment()};
+  return level;
+}
+
+spdlog::logger& logger() {
+  static std::shared_ptr<spdlog::logger> instance = [] {
+    const char* destination = std::getenv("POPTORCH_LOG_DEST");
+    std::string where = destination ? destination : "stderr";
+    spdlog::sink_ptr sink;
+    if (where == "stdout") {
+      sink = std::make_shared<spdlog::sinks::stdout_color_sink_mt>();
+    } else if (where == "stderr") {
+      sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
+    } else {
+      sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(where);
+    }
+    auto made = std::make_shared<spdlog::logger>("poptorch:cpp", sink);
+    made->set_pattern("[%T.%e] [%n] [%^%l%$] %v");
+    made->set_level(spdlog::level::trace);
+    made->flush_on(spdlog::level::trace);
+    return made;
+  }();
+  return *instance;
+}
+
+}  // namespace
+
+void set_log_level(LogLevel level) { current_level() = level; }
+
+LogLevel log_level() { return current_level(); }
+
+void log(LogLevel level, std::string_view text) {
+  if (log_enabled(level)) logger().log(to_spdlog(level), text);
+}
+
+}  // namespace poptorch::support

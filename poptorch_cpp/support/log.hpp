@@ -1,0 +1,19 @@
+// Logging of the core: `[HH:MM:SS.mmm] [poptorch:cpp] [level] text` on stderr, or where
+// POPTORCH_LOG_DEST says. The level follows POPTORCH_LOG_LEVEL until set_log_level is called.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace poptorch::support {
+
+// The numbers are those of poptorch.setLogLevel.
+enum class LogLevel { kTraceAll = -1, kTrace = 0, kDebug = 1, kInfo = 2, kWarn = 3, kErr = 4, kOff = 6 };
+
+void set_log_level(LogLevel level);
+LogLevel log_level();
+void log(LogLevel level, std::string_view text);
+
+inline bool log_enabled(LogLevel level) { return level >= log_level(); }
+
+}  // namespace poptorch::support

@@ -1,0 +1,37 @@
+// What the front ends say about an optimiser; transforms/lower_optimiser.cpp turns it into update
+// ops. Attribute names are torch's ("lr", "momentum", "betas" as "beta1" and "beta2", ...).
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ir/type.hpp"
+
+namespace poptorch::transforms {
+
+struct OptimiserGroup {
+  std::map<std::string, double> values;
+  // Names whose value may change after compilation. Each is a state slot of kind "hyper_parameter"
+  // named `optimiser.<name>.<group>`; the rest are constants in the program.
+  std::set<std::string> variable;
+  std::vector<std::string> parameters;  // state slots
+};
+
+struct OptimiserSpec {
+  // "sgd", "adam", "adamw", "rmsprop", "lamb"
+  std::string kind = "sgd";
+  std::vector<OptimiserGroup> groups;
+  double loss_scaling = 1.0;
+  bool loss_scaling_variable = false;  // slot `optimiser.loss_scaling`
+  ir::DType accumulator_type = ir::DType::kF32;
+  ir::DType first_moment_type = ir::DType::kF32;
+  ir::DType second_moment_type = ir::DType::kF32;
+};
+
+// Names of slots made by the lowering: `optimiser.momentum_buffer.fc.weight`,
+// `optimiser.exp_avg.fc.weight`, `optimiser.exp_avg_sq.fc.weight`, `optimiser.step`,
+// `accumulator.fc.weight`.
+
+}  // namespace poptorch::transforms
