@@ -1,0 +1,38 @@
+# Compiler settings that hold for every target. Bits must not depend on the compiler's choice of fused
+# multiply-adds, hence -ffp-contract=off everywhere.
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, RelWithDebInfo or Debug" FORCE)
+endif()
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g -DNDEBUG")
+
+add_compile_options(-ffp-contract=off -fno-semantic-interposition)
+set(POPTORCH_WARNINGS -Wall -Wextra $<$<BOOL:${POPTORCH_WERROR}>:-Werror>)
+
+# DT_RPATH, not DT_RUNPATH: it also holds for the libraries of our libraries, so that oneDNN finds the
+# libgomp that torch ships and a process has one.
+add_link_options(-Wl,--disable-new-dtags)
+
+if(POPTORCH_SANITIZE)
+  if(POPTORCH_TORCH)
+    message(FATAL_ERROR "[build] POPTORCH_SANITIZE=${POPTORCH_SANITIZE} with POPTORCH_TORCH=ON: torch "
+                        "is not built with sanitizers. Configure with -DPOPTORCH_TORCH=OFF.")
+  endif()
+  set(CMAKE_CXX_FLAGS_RELEASE "-O1 -g")
+  add_compile_options(-fsanitize=${POPTORCH_SANITIZE} -fno-omit-frame-pointer
+                      -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${POPTORCH_SANITIZE})
+endif()
+
+find_program(POPTORCH_CCACHE ccache)
+if(POPTORCH_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+  # The sloppiness that precompiled headers need; without it every such file is a miss.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      ${POPTORCH_CCACHE})
+endif()

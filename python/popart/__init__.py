@@ -1,0 +1,1 @@
+"""The few names of PopART that PopTorch programs use."""

@@ -1,0 +1,1 @@
+"""PyTorch models on (emulated) IPUs."""

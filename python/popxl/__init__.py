@@ -1,0 +1,1 @@
+"""Programs for IPUs, written op by op."""

@@ -1,0 +1,1 @@
+"""Modules, transforms and helpers on top of popxl."""
