@@ -1,0 +1,91 @@
+"""What poptorch_core._torch (poptorch_cpp/bindings/torch_module.cpp) exposes.
+
+It is not called by the public wrapper directly: `poptorch._tracer.compile(...)` prepares torch for
+a trace (module scopes, autograd.Function, reassigned buffers, fast paths) and calls `compile` here.
+
+    poptorch._tracer.compile(call, model, inputs, options, optimiser=None, *,
+                             location_excludes=(), module_scopes=True, progress=None) -> Executable
+
+`call(inputs: list[Tensor]) -> list[Tensor]` runs the user's model on flat stand-ins of `inputs`
+(one micro-batch each) and returns its tensors flat; `model` is the nn.Module whose parameters and
+buffers become state (None for a plain function). State slots are named as in `named_parameters()`
+and `named_buffers()`; tied tensors have the first of their names.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import Tensor
+
+class Executable:
+    """A compiled model with its device memory. Names are those of the state slots."""
+
+    # One entry per tensor that `call` returned: its index in the list that `run` gives, or the
+    # tensor itself when the model returned one that lives on the host.
+    outputs: list[int | Tensor]
+
+    def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """One step. Inputs have the batching factors applied to dimension 0; int64 and float64
+        are narrowed, non-contiguous ones copied. Results are new tensors (int32 for int64,
+        float32 for float64). Without the GIL, no Python inside."""
+
+    def input_types(self) -> list[tuple[str, list[int]]]:
+        """("f32", [16, 784]) per input of `run`."""
+    def output_types(self) -> list[tuple[str, list[int]]]: ...
+    def weights_to_host(self) -> None:
+        """Copies every parameter and buffer slot into the model's own tensors, in place."""
+    def weights_to_device(self, names: Sequence[str] | None = None) -> None:
+        """Copies the model's own tensors into the slots (all of them, or those named)."""
+    def states(self) -> list[tuple[str, str, str, list[int]]]:
+        """(name, kind, dtype, shape) of every slot; kinds as in ir/module.hpp: "parameter",
+        "buffer", "optimiser_state", "accumulator", "hyper_parameter", "rng"."""
+    def read_state(self, name: str) -> Tensor: ...
+    def write_state(self, name: str, value: Tensor) -> None: ...
+    def text(self, form: str, locations: bool = False) -> str:
+        """form: "traced", "normal", "differentiated", "placed", "program"."""
+    def report(self) -> dict[str, Any]:
+        """{"ipus": [{"state_bytes", "arena_bytes", "code_bytes", "capacity_bytes"}],
+        "cycles_per_run", "seconds_per_run", "generic_ops"}."""
+
+def compile(
+    call: Callable[[list[Tensor]], list[Tensor]],
+    inputs: Sequence[Tensor],
+    named_tensors: Sequence[tuple[str, Tensor, bool]],
+    options: dict[str, Any],
+    optimiser: dict[str, Any] | None = None,
+    location_excludes: Sequence[str] = (),
+    progress: Callable[[int, int, str], None] | None = None,
+) -> Executable:
+    """Traces `call`, compiles the graph and uploads the weights.
+
+    named_tensors: (slot name, tensor, is_buffer).
+    options: fields of session::CompileOptions by name: training, device_iterations,
+        gradient_accumulation, replication_factor, output_mode (int), output_period,
+        mean_reduction, random_seed, threads, device; all optional.
+    optimiser: {"kind": "sgd", "groups": [{"values": {name: number}, "variable": [name],
+        "parameters": [slot name]}], "loss_scaling": 1.0, "loss_scaling_variable": False,
+        "accumulator_type": "f32", "first_moment_type": "f32", "second_moment_type": "f32"}.
+    progress: called as (done, total, phase).
+    Errors of the trace surface as the core's errors even when torch wrapped them on the way.
+    """
+
+def trace(
+    call: Callable[[list[Tensor]], list[Tensor]],
+    inputs: Sequence[Tensor],
+    named_tensors: Sequence[tuple[str, Tensor, bool]],
+    training: bool = False,
+    location_excludes: Sequence[str] = (),
+    locations: bool = False,
+) -> str:
+    """The traced form as text, without compiling it."""
+
+def is_tracing() -> bool:
+    """True while this thread runs the user's model for a trace (isRunningOnIpu)."""
+
+def is_traced(tensor: Tensor) -> bool:
+    """True for a tensor of the running trace: it has no values."""
+
+def push_scope(name: str) -> None:
+    """Ops traced from here on belong to module path `name`, until pop_scope."""
+
+def pop_scope() -> None: ...
