@@ -22,8 +22,8 @@ enum class Base : uint8_t {
   kArena,     // the IPU's arena; `offset` from the memory plan
   kState,     // state slot `index` of Program::states
   kConstant,  // literal `index` of Program::constants
-  kStream,    // staging buffer of stream `index`
-  kStash,     // stash `index`: slot (micro-batch modulo depth) of Program::stashes
+  kStream,    // staging buffer of stream `index`: the transfer at hand, on the host's side
+  kStash,     // stash `index`: the slot (micro-batch modulo depth) of Program::stashes
 };
 
 using TensorId = int32_t;
@@ -46,12 +46,13 @@ struct Instruction {
   enum class Kind : uint8_t {
     kCompute,       // `op` with `attrs` on inputs → outputs
     kCopy,          // inputs[0] → outputs[0] on one IPU
-    kSend,          // inputs[0] to IPU `peer` through `channel`
-    kReceive,       // outputs[0] from IPU `peer` through `channel`
+    kSend,          // inputs[0] to IPU `peer` through `channel`; never waits
+    kReceive,       // outputs[0] from IPU `peer` through `channel`; waits for the send's turn
     kSync,          // waits for every IPU of the replica
     kStreamIn,      // next transfer of stream `channel` → outputs[0]
     kStreamOut,     // inputs[0] → next transfer of stream `channel`
-    kOffChipLoad,   // row inputs[0] (i32 scalar, or attr "row") of remote buffer `channel` → outputs[0]
+    kOffChipLoad,   // row inputs[0] (i32 scalar, or attr "row") of remote buffer `channel` →
+                    // outputs[0]
     kOffChipStore,  // inputs[0] → row (inputs[1] or attr "row") of remote buffer `channel`
     kStash,         // inputs[0] → stash `channel`, slot of the current micro-batch
     kRestore,       // stash `channel`, slot of the current micro-batch → outputs[0]
@@ -67,9 +68,10 @@ struct Instruction {
   int peer = -1;
   int channel = -1;
   int64_t count = 0;
-  // kLoop: each iteration is a new micro-batch (random keys, streams, stash slots follow it).
+  // kLoop: every iteration ends with a step of this IPU's micro-batch counter, which is 0 when a
+  // run starts. Random keys and stash slots follow the counter.
   bool per_micro_batch = false;
-  // This instruction works on micro-batch (current + offset): pipelines skew their stages.
+  // This instruction works on micro-batch (counter + offset): pipelines skew their stages.
   int micro_batch_offset = 0;
   std::vector<std::vector<Instruction>> blocks;
 
@@ -83,12 +85,44 @@ struct Instruction {
   int64_t cycles = 0;
 };
 
+// A slot of the session's state. Its elements on the host are groups × type when it is grouped.
 struct State {
   ir::StateSlot slot;
-  int ipu = 0;
+  int ipu = 0;         // -1: every IPU that names it has a copy, which the program does not write
   int64_t offset = 0;  // in the IPU's memory, before the arena
   bool on_chip = true;
 };
+
+// What the host keeps of a stream's transfers in one run.
+enum class Keep : uint8_t {
+  kAll,
+  kEveryN,  // transfers period-1, 2·period-1, ...
+  kFinal,   // the last
+  kSum,     // the sum, element by element, in the order of transfers
+  kOnce,    // one for all transfers and replicas, without a batch dimension: constants
+};
+
+// A host stream of a replica makes `transfers` transfers in a run, counted from 0 by the stream
+// itself; only one IPU uses it. The host's buffer of one run is dense: transfers × groups × type,
+// the group of replicas varying fastest (into the device: transfer t of group g reads element
+// t·groups + g; out of it, the k-th kept transfer of replica r is element k·replicas + r).
+struct Stream {
+  ir::HostStream host;
+  int64_t transfers = 1;
+  Keep keep = Keep::kAll;  // out of the device only
+  int64_t period = 1;      // of kEveryN
+  // Replicas that read the same transfers: groups of `group_size`, `group_stride` apart.
+  int group_size = 1;
+  int group_stride = 1;
+
+  int64_t kept() const;  // transfers of one replica that the host's buffer holds
+  // Of the host's buffer: kept() × groups on dimension 0; a scalar stays one when that is 1.
+  Type host_type(int replicas) const;
+};
+
+// The group of `replica`: a group is r, r + stride, ..., r + (size - 1)·stride; size 0 is one group.
+int group_of(int replica, int size, int stride);
+int group_count(int replicas, int size);
 
 struct Stash {
   Type type;
@@ -100,15 +134,17 @@ struct IpuProgram {
   std::vector<Instruction> body;
   int64_t arena_bytes = 0;  // peak of the memory plan
   int64_t state_bytes = 0;
-  int64_t code_bytes = 0;   // an estimate
+  int64_t code_bytes = 0;  // an estimate
 };
 
 struct Program {
+  std::string device = "ipu2";  // a profile of target/
   int replicas = 1;
+  uint64_t random_seed = 0;
   std::vector<Tensor> tensors;
   std::vector<State> states;
   std::vector<ir::Literal> constants;
-  std::vector<ir::HostStream> streams;
+  std::vector<Stream> streams;
   std::vector<ir::RemoteBuffer> remote_buffers;
   std::vector<Stash> stashes;
   std::vector<IpuProgram> ipus;

@@ -1,0 +1,30 @@
+// Sizes of host buffers and groups of replicas, which the run half and the façade share.
+#include "program/program.hpp"
+
+namespace poptorch::program {
+
+int64_t Stream::kept() const {
+  if (host.to_device || keep == Keep::kAll) return transfers;
+  return keep == Keep::kEveryN ? transfers / period : 1;
+}
+
+Type Stream::host_type(int replicas) const {
+  if (keep == Keep::kOnce) return host.type;
+  const int64_t factor = kept() * (host.to_device ? group_count(replicas, group_size) : replicas);
+  Type type = host.type;
+  if (!type.shape.empty()) {
+    type.shape[0] *= factor;
+  } else if (factor > 1) {
+    type.shape = {factor};
+  }
+  return type;
+}
+
+int group_of(int replica, int size, int stride) {
+  if (size == 0) return 0;
+  return replica / (size * stride) * stride + replica % stride;
+}
+
+int group_count(int replicas, int size) { return size == 0 ? 1 : replicas / size; }
+
+}  // namespace poptorch::program
