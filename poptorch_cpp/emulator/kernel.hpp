@@ -40,8 +40,7 @@ struct Layout {
   Kind kind = Kind::kPlain;
   std::shared_ptr<const Packing> packing;
   bool operator==(const Layout& other) const {
-    return kind == other.kind &&
-           (kind != Kind::kPacked || packing->key() == other.packing->key());
+    return kind == other.kind && (kind != Kind::kPacked || packing->key() == other.packing->key());
   }
 };
 
@@ -61,7 +60,7 @@ struct KernelRequest {
   std::vector<ir::Type> outputs;
   std::vector<Layout> input_layouts;
   std::vector<Layout> output_layouts;
-  std::vector<bool> input_is_state;   // may be kept packed between runs
+  std::vector<bool> input_is_state;  // may be kept packed between runs
   std::vector<bool> output_used;
   uint64_t op_id = 0;
   // A fused chain to run on output 0 while it is still in cache. Its first input is the kernel's

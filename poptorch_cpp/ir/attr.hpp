@@ -57,7 +57,16 @@ using Attr = std::variant<bool, int64_t, double, std::string, DType, Ints, Float
                           GraphRef>;
 
 enum class AttrType : uint8_t {
-  kBool, kInt, kFloat, kString, kDType, kInts, kFloats, kStrings, kLiteral, kGraph,
+  kBool,
+  kInt,
+  kFloat,
+  kString,
+  kDType,
+  kInts,
+  kFloats,
+  kStrings,
+  kLiteral,
+  kGraph,
 };
 std::string_view name(AttrType type);
 inline AttrType type_of(const Attr& attr) { return static_cast<AttrType>(attr.index()); }

@@ -59,7 +59,12 @@ class Value {
   std::vector<Use> uses_;
 };
 
-enum class ExecutionContext : uint8_t { kNormal, kAccumulateOuter, kWeightsFromHost, kWeightsToHost };
+enum class ExecutionContext : uint8_t {
+  kNormal,
+  kAccumulateOuter,
+  kWeightsFromHost,
+  kWeightsToHost
+};
 
 // Where and when an op runs; -1 is "not decided". Printed as `@[ipu=0 stage=1 phase=2 io_tiles]`.
 struct Placement {
@@ -109,8 +114,8 @@ class Op {
 
   Placement placement;
   Location location;
-  Symbol scope;               // module path, e.g. "encoder.layer.0.attention"
-  uint64_t forward_id = 0;    // of a backward op: the id of the forward op it differentiates
+  Symbol scope;             // module path, e.g. "encoder.layer.0.attention"
+  uint64_t forward_id = 0;  // of a backward op: the id of the forward op it differentiates
 
   Op* next() const { return next_; }
   Op* previous() const { return previous_; }
@@ -154,7 +159,7 @@ class Graph {
   // Adds an op before `before` (nullptr: at the end). No checks and no inference: use Builder.
   Op* insert(const OpDef& def, std::vector<Value*> operands, Attrs attrs,
              std::vector<Type> result_types, Op* before = nullptr);
-  void erase(Op* op);  // its results must be unused
+  void erase(Op* op);                    // its results must be unused
   void move_before(Op* op, Op* before);  // nullptr: to the end
 
   Op* first() const { return first_; }
@@ -189,6 +194,7 @@ class Graph {
  private:
   friend class Module;
   friend class Op;
+  friend class Value;
   Graph(Module* module, Symbol name) : module_(module), name_(name) {}
   void link(Op* op, Op* before);
   void unlink(Op* op);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "ir/graph.hpp"
@@ -12,7 +13,8 @@
 namespace poptorch::ir {
 
 // A named slot of device state: a weight, optimiser state, accumulator, hyper-parameter, random
-// generator state. The session owns its bytes; the IR only names it (`variable() {name="fc.weight"}`).
+// generator state. The session owns its bytes; the IR only names it (`variable()
+// {name="fc.weight"}`).
 struct StateSlot {
   Symbol name;
   Type type;  // on one replica
@@ -74,6 +76,8 @@ class Module {
   std::vector<std::unique_ptr<StateSlot>> states_;
   std::vector<std::unique_ptr<HostStream>> streams_;
   std::vector<std::unique_ptr<RemoteBuffer>> buffers_;
+  std::unordered_map<std::string, Graph*> graphs_by_name_;      // look-up only, never iterated
+  std::unordered_map<std::string, StateSlot*> states_by_name_;  // likewise
   uint64_t next_op_id_ = 1;
 };
 

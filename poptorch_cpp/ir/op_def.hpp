@@ -5,9 +5,11 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <variant>
 #include <vector>
 
 #include "ir/attr.hpp"
@@ -63,7 +65,7 @@ struct OperandDef {
 struct AttrDef {
   std::string name;
   AttrType type = AttrType::kInt;
-  std::optional<Attr> default_value;  // none: required
+  std::optional<Attr> default_value = std::nullopt;  // none: required
   Strings allowed = {};               // for strings; empty: any
   std::string doc = {};
 };
@@ -71,7 +73,7 @@ struct AttrDef {
 // Work of one execution. `target` turns it into cycles.
 struct Cost {
   double flops = 0;
-  double bytes = 0;        // operands and results, once each
+  double bytes = 0;          // operands and results, once each
   bool matrix_unit = false;  // runs on the multiply-accumulate units (matmul, convolution)
 };
 
@@ -95,7 +97,8 @@ struct OpDef {
   std::variant<std::monostate, GradRule, NoGradient> grad;
   CostRule cost;
   // Operand indices whose memory the op changes in place. Such an operand is a state value
-  // (`variable`, a by-reference graph input) or, in program order, dead to earlier readers.
+  // (`variable`, a by-reference graph input) or, in program order, dead to earlier readers. If the
+  // op has results, result i is the memory of operand writes[i] after the write.
   std::vector<int> writes = {};
   // True for each output element computed from the elements at the same place of the broadcast
   // operands: the emulator may run it tile by tile in a fused chain.

@@ -15,10 +15,22 @@ struct DTypeRow {
 };
 
 // In the order of the enumeration.
-constexpr std::array<DTypeRow, 17> kRows = {{{"bool", 1}, {"i8", 1}, {"i16", 2}, {"i32", 4},
-                                             {"i64", 8}, {"u8", 1}, {"u16", 2}, {"u32", 4},
-                                             {"u64", 8}, {"f8_143", 1}, {"f8_152", 1}, {"f16", 2},
-                                             {"bf16", 2}, {"f32", 4}, {"f64", 8}, {"c64", 8},
+constexpr std::array<DTypeRow, 17> kRows = {{{"bool", 1},
+                                             {"i8", 1},
+                                             {"i16", 2},
+                                             {"i32", 4},
+                                             {"i64", 8},
+                                             {"u8", 1},
+                                             {"u16", 2},
+                                             {"u32", 4},
+                                             {"u64", 8},
+                                             {"f8_143", 1},
+                                             {"f8_152", 1},
+                                             {"f16", 2},
+                                             {"bf16", 2},
+                                             {"f32", 4},
+                                             {"f64", 8},
+                                             {"c64", 8},
                                              {"c128", 16}}};
 
 const DTypeRow& row(DType dtype) { return kRows[static_cast<size_t>(dtype)]; }

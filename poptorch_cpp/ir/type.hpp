@@ -11,8 +11,23 @@
 namespace poptorch::ir {
 
 enum class DType : uint8_t {
-  kBool, kI8, kI16, kI32, kI64, kU8, kU16, kU32, kU64,
-  kF8_143, kF8_152, kF16, kBF16, kF32, kF64, kC64, kC128,
+  kBool,
+  kI8,
+  kI16,
+  kI32,
+  kI64,
+  kU8,
+  kU16,
+  kU32,
+  kU64,
+  kF8_143,
+  kF8_152,
+  kF16,
+  kBF16,
+  kF32,
+  kF64,
+  kC64,
+  kC128,
 };
 
 std::string_view name(DType dtype);  // "f32"

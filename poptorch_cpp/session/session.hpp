@@ -25,7 +25,7 @@ struct CompileOptions {
   bool mean_reduction = true;  // of gradients over accumulation and replicas; false: sum
   std::optional<transforms::OptimiserSpec> optimiser;  // training only
   uint64_t random_seed = 0;
-  int threads = 0;  // 0: POPTORCH_NUM_THREADS, else the number of cores
+  int threads = 0;              // 0: POPTORCH_NUM_THREADS, else the number of cores
   std::string device = "ipu2";  // a profile of target/: ipu1, ipu2, ipu21
 };
 
@@ -39,7 +39,7 @@ struct MemoryReport {
 struct Report {
   std::vector<MemoryReport> ipus;
   int64_t cycles_per_run = 0;
-  double seconds_per_run = 0;  // modelled: cycles over the device's clock
+  double seconds_per_run = 0;            // modelled: cycles over the device's clock
   std::vector<std::string> generic_ops;  // aten ops that run through the generic kernel
 };
 

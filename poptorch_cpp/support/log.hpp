@@ -8,7 +8,15 @@
 namespace poptorch::support {
 
 // The numbers are those of poptorch.setLogLevel.
-enum class LogLevel { kTraceAll = -1, kTrace = 0, kDebug = 1, kInfo = 2, kWarn = 3, kErr = 4, kOff = 6 };
+enum class LogLevel {
+  kTraceAll = -1,
+  kTrace = 0,
+  kDebug = 1,
+  kInfo = 2,
+  kWarn = 3,
+  kErr = 4,
+  kOff = 6
+};
 
 void set_log_level(LogLevel level);
 LogLevel log_level();

@@ -9,7 +9,10 @@
 
 namespace poptorch::support {
 
-std::string float_text(double value) {
+namespace {
+
+template <typename T>
+std::string shortest_text(T value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
   char buffer[64];
@@ -18,6 +21,11 @@ std::string float_text(double value) {
   if (text.find_first_of(".e") == std::string::npos) text += ".0";
   return text;
 }
+
+}  // namespace
+
+std::string float_text(double value) { return shortest_text(value); }
+std::string float32_text(float value) { return shortest_text(value); }
 
 std::string quoted(std::string_view text) {
   std::string out = "\"";

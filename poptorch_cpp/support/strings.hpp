@@ -33,6 +33,7 @@ std::string join(const Range& range, std::string_view separator) {
 // The shortest decimal text that reads back as exactly `value`, always recognisable as a float
 // ("1.0", "1e-05", "inf", "nan").
 std::string float_text(double value);
+std::string float32_text(float value);  // shorter: exact for a float
 
 // `text` in double quotes with quotes, backslashes and control characters escaped.
 std::string quoted(std::string_view text);

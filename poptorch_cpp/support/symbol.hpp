@@ -11,7 +11,7 @@ namespace poptorch::support {
 class Symbol {
  public:
   Symbol() : Symbol(std::string_view{}) {}
-  Symbol(std::string_view text);  // NOLINT: implicit by design
+  Symbol(std::string_view text);                                       // NOLINT: implicit by design
   Symbol(const char* text) : Symbol(std::string_view(text)) {}         // NOLINT
   Symbol(const std::string& text) : Symbol(std::string_view(text)) {}  // NOLINT
 

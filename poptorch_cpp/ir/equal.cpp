@@ -1,0 +1,111 @@
+// Structural equality: values correspond by position, names and locations do not count.
+#include <unordered_map>
+
+#include "ir/text.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::ir {
+namespace {
+
+using support::str;
+
+class Comparison {
+ public:
+  explicit Comparison(std::string* why) : why_(why) {}
+
+  bool graphs(const Graph& a, const Graph& b) {
+    auto where = "@" + a.name().text();
+    if (a.inputs().size() != b.inputs().size()) return differ(where + ": number of inputs");
+    for (size_t i = 0; i < a.inputs().size(); ++i) {
+      const Value *x = a.inputs()[i].get(), *y = b.inputs()[i].get();
+      if (x->type() != y->type() || x->by_reference() != y->by_reference()) {
+        return differ(str(where, ": input ", i));
+      }
+      values_[x] = y;
+    }
+    Op* y = b.first();
+    for (Op* x : a.ops()) {
+      if (!y) return differ(where + ": one side ends before " + print(*x));
+      if (!ops(*x, *y)) return differ(print(*x) + "\n  is not\n" + print(*y));
+      y = y->next();
+    }
+    if (y) return differ(where + ": one side ends before " + print(*y));
+    if (!same_values(a.outputs(), b.outputs())) return differ(where + ": the outputs");
+    return true;
+  }
+
+  bool differ(const std::string& what) {
+    if (why_) *why_ = what;
+    return false;
+  }
+
+ private:
+  bool same_values(const std::vector<Value*>& a, const std::vector<Value*>& b) {
+    if (a.size() != b.size()) return false;
+    for (size_t i = 0; i < a.size(); ++i) {
+      if (!a[i] || !b[i] ? a[i] != b[i] : values_[a[i]] != b[i]) return false;
+    }
+    return true;
+  }
+
+  bool ops(const Op& a, const Op& b) {
+    if (&a.def() != &b.def() || !(a.attrs() == b.attrs()) || !(a.placement == b.placement) ||
+        !(a.scope == b.scope) || a.result_count() != b.result_count() ||
+        a.after().size() != b.after().size() || !same_values(a.operands(), b.operands())) {
+      return false;
+    }
+    for (size_t i = 0; i < a.after().size(); ++i) {
+      if (ops_[a.after()[i]] != b.after()[i]) return false;
+    }
+    for (size_t i = 0; i < a.result_count(); ++i) {
+      if (a.result(i)->type() != b.result(i)->type()) return false;
+      values_[a.result(i)] = b.result(i);
+    }
+    ops_[&a] = &b;
+    return true;
+  }
+
+  std::string* why_;
+  std::unordered_map<const Value*, const Value*> values_;
+  std::unordered_map<const Op*, const Op*> ops_;
+};
+
+template <typename T, typename Same>
+bool same_rows(const std::vector<std::unique_ptr<T>>& a, const std::vector<std::unique_ptr<T>>& b,
+               Same same) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!(a[i]->name == b[i]->name) || a[i]->type != b[i]->type || !same(*a[i], *b[i])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+bool structurally_equal(const Module& a, const Module& b, std::string* why) {
+  Comparison comparison(why);
+  bool states = same_rows(a.states(), b.states(), [](const StateSlot& x, const StateSlot& y) {
+    return x.kind == y.kind && x.group_size == y.group_size && x.group_stride == y.group_stride &&
+           x.initial == y.initial;
+  });
+  if (!states) return comparison.differ("the states");
+  bool streams = same_rows(a.streams(), b.streams(), [](const HostStream& x, const HostStream& y) {
+    return x.to_device == y.to_device;
+  });
+  if (!streams) return comparison.differ("the streams");
+  bool buffers = same_rows(
+      a.remote_buffers(), b.remote_buffers(),
+      [](const RemoteBuffer& x, const RemoteBuffer& y) { return x.entries == y.entries; });
+  if (!buffers) return comparison.differ("the remote buffers");
+  if (a.graphs().size() != b.graphs().size()) return comparison.differ("the number of graphs");
+  for (const auto& graph : a.graphs()) {
+    const Graph* other = b.find_graph(graph->name());
+    if (!other) return comparison.differ("graph @" + graph->name().text() + " is missing");
+    if (!comparison.graphs(*graph, *other)) return false;
+  }
+  return true;
+}
+
+}  // namespace poptorch::ir

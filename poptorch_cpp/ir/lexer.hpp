@@ -1,0 +1,49 @@
+// Tokens of the text forms (IR and program): names, numbers, strings and punctuation, with
+// positions for messages.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace poptorch::ir {
+
+struct Token {
+  enum class Kind { kEnd, kName, kNumber, kString, kPunct };
+  Kind kind = Kind::kEnd;
+  // Names without sigil, numbers as written, strings unescaped, punctuation as one character
+  // ("->" is one token).
+  std::string text;
+  int line = 1;
+  int column = 1;
+};
+
+class Lexer {
+ public:
+  Lexer(std::string_view text, std::string_view origin);
+
+  const Token& peek() const { return token_; }
+  Token next();
+  bool at(std::string_view punct_or_name) const;
+  bool accept(std::string_view punct_or_name);
+  void expect(std::string_view punct_or_name);
+  std::string name(std::string_view what);    // a name token's text
+  std::string string(std::string_view what);  // a string token's text
+  int64_t integer(std::string_view what);
+  double number(std::string_view what);  // an integer, a float, inf, -inf or nan
+  // UserError `[parse] origin:line:column: text`, at the current token.
+  [[noreturn]] void fail(const std::string& text) const;
+
+ private:
+  void advance();
+  void skip_space();
+
+  std::string_view text_;
+  std::string_view origin_;
+  size_t at_ = 0;
+  int line_ = 1;
+  size_t line_start_ = 0;
+  Token token_;
+};
+
+}  // namespace poptorch::ir

@@ -1,0 +1,151 @@
+// Implements module.hpp: declarations, cloning and inlining.
+#include "ir/module.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::ir {
+namespace {
+
+using support::InternalError;
+using support::str;
+using support::UserError;
+
+template <typename T>
+T* find_named(const std::vector<std::unique_ptr<T>>& items, Symbol name) {
+  for (const auto& item : items) {
+    if (item->name == name) return item.get();
+  }
+  return nullptr;
+}
+
+template <typename T>
+T& declare(std::vector<std::unique_ptr<T>>& items, T* known, T item, const char* what) {
+  if (!known) {
+    items.push_back(std::make_unique<T>(std::move(item)));
+    return *items.back();
+  }
+  if (known->type != item.type) {
+    throw UserError(str("[module] ", what, " '", item.name, "' is declared as ", known->type,
+                        " and again as ", item.type, ". Give one of them another name."));
+  }
+  return *known;
+}
+
+using ValueMap = std::unordered_map<const Value*, Value*>;
+using OpMap = std::unordered_map<const Op*, Op*>;
+
+// Copies one op at the end or before `before`; operands are looked up in `values`.
+Op* copy_op(const Op& from, Graph& to, Op* before, ValueMap& values, OpMap& ops) {
+  std::vector<Value*> operands;
+  for (Value* operand : from.operands()) {
+    operands.push_back(operand ? values.at(operand) : nullptr);
+  }
+  std::vector<Type> types;
+  for (size_t i = 0; i < from.result_count(); ++i) types.push_back(from.result(i)->type());
+  Op* op = to.insert(from.def(), std::move(operands), from.attrs(), std::move(types), before);
+  op->placement = from.placement;
+  op->location = from.location;
+  op->scope = from.scope;
+  op->forward_id = from.forward_id;
+  for (Op* earlier : from.after()) {
+    if (auto it = ops.find(earlier); it != ops.end()) op->add_after(it->second);
+  }
+  for (size_t i = 0; i < from.result_count(); ++i) {
+    op->result(i)->set_name(from.result(i)->name());
+    values[from.result(i)] = op->result(i);
+  }
+  ops[&from] = op;
+  return op;
+}
+
+}  // namespace
+
+Graph& Module::add_graph(Symbol name) {
+  if (find_graph(name)) throw UserError(str("[module] graph @", name, " is defined twice."));
+  graphs_.emplace_back(new Graph(this, name));
+  graphs_by_name_[name.text()] = graphs_.back().get();
+  return *graphs_.back();
+}
+
+Graph* Module::find_graph(Symbol name) const {
+  auto it = graphs_by_name_.find(name.text());
+  return it == graphs_by_name_.end() ? nullptr : it->second;
+}
+
+Graph& Module::main() const {
+  if (Graph* graph = find_graph("main")) return *graph;
+  throw InternalError("[module] there is no graph @main");
+}
+
+void Module::erase_graph(Symbol name) {
+  graphs_by_name_.erase(name.text());
+  std::erase_if(graphs_, [&](const auto& graph) { return graph->name() == name; });
+}
+
+StateSlot& Module::add_state(StateSlot slot) {
+  StateSlot* known = find_state(slot.name);
+  StateSlot& out = declare(states_, known, std::move(slot), "state");
+  states_by_name_[out.name.text()] = &out;
+  return out;
+}
+
+HostStream& Module::add_stream(HostStream stream) {
+  HostStream* known = find_stream(stream.name);
+  return declare(streams_, known, std::move(stream), "stream");
+}
+
+RemoteBuffer& Module::add_remote_buffer(RemoteBuffer buffer) {
+  RemoteBuffer* known = find_remote_buffer(buffer.name);
+  return declare(buffers_, known, std::move(buffer), "remote buffer");
+}
+
+StateSlot* Module::find_state(Symbol name) const {
+  auto it = states_by_name_.find(name.text());
+  return it == states_by_name_.end() ? nullptr : it->second;
+}
+
+HostStream* Module::find_stream(Symbol name) const { return find_named(streams_, name); }
+RemoteBuffer* Module::find_remote_buffer(Symbol name) const { return find_named(buffers_, name); }
+
+std::unique_ptr<Module> Module::clone() const {
+  auto out = std::make_unique<Module>(*registry_);
+  for (const auto& state : states_) out->add_state(*state);
+  for (const auto& stream : streams_) out->add_stream(*stream);
+  for (const auto& buffer : buffers_) out->add_remote_buffer(*buffer);
+  for (const auto& graph : graphs_) {
+    Graph& copy = out->add_graph(graph->name());
+    ValueMap values;
+    OpMap ops;
+    values.reserve(graph->op_count() * 2);
+    ops.reserve(graph->op_count());
+    for (const auto& input : graph->inputs()) {
+      values[input.get()] = copy.add_input(input->type(), input->name(), input->by_reference());
+    }
+    for (Op* op : graph->ops()) {
+      out->next_op_id_ = op->id();
+      copy_op(*op, copy, nullptr, values, ops);
+    }
+    for (Value* output : graph->outputs()) copy.add_output(values.at(output));
+  }
+  out->next_op_id_ = next_op_id_;
+  return out;
+}
+
+std::vector<Value*> copy_ops(const Graph& from, Graph& to, const std::vector<Value*>& arguments,
+                             Op* before) {
+  ValueMap values;
+  OpMap ops;
+  for (size_t i = 0; i < from.inputs().size(); ++i) {
+    values[from.inputs()[i].get()] = arguments[i];
+  }
+  for (Op* op : from.ops()) copy_op(*op, to, before, values, ops);
+  std::vector<Value*> outputs;
+  for (Value* output : from.outputs()) outputs.push_back(values.at(output));
+  return outputs;
+}
+
+}  // namespace poptorch::ir

@@ -1,0 +1,114 @@
+// Implements op_def.hpp: checks of rows and the registry.
+#include "ir/op_def.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "ir/graph.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::ir {
+namespace {
+
+using support::InternalError;
+using support::str;
+using support::UserError;
+
+// "bias: float?" → {bias, float, optional}.
+OperandDef parse_operand(const std::string& op, std::string text) {
+  OperandDef operand;
+  if (!text.empty() && text.back() == '?') operand.optional = true;
+  if (!text.empty() && text.back() == '*') operand.variadic = true;
+  if (operand.optional || operand.variadic) text.pop_back();
+  auto colon = text.find(": ");
+  operand.name = text.substr(0, colon);
+  if (colon != std::string::npos) operand.constraint = text.substr(colon + 2);
+  static const std::set<std::string> kClasses = {"any", "float", "int", "bool", "number"};
+  if (operand.name.empty() ||
+      (!kClasses.count(operand.constraint) && !dtype_from_name(operand.constraint))) {
+    throw InternalError(str("[registry] op '", op, "' has a malformed operand '", text, "'"));
+  }
+  return operand;
+}
+
+}  // namespace
+
+const Type& InferContext::operand(size_t i) const {
+  if (!has(i)) {
+    throw InternalError(str("[", def_.name, "] the type rule reads absent operand ", i));
+  }
+  return *operands_[i];
+}
+
+const Attr& InferContext::attr_value(Symbol name) const {
+  if (const Attr* given = attrs_.find(name)) return *given;
+  const AttrDef* row = def_.find_attr(name);
+  if (row && row->default_value) return *row->default_value;
+  throw InternalError(str("[", def_.name, "] has no attribute '", name, "'"));
+}
+
+void InferContext::fail(const std::string& text) const {
+  throw UserError(str("[", def_.name, "] ", text));
+}
+
+const AttrDef* OpDef::find_attr(Symbol attr) const {
+  for (const auto& row : attrs) {
+    if (row.name == attr.text()) return &row;
+  }
+  return nullptr;
+}
+
+void Registry::add(OpDef def) {
+  auto refuse = [&](const std::string& text) {
+    throw InternalError(str("[registry] op '", def.name, "' ", text));
+  };
+  if (def.name.empty()) refuse("has no name");
+  if (rows_.count(def.name)) refuse("is registered twice");
+  if (def.doc.empty()) refuse("has no doc");
+  if (!def.infer) refuse("has no type rule");
+  if (!def.cost) refuse("has no cost rule");
+  if (std::holds_alternative<std::monostate>(def.grad)) refuse("has neither gradient nor reason");
+  def.operand_defs.clear();
+  for (size_t i = 0; i < def.inputs.size(); ++i) {
+    def.operand_defs.push_back(parse_operand(def.name, def.inputs[i]));
+    if (def.operand_defs.back().variadic && i + 1 != def.inputs.size()) {
+      refuse("has a variadic operand that is not the last");
+    }
+  }
+  for (const auto& attr : def.attrs) {
+    if (attr.default_value && type_of(*attr.default_value) != attr.type) {
+      refuse("has a default of another type for attribute '" + attr.name + "'");
+    }
+  }
+  for (int written : def.writes) {
+    if (written < 0 || written >= static_cast<int>(def.operand_defs.size())) {
+      refuse("writes an operand that it does not have");
+    }
+  }
+  std::string key = def.name;
+  rows_.emplace(std::move(key), std::make_unique<OpDef>(std::move(def)));
+}
+
+const OpDef* Registry::find(std::string_view name) const {
+  auto it = rows_.find(std::string(name));
+  return it == rows_.end() ? nullptr : it->second.get();
+}
+
+const OpDef& Registry::get(std::string_view name) const {
+  if (const OpDef* def = find(name)) return *def;
+  std::vector<std::string> names;
+  for (const OpDef* def : all()) names.push_back(def->name);
+  throw InternalError(str("[registry] there is no op '", name, "'; the closest is '",
+                          support::closest_name(name, names), "'"));
+}
+
+std::vector<const OpDef*> Registry::all() const {
+  std::vector<const OpDef*> out;
+  for (const auto& [name, def] : rows_) out.push_back(def.get());
+  std::sort(out.begin(), out.end(),
+            [](const OpDef* a, const OpDef* b) { return a->name < b->name; });
+  return out;
+}
+
+}  // namespace poptorch::ir

@@ -1,0 +1,187 @@
+// The printer of text.hpp. Printing changes nothing: names are made unique in a table beside the
+// graph.
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "ir/text.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::ir {
+namespace {
+
+using support::join;
+using support::quoted;
+using support::str;
+
+bool plain(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '.' || c == '/';
+}
+
+// Unique, parseable names of the values and labels of one graph.
+class Names {
+ public:
+  explicit Names(const Graph& graph) {
+    for (const auto& input : graph.inputs()) add(input.get());
+    std::unordered_set<const Op*> awaited;
+    for (const Op* op : graph.ops()) {
+      for (const Op* earlier : op->after()) awaited.insert(earlier);
+    }
+    for (const Op* op : graph.ops()) {
+      for (size_t i = 0; i < op->result_count(); ++i) add(op->result(i));
+      if (op->result_count() == 0 && awaited.count(op)) {
+        labels_[op] = str("^", unique(op->name()));
+      }
+    }
+  }
+
+  std::string operator()(const Value* value) const {
+    if (!value) return "_";
+    auto it = values_.find(value);
+    return it == values_.end() ? "%<foreign>" : "%" + it->second;
+  }
+  std::string after(const Op* op) const {
+    if (op->result_count()) return (*this)(op->result(0));
+    auto it = labels_.find(op);
+    return it == labels_.end() ? "^<foreign>" : it->second;
+  }
+  bool labelled(const Op* op) const { return labels_.count(op) != 0; }
+
+ private:
+  void add(const Value* value) {
+    std::string hint = value->name();
+    if (hint.empty()) hint = value->producer() ? value->producer()->name() : "input";
+    values_[value] = unique(hint);
+  }
+
+  std::string unique(const std::string& hint) {
+    std::string base;
+    for (char c : hint) base += plain(c) ? c : '_';
+    if (base.empty() || base == "_") base = "v";
+    if (taken_.insert(base).second) return base;
+    // The counter per base keeps the search for a free suffix short.
+    for (int& n = next_[base];;) {
+      std::string candidate = str(base, "_", ++n);
+      if (taken_.insert(candidate).second) return candidate;
+    }
+  }
+
+  std::unordered_map<const Value*, std::string> values_;
+  std::unordered_map<const Op*, std::string> labels_;
+  std::unordered_set<std::string> taken_;
+  std::unordered_map<std::string, int> next_;
+};
+
+std::string elided(const Attr& attr, int64_t limit) {
+  const auto* literal = std::get_if<Literal>(&attr);
+  if (literal && literal->type().elements() > limit) {
+    return str("dense<", literal->type(), ": ...>");
+  }
+  return attr_text(attr);
+}
+
+std::string attrs_text(const Attrs& attrs, const PrintOptions& options) {
+  std::vector<std::string> items;
+  for (const auto& [key, value] : attrs) {
+    items.push_back(str(key, "=", elided(value, options.elide_literals_above)));
+  }
+  return items.empty() ? "" : " {" + join(items, ", ") + "}";
+}
+
+std::string placement_text(const Placement& placement) {
+  static constexpr std::string_view kContexts[] = {"", "accumulate_outer", "weights_from_host",
+                                                   "weights_to_host"};
+  std::vector<std::string> items;
+  if (placement.ipu >= 0) items.push_back(str("ipu=", placement.ipu));
+  if (placement.stage >= 0) items.push_back(str("stage=", placement.stage));
+  if (placement.phase >= 0) items.push_back(str("phase=", placement.phase));
+  if (placement.io_tiles) items.push_back("io_tiles");
+  if (placement.context != ExecutionContext::kNormal) {
+    items.emplace_back(kContexts[static_cast<size_t>(placement.context)]);
+  }
+  return items.empty() ? "" : " @[" + join(items, " ") + "]";
+}
+
+std::string op_text(const Op& op, const Names& names, const PrintOptions& options) {
+  std::vector<std::string> results, types, operands;
+  for (size_t i = 0; i < op.result_count(); ++i) {
+    results.push_back(names(op.result(i)));
+    types.push_back(str(op.result(i)->type()));
+  }
+  for (const Value* operand : op.operands()) operands.push_back(names(operand));
+  if (names.labelled(&op)) results.push_back(names.after(&op));
+  std::string text = results.empty() ? "" : join(results, ", ") + " = ";
+  text += str(op.name(), "(", join(operands, ", "), ")", attrs_text(op.attrs(), options));
+  if (!types.empty()) text += " : " + join(types, ", ");
+  text += placement_text(op.placement);
+  if (!op.after().empty()) {
+    std::vector<std::string> earlier;
+    for (const Op* other : op.after()) earlier.push_back(names.after(other));
+    text += " after(" + join(earlier, ", ") + ")";
+  }
+  if (options.scopes && !op.scope.empty()) text += " scope(" + quoted(op.scope.text()) + ")";
+  if (options.locations && !op.location.empty()) {
+    text += str(" loc(", quoted(op.location.file.text()), ":", op.location.line, ")");
+  }
+  return text;
+}
+
+void print_graph(std::ostringstream& out, const Graph& graph, const PrintOptions& options) {
+  Names names(graph);
+  std::vector<std::string> inputs, outputs, types;
+  for (const auto& input : graph.inputs()) {
+    inputs.push_back(
+        str(names(input.get()), ": ", input->by_reference() ? "&" : "", input->type()));
+  }
+  for (const Value* output : graph.outputs()) {
+    outputs.push_back(names(output));
+    types.push_back(str(output->type()));
+  }
+  out << "graph @" << graph.name() << "(" << join(inputs, ", ") << ") -> (" << join(types, ", ")
+      << ") {\n";
+  for (const Op* op : graph.ops()) out << "  " << op_text(*op, names, options) << "\n";
+  out << "  return" << (outputs.empty() ? "" : " ") << join(outputs, ", ") << "\n}\n";
+}
+
+std::string state_attrs(const StateSlot& slot, const PrintOptions& options) {
+  Attrs attrs{{"kind", slot.kind}};
+  if (slot.group_size) attrs.set("group_size", int64_t{slot.group_size});
+  if (slot.group_stride != 1) attrs.set("group_stride", int64_t{slot.group_stride});
+  if (slot.initial) attrs.set("initial", *slot.initial);
+  return attrs_text(attrs, options);
+}
+
+}  // namespace
+
+std::string print(const Module& module, const PrintOptions& options) {
+  std::ostringstream out;
+  for (const auto& state : module.states()) {
+    out << "state " << quoted(state->name.text()) << " : " << state->type
+        << state_attrs(*state, options) << "\n";
+  }
+  for (const auto& stream : module.streams()) {
+    out << "stream " << quoted(stream->name.text()) << " : " << stream->type
+        << " {to_device=" << (stream->to_device ? "true" : "false") << "}\n";
+  }
+  for (const auto& buffer : module.remote_buffers()) {
+    out << "remote " << quoted(buffer->name.text()) << " : " << buffer->type
+        << " {entries=" << buffer->entries << "}\n";
+  }
+  for (const auto& graph : module.graphs()) print_graph(out, *graph, options);
+  return out.str();
+}
+
+std::string print(const Graph& graph, const PrintOptions& options) {
+  std::ostringstream out;
+  print_graph(out, graph, options);
+  return out.str();
+}
+
+std::string print(const Op& op) {
+  PrintOptions options;
+  options.elide_literals_above = 8;
+  return op_text(op, Names(op.graph()), options);
+}
+
+}  // namespace poptorch::ir

@@ -1,0 +1,247 @@
+// The IR itself, with a small registry of its own: editing, text, equality, verifier.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ir/builder.hpp"
+#include "ir/effects.hpp"
+#include "ir/text.hpp"
+#include "ir/verify.hpp"
+#include "support/error.hpp"
+
+namespace poptorch::ir {
+namespace {
+
+const Registry& registry() {
+  static const Registry* instance = [] {
+    auto* r = new Registry();
+    auto cost = [](const Op&) { return Cost{}; };
+    auto stated = [](const InferContext& c) { return c.stated; };
+    auto same = [](const InferContext& c) { return std::vector{c.operand(0)}; };
+    NoGradient none{"test"};
+    r->add({.name = "constant",
+            .doc = "d",
+            .inputs = {},
+            .outputs = {"y"},
+            .attrs = {{"value", AttrType::kLiteral}},
+            .infer =
+                [](const InferContext& c) { return std::vector{c.attr<Literal>("value").type()}; },
+            .grad = none,
+            .cost = cost});
+    r->add({.name = "variable",
+            .doc = "d",
+            .inputs = {},
+            .outputs = {"y"},
+            .attrs = {{"name", AttrType::kString}},
+            .infer = stated,
+            .grad = none,
+            .cost = cost});
+    r->add({.name = "add",
+            .doc = "d",
+            .inputs = {"a: number", "b: number"},
+            .outputs = {"y"},
+            .infer = same,
+            .grad = none,
+            .cost = cost,
+            .commutative = true});
+    r->add({.name = "scale",
+            .doc = "d",
+            .inputs = {"x: float", "bias: float?"},
+            .outputs = {"y"},
+            .attrs = {{"by", AttrType::kFloat, 1.0},
+                      {"mode", AttrType::kString, std::string("up"), {"up", "down"}}},
+            .infer = same,
+            .grad = none,
+            .cost = cost});
+    r->add({.name = "assign",
+            .doc = "d",
+            .inputs = {"dst", "src"},
+            .outputs = {},
+            .infer = [](const InferContext&) { return std::vector<Type>{}; },
+            .grad = none,
+            .cost = cost,
+            .writes = {0}});
+    r->add({.name = "call",
+            .doc = "d",
+            .inputs = {"xs: any*"},
+            .outputs = {"ys*"},
+            .attrs = {{"graph", AttrType::kGraph}},
+            .infer = stated,
+            .grad = none,
+            .cost = cost});
+    return r;
+  }();
+  return *instance;
+}
+
+constexpr const char* kText = R"(state "fc.weight" : f32[2] {kind="parameter"}
+stream "in" : f32[2] {to_device=true}
+remote "rows" : f32[2] {entries=4}
+graph @body(%x: f32[2], %acc: &f32[2]) -> (f32[2]) {
+  ^assign = assign(%acc, %x)
+  %y = scale(%x) {by=0.5, mode="down"} : f32[2] @[ipu=1 stage=2] after(^assign) scope("fc")
+  return %y
+}
+graph @main(%x: f32[2]) -> (f32[2]) {
+  %w = variable() {name="fc.weight"} : f32[2]
+  %c = constant() {value=dense<f32[2]: 1.0, -inf>} : f32[2]
+  %s = scale(%x, _) : f32[2]
+  %b = scale(%s, %c) : f32[2]
+  %r = call(%b, %w) {graph=@body} : f32[2]
+  return %r
+}
+)";
+
+std::string message_of(auto&& action) {
+  try {
+    action();
+  } catch (const support::Error& error) {
+    return error.what();
+  }
+  return "nothing thrown";
+}
+
+TEST(Text, ParsesWhatItPrints) {
+  auto module = parse(kText, registry());
+  verify(*module);
+  std::string text = print(*module);
+  auto again = parse(text, registry());
+  std::string why;
+  EXPECT_TRUE(structurally_equal(*module, *again, &why)) << why;
+  EXPECT_EQ(print(*again), text);
+  EXPECT_NE(text.find("@[ipu=1 stage=2] after(^assign) scope(\"fc\")"), std::string::npos) << text;
+}
+
+TEST(Text, CloneKeepsTextAndIds) {
+  auto module = parse(kText, registry());
+  auto copy = module->clone();
+  verify(*copy);
+  EXPECT_EQ(print(*copy), print(*module));
+  EXPECT_EQ(copy->main().first()->id(), module->main().first()->id());
+  EXPECT_GT(copy->next_op_id(), copy->main().last()->id());
+}
+
+TEST(Text, EqualityIgnoresNamesButNotAttributes) {
+  auto a =
+      parse("graph @main(%x: f32[1]) -> (f32[1]) {\n%y = scale(%x) {by=2} : f32[1]\nreturn %y\n}",
+            registry());
+  auto b =
+      parse("graph @main(%p: f32[1]) -> (f32[1]) {\n%q = scale(%p) {by=2.0} : f32[1]\nreturn %q\n}",
+            registry());
+  auto c =
+      parse("graph @main(%p: f32[1]) -> (f32[1]) {\n%q = scale(%p) {by=3.0} : f32[1]\nreturn %q\n}",
+            registry());
+  EXPECT_TRUE(structurally_equal(*a, *b));
+  std::string why;
+  EXPECT_FALSE(structurally_equal(*a, *c, &why));
+  EXPECT_NE(why.find("by=3.0"), std::string::npos) << why;
+}
+
+TEST(Text, RefusesBadTextWithPositionAndReason) {
+  struct Case {
+    const char* text;
+    const char* expected;
+  };
+  const Case cases[] = {
+      {"graph @main() -> () {\n  %y = scalle(%x) : f32[1]\n}",
+       "text:2:8: there is no op 'scalle' (closest: 'scale')"},
+      {"graph @main(%x: f32[1]) -> () {\n  %y = scale(%z) : f32[1]\n}",
+       "expected a value defined before"},
+      {"graph @main(%x: f32[1]) -> () {\n  %y = scale(%x) {by=1.0} : f32[2]\n}", "gives f32[1]"},
+      {"graph @main(%x: f32[1]) -> () {\n  %y = scale(%x) {mode=\"in\"} : f32[1]\n}",
+       "must be one of up, down but is 'in'"},
+      {"graph @main(%x: f32[1]) -> () {\n  %y = scale(%x) {bx=1.0} : f32[1]\n}",
+       "has no attribute 'bx'; it has: by, mode"},
+      {"graph @main(%x: i32[1]) -> () {\n  %y = scale(%x) : i32[1]\n}",
+       "operand 'x' must be float but is i32[1]"},
+      {"graph @main(%x: f32[1]) -> (f32[2]) {\n  return %x\n}", "returns values of other types"},
+      {"graph @main(%x: f32[9999999999,9999999999]) -> () { return }", "too large"},
+      {"graph @main(%x: f32[2], %x: f32[2]) -> () { return }", "%x is defined twice"},
+      {"state \"a\" : f32[1] {kind=3}", "wrong type"},
+      {"graph @main() -> () { return } graph @main() -> () { return }", "@main is defined twice"},
+  };
+  for (const Case& c : cases) {
+    std::string got = message_of([&] { parse(c.text, registry()); });
+    EXPECT_NE(got.find(c.expected), std::string::npos) << c.text << "\ngave: " << got;
+  }
+}
+
+TEST(Text, NeverCrashesOnTruncatedText) {
+  std::string text = kText;
+  for (size_t length = 0; length < text.size(); ++length) {
+    try {
+      parse(text.substr(0, length), registry());
+    } catch (const support::UserError&) {
+    }
+  }
+}
+
+TEST(Graph, UsesFollowEdits) {
+  auto module = parse(kText, registry());
+  Graph& main = module->main();
+  Value* x = main.inputs()[0].get();
+  Builder builder(main, main.first());
+  Value* doubled = builder.value("add", {x, x});
+  EXPECT_EQ(x->uses().size(), 3u);
+  x->replace_all_uses_with(doubled);
+  EXPECT_TRUE(x->uses().empty());
+  doubled->producer()->set_operand(0, x);
+  doubled->producer()->set_operand(1, x);
+  verify(*module);
+  EXPECT_TRUE(doubled->producer()->is_before(main.last()));
+  Op* last = main.last();
+  EXPECT_NE(message_of([&] { main.erase(last); }).find("erased while its result is used"),
+            std::string::npos);
+}
+
+TEST(Graph, CopyOpsInlinesACall) {
+  auto module = parse(kText, registry());
+  Graph& main = module->main();
+  Op* call = main.last();
+  auto results = copy_ops(*module->find_graph("body"), main, call->operands(), call);
+  call->result()->replace_all_uses_with(results[0]);
+  main.erase(call);
+  verify(*module);
+  EXPECT_TRUE(main.outputs()[0]->producer()->is("scale"));
+}
+
+TEST(Effects, FollowsStateAndWrites) {
+  auto module = parse(kText, registry());
+  Op* variable = module->main().first();
+  EXPECT_TRUE(is_state(variable->result()));
+  EXPECT_FALSE(is_pure(*variable));
+  EXPECT_FALSE(is_removable(*module->main().last()));  // the callee writes its reference
+  EXPECT_TRUE(is_removable(*variable));
+}
+
+TEST(Verify, NamesTheBrokenRule) {
+  auto module = parse(kText, registry());
+  Graph& main = module->main();
+  main.move_before(main.last(), main.first());
+  EXPECT_NE(message_of([&] { verify(*module); }).find("is not defined before its use"),
+            std::string::npos);
+  auto other = parse("graph @main(%x: f32[1]) -> () {\n^a = assign(%x, %x)\nreturn\n}", registry());
+  EXPECT_NE(message_of([&] { verify(*other); }).find("is a by-value input"), std::string::npos);
+  auto retyped = parse(kText, registry());
+  retyped->main().last()->operand(0)->set_type({DType::kF32, {3}});
+  EXPECT_NE(message_of([&] { verify(*retyped); }).find("result types"), std::string::npos);
+}
+
+TEST(Literal, HalfAndBfloat16RoundToNearestEven) {
+  EXPECT_EQ(to_half_bits(1.0), 0x3c00);
+  EXPECT_EQ(to_half_bits(65504.0), 0x7bff);
+  EXPECT_EQ(to_half_bits(65520.0), 0x7c00);  // rounds to infinity
+  EXPECT_EQ(to_half_bits(5.9604644775390625e-08), 0x0001);
+  EXPECT_EQ(to_half_bits(2.9802322387695312e-08), 0x0000);  // a tie goes to even
+  EXPECT_EQ(to_half_bits(1.00048828125), 0x3c00);           // a tie goes to even
+  EXPECT_EQ(to_bfloat16_bits(-2.0), 0xc000);
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    double value = from_half_bits(static_cast<uint16_t>(bits));
+    if (!std::isnan(value)) {
+      EXPECT_EQ(to_half_bits(value), bits);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace poptorch::ir
