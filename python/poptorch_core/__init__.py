@@ -1,1 +1,1 @@
-"""Native core, without torch: the libraries, headers and the module _core, and the module _torch."""
+"""Native core without torch: libraries, headers, the module _core; and the module _torch."""

@@ -1,0 +1,115 @@
+# The front door. `make demo` and `make test` set up what they need on a fresh Debian 12; both are
+# cheap to run again. Everything lands in .venv/ and build/.
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+PYTHON ?= $(firstword $(foreach name,python3.11 python3,$(shell command -v $(name))) python3)
+JOBS ?= $(shell nproc)
+VENV := .venv
+BIN := $(CURDIR)/$(VENV)/bin
+# The PyTorch project's index of CPU builds, asked only where the configured one has none.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+WERROR := $(if $(CI),ON,OFF)
+CPP_FILES = $(shell git ls-files -co --exclude-standard '*.cpp' '*.hpp')
+UNIT_TESTS := tests/unit/poptorch_unit_tests
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
+
+# --- set-up --------------------------------------------------------------------------------------
+$(VENV)/.runtime: requirements.txt
+	@tools/install_system_packages.sh $(PYTHON)
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "[set-up] Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 1; }
+	@echo "[set-up] Python packages for the build and the demo, into $(VENV)"
+	@# torch first and by itself: whatever depends on torch would otherwise pull its CUDA build.
+	@$(PIP) install torch==2.13.0+cpu 2>/dev/null || \
+	  $(PIP) install torch==2.13.0+cpu --extra-index-url $(TORCH_INDEX)
+	@$(PIP) install -r requirements.txt
+	@touch $@
+
+$(VENV)/.development: requirements-dev.txt $(VENV)/.runtime
+	@echo "[set-up] Python packages for tests, lint and docs, into $(VENV)"
+	@$(PIP) install -r requirements-dev.txt
+	@touch $@
+
+build/.configured-$(WERROR): $(VENV)/.runtime
+	cmake -G Ninja -B build -DPython_EXECUTABLE=$(BIN)/python -DPOPTORCH_WERROR=$(WERROR)
+	@rm -f build/.configured-* && touch $@
+
+native: build/.configured-$(WERROR) ## compile what changed
+	ninja -C build -j $(JOBS)
+
+# The wheel is made from the built tree: nothing is compiled twice, and nothing is done when neither
+# the libraries nor the Python sources changed.
+install: native ## install the package into .venv
+	@if [ ! -e $(VENV)/.installed ] || [ -n "$$(find python setup.py pyproject.toml \
+	    poptorch_cpp/include build/python -newer $(VENV)/.installed -type f -print -quit)" ]; then \
+	  echo "[install] poptorch into $(VENV)"; rm -rf build/pip; \
+	  POPTORCH_BUILD_DIR=$(CURDIR)/build $(PIP) install --no-build-isolation --no-deps . && \
+	  touch $(VENV)/.installed; fi
+
+# --- use -----------------------------------------------------------------------------------------
+demo: install ## build, install and train the example network
+	$(BIN)/python examples/python/mnist.py
+
+test: install $(VENV)/.development ## set up, build, install and run every test
+	ctest --test-dir build --output-on-failure -j $(JOBS)
+	$(BIN)/python -m pytest -n 2 tests
+
+test-fast: native ## the core's unit and golden tests
+	build/$(UNIT_TESTS) --gtest_brief=1
+
+golden: native ## rewrite the expectations of tests/ir
+	POPTORCH_UPDATE_GOLDEN=1 build/$(UNIT_TESTS) --gtest_brief=1
+
+bench: install $(VENV)/.development ## measure against eager, torch.compile and (if installed) JAX
+	$(BIN)/python benchmarks/run.py
+
+wheel: native ## put a wheel into dist/
+	@rm -rf build/pip
+	POPTORCH_BUILD_DIR=$(CURDIR)/build $(PIP) wheel --no-build-isolation --no-deps -w dist .
+	@ls dist
+
+# --- habits --------------------------------------------------------------------------------------
+format: $(VENV)/.development ## format all sources
+	@$(BIN)/clang-format -i $(CPP_FILES)
+	@$(BIN)/ruff check --quiet --fix . && $(BIN)/ruff format --quiet .
+
+lint: $(VENV)/.development ## formatting, Python lint, layers, lengths
+	@$(BIN)/clang-format --dry-run -Werror $(CPP_FILES)
+	$(BIN)/ruff check . && $(BIN)/ruff format --check --quiet .
+	$(BIN)/python tools/check_layers.py
+	$(BIN)/python tools/check_sources.py
+
+define sanitized
+	cmake -G Ninja -B build-$(1) -DPython_EXECUTABLE=$(BIN)/python -DPOPTORCH_TORCH=OFF \
+	  -DPOPTORCH_SANITIZE=$(2)
+	ninja -C build-$(1) -j $(JOBS) poptorch_unit_tests
+	build-$(1)/$(UNIT_TESTS) --gtest_brief=1
+endef
+
+asan: $(VENV)/.runtime ## unit tests under the address and undefined-behaviour sanitizers
+	$(call sanitized,asan,address$(comma)undefined)
+
+tsan: $(VENV)/.runtime ## unit tests under the thread sanitizer
+	$(call sanitized,tsan,thread)
+
+cov: $(VENV)/.development ## line coverage of the core by the unit tests
+	cmake -G Ninja -B build-cov -DPython_EXECUTABLE=$(BIN)/python -DPOPTORCH_TORCH=OFF \
+	  -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS=--coverage
+	ninja -C build-cov -j $(JOBS) poptorch_unit_tests
+	build-cov/$(UNIT_TESTS) --gtest_brief=1
+	$(BIN)/gcovr --root . --filter poptorch_cpp/ build-cov --print-summary --html build-cov/index.html
+
+docs: $(VENV)/.development ## the documentation as HTML, into build/docs
+	$(BIN)/mkdocs build --strict --quiet --site-dir build/docs
+
+clean: ## remove what was built, keep .venv
+	rm -rf build build-* dist python/*.egg-info
+
+comma := ,
+.PHONY: help native install demo test test-fast golden bench wheel format lint asan tsan cov docs clean

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Installs the distribution's packages that the build needs and this machine lacks, and says which.
+# Does nothing when all are there. Needs root (or sudo) for apt-get only.
+set -euo pipefail
+
+python=${1:-python3}
+missing=()
+need() { # need <package> <test...>: the package when the test fails
+  local package=$1
+  shift
+  "$@" >/dev/null 2>&1 || missing+=("$package")
+}
+
+need g++ command -v g++
+need cmake command -v cmake
+need ninja-build command -v ninja
+need ccache command -v ccache
+need libspdlog-dev test -e /usr/include/spdlog/spdlog.h
+need libgtest-dev test -e /usr/include/gtest/gtest.h
+need python3 command -v "$python"
+need python3-venv "$python" -c 'import ensurepip, venv'
+need python3-dev "$python" -c \
+  'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")'
+
+[ ${#missing[@]} -eq 0 ] && exit 0
+echo "[set-up] Missing system packages: ${missing[*]}"
+command -v apt-get >/dev/null || {
+  echo "[set-up] This is not a Debian or Ubuntu system: install what corresponds to them." >&2
+  exit 1
+}
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || {
+    echo "[set-up] Run as root: apt-get install ${missing[*]}" >&2
+    exit 1
+  }
+  as_root=(sudo)
+fi
+echo "[set-up] Installing them with apt-get."
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq update
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends \
+  "${missing[@]}" >/dev/null
