@@ -47,7 +47,7 @@ native: build/.configured-$(WERROR) ## compile what changed
 # the libraries nor the Python sources changed.
 install: native ## install the package into .venv
 	@if [ ! -e $(VENV)/.installed ] || [ -n "$$(find python setup.py pyproject.toml \
-	    poptorch_cpp/include build/python -newer $(VENV)/.installed -type f -print -quit)" ]; then \
+	    poptorch_cpp/include build/python -newer $(VENV)/.installed -type f -not -name '*.pyc' -print -quit)" ]; then \
 	  echo "[install] poptorch into $(VENV)"; rm -rf build/pip; \
 	  POPTORCH_BUILD_DIR=$(CURDIR)/build $(PIP) install --no-build-isolation --no-deps . && \
 	  touch $(VENV)/.installed; fi
