@@ -1,0 +1,91 @@
+"""The peers: how each of them makes a step of a workload. One row each in `PEERS`.
+
+A step is a function without arguments that runs `iterations` iterations on one fixed batch and
+returns the last loss (training) or the logits (inference), complete on the host.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from benchmarks.workloads import Instance
+
+
+def eager_step(instance: Instance, batch: tuple, _iterations: int, wrap=lambda model: model):
+    """Plain PyTorch."""
+    model = wrap(instance.model)
+    if not instance.row.training:
+
+        def infer():
+            with torch.no_grad():
+                return model(*batch)
+
+        return infer
+
+    optimiser = instance.optimiser()
+
+    def train():
+        optimiser.zero_grad(set_to_none=True)
+        loss = model(*batch)
+        loss.backward()
+        optimiser.step()
+        return loss
+
+    return train
+
+
+def compiled_step(instance: Instance, batch: tuple, iterations: int):
+    """torch.compile, default mode; the optimiser's step is left to torch."""
+    return eager_step(instance, batch, iterations, torch.compile)
+
+
+def jax_source(instance: Instance, batch: tuple):
+    """The model as a JAX function: made by us, so not part of what JAX's compilation costs."""
+    from benchmarks import jax_peer  # an optional extra
+
+    return instance, jax_peer.to_function(instance, batch)
+
+
+def jax_step(source: tuple, batch: tuple, iterations: int):
+    """One jitted step, or `iterations` of them in one jitted loop."""
+    from benchmarks import jax_peer
+
+    return jax_peer.make_step(*source, batch, iterations)
+
+
+def poptorch_step(instance: Instance, batch: tuple, iterations: int):
+    """Ours; `iterations` is deviceIterations."""
+    import poptorch  # the other peers run without it
+
+    options = poptorch.Options().deviceIterations(iterations)
+    options.showCompilationProgressBar(False)
+    inputs = tuple(torch.cat([t] * iterations) for t in batch)
+    if not instance.row.training:
+        model = poptorch.inferenceModel(instance.model, options)
+    else:
+        # A bare loss is a scalar a micro-batch; Final returns the last one.
+        model = poptorch.trainingModel(instance.model, options, instance.optimiser())
+    return lambda: model(*inputs)
+
+
+@dataclass(frozen=True)
+class Peer:
+    """How to make a step, and how many iterations one step runs.
+
+    `make(prepare(instance, batch), batch, iterations)` gives the step; `make` is timed.
+    """
+
+    make: Callable
+    iterations: int = 1
+    prepare: Callable = lambda instance, _batch: instance
+
+
+PEERS = {
+    "eager": Peer(eager_step),
+    "compile": Peer(compiled_step),
+    "jax": Peer(jax_step, 1, jax_source),
+    "jax20": Peer(jax_step, 20, jax_source),
+    "poptorch": Peer(poptorch_step),
+    "poptorch20": Peer(poptorch_step, 20),
+}
