@@ -67,7 +67,7 @@ golden: native ## rewrite the expectations of tests/ir
 	POPTORCH_UPDATE_GOLDEN=1 build/$(UNIT_TESTS) --gtest_brief=1
 
 bench: install $(VENV)/.development ## measure against eager, torch.compile and (if installed) JAX
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python -m benchmarks.run
 
 wheel: native ## put a wheel into dist/
 	@rm -rf build/pip

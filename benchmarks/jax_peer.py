@@ -223,9 +223,7 @@ def make_step(instance: Instance, source: tuple, batch: tuple, iterations: int):
 
     name, arguments = instance.row.optimiser
     slots, update = OPTIMISERS[name](**arguments)
-    states = {
-        k: tuple(jnp.zeros_like(v) for _ in range(slots)) for k, v in parameters.items()
-    }
+    states = {k: tuple(jnp.zeros_like(v) for _ in range(slots)) for k, v in parameters.items()}
 
     def one(carry, _):
         parameters, states, step = carry

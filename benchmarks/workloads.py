@@ -53,9 +53,7 @@ MLP = (784, 512, 512, 512, 10)
 BERT_DATA = tokens(128, models.BertSmall.VOCABULARY, classes=2)
 
 WORKLOADS = {
-    "W0": Workload(
-        "Linear(8, 8)", lambda: models.Mlp(8, 8), images(8, classes=8), 1, SGD
-    ),
+    "W0": Workload("Linear(8, 8)", lambda: models.Mlp(8, 8), images(8, classes=8), 1, SGD),
     "W1": Workload("MLP", lambda: models.Mlp(*MLP), images(784, classes=10), 8, SGD),
     "W2": Workload(
         "MLP, Adam",
