@@ -101,6 +101,7 @@ struct KernelRow {
   // Changes request.input_layouts / output_layouts from what the producers offer to what the kernel
   // wants; the engine inserts reorders. Absent: everything plain.
   std::function<void(KernelRequest&)> choose_layouts;
+  // nullptr: no fast kernel for these types, shapes or layouts; the engine runs the reference one.
   std::function<std::unique_ptr<BoundKernel>(const KernelRequest&)> bind;
   bool takes_epilogue = false;
   // The kernel may write output i over input in_place_input[i] when that input dies here.
