@@ -66,7 +66,7 @@ struct AttrDef {
   std::string name;
   AttrType type = AttrType::kInt;
   std::optional<Attr> default_value = std::nullopt;  // none: required
-  Strings allowed = {};               // for strings; empty: any
+  Strings allowed = {};                              // for strings; empty: any
   std::string doc = {};
 };
 

@@ -120,7 +120,8 @@ struct Stream {
   Type host_type(int replicas) const;
 };
 
-// The group of `replica`: a group is r, r + stride, ..., r + (size - 1)·stride; size 0 is one group.
+// The group of `replica`: a group is r, r + stride, ..., r + (size - 1)·stride; size 0 is one
+// group.
 int group_of(int replica, int size, int stride);
 int group_count(int replicas, int size);
 
