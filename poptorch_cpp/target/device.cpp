@@ -1,0 +1,105 @@
+// The three profiles. Sources: [A] Graphcore, "IPU Programmer's Guide", hardware overview; [B]
+// IPU-M2000 and Bow-2000 datasheets; [C] C2 card datasheet (Mk1); [D] derived: peak / (tiles · 2 ·
+// clock).
+#include "target/device.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::target {
+namespace {
+
+constexpr int64_t kKiB = 1024;
+constexpr double kGiga = 1e9;
+constexpr double kTera = 1e12;
+
+// A tile's vector unit is 64 bits wide: two floats or four halves a cycle [A].
+constexpr double kVectorBytesPerCycle = 8;
+// Model assumptions, not published figures: one launch of the workers of all tiles with the
+// exchange synchronisation around it, and the latency of leaving the chip.
+constexpr double kVertexCycles = 150;
+constexpr double kTransferLatencyCycles = 1000;
+// Per tile and instruction: vertex state, exchange code, control (assumption).
+constexpr int64_t kCodeBytesPerTile = 64;
+
+std::vector<Device> make_devices() {
+  Device mk1{.name = "ipu1",
+             .title = "Mk1 (GC2)",
+             .version = 1,
+             .tiles = 1216,                    // [C]
+             .workers_per_tile = 6,            // [A]
+             .sram_per_tile = 256 * kKiB,      // [C]
+             .clock = 1.6 * kGiga,             // [C]
+             .half_macs_per_cycle = 32,        // [D] from 124.5 TFLOP/s
+             .float_macs_per_cycle = 8,        // [D] from 31.1 TFLOP/s
+             .sram_bandwidth = 45 * kTera,     // [C]
+             .exchange_bandwidth = 8 * kTera,  // [C]
+             .link_bandwidth = 320 * kGiga,    // [C]
+             .host_bandwidth = 64 * kGiga,     // [C] PCIe 4 x16, both directions
+             .streaming_memory = 0};           // [C]
+  Device mk2{.name = "ipu2",
+             .title = "Mk2 (GC200)",
+             .version = 2,
+             .tiles = 1472,                                           // [B]
+             .workers_per_tile = 6,                                   // [A]
+             .sram_per_tile = 624 * kKiB,                             // [B]
+             .clock = 1.33 * kGiga,                                   // [B]
+             .half_macs_per_cycle = 64,                               // [B] 250 TFLOP/s
+             .float_macs_per_cycle = 16,                              // [B] 62.5 TFLOP/s
+             .sram_bandwidth = 47.5 * kTera,                          // [B]
+             .exchange_bandwidth = 8 * kTera,                         // [B]
+             .link_bandwidth = 320 * kGiga,                           // [B]
+             .host_bandwidth = 64 * kGiga,                            // [B]
+             .streaming_memory = int64_t{448} * 1000 * 1000 * 1000};  // [B] up to
+  Device bow = mk2;
+  bow.name = "ipu21";
+  bow.title = "Bow";
+  bow.version = 21;
+  bow.clock = 1.85 * kGiga;             // [B]; peaks 350 and 87.5 TFLOP/s follow
+  bow.sram_bandwidth = 65.4 * kTera;    // [B]
+  bow.exchange_bandwidth = 11 * kTera;  // [B]
+  return {mk1, mk2, bow};
+}
+
+double cycles_of(const Device& device, double bytes, double bandwidth) {
+  return bytes / bandwidth * device.clock;
+}
+
+}  // namespace
+
+const std::vector<Device>& all_devices() {
+  static const std::vector<Device> devices = make_devices();
+  return devices;
+}
+
+const Device& find_device(std::string_view name) {
+  std::vector<std::string> known;
+  for (const Device& device : all_devices()) {
+    if (device.name == name) return device;
+    known.emplace_back(device.name);
+  }
+  throw support::UserError(support::str("[device] there is no device '", name,
+                                        "'. The known ones are ", support::join(known, ", "), "."));
+}
+
+int64_t compute_cycles(const Device& device, const Work& work) {
+  const double lanes =
+      work.matrix_unit ? 2 * (work.half ? device.half_macs_per_cycle : device.float_macs_per_cycle)
+                       : kVectorBytesPerCycle / (work.half ? 2 : 4);
+  const double arithmetic = work.flops / (lanes * device.tiles);
+  const double memory = cycles_of(device, work.bytes, device.sram_bandwidth);
+  const double exchange = work.local ? 0 : cycles_of(device, work.bytes, device.exchange_bandwidth);
+  return std::llround(std::max({arithmetic, memory, exchange}) + kVertexCycles);
+}
+
+int64_t transfer_cycles(const Device& device, double bytes, double bandwidth) {
+  return std::llround(cycles_of(device, bytes, bandwidth) + kTransferLatencyCycles);
+}
+
+int64_t code_bytes(const Device& device) { return kCodeBytesPerTile * device.tiles; }
+
+}  // namespace poptorch::target

@@ -1,0 +1,51 @@
+// Device profiles and the cost model: what one IPU holds and how long its work takes. Pure data and
+// arithmetic; the estimates are a model and never change values.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace poptorch::target {
+
+struct Device {
+  std::string_view name;   // as options name it: "ipu2"
+  std::string_view title;  // as people know it: "Mk2 (GC200)"
+  int version = 0;         // poptorch.ipuHardwareVersion()
+  int tiles = 0;
+  int workers_per_tile = 0;
+  int64_t sram_per_tile = 0;       // bytes
+  double clock = 0;                // Hz
+  double half_macs_per_cycle = 0;  // multiply-accumulates of a tile's matrix unit
+  double float_macs_per_cycle = 0;
+  double sram_bandwidth = 0;      // bytes a second, all tiles
+  double exchange_bandwidth = 0;  // bytes a second, all to all
+  double link_bandwidth = 0;      // bytes a second, all IPU-Links of one IPU
+  double host_bandwidth = 0;      // bytes a second
+  int64_t streaming_memory = 0;   // bytes of one IPU-Machine of four; 0: none
+
+  int64_t sram() const { return sram_per_tile * tiles; }
+};
+
+// UserError listing the known names when there is no such device.
+const Device& find_device(std::string_view name);
+const std::vector<Device>& all_devices();
+
+// One execution of an op, as the cost model sees it.
+struct Work {
+  double flops = 0;
+  double bytes = 0;          // operands and results, once each
+  bool matrix_unit = false;  // matmul, convolution
+  bool half = false;         // computed on 16-bit elements
+  bool local = false;        // every tile finds its operands in its own memory: no exchange
+};
+
+// Cycles of one instruction: the larger of compute and exchange, plus the fixed cost of a vertex
+// and its synchronisation.
+int64_t compute_cycles(const Device& device, const Work& work);
+// Cycles of moving `bytes` over a way of `bandwidth` bytes a second.
+int64_t transfer_cycles(const Device& device, double bytes, double bandwidth);
+// Bytes of code that one instruction adds to an IPU: an estimate.
+int64_t code_bytes(const Device& device);
+
+}  // namespace poptorch::target
