@@ -1,6 +1,9 @@
 // Sizes of host buffers and groups of replicas, which the run half and the façade share.
 #include "program/program.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 namespace poptorch::program {
 
 int64_t Stream::kept() const {
@@ -26,5 +29,10 @@ int group_of(int replica, int size, int stride) {
 }
 
 int group_count(int replicas, int size) { return size == 0 ? 1 : replicas / size; }
+
+bool is_view(Symbol op) {
+  static const Symbol kViews[] = {"detach", "identity", "reshape"};
+  return std::find(std::begin(kViews), std::end(kViews), op) != std::end(kViews);
+}
 
 }  // namespace poptorch::program

@@ -135,6 +135,7 @@ struct IpuProgram {
   std::vector<Instruction> body;
   int64_t arena_bytes = 0;  // peak of the memory plan
   int64_t state_bytes = 0;
+  int64_t constant_bytes = 0;
   int64_t code_bytes = 0;  // an estimate
 };
 
@@ -152,6 +153,10 @@ struct Program {
   // Micro-batches that one run processes (device iterations × gradient accumulation).
   int64_t micro_batches_per_run = 1;
 };
+
+// True for ops whose result may be the operand's memory with another shape: no work, both stay
+// valid.
+bool is_view(Symbol op);
 
 // The text form; parse(print(p)) prints the same. UserError for bad text.
 std::string print(const Program& program, bool locations = false);

@@ -1,0 +1,241 @@
+// The printer of program.hpp.
+#include <unordered_set>
+
+#include "program/text.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::program {
+namespace {
+
+using support::join;
+using support::quoted;
+using support::str;
+
+// `key=value` items, left out where the value is the usual one.
+class Items {
+ public:
+  template <typename T>
+  void add(std::string_view key, const T& value, const T& usual) {
+    if (!(value == usual)) items_.push_back(str(key, "=", ir::attr_text(attr(value))));
+  }
+  std::string text(std::string_view open, std::string_view separator,
+                   std::string_view close) const {
+    return items_.empty() ? "" : str(open, join(items_, separator), close);
+  }
+  std::string braced() const { return text(" {", ", ", "}"); }
+
+ private:
+  static ir::Attr attr(bool value) { return value; }
+  static ir::Attr attr(int value) { return int64_t{value}; }
+  static ir::Attr attr(int64_t value) { return value; }
+  static ir::Attr attr(uint64_t value) { return static_cast<int64_t>(value); }
+  static ir::Attr attr(std::string_view value) { return std::string(value); }
+  static ir::Attr attr(const std::string& value) { return value; }
+  static ir::Attr attr(const ir::Ints& value) { return value; }
+
+  std::vector<std::string> items_;
+};
+
+std::vector<std::string> unique_names(const Program& program) {
+  std::vector<std::string> names;
+  std::unordered_set<std::string> taken;
+  for (const Tensor& tensor : program.tensors) {
+    std::string base;
+    for (char c : tensor.name.text()) {
+      base += std::isalnum(static_cast<unsigned char>(c)) || c == '.' ? c : '_';
+    }
+    if (base.empty() || base == "_") base = "t";
+    std::string name = base;
+    for (size_t n = names.size(); !taken.insert(name).second; ++n) name = str(base, "_", n);
+    names.push_back(name);
+  }
+  return names;
+}
+
+class Printer {
+ public:
+  Printer(const Program& program, bool locations)
+      : program_(program), locations_(locations), names_(unique_names(program)) {}
+
+  std::string run() {
+    print_head();
+    for (const State& state : program_.states) print_state(state);
+    for (const ir::Literal& literal : program_.constants) {
+      out_ << "constant " << ir::attr_text(literal) << "\n";
+    }
+    for (const Stream& stream : program_.streams) print_stream(stream);
+    for (const ir::RemoteBuffer& buffer : program_.remote_buffers) {
+      Items items;
+      items.add("entries", buffer.entries, int64_t{1});
+      out_ << "remote " << quoted(buffer.name.text()) << " : " << buffer.type << items.braced()
+           << "\n";
+    }
+    for (const Stash& stash : program_.stashes) {
+      Items items;
+      items.add("depth", stash.depth, 1);
+      items.add("ipu", stash.ipu, 0);
+      out_ << "stash : " << stash.type << items.braced() << "\n";
+    }
+    for (size_t i = 0; i < program_.tensors.size(); ++i) print_tensor(i);
+    for (size_t i = 0; i < program_.ipus.size(); ++i) print_ipu(i);
+    return out_.str();
+  }
+
+ private:
+  void print_head() {
+    Items items;
+    items.add("device", program_.device, std::string());
+    items.add("micro_batches", program_.micro_batches_per_run, int64_t{1});
+    items.add("random_seed", program_.random_seed, uint64_t{0});
+    items.add("replicas", program_.replicas, 1);
+    out_ << "program" << items.braced() << "\n";
+  }
+
+  void print_state(const State& state) {
+    Items items;
+    items.add("group_size", state.slot.group_size, 0);
+    items.add("group_stride", state.slot.group_stride, 1);
+    items.add("ipu", state.ipu, 0);
+    items.add("kind", state.slot.kind, std::string("parameter"));
+    items.add("offset", state.offset, int64_t{0});
+    items.add("on_chip", state.on_chip, true);
+    out_ << "state " << quoted(state.slot.name.text()) << " : " << state.slot.type
+         << items.braced();
+    if (state.slot.initial) out_ << " = " << ir::attr_text(*state.slot.initial);
+    out_ << "\n";
+  }
+
+  void print_stream(const Stream& stream) {
+    Items items;
+    items.add("group_size", stream.group_size, 1);
+    items.add("group_stride", stream.group_stride, 1);
+    items.add("keep", kKeepWords[static_cast<size_t>(stream.keep)], kKeepWords[0]);
+    items.add("period", stream.period, int64_t{1});
+    items.add("to_device", stream.host.to_device, false);
+    items.add("transfers", stream.transfers, int64_t{1});
+    out_ << "stream " << quoted(stream.host.name.text()) << " : " << stream.host.type
+         << items.braced() << "\n";
+  }
+
+  void print_tensor(size_t i) {
+    const Tensor& tensor = program_.tensors[i];
+    Items items;
+    items.add("ipu", tensor.ipu, 0);
+    out_ << "tensor %" << names_[i] << " : " << tensor.type << items.braced() << " at "
+         << kBaseWords[static_cast<size_t>(tensor.base)] << "(";
+    if (tensor.base == Base::kArena) {
+      out_ << tensor.offset;
+    } else {
+      const auto index = static_cast<size_t>(tensor.index);
+      if (tensor.base == Base::kState) {
+        out_ << quoted(program_.states[index].slot.name.text());
+      } else if (tensor.base == Base::kStream) {
+        out_ << quoted(program_.streams[index].host.name.text());
+      } else {
+        out_ << index;
+      }
+      if (tensor.offset) out_ << ", " << tensor.offset;
+    }
+    out_ << ")\n";
+  }
+
+  void print_ipu(size_t i) {
+    const IpuProgram& ipu = program_.ipus[i];
+    Items items;
+    items.add("arena", ipu.arena_bytes, int64_t{0});
+    items.add("code", ipu.code_bytes, int64_t{0});
+    items.add("constants", ipu.constant_bytes, int64_t{0});
+    items.add("state", ipu.state_bytes, int64_t{0});
+    out_ << "ipu " << i << items.text(" @[", " ", "]") << " {\n";
+    print_block(ipu.body, 1);
+    out_ << "}\n";
+  }
+
+  void print_block(const std::vector<Instruction>& block, int depth) {
+    for (const Instruction& instruction : block) print_instruction(instruction, depth);
+  }
+
+  std::string name(TensorId id) const {
+    return id == kNoTensor ? "_" : "%" + names_[static_cast<size_t>(id)];
+  }
+
+  std::string list(const std::vector<TensorId>& ids) const {
+    std::vector<std::string> texts;
+    for (TensorId id : ids) texts.push_back(name(id));
+    return join(texts, ", ");
+  }
+
+  std::string bracket(const Instruction& instruction) const {
+    const KindRow& row = row_of(instruction.kind);
+    const auto channel = static_cast<size_t>(instruction.channel);
+    Items items;
+    if (row.channel == "stream") {
+      items.add(row.channel, program_.streams[channel].host.name.text(), std::string());
+    } else if (row.channel == "remote") {
+      items.add(row.channel, program_.remote_buffers[channel].name.text(), std::string());
+    } else if (!row.channel.empty()) {
+      items.add(row.channel, instruction.channel, -1);
+    }
+    items.add("cycles", instruction.cycles, int64_t{0});
+    items.add("id", instruction.op_id, uint64_t{0});
+    bool aliases = false;
+    for (int operand : instruction.in_place) aliases |= operand >= 0;
+    if (aliases) {
+      items.add("in_place", ir::Ints(instruction.in_place.begin(), instruction.in_place.end()),
+                ir::Ints());
+    }
+    items.add("micro_batch", instruction.micro_batch_offset, 0);
+    items.add("pass", kPassWords[static_cast<size_t>(instruction.pass)], kPassWords[0]);
+    items.add("peer", instruction.peer, -1);
+    items.add("per_micro_batch", instruction.per_micro_batch, false);
+    items.add("phase", instruction.phase, -1);
+    items.add("stage", instruction.stage, -1);
+    return items.text(" @[", " ", "]");
+  }
+
+  std::string attrs(const Instruction& instruction) const {
+    std::vector<std::string> texts;
+    for (const auto& [key, value] : instruction.attrs) {
+      texts.push_back(str(key, "=", ir::attr_text(value)));
+    }
+    return texts.empty() ? "" : " {" + join(texts, ", ") + "}";
+  }
+
+  void print_instruction(const Instruction& instruction, int depth) {
+    const KindRow& row = row_of(instruction.kind);
+    const std::string indent(static_cast<size_t>(depth) * 2, ' ');
+    out_ << indent;
+    if (!instruction.outputs.empty()) out_ << list(instruction.outputs) << " = ";
+    out_ << (row.word.empty() ? std::string_view(instruction.op.text()) : row.word) << "(";
+    if (instruction.kind == Kind::kLoop) {
+      out_ << instruction.count;
+    } else {
+      out_ << list(instruction.inputs);
+    }
+    out_ << ")" << attrs(instruction) << bracket(instruction);
+    if (!instruction.scope.empty()) out_ << " scope(" << quoted(instruction.scope.text()) << ")";
+    if (locations_ && !instruction.location.empty()) {
+      out_ << " loc(" << quoted(instruction.location.file.text()) << ":"
+           << instruction.location.line << ")";
+    }
+    for (size_t i = 0; i < instruction.blocks.size(); ++i) {
+      out_ << (i == 0 ? " {\n" : " else {\n");
+      print_block(instruction.blocks[i], depth + 1);
+      out_ << indent << "}";
+    }
+    out_ << "\n";
+  }
+
+  const Program& program_;
+  bool locations_;
+  std::vector<std::string> names_;
+  std::ostringstream out_;
+};
+
+}  // namespace
+
+std::string print(const Program& program, bool locations) {
+  return Printer(program, locations).run();
+}
+
+}  // namespace poptorch::program
