@@ -10,6 +10,10 @@ a trace (module scopes, autograd.Function, reassigned buffers, fast paths) and c
 (one micro-batch each) and returns its tensors flat; `model` is the nn.Module whose parameters and
 buffers become state (None for a plain function). State slots are named as in `named_parameters()`
 and `named_buffers()`; tied tensors have the first of their names.
+
+Errors of the core (support/error.hpp) are raised as `poptorch_core.Error(message, type,
+frames)`, with the core's what(), type() and frames(); so are stray C++ exceptions, as type
+"poptorch_internal_error".
 """
 
 from collections.abc import Callable, Sequence
