@@ -1,0 +1,82 @@
+// Binds a program to this host and runs it: chooses kernels and layouts, fuses element-wise chains,
+// plans the host's arena, then executes steps without allocating or deciding anything.
+//
+// Values never depend on the options, on threads, or on where replicas run; only speed does.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "program/program.hpp"
+
+namespace poptorch::emulator {
+
+struct EngineOptions {
+  int threads = 0;  // 0: POPTORCH_NUM_THREADS, else the number of cores
+  std::optional<uint64_t> random_seed = std::nullopt;  // else the program's
+  bool concurrent_replicas = true;                     // false: one replica after the other
+  // Each may be switched off to look for a fault.
+  bool fuse = true;             // element-wise chains and epilogues
+  bool layouts = true;          // packed weights and channels-last activations
+  bool reference_only = false;  // the oracle: every op by its reference kernel
+};
+
+// Host memory in bytes, of all replicas.
+struct HostMemory {
+  int64_t state = 0;
+  int64_t constants = 0;
+  int64_t arena = 0;
+  int64_t packed_copies = 0;  // of states and constants, for kernels that want another layout
+  int64_t workspace = 0;      // of ops and of workers
+  int64_t exchange = 0;       // channels, collectives, stashes
+  int64_t streaming = 0;      // remote buffers
+};
+
+// Where the counter-based generator stands.
+struct RandomState {
+  uint64_t seed = 0;
+  uint64_t micro_batch = 0;  // those that earlier runs have taken
+};
+
+class Engine {
+ public:
+  // UserError when an op has neither a kernel nor a provider (the missing one is named).
+  Engine(program::Program program, const ir::Registry& registry, EngineOptions options = {});
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  const program::Program& program() const;
+
+  // One run. `inputs` holds one buffer for every stream into the device, `outputs` one for every
+  // stream out of it, each in the order of Program::streams, dense, of Stream::host_type. After an
+  // error the state is what the completed instructions left. Not re-entrant.
+  void run(const std::vector<const std::byte*>& inputs, const std::vector<std::byte*>& outputs);
+
+  // State slots by name, row-major; grouped slots are [groups, ...]. UserError for another name.
+  // Slots that nobody has written hold their initial value.
+  void read_state(const std::string& name, std::byte* data) const;
+  void write_state(const std::string& name, const std::byte* data);
+  int64_t state_bytes(const std::string& name) const;  // of the two above
+
+  // Row `entry` of a remote buffer of `replica`.
+  void read_remote(const std::string& name, int replica, int64_t entry, std::byte* data) const;
+  void write_remote(const std::string& name, int replica, int64_t entry, const std::byte* data);
+
+  RandomState random_state() const;
+  void set_random_state(RandomState state);
+
+  HostMemory memory() const;
+  // What was bound, one line a step, for logs and tests: kernels, fused chains, layouts.
+  std::string text() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace poptorch::emulator
