@@ -10,7 +10,7 @@ VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 # The PyTorch project's index of CPU builds, asked only where the configured one has none.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 WERROR := $(if $(CI),ON,OFF)
 CPP_FILES = $(shell git ls-files -co --exclude-standard '*.cpp' '*.hpp')
 UNIT_TESTS := tests/unit/poptorch_unit_tests
