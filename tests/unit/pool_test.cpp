@@ -1,0 +1,129 @@
+// The pool runs every task once, on whatever threads there are, and survives exceptions and fork.
+#include "emulator/pool.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace poptorch::emulator {
+namespace {
+
+class PoolOf : public testing::TestWithParam<int> {};
+
+TEST_P(PoolOf, RunsEveryTaskOnce) {
+  Pool pool(GetParam());
+  for (int tasks : {0, 1, 2, 7, 100}) {
+    for (int round = 0; round < 50; ++round) {
+      std::vector<int> count(tasks, 0);
+      std::atomic<bool> worker_ok = true;
+      auto task = [&](int i, int worker) {
+        ++count[i];
+        if (worker < 0 || worker >= pool.threads()) worker_ok = false;
+      };
+      pool.run(tasks, task);
+      EXPECT_EQ(count, std::vector<int>(tasks, 1));
+      EXPECT_TRUE(worker_ok);
+    }
+  }
+}
+
+TEST_P(PoolOf, RethrowsTheFirstErrorByTaskAndStaysUsable) {
+  Pool pool(GetParam());
+  std::atomic<int> ran = 0;
+  auto task = [&](int i, int) {
+    ++ran;
+    if (i >= 3) throw std::runtime_error("task " + std::to_string(i));
+  };
+  for (int round = 0; round < 20; ++round) {
+    ran = 0;
+    try {
+      pool.run(8, task);
+      FAIL() << "no exception";
+    } catch (const std::runtime_error& error) {
+      EXPECT_STREQ(error.what(), "task 3");
+    }
+    EXPECT_EQ(ran, 8);
+  }
+}
+
+TEST_P(PoolOf, NestedCallsRunInlineOnTheSameWorker) {
+  Pool pool(GetParam());
+  std::atomic<int> inner = 0;
+  std::atomic<bool> same = true;
+  auto outer = [&](int, int worker) {
+    auto task = [&](int, int nested) {
+      ++inner;
+      if (nested != worker) same = false;
+    };
+    pool.run(5, task);
+  };
+  pool.run(6, outer);
+  EXPECT_EQ(inner, 30);
+  EXPECT_TRUE(same);
+}
+
+TEST_P(PoolOf, ServesSeveralCallersWithoutSharingAWorker) {
+  Pool pool(GetParam());
+  std::vector<std::atomic<int>> busy(pool.threads());
+  std::atomic<bool> shared = false;
+  std::atomic<int> ran = 0;
+  auto caller = [&] {
+    for (int round = 0; round < 200; ++round) {
+      auto task = [&](int, int worker) {
+        if (busy[worker].fetch_add(1) != 0) shared = true;
+        ++ran;
+        busy[worker].fetch_sub(1);
+      };
+      pool.run(4, task);
+    }
+  };
+  std::thread first(caller), second(caller);
+  first.join();
+  second.join();
+  EXPECT_EQ(ran, 1600);
+  EXPECT_FALSE(shared);
+}
+
+TEST_P(PoolOf, WakesWorkersThatWentToSleep) {
+  Pool pool(GetParam());
+  std::atomic<int> ran = 0;
+  auto task = [&](int, int) { ++ran; };
+  for (int round = 0; round < 3; ++round) {
+    pool.run(16, task);
+    usleep(20000);
+  }
+  EXPECT_EQ(ran, 48);
+}
+
+TEST_P(PoolOf, StartsItsThreadsAgainInAChildOfFork) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer does not follow threads that start after a fork";
+#endif
+  Pool pool(GetParam());
+  std::atomic<int> ran = 0;
+  auto task = [&](int, int) { ++ran; };
+  pool.run(8, task);
+  const pid_t child = fork();
+  if (child == 0) {
+    ran = 0;
+    for (int round = 0; round < 10; ++round) pool.run(8, task);
+    _exit(ran == 80 ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  pool.run(8, task);
+  EXPECT_EQ(ran, 16);
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, PoolOf, testing::Values(1, 2, 4));
+
+}  // namespace
+}  // namespace poptorch::emulator
