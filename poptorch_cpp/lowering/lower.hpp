@@ -1,0 +1,33 @@
+// Placed IR → program: the schedule (the op list's order, in the loops of micro-batches and device
+// iterations), one instruction list an IPU, transfers, and the memory plan.
+#pragma once
+
+#include <string>
+
+#include "ir/module.hpp"
+#include "program/program.hpp"
+
+namespace poptorch::lowering {
+
+struct LowerOptions {
+  std::string device = "ipu2";
+  int64_t device_iterations = 1;
+  int64_t gradient_accumulation = 1;
+  int replicas = 1;
+  // Replicas that read the same inputs: groups of `size`, `stride` apart.
+  int input_group_size = 1;
+  int input_group_stride = 1;
+  program::Keep keep = program::Keep::kAll;  // of main's outputs
+  int64_t keep_period = 1;
+  uint64_t random_seed = 0;
+};
+
+// Main's graph becomes the work of one micro-batch, its inputs host streams into the device, its
+// outputs streams out, in their order and before the streams that the module declares. An output
+// that is a constant is kept once. With gradient accumulation, ops of context `accumulate_outer` run
+// after the loop over micro-batches. Every op has an IPU (its own or its caller's; IPU 0 by default)
+// and its operands are there: constants and unwritten hyper-parameters everywhere, other values
+// through `ipu_copy`. Equal modules give equal programs. The result is verified.
+program::Program lower(const ir::Module& module, const LowerOptions& options);
+
+}  // namespace poptorch::lowering

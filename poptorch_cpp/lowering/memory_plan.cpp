@@ -1,0 +1,264 @@
+// Implements memory_plan.hpp: lives by one walk, then a best-fit free list in order of birth.
+#include "lowering/memory_plan.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace poptorch::lowering {
+namespace {
+
+using program::Base;
+using program::Instruction;
+using program::kNoTensor;
+using program::Program;
+using program::Tensor;
+using program::TensorId;
+
+int64_t aligned(int64_t bytes) {
+  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+}
+
+// Free memory of an arena that grows at its end.
+class FreeList {
+ public:
+  int64_t take(int64_t bytes) {
+    auto fit = by_size_.lower_bound({bytes, -1});
+    if (fit != by_size_.end()) {
+      auto [size, offset] = *fit;
+      remove(offset, size);
+      if (size > bytes) add(offset + bytes, size - bytes);
+      return offset;
+    }
+    int64_t offset = end_;
+    if (!by_offset_.empty()) {
+      auto [last, size] = *by_offset_.rbegin();
+      if (last + size == end_) {
+        offset = last;
+        remove(last, size);
+      }
+    }
+    end_ = offset + bytes;
+    return offset;
+  }
+
+  void give_back(int64_t offset, int64_t bytes) {
+    auto after = by_offset_.lower_bound(offset);
+    if (after != by_offset_.begin()) {
+      auto [before, size] = *std::prev(after);
+      if (before + size == offset) {
+        remove(before, size);
+        offset = before;
+        bytes += size;
+      }
+    }
+    after = by_offset_.lower_bound(offset);
+    if (after != by_offset_.end() && after->first == offset + bytes) {
+      const int64_t size = after->second;
+      remove(after->first, size);
+      bytes += size;
+    }
+    add(offset, bytes);
+  }
+
+ private:
+  void add(int64_t offset, int64_t size) {
+    by_offset_[offset] = size;
+    by_size_.insert({size, offset});
+  }
+  void remove(int64_t offset, int64_t size) {
+    by_size_.erase({size, offset});
+    by_offset_.erase(offset);
+  }
+
+  int64_t end_ = 0;
+  std::map<int64_t, int64_t> by_offset_;
+  std::set<std::pair<int64_t, int64_t>> by_size_;
+};
+
+struct Life {
+  int64_t begin = -1, end = -1;
+  int writes = 0;
+};
+
+class Planner {
+ public:
+  Planner(Program& program, const ir::Registry& registry)
+      : program_(program),
+        registry_(registry),
+        lives_(program.tensors.size()),
+        root_(program.tensors.size()) {
+    for (size_t i = 0; i < root_.size(); ++i) root_[i] = static_cast<TensorId>(i);
+  }
+
+  void run() {
+    for (auto& ipu : program_.ipus) {
+      // Positions continue from IPU to IPU: a tensor belongs to one of them.
+      walk(ipu.body, false);
+    }
+    position_ = 0;
+    for (auto& ipu : program_.ipus) share_block(ipu.body);
+    allocate();
+  }
+
+ private:
+  Tensor& tensor(TensorId id) { return program_.tensors[static_cast<size_t>(id)]; }
+  Life& life(TensorId id) { return lives_[static_cast<size_t>(id)]; }
+  bool in_arena(TensorId id) { return id != kNoTensor && tensor(id).base == Base::kArena; }
+
+  TensorId root(TensorId id) {
+    while (root_[static_cast<size_t>(id)] != id) {
+      TensorId& parent = root_[static_cast<size_t>(id)];
+      parent = root_[static_cast<size_t>(parent)];
+      id = parent;
+    }
+    return id;
+  }
+
+  void touch(TensorId id, bool write) {
+    if (!in_arena(id)) return;
+    Life& one = life(id);
+    if (one.begin < 0) one.begin = position_;
+    one.end = position_;
+    one.writes += write;
+    if (!crossing_.empty()) crossing_.back().push_back(id);
+  }
+
+  void walk(const std::vector<Instruction>& block, bool loop) {
+    const int64_t begin = position_;
+    if (loop) crossing_.emplace_back();
+    for (const Instruction& instruction : block) {
+      ++position_;
+      for (TensorId id : instruction.inputs) touch(id, false);
+      for (TensorId id : instruction.outputs) touch(id, true);
+      for (size_t i = 0; i < instruction.in_place.size(); ++i) {
+        if (instruction.in_place[i] >= 0) {
+          touch(instruction.inputs[static_cast<size_t>(instruction.in_place[i])], true);
+        }
+      }
+      for (const auto& inner : instruction.blocks) {
+        walk(inner, instruction.kind == Instruction::Kind::kLoop);
+      }
+    }
+    if (!loop) return;
+    ++position_;
+    std::vector<TensorId> used = std::move(crossing_.back());
+    crossing_.pop_back();
+    std::sort(used.begin(), used.end());
+    used.erase(std::unique(used.begin(), used.end()), used.end());
+    for (TensorId id : used) {
+      if (life(id).begin > begin) continue;
+      life(id).end = position_;
+      if (!crossing_.empty()) crossing_.back().push_back(id);
+    }
+  }
+
+  // The same positions as walk().
+  void share_block(std::vector<Instruction>& block) {
+    for (Instruction& instruction : block) {
+      ++position_;
+      share(instruction);
+      for (auto& inner : instruction.blocks) {
+        share_block(inner);
+        if (instruction.kind == Instruction::Kind::kLoop) ++position_;
+      }
+    }
+  }
+
+  void join(TensorId operand, TensorId result) {
+    const TensorId from = root(operand), to = root(result);
+    if (from == to) return;
+    Life& group = life(from);
+    group.begin = std::min(group.begin, life(to).begin);
+    group.end = std::max(group.end, life(to).end);
+    root_[static_cast<size_t>(to)] = from;
+  }
+
+  void share(Instruction& instruction) {
+    if (instruction.kind != Instruction::Kind::kCompute) return;
+    for (size_t i = 0; i < instruction.in_place.size(); ++i) {
+      const int operand = instruction.in_place[i];
+      if (operand < 0) continue;
+      const TensorId from = instruction.inputs[static_cast<size_t>(operand)];
+      if (in_arena(from)) join(from, instruction.outputs[i]);
+    }
+    if (instruction.outputs.size() != 1 || !in_arena(instruction.outputs[0])) return;
+    if (!instruction.in_place.empty() && instruction.in_place[0] >= 0) return;
+    const bool view = program::is_view(instruction.op);
+    if (!view && !registry_.get(instruction.op.text()).elementwise) return;
+    const TensorId result = instruction.outputs[0];
+    for (size_t i = 0; i < instruction.inputs.size(); ++i) {
+      const TensorId operand = instruction.inputs[i];
+      if (!in_arena(operand) || !shareable(operand, result, view)) continue;
+      instruction.in_place.assign(1, static_cast<int>(i));
+      if (view) instruction.cycles = 0;
+      join(operand, result);
+      return;
+    }
+  }
+
+  // Carried values and results of conditionals are written more than once: they keep their memory
+  // to themselves.
+  bool shareable(TensorId operand, TensorId result, bool view) {
+    if (life(operand).writes != 1 || life(result).writes != 1) return false;
+    const ir::Type &from = tensor(operand).type, &to = tensor(result).type;
+    if (view) return from.bytes() == to.bytes();
+    return from.shape == to.shape && ir::size_of(from.dtype) == ir::size_of(to.dtype) &&
+           life(root(operand)).end == position_;
+  }
+
+  void allocate() {
+    const size_t count = program_.tensors.size();
+    std::vector<int64_t> bytes(count, 0);
+    std::vector<TensorId> births;
+    for (size_t i = 0; i < count; ++i) {
+      const auto id = static_cast<TensorId>(i);
+      if (!in_arena(id) || lives_[i].begin < 0) continue;
+      const TensorId group = root(id);
+      bytes[static_cast<size_t>(group)] =
+          std::max(bytes[static_cast<size_t>(group)], aligned(tensor(id).type.bytes()));
+      if (group == id) births.push_back(id);
+    }
+    std::vector<TensorId> deaths = births;
+    std::sort(births.begin(), births.end(), [&](TensorId a, TensorId b) {
+      return std::tie(life(a).begin, a) < std::tie(life(b).begin, b);
+    });
+    std::sort(deaths.begin(), deaths.end(), [&](TensorId a, TensorId b) {
+      return std::tie(life(a).end, a) < std::tie(life(b).end, b);
+    });
+    std::vector<FreeList> arenas(program_.ipus.size());
+    size_t dead = 0;
+    for (TensorId id : births) {
+      for (; life(deaths[dead]).end < life(id).begin; ++dead) {
+        const TensorId gone = deaths[dead];
+        const int64_t size = bytes[static_cast<size_t>(gone)];
+        if (size) arenas[static_cast<size_t>(tensor(gone).ipu)].give_back(tensor(gone).offset, size);
+      }
+      const int64_t size = bytes[static_cast<size_t>(id)];
+      if (size) tensor(id).offset = arenas[static_cast<size_t>(tensor(id).ipu)].take(size);
+    }
+    for (size_t i = 0; i < count; ++i) {
+      const auto id = static_cast<TensorId>(i);
+      if (!in_arena(id) || lives_[i].begin < 0) continue;
+      tensor(id).offset = tensor(root(id)).offset;
+      auto& ipu = program_.ipus[static_cast<size_t>(tensor(id).ipu)];
+      ipu.arena_bytes = std::max(ipu.arena_bytes, tensor(id).offset + tensor(id).type.bytes());
+    }
+  }
+
+  Program& program_;
+  const ir::Registry& registry_;
+  int64_t position_ = 0;
+  std::vector<Life> lives_;
+  std::vector<TensorId> root_;
+  std::vector<std::vector<TensorId>> crossing_;  // per open loop: what it touches
+};
+
+}  // namespace
+
+void plan_memory(Program& program, const ir::Registry& registry) {
+  Planner(program, registry).run();
+}
+
+}  // namespace poptorch::lowering
