@@ -24,10 +24,10 @@ struct LowerOptions {
 
 // Main's graph becomes the work of one micro-batch, its inputs host streams into the device, its
 // outputs streams out, in their order and before the streams that the module declares. An output
-// that is a constant is kept once. With gradient accumulation, ops of context `accumulate_outer` run
-// after the loop over micro-batches. Every op has an IPU (its own or its caller's; IPU 0 by default)
-// and its operands are there: constants and unwritten hyper-parameters everywhere, other values
-// through `ipu_copy`. Equal modules give equal programs. The result is verified.
+// that is a constant is kept once. With gradient accumulation, ops of context `accumulate_outer`
+// run after the loop over micro-batches. Every op has an IPU (its own or its caller's; IPU 0 by
+// default) and its operands are there: constants and unwritten hyper-parameters everywhere, other
+// values through `ipu_copy`. Equal modules give equal programs. The result is verified.
 program::Program lower(const ir::Module& module, const LowerOptions& options);
 
 }  // namespace poptorch::lowering

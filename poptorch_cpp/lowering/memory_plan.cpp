@@ -233,7 +233,8 @@ class Planner {
       for (; life(deaths[dead]).end < life(id).begin; ++dead) {
         const TensorId gone = deaths[dead];
         const int64_t size = bytes[static_cast<size_t>(gone)];
-        if (size) arenas[static_cast<size_t>(tensor(gone).ipu)].give_back(tensor(gone).offset, size);
+        if (size)
+          arenas[static_cast<size_t>(tensor(gone).ipu)].give_back(tensor(gone).offset, size);
       }
       const int64_t size = bytes[static_cast<size_t>(id)];
       if (size) tensor(id).offset = arenas[static_cast<size_t>(tensor(id).ipu)].take(size);

@@ -60,11 +60,11 @@ struct Instruction {
     kIf,            // blocks[0] when inputs[0] is true, else blocks[1]
   };
   Kind kind = Kind::kCompute;
-  Symbol op;
-  Attrs attrs;
-  std::vector<TensorId> inputs;  // kNoTensor: an absent optional operand
-  std::vector<TensorId> outputs;
-  std::vector<int> in_place;  // per output: the input whose memory it is, or -1
+  Symbol op = {};
+  Attrs attrs = {};
+  std::vector<TensorId> inputs = {};  // kNoTensor: an absent optional operand
+  std::vector<TensorId> outputs = {};
+  std::vector<int> in_place = {};  // per output: the input whose memory it is, or -1
   int peer = -1;
   int channel = -1;
   int64_t count = 0;
@@ -73,15 +73,15 @@ struct Instruction {
   bool per_micro_batch = false;
   // This instruction works on micro-batch (counter + offset): pipelines skew their stages.
   int micro_batch_offset = 0;
-  std::vector<std::vector<Instruction>> blocks;
+  std::vector<std::vector<Instruction>> blocks = {};
 
   // Provenance and account.
   uint64_t op_id = 0;
   int stage = -1;
   int phase = -1;
   Pass pass = Pass::kForward;
-  Symbol scope;
-  ir::Location location;
+  Symbol scope = {};
+  ir::Location location = {};
   int64_t cycles = 0;
 };
 

@@ -1,0 +1,233 @@
+// Implements emitter.hpp.
+#include "lowering/emitter.hpp"
+
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::lowering {
+
+using program::Base;
+using program::Instruction;
+using program::State;
+using program::Tensor;
+using program::TensorId;
+using support::InternalError;
+using support::str;
+using support::Symbol;
+using support::UserError;
+
+namespace {
+
+// Offsets of states on the chip.
+constexpr int64_t kStateAlignment = 8;
+
+std::string where(const ir::Op* op) {
+  if (!op) return "an output of the model";
+  std::string text = str("op '", op->name(), "'");
+  if (!op->location.empty()) text += str(" (", op->location.file, ":", op->location.line, ")");
+  return text;
+}
+
+int64_t count_instructions(const std::vector<Instruction>& block) {
+  int64_t count = 0;
+  for (const Instruction& instruction : block) {
+    ++count;
+    for (const auto& inner : instruction.blocks) count += count_instructions(inner);
+  }
+  return count;
+}
+
+}  // namespace
+
+void set_origin(Instruction& instruction, const ir::Op& op, uint64_t op_id) {
+  instruction.op_id = op_id;
+  instruction.stage = op.placement.stage;
+  instruction.phase = op.placement.phase;
+  instruction.scope = op.scope;
+  instruction.location = op.location;
+  if (op.placement.context == ir::ExecutionContext::kAccumulateOuter) {
+    instruction.pass = program::Pass::kUpdate;
+  } else if (op.forward_id != 0) {
+    instruction.pass = program::Pass::kBackward;
+  }
+}
+
+Emitter::Emitter(const ir::Module& module, const target::Device& device, int ipus)
+    : module_(module), device_(device), open_(static_cast<size_t>(ipus)) {
+  program_.device = device.name;
+  program_.ipus.resize(static_cast<size_t>(ipus));
+  for (auto& stack : open_) stack.emplace_back();
+  for (const auto& buffer : module.remote_buffers()) program_.remote_buffers.push_back(*buffer);
+}
+
+TensorId Emitter::add_tensor(Tensor tensor) {
+  program_.tensors.push_back(std::move(tensor));
+  return static_cast<TensorId>(program_.tensors.size() - 1);
+}
+
+TensorId Emitter::arena_tensor(const ir::Type& type, Symbol name, int ipu) {
+  return add_tensor({.type = type, .name = name, .ipu = ipu});
+}
+
+TensorId Emitter::state_tensor(Symbol slot, int ipu) {
+  auto [it, added] = state_tensors_.emplace(slot, program::kNoTensor);
+  if (!added) return it->second;
+  const ir::StateSlot* declared = module_.find_state(slot);
+  if (!declared) throw InternalError(str("[lowering] there is no state '", slot, "'."));
+  program_.states.push_back({.slot = *declared, .ipu = ipu});
+  const auto index = static_cast<int32_t>(program_.states.size() - 1);
+  it->second = add_tensor(
+      {.type = declared->type, .name = slot, .ipu = ipu, .base = Base::kState, .index = index});
+  return it->second;
+}
+
+TensorId Emitter::constant_tensor(const ir::Literal& literal, Symbol name) {
+  program_.constants.push_back(literal);
+  const auto index = static_cast<int32_t>(program_.constants.size() - 1);
+  return add_tensor({.type = literal.type(),
+                     .name = name,
+                     .ipu = kUndecided,
+                     .base = Base::kConstant,
+                     .index = index});
+}
+
+TensorId Emitter::alias(TensorId id, const ir::Type& type, Symbol name) {
+  Tensor copy = tensor(id);
+  copy.type = type;
+  copy.name = name;
+  return add_tensor(std::move(copy));
+}
+
+TensorId Emitter::on_ipu(TensorId id, int ipu, const ir::Op* user) {
+  Tensor& home = program_.tensors[static_cast<size_t>(id)];
+  if (home.ipu == kUndecided) {
+    home.ipu = ipu;
+    if (home.base == Base::kState) program_.states[static_cast<size_t>(home.index)].ipu = ipu;
+  }
+  if (auto pending = pending_streams_.find(id); pending != pending_streams_.end()) {
+    const int stream = pending->second;
+    pending_streams_.erase(pending);
+    Instruction load{.kind = Instruction::Kind::kStreamIn};
+    load.outputs = {id};
+    load.channel = stream;
+    load.pass = program::Pass::kTransfer;
+    emit(home.ipu, std::move(load));
+  }
+  if (program_.tensors[static_cast<size_t>(id)].ipu == ipu) return id;
+
+  const Tensor elsewhere = tensor(id);
+  if (elsewhere.base == Base::kState) {
+    State& state = program_.states[static_cast<size_t>(elsewhere.index)];
+    if (state.slot.kind != "hyper_parameter") {
+      throw UserError(str("[partition] '", state.slot.name, "' is used on IPU ", elsewhere.ipu,
+                          " and, by ", where(user), ", on IPU ", ipu,
+                          ". State lives on one IPU; place its uses on the same IPU."));
+    }
+    state.ipu = -1;
+  } else if (elsewhere.base != Base::kConstant) {
+    throw InternalError(str("[lowering] ", where(user), " on IPU ", ipu, " uses '", elsewhere.name,
+                            "' of IPU ", elsewhere.ipu, " without a copy."));
+  }
+  auto [it, added] = copies_.emplace(std::pair(id, ipu), program::kNoTensor);
+  if (added) {
+    it->second = alias(id, elsewhere.type, elsewhere.name);
+    program_.tensors[static_cast<size_t>(it->second)].ipu = ipu;
+  }
+  return it->second;
+}
+
+void Emitter::note_write(TensorId id) {
+  if (tensor(id).base == Base::kState) written_states_.insert(tensor(id).index);
+}
+
+void Emitter::load_on_first_use(TensorId id, int stream) { pending_streams_.emplace(id, stream); }
+
+int Emitter::find_stream(Symbol name) const {
+  for (size_t i = 0; i < program_.streams.size(); ++i) {
+    if (program_.streams[i].host.name == name) return static_cast<int>(i);
+  }
+  throw InternalError(str("[lowering] there is no stream '", name, "'."));
+}
+
+int Emitter::find_remote(Symbol name) const {
+  for (size_t i = 0; i < program_.remote_buffers.size(); ++i) {
+    if (program_.remote_buffers[i].name == name) return static_cast<int>(i);
+  }
+  throw InternalError(str("[lowering] there is no remote buffer '", name, "'."));
+}
+
+void Emitter::emit(int ipu, Instruction instruction) {
+  open_[static_cast<size_t>(ipu)].back().push_back(std::move(instruction));
+}
+
+void Emitter::open_block() {
+  for (auto& stack : open_) stack.emplace_back();
+}
+
+std::vector<std::vector<Instruction>> Emitter::close_block() {
+  std::vector<std::vector<Instruction>> bodies;
+  for (auto& stack : open_) {
+    bodies.push_back(std::move(stack.back()));
+    stack.pop_back();
+  }
+  return bodies;
+}
+
+void Emitter::close_loop(int64_t count, bool per_micro_batch, const ir::Op* origin) {
+  auto bodies = close_block();
+  for (size_t ipu = 0; ipu < bodies.size(); ++ipu) {
+    if (bodies[ipu].empty()) continue;
+    Instruction loop{.kind = Instruction::Kind::kLoop};
+    loop.count = count;
+    loop.per_micro_batch = per_micro_batch;
+    loop.blocks.push_back(std::move(bodies[ipu]));
+    if (origin) set_origin(loop, *origin, 0);
+    emit(static_cast<int>(ipu), std::move(loop));
+  }
+}
+
+void Emitter::check_written_copies() const {
+  for (int32_t index : written_states_) {
+    const State& state = program_.states[static_cast<size_t>(index)];
+    if (state.ipu == -1) {
+      throw UserError(str("[partition] '", state.slot.name,
+                          "' is used on several IPUs and written. State that changes lives on one "
+                          "IPU; place its uses on the same IPU."));
+    }
+  }
+}
+
+void Emitter::place_states() {
+  for (Tensor& tensor : program_.tensors) tensor.ipu = std::max(tensor.ipu, 0);
+  // What is declared but unused is held all the same: the session reads and writes it.
+  for (const auto& slot : module_.states()) state_tensor(slot->name, 0);
+  std::set<std::pair<int, int32_t>> constants;
+  std::set<std::pair<int, int32_t>> copies;
+  for (const Tensor& tensor : program_.tensors) {
+    if (tensor.base == Base::kConstant) constants.emplace(tensor.ipu, tensor.index);
+    if (tensor.base == Base::kState) copies.emplace(tensor.ipu, tensor.index);
+  }
+  for (const auto& [ipu, index] : constants) {
+    program_.ipus[static_cast<size_t>(ipu)].constant_bytes +=
+        program_.constants[static_cast<size_t>(index)].type().bytes();
+  }
+  for (const auto& [ipu, index] : copies) {
+    State& state = program_.states[static_cast<size_t>(index)];
+    int64_t& end = program_.ipus[static_cast<size_t>(ipu)].state_bytes;
+    if (state.ipu != -1) state.offset = end;
+    end += (state.slot.type.bytes() + kStateAlignment - 1) / kStateAlignment * kStateAlignment;
+  }
+}
+
+program::Program Emitter::finish() {
+  check_written_copies();
+  place_states();
+  for (size_t i = 0; i < open_.size(); ++i) {
+    program_.ipus[i].body = std::move(open_[i].back());
+    program_.ipus[i].code_bytes =
+        count_instructions(program_.ipus[i].body) * target::code_bytes(device_);
+  }
+  return std::move(program_);
+}
+
+}  // namespace poptorch::lowering

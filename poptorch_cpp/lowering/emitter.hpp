@@ -1,0 +1,76 @@
+// Writes a program's tensors, streams and nested instruction lists. It keeps one open block an IPU,
+// so that a loop around several IPUs' work is opened and closed once, and stands only where it has
+// a body.
+#pragma once
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "ir/module.hpp"
+#include "program/program.hpp"
+#include "target/device.hpp"
+
+namespace poptorch::lowering {
+
+class Emitter {
+ public:
+  Emitter(const ir::Module& module, const target::Device& device, int ipus);
+
+  program::Program& program() { return program_; }
+  const target::Device& device() const { return device_; }
+
+  // --- tensors --------------------------------------------------------------------------------
+  // kUndecided as `ipu`: the IPU of the first use.
+  static constexpr int kUndecided = -1;
+  program::TensorId add_tensor(program::Tensor tensor);
+  program::TensorId arena_tensor(const ir::Type& type, support::Symbol name, int ipu);
+  program::TensorId state_tensor(support::Symbol slot, int ipu);
+  program::TensorId constant_tensor(const ir::Literal& literal, support::Symbol name);
+  // A new tensor at the address of `id`: a result that an op writes over its operand.
+  program::TensorId alias(program::TensorId id, const ir::Type& type, support::Symbol name);
+  const program::Tensor& tensor(program::TensorId id) const {
+    return program_.tensors[static_cast<size_t>(id)];
+  }
+  // `id` as `user` sees it on `ipu`: constants and states that nobody writes are there as well.
+  // InternalError for another value that lies elsewhere; UserError for a weight on two IPUs. `user`
+  // is nullptr for main's outputs.
+  program::TensorId on_ipu(program::TensorId id, int ipu, const ir::Op* user);
+  void note_write(program::TensorId id);
+  // The transfer of `stream` that makes `id` is emitted before its first use.
+  void load_on_first_use(program::TensorId id, int stream);
+
+  int find_stream(support::Symbol name) const;
+  int find_remote(support::Symbol name) const;
+
+  // --- instructions ---------------------------------------------------------------------------
+  void emit(int ipu, program::Instruction instruction);
+  void open_block();
+  // The bodies since open_block(), by IPU.
+  std::vector<std::vector<program::Instruction>> close_block();
+  // Closes the block as a loop on every IPU that has work in it.
+  void close_loop(int64_t count, bool per_micro_batch, const ir::Op* origin = nullptr);
+  int new_channel() { return channels_++; }
+
+  // Ends the program: bodies, states' places, accounts.
+  program::Program finish();
+
+ private:
+  void place_states();
+  void check_written_copies() const;
+
+  const ir::Module& module_;
+  const target::Device& device_;
+  program::Program program_;
+  std::vector<std::vector<std::vector<program::Instruction>>> open_;  // by IPU, innermost last
+  std::map<support::Symbol, program::TensorId> state_tensors_;
+  std::map<std::pair<program::TensorId, int>, program::TensorId> copies_;  // by tensor and IPU
+  std::map<program::TensorId, int> pending_streams_;
+  std::set<int32_t> written_states_;
+  int channels_ = 0;
+};
+
+// Copies placement, scope and location of `op` to the instruction.
+void set_origin(program::Instruction& instruction, const ir::Op& op, uint64_t op_id);
+
+}  // namespace poptorch::lowering
