@@ -1,0 +1,42 @@
+// Implements foreign.hpp: a table by name under a lock.
+#include "emulator/foreign.hpp"
+
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+struct Table {
+  std::mutex mutex;
+  std::map<std::string, const PoptorchForeignProvider*> rows;
+};
+
+Table& table() {
+  static Table* instance = new Table();  // outlives libraries that register from static objects
+  return *instance;
+}
+
+}  // namespace
+
+void register_foreign_provider(const PoptorchForeignProvider& provider) {
+  if (provider.version != kForeignVersion) {
+    throw support::UserError(support::str(
+        "[foreign] provider '", provider.name, "' was made for version ", provider.version,
+        " of the kernel table, but this is version ", kForeignVersion, ". Build it again."));
+  }
+  std::lock_guard lock(table().mutex);
+  table().rows[provider.name] = &provider;
+}
+
+const PoptorchForeignProvider* find_foreign_provider(const char* name) {
+  std::lock_guard lock(table().mutex);
+  auto it = table().rows.find(name);
+  return it == table().rows.end() ? nullptr : it->second;
+}
+
+}  // namespace poptorch::emulator
