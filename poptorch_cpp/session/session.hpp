@@ -55,8 +55,9 @@ class Executable {
   virtual void run(const std::vector<const std::byte*>& inputs,
                    const std::vector<std::byte*>& outputs) = 0;
 
-  // State slots, by name. Sizes are those of the slot's type (times its groups, when grouped).
+  // State slots, by name. On the host a grouped slot is [groups, ...].
   virtual const std::vector<ir::StateSlot>& states() const = 0;
+  virtual ir::Type state_type(const ir::StateSlot& slot) const = 0;
   virtual void read_state(const std::string& name, std::byte* data) const = 0;
   virtual void write_state(const std::string& name, const std::byte* data) = 0;
 

@@ -1,0 +1,101 @@
+// Implements pass_runner.hpp.
+#include "session/pass_runner.hpp"
+
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+
+#include "ir/text.hpp"
+#include "ir/verify.hpp"
+#include "partition/place.hpp"
+#include "support/error.hpp"
+#include "support/log.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::session {
+namespace {
+
+using support::str;
+
+double now() {
+  using Clock = std::chrono::steady_clock;
+  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+}
+
+std::set<std::string> names_in(const char* variable) {
+  std::set<std::string> names;
+  const char* text = std::getenv(variable);
+  std::istringstream items(text ? text : "");
+  for (std::string item; std::getline(items, item, ',');) {
+    if (!item.empty()) names.insert(item);
+  }
+  return names;
+}
+
+const std::vector<transforms::PassRow>& partition_passes() {
+  static const std::vector<transforms::PassRow> rows = {
+      {"place_ops",
+       [](ir::Module& module, transforms::PassContext&) { partition::place_ops(module); }},
+      {"verify_placed",
+       [](ir::Module& module, transforms::PassContext&) { partition::verify_placed(module); }},
+  };
+  return rows;
+}
+
+}  // namespace
+
+const transforms::PassRow& find_pass(std::string_view name) {
+  std::vector<std::string> known;
+  for (const auto* table : {&transforms::all_passes(), &partition_passes()}) {
+    for (const auto& row : *table) {
+      if (row.name == name) return row;
+      known.emplace_back(row.name);
+    }
+  }
+  std::string text = str("[pipeline] there is no pass '", name, "'.");
+  const std::string near = support::closest_name(name, known);
+  if (!near.empty()) text += str(" Did you mean '", near, "'?");
+  throw support::UserError(text);
+}
+
+PassRunner::PassRunner(transforms::PassContext& context, const Progress& progress, int steps)
+    : context_(context),
+      progress_(progress),
+      steps_(steps),
+      disabled_(names_in("POPTORCH_DISABLE_PASSES")),
+      dumped_(names_in("POPTORCH_DUMP")) {}
+
+PassRunner::Timed::Timed(PassRunner& runner, std::string_view name)
+    : runner_(runner), name_(name), start_(now()) {
+  if (runner_.progress_) runner_.progress_(runner_.done_, runner_.steps_, name_);
+}
+
+PassRunner::Timed::~Timed() {
+  runner_.done_ = std::min(runner_.done_ + 1, runner_.steps_);
+  if (support::log_enabled(support::LogLevel::kDebug)) {
+    support::log(support::LogLevel::kDebug,
+                 str("compile: ", name_, " took ", (now() - start_) * 1e3, " ms"));
+  }
+}
+
+void PassRunner::run(std::string_view name, ir::Module& module) {
+  const transforms::PassRow& row = find_pass(name);
+  Timed timed(*this, name);
+  if (disabled_.count(std::string(name))) return;
+  const bool dump = dumped_.count("all") || dumped_.count(std::string(name));
+  const std::string before = dump ? ir::print(module) : "";
+  try {
+    row.run(module, context_);
+    const double start = now();
+    ir::verify(module);
+    verify_seconds_ += now() - start;
+  } catch (support::Error& error) {
+    error.add_frame(str("pass ", name));
+    throw;
+  }
+  if (!dump) return;
+  const std::string after = ir::print(module);
+  if (after != before) std::cerr << "// after " << name << "\n" << after;
+}
+
+}  // namespace poptorch::session

@@ -1,0 +1,61 @@
+// The one wrapper around every pass: skips it when it is disabled by name, times it, runs it,
+// verifies the module, prints it when it changed and someone asked, and adds the pass's name to
+// errors.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "ir/module.hpp"
+#include "session/session.hpp"
+#include "transforms/passes.hpp"
+
+namespace poptorch::session {
+
+// Every pass that the pipeline or a golden test may name: those of transforms and partition.
+// UserError naming the closest when there is no such pass.
+const transforms::PassRow& find_pass(std::string_view name);
+
+// What passes get to know of the options.
+transforms::PassContext pass_context(const CompileOptions& options);
+
+class PassRunner {
+ public:
+  // `steps`: how many steps the progress bar has in all.
+  PassRunner(transforms::PassContext& context, const Progress& progress, int steps);
+
+  void run(std::string_view pass, ir::Module& module);
+  // Anything that is no pass but takes time: calls `work` as step `name`.
+  template <typename Work>
+  auto step(std::string_view name, Work work) {
+    Timed timed(*this, name);
+    return work();
+  }
+
+  double verify_seconds() const { return verify_seconds_; }
+
+ private:
+  // Tells the progress and the log about a step; adds its name to an error that leaves it.
+  class Timed {
+   public:
+    Timed(PassRunner& runner, std::string_view name);
+    ~Timed();
+
+   private:
+    PassRunner& runner_;
+    std::string name_;
+    double start_;
+  };
+
+  transforms::PassContext& context_;
+  const Progress& progress_;
+  int steps_;
+  int done_ = 0;
+  double verify_seconds_ = 0;
+  std::set<std::string> disabled_;  // POPTORCH_DISABLE_PASSES, comma-separated
+  std::set<std::string> dumped_;    // POPTORCH_DUMP: names of passes, or "all"
+};
+
+}  // namespace poptorch::session

@@ -1,0 +1,25 @@
+// The compiler as a list of steps, and the forms that it went through.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "program/program.hpp"
+#include "session/session.hpp"
+
+namespace poptorch::session {
+
+// Steps of the progress: those of the pipeline, and binding.
+constexpr int kCompileSteps = 20;
+
+// Each IR form as it was (a clone: printing waits until someone asks), and the program.
+struct Compiled {
+  std::unique_ptr<ir::Module> traced, normal, differentiated, placed;
+  program::Program program;
+};
+
+// Traced form → program. Calls `progress` for every step but binding, which is the caller's.
+Compiled compile_to_program(std::unique_ptr<ir::Module> module, const CompileOptions& options,
+                            const Progress& progress);
+
+}  // namespace poptorch::session

@@ -1,0 +1,92 @@
+// Implements session.hpp: the compiled forms with the engine that runs the program.
+#include "session/session.hpp"
+
+#include <mutex>
+
+#include "emulator/engine.hpp"
+#include "ir/text.hpp"
+#include "session/pipeline.hpp"
+#include "session/report.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::session {
+namespace {
+
+class CompiledModel final : public Executable {
+ public:
+  CompiledModel(Compiled forms, const ir::Registry& registry, int threads)
+      : forms_(std::move(forms)),
+        engine_(std::move(forms_.program), registry, {.threads = threads}) {
+    for (const program::Stream& stream : engine_.program().streams) {
+      auto& types = stream.host.to_device ? input_types_ : output_types_;
+      types.push_back(stream.host_type(engine_.program().replicas));
+    }
+    for (const program::State& state : engine_.program().states) states_.push_back(state.slot);
+  }
+
+  const std::vector<ir::Type>& input_types() const override { return input_types_; }
+  const std::vector<ir::Type>& output_types() const override { return output_types_; }
+
+  void run(const std::vector<const std::byte*>& inputs,
+           const std::vector<std::byte*>& outputs) override {
+    std::lock_guard lock(mutex_);
+    engine_.run(inputs, outputs);
+  }
+
+  const std::vector<ir::StateSlot>& states() const override { return states_; }
+  ir::Type state_type(const ir::StateSlot& slot) const override {
+    ir::Type type = slot.type;
+    if (slot.group_size > 0) {
+      const int groups = program::group_count(engine_.program().replicas, slot.group_size);
+      type.shape.insert(type.shape.begin(), groups);
+    }
+    return type;
+  }
+  void read_state(const std::string& name, std::byte* data) const override {
+    std::lock_guard lock(mutex_);
+    engine_.read_state(name, data);
+  }
+  void write_state(const std::string& name, const std::byte* data) override {
+    std::lock_guard lock(mutex_);
+    engine_.write_state(name, data);
+  }
+
+  std::string text(const std::string& form, bool locations) const override {
+    if (form == "program") return program::print(engine_.program(), locations);
+    const std::pair<const char*, const ir::Module*> modules[] = {
+        {"traced", forms_.traced.get()},
+        {"normal", forms_.normal.get()},
+        {"differentiated", forms_.differentiated.get()},
+        {"placed", forms_.placed.get()}};
+    for (const auto& [name, module] : modules) {
+      if (form == name) return ir::print(*module, {.locations = locations});
+    }
+    throw support::UserError(support::str("[graph] there is no form '", form,
+                                          "'. The forms are traced, normal, differentiated, placed "
+                                          "and program."));
+  }
+
+  Report report() const override { return make_report(engine_.program()); }
+
+ private:
+  Compiled forms_;  // without the program, which the engine holds
+  mutable std::mutex mutex_;
+  emulator::Engine engine_;
+  std::vector<ir::Type> input_types_, output_types_;
+  std::vector<ir::StateSlot> states_;
+};
+
+}  // namespace
+
+std::unique_ptr<Executable> compile(std::unique_ptr<ir::Module> module,
+                                    const CompileOptions& options, const Progress& progress) {
+  const ir::Registry& registry = module->registry();
+  Compiled forms = compile_to_program(std::move(module), options, progress);
+  if (progress) progress(kCompileSteps - 1, kCompileSteps, "bind");
+  auto model = std::make_unique<CompiledModel>(std::move(forms), registry, options.threads);
+  if (progress) progress(kCompileSteps, kCompileSteps, "ready");
+  return model;
+}
+
+}  // namespace poptorch::session
