@@ -1,1 +1,28 @@
 """PyTorch models on (emulated) IPUs."""
+
+import os as _os
+
+_os.environ.setdefault("RDMAV_FORK_SAFE", "1")
+
+from poptorch import _logging
+
+_logging.set_up()
+
+import poptorch_core
+from poptorch import _impl, _native, enums, ops, optim, options
+from poptorch._impl.executor import PoplarExecutor, inferenceModel, trainingModel
+from poptorch._impl.hooks import registerPostCompileHook, registerPreCompileHook
+from poptorch._impl.structures import ICustomArgParser, registerCustomArgParser
+from poptorch._versions import VERSION as __version__
+from poptorch.enums import *
+from poptorch.ops import *
+from poptorch.options import ConfigFileError, Options, TensorLocationSettings
+from poptorch_core import Error, RecoverableError, UnrecoverableError
+
+
+def setLogLevel(level: str | int) -> None:
+    """Sets the level of both layers: TRACE, DEBUG, INFO, WARN, ERR, OFF, or 0, 1, 2, 3, 4, 6.
+
+    Raises ValueError for others.
+    """
+    _native.set_log_level(_logging.set_level(level))

@@ -93,3 +93,8 @@ def push_scope(name: str) -> None:
     """Ops traced from here on belong to module path `name`, until pop_scope."""
 
 def pop_scope() -> None: ...
+def set_log_level(level: int) -> None:
+    """The core's log level by the numbers of poptorch.setLogLevel (support/log.hpp)."""
+
+# Importing the module also registers torch.ops.poptorch.identity_loss(Tensor x, str reduction),
+# reduction one of "sum", "mean", "none": captured whole in a trace, and only used there.

@@ -1,0 +1,1 @@
+"""The wrapper: what poptorch.trainingModel and poptorch.inferenceModel are made of."""

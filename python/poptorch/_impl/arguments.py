@@ -1,0 +1,146 @@
+"""A call's arguments: bound to the model's signature, checked, split into tensors and constants."""
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from poptorch._impl.structures import CURE, Node, check_keys, check_same, flatten, unflatten
+from poptorch._logging import logger, warn_once
+from poptorch_core import Error
+
+POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+VAR_POSITIONAL = inspect.Parameter.VAR_POSITIONAL
+VAR_KEYWORD = inspect.Parameter.VAR_KEYWORD
+
+
+@dataclass
+class Arguments:
+    """Bound arguments: `positional` and `keyword` nodes, and the tensors of both in order."""
+
+    positional: tuple[Node, ...]
+    keyword: dict[str, Node]
+    tensors: list[torch.Tensor]
+
+    def nodes(self) -> list[Node]:
+        return [*self.positional, *self.keyword.values()]
+
+    def rebuild(self, tensors: Iterator[torch.Tensor]) -> tuple[list, dict]:
+        """(args, kwargs) for the model with `tensors` in place of the call's own."""
+        positional = [unflatten(node, tensors) for node in self.positional]
+        return positional, {k: unflatten(node, tensors) for k, node in self.keyword.items()}
+
+    def tensor_nodes(self) -> list[Node]:
+        """The node of every tensor, in the order of `tensors`."""
+        found: list[Node] = []
+
+        def visit(node):
+            if node.kind == "tensor":
+                found.append(node)
+            for child in node.children:
+                visit(child)
+
+        for node in self.nodes():
+            visit(node)
+        return found
+
+    def check_fits(self, other: "Arguments") -> None:
+        """Raises poptorch.Error unless `other` may run what was compiled for these."""
+        if len(self.positional) != len(other.positional):
+            raise Error(
+                "Number of positional arguments mismatch: expected "
+                f"{len(self.positional)} arguments but got {len(other.positional)}. {CURE}"
+            )
+        check_keys("the keyword arguments", tuple(self.keyword), tuple(other.keyword))
+        for expected, got in zip(self.positional, other.positional, strict=True):
+            check_same(expected, got)
+        for name, expected in self.keyword.items():
+            check_same(expected, other.keyword[name])
+
+
+class Signature:
+    """The parameters of a model's forward. Defaults are filled in, so that leaving one out and
+    passing its value are the same call."""
+
+    def __init__(self, forward) -> None:
+        try:
+            parameters = list(inspect.signature(forward).parameters.values())
+        except (TypeError, ValueError):  # built-in functions have none: anything goes
+            parameters = [
+                inspect.Parameter("args", VAR_POSITIONAL),
+                inspect.Parameter("kwargs", VAR_KEYWORD),
+            ]
+        self.positional = [p for p in parameters if p.kind in POSITIONAL]
+        self.keyword_only = [p for p in parameters if p.kind == inspect.Parameter.KEYWORD_ONLY]
+        self.extra_positional = next((p for p in parameters if p.kind == VAR_POSITIONAL), None)
+        self.extra_keyword = next((p for p in parameters if p.kind == VAR_KEYWORD), None)
+        self.warned: set = set()
+
+    def bind(self, args: tuple, kwargs: dict) -> Arguments:
+        """Raises AssertionError for too many or unknown arguments, poptorch.Error for missing."""
+        names = [p.name for p in self.positional]
+        assert len(args) <= len(names) or self.extra_positional is not None, (
+            f"Too many arguments provided: expected {names} ({len(names)}) but got {len(args)}. "
+            "Pass no more than the model's forward takes."
+        )
+        remaining = dict(kwargs)
+        leaves: list[torch.Tensor] = []
+        values = list(args[: len(names)])
+        by_keyword: dict = {}
+        # Past the first one that is left out, parameters can only go by keyword.
+        for parameter in self.positional[len(values) :]:
+            if parameter.name in remaining and parameter.kind != parameter.POSITIONAL_ONLY:
+                value = remaining.pop(parameter.name)
+            else:
+                value = self._default(parameter)
+            values.append(value)
+        for parameter in self.keyword_only:
+            value = remaining.pop(parameter.name, ...)
+            by_keyword[parameter.name] = self._default(parameter) if value is ... else value
+        for name in remaining:
+            assert self.extra_keyword is not None and name not in names, (
+                f"{name} is not a valid parameter. "
+                + ("It was given twice." if name in names else f"The model's forward has {names}.")
+            )
+        by_keyword.update(remaining)
+        extra_name = self.extra_positional.name if self.extra_positional else ""
+        labels = names + [f"{extra_name}[{i}]" for i in range(len(args) - len(names))]
+        positional = tuple(
+            flatten(value, leaves, label)
+            for value, label in zip([*values, *args[len(names) :]], labels, strict=True)
+        )
+        keyword = {name: flatten(value, leaves, name) for name, value in by_keyword.items()}
+        return Arguments(positional, keyword, self._on_device(leaves))
+
+    def _default(self, parameter: inspect.Parameter):
+        if parameter.default is parameter.empty:
+            raise Error(
+                f"Mandatory parameter {parameter.name} missing. The model's forward needs it: "
+                "pass it by position or by keyword."
+            )
+        return parameter.default
+
+    def _on_device(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Plain contiguous tensors; says once what was changed."""
+        return [self._prepare(tensor) for tensor in tensors]
+
+    def _prepare(self, tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.requires_grad:
+            warn_once(
+                self.warned,
+                "requires_grad",
+                "An input has requires_grad set: it is detached, no gradient flows to it",
+            )
+            tensor = tensor.detach()
+        if not tensor.is_contiguous():
+            warn_once(self.warned, "contiguous", "A non-contiguous input is copied at every call")
+            tensor = tensor.contiguous()
+        return tensor
+
+
+def warn_about_dicts(arguments: Arguments) -> None:
+    """Says that dicts are taken apart by key."""
+    if any(node.kind == "dict" for node in arguments.nodes()):
+        logger.warning(
+            "Dict arguments are partially supported: keys and their order are compiled in"
+        )

@@ -1,0 +1,396 @@
+"""PoplarExecutor: a user's model, compiled at its first call and run on the device ever after."""
+
+import datetime
+import inspect
+import time
+
+import torch
+from poptorch import _native, optim
+from poptorch._impl import hooks, optimisers, outputs, weights
+from poptorch._impl.arguments import Arguments, Signature, warn_about_dicts
+from poptorch._impl.batching import Batching, resolve_output_mode
+from poptorch._impl.locations import user_location
+from poptorch._impl.progress import Progress
+from poptorch._logging import logger
+from poptorch.enums import ConnectionType, ReductionType
+from poptorch.options import Options
+from poptorch_core import Error
+
+NOT_COMPILED = (
+    "Model has not been compiled or has been destroyed. Call the wrapper, or its compile(), first."
+)
+
+
+class PoplarExecutor:
+    """Made by poptorch.trainingModel and poptorch.inferenceModel.
+
+    The call takes the model's arguments, with the batching factors of the options in the first
+    dimension, and gives the model's results. What this class lacks is looked up in the model.
+    """
+
+    def __init__(
+        self,
+        model,
+        options: Options | None,
+        training: bool,
+        optimizer: torch.optim.Optimizer | None = None,
+    ) -> None:
+        if isinstance(model, PoplarExecutor):
+            model = model._user_model
+        options = options if options is not None else Options()
+        if not isinstance(options, Options):
+            raise Error(
+                f"Invalid type: 'options' is of type {type(options)} but must be poptorch.Options."
+            )
+        self._executable = None
+        self._user_model = model
+        self._training = training
+        self._is_module = isinstance(model, torch.nn.Module)
+        self._model = weights.shallow_copy(model) if self._is_module else model
+        self._weights = weights.weights_of(model) if self._is_module else weights.Weights()
+        self._weights_seen = -1
+        options._freeze()
+        self._options = options.clone()
+        resolve_output_mode(self._options, training)
+        self._options._freeze()
+        self._batching = Batching.of(self._options, training)
+        if not training and self._options.Training.gradient_accumulation != 1:
+            raise Error(
+                "You must set poptorch.Options().Training.gradientAccumulation to 1 or leave it as "
+                "its default value (1) when running a poptorch.inferenceModel()."
+            )
+        self._signature = Signature(model.forward if self._is_module else model)
+        self._arguments: Arguments | None = None
+        self._fast_inputs: list | None = None
+        self._outputs = outputs.Outputs()
+        self._optimizer = optimizer
+        self._optimiser_spec: dict | None = None
+        self._compile_seconds: float | None = None
+        self._runs = 0
+        if training:
+            weights.wrap(model, self)
+
+    # --- running ---------------------------------------------------------------------------------
+    def __call__(self, *args, **kwargs):
+        """One step: the model's results, of the micro-batches that the output mode asks for."""
+        fast = self._fast_inputs
+        if fast is not None and not kwargs and len(args) == len(fast):
+            for tensor, (shape, dtype) in zip(args, fast, strict=True):
+                if (
+                    type(tensor) is not torch.Tensor
+                    or tensor.shape != shape
+                    or tensor.dtype is not dtype
+                    or tensor.requires_grad
+                ):
+                    tensors = self._prepare(args, kwargs)
+                    break
+            else:
+                tensors = args
+        else:
+            tensors = self._prepare(args, kwargs)
+        shared = self._weights.root()
+        if self._weights_seen != shared.version:
+            shared.sync_host()
+            self._executable.weights_to_device()
+            self._weights_seen = shared.version
+        results = self._executable.run(tensors)
+        self._runs += 1
+        if self._training:
+            shared.changed_on(self)
+            self._weights_seen = shared.version
+        return self._outputs.rebuild(results)
+
+    def _prepare(self, args: tuple, kwargs: dict) -> list[torch.Tensor]:
+        """Binds and checks a call's arguments; compiles when needed; gives the tensors."""
+        assert self._options.connection_type != ConnectionType.Never, (
+            "Trying to run a model on an offline device (ConnectionType.Never). Use another "
+            "connection type."
+        )
+        try:
+            arguments = self._signature.bind(args, kwargs)
+            if self._executable is not None:
+                self._arguments.check_fits(arguments)
+        except (Error, AssertionError) as error:
+            text = error.message if isinstance(error, Error) else str(error)
+            raise type(error)(f"{text} (called at {user_location()})") from None
+        if self._executable is None:
+            self._compile(arguments, whole_call_positional=not kwargs)
+        return arguments.tensors
+
+    # --- compiling -------------------------------------------------------------------------------
+    def compile(self, *args, **kwargs) -> None:
+        """Traces and compiles for arguments like these, without running."""
+        if self._executable is not None:
+            logger.warning("Call to compile() ignored: the executable is already compiled")
+            return
+        self._compile(self._signature.bind(args, kwargs), whole_call_positional=not kwargs)
+
+    def _compile(self, arguments: Arguments, whole_call_positional: bool) -> None:
+        names = [node.name for node in arguments.tensor_nodes()]
+        for name, tensor in zip(names, arguments.tensors, strict=True):
+            self._batching.check(name, tensor)
+            if 0 in tensor.shape:
+                raise Error(
+                    f"Zero-sized tensors are unsupported (Got shape {list(tensor.shape)}): input "
+                    f"{name}."
+                )
+        warn_about_dicts(arguments)
+        if self._training:
+            outputs.explain_backward()
+            if not weights.is_wrapped(self._user_model):  # destroyed since
+                weights.wrap(self._user_model, self)
+            if self._optimizer is None:
+                self._optimizer = optim.SGD(self._model.parameters(), lr=0.01)
+            self._optimiser_spec = optimisers.describe(self._optimizer, self._model)
+        self._weights.root().sync_host()
+        self._outputs = outputs.Outputs()
+
+        def call(tensors):
+            positional, keyword = arguments.rebuild(iter(tensors))
+            return self._outputs.record(self._model(*positional, **keyword))
+
+        progress = Progress(self._options.show_compilation_progress_bar)
+        start = time.perf_counter()
+        finished = False
+        try:
+            with hooks.around_compilation():
+                executable = _native.compile_model(
+                    call,
+                    self._model if self._is_module else None,
+                    [self._batching.micro_batch(tensor) for tensor in arguments.tensors],
+                    self._compile_options(),
+                    self._optimiser_spec,
+                    location_excludes=self._options.source_location_excludes,
+                    module_scopes=not self._options.disable_module_namescope,
+                    progress=progress,
+                )
+            finished = True
+        finally:
+            progress.close(finished)
+        self._compile_seconds = time.perf_counter() - start
+        self._outputs.connect(executable.outputs)
+        self._executable = executable
+        self._arguments = arguments
+        self._weights_seen = self._weights.root().version
+        logger.info(f"Compiled {self._name()} in {self._compile_seconds:.2f} s")
+        nodes = arguments.nodes()
+        positional = [node for node in nodes if node.kind == "tensor"]
+        if whole_call_positional and len(positional) == len(arguments.tensors):
+            self._fast_inputs = [(node.shape, node.dtype) for node in positional]
+            leading = nodes[: len(positional)]
+            if any(node.kind != "tensor" for node in leading):
+                self._fast_inputs = None
+
+    def _compile_options(self) -> dict:
+        """The fields of session::CompileOptions."""
+        options = self._options
+        reduction = options.Training.accumulation_and_replication_reduction_type
+        return {
+            "training": self._training,
+            "device_iterations": options.device_iterations,
+            "gradient_accumulation": options.Training.gradient_accumulation,
+            "replication_factor": options.replication_factor,
+            "output_mode": options.output_mode,
+            "output_period": options.output_return_period,
+            "mean_reduction": reduction == ReductionType.Mean,
+            "random_seed": options.random_seed,
+        }
+
+    def _name(self) -> str:
+        kind = "training" if self._training else "inference"
+        what = type(self._model).__name__ if self._is_module else repr(self._model)
+        return f"{what} for {kind}"
+
+    def _compiled(self):
+        if self._executable is None:
+            raise Error(NOT_COMPILED)
+        return self._executable
+
+    # --- weights ---------------------------------------------------------------------------------
+    def _fetch_weights(self) -> None:
+        self._executable.weights_to_host()
+
+    def copyWeightsToHost(self) -> None:
+        """Copies this device's parameters and buffers into the model's tensors."""
+        executable = self._compiled()
+        shared = self._weights.root()
+        if shared.newest is self:
+            shared.newest = None
+        executable.weights_to_host()
+
+    def copyWeightsToHostIfNeeded(self) -> bool:
+        """Fetches the newest weights from whichever device has them; whether there were any."""
+        return self._weights.root().sync_host()
+
+    def copyWeightsToDevice(self) -> None:
+        """Copies the model's tensors to this device; other wrappers of the model follow."""
+        executable = self._compiled()
+        shared = self._weights.root()
+        shared.sync_host()
+        executable.weights_to_device()
+        shared.version += 1
+        self._weights_seen = shared.version
+
+    def copyNamedBuffersToDevice(self) -> None:
+        """Copies the buffers of Options.updatableNamedBuffers to this device."""
+        executable = self._compiled()
+        names = self._options.updatable_named_buffers
+        if not names:
+            raise Error(
+                "[weights] no buffers to copy: name them with Options.updatableNamedBuffers()."
+            )
+        known = {name for name, _ in self._model.named_buffers()}
+        for name in names:
+            if name not in known:
+                raise Error(
+                    f"[weights] the model has no buffer {name}, only {sorted(known)}. "
+                    "Correct Options.updatableNamedBuffers()."
+                )
+        executable.weights_to_device(names)
+
+    def load_state_dict(self, state_dict, strict: bool = True):
+        """Loads into the model and, when compiled, onto the device; torch's report of keys."""
+        report = self._user_model.load_state_dict(state_dict, strict)
+        if self._executable is not None:
+            self.copyWeightsToDevice()
+        return report
+
+    def destroy(self) -> None:
+        """Fetches the weights, frees the device and unwraps the model."""
+        shared = self._weights.root()
+        if shared.newest is self:
+            shared.sync_host()
+        self._executable = None
+        self._arguments = None
+        self._fast_inputs = None
+        self._runs = 0
+        if self._training:
+            weights.unwrap(self._user_model)
+
+    # --- optimiser -------------------------------------------------------------------------------
+    def setOptimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        """Takes the values of `optimizer`, from the next step on.
+
+        Raises poptorch.Error where a constant attribute or the optimiser's structure changed.
+        """
+        if not self._training:
+            raise Error("[optimiser] an inferenceModel has no optimiser: use trainingModel.")
+        spec = optimisers.describe(optimizer, self._model)
+        if self._executable is not None:
+            for slot, value in optimisers.changes(self._optimiser_spec, spec).items():
+                self._executable.write_state(slot, torch.tensor(value, dtype=torch.float32))
+            self._optimiser_spec = spec
+        self._optimizer = optimizer
+
+    # --- inspection ------------------------------------------------------------------------------
+    @property
+    def model(self):
+        """The user's model."""
+        return self._user_model
+
+    @property
+    def options(self) -> Options:
+        """The wrapper's frozen copy of the options."""
+        return self._options
+
+    def isCompiled(self) -> bool:
+        """Whether there is an executable."""
+        return self._executable is not None
+
+    def isAttachedToDevice(self) -> bool:
+        """Whether the executable is on a device."""
+        return self._executable is not None
+
+    def graph(self, form: str = "placed", locations: bool = False) -> str:
+        """The text of a form: "traced", "normal", "differentiated", "placed" or "program"."""
+        return self._compiled().text(form, locations)
+
+    def report(self) -> dict:
+        """What the emulated IPUs hold, in bytes, and how long a run takes, in cycles."""
+        return self._compiled().report()
+
+    def getTensorNames(self) -> list[str]:
+        """Names of the model's state on the device: parameters and buffers by module path."""
+        assert self._executable is not None, "Model must be compiled before calling getTensorNames"
+        return [name for name, _, _, _ in self._executable.states()]
+
+    def cycleCount(self) -> int:
+        """Modelled cycles of the last run. Needs Options.logCycleCount(True)."""
+        if not self._options.log_cycle_count:
+            raise Error(
+                "Cycle count logging is disabled. Please set option logCycleCount to True to "
+                "enable."
+            )
+        if self._runs == 0:
+            raise Error("Please run the model at least once before obtaining cycle count.")
+        return self._compiled().report()["cycles_per_run"]
+
+    def compilationTime(self) -> datetime.timedelta:
+        """How long the compilation took."""
+        if not self._options.show_compilation_progress_bar:
+            raise Error("Please set showCompilationProgressBar option to obtain compilation time.")
+        if self._compile_seconds is None:
+            raise Error("Please compile the model before obtaining compilation time.")
+        return datetime.timedelta(seconds=self._compile_seconds)
+
+    @property
+    def rng_state(self) -> list[int]:
+        """Seed and state of the device's random generator, as integers."""
+        executable = self._compiled()
+        found = []
+        for name, kind, _, _ in executable.states():
+            if kind == "rng":
+                found += executable.read_state(name).flatten().tolist()
+        return found
+
+    @rng_state.setter
+    def rng_state(self, values: list[int]) -> None:
+        executable = self._compiled()
+        remaining = list(values)
+        for name, kind, _, _ in executable.states():
+            if kind == "rng":
+                held = executable.read_state(name)
+                taken, remaining = remaining[: held.numel()], remaining[held.numel() :]
+                executable.write_state(name, torch.tensor(taken).to(held.dtype).view(held.shape))
+
+    def __getattr__(self, name: str):
+        if name.startswith("__") or "_user_model" not in self.__dict__:
+            raise AttributeError(f"'PoplarExecutor' object has no attribute '{name}'")
+        return getattr(self._user_model, name)
+
+    def __repr__(self) -> str:
+        return repr(self._model)
+
+    def __deepcopy__(self, memo):
+        raise Error(
+            "[wrapper] a PoplarExecutor cannot be copied: copy the model and wrap the copy."
+        )
+
+
+def trainingModel(
+    model: torch.nn.Module | PoplarExecutor,
+    options: Options | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+) -> PoplarExecutor:
+    """Wraps a model for training: a call runs forward, backward and the weight update.
+
+    model: returns its loss (any of torch's losses, or poptorch.identity_loss) among its outputs.
+    optimizer: of torch.optim or poptorch.optim; default SGD with learning rate 0.01.
+    """
+    _check_model(model, "trainingModel")
+    if optimizer is not None:
+        optimisers.kind_of(optimizer)
+    return PoplarExecutor(model, options, True, optimizer)
+
+
+def inferenceModel(model, options: Options | None = None) -> PoplarExecutor:
+    """Wraps a model, a training wrapper or any function of tensors for inference."""
+    _check_model(model, "inferenceModel", callable(model))
+    return PoplarExecutor(model, options, False)
+
+
+def _check_model(model, function: str, allowed: bool = False) -> None:
+    if inspect.isclass(model) or not (
+        allowed or isinstance(model, (torch.nn.Module, PoplarExecutor))
+    ):
+        raise Error(f"[{function}] expected a torch.nn.Module but got {model!r}.")

@@ -1,0 +1,167 @@
+"""torch.optim and poptorch.optim optimisers as what the compiler takes, and their later changes."""
+
+import torch
+from poptorch import optim
+from poptorch._logging import logger
+from poptorch_core import Error
+
+# Torch's class: (kind of the compiler, defaults that torch gives).
+_KINDS = {
+    torch.optim.SGD: "sgd",
+    torch.optim.AdamW: "adamw",
+    torch.optim.Adam: "adam",
+    torch.optim.RMSprop: "rmsprop",
+    optim.LAMB: "lamb",
+}
+_TORCH_DEFAULTS = {
+    "sgd": {"momentum": 0, "dampening": 0, "weight_decay": 0},
+    "adam": {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0},
+    "adamw": {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 1e-2},
+    "rmsprop": {"alpha": 0.99, "eps": 1e-8, "weight_decay": 0, "momentum": 0},
+}
+# Entries of param_groups that change no result.
+_IGNORED = ("params", "foreach", "differentiable", "capturable", "fused", "decoupled_weight_decay",
+            "initial_lr", "param_names")  # fmt: skip
+# Attributes that are always compiled in.
+_STRUCTURE = ("nesterov", "maximize", "amsgrad", "centered")
+
+
+def kind_of(optimiser: torch.optim.Optimizer) -> str:
+    """Raises AssertionError for optimisers that have no lowering."""
+    kind = next((_KINDS[c] for c in type(optimiser).__mro__ if c in _KINDS), None)
+    assert kind is not None, (
+        f"Unsupported optimizer type {type(optimiser).__name__}. Use SGD, Adam, AdamW, RMSprop or "
+        "LAMB of poptorch.optim, or one of the first four of torch.optim."
+    )
+    known = (*_KINDS, optim.SGD, optim.Adam, optim.AdamW, optim.RMSprop)
+    if type(optimiser) not in known:
+        logger.warning(
+            f"{type(optimiser).__name__} is a subclass of a supported optimiser: it runs as "
+            f"{kind} on the device, and what the subclass changes is unlikely to behave as intended"
+        )
+    return kind
+
+
+def _number(name: str, value, group: int) -> float:
+    if isinstance(value, torch.Tensor):
+        value = value.item()
+    if not isinstance(value, (bool, int, float)):
+        raise Error(
+            f"[optimiser] group {group}: {name} is {value!r}, but the device needs a number."
+        )
+    return float(value)
+
+
+def _values(group: dict, index: int) -> dict[str, float]:
+    """The numbers of a parameter group, betas as beta1 and beta2."""
+    values = {}
+    for name, value in group.items():
+        if name in _IGNORED or value is None:
+            continue
+        if name == "betas":
+            values["beta1"], values["beta2"] = (_number(name, beta, index) for beta in value)
+        elif name not in optim._Optimiser.GLOBAL_EXTRAS:
+            values[name] = _number(name, value, index)
+    return values
+
+
+def _variable_names(optimiser, kind: str, group: dict) -> set[str]:
+    """Attributes of a group that may change after compilation, as torch names them."""
+    variable_attrs = getattr(optimiser, "variable_attrs", None)
+    if variable_attrs is not None:
+        return {name for name in group if not variable_attrs.isConstant(name)}
+    defaults = _TORCH_DEFAULTS[kind]
+    changed = {name for name, value in defaults.items() if group.get(name) != value}
+    return {"lr"} | changed
+
+
+def _global_value(optimiser, name: str):
+    """An attribute of the whole optimiser; param_groups win where all of them agree."""
+    own = getattr(optimiser, name, optim._Optimiser.GLOBAL_EXTRAS.get(name))
+    in_groups = {group[name] for group in optimiser.param_groups if name in group}
+    return in_groups.pop() if len(in_groups) == 1 else own
+
+
+def describe(optimiser: torch.optim.Optimizer, model: torch.nn.Module) -> dict:
+    """The optimiser as the compiler takes it: see `compile` in poptorch_core/_torch.pyi."""
+    kind = kind_of(optimiser)
+    names = {id(tensor): name for name, tensor in model.named_parameters()}
+    groups = []
+    for index, group in enumerate(optimiser.param_groups):
+        if group.get("amsgrad"):
+            raise ValueError("[optimiser] AMSGrad is not supported. Leave amsgrad at False.")
+        values = _values(group, index)
+        variable = _variable_names(optimiser, kind, group)
+        if "betas" in variable:
+            variable |= {"beta1", "beta2"}
+        groups.append(
+            {
+                "values": values,
+                "variable": sorted(n for n in variable if n in values and n not in _STRUCTURE),
+                "parameters": [names[id(p)] for p in group["params"] if id(p) in names],
+            }
+        )
+        _add_globals(optimiser, values)
+    attrs = getattr(optimiser, "variable_attrs", None)
+    second = "second_order_momentum_accum_type"
+    first = "velocity_accum_type" if kind == "sgd" else "first_order_momentum_accum_type"
+    return {
+        "kind": kind,
+        "groups": groups,
+        "loss_scaling": float(_global_value(optimiser, "loss_scaling")),
+        "loss_scaling_variable": attrs is not None and not attrs.isConstant("loss_scaling"),
+        "accumulator_type": _type_name(optimiser, "accum_type"),
+        "first_moment_type": _type_name(optimiser, first),
+        "second_moment_type": _type_name(optimiser, second),
+    }
+
+
+def _add_globals(optimiser, values: dict[str, float]) -> None:
+    """Structure that belongs to the whole optimiser; only what differs from the default."""
+    if _global_value(optimiser, "max_grad_norm") not in (None, float("inf")):
+        values["max_grad_norm"] = float(_global_value(optimiser, "max_grad_norm"))
+    if getattr(optimiser, "bias_correction", True) is False:
+        values["bias_correction"] = 0.0
+    if getattr(optimiser, "use_tf_variant", False):
+        values["use_tf_variant"] = 1.0
+    # One buffer or two, scaled or not: the same velocity in float32.
+    if values.get("velocity_scaling") == 1.0:
+        del values["velocity_scaling"]
+
+
+def _type_name(optimiser, name: str) -> str:
+    return optim.FLOATS[getattr(optimiser, name, torch.float32)]
+
+
+def changes(compiled: dict, new: dict) -> dict[str, float]:
+    """Slots to write so that a compiled optimiser takes the values of `new`.
+
+    Raises poptorch.Error where a constant or the structure differs.
+    """
+    if compiled["kind"] != new["kind"] or len(compiled["groups"]) != len(new["groups"]):
+        raise Error(
+            f"[optimiser] the model is compiled for {compiled['kind']} with "
+            f"{len(compiled['groups'])} group(s), but setOptimizer got {new['kind']} with "
+            f"{len(new['groups'])}. Call destroy() first, or wrap the model again."
+        )
+    slots = {}
+    for index, (old, group) in enumerate(zip(compiled["groups"], new["groups"], strict=True)):
+        for name in sorted(old["values"].keys() | group["values"].keys()):
+            before, after = old["values"].get(name), group["values"].get(name)
+            if name in old["variable"]:
+                slots[f"optimiser.{name}.{index}"] = after
+            elif before != after:
+                raise _constant_changed(name, f" of group {index}", before, after)
+    if compiled["loss_scaling_variable"]:
+        slots["optimiser.loss_scaling"] = new["loss_scaling"]
+    elif compiled["loss_scaling"] != new["loss_scaling"]:
+        raise _constant_changed("loss_scaling", "", compiled["loss_scaling"], new["loss_scaling"])
+    return slots
+
+
+def _constant_changed(name: str, where: str, before, after) -> Error:
+    return Error(
+        f"[optimiser] {name}{where} is compiled in as the constant {before} but is now {after}. "
+        f"Call variable_attrs.markAsVariable('{name}') on a poptorch.optim optimiser before "
+        "compiling, or call destroy() first."
+    )

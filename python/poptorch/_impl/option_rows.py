@@ -1,0 +1,184 @@
+"""What a row of the option table is, and the class that a table makes.
+
+A row gives an option's setter, default, check, documentation and where it takes effect; the
+methods, attributes, repr, freezing and copies of the options classes come from the rows alone.
+"""
+
+import copy
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from poptorch_core import Error
+
+# Where an option takes effect.
+COMPILE = "compilation"
+RUN = "run time"
+HOST = "host"
+RECORDED = "recorded only: the emulator's values do not depend on it"
+
+
+def snake_case(name: str) -> str:
+    """deviceIterations → device_iterations, autoRoundNumIPUs → auto_round_num_ipus."""
+    name = re.sub(r"IPUs?|IO", lambda m: m[0].capitalize(), name)
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+@dataclass(frozen=True)
+class Row:
+    """One option. `check(value)` gives the value to store or raises.
+
+    `setter(options, *arguments)`, instead of `check`, gives all values to store as a dict, for
+    options that are more than one value; `defaults` are their defaults.
+    """
+
+    name: str
+    default: Any
+    check: Callable[[Any], Any] | None
+    effect: str
+    doc: str
+    attribute: str = ""
+    argument_default: Any = ...  # of the setter's argument; ... when it is required
+    setter: Callable[..., dict] | None = None
+    defaults: dict[str, Any] | None = None
+
+    def values(self) -> dict[str, Any]:
+        """Attribute name → default."""
+        if self.defaults is not None:
+            return self.defaults
+        return {self.attribute or snake_case(self.name): self.default}
+
+
+# --- checks --------------------------------------------------------------------------------------
+def positive_int(value):
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise Error(f"[options] expected a positive integer but got {value!r}. Pass 1 or more.")
+    return value
+
+
+def boolean(value):
+    if not isinstance(value, bool):
+        raise ValueError(f"[options] expected True or False but got {value!r}.")
+    return value
+
+
+def string(value):
+    assert isinstance(value, str), f"[options] expected a string but got {value!r}."
+    return value
+
+
+def integer(value):
+    assert isinstance(value, int), f"[options] expected an integer but got {value!r}."
+    return value
+
+
+def member(enum: type[IntEnum]) -> Callable:
+    """Accepts members of one enumeration; stores their number."""
+
+    def check(value):
+        assert isinstance(value, enum), (
+            f"[options] expected a member of {enum.__name__} but got {value!r}."
+        )
+        return int(value)
+
+    return check
+
+
+# --- the class -----------------------------------------------------------------------------------
+def _make_setter(row: Row) -> Callable:
+    if row.setter is not None:
+
+        def method(self, *arguments, **keywords):
+            self._store(row.setter(self, *arguments, **keywords))
+            return self
+
+    elif row.argument_default is ...:
+
+        def method(self, value):
+            self._store(dict.fromkeys(row.values(), row.check(value)))
+            return self
+
+    else:
+
+        def method(self, value=row.argument_default):
+            self._store(dict.fromkeys(row.values(), row.check(value)))
+            return self
+
+    method.__name__ = row.name
+    defaults = ", ".join(f"{value!r}" for value in row.values().values())
+    method.__doc__ = f"{row.doc}\n\nDefault: {defaults}. Takes effect at: {row.effect}."
+    return method
+
+
+class OptionGroup:
+    """Holds the values of one table. Unknown names and wrong types are refused."""
+
+    ROWS: tuple[Row, ...] = ()
+
+    def __init_subclass__(cls, **keywords) -> None:
+        super().__init_subclass__(**keywords)
+        for row in cls.__dict__.get("ROWS", ()):
+            if row.name not in cls.__dict__:  # a method written by hand wins
+                method = _make_setter(row)
+                method.__qualname__ = f"{cls.__name__}.{row.name}"
+                setattr(cls, row.name, method)
+
+    def __init__(self) -> None:
+        values = {}
+        for row in self.ROWS:
+            values.update(copy.deepcopy(row.values()))
+        self.__dict__.update(_values=values, _frozen=False)
+
+    def _store(self, values: dict[str, Any]) -> None:
+        if self._frozen:
+            raise AttributeError("Can't modify frozen Options")
+        self._values.update(values)
+
+    def __getattr__(self, name: str):
+        values = self.__dict__.get("_values", {})
+        if name in values:
+            return values[name]
+        raise AttributeError(f"Invalid attribute {name}.")
+
+    def __setattr__(self, name: str, value) -> None:
+        if name == "__class__":
+            object.__setattr__(self, name, value)
+            return
+        default = self._default(name)
+        assert default is None or value is None or isinstance(value, type(default)), (
+            f"Unexpected type {type(value)} for option {name}: expected {type(default)}."
+        )
+        self._store({name: value})
+
+    def _default(self, name: str):
+        for row in self.ROWS:
+            if name in row.values():
+                return row.values()[name]
+        raise AttributeError(f"Invalid attribute {name}.")
+
+    def _subgroups(self) -> dict[str, "OptionGroup"]:
+        return {k: v for k, v in self.__dict__.items() if isinstance(v, OptionGroup)}
+
+    def _freeze(self) -> None:
+        self.__dict__["_frozen"] = True
+        for group in self._subgroups().values():
+            group._freeze()
+
+    def _describe(self) -> dict[str, Any]:
+        return {**self._values, **self._subgroups()}
+
+    def __deepcopy__(self, memo):
+        """A copy that is not frozen."""
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        made.__dict__.update(
+            {k: copy.deepcopy(v, memo) for k, v in self.__dict__.items() if k != "_frozen"}
+        )
+        made.__dict__["_frozen"] = False
+        return made
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value!r}" for name, value in self._describe().items())
+        return f"{type(self).__name__.lstrip('_')}({values})"

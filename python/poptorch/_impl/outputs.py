@@ -1,0 +1,70 @@
+"""A model's results: recorded while tracing, put together again after every run."""
+
+import warnings
+from collections.abc import Callable
+
+import torch
+from poptorch._impl.structures import Node, flatten, unflatten
+from poptorch_core import Error
+
+
+class Outputs:
+    """The structure of what the model returned, and where each of its tensors comes from."""
+
+    def __init__(self) -> None:
+        self.node: Node | None = None
+        self.sources: list[int | torch.Tensor] = []
+        self._direct: Callable | None = None
+
+    def record(self, result) -> list[torch.Tensor]:
+        """Remembers the structure of a trace's result; gives its tensors."""
+        leaves: list[torch.Tensor] = []
+        self.node = flatten(result, leaves)
+        return leaves
+
+    def connect(self, sources: list[int | torch.Tensor]) -> None:
+        """Takes, for each tensor, its number in a run's results, or the tensor itself."""
+        self.sources = list(sources)
+        for source in self.sources:
+            if isinstance(source, torch.Tensor):
+                warnings.warn(
+                    f"Output expected to be on the IPU but is on {source.device.type}",
+                    stacklevel=2,
+                )
+        if all(type(s) is int and s == i for i, s in enumerate(self.sources)):
+            if self.node.kind == "tensor":
+                self._direct = lambda results: results[0]
+            elif self.node.type in (tuple, list) and all(
+                child.kind == "tensor" for child in self.node.children
+            ):
+                self._direct = self.node.type
+
+    def rebuild(self, results: list[torch.Tensor]):
+        """The user's structure around a run's results."""
+        if self._direct is not None:
+            return self._direct(results)
+        leaves = (s if isinstance(s, torch.Tensor) else results[s] for s in self.sources)
+        return unflatten(self.node, leaves)
+
+
+def explain_backward() -> None:
+    """Makes Tensor.backward say why an output of a training wrapper refuses it.
+
+    Outputs carry no autograd graph, so torch raises anyway; only the text is ours.
+    """
+    original = torch.Tensor.backward
+    if getattr(original, "explains_poptorch", False):
+        return
+
+    def backward(self, *args, **kwargs):
+        if type(self) is torch.Tensor and not self.requires_grad:
+            raise Error(
+                "backward() cannot be called explicitly on outputs of a PopTorch model. The call "
+                "of a poptorch.trainingModel has already run the backward pass and the weight "
+                "update; remove backward(). (This tensor has no autograd graph.)"
+            )
+        return original(self, *args, **kwargs)
+
+    backward.explains_poptorch = True
+    backward.__doc__ = original.__doc__
+    torch.Tensor.backward = backward

@@ -1,0 +1,158 @@
+"""Nested arguments and results: taken apart into tensors, put together again, compared.
+
+A structure is made of tensors (the leaves), tuples, named tuples, lists, dicts, types with a
+registered parser, and constants (everything else). Its `Node` remembers all but the leaves.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from poptorch_core import Error
+
+CURE = (
+    "The model is compiled for one signature: wrap it again for another one, or call destroy() "
+    "on the wrapper before this call."
+)
+
+
+class ICustomArgParser(abc.ABC):
+    """Tells PopTorch how to take tensors out of a type of the user's, and how to put them back."""
+
+    @abc.abstractmethod
+    def yieldTensors(self, struct) -> Iterator[torch.Tensor]:
+        """Yields the tensors of `struct`, always in the same order."""
+
+    @abc.abstractmethod
+    def reconstruct(self, original_structure, tensor_iterator):
+        """A copy of `original_structure` that holds the iterator's next tensors."""
+
+
+_parsers: dict[type, ICustomArgParser] = {}
+
+
+def registerCustomArgParser(arg_type: type, arg_parser: ICustomArgParser | None) -> None:
+    """Registers (or with None removes) the parser of a type and its subclasses."""
+    if arg_parser is None:
+        _parsers.pop(arg_type, None)
+        return
+    if not isinstance(arg_parser, ICustomArgParser):
+        raise Error(
+            f"arg_parser must inherit from ICustomArgParser but is a {type(arg_parser).__name__}."
+        )
+    _parsers[arg_type] = arg_parser
+
+
+def _parser_of(value) -> ICustomArgParser | None:
+    for kind in type(value).__mro__:
+        if kind in _parsers:
+            return _parsers[kind]
+    return None
+
+
+@dataclass
+class Node:
+    """One level of a structure: `children` by `keys` (position, field or key)."""
+
+    kind: str  # "tensor", "constant", "sequence", "fields", "dict", "custom"
+    type: type
+    keys: tuple = ()
+    children: tuple[Node, ...] = ()
+    value: Any = None  # of a constant; the original of a custom structure
+    shape: torch.Size | None = None
+    dtype: torch.dtype | None = None
+    name: str = ""  # as messages call it
+
+
+def flatten(value, leaves: list[torch.Tensor], name: str = "") -> Node:
+    """Appends the tensors of `value` to `leaves`; gives what remains."""
+    if isinstance(value, torch.Tensor):
+        leaves.append(value)
+        return Node("tensor", type(value), shape=value.shape, dtype=value.dtype, name=name)
+    parser = _parser_of(value)
+    if parser is not None:
+        children = tuple(
+            flatten(tensor, leaves, f"{name}[{i}]")
+            for i, tensor in enumerate(parser.yieldTensors(value))
+        )
+        keys = tuple(range(len(children)))
+        return Node("custom", type(value), keys, children, value, name=name)
+    if isinstance(value, dict):
+        keys = tuple(value)
+        kind, members = "dict", [(f"{name}[{key!r}]", value[key]) for key in keys]
+    elif isinstance(value, (tuple, list)):
+        keys = tuple(range(len(value)))
+        kind, members = "sequence", [(f"{name}[{i}]", item) for i, item in enumerate(value)]
+        if hasattr(value, "_fields"):
+            kind = "fields"
+    else:
+        return Node("constant", type(value), value=value, name=name)
+    children = tuple(flatten(item, leaves, label) for label, item in members)
+    return Node(kind, type(value), keys, children, name=name)
+
+
+def unflatten(node: Node, leaves: Iterator):
+    """The structure with the next leaves in place of its tensors."""
+    if node.kind == "tensor":
+        return next(leaves)
+    if node.kind == "constant":
+        return node.value
+    if node.kind == "custom":
+        return _parser_of(node.value).reconstruct(node.value, leaves)
+    items = [unflatten(child, leaves) for child in node.children]
+    if node.kind == "dict":
+        pairs = zip(node.keys, items, strict=True)
+        return dict(pairs) if node.type is dict else node.type(pairs)
+    return node.type(*items) if node.kind == "fields" else node.type(items)
+
+
+def check_same(expected: Node, got: Node) -> None:
+    """Raises poptorch.Error unless `got` fits what was compiled."""
+    name = expected.name
+    if expected.kind != got.kind or (expected.kind != "tensor" and expected.type != got.type):
+        raise Error(
+            f"Type mismatch for {name}: expected {expected.type} but got {got.type}. {CURE}"
+        )
+    if expected.kind == "tensor":
+        if expected.dtype != got.dtype:
+            raise Error(
+                f"Data type mismatch for {name}: expected {expected.dtype} but got {got.dtype}. "
+                f"{CURE}"
+            )
+        if expected.shape != got.shape:
+            raise Error(
+                f"Shape mismatch for {name}: expected {expected.shape} but got {got.shape}. {CURE}"
+            )
+    elif expected.kind == "constant":
+        if expected.value is not got.value and expected.value != got.value:
+            raise Error(
+                f"Value mismatch for {name}: expected {expected.value!r} but got {got.value!r}. "
+                f"{CURE}"
+            )
+    elif expected.kind == "dict":
+        check_keys(name, expected.keys, got.keys)
+        children = dict(zip(got.keys, got.children, strict=True))
+        for key, child in zip(expected.keys, expected.children, strict=True):
+            check_same(child, children[key])
+    else:
+        if len(expected.children) != len(got.children):
+            raise Error(
+                f"Length mismatch for {name}: expected {len(expected.children)} but got "
+                f"{len(got.children)}. {CURE}"
+            )
+        for expected_child, got_child in zip(expected.children, got.children, strict=True):
+            check_same(expected_child, got_child)
+
+
+def check_keys(name: str, expected: tuple, got: tuple) -> None:
+    """Raises poptorch.Error unless both hold the same keys."""
+    missing = [str(key) for key in expected if key not in got]
+    unexpected = [str(key) for key in got if key not in expected]
+    if missing or unexpected:
+        text = f"Missing arguments: {', '.join(missing)}. " if missing else ""
+        text += f"Unexpected arguments: {', '.join(unexpected)}. " if unexpected else ""
+        raise Error(f"Keys mismatch for {name}: {text}{CURE}")

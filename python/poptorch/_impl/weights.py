@@ -1,0 +1,225 @@
+"""Where the newest weights are: on the host or on a wrapper's device.
+
+Wrappers of models that share tensors share one `Weights`. A training wrapper changes the class of
+its model and of the model's tensors, so that reading them on the host first fetches what training
+has changed on the device; copies and pickles of them are of the original classes.
+"""
+
+import copy
+import copyreg
+import functools
+import weakref
+
+import torch
+from poptorch_core import Error
+from torch.utils.weak import WeakTensorKeyDictionary
+
+# Getters and methods that tell nothing about values: they fetch nothing.
+_METADATA = {
+    getattr(torch.Tensor, name).__get__
+    for name in (
+        *("shape", "dtype", "device", "layout", "requires_grad", "grad", "grad_fn", "is_leaf"),
+        *("ndim", "_version", "itemsize", "nbytes"),
+    )
+} | {
+    getattr(torch.Tensor, name)
+    for name in (
+        *("size", "dim", "numel", "nelement", "stride", "storage_offset", "is_contiguous"),
+        *("is_floating_point", "is_complex", "element_size", "requires_grad_", "__len__"),
+    )
+}
+
+
+class Weights:
+    """Versions of the tensors that some models share.
+
+    version: counts changes on any device or by an explicit upload.
+    newest: the executor whose device has weights that the host has not, or None.
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.newest = None
+        self._merged_into: Weights | None = None
+
+    def root(self) -> "Weights":
+        """The object that stands for this one since models were found to share tensors."""
+        weights = self
+        while weights._merged_into is not None:
+            weights = weights._merged_into
+        return weights
+
+    def merge(self, other: "Weights") -> None:
+        """Makes `other` and this one the same."""
+        self, other = self.root(), other.root()
+        if self is not other:
+            self.version = max(self.version, other.version)
+            self.newest = self.newest or other.newest
+            other._merged_into = self
+
+    def changed_on(self, executor) -> None:
+        """The device of `executor` now has the newest weights."""
+        self.version += 1
+        self.newest = executor
+
+    def sync_host(self) -> bool:
+        """Fetches the newest weights; False when the host had them."""
+        executor, self.newest = self.newest, None
+        if executor is None:
+            return False
+        executor._fetch_weights()
+        return True
+
+
+_of_tensor = WeakTensorKeyDictionary()
+
+
+def weights_of(model: torch.nn.Module) -> Weights:
+    """The `Weights` of a model's tensors, shared with every model that has one of them."""
+    weights = Weights()
+    for tensor in _tensors(model):
+        known = _of_tensor.get(tensor)
+        if known is None:
+            _of_tensor[tensor] = weights
+        else:
+            known.merge(weights)
+    return weights.root()
+
+
+def _tensors(model: torch.nn.Module) -> list[torch.Tensor]:
+    return [*model.parameters(), *model.buffers()]
+
+
+# --- tensors -------------------------------------------------------------------------------------
+class _FetchOnRead:
+    """Mixed into the class of a tensor: any look at its values fetches the newest first."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        with torch._C.DisableTorchFunctionSubclass():
+            if function not in _METADATA:
+                for kind in types:
+                    weights = kind.__dict__.get("_poptorch_weights")
+                    if weights is not None:
+                        weights.root().sync_host()
+            return function(*args, **(kwargs or {}))
+
+    def __deepcopy__(self, memo):
+        made = copy.deepcopy(_plain(self), memo)
+        memo[id(self)] = made
+        return made
+
+    def __reduce_ex__(self, protocol):
+        return _plain(self).__reduce_ex__(protocol)
+
+
+def _plain(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor of the original class on the same storage, with current values."""
+    type(tensor).__dict__["_poptorch_weights"].root().sync_host()
+    with torch._C.DisableTorchFunctionSubclass():
+        data = tensor.detach()
+        original = _original_class(type(tensor))
+        if issubclass(original, torch.nn.Parameter):
+            return original(data, tensor.requires_grad)
+        return data.requires_grad_(tensor.requires_grad)
+
+
+def _original_class(kind: type) -> type:
+    """The class that `kind` stands for: itself unless a training wrapper made it."""
+    return kind.__dict__.get("_poptorch_original", kind)
+
+
+def _tensor_class(original: type, weights: Weights) -> type:
+    name = "PoptorchParameter" if issubclass(original, torch.nn.Parameter) else "PoptorchBuffer"
+    fields = {"_poptorch_original": original, "_poptorch_weights": weights}
+    return type(name, (_FetchOnRead, original), fields)
+
+
+# --- models --------------------------------------------------------------------------------------
+def is_wrapped(model: torch.nn.Module) -> bool:
+    """Whether a training wrapper holds the model."""
+    return "_poptorch_original" in type(model).__dict__
+
+
+def wrap(model: torch.nn.Module, executor) -> None:
+    """Changes the class of the model, its parameters and its buffers.
+
+    The model gets destroy() and copyWeightsToHostIfNeeded(); reading tensors fetches them.
+    """
+    original = type(model)
+    if is_wrapped(model):
+        raise RuntimeError(
+            "Model has already been wrapped in 'poptorch.trainingModel'. Call model.destroy() on "
+            "the model to unwrap it before wrapping it again."
+        )
+    weights = executor._weights
+    held = weakref.ref(executor)
+
+    def destroy(self):
+        """Frees the device of the training wrapper and unwraps this model."""
+        if held() is not None:
+            held().destroy()
+        else:
+            unwrap(self)
+
+    def copy_weights_to_host_if_needed(self):
+        """Fetches the newest weights; whether the host's were stale."""
+        return weights.root().sync_host()
+
+    def reduce_ex(self, protocol):
+        weights.root().sync_host()
+        made = original.__new__(original)
+        made.__dict__.update(self.__dict__)
+        make, arguments, *rest = made.__reduce_ex__(protocol)
+        if make is copyreg.__newobj__:  # pickle insists that it makes the object's own class
+            make = object.__new__
+        return make, arguments, *rest
+
+    model.__class__ = type(
+        f"Poptorch{original.__name__}",
+        (original,),
+        {
+            "_poptorch_original": original,
+            "destroy": destroy,
+            "copyWeightsToHostIfNeeded": copy_weights_to_host_if_needed,
+            "__reduce_ex__": reduce_ex,
+        },
+    )
+    tensor_class = functools.cache(lambda kind: _tensor_class(kind, weights))
+    for tensor in _tensors(model):
+        if _original_class(type(tensor)) is type(tensor):
+            tensor.__class__ = tensor_class(type(tensor))
+
+
+def unwrap(model: torch.nn.Module) -> None:
+    """Gives the model and its tensors their own classes back."""
+    if is_wrapped(model):
+        model.__class__ = _original_class(type(model))
+        for tensor in _tensors(model):
+            tensor.__class__ = _original_class(type(tensor))
+
+
+def shallow_copy(model: torch.nn.Module) -> torch.nn.Module:
+    """A model of its own modules and attributes (such as `training`) that shares every tensor."""
+    copies: dict[int, torch.nn.Module] = {}
+
+    def visit(module):
+        if isinstance(module, torch.jit.ScriptModule):
+            return module
+        if id(module) not in copies:
+            kind = _original_class(type(module))
+            made = copies[id(module)] = kind.__new__(kind)
+            made.__dict__.update(module.__dict__)
+            made.__dict__["_modules"] = {
+                name: child if child is None else visit(child)
+                for name, child in module._modules.items()
+            }
+        return copies[id(module)]
+
+    made = visit(model)
+    if made is model:
+        raise Error(
+            "[model] a torch.jit.ScriptModule cannot be wrapped by itself: make it a submodule of "
+            "an nn.Module, or wrap the module that was scripted."
+        )
+    return made

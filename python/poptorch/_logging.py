@@ -1,0 +1,117 @@
+"""Logging of the Python layer: `[HH:MM:SS.mmm] [poptorch::python] [level] text`.
+
+Level and destination come from POPTORCH_LOG_LEVEL and POPTORCH_LOG_DEST; the core reads the same.
+"""
+
+import logging
+import os
+import sys
+
+import poptorch_core
+
+# name: (number of setLogLevel, level of Python's logging). The hidden ones are not advertised.
+LEVELS = {
+    "TRACE_ALL": (-1, 1),
+    "TRACE": (0, 5),
+    "DEBUG": (1, logging.DEBUG),
+    "DEBUG_IR": (1, logging.DEBUG),
+    "INFO": (2, logging.INFO),
+    "WARN": (3, logging.WARNING),
+    "ERR": (4, logging.ERROR),
+    "OFF": (6, logging.CRITICAL + 1),
+}
+HIDDEN = ("TRACE_ALL", "DEBUG_IR")
+DEFAULT_LEVEL = "INFO"
+COLOURS = {"warning": "\033[33m", "error": "\033[31m"}
+
+logger = logging.getLogger("poptorch::python")
+
+
+class _Formatter(logging.Formatter):
+    """Lower-case level names, milliseconds, colours on a terminal only."""
+
+    def __init__(self, coloured: bool) -> None:
+        super().__init__(
+            "[%(asctime)s.%(msecs)03d] [%(name)s] [%(levelname)s] %(message)s", "%H:%M:%S"
+        )
+        self.coloured = coloured
+
+    def format(self, record: logging.LogRecord) -> str:
+        name = record.levelname
+        record.levelname = name.lower()
+        try:
+            line = super().format(record)
+        finally:
+            record.levelname = name
+        colour = COLOURS.get(name.lower()) if self.coloured else None
+        return f"{colour}{line}\033[0m" if colour else line
+
+
+class _Handler(logging.StreamHandler):
+    """Writes to whatever sys.stderr (or sys.stdout) is at the time, so that it can be captured."""
+
+    def __init__(self, name: str) -> None:
+        self.stream_name = name
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self):
+        return getattr(sys, self.stream_name)
+
+
+def _make_handler(destination: str) -> logging.Handler:
+    if destination in ("stdout", "stderr"):
+        handler = _Handler(destination)
+        handler.setFormatter(_Formatter(getattr(sys, destination).isatty()))
+    else:
+        handler = logging.FileHandler(destination)
+        handler.setFormatter(_Formatter(False))
+    return handler
+
+
+def level_name(level: str | int) -> str:
+    """Checks a level as setLogLevel takes it and gives its name.
+
+    Raises ValueError for unknown names and numbers.
+    """
+    if isinstance(level, str):
+        if level.upper() not in LEVELS:
+            shown = sorted(set(LEVELS) - set(HIDDEN))
+            valid = f"{', '.join(shown[:-1])} and {shown[-1]}"
+            raise ValueError(f"Unknown log level: {level}. Valid values are {valid}")
+        return level.upper()
+    for name, (number, _) in LEVELS.items():
+        if number == level and name not in HIDDEN:
+            return name
+    raise ValueError(f"Invalid log level integer: {level}")
+
+
+def set_level(level: str | int) -> int:
+    """Sets the Python layer's level; gives the number that the core takes."""
+    number, python_level = LEVELS[level_name(level)]
+    logger.setLevel(python_level)
+    return number
+
+
+def set_up() -> None:
+    """Adds the handler and follows the environment. A bad level is an error at import."""
+    for number, python_level in LEVELS.values():
+        if number <= 0:
+            logging.addLevelName(python_level, "TRACE")
+    if not logger.handlers:
+        logger.addHandler(_make_handler(os.environ.get("POPTORCH_LOG_DEST", "stderr")))
+    logger.propagate = False
+    asked = os.environ.get("POPTORCH_LOG_LEVEL", DEFAULT_LEVEL)
+    try:
+        set_level(int(asked) if asked.lstrip("-").isdigit() else asked)
+    except ValueError as error:
+        raise poptorch_core.Error(
+            f"[logging] POPTORCH_LOG_LEVEL={asked}: {error}. Set it to one of these or unset it."
+        ) from None
+
+
+def warn_once(seen: set, key, text: str) -> None:
+    """Logs a warning unless `key` is in `seen`, and adds it."""
+    if key not in seen:
+        seen.add(key)
+        logger.warning(text)

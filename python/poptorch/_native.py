@@ -1,0 +1,68 @@
+"""The one place that touches the native module and the tracer's Python side.
+
+Importing it checks torch and oneDNN first, so that a wrong installation ends in one clear error.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from poptorch import _versions
+from poptorch_core import DependencyError
+
+
+def _check_torch() -> None:
+    found = torch.__version__.partition("+")[0]
+    if found != _versions.TORCH:
+        raise DependencyError(
+            f"[import] PopTorch {_versions.VERSION} is built for torch {_versions.TORCH} but found "
+            f"torch {torch.__version__} ({torch.__file__}). "
+            f"Run: pip install torch=={_versions.TORCH}"
+        )
+
+
+def _import_torch_module():
+    try:
+        from poptorch_core import _torch
+    except ImportError as error:
+        text = str(error)
+        if "libdnnl" in text:
+            raise DependencyError(
+                f"[import] oneDNN {_versions.ONEDNN}, which computes for the emulator, was not "
+                f"found: {text}. Run: pip install onednn-cpu-gomp=={_versions.ONEDNN}"
+            ) from error
+        raise DependencyError(
+            f"[import] PopTorch's native module cannot be loaded: {text}. Install PopTorch anew "
+            "in this environment: pip install --force-reinstall --no-deps poptorch"
+        ) from error
+    return _torch
+
+
+_check_torch()
+_torch = _import_torch_module()
+
+from poptorch import _tracer  # noqa: E402  (needs what was checked above)
+
+Executable = _torch.Executable
+
+
+def compile_model(
+    call: Callable[[list[torch.Tensor]], list[torch.Tensor]],
+    model: torch.nn.Module | None,
+    inputs: Sequence[torch.Tensor],
+    options: dict[str, Any],
+    optimiser: dict[str, Any] | None,
+    **keywords,
+) -> Executable:
+    """Traces and compiles; see poptorch_core/_torch.pyi for the arguments."""
+    return _tracer.compile(call, model, inputs, options, optimiser, **keywords)
+
+
+def is_tracing() -> bool:
+    """True while the wrapped model is traced."""
+    return _torch.is_tracing()
+
+
+def set_log_level(level: int) -> None:
+    """The core's log level, by number."""
+    _torch.set_log_level(level)

@@ -1,0 +1,120 @@
+"""Operations for use inside a model. All of them also work on the CPU, with torch's autograd."""
+
+import torch
+from poptorch import _native
+from poptorch_core import Error
+
+__all__ = [
+    "dynamic_slice",
+    "dynamic_update",
+    "identity_loss",
+    "isRunningOnIpu",
+    "nop",
+    "recomputationCheckpoint",
+    "serializedMatMul",
+    "set_available_memory",
+]
+
+REDUCTIONS = ("sum", "mean", "none")
+
+
+def identity_loss(x: torch.Tensor, reduction: str) -> torch.Tensor:
+    """Marks a value as the loss: back-propagation starts here with a gradient of ones.
+
+    reduction: "sum" or "mean" over all elements, or "none", which leaves `x` as it is.
+    Raises AssertionError for others.
+    """
+    assert reduction in REDUCTIONS, (
+        f"Unsupported reduction type! Expected one of {REDUCTIONS} but got {reduction!r}."
+    )
+    if _native.is_tracing():
+        return torch.ops.poptorch.identity_loss(x, reduction)
+    if reduction == "sum":
+        return x.sum()
+    return x.mean() if reduction == "mean" else x.clone()
+
+
+def nop(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor itself, as a value of its own: an op that does nothing, for debugging."""
+    return tensor.clone()
+
+
+def recomputationCheckpoint(*tensors):
+    """The tensors themselves, marked as those that a recomputation keeps.
+
+    One tensor comes back as it is; a list or tuple comes back as such. ValueError for others.
+    """
+
+    def copy_of(value):
+        if isinstance(value, (list, tuple)):
+            return type(value)(copy_of(item) for item in value)
+        if not isinstance(value, torch.Tensor):
+            raise ValueError(f"All inputs must be tensors, but got {type(value).__name__}.")
+        return value.clone()
+
+    return copy_of(tensors[0]) if len(tensors) == 1 else copy_of(tensors)
+
+
+def set_available_memory(tensor: torch.Tensor, available_memory_proportion: float):
+    """The tensor itself; the proportion (0 to 1) of tile memory is advice for real hardware."""
+    if not 0 <= available_memory_proportion <= 1:
+        raise Error(
+            "[set_available_memory] the proportion must be from 0 to 1 but is "
+            f"{available_memory_proportion}."
+        )
+    return tensor.clone()
+
+
+def serializedMatMul(lhs, rhs, mode, factor: int = 0, keep_precision: bool = False):
+    """lhs @ rhs; on hardware computed in `factor` parts along the dimension that `mode` names.
+
+    lhs: [..., a, b], rhs: [..., b, c]; `factor` must divide a (InputChannels), b (ReducingDim) or
+    c (OutputChannels).
+    """
+    sizes = {"input_channels": lhs.shape[-2], "reducing_dim": lhs.shape[-1]}
+    sizes["output_channels"] = rhs.shape[-1]
+    size = sizes.get(mode.value)
+    if size is not None and factor and size % factor:
+        raise Error(
+            f"[serializedMatMul] factor {factor} does not divide the dimension of {mode.name}, "
+            f"{size}. Choose a divisor."
+        )
+    return torch.matmul(lhs, rhs)
+
+
+def dynamic_slice(
+    tensor: torch.Tensor, dim: int, start: torch.Tensor, size: int, step: int
+) -> torch.Tensor:
+    """`size` elements of dimension `dim` from a start that is known at run time only.
+
+    start: a tensor of one integer; the slice wraps past the end. `size` must divide the dimension
+    (AssertionError), `step` takes every step-th element of the slice.
+    """
+    assert size != 0, "The start and end of a slice must be different."
+    assert size > 0, "Taking a slice of a tensor with the end less than the start is not supported."
+    length = tensor.shape[dim]
+    assert length % size == 0, (
+        f"The size of the slice ({size}) must be a factor of the slicing dimension ({length})."
+    )
+    steps = torch.arange(0, size, step, dtype=start.dtype, device=tensor.device)
+    return torch.index_select(tensor, dim, torch.remainder(start.reshape(1) + steps, length))
+
+
+def dynamic_update(
+    input: torch.Tensor, src: torch.Tensor, dim: int, start: torch.Tensor, size: int
+) -> torch.Tensor:
+    """A copy of `input` with `src` in place of `size` elements of `dim` from a run-time `start`."""
+    if input.dim() != src.dim():
+        raise Error(
+            f"input and src tensors must have same dimensionality. ({input.dim()}) vs ({src.dim()})"
+        )
+    if input.dtype != src.dtype:
+        raise Error(f"input and src tensor must have same dtype. ({input.dtype}) vs ({src.dtype})")
+    steps = torch.arange(size, dtype=start.dtype, device=input.device)
+    positions = torch.remainder(start.reshape(1) + steps, input.shape[dim])
+    return torch.index_copy(input, dim, positions.long(), src)
+
+
+def isRunningOnIpu() -> bool:
+    """True while the model runs for (or on) the IPU, False on the CPU."""
+    return _native.is_tracing()

@@ -1,0 +1,282 @@
+"""The optimisers of torch.optim with PopTorch's extra attributes, and LAMB.
+
+Arguments left at None keep their default and are compiled in as constants; those passed may change
+after compilation (`variable_attrs` tells and changes which is which).
+"""
+
+import torch
+
+FLOATS = {torch.float16: "f16", torch.float32: "f32"}
+
+
+class VariableAttributes:
+    """Which attributes of an optimiser are variable and which are compiled in."""
+
+    def __init__(self, variable: list[str], allowed: list[str]) -> None:
+        self._variable = set(variable)
+        self._allowed = allowed
+
+    def _check(self, name: str) -> None:
+        assert name in self._allowed, (
+            f"Unknown attribute {name}: the optimiser has {', '.join(self._allowed)}."
+        )
+
+    def isConstant(self, name: str) -> bool:
+        """Whether the attribute is compiled in."""
+        return name not in self._variable
+
+    def markAsConstant(self, name: str) -> None:
+        """Compiles the attribute in. Call it before compilation."""
+        self._check(name)
+        self._variable.discard(name)
+
+    def markAsVariable(self, name: str) -> None:
+        """Lets the attribute change after compilation. Call it before compilation."""
+        self._check(name)
+        self._variable.add(name)
+
+
+class _Optimiser:
+    """What the optimisers share. A subclass lists its extra attributes: name → default.
+
+    GROUP_EXTRAS live in param_groups, GLOBAL_EXTRAS are attributes of the optimiser.
+    """
+
+    GROUP_EXTRAS: dict[str, float] = {}
+    GLOBAL_EXTRAS: dict[str, object] = {"loss_scaling": 1.0, "max_grad_norm": float("inf")}
+
+    def _set_up(self, arguments: dict) -> None:
+        """Takes the locals of __init__: None, for one of torch's, was not passed."""
+        own = {**self.GROUP_EXTRAS, **self.GLOBAL_EXTRAS}
+        passed = {k: v for k, v in arguments.items() if k not in ("self", "__class__")}
+        params = passed.pop("params")
+        passed = {k: v for k, v in passed.items() if v is not None}
+        for name, value in passed.items():
+            if name.endswith("accum_type"):
+                assert value in FLOATS, (
+                    "Accumulation types must be either torch.float32 or torch.float16, but "
+                    f"{name} is {value}."
+                )
+        if passed.get("amsgrad"):
+            raise ValueError("[optim] AMSGrad is not supported. Leave amsgrad at False.")
+        self._group_extras = {k: passed.get(k, v) for k, v in self.GROUP_EXTRAS.items()}
+        self._initialise_torch(params, {k: v for k, v in passed.items() if k not in own})
+        self.defaults.update(self._group_extras)
+        for name, default in self.GLOBAL_EXTRAS.items():
+            setattr(self, name, passed.get(name, default))
+        allowed = [k for k in (*self.defaults, *self.GLOBAL_EXTRAS) if k not in _NEVER_VARIABLE]
+        variable = {"lr", *(k for k in passed if k in allowed)}
+        self.variable_attrs = VariableAttributes(sorted(variable), allowed)
+
+    def _initialise_torch(self, params, arguments: dict) -> None:
+        type(self)._torch_class().__init__(self, params, **arguments)
+
+    @classmethod
+    def _torch_class(cls):
+        return next(base for base in cls.__mro__ if base.__module__.startswith("torch.optim"))
+
+    def add_param_group(self, param_group) -> None:
+        for name, value in self._group_extras.items():
+            param_group.setdefault(name, value)
+        super().add_param_group(param_group)
+
+
+# Structure of the update, not numbers in it: always compiled in.
+_NEVER_VARIABLE = frozenset(
+    (
+        *("nesterov", "maximize", "foreach", "differentiable", "capturable", "fused", "amsgrad"),
+        *("centered", "decoupled_weight_decay", "bias_correction", "use_combined_accum"),
+        *("use_tf_variant", "max_grad_norm"),
+        *("accum_type", "velocity_accum_type"),
+        *("first_order_momentum_accum_type", "second_order_momentum_accum_type"),
+    )
+)
+
+
+class SGD(_Optimiser, torch.optim.SGD):
+    """Stochastic gradient descent, with a combined or a separate gradient accumulator.
+
+    use_combined_accum: one buffer holds velocity and accumulated gradients; velocity_scaling (only
+    then) is the factor that its contents carry. max_grad_norm bounds the norm of all gradients.
+    """
+
+    GROUP_EXTRAS = {"velocity_scaling": 1.0}
+    GLOBAL_EXTRAS = {
+        **_Optimiser.GLOBAL_EXTRAS,
+        "use_combined_accum": False,
+        "accum_type": torch.float32,
+        "velocity_accum_type": torch.float32,
+    }
+
+    def __init__(
+        self,
+        params,
+        lr: float | None = None,
+        momentum: float | None = None,
+        dampening: float | None = None,
+        weight_decay: float | None = None,
+        nesterov: bool | None = None,
+        maximize: bool | None = None,
+        foreach: bool | None = None,
+        differentiable: bool | None = None,
+        loss_scaling: float | None = None,
+        velocity_scaling: float | None = None,
+        use_combined_accum: bool = False,
+        accum_type: torch.dtype = torch.float32,
+        velocity_accum_type: torch.dtype = torch.float32,
+        max_grad_norm: float | None = None,
+    ) -> None:
+        self._set_up(locals())
+
+
+_MOMENT_TYPES = {
+    "accum_type": torch.float32,
+    "first_order_momentum_accum_type": torch.float32,
+    "second_order_momentum_accum_type": torch.float32,
+}
+
+
+class Adam(_Optimiser, torch.optim.Adam):
+    """Adam with L2 decay. The accumulation types are those of gradients and moments."""
+
+    GLOBAL_EXTRAS = {**_Optimiser.GLOBAL_EXTRAS, **_MOMENT_TYPES}
+
+    def __init__(
+        self,
+        params,
+        lr: float | None = None,
+        betas: tuple[float, float] | None = None,
+        eps: float | None = None,
+        weight_decay: float | None = None,
+        amsgrad: bool | None = None,
+        foreach: bool | None = None,
+        maximize: bool | None = None,
+        capturable: bool | None = None,
+        differentiable: bool | None = None,
+        fused: bool | None = None,
+        loss_scaling: float | None = None,
+        accum_type: torch.dtype = torch.float32,
+        first_order_momentum_accum_type: torch.dtype = torch.float32,
+        second_order_momentum_accum_type: torch.dtype = torch.float32,
+        max_grad_norm: float | None = None,
+    ) -> None:
+        self._set_up(locals())
+
+
+class AdamW(_Optimiser, torch.optim.AdamW):
+    """Adam with decoupled decay; bias_correction=False uses the moments as they are."""
+
+    GLOBAL_EXTRAS = {**_Optimiser.GLOBAL_EXTRAS, **_MOMENT_TYPES, "bias_correction": True}
+
+    def __init__(
+        self,
+        params,
+        lr: float | None = None,
+        betas: tuple[float, float] | None = None,
+        eps: float | None = None,
+        weight_decay: float | None = None,
+        amsgrad: bool | None = None,
+        maximize: bool | None = None,
+        foreach: bool | None = None,
+        capturable: bool | None = None,
+        differentiable: bool | None = None,
+        fused: bool | None = None,
+        loss_scaling: float | None = None,
+        bias_correction: bool = True,
+        accum_type: torch.dtype = torch.float32,
+        first_order_momentum_accum_type: torch.dtype = torch.float32,
+        second_order_momentum_accum_type: torch.dtype = torch.float32,
+        max_grad_norm: float | None = None,
+    ) -> None:
+        self._set_up(locals())
+
+
+class RMSprop(_Optimiser, torch.optim.RMSprop):
+    """RMSprop; use_tf_variant starts the mean square at ones and has eps inside the root."""
+
+    GLOBAL_EXTRAS = {
+        "loss_scaling": 1.0,
+        **_MOMENT_TYPES,
+        "use_tf_variant": False,
+    }
+
+    def __init__(
+        self,
+        params,
+        lr: float | None = None,
+        alpha: float | None = None,
+        eps: float | None = None,
+        weight_decay: float | None = None,
+        momentum: float | None = None,
+        centered: bool | None = None,
+        foreach: bool | None = None,
+        maximize: bool | None = None,
+        differentiable: bool | None = None,
+        loss_scaling: float | None = None,
+        accum_type: torch.dtype = torch.float32,
+        first_order_momentum_accum_type: torch.dtype = torch.float32,
+        second_order_momentum_accum_type: torch.dtype = torch.float32,
+        use_tf_variant: bool = False,
+    ) -> None:
+        self._set_up(locals())
+
+
+class LAMB(_Optimiser, torch.optim.Optimizer):
+    """Layer-wise adaptive moments: u = m̂ / (sqrt(v̂) + eps) + weight_decay·p, scaled by
+    min(|p|, max_weight_norm) / |u|, or by 1 where either norm is 0."""
+
+    GROUP_EXTRAS = {"max_weight_norm": 65500.0}
+    GLOBAL_EXTRAS = {"loss_scaling": 1.0, **_MOMENT_TYPES, "bias_correction": True}
+
+    def __init__(
+        self,
+        params,
+        lr: float | None = None,
+        betas: tuple[float, float] | None = None,
+        eps: float | None = None,
+        weight_decay: float | None = None,
+        bias_correction: bool = True,
+        loss_scaling: float | None = None,
+        max_weight_norm: float | None = None,
+        accum_type: torch.dtype = torch.float32,
+        first_order_momentum_accum_type: torch.dtype = torch.float32,
+        second_order_momentum_accum_type: torch.dtype = torch.float32,
+    ) -> None:
+        self._set_up(locals())
+
+    def _initialise_torch(self, params, arguments: dict) -> None:
+        defaults = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 1e-2}
+        torch.optim.Optimizer.__init__(self, params, {**defaults, **arguments})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        """One update on the host, for models that run there."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._update(parameter, group)
+        return loss
+
+    def _update(self, parameter, group) -> None:
+        state = self.state[parameter]
+        if not state:
+            state["step"] = 0
+            state["exp_avg"] = torch.zeros_like(parameter)
+            state["exp_avg_sq"] = torch.zeros_like(parameter)
+        state["step"] += 1
+        beta1, beta2 = group["betas"]
+        first, second = state["exp_avg"], state["exp_avg_sq"]
+        first.mul_(beta1).add_(parameter.grad, alpha=1 - beta1)
+        second.mul_(beta2).addcmul_(parameter.grad, parameter.grad, value=1 - beta2)
+        if self.bias_correction:
+            first = first / (1 - beta1 ** state["step"])
+            second = second / (1 - beta2 ** state["step"])
+        update = first / (second.sqrt() + group["eps"]) + group["weight_decay"] * parameter
+        weight_norm = parameter.norm().clamp(max=group["max_weight_norm"])
+        update_norm = update.norm()
+        trust = torch.where((weight_norm > 0) & (update_norm > 0), weight_norm / update_norm, 1.0)
+        parameter.sub_(group["lr"] * trust * update)
