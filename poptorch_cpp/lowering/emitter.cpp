@@ -53,11 +53,21 @@ void set_origin(Instruction& instruction, const ir::Op& op, uint64_t op_id) {
 }
 
 Emitter::Emitter(const ir::Module& module, const target::Device& device, int ipus)
-    : module_(module), device_(device), open_(static_cast<size_t>(ipus)) {
+    : device_(device), open_(static_cast<size_t>(ipus)) {
   program_.device = device.name;
   program_.ipus.resize(static_cast<size_t>(ipus));
   for (auto& stack : open_) stack.emplace_back();
   for (const auto& buffer : module.remote_buffers()) program_.remote_buffers.push_back(*buffer);
+  // Also those that nothing uses: the session reads and writes them.
+  for (const auto& slot : module.states()) {
+    const auto index = static_cast<int32_t>(program_.states.size());
+    program_.states.push_back({.slot = *slot, .ipu = kUndecided});
+    state_tensors_[slot->name] = add_tensor({.type = slot->type,
+                                             .name = slot->name,
+                                             .ipu = kUndecided,
+                                             .base = Base::kState,
+                                             .index = index});
+  }
 }
 
 TensorId Emitter::add_tensor(Tensor tensor) {
@@ -70,14 +80,15 @@ TensorId Emitter::arena_tensor(const ir::Type& type, Symbol name, int ipu) {
 }
 
 TensorId Emitter::state_tensor(Symbol slot, int ipu) {
-  auto [it, added] = state_tensors_.emplace(slot, program::kNoTensor);
-  if (!added) return it->second;
-  const ir::StateSlot* declared = module_.find_state(slot);
-  if (!declared) throw InternalError(str("[lowering] there is no state '", slot, "'."));
-  program_.states.push_back({.slot = *declared, .ipu = ipu});
-  const auto index = static_cast<int32_t>(program_.states.size() - 1);
-  it->second = add_tensor(
-      {.type = declared->type, .name = slot, .ipu = ipu, .base = Base::kState, .index = index});
+  auto it = state_tensors_.find(slot);
+  if (it == state_tensors_.end()) {
+    throw InternalError(str("[lowering] there is no state '", slot, "'."));
+  }
+  Tensor& tensor = program_.tensors[static_cast<size_t>(it->second)];
+  if (tensor.ipu == kUndecided) {
+    tensor.ipu = ipu;
+    program_.states[static_cast<size_t>(tensor.index)].ipu = ipu;
+  }
   return it->second;
 }
 
@@ -110,6 +121,7 @@ TensorId Emitter::on_ipu(TensorId id, int ipu, const ir::Op* user) {
     Instruction load{.kind = Instruction::Kind::kStreamIn};
     load.outputs = {id};
     load.channel = stream;
+    load.cycles = host_cycles(id);
     load.pass = program::Pass::kTransfer;
     emit(home.ipu, std::move(load));
   }
@@ -160,6 +172,11 @@ void Emitter::emit(int ipu, Instruction instruction) {
   open_[static_cast<size_t>(ipu)].back().push_back(std::move(instruction));
 }
 
+int64_t Emitter::host_cycles(TensorId id) const {
+  return target::transfer_cycles(device_, static_cast<double>(tensor(id).type.bytes()),
+                                 device_.host_bandwidth);
+}
+
 void Emitter::open_block() {
   for (auto& stack : open_) stack.emplace_back();
 }
@@ -198,9 +215,11 @@ void Emitter::check_written_copies() const {
 }
 
 void Emitter::place_states() {
-  for (Tensor& tensor : program_.tensors) tensor.ipu = std::max(tensor.ipu, 0);
-  // What is declared but unused is held all the same: the session reads and writes it.
-  for (const auto& slot : module_.states()) state_tensor(slot->name, 0);
+  for (Tensor& tensor : program_.tensors) {
+    if (tensor.ipu != kUndecided) continue;
+    tensor.ipu = 0;
+    if (tensor.base == Base::kState) program_.states[static_cast<size_t>(tensor.index)].ipu = 0;
+  }
   std::set<std::pair<int, int32_t>> constants;
   std::set<std::pair<int, int32_t>> copies;
   for (const Tensor& tensor : program_.tensors) {

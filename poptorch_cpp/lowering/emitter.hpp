@@ -45,6 +45,7 @@ class Emitter {
 
   // --- instructions ---------------------------------------------------------------------------
   void emit(int ipu, program::Instruction instruction);
+  int64_t host_cycles(program::TensorId id) const;  // of a transfer to or from the host
   void open_block();
   // The bodies since open_block(), by IPU.
   std::vector<std::vector<program::Instruction>> close_block();
@@ -59,7 +60,6 @@ class Emitter {
   void place_states();
   void check_written_copies() const;
 
-  const ir::Module& module_;
   const target::Device& device_;
   program::Program program_;
   std::vector<std::vector<std::vector<program::Instruction>>> open_;  // by IPU, innermost last

@@ -119,7 +119,7 @@ class Lowering {
       store.inputs = {id};
       store.channel = stream;
       store.pass = program::Pass::kTransfer;
-      store.cycles = host_cycles(id);
+      store.cycles = emitter_.host_cycles(id);
       emitter_.emit(emitter_.tensor(id).ipu, std::move(store));
     }
     outputs_.erase(it);
@@ -157,12 +157,6 @@ class Lowering {
       }
       program.streams[i].transfers = input ? batches : counts[i];
     }
-  }
-
-  int64_t host_cycles(TensorId id) const {
-    const target::Device& device = emitter_.device();
-    return target::transfer_cycles(device, static_cast<double>(emitter_.tensor(id).type.bytes()),
-                                   device.host_bandwidth);
   }
 
   // --- main -------------------------------------------------------------------------------------
@@ -380,7 +374,7 @@ class Lowering {
     Instruction load = started(op, frame, Kind::kStreamIn);
     load.outputs = {define(op, 0, frame, ipu_of(op, frame))};
     load.channel = emitter_.find_stream(op.attr<std::string>("stream"));
-    load.cycles = host_cycles(load.outputs[0]);
+    load.cycles = emitter_.host_cycles(load.outputs[0]);
     emitter_.emit(ipu_of(op, frame), std::move(load));
   }
 
@@ -388,7 +382,7 @@ class Lowering {
     Instruction store = started(op, frame, Kind::kStreamOut);
     store.inputs = {operand(op, 0, frame, ipu_of(op, frame))};
     store.channel = emitter_.find_stream(op.attr<std::string>("stream"));
-    store.cycles = host_cycles(store.inputs[0]);
+    store.cycles = emitter_.host_cycles(store.inputs[0]);
     emitter_.emit(ipu_of(op, frame), std::move(store));
   }
 
@@ -398,7 +392,7 @@ class Lowering {
     load.inputs = {operand(op, 0, frame, ipu)};
     load.outputs = {define(op, 0, frame, ipu)};
     load.channel = emitter_.find_remote(op.attr<std::string>("buffer"));
-    load.cycles = host_cycles(load.outputs[0]);
+    load.cycles = emitter_.host_cycles(load.outputs[0]);
     emitter_.emit(ipu, std::move(load));
   }
 
@@ -407,7 +401,7 @@ class Lowering {
     Instruction store = started(op, frame, Kind::kOffChipStore);
     store.inputs = {operand(op, 0, frame, ipu), operand(op, 1, frame, ipu)};
     store.channel = emitter_.find_remote(op.attr<std::string>("buffer"));
-    store.cycles = host_cycles(store.inputs[0]);
+    store.cycles = emitter_.host_cycles(store.inputs[0]);
     emitter_.emit(ipu, std::move(store));
   }
 
