@@ -59,7 +59,9 @@ if(POPTORCH_TORCH)
   poptorch_ask_python(torch_dir
     "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])" torch)
   set(Torch_DIR ${torch_dir}/share/cmake/Torch)
+  set(CMAKE_MESSAGE_LOG_LEVEL ERROR)  # its config warns of static libraries that no wheel has
   find_package(Torch REQUIRED)
+  unset(CMAKE_MESSAGE_LOG_LEVEL)
   find_library(POPTORCH_TORCH_PYTHON torch_python PATHS ${torch_dir}/lib NO_DEFAULT_PATH REQUIRED)
 endif()
 

@@ -37,6 +37,7 @@ if [ "$(id -u)" -ne 0 ]; then
   as_root=(sudo)
 fi
 echo "[set-up] Installing them with apt-get."
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq update
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends \
+quiet=(DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes)
+"${as_root[@]}" env "${quiet[@]}" apt-get -qq update
+"${as_root[@]}" env "${quiet[@]}" apt-get -qq install -y --no-install-recommends \
   "${missing[@]}" >/dev/null

@@ -3,6 +3,17 @@
 Importing this package imports neither of the modules.
 """
 
+import os
+
 from poptorch_core.errors import DependencyError, Error, RecoverableError, UnrecoverableError
 
-__all__ = ["DependencyError", "Error", "RecoverableError", "UnrecoverableError"]
+# For C++ projects: -DCMAKE_PREFIX_PATH=<this>, then find_package(poptorch).
+cmake_prefix_path = os.path.dirname(os.path.abspath(__file__))
+
+__all__ = [
+    "DependencyError",
+    "Error",
+    "RecoverableError",
+    "UnrecoverableError",
+    "cmake_prefix_path",
+]
