@@ -1,0 +1,96 @@
+// Calls, loops and branches over graphs of the module.
+#include "ir/module.hpp"
+#include "ops/all_ops.hpp"
+#include "ops/rules.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::ops {
+namespace {
+
+using support::str;
+
+const ir::Graph& callee(const InferContext& c, const char* attr) {
+  const auto& reference = c.attr<ir::GraphRef>(attr);
+  const ir::Graph* graph = c.module() ? c.module()->find_graph(reference.name) : nullptr;
+  if (!graph) c.fail(str("there is no graph @", reference.name, "."));
+  return *graph;
+}
+
+// Operands from `first` on are the graph's inputs; returns the types of its outputs.
+std::vector<Type> call_types(const InferContext& c, const ir::Graph& graph, size_t first) {
+  const size_t given = c.operand_count() - first;
+  if (given != graph.inputs().size()) {
+    c.fail(str("graph @", graph.name(), " takes ", graph.inputs().size(), " inputs but got ", given,
+               "."));
+  }
+  for (size_t i = 0; i < given; ++i) {
+    if (!(c.operand(first + i) == graph.inputs()[i]->type())) {
+      c.fail(str("input ", i, " of graph @", graph.name(), " is ", graph.inputs()[i]->type(),
+                 " but got ", c.operand(first + i), "."));
+    }
+  }
+  std::vector<Type> out;
+  for (const Value* value : graph.outputs()) out.push_back(value->type());
+  return out;
+}
+
+std::vector<Type> infer_repeat(const InferContext& c) {
+  const ir::Graph& graph = callee(c, "graph");
+  std::vector<Type> out = call_types(c, graph, 0);
+  if (c.attr<int64_t>("count") < 0) c.fail("count must not be negative.");
+  if (out.size() > graph.inputs().size()) {
+    c.fail(str("graph @", graph.name(), " has more outputs than inputs to feed."));
+  }
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (!(out[i] == graph.inputs()[i]->type())) {
+      c.fail(str("output ", i, " of graph @", graph.name(), " is ", out[i], " and feeds input ",
+                 graph.inputs()[i]->type(), "."));
+    }
+  }
+  return out;
+}
+
+std::vector<Type> infer_if(const InferContext& c) {
+  if (c.operand(0) != Type{DType::kBool, {}}) c.fail("the condition must be one truth value.");
+  std::vector<Type> yes = call_types(c, callee(c, "then"), 1);
+  std::vector<Type> no = call_types(c, callee(c, "else"), 1);
+  if (yes != no) c.fail("the branches return different types.");
+  return yes;
+}
+
+}  // namespace
+
+void add_call_ops(Registry& r) {
+  const NoGradient by_autodiff{"autodiff differentiates the graph"};
+  r.add({.name = "call",
+         .doc = "Runs a graph on the operands. `gradient` names a graph of (operands, results, "
+                "gradients of the results) → gradients of the operands, which autodiff calls "
+                "instead of differentiating `graph`.",
+         .inputs = {"xs: any*"},
+         .outputs = {"ys*"},
+         .attrs = {{"graph", AttrType::kGraph}, {"gradient", AttrType::kGraph, ir::GraphRef{}}},
+         .infer = [](const InferContext& c) { return call_types(c, callee(c, "graph"), 0); },
+         .grad = by_autodiff,
+         .cost = no_cost(),
+         .popart_type = "Call"});
+  r.add({.name = "repeat",
+         .doc = "Runs a graph `count` times; output i feeds input i of the next round.",
+         .inputs = {"xs: any*"},
+         .outputs = {"ys*"},
+         .attrs = {{"graph", AttrType::kGraph}, {"count", AttrType::kInt}},
+         .infer = infer_repeat,
+         .grad = by_autodiff,
+         .cost = no_cost(),
+         .popart_type = "Loop"});
+  r.add({.name = "if",
+         .doc = "Runs `then` or `else` on the operands behind the condition.",
+         .inputs = {"condition: bool", "xs: any*"},
+         .outputs = {"ys*"},
+         .attrs = {{"then", AttrType::kGraph}, {"else", AttrType::kGraph}},
+         .infer = infer_if,
+         .grad = by_autodiff,
+         .cost = no_cost(),
+         .popart_type = "If"});
+}
+
+}  // namespace poptorch::ops

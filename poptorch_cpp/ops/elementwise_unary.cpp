@@ -1,0 +1,311 @@
+// Element-wise ops of one operand, each with its derivative.
+#include <cmath>
+
+#include "ops/all_ops.hpp"
+#include "ops/rules.hpp"
+
+namespace poptorch::ops {
+namespace {
+
+using Derivative = std::function<Val(GradBuilder&, Val dy)>;
+
+// A float → float row; `flops` is the count that emulated tiles are charged an element.
+void add_float(Registry& r, const char* name, const char* doc, double flops, Derivative rule,
+               std::string popart = {}) {
+  r.add({.name = name,
+         .doc = doc,
+         .inputs = {"x: float"},
+         .outputs = {"y"},
+         .infer = same_as(0),
+         .grad = grad1(std::move(rule)),
+         .cost = per_element(flops),
+         .elementwise = true,
+         .popart_type = std::move(popart)});
+}
+
+void add_step(Registry& r, const char* name, const char* doc, std::string popart = {}) {
+  // Piecewise constant: torch gives zeros.
+  r.add({.name = name,
+         .doc = doc,
+         .inputs = {"x: number"},
+         .outputs = {"y"},
+         .infer = same_as(0),
+         .grad = grad1([](GradBuilder&, Val dy) { return dy * 0.0; }),
+         .cost = per_element(1),
+         .elementwise = true,
+         .popart_type = std::move(popart)});
+}
+
+void add_predicate(Registry& r, const char* name, const char* doc, const char* operand,
+                   std::string popart = {}) {
+  r.add({.name = name,
+         .doc = doc,
+         .inputs = {operand},
+         .outputs = {"y"},
+         .infer = broadcast_of_operands(DType::kBool),
+         .grad = NoGradient{"its result is a truth value"},
+         .cost = per_element(1),
+         .elementwise = true,
+         .popart_type = std::move(popart)});
+}
+
+Val unary(Val x, const char* op) { return {x.builder->value(op, {x}), x.builder}; }
+Val select(Val condition, Val a, Val b) {
+  return {a.builder->value("select", {condition, a, b}), a.builder};
+}
+Val greater(Val x, double bound) {
+  Value* number = x.builder->scalar(x.type().dtype, bound);
+  return {x.builder->value("gt", {x, number}), x.builder};
+}
+
+void add_exponentials(Registry& r) {
+  add_float(
+      r, "exp", "e to the power of every element.", 8,
+      [](GradBuilder& g, Val dy) { return dy * g.y(0); }, "Exp");
+  add_float(r, "expm1", "exp(x) - 1, exact near zero.", 8,
+            [](GradBuilder& g, Val dy) { return dy * (g.y(0) + 1.0); });
+  add_float(
+      r, "log", "Natural logarithm.", 8, [](GradBuilder& g, Val dy) { return dy / g.x(0); }, "Log");
+  add_float(r, "log1p", "log(1 + x), exact near zero.", 8,
+            [](GradBuilder& g, Val dy) { return dy / (g.x(0) + 1.0); });
+  add_float(r, "log2", "Logarithm to base 2.", 8,
+            [](GradBuilder& g, Val dy) { return dy / (g.x(0) * std::log(2.0)); });
+  add_float(r, "log10", "Logarithm to base 10.", 8,
+            [](GradBuilder& g, Val dy) { return dy / (g.x(0) * std::log(10.0)); });
+  add_float(
+      r, "sqrt", "Square root.", 4, [](GradBuilder& g, Val dy) { return dy / (2.0 * g.y(0)); },
+      "Sqrt");
+  add_float(r, "rsqrt", "1 / sqrt(x).", 4,
+            [](GradBuilder& g, Val dy) { return dy * (-0.5) * (g.y(0) * g.y(0) * g.y(0)); });
+  add_float(
+      r, "reciprocal", "1 / x.", 2, [](GradBuilder& g, Val dy) { return -dy * (g.y(0) * g.y(0)); },
+      "Reciprocal");
+}
+
+void add_trigonometry(Registry& r) {
+  add_float(
+      r, "sin", "Sine of radians.", 10,
+      [](GradBuilder& g, Val dy) { return dy * unary(g.x(0), "cos"); }, "Sin");
+  add_float(
+      r, "cos", "Cosine of radians.", 10,
+      [](GradBuilder& g, Val dy) { return -dy * unary(g.x(0), "sin"); }, "Cos");
+  add_float(
+      r, "tan", "Tangent of radians.", 12,
+      [](GradBuilder& g, Val dy) { return dy * (g.y(0) * g.y(0) + 1.0); }, "Tan");
+  add_float(r, "asin", "Inverse sine.", 12,
+            [](GradBuilder& g, Val dy) { return dy * unary(1.0 - g.x(0) * g.x(0), "rsqrt"); });
+  add_float(r, "acos", "Inverse cosine.", 12,
+            [](GradBuilder& g, Val dy) { return -dy * unary(1.0 - g.x(0) * g.x(0), "rsqrt"); });
+  add_float(r, "atan", "Inverse tangent.", 12,
+            [](GradBuilder& g, Val dy) { return dy / (g.x(0) * g.x(0) + 1.0); });
+  add_float(r, "sinh", "Hyperbolic sine.", 12,
+            [](GradBuilder& g, Val dy) { return dy * unary(g.x(0), "cosh"); });
+  add_float(r, "cosh", "Hyperbolic cosine.", 12,
+            [](GradBuilder& g, Val dy) { return dy * unary(g.x(0), "sinh"); });
+  add_float(
+      r, "tanh", "Hyperbolic tangent.", 10,
+      [](GradBuilder& g, Val dy) { return dy * (1.0 - g.y(0) * g.y(0)); }, "Tanh");
+  add_float(r, "asinh", "Inverse hyperbolic sine.", 14,
+            [](GradBuilder& g, Val dy) { return dy * unary(g.x(0) * g.x(0) + 1.0, "rsqrt"); });
+  add_float(r, "acosh", "Inverse hyperbolic cosine.", 14,
+            [](GradBuilder& g, Val dy) { return dy * unary(g.x(0) * g.x(0) - 1.0, "rsqrt"); });
+  add_float(r, "atanh", "Inverse hyperbolic tangent.", 14,
+            [](GradBuilder& g, Val dy) { return dy / (1.0 - g.x(0) * g.x(0)); });
+  add_float(r, "erf", "Error function.", 12, [](GradBuilder& g, Val dy) {
+    Val bell = unary(-(g.x(0) * g.x(0)), "exp");
+    return dy * (bell * (2.0 / std::sqrt(M_PI)));
+  });
+  add_float(r, "erfinv", "Inverse error function.", 20, [](GradBuilder& g, Val dy) {
+    return dy * (unary(g.y(0) * g.y(0), "exp") * (std::sqrt(M_PI) / 2));
+  });
+}
+
+void add_activations(Registry& r) {
+  add_float(
+      r, "sigmoid", "1 / (1 + exp(-x)).", 10,
+      [](GradBuilder& g, Val dy) { return dy * ((1.0 - g.y(0)) * g.y(0)); }, "Sigmoid");
+  r.add({.name = "relu",
+         .doc = "max(x, 0).",
+         .inputs = {"x: number"},
+         .outputs = {"y"},
+         .infer = same_as(0),
+         .grad = grad1([](GradBuilder& g, Val dy) {
+           return select(greater(g.y(0), 0), dy,
+                         {g.builder().scalar(dy.type().dtype, 0.0), dy.builder});
+         }),
+         .cost = per_element(1),
+         .elementwise = true,
+         .popart_type = "Relu"});
+  add_float(
+      r, "silu", "x · sigmoid(x).", 11,
+      [](GradBuilder& g, Val dy) {
+        Val s = unary(g.x(0), "sigmoid");
+        return dy * (s * (g.x(0) * (1.0 - s) + 1.0));
+      },
+      "Swish");
+  add_float(r, "softplus", "log(1 + exp(x)).", 16,
+            [](GradBuilder& g, Val dy) { return dy * unary(g.x(0), "sigmoid"); });
+  r.add({.name = "gelu",
+         .doc = "x · Φ(x), or its tanh approximation (Hendrycks and Gimpel 2016).",
+         .inputs = {"x: float"},
+         .outputs = {"y"},
+         .attrs = {{"approximate", AttrType::kString, std::string("none"), {"none", "tanh"}}},
+         .infer = same_as(0),
+         .grad =
+             [](GradBuilder& g) {
+               return std::vector<Value*>{
+                   g.emit("gelu_grad", {g.x(0), g.dy(0)},
+                          {{"approximate", g.attr<std::string>("approximate")}})};
+             },
+         .cost = per_element(16),
+         .elementwise = true,
+         .popart_type = "Gelu"});
+  r.add({.name = "gelu_grad",
+         .doc = "dy · gelu'(x).",
+         .inputs = {"x: float", "dy: float"},
+         .outputs = {"dx"},
+         .attrs = {{"approximate", AttrType::kString, std::string("none"), {"none", "tanh"}}},
+         .infer = broadcast_of_operands(),
+         .grad = NoGradient{"second derivatives of gelu are not supported"},
+         .cost = per_element(20),
+         .elementwise = true,
+         .popart_type = "GeluGrad"});
+  r.add({.name = "leaky_relu",
+         .doc = "x where positive, else slope · x.",
+         .inputs = {"x: float"},
+         .outputs = {"y"},
+         .attrs = {{"slope", AttrType::kFloat, 0.01}},
+         .infer = same_as(0),
+         .grad = grad1([](GradBuilder& g, Val dy) {
+           return select(greater(g.x(0), 0), dy, dy * g.attr<double>("slope"));
+         }),
+         .cost = per_element(2),
+         .elementwise = true,
+         .popart_type = "LeakyRelu"});
+  r.add({.name = "elu",
+         .doc = "scale · x where positive, else scale · alpha · (exp(input_scale · x) - 1).",
+         .inputs = {"x: float"},
+         .outputs = {"y"},
+         .attrs = {{"alpha", AttrType::kFloat, 1.0},
+                   {"scale", AttrType::kFloat, 1.0},
+                   {"input_scale", AttrType::kFloat, 1.0}},
+         .infer = same_as(0),
+         .grad = grad1([](GradBuilder& g, Val dy) {
+           double alpha = g.attr<double>("alpha"), scale = g.attr<double>("scale");
+           double inner = g.attr<double>("input_scale");
+           Val negative = unary(g.x(0) * inner, "exp") * (alpha * scale * inner);
+           return select(greater(g.x(0), 0), dy * scale, dy * negative);
+         }),
+         .cost = per_element(10),
+         .elementwise = true,
+         .popart_type = "Elu"});
+}
+
+void add_arithmetic(Registry& r) {
+  r.add({.name = "neg",
+         .doc = "-x.",
+         .inputs = {"x: number"},
+         .outputs = {"y"},
+         .infer = same_as(0),
+         .grad = grad1([](GradBuilder&, Val dy) { return -dy; }),
+         .cost = per_element(1),
+         .elementwise = true,
+         .popart_type = "Neg"});
+  r.add({.name = "abs",
+         .doc = "|x|.",
+         .inputs = {"x: number"},
+         .outputs = {"y"},
+         .infer = same_as(0),
+         .grad = grad1([](GradBuilder& g, Val dy) { return dy * unary(g.x(0), "sign"); }),
+         .cost = per_element(1),
+         .elementwise = true,
+         .popart_type = "Abs"});
+  r.add({.name = "square",
+         .doc = "x · x.",
+         .inputs = {"x: number"},
+         .outputs = {"y"},
+         .infer = same_as(0),
+         .grad = grad1([](GradBuilder& g, Val dy) { return dy * (2.0 * g.x(0)); }),
+         .cost = per_element(1),
+         .elementwise = true,
+         .popart_type = "Square"});
+  add_step(r, "sign", "-1, 0 or 1; 0 for nan.", "Sign");
+  add_step(r, "ceil", "The smallest integer not below.", "Ceil");
+  add_step(r, "floor", "The largest integer not above.", "Floor");
+  add_step(r, "round", "The nearest integer, ties to even.", "Round");
+  add_step(r, "trunc", "The integer part.");
+  add_predicate(r, "isnan", "True where nan.", "x: float", "IsNaN");
+  add_predicate(r, "isinf", "True where infinite.", "x: float", "IsInf");
+  add_predicate(r, "logical_not", "True where zero or false.", "x: any", "Not");
+  r.add({.name = "bitwise_not",
+         .doc = "Every bit flipped; of a truth value, its negation.",
+         .inputs = {"x: any"},
+         .outputs = {"y"},
+         .infer = same_as(0),
+         .grad = NoGradient{"it works on bits"},
+         .cost = per_element(1),
+         .elementwise = true,
+         .popart_type = "BitwiseNot"});
+  for (const char* name : {"lgamma", "digamma"}) {
+    r.add({.name = name,
+           .doc = "The log of the gamma function, or its derivative.",
+           .inputs = {"x: float"},
+           .outputs = {"y"},
+           .infer = same_as(0),
+           .grad = std::string(name) == "lgamma"
+                       ? decltype(OpDef::grad)(grad1(
+                             [](GradBuilder& g, Val dy) { return dy * unary(g.x(0), "digamma"); }))
+                       : decltype(OpDef::grad)(NoGradient{"polygamma is not supported"}),
+           .cost = per_element(40),
+           .elementwise = true});
+  }
+}
+
+void add_copies(Registry& r) {
+  r.add({.name = "cast",
+         .doc = "Every element converted: floats round to nearest even, float to "
+                "integer truncates, anything but zero is true.",
+         .inputs = {"x"},
+         .outputs = {"y"},
+         .attrs = {{"dtype", AttrType::kDType}},
+         .infer =
+             [](const InferContext& c) {
+               return std::vector{Type{c.attr<DType>("dtype"), c.operand(0).shape}};
+             },
+         .grad = grad1([](GradBuilder& g, Val dy) {
+           return g.emit("cast", {dy}, {{"dtype", g.x(0).type().dtype}});
+         }),
+         .cost = per_element(1),
+         .elementwise = true,
+         .popart_type = "Cast"});
+  r.add({.name = "identity",
+         .doc = "x.",
+         .inputs = {"x"},
+         .outputs = {"y"},
+         .infer = same_as(0),
+         .grad = grad1([](GradBuilder&, Val dy) { return dy; }),
+         .cost = moves_data(),
+         .elementwise = true,
+         .popart_type = "Identity"});
+  r.add({.name = "detach",
+         .doc = "x, through which no gradient flows.",
+         .inputs = {"x"},
+         .outputs = {"y"},
+         .infer = same_as(0),
+         .grad = NoGradient{"detached"},
+         .cost = moves_data(),
+         .elementwise = true,
+         .popart_type = "Detach"});
+}
+
+}  // namespace
+
+void add_elementwise_unary_ops(Registry& r) {
+  add_arithmetic(r);
+  add_exponentials(r);
+  add_trigonometry(r);
+  add_activations(r);
+  add_copies(r);
+}
+
+}  // namespace poptorch::ops

@@ -1,0 +1,58 @@
+// Ops whose kernels come from outside the core: any ATen op by its schema, and its gradient.
+#include "ops/all_ops.hpp"
+#include "ops/rules.hpp"
+
+namespace poptorch::ops {
+
+void add_foreign_ops(Registry& r) {
+  const std::vector<ir::AttrDef> attrs = {
+      {"schema", AttrType::kString, std::nullopt, {}, "name.overload, as \"aten::tril\""},
+      {"arguments",
+       AttrType::kString,
+       std::nullopt,
+       {},
+       "JSON of all arguments; tensors by index"}};
+  r.add({.name = "aten",
+         .doc = "An ATen op that we have no row for, run by ATen's own kernel.",
+         .inputs = {"xs: any*"},
+         .outputs = {"ys*"},
+         .attrs = attrs,
+         .infer = as_stated(),
+         .grad =
+             [](GradBuilder& g) {
+               // Operands: the op's own, then a gradient for each floating-point result.
+               std::vector<Value*> operands = g.op().operands();
+               for (size_t i = 0; i < g.op().result_count(); ++i) {
+                 if (ir::is_float(g.y(i).type().dtype)) operands.push_back(g.dy(i));
+               }
+               std::vector<Type> types;
+               Ints wanted;
+               for (size_t i = 0; i < g.op().operand_count(); ++i) {
+                 if (!g.has(i) || !g.needs(i) || !ir::is_float(g.x(i).type().dtype)) continue;
+                 wanted.push_back(static_cast<int64_t>(i));
+                 types.push_back(g.x(i).type());
+               }
+               std::vector<Value*> out(g.op().operand_count(), nullptr);
+               if (wanted.empty()) return out;
+               Op* op = g.builder().emit("aten_vjp", operands,
+                                         {{"schema", g.attr<std::string>("schema")},
+                                          {"arguments", g.attr<std::string>("arguments")},
+                                          {"wanted", wanted}},
+                                         types);
+               for (size_t i = 0; i < wanted.size(); ++i) out[wanted[i]] = op->result(i);
+               return out;
+             },
+         .cost = moves_data()});
+  std::vector<ir::AttrDef> vjp = attrs;
+  vjp.push_back({"wanted", AttrType::kInts, std::nullopt, {}, "operands to differentiate"});
+  r.add({.name = "aten_vjp",
+         .doc = "Gradients of an ATen op's operands by torch's own derivative.",
+         .inputs = {"xs: any*"},
+         .outputs = {"dxs*"},
+         .attrs = vjp,
+         .infer = as_stated(),
+         .grad = NoGradient{"second derivatives of generic ops are not supported"},
+         .cost = moves_data()});
+}
+
+}  // namespace poptorch::ops

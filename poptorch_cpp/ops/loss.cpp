@@ -1,0 +1,125 @@
+// Losses that are computed whole, and the mark that names a loss.
+#include "ops/all_ops.hpp"
+#include "ops/rules.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::ops {
+namespace {
+
+using support::str;
+
+const ir::AttrDef kReduction{
+    "reduction", AttrType::kString, std::string("mean"), {"mean", "sum", "none"}};
+const ir::AttrDef kIgnored{"ignore_index", AttrType::kInt, int64_t{-100}};
+
+// x is [n, classes, ...] with target [n, ...], or [classes] with a scalar target.
+Type class_loss(const InferContext& c, size_t target, size_t weight) {
+  const Type& x = c.operand(0);
+  require_rank(c, 0, 1);
+  Shape rest = x.shape;
+  const size_t axis = x.rank() == 1 ? 0 : 1;
+  rest.erase(rest.begin() + static_cast<int64_t>(axis));
+  if (c.operand(target).shape != rest) {
+    c.fail(str("target must be ", ir::shape_text(rest), " for scores ", ir::shape_text(x.shape),
+               " but is ", ir::shape_text(c.operand(target).shape), "."));
+  }
+  if (c.has(weight) && c.operand(weight).shape != Shape{x.shape[axis]}) {
+    c.fail(str("weight must be ", ir::shape_text({x.shape[axis]}), " but is ",
+               ir::shape_text(c.operand(weight).shape), "."));
+  }
+  return {x.dtype, c.attr<std::string>("reduction") == "none" ? rest : Shape{}};
+}
+
+ir::Attrs loss_attrs(const GradBuilder& g) {
+  return {{"reduction", g.attr<std::string>("reduction")},
+          {"ignore_index", g.attr<int64_t>("ignore_index")}};
+}
+
+void add_class_losses(Registry& r) {
+  r.add({.name = "nll_loss",
+         .doc = "-x[target], weighted; mean divides by the sum of the weights that count.",
+         .inputs = {"log_probabilities: float", "target: i32", "weight: float?"},
+         .outputs = {"loss"},
+         .attrs = {kReduction, kIgnored},
+         .infer = [](const InferContext& c) { return std::vector{class_loss(c, 1, 2)}; },
+         .grad =
+             [](GradBuilder& g) {
+               return std::vector<Value*>{g.emit(
+                   "nll_loss_grad", {g.x(0), g.x(1), g.op().operand(2), g.dy(0)}, loss_attrs(g))};
+             },
+         .cost = per_operand_element(1),
+         .popart_type = "Nll"});
+  r.add({.name = "nll_loss_grad",
+         .doc = "The gradient of nll_loss's first operand.",
+         .inputs = {"log_probabilities: float", "target: i32", "weight: float?", "dloss: float"},
+         .outputs = {"dx"},
+         .attrs = {kReduction, kIgnored},
+         .infer = same_as(0),
+         .grad = NoGradient{"second derivatives of nll_loss are not supported"},
+         .cost = per_operand_element(1),
+         .popart_type = "NllGrad"});
+  const ir::AttrDef smoothing{"label_smoothing", AttrType::kFloat, 0.0};
+  r.add({.name = "softmax_cross_entropy",
+         .doc = "log_softmax over the class axis, then nll_loss with torch's label smoothing.",
+         .inputs = {"logits: float", "target: i32", "weight: float?"},
+         .outputs = {"loss", "log_probabilities"},
+         .attrs = {kReduction, kIgnored, smoothing},
+         .infer =
+             [](const InferContext& c) { return std::vector{class_loss(c, 1, 2), c.operand(0)}; },
+         .grad =
+             [](GradBuilder& g) {
+               ir::Attrs attrs = loss_attrs(g);
+               attrs.set("label_smoothing", g.attr<double>("label_smoothing"));
+               Val dx = g.emit("softmax_cross_entropy_grad",
+                               {g.y(1), g.x(1), g.op().operand(2), g.dy(0)}, attrs);
+               if (g.has_dy(1)) {
+                 const int64_t axis = g.x(0).type().rank() == 1 ? 0 : 1;
+                 dx = dx + g.emit("log_softmax_grad", {g.y(1), g.dy(1)}, {{"axis", axis}});
+               }
+               return std::vector<Value*>{dx};
+             },
+         .cost = per_operand_element(12),
+         .popart_type = "NllWithSoftmaxGradDirect"});
+  r.add({.name = "softmax_cross_entropy_grad",
+         .doc = "The gradient of softmax_cross_entropy's logits.",
+         .inputs = {"log_probabilities: float", "target: i32", "weight: float?", "dloss: float"},
+         .outputs = {"dx"},
+         .attrs = {kReduction, kIgnored, smoothing},
+         .infer = same_as(0),
+         .grad = NoGradient{"second derivatives of cross entropy are not supported"},
+         .cost = per_operand_element(10),
+         .popart_type = "SoftmaxGradDirect"});
+}
+
+// identity_loss of a tensor already reduced by "none" is the tensor: the mark alone.
+void add_identity_loss(Registry& r) {
+  r.add(
+      {.name = "identity_loss",
+       .doc = "Marks a loss: its mean, its sum or itself, where backpropagation begins with ones.",
+       .inputs = {"x: float"},
+       .outputs = {"loss"},
+       .attrs = {kReduction},
+       .infer =
+           [](const InferContext& c) {
+             bool whole = c.attr<std::string>("reduction") == "none";
+             return std::vector{Type{c.operand(0).dtype, whole ? c.operand(0).shape : Shape{}}};
+           },
+       .grad = grad1([](GradBuilder& g, Val dy) {
+         const Type& x = g.x(0).type();
+         if (g.attr<std::string>("reduction") == "mean") {
+           dy = dy / static_cast<double>(x.elements());
+         }
+         return broadcast_to(g, dy, x.shape);
+       }),
+       .cost = per_operand_element(1),
+       .popart_type = "IdentityLoss"});
+}
+
+}  // namespace
+
+void add_loss_ops(Registry& r) {
+  add_class_losses(r);
+  add_identity_loss(r);
+}
+
+}  // namespace poptorch::ops

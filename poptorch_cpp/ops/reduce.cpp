@@ -1,0 +1,200 @@
+// Reductions over axes, searches along one axis, scans and sorts.
+#include <algorithm>
+
+#include "ops/all_ops.hpp"
+#include "ops/rules.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::ops {
+namespace {
+
+using support::str;
+
+InferRule reduces(std::optional<DType> result = std::nullopt) {
+  return [result](const InferContext& c) {
+    const Ints& axes = c.attr<Ints>("axes");
+    for (size_t i = 0; i < axes.size(); ++i) {
+      checked_axis(c, axes[i], c.operand(0).rank());
+      if (i && axes[i] <= axes[i - 1]) c.fail("axes must be ascending and different.");
+    }
+    return std::vector{Type{result.value_or(c.operand(0).dtype),
+                            reduced_shape(c.operand(0).shape, axes, c.attr<bool>("keepdims"))}};
+  };
+}
+
+InferRule searches(std::vector<std::optional<DType>> results) {
+  return [results](const InferContext& c) {
+    int64_t axis = checked_axis(c, c.attr<int64_t>("axis"), c.operand(0).rank());
+    Shape shape = reduced_shape(c.operand(0).shape, {axis}, c.attr<bool>("keepdims"));
+    std::vector<Type> out;
+    for (const auto& dtype : results) out.push_back({dtype.value_or(c.operand(0).dtype), shape});
+    return out;
+  };
+}
+
+// dy with the dropped axes restored and spread over x's shape.
+Val spread(GradBuilder& g, Val dy) {
+  const Shape& full = g.x(0).type().shape;
+  return broadcast_to(g, restore_axes(g, dy, full, g.attr<Ints>("axes")), full);
+}
+
+Val restored(GradBuilder& g, Val y) {
+  return restore_axes(g, y, g.x(0).type().shape, g.attr<Ints>("axes"));
+}
+
+double reduced_count(GradBuilder& g) {
+  double count = static_cast<double>(g.x(0).type().elements());
+  return count / std::max<double>(1, static_cast<double>(g.y(0).type().elements()));
+}
+
+// The gradient goes to the elements equal to the result, shared evenly as torch's amax does.
+Val share_among_equal(GradBuilder& g, Val dy) {
+  Val x = g.x(0);
+  Val hit = g.emit("cast", {g.emit("eq", {x, restored(g, g.y(0))})}, {{"dtype", x.type().dtype}});
+  Val count = g.emit("sum", {hit}, {{"axes", g.attr<Ints>("axes")}, {"keepdims", true}});
+  return hit * (restored(g, dy) / count);
+}
+
+void add_reduction(Registry& r, const char* name, const char* doc, const char* operand,
+                   decltype(OpDef::grad) grad, const char* popart,
+                   std::optional<DType> result = std::nullopt) {
+  r.add({.name = name,
+         .doc = doc,
+         .inputs = {operand},
+         .outputs = {"y"},
+         .attrs = {{"axes", AttrType::kInts}, {"keepdims", AttrType::kBool, false}},
+         .infer = reduces(result),
+         .grad = std::move(grad),
+         .cost = per_operand_element(1),
+         .popart_type = popart});
+}
+
+void add_reductions(Registry& r) {
+  add_reduction(r, "sum", "Sum over the axes.", "x: number", grad1(spread), "ReduceSum");
+  add_reduction(r, "mean", "Mean over the axes.", "x: float",
+                grad1([](GradBuilder& g, Val dy) { return spread(g, dy / reduced_count(g)); }),
+                "ReduceMean");
+  add_reduction(r, "max", "The greatest over the axes; nan wins.", "x: any",
+                grad1(share_among_equal), "ReduceMax");
+  add_reduction(r, "min", "The least over the axes; nan wins.", "x: any", grad1(share_among_equal),
+                "ReduceMin");
+  add_reduction(r, "prod", "Product over the axes.", "x: number", grad1([](GradBuilder& g, Val dy) {
+                  return restored(g, dy * g.y(0)) / g.x(0);  // as torch where no element is 0
+                }),
+                "ReduceProd");
+  add_reduction(r, "logsumexp", "log Σ exp(x) over the axes.", "x: float",
+                grad1([](GradBuilder& g, Val dy) {
+                  return g.emit("exp", {g.x(0) - restored(g, g.y(0))}) * restored(g, dy);
+                }),
+                "ReduceLogSumExp");
+  NoGradient truth{"its result is a truth value"};
+  add_reduction(r, "any", "True if any is not zero.", "x: any", truth, "ReduceAny", DType::kBool);
+  add_reduction(r, "all", "True if none is zero.", "x: any", truth, "ReduceAll", DType::kBool);
+}
+
+void add_searches(Registry& r) {
+  for (const char* name : {"argmax", "argmin"}) {
+    r.add({.name = name,
+           .doc = "The index of the greatest (least) element along the axis; the first of equals.",
+           .inputs = {"x: any"},
+           .outputs = {"indices"},
+           .attrs = {{"axis", AttrType::kInt}, {"keepdims", AttrType::kBool, false}},
+           .infer = searches({DType::kI32}),
+           .grad = NoGradient{"its result is an index"},
+           .cost = per_operand_element(1),
+           .popart_type = name == std::string("argmax") ? "ArgMax" : "ArgMin"});
+  }
+}
+
+// Gradient of an op that picks elements of x by its second result: dy goes back where it came from.
+std::vector<Value*> put_back(GradBuilder& g) {
+  Val dy = g.dy(0);
+  Val zero{g.builder().scalar(dy.type().dtype, 0.0), &g.builder()};
+  Val base = broadcast_to(g, zero, g.x(0).type().shape);
+  return {g.emit("scatter", {base, g.y(1), dy},
+                 {{"axis", g.attr<int64_t>("axis")}, {"reduction", std::string("sum")}})};
+}
+
+void add_orders(Registry& r) {
+  r.add({.name = "sort",
+         .doc = "Elements in order along the axis, and the indices where they stood.",
+         .inputs = {"x: any"},
+         .outputs = {"values", "indices"},
+         .attrs = {{"axis", AttrType::kInt},
+                   {"descending", AttrType::kBool, false},
+                   {"stable", AttrType::kBool, false}},
+         .infer =
+             [](const InferContext& c) {
+               checked_axis(c, c.attr<int64_t>("axis"), c.operand(0).rank());
+               return std::vector{c.operand(0), Type{DType::kI32, c.operand(0).shape}};
+             },
+         .grad = put_back,
+         .cost = per_operand_element(20),
+         .popart_type = "Sort"});
+  r.add({.name = "topk",
+         .doc = "The k greatest (least) along the axis, in order, and their indices.",
+         .inputs = {"x: any"},
+         .outputs = {"values", "indices"},
+         .attrs = {{"k", AttrType::kInt},
+                   {"axis", AttrType::kInt},
+                   {"largest", AttrType::kBool, true},
+                   {"sorted", AttrType::kBool, true}},
+         .infer =
+             [](const InferContext& c) {
+               int64_t axis = checked_axis(c, c.attr<int64_t>("axis"), c.operand(0).rank());
+               int64_t k = c.attr<int64_t>("k");
+               Shape shape = c.operand(0).shape;
+               if (k < 0 || shape.empty() || k > shape[static_cast<size_t>(axis)]) {
+                 c.fail(str("k is ", k, " but the axis has ", shape.empty() ? 1 : shape[axis],
+                            " elements."));
+               }
+               shape[static_cast<size_t>(axis)] = k;
+               return std::vector{Type{c.operand(0).dtype, shape}, Type{DType::kI32, shape}};
+             },
+         .grad = put_back,
+         .cost = per_operand_element(10),
+         .popart_type = "TopK"});
+}
+
+void add_scans(Registry& r) {
+  auto along = [](const InferContext& c) {
+    checked_axis(c, c.attr<int64_t>("axis"), c.operand(0).rank());
+    return std::vector{c.operand(0)};
+  };
+  auto reversed_sum = [](GradBuilder& g, Val x) {
+    Ints axes{g.attr<int64_t>("axis")};
+    ir::Attrs axis{{"axis", axes[0]}};
+    Val flipped = g.emit("reverse", {x}, {{"axes", axes}});
+    return g.emit("reverse", {g.emit("cumsum", {flipped}, axis)}, {{"axes", axes}});
+  };
+  r.add({.name = "cumsum",
+         .doc = "Running sum along the axis.",
+         .inputs = {"x: number"},
+         .outputs = {"y"},
+         .attrs = {{"axis", AttrType::kInt}},
+         .infer = along,
+         .grad = grad1([=](GradBuilder& g, Val dy) { return reversed_sum(g, dy); }),
+         .cost = per_element(1),
+         .popart_type = "CumSum"});
+  r.add({.name = "cumprod",
+         .doc = "Running product along the axis.",
+         .inputs = {"x: number"},
+         .outputs = {"y"},
+         .attrs = {{"axis", AttrType::kInt}},
+         .infer = along,
+         .grad = grad1([=](GradBuilder& g, Val dy) {
+           return reversed_sum(g, dy * g.y(0)) / g.x(0);  // as torch where no element is 0
+         }),
+         .cost = per_element(1)});
+}
+
+}  // namespace
+
+void add_reduce_ops(Registry& r) {
+  add_reductions(r);
+  add_searches(r);
+  add_orders(r);
+  add_scans(r);
+}
+
+}  // namespace poptorch::ops

@@ -1,0 +1,140 @@
+// Implements rules.hpp.
+#include "ops/rules.hpp"
+
+#include <algorithm>
+
+#include "support/strings.hpp"
+
+namespace poptorch::ops {
+
+using support::str;
+
+InferRule same_as(size_t operand) {
+  return [operand](const InferContext& c) { return std::vector{c.operand(operand)}; };
+}
+
+InferRule nothing() {
+  return [](const InferContext&) { return std::vector<Type>{}; };
+}
+
+InferRule as_stated() {
+  return [](const InferContext& c) {
+    if (c.stated.empty() && !c.def().variadic_outputs()) c.fail("needs its result types stated.");
+    return c.stated;
+  };
+}
+
+void require_same_dtype(const InferContext& c, size_t i, size_t j) {
+  if (c.operand(i).dtype == c.operand(j).dtype) return;
+  c.fail(str("operands '", c.def().operand_defs[i].name, "' and '", c.def().operand_defs[j].name,
+             "' must have one element type but are ", c.operand(i), " and ", c.operand(j),
+             ". Cast one of them."));
+}
+
+void require_rank(const InferContext& c, size_t operand, int64_t at_least) {
+  if (c.operand(operand).rank() >= at_least) return;
+  c.fail(str("operand '", c.def().operand_defs[operand].name, "' needs at least ", at_least,
+             " dimensions but is ", c.operand(operand), "."));
+}
+
+int64_t checked_axis(const InferContext& c, int64_t axis, int64_t rank) {
+  if (axis >= 0 && axis < std::max<int64_t>(rank, 1)) return axis;
+  c.fail(str("axis ", axis, " is out of range for ", rank, " dimensions."));
+}
+
+Type broadcast_pair(const InferContext& c, size_t i, size_t j) {
+  require_same_dtype(c, i, j);
+  auto shape = ir::broadcast(c.operand(i).shape, c.operand(j).shape);
+  if (!shape) {
+    c.fail(str("shapes ", ir::shape_text(c.operand(i).shape), " and ",
+               ir::shape_text(c.operand(j).shape), " do not broadcast together."));
+  }
+  return {c.operand(i).dtype, *shape};
+}
+
+InferRule broadcast_of_operands(std::optional<DType> result) {
+  return [result](const InferContext& c) {
+    Type type = c.operand(0);
+    for (size_t i = 1; i < c.operand_count(); ++i) {
+      if (!c.has(i)) continue;
+      auto shape = ir::broadcast(type.shape, c.operand(i).shape);
+      require_same_dtype(c, 0, i);
+      if (!shape) {
+        c.fail(str("shapes ", ir::shape_text(type.shape), " and ",
+                   ir::shape_text(c.operand(i).shape), " do not broadcast together."));
+      }
+      type.shape = *shape;
+    }
+    if (result) type.dtype = *result;
+    return std::vector{type};
+  };
+}
+
+Shape reduced_shape(const Shape& shape, const Ints& axes, bool keepdims) {
+  Shape out;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    bool reduced = std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) != axes.end();
+    if (!reduced) out.push_back(shape[i]);
+    if (reduced && keepdims) out.push_back(1);
+  }
+  return out;
+}
+
+double bytes_of(const Op& op) {
+  double bytes = 0;
+  for (const Value* operand : op.operands()) {
+    if (operand) bytes += static_cast<double>(operand->type().bytes());
+  }
+  for (size_t i = 0; i < op.result_count(); ++i) {
+    bytes += static_cast<double>(op.result(i)->type().bytes());
+  }
+  return bytes;
+}
+
+CostRule per_element(double flops) {
+  return [flops](const Op& op) {
+    return Cost{flops * static_cast<double>(op.result(0)->type().elements()), bytes_of(op)};
+  };
+}
+
+CostRule per_operand_element(double flops) {
+  return [flops](const Op& op) {
+    return Cost{flops * static_cast<double>(op.operand(0)->type().elements()), bytes_of(op)};
+  };
+}
+
+CostRule moves_data() {
+  return [](const Op& op) { return Cost{0, bytes_of(op)}; };
+}
+
+CostRule no_cost() {
+  return [](const Op&) { return Cost{}; };
+}
+
+GradRule grad1(std::function<Val(GradBuilder&, Val)> rule) {
+  return [rule](GradBuilder& g) { return std::vector<Value*>{rule(g, g.dy(0))}; };
+}
+
+GradRule grad2(std::function<Val(GradBuilder&, Val)> a, std::function<Val(GradBuilder&, Val)> b) {
+  return [a, b](GradBuilder& g) {
+    Val dy = g.dy(0);
+    std::vector<Value*> out(2, nullptr);
+    if (g.needs(0)) out[0] = g.unbroadcast(a(g, dy), g.x(0).type());
+    if (g.needs(1)) out[1] = g.unbroadcast(b(g, dy), g.x(1).type());
+    return out;
+  };
+}
+
+Val reshape_to(GradBuilder& g, Val x, const Shape& shape) {
+  return x.type().shape == shape ? x : g.emit("reshape", {x}, {{"shape", Ints(shape)}});
+}
+
+Val broadcast_to(GradBuilder& g, Val x, const Shape& shape) {
+  return x.type().shape == shape ? x : g.emit("broadcast_to", {x}, {{"shape", Ints(shape)}});
+}
+
+Val restore_axes(GradBuilder& g, Val x, const Shape& full, const Ints& axes) {
+  return reshape_to(g, x, reduced_shape(full, axes, true));
+}
+
+}  // namespace poptorch::ops

@@ -1,0 +1,67 @@
+// Type, cost and gradient rules that many rows share.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/builder.hpp"
+#include "ir/op_def.hpp"
+
+namespace poptorch::ops {
+
+using ir::Attr;
+using ir::AttrType;
+using ir::Cost;
+using ir::CostRule;
+using ir::DType;
+using ir::Floats;
+using ir::GradBuilder;
+using ir::GradRule;
+using ir::InferContext;
+using ir::InferRule;
+using ir::Ints;
+using ir::NoGradient;
+using ir::Op;
+using ir::OpDef;
+using ir::Registry;
+using ir::Shape;
+using ir::Type;
+using ir::Val;
+using ir::Value;
+
+// --- Result types -------------------------------------------------------------------------------
+InferRule same_as(size_t operand);
+InferRule nothing();    // no results
+InferRule as_stated();  // what the text or the front end says
+// Operands of one dtype, broadcast together; `result` overrides the dtype (comparisons).
+InferRule broadcast_of_operands(std::optional<DType> result = std::nullopt);
+// The broadcast of operands i and j alone.
+Type broadcast_pair(const InferContext& context, size_t i, size_t j);
+// Fails unless operands i and j have one dtype.
+void require_same_dtype(const InferContext& context, size_t i, size_t j);
+void require_rank(const InferContext& context, size_t operand, int64_t at_least);
+int64_t checked_axis(const InferContext& context, int64_t axis, int64_t rank);
+// The shape without `axes`, or with ones there.
+Shape reduced_shape(const Shape& shape, const Ints& axes, bool keepdims);
+
+// --- Costs --------------------------------------------------------------------------------------
+CostRule per_element(double flops);          // of result 0
+CostRule per_operand_element(double flops);  // of operand 0
+CostRule moves_data();                       // no arithmetic
+CostRule no_cost();                          // resolved at compile time
+double bytes_of(const Op& op);               // operands and results, once each
+
+// --- Gradients ----------------------------------------------------------------------------------
+// Gradient of a one-operand op from dy.
+GradRule grad1(std::function<Val(GradBuilder&, Val dy)> rule);
+// Gradients of a broadcasting two-operand op; each side is summed back to its operand's shape.
+GradRule grad2(std::function<Val(GradBuilder&, Val dy)> a,
+               std::function<Val(GradBuilder&, Val dy)> b);
+Val reshape_to(GradBuilder& g, Val x, const Shape& shape);
+Val broadcast_to(GradBuilder& g, Val x, const Shape& shape);
+// Puts the axes that a reduction dropped back as ones.
+Val restore_axes(GradBuilder& g, Val x, const Shape& full, const Ints& axes);
+
+}  // namespace poptorch::ops

@@ -1,0 +1,65 @@
+// Reading and writing named state.
+#include "ops/all_ops.hpp"
+#include "ops/rules.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::ops {
+namespace {
+
+std::vector<Type> checked_write(const InferContext& c) {
+  if (c.operand(0) != c.operand(1)) {
+    c.fail(support::str("dst is ", c.operand(0), " but src is ", c.operand(1), "."));
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_state_ops(Registry& r) {
+  const NoGradient writes{"it writes state"};
+  r.add({.name = "variable",
+         .doc = "The state slot `name`: memory that outlives a run.",
+         .inputs = {},
+         .outputs = {"y"},
+         .attrs = {{"name", AttrType::kString}},
+         .infer = as_stated(),
+         .grad = NoGradient{"a variable has no operands"},
+         .cost = no_cost()});
+  r.add({.name = "assign",
+         .doc = "dst becomes src.",
+         .inputs = {"dst", "src"},
+         .outputs = {},
+         .infer = checked_write,
+         .grad = writes,
+         .cost = moves_data(),
+         .writes = {0},
+         .elementwise = true,
+         .popart_type = "CopyVarUpdate"});
+  r.add({.name = "accumulate",
+         .doc = "dst becomes dst + scale · src, in dst's element type.",
+         .inputs = {"dst: float", "src: float"},
+         .outputs = {},
+         .attrs = {{"scale", AttrType::kFloat, 1.0}},
+         .infer =
+             [](const InferContext& c) {
+               if (c.operand(0).shape != c.operand(1).shape) return checked_write(c);
+               return std::vector<Type>{};
+             },
+         .grad = writes,
+         .cost = per_operand_element(2),
+         .writes = {0},
+         .elementwise = true,
+         .popart_type = "Accumulate"});
+  r.add({.name = "increment",
+         .doc = "dst becomes dst + by.",
+         .inputs = {"dst: number"},
+         .outputs = {},
+         .attrs = {{"by", AttrType::kFloat, 1.0}},
+         .infer = nothing(),
+         .grad = writes,
+         .cost = per_operand_element(1),
+         .writes = {0},
+         .elementwise = true});
+}
+
+}  // namespace poptorch::ops

@@ -1,0 +1,116 @@
+// Data to and from the host and Streaming Memory, copies between IPUs, printing.
+#include "ir/module.hpp"
+#include "ops/all_ops.hpp"
+#include "ops/rules.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::ops {
+namespace {
+
+using support::str;
+
+Type stream_type(const InferContext& c) {
+  const auto& name = c.attr<std::string>("stream");
+  const ir::HostStream* stream = c.module() ? c.module()->find_stream(name) : nullptr;
+  if (!stream) c.fail(str("there is no stream '", name, "'."));
+  return stream->type;
+}
+
+Type buffer_type(const InferContext& c) {
+  const auto& name = c.attr<std::string>("buffer");
+  const ir::RemoteBuffer* buffer = c.module() ? c.module()->find_remote_buffer(name) : nullptr;
+  if (!buffer) c.fail(str("there is no remote buffer '", name, "'."));
+  return buffer->type;
+}
+
+void add_host_ops(Registry& r) {
+  const NoGradient none{"it moves data from or to outside"};
+  r.add({.name = "host_load",
+         .doc = "The next transfer of a host stream.",
+         .inputs = {},
+         .outputs = {"x"},
+         .attrs = {{"stream", AttrType::kString}},
+         .infer = [](const InferContext& c) { return std::vector{stream_type(c)}; },
+         .grad = none,
+         .cost = moves_data(),
+         .side_effect = true,
+         .popart_type = "HostLoad"});
+  r.add({.name = "host_store",
+         .doc = "x as the next transfer of a host stream.",
+         .inputs = {"x"},
+         .outputs = {},
+         .attrs = {{"stream", AttrType::kString}},
+         .infer =
+             [](const InferContext& c) {
+               if (stream_type(c) != c.operand(0)) {
+                 c.fail(str("the stream takes ", stream_type(c), " but x is ", c.operand(0), "."));
+               }
+               return std::vector<Type>{};
+             },
+         .grad = none,
+         .cost = moves_data(),
+         .side_effect = true,
+         .popart_type = "HostStore"});
+  r.add({.name = "remote_load",
+         .doc = "Row `row` of a remote buffer.",
+         .inputs = {"row: i32"},
+         .outputs = {"x"},
+         .attrs = {{"buffer", AttrType::kString}},
+         .infer = [](const InferContext& c) { return std::vector{buffer_type(c)}; },
+         .grad = none,
+         .cost = moves_data(),
+         .side_effect = true,
+         .popart_type = "RemoteLoad"});
+  r.add({.name = "remote_store",
+         .doc = "x into row `row` of a remote buffer.",
+         .inputs = {"x", "row: i32"},
+         .outputs = {},
+         .attrs = {{"buffer", AttrType::kString}},
+         .infer =
+             [](const InferContext& c) {
+               if (buffer_type(c) != c.operand(0)) {
+                 c.fail(str("the buffer holds ", buffer_type(c), " but x is ", c.operand(0), "."));
+               }
+               return std::vector<Type>{};
+             },
+         .grad = none,
+         .cost = moves_data(),
+         .side_effect = true,
+         .popart_type = "RemoteStore"});
+}
+
+}  // namespace
+
+void add_stream_ops(Registry& r) {
+  add_host_ops(r);
+  r.add({.name = "ipu_copy",
+         .doc = "x on IPU `to`.",
+         .inputs = {"x"},
+         .outputs = {"y"},
+         .attrs = {{"to", AttrType::kInt}},
+         .infer = same_as(0),
+         .grad = grad1([](GradBuilder& g, Val dy) {
+           return g.emit("ipu_copy", {dy}, {{"to", int64_t{g.op().placement.ipu}}});
+         }),
+         .cost = moves_data(),
+         .popart_type = "IpuCopy"});
+  r.add({.name = "print_tensor",
+         .doc = "x, printed on stderr when the program runs, and its gradient if asked.",
+         .inputs = {"x"},
+         .outputs = {"y"},
+         .attrs = {{"title", AttrType::kString, std::string()},
+                   {"print_gradient", AttrType::kBool, false},
+                   {"format", AttrType::kString, std::string()}},
+         .infer = same_as(0),
+         .grad = grad1([](GradBuilder& g, Val dy) {
+           if (!g.attr<bool>("print_gradient")) return dy;
+           return g.emit("print_tensor", {dy},
+                         {{"title", g.attr<std::string>("title") + "_gradient"},
+                          {"format", g.attr<std::string>("format")}});
+         }),
+         .cost = moves_data(),
+         .side_effect = true,
+         .popart_type = "PrintTensor"});
+}
+
+}  // namespace poptorch::ops
