@@ -1,0 +1,63 @@
+#include "emulator/kernels/families.hpp"
+#include "support/error.hpp"
+
+namespace poptorch::emulator {
+
+void KernelTable::add(KernelRow row) {
+  const std::string op = row.op;
+  if (!rows_.emplace(op, std::move(row)).second) {
+    throw support::InternalError("[kernels] op '" + op + "' has two kernel rows. Remove one.");
+  }
+}
+
+const KernelRow* KernelTable::find(const std::string& op) const {
+  auto found = rows_.find(op);
+  return found == rows_.end() ? nullptr : &found->second;
+}
+
+namespace {
+
+constexpr size_t kMaxBuffers = 64;
+
+class Rewired final : public BoundKernel {
+ public:
+  Rewired(std::unique_ptr<BoundKernel> kernel, std::vector<int> from)
+      : kernel_(std::move(kernel)), from_(std::move(from)) {}
+  int phases() const override { return kernel_->phases(); }
+  int tasks(int phase) const override { return kernel_->tasks(phase); }
+  int64_t scratch_bytes() const override { return kernel_->scratch_bytes(); }
+  int64_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
+  int64_t estimated_ns() const override { return kernel_->estimated_ns(); }
+  void run(const KernelArgs& args, int phase, int task) const override {
+    std::byte* buffers[kMaxBuffers];
+    for (size_t i = 0; i < from_.size(); ++i) buffers[i] = args.buffers[from_[i]];
+    KernelArgs inner = args;
+    inner.buffers = buffers;
+    kernel_->run(inner, phase, task);
+  }
+
+ private:
+  std::unique_ptr<BoundKernel> kernel_;
+  std::vector<int> from_;
+};
+
+}  // namespace
+
+std::unique_ptr<BoundKernel> rewire(std::unique_ptr<BoundKernel> kernel, std::vector<int> from) {
+  bool same = from.size() <= kMaxBuffers;
+  if (!same) throw support::InternalError("[kernels] an op has more than 64 buffers.");
+  for (size_t i = 0; i < from.size(); ++i) same &= from[i] == static_cast<int>(i);
+  if (same) return kernel;
+  return std::make_unique<Rewired>(std::move(kernel), std::move(from));
+}
+
+const KernelTable& all_kernels() {
+  static const KernelTable table = [] {
+    KernelTable all;
+    add_elementwise_kernels(all);
+    return all;
+  }();
+  return table;
+}
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,13 @@
+// What all_kernels() calls, and what kernel families share.
+#pragma once
+
+#include "emulator/kernel.hpp"
+
+namespace poptorch::emulator {
+
+void add_elementwise_kernels(KernelTable& table);
+
+// `kernel` with its buffers picked from KernelArgs: buffer i is args.buffers[from[i]].
+std::unique_ptr<BoundKernel> rewire(std::unique_ptr<BoundKernel> kernel, std::vector<int> from);
+
+}  // namespace poptorch::emulator

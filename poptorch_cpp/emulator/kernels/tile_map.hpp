@@ -1,0 +1,35 @@
+// Loops over a tile for stateless functors. Exact aliasing of results and operands is allowed,
+// which is why the loops are marked free of carried dependencies instead of using restrict.
+#pragma once
+
+#include "emulator/kernels/tile_ops.hpp"
+
+namespace poptorch::emulator {
+
+template <typename T, typename R, typename F>
+void map1(const MicroArgs& a, int64_t n) {
+  const T* x = a.in<T>(0);
+  R* y = a.out<R>();
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<R>(F()(x[i]));
+}
+
+template <typename T, typename R, typename F>
+void map2(const MicroArgs& a, int64_t n) {
+  const T *x = a.in<T>(0), *z = a.in<T>(1);
+  R* y = a.out<R>();
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<R>(F()(x[i], z[i]));
+}
+
+// One operand and one, two or three immediates.
+template <typename F>
+void map1_imm(const MicroArgs& a, int64_t n) {
+  const float* x = a.in<float>(0);
+  float* y = a.out<float>();
+  const float p = a.imm(0), q = a.imm(1), r = a.imm(2);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) y[i] = F()(x[i], p, q, r);
+}
+
+}  // namespace poptorch::emulator

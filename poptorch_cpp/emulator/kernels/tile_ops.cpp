@@ -1,0 +1,56 @@
+#include "emulator/kernels/tile_ops.hpp"
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+namespace poptorch::emulator {
+namespace {
+
+using Table = std::unordered_multimap<std::string_view, MicroRow>;
+
+const Table& table() {
+  static const Table all = [] {
+    std::vector<MicroRow> rows;
+    add_unary_rows(rows);
+    add_binary_rows(rows);
+    add_update_rows(rows);
+    Table made;
+    for (const MicroRow& row : rows) made.emplace(row.op, row);
+    return made;
+  }();
+  return all;
+}
+
+}  // namespace
+
+const MicroRow* find_micro_row(const MicroQuery& query) {
+  const bool is_select = query.def.name == "select";
+  const size_t deciding = is_select ? 1 : 0;
+  if (query.operands.size() <= deciding) return nullptr;
+  const RegisterClass source = register_class(query.operands[deciding]);
+  if (source == RegisterClass::kNone) return nullptr;
+  const bool update = !query.def.writes.empty();
+  for (size_t i = deciding; i < query.operands.size(); ++i) {
+    const RegisterClass held = register_class(query.operands[i]);
+    if (held != source && !(update && held == RegisterClass::kF64)) return nullptr;
+  }
+  const auto [begin, end] = table().equal_range(query.def.name);
+  for (auto row = begin; row != end; ++row) {
+    const MicroRow& found = row->second;
+    if (found.source != source || (found.serves && !found.serves(query))) continue;
+    bool fits = true;
+    for (ir::DType result : query.results) fits &= register_class(result) == found.result;
+    if (fits) return &found;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> micro_op_names() {
+  std::set<std::string> names{"cast"};
+  for (const auto& [name, row] : table()) names.emplace(name);
+  return {names.begin(), names.end()};
+}
+
+}  // namespace poptorch::emulator

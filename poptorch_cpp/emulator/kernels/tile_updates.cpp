@@ -1,0 +1,146 @@
+// Optimiser updates and other writes of state as micro-ops: one pass over every tensor, in the
+// order of operations of torch's single-tensor optimisers. Results are the written operands.
+#include <cmath>
+
+#include "emulator/kernels/tile_map.hpp"
+#include "emulator/kernels/vector_math.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+using enum RegisterClass;
+
+bool flag(const MicroQuery& q, const char* name) { return std::get<bool>(q.attr(name)); }
+
+// Other element types round between the steps of the formula: the reference kernel does that.
+bool all_f32(const MicroQuery& q) {
+  for (ir::DType dtype : q.operands) {
+    if (dtype != ir::DType::kF32 && dtype != ir::DType::kF64) return false;
+  }
+  return true;
+}
+
+float sign_of(const MicroArgs& a) { return a.immediates[0] != 0 ? -1.0f : 1.0f; }
+std::vector<double> maximize_and(const MicroQuery& q, std::initializer_list<const char*> names) {
+  std::vector<double> numbers{flag(q, "maximize") ? 1.0 : 0.0};
+  for (const char* name : names) numbers.push_back(flag(q, name) ? 1.0 : 0.0);
+  return numbers;
+}
+
+void sgd(const MicroArgs& a, int64_t n) {
+  const float *w = a.in<float>(0), *g = a.in<float>(1);
+  float* out = a.out<float>();
+  const float rate = static_cast<float>(-a.number(2)), decay = static_cast<float>(a.number(3));
+  const float sign = sign_of(a);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    const float slope = sign * g[i] + decay * w[i];
+    out[i] = w[i] + rate * slope;
+  }
+}
+
+void sgd_momentum(const MicroArgs& a, int64_t n) {
+  const float *w = a.in<float>(0), *b = a.in<float>(1), *g = a.in<float>(2);
+  float *w_out = a.out<float>(0), *b_out = a.out<float>(1);
+  const bool first = a.number(3) == 1.0;
+  const float rate = static_cast<float>(-a.number(4)), decay = static_cast<float>(a.number(5));
+  const float momentum = static_cast<float>(a.number(6));
+  // The first step's buffer is the gradient itself.
+  const float keep = first ? 0.0f : momentum;
+  const float fresh = first ? 1.0f : static_cast<float>(1.0 - a.number(7));
+  const float sign = sign_of(a);
+  const bool nesterov = a.immediates[1] != 0;
+  const float ahead = nesterov ? momentum : 1.0f, own = nesterov ? 1.0f : 0.0f;
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    const float slope = sign * g[i] + decay * w[i];
+    const float old = keep == 0.0f ? 0.0f : keep * b[i];
+    const float buffer = old + fresh * slope;
+    const float direction = nesterov ? own * slope + ahead * buffer : buffer;
+    b_out[i] = buffer;
+    w_out[i] = w[i] + rate * direction;
+  }
+}
+
+// torch.lerp: exact at both ends.
+inline float lerp(float from, float to, float weight) {
+  return weight < 0.5f ? from + weight * (to - from) : to - (to - from) * (1.0f - weight);
+}
+
+template <bool decoupled>
+void adam(const MicroArgs& a, int64_t n) {
+  const float *w = a.in<float>(0), *m = a.in<float>(1), *v = a.in<float>(2), *g = a.in<float>(3);
+  float *w_out = a.out<float>(0), *m_out = a.out<float>(1), *v_out = a.out<float>(2);
+  const double step = a.number(4), lr = a.number(5), beta1 = a.number(6), beta2 = a.number(7);
+  const bool corrected = a.immediates[1] != 0;
+  const double c1 = corrected ? 1 - std::pow(beta1, step) : 1;
+  const double c2 = corrected ? 1 - std::pow(beta2, step) : 1;
+  const float fresh1 = static_cast<float>(1 - beta1), keep2 = static_cast<float>(beta2);
+  const float fresh2 = static_cast<float>(1 - beta2), eps = static_cast<float>(a.number(8));
+  const float root = static_cast<float>(std::sqrt(c2)), rate = static_cast<float>(-lr / c1);
+  const float decay = static_cast<float>(decoupled ? 1 - lr * a.number(9) : a.number(9));
+  const float sign = sign_of(a);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    const float weight = decoupled ? w[i] * decay : w[i];
+    const float slope = decoupled ? sign * g[i] : sign * g[i] + decay * w[i];
+    const float first = lerp(m[i], slope, fresh1);
+    const float second = v[i] * keep2 + fresh2 * slope * slope;
+    m_out[i] = first;
+    v_out[i] = second;
+    w_out[i] = weight + rate * first / (std::sqrt(second) / root + eps);
+  }
+}
+
+void accumulate(const MicroArgs& a, int64_t n) {
+  const float *to = a.in<float>(0), *from = a.in<float>(1);
+  float* out = a.out<float>();
+  const float scale = a.imm(0);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) out[i] = to[i] + scale * from[i];
+}
+
+template <typename T>
+void assign(const MicroArgs& a, int64_t n) {
+  const T* from = a.in<T>(1);
+  T* out = a.out<T>();
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) out[i] = from[i];
+}
+
+template <typename T>
+void increment(const MicroArgs& a, int64_t n) {
+  const T* x = a.in<T>(0);
+  T* out = a.out<T>();
+  const T by = static_cast<T>(a.immediates[0]);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) out[i] = x[i] + by;
+}
+
+}  // namespace
+
+void add_update_rows(std::vector<MicroRow>& rows) {
+  rows.push_back({"sgd_update", kF32, kF32, sgd,
+                  [](const MicroQuery& q) { return maximize_and(q, {}); }, all_f32});
+  rows.push_back({"sgd_momentum_update", kF32, kF32, sgd_momentum,
+                  [](const MicroQuery& q) { return maximize_and(q, {"nesterov"}); }, all_f32});
+  auto adam_numbers = [](const MicroQuery& q) { return maximize_and(q, {"bias_correction"}); };
+  rows.push_back({"adam_update", kF32, kF32, adam<true>, adam_numbers,
+                  [](const MicroQuery& q) { return all_f32(q) && flag(q, "decoupled"); }});
+  rows.push_back({"adam_update", kF32, kF32, adam<false>, adam_numbers,
+                  [](const MicroQuery& q) { return all_f32(q) && !flag(q, "decoupled"); }});
+  rows.push_back({"accumulate", kF32, kF32, accumulate, [](const MicroQuery& q) {
+                    return std::vector{std::get<double>(q.attr("scale"))};
+                  }});
+  rows.push_back({"assign", kF32, kF32, assign<float>});
+  rows.push_back({"assign", kI32, kI32, assign<int32_t>});
+  rows.push_back({"assign", kI64, kI64, assign<int64_t>});
+  rows.push_back({"assign", kF64, kF64, assign<double>});
+  auto by = [](const MicroQuery& q) { return std::vector{std::get<double>(q.attr("by"))}; };
+  rows.push_back({"increment", kF32, kF32, increment<float>, by});
+  rows.push_back({"increment", kI32, kI32, increment<int32_t>, by});
+  rows.push_back({"increment", kI64, kI64, increment<int64_t>, by});
+  rows.push_back({"increment", kF64, kF64, increment<double>, by});
+}
+
+}  // namespace poptorch::emulator
