@@ -1,0 +1,241 @@
+// Runs the cases of tests/ir/<stage>/<pass>.ir:
+//
+//   // case: what holds
+//   // with: gradient_accumulation=4 training=true
+//   // run: pass, another pass
+//   graph @main(...) { ... }
+//   // expect:
+//   graph @main(...) { ... }
+//
+// or `// error: part of the message` in place of the expectation. `with` is optional. Besides
+// passes, `verify` runs the IR's verifier, `print` nothing, and `lower` (the last) makes a program,
+// whose text is compared exactly; modules are compared structurally. POPTORCH_REWRITE_GOLDEN=1
+// writes what came out as the expectation.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "ir/text.hpp"
+#include "ir/verify.hpp"
+#include "lowering/lower.hpp"
+#include "ops/all_ops.hpp"
+#include "session/pass_runner.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch {
+namespace {
+
+struct Case {
+  std::filesystem::path file;
+  std::string title, with = {}, input = {}, expected = {}, error = {};
+  std::vector<std::string> run = {};
+  int index = 0;  // in the file
+
+  friend void PrintTo(const Case& one, std::ostream* out) { *out << one.title; }
+};
+
+std::string trimmed(const std::string& text) {
+  const size_t first = text.find_first_not_of(" \n\t");
+  return first == std::string::npos
+             ? ""
+             : text.substr(first, text.find_last_not_of(" \n\t") - first + 1);
+}
+
+bool take_mark(const std::string& line, const std::string& mark, std::string& rest) {
+  const std::string prefix = "// " + mark + ":";
+  if (line.compare(0, prefix.size(), prefix) != 0) return false;
+  rest = trimmed(line.substr(prefix.size()));
+  return true;
+}
+
+std::vector<Case> read_cases(const std::filesystem::path& file) {
+  std::vector<Case> cases;
+  std::ifstream in(file);
+  std::string rest;
+  std::string* section = nullptr;
+  for (std::string line; std::getline(in, line);) {
+    if (take_mark(line, "case", rest)) {
+      cases.push_back({.file = file, .title = rest, .index = static_cast<int>(cases.size())});
+      section = &cases.back().input;
+    } else if (!section) {
+      continue;  // the file's own head
+    } else if (take_mark(line, "with", rest)) {
+      cases.back().with = rest;
+    } else if (take_mark(line, "run", rest)) {
+      std::istringstream names(rest);
+      for (std::string name; std::getline(names, name, ',');) {
+        cases.back().run.push_back(trimmed(name));
+      }
+    } else if (take_mark(line, "expect", rest)) {
+      section = &cases.back().expected;
+    } else if (take_mark(line, "error", rest)) {
+      cases.back().error = rest;
+    } else {
+      *section += line + "\n";
+    }
+  }
+  return cases;
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  std::vector<std::filesystem::path> files;
+  const std::filesystem::path root = std::filesystem::path(POPTORCH_TESTS_DIR) / "ir";
+  if (!std::filesystem::exists(root)) return cases;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+    if (entry.path().extension() == ".ir") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  for (const auto& file : files) {
+    for (Case& one : read_cases(file)) cases.push_back(std::move(one));
+  }
+  return cases;
+}
+
+// What `with` says, for the passes and for lowering.
+struct Settings {
+  transforms::PassContext context;
+  lowering::LowerOptions lower;
+};
+
+bool boolean(const std::string& text) { return text == "true"; }
+
+void set_optimiser(transforms::PassContext& context, const std::string& key,
+                   const std::string& value) {
+  if (!context.optimiser) {
+    context.optimiser.emplace();
+    context.optimiser->groups.resize(1);
+  }
+  transforms::OptimiserSpec& spec = *context.optimiser;
+  auto& group = spec.groups[0];
+  if (key == "optimiser") {
+    spec.kind = value;
+  } else if (key == "parameters") {
+    std::istringstream names(value);
+    for (std::string name; std::getline(names, name, ',');) group.parameters.push_back(name);
+  } else if (key == "variable") {
+    std::istringstream names(value);
+    for (std::string name; std::getline(names, name, ',');) group.variable.insert(name);
+  } else if (key == "loss_scaling") {
+    spec.loss_scaling = std::stod(value);
+  } else {
+    group.values[key] = std::stod(value);
+  }
+}
+
+Settings settings_of(const std::string& with) {
+  Settings settings;
+  std::istringstream items(with);
+  for (std::string item; items >> item;) {
+    const size_t equals = item.find('=');
+    const std::string key = item.substr(0, equals), value = item.substr(equals + 1);
+    if (key == "training") {
+      settings.context.training = boolean(value);
+    } else if (key == "mean_reduction") {
+      settings.context.mean_reduction = boolean(value);
+    } else if (key == "gradient_accumulation") {
+      settings.context.gradient_accumulation = settings.lower.gradient_accumulation =
+          std::stoll(value);
+    } else if (key == "replicas") {
+      settings.lower.replicas = std::stoi(value);
+      settings.context.replication_factor = settings.lower.replicas;
+    } else if (key == "device_iterations") {
+      settings.lower.device_iterations = std::stoll(value);
+    } else {
+      set_optimiser(settings.context, key, value);
+    }
+  }
+  return settings;
+}
+
+// The text that comes out of the case's passes.
+std::string outcome(const Case& one) {
+  Settings settings = settings_of(one.with);
+  auto module = ir::parse(one.input, ops::registry(), one.file.filename().string());
+  session::PassRunner runner(settings.context, {}, 1);
+  for (const std::string& name : one.run) {
+    if (name == "verify") {
+      ir::verify(*module);
+    } else if (name == "lower") {
+      return program::print(lowering::lower(*module, settings.lower));
+    } else if (name != "print") {
+      runner.run(name, *module);
+    }
+  }
+  return ir::print(*module);
+}
+
+bool rewriting() { return std::getenv("POPTORCH_REWRITE_GOLDEN") != nullptr; }
+
+void rewrite(const Case& changed, const std::string& text) {
+  std::vector<Case> cases = read_cases(changed.file);
+  std::ifstream in(changed.file);
+  std::string head;
+  for (std::string line, rest; std::getline(in, line) && !take_mark(line, "case", rest);) {
+    head += line + "\n";
+  }
+  cases[static_cast<size_t>(changed.index)].expected = text;
+  std::ofstream out(changed.file);
+  out << head;
+  for (const Case& one : cases) {
+    out << "// case: " << one.title << "\n";
+    if (!one.with.empty()) out << "// with: " << one.with << "\n";
+    out << "// run: " << support::join(one.run, ", ") << "\n" << trimmed(one.input) << "\n";
+    if (one.error.empty()) {
+      out << "// expect:\n" << trimmed(one.expected) << "\n";
+    } else {
+      out << "// error: " << one.error << "\n";
+    }
+    if (&one != &cases.back()) out << "\n";
+  }
+}
+
+class Golden : public testing::TestWithParam<Case> {};
+
+TEST_P(Golden, ComesOutAsExpected) {
+  const Case& one = GetParam();
+  SCOPED_TRACE(one.file.string() + ": " + one.title);
+  ASSERT_FALSE(one.run.empty()) << "the case has no `// run:` line";
+  if (!one.error.empty()) {
+    try {
+      const std::string text = outcome(one);
+      FAIL() << "accepted, giving\n" << text;
+    } catch (const support::Error& error) {
+      EXPECT_NE(std::string(error.what()).find(one.error), std::string::npos)
+          << "the message is: " << error.what();
+    }
+    return;
+  }
+  const std::string text = outcome(one);
+  std::string why;
+  bool equal = false;
+  if (one.run.back() == "lower") {
+    equal = trimmed(text) == trimmed(one.expected);
+    why = "the program differs";
+  } else if (!trimmed(one.expected).empty()) {
+    auto expected = ir::parse(one.expected, ops::registry(), "expected");
+    equal = ir::structurally_equal(*ir::parse(text, ops::registry(), "outcome"), *expected, &why);
+  }
+  if (equal) return;
+  if (rewriting()) return rewrite(one, text);
+  FAIL() << why << "; it came out as\n" << text;
+}
+
+std::string case_name(const testing::TestParamInfo<Case>& info) {
+  std::string name = info.param.file.parent_path().filename().string() + "_" +
+                     info.param.file.stem().string() + "_" + std::to_string(info.param.index);
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); },
+      '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ir, Golden, testing::ValuesIn(all_cases()), case_name);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Golden);
+
+}  // namespace
+}  // namespace poptorch
