@@ -64,7 +64,7 @@ test-fast: native ## the core's unit and golden tests
 	build/$(UNIT_TESTS) --gtest_brief=1
 
 golden: native ## rewrite the expectations of tests/ir
-	POPTORCH_UPDATE_GOLDEN=1 build/$(UNIT_TESTS) --gtest_brief=1
+	POPTORCH_REWRITE_GOLDEN=1 build/$(UNIT_TESTS) --gtest_brief=1
 
 bench: install $(VENV)/.development ## measure against eager, torch.compile and (if installed) JAX
 	$(BIN)/python -m benchmarks.run
