@@ -1,0 +1,276 @@
+// poptorch_core._core: the compiler without torch. IR as text, compile, run on NumPy arrays, state,
+// logs.
+#include <pybind11/functional.h>
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <set>
+
+#include "bindings/errors.hpp"
+#include "ir/text.hpp"
+#include "ir/verify.hpp"
+#include "ops/all_ops.hpp"
+#include "program/program.hpp"
+#include "session/pass_runner.hpp"
+#include "session/session.hpp"
+#include "support/log.hpp"
+#include "support/strings.hpp"
+#include "target/device.hpp"
+
+namespace py = pybind11;
+
+namespace poptorch::bindings {
+namespace {
+
+using session::CompileOptions;
+using session::Executable;
+using support::str;
+
+// --- NumPy
+// ------------------------------------------------------------------------------------------ Types
+// that NumPy lacks travel as the bits of unsigned integers.
+py::dtype numpy_dtype(ir::DType dtype) {
+  switch (dtype) {
+    case ir::DType::kBool:
+      return py::dtype("bool");
+    case ir::DType::kF8_143:
+    case ir::DType::kF8_152:
+      return py::dtype("uint8");
+    case ir::DType::kBF16:
+      return py::dtype("uint16");
+    default:
+      break;
+  }
+  const std::string name(ir::name(dtype));  // "f32", "u8", "c64"
+  static const std::unordered_map<char, const char*> kKinds = {
+      {'i', "int"}, {'u', "uint"}, {'f', "float"}, {'c', "complex"}};
+  return py::dtype(kKinds.at(name[0]) + name.substr(1));
+}
+
+py::array empty_array(const ir::Type& type) {
+  return py::array(numpy_dtype(type.dtype),
+                   std::vector<py::ssize_t>(type.shape.begin(), type.shape.end()));
+}
+
+const std::byte* bytes_of(const py::array& array) {
+  return static_cast<const std::byte*>(array.data());
+}
+
+std::byte* mutable_bytes_of(py::array& array) {
+  return static_cast<std::byte*>(array.mutable_data());
+}
+
+// `array`, dense and row-major, after a check against `type`. UserError naming `what`.
+py::array checked(const py::array& array, const ir::Type& type, const std::string& what) {
+  const ir::Shape shape(array.shape(), array.shape() + array.ndim());
+  if (!array.dtype().equal(numpy_dtype(type.dtype)) || shape != type.shape) {
+    throw support::UserError(str("[run] ", what, " is ", py::str(array.dtype()).cast<std::string>(),
+                                 " ", ir::shape_text(shape), " but the program was compiled for ",
+                                 type, ". Pass an array of that type, or compile again."));
+  }
+  return py::array::ensure(array, py::array::c_style);
+}
+
+// --- running
+// ----------------------------------------------------------------------------------------
+py::list run(Executable& executable, const std::vector<py::array>& arrays) {
+  const auto& types = executable.input_types();
+  if (arrays.size() != types.size()) {
+    throw support::UserError(str("[run] ", arrays.size(),
+                                 " inputs were given but the program takes ", types.size(),
+                                 ". Pass one array for each."));
+  }
+  std::vector<py::array> dense;
+  std::vector<const std::byte*> inputs;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    dense.push_back(checked(arrays[i], types[i], str("input ", i)));
+    inputs.push_back(bytes_of(dense.back()));
+  }
+  py::list results;
+  std::vector<std::byte*> outputs;
+  for (const ir::Type& type : executable.output_types()) {
+    py::array array = empty_array(type);
+    outputs.push_back(mutable_bytes_of(array));
+    results.append(std::move(array));
+  }
+  {
+    py::gil_scoped_release release;
+    executable.run(inputs, outputs);
+  }
+  return results;
+}
+
+// A slot's type on the host: with a leading dimension of groups when it is grouped.
+ir::Type state_type(const Executable& executable, const std::string& name) {
+  std::vector<std::string> known;
+  for (const ir::StateSlot& slot : executable.states()) {
+    if (slot.name.text() == name) return executable.state_type(slot);
+    known.push_back(slot.name.text());
+  }
+  const std::string near = support::closest_name(name, known);
+  throw support::UserError(str("[state] there is no state '", name, "'.",
+                               near.empty() ? "" : str(" Did you mean '", near, "'?")));
+}
+
+py::array read_state(const Executable& executable, const std::string& name) {
+  py::array array = empty_array(state_type(executable, name));
+  executable.read_state(name, mutable_bytes_of(array));
+  return array;
+}
+
+void write_state(Executable& executable, const std::string& name, const py::array& array) {
+  const py::array dense = checked(array, state_type(executable, name), str("state '", name, "'"));
+  executable.write_state(name, bytes_of(dense));
+}
+
+py::dict report_dict(const session::Report& report) {
+  py::list ipus;
+  for (const auto& ipu : report.ipus) {
+    ipus.append(py::dict(
+        py::arg("state_bytes") = ipu.state_bytes, py::arg("arena_bytes") = ipu.arena_bytes,
+        py::arg("code_bytes") = ipu.code_bytes, py::arg("capacity_bytes") = ipu.capacity_bytes));
+  }
+  return py::dict(py::arg("ipus") = ipus, py::arg("cycles_per_run") = report.cycles_per_run,
+                  py::arg("seconds_per_run") = report.seconds_per_run,
+                  py::arg("generic_ops") = report.generic_ops);
+}
+
+std::unique_ptr<Executable> compile(const ir::Module& module, const CompileOptions& options,
+                                    const session::Progress& progress) {
+  py::gil_scoped_release release;
+  session::Progress locked;
+  if (progress) {
+    locked = [&progress](int done, int steps, const std::string& name) {
+      py::gil_scoped_acquire acquire;
+      progress(done, steps, name);
+    };
+  }
+  return session::compile(module.clone(), options, locked);
+}
+
+void run_pass(ir::Module& module, const std::string& name, const CompileOptions& options) {
+  transforms::PassContext context = session::pass_context(options);
+  const session::Progress silent;
+  session::PassRunner(context, silent, 1).run(name, module);
+}
+
+// --- the module
+// -------------------------------------------------------------------------------------
+void bind_options(py::module_& m) {
+  py::enum_<session::OutputMode>(m, "OutputMode")
+      .value("Final", session::OutputMode::kFinal)
+      .value("EveryN", session::OutputMode::kEveryN)
+      .value("All", session::OutputMode::kAll)
+      .value("Sum", session::OutputMode::kSum);
+
+  using transforms::OptimiserGroup;
+  using transforms::OptimiserSpec;
+  py::class_<OptimiserGroup>(m, "OptimiserGroup")
+      .def(py::init<>())
+      .def_readwrite("values", &OptimiserGroup::values)
+      .def_readwrite("variable", &OptimiserGroup::variable)
+      .def_readwrite("parameters", &OptimiserGroup::parameters);
+  py::class_<OptimiserSpec>(m, "OptimiserSpec")
+      .def(py::init<>())
+      .def_readwrite("kind", &OptimiserSpec::kind)
+      .def_readwrite("groups", &OptimiserSpec::groups)
+      .def_readwrite("loss_scaling", &OptimiserSpec::loss_scaling)
+      .def_readwrite("loss_scaling_variable", &OptimiserSpec::loss_scaling_variable);
+
+  py::class_<CompileOptions>(m, "CompileOptions")
+      .def(py::init<>())
+      .def_readwrite("training", &CompileOptions::training)
+      .def_readwrite("device_iterations", &CompileOptions::device_iterations)
+      .def_readwrite("gradient_accumulation", &CompileOptions::gradient_accumulation)
+      .def_readwrite("replication_factor", &CompileOptions::replication_factor)
+      .def_readwrite("output_mode", &CompileOptions::output_mode)
+      .def_readwrite("output_period", &CompileOptions::output_period)
+      .def_readwrite("mean_reduction", &CompileOptions::mean_reduction)
+      .def_readwrite("optimiser", &CompileOptions::optimiser)
+      .def_readwrite("random_seed", &CompileOptions::random_seed)
+      .def_readwrite("threads", &CompileOptions::threads)
+      .def_readwrite("device", &CompileOptions::device);
+}
+
+void bind_ir(py::module_& m) {
+  py::class_<ir::Module>(m, "Module", "A module of the IR.")
+      .def("__str__", [](const ir::Module& module) { return ir::print(module); })
+      .def(
+          "text",
+          [](const ir::Module& module, bool locations) {
+            return ir::print(module, {.locations = locations});
+          },
+          py::arg("locations") = false)
+      .def("verify", [](const ir::Module& module) { ir::verify(module); })
+      .def("clone", &ir::Module::clone)
+      .def("equals",
+           [](const ir::Module& a, const ir::Module& b) { return ir::structurally_equal(a, b); });
+  m.def(
+      "parse",
+      [](const std::string& text, const std::string& origin) {
+        return ir::parse(text, ops::registry(), origin);
+      },
+      "Reads a module from its text.", py::arg("text"), py::arg("origin") = "text");
+  m.def("run_pass", &run_pass, "Runs one pass, by name, on the module in place.", py::arg("module"),
+        py::arg("name"), py::arg("options") = CompileOptions());
+}
+
+void bind_executable(py::module_& m) {
+  auto types = [](const std::vector<ir::Type>& list) {
+    std::vector<std::pair<std::string, ir::Shape>> out;
+    for (const ir::Type& type : list) out.emplace_back(ir::name(type.dtype), type.shape);
+    return out;
+  };
+  py::class_<Executable>(m, "Executable", "A compiled module with the device memory of its state.")
+      .def_property_readonly("input_types",
+                             [types](const Executable& e) { return types(e.input_types()); })
+      .def_property_readonly("output_types",
+                             [types](const Executable& e) { return types(e.output_types()); })
+      .def("run", &run, "One step on dense arrays of input_types; returns those of output_types.")
+      .def_property_readonly("states",
+                             [](const Executable& e) {
+                               std::vector<std::string> names;
+                               for (const auto& slot : e.states())
+                                 names.push_back(slot.name.text());
+                               return names;
+                             })
+      .def("read_state", &read_state, py::arg("name"))
+      .def("write_state", &write_state, py::arg("name"), py::arg("value"))
+      .def("text", &Executable::text, py::arg("form"), py::arg("locations") = false)
+      .def("report", [](const Executable& e) { return report_dict(e.report()); });
+  m.def(
+      "compile", &compile,
+      "Compiles a copy of the module, all the way. `progress` is called with (steps done, steps in "
+      "all, name of the step).",
+      py::arg("module"), py::arg("options") = CompileOptions(),
+      py::arg("progress") = session::Progress());
+}
+
+void bind_log(py::module_& m) {
+  m.def("set_log_level",
+        [](int level) { support::set_log_level(static_cast<support::LogLevel>(level)); });
+  m.def("log_level", [] { return static_cast<int>(support::log_level()); });
+  m.def("log", [](int level, const std::string& text) {
+    support::log(static_cast<support::LogLevel>(level), text);
+  });
+}
+
+}  // namespace
+}  // namespace poptorch::bindings
+
+PYBIND11_MODULE(_core, m) {
+  using namespace poptorch::bindings;
+  m.doc() = "The compiler and emulator without torch.";
+  m.attr("Error") = py::module_::import("poptorch_core.errors").attr("Error");
+  register_errors();
+  bind_options(m);
+  bind_ir(m);
+  bind_executable(m);
+  bind_log(m);
+  m.def("op_names", [] {
+    std::vector<std::string> names;
+    for (const auto* def : poptorch::ops::registry().all()) names.push_back(def->name);
+    return names;
+  });
+}
