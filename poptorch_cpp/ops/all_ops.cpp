@@ -15,10 +15,16 @@ const ir::Registry& registry() {
     add_softmax_ops(*r);
     add_reduce_ops(*r);
     add_shape_ops(*r);
+    add_norm_ops(*r);
+    add_index_ops(*r);
     add_loss_ops(*r);
+    add_attention_ops(*r);
+    add_rnn_ops(*r);
+    add_random_ops(*r);
     add_state_ops(*r);
     add_update_ops(*r);
     add_stream_ops(*r);
+    add_collective_ops(*r);
     add_call_ops(*r);
     add_foreign_ops(*r);
     return r;

@@ -1,0 +1,80 @@
+// Random numbers: Philox4x32-10 (Salmon et al. 2011) keyed by seed, op id, replica and micro-batch,
+// counted by element; so the same wherever the op runs.
+#include "ops/all_ops.hpp"
+#include "ops/rules.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::ops {
+namespace {
+
+void add_draw(Registry& r, const char* name, const char* doc, std::vector<ir::AttrDef> attrs,
+              const char* popart) {
+  attrs.insert(attrs.begin(),
+               {{"shape", AttrType::kInts}, {"dtype", AttrType::kDType, DType::kF32}});
+  r.add({.name = name,
+         .doc = doc,
+         .inputs = {},
+         .outputs = {"y"},
+         .attrs = std::move(attrs),
+         .infer =
+             [](const InferContext& c) {
+               return std::vector{Type{c.attr<DType>("dtype"), c.attr<Ints>("shape")}};
+             },
+         .grad = NoGradient{"it has no operands"},
+         .cost = per_element(10),
+         .random = true,
+         .popart_type = popart});
+}
+
+}  // namespace
+
+void add_random_ops(Registry& r) {
+  add_draw(r, "random_uniform", "Numbers of [low, high), uniformly distributed.",
+           {{"low", AttrType::kFloat, 0.0}, {"high", AttrType::kFloat, 1.0}}, "RandomUniform");
+  add_draw(r, "random_normal", "Normally distributed numbers (Box and Muller 1958).",
+           {{"mean", AttrType::kFloat, 0.0}, {"std", AttrType::kFloat, 1.0}}, "RandomNormal");
+  r.add({.name = "random_bits",
+         .doc = "32 random bits an element.",
+         .inputs = {},
+         .outputs = {"y"},
+         .attrs = {{"shape", AttrType::kInts}},
+         .infer =
+             [](const InferContext& c) {
+               return std::vector{Type{DType::kU32, c.attr<Ints>("shape")}};
+             },
+         .grad = NoGradient{"it has no operands"},
+         .cost = per_element(6),
+         .random = true});
+  r.add({.name = "bernoulli",
+         .doc = "1 with probability p, else 0.",
+         .inputs = {"p: float"},
+         .outputs = {"y"},
+         .infer = same_as(0),
+         .grad = grad1([](GradBuilder&, Val dy) { return dy * 0.0; }),
+         .cost = per_element(8),
+         .random = true});
+  r.add({.name = "dropout",
+         .doc = "x · mask / (1 - p) with a mask that is true with probability 1 - p.",
+         .inputs = {"x: float"},
+         .outputs = {"y", "mask"},
+         .attrs = {{"p", AttrType::kFloat}},
+         .infer =
+             [](const InferContext& c) {
+               double p = c.attr<double>("p");
+               if (!(p >= 0 && p <= 1))
+                 c.fail(support::str("p must lie in [0, 1] but is ", p, "."));
+               return std::vector{c.operand(0), Type{DType::kBool, c.operand(0).shape}};
+             },
+         .grad = grad1([](GradBuilder& g, Val dy) {
+           double p = g.attr<double>("p");
+           double scale = p < 1 ? 1.0 / (1.0 - p) : 0.0;
+           Val zero{g.builder().scalar(dy.type().dtype, 0.0), dy.builder};
+           return g.emit("select", {g.y(1), dy * scale, zero});
+         }),
+         .cost = per_element(8),
+         .elementwise = true,
+         .random = true,
+         .popart_type = "Dropout"});
+}
+
+}  // namespace poptorch::ops
