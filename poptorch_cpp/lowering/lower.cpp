@@ -8,6 +8,7 @@
 #include "ir/text.hpp"
 #include "lowering/emitter.hpp"
 #include "lowering/memory_plan.hpp"
+#include "lowering/schedule.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
@@ -171,6 +172,7 @@ class Lowering {
     if (rounds > 1) emitter_.open_block();
     if (accumulate) emitter_.open_block();
     check_outer_is_last();
+    order_ = schedule_ops(module_.main());
     lower_section(false);
     if (accumulate) {
       emitter_.close_loop(batches, true);
@@ -180,7 +182,7 @@ class Lowering {
   }
 
   void lower_section(bool outer) {
-    for (const Op* op : module_.main().ops()) {
+    for (const Op* op : order_) {
       if (is_outer(*op) != outer) continue;
       lower_op(*op, main_);
       for (size_t i = 0; i < op->result_count(); ++i) {
@@ -494,6 +496,7 @@ class Lowering {
   const LowerOptions& options_;
   Emitter emitter_;
   Frame main_;
+  std::vector<const Op*> order_;  // main's ops as they run
   std::set<std::string> stream_names_;
   std::unordered_map<const Value*, std::vector<int>>
       outputs_;  // main's, not yet stored; look-up only

@@ -1,0 +1,157 @@
+// Implements schedule.hpp. An op that moves is put behind its anchor: the last op that stays and
+// that it must follow. Ops behind one anchor keep their order among themselves.
+#include "lowering/schedule.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "ir/effects.hpp"
+#include "ir/module.hpp"
+
+namespace poptorch::lowering {
+namespace {
+
+using ir::Op;
+using ir::Value;
+
+constexpr int kStart = -1;  // the anchor of ops that depend on nothing
+
+bool calls_graph(const Op& op) {
+  return std::any_of(op.attrs().begin(), op.attrs().end(), [](const auto& entry) {
+    return std::holds_alternative<ir::GraphRef>(entry.second);
+  });
+}
+
+// Memory that ops write, as numbers from 1: state slots (two reads of a slot are one memory) and
+// values that are written in place.
+class Memory {
+ public:
+  explicit Memory(const std::vector<Op*>& ops) {
+    for (const Op* op : ops) {
+      for (int index : op->def().writes) {
+        if (const Value* value = op->operand(static_cast<size_t>(index))) {
+          written_.insert(ir::memory_root(value));
+        }
+      }
+    }
+  }
+
+  // 0 for values that nothing can change.
+  int of(const Value* value) {
+    const Value* root = ir::memory_root(value);
+    if (!ir::is_state(root) && !written_.count(root)) return 0;
+    const Op* op = root->producer();
+    const int next = static_cast<int>(slots_.size() + values_.size()) + 1;
+    if (op && op->is("variable")) {
+      return slots_.emplace(op->attr<std::string>("name"), next).first->second;
+    }
+    return values_.emplace(root, next).first->second;
+  }
+
+ private:
+  // Look-up only.
+  std::unordered_set<const Value*> written_;
+  std::unordered_map<std::string, int> slots_;
+  std::unordered_map<const Value*, int> values_;
+};
+
+class Scheduler {
+ public:
+  explicit Scheduler(const ir::Graph& graph) : ops_(graph.op_list()), memory_(ops_) {
+    for (size_t i = 0; i < ops_.size(); ++i) index_[ops_[i]] = static_cast<int>(i);
+  }
+
+  std::vector<const Op*> run() {
+    choose_movable();
+    std::vector<std::vector<const Op*>> behind(ops_.size() + 1);
+    anchors_.resize(ops_.size());
+    for (size_t i = 0; i < ops_.size(); ++i) {
+      const int at = static_cast<int>(i);
+      anchors_[i] = movable_[i] ? anchor(*ops_[i]) : at;
+      note_touches(*ops_[i], anchors_[i]);
+      if (movable_[i]) behind[static_cast<size_t>(anchors_[i] + 1)].push_back(ops_[i]);
+    }
+    std::vector<const Op*> order = behind[0];
+    for (size_t i = 0; i < ops_.size(); ++i) {
+      if (!movable_[i]) order.push_back(ops_[i]);
+      order.insert(order.end(), behind[i + 1].begin(), behind[i + 1].end());
+    }
+    return order;
+  }
+
+ private:
+  // A write of state without results, or a pure op that only such ops use.
+  void choose_movable() {
+    movable_.assign(ops_.size(), false);
+    for (size_t i = ops_.size(); i-- > 0;) {
+      const Op& op = *ops_[i];
+      if (op.def().side_effect || op.def().random || calls_graph(op) || !op.after().empty())
+        continue;
+      if (!op.def().writes.empty()) {
+        movable_[i] = op.unused();
+        continue;
+      }
+      movable_[i] = op.result_count() > 0 && !op.unused() && only_movable_uses(op);
+    }
+  }
+
+  bool only_movable_uses(const Op& op) const {
+    for (size_t r = 0; r < op.result_count(); ++r) {
+      for (const ir::Use& use : op.result(r)->uses()) {
+        if (!use.op || !movable_[static_cast<size_t>(index_.at(use.op))]) return false;
+      }
+    }
+    return true;
+  }
+
+  struct Touch {
+    int write = kStart, any = kStart;  // anchors of the last write and of the last use
+  };
+
+  bool writes(const Op& op, size_t operand) const {
+    const auto& written = op.def().writes;
+    return std::find(written.begin(), written.end(), static_cast<int>(operand)) != written.end();
+  }
+
+  int anchor(const Op& op) {
+    int last = barrier_;
+    for (size_t i = 0; i < op.operand_count(); ++i) {
+      const Value* value = op.operand(i);
+      if (!value) continue;
+      if (const Op* producer = value->producer()) {
+        last = std::max(last, anchors_[static_cast<size_t>(index_.at(producer))]);
+      }
+      if (const int memory = memory_.of(value)) {
+        const Touch& touch = touches_[memory];
+        last = std::max(last, writes(op, i) ? touch.any : touch.write);
+      }
+    }
+    return last;
+  }
+
+  void note_touches(const Op& op, int at) {
+    if (calls_graph(op)) barrier_ = at;  // a callee may use any slot
+    for (size_t i = 0; i < op.operand_count(); ++i) {
+      const int memory = op.operand(i) ? memory_.of(op.operand(i)) : 0;
+      if (!memory) continue;
+      Touch& touch = touches_[memory];
+      touch.any = std::max(touch.any, at);
+      if (writes(op, i)) touch.write = std::max(touch.write, at);
+    }
+  }
+
+  std::vector<Op*> ops_;
+  std::unordered_map<const Op*, int> index_;  // look-up only
+  std::vector<bool> movable_;
+  std::vector<int> anchors_;
+  std::unordered_map<int, Touch> touches_;  // by memory; look-up only
+  Memory memory_;
+  int barrier_ = kStart;
+};
+
+}  // namespace
+
+std::vector<const Op*> schedule_ops(const ir::Graph& graph) { return Scheduler(graph).run(); }
+
+}  // namespace poptorch::lowering
