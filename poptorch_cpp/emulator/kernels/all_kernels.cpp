@@ -55,6 +55,7 @@ const KernelTable& all_kernels() {
   static const KernelTable table = [] {
     KernelTable all;
     add_elementwise_kernels(all);
+    add_matmul_kernels(all);
     return all;
   }();
   return table;

@@ -1,0 +1,87 @@
+// What kernel families share: scratch layout, epilogues, splits, and running a float32 kernel on
+// half types.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+
+#include "emulator/kernels/tile_program.hpp"
+
+namespace poptorch::emulator {
+
+inline int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
+inline int64_t divide_up(int64_t x, int64_t by) { return (x + by - 1) / by; }
+
+// Parts that a job of `ns` nanoseconds is cut into: by its size alone, never by the threads.
+inline int64_t parts_for(int64_t ns, int64_t most) {
+  return std::clamp<int64_t>(ns / 12000, 1, std::max<int64_t>(most, 1));
+}
+
+// Part `index` of [0, n) cut into `parts`, in units of `unit`.
+struct Range {
+  int64_t begin, end;
+  int64_t size() const { return end - begin; }
+};
+inline Range part_of(int64_t n, int64_t parts, int64_t index, int64_t unit = 1) {
+  const int64_t units = divide_up(n, unit);
+  return {std::min(n, units * index / parts * unit), std::min(n, units * (index + 1) / parts * unit)};
+}
+
+template <typename T>
+const T* input_of(const KernelArgs& args, int i) {
+  return reinterpret_cast<const T*>(args.buffers[i]);
+}
+template <typename T>
+T* buffer_of(const KernelArgs& args, int i) {
+  return reinterpret_cast<T*>(args.buffers[i]);
+}
+
+// The fused chain of a request, run by its producer on blocks of output 0.
+class Epilogue {
+ public:
+  explicit Epilogue(const KernelRequest& request)
+      : program_(request.epilogue),
+        output_(static_cast<int>(request.inputs.size())),
+        more_(static_cast<int>(request.inputs.size() + request.outputs.size())) {}
+  explicit operator bool() const { return program_ != nullptr; }
+  int64_t scratch_bytes() const { return program_ ? program_->scratch_bytes() : 0; }
+  int64_t estimated_ns(int64_t elements) const {
+    return program_ ? program_->estimated_ns(elements) : 0;
+  }
+  // Output 0 of the block is in block.source, or in its place when that is nullptr.
+  void run(const KernelArgs& args, const TileBlock& block, std::byte* scratch) const {
+    std::byte* buffers[kMost];
+    buffers[0] = args.buffers[output_];
+    const int count = program_->inputs() + program_->outputs();
+    for (int i = 1; i < count; ++i) buffers[i] = args.buffers[more_ + i - 1];
+    program_->run(buffers, block, scratch, args.random);
+  }
+
+ private:
+  static constexpr int kMost = 64;
+  const TileProgram* program_;
+  int output_, more_;
+};
+
+using BindFn = std::unique_ptr<BoundKernel> (*)(const KernelRequest&);
+
+// Binds `bind`, which knows float32 only, for a request on f16 or bf16: operands are widened into
+// the workspace, results rounded once when stored. The request's epilogue runs last.
+std::unique_ptr<BoundKernel> bind_widened(const KernelRequest& request, BindFn bind);
+
+// A row's bind function: f32 directly, half types widened, everything else left to the reference.
+template <BindFn bind>
+std::unique_ptr<BoundKernel> bind_floats(const KernelRequest& request) {
+  bool half = false;
+  auto look = [&](const ir::Type& type) {
+    half |= type.dtype == ir::DType::kF16 || type.dtype == ir::DType::kBF16;
+    return type.dtype != ir::DType::kF64 && !ir::is_complex(type.dtype);
+  };
+  bool held = true;
+  for (const auto& type : request.inputs) held &= !type || look(*type);
+  for (const ir::Type& type : request.outputs) held &= look(type);
+  if (!held) return nullptr;
+  return half ? bind_widened(request, bind) : bind(request);
+}
+
+}  // namespace poptorch::emulator
