@@ -8,7 +8,7 @@
 namespace poptorch::emulator {
 namespace {
 
-constexpr int kMaxRows = 6;     // of a register tile: 6 × 16 floats are 12 of 16 registers
+constexpr int kMaxRows = 6;      // of a register tile: 6 × 16 floats are 12 of 16 registers
 constexpr int64_t kDepth = 256;  // of k at a time: a panel of b then fits in half of L1
 constexpr int64_t kRowBlock = 96;
 
@@ -87,12 +87,18 @@ void micro(const Tile& t) {
 template <bool full>
 void run_tile(int rows, const Tile& t) {
   switch (rows) {
-    case 1: return micro<1, full>(t);
-    case 2: return micro<2, full>(t);
-    case 3: return micro<3, full>(t);
-    case 4: return micro<4, full>(t);
-    case 5: return micro<5, full>(t);
-    default: return micro<6, full>(t);
+    case 1:
+      return micro<1, full>(t);
+    case 2:
+      return micro<2, full>(t);
+    case 3:
+      return micro<3, full>(t);
+    case 4:
+      return micro<4, full>(t);
+    case 5:
+      return micro<5, full>(t);
+    default:
+      return micro<6, full>(t);
   }
 }
 
@@ -155,9 +161,8 @@ void dots(const Dots& t) {
   }
   if (p < t.k) {
     const __m256i mask = tail_mask(t.k - p);
-    step([p, mask](const float* x) __attribute__((always_inline)) {
-      return _mm256_maskload_ps(x + p, mask);
-    });
+    step([p, mask](const float* x)
+             __attribute__((always_inline)) { return _mm256_maskload_ps(x + p, mask); });
   }
   for (int i = 0; i < R; ++i) {
     for (int j = 0; j < C; ++j) {
@@ -269,9 +274,15 @@ void gemm_dots(int64_t m, int64_t n, int64_t k, const MatrixView& a, const Matri
   for (int64_t j = 0; j < n; j += kColumns) {
     const int64_t width = std::min(kColumns, n - j);
     for (int64_t i = 0; i < m;) {
-      const Dots t{.a = a.data + i * a.row, .a_row = a.row, .b = b.data + j * b.col,
-                   .b_col = b.col, .bias = bias ? bias + j : nullptr, .c = c + i * ldc + j,
-                   .ldc = ldc, .k = k, .accumulate = accumulate};
+      const Dots t{.a = a.data + i * a.row,
+                   .a_row = a.row,
+                   .b = b.data + j * b.col,
+                   .b_col = b.col,
+                   .bias = bias ? bias + j : nullptr,
+                   .c = c + i * ldc + j,
+                   .ldc = ldc,
+                   .k = k,
+                   .accumulate = accumulate};
       const int64_t left = m - i;
       const int64_t rows = left >= 4 ? 4 : left;
       rows == 4   ? dot_row<4>(width, b, t)

@@ -20,7 +20,9 @@ struct MatrixView {
 constexpr int64_t kPanel = 16;
 
 // Floats that b (k × n) takes when packed: panels of kPanel columns, the last padded with zeros.
-inline int64_t packed_floats(int64_t k, int64_t n) { return (n + kPanel - 1) / kPanel * kPanel * k; }
+inline int64_t packed_floats(int64_t k, int64_t n) {
+  return (n + kPanel - 1) / kPanel * kPanel * k;
+}
 // Packs panels [first, last) of b into their places in `packed`.
 void pack_panels(const MatrixView& b, int64_t k, int64_t n, int64_t first, int64_t last,
                  float* packed);

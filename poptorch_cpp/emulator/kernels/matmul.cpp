@@ -17,7 +17,7 @@ enum class Route {
 
 struct Product {
   int64_t m, n, k;
-  MatrixView a, b;  // strides; data is set at run
+  MatrixView a, b;                        // strides; data is set at run
   std::vector<int64_t> a_batch, b_batch;  // offset of every matrix of the batch
   std::vector<int64_t> b_distinct;        // offsets of the different b's
   bool bias = false;
@@ -84,9 +84,7 @@ class Gemm final : public BoundKernel {
       route_ = Route::kPacked;
     }
   }
-  int64_t pack_parts() const {
-    return parts_for(p_.k * p_.n / 2, divide_up(p_.n, kPanel));
-  }
+  int64_t pack_parts() const { return parts_for(p_.k * p_.n / 2, divide_up(p_.n, kPanel)); }
   float* packed_b(const KernelArgs& args, int64_t batch) const {
     const auto at = std::find(p_.b_distinct.begin(), p_.b_distinct.end(), p_.b_batch[batch]);
     return reinterpret_cast<float*>(args.workspace) +
@@ -153,8 +151,14 @@ std::unique_ptr<BoundKernel> bind_linear(const KernelRequest& request) {
   const ir::Type &x = *request.inputs[0], &w = *request.inputs[1];
   const int64_t in = w.shape[1], out = w.shape[0];
   if (in == 0 || out == 0) return nullptr;
-  return make(request, {.m = x.elements() / in, .n = out, .k = in, .a = {nullptr, in, 1},
-                        .b = {nullptr, 1, in}, .a_batch = {0}, .b_batch = {0}, .b_distinct = {},
+  return make(request, {.m = x.elements() / in,
+                        .n = out,
+                        .k = in,
+                        .a = {nullptr, in, 1},
+                        .b = {nullptr, 1, in},
+                        .a_batch = {0},
+                        .b_batch = {0},
+                        .b_distinct = {},
                         .bias = request.inputs.size() > 2 && request.inputs[2]});
 }
 
@@ -203,10 +207,16 @@ std::unique_ptr<BoundKernel> bind_matmul(const KernelRequest& request) {
 }  // namespace
 
 void add_matmul_kernels(KernelTable& table) {
-  table.add({.op = "linear", .choose_layouts = nullptr, .bind = bind_floats<bind_linear>,
-             .takes_epilogue = true, .in_place_input = {}});
-  table.add({.op = "matmul", .choose_layouts = nullptr, .bind = bind_floats<bind_matmul>,
-             .takes_epilogue = true, .in_place_input = {}});
+  table.add({.op = "linear",
+             .choose_layouts = nullptr,
+             .bind = bind_floats<bind_linear>,
+             .takes_epilogue = true,
+             .in_place_input = {}});
+  table.add({.op = "matmul",
+             .choose_layouts = nullptr,
+             .bind = bind_floats<bind_matmul>,
+             .takes_epilogue = true,
+             .in_place_input = {}});
 }
 
 }  // namespace poptorch::emulator

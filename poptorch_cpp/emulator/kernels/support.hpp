@@ -24,7 +24,8 @@ struct Range {
 };
 inline Range part_of(int64_t n, int64_t parts, int64_t index, int64_t unit = 1) {
   const int64_t units = divide_up(n, unit);
-  return {std::min(n, units * index / parts * unit), std::min(n, units * (index + 1) / parts * unit)};
+  return {std::min(n, units * index / parts * unit),
+          std::min(n, units * (index + 1) / parts * unit)};
 }
 
 template <typename T>

@@ -1,0 +1,140 @@
+// linear and matmul against plain loops in double, over every route, with chains and half types.
+#include "kernel_harness.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+using ir::DType;
+using ir::Shape;
+
+// y[m,n] of one matrix by the definition.
+double dot(const TestTensor& a, const TestTensor& b, int64_t i, int64_t j, int64_t k, bool ta,
+           bool tb, int64_t m, int64_t n) {
+  double sum = 0;
+  for (int64_t p = 0; p < k; ++p) {
+    sum += a.at(ta ? p * m + i : i * k + p) * b.at(tb ? j * k + p : p * n + j);
+  }
+  return sum;
+}
+
+struct Size {
+  int64_t m, n, k;
+};
+
+TEST(Matmul, MatchesLoopsOnEveryRouteAndThreadCount) {
+  for (Size s : {Size{1, 8, 8},
+                 {5, 19, 7},
+                 {8, 130, 300},
+                 {33, 70, 260},
+                 {200, 40, 300},
+                 {130, 100, 9},
+                 {7, 1, 64},
+                 {1, 1, 1},
+                 {97, 33, 600}}) {
+    for (bool ta : {false, true}) {
+      for (bool tb : {false, true}) {
+        TestTensor a = random_f32(ta ? Shape{s.k, s.m} : Shape{s.m, s.k}, 1);
+        TestTensor b = random_f32(tb ? Shape{s.n, s.k} : Shape{s.k, s.n}, 2);
+        KernelRun run("matmul", {{"transpose_a", ta}, {"transpose_b", tb}}, {&a, &b});
+        ASSERT_TRUE(run.bind());
+        expect_deterministic(run);
+        for (int64_t i = 0; i < s.m; i += 1 + s.m / 20) {
+          for (int64_t j = 0; j < s.n; j += 1 + s.n / 20) {
+            ASSERT_NEAR(run.outputs[0].at(i * s.n + j), dot(a, b, i, j, s.k, ta, tb, s.m, s.n),
+                        2e-5)
+                << s.m << "x" << s.n << "x" << s.k << ta << tb << " at " << i << "," << j;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Matmul, BroadcastsBatches) {
+  TestTensor a = random_f32({3, 1, 4, 5}, 1), b = random_f32({2, 5, 6}, 2);
+  KernelRun run("matmul", {}, {&a, &b});
+  ASSERT_TRUE(run.bind());
+  expect_deterministic(run);
+  for (int64_t x = 0; x < 3; ++x) {
+    for (int64_t y = 0; y < 2; ++y) {
+      for (int64_t e = 0; e < 24; ++e) {
+        double want = 0;
+        for (int64_t p = 0; p < 5; ++p) {
+          want += a.at(x * 20 + e / 6 * 5 + p) * b.at(y * 30 + p * 6 + e % 6);
+        }
+        ASSERT_NEAR(run.outputs[0].at((x * 2 + y) * 24 + e), want, 1e-5);
+      }
+    }
+  }
+}
+
+TEST(Linear, AddsBiasAndRunsTheChainOnItsBlocks) {
+  for (int64_t rows : {1, 8, 30}) {
+    const int64_t in = 70, out = 100;
+    TestTensor x = random_f32({rows, in}, 1), w = random_f32({out, in}, 2),
+               bias = random_f32({out}, 3), skip = random_f32({rows, out}, 4);
+    TestTensor sum({DType::kF32, {rows, out}});
+    TileProgramBuilder builder({rows, out});
+    const int y = builder.input({DType::kF32, {rows, out}});
+    const int s = builder.input({DType::kF32, {rows, out}});
+    builder.output(builder.op(ops::registry().get("add"), {}, {y, s}, {DType::kF32})[0]);
+    auto chain = builder.finish();
+    for (bool keep : {true, false}) {
+      KernelRun run("linear", {}, {&x, &w, &bias}, chain.get(), keep);
+      run.buffers.push_back(skip.data.data());
+      run.buffers.push_back(sum.data.data());
+      ASSERT_TRUE(run.bind());
+      for (int threads : {0, 1, 2, 4}) {
+        std::fill(sum.data.begin(), sum.data.end(), std::byte{0});
+        run.run(threads);
+        for (int64_t i = 0; i < rows * out; ++i) {
+          const double y_i =
+              dot(x, w, i / out, i % out, in, false, true, rows, out) + bias.at(i % out);
+          ASSERT_NEAR(sum.at(i), y_i + skip.at(i), 1e-5);
+          if (keep) {
+            ASSERT_NEAR(run.outputs[0].at(i), y_i, 1e-5);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Matmul, FusesTheUpdateOfItsWeightGradient) {
+  const int64_t out = 50, in = 90, batch = 8;
+  TestTensor dy = random_f32({batch, out}, 1), x = random_f32({batch, in}, 2),
+             w = random_f32({out, in}, 3);
+  const TestTensor before = w;
+  TestTensor lr(DType::kF64, {}, 0.05, 0.05, 1), decay(DType::kF64, {}, 0, 0, 1);
+  TileProgramBuilder builder({out, in});
+  const int g = builder.input({DType::kF32, {out, in}}),
+            v = builder.input({DType::kF32, {out, in}});
+  const int rate = builder.input({DType::kF64, {}}), d = builder.input({DType::kF64, {}});
+  builder.output(
+      builder.op(ops::registry().get("sgd_update"), {}, {v, g, rate, d}, {DType::kF32})[0]);
+  auto chain = builder.finish();
+  KernelRun run("matmul", {{"transpose_a", true}}, {&dy, &x}, chain.get(), false);
+  for (TestTensor* t : {&w, &lr, &decay, &w}) run.buffers.push_back(t->data.data());
+  ASSERT_TRUE(run.bind());
+  run.run(2);
+  for (int64_t i = 0; i < out * in; ++i) {
+    const double grad = dot(dy, x, i / in, i % in, batch, true, false, out, in);
+    ASSERT_NEAR(w.at(i), before.at(i) - 0.05 * grad, 1e-6);
+  }
+}
+
+TEST(Linear, ComputesHalfInFloatAndRoundsOnce) {
+  for (DType half : {DType::kF16, DType::kBF16}) {
+    TestTensor x(half, {9, 33}, -1, 1, 1), w(half, {20, 33}, -1, 1, 2), b(half, {20}, -1, 1, 3);
+    KernelRun run("linear", {}, {&x, &w, &b});
+    ASSERT_TRUE(run.bind());
+    expect_deterministic(run);
+    for (int64_t i = 0; i < 180; ++i) {
+      const double want = dot(x, w, i / 20, i % 20, 33, false, true, 9, 20) + b.at(i % 20);
+      ASSERT_NEAR(run.outputs[0].at(i), want, half == DType::kF16 ? 4e-3 : 3e-2);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace poptorch::emulator
