@@ -1,0 +1,98 @@
+// Implements adapters.hpp.
+#include "emulator/adapters.hpp"
+
+#include <array>
+
+#include "emulator/foreign.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+using support::str;
+
+// Ops that a foreign provider runs, and its name.
+struct ForeignRow {
+  const char* op;
+  const char* provider;
+};
+constexpr ForeignRow kForeignOps[] = {{"aten", "aten"}, {"aten_vjp", "aten"}};
+
+class ForeignKernel final : public BoundKernel {
+ public:
+  ForeignKernel(const PoptorchForeignProvider& provider, const KernelRequest& request)
+      : provider_(provider), op_(request.op->name) {
+    std::vector<PoptorchForeignType> inputs, outputs;
+    for (const auto& type : request.inputs) inputs.push_back(described(type ? &*type : nullptr));
+    for (const ir::Type& type : request.outputs) outputs.push_back(described(&type));
+    std::vector<std::string> names, values;
+    for (const auto& [name, value] : request.attrs) {
+      names.push_back(name.text());
+      const auto* text = std::get_if<std::string>(&value);
+      values.push_back(text ? *text : ir::attr_text(value));
+    }
+    std::vector<PoptorchForeignAttr> attrs;
+    for (size_t i = 0; i < names.size(); ++i) {
+      attrs.push_back({names[i].c_str(), values[i].c_str()});
+    }
+    const PoptorchForeignOp op{op_.c_str(),
+                               inputs.data(),
+                               outputs.data(),
+                               attrs.data(),
+                               static_cast<int32_t>(inputs.size()),
+                               static_cast<int32_t>(outputs.size()),
+                               static_cast<int32_t>(attrs.size())};
+    std::array<char, 1024> error{};
+    handle_ = provider.prepare(&op, error.data(), error.size());
+    if (!handle_) throw support::UserError(str("[", op_, "] ", error.data()));
+  }
+  ~ForeignKernel() override { provider_.release(handle_); }
+
+  int tasks(int) const override { return 1; }
+  // Long, as far as we know; one task runs inline whatever it is.
+  int64_t estimated_ns() const override { return 10000; }
+  void run(const KernelArgs& args, int, int) const override {
+    std::array<char, 1024> error{};
+    if (provider_.run(handle_, reinterpret_cast<void* const*>(args.buffers), error.data(),
+                      error.size()) != 0) {
+      throw support::UserError(str("[", op_, "] ", error.data()));
+    }
+  }
+
+ private:
+  static PoptorchForeignType described(const ir::Type* type) {
+    if (!type) return {-1, 0, nullptr};
+    return {static_cast<int32_t>(type->dtype), static_cast<int32_t>(type->rank()),
+            type->shape.data()};
+  }
+
+  const PoptorchForeignProvider& provider_;
+  std::string op_;
+  void* handle_ = nullptr;
+};
+
+std::unique_ptr<BoundKernel> bind_foreign(const ForeignRow& row, const KernelRequest& request) {
+  const PoptorchForeignProvider* provider = find_foreign_provider(row.provider);
+  if (provider) return std::make_unique<ForeignKernel>(*provider, request);
+  throw support::UserError(str("[engine] op '", row.op, "' needs the kernels of provider '",
+                               row.provider,
+                               "', which is not loaded. Import the library that "
+                               "registers it before the program is loaded."));
+}
+
+}  // namespace
+
+bool is_collective(const ir::OpDef& op) {
+  return op.name == "all_reduce" || op.name == "all_gather" || op.name == "reduce_scatter";
+}
+
+std::unique_ptr<BoundKernel> bind_fallback(const KernelRequest& request, const ir::Registry&) {
+  for (const ForeignRow& row : kForeignOps) {
+    if (request.op->name == row.op) return bind_foreign(row, request);
+  }
+  throw support::UnsupportedError(str("[engine] there is no kernel for op '", request.op->name,
+                                      "' on these types. Choose other types or another op."));
+}
+
+}  // namespace poptorch::emulator

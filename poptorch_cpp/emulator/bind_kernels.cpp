@@ -1,0 +1,254 @@
+// bind_kernels: a bound kernel for every compute node: a tile program for a chain, the row's kernel
+// for an op (with its chain as epilogue), else a foreign provider's or the reference kernel.
+#include <algorithm>
+#include <unordered_map>
+
+#include "emulator/adapters.hpp"
+#include "emulator/kernels/layouts.hpp"
+#include "emulator/plan.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+using Kind = Instruction::Kind;
+
+// Builds the tile program of a chain; `chain.inputs` loses the constants that become numbers.
+class ChainBuilder {
+ public:
+  ChainBuilder(const Plan& plan, Chain& chain, ValueId produced)
+      : plan_(plan), chain_(chain), produced_(produced), builder_(space()) {}
+
+  std::shared_ptr<const TileProgram> run() {
+    std::vector<ValueId> kept;
+    for (ValueId id : chain_.inputs) {
+      const bool own = id == kNoValue;
+      if (!own && add_constant(id)) continue;
+      kept.push_back(id);
+      add_input(own ? produced_ : id);
+    }
+    for (const ChainOp& op : chain_.ops) add_op(op);
+    for (ValueId id : chain_.outputs) builder_.output(full_.at(plan_.value(id).storage));
+    chain_.inputs = std::move(kept);
+    return builder_.finish();
+  }
+
+ private:
+  // Operands of the chain's shape have one layout, which gives the order of the space.
+  const Layout& layout() const {
+    static const Layout kPlain;
+    auto of = [&](const std::vector<ValueId>& ids) -> const Layout* {
+      for (ValueId id : ids) {
+        const ValueId value = id == kNoValue ? produced_ : id;
+        if (plan_.value(value).type.shape == chain_.space) return &plan_.storage_of(value).layout;
+      }
+      return nullptr;
+    };
+    if (const Layout* found = of(chain_.outputs)) return *found;
+    const Layout* found = of(chain_.inputs);
+    return found ? *found : kPlain;
+  }
+
+  ir::Shape space() const {
+    const Layout& held = layout();
+    if (held.kind != Layout::Kind::kPacked) return memory_shape(chain_.space, held.kind);
+    for (ValueId id : chain_.outputs) {
+      const ir::DType dtype = plan_.value(id).type.dtype;
+      return {held.packing->bytes() / ir::size_of(dtype)};
+    }
+    throw support::InternalError("[bind] a packed chain has no output.");
+  }
+
+  bool add_constant(ValueId id) {
+    const Storage& storage = plan_.storage_of(id);
+    const Value& value = plan_.value(id);
+    if (storage.base != Base::kConstant || storage.type.elements() != 1) return false;
+    const ir::Literal& literal = plan_.program.constants[static_cast<size_t>(storage.index)];
+    if (size_of(value.type.dtype) == 8 && !ir::is_float(value.type.dtype)) return false;
+    const int reg = builder_.constant(value.type.dtype, literal.number_at(0));
+    note(id, reg);
+    return true;
+  }
+
+  void add_input(ValueId id) {
+    const Value& value = plan_.value(id);
+    const Layout& held = layout();
+    int reg;
+    if (held.kind == Layout::Kind::kPacked) {
+      reg = builder_.input(value.type.dtype, {value.type.elements() == 1 ? 0 : 1});
+    } else {
+      reg = builder_.input(value.type.dtype,
+                           operand_strides(value.type.shape, plan_.storage_of(id).layout.kind,
+                                           chain_.space, held.kind));
+    }
+    note(id, reg);
+  }
+
+  void note(ValueId id, int reg) {
+    if (plan_.value(id).type.shape == chain_.space) {
+      full_[plan_.value(id).storage] = reg;
+    } else {
+      partial_[id] = reg;
+    }
+  }
+
+  int register_of(ValueId id) const {
+    if (id == kNoValue) return -1;
+    if (plan_.value(id).type.shape == chain_.space) return full_.at(plan_.value(id).storage);
+    auto it = partial_.find(id);
+    if (it != partial_.end()) return it->second;
+    for (const auto& [other, reg] : partial_) {
+      if (plan_.same_memory(id, other)) return reg;
+    }
+    throw support::InternalError("[bind] a chain reads a value that it does not have.");
+  }
+
+  void add_op(const ChainOp& op) {
+    std::vector<int> operands;
+    for (ValueId id : op.inputs) operands.push_back(register_of(id));
+    std::vector<ir::DType> results;
+    for (ValueId id : op.results) results.push_back(plan_.value(id).type.dtype);
+    const auto registers =
+        builder_.op(*op.def, op.instruction->attrs, operands, results, op.instruction->op_id);
+    for (size_t i = 0; i < op.results.size(); ++i) note(op.results[i], registers[i]);
+  }
+
+  const Plan& plan_;
+  Chain& chain_;
+  ValueId produced_;
+  TileProgramBuilder builder_;
+  std::unordered_map<int32_t, int> full_;  // by storage: values of the chain's shape
+  std::unordered_map<ValueId, int> partial_;
+};
+
+class Binding {
+ public:
+  explicit Binding(Plan& plan) : plan_(plan) {}
+
+  void run(std::vector<Node>& block) {
+    std::vector<Node> result;
+    result.reserve(block.size());
+    for (Node& node : block) {
+      for (auto& inner : node.blocks) run(inner);
+      if (node.is_chain()) {
+        if (node.chain) bind_chain(node);
+        result.push_back(std::move(node));
+      } else if (node.instruction->kind != Kind::kCompute || is_moved(node)) {
+        result.push_back(std::move(node));
+      } else {
+        std::optional<Node> apart = bind_op(node);
+        result.push_back(std::move(node));
+        if (apart) result.push_back(std::move(*apart));
+      }
+    }
+    block = std::move(result);
+  }
+
+ private:
+  // Views that could not be aliases are copies; collectives belong to the run.
+  static bool is_moved(const Node& node) {
+    return program::is_view(node.instruction->op) || is_collective(*node.def);
+  }
+
+  void bind_chain(Node& node) {
+    Chain& chain = *node.chain;
+    chain.program = ChainBuilder(plan_, chain, kNoValue).run();
+    node.kernel = bind_tile_program(chain.program);
+    node.buffers = chain.inputs;
+    node.buffers.insert(node.buffers.end(), chain.outputs.begin(), chain.outputs.end());
+    finish(node);
+  }
+
+  KernelRequest request_of(const Node& node) const {
+    KernelRequest request;
+    request.op = node.def;
+    request.attrs = node.instruction->attrs;
+    for (ValueId id : node.inputs) {
+      const bool absent = id == kNoValue;
+      request.inputs.push_back(absent ? std::nullopt : std::optional(plan_.value(id).type));
+      request.input_layouts.push_back(absent ? Layout{} : plan_.storage_of(id).layout);
+      request.input_is_state.push_back(!absent && is_kept(plan_.storage_of(id)));
+    }
+    for (ValueId id : node.outputs) {
+      request.outputs.push_back(plan_.value(id).type);
+      request.output_layouts.push_back(plan_.storage_of(id).layout);
+      request.output_used.push_back(is_used(id));
+    }
+    request.op_id = node.instruction->op_id;
+    return request;
+  }
+
+  static bool is_kept(const Storage& storage) {
+    return storage.base == Base::kState || storage.base == Base::kConstant;
+  }
+
+  bool is_used(ValueId id) const {
+    const Storage& storage = plan_.storage_of(id);
+    return storage.base == Base::kState || storage.writers > 1 || storage.readers > 0;
+  }
+
+  // Returns the chain as a node of its own when the kernel refuses it as an epilogue.
+  std::optional<Node> bind_op(Node& node) {
+    const KernelRow* row =
+        plan_.options.reference_only ? nullptr : all_kernels().find(node.def->name);
+    KernelRequest request = request_of(node);
+    node.buffers = node.inputs;
+    node.buffers.insert(node.buffers.end(), node.outputs.begin(), node.outputs.end());
+    std::optional<Node> apart;
+    if (node.chain) {
+      Chain& chain = *node.chain;
+      chain.program = ChainBuilder(plan_, chain, node.outputs[0]).run();
+      request.epilogue = chain.program.get();
+      node.kernel = row->bind(request);
+      if (node.kernel) {
+        if (!request.output_used[0]) node.buffers[node.inputs.size()] = kNoValue;
+        node.buffers.insert(node.buffers.end(), chain.inputs.begin() + 1, chain.inputs.end());
+        node.buffers.insert(node.buffers.end(), chain.outputs.begin(), chain.outputs.end());
+        finish(node);
+        return apart;
+      }
+      chain.inputs[0] = node.outputs[0];
+      ++plan_.storage_of(node.outputs[0]).readers;
+      request.output_used[0] = true;
+      request.epilogue = nullptr;
+      apart.emplace();
+      apart->chain = std::move(node.chain);
+      node.chain.reset();
+      bind_chain(*apart);
+    }
+    if (row) node.kernel = row->bind(request);
+    if (!node.kernel) node.kernel = bind_fallback(request, plan_.registry);
+    finish(node);
+    return apart;
+  }
+
+  void finish(Node& node) {
+    const int64_t bytes = node.kernel->workspace_bytes();
+    if (bytes == 0) return;
+    int ipu = 0;
+    for (ValueId id : node.buffers) {
+      if (id != kNoValue && plan_.storage_of(id).base == Base::kArena)
+        ipu = plan_.storage_of(id).ipu;
+    }
+    node.workspace = plan_.add_value({ir::DType::kU8, {bytes}}, "workspace", ipu);
+  }
+
+  Plan& plan_;
+};
+
+}  // namespace
+
+void bind_kernels(Plan& plan) {
+  for (Storage& storage : plan.storages) storage.readers = 0;
+  for (const auto& body : plan.bodies) {
+    for (const Node& node : body) {
+      for_each_access(plan, node, [&](int32_t storage, bool write) {
+        if (!write) ++plan.storages[static_cast<size_t>(storage)].readers;
+      });
+    }
+  }
+  for (auto& body : plan.bodies) Binding(plan).run(body);
+}
+
+}  // namespace poptorch::emulator

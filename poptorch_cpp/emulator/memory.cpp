@@ -1,0 +1,53 @@
+// Implements memory.hpp: mmap, whose pages cost nothing until they are touched, for large blocks.
+#include "emulator/memory.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <utility>
+
+namespace poptorch::emulator {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+constexpr int64_t kMapped = 4 << 20;  // from here on by mmap
+
+int64_t rounded(int64_t bytes) {
+  return (std::max<int64_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
+
+Memory::Memory(int64_t bytes) : bytes_(rounded(bytes)) {
+  const auto size = static_cast<size_t>(bytes_);
+  if (bytes_ >= kMapped) {
+    void* pages = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED) throw std::bad_alloc();
+    madvise(pages, size, MADV_HUGEPAGE);
+    data_ = static_cast<std::byte*>(pages);
+  } else {
+    data_ = static_cast<std::byte*>(std::aligned_alloc(kAlignment, size));
+    if (!data_) throw std::bad_alloc();
+    std::memset(data_, 0, size);
+  }
+}
+
+Memory::~Memory() {
+  if (!data_) return;
+  if (bytes_ >= kMapped) {
+    munmap(data_, static_cast<size_t>(bytes_));
+  } else {
+    std::free(data_);
+  }
+}
+
+Memory& Memory::operator=(Memory&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+}  // namespace poptorch::emulator

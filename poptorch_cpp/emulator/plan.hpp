@@ -1,0 +1,150 @@
+// What bind works on: a program's instructions as nodes over values, and the memory that values
+// denote. Each bind_*.cpp is one pass over it; the result is flattened into steps (step.hpp).
+//
+// A value is a program's tensor, or one that bind added. Values that share a storage are the same
+// memory: views, and results of ops that write their operand.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "emulator/engine.hpp"
+#include "emulator/kernel.hpp"
+#include "emulator/kernels/tile_program.hpp"
+#include "program/program.hpp"
+
+namespace poptorch::emulator {
+
+using program::Base;
+using program::Instruction;
+
+using ValueId = int32_t;
+constexpr ValueId kNoValue = -1;
+
+// A piece of memory: a state, a constant, or a part of an IPU's arena.
+struct Storage {
+  Base base = Base::kArena;  // kState, kConstant; everything else is in the arena
+  int32_t index = -1;        // of the state or constant
+  int ipu = 0;               // of the arena
+  ir::Type type = {};        // in row-major form
+  Layout layout = {};
+  int writers = 0;  // nodes that write it, loops counted once
+  int readers = 0;
+  bool resized = false;  // some value sees it with another shape or at an offset: plain only
+  int64_t offset = 0;    // in the arena, by plan_arena
+  int32_t copy_of = -1;  // a packed copy of this state or constant, kept up to date outside runs
+  int64_t bytes() const {
+    return layout.kind == Layout::Kind::kPacked ? layout.packing->bytes() : type.bytes();
+  }
+};
+
+struct Value {
+  ir::Type type;
+  int32_t storage = -1;
+  int64_t offset = 0;  // bytes, in the storage
+  support::Symbol name;
+};
+
+// One op of a fused chain.
+struct ChainOp {
+  const Instruction* instruction = nullptr;
+  const ir::OpDef* def = nullptr;
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> results;  // Plan::results
+};
+
+// Element-wise ops over one space, run as one tile program.
+struct Chain {
+  ir::Shape space;
+  std::vector<ChainOp> ops = {};                   // in program order
+  std::vector<ValueId> inputs = {}, outputs = {};  // of the tile program
+  std::shared_ptr<const TileProgram> program = nullptr;
+};
+
+struct Node {
+  const Instruction* instruction = nullptr;  // nullptr: a chain, or a reorder
+  const ir::OpDef* def = nullptr;            // of a compute instruction
+  std::vector<ValueId> inputs, outputs;      // a producer's are without those of its epilogue
+  // Of a node without instruction: its work. Otherwise the epilogue on output 0.
+  std::optional<Chain> chain;
+  std::vector<std::vector<Node>> blocks;
+  std::vector<Layout> input_layouts, output_layouts;  // by choose_layouts; empty: all plain
+
+  std::shared_ptr<const BoundKernel> kernel;
+  std::vector<ValueId> buffers;  // what the kernel is handed
+  ValueId workspace = kNoValue;
+
+  bool is_chain() const { return !instruction; }
+};
+
+struct Plan {
+  const program::Program& program;
+  const ir::Registry& registry;
+  EngineOptions options;
+  std::vector<Value> values;  // the program's tensors come first, by id
+  std::vector<Storage> storages;
+  std::vector<std::vector<Node>> bodies;  // by IPU
+  std::vector<int64_t> arena_bytes;       // by IPU
+
+  const Value& value(ValueId id) const { return values[static_cast<size_t>(id)]; }
+  Storage& storage_of(ValueId id) {
+    return storages[static_cast<size_t>(values[static_cast<size_t>(id)].storage)];
+  }
+  const Storage& storage_of(ValueId id) const {
+    return storages[static_cast<size_t>(values[static_cast<size_t>(id)].storage)];
+  }
+  // What an element-wise op makes: its results, or, when it has none, the operands that it writes.
+  std::vector<ValueId> results(const Node& node) const;
+  // The same bytes seen as the same type.
+  bool same_memory(ValueId a, ValueId b) const {
+    return value(a).storage == value(b).storage && value(a).offset == value(b).offset &&
+           value(a).type == value(b).type;
+  }
+  // A new value with memory of its own in the arena of `ipu`.
+  ValueId add_value(const ir::Type& type, support::Symbol name, int ipu);
+};
+
+// Calls `see(storage, is_write)` for every access of a node, blocks included.
+template <typename See>
+void for_each_access(const Plan& plan, const Node& node, See see) {
+  auto visit = [&](const std::vector<ValueId>& ids, bool write) {
+    for (ValueId id : ids) {
+      if (id != kNoValue) see(plan.value(id).storage, write);
+    }
+  };
+  visit(node.inputs, false);
+  visit(node.outputs, true);
+  if (node.def) {
+    for (int operand : node.def->writes) {
+      if (operand >= static_cast<int>(node.inputs.size())) continue;
+      const ValueId id = node.inputs[static_cast<size_t>(operand)];
+      if (id != kNoValue) see(plan.value(id).storage, true);
+    }
+  }
+  if (node.chain) {
+    visit(node.chain->inputs, false);
+    visit(node.chain->outputs, true);
+  }
+  for (const auto& block : node.blocks) {
+    for (const Node& inner : block) for_each_access(plan, inner, see);
+  }
+}
+
+// --- the passes, in order
+// -------------------------------------------------------------------------- Nodes from
+// instructions; views become aliases where nothing can tell the difference.
+Plan make_plan(const program::Program& program, const ir::Registry& registry,
+               const EngineOptions& options);
+// Gathers element-wise ops and updates into chains, within a block, never across a hazard.
+void fuse_chains(Plan& plan);
+// Gives a chain to the producer of one of its inputs, where that may move to a place that suits
+// both.
+void attach_epilogues(Plan& plan);
+// A bound kernel for every compute node.
+void bind_kernels(Plan& plan);
+// Offsets in each IPU's arena, from liveness.
+void plan_arena(Plan& plan);
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,300 @@
+// Implements run.hpp: the loop over steps.
+#include "emulator/run.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::emulator {
+
+using support::str;
+
+void Runner::run_kernel(const Step& step, Machine& machine, Lane lane) {
+  KernelArgs args;
+  args.buffers = machine.table.data() + step.buffers;
+  args.scratch = scratch_.data() + lane.worker * scratch_stride_;
+  args.workspace = machine.table[step.workspace];
+  args.random.seed = random_.seed;
+  args.random.op_id = step.op_id;
+  args.random.replica = static_cast<uint32_t>(machine.replica);
+  args.random.micro_batch =
+      random_.micro_batch + static_cast<uint64_t>(machine.micro_batch + step.micro_batch_offset);
+  const BoundKernel& kernel = *step.kernel;
+  const int phases = kernel.phases();
+  for (int phase = 0; phase < phases; ++phase) {
+    const int tasks = kernel.tasks(phase);
+    if (step.inline_only || !lane.alone || tasks == 1) {
+      for (int task = 0; task < tasks; ++task) kernel.run(args, phase, task);
+      continue;
+    }
+    auto one = [&](int task, int worker) {
+      KernelArgs own = args;
+      own.scratch = scratch_.data() + worker * scratch_stride_;
+      kernel.run(own, phase, task);
+    };
+    pool_.run(tasks, one);
+  }
+}
+
+bool Runner::advance(Machine& machine, Lane lane) {
+  const Step* steps = machine.code->steps.data();
+  std::byte** table = machine.table.data();
+  int32_t at = machine.at;
+  auto wait_here = [&] {
+    machine.at = at;
+    return false;
+  };
+  for (;; ++machine.steps_done) {
+    const Step& step = steps[at];
+    std::byte* const* buffers = table + step.buffers;
+    const auto bytes = static_cast<size_t>(step.bytes);
+    switch (step.kind) {
+      case Step::Kind::kKernel:
+        run_kernel(step, machine, lane);
+        break;
+      case Step::Kind::kCopy:
+        if (buffers[0] != buffers[1]) std::memcpy(buffers[1], buffers[0], bytes);
+        break;
+      case Step::Kind::kSend: {
+        Channel& channel = machine.shared->channels[static_cast<size_t>(step.index)];
+        const bool overfill = overfill_.load(std::memory_order_relaxed);
+        if (!channel.send(buffers[0], overfill)) return wait_here();
+        if (overfill) overfill_.store(false, std::memory_order_relaxed);
+        break;
+      }
+      case Step::Kind::kReceive:
+        if (!machine.shared->channels[static_cast<size_t>(step.index)].receive(buffers[0])) {
+          return wait_here();
+        }
+        break;
+      case Step::Kind::kSync:
+      case Step::Kind::kCollective:
+        if (!meet(step, machine)) return wait_here();
+        break;
+      case Step::Kind::kStreamIn:
+        stream_in(machine.shared->streams[static_cast<size_t>(step.index)], buffers[0]);
+        break;
+      case Step::Kind::kStreamOut:
+        stream_out(machine.shared->streams[static_cast<size_t>(step.index)], buffers[0]);
+        break;
+      case Step::Kind::kLoad:
+        std::memcpy(buffers[0], row(step, machine), bytes);
+        break;
+      case Step::Kind::kStore:
+        std::memcpy(row(step, machine), buffers[0], bytes);
+        break;
+      case Step::Kind::kStash:
+        std::memcpy(stash(step, machine), buffers[0], bytes);
+        break;
+      case Step::Kind::kRestore:
+        std::memcpy(buffers[0], stash(step, machine), bytes);
+        break;
+      case Step::Kind::kLoopBegin:
+        if (step.count == 0) {
+          at = step.target;
+          continue;
+        }
+        machine.rounds_left[static_cast<size_t>(step.index)] = step.count;
+        break;
+      case Step::Kind::kLoopEnd:
+        if (step.per_micro_batch) ++machine.micro_batch;
+        if (--machine.rounds_left[static_cast<size_t>(step.index)] > 0) {
+          at = step.target;
+          continue;
+        }
+        break;
+      case Step::Kind::kBranch: {
+        bool taken = false;
+        for (size_t i = 0; i < bytes; ++i) taken |= buffers[0][i] != std::byte{0};
+        if (!taken) {
+          at = step.target;
+          continue;
+        }
+        break;
+      }
+      case Step::Kind::kJump:
+        at = step.target;
+        continue;
+      case Step::Kind::kEnd:
+        machine.at = at;
+        return true;
+    }
+    ++at;
+  }
+}
+
+bool Runner::meet(const Step& step, Machine& machine) {
+  if (step.kind == Step::Kind::kSync) {
+    Barrier& barrier = machine.shared->sync;
+    if (machine.ticket < 0) machine.ticket = barrier.arrive();
+    if (!barrier.is_open(machine.ticket)) return false;
+  } else {
+    const CollectiveSpec& spec = code_.collectives[static_cast<size_t>(step.index)];
+    const int group = program::group_of(machine.replica, spec.group_size, spec.group_stride);
+    Collective& collective =
+        *collectives_[static_cast<size_t>(step.index)][static_cast<size_t>(group)];
+    std::byte* const* buffers = machine.table.data() + step.buffers;
+    if (machine.ticket < 0) {
+      machine.ticket =
+          collective.arrive(rank_in_group(machine.replica, spec.group_size, spec.group_stride),
+                            buffers[0], buffers[1]);
+    }
+    if (!collective.is_done(machine.ticket)) return false;
+  }
+  machine.ticket = -1;
+  return true;
+}
+
+// --- transfers
+// -------------------------------------------------------------------------------------
+void Runner::stream_in(StreamEnd& end, std::byte* to) {
+  if (end.transfers == end.stream->transfers) {
+    throw support::InternalError(str("[engine] stream '", end.stream->host.name,
+                                     "' makes more than its ", end.transfers, " transfers."));
+  }
+  std::memcpy(to, end.data + end.first + end.transfers * end.step, static_cast<size_t>(end.bytes));
+  ++end.transfers;
+}
+
+void Runner::stream_out(StreamEnd& end, const std::byte* from) {
+  const program::Stream& stream = *end.stream;
+  const int64_t transfer = end.transfers++;
+  int64_t kept = 0;
+  switch (stream.keep) {
+    case program::Keep::kAll:
+      kept = transfer;
+      break;
+    case program::Keep::kEveryN:
+      if ((transfer + 1) % stream.period != 0) return;
+      kept = transfer / stream.period;
+      break;
+    case program::Keep::kFinal:
+      break;
+    case program::Keep::kSum:
+      if (transfer > 0) {
+        std::byte* sum = end.data + end.first;
+        reduce_ranks(stream.host.type.dtype, "sum", {sum, from}, sum, stream.host.type.elements());
+        return;
+      }
+      break;
+    case program::Keep::kOnce:
+      if (end.first != 0) return;  // another replica's
+      break;
+  }
+  std::memcpy(end.data + end.first + kept * end.step, from, static_cast<size_t>(end.bytes));
+}
+
+std::byte* Runner::row(const Step& step, Machine& machine) {
+  int64_t entry = step.count;
+  if (step.has_row) {
+    int32_t given = 0;
+    std::memcpy(&given, machine.table[step.buffers + 1], sizeof given);
+    entry = given;
+  }
+  return remote_row(step.index, machine.replica, entry);
+}
+
+std::byte* Runner::remote_row(int buffer, int replica, int64_t entry) {
+  const ir::RemoteBuffer& remote = plan_.program.remote_buffers[static_cast<size_t>(buffer)];
+  if (entry < 0 || entry >= remote.entries) {
+    throw support::UserError(str("[remote buffer] row ", entry, " of '", remote.name,
+                                 "' is out of range: it has ", remote.entries, " rows."));
+  }
+  return replicas_[static_cast<size_t>(replica)].remote[static_cast<size_t>(buffer)].data() +
+         entry * remote.type.bytes();
+}
+
+std::byte* Runner::stash(const Step& step, Machine& machine) {
+  const int64_t depth = plan_.program.stashes[static_cast<size_t>(step.index)].depth;
+  const int64_t slot = (machine.micro_batch + step.micro_batch_offset) % depth;
+  return machine.stashes[static_cast<size_t>(step.index)].data() +
+         (slot < 0 ? slot + depth : slot) * step.bytes;
+}
+
+// --- taking turns
+// ----------------------------------------------------------------------------------
+void Runner::run(const std::vector<const std::byte*>& inputs,
+                 const std::vector<std::byte*>& outputs, const RandomState& random) {
+  random_ = random;
+  for (Replica& replica : replicas_) {
+    for (StreamEnd& end : replica.streams) {
+      const auto buffer = static_cast<size_t>(end.host_buffer);
+      end.transfers = 0;
+      end.data =
+          end.stream->host.to_device ? const_cast<std::byte*>(inputs[buffer]) : outputs[buffer];
+    }
+  }
+  for (Machine& machine : machines_) {
+    machine.at = 0;
+    machine.micro_batch = 0;
+    machine.ticket = -1;
+  }
+  if (machines_.size() == 1) {
+    advance(machines_.front(), {});
+    return;
+  }
+  waiting_.clear();
+  for (Machine& machine : machines_) waiting_.push_back(&machine);
+  unfinished_ = static_cast<int>(machines_.size());
+  idle_turns_ = 0;
+  overfill_ = false;
+  const int lanes =
+      options_.concurrent_replicas ? std::min(pool_.threads(), plan_.program.replicas) : 1;
+  if (lanes == 1) {
+    run_all({});
+    return;
+  }
+  auto lane = [&](int, int worker) { run_all({worker, false}); };
+  pool_.run(lanes, lane);
+}
+
+Machine* Runner::next_machine() {
+  std::lock_guard lock(mutex_);
+  if (waiting_.empty()) return nullptr;
+  Machine* machine = waiting_.front();
+  waiting_.pop_front();
+  return machine;
+}
+
+void Runner::run_all(Lane lane) {
+  while (true) {
+    Machine* machine = next_machine();
+    if (!machine) {
+      std::lock_guard lock(mutex_);
+      if (unfinished_ == 0) return;
+    }
+    if (!machine) {
+      std::this_thread::yield();
+      continue;
+    }
+    const int64_t before = machine->steps_done;
+    bool finished = false;
+    try {
+      finished = advance(*machine, lane);
+    } catch (...) {
+      std::lock_guard lock(mutex_);
+      unfinished_ = 0;  // nobody waits for what will not come
+      waiting_.clear();
+      throw;
+    }
+    std::lock_guard lock(mutex_);
+    if (unfinished_ == 0) return;
+    if (finished && --unfinished_ == 0) return;
+    if (!finished) waiting_.push_back(machine);
+    idle_turns_ = finished || machine->steps_done != before ? 0 : idle_turns_ + 1;
+    // Everybody had a turn without moving, and nobody is at work elsewhere.
+    const auto all = static_cast<int64_t>(waiting_.size());
+    if (all == unfinished_ && idle_turns_ > 2 * all) {
+      if (idle_turns_ > 8 * all + 8) {
+        unfinished_ = 0;
+        throw support::InternalError("[engine] the IPUs wait for each other for ever.");
+      }
+      overfill_ = true;
+    }
+  }
+}
+
+}  // namespace poptorch::emulator

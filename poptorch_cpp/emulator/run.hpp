@@ -1,0 +1,110 @@
+// Runs bound code. A machine is one IPU of one replica: a program counter over the shared steps, a
+// table of addresses and its counters. Machines are cooperative: one that must wait for another
+// gives its thread back. The order in which they run never changes a value.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "emulator/engine.hpp"
+#include "emulator/exchange.hpp"
+#include "emulator/memory.hpp"
+#include "emulator/plan.hpp"
+#include "emulator/pool.hpp"
+#include "emulator/state_store.hpp"
+#include "emulator/step.hpp"
+
+namespace poptorch::emulator {
+
+// One side of a host stream of one replica, and how far the run has come.
+struct StreamEnd {
+  const program::Stream* stream = nullptr;
+  int64_t bytes = 0;      // of one transfer
+  int64_t step = 0;       // bytes from a transfer to the replica's next
+  int64_t first = 0;      // bytes to the replica's first
+  int host_buffer = 0;    // among inputs or among outputs
+  int64_t transfers = 0;  // done in this run
+  std::byte* data = nullptr;
+};
+
+// What the IPUs of one replica share.
+struct Replica {
+  explicit Replica(int ipus) : sync(ipus) {}
+  std::deque<Channel> channels;
+  std::deque<StreamEnd> streams;
+  std::deque<Memory> remote;
+  Barrier sync;
+};
+
+struct Machine {
+  const IpuCode* code = nullptr;
+  Replica* shared = nullptr;
+  int replica = 0;
+  std::vector<std::byte*> table;
+  std::vector<int64_t> rounds_left;  // by loop
+  std::vector<Memory> stashes;       // by stash; empty when another IPU's
+  Memory arena;
+
+  int32_t at = 0;
+  int64_t micro_batch = 0;  // of this run
+  int64_t ticket = -1;      // of the barrier or collective that it waits at; -1: none
+  int64_t steps_done = 0;   // a measure of progress
+};
+
+class Runner {
+ public:
+  Runner(const Plan& plan, const Code& code, const StateStore& store, const EngineOptions& options);
+
+  void run(const std::vector<const std::byte*>& inputs, const std::vector<std::byte*>& outputs,
+           const RandomState& random);
+
+  std::byte* remote_row(int buffer, int replica, int64_t entry);
+  HostMemory memory() const;
+
+ private:
+  // Who executes: the scratch to use, and whether kernels may spread over the pool.
+  struct Lane {
+    int worker = 0;
+    bool alone = true;
+  };
+
+  void make_replicas();
+  void make_machine(int replica, int ipu);
+  void make_streams(Replica& shared, int replica);
+  void make_collectives();
+
+  // Until the end (true) or until the machine must wait (false).
+  bool advance(Machine& machine, Lane lane);
+  void run_kernel(const Step& step, Machine& machine, Lane lane);
+  bool meet(const Step& step, Machine& machine);
+  void stream_in(StreamEnd& end, std::byte* to);
+  void stream_out(StreamEnd& end, const std::byte* from);
+  std::byte* row(const Step& step, Machine& machine);
+  std::byte* stash(const Step& step, Machine& machine);
+  void run_all(Lane lane);
+  Machine* next_machine();
+
+  const Plan& plan_;
+  const Code& code_;
+  const StateStore& store_;
+  EngineOptions options_;
+  Pool pool_;
+  std::deque<Replica> replicas_;
+  std::deque<Machine> machines_;
+  std::deque<std::vector<std::unique_ptr<Collective>>> collectives_;  // by collective, by group
+  Memory scratch_;
+  int64_t scratch_stride_ = 0;
+  RandomState random_;
+
+  // The machines that no thread holds, in the order of their turns.
+  std::mutex mutex_;
+  std::deque<Machine*> waiting_;
+  int unfinished_ = 0;
+  int64_t idle_turns_ = 0;             // in a row, by all lanes together
+  std::atomic<bool> overfill_{false};  // nobody can go on: full channels may grow
+};
+
+}  // namespace poptorch::emulator

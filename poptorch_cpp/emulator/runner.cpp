@@ -1,0 +1,100 @@
+// The memory objects of run.hpp: replicas, machines with their tables, streams, collectives.
+#include <algorithm>
+
+#include "emulator/run.hpp"
+
+namespace poptorch::emulator {
+
+Runner::Runner(const Plan& plan, const Code& code, const StateStore& store,
+               const EngineOptions& options)
+    : plan_(plan), code_(code), store_(store), options_(options), pool_(options.threads) {
+  scratch_stride_ = (code.scratch_bytes + 63) / 64 * 64;
+  scratch_ = Memory(scratch_stride_ * pool_.threads());
+  make_replicas();
+  make_collectives();
+}
+
+void Runner::make_replicas() {
+  const program::Program& program = plan_.program;
+  const int ipus = static_cast<int>(program.ipus.size());
+  for (int r = 0; r < program.replicas; ++r) {
+    Replica& shared = replicas_.emplace_back(ipus);
+    for (int64_t bytes : code_.channel_bytes) shared.channels.emplace_back(bytes);
+    for (const ir::RemoteBuffer& buffer : program.remote_buffers) {
+      shared.remote.emplace_back(buffer.type.bytes() * buffer.entries);
+    }
+    make_streams(shared, r);
+    for (int ipu = 0; ipu < ipus; ++ipu) make_machine(r, ipu);
+  }
+}
+
+void Runner::make_machine(int replica, int ipu) {
+  Machine& machine = machines_.emplace_back();
+  machine.code = &code_.ipus[static_cast<size_t>(ipu)];
+  machine.shared = &replicas_[static_cast<size_t>(replica)];
+  machine.replica = replica;
+  machine.rounds_left.resize(static_cast<size_t>(machine.code->loops));
+  machine.arena = Memory(plan_.arena_bytes[static_cast<size_t>(ipu)]);
+  for (const program::Stash& stash : plan_.program.stashes) {
+    if (stash.ipu == ipu) {
+      machine.stashes.emplace_back(stash.type.bytes() * stash.depth);
+    } else {
+      machine.stashes.emplace_back();
+    }
+  }
+  for (const Address& address : machine.code->addresses) {
+    if (address.storage < 0) {
+      machine.table.push_back(nullptr);
+      continue;
+    }
+    const bool in_arena = plan_.storages[static_cast<size_t>(address.storage)].base == Base::kArena;
+    std::byte* base = in_arena ? machine.arena.data() : store_.address(address.storage, replica);
+    machine.table.push_back(base + address.offset);
+  }
+}
+
+void Runner::make_streams(Replica& shared, int replica) {
+  int inputs = 0, outputs = 0;
+  const int replicas = plan_.program.replicas;
+  for (const program::Stream& stream : plan_.program.streams) {
+    const bool in = stream.host.to_device;
+    StreamEnd end{.stream = &stream, .bytes = stream.host.type.bytes()};
+    end.host_buffer = in ? inputs++ : outputs++;
+    const int place =
+        in ? program::group_of(replica, stream.group_size, stream.group_stride) : replica;
+    end.first = place * end.bytes;
+    end.step = (in ? program::group_count(replicas, stream.group_size) : replicas) * end.bytes;
+    if (stream.keep == program::Keep::kOnce && in) end.first = end.step = 0;
+    shared.streams.push_back(end);
+  }
+}
+
+void Runner::make_collectives() {
+  for (const CollectiveSpec& spec : code_.collectives) {
+    auto& groups = collectives_.emplace_back();
+    const int replicas = plan_.program.replicas;
+    const int members = spec.group_size == 0 ? replicas : spec.group_size;
+    for (int g = 0; g < program::group_count(replicas, spec.group_size); ++g) {
+      groups.push_back(std::make_unique<Collective>(spec, members));
+    }
+  }
+}
+
+HostMemory Runner::memory() const {
+  HostMemory memory;
+  memory.state = store_.state_bytes();
+  memory.constants = store_.constant_bytes();
+  memory.packed_copies = store_.packed_bytes();
+  memory.workspace = scratch_.bytes();
+  for (const Machine& machine : machines_) {
+    memory.arena += machine.arena.bytes();
+    for (const Memory& stash : machine.stashes) memory.exchange += stash.bytes();
+  }
+  for (const Replica& replica : replicas_) {
+    for (const Channel& channel : replica.channels) memory.exchange += channel.memory();
+    for (const Memory& remote : replica.remote) memory.streaming += remote.bytes();
+  }
+  return memory;
+}
+
+}  // namespace poptorch::emulator

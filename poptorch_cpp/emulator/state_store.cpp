@@ -1,0 +1,144 @@
+// Implements state_store.hpp.
+#include "emulator/state_store.hpp"
+
+#include <cstring>
+
+#include "emulator/relayout.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::emulator {
+
+using support::str;
+
+StateStore::StateStore(const Plan& plan)
+    : storages_(plan.storages), replicas_(plan.program.replicas), held_(plan.storages.size()) {
+  for (const program::State& state : plan.program.states) {
+    by_name_.emplace(state.slot.name.text(), slots_.size());
+    slots_.push_back({.state = &state, .written = false, .storages = {}});
+  }
+  for (size_t i = 0; i < storages_.size(); ++i) {
+    const Storage& storage = storages_[i];
+    const auto index = static_cast<size_t>(storage.index);
+    if (storage.base == Base::kState) {
+      slots_[index].written |= storage.writers > 0;
+      slots_[index].storages.push_back(static_cast<int32_t>(i));
+      held_[i].slot = storage.index;
+    } else if (storage.base == Base::kConstant) {
+      held_[i].copies.emplace_back(storage.bytes());
+      put(static_cast<int32_t>(i), 0, plan.program.constants[index].data());
+    }
+  }
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    if (slot.storages.empty()) {
+      // No instruction names it; it is kept for the session all the same.
+      slot.storages.push_back(static_cast<int32_t>(held_.size()));
+      storages_.push_back(
+          {.base = Base::kState, .index = static_cast<int32_t>(i), .type = slot.state->slot.type});
+      held_.push_back({static_cast<int32_t>(i), {}});
+    }
+    for (int32_t storage : slot.storages) {
+      Held& held = held_[static_cast<size_t>(storage)];
+      for (int copy = 0; copy < copies(slot); ++copy) {
+        held.copies.emplace_back(storages_[static_cast<size_t>(storage)].bytes());
+        const auto& initial = slot.state->slot.initial;
+        if (initial) put(storage, copy, initial->data());
+      }
+    }
+  }
+}
+
+void StateStore::put(int32_t storage, int copy, const std::byte* plain) {
+  const Storage& described = storages_[static_cast<size_t>(storage)];
+  std::byte* to = held_[static_cast<size_t>(storage)].copies[static_cast<size_t>(copy)].data();
+  from_plain(described.layout, described.type, plain, to);
+}
+
+std::byte* StateStore::address(int32_t storage, int replica) const {
+  const Held& held = held_[static_cast<size_t>(storage)];
+  if (held.slot < 0) return held.copies[0].data();
+  const Slot& slot = slots_[static_cast<size_t>(held.slot)];
+  const int copy = slot.written ? replica : group(slot, replica);
+  return held.copies[static_cast<size_t>(copy)].data();
+}
+
+const StateStore::Slot& StateStore::find(const std::string& name) const {
+  auto it = by_name_.find(name);
+  if (it == by_name_.end()) {
+    std::vector<std::string> names;
+    for (const Slot& slot : slots_) names.push_back(slot.state->slot.name.text());
+    const std::string close = support::closest_name(name, names);
+    throw support::UserError(str("[state] there is no state '", name, "'",
+                                 close.empty() ? "." : str(". Is it '", close, "'?")));
+  }
+  return slots_[it->second];
+}
+
+int StateStore::groups(const Slot& slot) const {
+  return program::group_count(replicas_, slot.state->slot.group_size);
+}
+
+int StateStore::group(const Slot& slot, int replica) const {
+  return program::group_of(replica, slot.state->slot.group_size, slot.state->slot.group_stride);
+}
+
+int64_t StateStore::bytes(const std::string& name) const {
+  const Slot& slot = find(name);
+  return groups(slot) * slot.state->slot.type.bytes();
+}
+
+void StateStore::read(const std::string& name, std::byte* data) const {
+  const Slot& slot = find(name);
+  const ir::Type& type = slot.state->slot.type;
+  const int32_t own = slot.storages[0];
+  std::vector<bool> done(static_cast<size_t>(groups(slot)), false);
+  for (int replica = 0; replica < replicas_; ++replica) {
+    const int place = group(slot, replica);
+    if (done[static_cast<size_t>(place)]) continue;
+    done[static_cast<size_t>(place)] = true;
+    to_plain(storages_[static_cast<size_t>(own)].layout, type, address(own, replica),
+             data + place * type.bytes());
+  }
+}
+
+void StateStore::write(const std::string& name, const std::byte* data) {
+  const Slot& slot = find(name);
+  const int64_t bytes = slot.state->slot.type.bytes();
+  for (int32_t storage : slot.storages) {
+    for (int copy = 0; copy < copies(slot); ++copy) {
+      const int place = slot.written ? group(slot, copy) : copy;
+      put(storage, copy, data + place * bytes);
+    }
+  }
+}
+
+int64_t StateStore::state_bytes() const {
+  int64_t bytes = 0;
+  for (const Slot& slot : slots_) {
+    for (const Memory& memory : held_[static_cast<size_t>(slot.storages[0])].copies) {
+      bytes += memory.bytes();
+    }
+  }
+  return bytes;
+}
+
+int64_t StateStore::constant_bytes() const {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < storages_.size(); ++i) {
+    if (held_[i].slot >= 0 || storages_[i].copy_of >= 0) continue;
+    for (const Memory& memory : held_[i].copies) bytes += memory.bytes();
+  }
+  return bytes;
+}
+
+int64_t StateStore::packed_bytes() const {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < storages_.size(); ++i) {
+    if (storages_[i].copy_of < 0) continue;
+    for (const Memory& memory : held_[i].copies) bytes += memory.bytes();
+  }
+  return bytes;
+}
+
+}  // namespace poptorch::emulator

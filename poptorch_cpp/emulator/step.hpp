@@ -1,0 +1,84 @@
+// What runs: a flat list of steps an IPU, which every replica shares, over a table of addresses
+// that each replica resolves once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "emulator/kernel.hpp"
+
+namespace poptorch::emulator {
+
+struct Step {
+  enum class Kind : uint8_t {
+    kKernel,
+    kCopy,     // buffer 0 → buffer 1
+    kSend,     // buffer 0 → channel `index`
+    kReceive,  // channel `index` → buffer 0
+    kSync,
+    kStreamIn,    // stream `index` → buffer 0
+    kStreamOut,   // buffer 0 → stream `index`
+    kLoad,        // row of remote buffer `index` → buffer 0; buffer 1: the row, else `count`
+    kStore,       // buffer 0 → row of remote buffer `index`; likewise
+    kStash,       // buffer 0 → stash `index`
+    kRestore,     // stash `index` → buffer 0
+    kLoopBegin,   // loop counter `index` becomes `count`; to `target` when that is 0
+    kLoopEnd,     // counts down; to `target` while there are rounds left
+    kBranch,      // to `target` when buffer 0 (`bytes` long) is zero
+    kJump,        // to `target`
+    kCollective,  // collective `index`: buffer 0 → buffer 1
+    kEnd,
+  };
+  Kind kind = Kind::kEnd;
+  bool inline_only = true;       // kKernel: too short for the pool
+  bool has_row = false;          // kLoad, kStore
+  bool per_micro_batch = false;  // kLoopEnd: steps the micro-batch counter
+  int32_t micro_batch_offset = 0;
+  uint32_t buffers = 0;  // first entry in the table
+  int32_t index = 0;
+  int32_t target = 0;
+  int64_t count = 0;
+  int64_t bytes = 0;
+  uint64_t op_id = 0;
+  const BoundKernel* kernel = nullptr;
+  uint32_t workspace = 0;  // entry in the table
+};
+
+// An entry of the table. `storage` is Plan's; -1: nullptr.
+struct Address {
+  int32_t storage = -1;
+  int64_t offset = 0;
+};
+
+// An op over all replicas of a group.
+struct CollectiveSpec {
+  std::string op;      // all_reduce, all_gather, reduce_scatter
+  std::string reduce;  // sum, mean, max, min, prod
+  int group_size = 0, group_stride = 1;
+  ir::DType dtype = ir::DType::kF32;
+  int64_t elements = 0;  // of one replica's operand
+};
+
+struct IpuCode {
+  std::vector<Step> steps;  // ends with kEnd
+  std::vector<Address> addresses;
+  std::vector<std::string> texts;  // by step: for people
+  int loops = 0;
+};
+
+struct Code {
+  std::vector<IpuCode> ipus;
+  std::vector<CollectiveSpec> collectives;
+  std::vector<std::shared_ptr<const BoundKernel>> kernels;  // keeps alive what steps point to
+  int channels = 0;
+  std::vector<int64_t> channel_bytes;  // by channel
+  int64_t scratch_bytes = 0;           // of one worker
+};
+
+struct Plan;
+// Flattens the plan, whose kernels and offsets are decided.
+Code make_code(const Plan& plan);
+
+}  // namespace poptorch::emulator

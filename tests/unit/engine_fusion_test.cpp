@@ -1,0 +1,115 @@
+// Element-wise chains: what fuses, what must not, and that nothing changes by it.
+#include "engine_testing.hpp"
+#include "support/error.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+struct Case {
+  const char* title;
+  const char* text;
+  const char* bound;  // a line that must stand in Engine::text(), or nullptr
+};
+
+const Case kCases[] = {
+    {"a chain runs as one step", R"(
+graph @main(%x: f32[4,8], %b: f32[8]) -> (f32[4,8]) {
+  %a = add(%x, %b) : f32[4,8]
+  %t = tanh(%a) : f32[4,8]
+  %y = mul(%t, %x) : f32[4,8]
+  return %y
+})",
+     "%y = [add tanh mul](%x, %b)"},
+    {"a transfer ends a chain", R"(
+graph @main(%x: f32[4,8]) -> (f32[4,8], f32[4,8]) {
+  %a = exp(%x) : f32[4,8]
+  %y = neg(%a) : f32[4,8]
+  return %a, %y
+})",
+     "%y = [neg](%a)"},
+    {"a reader between write and use splits the chain", R"(
+state "w" : f32[8]
+graph @main(%x: f32[8]) -> (f32[8], f32[8]) {
+  %w = variable() {name="w"} : f32[8]
+  %a = add(%w, %x) : f32[8]
+  assign(%w, %a)
+  %b = add(%w, %x) : f32[8]
+  accumulate(%w, %b) {scale=0.5}
+  return %a, %b
+})",
+     nullptr},
+    {"a view is an alias", R"(
+graph @main(%x: f32[4,8]) -> (f32[8,4]) {
+  %a = relu(%x) : f32[4,8]
+  %v = reshape(%a) {shape=[8, 4]} : f32[8,4]
+  %y = exp(%v) : f32[8,4]
+  return %y
+})",
+     "%y = [exp](%v)"},
+    {"a view of a state that changes before its use is a copy", R"(
+state "w" : f32[4,2]
+graph @main(%x: f32[4,2]) -> (f32[8]) {
+  %w = variable() {name="w"} : f32[4,2]
+  %old = reshape(%w) {shape=[8]} : f32[8]
+  assign(%w, %x)
+  %y = exp(%old) : f32[8]
+  return %y
+})",
+     "%old = copy(%w)"},
+    {"a broadcast reader of a chain waits for its end", R"(
+graph @main(%x: f32[8], %z: f32[4,8]) -> (f32[4,8], f32[8]) {
+  %a = exp(%x) : f32[8]
+  %y = add(%z, %a) : f32[4,8]
+  %b = neg(%a) : f32[8]
+  return %y, %b
+})",
+     nullptr},
+};
+
+TEST(EngineFusion, KeepsValues) {
+  for (const Case& c : kCases) {
+    const program::Program program = lowered(c.text, {.device_iterations = 3});
+    const Outcome plain = outcome(program, {.threads = 1, .fuse = false, .layouts = false});
+    EXPECT_EQ(outcome(program, {.threads = 1}), plain) << c.title;
+    EXPECT_EQ(outcome(program, {.threads = 2}), plain) << c.title;
+    Engine engine(program, ops::registry(), {.threads = 1});
+    if (c.bound) {
+      EXPECT_NE(engine.text().find(c.bound), std::string::npos) << c.title << "\n" << engine.text();
+    }
+  }
+}
+
+TEST(EngineFusion, ComputesWhatTheTextSays) {
+  const program::Program program = lowered(R"(
+state "w" : f32[3]
+graph @main(%x: f32[3]) -> (f32[3]) {
+  %w = variable() {name="w"} : f32[3]
+  %y = mul(%x, %w) : f32[3]
+  accumulate(%w, %x) {scale=2.0}
+  return %y
+})",
+                                           {.device_iterations = 2});
+  Engine engine(program, ops::registry(), {.threads = 1});
+  engine.write_state("w", bytes_of(std::vector<float>{1, 2, 3}).data());
+  const auto outputs = run_once(engine, {bytes_of(std::vector<float>{1, 2, 3, 10, 20, 30})});
+  EXPECT_EQ(values_of<float>(outputs[0]), (std::vector<float>{1, 4, 9, 30, 120, 270}));
+  Bytes w(12);
+  engine.read_state("w", w.data());
+  EXPECT_EQ(values_of<float>(w), (std::vector<float>{23, 46, 69}));
+}
+
+TEST(EngineState, RefusesUnknownNames) {
+  const program::Program program =
+      lowered("state \"weight\" : f32[3]\ngraph @main(%x: f32[3]) -> (f32[3]) {\n  return %x\n}\n");
+  Engine engine(program, ops::registry(), {.threads = 1});
+  Bytes data(12);
+  try {
+    engine.read_state("wieght", data.data());
+    ADD_FAILURE();
+  } catch (const support::UserError& error) {
+    EXPECT_STREQ(error.what(), "[state] there is no state 'wieght'. Is it 'weight'?");
+  }
+}
+
+}  // namespace
+}  // namespace poptorch::emulator

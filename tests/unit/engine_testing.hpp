@@ -1,0 +1,118 @@
+// Helpers of the engine's tests: programs from IR text, tensors as vectors, runs under several
+// options that must agree bit for bit.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "emulator/engine.hpp"
+#include "ir/text.hpp"
+#include "lowering/lower.hpp"
+#include "ops/all_ops.hpp"
+
+namespace poptorch::emulator {
+
+using Bytes = std::vector<std::byte>;
+
+template <typename T>
+Bytes bytes_of(const std::vector<T>& values) {
+  Bytes bytes(values.size() * sizeof(T));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
+template <typename T>
+std::vector<T> values_of(const Bytes& bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+inline program::Program lowered(const std::string& text,
+                                const lowering::LowerOptions& options = {}) {
+  return lowering::lower(*ir::parse(text, ops::registry()), options);
+}
+
+// Numbers in [-1, 1) that depend on `seed` alone.
+inline std::vector<float> numbers(size_t count, uint32_t seed) {
+  std::vector<float> out(count);
+  uint32_t state = seed * 2654435761u + 12345u;
+  for (float& value : out) {
+    state = state * 1664525u + 1013904223u;
+    value = static_cast<float>(state >> 8) / 8388608.0f - 1.0f;
+  }
+  return out;
+}
+
+// Everything that a run leaves: outputs by stream, then states by name.
+struct Outcome {
+  std::vector<Bytes> outputs;
+  std::map<std::string, Bytes> states;
+  bool operator==(const Outcome&) const = default;
+};
+
+inline std::vector<Bytes> output_buffers(const program::Program& program) {
+  std::vector<Bytes> buffers;
+  for (const program::Stream& stream : program.streams) {
+    if (!stream.host.to_device) {
+      buffers.emplace_back(static_cast<size_t>(stream.host_type(program.replicas).bytes()));
+    }
+  }
+  return buffers;
+}
+
+inline std::vector<Bytes> run_once(Engine& engine, const std::vector<Bytes>& inputs) {
+  std::vector<Bytes> outputs = output_buffers(engine.program());
+  std::vector<const std::byte*> in;
+  std::vector<std::byte*> out;
+  for (const Bytes& input : inputs) in.push_back(input.data());
+  for (Bytes& output : outputs) out.push_back(output.data());
+  engine.run(in, out);
+  return outputs;
+}
+
+// Input buffers of the right size: floats in [-1, 1), integers 0, 1, 2, ... modulo 3.
+inline std::vector<Bytes> made_up_inputs(const program::Program& program) {
+  std::vector<Bytes> inputs;
+  uint32_t seed = 1;
+  for (const program::Stream& stream : program.streams) {
+    if (!stream.host.to_device) continue;
+    const ir::Type type = stream.host_type(program.replicas);
+    const auto count = static_cast<size_t>(type.elements());
+    if (type.dtype == ir::DType::kF32) {
+      inputs.push_back(bytes_of(numbers(count, seed++)));
+    } else {
+      std::vector<int32_t> values(count);
+      for (size_t i = 0; i < count; ++i) values[i] = static_cast<int32_t>(i % 3);
+      inputs.push_back(bytes_of(values));
+    }
+  }
+  return inputs;
+}
+
+// States start as made-up numbers (floats of 4 bytes) and are read after `runs` runs.
+inline Outcome outcome(const program::Program& program, const EngineOptions& options,
+                       int runs = 2) {
+  Engine engine(program, ops::registry(), options);
+  uint32_t seed = 100;
+  for (const program::State& state : program.states) {
+    if (state.slot.type.dtype != ir::DType::kF32 || state.slot.initial) continue;
+    const auto count = static_cast<size_t>(engine.state_bytes(state.slot.name.text()) / 4);
+    engine.write_state(state.slot.name.text(), bytes_of(numbers(count, seed++)).data());
+  }
+  Outcome result;
+  for (int i = 0; i < runs; ++i) result.outputs = run_once(engine, made_up_inputs(program));
+  for (const program::State& state : program.states) {
+    const std::string& name = state.slot.name.text();
+    Bytes& bytes = result.states[name];
+    bytes.resize(static_cast<size_t>(engine.state_bytes(name)));
+    engine.read_state(name, bytes.data());
+  }
+  return result;
+}
+
+}  // namespace poptorch::emulator
