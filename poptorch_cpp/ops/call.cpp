@@ -64,8 +64,8 @@ void add_call_ops(Registry& r) {
   const NoGradient by_autodiff{"autodiff differentiates the graph"};
   r.add({.name = "call",
          .doc = "Runs a graph on the operands. `gradient` names a graph of (operands, results, "
-                "gradients of the results) → gradients of the operands, which autodiff calls "
-                "instead of differentiating `graph`.",
+                "gradients of the floating results) → gradients of the floating operands, which "
+                "autodiff calls instead of differentiating `graph`.",
          .inputs = {"xs: any*"},
          .outputs = {"ys*"},
          .attrs = {{"graph", AttrType::kGraph}, {"gradient", AttrType::kGraph, ir::GraphRef{}}},

@@ -50,6 +50,15 @@ void add_state_ops(Registry& r) {
          .writes = {0},
          .elementwise = true,
          .popart_type = "Accumulate"});
+  r.add({.name = "parameter_gradient",
+         .doc = "Marks x as the gradient of a parameter's slot; the optimiser's lowering replaces it.",
+         .inputs = {"x: float"},
+         .outputs = {},
+         .attrs = {{"parameter", AttrType::kString}},
+         .infer = nothing(),
+         .grad = NoGradient{"it has no results"},
+         .cost = no_cost(),
+         .side_effect = true});
   r.add({.name = "increment",
          .doc = "dst becomes dst + by.",
          .inputs = {"dst: number"},

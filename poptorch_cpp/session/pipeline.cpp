@@ -66,9 +66,18 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const CompileOpt
   forms.traced = module->clone();
 
   // --- normal ---
+  passes.run("inline_calls", *module);
+  passes.run("merge_common_subexpressions", *module);
+  passes.run("eliminate_dead_ops", *module);
   forms.normal = module->clone();
 
   // --- differentiated ---
+  passes.run("differentiate", *module);
+  // Again: gradients that the user gave are calls.
+  passes.run("inline_calls", *module);
+  passes.run("lower_optimiser", *module);
+  passes.run("merge_common_subexpressions", *module);
+  passes.run("eliminate_dead_ops", *module);
   forms.differentiated = module->clone();
 
   // --- placed ---

@@ -4,7 +4,13 @@
 namespace poptorch::transforms {
 
 const std::vector<PassRow>& all_passes() {
-  static const std::vector<PassRow> rows = {};
+  static const std::vector<PassRow> rows = {
+      {"eliminate_dead_ops", eliminate_dead_ops},
+      {"merge_common_subexpressions", merge_common_subexpressions},
+      {"inline_calls", inline_calls},
+      {"differentiate", differentiate},
+      {"lower_optimiser", lower_optimiser},
+  };
   return rows;
 }
 

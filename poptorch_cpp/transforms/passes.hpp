@@ -1,5 +1,5 @@
-// The passes, IR → IR. Each is one free function; its contract is the comment above its line here. The
-// table names them for the pipeline's wrapper, POPTORCH_DUMP and the golden tests.
+// The passes, IR → IR. Each is one free function; its contract is the comment above its line here.
+// The table names them for the pipeline's wrapper, POPTORCH_DUMP and the golden tests.
 #pragma once
 
 #include <optional>
@@ -19,6 +19,36 @@ struct PassContext {
   bool mean_reduction = true;  // of gradients over accumulation and replicas; false: sum
   std::optional<OptimiserSpec> optimiser;
 };
+
+// Deletes ops whose results nobody uses and that change nothing. Keeps what an after() of a live op
+// names. State slots, streams and graphs stay.
+void eliminate_dead_ops(ir::Module& module, PassContext& context);
+
+// Replaces an op by an earlier equal one of its graph: same row, operands, attributes, placement.
+// Reads of memory that is written are merged only when no write lies between. Random ops and ops
+// with effects are never merged; reads of one slot (`variable`) always are.
+void merge_common_subexpressions(ir::Module& module, PassContext& context);
+
+// Replaces calls by the ops of the called graph, and deletes the graphs that nobody calls any
+// more (when there is a @main). While training, a call that names its gradient graph stays:
+// `differentiate` needs it.
+void inline_calls(ir::Module& module, PassContext& context);
+
+// Adds to @main the gradients of the final loss for the parameters of the optimiser, each as a
+// `parameter_gradient` op, scaled by the loss scaling. The final loss is the `identity_loss` on
+// which no other depends. Needs: @main, context.optimiser. Guarantees: neither `identity_loss` nor
+// `detach` is left in @main, no call names a gradient; backward ops carry placement, scope and
+// location of their forward op and its id as forward_id. Does nothing unless training. Refuses
+// (UserError): no loss, several final losses; (UnsupportedError): an op without gradient on the way
+// from a parameter.
+void differentiate(ir::Module& module, PassContext& context);
+
+// Replaces the `parameter_gradient` ops by reductions and updates. With gradient accumulation the
+// gradients are added up in state slots `accumulator.<parameter>`, micro-batch by micro-batch, and
+// what follows runs in the context accumulate_outer, resetting them. Then: sum over replicas,
+// division (mean reduction, loss scaling), update op. Hyper-parameters are f64 scalars: constants,
+// or slots where the spec says variable. A parameter without gradient is left alone.
+void lower_optimiser(ir::Module& module, PassContext& context);
 
 using PassFunction = void (*)(ir::Module&, PassContext&);
 

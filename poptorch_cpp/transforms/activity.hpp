@@ -1,0 +1,37 @@
+// Which values of a graph depend differentiably on the values whose gradients are wanted.
+#pragma once
+
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "ir/graph.hpp"
+#include "transforms/memory_writes.hpp"
+
+namespace poptorch::transforms {
+
+class Activity {
+ public:
+  // One walk over the graph. A `variable` in `wanted` stands for every read of its slot.
+  Activity(const ir::Graph& graph, const MemoryWrites& writes,
+           const std::vector<ir::Value*>& wanted);
+
+  bool is_active(const ir::Value* value) const { return active_.count(value) != 0; }
+  // The op that wrote an active value into the memory that `reader` reads as operand `i`: nothing
+  // carries a gradient back through it. nullptr when there is none.
+  const ir::Op* active_writer(const ir::Op* reader, size_t i) const;
+  bool needs_gradient(const ir::Op& op, size_t i) const {
+    const ir::Value* operand = op.operand(i);
+    return operand && (is_active(operand) || active_writer(&op, i));
+  }
+
+ private:
+  const MemoryWrites& writes_;
+  std::unordered_set<const ir::Value*> active_;
+  std::unordered_set<const ir::Op*> active_writers_;
+};
+
+// Gradients exist for these element types.
+bool is_differentiable(const ir::Type& type);
+
+}  // namespace poptorch::transforms

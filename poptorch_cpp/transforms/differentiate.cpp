@@ -1,0 +1,133 @@
+// The training path of autodiff: final loss, seed, gradients of the optimiser's parameters.
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <unordered_set>
+
+#include "ir/builder.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
+#include "transforms/gradients.hpp"
+#include "transforms/memory_writes.hpp"
+#include "transforms/optimiser_slots.hpp"
+#include "transforms/passes.hpp"
+
+namespace poptorch::transforms {
+namespace {
+
+using ir::Graph;
+using ir::Op;
+using ir::Value;
+using support::InternalError;
+using support::UserError;
+
+// The `identity_loss` on which no other depends.
+Op* find_loss(const Graph& graph) {
+  std::unordered_set<const Op*> feeds_loss;
+  std::vector<Op*> final_losses;
+  const std::vector<Op*> ops = graph.op_list();
+  for (auto it = ops.rbegin(); it != ops.rend(); ++it) {
+    const bool is_loss = (*it)->is("identity_loss");
+    if (is_loss && !feeds_loss.count(*it)) final_losses.push_back(*it);
+    if (!is_loss && !feeds_loss.count(*it)) continue;
+    for (const Value* operand : (*it)->operands()) {
+      if (operand && operand->producer()) feeds_loss.insert(operand->producer());
+    }
+  }
+  if (final_losses.empty()) {
+    throw UserError(
+        "Couldn't find a loss in graph. A model for training must compute a loss: use one of "
+        "torch's "
+        "loss functions, or poptorch.identity_loss.");
+  }
+  if (final_losses.size() > 1) {
+    throw UserError(
+        "Multiple independent losses found in graph. Graph must have one final loss. Wrap final "
+        "graph loss in poptorch.identity_loss.");
+  }
+  return final_losses[0];
+}
+
+// Ones times the loss scaling.
+Value* seed_of(Op& loss, const OptimiserSpec& spec) {
+  ir::Builder builder(loss.graph());
+  builder.copy_context(loss);
+  builder.forward_id = loss.id();
+  const ir::Type& type = loss.result()->type();
+  Value* seed;
+  if (spec.loss_scaling_variable) {
+    seed = builder.variable(loss_scaling_slot(spec));
+    seed = builder.value("cast", {seed}, {{"dtype", type.dtype}});
+  } else {
+    seed = builder.scalar(type.dtype, spec.loss_scaling);
+  }
+  if (type.shape.empty()) return seed;
+  return builder.value("broadcast_to", {seed}, {{"shape", ir::Ints(type.shape)}});
+}
+
+// The first read of each parameter, in the spec's order.
+std::vector<Value*> parameter_reads(const Graph& graph, const OptimiserSpec& spec) {
+  std::map<std::string, Value*> reads;
+  for (const Op* op : graph.ops()) {
+    if (op->is("variable")) reads.emplace(op->attr<std::string>("name"), op->result());
+  }
+  std::vector<Value*> wanted;
+  for (const auto& group : spec.groups) {
+    for (const auto& name : group.parameters) {
+      auto it = reads.find(name);
+      if (it != reads.end()) wanted.push_back(it->second);
+    }
+  }
+  return wanted;
+}
+
+// What stands for the result of a mark (`detach`, `identity_loss`) when the mark is gone.
+Value* unmarked(Op& op, const MemoryWrites& writes) {
+  Value* value = op.operand(0);
+  ir::Builder builder(op.graph(), &op);
+  builder.copy_context(op);
+  builder.forward_id = op.forward_id;
+  const bool is_loss = op.is("identity_loss");
+  const std::string reduction = is_loss ? op.attr<std::string>("reduction") : "none";
+  if (reduction != "none" && !value->type().shape.empty()) {
+    ir::Ints axes(value->type().shape.size());
+    std::iota(axes.begin(), axes.end(), 0);
+    return builder.value(reduction, {value}, {{"axes", axes}});
+  }
+  // Of memory that is written, the mark's result is a copy made here.
+  return writes.is_written(value) ? builder.value("identity", {value}) : value;
+}
+
+// Marks are of no use any more.
+void drop_marks(Graph& graph) {
+  const MemoryWrites writes(graph);
+  for (Op* op : graph.ops()) {
+    if (op->is("call")) op->set_attr("gradient", ir::GraphRef{});
+    if (!op->is("detach") && !op->is("identity_loss")) continue;
+    op->result()->replace_all_uses_with(unmarked(*op, writes));
+    graph.erase(op);
+  }
+}
+
+}  // namespace
+
+void differentiate(ir::Module& module, PassContext& context) {
+  if (!context.training) return;
+  if (!context.optimiser) throw InternalError("[autodiff] training needs an optimiser");
+  Graph& main = module.main();
+  Op* loss = find_loss(main);
+  const std::vector<Value*> wanted = parameter_reads(main, *context.optimiser);
+  const std::vector<Value*> gradients =
+      add_gradients(main, {{loss->result(), seed_of(*loss, *context.optimiser)}}, wanted);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (!gradients[i]) continue;
+    ir::Builder builder(main);
+    builder.copy_context(*wanted[i]->producer());
+    builder.forward_id = wanted[i]->producer()->id();
+    builder.emit("parameter_gradient", {gradients[i]},
+                 {{"parameter", wanted[i]->producer()->attr<std::string>("name")}});
+  }
+  drop_marks(main);
+}
+
+}  // namespace poptorch::transforms

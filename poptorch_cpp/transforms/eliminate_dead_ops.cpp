@@ -1,0 +1,29 @@
+// Dead code: one backward walk a graph, so that a chain of dead ops goes in one go.
+#include <unordered_set>
+
+#include "ir/effects.hpp"
+#include "transforms/passes.hpp"
+
+namespace poptorch::transforms {
+namespace {
+
+void sweep(ir::Graph& graph) {
+  std::unordered_set<const ir::Op*> awaited;  // named by an after() of a live op
+  for (ir::Op* op = graph.last(); op;) {
+    ir::Op* previous = op->previous();
+    if (op->unused() && !awaited.count(op) && ir::is_removable(*op)) {
+      graph.erase(op);
+    } else {
+      awaited.insert(op->after().begin(), op->after().end());
+    }
+    op = previous;
+  }
+}
+
+}  // namespace
+
+void eliminate_dead_ops(ir::Module& module, PassContext&) {
+  for (const auto& graph : module.graphs()) sweep(*graph);
+}
+
+}  // namespace poptorch::transforms

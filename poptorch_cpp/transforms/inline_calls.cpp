@@ -1,0 +1,92 @@
+// Inlining: callees first, so that a body is copied once a call and never twice.
+#include <unordered_map>
+#include <unordered_set>
+
+#include "transforms/passes.hpp"
+
+namespace poptorch::transforms {
+namespace {
+
+using ir::Graph;
+using ir::Op;
+using ir::Value;
+
+// What the body does not say of itself, the call says.
+void take_context(Op& op, const Op& call) {
+  if (op.placement == ir::Placement{}) op.placement = call.placement;
+  if (op.location.empty()) op.location = call.location;
+  if (op.scope.empty()) op.scope = call.scope;
+}
+
+class Inliner {
+ public:
+  Inliner(ir::Module& module, bool keep_gradients)
+      : module_(module), keep_gradients_(keep_gradients) {}
+
+  void visit(Graph& graph) {
+    if (!visited_.insert(&graph).second) return;
+    for (Op* op : graph.ops()) {
+      for (const auto& [key, value] : op->attrs()) {
+        if (const auto* reference = std::get_if<ir::GraphRef>(&value)) {
+          visit(*module_.find_graph(reference->name));
+        }
+      }
+      if (op->is("call") && !(keep_gradients_ && has_gradient(*op))) inline_call(graph, *op);
+    }
+  }
+
+  // Deletes graphs that nothing reaches from @main.
+  void sweep() {
+    if (!module_.find_graph("main")) return;
+    visited_.clear();
+    reach(module_.main());
+    std::vector<ir::Symbol> unreached;
+    for (const auto& graph : module_.graphs()) {
+      if (!visited_.count(graph.get())) unreached.push_back(graph->name());
+    }
+    for (ir::Symbol name : unreached) module_.erase_graph(name);
+  }
+
+ private:
+  static bool has_gradient(const Op& call) {
+    return !call.attr<ir::GraphRef>("gradient").name.empty();
+  }
+
+  void inline_call(Graph& graph, Op& call) {
+    const Graph& body = *module_.find_graph(call.attr<ir::GraphRef>("graph").name);
+    Op* before = call.previous();
+    const std::vector<Value*> results = ir::copy_ops(body, graph, call.operands(), &call);
+    for (Op* op = before ? before->next() : graph.first(); op != &call; op = op->next()) {
+      take_context(*op, call);
+    }
+    for (size_t i = 0; i < results.size(); ++i) {
+      call.result(i)->replace_all_uses_with(results[i]);
+    }
+    graph.erase(&call);
+  }
+
+  void reach(const Graph& graph) {
+    if (!visited_.insert(&graph).second) return;
+    for (const Op* op : graph.ops()) {
+      for (const auto& [key, value] : op->attrs()) {
+        if (const auto* reference = std::get_if<ir::GraphRef>(&value)) {
+          if (const Graph* callee = module_.find_graph(reference->name)) reach(*callee);
+        }
+      }
+    }
+  }
+
+  ir::Module& module_;
+  bool keep_gradients_;
+  std::unordered_set<const Graph*> visited_;
+};
+
+}  // namespace
+
+void inline_calls(ir::Module& module, PassContext& context) {
+  Inliner inliner(module, context.training);
+  for (const auto& graph : module.graphs()) inliner.visit(*graph);
+  inliner.sweep();
+}
+
+}  // namespace poptorch::transforms

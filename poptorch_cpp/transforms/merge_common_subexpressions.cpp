@@ -1,0 +1,111 @@
+// Common subexpressions: one forward walk a graph with a hash table of what was computed so far.
+#include <bit>
+#include <functional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "ir/effects.hpp"
+#include "transforms/memory_writes.hpp"
+#include "transforms/passes.hpp"
+
+namespace poptorch::transforms {
+namespace {
+
+using ir::Op;
+using ir::Value;
+
+void mix(size_t& hash, size_t part) {
+  hash ^= part + 0x9e3779b97f4a7c15ull + (hash << 6) + (hash >> 2);
+}
+
+struct AttrHash {
+  size_t operator()(bool x) const { return x; }
+  size_t operator()(int64_t x) const { return std::hash<int64_t>()(x); }
+  size_t operator()(double x) const { return std::hash<uint64_t>()(std::bit_cast<uint64_t>(x)); }
+  size_t operator()(const std::string& x) const { return std::hash<std::string>()(x); }
+  size_t operator()(ir::DType x) const { return static_cast<size_t>(x); }
+  size_t operator()(const ir::GraphRef& x) const { return (*this)(x.name.text()); }
+  size_t operator()(const ir::Literal& x) const {
+    const auto size = static_cast<size_t>(x.type().bytes());
+    return std::hash<std::string_view>()({reinterpret_cast<const char*>(x.data()), size});
+  }
+  template <typename T>
+  size_t operator()(const std::vector<T>& xs) const {
+    size_t hash = xs.size();
+    for (const T& x : xs) mix(hash, (*this)(x));
+    return hash;
+  }
+};
+
+// What two ops must share to compute the same. Addresses only find candidates in the table: which
+// op survives depends on the order of the list alone.
+struct Expression {
+  const Op* op;
+  uint64_t epoch;  // writes so far, for an op that reads written memory
+};
+
+struct Hash {
+  size_t operator()(const Expression& e) const {
+    size_t hash = std::hash<const void*>()(&e.op->def());
+    mix(hash, e.epoch);
+    for (const Value* operand : e.op->operands()) mix(hash, std::hash<const void*>()(operand));
+    for (const auto& [key, value] : e.op->attrs()) mix(hash, std::visit(AttrHash(), value));
+    return hash;
+  }
+};
+
+struct Same {
+  bool operator()(const Expression& a, const Expression& b) const {
+    if (a.epoch != b.epoch || &a.op->def() != &b.op->def() ||
+        a.op->operands() != b.op->operands() || !(a.op->placement == b.op->placement) ||
+        a.op->result_count() != b.op->result_count() || !(a.op->attrs() == b.op->attrs())) {
+      return false;
+    }
+    for (size_t i = 0; i < a.op->result_count(); ++i) {
+      if (a.op->result(i)->type() != b.op->result(i)->type()) return false;
+    }
+    return true;
+  }
+};
+
+bool is_candidate(const Op& op, const MemoryWrites& writes) {
+  if (op.is("variable")) return true;
+  if (op.def().has_effect() || op.def().random || !op.after().empty() || op.result_count() == 0 ||
+      writes.calls_with_effects(op)) {
+    return false;
+  }
+  for (size_t i = 0; i < op.result_count(); ++i) {
+    if (writes.is_written(op.result(i))) return false;
+  }
+  return true;
+}
+
+void merge(ir::Graph& graph) {
+  const MemoryWrites writes(graph);
+  std::unordered_map<Expression, Op*, Hash, Same> known;
+  std::unordered_set<const Op*> awaited;
+  for (Op* op : graph.ops()) awaited.insert(op->after().begin(), op->after().end());
+  uint64_t epoch = 0;
+  for (Op* op : graph.ops()) {
+    if (writes.writes_memory(*op)) ++epoch;
+    if (!is_candidate(*op, writes) || awaited.count(op)) continue;
+    bool reads_written = false;
+    for (const Value* operand : op->operands()) {
+      reads_written |= operand && writes.is_written(operand);
+    }
+    auto [it, is_new] = known.emplace(Expression{op, reads_written ? epoch : 0}, op);
+    if (is_new) continue;
+    for (size_t i = 0; i < op->result_count(); ++i) {
+      op->result(i)->replace_all_uses_with(it->second->result(i));
+    }
+    graph.erase(op);
+  }
+}
+
+}  // namespace
+
+void merge_common_subexpressions(ir::Module& module, PassContext&) {
+  for (const auto& graph : module.graphs()) merge(*graph);
+}
+
+}  // namespace poptorch::transforms

@@ -1,0 +1,25 @@
+// The state slots of an optimiser: what they are called, hold and begin with.
+#pragma once
+
+#include <string>
+
+#include "ir/module.hpp"
+#include "transforms/optimiser_spec.hpp"
+
+namespace poptorch::transforms {
+
+// `optimiser.<name>.<group>`: f64, as the update ops take their hyper-parameters.
+ir::StateSlot hyper_parameter_slot(const OptimiserSpec& spec, size_t group,
+                                   const std::string& name);
+ir::StateSlot loss_scaling_slot(const OptimiserSpec& spec);
+// Updates done: f64, so that it enters bias corrections exactly.
+ir::StateSlot step_slot();
+// `optimiser.<what>.<parameter>`, shaped and shared between replicas like the parameter.
+ir::StateSlot parameter_state_slot(const ir::StateSlot& parameter, const std::string& what,
+                                   ir::DType dtype, double initial = 0.0);
+ir::StateSlot accumulator_slot(const ir::StateSlot& parameter, ir::DType dtype);
+
+// A hyper-parameter's value; `otherwise` when the spec does not give it.
+double hyper_parameter(const OptimiserGroup& group, const std::string& name, double otherwise);
+
+}  // namespace poptorch::transforms
