@@ -9,8 +9,8 @@
 
 namespace poptorch::session {
 
-// Steps of the progress: those of the pipeline, and binding.
-constexpr int kCompileSteps = 20;
+// Steps of the progress when training: those of the pipeline, and binding.
+constexpr int kCompileSteps = 14;
 
 // Each IR form as it was (a clone: printing waits until someone asks), and the program.
 struct Compiled {

@@ -23,7 +23,7 @@ struct CompileOptions {
   OutputMode output_mode = OutputMode::kAll;
   int64_t output_period = 1;
   bool mean_reduction = true;  // of gradients over accumulation and replicas; false: sum
-  std::optional<transforms::OptimiserSpec> optimiser;  // training only
+  std::optional<transforms::OptimiserSpec> optimiser = std::nullopt;  // training only
   uint64_t random_seed = 0;
   int threads = 0;              // 0: POPTORCH_NUM_THREADS, else the number of cores
   std::string device = "ipu2";  // a profile of target/: ipu1, ipu2, ipu21

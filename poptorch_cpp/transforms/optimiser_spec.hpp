@@ -12,11 +12,11 @@
 namespace poptorch::transforms {
 
 struct OptimiserGroup {
-  std::map<std::string, double> values;
+  std::map<std::string, double> values = {};
   // Names whose value may change after compilation. Each is a state slot of kind "hyper_parameter"
   // named `optimiser.<name>.<group>`; the rest are constants in the program.
-  std::set<std::string> variable;
-  std::vector<std::string> parameters;  // state slots
+  std::set<std::string> variable = {};
+  std::vector<std::string> parameters = {};  // state slots
 };
 
 struct OptimiserSpec {

@@ -56,6 +56,7 @@ const KernelTable& all_kernels() {
     KernelTable all;
     add_elementwise_kernels(all);
     add_matmul_kernels(all);
+    add_conv_kernels(all);
     return all;
   }();
   return table;

@@ -23,17 +23,20 @@ constexpr int64_t kPanel = 16;
 inline int64_t packed_floats(int64_t k, int64_t n) {
   return (n + kPanel - 1) / kPanel * kPanel * k;
 }
-// Packs panels [first, last) of b into their places in `packed`.
+// Packs panels [first, last) of b into their places in `packed`, whose panels have `panel_k` rows,
+// k of them, from `packed` on, to be filled here.
 void pack_panels(const MatrixView& b, int64_t k, int64_t n, int64_t first, int64_t last,
-                 float* packed);
+                 float* packed, int64_t panel_k);
 
 // Floats of scratch that gemm_packed needs for m rows.
 int64_t gemm_scratch_floats(int64_t m, int64_t k);
 
 // c = a · b + bias, or c += a · b when `accumulate`: m × n, rows of c are ldc apart, b from
-// pack_panels beginning at the panel of its first column. `bias` (n) may be nullptr.
+// pack_panels beginning at the panel of its first column and the first of k rows. `bias` (n) may be
+// nullptr.
 void gemm_packed(int64_t m, int64_t n, int64_t k, const MatrixView& a, const float* packed,
-                 const float* bias, float* c, int64_t ldc, bool accumulate, float* scratch);
+                 int64_t panel_k, const float* bias, float* c, int64_t ldc, bool accumulate,
+                 float* scratch);
 
 // The same for a row-major b (b.col == 1) where it stands; for few rows.
 void gemm_rows(int64_t m, int64_t n, int64_t k, const MatrixView& a, const MatrixView& b,

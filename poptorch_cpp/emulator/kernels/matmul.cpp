@@ -96,7 +96,7 @@ class Gemm final : public BoundKernel {
     b.data = input_of<float>(args, 1) + p_.b_distinct[which];
     const Range panels = part_of(divide_up(p_.n, kPanel), pack_parts(), part);
     pack_panels(b, p_.k, p_.n, panels.begin, panels.end,
-                reinterpret_cast<float*>(args.workspace) + which * packed_floats(p_.k, p_.n));
+                reinterpret_cast<float*>(args.workspace) + which * packed_floats(p_.k, p_.n), p_.k);
   }
 
   void block(const KernelArgs& args, int64_t batch, Range rows, Range cols) const {
@@ -118,7 +118,7 @@ class Gemm final : public BoundKernel {
       gemm_dots(rows.size(), cols.size(), p_.k, a, b.from(0, cols.begin), bias, c, ldc, false);
     } else {
       gemm_packed(rows.size(), cols.size(), p_.k, a, packed_b(args, batch) + cols.begin * p_.k,
-                  bias, c, ldc, false, packing);
+                  p_.k, bias, c, ldc, false, packing);
     }
     if (!epilogue_) return;
     TileBlock tile{.first = first, .rows = rows.size(), .row_step = p_.n, .cols = cols.size()};

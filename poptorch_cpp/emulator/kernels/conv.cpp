@@ -1,0 +1,90 @@
+// Rows of the convolutions. Activations and weights are channels-last, so that a kernel position is
+// a matrix: [in, out] for the forward product, [out, in] for the gradients.
+#include "emulator/kernels/conv_depthwise.hpp"
+#include "emulator/kernels/conv_gemm.hpp"
+#include "emulator/kernels/conv_grad.hpp"
+#include "emulator/kernels/families.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+void choose_channels_last(KernelRequest& request) {
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    const bool image = request.inputs[i] && request.inputs[i]->rank() >= 3;
+    request.input_layouts[i].kind = image ? Layout::Kind::kChannelsLast : Layout::Kind::kPlain;
+  }
+  for (Layout& layout : request.output_layouts) layout.kind = Layout::Kind::kChannelsLast;
+}
+
+bool channels_last(const KernelRequest& request) {
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    const bool image = request.inputs[i] && request.inputs[i]->rank() >= 3;
+    if (image && request.input_layouts[i].kind != Layout::Kind::kChannelsLast) return false;
+  }
+  return request.output_layouts[0].kind == Layout::Kind::kChannelsLast &&
+         request.outputs[0].elements() > 0;
+}
+
+std::unique_ptr<BoundKernel> bind_conv(const KernelRequest& request) {
+  if (!channels_last(request)) return nullptr;
+  const auto shape = ConvShape::of(request, request.inputs[0]->shape, request.inputs[1]->shape,
+                                   request.outputs[0].shape);
+  if (shape.depthwise()) return make_depthwise(request, shape);
+  const WeightView weights{.matrix = {nullptr, 1, shape.depth()},
+                           .tap_stride = shape.group_in(),
+                           .group_stride = shape.group_out() * shape.depth()};
+  const bool bias = request.inputs.size() > 2 && request.inputs[2];
+  return make_conv_gemm(request, shape, weights,
+                        {.bias = bias ? 2 : -1, .y = static_cast<int>(request.inputs.size())});
+}
+
+std::unique_ptr<BoundKernel> bind_grad_input(const KernelRequest& request) {
+  if (!channels_last(request)) return nullptr;
+  const auto shape = ConvShape::of(request, request.outputs[0].shape, request.inputs[1]->shape,
+                                   request.inputs[0]->shape);
+  if (shape.depthwise()) return make_depthwise_grad_input(shape);
+  ConvShape flipped = shape;
+  bool gathers = true;
+  for (int d = 0; d < 3; ++d) {
+    flipped.padding[d] = shape.dilation[d] * (shape.kernel[d] - 1) - shape.padding[d];
+    gathers &= shape.strides[d] == 1 && flipped.padding[d] >= 0;
+  }
+  if (!gathers) return make_scatter_grad_input(shape);
+  std::swap(flipped.in, flipped.out);
+  std::swap(flipped.in_channels, flipped.out_channels);
+  const WeightView weights{.matrix = {nullptr, shape.depth(), 1},
+                           .tap_stride = shape.group_in(),
+                           .group_stride = shape.group_out() * shape.depth(),
+                           .flipped = true};
+  return make_conv_gemm(request, flipped, weights, {.y = 2});
+}
+
+std::unique_ptr<BoundKernel> bind_grad_weight(const KernelRequest& request) {
+  if (!channels_last(request)) return nullptr;
+  const auto shape = ConvShape::of(request, request.inputs[0]->shape, request.outputs[0].shape,
+                                   request.inputs[1]->shape);
+  if (shape.depthwise()) return make_depthwise_grad_weight(shape);
+  return make_conv_grad_weight(shape);
+}
+
+}  // namespace
+
+void add_conv_kernels(KernelTable& table) {
+  table.add({.op = "conv",
+             .choose_layouts = choose_channels_last,
+             .bind = bind_floats<bind_conv>,
+             .takes_epilogue = true,
+             .in_place_input = {}});
+  table.add({.op = "conv_grad_input",
+             .choose_layouts = choose_channels_last,
+             .bind = bind_floats<bind_grad_input>,
+             .takes_epilogue = false,
+             .in_place_input = {}});
+  table.add({.op = "conv_grad_weight",
+             .choose_layouts = choose_channels_last,
+             .bind = bind_floats<bind_grad_weight>,
+             .takes_epilogue = false,
+             .in_place_input = {}});
+}
+
+}  // namespace poptorch::emulator
