@@ -1,0 +1,73 @@
+// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): a random
+// number is a function of its key and counter alone, so it is the same wherever and whenever it is
+// drawn. Used by the reference and the fast kernels alike.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+namespace poptorch::reference {
+
+// What an op's numbers depend on, beside the index of the element.
+struct RandomKey {
+  uint64_t seed = 0;
+  uint64_t op_id = 0;
+  uint32_t replica = 0;
+  uint64_t micro_batch = 0;
+};
+
+class Philox {
+ public:
+  using Block = std::array<uint32_t, 4>;
+
+  explicit Philox(const RandomKey& random) {
+    // An odd multiplier spreads neighbouring op ids over the whole key.
+    const uint64_t key = random.seed ^ ((random.op_id + 1) * 0x9E3779B97F4A7C15ull);
+    key_ = {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)};
+    counter_ = {0, random.replica, static_cast<uint32_t>(random.micro_batch),
+                static_cast<uint32_t>(random.micro_batch >> 32) << 16};
+  }
+
+  // The numbers of elements 4 * index to 4 * index + 3; index < 2^48.
+  Block block(uint64_t index) const {
+    Block c = counter_;
+    c[0] = static_cast<uint32_t>(index);
+    c[3] |= static_cast<uint32_t>(index >> 32);
+    uint32_t k0 = key_[0], k1 = key_[1];
+    for (int round = 0; round < 10; ++round) {
+      const uint64_t a = uint64_t{0xD2511F53u} * c[0], b = uint64_t{0xCD9E8D57u} * c[2];
+      c = {static_cast<uint32_t>(b >> 32) ^ c[1] ^ k0, static_cast<uint32_t>(b),
+           static_cast<uint32_t>(a >> 32) ^ c[3] ^ k1, static_cast<uint32_t>(a)};
+      k0 += 0x9E3779B9u;
+      k1 += 0xBB67AE85u;
+    }
+    return c;
+  }
+  uint32_t bits(uint64_t element) const { return block(element / 4)[element % 4]; }
+
+ private:
+  std::array<uint32_t, 2> key_;
+  Block counter_;
+};
+
+// The leading `digits` bits as a number of [0, 1): f32 and f64 use 24, f16 11, bf16 8, so that
+// rounding to the dtype never gives 1.
+inline double unit_interval(uint32_t bits, int digits = 24) {
+  return std::ldexp(static_cast<double>(bits >> (32 - digits)), -digits);
+}
+
+// An element is dropped, with probability p, when its leading 24 bits are below this.
+inline uint32_t drop_threshold(double p) {
+  return static_cast<uint32_t>(std::ceil(p * 16777216.0));
+}
+inline bool is_dropped(uint32_t bits, uint32_t threshold) { return (bits >> 8) < threshold; }
+
+// Two standard normal numbers from two words (Box and Muller 1958), in double.
+inline std::array<double, 2> normal_pair(uint32_t a, uint32_t b) {
+  const double radius = std::sqrt(-2.0 * std::log((a + 1.0) * 0x1p-32));
+  const double angle = 6.283185307179586476925 * (b * 0x1p-32);
+  return {radius * std::cos(angle), radius * std::sin(angle)};
+}
+
+}  // namespace poptorch::reference

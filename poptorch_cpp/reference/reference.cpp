@@ -1,0 +1,44 @@
+// Implements reference.hpp: the table of kernels.
+#include "reference/reference.hpp"
+
+#include "reference/kernels.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::reference {
+
+const Kernel* find_kernel(std::string_view op) {
+  static const Table* table = [] {
+    auto* all = new Table;
+    for (auto* add : {add_elementwise_kernels, add_matmul_kernels, add_conv_kernels,
+                      add_pool_kernels, add_softmax_kernels, add_loss_kernels, add_reduce_kernels,
+                      add_order_kernels, add_shape_kernels, add_state_kernels}) {
+      add(*all);
+    }
+    return all;
+  }();
+  auto row = table->find(op);
+  return row == table->end() ? nullptr : &row->second;
+}
+
+bool is_bits_exact(const ir::OpDef& op, const std::vector<std::optional<ir::Type>>& inputs,
+                   const std::vector<ir::Type>& outputs) {
+  const Kernel* kernel = find_kernel(op.name);
+  if (!kernel || op.random || op.has_effect()) return false;
+  if (kernel->exact_floats) return true;
+  bool floats = false;
+  for (const auto& type : inputs) floats |= type && ir::is_float(type->dtype);
+  for (const auto& type : outputs) floats |= ir::is_float(type.dtype);
+  return !floats;
+}
+
+void run_reference(const KernelCall& call) {
+  const Kernel* kernel = find_kernel(call.op.name);
+  if (!kernel) {
+    throw support::UnsupportedError(support::str("[kernel] op '", call.op.name,
+                                                 "' has no kernel. Use another op in its place."));
+  }
+  kernel->run(call);
+}
+
+}  // namespace poptorch::reference
