@@ -17,6 +17,7 @@ set(POPTORCH_WARNINGS -Wall -Wextra $<$<BOOL:${POPTORCH_WERROR}>:-Werror>)
 # DT_RPATH, not DT_RUNPATH: it also holds for the libraries of our libraries, so that oneDNN finds the
 # libgomp that torch ships and a process has one.
 add_link_options(-Wl,--disable-new-dtags)
+string(APPEND CMAKE_SHARED_LINKER_FLAGS " -Wl,--no-undefined")
 
 if(POPTORCH_SANITIZE)
   if(POPTORCH_TORCH)
