@@ -66,6 +66,7 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const CompileOpt
   forms.traced = module->clone();
 
   // --- normal ---
+  // Calls first: everything behind sees through them. A call with its own gradient stays.
   passes.run("inline_calls", *module);
   passes.run("merge_common_subexpressions", *module);
   passes.run("eliminate_dead_ops", *module);
@@ -76,6 +77,7 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const CompileOpt
   // Again: gradients that the user gave are calls.
   passes.run("inline_calls", *module);
   passes.run("lower_optimiser", *module);
+  // Gradient rules repeat what the forward pass or another rule computes.
   passes.run("merge_common_subexpressions", *module);
   passes.run("eliminate_dead_ops", *module);
   forms.differentiated = module->clone();
