@@ -3,6 +3,7 @@
 
 #include "ir/verify.hpp"
 #include "lowering/lower.hpp"
+#include "session/memory_limit.hpp"
 #include "session/pass_runner.hpp"
 #include "support/error.hpp"
 #include "support/log.hpp"
@@ -88,6 +89,7 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const CompileOpt
 
   forms.program =
       passes.step("lower", [&] { return lowering::lower(*module, lower_options_of(options)); });
+  check_memory_limit(forms.program);
   forms.placed = std::move(module);
   return forms;
 }

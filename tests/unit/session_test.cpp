@@ -7,6 +7,8 @@
 
 #include "ir/text.hpp"
 #include "ops/all_ops.hpp"
+#include "session/memory_limit.hpp"
+#include "session/pipeline.hpp"
 #include "support/error.hpp"
 
 namespace poptorch::session {
@@ -123,6 +125,31 @@ TEST(Session, RefusesOptionsThatCannotBe) {
   expect_refused({.device_iterations = 3, .output_mode = OutputMode::kEveryN, .output_period = 2},
                  "keeps every 2th of 3 micro-batches");
   expect_refused({.device = "ipu9"}, "there is no device 'ipu9'");
+}
+
+// A weight larger than the IPU: a warning unless the user asks for an error.
+TEST(Session, TellsWhenTheMemoryDoesNotSuffice) {
+  constexpr const char* kLarge = R"(
+state "head.weight" : f32[20000,20000]
+graph @main(%x: f32[1,20000]) -> (f32[1,20000]) {
+  %w = variable() {name="head.weight"} : f32[20000,20000]
+  %y = linear(%x, %w) : f32[1,20000] scope("head")
+  return %y
+}
+)";
+  auto compile_only = [&] {
+    return compile_to_program(ir::parse(kLarge, ops::registry()), {}, {}).program;
+  };
+  const std::string text = describe_overflow(compile_only());
+  for (const char* part : {"[memory] IPU 0 needs 1600", "but has 940572672", "'head.weight'",
+                           "in head f32[1,20000]", "poptorch.Block"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is not in: " << text;
+  }
+  setenv("POPTORCH_MEMORY_LIMIT", "error", 1);
+  EXPECT_THROW(compile_only(), support::UserError);
+  setenv("POPTORCH_MEMORY_LIMIT", "never", 1);
+  EXPECT_THROW(compile_only(), support::UserError);
+  unsetenv("POPTORCH_MEMORY_LIMIT");
 }
 
 TEST(Session, NamesThePassOfAnError) {
