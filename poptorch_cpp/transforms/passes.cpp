@@ -7,6 +7,7 @@ const std::vector<PassRow>& all_passes() {
   static const std::vector<PassRow> rows = {
       {"eliminate_dead_ops", eliminate_dead_ops},
       {"merge_common_subexpressions", merge_common_subexpressions},
+      {"canonicalise", canonicalise},
       {"inline_calls", inline_calls},
       {"differentiate", differentiate},
       {"lower_optimiser", lower_optimiser},

@@ -29,6 +29,13 @@ void eliminate_dead_ops(ir::Module& module, PassContext& context);
 // with effects are never merged; reads of one slot (`variable`) always are.
 void merge_common_subexpressions(ir::Module& module, PassContext& context);
 
+// Applies the local rewrites of canonicalise.cpp to a fixed point: what does nothing goes, chains
+// of views, casts and slices become one, matrix products take transposes and biases in, log_softmax
+// with nll_loss becomes softmax_cross_entropy. Keeps every bit (see there for the two exceptions).
+// Passes over matches that would move a read of memory that the graph writes: so best before
+// updates are lowered. `detach` goes unless training.
+void canonicalise(ir::Module& module, PassContext& context);
+
 // Replaces calls by the ops of the called graph, and deletes the graphs that nobody calls any
 // more (when there is a @main). While training, a call that names its gradient graph stays:
 // `differentiate` needs it.

@@ -1,0 +1,279 @@
+// Implements rewrite.hpp: patterns as small trees, and a worklist of ops.
+#include "transforms/rewrite.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <unordered_map>
+
+#include "ir/effects.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
+#include "transforms/memory_writes.hpp"
+#include "transforms/passes.hpp"
+
+namespace poptorch::transforms {
+
+using ir::Op;
+using ir::Value;
+using support::InternalError;
+using support::str;
+
+struct Pattern {
+  char name = 0;                   // of a leaf
+  const ir::OpDef* def = nullptr;  // of an op
+  bool any_operands = false;       // no brackets
+  bool more_operands = false;      // "..."
+  std::vector<Pattern> operands;
+};
+
+namespace {
+
+class PatternParser {
+ public:
+  PatternParser(std::string_view text, const ir::Registry& registry)
+      : text_(text), registry_(registry) {}
+
+  Pattern run() {
+    Pattern pattern = node();
+    if (at_ != text_.size() || !pattern.def) refuse();
+    return pattern;
+  }
+
+ private:
+  Pattern node() {
+    const size_t begin = at_;
+    while (at_ < text_.size() && (std::isalnum(text_[at_]) || text_[at_] == '_')) ++at_;
+    const std::string_view word = text_.substr(begin, at_ - begin);
+    Pattern pattern;
+    if (word.size() == 1) {
+      pattern.name = word[0];
+      return pattern;
+    }
+    pattern.def = &registry_.get(word);
+    pattern.any_operands = !accept("(");
+    while (!pattern.any_operands && !accept(")")) {
+      if (accept("...")) {
+        pattern.more_operands = true;
+      } else {
+        pattern.operands.push_back(node());
+      }
+      accept(", ");
+      if (at_ >= text_.size()) refuse();
+    }
+    return pattern;
+  }
+
+  bool accept(std::string_view token) {
+    if (text_.substr(at_, token.size()) != token) return false;
+    at_ += token.size();
+    return true;
+  }
+
+  [[noreturn]] void refuse() const {
+    throw InternalError(str("[rewrite] malformed pattern '", text_, "' at ", at_));
+  }
+
+  std::string_view text_;
+  const ir::Registry& registry_;
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+// Finds a way to match for which `accept` says yes.
+class Matcher {
+ public:
+  explicit Matcher(Match& match) : match_(match) {}
+
+  template <typename Accept>
+  bool root(const Pattern& pattern, Op& op, Accept accept) {
+    match_.bindings_.clear();
+    match_.ops_.clear();
+    const std::function<bool()> then = accept;
+    return node(pattern, op, then);
+  }
+
+  bool reads_written(const MemoryWrites& writes) const {
+    for (const auto& binding : match_.bindings_) {
+      if (writes.is_written(binding.value)) return true;
+    }
+    // Operands without a name: those of the root are read where they were.
+    for (size_t i = 1; i < match_.ops_.size(); ++i) {
+      for (const Value* operand : match_.ops_[i]->operands()) {
+        if (operand && writes.is_written(operand)) return true;
+      }
+    }
+    return false;
+  }
+
+ private:
+  using Then = std::function<bool()>;
+
+  bool value(const Pattern& pattern, Value* value, const Then& then) {
+    if (!value) return false;
+    if (!pattern.def) return bind(pattern.name, value, then);
+    Op* op = value->producer();
+    return op && &op->def() == pattern.def && op->result_count() == 1 && node(pattern, *op, then);
+  }
+
+  bool bind(char name, Value* value, const Then& then) {
+    for (const auto& known : match_.bindings_) {
+      if (known.name == name) return known.value == value && then();
+    }
+    match_.bindings_.push_back({name, value});
+    if (then()) return true;
+    match_.bindings_.pop_back();
+    return false;
+  }
+
+  bool node(const Pattern& pattern, Op& op, const Then& then) {
+    match_.ops_.push_back(&op);
+    const size_t count = pattern.operands.size();
+    const bool fits = pattern.any_operands || op.operand_count() == count ||
+                      (pattern.more_operands && op.operand_count() > count);
+    if (fits) {
+      if (operands(pattern, op, 0, false, then)) return true;
+      if (op.def().commutative && count == 2 && operands(pattern, op, 0, true, then)) return true;
+    }
+    match_.ops_.pop_back();
+    return false;
+  }
+
+  bool operands(const Pattern& pattern, Op& op, size_t i, bool swapped, const Then& then) {
+    if (i == pattern.operands.size()) return then();
+    Value* operand = op.operand(swapped ? 1 - i : i);
+    return value(pattern.operands[i], operand,
+                 [&] { return operands(pattern, op, i + 1, swapped, then); });
+  }
+
+  Match& match_;
+};
+
+namespace {
+
+class Driver {
+ public:
+  Driver(ir::Graph& graph, const PassContext& context, const std::vector<Rewrite>& rows)
+      : graph_(graph), context_(context), rows_(rows), writes_(graph) {
+    for (const Rewrite& row : rows) {
+      patterns_.push_back(PatternParser(row.pattern, graph.module().registry()).run());
+      by_root_[patterns_.back().def].push_back(patterns_.size() - 1);
+    }
+  }
+
+  void run() {
+    for (Op* op : graph_.ops()) push(op);
+    // Rows shrink or order the graph, so this many steps only come from rows that undo each other.
+    size_t budget = 100 * (graph_.op_count() + 100);
+    while (!queue_.empty()) {
+      auto it = pending_.find(queue_.front());
+      queue_.pop_front();
+      if (it == pending_.end()) continue;
+      Op* op = it->second;
+      pending_.erase(it);
+      visit(*op);
+      if (--budget == 0) throw InternalError("[rewrite] the rows do not come to an end");
+    }
+  }
+
+ private:
+  // By id: an op's address may be reused once it is erased.
+  void push(Op* op) {
+    if (op && by_root_.count(&op->def()) && pending_.emplace(op->id(), op).second) {
+      queue_.push_back(op->id());
+    }
+  }
+
+  void visit(Op& op) {
+    for (size_t row : by_root_.at(&op.def())) {
+      if (!op.after().empty() || op.unused()) return;
+      ir::Builder builder(graph_, &op);
+      builder.copy_context(op);
+      builder.forward_id = op.forward_id;
+      Match match(builder, context_);
+      Matcher matcher(match);
+      const bool found = matcher.root(patterns_[row], op, [&] {
+        return !matcher.reads_written(writes_) && (!rows_[row].guard || rows_[row].guard(match));
+      });
+      if (found) return replace(op, rows_[row], match);
+    }
+  }
+
+  void replace(Op& root, const Rewrite& row, const Match& match) {
+    Op* before = root.previous();
+    Value* result = row.replacement(match);
+    if (result->type() != root.result()->type()) {
+      throw InternalError(str("[rewrite] '", row.pattern, "' gives ", result->type(), " for ",
+                              root.result()->type()));
+    }
+    for (Op* op = before ? before->next() : graph_.first(); op != &root; op = op->next()) push(op);
+    if (result->name().empty()) result->set_name(root.result()->name());
+    root.result()->replace_all_uses_with(result);
+    for (const ir::Use& use : result->uses()) push(use.op);
+    erase_unused(root);
+  }
+
+  // Deletes what only the replaced op needed, so that later guards count true uses.
+  void erase_unused(Op& root) {
+    std::vector<Op*> unused{&root};
+    while (!unused.empty()) {
+      Op* op = unused.back();
+      unused.pop_back();
+      const std::vector<Value*> operands = op->operands();
+      pending_.erase(op->id());
+      graph_.erase(op);
+      for (Value* operand : operands) {
+        Op* producer = operand ? operand->producer() : nullptr;
+        if (!producer) continue;
+        if (producer->unused() && ir::is_removable(*producer) &&
+            std::find(unused.begin(), unused.end(), producer) == unused.end()) {
+          unused.push_back(producer);
+        } else if (operand->uses().size() == 1) {
+          push(operand->uses()[0].op);
+        }
+      }
+    }
+  }
+
+  ir::Graph& graph_;
+  const PassContext& context_;
+  const std::vector<Rewrite>& rows_;
+  MemoryWrites writes_;
+  std::vector<Pattern> patterns_;                                      // by row
+  std::unordered_map<const ir::OpDef*, std::vector<size_t>> by_root_;  // look-up only
+  std::unordered_map<uint64_t, Op*> pending_;                          // likewise
+  std::deque<uint64_t> queue_;
+};
+
+}  // namespace
+
+Value* Match::value(char name) const {
+  for (const auto& binding : bindings_) {
+    if (binding.name == name) return binding.value;
+  }
+  throw InternalError(str("[rewrite] the pattern has no value '", name, "'"));
+}
+
+void apply_rewrites(ir::Module& module, const PassContext& context,
+                    const std::vector<Rewrite>& rows) {
+  for (const auto& graph : module.graphs()) Driver(*graph, context, rows).run();
+}
+
+std::optional<double> splat_of(const Value* value) {
+  const Op* op = value->producer();
+  while (op && (op->is("broadcast_to") || op->is("reshape"))) op = op->operand(0)->producer();
+  if (!op || !op->is("constant")) return std::nullopt;
+  const auto& literal = op->attr<ir::Literal>("value");
+  const auto size = static_cast<size_t>(ir::size_of(literal.type().dtype));
+  const auto bytes = static_cast<size_t>(literal.type().bytes());
+  if (bytes == 0) return std::nullopt;
+  // Equal to itself shifted by one element: all elements are equal.
+  if (std::memcmp(literal.data(), literal.data() + size, bytes - size) != 0) return std::nullopt;
+  return literal.number_at(0);
+}
+
+}  // namespace poptorch::transforms
