@@ -3,12 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <random>
 
+#include "emulator/kernels/layouts.hpp"
 #include "emulator/kernels/support.hpp"
 #include "emulator/pool.hpp"
 #include "ops/all_ops.hpp"
+#include "reference/reference.hpp"
 
 namespace poptorch::emulator {
 
@@ -44,6 +47,21 @@ struct TestTensor {
 
 inline TestTensor random_f32(ir::Shape shape, uint32_t seed) {
   return TestTensor(ir::DType::kF32, std::move(shape), -1, 1, seed);
+}
+
+// The same tensor with its memory in channels-last order, or back in plain order.
+inline TestTensor reordered(const TestTensor& x, bool to_channels_last) {
+  TestTensor y(x.type);
+  const ir::Shape plain = ir::row_major_strides(x.type.shape);
+  const ir::Shape last = memory_strides(x.type.shape, Layout::Kind::kChannelsLast);
+  const int64_t size = ir::size_of(x.type.dtype);
+  for (int64_t i = 0; i < x.type.elements(); ++i) {
+    int64_t other = 0;
+    for (size_t d = 0; d < plain.size(); ++d) other += i / plain[d] % x.type.shape[d] * last[d];
+    std::memcpy(y.data.data() + (to_channels_last ? other : i) * size,
+                x.data.data() + (to_channels_last ? i : other) * size, size);
+  }
+  return y;
 }
 
 struct AlignedBytes {
@@ -119,6 +137,57 @@ inline void expect_deterministic(KernelRun& run) {
       if (run.buffers[run.request.inputs.size() + i]) {
         EXPECT_TRUE(run.outputs[i] == first[i]) << "output " << i << ", threads " << threads;
       }
+    }
+  }
+}
+
+struct ReferenceCase {
+  const char* op;
+  ir::Attrs attrs;
+  std::vector<std::optional<TestTensor>> inputs;  // plain
+  double tolerance = 1e-5;
+  bool channels_last = false;  // images are offered in that layout
+};
+
+// The kernel, in the layouts that it chooses, gives the reference kernel's results within the
+// tolerance (relative beyond 1), and the same bits on any number of threads.
+inline void expect_matches_reference(ReferenceCase c) {
+  SCOPED_TRACE(c.op);
+  std::vector<TestTensor*> inputs;
+  for (auto& input : c.inputs) inputs.push_back(input ? &*input : nullptr);
+  KernelRun oracle(c.op, c.attrs, inputs);
+  reference::run_reference({.op = *oracle.request.op,
+                            .attrs = c.attrs,
+                            .inputs = oracle.request.inputs,
+                            .outputs = oracle.request.outputs,
+                            .buffers = oracle.buffers.data(),
+                            .random = {}});
+  KernelRun run(c.op, c.attrs, inputs);
+  using enum Layout::Kind;
+  for (size_t i = 0; c.channels_last && i < inputs.size(); ++i) {
+    if (inputs[i] && inputs[i]->type.rank() >= 3) run.request.input_layouts[i].kind = kChannelsLast;
+  }
+  const KernelRow* row = all_kernels().find(c.op);
+  ASSERT_TRUE(row);
+  if (row->choose_layouts) row->choose_layouts(run.request);
+  std::vector<TestTensor> held;
+  held.reserve(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i] || run.request.input_layouts[i].kind != kChannelsLast) continue;
+    held.push_back(reordered(*inputs[i], true));
+    run.buffers[i] = held.back().data.data();
+  }
+  ASSERT_TRUE(run.bind()) << "no fast kernel";
+  expect_deterministic(run);
+  for (size_t o = 0; o < run.outputs.size(); ++o) {
+    const bool last = run.request.output_layouts[o].kind == kChannelsLast;
+    const TestTensor got = last ? reordered(run.outputs[o], false) : run.outputs[o];
+    for (int64_t i = 0; i < got.type.elements(); ++i) {
+      const double want = oracle.outputs[o].at(i), have = got.at(i);
+      if (std::isnan(want) && std::isnan(have)) continue;
+      if (want == have) continue;
+      ASSERT_NEAR(have, want, c.tolerance * std::max(1.0, std::abs(want)))
+          << "output " << o << " element " << i;
     }
   }
 }

@@ -1,5 +1,4 @@
 // Convolutions and their gradients against loops from the definition.
-#include "emulator/kernels/layouts.hpp"
 #include "kernel_harness.hpp"
 
 namespace poptorch::emulator {
@@ -13,19 +12,6 @@ struct Geometry {
   Shape size, kernel;
   int64_t stride, padding, dilation;
 };
-
-// The same tensor with its memory in channels-last order, or back.
-TestTensor reordered(const TestTensor& x, bool to_channels_last) {
-  TestTensor y(x.type);
-  const Shape plain = ir::row_major_strides(x.type.shape);
-  const Shape last = memory_strides(x.type.shape, Layout::Kind::kChannelsLast);
-  for (int64_t i = 0; i < x.type.elements(); ++i) {
-    int64_t other = 0;
-    for (size_t d = 0; d < plain.size(); ++d) other += i / plain[d] % x.type.shape[d] * last[d];
-    y.f32()[to_channels_last ? other : i] = x.f32()[to_channels_last ? i : other];
-  }
-  return y;
-}
 
 TestTensor run_conv(const char* op, const Geometry& g, ir::Attrs more, const TestTensor& a,
                     const TestTensor& b, TestTensor* bias) {

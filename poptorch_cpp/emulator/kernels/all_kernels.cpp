@@ -57,6 +57,10 @@ const KernelTable& all_kernels() {
     add_elementwise_kernels(all);
     add_matmul_kernels(all);
     add_conv_kernels(all);
+    add_pool_kernels(all);
+    add_reduce_kernels(all);
+    add_loss_kernels(all);
+    add_softmax_kernels(all);
     return all;
   }();
   return table;

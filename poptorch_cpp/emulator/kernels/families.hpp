@@ -8,6 +8,10 @@ namespace poptorch::emulator {
 void add_elementwise_kernels(KernelTable& table);
 void add_matmul_kernels(KernelTable& table);
 void add_conv_kernels(KernelTable& table);
+void add_pool_kernels(KernelTable& table);
+void add_reduce_kernels(KernelTable& table);
+void add_loss_kernels(KernelTable& table);
+void add_softmax_kernels(KernelTable& table);
 
 // `kernel` with its buffers picked from KernelArgs: buffer i is args.buffers[from[i]].
 std::unique_ptr<BoundKernel> rewire(std::unique_ptr<BoundKernel> kernel, std::vector<int> from);

@@ -1,0 +1,86 @@
+// Softmax, its logarithm and their gradients along the last axis, a row at a time in cache.
+#include "emulator/kernels/families.hpp"
+#include "emulator/kernels/lanes.hpp"
+#include "emulator/kernels/row_kernel.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+void softmax(const float* x, float* y, int64_t n) {
+  const float top = lanes::max(x, n);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) y[i] = vec::exp(x[i] - top);
+  const float total = lanes::sum(n, [y](int64_t i) { return y[i]; });
+  const float scale = 1.0f / total;
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) y[i] *= scale;
+}
+
+void softmax_grad(const float* y, const float* dy, float* dx, int64_t n) {
+  const float total = lanes::sum(n, [=](int64_t i) { return y[i] * dy[i]; });
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) dx[i] = y[i] * (dy[i] - total);
+}
+
+void log_softmax_grad(const float* y, const float* dy, float* dx, int64_t n) {
+  const float total = lanes::sum(n, [=](int64_t i) { return dy[i]; });
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] - vec::exp(y[i]) * total;
+}
+
+using Unary = void (*)(const float*, float*, int64_t);
+using Binary = void (*)(const float*, const float*, float*, int64_t);
+
+bool last_axis(const KernelRequest& request) {
+  return request.attr<int64_t>("axis") == request.outputs[0].rank() - 1 &&
+         request.outputs[0].elements() > 0;
+}
+
+template <Unary f>
+std::unique_ptr<BoundKernel> bind_unary(const KernelRequest& request) {
+  if (!last_axis(request)) return nullptr;
+  const int64_t n = request.outputs[0].shape.back();
+  return make_row_kernel(
+      request, request.outputs[0].elements() / n, n * 2, [n](const KernelArgs& args, int64_t row) {
+        f(input_of<float>(args, 0) + row * n, buffer_of<float>(args, 1) + row * n, n);
+      });
+}
+
+template <Binary f>
+std::unique_ptr<BoundKernel> bind_binary(const KernelRequest& request) {
+  if (!last_axis(request)) return nullptr;
+  const int64_t n = request.outputs[0].shape.back();
+  return make_row_kernel(request, request.outputs[0].elements() / n, n * 2,
+                         [n](const KernelArgs& args, int64_t row) {
+                           f(input_of<float>(args, 0) + row * n, input_of<float>(args, 1) + row * n,
+                             buffer_of<float>(args, 2) + row * n, n);
+                         });
+}
+
+}  // namespace
+
+void log_softmax_row(const float* x, float* y, int64_t n) {
+  const float top = lanes::max(x, n);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) y[i] = vec::exp(x[i] - top);
+  const float total = lanes::sum(n, [y](int64_t i) { return y[i]; });
+  const float shift = vec::log(total);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - top) - shift;
+}
+
+void add_softmax_kernels(KernelTable& table) {
+  auto add = [&](const char* op, auto bind) {
+    table.add({.op = op,
+               .choose_layouts = nullptr,
+               .bind = bind,
+               .takes_epilogue = true,
+               .in_place_input = {}});
+  };
+  add("softmax", bind_floats<bind_unary<softmax>>);
+  add("log_softmax", bind_floats<bind_unary<log_softmax_row>>);
+  add("softmax_grad", bind_floats<bind_binary<softmax_grad>>);
+  add("log_softmax_grad", bind_floats<bind_binary<log_softmax_grad>>);
+}
+
+}  // namespace poptorch::emulator

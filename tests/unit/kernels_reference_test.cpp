@@ -1,0 +1,116 @@
+// Fast kernels against the reference kernels, a line a case.
+#include "kernel_harness.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+using ir::DType;
+using ir::Ints;
+using ir::Shape;
+
+TestTensor f32(Shape shape, uint32_t seed = 1) { return random_f32(std::move(shape), seed); }
+TestTensor ints(Shape shape, int64_t high, uint32_t seed = 9) {
+  return TestTensor(DType::kI32, std::move(shape), 0, static_cast<double>(high) - 1e-6, seed);
+}
+
+TEST(Reduce, MatchesTheReferenceOverAnyAxes) {
+  for (const char* op : {"sum", "mean", "max", "min"}) {
+    for (const Ints& axes : {Ints{0}, {1}, {2}, {0, 1}, {1, 2}, {0, 2}, {0, 1, 2}, {}}) {
+      for (bool keep : {false, true}) {
+        expect_matches_reference(
+            {op, {{"axes", axes}, {"keepdims", keep}}, {f32({7, 33, 70})}, 1e-5});
+      }
+    }
+    expect_matches_reference({op, {{"axes", Ints{0}}}, {f32({5000, 33})}, 1e-5});
+    expect_matches_reference({op, {{"axes", Ints{1}}}, {f32({3, 20000})}, 1e-5});
+    expect_matches_reference({op, {{"axes", Ints{0, 1}}}, {f32({30, 3000})}, 1e-5});
+    for (const Ints& axes : {Ints{0, 2, 3}, {2, 3}, {1}, {2}, {0, 1, 2, 3}}) {
+      expect_matches_reference({op, {{"axes", axes}}, {f32({4, 24, 9, 7})}, 1e-5, true});
+    }
+  }
+  expect_matches_reference({"prod", {{"axes", Ints{1}}}, {f32({20, 9})}});
+}
+
+TEST(Reduce, LetsNanWin) {
+  TestTensor x = f32({3, 100});
+  x.f32()[150] = NAN;
+  for (const char* op : {"max", "min", "sum"}) {
+    expect_matches_reference({op, {{"axes", Ints{1}}}, {x}});
+    expect_matches_reference({op, {{"axes", Ints{0}}}, {x}});
+  }
+}
+
+TEST(Softmax, MatchesTheReference) {
+  for (Shape shape : {Shape{5}, {40, 10}, {3, 4, 129}, {2, 5000}}) {
+    const int64_t axis = static_cast<int64_t>(shape.size()) - 1;
+    for (const char* op : {"softmax", "log_softmax"}) {
+      expect_matches_reference({op, {{"axis", axis}}, {f32(shape)}, 2e-6});
+    }
+    for (const char* op : {"softmax_grad", "log_softmax_grad"}) {
+      expect_matches_reference({op, {{"axis", axis}}, {f32(shape), f32(shape, 2)}, 1e-4});
+    }
+  }
+}
+
+TEST(Loss, MatchesTheReference) {
+  for (const char* reduction : {"mean", "sum", "none"}) {
+    TestTensor target = ints({50}, 10),
+               dloss = f32(std::string(reduction) == "none" ? Shape{50} : Shape{});
+    reinterpret_cast<int32_t*>(target.data.data())[7] = -100;
+    const ir::Attrs attrs = {{"reduction", std::string(reduction)}};
+    const TestTensor scores = f32({50, 10});
+    expect_matches_reference({"softmax_cross_entropy", attrs, {scores, target, std::nullopt}});
+    expect_matches_reference({"nll_loss", attrs, {scores, target, std::nullopt}});
+    expect_matches_reference(
+        {"softmax_cross_entropy_grad", attrs, {scores, target, std::nullopt, dloss}});
+    expect_matches_reference({"nll_loss_grad", attrs, {scores, target, std::nullopt, dloss}});
+  }
+}
+
+struct PoolCase {
+  Shape x, y;
+  Ints kernel, strides, padding, dilation;
+  bool ceil;
+};
+
+TEST(Pooling, MatchesTheReference) {
+  for (const PoolCase& p :
+       {PoolCase{{2, 20, 8, 8}, {2, 20, 4, 4}, {2, 2}, {2, 2}, {0, 0}, {1, 1}, false},
+        PoolCase{{3, 5, 9, 7}, {3, 5, 5, 4}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, false},
+        PoolCase{{1, 70, 7, 7}, {1, 70, 3, 3}, {2, 2}, {3, 3}, {0, 0}, {1, 1}, true},
+        PoolCase{{2, 4, 17}, {2, 4, 8}, {3}, {2}, {0}, {1}, false},
+        PoolCase{
+            {1, 3, 5, 6, 7}, {1, 3, 2, 3, 3}, {2, 2, 2}, {2, 2, 2}, {0, 0, 0}, {1, 1, 1}, false}}) {
+    ir::Attrs attrs = {{"kernel", p.kernel},
+                       {"strides", p.strides},
+                       {"padding", p.padding},
+                       {"ceil_mode", p.ceil}};
+    ir::Attrs with_dilation = attrs;
+    with_dilation.set("dilation", p.dilation);
+    // Few different values: ties must go to the first place.
+    TestTensor x = f32(p.x);
+    for (int64_t i = 0; i < x.type.elements(); ++i) x.f32()[i] = std::round(3 * x.f32()[i]);
+    KernelRun forward("max_pool", with_dilation, {&x});
+    TestTensor y(forward.request.outputs[0]);
+    forward.buffers[1] = y.data.data();
+    reference::run_reference({.op = *forward.request.op,
+                              .attrs = with_dilation,
+                              .inputs = forward.request.inputs,
+                              .outputs = forward.request.outputs,
+                              .buffers = forward.buffers.data(),
+                              .random = {}});
+    expect_matches_reference({"max_pool", with_dilation, {x}, 1e-6, true});
+    expect_matches_reference(
+        {"max_pool_grad", with_dilation, {x, y, f32(y.type.shape, 3)}, 1e-5, true});
+    for (bool include : {false, true}) {
+      attrs.set("count_include_pad", include);
+      expect_matches_reference({"avg_pool", attrs, {x}, 1e-5, true});
+      ir::Attrs grad = attrs;
+      grad.set("input_shape", Ints(p.x));
+      expect_matches_reference({"avg_pool_grad", grad, {f32(y.type.shape, 3)}, 1e-5, true});
+    }
+  }
+}
+
+}  // namespace
+}  // namespace poptorch::emulator
