@@ -4,6 +4,7 @@
 #include <array>
 
 #include "emulator/foreign.hpp"
+#include "reference/reference.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
@@ -81,18 +82,49 @@ std::unique_ptr<BoundKernel> bind_foreign(const ForeignRow& row, const KernelReq
                                "registers it before the program is loaded."));
 }
 
+// One task: plain loops are for what has no fast kernel, and for tests.
+class ReferenceKernel final : public BoundKernel {
+ public:
+  explicit ReferenceKernel(const KernelRequest& request)
+      : op_(*request.op),
+        attrs_(request.attrs),
+        inputs_(request.inputs),
+        outputs_(request.outputs),
+        op_id_(request.op_id) {}
+
+  int tasks(int) const override { return 1; }
+  int64_t estimated_ns() const override { return 10000; }
+  void run(const KernelArgs& args, int, int) const override {
+    reference::run_reference(
+        {.op = op_,
+         .attrs = attrs_,
+         .inputs = inputs_,
+         .outputs = outputs_,
+         .buffers = args.buffers,
+         .random = {args.random.seed, op_id_, args.random.replica, args.random.micro_batch}});
+  }
+
+ private:
+  const ir::OpDef& op_;
+  ir::Attrs attrs_;
+  std::vector<std::optional<ir::Type>> inputs_;
+  std::vector<ir::Type> outputs_;
+  uint64_t op_id_;
+};
+
 }  // namespace
 
 bool is_collective(const ir::OpDef& op) {
   return op.name == "all_reduce" || op.name == "all_gather" || op.name == "reduce_scatter";
 }
 
-std::unique_ptr<BoundKernel> bind_fallback(const KernelRequest& request, const ir::Registry&) {
+std::unique_ptr<BoundKernel> bind_fallback(const KernelRequest& request) {
   for (const ForeignRow& row : kForeignOps) {
     if (request.op->name == row.op) return bind_foreign(row, request);
   }
-  throw support::UnsupportedError(str("[engine] there is no kernel for op '", request.op->name,
-                                      "' on these types. Choose other types or another op."));
+  if (reference::find_kernel(request.op->name)) return std::make_unique<ReferenceKernel>(request);
+  throw support::UnsupportedError(
+      str("[engine] there is no kernel for op '", request.op->name, "'. Choose another op."));
 }
 
 }  // namespace poptorch::emulator

@@ -13,7 +13,6 @@ bool is_collective(const ir::OpDef& op);
 
 // The foreign provider's kernel for a foreign op, else the reference kernel. UserError that names
 // the provider or the op when there is none.
-std::unique_ptr<BoundKernel> bind_fallback(const KernelRequest& request,
-                                           const ir::Registry& registry);
+std::unique_ptr<BoundKernel> bind_fallback(const KernelRequest& request);
 
 }  // namespace poptorch::emulator

@@ -73,10 +73,12 @@ class Emitting {
     int64_t tasks = 0;
     for (int phase = 0; phase < node.kernel->phases(); ++phase) tasks += node.kernel->tasks(phase);
     step.inline_only = tasks == node.kernel->phases() || node.kernel->estimated_ns() < kInlineNs;
-    const Instruction* origin =
-        node.instruction ? node.instruction : node.chain->ops.front().instruction;
-    step.op_id = origin->op_id;
-    step.micro_batch_offset = origin->micro_batch_offset;
+    const Instruction* origin = node.instruction;
+    if (!origin && node.chain) origin = node.chain->ops.front().instruction;
+    if (origin) {  // a reorder has none
+      step.op_id = origin->op_id;
+      step.micro_batch_offset = origin->micro_batch_offset;
+    }
     for (ValueId id : node.buffers) add_buffer(id);
     step.workspace = static_cast<uint32_t>(ipu_->addresses.size());
     add_buffer(node.workspace);

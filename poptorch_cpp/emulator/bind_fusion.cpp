@@ -247,6 +247,7 @@ class Fusion {
       };
       const std::vector<ValueId> results = plan_.results(node);
       for (ValueId id : results) note(id);
+      chain.random |= node.def->random;
       chain.ops.push_back({node.instruction, node.def, node.inputs, results});
     }
     for (ValueId id : written) {

@@ -14,23 +14,23 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-// Builds the tile program of a chain; `chain.inputs` loses the constants that become numbers.
+// Builds the tile program of a chain. Constants of one element become numbers; the other inputs are
+// `chain.fed`.
 class ChainBuilder {
  public:
   ChainBuilder(const Plan& plan, Chain& chain, ValueId produced)
       : plan_(plan), chain_(chain), produced_(produced), builder_(space()) {}
 
   std::shared_ptr<const TileProgram> run() {
-    std::vector<ValueId> kept;
+    chain_.fed.clear();
     for (ValueId id : chain_.inputs) {
       const bool own = id == kNoValue;
       if (!own && add_constant(id)) continue;
-      kept.push_back(id);
+      chain_.fed.push_back(id);
       add_input(own ? produced_ : id);
     }
     for (const ChainOp& op : chain_.ops) add_op(op);
     for (ValueId id : chain_.outputs) builder_.output(full_.at(plan_.value(id).storage));
-    chain_.inputs = std::move(kept);
     return builder_.finish();
   }
 
@@ -38,10 +38,10 @@ class ChainBuilder {
   // Operands of the chain's shape have one layout, which gives the order of the space.
   const Layout& layout() const {
     static const Layout kPlain;
+    if (produced_ != kNoValue) return plan_.storage_of(produced_).layout;
     auto of = [&](const std::vector<ValueId>& ids) -> const Layout* {
       for (ValueId id : ids) {
-        const ValueId value = id == kNoValue ? produced_ : id;
-        if (plan_.value(value).type.shape == chain_.space) return &plan_.storage_of(value).layout;
+        if (plan_.value(id).type.shape == chain_.space) return &plan_.storage_of(id).layout;
       }
       return nullptr;
     };
@@ -155,44 +155,16 @@ class Binding {
     Chain& chain = *node.chain;
     chain.program = ChainBuilder(plan_, chain, kNoValue).run();
     node.kernel = bind_tile_program(chain.program);
-    node.buffers = chain.inputs;
+    node.buffers = chain.fed;
     node.buffers.insert(node.buffers.end(), chain.outputs.begin(), chain.outputs.end());
     finish(node);
-  }
-
-  KernelRequest request_of(const Node& node) const {
-    KernelRequest request;
-    request.op = node.def;
-    request.attrs = node.instruction->attrs;
-    for (ValueId id : node.inputs) {
-      const bool absent = id == kNoValue;
-      request.inputs.push_back(absent ? std::nullopt : std::optional(plan_.value(id).type));
-      request.input_layouts.push_back(absent ? Layout{} : plan_.storage_of(id).layout);
-      request.input_is_state.push_back(!absent && is_kept(plan_.storage_of(id)));
-    }
-    for (ValueId id : node.outputs) {
-      request.outputs.push_back(plan_.value(id).type);
-      request.output_layouts.push_back(plan_.storage_of(id).layout);
-      request.output_used.push_back(is_used(id));
-    }
-    request.op_id = node.instruction->op_id;
-    return request;
-  }
-
-  static bool is_kept(const Storage& storage) {
-    return storage.base == Base::kState || storage.base == Base::kConstant;
-  }
-
-  bool is_used(ValueId id) const {
-    const Storage& storage = plan_.storage_of(id);
-    return storage.base == Base::kState || storage.writers > 1 || storage.readers > 0;
   }
 
   // Returns the chain as a node of its own when the kernel refuses it as an epilogue.
   std::optional<Node> bind_op(Node& node) {
     const KernelRow* row =
         plan_.options.reference_only ? nullptr : all_kernels().find(node.def->name);
-    KernelRequest request = request_of(node);
+    KernelRequest request = make_request(plan_, node);
     node.buffers = node.inputs;
     node.buffers.insert(node.buffers.end(), node.outputs.begin(), node.outputs.end());
     std::optional<Node> apart;
@@ -202,8 +174,7 @@ class Binding {
       request.epilogue = chain.program.get();
       node.kernel = row->bind(request);
       if (node.kernel) {
-        if (!request.output_used[0]) node.buffers[node.inputs.size()] = kNoValue;
-        node.buffers.insert(node.buffers.end(), chain.inputs.begin() + 1, chain.inputs.end());
+        node.buffers.insert(node.buffers.end(), chain.fed.begin() + 1, chain.fed.end());
         node.buffers.insert(node.buffers.end(), chain.outputs.begin(), chain.outputs.end());
         finish(node);
         return apart;
@@ -218,7 +189,7 @@ class Binding {
       bind_chain(*apart);
     }
     if (row) node.kernel = row->bind(request);
-    if (!node.kernel) node.kernel = bind_fallback(request, plan_.registry);
+    if (!node.kernel) node.kernel = bind_fallback(request);
     finish(node);
     return apart;
   }
@@ -238,6 +209,27 @@ class Binding {
 };
 
 }  // namespace
+
+KernelRequest make_request(const Plan& plan, const Node& node) {
+  KernelRequest request;
+  request.op = node.def;
+  request.attrs = node.instruction->attrs;
+  for (ValueId id : node.inputs) {
+    const bool absent = id == kNoValue;
+    request.inputs.push_back(absent ? std::nullopt : std::optional(plan.value(id).type));
+    request.input_layouts.push_back(absent ? Layout{} : plan.storage_of(id).layout);
+    request.input_is_state.push_back(!absent && plan.storage_of(id).base != Base::kArena);
+  }
+  for (ValueId id : node.outputs) {
+    const Storage& storage = plan.storage_of(id);
+    request.outputs.push_back(plan.value(id).type);
+    request.output_layouts.push_back(storage.layout);
+    request.output_used.push_back(storage.base == Base::kState || storage.writers > 1 ||
+                                  storage.readers > 0);
+  }
+  request.op_id = node.instruction->op_id;
+  return request;
+}
 
 void bind_kernels(Plan& plan) {
   for (Storage& storage : plan.storages) storage.readers = 0;

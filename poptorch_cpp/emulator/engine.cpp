@@ -34,6 +34,7 @@ Plan bound(const program::Program& program, const ir::Registry& registry,
   Plan plan = make_plan(program, registry, options);
   if (!options.reference_only) fuse_chains(plan);
   attach_epilogues(plan);
+  choose_layouts(plan);
   bind_kernels(plan);
   plan_arena(plan);
   return plan;

@@ -60,6 +60,8 @@ struct Chain {
   ir::Shape space;
   std::vector<ChainOp> ops = {};                   // in program order
   std::vector<ValueId> inputs = {}, outputs = {};  // of the tile program
+  std::vector<ValueId> fed = {};                   // inputs that are memory when it runs
+  bool random = false;  // its numbers follow the elements' row-major order
   std::shared_ptr<const TileProgram> program = nullptr;
 };
 
@@ -132,6 +134,9 @@ void for_each_access(const Plan& plan, const Node& node, See see) {
   }
 }
 
+// What a kernel row is asked about a compute node: without the epilogue.
+KernelRequest make_request(const Plan& plan, const Node& node);
+
 // --- the passes, in order
 // -------------------------------------------------------------------------- Nodes from
 // instructions; views become aliases where nothing can tell the difference.
@@ -142,6 +147,8 @@ void fuse_chains(Plan& plan);
 // Gives a chain to the producer of one of its inputs, where that may move to a place that suits
 // both.
 void attach_epilogues(Plan& plan);
+// Chooses layouts and inserts reorders.
+void choose_layouts(Plan& plan);
 // A bound kernel for every compute node.
 void bind_kernels(Plan& plan);
 // Offsets in each IPU's arena, from liveness.
