@@ -1,0 +1,294 @@
+// Implements interpreter.hpp. A value is a buffer of bytes; state and by-reference inputs are
+// shared buffers, so writes are seen by whoever names the same memory.
+#include "reference/interpreter.hpp"
+
+#include <cstring>
+#include <unordered_map>
+
+#include "reference/kernels.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::reference {
+namespace {
+
+using ir::Graph;
+using ir::Literal;
+using ir::Op;
+using ir::Value;
+using support::str;
+
+using Buffer = std::shared_ptr<std::vector<std::byte>>;
+using Frame = std::unordered_map<const Value*, Buffer>;
+
+Buffer buffer_of(const Literal& literal) {
+  return std::make_shared<std::vector<std::byte>>(literal.data(),
+                                                  literal.data() + literal.type().bytes());
+}
+
+Buffer zeros(const Type& type) {
+  return std::make_shared<std::vector<std::byte>>(static_cast<size_t>(type.bytes()));
+}
+
+Doubles doubles_of(const Type& type, const Buffer& buffer) {
+  return to_doubles(type.dtype, buffer->data(), type.elements());
+}
+
+Literal literal_of(const Type& type, const Buffer& buffer) { return Literal(type, *buffer); }
+
+// One replica's world.
+struct Replica {
+  std::map<std::string, Buffer> states;
+  std::map<std::string, std::vector<Literal>> streams;
+  std::map<std::string, size_t> taken;  // transfers that host_load has taken
+  std::map<std::string, std::vector<Literal>> remotes;
+};
+
+double combine(const std::string& op, double a, double b) {
+  if (op == "mul") return a * b;
+  if (op == "min") return std::min(a, b);
+  if (op == "max") return std::max(a, b);
+  if (op == "and") return a != 0 && b != 0;
+  if (op == "or") return a != 0 || b != 0;
+  return a + b;
+}
+
+}  // namespace
+
+struct Interpreter::Impl {
+  const ir::Module& module;
+  std::vector<Replica> replicas;
+  uint64_t seed;
+  const Interpreter* owner;
+
+  using Frames = std::vector<Frame>;  // of each replica
+
+  std::vector<std::vector<Buffer>> run_graph(const Graph& graph,
+                                             const std::vector<std::vector<Buffer>>& inputs) {
+    Frames frames(replicas.size());
+    for (size_t r = 0; r < frames.size(); ++r) {
+      for (size_t i = 0; i < graph.inputs().size(); ++i) {
+        const Value* input = graph.inputs()[i].get();
+        // By-value inputs are copied: the callee must not change the caller's tensor.
+        Buffer given = inputs[r].at(i);
+        frames[r][input] =
+            input->by_reference() ? given : std::make_shared<std::vector<std::byte>>(*given);
+      }
+    }
+    for (Op* op : graph.ops()) run_op(*op, frames);
+    std::vector<std::vector<Buffer>> outputs(replicas.size());
+    for (size_t r = 0; r < frames.size(); ++r) {
+      for (const Value* output : graph.outputs()) {
+        outputs[r].push_back(std::make_shared<std::vector<std::byte>>(*frames[r].at(output)));
+      }
+    }
+    return outputs;
+  }
+
+  void run_op(const Op& op, Frames& frames) {
+    if (op.is("call") || op.is("repeat") || op.is("if")) return run_region(op, frames);
+    if (op.is("all_reduce") || op.is("all_gather") || op.is("reduce_scatter")) {
+      return run_collective(op, frames);
+    }
+    for (size_t r = 0; r < frames.size(); ++r) {
+      if (!run_transfer(op, frames[r], replicas[r])) run_kernel(op, frames[r], r);
+    }
+  }
+
+  const Graph& callee(const Op& op, const char* attr) {
+    return *module.find_graph(op.attr<ir::GraphRef>(attr).name);
+  }
+
+  void run_region(const Op& op, Frames& frames) {
+    const size_t first = op.is("if") ? 1 : 0;
+    std::vector<std::vector<Buffer>> inputs(frames.size());
+    for (size_t r = 0; r < frames.size(); ++r) {
+      for (size_t i = first; i < op.operand_count(); ++i) {
+        inputs[r].push_back(frames[r].at(op.operand(i)));
+      }
+    }
+    std::vector<std::vector<Buffer>> results(frames.size());
+    if (op.is("repeat")) {
+      for (size_t r = 0; r < frames.size(); ++r) {
+        results[r].assign(inputs[r].begin(),
+                          inputs[r].begin() + static_cast<int64_t>(op.result_count()));
+      }
+      for (int64_t i = 0; i < op.attr<int64_t>("count"); ++i) {
+        results = run_graph(callee(op, "graph"), inputs);
+        for (size_t r = 0; r < frames.size(); ++r) {
+          std::copy(results[r].begin(), results[r].end(), inputs[r].begin());
+        }
+      }
+    } else if (op.is("if")) {
+      // Replicas may branch differently; branches hold no collectives in what tests run.
+      bool yes = (*frames[0].at(op.operand(0)))[0] != std::byte{0};
+      results = run_graph(callee(op, yes ? "then" : "else"), inputs);
+    } else {
+      results = run_graph(callee(op, "graph"), inputs);
+    }
+    for (size_t r = 0; r < frames.size(); ++r) {
+      for (size_t i = 0; i < op.result_count(); ++i) frames[r][op.result(i)] = results[r][i];
+    }
+  }
+
+  void run_collective(const Op& op, Frames& frames) {
+    const int count = static_cast<int>(frames.size());
+    int size = static_cast<int>(op.attr<int64_t>("group_size"));
+    const int stride = static_cast<int>(op.attr<int64_t>("group_stride"));
+    if (size == 0) size = count;
+    for (int r = 0; r < count; ++r) {
+      const int rank = r / stride % size, first = r - rank * stride;
+      std::vector<Doubles> members;
+      for (int i = 0; i < size; ++i) {
+        members.push_back(
+            doubles_of(op.operand(0)->type(), frames[first + i * stride].at(op.operand(0))));
+      }
+      Doubles out;
+      if (op.is("all_gather")) {
+        for (const Doubles& member : members) out.insert(out.end(), member.begin(), member.end());
+      } else {
+        const auto& reduction = op.attr<std::string>("op");
+        if (reduction == "square_add") {
+          for (Doubles& member : members) {
+            for (double& x : member) x *= x;
+          }
+        }
+        out = members[0];
+        for (int i = 1; i < size; ++i) {
+          for (size_t k = 0; k < out.size(); ++k) {
+            out[k] =
+                rounded_to(op.operand(0)->type().dtype, combine(reduction, out[k], members[i][k]));
+          }
+        }
+        if (reduction == "mean") {
+          for (double& x : out) x /= size;
+        }
+        if (op.is("reduce_scatter")) {
+          const auto part = static_cast<int64_t>(out.size()) / size;
+          out = Doubles(out.begin() + rank * part, out.begin() + (rank + 1) * part);
+        }
+      }
+      Buffer result = zeros(op.result()->type());
+      from_doubles(op.result()->type().dtype, out.data(), static_cast<int64_t>(out.size()),
+                   result->data());
+      frames[r][op.result()] = result;
+    }
+  }
+
+  // State, streams and remote buffers; false when the op is none of these.
+  bool run_transfer(const Op& op, Frame& frame, Replica& replica) {
+    if (op.is("variable")) {
+      frame[op.result()] = replica.states.at(op.attr<std::string>("name"));
+    } else if (op.is("host_load")) {
+      const auto& name = op.attr<std::string>("stream");
+      auto& transfers = replica.streams[name];
+      size_t& next = replica.taken[name];
+      if (next >= transfers.size()) {
+        throw support::InternalError(str("[interpreter] stream '", name, "' has no more data"));
+      }
+      frame[op.result()] = buffer_of(transfers[next++]);
+    } else if (op.is("host_store")) {
+      replica.streams[op.attr<std::string>("stream")].push_back(
+          literal_of(op.operand(0)->type(), frame.at(op.operand(0))));
+    } else if (op.is("remote_load")) {
+      frame[op.result()] = buffer_of(remote_row(op, frame, replica, op.operand(0)));
+    } else if (op.is("remote_store")) {
+      remote_row(op, frame, replica, op.operand(1)) =
+          literal_of(op.operand(0)->type(), frame.at(op.operand(0)));
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  Literal& remote_row(const Op& op, Frame& frame, Replica& replica, const Value* row) {
+    int32_t index;
+    std::memcpy(&index, frame.at(row)->data(), 4);
+    return replica.remotes.at(op.attr<std::string>("buffer")).at(static_cast<size_t>(index));
+  }
+
+  void run_kernel(const Op& op, Frame& frame, size_t replica) {
+    std::vector<std::optional<Type>> inputs;
+    std::vector<Type> outputs;
+    std::vector<std::byte*> buffers;
+    for (const Value* operand : op.operands()) {
+      inputs.push_back(operand ? std::optional(operand->type()) : std::nullopt);
+      buffers.push_back(operand ? frame.at(operand)->data() : nullptr);
+    }
+    for (size_t i = 0; i < op.result_count(); ++i) {
+      const Value* result = op.result(i);
+      // A result of an op that writes is the memory of the operand written.
+      const auto& writes = op.def().writes;
+      frame[result] = i < writes.size() ? frame.at(op.operand(static_cast<size_t>(writes[i])))
+                                        : zeros(result->type());
+      outputs.push_back(result->type());
+      buffers.push_back(frame[result]->data());
+    }
+    const RandomKey key{seed, op.id(), static_cast<uint32_t>(replica), owner->micro_batch};
+    run_reference({op.def(), op.attrs(), inputs, outputs, buffers.data(), key});
+  }
+};
+
+Interpreter::Interpreter(const ir::Module& module, int replicas, uint64_t seed)
+    : impl_(new Impl{module, std::vector<Replica>(static_cast<size_t>(replicas)), seed, this}) {
+  for (Replica& replica : impl_->replicas) {
+    for (const auto& slot : module.states()) {
+      replica.states[slot->name.text()] =
+          slot->initial ? buffer_of(*slot->initial) : zeros(slot->type);
+    }
+    for (const auto& remote : module.remote_buffers()) {
+      replica.remotes[remote->name.text()] = std::vector<Literal>(
+          static_cast<size_t>(remote->entries), literal_of(remote->type, zeros(remote->type)));
+    }
+  }
+}
+
+Interpreter::~Interpreter() = default;
+
+std::vector<std::vector<Literal>> Interpreter::run(const std::vector<std::vector<Literal>>& inputs,
+                                                   const std::string& name) {
+  const Graph* graph = impl_->module.find_graph(name);
+  if (!graph) throw support::UserError(str("[interpreter] there is no graph @", name));
+  std::vector<std::vector<Buffer>> buffers;
+  for (const auto& of_replica : inputs) {
+    std::vector<Buffer> made;
+    for (const Literal& literal : of_replica) made.push_back(buffer_of(literal));
+    buffers.push_back(std::move(made));
+  }
+  auto results = impl_->run_graph(*graph, buffers);
+  std::vector<std::vector<Literal>> out(results.size());
+  for (size_t r = 0; r < results.size(); ++r) {
+    for (size_t i = 0; i < results[r].size(); ++i) {
+      out[r].push_back(literal_of(graph->outputs()[i]->type(), results[r][i]));
+    }
+  }
+  return out;
+}
+
+std::vector<Literal> Interpreter::run_one(const std::vector<Literal>& inputs,
+                                          const std::string& graph) {
+  return run({inputs}, graph)[0];
+}
+
+Literal Interpreter::state(const std::string& name, int replica) const {
+  const ir::StateSlot* slot = impl_->module.find_state(name);
+  if (!slot) throw support::UserError(str("[interpreter] there is no state '", name, "'"));
+  return literal_of(slot->type, impl_->replicas.at(static_cast<size_t>(replica)).states.at(name));
+}
+
+void Interpreter::set_state(const std::string& name, const Literal& value) {
+  for (Replica& replica : impl_->replicas) {
+    std::memcpy(replica.states.at(name)->data(), value.data(),
+                static_cast<size_t>(value.type().bytes()));
+  }
+}
+
+std::vector<Literal>& Interpreter::stream(const std::string& name, int replica) {
+  return impl_->replicas.at(static_cast<size_t>(replica)).streams[name];
+}
+
+std::vector<Literal>& Interpreter::remote(const std::string& name, int replica) {
+  return impl_->replicas.at(static_cast<size_t>(replica)).remotes.at(name);
+}
+
+}  // namespace poptorch::reference

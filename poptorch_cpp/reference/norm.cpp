@@ -1,0 +1,123 @@
+// Normalisations: all three see x as rows that share statistics and columns that share parameters.
+#include <cmath>
+
+#include "reference/tensors.hpp"
+
+namespace poptorch::reference {
+namespace {
+
+// For element i of x: which statistics and which weight it uses.
+struct Grouping {
+  int64_t statistics_count, weight_count;
+  std::function<int64_t(int64_t)> statistics, weight;
+};
+
+Grouping by_channel(const Shape& x) {
+  int64_t inner = ir::element_count(x) / (x[0] * x[1]), channels = x[1];
+  auto channel = [=](int64_t i) { return i / inner % channels; };
+  return {channels, channels, channel, channel};
+}
+
+Grouping by_rows(const Shape& x, int64_t axes) {
+  int64_t inner = ir::element_count(Shape(x.end() - axes, x.end()));
+  return {ir::element_count(x) / inner, inner, [=](int64_t i) { return i / inner; },
+          [=](int64_t i) { return i % inner; }};
+}
+
+Grouping by_groups(const Shape& x, int64_t groups) {
+  int64_t inner = ir::element_count(x) / (x[0] * x[1]), channels = x[1];
+  int64_t run = inner * channels / groups;
+  return {x[0] * groups, channels, [=](int64_t i) { return i / run; },
+          [=](int64_t i) { return i / inner % channels; }};
+}
+
+Grouping grouping(Tensors& c) {
+  if (c.op().starts_with("layer")) return by_rows(c.shape(0), c.integer("axes_count"));
+  if (c.op().starts_with("group")) return by_groups(c.shape(0), c.integer("groups"));
+  return by_channel(c.shape(0));
+}
+
+struct Moments {
+  Doubles mean, variance;  // biased
+  double count;
+};
+
+Moments moments(const Doubles& x, const Grouping& g) {
+  auto groups = static_cast<size_t>(g.statistics_count);
+  Moments m{Doubles(groups, 0), Doubles(groups, 0), static_cast<double>(x.size() / groups)};
+  for (size_t i = 0; i < x.size(); ++i) m.mean[g.statistics(i)] += x[i];
+  for (double& mean : m.mean) mean /= m.count;
+  for (size_t i = 0; i < x.size(); ++i) {
+    double d = x[i] - m.mean[g.statistics(i)];
+    m.variance[g.statistics(i)] += d * d;
+  }
+  for (double& variance : m.variance) variance /= m.count;
+  return m;
+}
+
+void normalise(Tensors& c) {
+  const Grouping g = grouping(c);
+  const Doubles& x = c.in(0);
+  const Moments m = moments(x, g);
+  Doubles &y = c.out(0), &inv_std = c.out(2);
+  c.out(1) = m.mean;
+  for (size_t i = 0; i < inv_std.size(); ++i) {
+    inv_std[i] = 1 / std::sqrt(m.variance[i] + c.number("eps"));
+  }
+  for (size_t i = 0; i < x.size(); ++i) {
+    int64_t s = g.statistics(i), w = g.weight(i);
+    double scale = c.has(1) ? c.in(1)[w] : 1, shift = c.has(2) ? c.in(2)[w] : 0;
+    y[i] = (x[i] - m.mean[s]) * inv_std[s] * scale + shift;
+  }
+  if (c.op() != "batch_norm") return;
+  const double momentum = c.number("momentum");
+  for (size_t i = 0; i < m.mean.size(); ++i) {
+    double unbiased = m.variance[i] * m.count / (m.count - 1);
+    c.out(3)[i] = c.has(3) ? c.in(3)[i] * (1 - momentum) + momentum * m.mean[i] : m.mean[i];
+    c.out(4)[i] = c.has(4) ? c.in(4)[i] * (1 - momentum) + momentum * unbiased : unbiased;
+  }
+}
+
+void normalise_grad(Tensors& c) {
+  const Grouping g = grouping(c);
+  const Doubles &x = c.in(0), &mean = c.in(2), &inv_std = c.in(3), &dy = c.in(4);
+  Doubles &dx = c.out(0), &dweight = c.out(1), &dbias = c.out(2);
+  Doubles sum(mean.size(), 0), product(mean.size(), 0);
+  for (size_t i = 0; i < x.size(); ++i) {
+    int64_t s = g.statistics(i), w = g.weight(i);
+    double normal = (x[i] - mean[s]) * inv_std[s], scaled = dy[i] * (c.has(1) ? c.in(1)[w] : 1);
+    sum[s] += scaled;
+    product[s] += scaled * normal;
+    dweight[w] += dy[i] * normal;
+    dbias[w] += dy[i];
+  }
+  const double count = static_cast<double>(x.size() / mean.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    int64_t s = g.statistics(i);
+    double normal = (x[i] - mean[s]) * inv_std[s];
+    double scaled = dy[i] * (c.has(1) ? c.in(1)[g.weight(i)] : 1);
+    dx[i] = inv_std[s] * (scaled - sum[s] / count - normal * product[s] / count);
+  }
+}
+
+void batch_norm_inference(Tensors& c) {
+  const Grouping g = by_channel(c.shape(0));
+  const Doubles& x = c.in(0);
+  for (size_t i = 0; i < x.size(); ++i) {
+    int64_t w = g.weight(i);
+    double inv_std = 1 / std::sqrt(c.in(4)[w] + c.number("eps"));
+    double scale = c.has(1) ? c.in(1)[w] : 1, shift = c.has(2) ? c.in(2)[w] : 0;
+    c.out()[i] = (x[i] - c.in(3)[w]) * inv_std * scale + shift;
+  }
+}
+
+}  // namespace
+
+void add_norm_kernels(Table& t) {
+  t["batch_norm"] = t["layer_norm"] = t["group_norm"] = {with_tensors<normalise>};
+  t["batch_norm_grad"] = t["layer_norm_grad"] =
+      t["group_norm_grad"] = {with_tensors<normalise_grad>};
+  t["batch_norm_inference"] = {with_tensors<batch_norm_inference>};
+}
+
+}  // namespace poptorch::reference

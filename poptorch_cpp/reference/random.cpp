@@ -1,0 +1,63 @@
+// Random draws: element i of an op uses number i of its Philox sequence.
+#include "reference/tensors.hpp"
+
+namespace poptorch::reference {
+namespace {
+
+int digits_of(DType dtype) { return dtype == DType::kF16 ? 11 : dtype == DType::kBF16 ? 8 : 24; }
+
+void random_uniform(Tensors& c) {
+  const Philox philox(c.random());
+  const double low = c.number("low"), span = c.number("high") - low;
+  const int digits = digits_of(c.result().dtype);
+  Doubles& y = c.out();
+  for (size_t i = 0; i < y.size(); ++i) y[i] = low + span * unit_interval(philox.bits(i), digits);
+}
+
+void random_normal(Tensors& c) {
+  const Philox philox(c.random());
+  Doubles& y = c.out();
+  for (size_t i = 0; i < y.size(); ++i) {
+    const auto words = philox.block(i / 4);
+    const size_t pair = i % 4 / 2 * 2;
+    y[i] = c.number("mean") + c.number("std") * normal_pair(words[pair], words[pair + 1])[i % 2];
+  }
+}
+
+void random_bits(Tensors& c) {
+  const Philox philox(c.random());
+  Doubles& y = c.out();
+  for (size_t i = 0; i < y.size(); ++i) y[i] = philox.bits(i);
+}
+
+void bernoulli(Tensors& c) {
+  const Philox philox(c.random());
+  for (size_t i = 0; i < c.in(0).size(); ++i) {
+    c.out()[i] = is_dropped(philox.bits(i), drop_threshold(c.in(0)[i]));
+  }
+}
+
+void dropout(Tensors& c) {
+  const Philox philox(c.random());
+  const double p = c.number("p");
+  const uint32_t threshold = drop_threshold(p);
+  // The factor is an f32 number, as the fast kernels have it.
+  const double scale = p < 1 ? rounded_to(DType::kF32, 1 / (1 - p)) : 0;
+  for (size_t i = 0; i < c.in(0).size(); ++i) {
+    const bool kept = !is_dropped(philox.bits(i), threshold);
+    c.out(0)[i] = kept ? c.in(0)[i] * scale : 0;
+    c.out(1)[i] = kept;
+  }
+}
+
+}  // namespace
+
+void add_random_kernels(Table& t) {
+  t["random_uniform"] = {with_tensors<random_uniform>};
+  t["random_normal"] = {with_tensors<random_normal>};
+  t["random_bits"] = {with_tensors<random_bits>};
+  t["bernoulli"] = {with_tensors<bernoulli>};
+  t["dropout"] = {with_tensors<dropout>};
+}
+
+}  // namespace poptorch::reference
