@@ -137,7 +137,8 @@ class Attaching {
     if (to < from) return false;
     const Key last = last_conflict_before(block_[chain], chain, producer, from, to);
     if (last != from) {
-      const Key place{last.major, moved_ + 1};
+      // Never behind the chain's own place: what reads its results may stand right there.
+      const Key place = std::min(Key{last.major, moved_ + 1}, to);
       if (first_conflict_after(block_[producer], producer, chain, from) < place) return false;
       ++moved_;
       keys_[producer] = place;

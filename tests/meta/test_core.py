@@ -1,0 +1,143 @@
+"""The native core from Python: text, running on NumPy arrays, errors, the same bytes twice."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from poptorch_core import _core
+
+TRAINING = """
+state "w" : f32[3,2]
+graph @main(%x: f32[4,2], %t: f32[4,3]) -> (f32[]) {
+  %w = variable() {name="w"} : f32[3,2]
+  %y = linear(%x, %w) : f32[4,3] scope("head") loc("model.py":7)
+  %d = sub(%y, %t) : f32[4,3]
+  %q = mul(%d, %d) : f32[4,3]
+  %s = mean(%q) {axes=[0,1]} : f32[]
+  %loss = identity_loss(%s) {reduction="none"} : f32[]
+  return %loss
+}
+"""
+FORMS = ["traced", "normal", "differentiated", "placed", "program"]
+
+
+def training_options(device_iterations=1, gradient_accumulation=1):
+    group = _core.OptimiserGroup()
+    group.values = {"lr": 0.125}
+    group.variable = {"lr"}
+    group.parameters = ["w"]
+    spec = _core.OptimiserSpec()
+    spec.groups = [group]
+    options = _core.CompileOptions()
+    options.training = True
+    options.optimiser = spec
+    options.device_iterations = device_iterations
+    options.gradient_accumulation = gradient_accumulation
+    options.output_mode = _core.OutputMode.All
+    return options
+
+
+def steps_by_hand(w, x, t, device_iterations, gradient_accumulation):
+    """The losses of the micro-batches and the weight after them, in float64."""
+    losses = []
+    batches = iter(zip(x.reshape(-1, 4, 2), t.reshape(-1, 4, 3), strict=True))
+    for _ in range(device_iterations):
+        gradient = np.zeros_like(w)
+        for _ in range(gradient_accumulation):
+            rows, target = next(batches)
+            difference = rows @ w.T - target
+            losses.append((difference**2).mean())
+            gradient += 2 * difference.T @ rows / difference.size
+        w = w - 0.125 * gradient / gradient_accumulation
+    return np.array(losses), w
+
+
+@pytest.mark.parametrize("iterations,accumulation", [(1, 1), (3, 1), (1, 4), (2, 3)])
+def test_trains_as_by_hand(iterations, accumulation):
+    rng = np.random.default_rng(0)
+    rows = 4 * iterations * accumulation
+    x = rng.normal(size=(rows, 2)).astype(np.float32)
+    t = rng.normal(size=(rows, 3)).astype(np.float32)
+    w = rng.normal(size=(3, 2)).astype(np.float32)
+    executable = _core.compile(_core.parse(TRAINING), training_options(iterations, accumulation))
+    executable.write_state("w", w)
+    for _ in range(2):
+        (losses,) = executable.run([x, t])
+        expected, w = steps_by_hand(w.astype(np.float64), x, t, iterations, accumulation)
+        np.testing.assert_allclose(losses.reshape(-1), expected, rtol=1e-5)
+        np.testing.assert_allclose(executable.read_state("w"), w, rtol=1e-4, atol=1e-6)
+
+
+def test_text_reads_back():
+    module = _core.parse(TRAINING)
+    again = _core.parse(module.text(locations=True))
+    assert again.equals(module)
+    assert 'loc("model.py":7)' in module.text(locations=True)
+    assert "model.py" not in str(module)
+
+
+def test_two_processes_print_the_same_bytes():
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import test_core as t\n"
+        "e = t._core.compile(t._core.parse(t.TRAINING), t.training_options(2, 3))\n"
+        "print(*[e.text(form, True) for form in t.FORMS])"
+    )
+    texts = [
+        subprocess.run(
+            [sys.executable, "-c", script, os.path.dirname(__file__)],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert texts[0] == texts[1]
+    assert "model.py" in texts[0]
+
+
+def test_errors_carry_type_and_frames():
+    module = _core.parse(
+        TRAINING.replace("identity_loss(%s)", "identity(%s)").replace(' {reduction="none"}', "")
+    )
+    with pytest.raises(_core.Error, match="loss") as raised:
+        _core.compile(module, training_options())
+    assert raised.value.type == "poptorch_cpp_error"
+    assert "pass differentiate" in raised.value.location
+
+
+@pytest.mark.parametrize(
+    "arrays,message",
+    [
+        ([], "0 inputs were given but the program takes 2"),
+        (
+            [np.zeros((4, 2), np.float32), np.zeros((4, 4), np.float32)],
+            r"input 1 is float32 \[4, 4\]",
+        ),
+        ([np.zeros((4, 2)), np.zeros((4, 3), np.float32)], "input 0 is float64"),
+    ],
+)
+def test_wrong_inputs_are_refused(arrays, message):
+    executable = _core.compile(_core.parse(TRAINING), training_options())
+    with pytest.raises(_core.Error, match=message):
+        executable.run(arrays)
+
+
+def test_unknown_names_are_refused_with_the_nearest():
+    executable = _core.compile(_core.parse(TRAINING), training_options())
+    with pytest.raises(_core.Error, match="no state 'v'"):
+        executable.read_state("v")
+    with pytest.raises(_core.Error, match="Did you mean 'place_ops'"):
+        _core.run_pass(_core.parse(TRAINING), "place_op")
+    with pytest.raises(_core.Error, match="forms are traced"):
+        executable.text("bound")
+
+
+def test_an_exception_of_the_progress_callback_arrives():
+    def stop(done, steps, name):
+        raise KeyboardInterrupt(name)
+
+    with pytest.raises(KeyboardInterrupt):
+        _core.compile(_core.parse(TRAINING), training_options(), stop)
