@@ -69,6 +69,7 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const CompileOpt
   // --- normal ---
   // Calls first: everything behind sees through them. A call with its own gradient stays.
   passes.run("inline_calls", *module);
+  passes.run("fold_constants", *module);
   passes.run("canonicalise", *module);
   passes.run("merge_common_subexpressions", *module);
   passes.run("eliminate_dead_ops", *module);
@@ -78,6 +79,7 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const CompileOpt
   passes.run("differentiate", *module);
   // Again: gradients that the user gave are calls.
   passes.run("inline_calls", *module);
+  passes.run("fold_constants", *module);
   // Before the updates: rewrites keep away from memory that is written.
   passes.run("canonicalise", *module);
   passes.run("lower_optimiser", *module);

@@ -8,6 +8,7 @@ const std::vector<PassRow>& all_passes() {
       {"eliminate_dead_ops", eliminate_dead_ops},
       {"merge_common_subexpressions", merge_common_subexpressions},
       {"canonicalise", canonicalise},
+      {"fold_constants", fold_constants},
       {"inline_calls", inline_calls},
       {"differentiate", differentiate},
       {"lower_optimiser", lower_optimiser},

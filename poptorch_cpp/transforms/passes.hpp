@@ -36,6 +36,11 @@ void merge_common_subexpressions(ir::Module& module, PassContext& context);
 // updates are lowered. `detach` goes unless training.
 void canonicalise(ir::Module& module, PassContext& context);
 
+// Replaces ops of constants by their results, if the reference kernel gives the bits of every
+// other (data movement, integers, exact formulas) and the constant does not grow beyond 1 MiB.
+// Leaves a broadcast scalar alone.
+void fold_constants(ir::Module& module, PassContext& context);
+
 // Replaces calls by the ops of the called graph, and deletes the graphs that nobody calls any
 // more (when there is a @main). While training, a call that names its gradient graph stays:
 // `differentiate` needs it.

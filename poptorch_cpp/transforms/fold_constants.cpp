@@ -1,0 +1,93 @@
+// Constant folding by the reference kernels, where they give the bits of every other kernel.
+#include "ir/builder.hpp"
+#include "reference/reference.hpp"
+#include "transforms/memory_writes.hpp"
+#include "transforms/passes.hpp"
+
+namespace poptorch::transforms {
+namespace {
+
+using ir::Literal;
+using ir::Op;
+using ir::Value;
+
+// A constant that grows beyond this costs more memory than computing it costs time.
+constexpr int64_t kLargestGrown = 1 << 20;  // bytes
+
+const Literal* constant_of(const Value* value) {
+  const Op* op = value->producer();
+  return op && op->is("constant") ? &op->attr<Literal>("value") : nullptr;
+}
+
+bool is_foldable(const Op& op, const MemoryWrites& writes) {
+  if (op.is("constant") || op.unused() || !op.after().empty()) return false;
+  int64_t given = 0, made = 0;
+  for (const Value* operand : op.operands()) {
+    if (operand && !constant_of(operand)) return false;
+    if (operand) given += operand->type().bytes();
+  }
+  std::vector<std::optional<ir::Type>> inputs;
+  for (const Value* operand : op.operands()) {
+    inputs.push_back(operand ? std::optional(operand->type()) : std::nullopt);
+  }
+  std::vector<ir::Type> outputs;
+  for (size_t i = 0; i < op.result_count(); ++i) {
+    if (writes.is_written(op.result(i))) return false;
+    outputs.push_back(op.result(i)->type());
+    made += outputs.back().bytes();
+  }
+  // A kernel reads a broadcast scalar faster than the tensor that it stands for.
+  if (made > given && (op.is("broadcast_to") || made > kLargestGrown)) return false;
+  return reference::is_bits_exact(op.def(), inputs, outputs);
+}
+
+std::vector<Literal> evaluate(const Op& op) {
+  std::vector<std::optional<ir::Type>> inputs;
+  std::vector<ir::Type> outputs;
+  std::vector<std::vector<std::byte>> results;
+  std::vector<std::byte*> buffers;
+  for (const Value* operand : op.operands()) {
+    inputs.push_back(operand ? std::optional(operand->type()) : std::nullopt);
+    // Ops without effects only read their operands.
+    buffers.push_back(operand ? const_cast<std::byte*>(constant_of(operand)->data()) : nullptr);
+  }
+  for (size_t i = 0; i < op.result_count(); ++i) {
+    outputs.push_back(op.result(i)->type());
+    results.emplace_back(static_cast<size_t>(outputs[i].bytes()));
+  }
+  for (auto& result : results) buffers.push_back(result.data());
+  reference::run_reference({.op = op.def(),
+                            .attrs = op.attrs(),
+                            .inputs = inputs,
+                            .outputs = outputs,
+                            .buffers = buffers.data()});
+  std::vector<Literal> literals;
+  for (size_t i = 0; i < results.size(); ++i) literals.emplace_back(outputs[i], results[i]);
+  return literals;
+}
+
+void fold(ir::Graph& graph) {
+  const MemoryWrites writes(graph);
+  for (Op* op : graph.ops()) {
+    if (!is_foldable(*op, writes)) continue;
+    ir::Builder builder(graph, op);
+    builder.copy_context(*op);
+    builder.forward_id = op->forward_id;
+    const std::vector<Literal> literals = evaluate(*op);
+    for (size_t i = 0; i < literals.size(); ++i) {
+      if (op->result(i)->uses().empty()) continue;
+      Value* constant = builder.constant(literals[i]);
+      constant->set_name(op->result(i)->name());
+      op->result(i)->replace_all_uses_with(constant);
+    }
+    graph.erase(op);
+  }
+}
+
+}  // namespace
+
+void fold_constants(ir::Module& module, PassContext&) {
+  for (const auto& graph : module.graphs()) fold(*graph);
+}
+
+}  // namespace poptorch::transforms
