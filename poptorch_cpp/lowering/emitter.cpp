@@ -1,6 +1,9 @@
 // Implements emitter.hpp.
 #include "lowering/emitter.hpp"
 
+#include <functional>
+#include <unordered_set>
+
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
@@ -28,14 +31,42 @@ std::string where(const ir::Op* op) {
   return text;
 }
 
-int64_t count_instructions(const std::vector<Instruction>& block) {
-  int64_t count = 0;
-  for (const Instruction& instruction : block) {
-    ++count;
-    for (const auto& inner : instruction.blocks) count += count_instructions(inner);
+// What an IPU's code is made of: instructions, and how many kinds of them (op and operand types).
+class CodeSize {
+ public:
+  explicit CodeSize(const program::Program& program) : program_(program) {}
+
+  void add(const std::vector<Instruction>& block) {
+    for (const Instruction& instruction : block) {
+      ++instructions;
+      kinds_.insert(kind_of(instruction));
+      for (const auto& inner : instruction.blocks) add(inner);
+    }
   }
-  return count;
-}
+  int64_t kinds() const { return static_cast<int64_t>(kinds_.size()); }
+  int64_t instructions = 0;
+
+ private:
+  uint64_t kind_of(const Instruction& instruction) const {
+    uint64_t hash = std::hash<std::string>()(instruction.op.text());
+    auto mix = [&hash](int64_t value) {
+      hash = (hash ^ static_cast<uint64_t>(value)) * 0x9e3779b97f4a7c15u;
+    };
+    mix(static_cast<int64_t>(instruction.kind));
+    for (const auto* ids : {&instruction.inputs, &instruction.outputs}) {
+      for (TensorId id : *ids) {
+        if (id == program::kNoTensor) continue;
+        const ir::Type& type = program_.tensors[static_cast<size_t>(id)].type;
+        mix(static_cast<int64_t>(type.dtype));
+        for (int64_t size : type.shape) mix(size);
+      }
+    }
+    return hash;
+  }
+
+  const program::Program& program_;
+  std::unordered_set<uint64_t> kinds_;  // only counted
+};
 
 }  // namespace
 
@@ -243,8 +274,9 @@ program::Program Emitter::finish() {
   place_states();
   for (size_t i = 0; i < open_.size(); ++i) {
     program_.ipus[i].body = std::move(open_[i].back());
-    program_.ipus[i].code_bytes =
-        count_instructions(program_.ipus[i].body) * target::code_bytes(device_);
+    CodeSize code(program_);
+    code.add(program_.ipus[i].body);
+    program_.ipus[i].code_bytes = target::code_bytes(device_, code.instructions, code.kinds());
   }
   return std::move(program_);
 }

@@ -9,7 +9,7 @@
 
 namespace poptorch::session {
 
-// Steps of the progress when training: those of the pipeline, and binding.
+// Steps of the progress: those of the pipeline, and binding.
 constexpr int kCompileSteps = 17;
 
 // Each IR form as it was (a clone: printing waits until someone asks), and the program.

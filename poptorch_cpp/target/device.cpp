@@ -23,8 +23,9 @@ constexpr double kVectorBytesPerCycle = 8;
 // exchange synchronisation around it, and the latency of leaving the chip.
 constexpr double kVertexCycles = 150;
 constexpr double kTransferLatencyCycles = 1000;
-// Per tile and instruction: vertex state, exchange code, control (assumption).
-constexpr int64_t kCodeBytesPerTile = 64;
+// Per tile (assumptions): control and vertex state of an instruction; code and exchange of a kind.
+constexpr int64_t kInstructionBytes = 8;
+constexpr int64_t kVertexBytes = 128;
 
 std::vector<Device> make_devices() {
   Device mk1{.name = "ipu1",
@@ -100,6 +101,8 @@ int64_t transfer_cycles(const Device& device, double bytes, double bandwidth) {
   return std::llround(cycles_of(device, bytes, bandwidth) + kTransferLatencyCycles);
 }
 
-int64_t code_bytes(const Device& device) { return kCodeBytesPerTile * device.tiles; }
+int64_t code_bytes(const Device& device, int64_t instructions, int64_t vertices) {
+  return (kInstructionBytes * instructions + kVertexBytes * vertices) * device.tiles;
+}
 
 }  // namespace poptorch::target

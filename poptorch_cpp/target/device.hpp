@@ -45,7 +45,8 @@ struct Work {
 int64_t compute_cycles(const Device& device, const Work& work);
 // Cycles of moving `bytes` over a way of `bandwidth` bytes a second.
 int64_t transfer_cycles(const Device& device, double bytes, double bandwidth);
-// Bytes of code that one instruction adds to an IPU: an estimate.
-int64_t code_bytes(const Device& device);
+// Bytes of code of an IPU's program: an estimate. `vertices`: how many different kinds of work (op
+// and operand types) the instructions do; equal ones share their code.
+int64_t code_bytes(const Device& device, int64_t instructions, int64_t vertices);
 
 }  // namespace poptorch::target
