@@ -14,6 +14,8 @@ from poptorch._impl.executor import PoplarExecutor, inferenceModel, trainingMode
 from poptorch._impl.hooks import registerPostCompileHook, registerPreCompileHook
 from poptorch._impl.structures import ICustomArgParser, registerCustomArgParser
 from poptorch._versions import VERSION as __version__
+from poptorch.async_accessor import AsynchronousDataAccessor
+from poptorch.data_loader import DataLoader
 from poptorch.enums import *
 from poptorch.ops import *
 from poptorch.options import ConfigFileError, Options, TensorLocationSettings

@@ -1,0 +1,359 @@
+"""Loads data in a worker process, ahead of the model, through a ring of shared-memory slots.
+
+The worker fills slots in order and the parent reads them in order. Two semaphores count free and
+filled slots; a row of shared integers says what a slot holds. Nothing is pickled after the start.
+"""
+
+from __future__ import annotations
+
+import atexit
+import dataclasses
+import enum as _enum
+import multiprocessing.connection
+import os
+import signal
+import threading
+import traceback
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.multiprocessing as torch_mp
+from poptorch.enums import SharingStrategy
+from poptorch_core import Error
+
+_POLL_SECONDS = 0.1  # how often a waiting side looks whether the other one lives
+_START_METHODS = {
+    SharingStrategy.SharedMemory: "spawn",
+    SharingStrategy.FileSystem: "spawn",
+    SharingStrategy.Fork: "fork",
+    SharingStrategy.ForkServer: "forkserver",
+}
+
+
+class _Slot(_enum.IntEnum):
+    """What a filled slot holds; row 0 of its header. Row 1 is the number of rows of data."""
+
+    DATA = 0
+    END_OF_EPOCH = 1
+    FAILED = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class _Structure:
+    """The shape of one item: how its tensors are nested."""
+
+    kind: type
+    keys: tuple = ()
+    names: type | None = None  # of a named tuple
+
+    @staticmethod
+    def of(item: Any) -> tuple[_Structure, list[torch.Tensor]]:
+        if isinstance(item, torch.Tensor):
+            return _Structure(torch.Tensor), [item]
+        if isinstance(item, dict):
+            return _Structure(dict, tuple(item)), list(item.values())
+        if isinstance(item, (tuple, list)):
+            named = type(item) if hasattr(item, "_fields") else None
+            return _Structure(list if isinstance(item, list) else tuple, (), named), list(item)
+        raise TypeError(
+            f"A data set's items must be tensors, tuples, lists or dicts of tensors; got "
+            f"{type(item).__name__}."
+        )
+
+    def rebuild(self, tensors: list[torch.Tensor]) -> Any:
+        if self.kind is torch.Tensor:
+            return tensors[0]
+        if self.kind is dict:
+            return dict(zip(self.keys, tensors, strict=True))
+        return self.names(*tensors) if self.names else self.kind(tensors)
+
+
+@dataclasses.dataclass
+class _Shared:
+    """What both processes hold."""
+
+    free: Any  # counts slots that the worker may fill
+    filled: Any  # counts slots that the parent may read
+    go: Any  # counts epochs that the worker may load
+    stop: Any
+    buffer_size: int
+    rebatched_size: int | None
+    keep_partial: bool
+
+
+class _Worker:
+    """The loop of the worker process."""
+
+    def __init__(self, dataset: Any, connection: Any, shared: _Shared) -> None:
+        self._dataset, self._connection = dataset, connection
+        self._shared = shared
+        self._slot = 0
+        self._rows = 0  # rows already in the slot being filled, when rebatching
+
+    def run(self) -> None:
+        # The parent answers Ctrl-C and ends us; a second handler here would only print noise.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        threading.Thread(target=self._watch_parent, daemon=True).start()
+        try:
+            self._start()
+            while self._wait(self._shared.go):
+                self._epoch()
+        except Exception:
+            self._fail(traceback.format_exc())
+
+    def _watch_parent(self) -> None:
+        # Under a fork server the parent is not the process that forked us: ask multiprocessing.
+        multiprocessing.connection.wait([multiprocessing.parent_process().sentinel])
+        os._exit(1)
+
+    def _wait(self, semaphore: Any) -> bool:
+        """False when the parent has asked to stop."""
+        while not semaphore.acquire(timeout=_POLL_SECONDS):
+            if self._shared.stop.is_set():
+                return False
+        return not self._shared.stop.is_set()
+
+    def _start(self) -> None:
+        """Describes the first item to the parent and receives the ring that it made for it."""
+        self._iterator = iter(self._dataset)
+        try:
+            self._first = next(self._iterator)
+        except StopIteration:
+            raise ValueError("The data set has no items.") from None
+        structure, tensors = _Structure.of(self._first)
+        size = self._shared.rebatched_size
+        shapes = [((size, *t.shape[1:]) if size else tuple(t.shape), t.dtype) for t in tensors]
+        self._connection.send(("started", structure, shapes))
+        self._header, self._ring = self._connection.recv()
+
+    def _epoch(self) -> None:
+        if self._first is None:
+            self._iterator = iter(self._dataset)
+        else:
+            if not self._put(self._first):
+                return
+            self._first = None
+        for item in self._iterator:
+            if not self._put(item):
+                return
+        if self._rows and self._shared.keep_partial:
+            self._publish(_Slot.DATA, self._rows)
+        elif self._rows:
+            self._shared.free.release()  # the slot taken for rows that are dropped
+        self._rows = 0
+        if self._wait(self._shared.free):
+            self._publish(_Slot.END_OF_EPOCH, 0)
+
+    def _put(self, item: Any) -> bool:
+        _, tensors = _Structure.of(item)
+        if self._shared.rebatched_size is None:
+            if not self._wait(self._shared.free):
+                return False
+            for ring, tensor in zip(self._ring, tensors, strict=True):
+                slot = ring[self._slot]
+                (slot[: len(tensor)] if tensor.dim() else slot).copy_(tensor)
+            self._publish(_Slot.DATA, len(tensors[0]) if tensors[0].dim() else 1)
+            return True
+        done, rows = 0, len(tensors[0])
+        while done < rows:
+            if self._rows == 0 and not self._wait(self._shared.free):
+                return False
+            count = min(rows - done, self._shared.rebatched_size - self._rows)
+            for ring, tensor in zip(self._ring, tensors, strict=True):
+                ring[self._slot][self._rows : self._rows + count].copy_(tensor[done : done + count])
+            done += count
+            self._rows += count
+            if self._rows == self._shared.rebatched_size:
+                self._publish(_Slot.DATA, self._rows)
+                self._rows = 0
+        return True
+
+    def _publish(self, kind: _Slot, rows: int) -> None:
+        self._header[self._slot, 0] = int(kind)
+        self._header[self._slot, 1] = rows
+        self._slot = (self._slot + 1) % self._shared.buffer_size
+        self._shared.filled.release()
+
+    def _fail(self, text: str) -> None:
+        self._connection.send(("failed", text, None))
+        if hasattr(self, "_header"):
+            self._header[:, 0] = int(_Slot.FAILED)
+            self._shared.filled.release()
+
+
+def _run_worker(dataset: Any, connection: Any, shared: _Shared) -> None:
+    _Worker(dataset, connection, shared).run()
+
+
+# Accessors whose worker still runs: ended at exit, so that no process outlives the program.
+_live: weakref.WeakSet[AsynchronousDataAccessor] = weakref.WeakSet()
+
+
+@atexit.register
+def _terminate_all() -> None:
+    for accessor in list(_live):
+        accessor.terminate()
+
+
+class AsynchronousDataAccessor:
+    """Iterates over `dataset` while a worker process loads ahead.
+
+    The tensors of an item are views of the ring: they are valid until the next item is asked for.
+
+    Args:
+        dataset: anything iterable whose items are tensors, or tuples, lists or dicts of tensors.
+        buffer_size: slots of the ring.
+        miss_sleep_time_in_ms: kept for compatibility; a waiting reader sleeps on a semaphore.
+        load_indefinitely: the worker goes on with the next epoch before it is asked for.
+        early_preload: the first epoch is loaded before the first iteration starts.
+        sharing_strategy: how the worker process is started.
+        rebatched_size: rows of an item; smaller batches of the data set are put together.
+
+    Raises:
+        AssertionError: `rebatched_size` is 1 or less; the worker died during an iteration.
+        poptorch.Error: the data set is empty or fails, or is a DataLoader that has an accessor.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        buffer_size: int = 3,
+        miss_sleep_time_in_ms: float = 0.1,
+        load_indefinitely: bool = True,
+        early_preload: bool = False,
+        sharing_strategy: SharingStrategy = SharingStrategy.ForkServer,
+        rebatched_size: int | None = None,
+        *,
+        _keep_partial: bool = False,
+    ) -> None:
+        if getattr(dataset, "_accessor", None) is not None:
+            raise Error(
+                "The DataLoader already has an AsynchronousDataAccessor: iterate over the "
+                "DataLoader itself, or give it mode=DataLoaderMode.Sync."
+            )
+        assert rebatched_size is None or rebatched_size > 1, (
+            f"rebatched_size must be None or greater than 1 but is {rebatched_size}"
+        )
+        del miss_sleep_time_in_ms
+        self._dataset = dataset
+        self._load_indefinitely = load_indefinitely
+        self._epoch_requested = False
+        self._held = False  # a slot is in the hands of the user
+        self._slot = 0
+        self._process = None
+        context = torch_mp.get_context(_START_METHODS[SharingStrategy(sharing_strategy)])
+        self._shared = _Shared(
+            free=context.Semaphore(buffer_size),
+            filled=context.Semaphore(0),
+            go=context.Semaphore(0),
+            stop=context.Event(),
+            buffer_size=buffer_size,
+            rebatched_size=rebatched_size,
+            keep_partial=_keep_partial,
+        )
+        self._start(context, sharing_strategy)
+        if early_preload:
+            self._request_epoch()
+
+    def _start(self, context: Any, sharing_strategy: SharingStrategy) -> None:
+        if sharing_strategy == SharingStrategy.FileSystem:
+            torch_mp.set_sharing_strategy("file_system")
+        self._connection, theirs = context.Pipe()
+        # Not a daemon: the data set may be a DataLoader with workers of its own.
+        self._process = context.Process(
+            target=_run_worker, args=(self._dataset, theirs, self._shared)
+        )
+        self._process.start()
+        theirs.close()
+        _live.add(self)
+        try:
+            kind, detail, shapes = self._connection.recv()
+        except EOFError:
+            kind, detail, shapes = "failed", f"exit code {self._process.exitcode}", None
+        if kind == "failed":
+            self.terminate()
+            raise Error(f"AsynchronousDataAccessor worker thread failed to start: {detail}")
+        self._structure = detail
+        slots = self._shared.buffer_size
+        self._header = torch.zeros((slots, 2), dtype=torch.int64).share_memory_()
+        self._ring = [
+            torch.empty((slots, *shape), dtype=dtype).share_memory_() for shape, dtype in shapes
+        ]
+        self._connection.send((self._header, self._ring))
+
+    def terminate(self) -> None:
+        """Ends the worker process. May be called more than once."""
+        if self._process is None:
+            return
+        self._shared.stop.set()
+        self._process.join(timeout=1.0)
+        if self._process.is_alive():
+            self._process.terminate()
+            self._process.join(timeout=1.0)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+        self._process = None
+        self._connection.close()
+        _live.discard(self)
+
+    def __del__(self) -> None:
+        if getattr(self, "_process", None) is not None:
+            self.terminate()
+
+    def __len__(self) -> int:
+        if not hasattr(type(self._dataset), "__len__"):
+            raise TypeError(f"'{type(self._dataset).__name__}' has no len()")
+        return len(self._dataset)
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self._epoch_requested:
+            self._request_epoch()
+        while True:
+            item = self._next()
+            if item is None:
+                return
+            yield item
+
+    def _request_epoch(self) -> None:
+        self._epoch_requested = True
+        self._shared.go.release()
+
+    def _next(self) -> Any:
+        self._release_held()
+        while not self._shared.filled.acquire(timeout=_POLL_SECONDS):
+            assert self._process is not None and self._process.is_alive(), self._death()
+        kind, rows = (int(x) for x in self._header[self._slot])
+        assert kind != _Slot.FAILED, self._death()
+        slot = self._slot
+        self._slot = (slot + 1) % self._shared.buffer_size
+        self._held = True
+        if kind == _Slot.END_OF_EPOCH:
+            self._release_held()
+            self._epoch_requested = False
+            if self._load_indefinitely:
+                self._request_epoch()
+            return None
+        return self._structure.rebuild(
+            [ring[slot][:rows] if ring.dim() > 1 else ring[slot] for ring in self._ring]
+        )
+
+    def _release_held(self) -> None:
+        if self._held:
+            self._held = False
+            self._shared.free.release()
+
+    def _death(self) -> str:
+        """What the worker said before it ended, or how it ended."""
+        reason = "terminate() was called"
+        if self._process is not None:
+            self._process.join(timeout=1.0)
+            reason = f"exit code {self._process.exitcode}"
+            try:
+                if self._connection.poll():
+                    reason = self._connection.recv()[1]
+            except EOFError:
+                pass  # killed before it could say anything
+        return f"AsynchronousDataAccessor: the worker process died while loading data: {reason}"

@@ -1,0 +1,201 @@
+"""poptorch.DataLoader and AsynchronousDataAccessor: batches, epochs, structures, dying workers."""
+
+import os
+import signal
+import time
+
+import poptorch
+import pytest
+import torch
+
+
+class Numbers(torch.utils.data.Dataset):
+    """Item i is (i as a float tensor, i as a label)."""
+
+    def __init__(self, count, fails_at=None):
+        self.count, self.fails_at = count, fails_at
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        if index == self.fails_at:
+            raise ValueError("item is broken")
+        return torch.full((2,), float(index)), index
+
+
+class Counting(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter(torch.arange(10.0))
+
+
+class Dictionaries:
+    def __len__(self):
+        return 3
+
+    def __iter__(self):
+        return ({"a": torch.full((2,), i), "b": torch.tensor([i])} for i in (0.0, 1.0, 2.0))
+
+
+class Slow:
+    """Never delivers its second item in time."""
+
+    def __iter__(self):
+        yield torch.ones(1)
+        time.sleep(60)
+        yield torch.ones(1)
+
+
+def _options(iterations=1, replicas=1, accumulation=1):
+    options = poptorch.Options()
+    options.deviceIterations(iterations)
+    options.replicationFactor(replicas)
+    options.Training.gradientAccumulation(accumulation)
+    return options
+
+
+def _labels(loader):
+    return [labels.tolist() for _, labels in loader]
+
+
+def test_combined_batches_hold_what_one_step_consumes():
+    options = _options(iterations=2, replicas=2, accumulation=3)
+    loader = poptorch.DataLoader(options, Numbers(50), batch_size=2)
+    assert loader.combinedBatchSize == 24
+    assert _labels(loader) == [list(range(24)), list(range(24, 48))]
+    assert len(loader) == 2
+
+
+def test_the_options_are_frozen():
+    options = _options()
+    poptorch.DataLoader(options, Numbers(4))
+    with pytest.raises(AttributeError, match="Can't modify frozen Options"):
+        options.deviceIterations(2)
+
+
+def test_leftover_rows_are_kept_on_request_and_warned_about(capfd):
+    loader = poptorch.DataLoader(_options(2), Numbers(7), batch_size=2, drop_last=False)
+    assert _labels(loader) == [[0, 1, 2, 3], [4, 5, 6]]
+    assert "batch size of 3" in capfd.readouterr().err
+
+
+def test_shuffling_gives_every_item_once():
+    loader = poptorch.DataLoader(_options(), Numbers(12), batch_size=4, shuffle=True)
+    assert sorted(sum(_labels(loader), [])) == list(range(12))
+
+
+def test_a_batch_sampler_yields_micro_batches():
+    sampler = torch.utils.data.BatchSampler(range(10), 2, False)
+    loader = poptorch.DataLoader(_options(2), Numbers(10), batch_sampler=sampler)
+    assert _labels(loader) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    with pytest.raises(poptorch.Error, match="`batch_sampler` option is mutually exclusive with"):
+        poptorch.DataLoader(_options(), Numbers(10), batch_size=2, batch_sampler=sampler)
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_processes_share_a_data_set_without_overlap(processes):
+    seen = []
+    for process in range(processes):
+        options = _options(2)
+        options.Distributed.configureProcessId(process, processes)
+        seen += sum(_labels(poptorch.DataLoader(options, Numbers(24))), [])
+    assert sorted(seen) == list(range(24))
+
+
+def test_shuffling_over_processes_is_global_and_needs_a_seed():
+    options = _options()
+    options.Distributed.configureProcessId(0, 2)
+    with pytest.raises(AssertionError, match="randomSeed"):
+        poptorch.DataLoader(options, Numbers(8), shuffle=True)
+    epochs = []
+    for process in range(2):
+        options = _options()
+        options.randomSeed(5)
+        options.Distributed.configureProcessId(process, 2)
+        loader = poptorch.DataLoader(options, Numbers(8), shuffle=True)
+        epochs.append([sum(_labels(loader), []), sum(_labels(loader), [])])
+    for epoch in range(2):
+        assert sorted(epochs[0][epoch] + epochs[1][epoch]) == list(range(8))
+    assert epochs[0][0] != epochs[0][1]
+
+
+def test_iterable_data_sets_are_not_partitioned():
+    options = _options()
+    options.Distributed.configureProcessId(0, 2)
+    with pytest.raises(AssertionError, match="auto_distributed_partitioning not supported for"):
+        poptorch.DataLoader(options, Counting())
+
+
+@pytest.mark.parametrize("drop_last", [True, False])
+@pytest.mark.parametrize("mode", ["Sync", "Async", "AsyncRebatched"])
+def test_all_modes_give_the_same_batches_every_epoch(mode, drop_last):
+    loader = poptorch.DataLoader(
+        _options(2),
+        Numbers(11),
+        batch_size=2,
+        drop_last=drop_last,
+        mode=poptorch.DataLoaderMode[mode],
+    )
+    expected = [[0, 1, 2, 3], [4, 5, 6, 7]] + ([] if drop_last else [[8, 9, 10]])
+    for _ in range(3):
+        assert _labels(loader) == expected
+    assert len(loader) == len(expected)
+    loader.terminate()
+
+
+def test_rebatched_workers_load_no_more_than_a_combined_batch():
+    with pytest.raises(AssertionError, match="rebatched_worker_size"):
+        poptorch.DataLoader(
+            _options(),
+            Numbers(8),
+            batch_size=2,
+            mode=poptorch.DataLoaderMode.AsyncRebatched,
+            rebatched_worker_size=3,
+        )
+
+
+def test_the_accessor_keeps_the_structure_of_items():
+    accessor = poptorch.AsynchronousDataAccessor(Dictionaries())
+    items = [{key: tensor.clone() for key, tensor in item.items()} for item in accessor]
+    assert [item["b"].item() for item in items] == [0.0, 1.0, 2.0]
+    assert items[2]["a"].tolist() == [2.0, 2.0]
+    assert len(accessor) == 3
+    accessor.terminate()
+
+
+@pytest.mark.parametrize("dataset", [[], Numbers(3, fails_at=0)])
+def test_a_data_set_that_cannot_start_is_an_error(dataset):
+    with pytest.raises(poptorch.Error, match="worker thread failed to start"):
+        poptorch.AsynchronousDataAccessor(dataset)
+
+
+def test_rebatched_size_is_checked():
+    with pytest.raises(AssertionError, match="rebatched_size must be None or greater than 1"):
+        poptorch.AsynchronousDataAccessor([torch.ones(1)], rebatched_size=1)
+
+
+def test_a_loader_has_one_accessor():
+    loader = poptorch.DataLoader(_options(), Numbers(4), mode=poptorch.DataLoaderMode.Async)
+    with pytest.raises(poptorch.Error, match="already has an AsynchronousDataAccessor"):
+        poptorch.AsynchronousDataAccessor(loader)
+    loader.terminate()
+
+
+def test_a_killed_worker_is_an_error_within_two_seconds():
+    accessor = poptorch.AsynchronousDataAccessor(Slow())
+    items = iter(accessor)
+    next(items)
+    os.kill(accessor._process.pid, signal.SIGKILL)
+    start = time.monotonic()
+    with pytest.raises(AssertionError, match="worker process died"):
+        next(items)
+    assert time.monotonic() - start < 2
+    accessor.terminate()
+
+
+def test_an_item_that_fails_says_why():
+    loader = poptorch.DataLoader(_options(), Numbers(6, fails_at=3), batch_size=1)
+    accessor = poptorch.AsynchronousDataAccessor(loader)
+    with pytest.raises(AssertionError, match="item is broken"):
+        list(accessor)
+    accessor.terminate()
