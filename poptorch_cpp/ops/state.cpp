@@ -51,7 +51,8 @@ void add_state_ops(Registry& r) {
          .elementwise = true,
          .popart_type = "Accumulate"});
   r.add({.name = "parameter_gradient",
-         .doc = "Marks x as the gradient of a parameter's slot; the optimiser's lowering replaces it.",
+         .doc =
+             "Marks x as the gradient of a parameter's slot; the optimiser's lowering replaces it.",
          .inputs = {"x: float"},
          .outputs = {},
          .attrs = {{"parameter", AttrType::kString}},
