@@ -112,7 +112,7 @@ class Emitting {
     if (!node.outputs.empty()) text = values_text(node.outputs) + " = " + text;
     text += "(" + values_text(node.inputs) + ")";
     if (node.chain) text += "; " + chain_text(*node.chain);
-    return text;
+    return node.fallback ? text + " (fallback)" : text;
   }
 
   std::string reorder_text(const Node& node) const {

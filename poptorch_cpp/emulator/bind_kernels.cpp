@@ -189,7 +189,10 @@ class Binding {
       bind_chain(*apart);
     }
     if (row) node.kernel = row->bind(request);
-    if (!node.kernel) node.kernel = bind_fallback(request);
+    if (!node.kernel) {
+      node.kernel = bind_fallback(request);
+      node.fallback = true;
+    }
     finish(node);
     return apart;
   }

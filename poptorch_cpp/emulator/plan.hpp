@@ -77,6 +77,7 @@ struct Node {
   std::shared_ptr<const BoundKernel> kernel;
   std::vector<ValueId> buffers;  // what the kernel is handed
   ValueId workspace = kNoValue;
+  bool fallback = false;  // a reference or foreign kernel
 
   bool is_chain() const { return !instruction; }
 };
