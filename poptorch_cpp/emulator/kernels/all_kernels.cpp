@@ -30,7 +30,9 @@ class Rewired final : public BoundKernel {
   int64_t estimated_ns() const override { return kernel_->estimated_ns(); }
   void run(const KernelArgs& args, int phase, int task) const override {
     std::byte* buffers[kMaxBuffers];
-    for (size_t i = 0; i < from_.size(); ++i) buffers[i] = args.buffers[from_[i]];
+    for (size_t i = 0; i < from_.size(); ++i) {
+      buffers[i] = from_[i] < 0 ? nullptr : args.buffers[from_[i]];
+    }
     KernelArgs inner = args;
     inner.buffers = buffers;
     kernel_->run(inner, phase, task);
@@ -58,6 +60,12 @@ const KernelTable& all_kernels() {
     add_matmul_kernels(all);
     add_conv_kernels(all);
     add_pool_kernels(all);
+    add_move_kernels(all);
+    add_embedding_kernels(all);
+    add_attention_kernels(all);
+    add_lstm_kernels(all);
+    add_layer_norm_kernels(all);
+    add_batch_norm_kernels(all);
     add_reduce_kernels(all);
     add_loss_kernels(all);
     add_softmax_kernels(all);

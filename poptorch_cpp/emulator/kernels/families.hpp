@@ -9,11 +9,18 @@ void add_elementwise_kernels(KernelTable& table);
 void add_matmul_kernels(KernelTable& table);
 void add_conv_kernels(KernelTable& table);
 void add_pool_kernels(KernelTable& table);
+void add_move_kernels(KernelTable& table);
+void add_embedding_kernels(KernelTable& table);
+void add_attention_kernels(KernelTable& table);
+void add_lstm_kernels(KernelTable& table);
+void add_layer_norm_kernels(KernelTable& table);
+void add_batch_norm_kernels(KernelTable& table);
 void add_reduce_kernels(KernelTable& table);
 void add_loss_kernels(KernelTable& table);
 void add_softmax_kernels(KernelTable& table);
 
-// `kernel` with its buffers picked from KernelArgs: buffer i is args.buffers[from[i]].
+// `kernel` with its buffers picked from KernelArgs: buffer i is args.buffers[from[i]], and
+// absent when from[i] is -1.
 std::unique_ptr<BoundKernel> rewire(std::unique_ptr<BoundKernel> kernel, std::vector<int> from);
 
 }  // namespace poptorch::emulator

@@ -70,19 +70,21 @@ using BindFn = std::unique_ptr<BoundKernel> (*)(const KernelRequest&);
 // the workspace, results rounded once when stored. The request's epilogue runs last.
 std::unique_ptr<BoundKernel> bind_widened(const KernelRequest& request, BindFn bind);
 
+// `request` with a place for every optional operand of its row, absent ones at the end included.
+KernelRequest with_all_operands(const KernelRequest& request);
+// `kernel`, bound for with_all_operands(request), on the buffers of `request`.
+std::unique_ptr<BoundKernel> without_added_operands(std::unique_ptr<BoundKernel> kernel,
+                                                    const KernelRequest& request);
+bool has_half(const KernelRequest& request);
+bool only_float_to_32(const KernelRequest& request);  // no f64, f8 or complex operand or result
+
 // A row's bind function: f32 directly, half types widened, everything else left to the reference.
 template <BindFn bind>
 std::unique_ptr<BoundKernel> bind_floats(const KernelRequest& request) {
-  bool half = false;
-  auto look = [&](const ir::Type& type) {
-    half |= type.dtype == ir::DType::kF16 || type.dtype == ir::DType::kBF16;
-    return type.dtype != ir::DType::kF64 && !ir::is_complex(type.dtype);
-  };
-  bool held = true;
-  for (const auto& type : request.inputs) held &= !type || look(*type);
-  for (const ir::Type& type : request.outputs) held &= look(type);
-  if (!held) return nullptr;
-  return half ? bind_widened(request, bind) : bind(request);
+  if (!only_float_to_32(request)) return nullptr;
+  const KernelRequest full = with_all_operands(request);
+  auto kernel = has_half(full) ? bind_widened(full, bind) : bind(full);
+  return kernel ? without_added_operands(std::move(kernel), request) : nullptr;
 }
 
 }  // namespace poptorch::emulator

@@ -1,4 +1,5 @@
 // Half types on float32 kernels: widen, compute, round.
+#include "emulator/kernels/families.hpp"
 #include "emulator/kernels/support.hpp"
 #include "emulator/kernels/tile_ops.hpp"
 
@@ -109,6 +110,48 @@ class Widened final : public BoundKernel {
 };
 
 }  // namespace
+
+KernelRequest with_all_operands(const KernelRequest& request) {
+  const auto& defs = request.op->operand_defs;
+  KernelRequest full = request;
+  if (defs.empty() || defs.back().variadic || full.inputs.size() >= defs.size()) return full;
+  full.inputs.resize(defs.size());
+  full.input_layouts.resize(defs.size());
+  full.input_is_state.resize(defs.size());
+  return full;
+}
+
+std::unique_ptr<BoundKernel> without_added_operands(std::unique_ptr<BoundKernel> kernel,
+                                                    const KernelRequest& request) {
+  const size_t all = with_all_operands(request).inputs.size(), given = request.inputs.size();
+  if (all == given) return kernel;
+  std::vector<int> from;
+  for (size_t i = 0; i < all; ++i) from.push_back(i < given ? static_cast<int>(i) : -1);
+  size_t rest = request.outputs.size();
+  if (request.epilogue) rest += request.epilogue->inputs() + request.epilogue->outputs() - 1;
+  for (size_t i = 0; i < rest; ++i) from.push_back(static_cast<int>(given + i));
+  return rewire(std::move(kernel), std::move(from));
+}
+
+namespace {
+
+template <typename F>
+bool any_type(const KernelRequest& request, F f) {
+  bool found = false;
+  for (const auto& type : request.inputs) found |= type && f(type->dtype);
+  for (const ir::Type& type : request.outputs) found |= f(type.dtype);
+  return found;
+}
+
+}  // namespace
+
+bool has_half(const KernelRequest& request) { return any_type(request, is_half); }
+
+bool only_float_to_32(const KernelRequest& request) {
+  return !any_type(request, [](DType d) {
+    return ir::is_complex(d) || (ir::is_float(d) && d != DType::kF32 && !is_half(d));
+  });
+}
 
 std::unique_ptr<BoundKernel> bind_widened(const KernelRequest& request, BindFn bind) {
   for (const Layout& layout : request.input_layouts) {

@@ -1,0 +1,313 @@
+// One LSTM layer in one direction. The input product of all steps is made first, straight into the
+// reserve; then groups of batch rows go through time on their own, with packed recurrent weights.
+#include "emulator/kernels/families.hpp"
+#include "emulator/kernels/gemm.hpp"
+#include "emulator/kernels/support.hpp"
+#include "emulator/kernels/vector_math.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+constexpr int64_t kRowGroup = 8;  // batch rows that one task takes through time
+constexpr int64_t kDepth = 256;
+constexpr int64_t kColumns = 128;
+
+struct Sizes {
+  int64_t time, batch, in, hidden;
+  bool reverse;
+  explicit Sizes(const KernelRequest& request)
+      : time(request.inputs[0]->shape[0]),
+        batch(request.inputs[0]->shape[1]),
+        in(request.inputs[0]->shape[2]),
+        hidden(request.inputs[1]->shape[1]),
+        reverse(request.attr<bool>("reverse")) {}
+  int64_t rows() const { return time * batch; }
+  int64_t gates() const { return 4 * hidden; }
+  int64_t groups() const { return divide_up(batch, kRowGroup); }
+  // The time of step s in the order of computation.
+  int64_t at(int64_t s) const { return reverse ? time - 1 - s : s; }
+  Range group(int64_t task) const {
+    return {task * kRowGroup, std::min(batch, (task + 1) * kRowGroup)};
+  }
+};
+
+// z: activated in place to i f g o; c and h of the step.
+void cell_forward(float* z, const float* c_before, float* c, float* h, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    const float in = vec::sigmoid(z[i]), forget = vec::sigmoid(z[n + i]);
+    const float fresh = vec::tanh(z[2 * n + i]), out = vec::sigmoid(z[3 * n + i]);
+    const float cell = forget * c_before[i] + in * fresh;
+    z[i] = in, z[n + i] = forget, z[2 * n + i] = fresh, z[3 * n + i] = out;
+    c[i] = cell;
+    h[i] = out * vec::tanh(cell);
+  }
+}
+
+// dz from the activated gates; dc becomes the gradient of the cell before.
+void cell_backward(const float* gates, const float* c_before, const float* dh, float* dc, float* dz,
+                   int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    const float in = gates[i], forget = gates[n + i], fresh = gates[2 * n + i],
+                out = gates[3 * n + i], bent = vec::tanh(gates[4 * n + i]);
+    const float d = dh[i] * out * (1.0f - bent * bent) + dc[i];
+    dz[i] = d * fresh * in * (1.0f - in);
+    dz[n + i] = d * c_before[i] * forget * (1.0f - forget);
+    dz[2 * n + i] = d * in * (1.0f - fresh * fresh);
+    dz[3 * n + i] = dh[i] * bent * out * (1.0f - out);
+    dc[i] = d * forget;
+  }
+}
+
+int64_t panels(int64_t n) { return divide_up(n, kPanel); }
+
+// Inputs x, h0, c0, w_input, w_hidden, bias_input, bias_hidden; outputs y, h, c, reserve.
+class Forward final : public BoundKernel {
+ public:
+  explicit Forward(const KernelRequest& request)
+      : s_(request),
+        out_(static_cast<int>(request.inputs.size())),
+        row_parts_(parts_for(s_.rows() * s_.gates() * s_.in / 40, divide_up(s_.rows(), 48))) {
+    input_floats_ = packed_floats(s_.in, s_.gates());
+    hidden_floats_ = packed_floats(s_.hidden, s_.gates());
+  }
+  int phases() const override { return 3; }  // pack, inputs of all steps, time
+  int tasks(int phase) const override {
+    return static_cast<int>(phase == 0 ? 2 * kPackParts : phase == 1 ? row_parts_ : s_.groups());
+  }
+  int64_t workspace_bytes() const override {
+    return 4 * (input_floats_ + hidden_floats_ + s_.gates() + 5 * s_.hidden * s_.rows());
+  }
+  int64_t estimated_ns() const override {
+    return s_.rows() * s_.gates() * (s_.in + s_.hidden) / 40;
+  }
+  void run(const KernelArgs& args, int phase, int task) const override {
+    if (phase == 0) return pack(args, task);
+    phase == 1 ? inputs(args, task) : steps(args, task);
+  }
+
+ private:
+  static constexpr int64_t kPackParts = 4;
+  float* packed_input(const KernelArgs& args) const {
+    return reinterpret_cast<float*>(args.workspace);
+  }
+  float* bias(const KernelArgs& args) const {
+    return packed_input(args) + input_floats_ + hidden_floats_;
+  }
+  float* reserve(const KernelArgs& args) const {
+    float* given = buffer_of<float>(args, out_ + 3);
+    return given ? given : bias(args) + s_.gates();
+  }
+  void pack(const KernelArgs& args, int64_t task) const {
+    const bool hidden = task % 2 != 0;
+    const int64_t k = hidden ? s_.hidden : s_.in;
+    const MatrixView w{input_of<float>(args, hidden ? 4 : 3), 1, k};
+    const Range range = part_of(panels(s_.gates()), kPackParts, task / 2);
+    pack_panels(w, k, s_.gates(), range.begin, range.end,
+                packed_input(args) + (hidden ? input_floats_ : 0), k);
+    if (task != 0) return;
+    const float *a = out_ > 5 ? input_of<float>(args, 5) : nullptr,
+                *b = out_ > 6 ? input_of<float>(args, 6) : nullptr;
+    for (int64_t i = 0; i < s_.gates(); ++i) bias(args)[i] = (a ? a[i] : 0) + (b ? b[i] : 0);
+  }
+  void inputs(const KernelArgs& args, int64_t task) const {
+    const Range rows = part_of(s_.rows(), row_parts_, task);
+    gemm_packed(rows.size(), s_.gates(), s_.in,
+                {input_of<float>(args, 0) + rows.begin * s_.in, s_.in, 1}, packed_input(args),
+                s_.in, bias(args), reserve(args) + rows.begin * 5 * s_.hidden, 5 * s_.hidden, false,
+                nullptr);
+  }
+  void steps(const KernelArgs& args, int64_t task) const {
+    const Range rows = s_.group(task);
+    const int64_t n = s_.hidden, wide = 5 * n;
+    const float *h0 = input_of<float>(args, 1), *c0 = input_of<float>(args, 2);
+    float* y = buffer_of<float>(args, out_);
+    for (int64_t s = 0; s < s_.time; ++s) {
+      const int64_t now = s_.at(s) * s_.batch;
+      const int64_t before = s == 0 ? 0 : s_.at(s - 1) * s_.batch;
+      float* z = reserve(args) + now * wide;
+      const float* h = s == 0 ? h0 : y + before * n;
+      gemm_packed(rows.size(), s_.gates(), n, {h + rows.begin * n, n, 1},
+                  packed_input(args) + input_floats_, n, nullptr, z + rows.begin * wide, wide, true,
+                  nullptr);
+      for (int64_t b = rows.begin; b < rows.end; ++b) {
+        const float* c = s == 0 ? c0 + b * n : reserve(args) + (before + b) * wide + 4 * n;
+        float* row = z + b * wide;
+        cell_forward(row, c, row + 4 * n, y + (now + b) * n, n);
+      }
+    }
+    const int64_t last = s_.at(s_.time - 1) * s_.batch;
+    for (int64_t b = rows.begin; b < rows.end; ++b) {
+      float *h = buffer_of<float>(args, out_ + 1), *c = buffer_of<float>(args, out_ + 2);
+      if (h) std::copy_n(y + (last + b) * n, n, h + b * n);
+      if (c) std::copy_n(reserve(args) + (last + b) * wide + 4 * n, n, c + b * n);
+    }
+  }
+
+  Sizes s_;
+  int out_;
+  int64_t row_parts_, input_floats_ = 0, hidden_floats_ = 0;
+};
+
+// Inputs x, h0, c0, w_input, w_hidden, y, reserve, dy, dh, dc; outputs dx, dh0, dc0, dw_input,
+// dw_hidden, dbias_input, dbias_hidden.
+class Backward final : public BoundKernel {
+ public:
+  explicit Backward(const KernelRequest& request) : s_(request) {
+    input_floats_ = packed_floats(s_.gates(), s_.in);
+    hidden_floats_ = packed_floats(s_.gates(), s_.hidden);
+    gate_parts_ = std::clamp<int64_t>(s_.gates() / 96, 1, 8);
+    row_parts_ = std::clamp<int64_t>(s_.rows() / 96, 1, 8);
+  }
+  int phases() const override { return 3; }  // pack, time, products over all steps
+  int tasks(int phase) const override {
+    if (phase == 0) return 2;
+    return static_cast<int>(phase == 1 ? s_.groups() : row_parts_ + 2 * gate_parts_ + 1);
+  }
+  int64_t workspace_bytes() const override {
+    return 4 * (input_floats_ + hidden_floats_ + s_.rows() * s_.gates());
+  }
+  int64_t scratch_bytes() const override {
+    const int64_t states = 2 * kRowGroup * s_.hidden;
+    const int64_t product = kDepth * kColumns + gemm_scratch_floats(s_.gates(), kDepth);
+    return 4 * std::max(states, product);
+  }
+  int64_t estimated_ns() const override {
+    return s_.rows() * s_.gates() * (s_.in + s_.hidden) / 20;
+  }
+  void run(const KernelArgs& args, int phase, int task) const override {
+    if (phase == 0) return pack(args, task);
+    if (phase == 1) return steps(args, task);
+    if (task < row_parts_) return input_gradient(args, part_of(s_.rows(), row_parts_, task));
+    task -= static_cast<int>(row_parts_);
+    if (task == 2 * gate_parts_) return bias_gradient(args);
+    const Range gates = part_of(s_.gates(), gate_parts_, task / 2);
+    task % 2 == 0 ? weight_gradient(args, gates) : hidden_gradient(args, gates);
+  }
+
+ private:
+  float* packed(const KernelArgs& args) const { return reinterpret_cast<float*>(args.workspace); }
+  float* dz(const KernelArgs& args) const { return packed(args) + input_floats_ + hidden_floats_; }
+  void pack(const KernelArgs& args, int64_t task) const {
+    const bool hidden = task == 1;
+    const int64_t n = hidden ? s_.hidden : s_.in;
+    const MatrixView w{input_of<float>(args, hidden ? 4 : 3), n, 1};
+    pack_panels(w, s_.gates(), n, 0, panels(n), packed(args) + (hidden ? input_floats_ : 0),
+                s_.gates());
+  }
+  void steps(const KernelArgs& args, int64_t task) const {
+    const Range rows = s_.group(task);
+    const int64_t n = s_.hidden;
+    float *dh = reinterpret_cast<float*>(args.scratch), *dc = dh + kRowGroup * n;
+    auto begin = [&](int input, float* to) {
+      const float* from = input_of<float>(args, input);
+      from ? (void)std::copy_n(from + rows.begin * n, rows.size() * n, to)
+           : (void)std::fill_n(to, rows.size() * n, 0.0f);
+    };
+    begin(8, dh);
+    begin(9, dc);
+    const float *c0 = input_of<float>(args, 2), *reserve = input_of<float>(args, 6),
+                *dy = input_of<float>(args, 7);
+    for (int64_t s = s_.time; s-- > 0;) {
+      const int64_t now = s_.at(s) * s_.batch, before = s == 0 ? 0 : s_.at(s - 1) * s_.batch;
+      for (int64_t b = rows.begin; b < rows.end; ++b) {
+        float* row = dh + (b - rows.begin) * n;
+        for (int64_t i = 0; dy && i < n; ++i) row[i] += dy[(now + b) * n + i];
+        const float* c = s == 0 ? c0 + b * n : reserve + (before + b) * 5 * n + 4 * n;
+        cell_backward(reserve + (now + b) * 5 * n, c, row, dc + (b - rows.begin) * n,
+                      dz(args) + (now + b) * s_.gates(), n);
+      }
+      gemm_packed(rows.size(), n, s_.gates(),
+                  {dz(args) + (now + rows.begin) * s_.gates(), s_.gates(), 1},
+                  packed(args) + input_floats_, s_.gates(), nullptr, dh, n, false, nullptr);
+    }
+    float *dh0 = buffer_of<float>(args, 11), *dc0 = buffer_of<float>(args, 12);
+    if (dh0) std::copy_n(dh, rows.size() * n, dh0 + rows.begin * n);
+    if (dc0) std::copy_n(dc, rows.size() * n, dc0 + rows.begin * n);
+  }
+  void input_gradient(const KernelArgs& args, Range rows) const {
+    float* dx = buffer_of<float>(args, 10);
+    if (!dx) return;
+    gemm_packed(rows.size(), s_.in, s_.gates(), {dz(args) + rows.begin * s_.gates(), s_.gates(), 1},
+                packed(args), s_.gates(), nullptr, dx + rows.begin * s_.in, s_.in, false, nullptr);
+  }
+  // dw[gates] (+)= dzᵀ · x over `count` rows.
+  void product(const KernelArgs& args, const float* dz, const float* x, int64_t n, int64_t count,
+               Range gates, float* dw, bool accumulate) const {
+    float *packed = reinterpret_cast<float*>(args.scratch), *packing = packed + kDepth * kColumns;
+    for (int64_t j = 0; j < n; j += kColumns) {
+      const int64_t width = std::min(kColumns, n - j);
+      for (int64_t p = 0; p < count; p += kDepth) {
+        const int64_t depth = std::min(kDepth, count - p);
+        pack_panels({x + p * n + j, n, 1}, depth, width, 0, panels(width), packed, depth);
+        gemm_packed(gates.size(), width, depth, {dz + p * s_.gates() + gates.begin, 1, s_.gates()},
+                    packed, depth, nullptr, dw + gates.begin * n + j, n, accumulate || p > 0,
+                    packing);
+      }
+    }
+  }
+  void weight_gradient(const KernelArgs& args, Range gates) const {
+    float* dw = buffer_of<float>(args, 13);
+    if (!dw) return;
+    product(args, dz(args), input_of<float>(args, 0), s_.in, s_.rows(), gates, dw, false);
+  }
+  // Every step's dz against the state before it: h0 at the first step, then y one step earlier.
+  void hidden_gradient(const KernelArgs& args, Range gates) const {
+    float* dw = buffer_of<float>(args, 14);
+    if (!dw) return;
+    const int64_t batch = s_.batch, n = s_.hidden, later = (s_.time - 1) * batch;
+    const float* first = dz(args) + s_.at(0) * batch * s_.gates();
+    product(args, first, input_of<float>(args, 1), n, batch, gates, dw, false);
+    if (later == 0) return;
+    const float* rest = dz(args) + (s_.reverse ? 0 : batch * s_.gates());
+    const float* y = input_of<float>(args, 5) + (s_.reverse ? batch * n : 0);
+    product(args, rest, y, n, later, gates, dw, true);
+  }
+  void bias_gradient(const KernelArgs& args) const {
+    constexpr int64_t kBlock = 64;
+    float *a = buffer_of<float>(args, 15), *b = buffer_of<float>(args, 16);
+    for (int64_t g = 0; (a || b) && g < s_.gates(); g += kBlock) {
+      const int64_t n = std::min(kBlock, s_.gates() - g);
+      double total[kBlock] = {};
+      for (int64_t r = 0; r < s_.rows(); r += kBlock) {
+        float some[kBlock] = {};
+        for (int64_t k = r; k < std::min(r + kBlock, s_.rows()); ++k) {
+          const float* row = dz(args) + k * s_.gates() + g;
+          for (int64_t i = 0; i < n; ++i) some[i] += row[i];
+        }
+        for (int64_t i = 0; i < n; ++i) total[i] += some[i];
+      }
+      for (int64_t i = 0; i < n; ++i) {
+        if (a) a[g + i] = static_cast<float>(total[i]);
+        if (b) b[g + i] = static_cast<float>(total[i]);
+      }
+    }
+  }
+
+  Sizes s_;
+  int64_t input_floats_ = 0, hidden_floats_ = 0, gate_parts_ = 1, row_parts_ = 1;
+};
+
+template <typename Kernel>
+std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
+  if (request.inputs[0]->elements() == 0) return nullptr;
+  return std::make_unique<Kernel>(request);
+}
+
+}  // namespace
+
+void add_lstm_kernels(KernelTable& table) {
+  table.add({.op = "lstm",
+             .choose_layouts = nullptr,
+             .bind = bind_floats<bind<Forward>>,
+             .takes_epilogue = false,
+             .in_place_input = {}});
+  table.add({.op = "lstm_grad",
+             .choose_layouts = nullptr,
+             .bind = bind_floats<bind<Backward>>,
+             .takes_epilogue = false,
+             .in_place_input = {}});
+}
+
+}  // namespace poptorch::emulator

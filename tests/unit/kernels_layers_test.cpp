@@ -1,0 +1,159 @@
+// Normalisation, attention, recurrent, embedding and movement kernels against the reference.
+#include "kernel_harness.hpp"
+#include "support/error.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+using ir::DType;
+using ir::Ints;
+using ir::Shape;
+
+TestTensor f32(Shape shape, uint32_t seed = 1) { return random_f32(std::move(shape), seed); }
+TestTensor positive(Shape shape, uint32_t seed = 1) {
+  return TestTensor(DType::kF32, std::move(shape), 0.5, 2, seed);
+}
+TestTensor ints(Shape shape, int64_t high, uint32_t seed = 9) {
+  return TestTensor(DType::kI32, std::move(shape), 0, static_cast<double>(high) - 1e-6, seed);
+}
+
+TEST(BatchNorm, MatchesTheReference) {
+  for (Shape shape : {Shape{30, 70}, {4, 20, 9, 7}, {3, 5, 40}}) {
+    const Shape c = {shape[1]};
+    TestTensor x = f32(shape);
+    // A large mean must not cost digits.
+    for (int64_t i = 0; i < x.type.elements(); ++i) x.f32()[i] += 100;
+    expect_matches_reference({"batch_norm",
+                              {{"eps", 1e-5}},
+                              {x, f32(c, 2), f32(c, 3), f32(c, 4), positive(c, 5)},
+                              2e-4,
+                              true});
+    expect_matches_reference({"batch_norm", {{"eps", 1e-5}}, {f32(shape)}, 1e-5, true});
+    for (bool weight : {true, false}) {
+      std::optional<TestTensor> w;
+      if (weight) w = f32(c, 2);
+      expect_matches_reference({"batch_norm_grad",
+                                {},
+                                {f32(shape), w, f32(c, 3), positive(c, 4), f32(shape, 5)},
+                                1e-4,
+                                true});
+    }
+    expect_matches_reference({"batch_norm_inference",
+                              {{"eps", 1e-5}},
+                              {f32(shape), f32(c, 2), f32(c, 3), f32(c, 4), positive(c, 5)},
+                              1e-5,
+                              true});
+  }
+}
+
+TEST(LayerNorm, MatchesTheReference) {
+  for (int64_t axes : {1, 2}) {
+    const Shape shape = {70, 4, 33}, inner(shape.end() - axes, shape.end()),
+                outer(shape.begin(), shape.end() - axes);
+    const ir::Attrs attrs = {{"axes_count", axes}, {"eps", 1e-5}};
+    expect_matches_reference({"layer_norm", attrs, {f32(shape), f32(inner, 2), f32(inner, 3)}});
+    expect_matches_reference({"layer_norm", attrs, {f32(shape)}});
+    expect_matches_reference(
+        {"layer_norm_grad",
+         {{"axes_count", axes}},
+         {f32(shape), f32(inner, 2), f32(outer, 3), positive(outer, 4), f32(shape, 5)},
+         1e-4});
+  }
+}
+
+TEST(Lstm, MatchesTheReference) {
+  for (bool reverse : {false, true}) {
+    for (int64_t time : {1, 5}) {
+      const int64_t batch = 11, in = 7, n = 20;
+      const ir::Attrs attrs = {{"reverse", reverse}};
+      TestTensor x = f32({time, batch, in}), h = f32({batch, n}, 2), c = f32({batch, n}, 3),
+                 wi = f32({4 * n, in}, 4), wh = f32({4 * n, n}, 5), bi = f32({4 * n}, 6),
+                 bh = f32({4 * n}, 7);
+      expect_matches_reference({"lstm", attrs, {x, h, c, wi, wh, bi, bh}});
+      expect_matches_reference({"lstm", attrs, {x, h, c, wi, wh}});
+      KernelRun forward("lstm", attrs, {&x, &h, &c, &wi, &wh, &bi, &bh});
+      ASSERT_TRUE(forward.bind());
+      forward.run(1);
+      expect_matches_reference({"lstm_grad",
+                                attrs,
+                                {x, h, c, wi, wh, forward.outputs[0], forward.outputs[3],
+                                 f32({time, batch, n}, 8), f32({batch, n}, 9), f32({batch, n}, 10)},
+                                1e-4});
+    }
+  }
+}
+
+TEST(Attention, MatchesTheReference) {
+  for (bool causal : {false, true}) {
+    for (Shape mask : {Shape{}, {2, 1, 1, 70}, {70, 70}}) {
+      const Shape shape = {2, 3, 70, 9};
+      const ir::Attrs attrs = {{"causal", causal}, {"scale", 0.33}};
+      TestTensor q = f32(shape), k = f32(shape, 2), v = f32({2, 3, 70, 12}, 3);
+      std::optional<TestTensor> m;
+      if (!mask.empty()) m = f32(mask, 4);
+      expect_matches_reference({"attention", attrs, {q, k, v, m}});
+      std::vector<TestTensor*> inputs = {&q, &k, &v};
+      if (m) inputs.push_back(&*m);
+      KernelRun forward("attention", attrs, inputs);
+      ASSERT_TRUE(forward.bind());
+      forward.run(1);
+      expect_matches_reference(
+          {"attention_grad",
+           attrs,
+           {q, k, v, m, forward.outputs[0], forward.outputs[1], f32({2, 3, 70, 12}, 5)},
+           1e-4});
+    }
+  }
+}
+
+TEST(Embedding, MatchesTheReference) {
+  for (int64_t padding : {-1, 3}) {
+    const ir::Attrs attrs = {{"padding_index", padding}};
+    expect_matches_reference({"embedding", attrs, {f32({50, 9}), ints({4, 30}, 50)}});
+    expect_matches_reference({"embedding_grad",
+                              {{"padding_index", padding}, {"rows", int64_t{50}}},
+                              {f32({4, 30, 9}), ints({4, 30}, 50)}});
+  }
+}
+
+TEST(Embedding, RefusesAnIndexOutsideTheTable) {
+  TestTensor w = f32({5, 3}), i = ints({1}, 2);
+  *reinterpret_cast<int32_t*>(i.data.data()) = 5;
+  KernelRun run("embedding", {}, {&w, &i});
+  ASSERT_TRUE(run.bind());
+  try {
+    run.run(2);
+    FAIL();
+  } catch (const support::UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("index 5 is outside a table of 5 rows"),
+              std::string::npos);
+  }
+}
+
+TEST(Move, MatchesTheReferenceForEveryElementSize) {
+  for (DType dtype : {DType::kF32, DType::kF16, DType::kI8, DType::kI64}) {
+    auto tensor = [&](Shape shape, uint32_t seed) {
+      return TestTensor(dtype, std::move(shape), -100, 100, seed);
+    };
+    for (const Ints& p : {Ints{0, 1, 2, 3}, {0, 2, 1, 3}, {3, 2, 1, 0}, {1, 0, 3, 2}}) {
+      expect_matches_reference({"transpose", {{"permutation", p}}, {tensor({3, 17, 5, 20}, 1)}, 0});
+    }
+    expect_matches_reference(
+        {"transpose", {{"permutation", Ints{1, 0}}}, {tensor({90, 70}, 1)}, 0});
+    expect_matches_reference({"broadcast_to", {{"shape", Ints{4, 5, 6}}}, {tensor({5, 1}, 1)}, 0});
+    expect_matches_reference(
+        {"slice",
+         {{"starts", Ints{1, 0, 2}}, {"stops", Ints{5, 3, 9}}, {"steps", Ints{2, 1, 3}}},
+         {tensor({6, 3, 9}, 1)},
+         0});
+    for (int64_t axis : {0, 1, 2}) {
+      Shape a = {3, 4, 5}, b = a, c = a;
+      b[axis] = 2, c[axis] = 7;
+      expect_matches_reference(
+          {"concat", {{"axis", axis}}, {tensor(a, 1), tensor(b, 2), tensor(c, 3)}, 0});
+    }
+  }
+}
+
+}  // namespace
+}  // namespace poptorch::emulator
