@@ -1,0 +1,177 @@
+// Several IPUs and replicas: the same values whatever runs where, and no run that waits for ever.
+#include <fstream>
+#include <sstream>
+
+#include "engine_testing.hpp"
+#include "support/error.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+using Floats = std::vector<float>;
+
+std::string read_text(const std::string& name) {
+  std::ifstream in(std::string(POPTORCH_TESTS_DIR) + "/ir/programs/" + name);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+program::Program parsed(const std::string& text) {
+  program::Program program = program::parse(text, ops::registry());
+  program::verify(program);
+  return program;
+}
+
+// Every way to run a program of several machines.
+std::vector<EngineOptions> all_ways() {
+  std::vector<EngineOptions> ways;
+  for (int threads : {1, 2, 4}) {
+    for (bool concurrent : {false, true}) {
+      for (bool fuse : {false, true}) {
+        ways.push_back({.threads = threads, .concurrent_replicas = concurrent, .fuse = fuse});
+      }
+    }
+  }
+  return ways;
+}
+
+TEST(EngineExchange, PipelineTrainsLikeOneIpu) {
+  const program::Program one =
+      lowered(read_text("training.ir"), {.device_iterations = 2, .gradient_accumulation = 4});
+  const program::Program two = parsed(read_text("pipelined_training.program"));
+  const Outcome expected = outcome(one, {.threads = 1}, 3);
+  for (const EngineOptions& way : all_ways()) {
+    const Outcome piped = outcome(two, way, 3);
+    EXPECT_EQ(piped.states.at("w0"), expected.states.at("w0"));
+    EXPECT_EQ(piped.states.at("w1"), expected.states.at("w1"));
+  }
+}
+
+TEST(EngineExchange, GroupsOfReplicasReduceInOrder) {
+  const program::Program program = parsed(read_text("replicas.program"));
+  for (const EngineOptions& way : all_ways()) {
+    Engine engine(program, ops::registry(), way);
+    engine.write_state("w", bytes_of(Floats{10, 20, 30, 100, 200, 300}).data());
+    const auto outputs =
+        run_once(engine, {bytes_of(Floats{1, 2, 3, 4, 5, 6, 10, 20, 30, 40, 50, 60})});
+    EXPECT_EQ(values_of<float>(outputs[0]),
+              (Floats{-1, -2, -3, 56, 145, 234, -1, -2, -3, 56, 145, 234}));
+    Bytes w(24);
+    engine.read_state("w", w.data());
+    EXPECT_EQ(values_of<float>(w), (Floats{-1, -2, -3, 56, 145, 234}));
+  }
+}
+
+TEST(EngineExchange, PhasesGoThroughStreamingMemory) {
+  const program::Program program = parsed(read_text("phased.program"));
+  Engine engine(program, ops::registry(), {.threads = 1});
+  engine.write_remote("weights", 0, 0, bytes_of(Floats{1, 2, 3, 4}).data());
+  engine.write_remote("weights", 0, 1, bytes_of(Floats{1, 1, 2, 2}).data());
+  const auto outputs = run_once(engine, {bytes_of(Floats{1, 1, 1, 1, 1, 2, 3, 4})});
+  EXPECT_EQ(values_of<float>(outputs[0]), (Floats{1, 2, 6, 8, 2, 8, 36, 64}));
+  Bytes row(16);
+  engine.read_remote("weights", 0, 1, row.data());
+  EXPECT_EQ(values_of<float>(row), (Floats{4, 4, 8, 8}));
+  EXPECT_THROW(engine.read_remote("weights", 0, 2, row.data()), support::UserError);
+  EXPECT_THROW(engine.read_remote("weigths", 0, 0, row.data()), support::UserError);
+}
+
+// IPU 0 sends six tensors on one channel before it uses the other, which IPU 1 reads first.
+constexpr const char* kOneSided = R"(program {replicas=2}
+stream "x" : f32[2] {to_device=true, transfers=12}
+stream "y" : f32[2] {transfers=6}
+tensor %x : f32[2] at arena(0)
+tensor %z : f32[2] at arena(64)
+tensor %a : f32[2] {ipu=1} at arena(0)
+tensor %b : f32[2] {ipu=1} at arena(64)
+tensor %y : f32[2] {ipu=1} at arena(128)
+ipu 0 @[arena=72] {
+  loop(6) {
+    %x = stream_in() @[stream="x"]
+    send(%x) @[channel=0 peer=1]
+  }
+  loop(6) {
+    %z = stream_in() @[stream="x"]
+    send(%z) @[channel=1 peer=1]
+  }
+  sync()
+}
+ipu 1 @[arena=136] {
+  loop(6) {
+    %b = receive() @[channel=1 peer=0]
+    %a = receive() @[channel=0 peer=0]
+    %y = sub(%a, %b) @[id=1]
+    stream_out(%y) @[stream="y"]
+  }
+  sync()
+}
+)";
+
+TEST(EngineExchange, SendersNeverWaitForEver) {
+  const program::Program program = parsed(kOneSided);
+  const Outcome expected = outcome(program, {.threads = 1});
+  const auto values = values_of<float>(expected.outputs[0]);
+  const auto x = values_of<float>(made_up_inputs(program)[0]);
+  // Transfer t of replica r is element 2 t + r.
+  EXPECT_EQ(values[0], x[0] - x[2 * 2 * 6]);
+  EXPECT_EQ(values[2], x[2] - x[2 * 2 * 6 + 2]);
+  for (const EngineOptions& way : all_ways()) EXPECT_EQ(outcome(program, way), expected);
+}
+
+TEST(EngineExchange, RefusesIpusThatWaitForEachOther) {
+  std::string text = kOneSided;
+  text.insert(text.find("  loop(6) {\n    %b"), "  sync()\n");
+  Engine engine(program::parse(text, ops::registry()), ops::registry(), {.threads = 1});
+  EXPECT_THROW(run_once(engine, made_up_inputs(engine.program())), support::InternalError);
+}
+
+struct KeepCase {
+  program::Keep keep;
+  int64_t period;
+  Floats expected;
+};
+
+TEST(EngineStreams, KeepWhatTheHostAsksFor) {
+  using program::Keep;
+  const KeepCase cases[] = {{Keep::kAll, 1, {1, 2, 3, 4}},
+                            {Keep::kEveryN, 2, {2, 4}},
+                            {Keep::kFinal, 1, {4}},
+                            {Keep::kSum, 1, {10}}};
+  for (const KeepCase& c : cases) {
+    const program::Program program =
+        lowered("graph @main(%x: f32[1]) -> (f32[1]) {\n  %y = relu(%x) : f32[1]\n  return %y\n}\n",
+                {.device_iterations = 4, .keep = c.keep, .keep_period = c.period});
+    Engine engine(program, ops::registry(), {.threads = 1});
+    const auto outputs = run_once(engine, {bytes_of(Floats{1, 2, 3, 4})});
+    EXPECT_EQ(values_of<float>(outputs[0]), c.expected);
+  }
+}
+
+// --- random numbers
+// --------------------------------------------------------------------------------
+TEST(EngineRandom, FollowsSeedReplicaAndMicroBatch) {
+  const program::Program program = lowered(
+      "graph @main() -> (f32[4]) {\n"
+      "  %y = random_uniform() {shape=[4], low=0.0, high=1.0, dtype=f32} : f32[4]\n"
+      "  return %y\n}\n",
+      {.device_iterations = 2, .replicas = 2});
+  Engine engine(program, ops::registry(), {.threads = 2, .random_seed = 5});
+  const Bytes first = run_once(engine, {})[0];
+  const auto values = values_of<float>(first);
+  for (size_t i = 0; i < 4; ++i) {
+    for (size_t j = 0; j < i; ++j) EXPECT_NE(values[4 * i], values[4 * j]);
+  }
+  const RandomState after = engine.random_state();
+  EXPECT_EQ(after.seed, 5u);
+  EXPECT_EQ(after.micro_batch, 2u);
+  EXPECT_NE(run_once(engine, {})[0], first);
+  engine.set_random_state({5, 0});
+  EXPECT_EQ(run_once(engine, {})[0], first);
+  Engine again(program, ops::registry(),
+               {.threads = 1, .random_seed = 5, .concurrent_replicas = false});
+  EXPECT_EQ(run_once(again, {})[0], first);
+}
+
+}  // namespace
+}  // namespace poptorch::emulator
