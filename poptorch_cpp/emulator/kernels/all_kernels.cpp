@@ -60,6 +60,7 @@ const KernelTable& all_kernels() {
     add_matmul_kernels(all);
     add_conv_kernels(all);
     add_pool_kernels(all);
+    add_random_kernels(all);
     add_move_kernels(all);
     add_embedding_kernels(all);
     add_attention_kernels(all);

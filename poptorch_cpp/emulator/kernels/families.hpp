@@ -9,6 +9,7 @@ void add_elementwise_kernels(KernelTable& table);
 void add_matmul_kernels(KernelTable& table);
 void add_conv_kernels(KernelTable& table);
 void add_pool_kernels(KernelTable& table);
+void add_random_kernels(KernelTable& table);
 void add_move_kernels(KernelTable& table);
 void add_embedding_kernels(KernelTable& table);
 void add_attention_kernels(KernelTable& table);
