@@ -287,6 +287,7 @@ class Lowering {
     for (size_t i = 0; i < op.operand_count(); ++i) {
       instruction.inputs.push_back(operand(op, i, frame, ipu));
     }
+    program::complete_operands(instruction, op.def());
     for (int index : op.def().writes) prepare_write(instruction, static_cast<size_t>(index), ipu);
     for (size_t i = 0; i < op.result_count(); ++i) {
       const int over = i < op.def().writes.size() ? op.def().writes[i] : -1;

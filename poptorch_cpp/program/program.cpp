@@ -30,6 +30,14 @@ int group_of(int replica, int size, int stride) {
 
 int group_count(int replicas, int size) { return size == 0 ? 1 : replicas / size; }
 
+void complete_operands(Instruction& instruction, const ir::OpDef& def) {
+  const auto& operands = def.operand_defs;
+  if (!operands.empty() && operands.back().variadic) return;
+  if (instruction.inputs.size() < operands.size()) {
+    instruction.inputs.resize(operands.size(), kNoTensor);
+  }
+}
+
 bool is_view(Symbol op) {
   static const Symbol kViews[] = {"detach", "identity", "reshape"};
   return std::find(std::begin(kViews), std::end(kViews), op) != std::end(kViews);

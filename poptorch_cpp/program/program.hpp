@@ -154,6 +154,10 @@ struct Program {
   int64_t micro_batches_per_run = 1;
 };
 
+// Adds the optional operands that are left out at the end, as kNoTensor: kernels find results
+// behind all operands of the row.
+void complete_operands(Instruction& instruction, const ir::OpDef& def);
+
 // True for ops whose result may be the operand's memory with another shape: no work, both stay
 // valid.
 bool is_view(Symbol op);
