@@ -101,6 +101,12 @@ bool Channel::receive(std::byte* data) {
   return true;
 }
 
+void Channel::clear() {
+  for (; count_ > 0; --count_, first_ = (first_ + 1) % full_.size()) {
+    empty_.push_back(full_[first_]);
+  }
+}
+
 // --- barriers
 // --------------------------------------------------------------------------------------
 int64_t Barrier::arrive() {

@@ -19,6 +19,7 @@ class Channel {
   explicit Channel(int64_t bytes) : bytes_(bytes) {}
   bool send(const std::byte* data, bool even_if_full);  // false: full
   bool receive(std::byte* data);                        // false: empty
+  void clear();
   int64_t memory() const { return static_cast<int64_t>(slots_.size()) * bytes_; }
 
  private:
@@ -37,6 +38,7 @@ class Barrier {
   // The number to wait for; the last to arrive opens the barrier.
   int64_t arrive();
   bool is_open(int64_t ticket);
+  void clear() { arrived_ = 0; }
 
  private:
   std::mutex mutex_;
@@ -51,6 +53,7 @@ class Collective {
   Collective(const CollectiveSpec& spec, int members);
   int64_t arrive(int rank, const std::byte* operand, std::byte* result);
   bool is_done(int64_t ticket);
+  void clear() { arrived_ = 0; }
 
  private:
   void compute();

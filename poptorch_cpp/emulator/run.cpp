@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "support/error.hpp"
 #include "support/strings.hpp"
@@ -47,7 +48,7 @@ bool Runner::advance(Machine& machine, Lane lane) {
     machine.at = at;
     return false;
   };
-  for (;; ++machine.steps_done) {
+  for (;;) {
     const Step& step = steps[at];
     std::byte* const* buffers = table + step.buffers;
     const auto bytes = static_cast<size_t>(step.bytes);
@@ -60,18 +61,23 @@ bool Runner::advance(Machine& machine, Lane lane) {
         break;
       case Step::Kind::kSend: {
         Channel& channel = machine.shared->channels[static_cast<size_t>(step.index)];
-        const bool overfill = overfill_.load(std::memory_order_relaxed);
+        const bool overfill = overfill_.load();
+        machine.seen = events_.load();
         if (!channel.send(buffers[0], overfill)) return wait_here();
-        if (overfill) overfill_.store(false, std::memory_order_relaxed);
+        if (overfill) overfill_.store(false);
+        events_.fetch_add(1);
         break;
       }
       case Step::Kind::kReceive:
+        machine.seen = events_.load();
         if (!machine.shared->channels[static_cast<size_t>(step.index)].receive(buffers[0])) {
           return wait_here();
         }
+        events_.fetch_add(1);
         break;
       case Step::Kind::kSync:
       case Step::Kind::kCollective:
+        machine.seen = events_.load();
         if (!meet(step, machine)) return wait_here();
         break;
       case Step::Kind::kStreamIn:
@@ -129,7 +135,10 @@ bool Runner::advance(Machine& machine, Lane lane) {
 bool Runner::meet(const Step& step, Machine& machine) {
   if (step.kind == Step::Kind::kSync) {
     Barrier& barrier = machine.shared->sync;
-    if (machine.ticket < 0) machine.ticket = barrier.arrive();
+    if (machine.ticket < 0) {
+      machine.ticket = barrier.arrive();
+      events_.fetch_add(1);
+    }
     if (!barrier.is_open(machine.ticket)) return false;
   } else {
     const CollectiveSpec& spec = code_.collectives[static_cast<size_t>(step.index)];
@@ -141,6 +150,7 @@ bool Runner::meet(const Step& step, Machine& machine) {
       machine.ticket =
           collective.arrive(rank_in_group(machine.replica, spec.group_size, spec.group_stride),
                             buffers[0], buffers[1]);
+      events_.fetch_add(1);
     }
     if (!collective.is_done(machine.ticket)) return false;
   }
@@ -219,6 +229,7 @@ std::byte* Runner::stash(const Step& step, Machine& machine) {
 void Runner::run(const std::vector<const std::byte*>& inputs,
                  const std::vector<std::byte*>& outputs, const RandomState& random) {
   random_ = random;
+  if (std::exchange(failed_, true)) forget_exchanges();
   for (Replica& replica : replicas_) {
     for (StreamEnd& end : replica.streams) {
       const auto buffer = static_cast<size_t>(end.host_buffer);
@@ -230,70 +241,96 @@ void Runner::run(const std::vector<const std::byte*>& inputs,
   for (Machine& machine : machines_) {
     machine.at = 0;
     machine.micro_batch = 0;
-    machine.ticket = -1;
+    machine.ticket = machine.seen = -1;
   }
   if (machines_.size() == 1) {
     advance(machines_.front(), {});
+    failed_ = false;
     return;
   }
   waiting_.clear();
   for (Machine& machine : machines_) waiting_.push_back(&machine);
   unfinished_ = static_cast<int>(machines_.size());
-  idle_turns_ = 0;
+  running_ = 0;
+  stalled_at_ = -1;
   overfill_ = false;
   const int lanes =
       options_.concurrent_replicas ? std::min(pool_.threads(), plan_.program.replicas) : 1;
   if (lanes == 1) {
     run_all({});
-    return;
+  } else {
+    auto lane = [&](int, int worker) { run_all({worker, false}); };
+    pool_.run(lanes, lane);
   }
-  auto lane = [&](int, int worker) { run_all({worker, false}); };
-  pool_.run(lanes, lane);
+  failed_ = false;
+}
+
+// A run that failed left tensors under way and machines half met.
+void Runner::forget_exchanges() {
+  for (Replica& replica : replicas_) {
+    for (Channel& channel : replica.channels) channel.clear();
+    replica.sync.clear();
+  }
+  for (auto& groups : collectives_) {
+    for (auto& collective : groups) collective->clear();
+  }
 }
 
 Machine* Runner::next_machine() {
   std::lock_guard lock(mutex_);
-  if (waiting_.empty()) return nullptr;
-  Machine* machine = waiting_.front();
-  waiting_.pop_front();
-  return machine;
+  if (unfinished_ <= 0) return nullptr;
+  const int64_t events = events_.load();
+  for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
+    if ((*it)->seen == events) continue;
+    Machine* machine = *it;
+    waiting_.erase(it);
+    ++running_;
+    return machine;
+  }
+  if (running_ == 0) break_stall();
+  return nullptr;
+}
+
+// Every machine waits and nothing has happened since: one full channel may grow, once.
+void Runner::break_stall() {
+  const int64_t events = events_.load();
+  if (stalled_at_ == events) {
+    unfinished_ = 0;
+    throw support::InternalError("[engine] the IPUs wait for each other for ever.");
+  }
+  stalled_at_ = events;
+  overfill_ = true;
+  for (Machine* machine : waiting_) machine->seen = -1;
+}
+
+void Runner::give_back(Machine* machine, bool finished) {
+  std::lock_guard lock(mutex_);
+  --running_;
+  if (finished) {
+    --unfinished_;
+  } else {
+    waiting_.push_back(machine);
+  }
 }
 
 void Runner::run_all(Lane lane) {
   while (true) {
-    Machine* machine = next_machine();
-    if (!machine) {
-      std::lock_guard lock(mutex_);
-      if (unfinished_ == 0) return;
-    }
-    if (!machine) {
-      std::this_thread::yield();
+    if (Machine* machine = next_machine()) {
+      try {
+        give_back(machine, advance(*machine, lane));
+      } catch (...) {
+        std::lock_guard lock(mutex_);
+        unfinished_ = 0;  // nobody waits for what will not come
+        waiting_.clear();
+        throw;
+      }
       continue;
     }
-    const int64_t before = machine->steps_done;
-    bool finished = false;
-    try {
-      finished = advance(*machine, lane);
-    } catch (...) {
+    {
       std::lock_guard lock(mutex_);
-      unfinished_ = 0;  // nobody waits for what will not come
-      waiting_.clear();
-      throw;
+      if (unfinished_ <= 0) return;
     }
-    std::lock_guard lock(mutex_);
-    if (unfinished_ == 0) return;
-    if (finished && --unfinished_ == 0) return;
-    if (!finished) waiting_.push_back(machine);
-    idle_turns_ = finished || machine->steps_done != before ? 0 : idle_turns_ + 1;
-    // Everybody had a turn without moving, and nobody is at work elsewhere.
-    const auto all = static_cast<int64_t>(waiting_.size());
-    if (all == unfinished_ && idle_turns_ > 2 * all) {
-      if (idle_turns_ > 8 * all + 8) {
-        unfinished_ = 0;
-        throw support::InternalError("[engine] the IPUs wait for each other for ever.");
-      }
-      overfill_ = true;
-    }
+    std::this_thread::yield();
   }
 }
 

@@ -51,7 +51,7 @@ struct Machine {
   int32_t at = 0;
   int64_t micro_batch = 0;  // of this run
   int64_t ticket = -1;      // of the barrier or collective that it waits at; -1: none
-  int64_t steps_done = 0;   // a measure of progress
+  int64_t seen = -1;        // Runner::events_ when it last failed to go on
 };
 
 class Runner {
@@ -84,8 +84,11 @@ class Runner {
   void stream_out(StreamEnd& end, const std::byte* from);
   std::byte* row(const Step& step, Machine& machine);
   std::byte* stash(const Step& step, Machine& machine);
+  void forget_exchanges();
   void run_all(Lane lane);
-  Machine* next_machine();
+  Machine* next_machine();  // nullptr: none now
+  void break_stall();
+  void give_back(Machine* machine, bool finished);
 
   const Plan& plan_;
   const Code& code_;
@@ -98,13 +101,18 @@ class Runner {
   Memory scratch_;
   int64_t scratch_stride_ = 0;
   RandomState random_;
+  bool failed_ = false;  // the last run did not end
 
-  // The machines that no thread holds, in the order of their turns.
+  // Counts what may let a waiting machine go on: sends, receives, arrivals.
+  std::atomic<int64_t> events_{0};
+  std::atomic<bool> overfill_{false};  // nobody can go on: a full channel may grow
+
+  // Turns. A machine that failed is asked again only after an event.
   std::mutex mutex_;
-  std::deque<Machine*> waiting_;
+  std::deque<Machine*> waiting_;  // that no thread holds, in the order of their turns
+  int running_ = 0;
   int unfinished_ = 0;
-  int64_t idle_turns_ = 0;             // in a row, by all lanes together
-  std::atomic<bool> overfill_{false};  // nobody can go on: full channels may grow
+  int64_t stalled_at_ = -1;  // events_ when overfill_ was last set
 };
 
 }  // namespace poptorch::emulator

@@ -119,6 +119,36 @@ TEST(EngineExchange, SendersNeverWaitForEver) {
   for (const EngineOptions& way : all_ways()) EXPECT_EQ(outcome(program, way), expected);
 }
 
+// A run that fails half way (a row out of range, after a send) leaves nothing for the next one.
+TEST(EngineExchange, RunsAgainAfterAnError) {
+  const program::Program program = parsed(R"(program
+remote "rows" : f32[2]
+stream "row" : i32[] {to_device=true}
+stream "x" : f32[2] {to_device=true}
+stream "y" : f32[2]
+tensor %x : f32[2] at arena(0)
+tensor %row : i32[] at arena(64)
+tensor %y : f32[2] {ipu=1} at arena(0)
+ipu 0 @[arena=68] {
+  %x = stream_in() @[stream="x"]
+  send(%x) @[channel=0 peer=1]
+  %row = stream_in() @[stream="row"]
+  store(%x, %row) @[remote="rows"]
+  sync()
+}
+ipu 1 @[arena=8] {
+  sync()
+  %y = receive() @[channel=0 peer=0]
+  stream_out(%y) @[stream="y"]
+}
+)");
+  Engine engine(program, ops::registry(), {.threads = 1});
+  const Bytes zero = bytes_of(std::vector<int32_t>{0}), one = bytes_of(std::vector<int32_t>{1});
+  EXPECT_THROW(run_once(engine, {one, bytes_of(Floats{1, 2})}), support::UserError);
+  const auto outputs = run_once(engine, {zero, bytes_of(Floats{3, 4})});
+  EXPECT_EQ(values_of<float>(outputs[0]), (Floats{3, 4}));
+}
+
 TEST(EngineExchange, RefusesIpusThatWaitForEachOther) {
   std::string text = kOneSided;
   text.insert(text.find("  loop(6) {\n    %b"), "  sync()\n");

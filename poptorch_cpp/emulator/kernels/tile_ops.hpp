@@ -22,9 +22,12 @@ constexpr int kMaxResults = 3;
 
 // One micro-op at run: pointers to tiles of registers; absent operands are nullptr.
 struct MicroArgs {
-  void* dst[kMaxResults] = {};
-  const void* src[kMaxSources] = {};
-  const double* immediates = nullptr;
+  // Left as they are until set: one is made for every op of every tile.
+  void* dst[kMaxResults];
+  const void* src[kMaxSources];
+  const double* immediates;
+
+  MicroArgs() {}
 
   template <typename T>
   const T* in(int i) const {

@@ -18,6 +18,8 @@ using ir::Shape;
 using support::InternalError;
 
 constexpr int64_t kTile = 512;
+// A run of this many elements is a tile of its own, used where it stands instead of gathered.
+constexpr int64_t kDirect = 128;
 constexpr int kMaxSegments = 64;
 constexpr int kMaxBuffers = 40;
 constexpr int kMaxRegisters = 256;
@@ -235,8 +237,13 @@ void Program::run(std::byte* const* buffers, const TileBlock& block, std::byte* 
     int64_t left = block.cols, col = 0;
     int64_t within = dims == 1 ? linear : linear % inner;
     while (left > 0) {
+      const int64_t run = std::min(left, inner - within);
+      if (run >= kDirect && walk.count > 0) {
+        run_tile(walk, registers);
+        walk.segments = 0, walk.count = 0;
+      }
       const int s = walk.segments;
-      const int64_t length = std::min({left, inner - within, kTile - walk.count});
+      const int64_t length = std::min(run, kTile - walk.count);
       walk.length[s] = length;
       walk.linear[s] = linear;
       walk.in_block[s] = row * block.source_step + col;
@@ -251,7 +258,7 @@ void Program::run(std::byte* const* buffers, const TileBlock& block, std::byte* 
       walk.count += length;
       linear += length, col += length, left -= length, within += length;
       if (within == inner) within = 0;
-      if (walk.count == kTile || walk.segments == kMaxSegments) {
+      if (length >= kDirect || walk.count == kTile || walk.segments == kMaxSegments) {
         run_tile(walk, registers);
         walk.segments = 0, walk.count = 0;
       }
@@ -472,6 +479,7 @@ std::vector<int> TileProgramBuilder::op(const ir::OpDef& def, const ir::Attrs& a
                                      "' on these dtypes. Ask supports() first."));
   }
   step.sources = operands;
+  step.sources.resize(std::max(operands.size(), def.inputs.size()), -1);
   for (DType dtype : results) step.results.push_back(impl_->make_register(dtype));
   step.text = support::str("%", support::join(step.results, ", %"), " = ", def.name, " %",
                            support::join(operands, ", %"));
