@@ -16,6 +16,9 @@ using Kind = Instruction::Kind;
 
 constexpr size_t kMaxOps = 40;
 constexpr size_t kMaxOperands = 24;
+// Nodes after its newest member that a group waits for another: keeps the search linear, and a
+// chain near the values that it reads.
+constexpr size_t kWindow = 128;
 
 struct Group {
   std::vector<size_t> members;  // nodes of the block
@@ -35,6 +38,7 @@ class Fusion {
   void run() {
     for (size_t i = 0; i < block_.size(); ++i) {
       Node& node = block_[i];
+      now_ = i;
       if (!node.blocks.empty()) {
         close_all();
         for (auto& inner : node.blocks) Fusion(plan_, inner).run();
@@ -106,7 +110,9 @@ class Fusion {
       while (merged_into_[static_cast<size_t>(group)] != group) {
         group = merged_into_[static_cast<size_t>(group)];
       }
-      if (groups_[static_cast<size_t>(group)].open) found.push_back(group);
+      Group& candidate = groups_[static_cast<size_t>(group)];
+      if (candidate.members.back() + kWindow < now_) candidate.open = false;
+      if (candidate.open) found.push_back(group);
     }
     std::sort(found.begin(), found.end());
     found.erase(std::unique(found.begin(), found.end()), found.end());
@@ -263,6 +269,7 @@ class Fusion {
 
   Plan& plan_;
   std::vector<Node>& block_;
+  size_t now_ = 0;  // the node at hand
   std::vector<Group> groups_;
   std::vector<int> merged_into_;
   std::unordered_map<int32_t, std::vector<int>> touched_;  // open groups by storage; look-up only
