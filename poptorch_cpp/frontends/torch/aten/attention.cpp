@@ -1,0 +1,102 @@
+// aten row of scaled dot-product attention.
+#include <cmath>
+#include <limits>
+
+#include "frontends/torch/aten/rules.hpp"
+
+namespace poptorch::frontend {
+namespace {
+
+using Values = std::vector<TensorValue>;
+
+// [batch, heads, length, width], whatever leading dimensions there are.
+Val four_dimensional(Call& c, Val x) {
+  const Shape& shape = x.type().shape;
+  if (shape.size() == 4) return x;
+  int64_t leading = 1;
+  for (size_t i = 0; i + 2 < shape.size(); ++i) leading *= shape[i];
+  return c.reshape(x, {leading, 1, shape[shape.size() - 2], shape.back()});
+}
+
+// Keys and values of fewer heads are shared by groups of query heads.
+Val repeat_heads(Call& c, Val x, int64_t heads) {
+  const Shape shape = x.type().shape;
+  const int64_t groups = heads / shape[1];
+  if (groups == 1) return x;
+  const Val split = c.reshape(x, {shape[0], shape[1], 1, shape[2], shape[3]});
+  return c.reshape(c.broadcast(split, {shape[0], shape[1], groups, shape[2], shape[3]}),
+                   {shape[0], heads, shape[2], shape[3]});
+}
+
+// Truth becomes 0 and -infinity, to be added.
+Value* additive_mask(Call& c, DType dtype) {
+  const TensorValue mask = c.tensor("attn_mask");
+  if (!mask) return nullptr;
+  if (mask.dtype != DType::kBool) return c.cast(mask.value, dtype);
+  const Val off = c.scalar(dtype, -std::numeric_limits<double>::infinity());
+  return c.emit("select", {mask.value, c.scalar(dtype, 0), off});
+}
+
+Val causal_mask(Call& c, int64_t rows, int64_t columns, DType dtype) {
+  const auto iota = [&](int64_t size) {
+    return c.emit("iota", {}, {{"dtype", DType::kI32}, {"size", size}});
+  };
+  const Val seen = c.emit("le", {iota(columns), c.reshape(iota(rows), {rows, 1})});
+  const Val off = c.scalar(dtype, -std::numeric_limits<double>::infinity());
+  return c.emit("select", {seen, c.scalar(dtype, 0), off});
+}
+
+// With dropout the probabilities are needed: taken apart.
+Val composed(Call& c, Val q, Val k, Val v, Value* mask, bool causal, double scale, double drop) {
+  Val scores = c.emit("matmul", {q, k}, {{"transpose_b", true}}) * scale;
+  const int64_t rows = q.type().shape[2], columns = k.type().shape[2];
+  if (causal) scores = scores + causal_mask(c, rows, columns, q.type().dtype);
+  if (mask) scores = scores + c.val(mask);
+  const Val weights = c.emit("softmax", {scores}, {{"axis", int64_t{3}}});
+  ir::Op* dropped = c.builder().emit("dropout", {weights}, {{"p", drop}});
+  return c.emit("matmul", {dropped->result(0), v});
+}
+
+// The op's mask has four dimensions.
+Value* four_dimensional_mask(Call& c, Value* mask, int64_t q_rank) {
+  if (!mask) return nullptr;
+  Shape shape = mask->type().shape;
+  if (q_rank != 4) {
+    while (shape.size() < static_cast<size_t>(q_rank)) shape.insert(shape.begin(), 1);
+    return four_dimensional(c, c.reshape(mask, shape));
+  }
+  while (shape.size() < 4) shape.insert(shape.begin(), 1);
+  return c.reshape(mask, shape);
+}
+
+Values attention(Call& c) {
+  const DType dtype = c.result_type({0, 1, 2});
+  const TensorValue query = c.tensor(0);
+  const Val q = four_dimensional(c, c.operand(0, dtype));
+  Val k = four_dimensional(c, c.operand(1, dtype)), v = four_dimensional(c, c.operand(2, dtype));
+  const int64_t heads = q.type().shape[1];
+  if (c.flag("enable_gqa", false)) {
+    k = repeat_heads(c, k, heads);
+    v = repeat_heads(c, v, heads);
+  }
+  const double width = static_cast<double>(q.type().shape[3]);
+  const double scale = c.real("scale", 1.0 / std::sqrt(width));
+  const double drop = c.real("dropout_p", 0.0);
+  const bool causal = c.flag("is_causal", false);
+  Value* mask = four_dimensional_mask(c, additive_mask(c, dtype), query.rank());
+  Val o =
+      drop > 0
+          ? composed(c, q, k, v, mask, causal, scale, drop)
+          : c.val(c.builder()
+                      .emit("attention", {q, k, v, mask}, {{"causal", causal}, {"scale", scale}})
+                      ->result(0));
+  Shape shape = query.shape();
+  shape.back() = v.type().shape[3];
+  return {{c.reshape(o, shape), dtype}};
+}
+
+}  // namespace
+
+void add_attention_rules(Rules& r) { r.add("scaled_dot_product_attention", attention); }
+
+}  // namespace poptorch::frontend

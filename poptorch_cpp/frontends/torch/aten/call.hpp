@@ -1,0 +1,123 @@
+// What an aten row sees of one dispatcher call: arguments by index or schema name, and a builder.
+// No torch header stands here or in the rows: they compile fast and are all about the IR.
+//
+// Invariant: dtypes of TensorValue are what torch shows the user (i64, f64 included); the IR value
+// beside it has the narrowed dtype (i32, f32).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/builder.hpp"
+
+namespace poptorch::frontend {
+
+using ir::Attrs;
+using ir::Builder;
+using ir::DType;
+using ir::Ints;
+using ir::Shape;
+using ir::Type;
+using ir::Val;
+using ir::Value;
+
+// The dtype that the device holds for torch's `dtype`: i64 → i32, f64 → f32, c128 → c64.
+DType narrow(DType dtype);
+
+struct Number {
+  enum class Kind : uint8_t { kBool, kInt, kFloat };
+  Kind kind = Kind::kInt;
+  double real = 0;
+  int64_t integer = 0;  // of kBool and kInt
+};
+
+struct TensorValue {
+  Value* value = nullptr;  // nullptr: an undefined tensor
+  DType dtype = DType::kF32;
+  explicit operator bool() const { return value != nullptr; }
+  const Shape& shape() const { return value->type().shape; }
+  int64_t rank() const { return value->type().rank(); }
+};
+
+class Call {
+ public:
+  static constexpr size_t kNone = static_cast<size_t>(-1);
+
+  explicit Call(Builder& builder) : builder_(builder) {}
+  virtual ~Call() = default;
+
+  Builder& builder() const { return builder_; }
+  // "aten::add.Tensor", for messages.
+  virtual std::string name() const = 0;
+  // The argument's index, or kNone when the schema has none of this name.
+  virtual size_t index_of(std::string_view argument) const = 0;
+  virtual bool given(size_t argument) const = 0;  // in the schema and not None
+  virtual bool is_tensor(size_t argument) const = 0;
+  virtual bool is_list(size_t argument) const = 0;  // of numbers
+
+  // Reads the tensor's current value. An undefined tensor gives a null value.
+  virtual TensorValue tensor(size_t argument) = 0;
+  virtual std::vector<TensorValue> tensors(size_t argument) = 0;  // of a list; absent ones are null
+  virtual Number number(size_t argument) const = 0;
+  virtual Ints ints(size_t argument) const = 0;  // a single int gives a list of one
+  virtual std::string text(size_t argument) const = 0;
+  virtual DType dtype(size_t argument) const = 0;
+
+  // The dtype of an arithmetic result of these arguments (tensors or numbers), by torch's rules
+  // for dimensioned, 0-d and wrapped operands.
+  virtual DType result_type(const std::vector<size_t>& arguments) const = 0;
+  virtual DType default_float() const = 0;
+  // Replaces what the tensor argument holds from here on, through every view of it.
+  virtual void write(size_t argument, Value* value) = 0;
+  // True while gradients are recorded in a training trace.
+  virtual bool training() const = 0;
+  // " (model.py:42)", or nothing.
+  virtual std::string place() const = 0;
+
+  // UserError and UnsupportedError: `[name] text` with the user's line.
+  [[noreturn]] void fail(const std::string& text) const;
+  [[noreturn]] void unsupported(const std::string& text) const;
+
+  // --- shorthand ------------------------------------------------------------------------------
+  bool given(std::string_view argument) const {
+    const size_t i = index_of(argument);
+    return i != kNone && given(i);
+  }
+  TensorValue tensor(std::string_view argument);  // null when absent
+  Ints ints(std::string_view argument) const;
+  int64_t integer(std::string_view argument) const { return number(at(argument)).integer; }
+  int64_t integer(std::string_view argument, int64_t otherwise) const;
+  double real(std::string_view argument) const { return number(at(argument)).real; }
+  double real(std::string_view argument, double otherwise) const;
+  bool flag(std::string_view argument) const { return number(at(argument)).integer != 0; }
+  bool flag(std::string_view argument, bool otherwise) const;
+  std::string text(std::string_view argument) const { return text(at(argument)); }
+  std::optional<DType> dtype(std::string_view argument) const;
+
+  // Argument i, tensor or number, as a value of the narrowed `dtype`.
+  Val operand(size_t argument, DType dtype);
+  Val cast(Value* value, DType dtype);  // to the narrowed dtype; nothing when it has it
+  Val val(Value* value) { return {value, &builder_}; }
+  Val emit(std::string_view op, std::vector<Value*> operands, Attrs attrs = {},
+           std::vector<Type> stated = {});
+  Val scalar(DType dtype, double value);  // of the narrowed dtype
+  Val full(const Shape& shape, DType dtype, double value);
+  Val reshape(Value* value, const Shape& shape);
+  Val transpose(Value* value, const Ints& permutation);
+  Val broadcast(Value* value, const Shape& shape);
+  Val slice(Value* value, int64_t axis, int64_t start, int64_t stop, int64_t step = 1);
+
+  // A dimension argument made non-negative; UserError when out of range.
+  int64_t axis(int64_t dim, int64_t rank) const;
+  // The "dim" argument as sorted axes; all of them when it is absent or empty.
+  Ints axes(std::string_view argument, int64_t rank) const;
+
+ private:
+  size_t at(std::string_view argument) const;
+  Builder& builder_;
+};
+
+}  // namespace poptorch::frontend

@@ -1,0 +1,99 @@
+// aten rows of one operand, and casts.
+#include "frontends/torch/aten/rules.hpp"
+
+namespace poptorch::frontend {
+namespace {
+
+using Values = std::vector<TensorValue>;
+
+// Rounding leaves integers as they are.
+Rule rounding(std::string op) {
+  return [op](Call& c) -> Values {
+    const TensorValue x = c.tensor(0);
+    if (!ir::is_float(x.dtype)) return {x};
+    return {{c.emit(op, {x.value}), x.dtype}};
+  };
+}
+
+// A property of floats; integers have it nowhere.
+Rule float_test(std::string op) {
+  return [op](Call& c) -> Values {
+    const TensorValue x = c.tensor(0);
+    if (!ir::is_float(x.dtype)) return {{c.full(x.shape(), DType::kBool, 0), DType::kBool}};
+    return {{c.emit(op, {x.value}), DType::kBool}};
+  };
+}
+
+Values logical_not(Call& c) {
+  const TensorValue x = c.tensor(0);
+  return {{c.emit("logical_not", {c.cast(x.value, DType::kBool)}), DType::kBool}};
+}
+
+Values bitwise_not(Call& c) {
+  const TensorValue x = c.tensor(0);
+  return {{c.emit(x.dtype == DType::kBool ? "logical_not" : "bitwise_not", {x.value}), x.dtype}};
+}
+
+Values isfinite(Call& c) {
+  const TensorValue x = c.tensor(0);
+  if (!ir::is_float(x.dtype)) return {{c.full(x.shape(), DType::kBool, 1), DType::kBool}};
+  const Val wrong = c.emit("logical_or", {c.emit("isnan", {x.value}), c.emit("isinf", {x.value})});
+  return {{c.emit("logical_not", {wrong}), DType::kBool}};
+}
+
+Values frac(Call& c) {
+  const TensorValue x = c.tensor(0);
+  return {{c.val(x.value) - c.emit("trunc", {x.value}), x.dtype}};
+}
+
+Values exp2(Call& c) {
+  const DType dtype = ir::is_float(c.tensor(0).dtype) ? c.tensor(0).dtype : c.default_float();
+  return {{c.emit("exp", {c.operand(0, dtype) * 0.6931471805599453}), dtype}};
+}
+
+Values to_copy(Call& c) {
+  const TensorValue x = c.tensor(0);
+  const DType dtype = c.dtype("dtype").value_or(x.dtype);
+  if (narrow(dtype) == narrow(x.dtype)) return {{c.emit("identity", {x.value}), dtype}};
+  return {{c.cast(x.value, dtype), dtype}};
+}
+
+Values nan_to_num(Call& c) {
+  const TensorValue x = c.tensor(0);
+  if (!ir::is_float(x.dtype)) return {x};
+  const double largest = x.dtype == DType::kF16 ? 65504.0 : 3.4028234663852886e38;
+  const Val zero = c.scalar(x.dtype, c.real("nan", 0.0));
+  const Val number = c.emit("select", {c.emit("isnan", {x.value}), zero, x.value});
+  const double low = c.real("neginf", -largest), high = c.real("posinf", largest);
+  return {{c.emit("clamp", {number}, {{"low", low}, {"high", high}}), x.dtype}};
+}
+
+}  // namespace
+
+void add_elementwise_rules(Rules& r) {
+  for (const char* op :
+       {"exp",   "expm1", "log",   "log1p",   "log2", "log10",  "sqrt",   "rsqrt",  "reciprocal",
+        "sin",   "cos",   "tan",   "asin",    "acos", "atan",   "sinh",   "cosh",   "tanh",
+        "asinh", "acosh", "atanh", "sigmoid", "erf",  "erfinv", "lgamma", "digamma"}) {
+    r.add(op, direct_float(op));
+  }
+  for (const char* op : {"neg", "abs", "sign", "square"}) r.add(op, direct(op));
+  for (const char* op : {"ceil", "floor", "round", "trunc"}) r.add(op, rounding(op));
+  r.add("sgn", direct("sign"));
+  r.add("special_expit", direct_float("sigmoid"));
+  r.add("special_erf", direct_float("erf"));
+  r.add("isnan", float_test("isnan"));
+  r.add("isinf", float_test("isinf"));
+  r.add("isfinite", isfinite);
+  r.add("logical_not", logical_not);
+  r.add("bitwise_not", bitwise_not);
+  r.add("frac", frac);
+  r.add("exp2", exp2);
+  r.add("clone", direct("identity"));
+  r.add("contiguous", direct("identity"));
+  r.add("positive", direct("identity"));
+  r.add("_to_copy", to_copy);
+  r.add("nan_to_num", nan_to_num);
+}
+
+}  // namespace poptorch::frontend

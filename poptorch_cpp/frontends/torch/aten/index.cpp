@@ -1,0 +1,336 @@
+// aten rows that gather and scatter elements by index tensors. IR indices are i32; negative ones
+// count from the end where torch allows it.
+#include <limits>
+
+#include "frontends/torch/aten/rules.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::frontend {
+namespace {
+
+using Values = std::vector<TensorValue>;
+
+Val indices(Call& c, const TensorValue& x) { return c.cast(x.value, DType::kI32); }
+
+// Adds `size` to negative indices.
+Val wrapped(Call& c, Val index, int64_t size) {
+  const Val negative = c.emit("lt", {index, c.scalar(DType::kI32, 0)});
+  return c.emit("select", {negative, index + static_cast<double>(size), index});
+}
+
+Values embedding(Call& c) {
+  const TensorValue weight = c.tensor(0);
+  const Val rows = indices(c, c.tensor(1));
+  const int64_t count = weight.shape().at(0);
+  int64_t padding = c.integer("padding_idx", -1);
+  if (c.given("padding_idx") && padding < -1) padding += count;
+  return {{c.emit("embedding", {weight.value, rows}, {{"padding_index", padding}}), weight.dtype}};
+}
+
+Values gather(Call& c) {
+  const TensorValue x = c.tensor(0), index = c.tensor("index");
+  if (x.rank() == 0) return {{c.broadcast(x.value, index.shape()), x.dtype}};
+  const int64_t axis = c.axis(c.integer("dim"), x.rank());
+  return {{c.emit("gather", {x.value, indices(c, index)}, {{"axis", axis}}), x.dtype}};
+}
+
+// scatter's index may be smaller than its source: only the leading part of the source counts.
+Val leading_part(Call& c, Val source, const Shape& shape) {
+  if (source.type().shape == shape) return source;
+  return c.emit("slice", {source},
+                {{"starts", Ints(shape.size(), 0)},
+                 {"stops", Ints(shape)},
+                 {"steps", Ints(shape.size(), 1)}});
+}
+
+Val scatter_op(Call& c, Val x, Val index, Val source, int64_t axis, const std::string& reduction) {
+  return c.emit("scatter", {x, index, leading_part(c, source, index.type().shape)},
+                {{"axis", axis}, {"reduction", reduction}});
+}
+
+std::string reduction_of(Call& c, std::string_view argument) {
+  if (!c.given(argument)) return "none";
+  const std::string given = c.text(argument);
+  if (given == "add" || given == "sum") return "sum";
+  if (given == "multiply" || given == "prod") return "prod";
+  if (given == "amax") return "max";
+  if (given == "amin") return "min";
+  c.unsupported(
+      support::str("reduction '", given, "' is not supported. Use sum, prod, amax or amin."));
+}
+
+Values scatter(Call& c) {
+  const TensorValue x = c.tensor(0);
+  const Val index = indices(c, c.tensor("index"));
+  const int64_t axis = c.axis(c.integer("dim"), x.rank());
+  const Val source = c.index_of("src") != Call::kNone
+                         ? c.cast(c.tensor("src").value, x.dtype)
+                         : c.broadcast(c.operand(c.index_of("value"), x.dtype), index.type().shape);
+  return {{scatter_op(c, c.val(x.value), index, source, axis, reduction_of(c, "reduce")), x.dtype}};
+}
+
+Values scatter_add(Call& c) {
+  const TensorValue x = c.tensor(0);
+  const int64_t axis = c.axis(c.integer("dim"), x.rank());
+  const Val source = c.cast(c.tensor("src").value, x.dtype);
+  return {
+      {scatter_op(c, c.val(x.value), indices(c, c.tensor("index")), source, axis, "sum"), x.dtype}};
+}
+
+// What each position starts from when the old value does not count.
+double neutral(const std::string& reduction, DType dtype) {
+  if (reduction == "sum") return 0;
+  if (reduction == "prod") return 1;
+  const double bound = ir::is_float(dtype) ? std::numeric_limits<double>::infinity() : 2147483647.0;
+  return reduction == "max" ? -bound : bound;
+}
+
+// scatter_reduce(self, dim, index, src, reduce, include_self), mean included.
+Values scatter_reduce(Call& c) {
+  const TensorValue x = c.tensor(0);
+  const Val index = indices(c, c.tensor("index"));
+  const int64_t axis = c.axis(c.integer("dim"), x.rank());
+  const Val source = leading_part(c, c.cast(c.tensor("src").value, x.dtype), index.type().shape);
+  const bool include_self = c.flag("include_self", true);
+  const bool is_mean = c.text("reduce") == "mean";
+  const std::string reduction = is_mean ? "sum" : reduction_of(c, "reduce");
+  const Val old = c.val(x.value);
+  const Val zeros = c.full(x.shape(), DType::kF32, 0);
+  const Val ones = c.full(index.type().shape, DType::kF32, 1);
+  Val base = old;
+  Val hits = zeros;
+  if (is_mean || !include_self) hits = scatter_op(c, zeros, index, ones, axis, "sum");
+  const Val untouched = c.emit("eq", {hits, zeros});
+  if (!include_self) {
+    base =
+        c.emit("select", {untouched, old, c.full(x.shape(), x.dtype, neutral(reduction, x.dtype))});
+  }
+  const Val result = scatter_op(c, base, index, source, axis, reduction);
+  if (!is_mean) return {{result, x.dtype}};
+  const Val counts =
+      include_self ? hits + 1.0 : c.emit("maximum", {hits, c.full(x.shape(), DType::kF32, 1)});
+  return {{c.emit(ir::is_float(x.dtype) ? "div" : "floor_div", {result, c.cast(counts, x.dtype)}),
+           x.dtype}};
+}
+
+Values index_select(Call& c) {
+  const TensorValue x = c.tensor(0);
+  const Val index = indices(c, c.tensor("index"));
+  if (x.rank() == 0) return {{c.emit("identity", {x.value}), x.dtype}};
+  const int64_t axis = c.axis(c.integer("dim"), x.rank());
+  const Val flat = c.reshape(index, {index.type().elements()});
+  return {{c.emit("index_select", {x.value, flat}, {{"axis", axis}}), x.dtype}};
+}
+
+Values index_add(Call& c) {
+  const TensorValue x = c.tensor(0);
+  const int64_t axis = c.axis(c.integer("dim"), x.rank());
+  Val source = c.cast(c.tensor("source").value, x.dtype);
+  if (c.real("alpha", 1.0) != 1.0) source = source * c.real("alpha");
+  return {{c.emit("index_add", {x.value, indices(c, c.tensor("index")), source}, {{"axis", axis}}),
+           x.dtype}};
+}
+
+// The rows of `axis` named by index, for index_fill and index_copy: axis brought to the front.
+Values put_rows(Call& c, Val source_or_number, bool is_number) {
+  const TensorValue x = c.tensor(0);
+  const int64_t axis = c.axis(c.integer("dim"), x.rank());
+  Ints front{axis}, back(x.rank());
+  for (int64_t i = 0; i < x.rank(); ++i) {
+    if (i != axis) front.push_back(i);
+  }
+  for (int64_t i = 0; i < x.rank(); ++i) back[front[i]] = i;
+  const Val moved = c.transpose(x.value, front);
+  const Val index = wrapped(c, indices(c, c.tensor("index")), x.shape()[axis]);
+  Shape shape = moved.type().shape;
+  shape[0] = index.type().elements();
+  const Val flat = c.reshape(index, {shape[0]});
+  const Val source =
+      is_number ? c.broadcast(source_or_number, shape) : c.transpose(source_or_number, front);
+  const Val put = c.emit("index_put", {moved, source, flat}, {{"accumulate", false}});
+  return {{c.transpose(put, back), x.dtype}};
+}
+
+Values index_fill(Call& c) {
+  return put_rows(c, c.operand(c.index_of("value"), c.tensor(0).dtype), true);
+}
+
+Values index_copy(Call& c) {
+  return put_rows(c, c.cast(c.tensor("source").value, c.tensor(0).dtype), false);
+}
+
+// --- x[i, :, j]
+// -----------------------------------------------------------------------------------
+
+// Index tensors brought to one shape, and x with the indexed axes in front.
+struct Indexing {
+  Val x;
+  std::vector<Value*> indices;
+  Ints back;          // the permutation that undoes that of x
+  Shape index_shape;  // of the broadcast indices
+  int64_t first = 0;  // where the indexed axes stood, when they were adjacent; else 0
+};
+
+Indexing indexing(Call& c, const TensorValue& x, const Values& given) {
+  Indexing result;
+  Ints front, rest;
+  for (int64_t axis = 0; axis < x.rank(); ++axis) {
+    const auto i = static_cast<size_t>(axis);
+    const bool indexed = i < given.size() && given[i];
+    (indexed ? front : rest).push_back(axis);
+    if (!indexed) continue;
+    const auto joint = ir::broadcast(result.index_shape, given[i].shape());
+    if (!joint) c.fail("the index tensors do not broadcast.");
+    result.index_shape = *joint;
+  }
+  const bool adjacent = front.back() - front.front() + 1 == static_cast<int64_t>(front.size());
+  result.first = adjacent ? front.front() : 0;
+  for (const int64_t axis : front) {
+    const Val index = wrapped(c, indices(c, given[axis]), x.shape()[axis]);
+    result.indices.push_back(c.broadcast(index, result.index_shape));
+  }
+  Ints permutation = front;
+  permutation.insert(permutation.end(), rest.begin(), rest.end());
+  result.back.resize(permutation.size());
+  for (size_t i = 0; i < permutation.size(); ++i) {
+    result.back[permutation[i]] = static_cast<int64_t>(i);
+  }
+  result.x = c.transpose(x.value, permutation);
+  return result;
+}
+
+// From [index..., rest...] to where torch puts the index dimensions, as a permutation.
+Ints placed(const Indexing& in, int64_t rank) {
+  const auto count = static_cast<int64_t>(in.index_shape.size());
+  Ints permutation;
+  for (int64_t i = 0; i < in.first; ++i) permutation.push_back(count + i);
+  for (int64_t i = 0; i < count; ++i) permutation.push_back(i);
+  for (int64_t i = count + in.first; i < rank; ++i) permutation.push_back(i);
+  return permutation;
+}
+
+Values index(Call& c) {
+  const TensorValue x = c.tensor(0);
+  const Values given = c.tensors(1);
+  for (const auto& one : given) {
+    if (one && one.dtype == DType::kBool) {
+      c.unsupported(
+          "Operations using aten::nonzero are unsupported because the operator's output shape is "
+          "determined at runtime. Use torch.where or masked_fill instead of a boolean mask.");
+    }
+  }
+  const Indexing in = indexing(c, x, given);
+  std::vector<Value*> operands{in.x};
+  operands.insert(operands.end(), in.indices.begin(), in.indices.end());
+  const Val picked = c.emit("index", operands);
+  return {{c.transpose(picked, placed(in, picked.type().rank())), x.dtype}};
+}
+
+// x[mask] = value: a choice per element, when the value broadcasts.
+Values put_where(Call& c, const TensorValue& x, const TensorValue& mask, Val value) {
+  if (value.type().elements() != 1) {
+    c.unsupported(
+        "values for the places of a boolean mask are not supported, as their number is not known "
+        "while the model is traced. Use torch.where.");
+  }
+  Shape shape = mask.shape();
+  shape.resize(x.rank(), 1);
+  const Val one = c.reshape(value, {});
+  const Val chosen = c.reshape(mask.value, shape);
+  return {{c.emit("select", {chosen, one, x.value}), x.dtype}};
+}
+
+Values index_put(Call& c) {
+  const TensorValue x = c.tensor(0);
+  const Values given = c.tensors(1);
+  const Val value = c.cast(c.tensor("values").value, x.dtype);
+  const bool accumulate = c.flag("accumulate", false);
+  if (given.size() == 1 && given[0].dtype == DType::kBool && !accumulate) {
+    return put_where(c, x, given[0], value);
+  }
+  const Indexing in = indexing(c, x, given);
+  Shape shape = in.index_shape;
+  shape.insert(shape.end(), in.x.type().shape.begin() + static_cast<int64_t>(in.indices.size()),
+               in.x.type().shape.end());
+  // The value broadcasts to the indexed shape as torch shows it; bring it to [index..., rest...].
+  const auto rank = static_cast<int64_t>(shape.size());
+  const Ints seen = placed(in, rank);
+  Shape seen_shape(rank);
+  Ints back(rank);
+  for (int64_t i = 0; i < rank; ++i) {
+    seen_shape[i] = shape[seen[i]];
+    back[seen[i]] = i;
+  }
+  std::vector<Value*> operands{in.x, c.transpose(c.broadcast(value, seen_shape), back)};
+  operands.insert(operands.end(), in.indices.begin(), in.indices.end());
+  const Val put = c.emit("index_put", operands, {{"accumulate", accumulate}});
+  return {{c.transpose(put, in.back), x.dtype}};
+}
+
+// --------------------------------------------------------------------------------------------------
+
+Values take(Call& c) {
+  const TensorValue x = c.tensor(0), index = c.tensor("index");
+  const int64_t count = x.value->type().elements();
+  const Val flat_index =
+      c.reshape(wrapped(c, indices(c, index), count), {index.value->type().elements()});
+  const Val picked =
+      c.emit("index_select", {c.reshape(x.value, {count}), flat_index}, {{"axis", int64_t{0}}});
+  return {{c.reshape(picked, index.shape()), x.dtype}};
+}
+
+Values one_hot(Call& c) {
+  const int64_t classes = c.integer("num_classes", -1);
+  if (classes < 1) c.fail("OneHot num classes must be specified and must be constant.");
+  const Val index = indices(c, c.tensor(0));
+  return {
+      {c.emit("one_hot", {index}, {{"classes", classes}, {"dtype", DType::kI32}}), DType::kI64}};
+}
+
+Values bincount(Call& c) {
+  const TensorValue x = c.tensor(0), weights = c.tensor("weights");
+  const int64_t bins = c.integer("minlength", 0);
+  if (bins < 1) c.fail("Bincount `minlength` must be specified and must be a constant.");
+  const DType dtype = weights ? weights.dtype : DType::kI64;
+  const Val counted = weights ? c.val(weights.value) : c.full(x.shape(), dtype, 1);
+  const Val total = c.emit("index_add", {c.full({bins}, dtype, 0), indices(c, x), counted},
+                           {{"axis", int64_t{0}}});
+  return {{total, dtype}};
+}
+
+// Index of the first boundary at or above each value (right: above).
+Values bucketize(Call& c) {
+  const TensorValue x = c.tensor(0), boundaries = c.tensor("boundaries");
+  Shape shape = x.shape();
+  shape.push_back(1);
+  const Val below = c.emit(
+      c.flag("right", false) ? "le" : "lt",
+      {c.cast(boundaries.value, DType::kF32), c.cast(c.reshape(x.value, shape), DType::kF32)});
+  const Val count = c.emit("sum", {c.cast(below, DType::kI32)},
+                           {{"axes", Ints{static_cast<int64_t>(shape.size()) - 1}}});
+  return {{count, c.flag("out_int32", false) ? DType::kI32 : DType::kI64}};
+}
+
+}  // namespace
+
+void add_index_rules(Rules& r) {
+  r.add("embedding", embedding);
+  r.add("gather", gather);
+  r.add("scatter", scatter);
+  r.add("scatter_add", scatter_add);
+  r.add("scatter_reduce", scatter_reduce);
+  r.add("index_select", index_select);
+  r.add("index_add", index_add);
+  r.add("index_fill", index_fill);
+  r.add("index_copy", index_copy);
+  r.add("index.Tensor", index);
+  r.add("index_put", index_put);
+  r.add("_unsafe_index.Tensor", index);
+  r.add("_index_put_impl", index_put);
+  r.add("take", take);
+  r.add("one_hot", one_hot);
+  r.add("bincount", bincount);
+  r.add("bucketize.Tensor", bucketize);
+}
+
+}  // namespace poptorch::frontend

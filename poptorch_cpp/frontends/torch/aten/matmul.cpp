@@ -1,0 +1,67 @@
+// aten rows of matrix products. Operands of mixed float types are taken to the wider one.
+#include "frontends/torch/aten/rules.hpp"
+
+namespace poptorch::frontend {
+namespace {
+
+using Values = std::vector<TensorValue>;
+
+// Any ranks, as torch.matmul: vectors are rows on the left and columns on the right.
+Val matmul(Call& c, Val a, Val b) {
+  const int64_t a_rank = a.type().rank(), b_rank = b.type().rank();
+  if (a_rank == 0 || b_rank == 0) c.fail("both operands need at least one dimension.");
+  if (a_rank == 1) a = c.reshape(a, {1, a.type().shape[0]});
+  if (b_rank == 1) b = c.reshape(b, {b.type().shape[0], 1});
+  const Val product = c.emit("matmul", {a, b});
+  Shape shape = product.type().shape;
+  if (b_rank == 1) shape.pop_back();
+  if (a_rank == 1) shape.erase(shape.end() - (b_rank == 1 ? 1 : 2));
+  return c.reshape(product, shape);
+}
+
+Values product(Call& c) {
+  const DType dtype = c.result_type({0, 1});
+  return {{matmul(c, c.operand(0, dtype), c.operand(1, dtype)), dtype}};
+}
+
+Values linear(Call& c) {
+  std::vector<size_t> operands{0, 1};
+  if (c.given(2)) operands.push_back(2);
+  const DType dtype = c.result_type(operands);
+  Val x = c.operand(0, dtype);
+  const bool is_vector = x.type().rank() == 1;
+  if (is_vector) x = c.reshape(x, {1, x.type().shape[0]});
+  Value* bias = c.given(2) ? c.operand(2, dtype).value : nullptr;
+  Val y = c.emit("linear", {x, c.operand(1, dtype), bias});
+  if (is_vector) y = c.reshape(y, {y.type().shape[1]});
+  return {{y, dtype}};
+}
+
+// beta·input + alpha·(a @ b)
+Values scaled_product(Call& c) {
+  const DType dtype = c.result_type({0, 1, 2});
+  Val y = matmul(c, c.operand(1, dtype), c.operand(2, dtype));
+  if (c.real("alpha", 1.0) != 1.0) y = y * c.real("alpha");
+  const double beta = c.real("beta", 1.0);
+  if (beta == 0.0) return {{y, dtype}};
+  const Val input = c.operand(0, dtype);
+  return {{beta == 1.0 ? y + input : y + input * beta, dtype}};
+}
+
+Values outer(Call& c) {
+  const DType dtype = c.result_type({0, 1});
+  const Val a = c.operand(0, dtype), b = c.operand(1, dtype);
+  return {{c.reshape(a, {a.type().elements(), 1}) * c.reshape(b, {1, b.type().elements()}), dtype}};
+}
+
+}  // namespace
+
+void add_matmul_rules(Rules& r) {
+  for (const char* op : {"matmul", "mm", "bmm", "mv", "dot", "vdot"}) r.add(op, product);
+  for (const char* op : {"addmm", "baddbmm", "addmv"}) r.add(op, scaled_product);
+  r.add("linear", linear);
+  r.add("outer", outer);
+  r.add("ger", outer);
+}
+
+}  // namespace poptorch::frontend

@@ -1,0 +1,94 @@
+// aten rows of normalisations. Batch norm's running statistics are written here: torch's schema
+// does not say so.
+#include "frontends/torch/aten/rules.hpp"
+
+namespace poptorch::frontend {
+namespace {
+
+using Values = std::vector<TensorValue>;
+
+Value* optional(Call& c, size_t argument) {
+  return c.given(argument) ? c.tensor(argument).value : nullptr;
+}
+
+Value* optional(Call& c, std::string_view argument, DType dtype) {
+  const TensorValue x = c.tensor(argument);
+  return x ? c.cast(x.value, dtype).value : nullptr;
+}
+
+// (input, weight, bias, running_mean, running_var, training, momentum, eps) → output, mean, inv_std
+Values native_batch_norm(Call& c) {
+  const TensorValue x = c.tensor(0);
+  const size_t mean = c.index_of("running_mean"), var = c.index_of("running_var");
+  const std::string_view train = c.index_of("training") == Call::kNone ? "train" : "training";
+  const double eps = c.real("eps");
+  Value *weight = optional(c, 1), *bias = optional(c, 2);
+  if (!c.flag(train, false)) {
+    if (!c.given(mean)) c.fail("evaluation needs running statistics.");
+    const Val y =
+        c.emit("batch_norm_inference", {x.value, weight, bias, optional(c, mean), optional(c, var)},
+               {{"eps", eps}});
+    return {{y, x.dtype}, {}, {}};
+  }
+  const bool tracks = c.given(mean);
+  ir::Op* op =
+      c.builder().emit("batch_norm", {x.value, weight, bias, optional(c, mean), optional(c, var)},
+                       {{"momentum", c.real("momentum", 0.1)}, {"eps", eps}});
+  if (tracks) {
+    c.write(mean, op->result(3));
+    c.write(var, op->result(4));
+  }
+  return {{op->result(0), x.dtype}, {op->result(1), DType::kF32}, {op->result(2), DType::kF32}};
+}
+
+Values batch_norm(Call& c) {
+  if (c.tensor(0).rank() < 2) c.fail("needs a batch and a channel dimension.");
+  return {native_batch_norm(c).at(0)};
+}
+
+Values native_layer_norm(Call& c) {
+  const TensorValue x = c.tensor(0);
+  const auto count = static_cast<int64_t>(c.ints("normalized_shape").size());
+  ir::Op* op = c.builder().emit(
+      "layer_norm", {x.value, optional(c, "weight", x.dtype), optional(c, "bias", x.dtype)},
+      {{"axes_count", count}, {"eps", c.real("eps", 1e-5)}});
+  return {{op->result(0), x.dtype}, {op->result(1), DType::kF32}, {op->result(2), DType::kF32}};
+}
+
+Values layer_norm(Call& c) { return {native_layer_norm(c).at(0)}; }
+
+Values group_norm(Call& c) {
+  const TensorValue x = c.tensor(0);
+  ir::Op* op = c.builder().emit(
+      "group_norm", {x.value, optional(c, "weight", x.dtype), optional(c, "bias", x.dtype)},
+      {{"groups", c.integer("num_groups")}, {"eps", c.real("eps", 1e-5)}});
+  return {{op->result(0), x.dtype}};
+}
+
+Values rms_norm(Call& c) {
+  const TensorValue x = c.tensor(0);
+  const Val value = c.val(x.value);
+  const auto count = static_cast<int64_t>(c.ints("normalized_shape").size());
+  Ints axes;
+  for (int64_t i = x.rank() - count; i < x.rank(); ++i) axes.push_back(i);
+  const double epsilon = c.real("eps", x.dtype == DType::kF16 ? 9.765625e-4 : 1.1920929e-7);
+  const Val square =
+      c.emit("mean", {c.emit("square", {value})}, {{"axes", axes}, {"keepdims", true}});
+  const Val y = value * c.emit("rsqrt", {square + epsilon});
+  Value* weight = optional(c, "weight", x.dtype);
+  return {{weight ? y * c.val(weight) : y, x.dtype}};
+}
+
+}  // namespace
+
+void add_norm_rules(Rules& r) {
+  r.add("batch_norm", batch_norm);
+  r.add("native_batch_norm", native_batch_norm);
+  r.add("_native_batch_norm_legit", native_batch_norm);
+  r.add("layer_norm", layer_norm);
+  r.add("native_layer_norm", native_layer_norm);
+  r.add("group_norm", group_norm);
+  r.add("rms_norm", rms_norm);
+}
+
+}  // namespace poptorch::frontend

@@ -1,0 +1,250 @@
+// aten rows of reductions, scans, sorting and softmax.
+#include <cmath>
+#include <limits>
+
+#include "frontends/torch/aten/rules.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::frontend {
+namespace {
+
+using Values = std::vector<TensorValue>;
+
+Val reduce(Call& c, const char* op, Val x, const Ints& axes, bool keepdims) {
+  if (axes.empty()) return c.emit("identity", {x});
+  return c.emit(op, {x}, {{"axes", axes}, {"keepdims", keepdims}});
+}
+
+bool keepdim(Call& c) { return c.flag("keepdim", false); }
+
+// Integers sum in i64, as torch says.
+DType sum_type(Call& c, DType dtype) {
+  const bool is_whole = dtype == DType::kBool || ir::is_integer(dtype);
+  return c.dtype("dtype").value_or(is_whole ? DType::kI64 : dtype);
+}
+
+Rule sums(const char* op) {
+  return [op](Call& c) -> Values {
+    const TensorValue x = c.tensor(0);
+    const DType dtype = sum_type(c, x.dtype);
+    return {{reduce(c, op, c.cast(x.value, dtype), c.axes("dim", x.rank()), keepdim(c)), dtype}};
+  };
+}
+
+Values mean(Call& c) {
+  const TensorValue x = c.tensor(0);
+  const DType dtype = c.dtype("dtype").value_or(x.dtype);
+  if (!ir::is_float(dtype)) c.fail("the mean needs a float dtype. Cast the tensor to float first.");
+  return {{reduce(c, "mean", c.cast(x.value, dtype), c.axes("dim", x.rank()), keepdim(c)), dtype}};
+}
+
+Rule extremum(const char* op) {
+  return [op](Call& c) -> Values {
+    const TensorValue x = c.tensor(0);
+    return {{reduce(c, op, c.val(x.value), c.axes("dim", x.rank()), keepdim(c)), x.dtype}};
+  };
+}
+
+// max.dim, min.dim: the value is read at the index, so that its gradient goes to that one element.
+Rule extremum_with_index(const char* op) {
+  return [op](Call& c) -> Values {
+    const TensorValue x = c.tensor(0);
+    if (x.rank() == 0) {
+      return {{c.emit("identity", {x.value}), x.dtype}, {c.scalar(DType::kI64, 0), DType::kI64}};
+    }
+    const int64_t axis = c.axis(c.integer("dim"), x.rank());
+    const Val index = c.emit(op, {x.value}, {{"axis", axis}, {"keepdims", true}});
+    const Val value = c.emit("gather", {x.value, index}, {{"axis", axis}});
+    if (keepdim(c)) return {{value, x.dtype}, {index, DType::kI64}};
+    Shape shape = x.shape();
+    shape.erase(shape.begin() + axis);
+    return {{c.reshape(value, shape), x.dtype}, {c.reshape(index, shape), DType::kI64}};
+  };
+}
+
+Rule index_of_extremum(const char* op) {
+  return [op](Call& c) -> Values {
+    const TensorValue x = c.tensor(0);
+    if (x.rank() == 0) return {{c.scalar(DType::kI64, 0), DType::kI64}};
+    if (c.given("dim")) {
+      const int64_t axis = c.axis(c.integer("dim"), x.rank());
+      return {{c.emit(op, {x.value}, {{"axis", axis}, {"keepdims", keepdim(c)}}), DType::kI64}};
+    }
+    const Val flat = c.reshape(x.value, {x.value->type().elements()});
+    const Val index = c.emit(op, {flat}, {{"axis", int64_t{0}}, {"keepdims", false}});
+    return {{keepdim(c) ? c.reshape(index, Shape(x.rank(), 1)) : index, DType::kI64}};
+  };
+}
+
+Rule tests(const char* op) {
+  return [op](Call& c) -> Values {
+    const TensorValue x = c.tensor(0);
+    const Val truth = c.cast(x.value, DType::kBool);
+    return {{reduce(c, op, truth, c.axes("dim", x.rank()), keepdim(c)), DType::kBool}};
+  };
+}
+
+Values count_nonzero(Call& c) {
+  const TensorValue x = c.tensor(0);
+  const Val ones = c.cast(c.cast(x.value, DType::kBool), DType::kI64);
+  return {{reduce(c, "sum", ones, c.axes("dim", x.rank()), false), DType::kI64}};
+}
+
+Rule scan(const char* op) {
+  return [op](Call& c) -> Values {
+    const TensorValue x = c.tensor(0);
+    const DType dtype = sum_type(c, x.dtype);
+    if (x.rank() == 0) return {{c.emit("identity", {c.cast(x.value, dtype)}), dtype}};
+    const int64_t axis = c.axis(c.integer("dim"), x.rank());
+    return {{c.emit(op, {c.cast(x.value, dtype)}, {{"axis", axis}}), dtype}};
+  };
+}
+
+Values logsumexp(Call& c) {
+  const TensorValue x = c.tensor(0);
+  const DType dtype = ir::is_float(x.dtype) ? x.dtype : c.default_float();
+  return {
+      {reduce(c, "logsumexp", c.cast(x.value, dtype), c.axes("dim", x.rank()), keepdim(c)), dtype}};
+}
+
+// --- moments
+// --------------------------------------------------------------------------------------
+
+struct Moments {
+  Val mean, variance;
+};
+
+Moments moments(Call& c, TensorValue x) {
+  const Ints axes = c.axes("dim", x.rank());
+  int64_t count = 1;
+  for (const int64_t axis : axes) count *= x.shape()[axis];
+  double correction = 1;
+  if (c.index_of("correction") != Call::kNone) correction = c.real("correction", 1.0);
+  if (c.index_of("unbiased") != Call::kNone) correction = c.flag("unbiased", true) ? 1 : 0;
+  const Val mean = reduce(c, "mean", c.val(x.value), axes, true);
+  const Val squares = c.emit("square", {c.val(x.value) - mean});
+  const Val total = reduce(c, "sum", squares, axes, keepdim(c));
+  const Val kept_mean = keepdim(c) ? mean : c.reshape(mean, total.type().shape);
+  return {kept_mean, total / (static_cast<double>(count) - correction)};
+}
+
+Values var(Call& c) { return {{moments(c, c.tensor(0)).variance, c.tensor(0).dtype}}; }
+
+Values standard_deviation(Call& c) {
+  return {{c.emit("sqrt", {moments(c, c.tensor(0)).variance}), c.tensor(0).dtype}};
+}
+
+Values var_mean(Call& c) {
+  const Moments m = moments(c, c.tensor(0));
+  return {{m.variance, c.tensor(0).dtype}, {m.mean, c.tensor(0).dtype}};
+}
+
+Values std_mean(Call& c) {
+  const Moments m = moments(c, c.tensor(0));
+  return {{c.emit("sqrt", {m.variance}), c.tensor(0).dtype}, {m.mean, c.tensor(0).dtype}};
+}
+
+// --- norms
+// ----------------------------------------------------------------------------------------
+
+Values vector_norm(Call& c, double order) {
+  TensorValue x = c.tensor(0);
+  x.dtype = c.dtype("dtype").value_or(ir::is_float(x.dtype) ? x.dtype : c.default_float());
+  const Ints axes = c.axes("dim", x.rank());
+  const bool keep = keepdim(c);
+  const Val value = c.cast(x.value, x.dtype);
+  if (order == 2) {
+    const Val total = reduce(c, "sum", c.emit("square", {value}), axes, keep);
+    return {{c.emit("sqrt", {total}), x.dtype}};
+  }
+  const Val size = c.emit("abs", {value});
+  if (order == 1) return {{reduce(c, "sum", size, axes, keep), x.dtype}};
+  if (std::isinf(order)) return {{reduce(c, order > 0 ? "max" : "min", size, axes, keep), x.dtype}};
+  if (order == 0) {
+    const Val nonzero = c.cast(c.emit("ne", {value, c.scalar(x.dtype, 0)}), x.dtype);
+    return {{reduce(c, "sum", nonzero, axes, keep), x.dtype}};
+  }
+  const Val total = reduce(c, "sum", c.emit("pow", {size, c.scalar(x.dtype, order)}), axes, keep);
+  return {{c.emit("pow", {total, c.scalar(x.dtype, 1.0 / order)}), x.dtype}};
+}
+
+// --- order
+// ----------------------------------------------------------------------------------------
+
+Values sort(Call& c) {
+  const TensorValue x = c.tensor(0);
+  if (x.rank() == 0) return {x, {c.scalar(DType::kI64, 0), DType::kI64}};
+  ir::Op* op = c.builder().emit("sort", {x.value},
+                                {{"axis", c.axis(c.integer("dim", -1), x.rank())},
+                                 {"descending", c.flag("descending", false)},
+                                 {"stable", true}});
+  return {{op->result(0), x.dtype}, {op->result(1), DType::kI64}};
+}
+
+Values argsort(Call& c) { return {sort(c).at(1)}; }
+
+Values topk(Call& c) {
+  const TensorValue x = c.tensor(0);
+  ir::Op* op = c.builder().emit("topk", {x.value},
+                                {{"k", c.integer("k")},
+                                 {"axis", c.axis(c.integer("dim", -1), x.rank())},
+                                 {"largest", c.flag("largest", true)},
+                                 {"sorted", c.flag("sorted", true)}});
+  return {{op->result(0), x.dtype}, {op->result(1), DType::kI64}};
+}
+
+// --- softmax
+// --------------------------------------------------------------------------------------
+
+Rule softmax(const char* op) {
+  return [op](Call& c) -> Values {
+    const TensorValue x = c.tensor(0);
+    const DType given = c.dtype("dtype").value_or(x.dtype);
+    const DType dtype = ir::is_float(given) ? given : c.default_float();
+    const Val value = c.cast(x.value, dtype);
+    if (x.rank() == 0) {
+      const Val flat = c.emit(op, {c.reshape(value, {1})}, {{"axis", int64_t{0}}});
+      return {{c.reshape(flat, {}), dtype}};
+    }
+    const int64_t axis = c.axis(c.integer("dim"), x.rank());
+    return {{c.emit(op, {value}, {{"axis", axis}}), dtype}};
+  };
+}
+
+}  // namespace
+
+void add_reduce_rules(Rules& r) {
+  r.add("sum", sums("sum"));
+  r.add("prod", sums("prod"));
+  r.add("mean", mean);
+  r.add("amax", extremum("max"));
+  r.add("amin", extremum("min"));
+  r.add("max", extremum("max"));
+  r.add("min", extremum("min"));
+  r.add("max.dim", extremum_with_index("argmax"));
+  r.add("min.dim", extremum_with_index("argmin"));
+  r.add("argmax", index_of_extremum("argmax"));
+  r.add("argmin", index_of_extremum("argmin"));
+  r.add("any", tests("any"));
+  r.add("all", tests("all"));
+  r.add("count_nonzero", count_nonzero);
+  r.add("cumsum", scan("cumsum"));
+  r.add("cumprod", scan("cumprod"));
+  r.add("logsumexp", logsumexp);
+  r.add("var", var);
+  r.add("std", standard_deviation);
+  r.add("var_mean", var_mean);
+  r.add("std_mean", std_mean);
+  r.add("linalg_vector_norm", [](Call& c) { return vector_norm(c, c.real("ord", 2.0)); });
+  r.add("norm", [](Call& c) { return vector_norm(c, c.real("p", 2.0)); });
+  r.add("sort", sort);
+  r.add("argsort", argsort);
+  r.add("topk", topk);
+  r.add("softmax.int", softmax("softmax"));
+  r.add("_softmax", softmax("softmax"));
+  r.add("_safe_softmax", softmax("softmax"));
+  r.add("log_softmax.int", softmax("log_softmax"));
+  r.add("_log_softmax", softmax("log_softmax"));
+}
+
+}  // namespace poptorch::frontend

@@ -1,0 +1,77 @@
+// The registry of aten rows.
+#include "frontends/torch/aten/rules.hpp"
+
+#include <algorithm>
+
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::frontend {
+
+void Rules::add(std::string name, Rule rule) {
+  const auto [row, added] = rows_.emplace(std::move(name), std::move(rule));
+  if (!added)
+    throw support::InternalError("[tracer] two aten rows are named '" + row->first + "'.");
+}
+
+const Rule* Rules::find(const std::string& name, const std::string& overload) const {
+  if (!overload.empty()) {
+    const auto exact = rows_.find(name + "." + overload);
+    if (exact != rows_.end()) return &exact->second;
+  }
+  const auto any = rows_.find(name);
+  return any == rows_.end() ? nullptr : &any->second;
+}
+
+std::vector<std::string> Rules::names() const {
+  std::vector<std::string> result;
+  for (const auto& [name, rule] : rows_) result.push_back(name);
+  std::sort(result.begin(), result.end());
+  return result;
+}
+
+const Rules& all_rules() {
+  static const Rules rules = [] {
+    Rules all;
+    add_elementwise_rules(all);
+    add_binary_rules(all);
+    add_activation_rules(all);
+    add_matmul_rules(all);
+    add_conv_rules(all);
+    add_norm_rules(all);
+    add_reduce_rules(all);
+    add_shape_rules(all);
+    add_creation_rules(all);
+    add_index_rules(all);
+    add_loss_rules(all);
+    add_attention_rules(all);
+    add_recurrent_rules(all);
+    add_random_rules(all);
+    return all;
+  }();
+  return rules;
+}
+
+Rule direct(std::string op) {
+  return [op](Call& c) -> std::vector<TensorValue> {
+    const TensorValue x = c.tensor(0);
+    return {{c.emit(op, {x.value}), x.dtype}};
+  };
+}
+
+Rule direct_float(std::string op) {
+  return [op](Call& c) -> std::vector<TensorValue> {
+    TensorValue x = c.tensor(0);
+    if (!ir::is_float(x.dtype) && !ir::is_complex(x.dtype)) x.dtype = c.default_float();
+    return {{c.emit(op, {c.cast(x.value, x.dtype)}), x.dtype}};
+  };
+}
+
+Rule direct_binary(std::string op) {
+  return [op](Call& c) -> std::vector<TensorValue> {
+    const DType dtype = c.result_type({0, 1});
+    return {{c.emit(op, {c.operand(0, dtype), c.operand(1, dtype)}), dtype}};
+  };
+}
+
+}  // namespace poptorch::frontend
