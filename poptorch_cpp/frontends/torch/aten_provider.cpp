@@ -1,0 +1,136 @@
+// Implements aten_provider.hpp: the engine's C table over GenericCall.
+#include "frontends/torch/aten_provider.hpp"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
+
+#include <cstdio>
+#include <map>
+#include <string>
+
+#include "emulator/foreign.hpp"
+#include "frontends/torch/tracer/generic_call.hpp"
+#include "frontends/torch/tracer/tracer.hpp"
+#include "frontends/torch/tracer/types.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::frontend {
+namespace {
+
+struct Blob {
+  bool present = false;
+  ir::Type type;
+};
+
+Blob blob_of(const PoptorchForeignType& type) {
+  if (type.dtype < 0) return {};
+  return {true,
+          {static_cast<ir::DType>(type.dtype), ir::Shape(type.shape, type.shape + type.rank)}};
+}
+
+std::map<std::string, std::string> attributes(const PoptorchForeignOp& op) {
+  std::map<std::string, std::string> result;
+  for (int32_t i = 0; i < op.attr_count; ++i) result[op.attrs[i].name] = op.attrs[i].value;
+  return result;
+}
+
+// "[0, 2]", as the program prints a list of whole numbers.
+std::vector<int64_t> whole_numbers(const std::string& text) {
+  std::vector<int64_t> result;
+  const Json list = parse_json(text);
+  for (const Json& item : list.get<JsonList>()) result.push_back(item.get<int64_t>());
+  return result;
+}
+
+struct Prepared {
+  GenericCall call;
+  bool is_gradient;
+  std::vector<int64_t> needed;
+  std::vector<Blob> inputs, outputs;
+  size_t operand_count;  // of the forward op: the rest of the inputs are gradients
+
+  std::vector<at::Tensor> tensors(const std::vector<Blob>& blobs, void* const* buffers) const {
+    std::vector<at::Tensor> result;
+    for (size_t i = 0; i < blobs.size(); ++i) {
+      if (!blobs[i].present || !buffers[i]) {
+        result.emplace_back();
+        continue;
+      }
+      result.push_back(at::from_blob(buffers[i], blobs[i].type.shape,
+                                     at::TensorOptions().dtype(torch_dtype(blobs[i].type.dtype))));
+    }
+    return result;
+  }
+
+  void run(void* const* buffers) const {
+    const at::NoGradGuard no_grad;
+    const auto given = tensors(inputs, buffers);
+    const auto targets = tensors(outputs, buffers + inputs.size());
+    const std::vector<at::Tensor> operands(given.begin(), given.begin() + operand_count);
+    const std::vector<at::Tensor> gradients(given.begin() + operand_count, given.end());
+    const auto results =
+        is_gradient ? call.gradients(operands, gradients, needed) : call.run(operands);
+    for (size_t i = 0; i < targets.size(); ++i) {
+      if (!targets[i].defined()) continue;
+      if (results.at(i).defined()) {
+        targets[i].copy_(results[i]);
+      } else {
+        targets[i].zero_();
+      }
+    }
+  }
+};
+
+Prepared* make_prepared(const PoptorchForeignOp& op) {
+  const auto attrs = attributes(op);
+  const bool is_gradient = std::string(op.name) == "aten_vjp";
+  GenericCall call(attrs.at("schema"), attrs.at("arguments"));
+  auto prepared = std::make_unique<Prepared>(
+      Prepared{std::move(call), is_gradient, {}, {}, {}, static_cast<size_t>(op.input_count)});
+  for (int32_t i = 0; i < op.input_count; ++i) prepared->inputs.push_back(blob_of(op.inputs[i]));
+  for (int32_t i = 0; i < op.output_count; ++i) prepared->outputs.push_back(blob_of(op.outputs[i]));
+  if (is_gradient) {
+    prepared->needed = whole_numbers(attrs.at("wanted"));
+    prepared->operand_count = prepared->call.operand_count();
+  }
+  return prepared.release();
+}
+
+void* prepare(const PoptorchForeignOp* op, char* error, size_t size) {
+  try {
+    return make_prepared(*op);
+  } catch (const std::exception& failure) {
+    std::snprintf(error, size, "%s", failure.what());
+    return nullptr;
+  }
+}
+
+int32_t run(void* handle, void* const* buffers, char* error, size_t size) {
+  try {
+    static_cast<const Prepared*>(handle)->run(buffers);
+    return 0;
+  } catch (const c10::Error& failure) {
+    std::snprintf(error, size, "%s", failure.what_without_backtrace());
+  } catch (const std::exception& failure) {
+    std::snprintf(error, size, "%s", failure.what());
+  }
+  return 1;
+}
+
+void release(void* handle) { delete static_cast<Prepared*>(handle); }
+
+}  // namespace
+
+void register_aten_provider() {
+  static const bool registered = [] {
+    for (const char* name : {"aten", "aten_vjp"}) {
+      emulator::register_foreign_provider({name, emulator::kForeignVersion, prepare, run, release});
+    }
+    return true;
+  }();
+  static_cast<void>(registered);
+}
+
+}  // namespace poptorch::frontend

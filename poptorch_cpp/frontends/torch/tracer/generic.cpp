@@ -1,0 +1,83 @@
+// Implements generic.hpp.
+#include "frontends/torch/tracer/generic.hpp"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include "frontends/torch/tracer/generic_call.hpp"
+#include "frontends/torch/tracer/types.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::frontend {
+namespace {
+
+using support::str;
+
+at::Tensor stand_in(const at::Tensor& tensor, c10::DeviceType device) {
+  const auto dtype = torch_dtype(narrow(ir_dtype(tensor.scalar_type())));
+  const auto options = at::TensorOptions().dtype(dtype).device(device);
+  return device == c10::kMeta ? at::empty(tensor.sizes(), options)
+                              : at::zeros(tensor.sizes(), options);
+}
+
+// The results' shapes and dtypes: from a run on zeros; where zeros will not do, from torch's shape
+// functions. The first error is the one that eager mode would give.
+std::vector<at::Tensor> infer(const GenericCall& call, const std::vector<at::Tensor>& operands) {
+  PauseGuard pause;
+  std::vector<at::Tensor> zeros, metas;
+  for (const auto& operand : operands) zeros.push_back(stand_in(operand, c10::kCPU));
+  try {
+    return call.run(zeros);
+  } catch (const c10::Error&) {
+    for (const auto& operand : operands) metas.push_back(stand_in(operand, c10::kMeta));
+    try {
+      return call.run(metas);
+    } catch (const std::exception&) {
+    }
+    throw;
+  }
+}
+
+// Nothing to compute on the device: the host's values are a constant.
+std::vector<TensorValue> constants(Tracer& tracer, const GenericCall& generic) {
+  PauseGuard pause;
+  std::vector<TensorValue> values;
+  for (const at::Tensor& result : generic.run({})) {
+    values.push_back(
+        {tracer.builder().constant(literal_of(result)), ir_dtype(result.scalar_type())});
+  }
+  return values;
+}
+
+}  // namespace
+
+std::vector<TensorValue> emit_generic(Tracer& tracer, const c10::OperatorHandle& op,
+                                      const OpInfo& info, c10::ArrayRef<c10::IValue> arguments,
+                                      TorchCall& call) {
+  if (info.is_random) {
+    call.unsupported(
+        "random numbers of this kind are not supported: torch's generator is not the device's. "
+        "Compose them from rand, randn, bernoulli or dropout.");
+  }
+  std::vector<at::Tensor> operands;
+  const GenericCall generic = GenericCall::of(op, arguments, operands);
+  if (operands.empty()) return constants(tracer, generic);
+  const auto results = infer(generic, operands);
+  std::vector<ir::Value*> values;
+  for (const auto& operand : operands) values.push_back(tracer.read(operand));
+  std::vector<ir::Type> types;
+  std::vector<TensorValue> out;
+  for (const auto& result : results) {
+    if (!result.defined()) call.unsupported("an undefined result of a generic op.");
+    types.push_back({narrow(ir_dtype(result.scalar_type())), result.sizes().vec()});
+  }
+  ir::Op* made = tracer.builder().emit(
+      "aten", values, {{"schema", generic.schema()}, {"arguments", generic.arguments()}}, types);
+  for (size_t i = 0; i < results.size(); ++i) {
+    out.push_back({made->result(i), ir_dtype(results[i].scalar_type())});
+  }
+  return out;
+}
+
+}  // namespace poptorch::frontend

@@ -1,0 +1,15 @@
+// Operators without a row: run through torch's own kernel by the `aten` op; factories become
+// constants.
+#pragma once
+
+#include "frontends/torch/tracer/op_info.hpp"
+#include "frontends/torch/tracer/torch_call.hpp"
+
+namespace poptorch::frontend {
+
+// UnsupportedError for operators that draw random numbers, or whose arguments have no text.
+std::vector<TensorValue> emit_generic(Tracer& tracer, const c10::OperatorHandle& op,
+                                      const OpInfo& info, c10::ArrayRef<c10::IValue> arguments,
+                                      TorchCall& call);
+
+}  // namespace poptorch::frontend

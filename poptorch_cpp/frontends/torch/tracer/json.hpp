@@ -1,0 +1,32 @@
+// Just enough JSON for the arguments of generic ops: values, an exact text and its parser.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace poptorch::frontend {
+
+struct Json;
+using JsonList = std::vector<Json>;
+using JsonObject = std::vector<std::pair<std::string, Json>>;
+
+struct Json
+    : std::variant<std::monostate, bool, int64_t, double, std::string, JsonList, JsonObject> {
+  using variant::variant;
+  bool is_null() const { return std::holds_alternative<std::monostate>(*this); }
+  template <typename T>
+  const T& get() const {
+    return std::get<T>(*this);
+  }
+  const Json* find(std::string_view key) const;  // nullptr unless an object with `key`
+};
+
+std::string json_text(const Json& value);
+// InternalError for text that json_text did not make.
+Json parse_json(std::string_view text);
+
+}  // namespace poptorch::frontend

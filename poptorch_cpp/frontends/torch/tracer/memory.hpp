@@ -1,0 +1,100 @@
+// Functionalisation: which IR value a torch tensor holds now.
+//
+// Torch's tensors are views (sizes, strides, offset) of storages. A Root stands for one storage and
+// has a current value; a write through any view gives the root a new value and a new version, and
+// other views read theirs anew through the links that made them. Identity is that of StorageImpl:
+// `.data`, detach, tied weights and the handles in C++ modules need nothing more.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Storage.h>
+
+#include <compare>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "frontends/torch/tracer/view_link.hpp"
+
+namespace poptorch::frontend {
+
+// Where a tensor's elements lie in its storage.
+struct Geometry {
+  std::vector<int64_t> sizes, strides;
+  int64_t offset = 0;
+  c10::ScalarType dtype = c10::ScalarType::Float;
+  auto operator<=>(const Geometry&) const = default;
+  static Geometry of(const at::Tensor& tensor);
+  // The element of the storage behind each element of the view, row-major.
+  std::vector<int64_t> element_offsets() const;
+};
+
+// Where ops go now. Values of an enclosing graph have stand-ins there.
+class Cursor {
+ public:
+  virtual ~Cursor() = default;
+  virtual ir::Builder& builder() = 0;
+  virtual ir::Value* bring(ir::Value* value) = 0;  // `value` as seen from builder().graph()
+};
+
+class Root {
+ public:
+  // `tensor` spans the root; `value` is what it holds.
+  Root(const at::Tensor& tensor, ir::Value* value);
+
+  const at::Tensor& tensor() const { return tensor_; }
+  ir::Value* value() const { return value_; }
+  bool knows(const Geometry& view) const { return views_.contains(view); }
+  // Makes `view`, which `link` reads from `base`, known. `base` must be known.
+  void add_view(const Geometry& view, const Geometry& base, ViewLinkPtr link);
+  // Makes `view` known by the places of its elements, when the root covers them all.
+  bool add_strided_view(const Geometry& view);
+  ir::Value* read(Cursor& cursor, const Geometry& view);
+  void write(Cursor& cursor, const Geometry& view, ir::Value* value);
+
+  // Tensors whose history torch follows: the root's own and views of it, but nothing detached.
+  void add_handle(const at::Tensor& tensor) {
+    handles_.emplace(tensor.unsafeGetTensorImpl(), tensor);
+  }
+  bool has_handle(const at::Tensor& tensor) const {
+    return handles_.contains(tensor.unsafeGetTensorImpl());
+  }
+  void drop_handle(const at::Tensor& tensor) { handles_.erase(tensor.unsafeGetTensorImpl()); }
+  // Sets requires_grad of every handle, as torch does when a write brings gradients in.
+  void require_grad();
+
+  // Of a state slot: its name and the `variable` op's result.
+  ir::Symbol slot;
+  ir::Value* variable = nullptr;
+  bool is_buffer = false;
+  bool requires_grad = false;
+
+ private:
+  struct View {
+    Geometry base;
+    ViewLinkPtr link;  // nullptr: the root itself
+    ir::Value* value = nullptr;
+    uint64_t version = 0;
+  };
+  at::Tensor tensor_;  // keeps the storage alive
+  ir::Value* value_;
+  uint64_t version_ = 0;
+  std::map<Geometry, View> views_;
+  std::unordered_map<const c10::TensorImpl*, at::Tensor> handles_;
+};
+
+// All roots of a trace.
+class Memory {
+ public:
+  Root& add(const at::Tensor& tensor, ir::Value* value);
+  // The root behind `tensor`, with the tensor's geometry known to it; nullptr when there is none.
+  Root* find(const at::Tensor& tensor);
+  const std::vector<std::unique_ptr<Root>>& roots() const { return roots_; }
+
+ private:
+  std::vector<std::unique_ptr<Root>> roots_;  // in order of creation
+  std::unordered_multimap<const c10::StorageImpl*, Root*> by_storage_;
+};
+
+}  // namespace poptorch::frontend

@@ -1,0 +1,318 @@
+// Implements tracer.hpp: values of tensors, state slots, inputs and outputs.
+#include "frontends/torch/tracer/tracer.hpp"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include "frontends/torch/aten/call.hpp"
+#include "frontends/torch/tracer/host_tensors.hpp"
+#include "frontends/torch/tracer/types.hpp"
+#include "ops/all_ops.hpp"
+#include "support/error.hpp"
+#include "support/log.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::frontend {
+namespace {
+
+using support::str;
+using support::UserError;
+
+thread_local Tracer* current_tracer = nullptr;
+
+constexpr c10::DispatchKey kKey = c10::DispatchKey::DeferredInit;
+
+// The value's ops that gradients do not pass.
+bool blocks_gradient(const ir::Op& op) {
+  if (op.is("call")) return false;
+  return op.is("detach") || std::holds_alternative<ir::NoGradient>(op.def().grad);
+}
+
+}  // namespace
+
+TraceGuard::TraceGuard() { c10::impl::tls_set_dispatch_key_included(kKey, true); }
+TraceGuard::~TraceGuard() { c10::impl::tls_set_dispatch_key_included(kKey, false); }
+
+struct PauseGuard::Guards {
+  UnwatchedRegion unwatched;
+  c10::impl::ExcludeDispatchKeyGuard key{kKey};
+  at::AutoDispatchBelowADInplaceOrView below;
+};
+PauseGuard::PauseGuard() : guards_(std::make_unique<Guards>()) {}
+PauseGuard::~PauseGuard() = default;
+
+TraceResult trace(const TraceRequest& request, const Forward& forward) {
+  Tracer tracer(request);
+  const auto inputs = tracer.make_inputs();
+  std::vector<at::Tensor> outputs;
+  try {
+    HostTensorWatch watch;
+    TraceGuard guard;
+    outputs = forward(inputs);
+  } catch (const std::exception& error) {
+    tracer.rethrow_if_cause_of(error.what());
+    throw;
+  }
+  return tracer.finish(outputs);
+}
+
+Tracer* Tracer::current() { return current_tracer; }
+
+Tracer::Tracer(const TraceRequest& request)
+    : request_(request),
+      module_(std::make_unique<ir::Module>(ops::registry())),
+      builder_(module_->add_graph("main")),
+      outer_(current_tracer) {
+  if (outer_) throw UserError("[tracer] a model is traced while another one is being traced.");
+  for (const auto& entry : request_.state) add_state(entry);
+  current_tracer = this;
+}
+
+Tracer::~Tracer() {
+  current_tracer = outer_;
+  for (const auto& [tensor, device] : devices_) report_device(tensor, device);
+}
+
+std::vector<at::Tensor> Tracer::make_inputs() {
+  std::vector<at::Tensor> result;
+  for (const auto& example : request_.inputs) {
+    const auto dtype = example.scalar_type();
+    auto* value = builder_.graph().add_input({narrow(ir_dtype(dtype)), example.sizes().vec()},
+                                             str("input", result.size()));
+    result.push_back(make_tensor(value, dtype));
+  }
+  return result;
+}
+
+void Tracer::add_state(const NamedTensor& entry) {
+  if (Root* known = memory_.find(entry.tensor)) {  // tied
+    known->requires_grad |= entry.tensor.requires_grad();
+    return;
+  }
+  const ir::Type type{narrow(ir_dtype(entry.tensor.scalar_type())), entry.tensor.sizes().vec()};
+  ir::Value* variable = builder_.variable(
+      {.name = entry.name, .type = type, .kind = entry.is_buffer ? "buffer" : "parameter"});
+  Root& root = memory_.add(entry.tensor, variable);
+  root.slot = entry.name;
+  root.variable = variable;
+  root.is_buffer = entry.is_buffer;
+  root.requires_grad = entry.tensor.requires_grad();
+  if (root.requires_grad && request_.training) active_.insert(variable);
+  slots_.push_back(entry);
+  noted_ = builder_.graph().last();
+  devices_.emplace_back(entry.tensor, entry.tensor.device());
+  report_device(entry.tensor, ipu_device());
+}
+
+ir::Value* Tracer::constant(const at::Tensor& tensor) {
+  PauseGuard pause;
+  return builder_.constant(literal_of(tensor));
+}
+
+Root& Tracer::root_of(const at::Tensor& tensor) {
+  if (Root* known = memory_.find(tensor)) return *known;
+  if (is_dataless(tensor)) {
+    throw UserError(str("[tracer] a tensor of shape ", ir::shape_text(tensor.sizes().vec()),
+                        " belongs to another trace", place(),
+                        ". Do not keep tensors of a forward call for the next one."));
+  }
+  if (made_in_forward(tensor)) {
+    throw UserError(str("Expected an IPU tensor but got tensor(device=cpu, shape=",
+                        ir::shape_text(tensor.sizes().vec()),
+                        ", dtype=", c10::toString(tensor.scalar_type()), ")", place(),
+                        ". Make it with torch.tensor, or move it with .to(x.device)."));
+  }
+  return memory_.add(tensor, constant(tensor));
+}
+
+ir::Value* Tracer::read(const at::Tensor& tensor) {
+  Root& root = root_of(tensor);
+  if (root.variable && request_.scopes_from_state) {
+    const std::string& slot = root.slot.text();
+    builder_.scope = slot.substr(0, slot.rfind('.') == std::string::npos ? 0 : slot.rfind('.'));
+  }
+  ir::Value* value = root.read(*this, Geometry::of(tensor));
+  note_new_ops();
+  // Torch cut the history of this handle (detach, .data, no_grad): so does the graph.
+  if (tensor.requires_grad() || !is_active(value)) return value;
+  ir::Value*& cut = detached_[value];
+  const bool is_slot = value->producer() && value->producer()->is("variable");
+  if (!cut || is_slot) cut = builder_.value("detach", {value});
+  note_new_ops();
+  return cut;
+}
+
+void Tracer::write(const at::Tensor& tensor, ir::Value* value) {
+  Root& root = root_of(tensor);
+  if (&root.value()->graph() != &builder_.graph()) {
+    throw support::UnsupportedError(
+        "[tracer] a tensor from outside is written inside an autograd.Function. Return the new "
+        "value instead.");
+  }
+  const bool is_parameter = root.variable && !root.is_buffer;
+  if (is_parameter && root.requires_grad && at::GradMode::is_enabled() && request_.training) {
+    throw UserError(str("[tracer] parameter '", root.slot, "' is written in place", place(),
+                        ". A leaf that requires gradients can only be changed under "
+                        "torch.no_grad()."));
+  }
+  const Geometry geometry = Geometry::of(tensor);
+  if (root.read(*this, geometry) == value) return;  // x[i] += y ends by storing x[i] in itself
+  if (!is_parameter && !at::GradMode::is_enabled() && is_active(root.read(*this, geometry))) {
+    // Torch keeps the old history here: the gradient passes to what was overwritten.
+    ir::Value* old = root.read(*this, geometry);
+    ir::Value* change = builder_.value("detach", {builder_.value("sub", {value, old})});
+    value = builder_.value("add", {old, change});
+  }
+  root.write(*this, geometry, value);
+  if (is_parameter) {
+    // Written at once, so that gradients belong to the slot and not to a value in between.
+    builder_.emit("assign", {root.variable, root.value()});
+    root.write(*this, Geometry::of(root.tensor()), root.variable);
+  }
+  note_new_ops();
+  if (!root.variable && is_active(root.value())) root.require_grad();
+}
+
+void Tracer::check_size(const ir::Shape& shape) const {
+  if (ir::element_count(shape) > 0) return;
+  throw UserError(
+      str("Zero-sized tensors are unsupported (Got shape ", ir::shape_text(shape), ")", place()));
+}
+
+at::Tensor Tracer::make_tensor(ir::Value* value, c10::ScalarType dtype) {
+  check_size(value->type().shape);
+  note_new_ops();
+  at::Tensor tensor = make_dataless(value->type().shape, dtype);
+  Root& root = memory_.add(tensor, value);
+  if (is_active(value) && at::GradMode::is_enabled()) root.require_grad();
+  return tensor;
+}
+
+void Tracer::note_new_ops() {
+  if (function_) return;  // gradients pass it as a whole
+  const ir::Graph& graph = builder_.graph();
+  for (ir::Op* op = noted_ ? noted_->next() : graph.first(); op; op = op->next()) {
+    noted_ = op;
+    if (blocks_gradient(*op)) continue;
+    bool active = false;
+    for (ir::Value* operand : op->operands()) active |= operand && is_active(operand);
+    if (!active) continue;
+    for (size_t i = 0; i < op->result_count(); ++i) {
+      const ir::DType dtype = op->result(i)->type().dtype;
+      if (ir::is_float(dtype) || ir::is_complex(dtype)) active_.insert(op->result(i));
+    }
+  }
+}
+
+ir::Value* Tracer::bring(ir::Value* value) {
+  if (&value->graph() == &builder_.graph()) return value;
+  const ir::Op* producer = value->producer();
+  if (producer && producer->is("constant")) {
+    return builder_.constant(producer->attr<ir::Literal>("value"));
+  }
+  if (function_) return function_->bring(value);
+  throw UserError(
+      "[tracer] a tensor from inside an autograd.Function is used outside. Return it from "
+      "forward.");
+}
+
+std::vector<at::Tensor> Tracer::begin_function(const std::string& name,
+                                               const std::vector<at::Tensor>& arguments) {
+  std::vector<ir::Value*> operands;
+  for (const auto& argument : arguments) operands.push_back(read(argument));
+  function_.emplace(builder_, name, operands);
+  std::vector<at::Tensor> inside;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    inside.push_back(make_tensor(function_->bring(operands[i]), arguments[i].scalar_type()));
+    if (arguments[i].requires_grad()) inside[i].unsafeGetTensorImpl()->set_requires_grad(true);
+  }
+  return inside;
+}
+
+std::vector<at::Tensor> Tracer::begin_backward(const std::vector<at::Tensor>& outputs) {
+  std::vector<ir::Value*> values;
+  for (const auto& output : outputs) values.push_back(read(output));
+  function_->output_dtypes.clear();
+  for (const auto& output : outputs) function_->output_dtypes.push_back(output.scalar_type());
+  std::vector<at::Tensor> gradients;
+  for (ir::Value* gradient : function_->begin_backward(values)) {
+    const auto dtype = outputs[gradients.size()].scalar_type();
+    gradients.push_back(gradient ? make_tensor(gradient, dtype) : at::Tensor());
+  }
+  return gradients;
+}
+
+std::vector<at::Tensor> Tracer::end_function(const std::vector<at::Tensor>& gradients) {
+  std::vector<ir::Value*> values;
+  for (const auto& gradient : gradients) {
+    values.push_back(gradient.defined() ? read(gradient) : nullptr);
+  }
+  const auto dtypes = function_->output_dtypes;
+  const auto results = function_->end(values);
+  function_.reset();
+  std::vector<at::Tensor> outputs;
+  for (size_t i = 0; i < dtypes.size(); ++i) outputs.push_back(make_tensor(results[i], dtypes[i]));
+  return outputs;
+}
+
+void Tracer::enter_call() {
+  builder_.location = location();
+  builder_.scope = scopes_.empty() ? ir::Symbol() : scopes_.back();
+}
+
+void Tracer::pop_scope() {
+  if (!scopes_.empty()) scopes_.pop_back();
+}
+
+ir::Location Tracer::location() const {
+  return request_.locate ? request_.locate() : ir::Location{};
+}
+
+void Tracer::warn_once(const std::string& text) {
+  if (warned_.insert(text).second) support::log(support::LogLevel::kWarn, text);
+}
+
+std::string Tracer::place() const {
+  const ir::Location here = location();
+  return here.empty() ? "" : str(" (", here.file, ":", here.line, ")");
+}
+
+void Tracer::remember(std::exception_ptr error, std::string text) {
+  error_ = std::move(error);
+  error_text_ = std::move(text);
+}
+
+void Tracer::rethrow_if_cause_of(const std::string& text) const {
+  if (error_ && text.find(error_text_) != std::string::npos) std::rethrow_exception(error_);
+}
+
+TraceResult Tracer::finish(const std::vector<at::Tensor>& outputs) {
+  TraceResult result;
+  builder_.location = {};
+  builder_.scope = {};
+  for (const at::Tensor& output : outputs) {
+    Root* root = output.defined() ? memory_.find(output) : nullptr;
+    if (!is_dataless(output) && !(root && root->variable)) {
+      result.outputs.push_back({.host = output});
+      continue;
+    }
+    ir::Value* value = read(output);
+    // State and inputs are handed out by copy: the slot may change after this point.
+    if (!value->producer() || value->producer()->is("variable")) {
+      value = builder_.value("identity", {value});
+    }
+    result.outputs.push_back({.index = static_cast<int>(builder_.graph().outputs().size())});
+    builder_.graph().add_output(value);
+  }
+  for (const auto& root : memory_.roots()) {
+    if (root->variable && root->value() != root->variable) {
+      builder_.emit("assign", {root->variable, root->value()});
+    }
+  }
+  result.module = std::move(module_);
+  result.state = slots_;
+  return result;
+}
+
+}  // namespace poptorch::frontend

@@ -1,0 +1,154 @@
+// One running trace: the graph being built, what every torch tensor stands for in it, and the
+// user's place in the model. `trace` is the entry; the dispatcher's handler (dispatch.cpp) does the
+// work while the user's forward runs.
+//
+// Nothing of the user's module is replaced: parameters and buffers are recognised by their storage.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "frontends/torch/tracer/function.hpp"
+#include "frontends/torch/tracer/memory.hpp"
+#include "ir/builder.hpp"
+
+namespace poptorch::frontend {
+
+struct NamedTensor {
+  std::string name;  // the module path, which names the state slot
+  at::Tensor tensor;
+  bool is_buffer = false;
+};
+
+struct TraceRequest {
+  std::vector<at::Tensor> inputs;  // examples of one micro-batch: only shape and dtype count
+  std::vector<NamedTensor> state;
+  bool training = false;
+  // Without hooks to say which module runs: an op belongs to the module whose tensors it reads.
+  bool scopes_from_state = false;
+  // The user's line that is running; absent: not known.
+  std::function<ir::Location()> locate = {};
+};
+
+struct TraceOutput {
+  int index = -1;        // among the graph's outputs
+  at::Tensor host = {};  // when index is -1: a host tensor that the model returned as it is
+};
+
+struct TraceResult {
+  std::unique_ptr<ir::Module> module;
+  std::vector<TraceOutput> outputs;
+  std::vector<NamedTensor> state;  // without aliases: one entry per slot
+};
+
+using Forward = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>;
+
+// Runs `forward` on stand-ins of the inputs and records it. Errors: UserError, UnsupportedError.
+TraceResult trace(const TraceRequest& request, const Forward& forward);
+
+class Tracer : private Cursor {
+ public:
+  explicit Tracer(const TraceRequest& request);
+  ~Tracer() override;
+  Tracer(const Tracer&) = delete;
+  Tracer& operator=(const Tracer&) = delete;
+
+  // The trace of this thread; nullptr when there is none.
+  static Tracer* current();
+
+  std::vector<at::Tensor> make_inputs();
+  TraceResult finish(const std::vector<at::Tensor>& outputs);
+
+  ir::Builder& builder() override { return builder_; }
+  Cursor& cursor() { return *this; }
+  ir::Module& module() { return *module_; }
+  bool training() const { return request_.training; }
+
+  // The value that `tensor` holds now, in its narrowed dtype. A host tensor of no one becomes a
+  // constant.
+  ir::Value* read(const at::Tensor& tensor);
+  // `tensor` holds `value` (of its shape and narrowed dtype) from here on.
+  void write(const at::Tensor& tensor, ir::Value* value);
+  // A new tensor that holds `value`.
+  at::Tensor make_tensor(ir::Value* value, c10::ScalarType dtype);
+  void check_size(const ir::Shape& shape) const;  // UserError for tensors without elements
+  // The root of `tensor`, made as a constant when there was none.
+  Root& root_of(const at::Tensor& tensor);
+  // True when gradients reach a parameter from `value`.
+  bool is_active(ir::Value* value) const { return active_.contains(value); }
+  // Brings `active_` up to date with ops emitted since the last call.
+  void note_new_ops();
+
+  // torch.autograd.Function with its own backward, in three steps: the tensors that stand for the
+  // arguments in its forward; those that stand for the gradients of its floating outputs in its
+  // backward (undefined for other outputs); the outputs. `gradients`: one per floating argument,
+  // undefined for none.
+  bool in_function() const { return function_.has_value(); }
+  std::vector<at::Tensor> begin_function(const std::string& name,
+                                         const std::vector<at::Tensor>& arguments);
+  std::vector<at::Tensor> begin_backward(const std::vector<at::Tensor>& outputs);
+  std::vector<at::Tensor> end_function(const std::vector<at::Tensor>& gradients);
+
+  // The user's place: stamped on the ops that follow.
+  void enter_call();
+  void push_scope(ir::Symbol scope) { scopes_.push_back(scope); }
+  void pop_scope();
+  ir::Location location() const;
+  // " (model.py:42)", or nothing.
+  std::string place() const;
+  void warn_once(const std::string& text);
+
+  // Torch turns exceptions that cross it into its own; the first one is kept here.
+  void remember(std::exception_ptr error, std::string text);
+  // Rethrows the remembered error when `text` stems from it.
+  void rethrow_if_cause_of(const std::string& text) const;
+
+ private:
+  void add_state(const NamedTensor& entry);
+  ir::Value* constant(const at::Tensor& tensor);
+  ir::Value* bring(ir::Value* value) override;
+
+  TraceRequest request_;
+  std::unique_ptr<ir::Module> module_;
+  ir::Builder builder_;
+  Memory memory_;
+  std::vector<NamedTensor> slots_;
+  std::vector<std::pair<at::Tensor, c10::Device>> devices_;  // to restore
+  std::unordered_set<const ir::Value*> active_;
+  std::unordered_map<const ir::Value*, ir::Value*> detached_;
+  ir::Op* noted_ = nullptr;  // the last op that note_new_ops saw
+  std::vector<ir::Symbol> scopes_;
+  std::set<std::string> warned_;
+  std::optional<FunctionTrace> function_;
+  std::exception_ptr error_;
+  std::string error_text_;
+  Tracer* outer_;
+};
+
+// While it lives, this thread's dispatcher calls come to the tracer.
+class TraceGuard {
+ public:
+  TraceGuard();
+  ~TraceGuard();
+};
+
+// While it lives, torch works as if there were no trace, and without autograd.
+class PauseGuard {
+ public:
+  PauseGuard();
+  ~PauseGuard();
+
+ private:
+  struct Guards;
+  std::unique_ptr<Guards> guards_;
+};
+
+}  // namespace poptorch::frontend

@@ -1,0 +1,110 @@
+// Implements types.hpp.
+#include "frontends/torch/tracer/types.hpp"
+
+#include <ATen/ops/empty.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+
+#include <array>
+#include <cstring>
+
+#include "frontends/torch/aten/call.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+// Torch's own code asks for a device guard where it is handed an `ipu` tensor; there is nothing to
+// guard.
+C10_REGISTER_GUARD_IMPL(IPU, c10::impl::NoOpDeviceGuardImpl<c10::DeviceType::IPU>)
+
+namespace poptorch::frontend {
+namespace {
+
+using c10::ScalarType;
+using ir::DType;
+
+constexpr std::array<std::pair<ScalarType, DType>, 17> kTypes{{
+    {ScalarType::Bool, DType::kBool},
+    {ScalarType::Char, DType::kI8},
+    {ScalarType::Short, DType::kI16},
+    {ScalarType::Int, DType::kI32},
+    {ScalarType::Long, DType::kI64},
+    {ScalarType::Byte, DType::kU8},
+    {ScalarType::UInt16, DType::kU16},
+    {ScalarType::UInt32, DType::kU32},
+    {ScalarType::UInt64, DType::kU64},
+    {ScalarType::Float8_e4m3fn, DType::kF8_143},
+    {ScalarType::Float8_e5m2, DType::kF8_152},
+    {ScalarType::Half, DType::kF16},
+    {ScalarType::BFloat16, DType::kBF16},
+    {ScalarType::Float, DType::kF32},
+    {ScalarType::Double, DType::kF64},
+    {ScalarType::ComplexFloat, DType::kC64},
+    {ScalarType::ComplexDouble, DType::kC128},
+}};
+
+constexpr const char* kNoValues =
+    "[tracer] the values of this tensor are needed on the host, but they are not known while the "
+    "model is traced. Keep numpy(), tolist(), print and other reads of values out of forward, or "
+    "return the tensor and read it afterwards.";
+
+// device_opt_ is protected; it is the one thing that `tensor.device` reads.
+struct DeviceAccess : c10::TensorImpl {
+  static constexpr auto kMember = &DeviceAccess::device_opt_;
+};
+
+}  // namespace
+
+DType ir_dtype(ScalarType dtype) {
+  for (const auto& [torch, ours] : kTypes) {
+    if (torch == dtype) return ours;
+  }
+  throw support::UnsupportedError(support::str("[tracer] tensors of dtype ", c10::toString(dtype),
+                                               " are not supported. Cast them first."));
+}
+
+ScalarType torch_dtype(DType dtype) {
+  for (const auto& [torch, ours] : kTypes) {
+    if (ours == dtype) return torch;
+  }
+  throw support::InternalError("[tracer] an IR dtype has no torch counterpart.");
+}
+
+ir::Type type_of_tensor(const at::Tensor& tensor) {
+  return {ir_dtype(tensor.scalar_type()), tensor.sizes().vec()};
+}
+
+c10::Device ipu_device() { return c10::Device(c10::DeviceType::IPU, 0); }
+
+at::Tensor make_dataless(const ir::Shape& shape, ScalarType dtype) {
+  const auto meta = c10::scalarTypeToTypeMeta(dtype);
+  const auto bytes = static_cast<size_t>(ir::element_count(shape)) * meta.itemsize();
+  c10::Storage storage(
+      c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t{}, bytes,
+                                            c10::DataPtr(nullptr, ipu_device()), nullptr, false));
+  storage.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
+      std::string(kNoValues));
+  const c10::DispatchKeySet keys{c10::DispatchKey::CPU, c10::DispatchKey::AutogradCPU,
+                                 c10::DispatchKey::ADInplaceOrView};
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), keys, meta);
+  tensor.unsafeGetTensorImpl()->set_sizes_contiguous(shape);
+  report_device(tensor, ipu_device());
+  return tensor;
+}
+
+bool is_dataless(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.has_storage() &&
+         tensor.storage().device_type() == c10::DeviceType::IPU;
+}
+
+void report_device(const at::Tensor& tensor, c10::Device device) {
+  tensor.unsafeGetTensorImpl()->*DeviceAccess::kMember = device;
+}
+
+ir::Literal literal_of(const at::Tensor& tensor) {
+  const ir::Type type{narrow(ir_dtype(tensor.scalar_type())), tensor.sizes().vec()};
+  const at::Tensor dense = tensor.detach().to(torch_dtype(type.dtype)).contiguous();
+  std::vector<std::byte> data(static_cast<size_t>(type.bytes()));
+  if (!data.empty()) std::memcpy(data.data(), dense.const_data_ptr(), data.size());
+  return ir::Literal(type, std::move(data));
+}
+
+}  // namespace poptorch::frontend
