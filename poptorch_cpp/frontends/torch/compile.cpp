@@ -1,0 +1,128 @@
+// Implements compile.hpp.
+#include "frontends/torch/compile.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+
+#include "frontends/torch/aten/call.hpp"
+#include "frontends/torch/aten_provider.hpp"
+#include "frontends/torch/tracer/types.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::frontend {
+namespace {
+
+using support::str;
+using support::UserError;
+
+std::byte* bytes_of(const at::Tensor& tensor) {
+  return static_cast<std::byte*>(tensor.mutable_data_ptr());
+}
+
+at::Tensor empty_of(const ir::Type& type) {
+  return at::empty(type.shape, at::TensorOptions().dtype(torch_dtype(type.dtype)));
+}
+
+// `tensor` as the device wants it: dense, of dtype `type.dtype`.
+at::Tensor as_device(const at::Tensor& tensor, const ir::Type& type, const std::string& what) {
+  const ir::DType given = ir_dtype(tensor.scalar_type());
+  if (narrow(given) != type.dtype) {
+    throw UserError(str("[run] Data type mismatch for ", what, ": expected ", type.dtype,
+                        " but got ", given, ". Cast it, or make a new wrapper."));
+  }
+  if (tensor.sizes() != at::IntArrayRef(type.shape)) {
+    throw UserError(str("[run] Shape mismatch for ", what, ": expected ",
+                        ir::shape_text(type.shape), " but got ",
+                        ir::shape_text(tensor.sizes().vec()), ". Make a new wrapper for it."));
+  }
+  return tensor.detach().to(torch_dtype(type.dtype)).contiguous();
+}
+
+// Without gradient a weight is not the optimiser's.
+void drop_frozen(transforms::OptimiserSpec& optimiser, const std::vector<NamedTensor>& state) {
+  for (auto& group : optimiser.groups) {
+    std::erase_if(group.parameters, [&](const std::string& name) {
+      const auto entry =
+          std::find_if(state.begin(), state.end(), [&](const auto& s) { return s.name == name; });
+      return entry == state.end() || !entry->tensor.requires_grad();
+    });
+  }
+}
+
+}  // namespace
+
+TorchExecutable::TorchExecutable(std::unique_ptr<session::Executable> executable,
+                                 std::vector<TraceOutput> outputs, std::vector<NamedTensor> state)
+    : executable_(std::move(executable)), outputs_(std::move(outputs)), state_(std::move(state)) {}
+
+std::vector<at::Tensor> TorchExecutable::run(const std::vector<at::Tensor>& inputs) {
+  const at::NoGradGuard no_grad;
+  const auto& types = executable_->input_types();
+  if (inputs.size() != types.size()) {
+    throw UserError(str("[run] the model was compiled for ", types.size(), " tensors but got ",
+                        inputs.size(), ". Make a new wrapper for another call."));
+  }
+  std::vector<at::Tensor> held, results;
+  std::vector<const std::byte*> input_data;
+  std::vector<std::byte*> output_data;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    held.push_back(as_device(inputs[i], types[i], str("input ", i)));
+    input_data.push_back(static_cast<const std::byte*>(held.back().const_data_ptr()));
+  }
+  for (const ir::Type& type : executable_->output_types()) {
+    results.push_back(empty_of(type));
+    output_data.push_back(bytes_of(results.back()));
+  }
+  executable_->run(input_data, output_data);
+  return results;
+}
+
+void TorchExecutable::weights_to_host() const {
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, tensor, is_buffer] : state_) tensor.detach().copy_(read_state(name));
+}
+
+void TorchExecutable::weights_to_device(const std::vector<std::string>& names) {
+  for (const auto& [name, tensor, is_buffer] : state_) {
+    const bool wanted = names.empty() || std::find(names.begin(), names.end(), name) != names.end();
+    if (wanted) write_state(name, tensor);
+  }
+}
+
+const ir::StateSlot& TorchExecutable::slot(const std::string& name) const {
+  for (const ir::StateSlot& slot : executable_->states()) {
+    if (slot.name.text() == name) return slot;
+  }
+  throw UserError(str("[state] the compiled model has no state '", name, "'."));
+}
+
+at::Tensor TorchExecutable::read_state(const std::string& name) const {
+  at::Tensor value = empty_of(executable_->state_type(slot(name)));
+  executable_->read_state(name, bytes_of(value));
+  return value;
+}
+
+void TorchExecutable::write_state(const std::string& name, const at::Tensor& value) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor dense = as_device(value, executable_->state_type(slot(name)), name);
+  executable_->write_state(name, static_cast<const std::byte*>(dense.const_data_ptr()));
+}
+
+std::unique_ptr<TorchExecutable> compile_model(const TraceRequest& request, const Forward& forward,
+                                               session::CompileOptions options,
+                                               const session::Progress& progress) {
+  register_aten_provider();
+  if (progress) progress(0, 100, "tracing");
+  TraceResult traced = trace(request, forward);
+  if (options.optimiser) drop_frozen(*options.optimiser, request.state);
+  auto made = std::make_unique<TorchExecutable>(
+      session::compile(std::move(traced.module), options, progress), std::move(traced.outputs),
+      std::move(traced.state));
+  made->weights_to_device();
+  return made;
+}
+
+}  // namespace poptorch::frontend

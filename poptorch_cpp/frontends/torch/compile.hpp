@@ -1,0 +1,45 @@
+// Trace, compile and run a model on torch tensors: what the Python module and the C++ API share.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "frontends/torch/tracer/tracer.hpp"
+#include "session/session.hpp"
+
+namespace poptorch::frontend {
+
+class TorchExecutable {
+ public:
+  TorchExecutable(std::unique_ptr<session::Executable> executable, std::vector<TraceOutput> outputs,
+                  std::vector<NamedTensor> state);
+
+  const std::vector<TraceOutput>& outputs() const { return outputs_; }
+  const session::Executable& compiled() const { return *executable_; }
+
+  // One step. Inputs of the device's dtype that are dense are read in place. UserError for another
+  // number, shape or dtype than compiled.
+  std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs);
+
+  // The model's own tensors, from and to their slots. Empty `names`: all of them.
+  void weights_to_host() const;
+  void weights_to_device(const std::vector<std::string>& names = {});
+  at::Tensor read_state(const std::string& name) const;
+  void write_state(const std::string& name, const at::Tensor& value);
+
+ private:
+  const ir::StateSlot& slot(const std::string& name) const;
+
+  std::unique_ptr<session::Executable> executable_;
+  std::vector<TraceOutput> outputs_;
+  std::vector<NamedTensor> state_;
+};
+
+// Traces `forward`, compiles the graph and uploads the weights. `options.training` decides whether
+// gradients are taken; parameters that require none are left out of the optimiser's groups.
+std::unique_ptr<TorchExecutable> compile_model(const TraceRequest& request, const Forward& forward,
+                                               session::CompileOptions options,
+                                               const session::Progress& progress = {});
+
+}  // namespace poptorch::frontend
