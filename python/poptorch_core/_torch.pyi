@@ -89,10 +89,27 @@ def is_tracing() -> bool:
 def is_traced(tensor: Tensor) -> bool:
     """True for a tensor of the running trace: it has no values."""
 
+def call_untraced(function: Callable[..., Any], *args: Any) -> Any:
+    """Calls a function as if there were no trace."""
+
 def push_scope(name: str) -> None:
     """Ops traced from here on belong to module path `name`, until pop_scope."""
 
 def pop_scope() -> None: ...
+def in_function() -> bool:
+    """True between begin_function and end_function."""
+
+def begin_function(name: str, arguments: Sequence[Tensor]) -> list[Tensor]:
+    """Starts recording the forward of an autograd.Function: what stands for its tensor arguments."""
+
+def begin_backward(outputs: Sequence[Tensor]) -> list[Tensor | None]:
+    """Ends its forward and starts its backward: the gradients of the floating outputs."""
+
+def end_function(gradients: Sequence[Tensor | None]) -> list[Tensor]:
+    """Ends its backward, given the gradients of the floating arguments: the function's outputs."""
+
+def set_log_level(level: int) -> None:
+    """By the numbers of poptorch.setLogLevel."""
 def set_log_level(level: int) -> None:
     """The core's log level by the numbers of poptorch.setLogLevel (support/log.hpp)."""
 

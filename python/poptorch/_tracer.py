@@ -1,0 +1,209 @@
+"""Prepares torch and the user's model for a trace, and undoes it afterwards.
+
+The capture itself is native (poptorch_cpp/frontends/torch). What stands here needs Python: module
+paths, buffers that forward replaces, autograd.Function, switches of torch that lead to paths which
+cannot be traced.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+from unittest import mock
+
+import poptorch_core
+import torch
+from poptorch import _tracer_function
+from poptorch._impl.locations import user_location
+from poptorch_core import Error, _torch
+
+_OWN_FILES = (
+    os.path.dirname(torch.__file__) + os.sep,
+    os.path.dirname(__file__) + os.sep,
+    os.path.dirname(poptorch_core.__file__) + os.sep,
+)
+
+
+def compile(
+    call: Callable[[list[torch.Tensor]], list[torch.Tensor]],
+    model: torch.nn.Module | None,
+    inputs: Sequence[torch.Tensor],
+    options: dict[str, Any],
+    optimiser: dict[str, Any] | None = None,
+    *,
+    location_excludes: Sequence[str] = (),
+    module_scopes: bool = True,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> _torch.Executable:
+    """Traces `call` on stand-ins of `inputs` and compiles it: see poptorch_core/_torch.pyi."""
+    return _torch.compile(
+        _prepared(call, model, module_scopes, options.get("training", False)),
+        list(inputs),
+        named_tensors(model),
+        options,
+        optimiser,
+        [*_OWN_FILES, *location_excludes],
+        progress,
+    )
+
+
+def trace(
+    call: Callable[[list[torch.Tensor]], list[torch.Tensor]],
+    model: torch.nn.Module | None,
+    inputs: Sequence[torch.Tensor],
+    *,
+    training: bool = False,
+    locations: bool = False,
+) -> str:
+    """The traced form as text, without compiling it."""
+    prepared = _prepared(call, model, True, training)
+    return _torch.trace(
+        prepared, list(inputs), named_tensors(model), training, list(_OWN_FILES), locations
+    )
+
+
+def named_tensors(model: torch.nn.Module | None) -> list[tuple[str, torch.Tensor, bool]]:
+    """(path, tensor, is_buffer) of everything that is state; tied ones appear under each name."""
+    if model is None:
+        return []
+    parameters = model.named_parameters(remove_duplicate=False)
+    buffers = model.named_buffers(remove_duplicate=False)
+    return [(n, t, False) for n, t in parameters] + [(n, t, True) for n, t in buffers]
+
+
+def _prepared(call, model, module_scopes: bool, training: bool):
+    def run(inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+        with contextlib.ExitStack() as stack:
+            if module_scopes and model is not None:
+                stack.enter_context(_module_scopes(model))
+            stack.enter_context(_traceable_torch(training))
+            if model is not None:
+                stack.enter_context(_unchanged_members(model))
+            return call(inputs)
+
+    return run
+
+
+@contextlib.contextmanager
+def _module_scopes(model: torch.nn.Module) -> Iterator[None]:
+    """Ops carry the path of the module whose forward made them."""
+    paths = {id(module): path for path, module in reversed(list(model.named_modules()))}
+    hooks = torch.nn.modules.module
+
+    def enter(module, _):
+        if id(module) in paths:
+            _torch.push_scope(paths[id(module)])
+
+    def leave(module, *_):
+        if id(module) in paths:
+            _torch.pop_scope()
+
+    entering = hooks.register_module_forward_pre_hook(enter)
+    leaving = hooks.register_module_forward_hook(leave, always_call=True)
+    try:
+        yield
+    finally:
+        entering.remove()
+        leaving.remove()
+
+
+@contextlib.contextmanager
+def _traceable_torch(training: bool) -> Iterator[None]:
+    """Switches torch away from what cannot be traced, and shows tensors without values."""
+    plain_text = torch._tensor_str._str
+
+    def text(tensor, *args, **kwargs):
+        if not _torch.is_traced(tensor):
+            return plain_text(tensor, *args, **kwargs)
+        shape, dtype = tuple(tensor.shape), tensor.dtype
+        return f"tensor(<unavailable>, size={shape}, dtype={dtype}, device='{tensor.device}')"
+
+    validates = torch.distributions.Distribution._validate_args
+    fast_attention = torch.backends.mha.get_fastpath_enabled()
+    with contextlib.ExitStack() as stack:
+        stack.callback(torch.backends.mha.set_fastpath_enabled, fast_attention)
+        torch.backends.mha.set_fastpath_enabled(False)
+        stack.callback(torch.distributions.Distribution.set_default_validate_args, validates)
+        torch.distributions.Distribution.set_default_validate_args(False)
+        # Libraries ask this before they read values of masks.
+        stack.enter_context(mock.patch.object(torch.compiler, "_is_compiling_flag", True))
+        stack.enter_context(mock.patch.object(torch._tensor_str, "_str", text))
+        stack.enter_context(
+            mock.patch.object(
+                torch.autograd.Function, "apply", _tracer_function.apply_method(training)
+            )
+        )
+        yield
+
+
+_HOST_CONSTRUCTORS = [
+    f"{kind}Tensor" for kind in "Float Double Half BFloat16 Byte Char Short Int Long Bool".split()
+]
+
+
+class _HostConstructor:
+    """torch.LongTensor and its like: they make host tensors, in a trace too."""
+
+    def __init__(self, plain: type) -> None:
+        self._plain = plain
+
+    def __call__(self, *args: Any) -> torch.Tensor:
+        return _torch.call_untraced(self._plain, *args)
+
+    def __instancecheck__(self, value: Any) -> bool:
+        return isinstance(value, self._plain)
+
+
+def _refuse_gradients(*_, **__):
+    raise Error(
+        f"[tracer] gradients inside forward are not supported ({user_location()}). Return the "
+        "loss; the training step adds the backward pass.",
+        "poptorch_cpp_error",
+    )
+
+
+@contextlib.contextmanager
+def _unchanged_members(model: torch.nn.Module) -> Iterator[None]:
+    """Restores parameters and buffers that forward replaced, and raises the error for it."""
+    members = [
+        (kind, members, dict(members), _keeps_own_buffers(module))
+        for module in model.modules()
+        for kind, members in (("Buffer", module._buffers), ("Parameter", module._parameters))
+    ]
+    try:
+        yield
+    except BaseException:
+        for _, now, before, _ in members:
+            _restore(now, before)
+        raise
+    problems = []
+    for kind, now, before, exempt in members:
+        changed = [name for name in before if now.get(name) is not before[name]]
+        if not exempt:
+            problems += [_problem(kind, name, now) for name in changed]
+        _restore(now, before)
+    if problems:
+        raise Error(problems[0])
+
+
+def _keeps_own_buffers(module: torch.nn.Module) -> bool:
+    return isinstance(module, torch.nn.modules.batchnorm._NormBase)
+
+
+def _restore(now: dict, before: dict) -> None:
+    if any(now.get(name) is not value for name, value in before.items()) or len(now) != len(before):
+        now.clear()
+        now.update(before)
+
+
+def _problem(kind: str, name: str, now: dict) -> str:
+    if name not in now:
+        return (
+            f"{kind} {name} is removed from the model when calling the forward method. "
+            f"Keep it, and leave it unused instead."
+        )
+    return (
+        f"{kind} {name} is reassigned within the model when calling the forward method. This is "
+        f"not supported. Consider using self.{name}.copy_(src) to copy data from a source tensor, "
+        "where src is the name of the source tensor."
+    )
