@@ -1,6 +1,6 @@
 #include "emulator/kernels/conv_depthwise.hpp"
 
-#include <cstring>
+#include <immintrin.h>
 
 #include "emulator/kernels/support.hpp"
 #include "emulator/kernels/vector_math.hpp"
@@ -46,7 +46,8 @@ class Depthwise : public BoundKernel {
   int64_t c_, ns_ = 0;
 };
 
-void add_product(const float* x, const float* w, float* y, int64_t n) {
+inline void add_product(const float* x, const float* w, float* y, int64_t n) {
+#pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) y[i] = vec::fma(x[i], w[i], y[i]);
 }
 
@@ -69,21 +70,53 @@ class Forward final : public Depthwise {
     const float* x = input_of<float>(args, 0);
     float* out = buffer_of<float>(args, y_);
     const Range pixels = part_of(s_.out_pixels(), parts_, task);
+    const float* bias = bias_ < 0 ? nullptr : input_of<float>(args, bias_);
     for (int64_t p = pixels.begin; p < pixels.end; ++p) {
-      float* y = out + p * c_;
-      if (bias_ < 0) {
-        std::fill_n(y, c_, 0.0f);
-      } else {
-        std::copy_n(input_of<float>(args, bias_), c_, y);
-      }
+      // The taps in use, as offsets of x and of the weights.
+      int64_t from[kMaxTaps], with[kMaxTaps];
+      int taps = 0;
       for_taps(p, [&](int64_t tap, int64_t pixel) {
-        add_product(x + pixel * c_, weights + tap * c_, y, c_);
+        from[taps] = pixel * c_;
+        with[taps++] = tap * c_;
       });
+      for (int64_t c = 0; c < c_; c += kBlock) {
+        const int64_t n = std::min(kBlock, c_ - c);
+        if (n == kBlock) {
+          whole_block(x + c, weights + c, bias ? bias + c : nullptr, from, with, taps,
+                      out + p * c_ + c);
+          continue;
+        }
+        float sums[kBlock] = {};
+        if (bias) std::copy_n(bias + c, n, sums);
+        for (int t = 0; t < taps; ++t) {
+          add_product(x + from[t] + c, weights + with[t] + c, sums, n);
+        }
+        std::copy_n(sums, n, out + p * c_ + c);
+      }
       if (epilogue_) epilogue_.run(args, {.first = p * c_, .cols = c_}, args.scratch);
     }
   }
+  static bool takes(const ConvShape& shape) { return shape.taps() <= kMaxTaps; }
 
  private:
+  static constexpr int64_t kBlock = 32;  // channels whose sums stay in registers
+  static constexpr int kMaxTaps = 128;
+  // The same sums in four vectors.
+  static void whole_block(const float* x, const float* w, const float* bias, const int64_t* from,
+                          const int64_t* with, int taps, float* y) {
+    __m256 sums[4];
+    for (int v = 0; v < 4; ++v) {
+      sums[v] = bias ? _mm256_loadu_ps(bias + 8 * v) : _mm256_setzero_ps();
+    }
+    for (int t = 0; t < taps; ++t) {
+#pragma GCC unroll 4
+      for (int v = 0; v < 4; ++v) {
+        sums[v] = _mm256_fmadd_ps(_mm256_loadu_ps(x + from[t] + 8 * v),
+                                  _mm256_loadu_ps(w + with[t] + 8 * v), sums[v]);
+      }
+    }
+    for (int v = 0; v < 4; ++v) _mm256_storeu_ps(y + 8 * v, sums[v]);
+  }
   int bias_, y_;
   Epilogue epilogue_;
   int64_t parts_;
@@ -146,6 +179,7 @@ class GradWeight final : public Depthwise {
 }  // namespace
 
 std::unique_ptr<BoundKernel> make_depthwise(const KernelRequest& request, const ConvShape& shape) {
+  if (!Forward::takes(shape)) return nullptr;
   return std::make_unique<Forward>(request, shape);
 }
 std::unique_ptr<BoundKernel> make_depthwise_grad_input(const ConvShape& shape) {

@@ -1,5 +1,7 @@
 #include "emulator/kernels/conv_shape.hpp"
 
+#include <immintrin.h>
+
 #include <algorithm>
 
 namespace poptorch::emulator {
@@ -23,6 +25,21 @@ ConvShape ConvShape::of(const KernelRequest& request, const ir::Shape& x, const 
   }
   return s;
 }
+
+namespace {
+
+// Runs are short, often of a few channels: a call of memcpy would cost more than the copy.
+inline void copy(const float* from, int64_t count, float* to) {
+  int64_t i = 0;
+  for (; i + 8 <= count; i += 8) _mm256_storeu_ps(to + i, _mm256_loadu_ps(from + i));
+  if (i + 4 <= count) {
+    _mm_storeu_ps(to + i, _mm_loadu_ps(from + i));
+    i += 4;
+  }
+  for (int k = 0; k < 3 && i < count; ++k, ++i) to[i] = from[i];
+}
+
+}  // namespace
 
 Patches::Patches(const ConvShape& shape) : s_(shape) {
   // Without groups or dilation, neighbouring kernel columns are neighbours in memory.
@@ -64,11 +81,7 @@ void Patches::walk(int64_t pixel, int64_t group, int64_t begin, int64_t end, Vis
 void Patches::read(const float* x, int64_t pixel, int64_t group, int64_t begin, int64_t end,
                    float* out) const {
   walk(pixel, group, begin, end, [&](int64_t from, int64_t at, int64_t count, bool inside) {
-    if (inside) {
-      std::copy_n(x + from, count, out + at);
-    } else {
-      std::fill_n(out + at, count, 0.0f);
-    }
+    inside ? copy(x + from, count, out + at) : (void)std::fill_n(out + at, count, 0.0f);
   });
 }
 

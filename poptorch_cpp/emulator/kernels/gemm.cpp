@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace poptorch::emulator {
@@ -113,9 +114,33 @@ void for_row_panels(int64_t m, F f) {
 }
 
 // Lays `rows` of a as [k][rows], so that a column-major a is read once and in order.
-void pack_rows(const MatrixView& a, int rows, int64_t k, float* out) {
+template <int rows>
+void pack_rows_of(const MatrixView& a, int64_t k, float* out) {
+  if (a.row == 1) {
+    for (int64_t p = 0; p < k; ++p) {
+      std::memcpy(out + p * rows, a.data + p * a.col, rows * sizeof(float));
+    }
+    return;
+  }
   for (int64_t p = 0; p < k; ++p) {
     for (int i = 0; i < rows; ++i) out[p * rows + i] = a.data[i * a.row + p * a.col];
+  }
+}
+
+void pack_rows(const MatrixView& a, int rows, int64_t k, float* out) {
+  switch (rows) {
+    case 1:
+      return pack_rows_of<1>(a, k, out);
+    case 2:
+      return pack_rows_of<2>(a, k, out);
+    case 3:
+      return pack_rows_of<3>(a, k, out);
+    case 4:
+      return pack_rows_of<4>(a, k, out);
+    case 5:
+      return pack_rows_of<5>(a, k, out);
+    default:
+      return pack_rows_of<6>(a, k, out);
   }
 }
 

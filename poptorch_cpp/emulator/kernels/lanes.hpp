@@ -33,17 +33,15 @@ float reduce(int64_t n, float start, Term term, Join join) {
   return fold(lane, join);
 }
 
-inline float greater(float a, float b) { return b > a || b != b ? b : a; }
-inline float lesser(float a, float b) { return b < a || b != b ? b : a; }
-
 template <typename Term>
 float sum(int64_t n, Term term) {
   return reduce(n, 0.0f, term, [](float a, float b) { return a + b; });
 }
+// The greatest number; nan is passed over.
 inline float max(const float* x, int64_t n) {
   return reduce(
       n, -INFINITY, [x](int64_t i) { return x[i]; },
-      [](float a, float b) { return greater(a, b); });
+      [](float a, float b) { return b > a ? b : a; });
 }
 
 }  // namespace poptorch::emulator::lanes

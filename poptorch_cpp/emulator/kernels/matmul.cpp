@@ -33,7 +33,9 @@ class Gemm final : public BoundKernel {
     choose_route();
     const int64_t flops = 2 * p_.m * p_.n * p_.k;
     ns_ = 50 + flops / 60 + epilogue_.estimated_ns(p_.m * p_.n);
-    const int64_t wanted = parts_for(ns_, 32);
+    // Narrow blocks would pack the rows of a transposed a again and again.
+    const bool transposed = route_ == Route::kPacked && p_.a.col != 1;
+    const int64_t wanted = parts_for(ns_, transposed ? 8 : 32);
     row_parts_ = std::clamp<int64_t>(p_.m / 48, 1, wanted);
     col_parts_ = std::clamp<int64_t>(p_.n / 64, 1, divide_up(wanted, row_parts_));
     const bool deep = p_.k >= 64;
