@@ -262,9 +262,15 @@ class Lowering {
     return instruction;
   }
 
+  // Results without a name are called after their op.
+  static Symbol name_of(const Op& op, size_t i) {
+    const std::string& name = op.result(i)->name();
+    return name.empty() ? op.name() : name;
+  }
+
   TensorId define(const Op& op, size_t i, Frame& frame, int ipu) {
     const Value* result = op.result(i);
-    const TensorId id = emitter_.arena_tensor(result->type(), result->name(), ipu);
+    const TensorId id = emitter_.arena_tensor(result->type(), name_of(op, i), ipu);
     frame.values[result] = id;
     return id;
   }
@@ -276,7 +282,7 @@ class Lowering {
 
   void lower_constant(const Op& op, Frame& frame) {
     frame.values[op.result()] =
-        emitter_.constant_tensor(op.attr<ir::Literal>("value"), op.result()->name());
+        emitter_.constant_tensor(op.attr<ir::Literal>("value"), name_of(op, 0));
   }
 
   void lower_compute(const Op& op, Frame& frame) {
@@ -296,7 +302,7 @@ class Lowering {
       if (written == program::kNoTensor) {
         instruction.outputs.push_back(define(op, i, frame, ipu));
       } else {
-        const TensorId id = emitter_.alias(written, op.result(i)->type(), op.result(i)->name());
+        const TensorId id = emitter_.alias(written, op.result(i)->type(), name_of(op, i));
         frame.values[op.result(i)] = id;
         instruction.outputs.push_back(id);
         instruction.in_place.resize(op.result_count(), -1);

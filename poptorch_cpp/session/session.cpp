@@ -54,6 +54,7 @@ class CompiledModel final : public Executable {
 
   std::string text(const std::string& form, bool locations) const override {
     if (form == "program") return program::print(engine_.program(), locations);
+    if (form == "bound") return engine_.text();
     const std::pair<const char*, const ir::Module*> modules[] = {
         {"traced", forms_.traced.get()},
         {"normal", forms_.normal.get()},
@@ -62,9 +63,10 @@ class CompiledModel final : public Executable {
     for (const auto& [name, module] : modules) {
       if (form == name) return ir::print(*module, {.locations = locations});
     }
-    throw support::UserError(support::str("[graph] there is no form '", form,
-                                          "'. The forms are traced, normal, differentiated, placed "
-                                          "and program."));
+    throw support::UserError(
+        support::str("[graph] there is no form '", form,
+                     "'. The forms are traced, normal, differentiated, placed, "
+                     "program and bound."));
   }
 
   Report report() const override { return make_report(engine_.program()); }

@@ -61,7 +61,8 @@ class Executable {
   virtual void read_state(const std::string& name, std::byte* data) const = 0;
   virtual void write_state(const std::string& name, const std::byte* data) = 0;
 
-  // "traced", "normal", "differentiated", "placed" or "program"; UserError for another name.
+  // "traced", "normal", "differentiated", "placed", "program" or "bound" (what the host runs; does
+  // not parse back); UserError for another name.
   virtual std::string text(const std::string& form, bool locations = false) const = 0;
   virtual Report report() const = 0;
 };

@@ -132,7 +132,7 @@ def test_unknown_names_are_refused_with_the_nearest():
     with pytest.raises(_core.Error, match="Did you mean 'place_ops'"):
         _core.run_pass(_core.parse(TRAINING), "place_op")
     with pytest.raises(_core.Error, match="forms are traced"):
-        executable.text("bound")
+        executable.text("lowered")
 
 
 def test_an_exception_of_the_progress_callback_arrives():

@@ -88,13 +88,13 @@ TEST(Session, ReadsAndWritesState) {
 
 TEST(Session, TellsEveryFormAndTheSameTwice) {
   auto a = compiled(kScale, {}), b = compiled(kScale, {});
-  for (const char* form : {"traced", "normal", "differentiated", "placed", "program"}) {
+  for (const char* form : {"traced", "normal", "differentiated", "placed", "program", "bound"}) {
     EXPECT_FALSE(a->text(form).empty()) << form;
     EXPECT_EQ(a->text(form), b->text(form)) << form;
   }
   EXPECT_EQ(a->text("traced"), ir::print(*ir::parse(kScale, ops::registry())));
   EXPECT_NE(a->text("placed").find("@[ipu=0]"), std::string::npos);
-  EXPECT_THROW(a->text("bound"), support::UserError);
+  EXPECT_THROW(a->text("lowered"), support::UserError);
 }
 
 TEST(Session, ReportsMemoryAndTime) {
