@@ -128,11 +128,13 @@ def _traceable_torch(training: bool) -> Iterator[None]:
         # Libraries ask this before they read values of masks.
         stack.enter_context(mock.patch.object(torch.compiler, "_is_compiling_flag", True))
         stack.enter_context(mock.patch.object(torch._tensor_str, "_str", text))
-        stack.enter_context(
-            mock.patch.object(
-                torch.autograd.Function, "apply", _tracer_function.apply_method(training)
-            )
-        )
+        for name in _HOST_CONSTRUCTORS:
+            constructor = _HostConstructor(getattr(torch, name))
+            stack.enter_context(mock.patch.object(torch, name, constructor))
+        for name in ("backward", "grad"):
+            stack.enter_context(mock.patch.object(torch.autograd, name, _refuse_gradients))
+        apply = _tracer_function.apply_method(training)
+        stack.enter_context(mock.patch.object(torch.autograd.Function, "apply", apply))
         yield
 
 
