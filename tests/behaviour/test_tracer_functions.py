@@ -1,0 +1,119 @@
+"""torch.autograd.Function: the user's own backward is the one that is used."""
+
+import poptorch
+import pytest
+import torch
+from torch import nn
+from tracer_case import compare_inference, compare_training
+
+
+class Scaled(torch.autograd.Function):
+    """Doubles; its backward says 10, which no derivative of forward does."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return gradient * 10 + x
+
+
+class SavesIntermediate(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, factor, weight):
+        y = torch.exp(x * factor)
+        ctx.save_for_backward(y, weight)
+        ctx.factor = factor
+        return y * weight, y.detach()
+
+    @staticmethod
+    def backward(ctx, gradient, _):
+        y, weight = ctx.saved_tensors
+        return gradient * y * ctx.factor * weight * 3, None, (gradient * y).sum(0)
+
+
+class WithSetup(torch.autograd.Function):
+    @staticmethod
+    def forward(x):
+        return x.clamp(-1, 1)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.shape = inputs[0].shape
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient + torch.ones(ctx.shape)
+
+
+class RoundsStraightThrough(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        rounded = x.round()
+        mask = (x.abs() < 1).to(x.dtype)
+        ctx.mark_non_differentiable(mask)
+        ctx.save_for_backward(mask)
+        return rounded, mask
+
+    @staticmethod
+    def backward(ctx, gradient, _):
+        return gradient * ctx.saved_tensors[0]
+
+
+class WritesArgument(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        return x.mul_(2)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+
+class Model(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.weight = nn.Parameter(torch.full((4,), 0.5))
+        self.function = function
+
+    def forward(self, x):
+        return self.function(self, self.fc(x))
+
+
+FUNCTIONS = {
+    "own_backward": lambda m, h: Scaled.apply(h),
+    "twice": lambda m, h: Scaled.apply(Scaled.apply(h) * m.weight),
+    "intermediate": lambda m, h: SavesIntermediate.apply(h, 0.3, m.weight),
+    "setup_context": lambda m, h: WithSetup.apply(h),
+    "not_differentiable": lambda m, h: RoundsStraightThrough.apply(h),
+    "constant_inside_and_outside": lambda m, h: WithSetup.apply(h) * torch.ones(4),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_own_backward_is_used(name):
+    torch.manual_seed(3)
+    compare_training(Model(FUNCTIONS[name]), torch.randn(3, 4), steps=2)
+
+
+def test_own_backward_needs_nothing_in_inference():
+    torch.manual_seed(3)
+    compare_inference(Model(FUNCTIONS["own_backward"]), torch.randn(3, 4))
+
+
+def test_written_arguments_are_refused():
+    class Loss(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = Model(lambda m, h: WritesArgument.apply(h))
+
+        def forward(self, x):
+            return poptorch.identity_loss(self.model(x), "sum")
+
+    with pytest.raises(poptorch.Error, match="mark_dirty is not supported"):
+        poptorch.trainingModel(Loss())(torch.randn(3, 4))
