@@ -124,10 +124,11 @@ void release(void* handle) { delete static_cast<Prepared*>(handle); }
 }  // namespace
 
 void register_aten_provider() {
+  static const PoptorchForeignProvider providers[] = {
+      {"aten", emulator::kForeignVersion, prepare, run, release},
+      {"aten_vjp", emulator::kForeignVersion, prepare, run, release}};
   static const bool registered = [] {
-    for (const char* name : {"aten", "aten_vjp"}) {
-      emulator::register_foreign_provider({name, emulator::kForeignVersion, prepare, run, release});
-    }
+    for (const auto& provider : providers) emulator::register_foreign_provider(provider);
     return true;
   }();
   static_cast<void>(registered);
