@@ -152,6 +152,20 @@ std::string state_attrs(const StateSlot& slot, const PrintOptions& options) {
   return attrs_text(attrs, options);
 }
 
+// Text names a graph after its definition, whenever the graph was made.
+void add_callees_first(const Graph& graph, std::unordered_set<const Graph*>& entered,
+                       std::vector<const Graph*>& order) {
+  if (!entered.insert(&graph).second) return;
+  for (const Op* op : graph.ops()) {
+    for (const auto& [key, value] : op->attrs()) {
+      const auto* reference = std::get_if<GraphRef>(&value);
+      const Graph* callee = reference ? graph.module().find_graph(reference->name) : nullptr;
+      if (callee) add_callees_first(*callee, entered, order);
+    }
+  }
+  order.push_back(&graph);
+}
+
 }  // namespace
 
 std::string print(const Module& module, const PrintOptions& options) {
@@ -168,7 +182,10 @@ std::string print(const Module& module, const PrintOptions& options) {
     out << "remote " << quoted(buffer->name.text()) << " : " << buffer->type
         << " {entries=" << buffer->entries << "}\n";
   }
-  for (const auto& graph : module.graphs()) print_graph(out, *graph, options);
+  std::unordered_set<const Graph*> entered;
+  std::vector<const Graph*> order;
+  for (const auto& graph : module.graphs()) add_callees_first(*graph, entered, order);
+  for (const Graph* graph : order) print_graph(out, *graph, options);
   return out.str();
 }
 

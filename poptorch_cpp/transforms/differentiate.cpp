@@ -127,7 +127,7 @@ void differentiate(ir::Module& module, PassContext& context) {
     builder.emit("parameter_gradient", {gradients[i]},
                  {{"parameter", wanted[i]->producer()->attr<std::string>("name")}});
   }
-  drop_marks(main);
+  for (const auto& graph : module.graphs()) drop_marks(*graph);
 }
 
 }  // namespace poptorch::transforms

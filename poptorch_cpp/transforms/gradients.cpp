@@ -10,6 +10,7 @@
 #include "support/error.hpp"
 #include "support/strings.hpp"
 #include "transforms/activity.hpp"
+#include "transforms/call_gradients.hpp"
 #include "transforms/memory_writes.hpp"
 
 namespace poptorch::transforms {
@@ -29,8 +30,9 @@ std::string place_of(const Op& op) {
 
 class Backward {
  public:
-  Backward(Graph& graph, const std::vector<Value*>& wanted)
+  Backward(Graph& graph, const std::vector<Value*>& wanted, const CallGradients& calls)
       : graph_(graph),
+        calls_(calls),
         builder_(graph),
         forward_(graph.op_list()),
         writes_(graph),
@@ -81,6 +83,7 @@ class Backward {
     if (op.is("call") && !op.attr<ir::GraphRef>("gradient").name.empty()) {
       return call_given_gradient(op, rule);
     }
+    if (calls_.handles(op)) return calls_.gradients_of(op, rule, builder_);
     if (const auto* reason = std::get_if<ir::NoGradient>(&op.def().grad)) {
       throw UnsupportedError(str("[autodiff] op '", op.name(), "'", place_of(op),
                                  " has no gradient, ", reason->reason,
@@ -238,6 +241,7 @@ class Backward {
   }
 
   Graph& graph_;
+  const CallGradients& calls_;
   ir::Builder builder_;
   std::vector<Op*> forward_;
   MemoryWrites writes_;
@@ -250,9 +254,10 @@ class Backward {
 
 }  // namespace
 
-std::vector<Value*> add_gradients(Graph& graph, const std::vector<GradientSeed>& seeds,
-                                  const std::vector<Value*>& wanted) {
-  return Backward(graph, wanted).run(seeds, wanted);
+std::vector<Value*> add_gradients(Graph& graph, std::vector<GradientSeed> seeds,
+                                  std::vector<Value*> wanted) {
+  const CallGradients calls(graph, seeds, wanted);
+  return Backward(graph, wanted, calls).run(seeds, wanted);
 }
 
 }  // namespace poptorch::transforms

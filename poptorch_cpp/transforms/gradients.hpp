@@ -25,7 +25,7 @@ struct GradientSeed {
 //    their gradient graphs need (see autodiff.hpp).
 // UnsupportedError: a needed op has no gradient; a gradient would pass through memory written in
 // place. InternalError: a rule gives a gradient of another type than its operand.
-std::vector<ir::Value*> add_gradients(ir::Graph& graph, const std::vector<GradientSeed>& seeds,
-                                      const std::vector<ir::Value*>& wanted);
+std::vector<ir::Value*> add_gradients(ir::Graph& graph, std::vector<GradientSeed> seeds,
+                                      std::vector<ir::Value*> wanted);
 
 }  // namespace poptorch::transforms

@@ -49,7 +49,7 @@ void inline_calls(ir::Module& module, PassContext& context);
 // Adds to @main the gradients of the final loss for the parameters of the optimiser, each as a
 // `parameter_gradient` op, scaled by the loss scaling. The final loss is the `identity_loss` on
 // which no other depends. Needs: @main, context.optimiser. Guarantees: neither `identity_loss` nor
-// `detach` is left in @main, no call names a gradient; backward ops carry placement, scope and
+// `detach` is left in any graph, no call names a gradient; backward ops carry placement, scope and
 // location of their forward op and its id as forward_id. Does nothing unless training. Refuses
 // (UserError): no loss, several final losses; (UnsupportedError): an op without gradient on the way
 // from a parameter.
