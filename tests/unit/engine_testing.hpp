@@ -94,13 +94,13 @@ inline std::vector<Bytes> made_up_inputs(const program::Program& program) {
   return inputs;
 }
 
-// States start as made-up numbers (floats of 4 bytes) and are read after `runs` runs.
+// Parameters start as made-up numbers; all states are read after `runs` runs.
 inline Outcome outcome(const program::Program& program, const EngineOptions& options,
                        int runs = 2) {
   Engine engine(program, ops::registry(), options);
   uint32_t seed = 100;
   for (const program::State& state : program.states) {
-    if (state.slot.type.dtype != ir::DType::kF32 || state.slot.initial) continue;
+    if (state.slot.kind != "parameter" || state.slot.type.dtype != ir::DType::kF32) continue;
     const auto count = static_cast<size_t>(engine.state_bytes(state.slot.name.text()) / 4);
     engine.write_state(state.slot.name.text(), bytes_of(numbers(count, seed++)).data());
   }
