@@ -104,15 +104,17 @@ class KernelRun {
     return kernel != nullptr;
   }
   // On `threads`; 0: task after task, the last one first.
-  void run(int threads, RandomKey random = {.op_id = 7}) {
-    AlignedBytes workspace(kernel->workspace_bytes());
+  void run(int threads, RandomKey random = {.op_id = 7}) { run(*kernel, threads, random); }
+  // The same with a kernel that another run has bound.
+  void run(const BoundKernel& bound, int threads, RandomKey random = {.op_id = 7}) {
+    AlignedBytes workspace(bound.workspace_bytes());
     Pool pool(std::max(threads, 1));
-    std::vector<AlignedBytes> scratch(pool.threads(), AlignedBytes(kernel->scratch_bytes()));
-    for (int phase = 0; phase < kernel->phases(); ++phase) {
-      const int tasks = kernel->tasks(phase);
+    std::vector<AlignedBytes> scratch(pool.threads(), AlignedBytes(bound.scratch_bytes()));
+    for (int phase = 0; phase < bound.phases(); ++phase) {
+      const int tasks = bound.tasks(phase);
       auto task = [&](int i, int worker) {
         const KernelArgs args{buffers.data(), scratch[worker].data(), workspace.data(), random};
-        kernel->run(args, phase, threads == 0 ? tasks - 1 - i : i);
+        bound.run(args, phase, threads == 0 ? tasks - 1 - i : i);
       };
       pool.run(tasks, task);
     }

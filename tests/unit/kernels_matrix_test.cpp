@@ -1,0 +1,70 @@
+// Bits, threads and replicas together: kernels made on one thread and run on others, by several
+// replicas at once that share them, on pools of 1, 2 and 4 threads.
+#include <thread>
+
+#include "kernel_harness.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+using ir::Ints;
+
+struct Scenario {
+  const char* op;
+  ir::Attrs attrs;
+  std::vector<TestTensor> inputs;
+};
+
+std::vector<Scenario> scenarios() {
+  auto f32 = [](ir::Shape shape, uint32_t seed) { return random_f32(std::move(shape), seed); };
+  const ir::Attrs geometry = {{"strides", Ints{1, 1}},
+                              {"padding", Ints{1, 1}},
+                              {"dilation", Ints{1, 1}},
+                              {"groups", int64_t{1}}};
+  ir::Attrs grad_input = geometry, grad_weight = geometry;
+  grad_input.set("input_shape", Ints{8, 32, 12, 12});
+  grad_weight.set("weight_shape", Ints{48, 32, 3, 3});
+  const ir::Shape x = {8, 32, 12, 12}, w = {48, 32, 3, 3}, y = {8, 48, 12, 12};
+  return {{"linear", {}, {f32({200, 300}, 1), f32({260, 300}, 2), f32({260}, 3)}},
+          {"matmul", {{"transpose_a", true}}, {f32({300, 200}, 1), f32({300, 130}, 2)}},
+          {"conv", geometry, {f32(x, 1), f32(w, 2)}},
+          {"conv_grad_input", grad_input, {f32(y, 1), f32(w, 2)}},
+          {"conv_grad_weight", grad_weight, {f32(x, 1), f32(y, 2)}},
+          {"lstm",
+           {},
+           {f32({6, 20, 40}, 1), f32({20, 48}, 2), f32({20, 48}, 3), f32({192, 40}, 4),
+            f32({192, 48}, 5), f32({192}, 6), f32({192}, 7)}}};
+}
+
+TEST(Matrix, KernelsGiveTheSameBitsOnAnyThreadAndReplica) {
+  for (Scenario& s : scenarios()) {
+    SCOPED_TRACE(s.op);
+    std::vector<TestTensor*> inputs;
+    for (TestTensor& input : s.inputs) inputs.push_back(&input);
+    auto made = std::make_unique<KernelRun>(s.op, s.attrs, inputs);
+    bool bound = false;
+    std::thread([&] {
+      if (auto choose = all_kernels().find(s.op)->choose_layouts) choose(made->request);
+      bound = made->bind();
+    }).join();
+    ASSERT_TRUE(bound);
+    made->run(1);
+    std::vector<std::unique_ptr<KernelRun>> replicas;
+    std::vector<std::thread> threads;
+    for (int pool : {1, 2, 4, 2}) {
+      replicas.push_back(std::make_unique<KernelRun>(s.op, s.attrs, inputs));
+      threads.emplace_back([&made, &mine = *replicas.back(), pool] {
+        for (int round = 0; round < 3; ++round) mine.run(*made->kernel, pool);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const auto& replica : replicas) {
+      for (size_t o = 0; o < made->outputs.size(); ++o) {
+        EXPECT_TRUE(replica->outputs[o] == made->outputs[o]) << "output " << o;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace poptorch::emulator
