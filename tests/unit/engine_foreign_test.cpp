@@ -1,0 +1,88 @@
+// Foreign kernels: found by the provider's name, handed what the op says, refused when missing.
+#include <cstdio>
+#include <functional>
+
+#include "emulator/foreign.hpp"
+#include "engine_testing.hpp"
+#include "support/error.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+constexpr const char* kText = R"(
+graph @main(%x: f32[3]) -> (f32[3]) {
+  %a = relu(%x) : f32[3]
+  %y = aten(%a) {schema="test::negate", arguments="[]"} : f32[3]
+  return %y
+})";
+
+struct Prepared {
+  int64_t elements;
+};
+
+void* prepare(const PoptorchForeignOp* op, char* error, size_t size) {
+  std::string schema;
+  for (int32_t i = 0; i < op->attr_count; ++i) {
+    if (std::string(op->attrs[i].name) == "schema") schema = op->attrs[i].value;
+  }
+  if (schema != "test::negate" || op->inputs[0].rank != 1) {
+    std::snprintf(error, size, "no kernel for %s.", schema.c_str());
+    return nullptr;
+  }
+  return new Prepared{op->inputs[0].shape[0]};
+}
+
+int32_t run(void* handle, void* const* buffers, char* error, size_t size) {
+  const auto* prepared = static_cast<const Prepared*>(handle);
+  const auto* x = static_cast<const float*>(buffers[0]);
+  for (int64_t i = 0; i < prepared->elements; ++i) {
+    if (x[i] > 100) {
+      std::snprintf(error, size, "element %d is too large.", static_cast<int>(i));
+      return 1;
+    }
+    static_cast<float*>(buffers[1])[i] = -x[i];
+  }
+  return 0;
+}
+
+void release(void* handle) { delete static_cast<Prepared*>(handle); }
+
+constexpr PoptorchForeignProvider kProvider{"aten", kForeignVersion, prepare, run, release};
+
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const support::UserError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(EngineForeign, RunsThroughItsProvider) {
+  const program::Program program = lowered(kText);
+  EXPECT_EQ(error_of([&] { Engine engine(program, ops::registry(), {.threads = 1}); }),
+            "[engine] op 'aten' needs the kernels of provider 'aten', which is not loaded. Import "
+            "the library that registers it before the program is loaded.");
+  register_foreign_provider(kProvider);
+  Engine engine(program, ops::registry(), {.threads = 1});
+  using Floats = std::vector<float>;
+  const auto outputs = run_once(engine, {bytes_of(Floats{1, -2, 3})});
+  EXPECT_EQ(values_of<float>(outputs[0]), (Floats{-1, -0.0f, -3}));
+  EXPECT_EQ(error_of([&] { run_once(engine, {bytes_of(Floats{1, 2, 300})}); }),
+            "[aten] element 2 is too large.");
+  std::string other = kText;
+  other.replace(other.find("test::negate"), 12, "test::double");
+  EXPECT_EQ(error_of([&] { Engine(lowered(other), ops::registry(), {.threads = 1}); }),
+            "[aten] no kernel for test::double.");
+}
+
+TEST(EngineForeign, RefusesProvidersOfAnotherVersion) {
+  PoptorchForeignProvider old = kProvider;
+  old.version = 0;
+  EXPECT_EQ(error_of([&] { register_foreign_provider(old); }),
+            "[foreign] provider 'aten' was made for version 0 of the kernel table, but this is "
+            "version 1. Build it again.");
+}
+
+}  // namespace
+}  // namespace poptorch::emulator
