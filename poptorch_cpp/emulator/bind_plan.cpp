@@ -226,8 +226,10 @@ std::vector<ValueId> Plan::results(const Node& node) const {
 }
 
 ValueId Plan::add_value(const ir::Type& type, support::Symbol name, int ipu) {
-  values.push_back({type, static_cast<int32_t>(storages.size()), 0, name});
-  storages.push_back({.ipu = ipu, .type = type});
+  // First the storage: `type` may be that of a value, which may move when another is added.
+  storages.push_back({.ipu = ipu, .type = ir::Type(type)});
+  const auto storage = static_cast<int32_t>(storages.size()) - 1;
+  values.push_back({storages.back().type, storage, 0, name});
   return static_cast<ValueId>(values.size() - 1);
 }
 
