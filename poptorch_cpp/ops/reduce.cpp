@@ -55,6 +55,47 @@ Val share_among_equal(GradBuilder& g, Val dy) {
   return hit * (restored(g, dy) / count);
 }
 
+Val number_like(GradBuilder& g, Val x, double number) {
+  return {g.builder().scalar(x.type().dtype, number), &g.builder()};
+}
+
+// d prod / d x_i is the product of the others: y / x_i where nothing is zero; where one element is,
+// only that element's is not zero.
+Val product_of_others(GradBuilder& g, Val dy) {
+  const Ints& axes = g.attr<Ints>("axes");
+  Val x = g.x(0), zero = number_like(g, x, 0), one = number_like(g, x, 1);
+  Val is_zero = g.emit("eq", {x, zero}), safe = g.emit("select", {is_zero, one, x});
+  Val zeros = g.emit("sum", {g.emit("cast", {is_zero}, {{"dtype", x.type().dtype}})},
+                     {{"axes", axes}, {"keepdims", true}});
+  Val others = g.emit("prod", {safe}, {{"axes", axes}, {"keepdims", true}});
+  Val alone = g.emit("select", {g.emit("eq", {zeros, one}), others, zero});
+  return g.emit("select", {is_zero, alone, restored(g, g.y(0)) / safe}) * restored(g, dy);
+}
+
+// dx_i is the sum over j >= i of dy_j times the product of x_k, k <= j, k != i: a table [..., i, j,
+// ...], quadratic in the axis but right where elements are zero.
+Val running_product_of_others(GradBuilder& g, Val dy) {
+  const int64_t axis = g.attr<int64_t>("axis");
+  const Shape& shape = g.x(0).type().shape;
+  auto lifted = [&](Val v) {
+    Shape wide = shape;
+    wide.insert(wide.begin() + axis, 1);
+    return reshape_to(g, v, wide);
+  };
+  auto index = [&](int64_t along) {
+    Shape wide(shape.size() + 1, 1);
+    wide[static_cast<size_t>(along)] = shape[static_cast<size_t>(axis)];
+    Val numbers =
+        g.emit("iota", {}, {{"dtype", DType::kI32}, {"size", wide[static_cast<size_t>(along)]}});
+    return reshape_to(g, numbers, wide);
+  };
+  Val i = index(axis), j = index(axis + 1), x = lifted(g.x(0));
+  Val factors = g.emit("select", {g.emit("eq", {i, j}), number_like(g, x, 1), x});
+  Val others = g.emit("cumprod", {factors}, {{"axis", axis + 1}});
+  Val table = g.emit("select", {g.emit("le", {i, j}), others, number_like(g, x, 0)});
+  return g.emit("sum", {table * lifted(dy)}, {{"axes", Ints{axis + 1}}});
+}
+
 void add_reduction(Registry& r, const char* name, const char* doc, const char* operand,
                    decltype(OpDef::grad) grad, const char* popart,
                    std::optional<DType> result = std::nullopt) {
@@ -78,9 +119,7 @@ void add_reductions(Registry& r) {
                 grad1(share_among_equal), "ReduceMax");
   add_reduction(r, "min", "The least over the axes; nan wins.", "x: any", grad1(share_among_equal),
                 "ReduceMin");
-  add_reduction(r, "prod", "Product over the axes.", "x: number", grad1([](GradBuilder& g, Val dy) {
-                  return restored(g, dy * g.y(0)) / g.x(0);  // as torch where no element is 0
-                }),
+  add_reduction(r, "prod", "Product over the axes.", "x: number", grad1(product_of_others),
                 "ReduceProd");
   add_reduction(r, "logsumexp", "log Σ exp(x) over the axes.", "x: float",
                 grad1([](GradBuilder& g, Val dy) {
@@ -161,10 +200,10 @@ void add_scans(Registry& r) {
     checked_axis(c, c.attr<int64_t>("axis"), c.operand(0).rank());
     return std::vector{c.operand(0)};
   };
-  auto reversed_sum = [](GradBuilder& g, Val x) {
+  auto reversed_sum = [](GradBuilder& g, Val dy) {
     Ints axes{g.attr<int64_t>("axis")};
     ir::Attrs axis{{"axis", axes[0]}};
-    Val flipped = g.emit("reverse", {x}, {{"axes", axes}});
+    Val flipped = g.emit("reverse", {dy}, {{"axes", axes}});
     return g.emit("reverse", {g.emit("cumsum", {flipped}, axis)}, {{"axes", axes}});
   };
   r.add({.name = "cumsum",
@@ -173,7 +212,7 @@ void add_scans(Registry& r) {
          .outputs = {"y"},
          .attrs = {{"axis", AttrType::kInt}},
          .infer = along,
-         .grad = grad1([=](GradBuilder& g, Val dy) { return reversed_sum(g, dy); }),
+         .grad = grad1(reversed_sum),
          .cost = per_element(1),
          .popart_type = "CumSum"});
   r.add({.name = "cumprod",
@@ -182,9 +221,7 @@ void add_scans(Registry& r) {
          .outputs = {"y"},
          .attrs = {{"axis", AttrType::kInt}},
          .infer = along,
-         .grad = grad1([=](GradBuilder& g, Val dy) {
-           return reversed_sum(g, dy * g.y(0)) / g.x(0);  // as torch where no element is 0
-         }),
+         .grad = grad1(running_product_of_others),
          .cost = per_element(1)});
 }
 
