@@ -171,7 +171,7 @@ void from_integers(DType dtype, const int64_t* values, int64_t count, std::byte*
   with_type(dtype, [&]<typename T>(T) {
     for (int64_t i = 0; i < count; ++i) {
       T value;
-      if constexpr (kIsInteger<T>) {
+      if constexpr (kIsInteger<T> || std::is_floating_point_v<T>) {
         value = static_cast<T>(values[i]);
       } else {
         narrow(static_cast<double>(values[i]), value);

@@ -25,6 +25,11 @@ double erfinv(double y) {
   return x;
 }
 
+double lgamma_of(double x) {
+  int sign;  // std::lgamma keeps it in a global variable
+  return ::lgamma_r(x, &sign);
+}
+
 double digamma(double x) {
   if (x == 0) return std::copysign(INFINITY, -x);
   if (x < 0) {
@@ -107,7 +112,7 @@ constexpr UnaryRow kUnary[] = {
     {"softplus", softplus, nullptr, false},
     {"erf", [](double x) { return std::erf(x); }, nullptr, false},
     {"erfinv", erfinv, nullptr, false},
-    {"lgamma", [](double x) { return std::lgamma(x); }, nullptr, false},
+    {"lgamma", lgamma_of, nullptr, false},
     {"digamma", digamma, nullptr, false},
 };
 
@@ -131,9 +136,9 @@ constexpr BinaryRow kBinary[] = {
     {"minimum", minimum, [](int64_t a, int64_t b) { return std::min(a, b); }, true},
     {"atan2", [](double a, double b) { return std::atan2(a, b); }, nullptr, false},
     {"fmod", [](double a, double b) { return std::fmod(a, b); },
-     [](int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }, true},
+     [](int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }, false},
     {"remainder", remainder,
-     [](int64_t a, int64_t b) { return b == -1 ? 0 : a - floor_div(a, b) * b; }, true},
+     [](int64_t a, int64_t b) { return b == -1 ? 0 : a - floor_div(a, b) * b; }, false},
     {"floor_div", [](double a, double b) { return std::floor(a / b); }, floor_div, false},
     {"bitwise_and", nullptr, [](int64_t a, int64_t b) { return a & b; }, true},
     {"bitwise_or", nullptr, [](int64_t a, int64_t b) { return a | b; }, true},
@@ -340,6 +345,7 @@ void add_elementwise_kernels(Table& table) {
   table["cast"] = {cast, true};
   table["identity"] = {copy, true};
   table["detach"] = {copy, true};
+  table["ipu_copy"] = {copy, true};
 }
 
 }  // namespace poptorch::reference

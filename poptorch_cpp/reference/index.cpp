@@ -1,205 +1,240 @@
-// Reading and writing by index tensors. An index out of range reads zero and writes nothing.
+// Kernels that read and write by index. An index out of range reads zeros and writes nothing.
 #include <algorithm>
 
-#include "reference/tensors.hpp"
+#include "reference/kernels.hpp"
 
 namespace poptorch::reference {
 namespace {
 
-bool inside(double index, int64_t extent) {
-  return index >= 0 && index < static_cast<double>(extent);
+// Copies `run` bytes for every move {from, to} in blocks of that size; from < 0: zeros, to < 0:
+// nothing.
+struct Mover {
+  const std::byte* from;
+  std::byte* to;
+  int64_t run;
+  void operator()(int64_t source, int64_t target) const {
+    if (target < 0 || run == 0) return;
+    if (source < 0) {
+      std::memset(to + target * run, 0, static_cast<size_t>(run));
+    } else {
+      std::memcpy(to + target * run, from + source * run, static_cast<size_t>(run));
+    }
+  }
+};
+
+int64_t element_bytes(const Args& a) { return ir::size_of(a.type(0).dtype); }
+int64_t in_range(int64_t index, int64_t size) { return index >= 0 && index < size ? index : -1; }
+
+void copy_first(const Args& a) {
+  std::memmove(a.result_data(), a.data(0), static_cast<size_t>(a.result().bytes()));
 }
 
-void embedding(Tensors& c) {
-  const int64_t rows = c.shape(0)[0], width = c.shape(0)[1];
-  for (size_t i = 0; i < c.in(1).size(); ++i) {
-    if (!inside(c.in(1)[i], rows)) continue;
-    auto from = c.in(0).begin() + static_cast<int64_t>(c.in(1)[i]) * width;
-    std::copy(from, from + width, c.out().begin() + static_cast<int64_t>(i) * width);
+// result = operand `into` plus values[k] at the places place(k); -1: nowhere. Sums in order.
+template <typename Place>
+void add_at(const Args& a, const Doubles& values, Doubles into, Place place) {
+  for (size_t k = 0; k < values.size(); ++k) {
+    const int64_t at = place(static_cast<int64_t>(k));
+    if (at >= 0) into[static_cast<size_t>(at)] += values[k];
+  }
+  a.out(0, into);
+}
+
+void embedding(const KernelCall& call) {
+  const Args a(call);
+  const int64_t rows = a.shape(0)[0];
+  const Mover move{a.data(0), a.result_data(), a.shape(0)[1] * element_bytes(a)};
+  const Integers indices = a.ints(1);
+  for (size_t i = 0; i < indices.size(); ++i) {
+    move(in_range(indices[i], rows), static_cast<int64_t>(i));
   }
 }
 
-void embedding_grad(Tensors& c) {
-  const int64_t rows = c.result().shape[0], width = c.result().shape[1];
-  const double padding = static_cast<double>(c.integer("padding_index"));
-  for (size_t i = 0; i < c.in(1).size(); ++i) {
-    if (!inside(c.in(1)[i], rows) || c.in(1)[i] == padding) continue;
-    for (int64_t j = 0; j < width; ++j) {
-      c.out()[static_cast<int64_t>(c.in(1)[i]) * width + j] +=
-          c.in(0)[static_cast<int64_t>(i) * width + j];
-    }
-  }
-}
-
-// Calls visit(flat index, position) for every element of `shape` in row-major order.
-template <typename Visit>
-void for_each_position(const Shape& shape, Visit visit) {
-  Ints position(shape.size(), 0);
-  const int64_t count = ir::element_count(shape);
-  for (int64_t i = 0; i < count; ++i) {
-    visit(i, position);
-    for (size_t axis = shape.size(); axis-- > 0;) {
-      if (++position[axis] < shape[axis]) break;
-      position[axis] = 0;
-    }
-  }
-}
-
-// For each element of `indices` [same rank as x]: where in x it points along the axis, or -1.
-std::vector<int64_t> pointed(Tensors& c, size_t indices) {
-  const Shape& x = c.shape(0);
-  const auto axis = static_cast<size_t>(c.integer("axis"));
-  const Ints strides = ir::row_major_strides(x);
-  std::vector<int64_t> out(c.in(indices).size(), -1);
-  for_each_position(c.shape(indices), [&](int64_t i, const Ints& position) {
-    if (!inside(c.in(indices)[i], x[axis])) return;
-    int64_t at = 0;
-    for (size_t d = 0; d < x.size(); ++d) {
-      at += strides[d] * (d == axis ? static_cast<int64_t>(c.in(indices)[i]) : position[d]);
-    }
-    out[static_cast<size_t>(i)] = at;
+void embedding_grad(const KernelCall& call) {
+  const Args a(call);
+  const int64_t rows = a.integer("rows"), padding = a.integer("padding_index");
+  const int64_t width = a.result().shape[1];
+  const Integers indices = a.ints(1);
+  add_at(a, a.in(0), Doubles(static_cast<size_t>(rows * width), 0.0), [&](int64_t k) {
+    const int64_t row = indices[static_cast<size_t>(k / width)];
+    return row == padding || in_range(row, rows) < 0 ? -1 : row * width + k % width;
   });
-  return out;
 }
 
-void gather(Tensors& c) {
-  const auto from = pointed(c, 1);
-  for (size_t i = 0; i < from.size(); ++i) c.out()[i] = from[i] < 0 ? 0 : c.in(0)[from[i]];
+// For every element k of the indices: the place in operand 0 (torch.gather), or -1.
+Integers element_places(const Args& a) {
+  const AxisView view(a.shape(0), a.integer("axis"));
+  const Integers indices = a.ints(1);
+  Integers places(indices.size());
+  const auto axis = static_cast<size_t>(a.integer("axis"));
+  Shape strides = ir::row_major_strides(a.shape(0));
+  const int64_t along = strides[axis];
+  strides[axis] = 0;
+  for_each_offset(a.shape(1), strides, [&](int64_t k, int64_t offset) {
+    const int64_t index = in_range(indices[static_cast<size_t>(k)], view.size);
+    places[static_cast<size_t>(k)] = index < 0 ? -1 : offset + index * along;
+  });
+  return places;
 }
 
-void scatter(Tensors& c) {
-  const auto& reduction = c.text("reduction");
-  const auto to = pointed(c, 1);
-  c.out() = c.in(0);
-  for (size_t i = 0; i < to.size(); ++i) {
-    if (to[i] < 0) continue;
-    double &y = c.out()[to[i]], src = c.in(2)[i];
-    if (reduction == "sum")
-      y += src;
-    else if (reduction == "prod")
-      y *= src;
-    else if (reduction == "max")
-      y = std::max(y, src);
-    else if (reduction == "min")
-      y = std::min(y, src);
-    else
-      y = src;
+void gather(const KernelCall& call) {
+  const Args a(call);
+  const Mover move{a.data(0), a.result_data(), element_bytes(a)};
+  const Integers places = element_places(a);
+  for (size_t k = 0; k < places.size(); ++k) move(places[k], static_cast<int64_t>(k));
+}
+
+template <typename Values>
+void combine_at(const Args& a, Values x, const Values& src, const Integers& places) {
+  const std::string& how = a.text("reduction");
+  for (size_t k = 0; k < places.size(); ++k) {
+    if (places[k] < 0) continue;
+    auto& value = x[static_cast<size_t>(places[k])];
+    value = how == "sum"    ? value + src[k]
+            : how == "prod" ? value * src[k]
+            : how == "max"  ? std::max(value, src[k])
+                            : std::min(value, src[k]);
+  }
+  a.out(0, x);
+}
+
+void scatter(const KernelCall& call) {
+  const Args a(call);
+  const Integers places = element_places(a);
+  if (a.text("reduction") == "none") {
+    copy_first(a);
+    const Mover move{a.data(2), a.result_data(), element_bytes(a)};
+    for (size_t k = 0; k < places.size(); ++k) move(static_cast<int64_t>(k), places[k]);
+  } else if (ir::is_float(a.type(0).dtype)) {
+    combine_at(a, a.in(0), a.in(2), places);
+  } else {
+    combine_at(a, a.ints(0), a.ints(2), places);
   }
 }
 
-// visit(index of the slice element in x, in the selection) for every selected element.
-template <typename Visit>
-void for_each_selected(Tensors& c, const Shape& x, Visit visit) {
-  const AxisView around(x, c.integer("axis"));
-  const auto count = static_cast<int64_t>(c.in(1).size());
-  for (int64_t outer = 0; outer < around.outer; ++outer) {
+void index_select(const KernelCall& call) {
+  const Args a(call);
+  const AxisView from(a.shape(0), a.integer("axis"));
+  const Mover move{a.data(0), a.result_data(), from.inner * element_bytes(a)};
+  const Integers indices = a.ints(1);
+  const auto count = static_cast<int64_t>(indices.size());
+  for (int64_t o = 0; o < from.outer; ++o) {
     for (int64_t i = 0; i < count; ++i) {
-      if (!inside(c.in(1)[i], around.size)) continue;
-      for (int64_t inner = 0; inner < around.inner; ++inner) {
-        visit((outer * around.size + static_cast<int64_t>(c.in(1)[i])) * around.inner + inner,
-              (outer * count + i) * around.inner + inner);
-      }
+      const int64_t index = in_range(indices[static_cast<size_t>(i)], from.size);
+      move(index < 0 ? -1 : o * from.size + index, o * count + i);
     }
   }
 }
 
-void index_select(Tensors& c) {
-  for_each_selected(c, c.shape(0), [&](int64_t x, int64_t y) { c.out()[y] = c.in(0)[x]; });
+void index_add(const KernelCall& call) {
+  const Args a(call);
+  const AxisView to(a.shape(0), a.integer("axis"));
+  const Integers indices = a.ints(1);
+  const auto count = static_cast<int64_t>(indices.size());
+  add_at(a, a.in(2), a.in(0), [&](int64_t k) {
+    const int64_t inner = k % to.inner, i = k / to.inner % count, o = k / to.inner / count;
+    const int64_t index = in_range(indices[static_cast<size_t>(i)], to.size);
+    return index < 0 ? -1 : to.at(o, index, inner);
+  });
 }
 
-void index_add(Tensors& c) {
-  c.out() = c.in(0);
-  for_each_selected(c, c.shape(0), [&](int64_t x, int64_t y) { c.out()[x] += c.in(2)[y]; });
-}
-
-// For each element of x[indices...]: its place in x, or -1. Index operands begin at `first`.
-std::vector<int64_t> fancy(Tensors& c, size_t first) {
-  const Shape& x = c.shape(0);
-  const size_t count = c.input_count() - first;
-  Shape joined = c.shape(first);
-  for (size_t i = first + 1; i < c.input_count(); ++i) {
-    joined = *ir::broadcast(joined, c.shape(i));
-  }
-  const int64_t inner = ir::element_count(Shape(x.begin() + static_cast<int64_t>(count), x.end()));
-  std::vector<int64_t> base(static_cast<size_t>(ir::element_count(joined)), 0);
-  for (size_t k = 0; k < count; ++k) {
-    const auto at = broadcast_indices(c.shape(first + k), joined);
-    for (size_t i = 0; i < base.size(); ++i) {
-      double index = c.in(first + k)[at[i]];
-      bool bad = base[i] < 0 || !inside(index, x[k]);
-      base[i] = bad ? -1 : base[i] * x[k] + static_cast<int64_t>(index);
+// Index tensors from operand `first` on, for the leading axes of operand 0: the block of x that
+// each element of their broadcast shape names, or -1. `run` is the block's elements.
+Integers block_places(const Args& a, size_t first, int64_t& run) {
+  const size_t count = a.input_count() - first;
+  const Shape& x = a.shape(0);
+  Shape shape;
+  for (size_t i = 0; i < count; ++i) shape = *ir::broadcast(shape, a.shape(first + i));
+  Integers places(static_cast<size_t>(ir::element_count(shape)), 0);
+  for (size_t i = 0; i < count; ++i) {
+    const Integers indices = a.ints(first + i, shape);
+    for (size_t k = 0; k < places.size(); ++k) {
+      const int64_t index = in_range(indices[k], x[i]);
+      places[k] = places[k] < 0 || index < 0 ? -1 : places[k] * x[i] + index;
     }
   }
-  std::vector<int64_t> out;
-  for (int64_t at : base) {
-    for (int64_t i = 0; i < inner; ++i) out.push_back(at < 0 ? -1 : at * inner + i);
+  run = ir::element_count(Shape(x.begin() + static_cast<int64_t>(count), x.end()));
+  return places;
+}
+
+void index(const KernelCall& call) {
+  const Args a(call);
+  int64_t run = 0;
+  const Integers places = block_places(a, 1, run);
+  const Mover move{a.data(0), a.result_data(), run * element_bytes(a)};
+  for (size_t k = 0; k < places.size(); ++k) move(places[k], static_cast<int64_t>(k));
+}
+
+void index_put(const KernelCall& call) {
+  const Args a(call);
+  int64_t run = 0;
+  const Integers places = block_places(a, 2, run);
+  if (a.flag("accumulate")) {
+    return add_at(a, a.in(1), a.in(0), [&](int64_t k) {
+      const int64_t place = places[static_cast<size_t>(k / run)];
+      return place < 0 ? -1 : place * run + k % run;
+    });
   }
-  return out;
+  copy_first(a);
+  const Mover move{a.data(1), a.result_data(), run * element_bytes(a)};
+  for (size_t k = 0; k < places.size(); ++k) move(static_cast<int64_t>(k), places[k]);
 }
 
-void index(Tensors& c) {
-  const auto from = fancy(c, 1);
-  for (size_t i = 0; i < from.size(); ++i) c.out()[i] = from[i] < 0 ? 0 : c.in(0)[from[i]];
-}
-
-void index_put(Tensors& c) {
-  const bool accumulate = c.flag("accumulate");
-  const auto to = fancy(c, 2);
-  c.out() = c.in(0);
-  for (size_t i = 0; i < to.size(); ++i) {
-    if (to[i] >= 0) c.out()[to[i]] = (accumulate ? c.out()[to[i]] : 0) + c.in(1)[i];
+void one_hot(const KernelCall& call) {
+  const Args a(call);
+  const int64_t classes = a.integer("classes");
+  const Integers indices = a.ints(0);
+  Integers y(static_cast<size_t>(a.result().elements()), 0);
+  for (size_t i = 0; i < indices.size(); ++i) {
+    const int64_t at = in_range(indices[i], classes);
+    if (at >= 0) y[i * static_cast<size_t>(classes) + static_cast<size_t>(at)] = 1;
   }
+  a.out(0, y);
 }
 
-void one_hot(Tensors& c) {
-  const int64_t classes = c.integer("classes");
-  for (size_t i = 0; i < c.in(0).size(); ++i) {
-    if (!inside(c.in(0)[i], classes)) continue;
-    c.out()[static_cast<int64_t>(i) * classes + static_cast<int64_t>(c.in(0)[i])] = 1;
-  }
+// Place `i` of a window that begins at `start` and wraps past the end of an axis.
+int64_t wrapped(int64_t start, int64_t i, int64_t size) {
+  return ((start + i) % size + size) % size;
 }
 
-// visit(index in the whole tensor, index in the part) for a part that begins at `start`, wrapping.
-template <typename Visit>
-void for_each_wrapped(const Shape& whole, const Shape& part, int64_t axis, double start,
-                      Visit visit) {
-  const AxisView all(whole, axis), some(part, axis);
-  for (int64_t outer = 0; outer < all.outer; ++outer) {
-    for (int64_t i = 0; i < some.size; ++i) {
-      int64_t at = ((static_cast<int64_t>(start) + i) % all.size + all.size) % all.size;
-      for (int64_t inner = 0; inner < all.inner; ++inner) {
-        visit((outer * all.size + at) * all.inner + inner,
-              (outer * some.size + i) * all.inner + inner);
-      }
+void dynamic_slice(const KernelCall& call) {
+  const Args a(call);
+  const AxisView from(a.shape(0), a.integer("axis")), to(a.result().shape, a.integer("axis"));
+  const Mover move{a.data(0), a.result_data(), from.inner * element_bytes(a)};
+  const int64_t start = a.ints(1)[0];
+  for (int64_t o = 0; o < to.outer; ++o) {
+    for (int64_t i = 0; i < to.size; ++i) {
+      move(o * from.size + wrapped(start, i, from.size), o * to.size + i);
     }
   }
 }
 
-void dynamic_slice(Tensors& c) {
-  for_each_wrapped(c.shape(0), c.result().shape, c.integer("axis"), c.scalar(1),
-                   [&](int64_t x, int64_t y) { c.out()[y] = c.in(0)[x]; });
-}
-
-void dynamic_update(Tensors& c) {
-  c.out() = c.in(0);
-  for_each_wrapped(c.shape(0), c.shape(1), c.integer("axis"), c.scalar(2),
-                   [&](int64_t x, int64_t y) { c.out()[x] = c.in(1)[y]; });
+void dynamic_update(const KernelCall& call) {
+  const Args a(call);
+  copy_first(a);
+  const AxisView to(a.shape(0), a.integer("axis")), from(a.shape(1), a.integer("axis"));
+  const Mover move{a.data(1), a.result_data(), to.inner * element_bytes(a)};
+  const int64_t start = a.ints(2)[0];
+  for (int64_t o = 0; o < to.outer; ++o) {
+    for (int64_t i = 0; i < from.size; ++i) {
+      move(o * from.size + i, o * to.size + wrapped(start, i, to.size));
+    }
+  }
 }
 
 }  // namespace
 
-void add_index_kernels(Table& t) {
-  t["embedding"] = {with_tensors<embedding>};
-  t["embedding_grad"] = {with_tensors<embedding_grad>};
-  t["gather"] = {with_tensors<gather>};
-  t["scatter"] = {with_tensors<scatter>};
-  t["index_select"] = {with_tensors<index_select>};
-  t["index_add"] = {with_tensors<index_add>};
-  t["index"] = {with_tensors<index>};
-  t["index_put"] = {with_tensors<index_put>};
-  t["one_hot"] = {with_tensors<one_hot>};
-  t["dynamic_slice"] = {with_tensors<dynamic_slice>};
-  t["dynamic_update"] = {with_tensors<dynamic_update>};
+void add_index_kernels(Table& table) {
+  table["embedding"] = {embedding, true};
+  table["embedding_grad"] = {embedding_grad};
+  table["gather"] = {gather, true};
+  table["scatter"] = {scatter};
+  table["index_select"] = {index_select, true};
+  table["index_add"] = {index_add};
+  table["index"] = {index, true};
+  table["index_put"] = {index_put};
+  table["one_hot"] = {one_hot, true};
+  table["dynamic_slice"] = {dynamic_slice, true};
+  table["dynamic_update"] = {dynamic_update, true};
 }
 
 }  // namespace poptorch::reference
