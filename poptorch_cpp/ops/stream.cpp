@@ -100,7 +100,7 @@ void add_stream_ops(Registry& r) {
          .outputs = {"y"},
          .attrs = {{"title", AttrType::kString, std::string()},
                    {"print_gradient", AttrType::kBool, false},
-                   {"format", AttrType::kString, std::string()}},
+                   {"format", AttrType::kString, std::string(), {}, "see reference/print.cpp"}},
          .infer = same_as(0),
          .grad = grad1([](GradBuilder& g, Val dy) {
            if (!g.attr<bool>("print_gradient")) return dy;

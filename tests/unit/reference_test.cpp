@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "ops/all_ops.hpp"
 #include "reference/convert.hpp"
@@ -224,6 +225,100 @@ TEST(Update, MomentumStartsWithTheGradient) {
   run("sgd_momentum_update", operands);
   EXPECT_EQ(operands[1]->values[0], 0.5);
   EXPECT_EQ(operands[0]->values[0], 0.75);
+}
+
+TEST(Kernels, ExistForEveryOpThatComputes) {
+  // What else an op may be: state, regions, transfers, collectives, foreign kernels, printing.
+  const std::set<std::string> others = {"variable",       "call",
+                                        "repeat",         "if",
+                                        "host_load",      "host_store",
+                                        "remote_load",    "remote_store",
+                                        "all_reduce",     "all_gather",
+                                        "reduce_scatter", "aten",
+                                        "aten_vjp",       "parameter_gradient"};
+  for (const ir::OpDef* def : ops::registry().all()) {
+    EXPECT_NE(find_kernel(def->name) != nullptr, others.count(def->name) == 1) << def->name;
+  }
+}
+
+TEST(Random, DependsOnKeyAndElementAlone) {
+  const Attrs attrs{{"shape", Ints{1001}}};
+  std::vector<std::optional<Tensor>> none;
+  const RandomKey key{.seed = 42, .op_id = 7, .replica = 1, .micro_batch = 3};
+  const Values first = run("random_normal", none, attrs, key)[0];
+  EXPECT_EQ(run("random_normal", none, attrs, key)[0], first);
+  const Values longer = run("random_normal", none, {{"shape", Ints{2000}}}, key)[0];
+  EXPECT_TRUE(std::equal(first.begin(), first.end(), longer.begin()));
+  for (RandomKey other : {RandomKey{43, 7, 1, 3}, RandomKey{42, 8, 1, 3}, RandomKey{42, 7, 0, 3},
+                          RandomKey{42, 7, 1, 4}}) {
+    EXPECT_NE(run("random_normal", none, attrs, other)[0], first);
+  }
+}
+
+TEST(Random, HasTheMomentsOfItsDistribution) {
+  const int64_t n = 200000;
+  std::vector<std::optional<Tensor>> none;
+  auto moments = [](const Values& x) {
+    double mean = 0, square = 0;
+    for (double v : x) mean += v / static_cast<double>(x.size());
+    for (double v : x) square += (v - mean) * (v - mean) / static_cast<double>(x.size());
+    return std::pair(mean, square);
+  };
+  // Five standard errors.
+  auto [normal, variance] = moments(run("random_normal", none, {{"shape", Ints{n}}})[0]);
+  EXPECT_NEAR(normal, 0, 5 / std::sqrt(n));
+  EXPECT_NEAR(variance, 1, 5 * std::sqrt(2.0 / n));
+  auto [uniform, spread] = moments(run("random_uniform", none, {{"shape", Ints{n}}})[0]);
+  EXPECT_NEAR(uniform, 0.5, 5 * std::sqrt(1.0 / 12 / n));
+  EXPECT_NEAR(spread, 1.0 / 12, 5 * std::sqrt(1.0 / 180 / n));
+  std::vector<std::optional<Tensor>> ones = {f32({n}, Values(n, 1.0))};
+  auto dropped = run("dropout", ones, {{"p", 0.3}});
+  EXPECT_NEAR(moments(dropped[1]).first, 0.7, 5 * std::sqrt(0.21 / n));
+  EXPECT_NEAR(moments(dropped[0]).first, 1.0, 5 * std::sqrt(0.21 / n) / 0.7);
+}
+
+TEST(Index, RepeatsAddInOrderAndOutOfRangeIsNowhere) {
+  const auto x = f32({3, 2}, {1, 2, 3, 4, 5, 6});
+  EXPECT_EQ(one("embedding", {x, i32({3}, {2, 0, 9})}), (Values{5, 6, 1, 2, 0, 0}));
+  EXPECT_EQ(one("embedding_grad", {f32({3, 1}, {1, 2, 4}), i32({3}, {1, 1, 0})},
+                {{"rows", int64_t{3}}, {"padding_index", int64_t{0}}}),
+            (Values{0, 3, 0}));
+  EXPECT_EQ(one("gather", {x, i32({1, 2}, {2, 1})}, {{"axis", int64_t{0}}}), (Values{5, 4}));
+  EXPECT_EQ(one("scatter", {x, i32({1, 2}, {2, 1}), f32({1, 2}, {9, 8})}, {{"axis", int64_t{0}}}),
+            (Values{1, 2, 3, 8, 9, 6}));
+  EXPECT_EQ(one("index_add", {x, i32({2}, {1, 1}), f32({3, 2}, {1, 1, 1, 1, 1, 1})},
+                {{"axis", int64_t{1}}}),
+            (Values{1, 4, 3, 6, 5, 8}));
+  EXPECT_EQ(one("index", {x, i32({2, 1}, {0, 2}), i32({2}, {1, 0})}), (Values{2, 1, 6, 5}));
+  EXPECT_EQ(one("index_put", {x, f32({2, 2}, {7, 7, 8, 8}), i32({2}, {1, 1})}),
+            (Values{1, 2, 8, 8, 5, 6}));
+  EXPECT_EQ(one("dynamic_slice", {f32({4}, {1, 2, 3, 4}), i32({}, {3})},
+                {{"axis", int64_t{0}}, {"size", int64_t{2}}}),
+            (Values{4, 1}));
+}
+
+TEST(Print, SummarisesAndKeepsTheValue) {
+  Tensor x = i32({2, 9}, {});
+  for (int i = 0; i < 18; ++i) x.values.push_back(i);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(
+      one("print_tensor", {x},
+          {{"title", std::string("x")}, {"format", std::string("10\n2\n80\n4\nauto\n \n[\n]")}}),
+      x.values);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "x: [[0 1 ... 7 8] \n [9 10 ... 16 17]]\n");
+}
+
+TEST(Norm, CentresAndScales) {
+  const auto x = f32({1, 4}, {1, 2, 3, 6});
+  std::vector<std::optional<Tensor>> operands = {x, f32({4}, {1, 1, 1, 2}), std::nullopt};
+  auto y = run("layer_norm", operands, {{"eps", 0.0}});
+  EXPECT_EQ(y[1], (Values{3}));
+  EXPECT_NEAR(y[0][3], 2 * 3 / std::sqrt(3.5), 1e-6);
+  std::vector<std::optional<Tensor>> batch = {f32({4, 1}, {1, 2, 3, 6}), std::nullopt, std::nullopt,
+                                              f32({1}, {10}), f32({1}, {20})};
+  auto z = run("batch_norm", batch, {{"momentum", 0.5}, {"eps", 0.0}});
+  EXPECT_EQ(z[3], (Values{6.5}));
+  EXPECT_NEAR(z[4][0], 10 + 0.5 * 14.0 / 3, 1e-6);
 }
 
 TEST(Philox, GivesTheKnownAnswer) {
