@@ -1,6 +1,9 @@
 // The rows: what the registry accepts, and what the type rules say about wrong operands.
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
+#include <regex>
 #include <set>
 
 #include "ir/text.hpp"
@@ -18,6 +21,14 @@ TEST(Rows, EveryRowIsCompleteAndNamesItsOperandsOnce) {
       EXPECT_TRUE(names.insert(operand.name).second) << def->name << ": " << operand.name;
     }
     EXPECT_EQ(def->doc.back(), '.') << def->name;
+  }
+}
+
+TEST(Rows, StandInTheVocabulary) {
+  std::ifstream file(POPTORCH_TESTS_DIR "/../docs/OPS.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  for (const ir::OpDef* def : registry().all()) {
+    EXPECT_TRUE(std::regex_search(page, std::regex("[` ]" + def->name + "[` ({]"))) << def->name;
   }
 }
 
