@@ -107,7 +107,12 @@ at::Tensor TorchExecutable::read_state(const std::string& name) const {
 
 void TorchExecutable::write_state(const std::string& name, const at::Tensor& value) {
   const at::NoGradGuard no_grad;
-  const at::Tensor dense = as_device(value, executable_->state_type(slot(name)), name);
+  const ir::StateSlot& target = slot(name);
+  const ir::Type type = executable_->state_type(target);
+  // A hyper-parameter is a number of the host, whatever the slot's precision.
+  const bool number = target.kind == "hyper_parameter";
+  const at::Tensor dense =
+      number ? value.to(torch_dtype(type.dtype)) : as_device(value, type, name);
   executable_->write_state(name, static_cast<const std::byte*>(dense.const_data_ptr()));
 }
 

@@ -147,7 +147,7 @@ void Executor::setOptimizer(const torch::optim::Optimizer& optimizer) {
     return;
   }
   for (const auto& [slot, value] : frontend::changes(*state_->options.optimiser, wanted)) {
-    state_->executable->write_state(slot, at::full({}, value, at::kFloat));
+    state_->executable->write_state(slot, at::full({}, value, at::kDouble));
   }
 }
 

@@ -278,7 +278,7 @@ class PoplarExecutor:
         spec = optimisers.describe(optimizer, self._model)
         if self._executable is not None:
             for slot, value in optimisers.changes(self._optimiser_spec, spec).items():
-                self._executable.write_state(slot, torch.tensor(value, dtype=torch.float32))
+                self._executable.write_state(slot, torch.tensor(value, dtype=torch.float64))
             self._optimiser_spec = spec
         self._optimizer = optimizer
 
