@@ -1,0 +1,39 @@
+"""The examples run as a user runs them, and reach the accuracy that they promise."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import poptorch_core
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def run(*command):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def check_digits(output):
+    assert re.search(r"IPU 0 held [\d.]+ of \d+ MiB", output)
+    assert re.search(r"a step took [1-9]\d* emulated cycles", output)
+    last = output.splitlines()[-1]
+    assert float(re.fullmatch(r"test accuracy: ([\d.]+)", last)[1]) >= 0.97
+
+
+def test_python_digits():
+    check_digits(run(sys.executable, EXAMPLES / "python/mnist.py"))
+
+
+def test_cpp_digits_against_installed_package(tmp_path):
+    prefix = Path(poptorch_core.cmake_prefix_path)
+    if not (prefix / "share/cmake/poptorch").exists():
+        pytest.skip("the built tree is in use, not the installed package")
+    run("cmake", "-S", EXAMPLES / "cpp", "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", tmp_path)
+    linked = run("ldd", tmp_path / "digits")
+    assert "libpoptorch.so" in linked and "libpython" not in linked and "not found" not in linked
+    check_digits(run(tmp_path / "digits"))
