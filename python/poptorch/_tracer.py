@@ -13,6 +13,7 @@ from unittest import mock
 
 import poptorch_core
 import torch
+import torch.utils.checkpoint
 from poptorch import _tracer_function
 from poptorch._impl.locations import user_location
 from poptorch_core import Error, _torch
@@ -133,6 +134,14 @@ def _traceable_torch(training: bool) -> Iterator[None]:
             stack.enter_context(mock.patch.object(torch, name, constructor))
         for name in ("backward", "grad"):
             stack.enter_context(mock.patch.object(torch.autograd, name, _refuse_gradients))
+        # Recomputation is the compiler's affair; here a checkpoint is a plain call.
+        checkpoint = torch.utils.checkpoint
+        stack.enter_context(mock.patch.object(checkpoint, "CheckpointFunction", _PlainCall))
+        stack.enter_context(
+            mock.patch.object(
+                checkpoint, "_checkpoint_without_reentrant_generator", _around_plain_call
+            )
+        )
         apply = _tracer_function.apply_method(training)
         stack.enter_context(mock.patch.object(torch.autograd.Function, "apply", apply))
         yield
@@ -154,6 +163,19 @@ class _HostConstructor:
 
     def __instancecheck__(self, value: Any) -> bool:
         return isinstance(value, self._plain)
+
+
+class _PlainCall:
+    """Stands for torch's reentrant checkpoint."""
+
+    @staticmethod
+    def apply(function: Callable, preserve_rng_state: bool, *args: Any) -> Any:
+        return function(*args)
+
+
+def _around_plain_call(*_: Any, **__: Any) -> Iterator[None]:
+    """Stands for what torch's other checkpoint does before and after the call."""
+    yield
 
 
 def _refuse_gradients(*_, **__):

@@ -100,7 +100,7 @@ def in_function() -> bool:
     """True between begin_function and end_function."""
 
 def begin_function(name: str, arguments: Sequence[Tensor]) -> list[Tensor]:
-    """Starts recording the forward of an autograd.Function: what stands for its tensor arguments."""
+    """Starts recording the forward of an autograd.Function: what stands for its arguments."""
 
 def begin_backward(outputs: Sequence[Tensor]) -> list[Tensor | None]:
     """Ends its forward and starts its backward: the gradients of the floating outputs."""
@@ -108,8 +108,6 @@ def begin_backward(outputs: Sequence[Tensor]) -> list[Tensor | None]:
 def end_function(gradients: Sequence[Tensor | None]) -> list[Tensor]:
     """Ends its backward, given the gradients of the floating arguments: the function's outputs."""
 
-def set_log_level(level: int) -> None:
-    """By the numbers of poptorch.setLogLevel."""
 def set_log_level(level: int) -> None:
     """The core's log level by the numbers of poptorch.setLogLevel (support/log.hpp)."""
 

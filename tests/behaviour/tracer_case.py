@@ -1,5 +1,5 @@
 """Runs a model through one training step of ours and of eager torch, and compares everything:
-outputs, every buffer, and every parameter after plain SGD at learning rate 1, which shows its
+outputs, every buffer, and every parameter after plain SGD, which shows its
 gradient.
 """
 
@@ -51,9 +51,9 @@ def compare_training(model, *inputs, tolerance=2e-5, steps=1):
     """`steps` training steps; every output, parameter and buffer is compared after each."""
     eager = Scored(copy.deepcopy(model)).train(model.training)
     wrapped_model = Scored(model).train(model.training)
-    optimizer = torch.optim.SGD(wrapped_model.parameters(), lr=1.0)
+    optimizer = torch.optim.SGD(wrapped_model.parameters(), lr=0.1)
     ours = poptorch.trainingModel(wrapped_model, optimizer=optimizer)
-    eager_optimizer = torch.optim.SGD(eager.parameters(), lr=1.0)
+    eager_optimizer = torch.optim.SGD(eager.parameters(), lr=0.1)
     for step in range(steps):
         outputs, loss = ours(*inputs)
         eager_optimizer.zero_grad()

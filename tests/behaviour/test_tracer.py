@@ -1,0 +1,379 @@
+"""What the tracer captures: views, in-place writes, state, constants, dtypes, whole layers."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from tracer_case import compare_inference, compare_training
+
+
+def seeded(make):
+    torch.manual_seed(7)
+    return make()
+
+
+class Small(nn.Module):
+    """A linear layer followed by `function(self, h)`; `extra` adds members."""
+
+    def __init__(self, function, extra=None, width=6):
+        super().__init__()
+        self.fc = nn.Linear(4, width)
+        self.function = function
+        if extra is not None:
+            extra(self)
+
+    def forward(self, x):
+        return self.function(self, self.fc(x))
+
+
+def buffers(**values):
+    return lambda m: [m.register_buffer(name, value) for name, value in values.items()]
+
+
+def _add_to_slice(m, h):
+    y = h * 1.0
+    y[:, 1:3] += 1
+    y[0, 0] = 5
+    return y
+
+
+def _write_permuted_view(m, h):
+    y = (h * 1.0).reshape(3, 2, 3)
+    y.permute(2, 0, 1).mul_(2.0)
+    return y
+
+
+def _write_then_read_old_view(m, h):
+    y = h.clone()
+    row, column = y[1], y[:, 2]
+    row.mul_(3)
+    return y + column.unsqueeze(1)
+
+
+def _strided_view(m, h):
+    y = h.clone()
+    y.diagonal().add_(1.0)
+    y.as_strided((2, 2), (2, 1), 3).mul_(0.5)
+    return y
+
+
+def _unfolded(m, h):
+    return h.unfold(1, 3, 1) * 2
+
+
+def _chunks(m, h):
+    a, b = h.chunk(2, dim=1)
+    c, d = h.split([2, 4], dim=1)
+    e = torch.stack(h.unbind(0))
+    return a * b, c.sum() + d, e
+
+
+def _transposes(m, h):
+    return h.t() @ h, h.T.contiguous().view(-1), h.mT.reshape(2, -1).movedim(0, 1)
+
+
+def _expanded(m, h):
+    return h.unsqueeze(1).expand(3, 2, 6) + h.squeeze().flatten().unflatten(0, (3, 6))[:, None]
+
+
+def _counter(m, h):
+    m.count += 1
+    return h * m.count
+
+
+def _buffer_slice(m, h):
+    m.store[1:2].copy_(h[:1].detach())
+    m.store[0].add_(h[0].detach())
+    return h + m.store.sum()
+
+
+def _running_mean(m, h):
+    with torch.no_grad():
+        m.mean.mul_(0.9).add_(h.mean(0), alpha=0.1)
+    return h - m.mean
+
+
+def _detached(m, h):
+    return h * h.detach(), h.data * h, (h.detach() + h).exp()
+
+
+def _no_grad_region(m, h):
+    with torch.no_grad():
+        scale = h.abs().mean() + 1
+    return h / scale
+
+
+def _tied(m, h):
+    return F.linear(h, m.table.weight) + m.table(torch.tensor([0, 1, 2])) @ m.table.weight.t()
+
+
+def _tie(m):
+    m.table = nn.Embedding(5, 6)
+
+
+def _constants(m, h):
+    m.scale  # noqa: B018  a plain attribute
+    return h * m.scale + torch.tensor([1.0, 2, 3, 4, 5, 6]) + CLOSURE
+
+
+CLOSURE = torch.arange(6.0)
+
+
+def _factories(m, h):
+    t = torch.arange(6) + torch.zeros(6, dtype=torch.int64) + torch.full((6,), 3)
+    eye = torch.eye(6) + torch.linspace(0, 1, 6) + torch.ones_like(h)[0]
+    return h @ eye * t, h.new_ones(3, 6) * h, torch.full_like(h, 2.5) - h
+
+
+def _types(m, h):
+    i = torch.arange(6)
+    return h + i, (h > 0) & (i > 2), h * 2 + True, (i / 4) * h, i // 4, h.double().sum(), i.sum()
+
+
+def _indexing(m, h):
+    rows = torch.tensor([2, 0, -1])
+    picked = h[rows] + h[:, rows] @ torch.ones(3, 6)
+    y = h.clone()
+    y[rows[:2], rows[:2]] = 1.5
+    y.index_put_((torch.tensor([0, 0]),), torch.ones(2, 6), accumulate=True)
+    y[y > 1] = 0.25
+    return picked, y, h.index_select(1, torch.tensor([5, 1])), torch.where(h > 0, h, h * 0.1)
+
+
+def _orders(m, h):
+    values, indices = h.topk(2, dim=1)
+    largest, place = h.max(dim=1)
+    ordered, order = h.sort(dim=1, descending=True)
+    return values, indices, largest, place, ordered, order, h.cumsum(1), h.argmax(1)
+
+
+def _out_arguments(m, h):
+    result = torch.empty(3, 6)
+    torch.mul(h.detach(), 2.0, out=result)
+    return h + result
+
+
+def _in_place_chain(m, h):
+    return h.clone().add_(1).clamp_(-1, 1).mul_(h).sub_(0.5)
+
+
+def _checkpoint(m, h):
+    return torch.utils.checkpoint.checkpoint(lambda x: x.tanh() * 2, h, use_reentrant=False)
+
+
+def _vmapped(m, h):
+    return torch.vmap(lambda row: row * row.sum())(h)
+
+
+def _einsum(m, h):
+    return torch.einsum("ij,kj->ik", h, h), torch.einsum("ij->j", h)
+
+
+def _generic(m, h):
+    """Operators without a row run through torch's own kernels, backward too."""
+    return torch.cummax(h, 1).values, torch.logcumsumexp(h, 1), F.pdist(h)
+
+
+SMALL = {
+    "view": lambda m, h: h.view(2, 9) * 2,
+    "slice_add": _add_to_slice,
+    "permuted_view": _write_permuted_view,
+    "old_view": _write_then_read_old_view,
+    "strided": _strided_view,
+    "unfold": _unfolded,
+    "zero_slice": lambda m, h: h.clone()[:, ::2].zero_() + h[:, 1::2],
+    "chunks": _chunks,
+    "transposes": _transposes,
+    "expand": _expanded,
+    "detach": _detached,
+    "no_grad": _no_grad_region,
+    "constants": (_constants, lambda m: setattr(m, "scale", torch.full((6,), 0.5))),
+    "factories": _factories,
+    "types": _types,
+    "indexing": _indexing,
+    "orders": _orders,
+    "out": _out_arguments,
+    "in_place": _in_place_chain,
+    "checkpoint": _checkpoint,
+    "vmap": _vmapped,
+    "einsum": _einsum,
+    "generic": _generic,
+    "counter": (_counter, buffers(count=torch.zeros((), dtype=torch.int64))),
+    "buffer_slice": (_buffer_slice, buffers(store=torch.zeros(3, 6))),
+    "running_mean": (_running_mean, buffers(mean=torch.zeros(6))),
+    "tied": (_tied, _tie),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_model_trains_as_in_eager_mode(name):
+    function, extra = SMALL[name] if isinstance(SMALL[name], tuple) else (SMALL[name], None)
+    model = seeded(lambda: Small(function, extra))
+    compare_training(model, torch.randn(3, 4), steps=2)
+
+
+def half(m):
+    return m.half()
+
+
+class Convolutions(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(3, 8, 3, padding=1),
+            nn.BatchNorm2d(8),
+            nn.ReLU(inplace=True),
+            nn.MaxPool2d(2),
+            nn.Conv2d(8, 4, 3, padding="same", groups=2),
+            nn.AdaptiveAvgPool2d(2),
+            nn.Flatten(),
+        )
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+class Recurrent(nn.Module):
+    def __init__(self, kind, **options):
+        super().__init__()
+        self.rnn = kind(4, 5, **options)
+
+    def forward(self, x):
+        y, state = self.rnn(x)
+        return (y, *state) if isinstance(state, tuple) else (y, state)
+
+
+class Attention(nn.Module):
+    def __init__(self, need_weights=False):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.need_weights = need_weights
+
+    def forward(self, x):
+        y, weights = self.attention(x, x, x, need_weights=self.need_weights)
+        return (y, weights) if self.need_weights else y
+
+
+class Normalised(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.instance = nn.InstanceNorm1d(4, affine=True, track_running_stats=True)
+        self.group = nn.GroupNorm(2, 4)
+        self.layer = nn.LayerNorm(6)
+        self.batch = nn.BatchNorm1d(4, momentum=0.3)
+
+    def forward(self, x):
+        return self.layer(self.batch(self.group(self.instance(x))))
+
+
+class Embedded(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(10, 4, padding_idx=2)
+        self.head = nn.Linear(4, 10, bias=False)
+        self.head.weight = self.table.weight
+
+    def forward(self, tokens):
+        return self.head(self.table(tokens))
+
+
+def encoder(**options):
+    return nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True, **options)
+
+
+def weight_normed():
+    return nn.utils.parametrizations.weight_norm(nn.Linear(4, 3))
+
+
+def upsampled(mode):
+    return nn.Sequential(nn.Conv2d(1, 1, 1), nn.Upsample(scale_factor=2, mode=mode))
+
+
+LAYERS = {
+    "mlp": (lambda: nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 2)), (3, 4)),
+    "cnn": (Convolutions, (2, 3, 8, 8)),
+    "cnn_eval": (lambda: Convolutions().eval(), (2, 3, 8, 8)),
+    "norms": (Normalised, (3, 4, 6)),
+    "lstm": (lambda: Recurrent(nn.LSTM, num_layers=2, bidirectional=True), (3, 2, 4)),
+    "lstm_batch_first": (lambda: Recurrent(nn.LSTM, batch_first=True, bias=False), (2, 3, 4)),
+    "gru": (lambda: Recurrent(nn.GRU, num_layers=2), (3, 2, 4)),
+    "rnn": (lambda: Recurrent(nn.RNN), (3, 2, 4)),
+    "attention": (Attention, (2, 5, 8)),
+    "attention_weights": (lambda: Attention(True), (2, 5, 8)),
+    "encoder": (encoder, (2, 5, 8)),
+    "encoder_norm_first": (lambda: encoder(norm_first=True, activation="gelu"), (2, 5, 8)),
+    "encoder_eval": (lambda: encoder().eval(), (2, 5, 8)),
+    "weight_norm": (weight_normed, (3, 4)),
+    "conv_transpose": (lambda: nn.ConvTranspose2d(3, 4, 3, 2, output_padding=1), (2, 3, 4, 4)),
+    "conv3d": (lambda: nn.Conv3d(2, 3, 2), (1, 2, 3, 3, 3)),
+    "bilinear": (lambda: upsampled("bilinear"), (1, 1, 3, 3)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layer_trains_as_in_eager_mode(name):
+    make, shape = LAYERS[name]
+    compare_training(seeded(make), torch.randn(shape), tolerance=1e-4, steps=2)
+
+
+def test_tied_embedding_trains_as_in_eager_mode():
+    compare_training(seeded(Embedded), torch.tensor([[1, 2, 3], [9, 0, 2]]), steps=2)
+
+
+def test_encoder_without_gradients_takes_the_traceable_path():
+    compare_inference(seeded(lambda: encoder().eval()), torch.randn(2, 5, 8), tolerance=1e-4)
+
+
+def test_function_without_module():
+    compare_inference(torch.nn.functional.softplus, torch.randn(3, 4))
+
+
+def test_inputs_returned_as_they_are():
+    compare_inference(lambda a, b: (a, b + 1, a), torch.randn(3), torch.arange(3))
+
+
+def test_module_hooks_run():
+    model = seeded(lambda: nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)))
+    model[0].register_forward_hook(lambda module, inputs, output: output * 2)
+    model[1].register_forward_pre_hook(lambda module, inputs: (inputs[0] + 1,))
+    compare_training(model, torch.randn(3, 4))
+
+
+def test_inference_mode_inside_forward():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(4, 4)
+
+        def forward(self, x):
+            with torch.inference_mode():
+                return self.fc(x)
+
+    compare_inference(seeded(Model), torch.randn(3, 4))
+
+
+def test_half_inputs_meet_float_weights():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.fc(x) if x.device.type == "ipu" else self.fc(x.float())
+
+    compare_training(seeded(Model), torch.randn(3, 4).half())
+
+
+def test_autocast_reaches_whole_layers():
+    model = seeded(lambda: nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2)))
+
+    def run(x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return model(x)
+
+    compare_inference(run, torch.randn(3, 4), tolerance=2e-2)
+
+
+def test_half_model():
+    model = seeded(lambda: nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))).half()
+    compare_inference(model, torch.randn(3, 4).half(), tolerance=2e-3)
