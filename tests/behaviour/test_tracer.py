@@ -306,6 +306,7 @@ LAYERS = {
     "weight_norm": (weight_normed, (3, 4)),
     "conv_transpose": (lambda: nn.ConvTranspose2d(3, 4, 3, 2, output_padding=1), (2, 3, 4, 4)),
     "conv3d": (lambda: nn.Conv3d(2, 3, 2), (1, 2, 3, 3, 3)),
+    "upsample": (lambda: upsampled("nearest"), (1, 1, 3, 3)),
     "bilinear": (lambda: upsampled("bilinear"), (1, 1, 3, 3)),
 }  # fmt: skip
 

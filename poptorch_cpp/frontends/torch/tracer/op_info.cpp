@@ -48,6 +48,8 @@ OpInfo make_info(const c10::OperatorHandle& op) {
   info.is_view &= !kValueViews.contains(info.name);
   info.functional = functional_name(info);
   info.rule = all_rules().find(info.functional, info.overload);
+  // These take scale factors; torch turns them into the overloads that the rows know.
+  if (info.overload == "vec") info.rule = nullptr;
   info.is_composite = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
   info.is_random = op.hasTag(at::Tag::nondeterministic_seeded);
   info.data_dependent =
