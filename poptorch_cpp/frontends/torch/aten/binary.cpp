@@ -133,6 +133,19 @@ Values clamp_between(Call& c, std::string_view low_name, std::string_view high_n
   return {{x, dtype}};
 }
 
+// clamp, but torch's derivative is zero on the bounds themselves.
+Values hardtanh(Call& c) {
+  const Values clamped = clamp_between(c, "min_val", "max_val");
+  if (!c.training() || !ir::is_float(clamped[0].dtype)) return clamped;
+  const DType dtype = clamped[0].dtype;
+  const Val x = c.operand(0, dtype);
+  const Val above = c.emit("gt", {x, c.scalar(dtype, c.real("min_val"))});
+  const Val below = c.emit("lt", {x, c.scalar(dtype, c.real("max_val"))});
+  const Val inside = c.emit("logical_and", {above, below});
+  const Val edge = c.emit("detach", {clamped[0].value});
+  return {{c.emit("select", {inside, x, edge}), dtype}};
+}
+
 // input + value · (a op b)
 Rule fused_sum(std::string op) {
   return [op](Call& c) -> Values {
@@ -200,7 +213,7 @@ void add_binary_rules(Rules& r) {
   r.add("clamp", [](Call& c) { return clamp_between(c, "min", "max"); });
   r.add("clamp_min", [](Call& c) { return clamp_between(c, "min", ""); });
   r.add("clamp_max", [](Call& c) { return clamp_between(c, "", "max"); });
-  r.add("hardtanh", [](Call& c) { return clamp_between(c, "min_val", "max_val"); });
+  r.add("hardtanh", hardtanh);
   r.add("addcmul", fused_sum("mul"));
   r.add("addcdiv", fused_sum("div"));
   r.add("lerp", lerp);
