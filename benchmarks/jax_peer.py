@@ -138,8 +138,8 @@ def lstm(x, state, weights, *_):
         h = jax.nn.sigmoid(o) * jnp.tanh(c)
         return (h, c), h
 
-    _, y = lax.scan(cell, (state[0][0], state[1][0]), gates_of_input)
-    return (y.swapaxes(0, 1),)
+    (h, c), y = lax.scan(cell, (state[0][0], state[1][0]), gates_of_input)
+    return y.swapaxes(0, 1), h, c
 
 
 def to_jax(tensor: torch.Tensor):

@@ -1,0 +1,39 @@
+"""Listings 4.21 and 4.22: a tensor attribute is frozen, a registered buffer persists."""
+
+import poptorch
+import torch
+
+
+class FrozenCounterModel(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.i = torch.tensor([0.0], dtype=torch.float)
+
+    def forward(self):
+        self.i += 1
+        return self.i
+
+
+class CounterModel(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("i", torch.tensor([0.0], dtype=torch.float))
+
+    def forward(self):
+        self.i += 1
+        return self.i
+
+
+poptorch_model = poptorch.inferenceModel(FrozenCounterModel())
+print(poptorch_model())  # tensor([1.])
+print(poptorch_model())  # tensor([1.])
+
+model = CounterModel()
+poptorch_model = poptorch.inferenceModel(model)
+print(poptorch_model())  # tensor([1.])
+print(poptorch_model())  # tensor([2.])
+
+# Buffers that an inference modifies are copied on request only.
+assert model.i == 0
+poptorch_model.copyWeightsToHost()
+assert model.i == 2

@@ -1,0 +1,248 @@
+"""Where weights are, when they move, and what copies and pickles of wrapped objects hold."""
+
+import copy
+import io
+import pickle
+
+import poptorch
+import pytest
+import torch
+
+
+class Model(torch.nn.Module):
+    """A linear layer with batch norm: parameters and buffers that training changes."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 3)
+        self.norm = torch.nn.BatchNorm1d(3)
+
+    def forward(self, x, target=None):
+        y = self.norm(self.fc(x))
+        if self.training:
+            return y, torch.nn.functional.mse_loss(y, target)
+        return y
+
+
+class Case:
+    """A model with a training and an inference wrapper, and what eager torch makes of a step."""
+
+    def __init__(self):
+        torch.manual_seed(1)
+        self.x, self.target = torch.randn(6, 4), torch.randn(6, 3)
+        self.model = Model().eval()
+        self.inference = poptorch.inferenceModel(self.model)
+        self.model.train()
+        self.eager = copy.deepcopy(self.model)
+        self.optimiser = torch.optim.SGD(self.eager.parameters(), lr=0.1)
+        self.training = poptorch.trainingModel(
+            self.model, optimizer=torch.optim.SGD(self.model.parameters(), lr=0.1)
+        )
+
+    def step(self):
+        self.optimiser.zero_grad()
+        loss = self.eager(self.x, self.target)[1]
+        loss.backward()
+        self.optimiser.step()
+        ours = self.training(self.x, self.target)
+        torch.testing.assert_close(ours[1], loss.detach())
+
+    def check(self, state):
+        expected = self.eager.state_dict()
+        assert list(state) == list(expected)
+        for name, tensor in state.items():
+            torch.testing.assert_close(tensor, expected[name], rtol=1e-5, atol=1e-6)
+
+
+@pytest.fixture
+def case():
+    return Case()
+
+
+def test_reading_after_training_sees_every_weight_and_buffer(case):
+    for _ in range(3):
+        case.step()
+    case.check(case.model.state_dict())
+    assert case.model.norm.num_batches_tracked == 3
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda w: w.clone(),
+        lambda w: w.detach(),
+        lambda w: w.data,
+        lambda w: w + 0,
+        lambda w: torch.tensor(w.tolist()),
+        lambda w: torch.from_numpy(w.detach().numpy()),
+        lambda w: torch.stack(list(w)),
+        lambda w: copy.copy(w),
+        lambda w: copy.deepcopy(w),
+        lambda w: pickle.loads(pickle.dumps(w)),
+    ],
+)
+def test_every_way_of_reading_a_weight_fetches_it(case, read):
+    held = case.model.fc.weight
+    case.step()
+    found = read(held)
+    torch.testing.assert_close(found.detach(), case.eager.fc.weight.detach())
+    assert type(found) in (torch.Tensor, torch.nn.Parameter)
+
+
+def test_equal_and_repr_fetch(case):
+    case.step()
+    assert torch.equal(case.model.fc.weight, case.model.fc.weight.clone())
+    case.step()
+    assert repr(case.model.fc.bias).startswith("Parameter containing")
+
+
+def test_metadata_fetches_nothing(case):
+    case.step()
+    assert case.model.fc.weight.shape == (3, 4)
+    assert case.model.fc.weight.requires_grad
+    assert case.model.copyWeightsToHostIfNeeded()
+    assert not case.model.copyWeightsToHostIfNeeded()
+
+
+def test_saved_and_copied_models_are_of_their_own_classes(case):
+    case.step()
+    buffer = io.BytesIO()
+    torch.save(case.model.state_dict(), buffer)
+    buffer.seek(0)
+    case.check(torch.load(buffer))
+    for made in (copy.deepcopy(case.model), pickle.loads(pickle.dumps(case.model))):
+        assert type(made) is Model
+        assert type(made.fc.weight) is torch.nn.Parameter
+        case.check(made.state_dict())
+    assert type(copy.copy(case.model)) is Model
+
+
+def test_inference_follows_training_without_explicit_copies(case):
+    case.inference(case.x)
+    for _ in range(2):
+        case.step()
+        case.eager.eval()
+        expected = case.eager(case.x).detach()
+        case.eager.train()
+        torch.testing.assert_close(case.inference(case.x), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_models_that_share_parameters_follow_each_other():
+    inner = torch.nn.Linear(3, 2)
+    inference = poptorch.inferenceModel(inner)
+
+    class WithLoss(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x):
+            return poptorch.identity_loss(self.inner(x), reduction="sum")
+
+    x = torch.ones(1, 3)
+    before = inference(x)
+    training = poptorch.trainingModel(WithLoss())
+    training(x)
+    after = inference(x)
+    assert (after < before).all()
+    torch.testing.assert_close(inner(x).detach(), after)
+
+
+def test_a_change_on_the_cpu_needs_an_explicit_copy(case):
+    before = case.inference(case.x)
+    with torch.no_grad():
+        case.model.fc.weight.zero_()
+    torch.testing.assert_close(case.inference(case.x), before)
+    case.inference.copyWeightsToDevice()
+    assert (case.inference(case.x) - before).abs().max() > 1e-3
+    torch.testing.assert_close(case.inference(case.x)[0], case.inference(case.x)[1])
+
+
+def test_load_state_dict_of_the_wrapper_reaches_the_device(case):
+    case.step()
+    saved = case.model.state_dict()
+    saved = {name: tensor.clone() for name, tensor in saved.items()}
+    case.step()
+    case.eager.load_state_dict(saved)
+    report = case.training.load_state_dict(saved)
+    assert not report.missing_keys
+    case.step()
+    case.check(case.model.state_dict())
+
+
+def test_destroy_unwraps_and_keeps_the_weights(case):
+    case.step()
+    assert type(case.model).__name__ == "PoptorchModel"
+    case.model.destroy()
+    assert type(case.model) is Model
+    assert type(case.model.fc.weight) is torch.nn.Parameter
+    assert type(case.model.norm.running_mean) is torch.Tensor
+    case.check(case.model.state_dict())
+    assert not case.training.isCompiled()
+    case.training.destroy()  # nothing left to do
+
+
+def test_a_destroyed_model_can_be_wrapped_again_and_goes_on(case):
+    case.step()
+    case.model.destroy()
+    case.training = poptorch.trainingModel(
+        case.model, optimizer=torch.optim.SGD(case.model.parameters(), lr=0.1)
+    )
+    case.step()
+    case.check(case.model.state_dict())
+
+
+def test_wrapping_twice_is_refused(case):
+    with pytest.raises(RuntimeError, match="Model has already been wrapped in 'poptorch.trainingM"):
+        poptorch.trainingModel(case.model)
+
+
+def test_the_wrapper_keeps_the_training_flag_of_its_wrapping(case):
+    case.model.train()
+    assert case.inference(case.x).shape == (6, 3)  # still in eval mode: one result
+    assert case.training.model is case.model
+    assert case.training.fc is case.model.fc
+
+
+def test_copies_need_a_compiled_model(case):
+    with pytest.raises(poptorch.Error, match="Model has not been compiled or has been destroyed."):
+        case.training.copyWeightsToHost()
+    with pytest.raises(poptorch.Error, match="Model has not been compiled or has been destroyed."):
+        case.training.copyWeightsToDevice()
+
+
+def test_inference_changes_buffers_on_request_only():
+    class Counter(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("i", torch.zeros(1))
+
+        def forward(self):
+            self.i += 1
+            return self.i
+
+    model = Counter()
+    wrapped = poptorch.inferenceModel(model)
+    assert [wrapped().item() for _ in range(3)] == [1, 2, 3]
+    assert model.i == 0
+    wrapped.copyWeightsToHost()
+    assert model.i == 3
+
+
+def test_named_buffers_are_uploaded_on_request():
+    class Scale(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("scale", torch.ones(1))
+
+        def forward(self, x):
+            return x * self.scale
+
+    model = Scale()
+    options = poptorch.Options().updatableNamedBuffers(["scale"])
+    wrapped = poptorch.inferenceModel(model, options)
+    x = torch.ones(2)
+    assert wrapped(x).tolist() == [1, 1]
+    model.scale.fill_(3)
+    wrapped.copyNamedBuffersToDevice()
+    assert wrapped(x).tolist() == [3, 3]
