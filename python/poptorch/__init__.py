@@ -1,5 +1,6 @@
 """PyTorch models on (emulated) IPUs."""
 
+import builtins as _builtins
 import os as _os
 
 _os.environ.setdefault("RDMAV_FORK_SAFE", "1")
@@ -9,6 +10,7 @@ from poptorch import _logging
 _logging.set_up()
 
 import poptorch_core
+import torch as _torch
 from poptorch import _impl, _native, enums, ops, optim, options
 from poptorch._impl.executor import PoplarExecutor, inferenceModel, trainingModel
 from poptorch._impl.hooks import registerPostCompileHook, registerPreCompileHook
@@ -20,6 +22,11 @@ from poptorch.enums import *
 from poptorch.ops import *
 from poptorch.options import ConfigFileError, Options, TensorLocationSettings
 from poptorch_core import Error, RecoverableError, UnrecoverableError
+
+
+def print(module: _torch.nn.Module) -> None:
+    """Prints a module's tree."""
+    _builtins.print(module)
 
 
 def setLogLevel(level: str | int) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from poptorch._logging import logger
 from poptorch_core import Error
 
 # Where an option takes effect.
@@ -18,6 +19,7 @@ COMPILE = "compilation"
 RUN = "run time"
 HOST = "host"
 RECORDED = "recorded only: the emulator's values do not depend on it"
+PENDING = "nothing yet: setting it logs a warning"
 
 
 def snake_case(name: str) -> str:
@@ -106,10 +108,20 @@ def _make_setter(row: Row) -> Callable:
             self._store(dict.fromkeys(row.values(), row.check(value)))
             return self
 
+    if row.effect == PENDING:
+        method = _with_warning(method, row.name)
     method.__name__ = row.name
     defaults = ", ".join(f"{value!r}" for value in row.values().values())
     method.__doc__ = f"{row.doc}\n\nDefault: {defaults}. Takes effect at: {row.effect}."
     return method
+
+
+def _with_warning(method: Callable, name: str) -> Callable:
+    def warning_method(self, *arguments, **keywords):
+        logger.warning(f"Option {name} has no effect in this version")
+        return method(self, *arguments, **keywords)
+
+    return warning_method
 
 
 class OptionGroup:

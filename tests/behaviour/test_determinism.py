@@ -1,0 +1,54 @@
+"""The same bits from every run and thread count, the same text from every process."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import hashlib, sys
+import poptorch, torch
+from benchmarks.workloads import make
+
+for name in sys.argv[1:]:
+    instance = make(name)
+    options = poptorch.Options().showCompilationProgressBar(False)
+    if instance.row.training:
+        wrapped = poptorch.trainingModel(instance.model, options, instance.optimiser())
+    else:
+        wrapped = poptorch.inferenceModel(instance.model, options)
+    bits = hashlib.sha256()
+    for batch in instance.batches(2):
+        bits.update(wrapped(*batch).numpy().tobytes())
+    for tensor in instance.model.state_dict().values():
+        bits.update(tensor.numpy().tobytes())
+    texts = hashlib.sha256()
+    for form in ("traced", "normal", "differentiated", "placed", "program"):
+        texts.update(wrapped.graph(form).encode())
+    print(name, bits.hexdigest(), texts.hexdigest())
+"""
+WORKLOADS = ["W1", "W2", "W3", "W4", "W5", "W7", "W8"]
+
+
+def run(threads, hash_seed):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *WORKLOADS],
+        env={**os.environ, "POPTORCH_NUM_THREADS": threads, "PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def on_one_thread():
+    return run("1", "1")
+
+
+@pytest.mark.parametrize("threads, hash_seed", [("1", "2"), ("2", "3"), ("4", "4")])
+def test_bits_and_texts_are_the_same(on_one_thread, threads, hash_seed):
+    assert len(on_one_thread) == len(WORKLOADS)
+    assert run(threads, hash_seed) == on_one_thread

@@ -1,0 +1,111 @@
+"""poptorch.Options: the table's rows, freezing, copies and checks."""
+
+import copy
+
+import poptorch
+import pytest
+import torch
+
+
+def test_setters_chain_and_attributes_read_back():
+    options = poptorch.Options().deviceIterations(4).replicationFactor(2)
+    assert (options.device_iterations, options.replication_factor) == (4, 2)
+    options.device_iterations = 5
+    assert options.device_iterations == 5
+    assert "device_iterations=5" in repr(options)
+    assert "gradient_accumulation=1" in repr(options)
+    assert repr(options) != repr(poptorch.Options())
+
+
+def test_every_row_has_documentation_and_a_place_of_effect():
+    groups = [poptorch.Options()]
+    groups += groups[0]._subgroups().values()
+    groups.append(poptorch.TensorLocationSettings())
+    rows = [row for group in groups for row in group.ROWS]
+    assert len(rows) > 40
+    for row in rows:
+        assert len(row.doc) > 5 and row.effect, row.name
+    assert "Takes effect at: compilation." in poptorch.Options.deviceIterations.__doc__
+
+
+def test_unknown_names_and_wrong_types():
+    options = poptorch.Options()
+    with pytest.raises(AttributeError, match="Invalid attribute foo."):
+        options.foo = 1
+    with pytest.raises(AttributeError, match="Invalid attribute foo."):
+        _ = options.foo
+    with pytest.raises(AssertionError, match="Unexpected type"):
+        options.device_iterations = "many"
+
+
+def test_options_are_frozen_on_use_and_copies_are_not():
+    options = poptorch.Options()
+    wrapped = poptorch.inferenceModel(torch.nn.Linear(2, 2), options)
+    for frozen in (options, wrapped.options):
+        with pytest.raises(AttributeError, match="Can't modify frozen Options"):
+            frozen.deviceIterations(2)
+        with pytest.raises(AttributeError, match="Can't modify frozen Options"):
+            frozen.Training.gradientAccumulation(2)
+    for free in (options.clone(), copy.deepcopy(options)):
+        free.deviceIterations(2).Training.gradientAccumulation(3)
+        assert free.device_iterations == 2
+    assert options.device_iterations == 1
+
+
+@pytest.mark.parametrize(
+    "wrong, error, text",
+    [
+        (lambda o: o.outputMode(2), AssertionError, "OutputMode"),
+        (lambda o: o.outputMode(poptorch.OutputMode.EveryN), poptorch.Error, "positive period"),
+        (lambda o: o.deviceIterations(0), poptorch.Error, "positive integer"),
+        (lambda o: o.replicationFactor(128), poptorch.Error, r"Too many IPUs requested \(128\)"),
+        (lambda o: o.connectionType(1), AssertionError, "ConnectionType"),
+        (lambda o: o.syncPattern(0), AssertionError, "SyncPattern"),
+        (lambda o: o.useIpuId("0"), AssertionError, "integer"),
+        (lambda o: o.randomSeed("0"), AssertionError, "integer"),
+        (lambda o: o.setAvailableMemoryProportion({"0": 1}), AssertionError, "IPU0"),
+        (lambda o: o.inputReplicaGrouping(2, poptorch.CommGroupType.Consecutive), ValueError, "1"),
+        (lambda o: o.inputReplicaGrouping(1, poptorch.CommGroupType.All), ValueError, "All"),
+        (lambda o: o.TensorLocations.numIOTiles(31), AssertionError, "between 32 and 192"),
+        (lambda o: o.TensorLocations.setWeightLocation(1), AssertionError, "LocationSettings"),
+        (lambda o: o.Precision.setPartialsType(torch.int32), ValueError, "partials"),
+        (lambda o: o.Precision.runningStatisticsAlwaysFloat(1), ValueError, "True or False"),
+        (
+            lambda o: o.Training.accumulationAndReplicationReductionType(
+                poptorch.ReductionType.NoReduction
+            ),
+            ValueError,
+            "Mean",
+        ),
+        (lambda o: o.Jit.traceModel(True), ValueError, "dispatcher"),
+    ],
+)
+def test_checks(wrong, error, text):
+    with pytest.raises(error, match=text):
+        wrong(poptorch.Options())
+
+
+def test_distributed_follows_the_environment(monkeypatch):
+    options = poptorch.Options()
+    assert (options.Distributed.processId, options.Distributed.numProcesses) == (0, 1)
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "4")
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "3")
+    assert (options.Distributed.processId, options.Distributed.numProcesses) == (3, 4)
+    options.Distributed.configureProcessId(1, 2)
+    assert (options.Distributed.processId, options.Distributed.numProcesses) == (1, 2)
+    options.Distributed.disable()
+    assert options.Distributed.numProcesses == 1
+
+
+def test_random_seed_seeds_torch_too():
+    poptorch.Options().randomSeed(9)
+    first = torch.rand(1)
+    torch.manual_seed(9)
+    assert torch.rand(1) == first
+
+
+def test_enum_values():
+    assert [m.value for m in poptorch.OutputMode] == [0, 1, 2, 3, 4]
+    assert poptorch.VariableRetrievalMode.AllReplicas == 2
+    assert poptorch.MatMulSerializationMode.Disabled.value == "none"
+    assert poptorch.OverlapMode.OverlapAccumulationLoop.value == "overlap_accumulation_loop"

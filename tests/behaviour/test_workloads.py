@@ -1,0 +1,138 @@
+"""W0 to W9 against eager torch in float32, as far as rounding lets them be compared.
+
+Small networks train freely; those that amplify rounding are set back to eager's state before every
+step. POPTORCH_TEST_STEPS sets the number of steps (default few; 100 is the promise).
+"""
+
+import os
+
+import poptorch
+import pytest
+import torch
+
+from benchmarks.workloads import make
+
+STEPS = int(os.environ.get("POPTORCH_TEST_STEPS", "5"))
+SLOTS = {"exp_avg": "optimiser.exp_avg", "exp_avg_sq": "optimiser.exp_avg_sq"}
+SLOTS["momentum_buffer"] = "optimiser.momentum_buffer"
+
+
+def close(ours, eager, tolerance):
+    """max|a - b| / max|b|, for tensors that are not all zero."""
+    return (ours - eager).abs().max() <= tolerance * eager.abs().max().clamp(min=1e-30)
+
+
+class Race:
+    """A workload in eager torch and in ours, over the same batches."""
+
+    def __init__(self, name, steps, **changes):
+        self.eager, self.ours = make(name), make(name)
+        self.batches = self.eager.batches(steps)
+        self.optimiser = self.eager.optimiser(**changes)
+        self.wrapped = poptorch.trainingModel(
+            self.ours.model, optimizer=self.ours.optimiser(**changes)
+        )
+
+    def step(self, batch):
+        """(loss of eager, loss of ours) after one step each."""
+        self.optimiser.zero_grad()
+        loss = self.eager.model(*batch)
+        loss.backward()
+        self.optimiser.step()
+        return loss.detach(), self.wrapped(*batch)
+
+    def set_back(self):
+        """Gives ours the weights, buffers and optimiser state of eager."""
+        with torch.no_grad():
+            for name, tensor in self.eager.model.state_dict().items():
+                self.ours.model.state_dict()[name].copy_(tensor)
+        self.wrapped.copyWeightsToDevice()
+        device = self.wrapped._executable
+        slots = {name for name, *_ in device.states()}
+        steps = set()
+        for name, parameter in self.eager.model.named_parameters():
+            for key, value in self.optimiser.state.get(parameter, {}).items():
+                if key == "step":
+                    steps.add(float(value))
+                elif value is not None:
+                    device.write_state(f"{SLOTS[key]}.{name}", value)
+        for step in steps:
+            assert "optimiser.step" in slots
+            device.write_state("optimiser.step", torch.tensor(step))
+
+    def check_state(self, tolerance):
+        ours = self.ours.model.state_dict()
+        for name, tensor in self.eager.model.state_dict().items():
+            assert close(ours[name].double(), tensor.double(), tolerance), name
+
+
+@pytest.mark.parametrize("name", ["W0", "W1", "W2", "W3", "W8"])
+def test_free_training(name):
+    steps = max(STEPS, 20) if name != "W8" else STEPS
+    race = Race(name, steps)
+    for batch in race.batches:
+        expected, found = race.step(batch)
+        assert abs(found - expected) <= 1e-4 * abs(expected)
+    race.check_state(1e-4)
+
+
+@pytest.mark.parametrize("name", ["W4", "W5", "W9"])
+def test_training_from_the_same_state(name):
+    changes = {} if name == "W4" else {"eps": 1e-3}
+    race = Race(name, 3 + STEPS, **changes)
+    for batch in race.batches[:3]:
+        expected, found = race.step(batch)
+        assert abs(found - expected) <= 1e-3 * abs(expected)
+    for batch in race.batches[3:]:
+        race.set_back()
+        before = {k: v.clone() for k, v in race.eager.model.state_dict().items()}
+        expected, found = race.step(batch)
+        assert abs(found - expected) <= 1e-5 * abs(expected)
+        ours = race.ours.model.state_dict()
+        for key, tensor in race.eager.model.state_dict().items():
+            if not tensor.is_floating_point():
+                assert torch.equal(ours[key].to(tensor.dtype), tensor), key
+                continue
+            error = ((ours[key] - before[key]) - (tensor - before[key])).abs()
+            largest = (tensor - before[key]).abs().max()
+            ulp = torch.finfo(torch.float32).eps * tensor.abs()
+            assert (error <= 1e-3 * largest + 2 * ulp).all(), key
+
+
+@pytest.mark.parametrize("name", ["W6", "W7"])
+def test_inference(name):
+    instance = make(name)
+    wrapped = poptorch.inferenceModel(instance.model)
+    for batch in instance.batches(min(20, 4 * STEPS)):
+        with torch.no_grad():
+            expected = instance.model(*batch)
+        assert close(wrapped(*batch), expected, 1e-5)
+
+
+@pytest.mark.parametrize("name", [f"W{i}" for i in range(1, 10)])
+def test_no_aten_kernel_computes(name):
+    instance = make(name)
+    batch = instance.batches(1)[0]
+    if instance.row.training:
+        wrapped = poptorch.trainingModel(instance.model, optimizer=instance.optimiser())
+    else:
+        wrapped = poptorch.inferenceModel(instance.model)
+    wrapped(*batch)
+    assert wrapped.report()["generic_ops"] == []
+    assert aten_kernels(lambda: wrapped(*batch)) == set()
+
+
+ALLOCATIONS = {"aten::empty", "aten::empty_strided", "aten::detach", "aten::alias"}
+
+
+def aten_kernels(function):
+    """Names of the ATen ops that run in `function`, but for mere allocations and views."""
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=activities) as profile:
+        function()
+    names = {event.name for event in profile.events() if event.name.startswith("aten::")}
+    return names - ALLOCATIONS
+
+
+def test_the_profile_would_show_a_kernel():
+    assert "aten::mm" in aten_kernels(lambda: torch.ones(2, 2) @ torch.ones(2, 2))
