@@ -63,6 +63,7 @@ class PoplarExecutor:
         self._arguments: Arguments | None = None
         self._fast_inputs: list | None = None
         self._outputs = outputs.Outputs()
+        self._rebuild = None
         self._optimizer = optimizer
         self._optimiser_spec: dict | None = None
         self._compile_seconds: float | None = None
@@ -74,21 +75,21 @@ class PoplarExecutor:
     def __call__(self, *args, **kwargs):
         """One step: the model's results, of the micro-batches that the output mode asks for."""
         fast = self._fast_inputs
-        if fast is not None and not kwargs and len(args) == len(fast):
-            for tensor, (shape, dtype) in zip(args, fast, strict=True):
+        tensors = args
+        if fast is None or kwargs or len(args) != len(fast):
+            tensors = self._prepare(args, kwargs)
+        else:
+            for tensor, (shape, dtype) in zip(args, fast):  # noqa: B905  (lengths are equal)
                 if (
                     type(tensor) is not torch.Tensor
-                    or tensor.shape != shape
                     or tensor.dtype is not dtype
-                    or tensor.requires_grad
+                    or tensor.shape != shape
                 ):
                     tensors = self._prepare(args, kwargs)
                     break
-            else:
-                tensors = args
-        else:
-            tensors = self._prepare(args, kwargs)
-        shared = self._weights.root()
+        shared = self._weights
+        if shared.merged_into is not None:
+            shared = self._weights = shared.root()
         if self._weights_seen != shared.version:
             shared.sync_host()
             self._executable.weights_to_device()
@@ -96,9 +97,8 @@ class PoplarExecutor:
         results = self._executable.run(tensors)
         self._runs += 1
         if self._training:
-            shared.changed_on(self)
-            self._weights_seen = shared.version
-        return self._outputs.rebuild(results)
+            self._weights_seen = shared.changed_on(self)
+        return self._rebuild(results)
 
     def _prepare(self, args: tuple, kwargs: dict) -> list[torch.Tensor]:
         """Binds and checks a call's arguments; compiles when needed; gives the tensors."""
@@ -169,6 +169,7 @@ class PoplarExecutor:
             progress.close(finished)
         self._compile_seconds = time.perf_counter() - start
         self._outputs.connect(executable.outputs)
+        self._rebuild = self._outputs.rebuilder()
         self._executable = executable
         self._arguments = arguments
         self._weights_seen = self._weights.root().version

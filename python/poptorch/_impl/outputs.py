@@ -1,5 +1,6 @@
 """A model's results: recorded while tracing, put together again after every run."""
 
+import operator
 import warnings
 from collections.abc import Callable
 
@@ -14,7 +15,6 @@ class Outputs:
     def __init__(self) -> None:
         self.node: Node | None = None
         self.sources: list[int | torch.Tensor] = []
-        self._direct: Callable | None = None
 
     def record(self, result) -> list[torch.Tensor]:
         """Remembers the structure of a trace's result; gives its tensors."""
@@ -31,18 +31,19 @@ class Outputs:
                     f"Output expected to be on the IPU but is on {source.device.type}",
                     stacklevel=2,
                 )
+
+    def rebuilder(self) -> Callable[[list[torch.Tensor]], object]:
+        """A function that puts the user's structure around a run's results."""
         if all(type(s) is int and s == i for i, s in enumerate(self.sources)):
             if self.node.kind == "tensor":
-                self._direct = lambda results: results[0]
-            elif self.node.type in (tuple, list) and all(
+                return operator.itemgetter(0)
+            if self.node.type in (tuple, list) and all(
                 child.kind == "tensor" for child in self.node.children
             ):
-                self._direct = self.node.type
+                return self.node.type
+        return self._rebuild
 
-    def rebuild(self, results: list[torch.Tensor]):
-        """The user's structure around a run's results."""
-        if self._direct is not None:
-            return self._direct(results)
+    def _rebuild(self, results: list[torch.Tensor]):
         leaves = (s if isinstance(s, torch.Tensor) else results[s] for s in self.sources)
         return unflatten(self.node, leaves)
 

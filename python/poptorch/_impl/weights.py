@@ -40,13 +40,13 @@ class Weights:
     def __init__(self) -> None:
         self.version = 0
         self.newest = None
-        self._merged_into: Weights | None = None
+        self.merged_into: Weights | None = None
 
     def root(self) -> "Weights":
         """The object that stands for this one since models were found to share tensors."""
         weights = self
-        while weights._merged_into is not None:
-            weights = weights._merged_into
+        while weights.merged_into is not None:
+            weights = weights.merged_into
         return weights
 
     def merge(self, other: "Weights") -> None:
@@ -55,12 +55,13 @@ class Weights:
         if self is not other:
             self.version = max(self.version, other.version)
             self.newest = self.newest or other.newest
-            other._merged_into = self
+            other.merged_into = self
 
-    def changed_on(self, executor) -> None:
-        """The device of `executor` now has the newest weights."""
+    def changed_on(self, executor) -> int:
+        """The device of `executor` now has the newest weights; gives their version."""
         self.version += 1
         self.newest = executor
+        return self.version
 
     def sync_host(self) -> bool:
         """Fetches the newest weights; False when the host had them."""
