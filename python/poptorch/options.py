@@ -5,6 +5,7 @@ import os
 
 import torch
 from poptorch import enums
+from poptorch._impl import option_files
 from poptorch._impl.option_rows import (
     COMPILE,
     HOST,
@@ -361,10 +362,54 @@ class Options(OptionGroup):
             Distributed=_DistributedOptions(),
             _Popart=_PopartOptions(),
         )
+        if os.environ.get("POPTORCH_DEFAULT_OPTIONS"):
+            self.from_json(os.environ["POPTORCH_DEFAULT_OPTIONS"])
 
     def defaultOutputMode(self) -> bool:
         """Whether no output mode has been chosen."""
         return self.output_mode == enums.OutputMode.Default
+
+    def loadFromFile(self, filepath: str) -> "Options":
+        """Applies a file whose lines are setter calls without `options.`; `#` starts a comment.
+
+        Raises ConfigFileError for a line that is anything else: files are never executed.
+        """
+        with open(filepath, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                text = line.strip()
+                if not text or text.startswith("#"):
+                    continue
+                try:
+                    option_files.apply_line(self, text)
+                except option_files.Refused as error:
+                    raise ConfigFileError(
+                        f"SyntaxError at line {number} of {filepath}: {error}\n> options.{text}"
+                    ) from None
+        return self
+
+    def from_json(self, text: str) -> "Options":
+        """Applies {"Training.gradientAccumulation": 4, "outputMode": "OutputMode.All"}.
+
+        A list is spread as the setter's arguments. Raises ConfigFileError for unknown options.
+        """
+        try:
+            option_files.apply_json(self, text)
+        except (option_files.Refused, ValueError) as error:
+            raise ConfigFileError(f"[options] JSON options: {error}: {text}") from None
+        return self
+
+    def toDict(self) -> dict:
+        """Every value by its dotted name. Raises poptorch.Error before an output mode is chosen."""
+        if self.defaultOutputMode():
+            raise Error("[options] toDict needs an output mode: call outputMode() first.")
+
+        def collect(group, prefix):
+            found = {prefix + name: value for name, value in group._values.items()}
+            for name, subgroup in group._subgroups().items():
+                found.update(collect(subgroup, f"{prefix}{name}."))
+            return found
+
+        return collect(self, "")
 
     def clone(self) -> "Options":
         """A copy that is not frozen."""

@@ -109,3 +109,66 @@ def test_enum_values():
     assert poptorch.VariableRetrievalMode.AllReplicas == 2
     assert poptorch.MatMulSerializationMode.Disabled.value == "none"
     assert poptorch.OverlapMode.OverlapAccumulationLoop.value == "overlap_accumulation_loop"
+
+
+def load(tmp_path, text):
+    file = tmp_path / "poptorch.conf"
+    file.write_text(text)
+    return poptorch.Options().loadFromFile(str(file))
+
+
+def test_a_file_of_setter_calls(tmp_path):
+    options = load(
+        tmp_path,
+        """
+        # comments and blank lines count for nothing
+        deviceIterations(3)  # nor do inline ones
+        replicationFactor(2).outputMode(poptorch.OutputMode.EveryN, 3)
+        Training.gradientAccumulation(4)
+        Precision.setPartialsType(torch.half)
+        setAvailableMemoryProportion({"IPU0": 0.5})
+        TensorLocations.setWeightLocation(poptorch.TensorLocationSettings().useOnChipStorage(False))
+        """,
+    )
+    assert options.device_iterations == 3 and options.replication_factor == 2
+    assert (options.output_mode, options.output_return_period) == (1, 3)
+    assert options.Training.gradient_accumulation == 4
+    assert options.Precision.partials_type is torch.half
+    assert options.available_memory_proportion == {"IPU0": 0.5}
+    assert options.TensorLocations.location_weight.use_on_chip_storage is False
+
+
+@pytest.mark.parametrize(
+    "line, reason",
+    [
+        ("deviceIterations(", "was never closed"),
+        ("wibble(1)", "there is no option wibble"),
+        ("Training.wibble(1)", "there is no option Training.wibble"),
+        ("deviceIterations(open('x'))", "open is not an option object"),
+        ("deviceIterations(1 + 1)", "is not a literal"),
+        ("device_iterations = 3", "invalid syntax"),
+        ("_store({})", "there is no option _store"),
+        ("outputMode(poptorch.OutputMode.Wibble)", "neither an enumeration member nor"),
+        ("__class__", "a call of an option is expected"),
+        ("deviceIterations(().__class__.__base__)", "is not a name"),
+    ],
+)
+def test_a_file_is_parsed_and_never_executed(tmp_path, line, reason):
+    with pytest.raises(poptorch.ConfigFileError, match=r"SyntaxError at line 2 of") as caught:
+        load(tmp_path, f"replicationFactor(1)\n{line}\n")
+    assert reason in str(caught.value)
+    assert f"> options.{line}" in str(caught.value)
+
+
+def test_json_and_the_environment(monkeypatch):
+    text = '{"Training.gradientAccumulation": 5, "outputMode": ["OutputMode.EveryN", 2]}'
+    monkeypatch.setenv("POPTORCH_DEFAULT_OPTIONS", text)
+    options = poptorch.Options()
+    assert options.Training.gradient_accumulation == 5
+    assert options.toDict()["output_return_period"] == 2
+    assert options.toDict()["Training.gradient_accumulation"] == 5
+    with pytest.raises(poptorch.ConfigFileError, match="there is no option wibble"):
+        options.from_json('{"wibble": 1}')
+    monkeypatch.delenv("POPTORCH_DEFAULT_OPTIONS")
+    with pytest.raises(poptorch.Error, match="toDict needs an output mode"):
+        poptorch.Options().toDict()

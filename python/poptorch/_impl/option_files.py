@@ -1,0 +1,135 @@
+"""Options from text: files of setter calls, and JSON. Text is parsed and never executed.
+
+A line is a chain of calls on the options object, `Training.gradientAccumulation(4)`. Arguments are
+literals, lists, tuples, dicts, members of poptorch's enumerations, torch's dtypes, and poptorch's
+own option objects with their setters.
+"""
+
+import ast
+import json
+from enum import Enum
+
+import torch
+from poptorch import enums
+from poptorch._impl.option_rows import OptionGroup
+
+
+class Refused(Exception):
+    """A text outside the grammar, with the reason."""
+
+
+def _constructible() -> dict[str, type]:
+    from poptorch import options  # which imports this module
+
+    return {"TensorLocationSettings": options.TensorLocationSettings}
+
+
+def _dotted(node: ast.expr) -> list[str]:
+    """["poptorch", "OutputMode", "Final"] of poptorch.OutputMode.Final."""
+    if isinstance(node, ast.Name):
+        return [node.id]
+    if isinstance(node, ast.Attribute):
+        return [*_dotted(node.value), node.attr]
+    raise Refused(f"{ast.unparse(node)} is not a name")
+
+
+def _named(parts: list[str]):
+    """The enumeration member or dtype of a dotted name."""
+    path = [part for part in parts if part not in ("poptorch", "enums")]
+    if len(path) == 2 and path[0] == "torch":
+        value = getattr(torch, path[1], None)
+        if isinstance(value, torch.dtype):
+            return value
+    if len(path) == 2:
+        kind = getattr(enums, path[0], None)
+        if isinstance(kind, type) and issubclass(kind, Enum) and path[1] in kind.__members__:
+            return kind[path[1]]
+    raise Refused(f"{'.'.join(parts)} is neither an enumeration member nor a torch dtype")
+
+
+def _argument(node: ast.expr):
+    if isinstance(node, (ast.List, ast.Tuple)):
+        kind = list if isinstance(node, ast.List) else tuple
+        return kind(_argument(item) for item in node.elts)
+    if isinstance(node, ast.Dict) and None not in node.keys:
+        keys = [_argument(key) for key in node.keys]
+        return dict(zip(keys, map(_argument, node.values), strict=True))
+    if isinstance(node, ast.Attribute):
+        return _named(_dotted(node))
+    if isinstance(node, ast.Call):
+        return _object(node)
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        raise Refused(f"{ast.unparse(node)} is not a literal") from None
+
+
+def _object(node: ast.Call):
+    """An option object: its constructor, or a setter called on one."""
+    if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
+        return _call(_object(node.func.value), [node.func.attr], node)
+    name = _dotted(node.func)[-1]
+    if name not in _constructible():
+        raise Refused(f"{name} is not an option object")
+    return _constructible()[name](*map(_argument, node.args))
+
+
+def _call(target, names: list[str], node: ast.Call):
+    """Calls a setter of an option object, by its path of names."""
+    for name in names[:-1]:
+        target = target._subgroups().get(name) if isinstance(target, OptionGroup) else None
+    known = isinstance(target, OptionGroup) and names[-1] in {row.name for row in target.ROWS}
+    if not known:
+        raise Refused(f"there is no option {'.'.join(names)}")
+    arguments = [_argument(value) for value in node.args]
+    if any(keyword.arg is None for keyword in node.keywords):
+        raise Refused("** is not taken")
+    keywords = {keyword.arg: _argument(keyword.value) for keyword in node.keywords}
+    return getattr(target, names[-1])(*arguments, **keywords)
+
+
+def apply_line(options: OptionGroup, text: str) -> None:
+    """Runs one line, without its leading `options.`. Raises Refused or what the setter raises."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except SyntaxError as error:
+        raise Refused(error.msg) from None
+
+    def run(node):
+        if not isinstance(node, ast.Call):
+            raise Refused("a call of an option is expected")
+        if isinstance(node.func, ast.Attribute):
+            names = [node.func.attr]
+            target = node.func.value
+            while isinstance(target, ast.Attribute):
+                names.insert(0, target.attr)
+                target = target.value
+            if isinstance(target, ast.Call):  # a chain of setters
+                return _call(run(target), names, node)
+        return _call(options, _dotted(node.func), node)
+
+    run(tree)
+
+
+def apply_json(options: OptionGroup, text: str) -> None:
+    """Calls setters as {"Training.gradientAccumulation": 4, "outputMode": "OutputMode.All"}."""
+
+    def convert(value):
+        if isinstance(value, str) and value.count(".") == 1:
+            try:
+                return _named(value.split("."))
+            except Refused:
+                return value
+        if isinstance(value, list):
+            return [convert(item) for item in value]
+        return value
+
+    for path, value in json.loads(text).items():
+        *groups, name = path.split(".")
+        target = options
+        for group in groups:
+            target = target._subgroups().get(group) if isinstance(target, OptionGroup) else None
+        if target is None or name not in {row.name for row in target.ROWS}:
+            raise Refused(f"there is no option {path}")
+        value = convert(value)
+        getattr(target, name)(*value) if isinstance(value, list) else getattr(target, name)(value)

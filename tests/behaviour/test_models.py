@@ -1,0 +1,93 @@
+"""Whole models of other people's making, and the cost of compiling long ones."""
+
+import copy
+import time
+
+import poptorch
+import pytest
+import torch
+from torch import nn
+
+
+def train_both(model, batch, tolerance=1e-4):
+    """One SGD step of eager and of ours: losses and every parameter's and buffer's new value."""
+    eager = copy.deepcopy(model)
+    optimiser = torch.optim.SGD(eager.parameters(), lr=0.1)
+    expected = eager(*batch)
+    expected.backward()
+    optimiser.step()
+    wrapped = poptorch.trainingModel(model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1))
+    torch.testing.assert_close(wrapped(*batch), expected.detach(), rtol=1e-5, atol=1e-6)
+    for name, tensor in eager.state_dict().items():
+        torch.testing.assert_close(
+            model.state_dict()[name], tensor, rtol=tolerance, atol=tolerance, msg=name
+        )
+    assert wrapped.report()["generic_ops"] == []
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_a_tiny_hugging_face_bert(attention):
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    configuration = transformers.BertConfig(
+        vocab_size=99,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=37,
+        max_position_embeddings=64,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        attn_implementation=attention,
+    )
+
+    class Wrapped(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.bert = transformers.BertForSequenceClassification(configuration)
+
+        def forward(self, ids, mask, labels):
+            return self.bert(input_ids=ids, attention_mask=mask, labels=labels, return_dict=False)[
+                0
+            ]
+
+    ids = torch.randint(99, (3, 16))
+    mask = torch.ones(3, 16, dtype=torch.long)
+    mask[0, 10:] = 0
+    train_both(Wrapped().train(), (ids, mask, torch.tensor([0, 1, 1])))
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(5, 6, num_layers=2, bidirectional=True, batch_first=True)
+        self.fc = nn.Linear(12, 3)
+
+    def forward(self, x, target):
+        y, _ = self.lstm(x)
+        return nn.functional.cross_entropy(self.fc(y[:, -1]), target)
+
+
+def test_a_two_layer_bidirectional_lstm():
+    torch.manual_seed(0)
+    train_both(Recurrent(), (torch.randn(4, 7, 5), torch.tensor([0, 1, 2, 0])))
+
+
+class Deep(nn.Module):
+    def __init__(self, layers):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(16, 16) for _ in range(layers))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = nn.functional.gelu(layer(x), approximate="tanh")
+        return poptorch.identity_loss(x, reduction="sum")
+
+
+def test_a_thousand_layers_compile_in_five_cpu_seconds():
+    x = torch.randn(4, 16)
+    poptorch.trainingModel(Deep(2)).compile(x)  # what only the first trace of a process costs
+    wrapped = poptorch.trainingModel(Deep(1000))
+    start = time.process_time()
+    wrapped.compile(x)
+    assert time.process_time() - start <= 5
