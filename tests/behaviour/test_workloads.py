@@ -58,7 +58,7 @@ class Race:
                     device.write_state(f"{SLOTS[key]}.{name}", value)
         for step in steps:
             assert "optimiser.step" in slots
-            device.write_state("optimiser.step", torch.tensor(step))
+            device.write_state("optimiser.step", torch.tensor(step, dtype=torch.float64))
 
     def check_state(self, tolerance):
         ours = self.ours.model.state_dict()

@@ -278,8 +278,10 @@ class PoplarExecutor:
             raise Error("[optimiser] an inferenceModel has no optimiser: use trainingModel.")
         spec = optimisers.describe(optimizer, self._model)
         if self._executable is not None:
+            held = set(self.getTensorNames())
             for slot, value in optimisers.changes(self._optimiser_spec, spec).items():
-                self._executable.write_state(slot, torch.tensor(value, dtype=torch.float64))
+                if slot in held:  # a dampening without momentum has no slot
+                    self._executable.write_state(slot, torch.tensor(value, dtype=torch.float64))
             self._optimiser_spec = spec
         self._optimizer = optimizer
 

@@ -119,7 +119,9 @@ def describe(optimiser: torch.optim.Optimizer, model: torch.nn.Module) -> dict:
 def _add_globals(optimiser, values: dict[str, float]) -> None:
     """Structure that belongs to the whole optimiser; only what differs from the default."""
     if _global_value(optimiser, "max_grad_norm") not in (None, float("inf")):
-        values["max_grad_norm"] = float(_global_value(optimiser, "max_grad_norm"))
+        raise Error(
+            "[optimiser] max_grad_norm is not supported in this version. Leave it at infinity."
+        )
     if getattr(optimiser, "bias_correction", True) is False:
         values["bias_correction"] = 0.0
     if getattr(optimiser, "use_tf_variant", False):
