@@ -246,9 +246,10 @@ def test_torch_of_another_version_at_import(tmp_path):
 def test_a_missing_onednn_at_import(tmp_path):
     # A copy of the package lies where its run path finds no libdnnl; in a built tree, where run
     # paths are absolute, they are overwritten by others of the same length.
-    package = pathlib.Path(poptorch_core.__file__).parent
+    package = pathlib.Path(poptorch_core.__file__).absolute().parent
     shutil.copytree(package, tmp_path / "poptorch_core", symlinks=False)
     replacements = {f"{package}/lib": "$ORIGIN/lib", f"{sys.prefix}/lib": "/nowhere"}
+    replacements[f"{pathlib.Path(sys.prefix).resolve()}/lib"] = "/nowhere"
     for library in tmp_path.rglob("*.so"):
         data = library.read_bytes()
         for old, new in replacements.items():
