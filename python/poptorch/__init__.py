@@ -1,9 +1,12 @@
 """PyTorch models on (emulated) IPUs."""
 
 import builtins as _builtins
+import faulthandler as _faulthandler
 import os as _os
 
 _os.environ.setdefault("RDMAV_FORK_SAFE", "1")
+if not _faulthandler.is_enabled():
+    _faulthandler.enable()
 
 from poptorch import _logging
 
