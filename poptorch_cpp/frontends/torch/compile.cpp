@@ -29,7 +29,7 @@ at::Tensor empty_of(const ir::Type& type) {
 // `tensor` as the device wants it: dense, of dtype `type.dtype`.
 at::Tensor as_device(const at::Tensor& tensor, const ir::Type& type, const std::string& what) {
   const ir::DType given = ir_dtype(tensor.scalar_type());
-  if (narrow(given) != type.dtype) {
+  if (given != type.dtype && narrow(given) != type.dtype) {
     throw UserError(str("[run] Data type mismatch for ", what, ": expected ", type.dtype,
                         " but got ", given, ". Cast it, or make a new wrapper."));
   }
