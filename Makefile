@@ -8,8 +8,8 @@ PYTHON ?= $(firstword $(foreach name,python3.11 python3,$(shell command -v $(nam
 JOBS ?= $(shell nproc)
 VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
-# The PyTorch project's index of CPU builds, asked only where the configured one has none.
-TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+# Set to an index of CPU builds of PyTorch where the configured one has none.
+TORCH_INDEX ?=
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 WERROR := $(if $(CI),ON,OFF)
 CPP_FILES = $(shell git ls-files -co --exclude-standard '*.cpp' '*.hpp')
@@ -26,8 +26,7 @@ $(VENV)/.runtime: requirements.txt
 	  { echo "[set-up] Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 1; }
 	@echo "[set-up] Python packages for the build and the demo, into $(VENV)"
 	@# torch first and by itself: whatever depends on torch would otherwise pull its CUDA build.
-	@$(PIP) install torch==2.13.0+cpu 2>/dev/null || \
-	  $(PIP) install torch==2.13.0+cpu --extra-index-url $(TORCH_INDEX)
+	@$(PIP) install torch==2.13.0 $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 	@$(PIP) install -r requirements.txt
 	@touch $@
 

@@ -45,6 +45,7 @@ class Root {
 
   const at::Tensor& tensor() const { return tensor_; }
   ir::Value* value() const { return value_; }
+  bool written() const { return version_ != 0; }
   bool knows(const Geometry& view) const { return views_.contains(view); }
   // Makes `view`, which `link` reads from `base`, known. `base` must be known.
   void add_view(const Geometry& view, const Geometry& base, ViewLinkPtr link);

@@ -293,7 +293,8 @@ TraceResult Tracer::finish(const std::vector<at::Tensor>& outputs) {
   builder_.scope = {};
   for (const at::Tensor& output : outputs) {
     Root* root = output.defined() ? memory_.find(output) : nullptr;
-    if (!is_dataless(output) && !(root && root->variable)) {
+    // A host tensor that forward wrote to has its new value on the device alone.
+    if (!is_dataless(output) && !(root && (root->variable || root->written()))) {
       result.outputs.push_back({.host = output});
       continue;
     }
