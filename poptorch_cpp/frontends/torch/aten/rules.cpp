@@ -19,8 +19,6 @@ const Rule* Rules::find(const std::string& name, const std::string& overload) co
     const auto exact = rows_.find(name + "." + overload);
     if (exact != rows_.end()) return &exact->second;
   }
-  // Overloads "vec" take scales in place of sizes: composites that end in the op itself.
-  if (overload == "vec") return nullptr;
   const auto any = rows_.find(name);
   return any == rows_.end() ? nullptr : &any->second;
 }
