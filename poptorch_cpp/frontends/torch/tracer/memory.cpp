@@ -28,14 +28,19 @@ std::vector<int64_t> Geometry::element_offsets() const {
   return result;
 }
 
-Root::Root(const at::Tensor& tensor, ir::Value* value) : tensor_(tensor), value_(value) {
-  views_[Geometry::of(tensor)] = {.base = {}, .link = nullptr, .value = value};
+Root::Root(const at::Tensor& tensor, ir::Value* value)
+    : geometry_(Geometry::of(tensor)), storage_(tensor.storage()), value_(value) {
+  views_[geometry_] = {.base = {}, .link = nullptr, .value = value};
   add_handle(tensor);
 }
 
+void Root::add_handle(const at::Tensor& tensor) {
+  handles_.emplace(tensor.unsafeGetTensorImpl(), Handle(tensor.getIntrusivePtr()));
+}
+
 void Root::require_grad() {
-  for (const auto& [impl, tensor] : handles_) {
-    if (!tensor.requires_grad()) tensor.unsafeGetTensorImpl()->set_requires_grad(true);
+  for (const auto& [impl, handle] : handles_) {
+    if (const auto alive = handle.lock()) alive->set_requires_grad(true);
   }
 }
 
@@ -44,7 +49,7 @@ void Root::add_view(const Geometry& view, const Geometry& base, ViewLinkPtr link
 }
 
 bool Root::add_strided_view(const Geometry& view) {
-  const Geometry base = Geometry::of(tensor_);
+  const Geometry& base = geometry_;
   if (view.dtype != base.dtype) return false;
   std::unordered_map<int64_t, int32_t> places;
   const auto elements = base.element_offsets();

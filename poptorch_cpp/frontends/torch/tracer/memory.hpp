@@ -43,7 +43,7 @@ class Root {
   // `tensor` spans the root; `value` is what it holds.
   Root(const at::Tensor& tensor, ir::Value* value);
 
-  const at::Tensor& tensor() const { return tensor_; }
+  const Geometry& geometry() const { return geometry_; }
   ir::Value* value() const { return value_; }
   bool written() const { return version_ != 0; }
   bool knows(const Geometry& view) const { return views_.contains(view); }
@@ -55,9 +55,7 @@ class Root {
   void write(Cursor& cursor, const Geometry& view, ir::Value* value);
 
   // Tensors whose history torch follows: the root's own and views of it, but nothing detached.
-  void add_handle(const at::Tensor& tensor) {
-    handles_.emplace(tensor.unsafeGetTensorImpl(), tensor);
-  }
+  void add_handle(const at::Tensor& tensor);
   bool has_handle(const at::Tensor& tensor) const {
     return handles_.contains(tensor.unsafeGetTensorImpl());
   }
@@ -78,11 +76,14 @@ class Root {
     ir::Value* value = nullptr;
     uint64_t version = 0;
   };
-  at::Tensor tensor_;  // keeps the storage alive
+  Geometry geometry_;
+  c10::Storage storage_;  // kept alive: its address is the identity
   ir::Value* value_;
   uint64_t version_ = 0;
   std::map<Geometry, View> views_;
-  std::unordered_map<const c10::TensorImpl*, at::Tensor> handles_;
+  // Weak: torch copies a new tensor that somebody else holds, and the copy would not be known.
+  using Handle = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+  std::unordered_map<const c10::TensorImpl*, Handle> handles_;
 };
 
 // All roots of a trace.

@@ -167,11 +167,14 @@ void Tracer::write(const at::Tensor& tensor, ir::Value* value) {
   root.write(*this, geometry, value);
   if (is_parameter) {
     // Written at once, so that gradients belong to the slot and not to a value in between.
-    builder_.emit("assign", {root.variable, root.value()});
-    root.write(*this, Geometry::of(root.tensor()), root.variable);
+    ir::Value* cut = builder_.value("detach", {root.value()});
+    builder_.emit("assign", {root.variable, cut});
+    root.write(*this, root.geometry(), root.variable);
   }
   note_new_ops();
-  if (!root.variable && is_active(root.value())) root.require_grad();
+  if (root.variable || !is_active(root.value())) return;
+  root.add_handle(tensor);
+  root.require_grad();
 }
 
 void Tracer::check_size(const ir::Shape& shape) const {
