@@ -3,6 +3,13 @@
 #include "ops/rules.hpp"
 
 namespace poptorch::ops {
+namespace {
+
+bool has_gradient(const Val& x) {
+  return ir::is_float(x.type().dtype) || ir::is_complex(x.type().dtype);
+}
+
+}  // namespace
 
 void add_foreign_ops(Registry& r) {
   const std::vector<ir::AttrDef> attrs = {
@@ -20,15 +27,15 @@ void add_foreign_ops(Registry& r) {
          .infer = as_stated(),
          .grad =
              [](GradBuilder& g) {
-               // Operands: the op's own, then a gradient for each floating-point result.
+               // Operands: the op's own, then a gradient for each floating or complex result.
                std::vector<Value*> operands = g.op().operands();
                for (size_t i = 0; i < g.op().result_count(); ++i) {
-                 if (ir::is_float(g.y(i).type().dtype)) operands.push_back(g.dy(i));
+                 if (has_gradient(g.y(i))) operands.push_back(g.dy(i));
                }
                std::vector<Type> types;
                Ints wanted;
                for (size_t i = 0; i < g.op().operand_count(); ++i) {
-                 if (!g.has(i) || !g.needs(i) || !ir::is_float(g.x(i).type().dtype)) continue;
+                 if (!g.has(i) || !g.needs(i) || !has_gradient(g.x(i))) continue;
                  wanted.push_back(static_cast<int64_t>(i));
                  types.push_back(g.x(i).type());
                }

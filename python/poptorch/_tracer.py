@@ -193,6 +193,7 @@ def _unchanged_members(model: torch.nn.Module) -> Iterator[None]:
         (kind, members, dict(members), _keeps_own_buffers(module))
         for module in model.modules()
         for kind, members in (("Buffer", module._buffers), ("Parameter", module._parameters))
+        if isinstance(members, dict)  # a script module's cannot be replaced
     ]
     try:
         yield

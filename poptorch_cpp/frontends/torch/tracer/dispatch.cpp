@@ -189,9 +189,20 @@ Results write_back(const Handled& h, const std::vector<TensorValue>& values) {
   return results;
 }
 
+// The IR only carries complex numbers; torch computes with them.
+bool reads_complex(const Handled& h) {
+  for (const IValue& argument : h.arguments) {
+    if (argument.isTensor() && argument.toTensor().defined() && argument.toTensor().is_complex()) {
+      return true;
+    }
+  }
+  return false;
+}
+
 Results compute(const Handled& h) {
-  const auto values = h.info.rule ? (*h.info.rule)(h.call)
-                                  : emit_generic(h.tracer, h.op, h.info, h.arguments, h.call);
+  const bool by_rule = h.info.rule && !reads_complex(h);
+  const auto values =
+      by_rule ? (*h.info.rule)(h.call) : emit_generic(h.tracer, h.op, h.info, h.arguments, h.call);
   if (!h.info.writes.empty()) return write_back(h, values);
   Results results;
   size_t next = 0;

@@ -208,7 +208,7 @@ std::vector<at::Tensor> GenericCall::gradients(const std::vector<at::Tensor>& op
   std::vector<at::Tensor> outputs, gradients;
   auto gradient = result_gradients.begin();
   for (const at::Tensor& result : results) {
-    if (!result.is_floating_point()) continue;
+    if (!result.is_floating_point() && !result.is_complex()) continue;
     const at::Tensor given = *gradient++;
     if (!given.defined() || !result.requires_grad()) continue;
     outputs.push_back(result);
