@@ -36,11 +36,13 @@ class Gemm final : public BoundKernel {
     // Narrow blocks would pack the rows of a transposed a again and again.
     const bool transposed = route_ == Route::kPacked && p_.a.col != 1;
     const int64_t wanted = parts_for(ns_, transposed ? 8 : 32);
-    row_parts_ = std::clamp<int64_t>(p_.m / 48, 1, wanted);
-    col_parts_ = std::clamp<int64_t>(p_.n / 64, 1, divide_up(wanted, row_parts_));
     const bool deep = p_.k >= 64;
-    block_cols_ = std::min<int64_t>(deep ? 256 : 512, round_up(p_.n, kPanel));
-    block_rows_ = std::min<int64_t>(deep ? 96 : 12, p_.m);
+    row_parts_ = std::clamp<int64_t>(p_.m / (deep ? 48 : 12), 1, wanted);
+    col_parts_ = std::clamp<int64_t>(p_.n / 64, 1, divide_up(wanted, row_parts_));
+    // Shallow products are all epilogue, which likes whole rows: they are one run in memory.
+    const bool whole_rows = !deep && col_parts_ == 1 && p_.n <= 1024;
+    block_cols_ = whole_rows ? p_.n : std::min<int64_t>(deep ? 256 : 512, round_up(p_.n, kPanel));
+    block_rows_ = std::min<int64_t>(deep ? 96 : 6, p_.m);
     held_floats_ = keep_ ? 0 : block_rows_ * block_cols_;
     pack_floats_ = route_ == Route::kPacked ? gemm_scratch_floats(block_rows_, p_.k) : 0;
   }
@@ -127,6 +129,9 @@ class Gemm final : public BoundKernel {
     if (!keep_) {
       tile.source = reinterpret_cast<const std::byte*>(held);
       tile.source_step = block_cols_;
+    }
+    if (tile.cols == p_.n && (keep_ || block_cols_ == p_.n)) {
+      tile.cols *= std::exchange(tile.rows, 1);
     }
     epilogue_.run(args, tile, scratch);
   }

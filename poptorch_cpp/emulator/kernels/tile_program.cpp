@@ -30,9 +30,11 @@ struct Buffer {
   Shape strides;  // of the space, later of the collapsed space
   int reg = -1;
   bool uniform = false;  // one element for the whole space
+  bool scalar = false;   // uniform, and read by number() alone: the memory is the register
   bool direct = false;   // used in place of, or written by, a register where the tile is contiguous
   int64_t element_bytes = 4;
-  MicroFn move = nullptr;  // load or store
+  int64_t register_bytes = 4;  // of an element in a register
+  MicroFn move = nullptr;      // load or store
 };
 
 struct Instruction {
@@ -48,6 +50,8 @@ struct Register {
   int slot = -1;  // in scratch, once placed
   int last_use = -1;
   double value = 0;  // of constants
+  // f64 that ops only ask for as a scalar: stands where it is in memory, takes no slot.
+  bool hyper_parameter = false;
 };
 
 class Program final : public TileProgram {
@@ -80,6 +84,8 @@ class Program final : public TileProgram {
   std::vector<int> constants_;  // registers
   int slots_ = 0;
   int64_t slot_bytes_ = kTile * 4;
+  // Nothing but one op between memory and memory: a tile may be as long as its run.
+  bool unbounded_ = false;
 };
 
 // Everything of one run(): where the current tile's segments are in every buffer.
@@ -104,7 +110,7 @@ int64_t offset_of(const Buffer& buffer, const int64_t* index, size_t dims) {
 // Copies segments between a strided buffer and a dense tile, converting.
 void move_segment(const Buffer& buffer, std::byte* memory, int64_t stride, void* tile, int64_t n,
                   bool load) {
-  const int64_t reg_bytes = register_bytes(register_class(buffer.dtype));
+  const int64_t reg_bytes = buffer.register_bytes;
   MicroArgs args;
   if (stride == 1) {
     args.src[0] = load ? memory : tile;
@@ -133,6 +139,7 @@ void Program::fill(int reg, const void* element, void* slot, int64_t count) cons
   Buffer scalar{.dtype = registers_[reg].dtype,
                 .strides = {},
                 .element_bytes = 0,
+                .register_bytes = register_bytes(register_class(registers_[reg].dtype)),
                 .move = load_fn(registers_[reg].dtype)};
   move_segment(scalar, static_cast<std::byte*>(const_cast<void*>(element)), 0, slot, count, true);
 }
@@ -150,7 +157,6 @@ void Program::run_tile(const Walk& walk, void** registers) const {
     if (in.uniform || in.reg < 0) continue;
     const bool own = i == 0 && walk.block->source != nullptr;
     const int64_t stride = own ? 1 : in.strides[dims - 1];
-    const int64_t reg_bytes = register_bytes(register_class(in.dtype));
     std::byte* slot = walk.scratch + registers_[in.reg].slot * slot_bytes_;
     registers[in.reg] = slot;
     int64_t done = 0;
@@ -161,7 +167,7 @@ void Program::run_tile(const Walk& walk, void** registers) const {
       if (in.direct && stride == 1 && walk.segments == 1) {
         registers[in.reg] = from;
       } else {
-        move_segment(in, from, stride, slot + done * reg_bytes, walk.length[s], true);
+        move_segment(in, from, stride, slot + done * in.register_bytes, walk.length[s], true);
       }
       done += walk.length[s];
     }
@@ -186,12 +192,11 @@ void Program::run_tile(const Walk& walk, void** registers) const {
     const size_t o = &out - outputs_.data();
     const int64_t stride = out.strides[dims - 1];
     if (out.direct && stride == 1 && walk.segments == 1) continue;
-    const int64_t reg_bytes = register_bytes(register_class(out.dtype));
     auto* tile = static_cast<std::byte*>(registers[out.reg]);
     for (int s = 0; s < walk.segments; ++s) {
       move_segment(out, address(out, walk.buffers[inputs_.size() + o], s), stride, tile,
                    walk.length[s], false);
-      tile += walk.length[s] * reg_bytes;
+      tile += walk.length[s] * out.register_bytes;
     }
   }
 }
@@ -200,12 +205,14 @@ void Program::run(std::byte* const* buffers, const TileBlock& block, std::byte* 
                   const RandomKey&) const {
   void* registers[kMaxRegisters];
   for (size_t r = 0; r < registers_.size(); ++r) {
-    registers[r] = scratch + registers_[r].slot * slot_bytes_;
+    if (registers_[r].slot >= 0) registers[r] = scratch + registers_[r].slot * slot_bytes_;
   }
   const int64_t widest = std::min(kTile, block.rows * block.cols);
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const Buffer& in = inputs_[i];
-    if (in.uniform && !(i == 0 && block.source)) {
+    if (in.scalar) {
+      registers[in.reg] = buffers[i];
+    } else if (in.uniform && !(i == 0 && block.source)) {
       fill(in.reg, buffers[i], registers[in.reg], widest);
     } else if (in.uniform) {
       fill(in.reg, block.source, registers[in.reg], widest);
@@ -213,6 +220,10 @@ void Program::run(std::byte* const* buffers, const TileBlock& block, std::byte* 
   }
   for (int reg : constants_) {
     const Register& r = registers_[reg];
+    if (r.hyper_parameter) {
+      registers[reg] = const_cast<double*>(&r.value);
+      continue;
+    }
     const RegisterClass held = register_class(r.dtype);
     for (int64_t i = 0; i < widest; ++i) {
       if (held == RegisterClass::kF32) {
@@ -243,7 +254,8 @@ void Program::run(std::byte* const* buffers, const TileBlock& block, std::byte* 
         walk.segments = 0, walk.count = 0;
       }
       const int s = walk.segments;
-      const int64_t length = std::min(run, kTile - walk.count);
+      const bool whole = unbounded_ && run >= kDirect;
+      const int64_t length = whole ? run : std::min(run, kTile - walk.count);
       walk.length[s] = length;
       walk.linear[s] = linear;
       walk.in_block[s] = row * block.source_step + col;
@@ -322,12 +334,17 @@ void Program::place() {
       if (r >= 0) registers_[r].last_use = s;
     }
   }
-  for (const Register& r : registers_) {
-    if (register_bytes(register_class(r.dtype)) == 8) slot_bytes_ = kTile * 8;
-  }
   for (Buffer& in : inputs_) {
     in.uniform =
         std::all_of(in.strides.begin(), in.strides.end(), [](int64_t s) { return s == 0; });
+    in.scalar = in.uniform && in.dtype == DType::kF64 && registers_[in.reg].hyper_parameter;
+    registers_[in.reg].hyper_parameter = in.scalar;
+  }
+  for (const Register& r : registers_) {
+    const bool wide = register_bytes(register_class(r.dtype)) == 8;
+    if (wide && !r.hyper_parameter) slot_bytes_ = kTile * 8;
+  }
+  for (Buffer& in : inputs_) {
     in.direct = in.dtype == DType::kF32 || in.dtype == DType::kI32 || in.dtype == DType::kI64;
     if (!in.uniform) last_input_use = std::max(last_input_use, registers_[in.reg].last_use);
   }
@@ -350,6 +367,11 @@ void Program::place() {
         out.dtype == DType::kF32 || out.dtype == DType::kI32 || out.dtype == DType::kI64;
     out.direct = held && once && made >= 0 && made >= last_input_use;
   }
+  auto in_place = [](const Buffer& b) { return b.scalar || (b.direct && b.strides.back() == 1); };
+  unbounded_ = steps == 1 && std::all_of(inputs_.begin(), inputs_.end(), in_place) &&
+               std::all_of(outputs_.begin(), outputs_.end(), in_place) &&
+               std::all_of(constants_.begin(), constants_.end(),
+                           [&](int reg) { return registers_[reg].hyper_parameter; });
   std::vector<int> free;
   auto take = [&](int reg) {
     if (registers_[reg].slot >= 0) return;
@@ -360,10 +382,13 @@ void Program::place() {
   // Inputs and constants live from the start; uniform ones and constants are filled once a run.
   std::vector<bool> permanent(registers_.size(), false);
   for (const Buffer& in : inputs_) {
-    take(in.reg);
     if (in.uniform) permanent[in.reg] = true;
+    if (!in.scalar) take(in.reg);
   }
-  for (int reg : constants_) take(reg), permanent[reg] = true;
+  for (int reg : constants_) {
+    permanent[reg] = true;
+    if (!registers_[reg].hyper_parameter) take(reg);
+  }
   for (int s = 0; s < steps; ++s) {
     for (int r : instructions_[s].results) take(r);
     auto release = [&](int r) {
@@ -400,6 +425,7 @@ struct TileProgramBuilder::Impl {
             .strides = strides,
             .reg = reg,
             .element_bytes = ir::size_of(dtype),
+            .register_bytes = register_bytes(register_class(dtype)),
             .move = load ? load_fn(dtype) : store_fn(dtype)};
   }
 };
@@ -449,6 +475,7 @@ int TileProgramBuilder::input(const ir::Type& type) {
 
 int TileProgramBuilder::input(DType dtype, const Shape& strides) {
   const int reg = impl_->make_register(dtype);
+  impl_->program->registers_[reg].hyper_parameter = dtype == DType::kF64;
   impl_->program->inputs_.push_back(impl_->make_buffer(dtype, strides, reg, true));
   return reg;
 }
@@ -456,6 +483,7 @@ int TileProgramBuilder::input(DType dtype, const Shape& strides) {
 int TileProgramBuilder::constant(DType dtype, double value) {
   const int reg = impl_->make_register(dtype);
   impl_->program->registers_[reg].value = round_to(dtype, value);
+  impl_->program->registers_[reg].hyper_parameter = dtype == DType::kF64;
   impl_->program->constants_.push_back(reg);
   return reg;
 }
@@ -477,6 +505,11 @@ std::vector<int> TileProgramBuilder::op(const ir::OpDef& def, const ir::Attrs& a
   } else {
     throw InternalError(support::str("[tile program] no micro-op for '", def.name,
                                      "' on these dtypes. Ask supports() first."));
+  }
+  for (size_t k = 0; k < operands.size(); ++k) {
+    if (operands[k] >= 0 && def.operand_defs[k].constraint != "f64") {
+      impl_->program->registers_[operands[k]].hyper_parameter = false;
+    }
   }
   step.sources = operands;
   step.sources.resize(std::max(operands.size(), def.inputs.size()), -1);

@@ -67,17 +67,34 @@ inline float lerp(float from, float to, float weight) {
   return weight < 0.5f ? from + weight * (to - from) : to - (to - from) * (1.0f - weight);
 }
 
+// base ** exponent, remembered: a step asks for the same few again and again, tile by tile.
+double power_of(double base, double exponent) {
+  struct Entry {
+    double base = 1, exponent = 0, power = 1;
+  };
+  constexpr size_t kEntries = 4;
+  thread_local Entry known[kEntries];
+  thread_local size_t oldest = 0;
+  for (const Entry& e : known) {
+    if (e.base == base && e.exponent == exponent) return e.power;
+  }
+  known[oldest] = {base, exponent, std::pow(base, exponent)};
+  const double power = known[oldest].power;
+  oldest = (oldest + 1) % kEntries;
+  return power;
+}
+
 template <bool decoupled>
 void adam(const MicroArgs& a, int64_t n) {
   const float *w = a.in<float>(0), *m = a.in<float>(1), *v = a.in<float>(2), *g = a.in<float>(3);
   float *w_out = a.out<float>(0), *m_out = a.out<float>(1), *v_out = a.out<float>(2);
   const double step = a.number(4), lr = a.number(5), beta1 = a.number(6), beta2 = a.number(7);
   const bool corrected = a.immediates[1] != 0;
-  const double c1 = corrected ? 1 - std::pow(beta1, step) : 1;
-  const double c2 = corrected ? 1 - std::pow(beta2, step) : 1;
+  const double c1 = corrected ? 1 - power_of(beta1, step) : 1;
+  const double c2 = corrected ? 1 - power_of(beta2, step) : 1;
   const float fresh1 = static_cast<float>(1 - beta1), keep2 = static_cast<float>(beta2);
   const float fresh2 = static_cast<float>(1 - beta2), eps = static_cast<float>(a.number(8));
-  const float root = static_cast<float>(std::sqrt(c2)), rate = static_cast<float>(-lr / c1);
+  const float unroot = static_cast<float>(1 / std::sqrt(c2)), rate = static_cast<float>(-lr / c1);
   const float decay = static_cast<float>(decoupled ? 1 - lr * a.number(9) : a.number(9));
   const float sign = sign_of(a);
 #pragma GCC ivdep
@@ -88,7 +105,7 @@ void adam(const MicroArgs& a, int64_t n) {
     const float second = v[i] * keep2 + fresh2 * slope * slope;
     m_out[i] = first;
     v_out[i] = second;
-    w_out[i] = weight + rate * first / (std::sqrt(second) / root + eps);
+    w_out[i] = weight + rate * first / (std::sqrt(second) * unroot + eps);
   }
 }
 
