@@ -16,8 +16,10 @@ import tempfile
 from benchmarks.peers import PEERS
 from benchmarks.workloads import WORKLOADS, make
 
-# First results of a peer may differ from eager's by rounding alone.
-TOLERANCE = {"": 1e-3, "fp32": 1e-3, "bf16": 5e-2, "fp16": 2e-2}
+# First results of a peer may differ from eager's by rounding alone, later ones by what training
+# makes of it: a value that crosses a kink of ReLU moves W4's third loss by 4e-3 within torch.
+TOLERANCE = {"": 1e-4, "fp32": 1e-4, "bf16": 5e-2, "fp16": 2e-2}
+LATER_TOLERANCE = 3e-2
 DEFAULT_PEERS = "eager,compile,jax,poptorch"
 
 
@@ -83,7 +85,8 @@ def check_first_results(workload: str, workers: list[Worker]) -> None:
             continue  # its first result is that of a later iteration
         pairs = zip(worker.ready["first"], reference.ready["first"], strict=True)
         for step, (got, expected) in enumerate(pairs):
-            if not abs(got - expected) <= tolerance * max(abs(expected), 1e-3):
+            allowed = tolerance if step == 0 else max(tolerance, LATER_TOLERANCE)
+            if not abs(got - expected) <= allowed * max(abs(expected), 1e-3):
                 raise SystemExit(
                     f"[benchmarks] {workload}: result {step} of {worker.peer} is {got}, of "
                     f"{reference.peer} {expected}. Nothing was timed."

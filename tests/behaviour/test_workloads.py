@@ -90,24 +90,47 @@ def deviation(ours, eager, before):
     return worst
 
 
+def other_kernels_update(instance, batch, before, optimiser):
+    """State after the step as torch makes it without oneDNN: rounding of another order."""
+    instance.model.load_state_dict(before)
+    with torch.backends.mkldnn.flags(enabled=False):
+        instance.model.zero_grad()
+        instance.model(*batch).backward()
+    after = {k: v.clone() for k, v in instance.model.state_dict().items()}
+    group = optimiser.param_groups[0]
+    buffers = [optimiser.state[p]["momentum_buffer"] for p in group["params"]]
+    for (name, parameter), buffer in zip(instance.model.named_parameters(), buffers, strict=True):
+        after[name] = before[name] - group["lr"] * (group["momentum"] * buffer + parameter.grad)
+    return after
+
+
 # Where rounding moves a value of W4 across a kink of ReLU or to another maximum of its pool, an
-# update moves by some hundredths: there, the promise of 1e-3 is for steps in which none does.
+# update moves by some hundredths, in torch too when oneDNN is off: eager itself is 5e-2 from
+# float64 in such steps. So W4's deviations are held against those of torch's other kernels.
 @pytest.mark.parametrize("name, kinks", [("W4", 5e-2), ("W5", 1e-3), ("W9", 1e-3)])
 def test_training_from_the_same_state(name, kinks):
     changes = {} if name == "W4" else {"eps": 1e-3}
     race = Race(name, 3 + STEPS, **changes)
+    other = make(name)
     for batch in race.batches[:3]:
         expected, found = race.step(batch)
         assert abs(found - expected) <= 1e-3 * abs(expected)
-    deviations = []
+    deviations, others = [], []
     for batch in race.batches[3:]:
         race.set_back()
         before = {k: v.clone() for k, v in race.eager.model.state_dict().items()}
+        if name == "W4":
+            rival = other_kernels_update(other, batch, before, race.optimiser)
         expected, found = race.step(batch)
         assert abs(found - expected) <= 1e-5 * abs(expected)
         eager = race.eager.model.state_dict()
         deviations.append(deviation(race.ours.model.state_dict(), eager, before))
-    assert min(deviations) <= 1e-3 and max(deviations) <= kinks, deviations
+        if name == "W4":
+            others.append(deviation(rival, eager, before))
+    assert min(deviations) <= 1e-3 and max(deviations) <= max([kinks, *others]), deviations
+    if name == "W4" and STEPS >= 20:
+        for own, rivals in zip(sorted(deviations), sorted(others), strict=True):
+            assert own <= max(1e-3, rivals), (sorted(deviations), sorted(others))
 
 
 @pytest.mark.parametrize("name", ["W6", "W7"])

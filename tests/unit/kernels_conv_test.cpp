@@ -104,5 +104,16 @@ INSTANTIATE_TEST_SUITE_P(Geometries, Conv,
                                          Geometry{16, 64, 64, 1, {6, 6}, {3, 3}, 1, 1, 1},
                                          Geometry{1, 4, 4, 1, {5, 5}, {1, 1}, 1, 1, 1}));
 
+// Large enough for oneDNN's kernels.
+INSTANTIATE_TEST_SUITE_P(Batches, Conv,
+                         testing::Values(Geometry{8, 32, 24, 1, {8, 8}, {3, 3}, 1, 1, 1},
+                                         Geometry{6, 32, 40, 1, {16, 16}, {3, 3}, 2, 1, 1},
+                                         Geometry{4, 3, 32, 1, {28, 28}, {7, 7}, 2, 3, 1},
+                                         Geometry{8, 64, 72, 1, {8, 8}, {1, 1}, 1, 0, 1},
+                                         Geometry{8, 64, 72, 1, {16, 16}, {1, 1}, 2, 0, 1},
+                                         Geometry{4, 16, 17, 1, {12, 12}, {3, 3}, 1, 2, 2},
+                                         Geometry{8, 32, 32, 1, {64}, {5}, 1, 2, 1},
+                                         Geometry{2, 16, 16, 1, {6, 6, 6}, {3, 3, 3}, 1, 1, 1}));
+
 }  // namespace
 }  // namespace poptorch::emulator

@@ -3,6 +3,7 @@
 #include "emulator/kernels/conv_depthwise.hpp"
 #include "emulator/kernels/conv_gemm.hpp"
 #include "emulator/kernels/conv_grad.hpp"
+#include "emulator/kernels/conv_onednn.hpp"
 #include "emulator/kernels/families.hpp"
 
 namespace poptorch::emulator {
@@ -30,6 +31,7 @@ std::unique_ptr<BoundKernel> bind_conv(const KernelRequest& request) {
   const auto shape = ConvShape::of(request, request.inputs[0]->shape, request.inputs[1]->shape,
                                    request.outputs[0].shape);
   if (shape.depthwise()) return make_depthwise(request, shape);
+  if (auto kernel = make_onednn_conv(request, shape)) return kernel;
   const WeightView weights{.matrix = {nullptr, 1, shape.depth()},
                            .tap_stride = shape.group_in(),
                            .group_stride = shape.group_out() * shape.depth()};
@@ -43,6 +45,7 @@ std::unique_ptr<BoundKernel> bind_grad_input(const KernelRequest& request) {
   const auto shape = ConvShape::of(request, request.outputs[0].shape, request.inputs[1]->shape,
                                    request.inputs[0]->shape);
   if (shape.depthwise()) return make_depthwise_grad_input(shape);
+  if (auto kernel = make_onednn_grad_input(request, shape)) return kernel;
   ConvShape flipped = shape;
   bool gathers = true;
   for (int d = 0; d < 3; ++d) {
