@@ -7,7 +7,9 @@
 
 #include <set>
 
+#include "bindings/core_ir.hpp"
 #include "bindings/errors.hpp"
+#include "bindings/numpy.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
 #include "ops/all_ops.hpp"
@@ -26,51 +28,6 @@ namespace {
 using session::CompileOptions;
 using session::Executable;
 using support::str;
-
-// --- NumPy
-// ------------------------------------------------------------------------------------------ Types
-// that NumPy lacks travel as the bits of unsigned integers.
-py::dtype numpy_dtype(ir::DType dtype) {
-  switch (dtype) {
-    case ir::DType::kBool:
-      return py::dtype("bool");
-    case ir::DType::kF8_143:
-    case ir::DType::kF8_152:
-      return py::dtype("uint8");
-    case ir::DType::kBF16:
-      return py::dtype("uint16");
-    default:
-      break;
-  }
-  const std::string name(ir::name(dtype));  // "f32", "u8", "c64"
-  static const std::unordered_map<char, const char*> kKinds = {
-      {'i', "int"}, {'u', "uint"}, {'f', "float"}, {'c', "complex"}};
-  return py::dtype(kKinds.at(name[0]) + name.substr(1));
-}
-
-py::array empty_array(const ir::Type& type) {
-  return py::array(numpy_dtype(type.dtype),
-                   std::vector<py::ssize_t>(type.shape.begin(), type.shape.end()));
-}
-
-const std::byte* bytes_of(const py::array& array) {
-  return static_cast<const std::byte*>(array.data());
-}
-
-std::byte* mutable_bytes_of(py::array& array) {
-  return static_cast<std::byte*>(array.mutable_data());
-}
-
-// `array`, dense and row-major, after a check against `type`. UserError naming `what`.
-py::array checked(const py::array& array, const ir::Type& type, const std::string& what) {
-  const ir::Shape shape(array.shape(), array.shape() + array.ndim());
-  if (!array.dtype().equal(numpy_dtype(type.dtype)) || shape != type.shape) {
-    throw support::UserError(str("[run] ", what, " is ", py::str(array.dtype()).cast<std::string>(),
-                                 " ", ir::shape_text(shape), " but the program was compiled for ",
-                                 type, ". Pass an array of that type, or compile again."));
-  }
-  return py::array::ensure(array, py::array::c_style);
-}
 
 // --- running
 // ----------------------------------------------------------------------------------------
@@ -194,7 +151,8 @@ void bind_options(py::module_& m) {
 }
 
 void bind_ir(py::module_& m) {
-  py::class_<ir::Module>(m, "Module", "A module of the IR.")
+  bind_ir_building(m);
+  module_class(m)
       .def("__str__", [](const ir::Module& module) { return ir::print(module); })
       .def(
           "text",

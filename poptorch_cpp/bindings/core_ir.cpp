@@ -1,0 +1,226 @@
+// Implements core_ir.hpp. Graphs, ops and values are owned by their module, which every handle
+// keeps alive.
+#include "bindings/core_ir.hpp"
+
+#include <pybind11/stl.h>
+
+#include "bindings/numpy.hpp"
+#include "ir/builder.hpp"
+#include "ops/all_ops.hpp"
+#include "support/strings.hpp"
+#include "transforms/autodiff.hpp"
+
+// An op owns its results, so that it cannot be copied; std::vector does not tell pybind11 so.
+template <>
+struct pybind11::detail::is_copy_constructible<poptorch::ir::Op> : std::false_type {};
+
+namespace poptorch::bindings {
+namespace {
+
+using PyType = std::pair<std::string, ir::Shape>;
+using support::str;
+
+constexpr auto kOwned = py::return_value_policy::reference_internal;
+
+ir::DType dtype_of(const std::string& name) {
+  const auto dtype = ir::dtype_from_name(name);
+  if (!dtype) throw support::UserError(str("[ir] there is no element type '", name, "'."));
+  return *dtype;
+}
+
+ir::Type type_of(const PyType& type) { return {dtype_of(type.first), type.second}; }
+PyType py_type(const ir::Type& type) { return {std::string(ir::name(type.dtype)), type.shape}; }
+
+ir::Literal literal_of(const py::array& array, const std::string& dtype) {
+  ir::Type type{dtype_of(dtype), ir::Shape(array.shape(), array.shape() + array.ndim())};
+  const py::array dense = checked(array, type, "a constant");
+  const auto* data = bytes_of(dense);
+  return {type, std::vector<std::byte>(data, data + type.bytes())};
+}
+
+// A Python value as the attribute type that the op's row names.
+ir::Attr attr_of(const py::handle& value, ir::AttrType type) {
+  switch (type) {
+    case ir::AttrType::kBool:
+      return value.cast<bool>();
+    case ir::AttrType::kInt:
+      return value.cast<int64_t>();
+    case ir::AttrType::kFloat:
+      return value.cast<double>();
+    case ir::AttrType::kString:
+      return value.cast<std::string>();
+    case ir::AttrType::kDType:
+      return dtype_of(value.cast<std::string>());
+    case ir::AttrType::kInts:
+      return value.cast<ir::Ints>();
+    case ir::AttrType::kFloats:
+      return value.cast<ir::Floats>();
+    case ir::AttrType::kStrings:
+      return value.cast<ir::Strings>();
+    case ir::AttrType::kGraph:
+      return ir::GraphRef{value.cast<ir::Graph&>().name()};
+    case ir::AttrType::kLiteral:
+      break;
+  }
+  throw support::InternalError("[ir] constants are made by Graph.constant.");
+}
+
+ir::Attrs attrs_of(const ir::OpDef& def, const py::dict& given) {
+  ir::Attrs attrs;
+  for (const auto& [key, value] : given) {
+    const std::string name = py::str(key);
+    const ir::AttrDef* row = def.find_attr(name);
+    if (!row) {
+      throw support::InternalError(str("[ir] op '", def.name, "' has no attribute '", name, "'."));
+    }
+    attrs.set(name, attr_of(value, row->type));
+  }
+  return attrs;
+}
+
+ir::Op* emit(ir::Graph& graph, const std::string& name, const std::vector<ir::Value*>& operands,
+             const py::dict& attrs, int ipu, bool io_tiles, const std::string& scope) {
+  ir::Builder builder(graph);
+  builder.placement.ipu = ipu;
+  builder.placement.io_tiles = io_tiles;
+  builder.scope = scope;
+  return builder.emit(name, operands, attrs_of(graph.module().registry().get(name), attrs));
+}
+
+void bind_value_and_op(py::module_& m) {
+  py::class_<ir::Value, std::unique_ptr<ir::Value, py::nodelete>>(m, "Value", "A value of a graph.")
+      .def_property_readonly("type", [](const ir::Value& v) { return py_type(v.type()); })
+      .def_property("name", &ir::Value::name, &ir::Value::set_name)
+      .def_property_readonly("by_reference", &ir::Value::by_reference)
+      .def_property_readonly("index", &ir::Value::index)
+      .def_property_readonly("producer", &ir::Value::producer, kOwned);
+  py::class_<ir::Op, std::unique_ptr<ir::Op, py::nodelete>>(m, "Op", "An op of a graph.")
+      .def_property_readonly("id", &ir::Op::id)
+      .def_property_readonly("name", &ir::Op::name)
+      .def_property_readonly("popart_type", [](const ir::Op& op) { return op.def().popart_type; })
+      .def_property_readonly("ipu", [](const ir::Op& op) { return op.placement.ipu; })
+      .def_property_readonly("operands", &ir::Op::operands, kOwned)
+      .def_property_readonly(
+          "results",
+          [](const ir::Op& op) {
+            std::vector<ir::Value*> results;
+            for (size_t i = 0; i < op.result_count(); ++i) results.push_back(op.result(i));
+            return results;
+          },
+          kOwned);
+}
+
+void bind_graph(py::module_& m) {
+  py::class_<ir::Graph, std::unique_ptr<ir::Graph, py::nodelete>>(m, "Graph",
+                                                                  "A graph of a module.")
+      .def_property_readonly("name", [](const ir::Graph& g) { return g.name().text(); })
+      .def_property_readonly(
+          "inputs",
+          [](const ir::Graph& g) {
+            std::vector<ir::Value*> inputs;
+            for (const auto& input : g.inputs()) inputs.push_back(input.get());
+            return inputs;
+          },
+          kOwned)
+      .def_property_readonly("outputs", &ir::Graph::outputs, kOwned)
+      .def_property_readonly("ops", &ir::Graph::op_list, kOwned)
+      .def(
+          "add_input",
+          [](ir::Graph& g, const PyType& type, const std::string& name, bool by_reference) {
+            return g.add_input(type_of(type), name, by_reference);
+          },
+          kOwned, py::arg("type"), py::arg("name"), py::arg("by_reference") = false)
+      .def("set_outputs", &ir::Graph::set_outputs)
+      .def(
+          "constant",
+          [](ir::Graph& g, const py::array& array, const std::string& dtype) {
+            return ir::Builder(g).constant(literal_of(array, dtype));
+          },
+          kOwned, "A constant of the array's elements.")
+      .def(
+          "scalar",
+          [](ir::Graph& g, const std::string& dtype, double value) {
+            return ir::Builder(g).scalar(dtype_of(dtype), value);
+          },
+          kOwned, "A constant without dimensions.")
+      .def(
+          "variable",
+          [](ir::Graph& g, const std::string& name) {
+            const ir::StateSlot* slot = g.module().find_state(name);
+            if (!slot) throw support::InternalError(str("[ir] there is no state '", name, "'."));
+            return ir::Builder(g).variable(*slot);
+          },
+          kOwned, "A declared state slot.")
+      .def("emit", &emit, kOwned, "Adds an op at the end, checked and with inferred result types.",
+           py::arg("name"), py::arg("operands"), py::arg("attrs") = py::dict(), py::arg("ipu") = -1,
+           py::arg("io_tiles") = false, py::arg("scope") = "");
+}
+
+void bind_autodiff(py::module_& m) {
+  using transforms::GradientGraph;
+  auto connections = [](const std::vector<transforms::GradientConnection>& list) {
+    std::vector<std::pair<bool, ir::Value*>> out;
+    for (const auto& connection : list) {
+      const bool gradient =
+          connection.kind == transforms::GradientConnection::Kind::kForwardGradient;
+      out.emplace_back(gradient, connection.forward);
+    }
+    return out;
+  };
+  py::class_<GradientGraph>(m, "GradientGraph",
+                            "A gradient graph and what it takes and gives: pairs of (is a "
+                            "gradient, value of the forward graph).")
+      .def_readonly("graph", &GradientGraph::gradient, py::return_value_policy::reference)
+      .def_property_readonly(
+          "inputs", [connections](const GradientGraph& g) { return connections(g.inputs); },
+          py::return_value_policy::reference)
+      .def_property_readonly(
+          "outputs", [connections](const GradientGraph& g) { return connections(g.outputs); },
+          py::return_value_policy::reference);
+  m.def("autodiff", &transforms::autodiff, py::keep_alive<0, 1>(),
+        "The gradient graph of `forward`: given the gradients of its outputs `provided` "
+        "(indices), those of its inputs `required`. Adds outputs to `forward`.",
+        py::arg("forward"), py::arg("provided"), py::arg("required"));
+}
+
+}  // namespace
+
+py::class_<ir::Module>& module_class(py::module_& m) {
+  static auto* type = new py::class_<ir::Module>(m, "Module", "A module of the IR.");
+  return *type;
+}
+
+void bind_ir_building(py::module_& m) {
+  module_class(m)
+      .def(py::init([] { return std::make_unique<ir::Module>(ops::registry()); }))
+      .def(
+          "add_graph",
+          [](ir::Module& module, const std::string& name) { return &module.add_graph(name); },
+          kOwned)
+      .def(
+          "add_state",
+          [](ir::Module& module, const std::string& name, const PyType& type,
+             const std::string& kind, int group_size, int group_stride) {
+            module.add_state({.name = name,
+                              .type = type_of(type),
+                              .kind = kind,
+                              .group_size = group_size,
+                              .group_stride = group_stride});
+          },
+          "Declares a state slot; groups of `group_size` replicas share a value, 0: all.",
+          py::arg("name"), py::arg("type"), py::arg("kind") = "parameter",
+          py::arg("group_size") = 0, py::arg("group_stride") = 1)
+      .def("add_stream",
+           [](ir::Module& module, const std::string& name, const PyType& type, bool to_device) {
+             module.add_stream({.name = name, .type = type_of(type), .to_device = to_device});
+           })
+      .def("add_remote_buffer",
+           [](ir::Module& module, const std::string& name, const PyType& type, int64_t entries) {
+             module.add_remote_buffer({.name = name, .type = type_of(type), .entries = entries});
+           });
+  bind_value_and_op(m);
+  bind_graph(m);
+  bind_autodiff(m);
+}
+
+}  // namespace poptorch::bindings

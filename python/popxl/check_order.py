@@ -1,0 +1,64 @@
+"""Refuses programs in which in-place writes have no fixed order.
+
+The compiler runs ops as they were written, but a program must not rely on that: between an op
+that writes a tensor and every other op that uses the same memory, a chain of results or an
+`in_sequence` must say which comes first. Calls that write by reference are left out, as in PopXL.
+"""
+
+from typing import TYPE_CHECKING
+
+from popxl.errors import popart_exception
+
+if TYPE_CHECKING:
+    from popxl.graph import Graph, OpRecord
+    from popxl.ir import Ir
+    from popxl.tensor import Tensor
+
+_CALLS = ("Call", "Loop")
+
+
+def check_order(ir: "Ir") -> None:
+    """popart_exception naming two ops when their order on one tensor is open."""
+    for graph in ir._graphs:
+        _check_graph(graph)
+
+
+def _check_graph(graph: "Graph") -> None:
+    writers: dict[Tensor, list[OpRecord]] = {}
+    users: dict[Tensor, list[OpRecord]] = {}
+    for op in graph._ops:
+        for tensor in op.modified if op.op_type not in _CALLS else ():
+            writers.setdefault(tensor._root(), []).append(op)
+        for root in {t._root() for t in op.inputs if t is not None}:
+            users.setdefault(root, []).append(op)
+    if not writers:
+        return
+    earlier = _ancestors(graph)
+    for root, ops in writers.items():
+        for writer in ops:
+            for user in users.get(root, []):
+                first, second = sorted((writer, user), key=lambda op: op.id)
+                if first is not second and not earlier[second.id] >> _place(graph, first) & 1:
+                    raise popart_exception(
+                        f"[order] inplacing ambiguity: {first.op_type}.{first.id} and "
+                        f"{second.op_type}.{second.id} of graph {graph.name} both use {root!r}, "
+                        f"which {writer.op_type}.{writer.id} writes in place, and nothing says "
+                        "which comes first. Write them inside `with popxl.in_sequence():`."
+                    )
+
+
+def _place(graph: "Graph", op: "OpRecord") -> int:
+    return op.id - graph._ops[0].id
+
+
+def _ancestors(graph: "Graph") -> dict[int, int]:
+    """For each op the set, as bits, of the ops of its graph that surely come before it."""
+    out: dict[int, int] = {}
+    for op in graph._ops:
+        known = 0
+        direct = [t._producer.id for t in op.inputs if t is not None and t._producer is not None]
+        for before in (*direct, *op.after):
+            if before in out and before != op.id:
+                known |= out[before] | 1 << before - graph._ops[0].id
+        out[op.id] = known
+    return out

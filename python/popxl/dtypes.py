@@ -1,0 +1,129 @@
+"""Element types: one object each, with conversions from and to NumPy and torch.
+
+`float` and `bool` shadow Python's builtins in this module, as they do in the package.
+"""
+
+import builtins
+from typing import Any
+
+import numpy as np
+
+np_dtype_float8_143 = np.dtype([("float8_143", "u1")])
+np_dtype_float8_152 = np.dtype([("float8_152", "u1")])
+
+
+class dtype:
+    """An element type. Only the objects of this module exist; the constructor raises TypeError."""
+
+    _name: str
+    _core: str  # what the compiler calls it
+    _np: np.dtype
+    _torch: "str | None"
+    is_complex: builtins.bool
+    is_int: builtins.bool
+    is_floating_point: builtins.bool
+    is_signed: builtins.bool
+
+    def __init__(self) -> None:
+        raise TypeError("Cannot create popxl.dtypes.dtype: use one of the types of popxl.dtypes.")
+
+    @property
+    def name(self) -> str:
+        """The name, e.g. "float32"."""
+        return self._name
+
+    def as_numpy(self) -> np.dtype:
+        """The NumPy type; float8 is a structured type of one u1 field."""
+        return self._np
+
+    def as_torch(self) -> Any:
+        """The torch type. TypeError when torch has none."""
+        if self._torch is None:
+            raise TypeError(f"{self} has no torch counterpart.")
+        import torch
+
+        return getattr(torch, self._torch)
+
+    @classmethod
+    def as_dtype(cls, x: Any) -> "dtype":
+        """The element type that `x` names or has.
+
+        x: a popxl, NumPy or torch type, a string, Python's `bool` or `float`, or anything with
+            `.dtype`. ValueError for everything else.
+        """
+        if isinstance(x, dtype):
+            return x
+        if isinstance(x, str):
+            return cls.from_name(x)
+        if isinstance(x, type) and x in _PY_TO_POPXL:
+            return _PY_TO_POPXL[x]
+        if not isinstance(x, type) and hasattr(x, "dtype") and not isinstance(x, np.dtype):
+            return cls.as_dtype(x.dtype)
+        text = str(x)
+        if text.startswith("torch.") and text[6:] in _TORCH_NAMES:
+            return _TORCH_NAMES[text[6:]]
+        try:
+            found = np.dtype(x) if x is not None and x is not int else None
+        except TypeError:
+            found = None
+        if found is not None and found in _NP_TO_POPXL:
+            return _NP_TO_POPXL[found]
+        raise ValueError(f"There is no popxl dtype for {x!r}.")
+
+    @classmethod
+    def from_name(cls, name: str) -> "dtype":
+        """The type called `name`, e.g. "float32" or "half". ValueError for another name."""
+        if name not in _NAMES:
+            raise ValueError(f"There is no popxl dtype called {name!r}.")
+        return _NAMES[name]
+
+    def __repr__(self) -> str:
+        return f"popxl.dtypes.{self._name}"
+
+    def __reduce__(self) -> str:
+        return self._name
+
+
+def _make(name: str, core: str, kind: str, numpy: Any = None, torch: "str | None" = None) -> dtype:
+    made = object.__new__(dtype)
+    made._name, made._core, made._torch = name, core, torch
+    made._np = np.dtype(name if numpy is None else numpy)
+    made.is_complex = kind == "c"
+    made.is_int = kind in "iu"
+    made.is_floating_point = kind == "f"
+    made.is_signed = kind in "if"
+    return made
+
+
+bool = _make("bool", "bool", "b", torch="bool")
+int8 = _make("int8", "i8", "i", torch="int8")
+int16 = _make("int16", "i16", "i", torch="int16")
+int32 = _make("int32", "i32", "i", torch="int32")
+int64 = _make("int64", "i64", "i", torch="int64")
+uint8 = _make("uint8", "u8", "u", torch="uint8")
+uint16 = _make("uint16", "u16", "u")
+uint32 = _make("uint32", "u32", "u")
+uint64 = _make("uint64", "u64", "u")
+float8_143 = _make("float8_143", "f8_143", "f", np_dtype_float8_143)
+float8_152 = _make("float8_152", "f8_152", "f", np_dtype_float8_152)
+float16 = half = _make("float16", "f16", "f", torch="float16")
+float32 = float = _make("float32", "f32", "f", torch="float32")
+float64 = double = _make("float64", "f64", "f", torch="float64")
+complex64 = _make("complex64", "c64", "c", torch="complex64")
+complex128 = _make("complex128", "c128", "c", torch="complex128")
+
+_ALL = (
+    *(bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64),
+    *(float8_143, float8_152, float16, float32, float64, complex64, complex128),
+)
+_NAMES = {t._name: t for t in _ALL} | {"half": float16, "float": float32, "double": float64}
+_NP_TO_POPXL = {t._np: t for t in _ALL}
+_PY_TO_POPXL = {builtins.bool: bool, builtins.float: float32}
+_TORCH_NAMES = {t._torch: t for t in _ALL if t._torch is not None}
+_CORE_TO_POPXL = {t._core: t for t in _ALL}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "_PT_TO_POPXL":  # needs torch: made when asked for
+        return {t.as_torch(): t for t in _ALL if t._torch is not None}
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

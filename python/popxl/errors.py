@@ -1,0 +1,26 @@
+"""The exceptions that leave popxl beside Python's own."""
+
+from poptorch_core.errors import Error
+
+
+class UndefinedValue(Exception):
+    """A property was asked for that nothing defines yet, e.g. the IPU of a tensor without ops."""
+
+
+class UnsupportedError(Error):
+    """A name or form of PopXL that this implementation does not have."""
+
+
+class popart_exception(Error):
+    """A program that breaks a rule of the compiler, e.g. in-place writes without a fixed order."""
+
+
+def unsupported(name: str) -> UnsupportedError:
+    """The error for a name of the API that is missing here."""
+    return UnsupportedError(
+        f"[popxl] {name} is part of PopXL but is not implemented here. "
+        "docs/popxl.md lists what is missing."
+    )
+
+
+__all__ = ["Error", "UndefinedValue", "UnsupportedError", "popart_exception"]

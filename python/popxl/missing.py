@@ -1,0 +1,43 @@
+"""The names of PopXL that are not implemented here: asking for one says so.
+
+docs/popxl.md lists them; a test holds both to the same list.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from popxl.errors import unsupported
+
+MISSING: dict[str, tuple[str, ...]] = {
+    "popxl": (
+        *("remote_variable", "remote_replica_sharded_variable", "replica_sharded_variable"),
+        *("replica_sharded_buffer", "create_seeds", "TensorStorage", "TensorLocation"),
+        *("ReplicatedTensorSharding", "TileSet"),
+        *("fp8_utils", "random_seed", "testing", "typing_"),
+    ),
+    "popxl.ops": (
+        *("batch_norm_inference", "group_norm", "layer_norm", "dropout", "shaped_dropout"),
+        *("sum", "mean", "median", "min", "max", "prod", "sumsquare", "l1", "l2", "lamb_square"),
+        *("logsum", "logsumexp", "argmin", "argmax", "cumsum", "topk", "histogram"),
+        *("concat_", "slice_"),
+        *("gather", "tied_gather", "groupedgather", "scatter", "scatter_reduce"),
+        *("grouped_scatter_reduce", "dynamic_slice", "dynamic_update", "dynamic_update_", "onehot"),
+        *("matmul_pow2scaled", "conv", "conv_pow2scaled", "conv_transpose"),
+        *("conv_transpose_pow2scaled", "average_pool", "max_pool", "interpolate", "roi_align"),
+        *("pow2scale_cast_to_fp8", "pow2scale_cast_from_fp8"),
+        *("random_uniform", "random_normal", "create_random_seed", "split_random_seed"),
+        *("io_tile_copy", "remote_code_load", "code_copy", "PadType", "collectives"),
+    ),
+    "popxl.transforms": ("decompose_sum", "merge_exchange", "io_tile_exchange"),
+}
+
+
+def refuse(module: str) -> Callable[[str], Any]:
+    """A module's `__getattr__`: UnsupportedError for a missing name, else AttributeError."""
+
+    def getattribute(name: str) -> Any:
+        if name in MISSING[module]:
+            raise unsupported(f"{module}.{name}")
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+    return getattribute

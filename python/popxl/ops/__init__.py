@@ -1,0 +1,98 @@
+"""The ops: functions on tensors of the current graph.
+
+Every op raises TypeError for what is no tensor, and ValueError for tensors of other graphs, of
+different IPUs, or of shapes and dtypes that do not fit.
+"""
+
+from popxl.missing import refuse
+from popxl.ops import var_updates
+from popxl.ops.binary import (
+    add,
+    add_,
+    div,
+    equal,
+    fmod,
+    greater,
+    logical_and,
+    logical_or,
+    maximum,
+    mul,
+    pow,
+    scaled_add,
+    scaled_add_,
+    sub,
+    where,
+)
+from popxl.ops.call import (
+    CallSiteInfo,
+    call,
+    call_with_info,
+    conditional,
+    conditional_with_info,
+    repeat,
+    repeat_with_info,
+)
+from popxl.ops.data import (
+    host_load,
+    host_store,
+    init,
+    ipu_copy,
+    print_tensor,
+    remote_load,
+    remote_load_,
+    remote_store,
+)
+from popxl.ops.elementwise import (
+    abs,
+    cast,
+    ceil,
+    clamp,
+    clip,
+    cos,
+    detach,
+    detach_,
+    exp,
+    exp_,
+    floor,
+    gelu,
+    gelu_,
+    geluerf,
+    geluerf_,
+    identity,
+    increment_mod,
+    increment_mod_,
+    isfinite,
+    isinf,
+    isnan,
+    log,
+    log2,
+    logical_not,
+    negate,
+    relu,
+    relu_,
+    rename,
+    sign,
+    sin,
+    softmax,
+    sqrt,
+    swish,
+    swish_,
+    tanh,
+)
+from popxl.ops.linear import matmul
+from popxl.ops.losses import nll_loss, nll_loss_with_softmax_grad
+from popxl.ops.shape import (
+    concat,
+    flatten,
+    flatten_,
+    reshape,
+    reshape_,
+    slice,
+    split,
+    squeeze,
+    subsample,
+    transpose,
+    transpose_,
+)
+
+__getattr__ = refuse("popxl.ops")

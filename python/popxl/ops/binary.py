@@ -1,0 +1,156 @@
+"""Element-wise ops of several tensors, which broadcast as NumPy's do; dtypes must be equal."""
+
+from typing import Any
+
+from popxl import dtypes
+from popxl.ops.build import OpBuild, check_same_dtype, composed, in_place, is_bool, simple
+from popxl.tensor import Tensor
+
+
+def _binary(op_type: str, core: str, lhs: Tensor, rhs: Tensor, name: str) -> Tensor:
+    if isinstance(lhs, Tensor) and isinstance(rhs, Tensor):
+        check_same_dtype(op_type, lhs, rhs)
+    return simple(op_type, core, [lhs, rhs], name)
+
+
+def add(lhs: Tensor, rhs: Tensor) -> Tensor:
+    """lhs + rhs."""
+    return _binary("Add", "add", lhs, rhs, "add_out")
+
+
+def _into(op: OpBuild, t: Tensor, value: Any) -> Any:
+    if tuple(value.type[1]) != t.shape:
+        raise ValueError(f"{t!r} cannot hold a result of shape {tuple(value.type[1])}.")
+    return value
+
+
+def add_(lhs: Tensor, rhs: Tensor) -> Tensor:
+    """lhs += rhs; the sum has the shape of lhs, else ValueError."""
+    check_same_dtype("AddLhsInplace", lhs, rhs)
+    return in_place(
+        "AddLhsInplace",
+        [lhs, rhs],
+        "add_lhs_inplace_out",
+        lambda op: _into(op, lhs, op("add", lhs, rhs)),
+    )
+
+
+def sub(lhs: Tensor, rhs: Tensor) -> Tensor:
+    """lhs - rhs."""
+    return _binary("Sub", "sub", lhs, rhs, "sub_out")
+
+
+def mul(lhs: Tensor, rhs: Tensor) -> Tensor:
+    """lhs · rhs."""
+    return _binary("Mul", "mul", lhs, rhs, "mul_out")
+
+
+def div(lhs: Tensor, rhs: Tensor) -> Tensor:
+    """lhs / rhs; integers round down."""
+    core = "floor_div" if isinstance(lhs, Tensor) and lhs.dtype.is_int else "div"
+    return _binary("Div", core, lhs, rhs, "div_out")
+
+
+def fmod(lhs: Tensor, rhs: Tensor) -> Tensor:
+    """The remainder of lhs / rhs with the sign of lhs."""
+    return _binary("Fmod", "fmod", lhs, rhs, "fmod_out")
+
+
+def pow(t: Tensor, e: "float | Tensor") -> Tensor:
+    """t to the power e."""
+    from popxl.operators import _tensor
+
+    return _binary("Pow", "pow", t, _tensor(e, t), "pow_out")
+
+
+def maximum(*ts: Tensor) -> Tensor:
+    """The greatest of the tensors, element by element. ValueError without any."""
+    if not ts:
+        raise ValueError("maximum takes at least one tensor.")
+    check_same_dtype("Max", *ts)
+
+    def body(op: OpBuild) -> Any:
+        out = ts[0]._read()
+        for t in ts[1:]:
+            out = op("maximum", out, t)
+        return out if len(ts) > 1 else op("identity", out)
+
+    return composed("Max", ts, "maximum_out", body)
+
+
+def equal(lhs: Tensor, rhs: Tensor) -> Tensor:
+    """lhs == rhs, as bool."""
+    return _binary("Equal", "eq", lhs, rhs, "equal_out")
+
+
+def greater(input: Tensor, other: Tensor) -> Tensor:
+    """input > other, as bool."""
+    return _binary("Greater", "gt", input, other, "greater_out")
+
+
+def _logical(op_type: str, core: str, lhs: Tensor, rhs: Tensor, name: str) -> Tensor:
+    def body(op: OpBuild) -> Any:
+        return op(core, op.cast(lhs, dtypes.bool), op.cast(rhs, dtypes.bool))
+
+    return composed(op_type, [lhs, rhs], name, body)
+
+
+def logical_and(lhs: Tensor, rhs: Tensor) -> Tensor:
+    """Whether both are true, as bool; other dtypes are cast to bool."""
+    return _logical("And", "logical_and", lhs, rhs, "and_out")
+
+
+def logical_or(lhs: Tensor, rhs: Tensor) -> Tensor:
+    """Whether one is true, as bool; other dtypes are cast to bool."""
+    return _logical("Or", "logical_or", lhs, rhs, "or_out")
+
+
+def where(condition: Tensor, lhs: Tensor, rhs: Tensor) -> Tensor:
+    """lhs where the condition is true, else rhs."""
+    check_same_dtype("Where", lhs, rhs)
+    if not is_bool(condition):
+        raise ValueError(f"where takes a bool condition but {condition.name} is {condition.dtype}.")
+    return simple("Where", "select", [condition, lhs, rhs], "where_out")
+
+
+def _scaled(op: OpBuild, X: Tensor, Y: Tensor, a: Any, b: Any) -> Any:
+    """a·X + b·Y in X's dtype; a scale of 1 is left out."""
+
+    def term(t: Tensor, scale: Any) -> Any:
+        value = op.cast(t, X.dtype)
+        if isinstance(scale, Tensor):
+            return op("mul", value, op.cast(scale, X.dtype))
+        return value if scale == 1.0 else op("mul", value, op.scalar(X.dtype, scale))
+
+    return op("add", term(X, a), term(Y, b))
+
+
+def _scaled_inputs(X: Tensor, Y: Tensor, a: Any, b: Any) -> "list[Tensor | None]":
+    if X.shape != Y.shape:
+        raise ValueError(f"scaled_add takes equal shapes but got {X.shape} and {Y.shape}.")
+    if isinstance(a, Tensor) and not isinstance(b, Tensor) and b != 1.0:
+        raise ValueError("scaled_add cannot take a tensor for a and a float for b.")
+    a_in = a if isinstance(a, Tensor) else None
+    b_in = b if isinstance(b, Tensor) else None
+    return [X, Y, a_in, b_in]
+
+
+def scaled_add(
+    X: Tensor, Y: Tensor, a: "float | Tensor" = 1.0, b: "float | Tensor" = 1.0
+) -> Tensor:
+    """a·X + b·Y of equal shapes, in the dtype of X. a and b: numbers or scalar tensors."""
+    inputs = _scaled_inputs(X, Y, a, b)
+    return composed("ScaledAdd", inputs, "scaled_add_out", lambda op: _scaled(op, X, Y, a, b))
+
+
+def scaled_add_(
+    X: Tensor, Y: Tensor, a: "float | Tensor" = 1.0, b: "float | Tensor" = 1.0
+) -> Tensor:
+    """X = a·X + b·Y, as `scaled_add`."""
+    inputs = _scaled_inputs(X, Y, a, b)
+    return in_place(
+        "ScaledAddLhsInplace",
+        inputs,
+        f"scaled_add__{X.name}",
+        lambda op: _scaled(op, X, Y, a, b),
+    )

@@ -1,0 +1,175 @@
+"""How the ops of this package are made: one record for the schedule, core ops for the compiler."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from popxl import dtypes
+from popxl.context import _context, get_current_graph, scoped
+from popxl.dtypes import dtype as dtype_class
+from popxl.tensor import Tensor, TensorSpec
+
+
+def check_tensors(op_type: str, tensors: "Sequence[Tensor | None]") -> Any:
+    """The current graph, after a check that all tensors are its own and lie together.
+
+    TypeError: something is not a tensor. ValueError: one is of another graph, IPU or tile set.
+    """
+    graph = get_current_graph()
+    for tensor in tensors:
+        if tensor is None:
+            continue
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{op_type} takes tensors but got {tensor!r}.")
+        if tensor._graph is not graph:
+            raise ValueError(
+                f"{op_type}: {tensor!r} belongs to graph {tensor._graph.name} but the current "
+                f"graph is {graph.name}. Pass it as an input of the graph."
+            )
+    places = {(t._ipu, t._io_tiles): t for t in tensors if t is not None and t._ipu is not None}
+    if len(places) > 1:
+        (a, b) = list(places.values())[:2]
+        raise ValueError(
+            f"{op_type}: {a!r} is on IPU {a._ipu} ({a.tile_set} tiles) but {b!r} on IPU {b._ipu} "
+            f"({b.tile_set} tiles). Copy one with ops.ipu_copy or ops.io_tile_copy."
+        )
+    return graph
+
+
+def check_same_dtype(op_type: str, *tensors: Tensor) -> None:
+    """ValueError unless all dtypes are equal: nothing is promoted."""
+    kinds = {t.dtype for t in tensors}
+    if len(kinds) > 1:
+        found = " and ".join(f"{t.name} is {t.dtype}" for t in tensors)
+        raise ValueError(f"{op_type} takes tensors of one dtype but {found}. Use ops.cast.")
+
+
+def normal_axis(axis: int, rank: int, what: str = "axis") -> int:
+    """The axis from 0. ValueError when it is out of range."""
+    if not -rank <= axis < rank:
+        raise ValueError(f"{what} {axis} is out of range for {rank} dimensions.")
+    return axis % rank if rank else 0
+
+
+class OpBuild:
+    """One op in the making. Calling it emits a core op and returns its only result."""
+
+    def __init__(self, op_type: str, *inputs: "Tensor | None") -> None:
+        self.graph = check_tensors(op_type, inputs)
+        self.record = self.graph._add_op(op_type, inputs)
+        self._ipu = _context.ipu
+        given = [t._ipu for t in inputs if t is not None and t._ipu is not None]
+        self.home = _context.ipu if _context.ipu is not None else (given[0] if given else 0)
+        for tensor in inputs:
+            if tensor is not None and tensor._ipu is None:
+                tensor._ipu = self.home
+
+    def emit(self, name: str, *operands: Any, **attrs: Any) -> Any:
+        """Adds a core op on values or tensors; returns it."""
+        values = [o._read() if isinstance(o, Tensor) else o for o in operands]
+        ipu = -1 if self._ipu is None else self._ipu
+        scope = "/".join(_context.names)
+        return self.graph._core.emit(name, values, attrs, ipu, _context.io_tiles, scope)
+
+    def __call__(self, name: str, *operands: Any, **attrs: Any) -> Any:
+        return self.emit(name, *operands, **attrs).results[0]
+
+    def scalar(self, dtype: dtype_class, value: float) -> Any:
+        """A constant without dimensions."""
+        return self.graph._core.scalar(dtype._core, float(value))
+
+    def array(self, array: Any, dtype: dtype_class) -> Any:
+        """A constant."""
+        data = np.ascontiguousarray(np.asarray(array, dtype.as_numpy()))
+        return self.graph._core.constant(data, dtype._core)
+
+    def cast(self, x: Any, dtype: dtype_class) -> Any:
+        """A value or tensor as `dtype`; as it is when it has that type."""
+        value = x._read() if isinstance(x, Tensor) else x
+        if value.type[0] == dtype._core:
+            return value
+        return self("cast", value, dtype=dtype._core)
+
+    # --- results ----------------------------------------------------------------------------------
+    def output(self, value: Any, name: str, meta_shape: "tuple[int, ...]" = ()) -> Tensor:
+        """The op's next output."""
+        made = Tensor._make(
+            self.graph,
+            scoped(name),
+            value,
+            producer=self.record,
+            ipu=self.home,
+            meta_shape=meta_shape,
+        )
+        self.record.outputs.append(made)
+        return made
+
+    def write(self, t: Tensor, value: Any, name: "str | None") -> Tensor:
+        """Writes `value` into `t`; the output, if named, shares its memory."""
+        t._write(value)
+        self.record.modified.append(t)
+        return t if name is None else self.alias(t, name, t.spec)
+
+    def alias(
+        self,
+        t: Tensor,
+        name: str,
+        spec: TensorSpec,
+        to_view: "Callable[[Any], Any] | None" = None,
+        from_view: "Callable[[Any, Any], Any] | None" = None,
+    ) -> Tensor:
+        """The op's next output, sharing the memory of `t`."""
+        made = Tensor._make(
+            self.graph,
+            scoped(name),
+            base=t,
+            spec=spec,
+            to_view=to_view,
+            from_view=from_view,
+            producer=self.record,
+            ipu=self.home,
+        )
+        self.record.outputs.append(made)
+        return made
+
+    def done(self) -> None:
+        """Tells the graph's hooks. Every op ends with it."""
+        self.graph._created(self.record)
+
+
+def simple(op_type: str, core: str, inputs: Sequence[Tensor], name: str, **attrs: Any) -> Tensor:
+    """An op that is one core op with one result."""
+    op = OpBuild(op_type, *inputs)
+    out = op.output(op(core, *inputs, **attrs), name)
+    op.done()
+    return out
+
+
+def composed(
+    op_type: str, inputs: "Sequence[Tensor | None]", name: str, body: Callable[[OpBuild], Any]
+) -> Tensor:
+    """An op with one result, made by `body` from core ops."""
+    op = OpBuild(op_type, *inputs)
+    out = op.output(body(op), name)
+    op.done()
+    return out
+
+
+def in_place(
+    op_type: str,
+    inputs: "Sequence[Tensor | None]",
+    name: str,
+    body: Callable[[OpBuild], Any],
+) -> Tensor:
+    """An op that writes what `body` makes into its first input."""
+    op = OpBuild(op_type, *inputs)
+    target = inputs[0]
+    assert target is not None
+    out = op.write(target, body(op), name)
+    op.done()
+    return out
+
+
+def is_bool(t: Tensor) -> bool:
+    """Whether the tensor holds truth values."""
+    return t.dtype is dtypes.bool

@@ -1,0 +1,173 @@
+"""Ops that move data: from and to the host, between IPUs; and new memory."""
+
+from typing import Any
+
+from popxl import dtypes
+from popxl.dtypes import dtype as dtype_class
+from popxl.ops.build import OpBuild, check_tensors
+from popxl.streams import DeviceToHostStream, HostToDeviceStream
+from popxl.tensor import Constant, Tensor, TensorSpec, Variable
+
+
+def init(
+    shape: "tuple[int, ...]",
+    dtype: dtype_class,
+    name: "str | None" = None,
+    init_type: str = "zero",
+    meta_shape: "tuple[int, ...] | None" = None,
+) -> Tensor:
+    """A new tensor to be written in place: zeros ("zero"), or whatever ("undef").
+
+    ValueError for another init_type.
+    """
+    if init_type not in ("zero", "undef"):
+        raise ValueError(f"init_type must be 'zero' or 'undef' but is {init_type!r}.")
+    op = OpBuild("Init")
+    value = op.scalar(dtype, 0)
+    if tuple(shape):
+        value = op("broadcast_to", value, shape=list(shape))
+    out = op.output(value, name or "t", meta_shape or ())
+    op.done()
+    return out
+
+
+def host_load(h2d_stream: HostToDeviceStream, name: "str | None" = None) -> Tensor:
+    """The next transfer of the stream, called `<name>_hostload`: two ops, Init and HostLoad."""
+    if not isinstance(h2d_stream, HostToDeviceStream):
+        raise TypeError(f"host_load takes a stream to the device but got {h2d_stream!r}.")
+    name = name or h2d_stream.name
+    memory = OpBuild("Init")
+    load = OpBuild("HostLoad")
+    value = load("host_load", stream=h2d_stream._use())
+    target = memory.output(value, name)
+    memory.done()
+    load.record.inputs.append(target)
+    load.record.modified.append(target)
+    out = load.alias(target, f"{name}_hostload", h2d_stream.spec)
+    load.done()
+    return out
+
+
+def host_store(d2h_stream: DeviceToHostStream, t: Tensor) -> None:
+    """Sends `t` through the stream. ValueError unless dtype and shape are the stream's."""
+    if not isinstance(d2h_stream, DeviceToHostStream):
+        raise TypeError(f"host_store takes a stream to the host but got {d2h_stream!r}.")
+    check_tensors("HostStore", [t])
+    if t.dtype != d2h_stream.dtype or t.shape != d2h_stream.shape:
+        raise ValueError(f"{d2h_stream!r} cannot take {t!r}: dtype and shape must be equal.")
+    op = OpBuild("HostStore", t)
+    op.emit("host_store", t, stream=d2h_stream._use())
+    op.done()
+
+
+def ipu_copy(t: Tensor, destination: int, source: "int | None" = None) -> Tensor:
+    """`t` on IPU `destination`.
+
+    source: the IPU that it comes from; needed for variables and constants (ValueError).
+    """
+    if source is None:
+        if isinstance(t, (Variable, Constant)) or t._ipu is None:
+            raise ValueError(f"The source of {t!r} is not known: pass it to ipu_copy.")
+        source = t._ipu
+    op = OpBuild("IpuCopy", t)
+    value = op.graph._core.emit("ipu_copy", [t._read()], {"to": destination}, source)
+    op.home = destination
+    out = op.output(value.results[0], f"{t.name}_c{destination}")
+    op.done()
+    return out
+
+
+def print_tensor(
+    t: Tensor,
+    title: "str | None" = None,
+    print_self: bool = True,
+    print_gradient: bool = False,
+    summarise_threshold: int = 1000,
+    edge_items: int = 3,
+    max_line_width: int = 75,
+    digits: int = 8,
+    float_format: str = "auto",
+    separator: str = " ",
+    open_bracket: str = "[",
+    close_bracket: str = "]",
+) -> Tensor:
+    """Prints `t` on stderr at run time, and its gradient if asked; returns a copy of it.
+
+    The layout is the compiler's own. UnsupportedError for a layout other than the default, and
+    for printing the gradient alone. ValueError: a separator or bracket is not one character.
+    """
+    if any(len(c) != 1 for c in (separator, open_bracket, close_bracket)):
+        raise ValueError("Separator and brackets must be one character each.")
+    given = (summarise_threshold, edge_items, max_line_width, digits, float_format)
+    marks = (separator, open_bracket, close_bracket)
+    if (given, marks) != ((1000, 3, 75, 8, "auto"), (" ", "[", "]")) or not print_self:
+        from popxl.errors import unsupported
+
+        raise unsupported("print_tensor with another layout or print_self=False")
+    op = OpBuild("PrintTensor", t)
+    attrs = {"title": title or f"print_{t.name}", "print_gradient": print_gradient}
+    out = op.output(op("print_tensor", t, **attrs), "print_out")
+    op.done()
+    return out
+
+
+def _offset(op: OpBuild, offset: "int | Tensor") -> Any:
+    if isinstance(offset, Tensor):
+        return op.cast(offset, dtypes.int32)
+    return op.scalar(dtypes.int32, offset)
+
+
+def remote_load(remote_buffer: Any, offset: "int | Tensor", name: "str | None" = None) -> Tensor:
+    """Row `offset` of the buffer. Its order among stores is that in which ops are written."""
+    inputs = [offset] if isinstance(offset, Tensor) else []
+    name = name or f"buffer{remote_buffer.remote_buffer_id}"
+    memory = OpBuild("Init")
+    op = OpBuild("RemoteLoad", *inputs)
+    value = op("remote_load", _offset(op, offset), buffer=remote_buffer._use())
+    target = memory.output(value, name, remote_buffer.meta_shape)
+    memory.done()
+    op.record.inputs.insert(0, target)
+    spec = TensorSpec(target.shape, target.dtype)
+    out = op.alias(target, f"{name}_remote_loaded", spec)
+    out._meta_shape = tuple(remote_buffer.meta_shape)
+    op.done()
+    return out
+
+
+def remote_load_(remote_buffer: Any, offset: "int | Tensor", t: Tensor) -> Tensor:
+    """Row `offset` of the buffer into `t`. ValueError unless shapes and dtypes are equal."""
+    remote_buffer.validate_tensor_matches_buffer(t)
+    op = OpBuild("RemoteLoadInplace", t, offset if isinstance(offset, Tensor) else None)
+    value = op("remote_load", _offset(op, offset), buffer=remote_buffer._use())
+    out = op.write(t, value, "remote_load_inplace_out")
+    op.done()
+    return out
+
+
+def remote_store(remote_buffer: Any, offset: "int | Tensor", t: Tensor) -> None:
+    """`t` into row `offset` of the buffer. ValueError unless shapes and dtypes are equal."""
+    remote_buffer.validate_tensor_matches_buffer(t)
+    op = OpBuild("RemoteStore", t, offset if isinstance(offset, Tensor) else None)
+    op.emit("remote_store", t, _offset(op, offset), buffer=remote_buffer._use())
+    op.done()
+
+
+def scratch(graph: Any, t: Tensor) -> Any:
+    """A memory slot holding the value of `t`: what a by-reference input can write."""
+    name = graph.ir._core_name(f"scratch.{t.name}")
+    graph.ir._module.add_state(name, (t.dtype._core, list(t.shape)), "buffer")
+    memory = graph._core.variable(name)
+    graph._core.emit("assign", [memory, t._read()])
+    return memory
+
+
+__all__ = [
+    "host_load",
+    "host_store",
+    "init",
+    "ipu_copy",
+    "print_tensor",
+    "remote_load",
+    "remote_load_",
+    "remote_store",
+]

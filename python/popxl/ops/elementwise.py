@@ -1,0 +1,218 @@
+"""Element-wise ops of one tensor. The output has shape and dtype of the input unless said."""
+
+import math
+from typing import Any
+
+from popxl import dtypes
+from popxl.dtypes import dtype as dtype_class
+from popxl.ops.build import OpBuild, composed, in_place, simple
+from popxl.tensor import Tensor
+
+
+def abs(t: Tensor) -> Tensor:
+    """The absolute value."""
+    return simple("Abs", "abs", [t], "abs_out")
+
+
+def ceil(t: Tensor) -> Tensor:
+    """The least integer not below."""
+    return simple("Ceil", "ceil", [t], "ceil_out")
+
+
+def floor(t: Tensor) -> Tensor:
+    """The greatest integer not above."""
+    return simple("Floor", "floor", [t], "floor_out")
+
+
+def sign(t: Tensor) -> Tensor:
+    """-1, 0 or 1; 0 for NaN."""
+
+    def body(op: OpBuild) -> Any:
+        value = op("sign", t)
+        if not t.dtype.is_floating_point:
+            return value
+        return op("select", op("isnan", t), op.scalar(t.dtype, 0), value)
+
+    return composed("Sign", [t], "sign_out", body)
+
+
+def negate(t: Tensor) -> Tensor:
+    """-t."""
+    return simple("Neg", "neg", [t], "negate_out")
+
+
+def sqrt(t: Tensor) -> Tensor:
+    """The square root."""
+    return simple("Sqrt", "sqrt", [t], "sqrt_out")
+
+
+def exp(t: Tensor) -> Tensor:
+    """e to the t."""
+    return simple("Exp", "exp", [t], "exp_out")
+
+
+def exp_(t: Tensor) -> Tensor:
+    """e to the t, in place."""
+    return in_place("ExpInplace", [t], "exp_inplace_out", lambda op: op("exp", t))
+
+
+def log(t: Tensor) -> Tensor:
+    """The natural logarithm."""
+    return simple("Log", "log", [t], "log_out")
+
+
+def log2(t: Tensor) -> Tensor:
+    """The logarithm to base 2: log divided by ln 2."""
+    return log(t) / math.log(2)
+
+
+def sin(t: Tensor) -> Tensor:
+    """The sine of an angle in radians."""
+    return simple("Sin", "sin", [t], "sin_out")
+
+
+def cos(t: Tensor) -> Tensor:
+    """The cosine of an angle in radians."""
+    return simple("Cos", "cos", [t], "cos_out")
+
+
+def tanh(t: Tensor) -> Tensor:
+    """The hyperbolic tangent."""
+    return simple("Tanh", "tanh", [t], "tanh_out")
+
+
+def isnan(t: Tensor) -> Tensor:
+    """Whether an element is NaN, as bool."""
+    return simple("IsNaN", "isnan", [t], "isnan_out")
+
+
+def isinf(t: Tensor) -> Tensor:
+    """Whether an element is infinite, as bool."""
+    return simple("IsInf", "isinf", [t], "isinf_out")
+
+
+def isfinite(t: Tensor) -> Tensor:
+    """Whether an element is neither NaN nor infinite, as bool."""
+    from popxl.ops.binary import logical_or
+
+    return logical_not(logical_or(isnan(t), isinf(t)))
+
+
+def logical_not(t: Tensor) -> Tensor:
+    """Whether an element is false, as bool; other dtypes are cast to bool."""
+    return composed("Not", [t], "not_out", lambda op: op("logical_not", op.cast(t, dtypes.bool)))
+
+
+def clip(t: Tensor, min: float = float("-inf"), max: float = float("inf")) -> Tensor:
+    """The elements, at least `min` and at most `max`."""
+    return simple("Clip", "clamp", [t], "clip_out", low=float(min), high=float(max))
+
+
+clamp = clip
+
+
+def _incremented(op: OpBuild, t: Tensor, increment: float, modulus: float) -> Any:
+    total = op("add", t, op.scalar(t.dtype, increment))
+    return op("remainder", total, op.scalar(t.dtype, modulus))
+
+
+def increment_mod(t: Tensor, increment: float, modulus: float) -> Tensor:
+    """(t + increment) modulo `modulus`."""
+    return composed(
+        "IncrementMod",
+        [t],
+        "increment_mod_out",
+        lambda op: _incremented(op, t, increment, modulus),
+    )
+
+
+def increment_mod_(t: Tensor, increment: float, modulus: float) -> Tensor:
+    """(t + increment) modulo `modulus`, in place."""
+    return in_place(
+        "IncrementModInplace",
+        [t],
+        "increment_mod_inplace_out",
+        lambda op: _incremented(op, t, increment, modulus),
+    )
+
+
+def identity(t: Tensor, output_name: "str | None" = None) -> Tensor:
+    """A copy of the tensor."""
+    return simple("Identity", "identity", [t], output_name or f"{t.name}_identity")
+
+
+rename = identity
+
+
+def detach(t: Tensor) -> Tensor:
+    """A copy of the tensor without gradient."""
+    return simple("Detach", "detach", [t], "detach_out")
+
+
+def detach_(t: Tensor) -> Tensor:
+    """The tensor without gradient, sharing its memory."""
+    op = OpBuild("DetachInplace", t)
+    out = op.alias(t, "detach_out", t.spec, lambda v: op("detach", v), lambda _, v: v)
+    op.done()
+    return out
+
+
+def cast(t: Tensor, data_type: dtype_class) -> Tensor:
+    """The tensor as `data_type`. TypeError for float8: use ops.pow2scale_cast_to_fp8."""
+    if "float8" in data_type.name or "float8" in t.dtype.name:
+        raise TypeError(
+            "popxl.ops.cast does not take float8: use ops.pow2scale_cast_to_fp8 or _from_fp8."
+        )
+    name = f"{t.name}_{data_type._name}"
+    return composed("Cast", [t], name, lambda op: op.cast(t, data_type))
+
+
+def relu(t: Tensor) -> Tensor:
+    """max(t, 0)."""
+    return simple("Relu", "relu", [t], "relu_out")
+
+
+def relu_(t: Tensor) -> Tensor:
+    """max(t, 0), in place."""
+    return in_place("ReluInplace", [t], "relu_inplace_out", lambda op: op("relu", t))
+
+
+def gelu(t: Tensor) -> Tensor:
+    """GELU by its tanh approximation."""
+    return simple("Gelu", "gelu", [t], "gelu_out", approximate="tanh")
+
+
+def gelu_(t: Tensor) -> Tensor:
+    """GELU by its tanh approximation, in place."""
+    return in_place(
+        "GeluInplace", [t], "gelu_inplace_out", lambda op: op("gelu", t, approximate="tanh")
+    )
+
+
+def geluerf(t: Tensor) -> Tensor:
+    """GELU by the error function."""
+    return simple("GeluErf", "gelu", [t], "geluerf_out", approximate="none")
+
+
+def geluerf_(t: Tensor) -> Tensor:
+    """GELU by the error function, in place."""
+    return in_place(
+        "GeluErfInplace", [t], "geluerf_inplace_out", lambda op: op("gelu", t, approximate="none")
+    )
+
+
+def swish(t: Tensor) -> Tensor:
+    """t · sigmoid(t)."""
+    return simple("Swish", "silu", [t], "swish_out")
+
+
+def swish_(t: Tensor) -> Tensor:
+    """t · sigmoid(t), in place."""
+    return in_place("SwishInplace", [t], "swish_inplace_out", lambda op: op("silu", t))
+
+
+def softmax(t: Tensor, axis: int) -> Tensor:
+    """exp(t) divided by its sum along `axis`."""
+    from popxl.ops.build import normal_axis
+
+    return simple("Softmax", "softmax", [t], "softmax_out", axis=normal_axis(axis, t.rank))

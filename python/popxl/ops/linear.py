@@ -1,0 +1,47 @@
+"""Matrix products."""
+
+from typing import Any
+
+from popxl import dtypes
+from popxl.dtypes import dtype as dtype_class
+from popxl.ops.build import OpBuild, check_same_dtype, composed
+from popxl.tensor import Tensor
+
+_PARTIALS = ("", "float", "half")
+
+
+def matmul(
+    lhs: Tensor,
+    rhs: Tensor,
+    available_memory_proportion: "float | None" = None,
+    output_type: "dtype_class | None" = None,
+    partials_type: "dtype_class | None" = None,
+) -> Tensor:
+    """The product of matrices, with NumPy's rules: vectors count as row and column.
+
+    output_type: float16 or float32, by default that of the operands. The other arguments are
+    hints for hardware; partial sums are kept in float32. ValueError: shapes or dtypes do not fit.
+    """
+    if not lhs.rank or not rhs.rank:
+        raise ValueError("matmul takes no scalars: use ops.mul.")
+    check_same_dtype("MatMul", lhs, rhs)
+    if lhs.shape[-1] != rhs.shape[-2 if rhs.rank > 1 else -1]:
+        raise ValueError(f"matmul cannot multiply {lhs.shape} by {rhs.shape}: sizes differ.")
+    if output_type is not None and output_type not in (dtypes.float16, dtypes.float32):
+        raise ValueError(f"output_type must be float16 or float32 but is {output_type}.")
+
+    def body(op: OpBuild) -> Any:
+        a, b = lhs._read(), rhs._read()
+        if output_type is not None and output_type is not lhs.dtype:
+            a, b = op.cast(a, output_type), op.cast(b, output_type)
+        a = op("reshape", a, shape=[1, *lhs.shape]) if lhs.rank == 1 else a
+        b = op("reshape", b, shape=[*rhs.shape, 1]) if rhs.rank == 1 else b
+        out = op("matmul", a, b)
+        shape = list(out.type[1])
+        if rhs.rank == 1:
+            del shape[-1]
+        if lhs.rank == 1:
+            del shape[-1 if rhs.rank == 1 else -2]
+        return out if shape == list(out.type[1]) else op("reshape", out, shape=shape)
+
+    return composed("MatMul", [lhs, rhs], "matmul_out", body)

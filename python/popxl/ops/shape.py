@@ -1,0 +1,209 @@
+"""Ops that move elements: shapes, views, parts."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from popxl.ops.build import OpBuild, check_same_dtype, composed, normal_axis, simple
+from popxl.tensor import Tensor, TensorSpec
+
+
+def _target_shape(t: Tensor, shape: Iterable[int]) -> list[int]:
+    out = [int(n) for n in shape]
+    if any(n == 0 or n < -1 for n in out) or out.count(-1) > 1:
+        raise ValueError(f"{out} is no shape: sizes are positive, and at most one is -1.")
+    known = 1
+    for n in out:
+        known *= 1 if n == -1 else n
+    if -1 in out and known and t.nelms % known == 0:
+        out[out.index(-1)] = t.nelms // known
+    elif known != t.nelms or -1 in out:
+        raise ValueError(f"{t!r} has {t.nelms} elements and cannot take shape {out}.")
+    return out
+
+
+def reshape(t: Tensor, shape: Iterable[int]) -> Tensor:
+    """The same elements in another shape; one size may be -1. ValueError when it does not fit."""
+    return simple("Reshape", "reshape", [t], f"{t.name}_reshaped", shape=_target_shape(t, shape))
+
+
+def _view(op_type: str, t: Tensor, name: str, shape: Any, to_view: Any, from_view: Any) -> Tensor:
+    op = OpBuild(op_type, t)
+    spec = TensorSpec(tuple(shape), t.dtype)
+    out = op.alias(t, name, spec, lambda v: to_view(op, v), lambda b, v: from_view(op, b, v))
+    op.done()
+    return out
+
+
+def reshape_(t: Tensor, shape: Iterable[int]) -> Tensor:
+    """`reshape`, sharing the memory of `t`."""
+    target = _target_shape(t, shape)
+    return _view(
+        "ReshapeInplace",
+        t,
+        f"{t.name}_reshaped",
+        target,
+        lambda op, v: op("reshape", v, shape=target),
+        lambda op, _, v: op("reshape", v, shape=list(t.shape)),
+    )
+
+
+def flatten(t: Tensor) -> Tensor:
+    """All elements in one dimension."""
+    return reshape(t, (-1,))
+
+
+def flatten_(t: Tensor) -> Tensor:
+    """All elements in one dimension, sharing the memory of `t`."""
+    return reshape_(t, (-1,))
+
+
+def squeeze(t: Tensor, axes: "Iterable[int] | None" = None) -> Tensor:
+    """Without the dimensions `axes`, which have size 1 (else ValueError); by default all such."""
+    if axes is None:
+        dropped = {i for i, n in enumerate(t.shape) if n == 1}
+    else:
+        dropped = {normal_axis(a, t.rank) for a in axes}
+    for axis in dropped:
+        if t.shape[axis] != 1:
+            raise ValueError(f"Dimension {axis} of {t!r} cannot be squeezed: its size is not 1.")
+    return reshape(t, [n for i, n in enumerate(t.shape) if i not in dropped])
+
+
+def _permutation(t: Tensor, permutation: "Iterable[int] | None") -> list[int]:
+    if permutation is None:
+        return list(reversed(range(t.rank)))
+    out = [normal_axis(a, t.rank, "permutation entry") for a in permutation]
+    if sorted(out) != list(range(t.rank)):
+        raise ValueError(f"{out} is no permutation of the {t.rank} dimensions of {t!r}.")
+    return out
+
+
+def transpose(t: Tensor, permutation: "Iterable[int] | None" = None) -> Tensor:
+    """Dimension i of the result is dimension `permutation[i]`; by default in reverse order."""
+    order = _permutation(t, permutation)
+    return simple("Transpose", "transpose", [t], f"{t.name}_T", permutation=order)
+
+
+def transpose_(t: Tensor, permutation: "Iterable[int] | None" = None) -> Tensor:
+    """`transpose`, sharing the memory of `t`."""
+    order = _permutation(t, permutation)
+    back = [order.index(i) for i in range(t.rank)]
+    return _view(
+        "TransposeInplace",
+        t,
+        f"{t.name}_T",
+        [t.shape[i] for i in order],
+        lambda op, v: op("transpose", v, permutation=order),
+        lambda op, _, v: op("transpose", v, permutation=back),
+    )
+
+
+def concat(ts: Sequence[Tensor], axis: int = 0) -> Tensor:
+    """The tensors one behind the other along `axis`."""
+    ts = list(ts)
+    if not ts:
+        raise ValueError("concat takes at least one tensor.")
+    check_same_dtype("Concat", *ts)
+    return simple("Concat", "concat", ts, "concat_out", axis=normal_axis(axis, ts[0].rank))
+
+
+def split(t: Tensor, splits: "int | Sequence[int]", axis: int = 0) -> list[Tensor]:
+    """Parts of `t` along `axis`.
+
+    splits: the sizes of the parts, or how many equal parts to make. ValueError unless they add up.
+    """
+    axis = normal_axis(axis, t.rank)
+    size = t.shape[axis]
+    if isinstance(splits, int):
+        if splits < 1 or size % splits:
+            raise ValueError(f"Size {size} cannot be split into {splits} equal parts.")
+        sizes = [size // splits] * splits
+    else:
+        sizes = list(splits)
+    if sum(sizes) != size:
+        raise ValueError(f"The parts {sizes} do not add up to {size}.")
+    op = OpBuild("Split", t)
+    outs, at = [], 0
+    for i, part in enumerate(sizes):
+        value = _sliced(op, t, {axis: (at, at + part, 1)})
+        outs.append(op.output(value, f"{t.name}_split_{i}"))
+        at += part
+    op.done()
+    return outs
+
+
+def _bounds(t: Tensor, parts: "dict[int, tuple[int, int, int]]") -> dict[str, list[int]]:
+    rows = [parts.get(i, (0, n, 1)) for i, n in enumerate(t.shape)]
+    return {
+        "starts": [r[0] for r in rows],
+        "stops": [r[1] for r in rows],
+        "steps": [r[2] for r in rows],
+    }
+
+
+def _sliced(op: OpBuild, t: Any, parts: "dict[int, tuple[int, int, int]]") -> Any:
+    return op("slice", t, **_bounds(t, parts))
+
+
+def _listed(value: Any, count: int, default: Any) -> list:
+    if value is None:
+        return [default] * count
+    return list(value) if isinstance(value, Iterable) else [value]
+
+
+def _slice_parts(t: Tensor, start: Any, stop: Any, step: Any, axis: Any) -> Any:
+    """(slice bounds by axis, reversed axes); steps are 1 or -1."""
+    count = max(
+        len(list(v)) if isinstance(v, Iterable) else 1 if v is not None else 0
+        for v in (start, stop, step, axis)
+    )
+    axes = list(range(count)) if axis is None else _listed(axis, count, 0)
+    starts, stops = _listed(start, count, None), _listed(stop, count, None)
+    steps = _listed(step, count, 1)
+    if not len(axes) == len(starts) == len(stops) == len(steps):
+        raise ValueError("start, stop, step and axis must have equal lengths.")
+    parts, reversed_axes = {}, []
+    for a, b, s, k in zip(starts, stops, steps, axes, strict=True):
+        k = normal_axis(k, t.rank)
+        if s not in (1, -1):
+            raise ValueError(f"Steps are 1 or -1 but got {s}: use ops.subsample.")
+        first, last, _ = _builtin_slice(a, b, s).indices(t.shape[k])
+        if s == -1:
+            reversed_axes.append(k)
+            first, last = last + 1, first + 1
+        parts[k] = (first, max(first, last), 1)
+    return parts, sorted(reversed_axes)
+
+
+def slice_values(op: OpBuild, t: Any, parts: Any, reversed_axes: list[int]) -> Any:
+    """The part of a value that `slice` takes."""
+    value = _sliced(op, t, parts)
+    return op("reverse", value, axes=reversed_axes) if reversed_axes else value
+
+
+_builtin_slice = slice
+
+
+def slice(
+    t: Tensor,
+    start: "int | Sequence[int] | None" = None,
+    stop: "int | Sequence[int] | None" = None,
+    step: "int | Sequence[int] | None" = None,
+    axis: "int | Sequence[int] | None" = None,
+) -> Tensor:
+    """`t[start:stop:step]` along each axis (by default the first ones); steps are 1 or -1.
+
+    Without start, stop and step: `t` itself.
+    """
+    if start is None and stop is None and step is None:
+        return t
+    parts, reversed_axes = _slice_parts(t, start, stop, step, axis)
+    return composed("Slice", [t], "slice_out", lambda op: slice_values(op, t, parts, reversed_axes))
+
+
+def subsample(t: Tensor, strides: Sequence[int]) -> Tensor:
+    """Every strides[i]-th element along dimension i, from the first."""
+    if len(strides) != t.rank or any(s < 1 for s in strides):
+        raise ValueError(f"subsample needs {t.rank} positive strides but got {list(strides)}.")
+    parts = {i: (0, n, s) for i, (n, s) in enumerate(zip(t.shape, strides, strict=True))}
+    return composed("Subsample", [t], "subsample_out", lambda op: _sliced(op, t, parts))

@@ -1,0 +1,284 @@
+"""Updates of variables in place: accumulators, optimisers, copies.
+
+An accumulator's arithmetic is in its own dtype: the sample is rounded to it first.
+"""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from popxl import dtypes
+from popxl.dtypes import dtype as dtype_class
+from popxl.ops.build import OpBuild, check_tensors, in_place
+from popxl.tensor import Tensor
+
+Scalar: TypeAlias = float | Tensor
+
+
+def _in(scale: "Scalar | None") -> "Tensor | None":
+    return scale if isinstance(scale, Tensor) else None
+
+
+def _scalar(op: OpBuild, scale: Scalar, dtype: dtype_class) -> Any:
+    return op.cast(scale, dtype) if isinstance(scale, Tensor) else op.scalar(dtype, scale)
+
+
+def _rest(op: OpBuild, scale: Scalar, dtype: dtype_class) -> Any:
+    """1 - scale, computed in float32."""
+    if isinstance(scale, Tensor):
+        one = op.scalar(dtypes.float32, 1)
+        return op.cast(op("sub", one, op.cast(scale, dtypes.float32)), dtype)
+    return op.scalar(dtype, np.float32(1) - np.float32(scale))
+
+
+def _check_shapes(op_type: str, t: Tensor, X: Tensor) -> None:
+    check_tensors(op_type, [t, X])
+    if t.shape != X.shape:
+        raise ValueError(f"{op_type} takes equal shapes but got {t.shape} and {X.shape}.")
+
+
+def accumulate_(t: Tensor, X: Tensor, f: "Scalar | None" = None) -> Tensor:
+    """t += f · X; without f, t += X."""
+    _check_shapes("Accumulate", t, X)
+
+    def body(op: OpBuild) -> Any:
+        sample = op.cast(X, t.dtype)
+        if f is not None:
+            sample = op("mul", sample, _scalar(op, f, t.dtype))
+        return op("add", t, sample)
+
+    return in_place("Accumulate", [t, X, _in(f)], f"accumulate__{t.name}", body)
+
+
+def accumulate_square_(t: Tensor, X: Tensor, f: Scalar = 1.0) -> Tensor:
+    """t += f · X²."""
+    _check_shapes("Accumulate", t, X)
+
+    def body(op: OpBuild) -> Any:
+        sample = op.cast(X, t.dtype)
+        scaled = op("mul", _scalar(op, f, t.dtype), sample)
+        return op("add", t, op("mul", scaled, sample))
+
+    return in_place("Accumulate", [t, X, _in(f)], f"accumulate_square__{t.name}", body)
+
+
+def accumulate_mean_(t: Tensor, X: Tensor, step: Scalar) -> Tensor:
+    """The running mean: t = step / (step + 1) · t + X / (step + 1), for step 0, 1, ..."""
+    _check_shapes("Accumulate", t, X)
+
+    def body(op: OpBuild) -> Any:
+        one = op.scalar(dtypes.float32, 1)
+        count = _scalar(op, step, dtypes.float32)
+        after = op("add", count, one)
+        kept = op("mul", op.cast(op("div", count, after), t.dtype), t)
+        new = op("mul", op.cast(op("div", one, after), t.dtype), op.cast(X, t.dtype))
+        return op("add", kept, new)
+
+    return in_place("Accumulate", [t, X, _in(step)], f"accumulate_mean__{t.name}", body)
+
+
+def _moving_average(t: Tensor, X: Tensor, f: Scalar, square: bool, name: str) -> Tensor:
+    _check_shapes("Accumulate", t, X)
+
+    def body(op: OpBuild) -> Any:
+        sample = op.cast(X, t.dtype)
+        new = op("mul", _rest(op, f, t.dtype), sample)
+        if square:
+            new = op("mul", new, sample)
+        return op("add", op("mul", _scalar(op, f, t.dtype), t), new)
+
+    return in_place("Accumulate", [t, X, _in(f)], f"{name}__{t.name}", body)
+
+
+def accumulate_moving_average_(t: Tensor, X: Tensor, f: Scalar) -> Tensor:
+    """t = f · t + (1 - f) · X."""
+    return _moving_average(t, X, f, False, "accumulate_moving_avg")
+
+
+def accumulate_moving_average_square_(t: Tensor, X: Tensor, f: Scalar) -> Tensor:
+    """t = f · t + (1 - f) · X²."""
+    return _moving_average(t, X, f, True, "accumulate_moving_avg_square")
+
+
+def sparse_accumulate_(
+    t: Tensor,
+    X: Tensor,
+    indices: Tensor,
+    axis: int = 0,
+    f: "Scalar | None" = None,
+    W: "Tensor | None" = None,
+) -> Tensor:
+    """Rows of t += f · rows of X: row `indices[i]` along `axis` gets row i. W is a layout hint."""
+
+    def body(op: OpBuild) -> Any:
+        sample = op.cast(X, t.dtype)
+        if f is not None:
+            sample = op("mul", sample, _scalar(op, f, t.dtype))
+        flat = op("reshape", op.cast(indices, dtypes.int32), shape=[indices.nelms])
+        shape = [*t.shape[:axis], indices.nelms, *t.shape[axis + 1 :]]
+        return op("index_add", t, flat, op("reshape", sample, shape=shape), axis=axis)
+
+    inputs = [t, X, _in(f), indices, W]
+    return in_place("SparseAccumulate", inputs, f"sparse_accumulate__{t.name}", body)
+
+
+def accumulator_scale_(t: Tensor, f: Scalar) -> Tensor:
+    """t *= f; the number 0 sets zeros whatever t holds."""
+
+    def body(op: OpBuild) -> Any:
+        if not isinstance(f, Tensor) and f == 0:
+            zero = op.scalar(t.dtype, 0)
+            return op("broadcast_to", zero, shape=list(t.shape)) if t.shape else zero
+        return op("mul", t, _scalar(op, f, t.dtype))
+
+    return in_place("AccumulatorScale", [t, _in(f)], f"accumulator_scale__{t.name}", body)
+
+
+def accumulator_zero_(t: Tensor) -> Tensor:
+    """Zeros in t."""
+    return accumulator_scale_(t, 0.0)
+
+
+def copy_var_update_(t: Tensor, X: Tensor) -> Tensor:
+    """t = X, of equal shapes and dtypes."""
+    _check_shapes("CopyVarUpdate", t, X)
+    return in_place("CopyVarUpdate", [t, X], f"updated__{t.name}", lambda op: X._read())
+
+
+def _bias_corrected(op: OpBuild, value: Any, beta: Scalar, step: Any) -> Any:
+    power = op("pow", _scalar(op, beta, dtypes.float32), step)
+    return op("div", value, op("sub", op.scalar(dtypes.float32, 1), power))
+
+
+def _updater(
+    op_type: str,
+    first: Tensor,
+    second: Tensor,
+    weight: "Tensor | None",
+    time_step: "Tensor | None",
+    weight_decay: "Scalar | None",
+    beta1: "Scalar | None",
+    beta2: "Scalar | None",
+    epsilon: Scalar,
+    adamax: bool = False,
+) -> Tensor:
+    if time_step is not None and (beta1 is None or (beta2 is None and not adamax)):
+        raise ValueError("Bias correction (time_step) needs the betas as well.")
+    decays = isinstance(weight_decay, Tensor) or bool(weight_decay)
+    if decays and weight is None:
+        raise ValueError("weight_decay needs the weight.")
+    w = weight if decays else None
+    scalars = [_in(weight_decay), _in(beta1), _in(beta2), _in(epsilon)]
+    op = OpBuild(op_type, w, first, second, time_step, *scalars)
+    m, v = op.cast(first, dtypes.float32), op.cast(second, dtypes.float32)
+    if time_step is not None:
+        time_step._write(op("add", time_step, op.scalar(time_step.dtype, 1)))
+        op.record.modified.append(time_step)
+        step = op.cast(time_step, dtypes.float32)
+        assert beta1 is not None
+        m = _bias_corrected(op, m, beta1, step)
+        if not adamax:
+            assert beta2 is not None
+            v = _bias_corrected(op, v, beta2, step)
+    root = v if adamax else op("sqrt", v)
+    x = op("div", m, op("add", root, _scalar(op, epsilon, dtypes.float32)))
+    if w is not None:
+        assert weight_decay is not None
+        decay = op("mul", _scalar(op, weight_decay, dtypes.float32), op.cast(w, dtypes.float32))
+        x = op("add", x, decay)
+    out = op.output(op.cast(x, (w or first).dtype), "adam_updater_out")
+    op.done()
+    return out
+
+
+def adam_updater(
+    acc_first_order: Tensor,
+    acc_second_order: Tensor,
+    weight: "Tensor | None" = None,
+    time_step: "Tensor | None" = None,
+    weight_decay: "Scalar | None" = None,
+    beta1: "Scalar | None" = None,
+    beta2: "Scalar | None" = None,
+    epsilon: Scalar = 1e-07,
+) -> Tensor:
+    """Adam's step: m / (√v + epsilon), plus weight_decay · weight if that is not 0.
+
+    time_step: float32 scalar, incremented by 1 in place first; with it m and v are divided by
+        1 - betaᵗ. ValueError without the betas then.
+    The dtype is the weight's if it decays, else that of acc_first_order.
+    """
+    return _updater(
+        "AdamUpdater",
+        *(acc_first_order, acc_second_order, weight, time_step),
+        *(weight_decay, beta1, beta2, epsilon),
+    )
+
+
+def lamb_updater(
+    acc_first_order: Tensor,
+    acc_second_order: Tensor,
+    weight: "Tensor | None" = None,
+    time_step: "Tensor | None" = None,
+    weight_decay: "Scalar | None" = None,
+    beta1: "Scalar | None" = None,
+    beta2: "Scalar | None" = None,
+    epsilon: Scalar = 1e-07,
+) -> Tensor:
+    """LAMB's direction: as `adam_updater`; `adam_var_update` applies its trust ratio."""
+    return _updater(
+        "AdamUpdater",
+        *(acc_first_order, acc_second_order, weight, time_step),
+        *(weight_decay, beta1, beta2, epsilon),
+    )
+
+
+def adamax_updater(
+    acc_first_order: Tensor,
+    acc_second_order: Tensor,
+    weight: "Tensor | None" = None,
+    time_step: "Tensor | None" = None,
+    weight_decay: "Scalar | None" = None,
+    beta1: Scalar = 0.9,
+    epsilon: Scalar = 1e-07,
+) -> Tensor:
+    """AdaMax's step: m / (1 - beta1ᵗ) / (v + epsilon). ValueError without time_step."""
+    if time_step is None:
+        raise ValueError("adamax_updater needs a time_step.")
+    return _updater(
+        "AdamUpdater",
+        *(acc_first_order, acc_second_order, weight, time_step),
+        *(weight_decay, beta1, None, epsilon),
+        adamax=True,
+    )
+
+
+def adam_var_update(
+    t: Tensor,
+    x: Tensor,
+    r1: Tensor,
+    r2: Tensor,
+    learning_rate: "Scalar | None" = None,
+    max_weight_norm: "Scalar | None" = None,
+) -> Tensor:
+    """t -= learning_rate · ratio · x, in place.
+
+    r1, r2: float32 sums of squares of t and x (`ops.lamb_square`). ratio is min(√r1,
+    max_weight_norm) / √r2, and 1 where r1, r2 or max_weight_norm is 0.
+    """
+    f32 = dtypes.float32
+
+    def body(op: OpBuild) -> Any:
+        zero, one = op.scalar(f32, 0), op.scalar(f32, 1)
+        a = op("sqrt", op.cast(r1, f32))
+        b = op("sqrt", op.cast(r2, f32))
+        plain = op("logical_or", op("eq", a, zero), op("eq", b, zero))
+        if max_weight_norm is not None:
+            limit = _scalar(op, max_weight_norm, f32)
+            plain = op("logical_or", plain, op("eq", limit, zero))
+            a = op("minimum", a, limit)
+        ratio = op("select", plain, one, op("div", a, op("select", plain, one, b)))
+        rate = ratio if learning_rate is None else op("mul", ratio, _scalar(op, learning_rate, f32))
+        step = op("mul", op.cast(x, f32), rate)
+        return op("sub", t, op.cast(step, t.dtype))
+
+    inputs = [t, x, r1, r2, _in(learning_rate), _in(max_weight_norm)]
+    return in_place("AdamVarUpdate", inputs, "adam_var_update_out", body)

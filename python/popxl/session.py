@@ -1,0 +1,261 @@
+"""Session: compiles an Ir and runs it, and carries variables between host and device."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from poptorch_core import _core
+from popxl.check_order import check_order
+from popxl.ir import Ir
+from popxl.streams import DeviceToHostStream, HostToDeviceStream, Stream
+from popxl.tensor import Constant, Tensor, Variable
+from popxl.utils import to_numpy
+
+_DEVICES = ("cpu", "ipu_model", "ipu_hw")
+
+
+class Session:
+    """A compiled program on an emulated device.
+
+    ir: the program; later changes to it do not reach the session. RuntimeError without ops.
+    device_desc: 'ipu_hw', 'ipu_model' or 'cpu', all of which are the emulator; ValueError for
+        'cpu' with several IPUs.
+    weights_to_host_on_exit: whether leaving the context fetches the variables.
+
+    As a context it is attached: entering sends the variables to the device. `run` works only
+    inside; data may be read and written outside as well.
+    """
+
+    def __init__(
+        self, ir: Ir, device_desc: str = "cpu", weights_to_host_on_exit: bool = True
+    ) -> None:
+        if device_desc not in _DEVICES:
+            raise ValueError(f"device_desc must be one of {_DEVICES} but is {device_desc!r}.")
+        if not any(graph._ops for graph in ir._graphs):
+            raise RuntimeError("The Ir has no ops: there is nothing to run.")
+        ipus = 1 + max((t._ipu or 0 for g in ir._graphs for t in g.tensors), default=0)
+        if device_desc == "cpu" and ipus * ir.replication_factor > 1:
+            raise ValueError(
+                f"The device 'cpu' has one IPU but the program uses {ipus} on each of "
+                f"{ir.replication_factor} replicas. Use 'ipu_hw'."
+            )
+        check_order(ir)
+        ir._has_session = True
+        self._ir = ir
+        self._to_host_on_exit = weights_to_host_on_exit
+        self._replicas = ir.replication_factor
+        self._transfers = ir.num_host_transfers
+        self._inputs = [s for s in ir._module_streams if isinstance(s, HostToDeviceStream)]
+        self._outputs = [s for s in ir._module_streams if isinstance(s, DeviceToHostStream)]
+        options = _core.CompileOptions()
+        options.replication_factor = self._replicas
+        self._executable = _core.compile(ir._module, options)
+        self._check_transfers()
+        self._host = {v: v._data.copy() for v in ir._slots.values()}
+        self._written: set[Variable] = set(self._host)  # newer on the host
+        self._depth = 0
+        self._stale = False  # the device may be newer than the host
+
+    # --- streams ----------------------------------------------------------------------------------
+    def _check_transfers(self) -> None:
+        types = [*self._executable.input_types, *self._executable.output_types]
+        for stream, (_, shape) in zip([*self._inputs, *self._outputs], types, strict=True):
+            size = int(np.prod(shape, dtype=np.int64))
+            made = size // max(1, stream_elements(stream) * self._replicas)
+            if made != self._transfers:
+                raise ValueError(
+                    f"{stream!r} makes {made} transfers in a run but ir.num_host_transfers is "
+                    f"{self._transfers}. Set ir.num_host_transfers to {made}."
+                )
+
+    def _io_shape(self, stream: Stream) -> tuple[int, ...]:
+        lead = [n for n in (self._transfers, self._replicas) if n > 1]
+        return (*lead, *stream.shape)
+
+    def expected_inputs(self) -> list[HostToDeviceStream]:
+        """The streams that `run` takes data for."""
+        return list(self._inputs)
+
+    def create_host_outputs(self) -> dict[DeviceToHostStream, np.ndarray]:
+        """Arrays that `run_with_outputs` can fill: (transfers, replicas) + shape, without ones."""
+        return {s: np.zeros(self._io_shape(s), s.dtype.as_numpy()) for s in self._outputs}
+
+    def _checked_inputs(self, inputs: Mapping[Any, Any], downcast: bool) -> list[np.ndarray]:
+        missing = [s for s in self._inputs if s not in inputs]
+        extra = [s for s in inputs if s not in self._inputs]
+        if missing or extra:
+            raise ValueError(
+                f"The program takes data for {self._inputs}; missing: {missing}, "
+                f"not expected: {extra}."
+            )
+        types = self._executable.input_types
+        return [
+            self._checked_input(s, inputs[s], downcast).reshape(shape)
+            for s, (_, shape) in zip(self._inputs, types, strict=True)
+        ]
+
+    def _checked_input(self, stream: Stream, data: Any, downcast: bool) -> np.ndarray:
+        array = to_numpy(data, None, downcast, copy=False)
+        if array.dtype != stream.dtype.as_numpy():
+            if isinstance(data, (bool, int, float)):
+                array = array.astype(stream.dtype.as_numpy())
+            else:
+                raise ValueError(f"{stream!r} takes {stream.dtype} but got {array.dtype}.")
+        expected = self._io_shape(stream)
+        if array.shape == expected:
+            return array
+        count = int(np.prod(expected, dtype=np.int64))
+        if array.shape[1:] == expected[1:] and array.shape and array.shape[0] > expected[0]:
+            return array[: expected[0]]
+        if array.size == count == 1:
+            return array
+        raise ValueError(f"{stream!r} takes data of shape {expected} but got {array.shape}.")
+
+    # --- running ----------------------------------------------------------------------------------
+    def run(
+        self, inputs: "Mapping[HostToDeviceStream, Any] | None" = None, downcast_inputs: bool = True
+    ) -> dict[DeviceToHostStream, np.ndarray]:
+        """Runs the program once.
+
+        inputs: an array of shape (num_host_transfers if > 1, replicas if > 1) + stream.shape for
+            each stream to the device; 64-bit arrays become 32 bits if downcast_inputs.
+        Returns an array for each stream to the host, shaped likewise. ValueError: not attached,
+        missing or unexpected streams, other shapes or dtypes.
+        """
+        self._check_attached("run")
+        arrays = self._checked_inputs(inputs or {}, downcast_inputs)
+        results = self._executable.run(arrays)
+        self._stale = True
+        return {
+            stream: result.reshape(self._io_shape(stream))
+            for stream, result in zip(self._outputs, results, strict=True)
+        }
+
+    def run_with_outputs(
+        self,
+        inputs: "Mapping[HostToDeviceStream, Any] | None" = None,
+        outputs: "Mapping[DeviceToHostStream, np.ndarray] | None" = None,
+        downcast_inputs: bool = True,
+    ) -> None:
+        """`run` into arrays of the caller, one for each stream. ValueError when they do not fit."""
+        outputs = outputs or {}
+        if set(outputs) != set(self._outputs):
+            raise ValueError(f"The program gives {self._outputs} but arrays are for {outputs}.")
+        for stream, array in outputs.items():
+            if array.dtype != stream.dtype.as_numpy() or array.shape != self._io_shape(stream):
+                raise ValueError(
+                    f"{stream!r} gives {self._io_shape(stream)} but the array has {array.shape}, "
+                    f"{array.dtype}."
+                )
+        for stream, result in self.run(inputs, downcast_inputs).items():
+            outputs[stream][...] = result
+
+    def _check_attached(self, what: str) -> None:
+        if not self.is_attached:
+            raise ValueError(f"Session.{what} works only attached: use it inside `with session:`.")
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether the session is inside its context."""
+        return self._depth > 0
+
+    @property
+    def ir(self) -> Ir:
+        """The Ir that it was made from."""
+        return self._ir
+
+    def __enter__(self) -> "Session":
+        self._depth += 1
+        if self._depth == 1:
+            self.weights_from_host()
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        try:
+            if self._depth == 1 and kind is None and self._to_host_on_exit:
+                self.weights_to_host()
+        finally:
+            self._depth -= 1
+
+    # --- variables --------------------------------------------------------------------------------
+    def weights_from_host(self) -> None:
+        """Sends variables that were written on the host to the device. ValueError if detached."""
+        self._check_attached("weights_from_host")
+        for variable in self._written:
+            self._executable.write_state(variable._slot, _slot_shaped(self._host[variable]))
+        self._written.clear()
+
+    def weights_to_host(self) -> None:
+        """Fetches all variables from the device. ValueError if detached."""
+        self._check_attached("weights_to_host")
+        if self._stale:
+            for variable, data in self._host.items():
+                if data.flags.writeable:
+                    data[...] = self._executable.read_state(variable._slot)
+        self._stale = False
+
+    def get_tensor_data(self, tensor: Tensor) -> np.ndarray:
+        """What a variable or constant holds: a view of the host's buffer, groups in front.
+
+        Attached, the device's values are fetched first. TypeError for another tensor.
+        """
+        return self.get_tensors_data([tensor])[tensor]
+
+    def get_tensors_data(self, tensors: Iterable[Tensor]) -> dict[Tensor, np.ndarray]:
+        """What variables and constants hold, by tensor; see `get_tensor_data`."""
+        tensors = list(tensors)
+        for tensor in tensors:
+            if not isinstance(tensor, (Variable, Constant)):
+                raise TypeError(f"{tensor!r} is neither a variable nor a constant.")
+            if isinstance(tensor, Variable) and tensor not in self._host:
+                raise ValueError(f"{tensor!r} is not part of this session's program.")
+        if self._stale and self.is_attached:
+            self.weights_to_host()
+        return {
+            t: self._host[t] if isinstance(t, Variable) else t._data.copy()  # type: ignore
+            for t in tensors
+        }
+
+    def write_variable_data(self, tensor: Variable, data: Any) -> None:
+        """Sets what a variable holds; see `write_variables_data`."""
+        self.write_variables_data({tensor: data})
+
+    def write_variables_data(self, data: Mapping[Variable, Any]) -> None:
+        """Sets what variables hold; attached, they are sent to the device in one go.
+
+        TypeError: not a variable, or data of another dtype (Python numbers are converted).
+        ValueError: data that has not the variable's shape_on_host.
+        """
+        arrays = {v: self._checked_data(v, given) for v, given in data.items()}
+        if self._stale and self.is_attached:
+            self.weights_to_host()
+        for variable, array in arrays.items():
+            self._host[variable][...] = array
+        self._written.update(arrays)
+        if self.is_attached:
+            self.weights_from_host()
+
+    def _checked_data(self, variable: Any, given: Any) -> np.ndarray:
+        if not isinstance(variable, Variable) or variable not in self._host:
+            raise TypeError(f"{variable!r} is not a variable of this session's program.")
+        plain = isinstance(given, (bool, int, float, list, tuple))
+        array = to_numpy(given, variable.dtype if plain else None, downcast=False, copy=False)
+        if array.dtype != variable.dtype.as_numpy():
+            raise TypeError(f"{variable!r} holds {variable.dtype} but the data is {array.dtype}.")
+        if array.shape != variable.shape_on_host:
+            raise ValueError(
+                f"{variable!r} takes data of shape {variable.shape_on_host} but got {array.shape}."
+            )
+        return array
+
+    def __repr__(self) -> str:
+        return f"Session[ir={self._ir!r} attached={self.is_attached}]"
+
+
+def stream_elements(stream: Stream) -> int:
+    """Elements of one transfer of one replica."""
+    return int(np.prod(stream.shape, dtype=np.int64))
+
+
+def _slot_shaped(data: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(data).reshape(data.shape)

@@ -1,0 +1,197 @@
+"""autodiff: the gradient graph of a graph, made by the compiler's own autodiff."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from poptorch_core import _core
+from popxl.graph import Graph
+from popxl.ops.call import CallSiteInfo
+from popxl.tensor import Tensor
+
+
+class ExpectedConnectionType(Enum):
+    """What a connection of a gradient graph is: a forward tensor, or the gradient of one."""
+
+    Fwd = 0
+    FwdGrad = 1
+
+
+@dataclass(frozen=True)
+class ExpectedConnection:
+    """An input or output of a gradient graph, in terms of the forward graph."""
+
+    fwd_tensor: Tensor
+    connection_type: ExpectedConnectionType
+
+
+class GradGraphInfo:
+    """A gradient graph, and how its inputs and outputs belong to the forward graph."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        forward_graph: Graph,
+        inputs: Iterable[ExpectedConnection],
+        outputs: Iterable[ExpectedConnection],
+    ) -> None:
+        self.graph = graph
+        self.forward_graph = forward_graph
+        self.expected_inputs = tuple(inputs)
+        self.expected_outputs = tuple(outputs)
+
+    @property
+    def inputs(self) -> "tuple[ExpectedConnection, ...]":
+        """What to pass to the gradient graph, input by input."""
+        return self.expected_inputs
+
+    @property
+    def outputs(self) -> "tuple[ExpectedConnection, ...]":
+        """What the gradient graph gives, output by output."""
+        return self.expected_outputs
+
+    def _check(self, info: CallSiteInfo, graph: Graph) -> None:
+        if not isinstance(info, CallSiteInfo) or info.called_graph is not graph:
+            raise TypeError(f"A call of graph {graph.name} is needed.")
+
+    def inputs_dict(self, fwd_call_info: CallSiteInfo) -> dict[Tensor, Tensor]:
+        """{input of the gradient graph: the caller's tensor} for every forward tensor it needs.
+
+        TypeError: the call is of another graph.
+        """
+        self._check(fwd_call_info, self.forward_graph)
+        return {
+            self.graph._inputs[i]: fwd_call_info.graph_to_parent(connection.fwd_tensor)
+            for i, connection in enumerate(self.expected_inputs)
+            if connection.connection_type is ExpectedConnectionType.Fwd
+        }
+
+    def fwd_graph_ins_to_grad_parent_outs(
+        self, grad_call_info: CallSiteInfo
+    ) -> dict[Tensor, Tensor]:
+        """{input of the forward graph: its gradient, a tensor of the caller}."""
+        self._check(grad_call_info, self.graph)
+        return {
+            connection.fwd_tensor: grad_call_info.parent_output(i)
+            for i, connection in enumerate(self.expected_outputs)
+        }
+
+    def fwd_parent_ins_to_grad_parent_outs(
+        self, fwd_call_info: CallSiteInfo, grad_call_info: CallSiteInfo
+    ) -> dict[Tensor, Tensor]:
+        """{the caller's tensor that went into the forward graph: its gradient}."""
+        self._check(fwd_call_info, self.forward_graph)
+        grads = self.fwd_graph_ins_to_grad_parent_outs(grad_call_info)
+        return {fwd_call_info.graph_to_parent(t): grad for t, grad in grads.items()}
+
+
+def _indices(graph: Graph, tensors: "Iterable[Tensor] | None") -> list[int]:
+    if tensors is None:
+        return [i for i, t in enumerate(graph._outputs) if t.dtype.is_floating_point]
+    out = []
+    for tensor in tensors:
+        if tensor not in graph._outputs:
+            raise ValueError(f"{tensor!r} is no output of {graph.name}.")
+        out.append(graph._outputs.index(tensor))
+    return out
+
+
+def _required(graph: Graph, tensors: "Iterable[Tensor] | None") -> list[Tensor]:
+    if tensors is None:
+        return [t for t in graph._inputs if t.dtype.is_floating_point]
+    out = list(tensors)
+    for tensor in out:
+        if tensor not in graph:
+            raise ValueError(f"{tensor!r} is no tensor of {graph.name}.")
+    return out
+
+
+def _refuse_writes(graph: Graph) -> None:
+    from popxl.errors import popart_exception
+
+    for op in graph._ops:
+        if op.modified and op.op_type not in ("HostLoad", "RemoteLoad"):
+            raise popart_exception(
+                f"[autodiff] {op.op_type}.{op.id} of graph {graph.name} writes in place: such a "
+                "graph has no gradient. Use the op that makes a new tensor."
+            )
+
+
+class _Values:
+    """The tensors of a graph by value, kept up while the compiler replaces calls in it."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._outputs = len(graph._outputs)
+        called = [
+            t
+            for t in graph._tensors.values()
+            if t._base is None and t._value.producer is not None
+            if t._value.producer.name in ("call", "repeat")
+        ]
+        self._called = called
+        graph._core.set_outputs([*graph._core.outputs, *(t._value for t in called)])
+
+    def settle(self, needed: list[Any]) -> None:
+        """After the compiler's work: `needed` are forward values that must be outputs."""
+        graph, first = self._graph, self._outputs
+        values = graph._core.outputs
+        for tensor, value in zip(self._called, values[first:], strict=False):
+            tensor._value = value
+        for index, tensor in enumerate(graph._outputs):
+            tensor._value = values[index] if tensor._base is None else tensor._value
+        graph._by_value = {t._value: t for t in graph._tensors.values() if t._base is None}
+        kept = list(values[:first])
+        for value in needed:
+            if value.producer is not None and value not in kept:
+                kept.append(value)
+                graph._outputs.append(self.tensor(value))
+        graph._core.set_outputs(kept)
+
+    def tensor(self, value: Any) -> Tensor:
+        """The tensor for a value; a new one for what only the compiler knows."""
+        found = self._graph._by_value.get(value)
+        return found if found is not None else Tensor._make(self._graph, value.name or "t", value)
+
+
+def autodiff(
+    graph: Graph,
+    grads_provided: "Iterable[Tensor] | None" = None,
+    grads_required: "Iterable[Tensor] | None" = None,
+    called_graphs_grad_info: "Mapping[Graph, GradGraphInfo] | None" = None,
+    return_all_grad_graphs: bool = False,
+) -> Any:
+    """Makes the gradient graph of `graph`, and adds to `graph` the outputs that it needs.
+
+    Call it before calling `graph`, and once.
+    grads_provided: outputs whose gradients will be given; all floating ones by default.
+    grads_required: tensors whose gradients are wanted; all floating inputs by default.
+    Returns a GradGraphInfo; with return_all_grad_graphs, {graph: info}. ValueError: tensors of
+    other graphs. popart_exception: an op of the graph writes in place. UnsupportedError:
+    called_graphs_grad_info (called graphs are differentiated again).
+    """
+    if called_graphs_grad_info:
+        from popxl.errors import unsupported
+
+        raise unsupported("autodiff(called_graphs_grad_info=...)")
+    provided = _indices(graph, grads_provided)
+    required = _required(graph, grads_required)
+    _refuse_writes(graph)
+    values = _Values(graph)
+    made = _core.autodiff(graph._core, provided, [t._read() for t in required])
+    ins, outs = made.inputs, made.outputs
+    values.settle([value for is_grad, value in ins if not is_grad])
+    grad = Graph._wrap(graph.ir, f"{graph.name}_grad", made.graph)
+    info = GradGraphInfo(
+        grad,
+        graph,
+        [_connection(values, *pair) for pair in ins],
+        [_connection(values, *pair) for pair in outs],
+    )
+    return {graph: info} if return_all_grad_graphs else info
+
+
+def _connection(values: _Values, is_grad: bool, value: Any) -> ExpectedConnection:
+    kind = ExpectedConnectionType.FwdGrad if is_grad else ExpectedConnectionType.Fwd
+    return ExpectedConnection(values.tensor(value), kind)
