@@ -73,6 +73,7 @@ def main() -> None:
     os.dup2(2, 1)  # nothing but answers goes to the parent
 
     import torch
+    import torch._dynamo  # loaded by torch's first optimiser anyway: part of nobody's compile time
 
     torch.set_num_threads(threads)
     from benchmarks.peers import PEERS
