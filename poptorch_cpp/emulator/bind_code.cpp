@@ -80,6 +80,7 @@ class Emitting {
       step.micro_batch_offset = origin->micro_batch_offset;
     }
     for (ValueId id : node.buffers) add_buffer(id);
+    if (node.prepared) step.prepared = ipu_->prepared++;
     step.workspace = static_cast<uint32_t>(ipu_->addresses.size());
     add_buffer(node.workspace);
     code_.scratch_bytes = std::max(code_.scratch_bytes, node.kernel->scratch_bytes());
@@ -89,7 +90,7 @@ class Emitting {
   std::string value_text(ValueId id) const {
     if (id == kNoValue) return "_";
     const Layout& layout = plan_.storage_of(id).layout;
-    static constexpr const char* kKinds[] = {"", ":channels_last", ":packed"};
+    static constexpr const char* kKinds[] = {"", ":channels_last"};
     return str("%", plan_.value(id).name, kKinds[static_cast<size_t>(layout.kind)]);
   }
 

@@ -50,15 +50,7 @@ class ChainBuilder {
     return found ? *found : kPlain;
   }
 
-  ir::Shape space() const {
-    const Layout& held = layout();
-    if (held.kind != Layout::Kind::kPacked) return memory_shape(chain_.space, held.kind);
-    for (ValueId id : chain_.outputs) {
-      const ir::DType dtype = plan_.value(id).type.dtype;
-      return {held.packing->bytes() / ir::size_of(dtype)};
-    }
-    throw support::InternalError("[bind] a packed chain has no output.");
-  }
+  ir::Shape space() const { return memory_shape(chain_.space, layout().kind); }
 
   bool add_constant(ValueId id) {
     const Storage& storage = plan_.storage_of(id);
@@ -73,15 +65,9 @@ class ChainBuilder {
 
   void add_input(ValueId id) {
     const Value& value = plan_.value(id);
-    const Layout& held = layout();
-    int reg;
-    if (held.kind == Layout::Kind::kPacked) {
-      reg = builder_.input(value.type.dtype, {value.type.elements() == 1 ? 0 : 1});
-    } else {
-      reg = builder_.input(value.type.dtype,
-                           operand_strides(value.type.shape, plan_.storage_of(id).layout.kind,
-                                           chain_.space, held.kind));
-    }
+    const int reg = builder_.input(
+        value.type.dtype, operand_strides(value.type.shape, plan_.storage_of(id).layout.kind,
+                                          chain_.space, layout().kind));
     note(id, reg);
   }
 
@@ -206,6 +192,14 @@ class Binding {
         ipu = plan_.storage_of(id).ipu;
     }
     node.workspace = plan_.add_value({ir::DType::kU8, {bytes}}, "workspace", ipu);
+    const std::vector<int> operands = node.kernel->prepared_operands();
+    node.prepared = !operands.empty() && std::all_of(operands.begin(), operands.end(), [&](int i) {
+      const ValueId id = node.buffers[static_cast<size_t>(i)];
+      if (id == kNoValue) return true;
+      const Storage& storage = plan_.storage_of(id);
+      return storage.base != Base::kArena && storage.writers == 0;
+    });
+    plan_.storage_of(node.workspace).kept = node.prepared;
   }
 
   Plan& plan_;
@@ -221,7 +215,6 @@ KernelRequest make_request(const Plan& plan, const Node& node) {
     const bool absent = id == kNoValue;
     request.inputs.push_back(absent ? std::nullopt : std::optional(plan.value(id).type));
     request.input_layouts.push_back(absent ? Layout{} : plan.storage_of(id).layout);
-    request.input_is_state.push_back(!absent && plan.storage_of(id).base != Base::kArena);
   }
   for (ValueId id : node.outputs) {
     const Storage& storage = plan.storage_of(id);
@@ -231,6 +224,7 @@ KernelRequest make_request(const Plan& plan, const Node& node) {
                                   storage.readers > 0);
   }
   request.op_id = node.instruction->op_id;
+  request.threads = plan.options.threads;
   return request;
 }
 

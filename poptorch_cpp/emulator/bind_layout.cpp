@@ -3,7 +3,7 @@
 //
 // States come first: one that every user can take in the layout its kernel wants is held so for
 // good, with the states that share its chains (a weight's momentum); one that is only read gets
-// packed copies; any other stays plain. Then one walk settles the values between kernels.
+// copies in other layouts; any other stays plain. Then one walk settles the values between kernels.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -20,10 +20,6 @@ const KernelRow* choosing_row(const Node& node) {
   if (!node.def || !node.def->writes.empty()) return nullptr;
   const KernelRow* row = all_kernels().find(node.def->name);
   return row && row->choose_layouts ? row : nullptr;
-}
-
-bool suits_updates(const Layout& layout) {
-  return layout.kind != Kind::kPacked || layout.packing->elementwise_safe();
 }
 
 // --- states
@@ -92,12 +88,11 @@ class StateLayouts {
     if (!is_kept(id) || storage.resized || users.plain_only) return;
     for (const auto& [node, operand] : users.ops) {
       const Layout layout = wanted(*node, operand, {});
-      if (layout.kind == Kind::kPlain || (!users.chains.empty() && !suits_updates(layout)))
-        continue;
+      if (layout.kind == Kind::kPlain) continue;
       const bool all = std::all_of(users.ops.begin(), users.ops.end(), [&](const auto& user) {
         return wanted(*user.first, user.second, layout) == layout;
       });
-      if (!all || !take_followers(users, layout)) continue;
+      if (!all || !take_followers(users)) continue;
       storage.layout = layout;
       for (int32_t follower : followers_) {
         plan_.storages[static_cast<size_t>(follower)].layout = layout;
@@ -107,7 +102,7 @@ class StateLayouts {
   }
 
   // The other states of the chains, which must have the same layout and may have no other users.
-  bool take_followers(const Users& users, const Layout& layout) {
+  bool take_followers(const Users& users) {
     followers_.clear();
     for (const Chain* chain : users.chains) {
       if (chain->random) return false;
@@ -116,11 +111,7 @@ class StateLayouts {
           if (id == kNoValue) continue;
           const int32_t other = plan_.value(id).storage;
           const ir::Type& type = plan_.value(id).type;
-          if (type.elements() == 1 && layout.kind == Kind::kPacked) continue;
-          if (type.shape != chain->space) {
-            if (layout.kind == Kind::kPacked) return false;
-            continue;
-          }
+          if (type.shape != chain->space) continue;
           if (!is_kept(other)) continue;
           const Users& others = users_.at(other);
           const Storage& held = plan_.storages[static_cast<size_t>(other)];
@@ -177,10 +168,7 @@ class ValueLayouts {
     node.inputs = {from};
     node.outputs = node.buffers = {to};
     node.buffers.insert(node.buffers.begin(), from);
-    node.kernel = bind_reorder(plan_.value(from).type, storage(from).layout, storage(to).layout);
-    if (const int64_t bytes = node.kernel->workspace_bytes()) {
-      node.workspace = plan_.add_value({ir::DType::kU8, {bytes}}, "workspace", ipu_);
-    }
+    node.kernel = bind_reorder(plan_.value(from).type, storage(to).layout);
     return node;
   }
 
@@ -189,9 +177,8 @@ class ValueLayouts {
     if (id == kNoValue || storage(id).layout == layout) return id;
     const Storage held = storage(id);
     const bool read_only = held.writers == 0 && held.base != Base::kArena;
-    if (read_only && !held.resized) return packed_copy(id, layout);
-    const std::string key = layout.kind == Kind::kPacked ? layout.packing->key() : "";
-    const auto entry = std::make_tuple(id, layout.kind, key);
+    if (read_only && !held.resized) return kept_copy(id, layout);
+    const std::pair entry(id, layout.kind);
     const bool keeps = held.base == Base::kArena && held.writers == 1;
     if (auto known = copies_.find(entry); keeps && known != copies_.end()) return known->second;
     const ValueId copy = plan_.add_value(plan_.value(id).type, plan_.value(id).name, ipu_);
@@ -203,7 +190,7 @@ class ValueLayouts {
   }
 
   // A state or constant that is never written: the copy is made when the state is.
-  ValueId packed_copy(ValueId id, const Layout& layout) {
+  ValueId kept_copy(ValueId id, const Layout& layout) {
     const int32_t source = plan_.value(id).storage;
     for (size_t i = 0; i < plan_.storages.size(); ++i) {
       const Storage& other = plan_.storages[i];
@@ -271,23 +258,8 @@ class ValueLayouts {
     for (ValueId id : chain.outputs) {
       if (!(storage(id).layout == layout) && !is_free(id)) return false;
     }
-    if (layout.kind == Kind::kPacked && !is_packable(chain)) return false;
     for (ValueId id : chain.outputs) storage(id).layout = layout;
     take_inputs(chain, layout);
-    return true;
-  }
-
-  // Every operand has the chain's shape and element size, or is one number.
-  bool is_packable(const Chain& chain) {
-    int64_t size = 0;
-    for (const auto* ids : {&chain.inputs, &chain.outputs}) {
-      for (ValueId id : *ids) {
-        if (id == kNoValue || plan_.value(id).type.elements() == 1) continue;
-        const ir::Type& type = plan_.value(id).type;
-        if (size == 0) size = ir::size_of(type.dtype);
-        if (type.shape != chain.space || ir::size_of(type.dtype) != size) return false;
-      }
-    }
     return true;
   }
 
@@ -327,9 +299,7 @@ class ValueLayouts {
     for (ValueId id : chain.inputs) {
       if (plan_.value(id).type.shape != chain.space) continue;
       const Layout& layout = storage(id).layout;
-      if (layout.kind == Kind::kPlain || !suits_updates(layout)) continue;
-      if (layout.kind == Kind::kPacked && !is_packable(chain)) continue;
-      return layout;
+      if (layout.kind != Kind::kPlain) return layout;
     }
     return {};
   }
@@ -338,7 +308,7 @@ class ValueLayouts {
   std::vector<Node>& block_;
   int ipu_;
   std::vector<Node> result_;
-  std::map<std::tuple<ValueId, Kind, std::string>, ValueId> copies_;
+  std::map<std::pair<ValueId, Kind>, ValueId> copies_;
 };
 
 }  // namespace

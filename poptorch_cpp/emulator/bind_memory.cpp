@@ -210,6 +210,12 @@ class ArenaPlanner {
     std::stable_sort(roots.begin(), roots.end(),
                      [&](int32_t a, int32_t b) { return life(a).begin < life(b).begin; });
     Gaps gaps;
+    for (int32_t root : roots) {
+      if (plan_.storages[static_cast<size_t>(root)].kept) life(root) = {-1, position_ + 1};
+    }
+    std::stable_partition(roots.begin(), roots.end(), [&](int32_t root) {
+      return plan_.storages[static_cast<size_t>(root)].kept;
+    });
     std::set<std::tuple<int64_t, int64_t, int64_t>> live;  // end, offset, bytes
     for (int32_t root : roots) {
       Storage& storage = plan_.storages[static_cast<size_t>(root)];

@@ -30,7 +30,7 @@ struct HostMemory {
   int64_t state = 0;
   int64_t constants = 0;
   int64_t arena = 0;
-  int64_t packed_copies = 0;  // of states and constants, for kernels that want another layout
+  int64_t layout_copies = 0;  // of states and constants, for kernels that want another layout
   int64_t workspace = 0;      // of ops and of workers
   int64_t exchange = 0;       // channels, collectives, stashes
   int64_t streaming = 0;      // remote buffers

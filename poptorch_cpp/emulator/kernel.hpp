@@ -18,30 +18,14 @@ namespace poptorch::emulator {
 
 class TileProgram;  // kernels/tile_program.hpp: a fused chain of element-wise ops
 
-// A host layout that only some kernels understand (a blocked convolution weight, a packed matrix).
-class Packing {
- public:
-  virtual ~Packing() = default;
-  virtual int64_t bytes() const = 0;
-  virtual std::string key() const = 0;  // equal keys: equal layouts
-  // True when every plain element stands exactly once in the packed form (padding is zero and stays
-  // zero under element-wise updates), so that optimisers may update packed weights.
-  virtual bool elementwise_safe() const = 0;
-  virtual void pack(const std::byte* plain, std::byte* packed) const = 0;
-  virtual void unpack(const std::byte* packed, std::byte* plain) const = 0;
-};
-
+// The order of a tensor's elements in host memory.
 struct Layout {
   enum class Kind : uint8_t {
     kPlain,         // row-major in the order of the type's dimensions
     kChannelsLast,  // [n, spatial..., c] for a type [n, c, spatial...]
-    kPacked,        // as `packing` says
   };
   Kind kind = Kind::kPlain;
-  std::shared_ptr<const Packing> packing;
-  bool operator==(const Layout& other) const {
-    return kind == other.kind && (kind != Kind::kPacked || packing->key() == other.packing->key());
-  }
+  bool operator==(const Layout&) const = default;
 };
 
 // Keys of the counter-based generator: the same numbers wherever and whenever the op runs.
@@ -60,9 +44,10 @@ struct KernelRequest {
   std::vector<ir::Type> outputs;
   std::vector<Layout> input_layouts;
   std::vector<Layout> output_layouts;
-  std::vector<bool> input_is_state;  // may be kept packed between runs
   std::vector<bool> output_used;
   uint64_t op_id = 0;
+  // Of the pool. For choices that leave every bit what it is: splits of independent rows.
+  int threads = 1;
   // A fused chain to run on output 0 while it is still in cache. Its first input is the kernel's
   // own output 0; further inputs and outputs follow the op's buffers in KernelArgs.
   const TileProgram* epilogue = nullptr;
@@ -92,6 +77,10 @@ class BoundKernel {
   virtual void run(const KernelArgs& args, int phase, int task) const = 0;
   virtual int64_t scratch_bytes() const { return 0; }
   virtual int64_t workspace_bytes() const { return 0; }
+  // Operands whose values, and nothing else, phase 0 puts into the workspace, in the form that the
+  // kernel likes. While they stay what they are, the engine keeps the workspace and leaves phase 0
+  // out. Empty: phase 0 belongs to every run.
+  virtual std::vector<int> prepared_operands() const { return {}; }
   // Nanoseconds, roughly; the engine runs short kernels inline.
   virtual int64_t estimated_ns() const { return 0; }
 };

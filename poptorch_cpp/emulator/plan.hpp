@@ -34,10 +34,10 @@ struct Storage {
   int readers = 0;
   bool resized = false;  // some value sees it with another shape or at an offset: plain only
   int64_t offset = 0;    // in the arena, by plan_arena
-  int32_t copy_of = -1;  // a packed copy of this state or constant, kept up to date outside runs
-  int64_t bytes() const {
-    return layout.kind == Layout::Kind::kPacked ? layout.packing->bytes() : type.bytes();
-  }
+  int32_t copy_of =
+      -1;  // a copy in another layout of this state or constant, kept up to date outside runs
+  bool kept = false;  // in the arena, of this alone: a prepared workspace
+  int64_t bytes() const { return type.bytes(); }
 };
 
 struct Value {
@@ -77,6 +77,7 @@ struct Node {
   std::shared_ptr<const BoundKernel> kernel;
   std::vector<ValueId> buffers;  // what the kernel is handed
   ValueId workspace = kNoValue;
+  bool prepared = false;  // the workspace is kept from run to run
   bool fallback = false;  // a reference or foreign kernel
 
   bool is_chain() const { return !instruction; }

@@ -62,38 +62,24 @@ Images images_of(const ir::Type& type) {
 
 class Reorder final : public BoundKernel {
  public:
-  Reorder(const ir::Type& type, Layout from, Layout to)
-      : type_(type), images_(images_of(type)), from_(std::move(from)), to_(std::move(to)) {
-    by_image_ = from_.kind != Layout::Kind::kPacked && to_.kind != Layout::Kind::kPacked;
-    through_plain_ =
-        !by_image_ && from_.kind != Layout::Kind::kPlain && to_.kind != Layout::Kind::kPlain;
-  }
-  int tasks(int) const override { return by_image_ ? static_cast<int>(images_.count) : 1; }
-  int64_t workspace_bytes() const override { return through_plain_ ? type_.bytes() : 0; }
-  int64_t estimated_ns() const override { return 50 + type_.bytes() / 8; }
+  Reorder(const ir::Type& type, Layout to)
+      : images_(images_of(type)),
+        bytes_(type.bytes()),
+        element_(ir::size_of(type.dtype)),
+        to_last_(to.kind == Layout::Kind::kChannelsLast) {}
+  int tasks(int) const override { return static_cast<int>(images_.count); }
+  int64_t estimated_ns() const override { return 50 + bytes_ / 8; }
   void run(const KernelArgs& args, int, int task) const override {
-    if (by_image_) {
-      const int64_t at = task * images_.bytes;
-      const int64_t element = ir::size_of(type_.dtype);
-      const bool to_last = to_.kind == Layout::Kind::kChannelsLast;
-      transpose(element, args.buffers[0] + at, args.buffers[1] + at,
-                to_last ? images_.channels : images_.positions,
-                to_last ? images_.positions : images_.channels);
-    } else if (through_plain_) {
-      to_plain(from_, type_, args.buffers[0], args.workspace);
-      from_plain(to_, type_, args.workspace, args.buffers[1]);
-    } else if (to_.kind == Layout::Kind::kPlain) {
-      to_plain(from_, type_, args.buffers[0], args.buffers[1]);
-    } else {
-      from_plain(to_, type_, args.buffers[0], args.buffers[1]);
-    }
+    const int64_t at = task * images_.bytes;
+    transpose(element_, args.buffers[0] + at, args.buffers[1] + at,
+              to_last_ ? images_.channels : images_.positions,
+              to_last_ ? images_.positions : images_.channels);
   }
 
  private:
-  ir::Type type_;
   Images images_;
-  Layout from_, to_;
-  bool by_image_ = false, through_plain_ = false;
+  int64_t bytes_, element_;
+  bool to_last_;
 };
 
 }  // namespace
@@ -110,9 +96,6 @@ void from_plain(const Layout& layout, const ir::Type& type, const std::byte* pla
                   images.channels, images.positions);
       }
       break;
-    case Layout::Kind::kPacked:
-      layout.packing->pack(plain, to);
-      break;
   }
 }
 
@@ -128,15 +111,11 @@ void to_plain(const Layout& layout, const ir::Type& type, const std::byte* from,
                   images.positions, images.channels);
       }
       break;
-    case Layout::Kind::kPacked:
-      layout.packing->unpack(from, plain);
-      break;
   }
 }
 
-std::unique_ptr<BoundKernel> bind_reorder(const ir::Type& type, const Layout& from,
-                                          const Layout& to) {
-  return std::make_unique<Reorder>(type, from, to);
+std::unique_ptr<BoundKernel> bind_reorder(const ir::Type& type, const Layout& to) {
+  return std::make_unique<Reorder>(type, to);
 }
 
 }  // namespace poptorch::emulator

@@ -25,7 +25,12 @@ void Runner::run_kernel(const Step& step, Machine& machine, Lane lane) {
       random_.micro_batch + static_cast<uint64_t>(machine.micro_batch + step.micro_batch_offset);
   const BoundKernel& kernel = *step.kernel;
   const int phases = kernel.phases();
-  for (int phase = 0; phase < phases; ++phase) {
+  int first = 0;
+  if (step.prepared >= 0) {
+    int64_t& seen = machine.prepared[static_cast<size_t>(step.prepared)];
+    first = std::exchange(seen, store_.version()) == store_.version() ? 1 : 0;
+  }
+  for (int phase = first; phase < phases; ++phase) {
     const int tasks = kernel.tasks(phase);
     if (step.inline_only || !lane.alone || tasks == 1) {
       for (int task = 0; task < tasks; ++task) kernel.run(args, phase, task);

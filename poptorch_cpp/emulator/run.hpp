@@ -45,6 +45,7 @@ struct Machine {
   int replica = 0;
   std::vector<std::byte*> table;
   std::vector<int64_t> rounds_left;  // by loop
+  std::vector<int64_t> prepared;     // StateStore::version() of what prepared workspaces hold
   std::vector<Memory> stashes;       // by stash; empty when another IPU's
   Memory arena;
 

@@ -34,6 +34,7 @@ void Runner::make_machine(int replica, int ipu) {
   machine.shared = &replicas_[static_cast<size_t>(replica)];
   machine.replica = replica;
   machine.rounds_left.resize(static_cast<size_t>(machine.code->loops));
+  machine.prepared.resize(static_cast<size_t>(machine.code->prepared), -1);
   machine.arena = Memory(plan_.arena_bytes[static_cast<size_t>(ipu)]);
   for (const program::Stash& stash : plan_.program.stashes) {
     if (stash.ipu == ipu) {
@@ -84,7 +85,7 @@ HostMemory Runner::memory() const {
   HostMemory memory;
   memory.state = store_.state_bytes();
   memory.constants = store_.constant_bytes();
-  memory.packed_copies = store_.packed_bytes();
+  memory.layout_copies = store_.copied_bytes();
   memory.workspace = scratch_.bytes();
   for (const Machine& machine : machines_) {
     memory.arena += machine.arena.bytes();

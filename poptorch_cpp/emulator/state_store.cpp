@@ -104,6 +104,7 @@ void StateStore::read(const std::string& name, std::byte* data) const {
 
 void StateStore::write(const std::string& name, const std::byte* data) {
   const Slot& slot = find(name);
+  ++version_;
   const int64_t bytes = slot.state->slot.type.bytes();
   for (int32_t storage : slot.storages) {
     for (int copy = 0; copy < copies(slot); ++copy) {
@@ -132,7 +133,7 @@ int64_t StateStore::constant_bytes() const {
   return bytes;
 }
 
-int64_t StateStore::packed_bytes() const {
+int64_t StateStore::copied_bytes() const {
   int64_t bytes = 0;
   for (size_t i = 0; i < storages_.size(); ++i) {
     if (storages_[i].copy_of < 0) continue;

@@ -1,7 +1,7 @@
 // The bytes of state slots and constants: where they are, and how they look from outside.
 //
 // A slot that the program writes has a copy for every replica (members of a group write the same);
-// one that it only reads has one for every group. Inside, a slot may be packed.
+// one that it only reads has one for every group. Inside, a slot may have another layout.
 #pragma once
 
 #include <string>
@@ -23,16 +23,18 @@ class StateStore {
   void read(const std::string& name, std::byte* data) const;
   void write(const std::string& name, const std::byte* data);
   int64_t bytes(const std::string& name) const;
+  // Changes whenever write() may have changed what programs only read.
+  int64_t version() const { return version_; }
 
   int64_t state_bytes() const;
   int64_t constant_bytes() const;
-  int64_t packed_bytes() const;
+  int64_t copied_bytes() const;
 
  private:
   struct Slot {
     const program::State* state = nullptr;
     bool written = false;
-    std::vector<int32_t> storages;  // the slot's own, then its packed copies
+    std::vector<int32_t> storages;  // the slot's own, then its copies in other layouts
   };
   // By storage; memories_[s][copy].
   struct Held {
@@ -48,6 +50,7 @@ class StateStore {
 
   std::vector<Storage> storages_;
   int replicas_;
+  int64_t version_ = 0;
   std::vector<Slot> slots_;
   std::vector<Held> held_;
   std::unordered_map<std::string, size_t> by_name_;  // look-up only

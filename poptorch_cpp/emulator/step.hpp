@@ -44,6 +44,7 @@ struct Step {
   uint64_t op_id = 0;
   const BoundKernel* kernel = nullptr;
   uint32_t workspace = 0;  // entry in the table
+  int32_t prepared = -1;   // counter of the states' version that its phase 0 saw; -1: none
 };
 
 // An entry of the table. `storage` is Plan's; -1: nullptr.
@@ -66,6 +67,7 @@ struct IpuCode {
   std::vector<Address> addresses;
   std::vector<std::string> texts;  // by step: for people
   int loops = 0;
+  int prepared = 0;
 };
 
 struct Code {

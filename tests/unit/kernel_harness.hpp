@@ -91,7 +91,6 @@ class KernelRun {
         request.op->infer(ir::InferContext(*request.op, types, request.attrs, nullptr));
     request.input_layouts.resize(inputs.size());
     request.output_layouts.resize(request.outputs.size());
-    request.input_is_state.resize(inputs.size());
     request.output_used.assign(request.outputs.size(), true);
     request.epilogue = epilogue;
     if (!keep_output) request.output_used[0] = false;

@@ -27,6 +27,13 @@ class Rewired final : public BoundKernel {
   int tasks(int phase) const override { return kernel_->tasks(phase); }
   int64_t scratch_bytes() const override { return kernel_->scratch_bytes(); }
   int64_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
+  std::vector<int> prepared_operands() const override {
+    std::vector<int> operands;
+    for (int i : kernel_->prepared_operands()) {
+      if (from_[static_cast<size_t>(i)] >= 0) operands.push_back(from_[static_cast<size_t>(i)]);
+    }
+    return operands;
+  }
   int64_t estimated_ns() const override { return kernel_->estimated_ns(); }
   void run(const KernelArgs& args, int phase, int task) const override {
     std::byte* buffers[kMaxBuffers];

@@ -63,6 +63,7 @@ class Forward final : public Depthwise {
   int phases() const override { return 2; }
   int tasks(int phase) const override { return phase == 0 ? 1 : static_cast<int>(parts_); }
   int64_t workspace_bytes() const override { return 4 * c_ * s_.taps(); }
+  std::vector<int> prepared_operands() const override { return {1}; }
   int64_t scratch_bytes() const override { return epilogue_.scratch_bytes(); }
   void run(const KernelArgs& args, int phase, int task) const override {
     auto* weights = reinterpret_cast<float*>(args.workspace);

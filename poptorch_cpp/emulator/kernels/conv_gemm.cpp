@@ -28,6 +28,7 @@ class ConvGemm final : public BoundKernel {
     return round_up(4 * patch_floats_, 64) + epilogue_.scratch_bytes();
   }
   int64_t workspace_bytes() const override { return 4 * group_floats() * s_.groups; }
+  std::vector<int> prepared_operands() const override { return {at_.w}; }
   int64_t estimated_ns() const override { return ns_; }
 
   void run(const KernelArgs& args, int phase, int task) const override {

@@ -125,6 +125,7 @@ class OneDnnConv final : public BoundKernel {
            epilogue_.scratch_bytes();
   }
   int64_t workspace_bytes() const override { return packed_bytes_; }
+  std::vector<int> prepared_operands() const override { return {1}; }
   int64_t estimated_ns() const override { return ns_; }
 
   void run(const KernelArgs& args, int phase, int task) const override {

@@ -26,17 +26,12 @@ std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
   const ir::Type& type = update ? *request.inputs[0] : request.outputs[0];
   const Shape& result = type.shape;
   const Layout& layout = update ? request.input_layouts[0] : request.output_layouts[0];
-  const bool packed = layout.kind == Layout::Kind::kPacked;
-  const Shape space = packed ? Shape{layout.packing->bytes() / ir::size_of(type.dtype)}
-                             : memory_shape(result, layout.kind);
-  TileProgramBuilder builder(space);
+  TileProgramBuilder builder(memory_shape(result, layout.kind));
   std::vector<int> registers;
   for (size_t i = 0; i < request.inputs.size(); ++i) {
     const auto& operand = request.inputs[i];
     if (!operand) {
       registers.push_back(-1);
-    } else if (packed) {
-      registers.push_back(builder.input(operand->dtype, {operand->shape == result ? 1 : 0}));
     } else {
       registers.push_back(builder.input(
           operand->dtype,

@@ -53,23 +53,8 @@ void choose_elementwise_layouts(KernelRequest& request) {
     const auto& type = request.inputs[i];
     const Layout& offered = request.input_layouts[i];
     if (!type || type->shape != result.shape || offered.kind == Layout::Kind::kPlain) continue;
-    if (offered.kind == Layout::Kind::kPacked && !offered.packing->elementwise_safe()) continue;
     chosen = offered;
     break;
-  }
-  for (size_t i = 0; chosen.kind == Layout::Kind::kPacked && i < request.inputs.size(); ++i) {
-    // A packed space has no coordinates to broadcast along, and packings are made for one dtype.
-    const auto& type = request.inputs[i];
-    if (!type || type->elements() == 1) continue;
-    if (type->shape != result.shape || ir::size_of(type->dtype) != ir::size_of(result.dtype)) {
-      chosen = {};
-    }
-  }
-  for (size_t i = 0; chosen.kind == Layout::Kind::kPacked && i < request.outputs.size(); ++i) {
-    const ir::Type& type = request.outputs[i];
-    if (type.shape != result.shape || ir::size_of(type.dtype) != ir::size_of(result.dtype)) {
-      chosen = {};
-    }
   }
   for (size_t i = 0; i < request.inputs.size(); ++i) {
     const auto& type = request.inputs[i];

@@ -8,26 +8,29 @@
 namespace poptorch::emulator {
 namespace {
 
-constexpr int64_t kRowGroup = 8;  // batch rows that one task takes through time
+// Batch rows that one task takes through time: a thread alone takes all that it can, for every
+// group reads the recurrent weights again. Rows are independent, so the bits are the same.
+constexpr int64_t kRowGroup = 8, kAloneRowGroup = 18;
 constexpr int64_t kDepth = 256;
 constexpr int64_t kColumns = 128;
 
 struct Sizes {
-  int64_t time, batch, in, hidden;
+  int64_t time, batch, in, hidden, row_group;
   bool reverse;
   explicit Sizes(const KernelRequest& request)
       : time(request.inputs[0]->shape[0]),
         batch(request.inputs[0]->shape[1]),
         in(request.inputs[0]->shape[2]),
         hidden(request.inputs[1]->shape[1]),
+        row_group(request.threads == 1 ? kAloneRowGroup : kRowGroup),
         reverse(request.attr<bool>("reverse")) {}
   int64_t rows() const { return time * batch; }
   int64_t gates() const { return 4 * hidden; }
-  int64_t groups() const { return divide_up(batch, kRowGroup); }
+  int64_t groups() const { return divide_up(batch, row_group); }
   // The time of step s in the order of computation.
   int64_t at(int64_t s) const { return reverse ? time - 1 - s : s; }
   Range group(int64_t task) const {
-    return {task * kRowGroup, std::min(batch, (task + 1) * kRowGroup)};
+    return {task * row_group, std::min(batch, (task + 1) * row_group)};
   }
 };
 
@@ -79,6 +82,7 @@ class Forward final : public BoundKernel {
   int64_t workspace_bytes() const override {
     return 4 * (input_floats_ + hidden_floats_ + s_.gates() + 5 * s_.hidden * s_.rows());
   }
+  std::vector<int> prepared_operands() const override { return {3, 4, 5, 6}; }
   int64_t estimated_ns() const override {
     return s_.rows() * s_.gates() * (s_.in + s_.hidden) / 40;
   }
@@ -169,7 +173,7 @@ class Backward final : public BoundKernel {
     return 4 * (input_floats_ + hidden_floats_ + s_.rows() * s_.gates());
   }
   int64_t scratch_bytes() const override {
-    const int64_t states = 2 * kRowGroup * s_.hidden;
+    const int64_t states = 2 * s_.row_group * s_.hidden;
     const int64_t product = kDepth * kColumns + gemm_scratch_floats(s_.gates(), kDepth);
     return 4 * std::max(states, product);
   }
@@ -199,7 +203,7 @@ class Backward final : public BoundKernel {
   void steps(const KernelArgs& args, int64_t task) const {
     const Range rows = s_.group(task);
     const int64_t n = s_.hidden;
-    float *dh = reinterpret_cast<float*>(args.scratch), *dc = dh + kRowGroup * n;
+    float *dh = reinterpret_cast<float*>(args.scratch), *dc = dh + s_.row_group * n;
     auto begin = [&](int input, float* to) {
       const float* from = input_of<float>(args, input);
       from ? (void)std::copy_n(from + rows.begin * n, rows.size() * n, to)

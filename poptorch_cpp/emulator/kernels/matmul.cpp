@@ -61,6 +61,9 @@ class Gemm final : public BoundKernel {
     if (route_ != Route::kPacked) return 0;
     return 4 * packed_floats(p_.k, p_.n) * static_cast<int64_t>(p_.b_distinct.size());
   }
+  std::vector<int> prepared_operands() const override {
+    return route_ == Route::kPacked ? std::vector{1} : std::vector<int>{};
+  }
   int64_t estimated_ns() const override { return ns_ * static_cast<int64_t>(p_.a_batch.size()); }
 
   void run(const KernelArgs& args, int phase, int task) const override {

@@ -117,7 +117,6 @@ KernelRequest with_all_operands(const KernelRequest& request) {
   if (defs.empty() || defs.back().variadic || full.inputs.size() >= defs.size()) return full;
   full.inputs.resize(defs.size());
   full.input_layouts.resize(defs.size());
-  full.input_is_state.resize(defs.size());
   return full;
 }
 
@@ -154,9 +153,6 @@ bool only_float_to_32(const KernelRequest& request) {
 }
 
 std::unique_ptr<BoundKernel> bind_widened(const KernelRequest& request, BindFn bind) {
-  for (const Layout& layout : request.input_layouts) {
-    if (layout.kind == Layout::Kind::kPacked) return nullptr;
-  }
   auto kernel = std::make_unique<Widened>(request, bind);
   if (!kernel->bound()) return nullptr;
   return kernel;

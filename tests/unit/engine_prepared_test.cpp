@@ -1,0 +1,70 @@
+// Workspaces that kernels prepare once: packed weights follow every write of their state, and what
+// a program writes itself is never taken for prepared.
+#include "engine_testing.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+using Floats = std::vector<float>;
+constexpr size_t kSize = 64;
+
+// x · wᵀ for [64, 64] matrices.
+Floats product(const Floats& x, const Floats& w) {
+  Floats y(kSize * kSize);
+  for (size_t i = 0; i < kSize; ++i) {
+    for (size_t j = 0; j < kSize; ++j) {
+      double sum = 0;
+      for (size_t k = 0; k < kSize; ++k) sum += double(x[i * kSize + k]) * w[j * kSize + k];
+      y[i * kSize + j] = static_cast<float>(sum);
+    }
+  }
+  return y;
+}
+
+void expect_close(const Bytes& got, const Floats& want) {
+  const Floats values = values_of<float>(got);
+  for (size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(values[i], want[i], 1e-4) << i;
+}
+
+TEST(Prepared, WeightsFollowTheirState) {
+  Engine engine(lowered(R"(
+state "w" : f32[64,64]
+graph @main(%x: f32[64,64]) -> (f32[64,64]) {
+  %w = variable() {name="w"} : f32[64,64]
+  %y = linear(%x, %w) : f32[64,64]
+  return %y
+})"),
+                ops::registry(), {.threads = 2});
+  const Floats x = numbers(kSize * kSize, 1);
+  for (uint32_t seed = 2; seed < 5; ++seed) {
+    const Floats w = numbers(kSize * kSize, seed);
+    engine.write_state("w", bytes_of(w).data());
+    const Bytes first = run_once(engine, {bytes_of(x)})[0];
+    expect_close(first, product(x, w));
+    EXPECT_EQ(run_once(engine, {bytes_of(x)})[0], first);  // from the kept workspace
+    const Floats other = numbers(kSize * kSize, seed + 10);
+    expect_close(run_once(engine, {bytes_of(other)})[0], product(other, w));
+  }
+}
+
+TEST(Prepared, WeightsThatTheProgramWritesAreReadAnew) {
+  Engine engine(lowered(R"(
+state "w" : f32[64,64]
+graph @main(%x: f32[64,64]) -> (f32[64,64]) {
+  %w = variable() {name="w"} : f32[64,64]
+  %y = linear(%x, %w) : f32[64,64]
+  accumulate(%w, %x) {scale=1.0}
+  return %y
+})"),
+                ops::registry(), {.threads = 1});
+  const Floats x = numbers(kSize * kSize, 1);
+  Floats w = numbers(kSize * kSize, 2);
+  engine.write_state("w", bytes_of(w).data());
+  for (int run = 0; run < 3; ++run) {
+    expect_close(run_once(engine, {bytes_of(x)})[0], product(x, w));
+    for (size_t i = 0; i < w.size(); ++i) w[i] += x[i];
+  }
+}
+
+}  // namespace
+}  // namespace poptorch::emulator
