@@ -92,6 +92,7 @@ CASES = [
     case("pow_number", lambda x: x**3, (3, 5)),
     case("pow_half", lambda x: x**0.5, uniform(0.3, 2, 3, 5)),
     case("number_pow", lambda x: 2**x, (3, 5)),
+    case("logaddexp", torch.logaddexp, (3, 5), uniform(-30, 30, 3, 5)),
     case("atan2", torch.atan2, (3, 5), uniform(0.5, 2, 3, 5)),
     case("maximum", torch.maximum, distinct(3, 5), normal(3, 5)),
     case("minimum", torch.minimum, distinct(3, 5), normal(3, 5)),

@@ -177,6 +177,13 @@ Values xlogy(Call& c) {
   return {{c.emit("select", {c.emit("eq", {x, zero}), zero, product}), dtype}};
 }
 
+// a + log(1 + exp(b - a)), whichever is larger.
+Values logaddexp(Call& c) {
+  const DType dtype = float_type(c, c.result_type({0, 1}));
+  const Val a = c.operand(0, dtype);
+  return {{a + c.emit("softplus", {c.operand(1, dtype) - a}), dtype}};
+}
+
 }  // namespace
 
 void add_binary_rules(Rules& r) {
@@ -219,6 +226,7 @@ void add_binary_rules(Rules& r) {
   r.add("lerp", lerp);
   r.add("hypot", hypot);
   r.add("xlogy", xlogy);
+  r.add("logaddexp", logaddexp);
 }
 
 }  // namespace poptorch::frontend
