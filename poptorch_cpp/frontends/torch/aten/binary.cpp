@@ -177,6 +177,17 @@ Values xlogy(Call& c) {
   return {{c.emit("select", {c.emit("eq", {x, zero}), zero, product}), dtype}};
 }
 
+// Like maximum and minimum, but a number wins over nan, and the first operand over its equal.
+Rule ignoring_nan(const char* first_wins) {
+  return [first_wins](Call& c) -> Values {
+    const DType dtype = c.result_type({0, 1});
+    const Val a = c.operand(0, dtype), b = c.operand(1, dtype);
+    Val takes_a = c.emit(first_wins, {a, b});
+    if (ir::is_float(dtype)) takes_a = c.emit("logical_or", {takes_a, c.emit("isnan", {b})});
+    return {{c.emit("select", {takes_a, a, b}), dtype}};
+  };
+}
+
 // a + log(1 + exp(b - a)), whichever is larger.
 Values logaddexp(Call& c) {
   const DType dtype = float_type(c, c.result_type({0, 1}));
@@ -198,8 +209,8 @@ void add_binary_rules(Rules& r) {
   for (const char* op : {"fmod", "remainder", "maximum", "minimum"}) {
     r.add(op, direct_binary(op));
   }
-  r.add("fmax", direct_binary("maximum"));
-  r.add("fmin", direct_binary("minimum"));
+  r.add("fmax", ignoring_nan("ge"));
+  r.add("fmin", ignoring_nan("le"));
   r.add("max.other", direct_binary("maximum"));
   r.add("min.other", direct_binary("minimum"));
   for (const char* op : {"eq", "ne", "lt", "le", "gt", "ge"}) r.add(op, comparison(op));
