@@ -1,0 +1,164 @@
+"""Module: a class that builds graphs with named state."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import popxl
+from popxl_addons.graph import BoundGraph, GraphWithNamedArgs
+from popxl_addons.graph_cache import GraphCache
+from popxl_addons.named_tensors import NamedTensors
+from popxl_addons.variable_factory import NamedVariableFactories, VariableFactory
+
+
+class Module(popxl.Module):
+    """The base class of layers and models: `build` writes the ops.
+
+    State is declared in `build` by `add_variable_input`: an input of the graph with a name, and a
+    factory for the variable that goes in. Modules assigned to attributes hand theirs on under the
+    attribute's name.
+
+    cache: True or a GraphCache: `create_graph` gives a graph made before for equal arguments.
+    """
+
+    def __init__(
+        self, cache: "bool | GraphCache | None" = False, grad_inlining_error: str = "error"
+    ) -> None:
+        object.__setattr__(self, "_children", {})
+        self._cache = cache if isinstance(cache, GraphCache) else GraphCache() if cache else None
+        self._name_scope: str | None = None
+        self._reset()
+
+    _children: "dict[str, Module]"
+    _variable_factories: NamedVariableFactories
+    _named_inputs: NamedTensors
+
+    def _reset(self) -> None:
+        """Forgets what building collected, here and in the modules below."""
+        object.__setattr__(self, "_variable_factories", NamedVariableFactories())
+        object.__setattr__(self, "_named_inputs", NamedTensors())
+        for name, child in self._children.items():
+            child._reset()
+            self._link(name, child)
+
+    def _link(self, name: str, child: "Module") -> None:
+        self._variable_factories.insert(name, child._variable_factories, overwrite=True)
+        self._named_inputs.insert(name, child._named_inputs, overwrite=True)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, Module):
+            if "_children" not in self.__dict__:
+                raise RuntimeError(
+                    f"Call super().__init__() before assigning modules in {type(self).__name__}."
+                )
+            self._children[name] = value
+            value.set_name_scope(name)
+            self._link(name, value)
+        object.__setattr__(self, name, value)
+
+    def set_name_scope(self, name: "str | None") -> None:
+        """Tensors made by this module are called `name/...`."""
+        object.__setattr__(self, "_name_scope", name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Writes the module's ops into the current graph."""
+        if self._name_scope is None:
+            return self.build(*args, **kwargs)
+        with popxl.name_scope(self._name_scope):
+            return self.build(*args, **kwargs)
+
+    # --- graphs -----------------------------------------------------------------------------------
+    def create_graph(
+        self, *args: Any, **kwargs: Any
+    ) -> "tuple[NamedVariableFactories, GraphWithNamedArgs]":
+        """A graph of `build` on tensors like the arguments, and factories for its named inputs.
+
+        Arguments as for `popxl.Ir.create_graph`. What earlier calls collected is forgotten.
+        """
+        if self._cache is None:
+            return self._create_graph(args, kwargs)
+        # Modules are keyed by themselves: their attributes shape the graph.
+        make = lambda: self._create_graph(args, kwargs)  # noqa: E731
+        return self._cache.cached(self, args, kwargs, make)
+
+    def _create_graph(self, args: tuple, kwargs: dict) -> Any:
+        self._reset()
+        scope, self._name_scope = self._name_scope, None
+        try:
+            graph = popxl.gir().create_graph(self, *args, **kwargs)
+        finally:
+            self._name_scope = scope
+        named = GraphWithNamedArgs(graph, self._named_inputs)
+        return self._variable_factories, named
+
+    def call_module(self, *args: Any, **kwargs: Any) -> Callable[..., Any]:
+        """Makes a graph of the module, whose named inputs become those of the current module.
+
+        Returns the call of that graph.
+        """
+        factories, graph = self.create_graph(*args, **kwargs)
+        inputs = NamedTensors.from_dict(
+            {name: f.create_input() for name, f in factories.to_dict().items()}
+        )
+        return BoundGraph(graph, graph.mapping(inputs)).call  # type: ignore[arg-type]
+
+    # --- state ------------------------------------------------------------------------------------
+    def add_variable_input(
+        self,
+        name: str,
+        data_iter: Any,
+        dtype: "popxl.dtype | None" = None,
+        by_ref: bool = False,
+        replica_grouping: "popxl.ReplicaGrouping | None" = None,
+        overwrite: bool = False,
+    ) -> popxl.Tensor:
+        """An input of the current graph called `name`, and a factory for its variable.
+
+        data_iter: a function or iterator that gives the variable's data; see VariableFactory.
+        by_ref: what the graph writes reaches the variable. ValueError: the name is taken.
+        """
+        factory = VariableFactory(data_iter, dtype, name, by_ref, replica_grouping)
+        return self.add_variable_factory(name, factory, overwrite)
+
+    def add_variable_factory(
+        self, name: str, factory: VariableFactory, overwrite: bool = False
+    ) -> popxl.Tensor:
+        """As `add_variable_input`, with a factory."""
+        factory.name = factory.name or name
+        self._variable_factories.insert(name, factory, overwrite)
+        return self._named_inputs.insert(name, factory.create_input(), overwrite)
+
+    def add_variable_inputs(
+        self, name: "str | int", factories: NamedVariableFactories, overwrite: bool = False
+    ) -> NamedTensors:
+        """Inputs of the current graph for all factories, under `name`. ValueError: it is taken."""
+        with popxl.name_scope(str(name)):
+            inputs = {key: f.create_input() for key, f in factories.to_dict().items()}
+        named = NamedTensors.from_dict(inputs)
+        self._variable_factories.insert(name, factories, overwrite)
+        self._named_inputs.insert(name, named, overwrite)
+        return named  # type: ignore[return-value]
+
+    @classmethod
+    def from_list(cls, modules: "Iterable[Module]") -> "Module":
+        """A module that holds others as "0", "1", ..."""
+        made = Module()
+        for i, module in enumerate(modules):
+            made._children[str(i)] = module
+            module.set_name_scope(str(i))
+            made._link(str(i), module)
+        return made
+
+    def get(self, key: "str | int") -> "Module":
+        """The module below called `key`. KeyError when there is none."""
+        return self._children[str(key)]
+
+    def __getitem__(self, key: "str | int") -> "Module":
+        if isinstance(key, int) and key < 0:
+            key += len(self._children)
+        return self.get(key)
+
+    def __iter__(self) -> "Iterator[Module]":
+        return iter(self._children.values())
+
+    def __len__(self) -> int:
+        return len(self._children)

@@ -1,0 +1,23 @@
+"""Streams and their transfers in one go."""
+
+from typing import Any
+
+import popxl
+from popxl import ops
+from popxl.utils import to_numpy
+
+
+def host_load(
+    t: Any, dtype: popxl.dtype, name: "str | None" = None
+) -> "tuple[Any, popxl.HostToDeviceStream, popxl.Tensor]":
+    """Data as `dtype`, a stream for arrays like it, and the tensor that the stream loads."""
+    data = to_numpy(t, dtype)
+    stream = popxl.h2d_stream(data.shape, dtype, name)
+    return data, stream, ops.host_load(stream)
+
+
+def host_store(t: popxl.Tensor) -> popxl.DeviceToHostStream:
+    """A stream that stores `t`."""
+    stream = popxl.d2h_stream(t.shape, t.dtype, f"{t.name}_stream")
+    ops.host_store(stream, t)
+    return stream

@@ -1,0 +1,3 @@
+"""Graphs made from graphs."""
+
+from popxl_addons.transforms.autodiff import autodiff, remap_grad_info

@@ -1,0 +1,153 @@
+"""popxl_addons: collections, factories, modules, caches."""
+
+from functools import partial
+
+import numpy as np
+import popxl
+import popxl_addons as addons
+import pytest
+from popxl import ops
+from popxl.errors import UnsupportedError
+from popxl_addons.missing import MISSING
+
+
+class Scale(addons.Module):
+    def __init__(self, cache=False):
+        super().__init__(cache=cache)
+
+    def build(self, x: popxl.Tensor):
+        return x * self.add_variable_input("scale", partial(np.ones, x.shape), x.dtype)
+
+
+class Two(addons.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = addons.Module.from_list([Scale(), Scale()])
+
+    def build(self, x: popxl.Tensor):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_trees_nest_and_find():
+    tree = addons.DotTree.from_dict({"a.x": 1, "a.y": 2, "list.0": 3, "list.10": 4})
+    assert tree.a.x == tree["a.x"] == tree.get("a")["x"] == 1
+    assert tree["list.-1"] == 4 and tree.list[0] == 3 and tree.list[-2] == 3
+    assert "a.x" in tree and "a.z" not in tree and tree.get("a.z", 9) == 9
+    assert (len(tree), tree.len_flat()) == (2, 4)
+    assert tree.unpack() == (("a.x", "a.y", "list.0", "list.10"), (1, 2, 3, 4))
+    assert tree.filter_keys(["a"]).to_dict() == {"a.x": 1, "a.y": 2}
+    assert tree.map(lambda v: -v).to_dict()["a.y"] == -2
+    assert tree.to_mapping(addons.DotTree.from_dict({"a.x": "one", "b": 0})) == {1: "one"}
+    copy = tree.copy()
+    copy.insert("a.x", 7, overwrite=True)
+    assert tree.a.x == 1 and copy.pop("a.x") == 7 and "a.x" not in copy
+
+
+@pytest.mark.parametrize("key", ["a", "a.x", "no name"])
+def test_trees_refuse_taken_keys_and_bad_names(key):
+    tree = addons.DotTree.from_dict({"a.x": 1})
+    with pytest.raises(ValueError):
+        tree.insert(key, 2)
+    with pytest.raises(AttributeError, match="has no 'b'"):
+        _ = tree.b
+
+
+def test_modules_in_lists_have_numbered_state():
+    ir = popxl.Ir()
+    with ir.main_graph:
+        facts, graph = Two().create_graph(popxl.TensorSpec((2,), popxl.float32))
+        assert list(facts.to_dict()) == ["layers.0.scale", "layers.1.scale"]
+        variables = facts.init()
+        (y,) = graph.bind(variables).call(popxl.constant([1.0, 2.0]))
+        stream = addons.ops.host_store(y)
+    session = popxl.Session(ir)
+    session.write_variable_data(variables["layers.0.scale"], np.float32([3, 4]))
+    session.write_variable_data(variables["layers.1.scale"], np.float32([5, 6]))
+    with session:
+        assert session.run()[stream].tolist() == [15, 48]
+
+
+def test_creating_a_graph_twice_starts_afresh():
+    ir = popxl.Ir()
+    module = Two()
+    with ir.main_graph:
+        first, _ = module.create_graph(popxl.TensorSpec((2,), popxl.float32))
+        second, graph = module.create_graph(popxl.TensorSpec((3,), popxl.float32))
+    assert first["layers.0.scale"].shape == (2,) and second["layers.0.scale"].shape == (3,)
+    assert list(graph.args.to_dict().values()) == list(graph.graph.inputs[1:])
+
+
+def test_caches_give_equal_arguments_one_graph():
+    ir = popxl.Ir()
+    with ir.main_graph:
+        module = Scale(cache=True)
+        spec = popxl.TensorSpec((2,), popxl.float32)
+        _, a = module.create_graph(spec)
+        _, b = module.create_graph(spec)
+        _, c = module.create_graph(popxl.TensorSpec((3,), popxl.float32))
+        assert a.graph is b.graph is not c.graph
+
+        @addons.function
+        def double(x):
+            return x + x
+
+        y = double(double(popxl.constant([1.0, 2.0])))
+        stream = addons.ops.host_store(y)
+        assert len(ir.main_graph.called_graphs) == 1
+    with popxl.Session(ir) as session:
+        assert session.run()[stream].tolist() == [4, 8]
+
+
+def test_factories_draw_for_every_variable():
+    numbers = iter(np.arange(12, dtype=np.float32).reshape(4, 3))
+    ir = popxl.Ir(replication=2)
+    with ir.main_graph:
+        groups = ir.replica_grouping(group_size=1)
+        factory = addons.VariableFactory(numbers, popxl.float16, "v", replica_grouping=groups)
+        assert (factory.shape, factory.dtype) == ((3,), popxl.float16)
+        v = factory.create_tensor()
+        assert (v.shape, v.shape_on_host, v.name) == ((3,), (2, 3), "v")
+        w = addons.NamedVariableFactories.from_dict({"w": factory}).init("net").w
+        assert w.name == "net.w"
+        ops.add_(v, v)
+    session = popxl.Session(ir, "ipu_hw")
+    assert session.get_tensor_data(w)[:, 0].tolist() == [6, 9]
+    with session:
+        session.run()
+    assert session.get_tensor_data(v)[:, 0].tolist() == [0, 6]
+    with pytest.raises(TypeError, match="function or an iterator"):
+        addons.VariableFactory(np.ones(3))
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("ignore", [None, 2])
+def test_cross_entropy_with_grad_matches_torch(reduction, ignore):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(3)
+    x, labels = rng.normal(size=(6, 4)).astype(np.float32), np.int32([0, 2, 1, 3, 2, 0])
+    ir = popxl.Ir()
+    with ir.main_graph:
+        loss, dx = addons.ops.cross_entropy_with_grad(
+            popxl.variable(x), popxl.variable(labels), 4.0, ignore, reduction
+        )
+        streams = [addons.ops.host_store(t) for t in (loss, dx)]
+    with popxl.Session(ir) as session:
+        got = session.run()
+    xt = torch.tensor(x, requires_grad=True)
+    right = torch.nn.functional.cross_entropy(
+        xt,
+        torch.tensor(labels).long(),
+        ignore_index=-9 if ignore is None else ignore,
+        reduction=reduction,
+    )
+    (right * 4.0).backward()
+    np.testing.assert_allclose(got[streams[0]], right.item(), rtol=1e-5)
+    np.testing.assert_allclose(got[streams[1]], xt.grad, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("module, name", [(m, n) for m, names in MISSING.items() for n in names])
+def test_missing_names_say_so(module, name):
+    with pytest.raises(UnsupportedError, match=f"{module}.{name} is part of PopXL"):
+        getattr(addons.ops if module.endswith("ops") else addons, name)
