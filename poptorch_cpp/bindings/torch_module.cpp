@@ -126,10 +126,20 @@ transforms::OptimiserSpec optimiser_of(const py::dict& given) {
   return spec;
 }
 
+transforms::Strategy strategy_of(const py::dict& given) {
+  std::string name = "pipelined";
+  take(given, "strategy", name);
+  if (name == "pipelined") return transforms::Strategy::kPipelined;
+  if (name == "sharded") return transforms::Strategy::kSharded;
+  throw support::UserError("[options] unknown strategy '" + name + "'.");
+}
+
 session::CompileOptions options_of(const py::dict& given,
                                    const std::optional<py::dict>& optimiser) {
   session::CompileOptions options;
   take(given, "training", options.training);
+  options.strategy = strategy_of(given);
+  take(given, "round_ipu_count", options.round_ipu_count);
   take(given, "device_iterations", options.device_iterations);
   take(given, "gradient_accumulation", options.gradient_accumulation);
   take(given, "replication_factor", options.replication_factor);
@@ -245,6 +255,7 @@ py::dict report_of(const TorchExecutable& model) {
     py::dict entry;
     entry["state_bytes"] = memory.state_bytes;
     entry["arena_bytes"] = memory.arena_bytes;
+    entry["stash_bytes"] = memory.stash_bytes;
     entry["code_bytes"] = memory.code_bytes;
     entry["capacity_bytes"] = memory.capacity_bytes;
     ipus.append(entry);
@@ -263,6 +274,10 @@ void push_scope(const std::string& name) {
 
 void pop_scope() {
   if (auto* tracer = frontend::Tracer::current()) tracer->pop_scope();
+}
+
+void set_block(int ipu, int stage, bool scoped) {
+  if (auto* tracer = frontend::Tracer::current()) tracer->set_block(ipu, stage, scoped);
 }
 
 // --- autograd.Function
@@ -341,6 +356,7 @@ PYBIND11_MODULE(_torch, m) {
   });
   m.def("push_scope", push_scope);
   m.def("pop_scope", pop_scope);
+  m.def("set_block", set_block, py::arg("ipu"), py::arg("stage"), py::arg("scoped"));
   m.def("in_function", [] { return running_trace().in_function(); });
   m.def("begin_function", begin_function);
   m.def("begin_backward", begin_backward);

@@ -133,6 +133,7 @@ class Emitting {
     last.index = counter;
     last.target = begin + 1;
     last.per_micro_batch = loop.per_micro_batch;
+    last.rewind = loop.rewind;
     ipu_->steps[static_cast<size_t>(begin)].target = here();
   }
 

@@ -112,6 +112,7 @@ bool Runner::advance(Machine& machine, Lane lane) {
         break;
       case Step::Kind::kLoopEnd:
         if (step.per_micro_batch) ++machine.micro_batch;
+        machine.micro_batch -= step.rewind;
         if (--machine.rounds_left[static_cast<size_t>(step.index)] > 0) {
           at = step.target;
           continue;

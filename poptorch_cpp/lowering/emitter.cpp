@@ -234,6 +234,24 @@ void Emitter::close_loop(int64_t count, bool per_micro_batch, const ir::Op* orig
   }
 }
 
+void Emitter::close_rounds(int64_t count, const std::vector<int>& ahead) {
+  auto bodies = close_block();
+  for (size_t ipu = 0; ipu < bodies.size(); ++ipu) {
+    if (bodies[ipu].empty()) continue;
+    if (count == 1 && ahead[ipu] == 0) {
+      for (Instruction& instruction : bodies[ipu]) {
+        emit(static_cast<int>(ipu), std::move(instruction));
+      }
+      continue;
+    }
+    Instruction loop{.kind = Instruction::Kind::kLoop};
+    loop.count = count;
+    loop.rewind = ahead[ipu];
+    loop.blocks.push_back(std::move(bodies[ipu]));
+    emit(static_cast<int>(ipu), std::move(loop));
+  }
+}
+
 void Emitter::check_written_copies() const {
   for (int32_t index : written_states_) {
     const State& state = program_.states[static_cast<size_t>(index)];

@@ -51,6 +51,8 @@ class Emitter {
   std::vector<std::vector<program::Instruction>> close_block();
   // Closes the block as a loop on every IPU that has work in it.
   void close_loop(int64_t count, bool per_micro_batch, const ir::Op* origin = nullptr);
+  // Closes the block as the rounds of a pipeline: `ahead` by IPU, see pipeline.hpp.
+  void close_rounds(int64_t count, const std::vector<int>& ahead);
   int new_channel() { return channels_++; }
 
   // Ends the program: bodies, states' places, accounts.

@@ -1,6 +1,7 @@
 // Implements lower.hpp: one walk over main, calls inlined, regions as nested blocks.
 #include "lowering/lower.hpp"
 
+#include <map>
 #include <set>
 #include <unordered_map>
 
@@ -8,7 +9,9 @@
 #include "ir/text.hpp"
 #include "lowering/emitter.hpp"
 #include "lowering/memory_plan.hpp"
+#include "lowering/pipeline.hpp"
 #include "lowering/schedule.hpp"
+#include "partition/place.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
@@ -60,6 +63,8 @@ class Lowering {
   Lowering(const Module& module, const LowerOptions& options)
       : module_(module),
         options_(options),
+        crossings_(options.strategy == transforms::Strategy::kPipelined ? Crossings(module.main())
+                                                                        : Crossings()),
         emitter_(module, target::find_device(options.device), highest_ipu(module) + 1) {}
 
   Program run() {
@@ -169,11 +174,13 @@ class Lowering {
   void lower_main() {
     const int64_t rounds = options_.device_iterations, batches = options_.gradient_accumulation;
     const bool accumulate = batches > 1;
-    if (rounds > 1) emitter_.open_block();
-    if (accumulate) emitter_.open_block();
     check_outer_is_last();
     order_ = schedule_ops(module_.main());
+    if (pipelined()) return lower_pipeline();
+    if (rounds > 1) emitter_.open_block();
+    if (accumulate) emitter_.open_block();
     lower_section(false);
+    if (options_.strategy == transforms::Strategy::kSharded) meet();
     if (accumulate) {
       emitter_.close_loop(batches, true);
       lower_section(true);
@@ -183,14 +190,107 @@ class Lowering {
 
   void lower_section(bool outer) {
     for (const Op* op : order_) {
-      if (is_outer(*op) != outer) continue;
-      lower_op(*op, main_);
-      for (size_t i = 0; i < op->result_count(); ++i) {
-        const Value* result = op->result(i);
-        if (emitter_.tensor(main_.values.at(result)).base == Base::kArena) store_output(result);
-      }
+      if (is_outer(*op) == outer) lower_main_op(*op);
     }
     store_late_outputs(outer);
+  }
+
+  void lower_main_op(const Op& op) {
+    lower_op(op, main_);
+    for (size_t i = 0; i < op.result_count(); ++i) {
+      const Value* result = op.result(i);
+      if (emitter_.tensor(main_.values.at(result)).base == Base::kArena) store_output(result);
+    }
+  }
+
+  // Sharded IPUs wait for each other, so that one micro-batch is under way at a time.
+  void meet() {
+    const size_t ipus = emitter_.program().ipus.size();
+    for (size_t ipu = 0; ipu < ipus && ipus > 1; ++ipu) {
+      emitter_.emit(static_cast<int>(ipu), Instruction{.kind = Kind::kSync});
+    }
+  }
+
+  // --- pipelines
+  // ----------------------------------------------------------------------------------
+  bool pipelined() const { return crossings_.stages() > 1; }
+
+  void lower_pipeline() {
+    std::vector<std::vector<const Op*>> by_stage(static_cast<size_t>(crossings_.stages()));
+    for (const Op* op : order_) {
+      if (is_outer(*op)) continue;
+      // State is read in place: reads come before the work of every stage.
+      if (!partition::has_place(*op)) {
+        lower_op(*op, main_);
+      } else {
+        by_stage[static_cast<size_t>(op->placement.stage)].push_back(op);
+      }
+    }
+    std::vector<std::vector<Block>> bodies;
+    for (size_t stage = 0; stage < by_stage.size(); ++stage) {
+      emitter_.open_block();
+      lower_stage(static_cast<int>(stage), by_stage[stage]);
+      bodies.push_back(emitter_.close_block());
+    }
+    const bool training = options_.gradient_accumulation > 1;
+    const int64_t rounds = training ? options_.device_iterations : 1;
+    emitter_.open_block();
+    const std::vector<int> ahead = emit_round(
+        emitter_, bodies, training ? options_.gradient_accumulation : options_.device_iterations);
+    if (training) lower_section(true);
+    emitter_.close_rounds(rounds, ahead);
+  }
+
+  void lower_stage(int stage, const std::vector<const Op*>& ops) {
+    for (Instruction& receive : arriving_[stage]) {
+      const TensorId id = receive.outputs[0];
+      emitter_.emit(emitter_.tensor(id).ipu, std::move(receive));
+    }
+    for (const Value* value : arrived_[stage]) keep_for_later(value);
+    for (const auto& input : module_.main().inputs()) {
+      const Readiness* ready = crossings_.of(input.get());
+      if (ready && ready->stage == stage) keep_for_later(input.get());
+    }
+    for (const Value* value : crossings_.carried_into(stage)) restore(value, stage);
+    for (const Op* op : ops) {
+      lower_main_op(*op);
+      for (size_t i = 0; i < op->result_count() && !op->is("ipu_copy"); ++i) {
+        keep_for_later(op->result(i));
+      }
+    }
+    // What main returns and no op of it makes.
+    for (const Value* output : module_.main().outputs()) {
+      const Readiness* ready = crossings_.of(output);
+      const bool made = output->producer() && is_outer(*output->producer());
+      if (!made && (ready ? ready->stage : 0) == stage) store_output(output);
+    }
+  }
+
+  // Puts a value that later stages use into a stash.
+  void keep_for_later(const Value* value) {
+    const Readiness* ready = crossings_.of(value);
+    if (!ready || ready->last_use == ready->stage) return;
+    auto& stashes = emitter_.program().stashes;
+    stash_of_[value] = static_cast<int>(stashes.size());
+    stashes.push_back({value->type(), ready->ipu, ready->last_use - ready->stage});
+    Instruction keep{.kind = Kind::kStash};
+    keep.inputs = {emitter_.on_ipu(main_.values.at(value), ready->ipu, nullptr)};
+    keep.channel = stash_of_[value];
+    keep.stage = ready->stage;
+    keep.cycles = move_cycles(value->type());
+    emitter_.emit(ready->ipu, std::move(keep));
+  }
+
+  void restore(const Value* value, int stage) {
+    const Readiness& ready = *crossings_.of(value);
+    const support::Symbol name = emitter_.tensor(main_.values.at(value)).name;
+    main_.values[value] = emitter_.arena_tensor(value->type(), name, ready.ipu);
+    Instruction fetch{.kind = Kind::kRestore};
+    fetch.outputs = {main_.values[value]};
+    fetch.channel = stash_of_.at(value);
+    fetch.stage = stage;
+    fetch.cycles = move_cycles(value->type());
+    emitter_.emit(ready.ipu, std::move(fetch));
   }
 
   // The loop over micro-batches moves outer ops behind all others: none of those may follow one
@@ -334,10 +434,13 @@ class Lowering {
     Instruction move{.kind = Kind::kCopy};
     move.inputs = {from};
     move.outputs = {to};
-    move.cycles = target::compute_cycles(
-        emitter_.device(),
-        {.bytes = 2.0 * static_cast<double>(emitter_.tensor(from).type.bytes()), .local = true});
+    move.cycles = move_cycles(emitter_.tensor(from).type);
     emitter_.emit(ipu, std::move(move));
+  }
+
+  int64_t move_cycles(const ir::Type& type) const {
+    return target::compute_cycles(
+        emitter_.device(), {.bytes = 2.0 * static_cast<double>(type.bytes()), .local = true});
   }
 
   int64_t cycles(const Op& op) const {
@@ -374,7 +477,13 @@ class Lowering {
     receive.channel = channel;
     receive.cycles = cycles;
     emitter_.emit(from, std::move(send));
-    emitter_.emit(to, std::move(receive));
+    if (const Readiness* ready = pipelined() ? crossings_.of(op.result()) : nullptr) {
+      receive.stage = ready->stage;
+      arriving_[ready->stage].push_back(std::move(receive));
+      arrived_[ready->stage].push_back(op.result());
+    } else {
+      emitter_.emit(to, std::move(receive));
+    }
   }
 
   // --- transfers
@@ -501,9 +610,14 @@ class Lowering {
 
   const Module& module_;
   const LowerOptions& options_;
+  const Crossings crossings_;
   Emitter emitter_;
   Frame main_;
   std::vector<const Op*> order_;  // main's ops as they run
+  // Of a pipeline: what arrives at the beginning of a stage, and the stash of a value.
+  std::map<int, std::vector<Instruction>> arriving_;
+  std::map<int, std::vector<const Value*>> arrived_;
+  std::unordered_map<const Value*, int> stash_of_;  // look-up only
   std::set<std::string> stream_names_;
   std::unordered_map<const Value*, std::vector<int>>
       outputs_;  // main's, not yet stored; look-up only

@@ -6,11 +6,13 @@
 
 #include "ir/module.hpp"
 #include "program/program.hpp"
+#include "transforms/strategy.hpp"
 
 namespace poptorch::lowering {
 
 struct LowerOptions {
   std::string device = "ipu2";
+  transforms::Strategy strategy = transforms::Strategy::kPipelined;
   int64_t device_iterations = 1;
   int64_t gradient_accumulation = 1;
   int replicas = 1;
@@ -25,9 +27,11 @@ struct LowerOptions {
 // Main's graph becomes the work of one micro-batch, its inputs host streams into the device, its
 // outputs streams out, in their order and before the streams that the module declares. An output
 // that is a constant is kept once. With gradient accumulation, ops of context `accumulate_outer`
-// run after the loop over micro-batches. Every op has an IPU (its own or its caller's; IPU 0 by
-// default) and its operands are there: constants and unwritten hyper-parameters everywhere, other
-// values through `ipu_copy`. Equal modules give equal programs. The result is verified.
+// run after the loop over micro-batches. Pipelined, the stages that ops name run skewed,
+// micro-batch m of stage s in cycle m + s: see pipeline.hpp; sharded, IPUs meet after each
+// micro-batch. Every op has an IPU (its own or its caller's; IPU 0 by default) and its operands are
+// there: constants and unwritten hyper-parameters everywhere, other values through `ipu_copy`.
+// Equal modules give equal programs. The result is verified.
 program::Program lower(const ir::Module& module, const LowerOptions& options);
 
 }  // namespace poptorch::lowering

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <unordered_map>
 
 #include "ir/builder.hpp"
@@ -15,73 +16,256 @@ namespace poptorch::partition {
 namespace {
 
 using ir::Op;
+using ir::Placement;
 using ir::Value;
+using support::str;
+using support::Symbol;
 
-bool lives_everywhere(const Value* value) {
-  const Op* op = ir::memory_root(value)->producer();
-  return op && (op->is("constant") || op->is("variable"));
+Symbol slot_of(const Op& variable) { return variable.attr<std::string>("name"); }
+
+// Optimiser scalars: every update reads them, on whatever IPU it is.
+bool is_shared(const ir::StateSlot& slot) {
+  return slot.kind == "hyper_parameter" ||
+         (slot.kind == "optimiser_state" && slot.type.shape.empty());
 }
 
-bool has_place(const Op& op) { return !op.is("constant") && !op.is("variable"); }
+void take_place(Op& op, const Placement& from) {
+  op.placement.ipu = from.ipu;
+  if (op.placement.context != ir::ExecutionContext::kNormal) return;
+  op.placement.stage = from.stage;
+  op.placement.phase = from.phase;
+}
 
-// Where each value of main lies; inputs are settled by their first use.
-class Homes {
+class Placer {
  public:
-  // Returns the home, settling it to `ipu` when it is open.
-  int of(const Value* value, int ipu) {
-    if (const Op* op = value->producer()) {
-      return op->is("ipu_copy") ? static_cast<int>(op->attr<int64_t>("to")) : op->placement.ipu;
+  explicit Placer(ir::Module& module) : module_(module) {}
+
+  void run() {
+    const std::vector<Op*> ops = module_.main().op_list();
+    for (const Op* op : ops) {
+      if (has_place(*op) && op->placement.ipu >= 0) note_uses(*op, *op);
     }
-    return inputs_.emplace(value, ipu).first->second;
+    for (Op* op : ops) {
+      if (has_place(*op) && op->placement.ipu < 0) place_by_operands(*op);
+    }
+    for (auto it = ops.rbegin(); it != ops.rend(); ++it) {
+      if (has_place(**it) && (*it)->placement.ipu < 0) place_by_users(**it);
+    }
   }
 
  private:
-  std::unordered_map<const Value*, int> inputs_;  // look-up only
+  bool belongs_to_one_ipu(const Op& variable) const {
+    const ir::StateSlot* slot = module_.find_state(slot_of(variable).text());
+    return slot && !is_shared(*slot);
+  }
+
+  // The state and the inputs that `op` uses live where `placed` is.
+  void note_uses(const Op& op, const Op& placed) {
+    for (const Value* value : op.operands()) {
+      if (!value) continue;
+      const Op* variable = state_read(value);
+      if (!variable) {
+        if (!value->producer()) inputs_.emplace(value, placed.placement);
+        continue;
+      }
+      auto [it, is_new] = homes_.emplace(slot_of(*variable), &placed);
+      if (is_new || !belongs_to_one_ipu(*variable)) continue;
+      if (it->second->placement.ipu != placed.placement.ipu) {
+        refuse(*variable, *it->second, placed);
+      }
+    }
+  }
+
+  [[noreturn]] void refuse(const Op& variable, const Op& first, const Op& second) const {
+    const ir::StateSlot* slot = module_.find_state(slot_of(variable).text());
+    throw support::UserError(
+        str("[partition] ", slot->kind, " '", slot->name, "' is used on IPU ", first.placement.ipu,
+            " by ", describe(first), " and on IPU ", second.placement.ipu, " by ", describe(second),
+            ". Layers that share a weight must be on one IPU: give their blocks the same ipu_id."));
+  }
+
+  void place_by_operands(Op& op) {
+    const Placement* best = nullptr;
+    bool by_state = false;
+    for (const Value* value : op.operands()) {
+      if (!value) continue;
+      if (const Op* variable = state_read(value)) {
+        auto home = homes_.find(slot_of(*variable));
+        if (home == homes_.end() || by_state || !belongs_to_one_ipu(*variable)) continue;
+        best = &home->second->placement;
+        by_state = true;
+      } else if (const Placement* place = by_state ? nullptr : place_of(value)) {
+        // Forward, the latest stage; backward, where stages count down, the earliest.
+        const bool later =
+            best && (op.forward_id != 0 ? place->stage < best->stage : place->stage > best->stage);
+        if (!best || later) best = place;
+      }
+    }
+    if (!best) return;
+    take_place(op, *best);
+    note_uses(op, op);
+  }
+
+  const Placement* place_of(const Value* value) const {
+    if (const Op* op = value->producer()) {
+      return has_place(*op) && op->placement.ipu >= 0 ? &op->placement : nullptr;
+    }
+    auto it = inputs_.find(value);
+    return it == inputs_.end() ? nullptr : &it->second;
+  }
+
+  // An op that counts goes where the count is read first.
+  void place_by_users(Op& op) {
+    const Op* first = nullptr;
+    for (int index : op.def().writes) {
+      const Value* value = op.operand(static_cast<size_t>(index));
+      const Op* variable = value ? state_read(value) : nullptr;
+      auto home = variable ? homes_.find(slot_of(*variable)) : homes_.end();
+      if (home != homes_.end()) first = home->second;
+    }
+    for (size_t i = 0; i < op.result_count() && op.def().writes.empty(); ++i) {
+      for (const ir::Use& use : op.result(i)->uses()) {
+        if (use.op && (!first || use.op->is_before(first))) first = use.op;
+      }
+    }
+    op.placement.ipu = 0;
+    if (first && first->placement.ipu >= 0) take_place(op, first->placement);
+  }
+
+  ir::Module& module_;
+  std::map<Symbol, const Op*> homes_;                        // of state: its first user
+  std::unordered_map<const Value*, Placement> inputs_ = {};  // look-up only
+};
+
+// Where each value of main lies.
+class Homes {
+ public:
+  explicit Homes(const ir::Module& module) : module_(module) {
+    for (const Op* op : module.main().ops()) {
+      if (!has_place(*op)) continue;
+      for (int index : op->def().writes) {
+        const Value* value = op->operand(static_cast<size_t>(index));
+        if (const Op* variable = value ? state_read(value) : nullptr) {
+          written_.insert(slot_of(*variable));
+        }
+      }
+      for (const Value* value : op->operands()) {
+        if (value && !value->producer()) settle(inputs_, value, *op);
+        const Op* variable = value ? state_read(value) : nullptr;
+        if (variable) settle(states_, slot_of(*variable), *op);
+      }
+    }
+  }
+
+  // Nobody copies constants, weights and hyper-parameters; lowering knows them on each IPU.
+  bool is_everywhere(const Value* value) const {
+    const Op* op = ir::memory_root(value)->producer();
+    if (!op || has_place(*op)) return false;
+    return op->is("constant") || !is_copied_state(*op);
+  }
+
+  Placement of(const Value* value) const {
+    if (const Op* variable = state_read(value)) return states_.at(slot_of(*variable));
+    const Op* op = value->producer();
+    if (!op) return inputs_.at(value);
+    Placement place = op->placement;
+    if (op->is("ipu_copy")) place.ipu = static_cast<int>(op->attr<int64_t>("to"));
+    return place;
+  }
+
+ private:
+  bool is_copied_state(const Op& variable) const {
+    const Symbol name = slot_of(variable);
+    const ir::StateSlot* slot = module_.find_state(name.text());
+    return slot && is_shared(*slot) && written_.count(name) != 0;
+  }
+
+  template <typename Map, typename Key>
+  static void settle(Map& homes, const Key& key, const Op& user) {
+    auto [it, is_new] = homes.emplace(key, user.placement);
+    if (!is_new && user.placement.stage < it->second.stage) it->second = user.placement;
+  }
+
+  const ir::Module& module_;
+  std::set<Symbol> written_;
+  std::unordered_map<const Value*, Placement> inputs_;  // look-up only
+  std::map<Symbol, Placement> states_;
+};
+
+class Copies {
+ public:
+  explicit Copies(ir::Module& module) : main_(module.main()), homes_(module) {}
+
+  void run() {
+    for (Op* op : main_.ops()) {
+      if (!has_place(*op)) continue;
+      for (size_t i = 0; i < op->operand_count(); ++i) {
+        if (op->operand(i)) op->set_operand(i, on_ipu(op->operand(i), *op));
+      }
+      for (int index : op->def().writes) copied_.erase(op->operand(static_cast<size_t>(index)));
+    }
+  }
+
+ private:
+  Value* on_ipu(Value* value, Op& user) {
+    const int ipu = user.placement.ipu;
+    if (homes_.is_everywhere(value)) return value;
+    const Placement home = homes_.of(value);
+    if (home.ipu == ipu) return value;
+    Value*& copy = copied_[value][ipu];
+    if (copy) return copy;
+    ir::Builder builder(main_, &user);
+    builder.copy_context(user);
+    if (const Op* producer = state_read(value) ? nullptr : value->producer()) {
+      builder.scope = producer->scope;
+      builder.location = producer->location;
+      builder.forward_id = producer->forward_id;
+    }
+    const auto context = builder.placement.context;
+    builder.placement = home;
+    builder.placement.context = context;
+    copy = builder.value("ipu_copy", {value}, {{"to", int64_t{ipu}}});
+    copy->set_name(value->name());
+    return copy;
+  }
+
+  ir::Graph& main_;
+  Homes homes_;
+  std::unordered_map<const Value*, std::map<int, Value*>> copied_;  // look-up only
 };
 
 }  // namespace
 
-void place_ops(ir::Module& module) {
-  ir::Graph& main = module.main();
-  for (Op* op : main.ops()) {
-    if (has_place(*op)) op->placement.ipu = std::max(op->placement.ipu, 0);
-  }
-  Homes homes;
-  std::unordered_map<const Value*, std::map<int, Value*>> copied;  // look-up only
-  for (Op* op : main.ops()) {
-    if (!has_place(*op)) continue;
-    const int ipu = op->placement.ipu;
-    for (size_t i = 0; i < op->operand_count(); ++i) {
-      Value* value = op->operand(i);
-      if (!value || lives_everywhere(value)) continue;
-      const int home = homes.of(value, ipu);
-      if (home == ipu) continue;
-      Value*& copy = copied[value][ipu];
-      if (!copy) {
-        ir::Builder builder(main, op);
-        builder.copy_context(*op);
-        builder.placement.ipu = home;
-        copy = builder.value("ipu_copy", {value}, {{"to", int64_t{ipu}}});
-        copy->set_name(value->name());
-      }
-      op->set_operand(i, copy);
-    }
-  }
+bool has_place(const Op& op) { return !op.is("constant") && !op.is("variable"); }
+
+const Op* state_read(const Value* value) {
+  const Op* op = ir::memory_root(value)->producer();
+  return op && op->is("variable") ? op : nullptr;
 }
 
+std::string describe(const Op& op) {
+  std::string text = str("op '", op.name(), "'");
+  if (!op.location.empty()) return text + str(" (", op.location.file, ":", op.location.line, ")");
+  return op.scope.empty() ? text : text + str(" (in ", op.scope, ")");
+}
+
+void place_ops(ir::Module& module) { Placer(module).run(); }
+
+void insert_copies(ir::Module& module) { Copies(module).run(); }
+
 void verify_placed(const ir::Module& module) {
-  Homes homes;
+  const Homes homes(module);
   for (const Op* op : module.main().ops()) {
     if (!has_place(*op)) continue;
     if (op->placement.ipu < 0) {
-      throw support::InternalError(support::str("[placed] ", ir::print(*op), " has no IPU."));
+      throw support::InternalError(str("[placed] ", ir::print(*op), " has no IPU."));
     }
     for (const Value* value : op->operands()) {
-      if (!value || lives_everywhere(value)) continue;
-      const int home = homes.of(value, op->placement.ipu);
+      if (!value || homes.is_everywhere(value)) continue;
+      const int home = homes.of(value).ipu;
       if (home != op->placement.ipu) {
-        throw support::InternalError(support::str(
-            "[placed] ", ir::print(*op), " uses a value of IPU ", home, " without a copy."));
+        throw support::InternalError(
+            str("[placed] ", ir::print(*op), " uses a value of IPU ", home, " without a copy."));
       }
     }
   }

@@ -1,17 +1,35 @@
-// Placement: which IPU runs each op, and the copies that follow from it.
+// Placement: which IPU runs each op, and the copies between IPUs that follow from it.
 #pragma once
+
+#include <string>
 
 #include "ir/module.hpp"
 
 namespace poptorch::partition {
 
-// Makes the placed form. Ops that name no IPU run on IPU 0; explicit places are kept. In main, a
-// value used on another IPU than its own is copied there once, before its first use there; the home
-// of an input is the IPU of its first use. State and constants are not copied: lowering checks
-// them.
+// Gives every op of main an IPU. Places that ops name are kept. Of the others, an op that uses
+// state goes where that state is used, any other where its operands come from, and what depends on
+// constants alone to its first user; where nothing is named, everything runs on IPU 0. UserError
+// for a weight or buffer that is used on several IPUs.
 void place_ops(ir::Module& module);
+
+// In main, copies a value that is used on another IPU than its own there, once, before its first
+// use there. A copy belongs to the stage and phase of what it copies. The home of an input is the
+// IPU of its first use (by stage, then in list order). Constants and hyper-parameters are
+// everywhere; other scalar state that several IPUs read is copied anew after each write.
+void insert_copies(ir::Module& module);
 
 // InternalError when an op of main has no IPU, or uses a value of another IPU without a copy.
 void verify_placed(const ir::Module& module);
+
+// --- shared with stages.cpp
+// -----------------------------------------------------------------------
+
+// Constants and reads of state have no place of their own.
+bool has_place(const ir::Op& op);
+// The `variable` op that `value` denotes the memory of; nullptr for any other value.
+const ir::Op* state_read(const ir::Value* value);
+// "op 'linear' (model.py:42)".
+std::string describe(const ir::Op& op);
 
 }  // namespace poptorch::partition

@@ -305,6 +305,7 @@ class Parser {
     take("peer", instruction.peer);
     take("per_micro_batch", instruction.per_micro_batch);
     take("phase", instruction.phase);
+    take("rewind", instruction.rewind);
     take("stage", instruction.stage);
     end_attrs();
     if (lexer_.accept("scope")) {

@@ -189,6 +189,7 @@ class Printer {
     items.add("peer", instruction.peer, -1);
     items.add("per_micro_batch", instruction.per_micro_batch, false);
     items.add("phase", instruction.phase, -1);
+    items.add("rewind", instruction.rewind, 0);
     items.add("stage", instruction.stage, -1);
     return items.text(" @[", " ", "]");
   }

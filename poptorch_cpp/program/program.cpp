@@ -30,6 +30,14 @@ int group_of(int replica, int size, int stride) {
 
 int group_count(int replicas, int size) { return size == 0 ? 1 : replicas / size; }
 
+int64_t stash_bytes(const Program& program, int ipu) {
+  int64_t total = 0;
+  for (const Stash& stash : program.stashes) {
+    if (stash.ipu == ipu) total += stash.type.bytes() * stash.depth;
+  }
+  return total;
+}
+
 void complete_operands(Instruction& instruction, const ir::OpDef& def) {
   const auto& operands = def.operand_defs;
   if (!operands.empty() && operands.back().variadic) return;

@@ -71,6 +71,9 @@ struct Instruction {
   // kLoop: every iteration ends with a step of this IPU's micro-batch counter, which is 0 when a
   // run starts. Random keys and stash slots follow the counter.
   bool per_micro_batch = false;
+  // kLoop: every iteration ends with the counter set back by this much: what the stages of a
+  // pipeline run ahead of each other in a round.
+  int rewind = 0;
   // This instruction works on micro-batch (counter + offset): pipelines skew their stages.
   int micro_batch_offset = 0;
   std::vector<std::vector<Instruction>> blocks = {};
@@ -153,6 +156,9 @@ struct Program {
   // Micro-batches that one run processes (device iterations × gradient accumulation).
   int64_t micro_batches_per_run = 1;
 };
+
+// What the stashes of an IPU take, beside its arena and state.
+int64_t stash_bytes(const Program& program, int ipu);
 
 // Adds the optional operands that are left out at the end, as kNoTensor: kernels find results
 // behind all operands of the row.

@@ -121,6 +121,7 @@ class Verifier {
         if (instruction.count < 0) fail("a loop runs ", instruction.count, " times.");
         inner *= instruction.count;
         if (instruction.per_micro_batch) steps_ += inner;
+        steps_ -= inner * instruction.rewind;
       }
       for (const auto& nested : instruction.blocks) {
         check_block(nested, inner, optional || instruction.kind == Kind::kIf);

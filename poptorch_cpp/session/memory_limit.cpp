@@ -66,11 +66,14 @@ std::string describe_overflow(const Program& program) {
   const int64_t have = target::find_device(program.device).sram();
   for (size_t i = 0; i < program.ipus.size(); ++i) {
     const auto& ipu = program.ipus[i];
-    const int64_t need = ipu.state_bytes + ipu.constant_bytes + ipu.arena_bytes + ipu.code_bytes;
+    const int64_t stashes = program::stash_bytes(program, static_cast<int>(i));
+    const int64_t need =
+        ipu.state_bytes + ipu.constant_bytes + ipu.arena_bytes + stashes + ipu.code_bytes;
     if (need <= have) continue;
     return str("[memory] IPU ", i, " needs ", need, " bytes but has ", have, ": state ",
                megabytes(ipu.state_bytes), ", constants ", megabytes(ipu.constant_bytes),
-               ", activations and temporaries ", megabytes(ipu.arena_bytes), ", code about ",
+               ", activations and temporaries ", megabytes(ipu.arena_bytes),
+               ", stashes of the pipeline ", megabytes(stashes), ", code about ",
                megabytes(ipu.code_bytes), ". The largest tensors are ",
                largest_tensors(program, static_cast<int>(i)),
                ". Spread the model over more IPUs with poptorch.Block, or use a smaller batch and "

@@ -8,6 +8,7 @@
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
 #include "partition/place.hpp"
+#include "partition/stages.hpp"
 #include "support/error.hpp"
 #include "support/log.hpp"
 #include "support/strings.hpp"
@@ -36,6 +37,12 @@ const std::vector<transforms::PassRow>& partition_passes() {
   static const std::vector<transforms::PassRow> rows = {
       {"place_ops",
        [](ir::Module& module, transforms::PassContext&) { partition::place_ops(module); }},
+      {"assign_stages",
+       [](ir::Module& module, transforms::PassContext& context) {
+         partition::assign_stages(module, context);
+       }},
+      {"insert_copies",
+       [](ir::Module& module, transforms::PassContext&) { partition::insert_copies(module); }},
       {"verify_placed",
        [](ir::Module& module, transforms::PassContext&) { partition::verify_placed(module); }},
   };

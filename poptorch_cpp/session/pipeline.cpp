@@ -1,6 +1,9 @@
 // The pipeline, to be read aloud. Where the order matters, a comment says why.
 #include "session/pipeline.hpp"
 
+#include <algorithm>
+#include <bit>
+
 #include "ir/verify.hpp"
 #include "lowering/lower.hpp"
 #include "session/memory_limit.hpp"
@@ -20,12 +23,34 @@ constexpr program::Keep kKeepOf[] = {program::Keep::kFinal, program::Keep::kEver
 
 lowering::LowerOptions lower_options_of(const CompileOptions& options) {
   return {.device = options.device,
+          .strategy = options.strategy,
           .device_iterations = options.device_iterations,
           .gradient_accumulation = options.gradient_accumulation,
           .replicas = static_cast<int>(options.replication_factor),
           .keep = kKeepOf[static_cast<size_t>(options.output_mode)],
           .keep_period = options.output_period,
           .random_seed = options.random_seed};
+}
+
+// One replica's IPUs: up to the highest that is used.
+int64_t ipu_count(const ir::Module& module) {
+  int64_t count = 1;
+  for (const ir::Op* op : module.main().ops()) {
+    count = std::max<int64_t>(count, op->placement.ipu + 1);
+  }
+  return count;
+}
+
+void check_ipu_count(const ir::Module& module, const CompileOptions& options) {
+  const auto needed = static_cast<uint64_t>(ipu_count(module) * options.replication_factor);
+  const uint64_t reserved = std::bit_ceil(needed);
+  if (needed == reserved || options.round_ipu_count) return;
+  throw support::UserError(
+      str("The model specifies the use of ", needed, " IPUs, however PopTorch must reserve a ",
+          "minimum of ", reserved, " in order to allow the model to run, because PopTorch must ",
+          "reserve a power of 2 of IPUs or the number in a whole system. Please reconfigure your ",
+          "model to use a different number of IPUs or set ",
+          "poptorch.Options().autoRoundNumIPUs(True)."));
 }
 
 void check_options(const CompileOptions& options) {
@@ -50,6 +75,8 @@ void check_options(const CompileOptions& options) {
 
 transforms::PassContext pass_context(const CompileOptions& options) {
   return {.training = options.training,
+          .strategy = options.strategy,
+          .device_iterations = options.device_iterations,
           .gradient_accumulation = options.gradient_accumulation,
           .replication_factor = options.replication_factor,
           .mean_reduction = options.mean_reduction,
@@ -90,6 +117,10 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const CompileOpt
 
   // --- placed ---
   passes.run("place_ops", *module);
+  check_ipu_count(*module, options);
+  // Before the copies: a copy belongs to the stage of what it copies.
+  passes.run("assign_stages", *module);
+  passes.run("insert_copies", *module);
   passes.run("verify_placed", *module);
 
   forms.program =

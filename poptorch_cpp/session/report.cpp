@@ -148,9 +148,11 @@ Report make_report(const program::Program& program) {
   const target::Device& device = target::find_device(program.device);
   Report report;
   std::set<std::string> schemas;
-  for (const auto& ipu : program.ipus) {
+  for (size_t i = 0; i < program.ipus.size(); ++i) {
+    const auto& ipu = program.ipus[i];
     report.ipus.push_back({.state_bytes = ipu.state_bytes + ipu.constant_bytes,
                            .arena_bytes = ipu.arena_bytes,
+                           .stash_bytes = program::stash_bytes(program, static_cast<int>(i)),
                            .code_bytes = ipu.code_bytes,
                            .capacity_bytes = device.sram()});
     collect_generic(ipu.body, schemas);

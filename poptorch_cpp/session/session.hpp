@@ -10,6 +10,7 @@
 
 #include "ir/module.hpp"
 #include "transforms/optimiser_spec.hpp"
+#include "transforms/strategy.hpp"
 
 namespace poptorch::session {
 
@@ -17,6 +18,8 @@ enum class OutputMode : uint8_t { kFinal = 0, kEveryN = 1, kAll = 2, kSum = 3 };
 
 struct CompileOptions {
   bool training = false;
+  transforms::Strategy strategy = transforms::Strategy::kPipelined;
+  bool round_ipu_count = false;  // reserve the next power of two of IPUs, the excess idle
   int64_t device_iterations = 1;
   int64_t gradient_accumulation = 1;
   int64_t replication_factor = 1;
@@ -33,7 +36,7 @@ struct CompileOptions {
 using Progress = std::function<void(int, int, const std::string&)>;
 
 struct MemoryReport {
-  int64_t state_bytes = 0, arena_bytes = 0, code_bytes = 0, capacity_bytes = 0;
+  int64_t state_bytes = 0, arena_bytes = 0, stash_bytes = 0, code_bytes = 0, capacity_bytes = 0;
 };
 
 struct Report {

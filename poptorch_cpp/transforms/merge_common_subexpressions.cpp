@@ -54,10 +54,20 @@ struct Hash {
   }
 };
 
+bool is_forward(const Op& op) {
+  return op.forward_id == 0 && op.placement.context == ir::ExecutionContext::kNormal;
+}
+
+// Forward, what two blocks compute is one: the order in which gradients are added up depends on
+// what is merged, and must not depend on blocks.
+bool mergeable_places(const Op& a, const Op& b) {
+  return a.placement == b.placement || (is_forward(a) && is_forward(b));
+}
+
 struct Same {
   bool operator()(const Expression& a, const Expression& b) const {
     if (a.epoch != b.epoch || &a.op->def() != &b.op->def() ||
-        a.op->operands() != b.op->operands() || !(a.op->placement == b.op->placement) ||
+        a.op->operands() != b.op->operands() || !mergeable_places(*a.op, *b.op) ||
         a.op->result_count() != b.op->result_count() || !(a.op->attrs() == b.op->attrs())) {
       return false;
     }
@@ -95,6 +105,8 @@ void merge(ir::Graph& graph) {
     }
     auto [it, is_new] = known.emplace(Expression{op, reads_written ? epoch : 0}, op);
     if (is_new) continue;
+    // Its operands are there for the earlier stage as well.
+    if (op->placement.stage < it->second->placement.stage) it->second->placement = op->placement;
     for (size_t i = 0; i < op->result_count(); ++i) {
       op->result(i)->replace_all_uses_with(it->second->result(i));
     }

@@ -8,12 +8,15 @@
 
 #include "ir/module.hpp"
 #include "transforms/optimiser_spec.hpp"
+#include "transforms/strategy.hpp"
 
 namespace poptorch::transforms {
 
 // What passes need to know beyond the module.
 struct PassContext {
   bool training = false;
+  Strategy strategy = Strategy::kPipelined;
+  int64_t device_iterations = 1;
   int64_t gradient_accumulation = 1;
   int64_t replication_factor = 1;
   bool mean_reduction = true;  // of gradients over accumulation and replicas; false: sum
@@ -24,7 +27,8 @@ struct PassContext {
 // names. State slots, streams and graphs stay.
 void eliminate_dead_ops(ir::Module& module, PassContext& context);
 
-// Replaces an op by an earlier equal one of its graph: same row, operands, attributes, placement.
+// Replaces an op by an earlier equal one of its graph: same row, operands, attributes; beyond the
+// forward pass also same placement. Of two forward ops, the lower stage's placement stays.
 // Reads of memory that is written are merged only when no write lies between. Random ops and ops
 // with effects are never merged; reads of one slot (`variable`) always are.
 void merge_common_subexpressions(ir::Module& module, PassContext& context);

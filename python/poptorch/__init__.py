@@ -15,6 +15,7 @@ _logging.set_up()
 import poptorch_core
 import torch as _torch
 from poptorch import _impl, _native, enums, ops, optim, options
+from poptorch._impl import blocks as _blocks
 from poptorch._impl.executor import PoplarExecutor, inferenceModel, trainingModel
 from poptorch._impl.hooks import registerPostCompileHook, registerPreCompileHook
 from poptorch._impl.structures import ICustomArgParser, registerCustomArgParser
@@ -23,13 +24,23 @@ from poptorch.async_accessor import AsynchronousDataAccessor
 from poptorch.data_loader import DataLoader
 from poptorch.enums import *
 from poptorch.ops import *
-from poptorch.options import ConfigFileError, Options, TensorLocationSettings
+from poptorch.options import (
+    ConfigFileError,
+    Options,
+    ParallelPhasedExecution,
+    Phase,
+    PipelinedExecution,
+    SerialPhasedExecution,
+    ShardedExecution,
+    Stage,
+    TensorLocationSettings,
+)
 from poptorch_core import Error, RecoverableError, UnrecoverableError
 
 
 def print(module: _torch.nn.Module) -> None:
-    """Prints a module's tree."""
-    _builtins.print(module)
+    """Prints a module's tree, with the blocks that begin at its layers."""
+    _builtins.print(_blocks.text_with_blocks(module))
 
 
 def setLogLevel(level: str | int) -> None:

@@ -63,6 +63,11 @@ def is_tracing() -> bool:
     return _torch.is_tracing()
 
 
+def set_block(ipu: int, stage: int, scoped: bool) -> None:
+    """Of the running trace: ops that follow go there; -1 says nothing of them."""
+    _torch.set_block(ipu, stage, scoped)
+
+
 def set_log_level(level: int) -> None:
     """The core's log level, by number."""
     _torch.set_log_level(level)

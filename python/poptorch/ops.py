@@ -2,15 +2,20 @@
 
 import torch
 from poptorch import _native
+from poptorch._impl.blocks import BeginBlock, Block, BlockFunction, removeBlocks
 from poptorch_core import Error
 
 __all__ = [
+    "BeginBlock",
+    "Block",
+    "BlockFunction",
     "dynamic_slice",
     "dynamic_update",
     "identity_loss",
     "isRunningOnIpu",
     "nop",
     "recomputationCheckpoint",
+    "removeBlocks",
     "serializedMatMul",
     "set_available_memory",
 ]

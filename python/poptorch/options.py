@@ -20,6 +20,13 @@ from poptorch._impl.option_rows import (
     positive_int,
     string,
 )
+from poptorch._impl.strategies import ParallelPhasedExecution as ParallelPhasedExecution
+from poptorch._impl.strategies import Phase as Phase
+from poptorch._impl.strategies import PipelinedExecution as PipelinedExecution
+from poptorch._impl.strategies import SerialPhasedExecution as SerialPhasedExecution
+from poptorch._impl.strategies import ShardedExecution as ShardedExecution
+from poptorch._impl.strategies import Stage as Stage
+from poptorch._impl.strategies import strategy_of
 from poptorch._logging import logger
 from poptorch_core import Error
 
@@ -304,6 +311,9 @@ class Options(OptionGroup):
             "Which micro-batches' outputs a call returns; EveryN takes a period.",
             defaults={"output_mode": int(enums.OutputMode.Default), "output_return_period": 1},
             setter=_set_output_mode),
+        Row("setExecutionStrategy", PipelinedExecution(), strategy_of, COMPILE,
+            "How a model that is spread over several IPUs runs on them.",
+            attribute="execution_strategy"),
         Row("autoRoundNumIPUs", False, boolean, COMPILE,
             "Reserve the next power of two of IPUs.", argument_default=True),
         Row("setAvailableMemoryProportion", {}, _check_memory_proportions, RECORDED,

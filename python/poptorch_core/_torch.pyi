@@ -48,7 +48,7 @@ class Executable:
     def text(self, form: str, locations: bool = False) -> str:
         """form: "traced", "normal", "differentiated", "placed", "program"."""
     def report(self) -> dict[str, Any]:
-        """{"ipus": [{"state_bytes", "arena_bytes", "code_bytes", "capacity_bytes"}],
+        """{"ipus": [{"state_bytes", "arena_bytes", "stash_bytes", "code_bytes", "capacity_bytes"}],
         "cycles_per_run", "seconds_per_run", "generic_ops"}."""
 
 def compile(
@@ -65,7 +65,8 @@ def compile(
     named_tensors: (slot name, tensor, is_buffer).
     options: fields of session::CompileOptions by name: training, device_iterations,
         gradient_accumulation, replication_factor, output_mode (int), output_period,
-        mean_reduction, random_seed, threads, device; all optional.
+        mean_reduction, strategy ("pipelined" or "sharded"), round_ipu_count,
+        random_seed, threads, device; all optional.
     optimiser: {"kind": "sgd", "groups": [{"values": {name: number}, "variable": [name],
         "parameters": [slot name]}], "loss_scaling": 1.0, "loss_scaling_variable": False,
         "accumulator_type": "f32", "first_moment_type": "f32", "second_moment_type": "f32"}.
@@ -91,6 +92,9 @@ def is_traced(tensor: Tensor) -> bool:
 
 def call_untraced(function: Callable[..., Any], *args: Any) -> Any:
     """Calls a function as if there were no trace."""
+
+def set_block(ipu: int, stage: int, scoped: bool) -> None:
+    """Ops that follow run there (-1: unsaid); `scoped`: every op must then be in a block."""
 
 def push_scope(name: str) -> None:
     """Ops traced from here on belong to module path `name`, until pop_scope."""

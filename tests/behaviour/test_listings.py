@@ -14,6 +14,9 @@ EXPECTED = {
     "explicit_copies": ["loss: "],
     "custom_loss": ["loss: "],
     "half_precision": [],
+    "annotate_layers": ["largest difference: "],
+    "annotate_model": ["tensor("],
+    "annotate_functions": ["tensor("],
     "buffers": ["tensor([1.])\ntensor([1.])\ntensor([1.])\ntensor([2.])"],
 }
 

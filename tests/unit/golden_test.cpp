@@ -135,6 +135,9 @@ Settings settings_of(const std::string& with) {
     const std::string key = item.substr(0, equals), value = item.substr(equals + 1);
     if (key == "training") {
       settings.context.training = boolean(value);
+    } else if (key == "strategy") {
+      settings.context.strategy = settings.lower.strategy =
+          value == "sharded" ? transforms::Strategy::kSharded : transforms::Strategy::kPipelined;
     } else if (key == "mean_reduction") {
       settings.context.mean_reduction = boolean(value);
     } else if (key == "gradient_accumulation") {
@@ -144,7 +147,7 @@ Settings settings_of(const std::string& with) {
       settings.lower.replicas = std::stoi(value);
       settings.context.replication_factor = settings.lower.replicas;
     } else if (key == "device_iterations") {
-      settings.lower.device_iterations = std::stoll(value);
+      settings.lower.device_iterations = settings.context.device_iterations = std::stoll(value);
     } else {
       set_optimiser(settings.context, key, value);
     }

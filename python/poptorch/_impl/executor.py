@@ -6,7 +6,7 @@ import time
 
 import torch
 from poptorch import _native, optim
-from poptorch._impl import hooks, optimisers, outputs, weights
+from poptorch._impl import blocks, hooks, optimisers, outputs, weights
 from poptorch._impl.arguments import Arguments, Signature, warn_about_dicts
 from poptorch._impl.batching import Batching, resolve_output_mode
 from poptorch._impl.locations import user_location
@@ -55,10 +55,16 @@ class PoplarExecutor:
         self._options._freeze()
         self._batching = Batching.of(self._options, training)
         if not training and self._options.Training.gradient_accumulation != 1:
-            raise Error(
+            text = (
                 "You must set poptorch.Options().Training.gradientAccumulation to 1 or leave it as "
                 "its default value (1) when running a poptorch.inferenceModel()."
             )
+            if self._options.execution_strategy.NAME == "pipelined":
+                text += (
+                    " Use poptorch.Options().deviceIterations to process a sufficient number of "
+                    "batches each run for pipelined execution instead."
+                )
+            raise Error(text)
         self._signature = Signature(model.forward if self._is_module else model)
         self._arguments: Arguments | None = None
         self._fast_inputs: list | None = None
@@ -147,7 +153,8 @@ class PoplarExecutor:
 
         def call(tensors):
             positional, keyword = arguments.rebuild(iter(tensors))
-            return self._outputs.record(self._model(*positional, **keyword))
+            with blocks.recording(self._options.execution_strategy, self._model):
+                return self._outputs.record(self._model(*positional, **keyword))
 
         progress = Progress(self._options.show_compilation_progress_bar)
         start = time.perf_counter()
@@ -188,6 +195,8 @@ class PoplarExecutor:
         reduction = options.Training.accumulation_and_replication_reduction_type
         return {
             "training": self._training,
+            "strategy": options.execution_strategy.NAME,
+            "round_ipu_count": options.auto_round_num_ipus,
             "device_iterations": options.device_iterations,
             "gradient_accumulation": options.Training.gradient_accumulation,
             "replication_factor": options.replication_factor,

@@ -12,6 +12,7 @@ from enum import Enum
 import torch
 from poptorch import enums
 from poptorch._impl.option_rows import OptionGroup
+from poptorch._impl.strategies import Stage
 
 
 class Refused(Exception):
@@ -21,7 +22,9 @@ class Refused(Exception):
 def _constructible() -> dict[str, type]:
     from poptorch import options  # which imports this module
 
-    return {"TensorLocationSettings": options.TensorLocationSettings}
+    names = ["TensorLocationSettings", "PipelinedExecution", "ShardedExecution", "Stage"]
+    names += ["Phase", "SerialPhasedExecution", "ParallelPhasedExecution"]
+    return {name: getattr(options, name) for name in names}
 
 
 def _dotted(node: ast.expr) -> list[str]:
@@ -76,6 +79,8 @@ def _object(node: ast.Call):
 
 def _call(target, names: list[str], node: ast.Call):
     """Calls a setter of an option object, by its path of names."""
+    if isinstance(target, Stage) and names == ["ipu"] and len(node.args) == 1:
+        return target.ipu(_argument(node.args[0]))
     for name in names[:-1]:
         target = target._subgroups().get(name) if isinstance(target, OptionGroup) else None
     known = isinstance(target, OptionGroup) and names[-1] in {row.name for row in target.ROWS}

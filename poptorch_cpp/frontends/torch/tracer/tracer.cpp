@@ -264,6 +264,31 @@ void Tracer::enter_call() {
   builder_.scope = scopes_.empty() ? ir::Symbol() : scopes_.back();
 }
 
+void Tracer::set_block(int ipu, int stage, bool scoped) {
+  builder_.placement.ipu = ipu;
+  builder_.placement.stage = stage;
+  has_blocks_ = true;
+  blocks_are_scopes_ |= scoped;
+}
+
+void Tracer::check_blocks() {
+  if (!has_blocks_) return;
+  for (ir::Op* op : builder_.graph().ops()) {
+    if (op->placement.ipu >= 0 || op->is("variable") || op->is("constant") || op->is("detach")) {
+      continue;
+    }
+    if (!blocks_are_scopes_) {
+      op->placement.ipu = op->placement.stage = 0;
+      continue;
+    }
+    const ir::Location& line = op->location;
+    const std::string place = line.empty() ? "" : str(" (", line.file, ":", line.line, ")");
+    throw UserError(str("No active Block, all the ops must belong to a Block: op '", op->name(),
+                        "'", place, " is outside of every poptorch.Block. Put it into one, or use ",
+                        "poptorch.BeginBlock, which lasts until the next one begins."));
+  }
+}
+
 void Tracer::pop_scope() {
   if (!scopes_.empty()) scopes_.pop_back();
 }
@@ -292,8 +317,10 @@ void Tracer::rethrow_if_cause_of(const std::string& text) const {
 
 TraceResult Tracer::finish(const std::vector<at::Tensor>& outputs) {
   TraceResult result;
+  check_blocks();
   builder_.location = {};
   builder_.scope = {};
+  builder_.placement = {};
   for (const at::Tensor& output : outputs) {
     Root* root = output.defined() ? memory_.find(output) : nullptr;
     // A host tensor that forward wrote to has its new value on the device alone.
@@ -311,6 +338,9 @@ TraceResult Tracer::finish(const std::vector<at::Tensor>& outputs) {
   }
   for (const auto& root : memory_.roots()) {
     if (root->variable && root->value() != root->variable) {
+      // Where the new value was made: the last block has nothing to do with it.
+      const ir::Op* maker = root->value()->producer();
+      builder_.placement = maker ? maker->placement : ir::Placement{};
       builder_.emit("assign", {root->variable, root->value()});
     }
   }

@@ -101,6 +101,10 @@ class Tracer : private Cursor {
   void enter_call();
   void push_scope(ir::Symbol scope) { scopes_.push_back(scope); }
   void pop_scope();
+  // Ops that follow run on this IPU in this stage; -1: they name none. `scoped`: by a scope that
+  // ends: then every op of the model must be in a block. Otherwise what comes before the first
+  // block is stage 0 on IPU 0.
+  void set_block(int ipu, int stage, bool scoped);
   ir::Location location() const;
   // " (model.py:42)", or nothing.
   std::string place() const;
@@ -114,6 +118,7 @@ class Tracer : private Cursor {
  private:
   void add_state(const NamedTensor& entry);
   ir::Value* constant(const at::Tensor& tensor);
+  void check_blocks();  // UserError for ops outside of scopes; places those before the first block
   ir::Value* bring(ir::Value* value) override;
 
   TraceRequest request_;
@@ -126,6 +131,7 @@ class Tracer : private Cursor {
   std::unordered_map<const ir::Value*, ir::Value*> detached_;
   ir::Op* noted_ = nullptr;  // the last op that note_new_ops saw
   std::vector<ir::Symbol> scopes_;
+  bool has_blocks_ = false, blocks_are_scopes_ = false;
   std::set<std::string> warned_;
   std::optional<FunctionTrace> function_;
   std::exception_ptr error_;

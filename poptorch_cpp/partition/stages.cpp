@@ -1,0 +1,147 @@
+// Implements stages.hpp.
+#include "partition/stages.hpp"
+
+#include <algorithm>
+#include <map>
+#include <unordered_set>
+
+#include "partition/place.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::partition {
+namespace {
+
+using ir::Op;
+using ir::Value;
+using support::str;
+using support::UserError;
+
+bool in_pipeline(const Op& op) {
+  return has_place(op) && op.placement.context == ir::ExecutionContext::kNormal;
+}
+
+class Stages {
+ public:
+  explicit Stages(ir::Module& module) : main_(module.main()) {}
+
+  // Forward stages after merging.
+  int64_t collect() {
+    for (const Op* op : main_.ops()) {
+      if (!in_pipeline(*op) || op->placement.stage < 0) continue;
+      int& lowest = lowest_.emplace(op->placement.ipu, op->placement.stage).first->second;
+      lowest = std::min(lowest, op->placement.stage);
+    }
+    for (const Op* op : main_.ops()) {
+      if (!in_pipeline(*op)) continue;
+      if (is_backward(*op)) backward_.insert(op);
+      auto [it, is_new] = first_.emplace(stated(*op), op);
+      if (!is_new && it->second->placement.ipu != op->placement.ipu) {
+        refuse_two_ipus(*it->second, *op);
+      }
+    }
+    int64_t count = 0;
+    int last_ipu = -1;
+    for (const auto& [stage, op] : first_) {
+      count += op->placement.ipu != last_ipu;
+      last_ipu = op->placement.ipu;
+      number_[stage] = static_cast<int>(count) - 1;
+    }
+    return count;
+  }
+
+  void check_order() const {
+    for (const Op* op : main_.ops()) {
+      if (!in_pipeline(*op) || backward_.count(op)) continue;
+      for (const Value* value : op->operands()) {
+        const Op* producer = value ? value->producer() : nullptr;
+        if (!producer || !in_pipeline(*producer) || backward_.count(producer)) continue;
+        if (number_.at(stated(*producer)) > number_.at(stated(*op))) refuse_order(*op, *producer);
+      }
+    }
+  }
+
+  void renumber(int64_t count) {
+    for (Op* op : main_.ops()) {
+      if (!has_place(*op)) continue;
+      if (!in_pipeline(*op)) {
+        op->placement.stage = -1;
+        continue;
+      }
+      const int stage = number_.at(stated(*op));
+      op->placement.stage = backward_.count(op) ? static_cast<int>(2 * (count - 1)) - stage : stage;
+    }
+  }
+
+ private:
+  // The stage that the user's annotation gives the op.
+  int stated(const Op& op) const {
+    if (op.placement.stage >= 0) return op.placement.stage;
+    auto it = lowest_.find(op.placement.ipu);
+    return it == lowest_.end() ? op.placement.ipu : it->second;
+  }
+
+  // Also ops that rewriting made of backward values.
+  bool is_backward(const Op& op) const {
+    if (op.forward_id != 0) return true;
+    for (const Value* value : op.operands()) {
+      if (value && value->producer() && backward_.count(value->producer())) return true;
+    }
+    return false;
+  }
+
+  [[noreturn]] void refuse_two_ipus(const Op& first, const Op& second) const {
+    throw UserError(str("[pipeline] stage ", stated(first), " is on IPU ", first.placement.ipu,
+                        ", by ", describe(first), ", and on IPU ", second.placement.ipu, ", by ",
+                        describe(second), ". A stage runs on one IPU: give its blocks one ipu_id, ",
+                        "or stages of their own (AutoStage.AutoIncrement)."));
+  }
+
+  [[noreturn]] void refuse_order(const Op& op, const Op& producer) const {
+    throw UserError(str("[pipeline] ", describe(op), " is in stage ", stated(op),
+                        " but uses the result of ", describe(producer), " of stage ",
+                        stated(producer),
+                        ". Stages must not go backwards; move the Block, set another ipu_id, or "
+                        "let stages count up (AutoStage.AutoIncrement)."));
+  }
+
+  ir::Graph& main_;
+  std::map<int, int> lowest_;               // by IPU: the lowest stage that an op names
+  std::map<int, const Op*> first_;          // by stated stage: its first op
+  std::map<int, int> number_;               // by stated stage: the merged stage
+  std::unordered_set<const Op*> backward_;  // look-up only
+};
+
+void check_micro_batches(int64_t stages, const transforms::PassContext& context) {
+  const int64_t all = 2 * stages - 1;
+  if (context.training && context.gradient_accumulation < all) {
+    throw UserError(
+        str("poptorch.Options().Training.gradientAccumulation must be greater than or equal to the "
+            "number of pipeline stages (",
+            all, ") when using poptorch.PipelinedExecution. Please note that a model with ", stages,
+            " pipeline stages in PopTorch will have an additional ", stages - 1,
+            " stages when training. It is ", context.gradient_accumulation,
+            ": raise it, or use poptorch.ShardedExecution."));
+  }
+  if (!context.training && context.device_iterations < stages) {
+    throw UserError(
+        str("poptorch.Options().deviceIterations must be greater than or equal to the number of "
+            "pipeline stages (",
+            stages, ") when using PopTorch.PipelinedExecution. It is ", context.device_iterations,
+            ": raise it, or use poptorch.ShardedExecution."));
+  }
+}
+
+}  // namespace
+
+void assign_stages(ir::Module& module, const transforms::PassContext& context) {
+  if (context.strategy != transforms::Strategy::kPipelined) return;
+  Stages stages(module);
+  const int64_t count = stages.collect();
+  if (count <= 1) return;
+  stages.check_order();
+  check_micro_batches(count, context);
+  stages.renumber(count);
+}
+
+}  // namespace poptorch::partition

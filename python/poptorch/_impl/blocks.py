@@ -1,0 +1,244 @@
+"""Annotations that divide a model into blocks: Block, BeginBlock, BlockFunction.
+
+Outside of a trace they do nothing. In one, the running BlockRecorder asks the strategy where a
+block belongs and tells the tracer, which stamps the ops that follow.
+"""
+
+import contextlib
+import contextvars
+import functools
+import itertools
+from collections.abc import Callable, Iterator
+
+import torch
+from poptorch import _native
+from poptorch._impl.strategies import PipelinedExecution
+from poptorch_core import Error
+
+_recorder: contextvars.ContextVar["BlockRecorder | None"] = contextvars.ContextVar(
+    "poptorch_blocks", default=None
+)
+# BeginBlocks are numbered as they are made: blocks must begin in that order.
+_numbers = itertools.count()
+
+
+class BlockRecorder:
+    """The blocks that one trace meets, and where they are."""
+
+    def __init__(self, strategy: PipelinedExecution) -> None:
+        self._strategy = strategy
+        self._auto_ids = 0
+        self._places: dict = {}
+        self._hooks: list[_BeginBlockHook] = []
+
+    def reset_ids(self) -> None:
+        self._auto_ids = 0
+
+    def begin(
+        self, user_id: str | None, ipu_id: int | None, scoped: bool, id_before: str = ""
+    ) -> str:
+        """Ops that follow belong to the block. Gives its id."""
+        if user_id is None:
+            user_id = id_before or str(self._auto_ids)
+            self._auto_ids += not id_before
+        if user_id not in self._places:
+            # Without scopes, code before the first block is stage 0.
+            first = 0 if scoped else 1
+            self._places[user_id] = self._strategy._place(user_id, ipu_id, len(self._places), first)
+        place = self._places[user_id]
+        _native.set_block(place.ipu, place.stage, scoped)
+        return user_id
+
+    def end(self) -> None:
+        _native.set_block(-1, -1, True)
+
+    def begin_layer(self, hook: "_BeginBlockHook") -> None:
+        if hook not in self._hooks:
+            if self._hooks and self._hooks[-1].number > hook.number:
+                raise Error(
+                    f"[partition] {hook.describe()} begins after {self._hooks[-1].describe()}, but "
+                    "its BeginBlock was written first. Write the BeginBlocks in the order in which "
+                    "the layers run."
+                )
+            self._hooks.append(hook)
+        hook.entered_as = self.begin(hook.user_id, hook.ipu_id, False, hook.entered_as)
+
+    def check_layers_ran(self, model: torch.nn.Module) -> None:
+        """Raises poptorch.Error for a BeginBlock on a layer that the model does not call."""
+        for path, module in model.named_modules():
+            for hook in module._forward_pre_hooks.values():
+                if isinstance(hook, _BeginBlockHook) and hook not in self._hooks:
+                    raise Error(
+                        f"[partition] {hook.describe()} was put on layer '{path}', which the model "
+                        "does not call. Put no unused layers into blocks: remove the BeginBlock."
+                    )
+
+
+@contextlib.contextmanager
+def recording(strategy: PipelinedExecution, model) -> Iterator[BlockRecorder]:
+    """While it lasts, blocks are recorded for `strategy`."""
+    recorder = BlockRecorder(strategy)
+    if isinstance(model, torch.nn.Module):
+        for module in model.modules():
+            for hook in module._forward_pre_hooks.values():
+                if isinstance(hook, _BeginBlockHook):
+                    hook.entered_as = ""
+    token = _recorder.set(recorder)
+    try:
+        yield recorder
+        if isinstance(model, torch.nn.Module):
+            recorder.check_layers_ran(model)
+    finally:
+        _recorder.reset(token)
+
+
+def _running() -> BlockRecorder | None:
+    return _recorder.get() if _native.is_tracing() else None
+
+
+def _check_ids(user_id: str | None, ipu_id: int | None) -> None:
+    assert user_id is None or isinstance(user_id, str), (
+        f"The id of a block is a string, not {user_id!r}."
+    )
+    assert ipu_id is None or (
+        isinstance(ipu_id, int) and not isinstance(ipu_id, bool) and ipu_id >= 0
+    ), f"An ipu_id is a number from 0, not {ipu_id!r}."
+
+
+class Block(torch.nn.Module):
+    """A scope whose ops belong to one block.
+
+    user_id: the block's name; blocks without one are called "0", "1", ... in their order.
+    ipu_id: the IPU to run on, unless the strategy says another one.
+    After the scope no block is active. Does nothing when the model runs on the host.
+    """
+
+    def __init__(self, user_id: str | None = None, ipu_id: int | None = None) -> None:
+        super().__init__()
+        _check_ids(user_id, ipu_id)
+        self._user_id = user_id
+        self._ipu_id = ipu_id
+
+    @staticmethod
+    def useAutoId() -> None:
+        """Starts the automatic ids at "0". Call it first in forward."""
+        if recorder := _running():
+            recorder.reset_ids()
+
+    @staticmethod
+    def start(user_id: str | None = None, ipu_id: int | None = None) -> None:
+        """Begins a block that lasts until the next one begins."""
+        _check_ids(user_id, ipu_id)
+        if recorder := _running():
+            recorder.begin(user_id, ipu_id, scoped=False)
+
+    def __enter__(self) -> "Block":
+        if recorder := _running():
+            recorder.begin(self._user_id, self._ipu_id, scoped=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if recorder := _running():
+            recorder.end()
+
+    def extra_repr(self) -> str:
+        return f"{self._user_id!r}, ipu_id={self._ipu_id}"
+
+
+def BlockFunction(user_id: str | None = None, ipu_id: int | None = None) -> Callable:
+    """Decorates a function: its ops belong to a block. Arguments as for Block."""
+    _check_ids(user_id, ipu_id)
+
+    def decorate(function: Callable) -> Callable:
+        @functools.wraps(function)
+        def in_block(*args, **kwargs):
+            with Block(user_id, ipu_id):
+                return function(*args, **kwargs)
+
+        return in_block
+
+    return decorate
+
+
+class _BeginBlockHook:
+    """The forward-pre-hook of BeginBlock."""
+
+    def __init__(self, layer: str, user_id: str | None, ipu_id: int | None) -> None:
+        self.layer = layer
+        self.user_id = user_id
+        self.ipu_id = ipu_id
+        self.number = next(_numbers)
+        self.entered_as = ""  # the id in the trace at hand
+
+    def __call__(self, _module, _inputs) -> None:
+        if recorder := _running():
+            recorder.begin_layer(self)
+
+    def describe(self) -> str:
+        return f"BeginBlock(user_id={self.user_id!r}, ipu_id={self.ipu_id}) of a {self.layer}"
+
+    def __repr__(self) -> str:
+        return f"BeginBlock(user_id={self.user_id!r}, ipu_id={self.ipu_id})"
+
+
+class LegacyBeginBlockFn(torch.nn.Module):
+    """A callable that begins a block when it is called."""
+
+    def __init__(self, function: Callable, user_id: str | None, ipu_id: int | None) -> None:
+        super().__init__()
+        self._function = function
+        _add_hook(self, getattr(function, "__name__", type(function).__name__), user_id, ipu_id)
+
+    def forward(self, *args, **kwargs):
+        return self._function(*args, **kwargs)
+
+
+def _add_hook(module: torch.nn.Module, name: str, user_id, ipu_id) -> None:
+    module.register_forward_pre_hook(_BeginBlockHook(name, user_id, ipu_id))
+
+
+def BeginBlock(layer, user_id: str | None = None, ipu_id: int | None = None):
+    """From this layer on, ops belong to a block, until the next one begins.
+
+    Adds a forward-pre-hook to the module and gives the same module; a callable comes back wrapped.
+    Raises poptorch.Error for a module that already begins a block, and for other types.
+    """
+    _check_ids(user_id, ipu_id)
+    if not isinstance(layer, torch.nn.Module):
+        if callable(layer):
+            return LegacyBeginBlockFn(layer, user_id, ipu_id)
+        raise Error(f"BeginBlock takes a module, not {type(layer).__name__}.")
+    if _hooks_of(layer):
+        raise Error(
+            f"module has already been assigned to a block: {type(layer).__name__} begins "
+            f"{_hooks_of(layer)[0][1]!r}. Call poptorch.removeBlocks(module) first."
+        )
+    _add_hook(layer, type(layer).__name__, user_id, ipu_id)
+    return layer
+
+
+def _hooks_of(module: torch.nn.Module) -> list[tuple[int, _BeginBlockHook]]:
+    hooks = module._forward_pre_hooks.items()
+    return [(key, hook) for key, hook in hooks if isinstance(hook, _BeginBlockHook)]
+
+
+def removeBlocks(module: torch.nn.Module) -> None:
+    """Removes the BeginBlocks of a module and of all modules in it."""
+    for each in module.modules():
+        for key, _ in _hooks_of(each):
+            del each._forward_pre_hooks[key]
+
+
+def text_with_blocks(module: torch.nn.Module) -> str:
+    """The module's tree, each layer that begins a block with its block in front."""
+    added = []
+    for each in module.modules():
+        for _, hook in _hooks_of(each):
+            plain = type(each)._get_name(each)
+            each._get_name = lambda text=f"{hook!r} {plain}": text
+            added.append(each)
+    try:
+        return repr(module)
+    finally:
+        for each in added:
+            del each._get_name

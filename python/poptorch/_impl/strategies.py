@@ -1,0 +1,155 @@
+"""Stages and execution strategies: which IPU and stage a block belongs to.
+
+A strategy is a description; what a trace counts while it runs is in blocks.BlockRecorder.
+"""
+
+from typing import NamedTuple
+
+from poptorch.enums import AutoStage
+from poptorch_core import Error
+
+
+class Place(NamedTuple):
+    """Where the ops of a block run."""
+
+    ipu: int
+    stage: int
+
+
+class Stage:
+    """What runs on one IPU at a stretch: one or more blocks, by their ids.
+
+    Raises AssertionError unless the ids are strings.
+    """
+
+    def __init__(self, *block_ids: str) -> None:
+        for block in block_ids:
+            assert isinstance(block, str), (
+                f"A Stage takes the ids of blocks, which are strings, but got {block!r}."
+            )
+        assert block_ids, "A Stage needs the id of at least one block."
+        self._blocks = list(block_ids)
+        self._ipu: int | None = None
+
+    @property
+    def blocks(self) -> list[str]:
+        """The ids of the blocks."""
+        return self._blocks
+
+    def ipu(self, ipu: int) -> "Stage":
+        """Runs the stage on this IPU, whatever its blocks say. Gives the stage itself."""
+        assert isinstance(ipu, int) and not isinstance(ipu, bool) and ipu >= 0, (
+            f"An IPU is a number from 0, not {ipu!r}."
+        )
+        self._ipu = ipu
+        return self
+
+    def __repr__(self) -> str:
+        blocks = ", ".join(map(repr, self._blocks))
+        return f"Stage({blocks})" + (f".ipu({self._ipu})" if self._ipu is not None else "")
+
+
+def _stage_of(argument) -> Stage:
+    if isinstance(argument, Stage):
+        return argument
+    if isinstance(argument, str):
+        return Stage(argument)
+    assert isinstance(argument, (list, tuple)) and argument, (
+        f"Expected a Stage, the id of a block or a list of ids but got {argument!r}."
+    )
+    return Stage(*argument)
+
+
+class PipelinedExecution:
+    """Stages work at one time, each on another micro-batch.
+
+    Takes one AutoStage (default: SameAsIpu), or the stages in order: Stage objects, ids of blocks,
+    or lists of ids. Raises AssertionError for a block in two stages.
+    """
+
+    NAME = "pipelined"
+
+    def __init__(self, *args) -> None:
+        self._auto: AutoStage | None = None
+        self._stages: list[Stage] = []
+        if not args:
+            args = (AutoStage.SameAsIpu,)
+        if any(isinstance(argument, AutoStage) for argument in args):
+            assert len(args) == 1, "An AutoStage is the only argument of an execution strategy."
+            self._auto = args[0]
+            return
+        self._stages = [_stage_of(argument) for argument in args]
+        self._stage_ids: dict[str, int] = {}
+        for number, stage in enumerate(self._stages):
+            for block in stage.blocks:
+                assert block not in self._stage_ids, f"{block} associated with more than one stage"
+                self._stage_ids[block] = number
+
+    def stage(self, block_id: str) -> Stage:
+        """The stage of a block. Raises AssertionError for an unknown one."""
+        assert self._auto is None and block_id in self._stage_ids, f"Unknown block: {block_id}"
+        return self._stages[self._stage_ids[block_id]]
+
+    def _place(self, block_id: str, ipu_id: int | None, count: int, first: int) -> Place:
+        """Where a block goes. `count`: blocks before it; `first`: the number of the first stage."""
+        if self._auto == AutoStage.SameAsIpu:
+            assert ipu_id is not None, (
+                f"poptorch.AutoStage.SameAsIpu was selected but no IPU was specified for block "
+                f"'{block_id}'. Pass an ipu_id, or use poptorch.AutoStage.AutoIncrement."
+            )
+            return Place(ipu_id, ipu_id)
+        if self._auto == AutoStage.AutoIncrement:
+            return Place(first + count if ipu_id is None else ipu_id, first + count)
+        expected = list(self._stage_ids)
+        assert block_id in self._stage_ids, (
+            f"Unknown Block '{block_id}' list of expected Blocks: {expected}"
+        )
+        number = self._stage_ids[block_id]
+        ipu = self._stages[number]._ipu
+        if ipu is None:
+            ipu = number if ipu_id is None else ipu_id
+        return Place(ipu, first + number)
+
+    def __repr__(self) -> str:
+        what = [self._auto] if self._auto is not None else self._stages
+        return f"{type(self).__name__}({', '.join(map(str, what))})"
+
+
+class ShardedExecution(PipelinedExecution):
+    """One micro-batch at a time passes through the IPUs, one after the other.
+
+    Takes what PipelinedExecution takes.
+    """
+
+    NAME = "sharded"
+
+
+class _NotYet:
+    def __init__(self, *_args, **_keywords) -> None:
+        raise Error(
+            f"[options] {type(self).__name__} is not supported yet. Use "
+            "poptorch.PipelinedExecution or poptorch.ShardedExecution."
+        )
+
+
+class SerialPhasedExecution(_NotYet):
+    """Not supported yet: raises poptorch.Error."""
+
+
+class ParallelPhasedExecution(_NotYet):
+    """Not supported yet: raises poptorch.Error."""
+
+
+class Phase(_NotYet):
+    """Not supported yet: raises poptorch.Error."""
+
+
+def strategy_of(value) -> PipelinedExecution:
+    """The check of Options.setExecutionStrategy: a strategy, or an AutoStage for a pipeline."""
+    if isinstance(value, AutoStage):
+        value = PipelinedExecution(value)
+    assert isinstance(value, PipelinedExecution), (
+        "[options] setExecutionStrategy expects an execution strategy, such as "
+        f"poptorch.PipelinedExecution(), or a poptorch.AutoStage, but got {value!r}."
+    )
+    return value
