@@ -192,6 +192,18 @@ std::vector<bool> reduced_dims(const KernelRequest& request) {
   return reduced;
 }
 
+// The order of a sum follows the layout. So the shape alone decides, never the neighbours, which
+// depend on how a model is divided: images summed by channel are channels-last, all others plain.
+void choose_layouts_of_sum(KernelRequest& request) {
+  const ir::Type& x = *request.inputs[0];
+  const std::vector<bool> reduced = reduced_dims(request);
+  const bool by_channel = x.rank() >= 4 && !reduced[1] && x.shape[1] > 1 &&
+                          std::all_of(reduced.begin() + 2, reduced.end(), [](bool r) { return r; });
+  request.input_layouts[0] = {};
+  if (by_channel) request.input_layouts[0].kind = Layout::Kind::kChannelsLast;
+  request.output_layouts[0] = {};
+}
+
 // Channels-last is as good as plain when the kept dimensions stay in the order of the type.
 void choose_layouts(KernelRequest& request) {
   const ir::Type& x = *request.inputs[0];
@@ -227,18 +239,18 @@ std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
 }  // namespace
 
 void add_reduce_kernels(KernelTable& table) {
-  auto add = [&](const char* op, auto bind) {
+  auto add = [&](const char* op, auto bind, auto choose) {
     table.add({.op = op,
-               .choose_layouts = choose_layouts,
+               .choose_layouts = choose,
                .bind = bind,
                .takes_epilogue = false,
                .in_place_input = {}});
   };
-  add("sum", bind_floats<bind<Sum>>);
-  add("mean", bind_floats<bind<Sum>>);
-  add("max", bind_floats<bind<Max>>);
-  add("min", bind_floats<bind<Min>>);
-  add("prod", bind_floats<bind<Product>>);
+  add("sum", bind_floats<bind<Sum>>, choose_layouts_of_sum);
+  add("mean", bind_floats<bind<Sum>>, choose_layouts_of_sum);
+  add("max", bind_floats<bind<Max>>, choose_layouts);
+  add("min", bind_floats<bind<Min>>, choose_layouts);
+  add("prod", bind_floats<bind<Product>>, choose_layouts_of_sum);
 }
 
 }  // namespace poptorch::emulator
