@@ -15,7 +15,7 @@ namespace {
 using Kind = Instruction::Kind;
 
 constexpr size_t kMaxOps = 40;
-constexpr size_t kMaxOperands = 24;
+constexpr size_t kMaxOperands = 40;  // what a tile program can hold
 // Nodes after its newest member that a group waits for another: keeps the search linear, and a
 // chain near the values that it reads.
 constexpr size_t kWindow = 128;
@@ -151,7 +151,7 @@ class Fusion {
       Group& other = groups_[static_cast<size_t>(candidate)];
       if (!other.open) continue;
       const bool fits = other.members.size() + group.members.size() <= kMaxOps &&
-                        other.operands() + group.operands() <= 2 * kMaxOperands;
+                        other.operands() + group.operands() <= kMaxOperands;
       if (!fits || conflicts_elsewhere(group, other)) {
         close_if_conflicting(group, other);
         continue;
