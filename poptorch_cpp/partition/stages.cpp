@@ -50,6 +50,8 @@ class Stages {
     return count;
   }
 
+  bool are_named() const { return !lowest_.empty(); }
+
   void check_order() const {
     for (const Op* op : main_.ops()) {
       if (!in_pipeline(*op) || backward_.count(op)) continue;
@@ -138,10 +140,11 @@ void assign_stages(ir::Module& module, const transforms::PassContext& context) {
   if (context.strategy != transforms::Strategy::kPipelined) return;
   Stages stages(module);
   const int64_t count = stages.collect();
-  if (count <= 1) return;
-  stages.check_order();
-  check_micro_batches(count, context);
-  stages.renumber(count);
+  if (count > 1) {
+    stages.check_order();
+    check_micro_batches(count, context);
+  }
+  if (count > 1 || stages.are_named()) stages.renumber(count);
 }
 
 }  // namespace poptorch::partition

@@ -7,12 +7,12 @@
 
 namespace poptorch::partition {
 
-// Numbers the stages of main for a pipeline over more than one stage; otherwise leaves stages as
-// they are. Needs placed ops. A stage that an op names (its IPU when it names none) is a forward
-// stage; neighbours, by number, on one IPU become one. Of n forward stages, stage i keeps number i
-// forward and has number 2(n-1) - i backward: the last one is forward and backward at once. Updates
-// of weights have no stage. UserError for a stage on two IPUs, for data that flows from a later
-// stage to an earlier one, and for fewer micro-batches than the pipeline has stages.
+// Numbers the stages of main for a pipeline; leaves other strategies' stages as they are. Needs
+// placed ops. A stage that an op names (its IPU when it names none) is a forward stage; neighbours,
+// by number, on one IPU become one. Of n forward stages, stage i keeps number i forward and has
+// number 2(n-1) - i backward: the last one is forward and backward at once. Updates of weights have
+// no stage. UserError for a stage on two IPUs, for data that flows from a later stage to an earlier
+// one, and for fewer micro-batches than the pipeline has stages.
 void assign_stages(ir::Module& module, const transforms::PassContext& context);
 
 }  // namespace poptorch::partition

@@ -1,0 +1,106 @@
+"""One table of models in many worlds: tests/configs/*.json. Values are the same in each.
+
+A config's `skip` maps a reason to the cases that it concerns: "model" or "model/training".
+"""
+
+import copy
+import json
+import pathlib
+
+import poptorch
+import pytest
+import torch
+from config_models import MODELS, make
+
+CONFIGS = {path.stem: json.loads(path.read_text()) for path in
+           sorted(pathlib.Path(__file__).parent.glob("*.json"))}  # fmt: skip
+MICRO_BATCH = 2
+BATCHES = 8  # micro-batches a weight update, or a run of inference
+
+
+def cut(model, batch, parts):
+    """Begins blocks at layers of `model` so that it has `parts` parts, each on an IPU."""
+    order = []
+    hooks = [
+        module.register_forward_pre_hook(lambda layer, _: order.append(layer))
+        for module in model.modules()
+        if not list(module.children()) and list(module.parameters())
+    ]
+    with torch.no_grad():
+        model(*batch)
+    for hook in hooks:
+        hook.remove()
+    assert len(order) == len(set(order)) >= parts
+    for ipu in range(1, parts):
+        poptorch.BeginBlock(order[ipu * len(order) // parts], ipu_id=ipu)
+
+
+def options_of(config, training):
+    options = poptorch.Options().showCompilationProgressBar(False).randomSeed(7)
+    options.outputMode(poptorch.OutputMode.All).replicationFactor(config["replicas"])
+    options.setExecutionStrategy(getattr(poptorch, config["strategy"])())
+    if training:
+        options.Training.gradientAccumulation(BATCHES)
+    else:
+        options.deviceIterations(BATCHES)
+    return options
+
+
+def run(model, batches, config, training):
+    """What two runs return, and the state after them."""
+    options = options_of(config, training)
+    if training:
+        optimiser = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        wrapped = poptorch.trainingModel(model, options, optimiser)
+    else:
+        wrapped = poptorch.inferenceModel(model.eval(), options)
+    results = [result.clone() for batch in batches for result in wrapped(*batch)]
+    if training:
+        wrapped.destroy()
+    return results + [tensor.clone() for tensor in model.state_dict().values()]
+
+
+def skip_if_told(config, name, mode):
+    for reason, cases in config["skip"].items():
+        if name in cases or f"{name}/{mode}" in cases:
+            pytest.skip(reason)
+
+
+@pytest.mark.parametrize("mode", ["inference", "training"])
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("world", CONFIGS)
+def test_values_are_those_of_one_ipu(world, name, mode):
+    config = CONFIGS[world]
+    skip_if_told(config, name, mode)
+    whole, make_batch = make(name)
+    split = copy.deepcopy(whole)
+    state = copy.deepcopy(whole.state_dict())
+    cut(split, make_batch(MICRO_BATCH), config["ipus"])
+    split.load_state_dict(state)  # running statistics saw the batch
+    batches = [make_batch(MICRO_BATCH * BATCHES * config["replicas"]) for _ in range(2)]
+    one_ipu = dict(config, ipus=1)
+    expected = run(whole, batches, one_ipu, mode == "training")
+    for one, other in zip(run(split, batches, config, mode == "training"), expected, strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("name", ["mlp", "lstm", "encoder"])
+@pytest.mark.parametrize("world", CONFIGS)
+def test_updates_are_those_of_torch(world, name):
+    """Without dropout: the mean gradient of all micro-batches and replicas, then one step."""
+    config = CONFIGS[world]
+    split, make_batch = make(name)
+    for module in split.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+        if isinstance(module, torch.nn.MultiheadAttention):
+            module.dropout = 0.0
+    eager = copy.deepcopy(split)
+    cut(split, make_batch(MICRO_BATCH), config["ipus"])
+    batch = make_batch(MICRO_BATCH * BATCHES * config["replicas"])
+    optimiser = torch.optim.SGD(eager.parameters(), lr=0.1, momentum=0.9)
+    eager(*batch)[1].backward()  # equal micro-batches: the mean of means
+    optimiser.step()
+    run(split, [batch], config, True)
+    for key, tensor in eager.state_dict().items():
+        assert torch.allclose(split.state_dict()[key], tensor, rtol=1e-4, atol=1e-5), key
