@@ -167,7 +167,7 @@ def _index(t: Any, key: Any) -> "Tensor":
     from popxl import dtypes
     from popxl.tensor import Tensor, constant
 
-    if isinstance(key, (list, np.ndarray)) or hasattr(key, "detach"):
+    if isinstance(key, (list, np.ndarray)) or hasattr(key, "cpu"):
         key = constant(key)
     if isinstance(key, Tensor):
         if key.dtype == dtypes.bool:

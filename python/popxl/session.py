@@ -105,7 +105,8 @@ class Session:
         if array.shape == expected:
             return array
         count = int(np.prod(expected, dtype=np.int64))
-        if array.shape[1:] == expected[1:] and array.shape and array.shape[0] > expected[0]:
+        leads = len(expected) > len(stream.shape)  # transfers or replicas come first
+        if leads and array.shape[1:] == expected[1:] and array.shape[0] > expected[0]:
             return array[: expected[0]]
         if array.size == count == 1:
             return array

@@ -30,7 +30,7 @@ def to_numpy(
     """
     if isinstance(x, np.memmap):
         return _checked_memmap(x, dtype)
-    if hasattr(x, "detach"):
+    if hasattr(x, "cpu"):
         x = x.detach().cpu().numpy()
     array = np.asarray(x)
     if dtype is not None:

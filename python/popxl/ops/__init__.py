@@ -32,6 +32,7 @@ from popxl.ops.call import (
     repeat,
     repeat_with_info,
 )
+from popxl.ops.conv import average_pool, conv, conv_transpose, interpolate, max_pool
 from popxl.ops.data import (
     host_load,
     host_store,
@@ -79,8 +80,40 @@ from popxl.ops.elementwise import (
     swish_,
     tanh,
 )
+from popxl.ops.indexing import (
+    dynamic_slice,
+    dynamic_update,
+    dynamic_update_,
+    gather,
+    grouped_scatter_reduce,
+    groupedgather,
+    onehot,
+    scatter,
+    scatter_reduce,
+    tied_gather,
+)
 from popxl.ops.linear import matmul
 from popxl.ops.losses import nll_loss, nll_loss_with_softmax_grad
+from popxl.ops.norm import batch_norm_inference, group_norm, layer_norm
+from popxl.ops.reduce import (
+    argmax,
+    argmin,
+    cumsum,
+    histogram,
+    l1,
+    l2,
+    lamb_square,
+    logsum,
+    logsumexp,
+    max,
+    mean,
+    median,
+    min,
+    prod,
+    sum,
+    sumsquare,
+    topk,
+)
 from popxl.ops.shape import (
     concat,
     flatten,
@@ -88,6 +121,7 @@ from popxl.ops.shape import (
     reshape,
     reshape_,
     slice,
+    slice_,
     split,
     squeeze,
     subsample,

@@ -132,8 +132,8 @@ def split(t: Tensor, splits: "int | Sequence[int]", axis: int = 0) -> list[Tenso
     return outs
 
 
-def _bounds(t: Tensor, parts: "dict[int, tuple[int, int, int]]") -> dict[str, list[int]]:
-    rows = [parts.get(i, (0, n, 1)) for i, n in enumerate(t.shape)]
+def _bounds(shape: Sequence[int], parts: "dict[int, tuple[int, int, int]]") -> dict[str, list[int]]:
+    rows = [parts.get(i, (0, n, 1)) for i, n in enumerate(shape)]
     return {
         "starts": [r[0] for r in rows],
         "stops": [r[1] for r in rows],
@@ -142,7 +142,8 @@ def _bounds(t: Tensor, parts: "dict[int, tuple[int, int, int]]") -> dict[str, li
 
 
 def _sliced(op: OpBuild, t: Any, parts: "dict[int, tuple[int, int, int]]") -> Any:
-    return op("slice", t, **_bounds(t, parts))
+    shape = t.shape if isinstance(t, Tensor) else t.type[1]
+    return op("slice", t, **_bounds(shape, parts))
 
 
 def _listed(value: Any, count: int, default: Any) -> list:
@@ -207,3 +208,31 @@ def subsample(t: Tensor, strides: Sequence[int]) -> Tensor:
         raise ValueError(f"subsample needs {t.rank} positive strides but got {list(strides)}.")
     parts = {i: (0, n, s) for i, (n, s) in enumerate(zip(t.shape, strides, strict=True))}
     return composed("Subsample", [t], "subsample_out", lambda op: _sliced(op, t, parts))
+
+
+def slice_(
+    t: Tensor,
+    start: "int | Sequence[int] | None" = None,
+    stop: "int | Sequence[int] | None" = None,
+    step: "int | Sequence[int] | None" = None,
+    axis: "int | Sequence[int] | None" = None,
+) -> Tensor:
+    """`slice`, sharing the memory of `t`."""
+    if start is None and stop is None and step is None:
+        return t
+    parts, reversed_axes = _slice_parts(t, start, stop, step, axis)
+    shape = [parts[i][1] - parts[i][0] if i in parts else n for i, n in enumerate(t.shape)]
+
+    def back(op: OpBuild, base: Any, value: Any) -> Any:
+        if reversed_axes:
+            value = op("reverse", value, axes=reversed_axes)
+        return op("insert_slice", base, value, **_bounds(t.shape, parts))
+
+    return _view(
+        "SliceInplace",
+        t,
+        "slice_out",
+        shape,
+        lambda op, v: slice_values(op, v, parts, reversed_axes),
+        back,
+    )

@@ -1,0 +1,324 @@
+"""Gathers, scatters and slices at places that are known only at run time.
+
+Indices are ints from 0. The compiler counts in int32: others are cast.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from popxl import dtypes
+from popxl.ops.build import OpBuild, check_same_dtype, composed, in_place, normal_axis
+from popxl.tensor import Constant, Tensor
+
+
+def _check_indices(op_type: str, indices: Tensor) -> None:
+    if isinstance(indices, Tensor) and not indices.dtype.is_int:
+        raise TypeError(f"{op_type} takes int indices but {indices.name} is {indices.dtype}.")
+
+
+def _row(op: OpBuild, value: Any, group: int) -> Any:
+    """Row `group` of a value's first dimension."""
+    shape = value.type[1]
+    part = op(
+        "slice",
+        value,
+        starts=[group] + [0] * (len(shape) - 1),
+        stops=[group + 1, *shape[1:]],
+        steps=[1] * len(shape),
+    )
+    return op("reshape", part, shape=shape[1:])
+
+
+def _by_group(
+    op: OpBuild, size: int, values: Sequence[Any], work: "Callable[..., Any]", axis: int
+) -> Any:
+    """`work(values, axis)`, or for several groups that of each row, stacked."""
+    if size == 1:
+        return work(list(values), axis)
+    rows = []
+    for group in range(size):
+        row = work([None if v is None else _row(op, v, group) for v in values], axis - 1)
+        rows.append(op("reshape", row, shape=[1, *row.type[1]]))
+    return op("concat", *rows, axis=0)
+
+
+def _taken(op: OpBuild, x: Any, indices: Any, axis: int) -> Any:
+    shape, places = x.type[1], indices.type[1]
+    flat = op("reshape", indices, shape=[int(np.prod(places, dtype=np.int64))])
+    rows = op("index_select", x, flat, axis=axis)
+    return op("reshape", rows, shape=[*shape[:axis], *places, *shape[axis + 1 :]])
+
+
+def _gather(op_type: str, t: Any, indices: Any, axis: int, size: int, name: str) -> Tensor:
+    _check_indices(op_type, indices)
+    axis = normal_axis(axis, t.rank)
+    _check_groups(op_type, size, axis, t, indices)
+
+    def body(op: OpBuild) -> Any:
+        values = [t._read(), op.cast(indices, dtypes.int32)]
+        return _by_group(op, size, values, lambda v, a: _taken(op, *v, a), axis)
+
+    return composed(op_type, [t, indices], name, body)
+
+
+def _check_groups(op_type: str, size: int, axis: int, *tensors: "Tensor | None") -> None:
+    if size > 1 and (axis == 0 or any(t is not None and t.shape[:1] != (size,) for t in tensors)):
+        raise ValueError(f"{op_type} with {size} groups needs them in dimension 0, and axis > 0.")
+
+
+def gather(
+    t: Tensor,
+    indices: Tensor,
+    axis: int = 0,
+    available_memory_proportion: "float | None" = None,
+    zero_OOR: bool = False,
+) -> Tensor:
+    """Slices of `t` along the axis, at the indices: `numpy.take`.
+
+    An index past the end gives zeros. TypeError: indices that are no ints.
+    """
+    return _gather("Gather", t, indices, axis, 1, "gather_out")
+
+
+def tied_gather(
+    t: Tensor,
+    indices: Tensor,
+    axis: int = 0,
+    available_memory_proportion: "float | None" = None,
+    zero_OOR: bool = False,
+) -> Tensor:
+    """As `gather`; on hardware `t` would take its layout from a matrix product."""
+    return _gather("TiedGather", t, indices, axis, 1, "tiedgather_out")
+
+
+def groupedgather(
+    t: Tensor,
+    indices: Tensor,
+    axis: int = 0,
+    group_size: int = 1,
+    available_memory_proportion: "float | None" = None,
+    zero_OOR: bool = False,
+) -> Tensor:
+    """`gather` for each of `group_size` rows of t and indices; axis counts the groups' too."""
+    return _gather("Gather", t, indices, axis, group_size, "gather_out")
+
+
+def scatter(
+    t: Tensor,
+    indices: Tensor,
+    values: Tensor,
+    axis: int = 0,
+    available_memory_proportion: "float | None" = None,
+) -> Tensor:
+    """`t` with `values` written at the indices along the axis, element by element.
+
+    indices and values have equal shapes: `numpy.put_along_axis`.
+    """
+    _check_indices("Scatter", indices)
+    check_same_dtype("Scatter", t, values)
+    axis = normal_axis(axis, t.rank)
+    return composed(
+        "Scatter",
+        [t, indices, values],
+        "scatter_out",
+        lambda op: op("scatter", t, op.cast(indices, dtypes.int32), values, axis=axis),
+    )
+
+
+_REDUCTIONS = {"sum": "sum", "min": "min", "max": "max", "none": "none"}
+
+
+def scatter_reduce(
+    data: Tensor,
+    indices: Tensor,
+    reduction: str,
+    initial_values: "Tensor | None" = None,
+    axis: int = 0,
+    axis_size: "int | None" = None,
+    enable_index_broadcast: bool = True,
+    available_memory_proportion: "float | None" = None,
+) -> Tensor:
+    """Elements of `data` reduced to the indices along the axis; see `grouped_scatter_reduce`."""
+    return grouped_scatter_reduce(
+        data, indices, reduction, initial_values, axis, axis_size, 1, enable_index_broadcast
+    )
+
+
+def _scattered(op: OpBuild, values: list, axis: int, size: int, reduction: str) -> Any:
+    data, indices, initial = values
+    shape = data.type[1]
+    if len(indices.type[1]) != len(shape):
+        if len(indices.type[1]) == 1 and indices.type[1][0] == shape[axis]:
+            lined = [1] * axis + [shape[axis]] + [1] * (len(shape) - axis - 1)
+            indices = op("reshape", indices, shape=lined)
+    if indices.type[1] != shape:
+        indices = op("broadcast_to", indices, shape=shape)
+    if initial is not None:
+        return op("scatter", initial, indices, data, axis=axis, reduction=reduction)
+    dtype = dtypes._CORE_TO_POPXL[data.type[0]]
+    out_shape = [*shape[:axis], size, *shape[axis + 1 :]]
+
+    def filled(value: float, kind: Any) -> Any:
+        return op("broadcast_to", op.scalar(kind, value), shape=out_shape)
+
+    if reduction in ("sum", "none"):
+        return op("scatter", filled(0, dtype), indices, data, axis=axis, reduction=reduction)
+    limits = (np.finfo if dtype.is_floating_point else np.iinfo)(dtype.as_numpy())
+    neutral = limits.max if reduction == "min" else limits.min
+    start = filled(float(neutral), dtype)
+    reduced = op("scatter", start, indices, data, axis=axis, reduction=reduction)
+    ones = op("broadcast_to", op.scalar(dtypes.int32, 1), shape=shape)
+    zeros = filled(0, dtypes.int32)
+    hits = op("scatter", zeros, indices, ones, axis=axis, reduction="none")
+    return op("select", op.cast(hits, dtypes.bool), reduced, op.scalar(dtype, 0))
+
+
+def grouped_scatter_reduce(
+    data: Tensor,
+    indices: Tensor,
+    reduction: str,
+    initial_values: "Tensor | None" = None,
+    axis: int = 0,
+    axis_size: "int | None" = None,
+    group_size: int = 1,
+    enable_index_broadcast: bool = True,
+    available_memory_proportion: "float | None" = None,
+) -> Tensor:
+    """Elements of `data` reduced to the indices along the axis, for each of `group_size` rows.
+
+    indices: of data's shape, or what broadcasts to it; one dimension counts along the axis.
+    reduction: "sum", "min", "max" or "none" (the last written stays).
+    initial_values: what the result starts from; without it, elements that no index names are 0.
+    axis_size: the size of the result's axis; by default that of initial_values.
+    ValueError: another reduction; no size; shapes that do not fit.
+    """
+    _check_indices("ScatterReduce", indices)
+    if reduction not in _REDUCTIONS:
+        raise ValueError(f"reduction must be one of {list(_REDUCTIONS)} but is {reduction!r}.")
+    axis = normal_axis(axis, data.rank)
+    if axis_size is None:
+        if initial_values is None:
+            raise ValueError("scatter_reduce needs axis_size or initial_values.")
+        axis_size = initial_values.shape[axis]
+    if not enable_index_broadcast and indices.shape != data.shape:
+        raise ValueError(f"Indices of shape {indices.shape} do not fit data of {data.shape}.")
+    _check_groups("ScatterReduce", group_size, axis, data, indices, initial_values)
+
+    def body(op: OpBuild) -> Any:
+        initial = None if initial_values is None else initial_values._read()
+        values = [data._read(), op.cast(indices, dtypes.int32), initial]
+
+        def work(v: list, a: int) -> Any:
+            return _scattered(op, v, a, axis_size, reduction)
+
+        return _by_group(op, group_size, values, work, axis)
+
+    return composed("ScatterReduce", [data, indices, initial_values], "scatterreduce_out", body)
+
+
+def _starts(op: OpBuild, index: Tensor, count: int) -> list[Any]:
+    flat = op("reshape", op.cast(index, dtypes.int32), shape=[count])
+    return [_row(op, flat, i) for i in range(count)]
+
+
+def _check_dynamic(op_type: str, t: Tensor, index: Tensor, axes: Any, sizes: Any) -> list[int]:
+    _check_indices(op_type, index)
+    axes = [normal_axis(a, t.rank) for a in axes]
+    if len(axes) != len(sizes) or index.nelms != len(axes) or not axes:
+        raise ValueError(
+            f"{op_type} needs an index and a size for each axis: axes {axes}, sizes "
+            f"{list(sizes)}, index of shape {index.shape}."
+        )
+    return axes
+
+
+def dynamic_slice(
+    t: Tensor, index: Tensor, axes: Sequence[int], sizes: Sequence[int], no_overlap: bool
+) -> Tensor:
+    """`sizes[i]` elements along `axes[i]` from `index[i]` on, wrapping past the end.
+
+    no_overlap: promises that slices at different indices do not overlap; a hint.
+    """
+    axes = _check_dynamic("DynamicSlice", t, index, axes, sizes)
+
+    def body(op: OpBuild) -> Any:
+        value = t._read()
+        for axis, size, start in zip(axes, sizes, _starts(op, index, len(axes)), strict=True):
+            value = op("dynamic_slice", value, start, axis=axis, size=size)
+        return value
+
+    return composed("DynamicSlice", [t, index], "dynamic_slice_out", body)
+
+
+def _updated(op: OpBuild, x: Any, src: Any, parts: list) -> Any:
+    (axis, size, start), *rest = parts
+    if rest:
+        inner = op("dynamic_slice", x, start, axis=axis, size=size)
+        src = _updated(op, inner, src, rest)
+    return op("dynamic_update", x, src, start, axis=axis)
+
+
+def _update_body(t: Any, index: Any, t_update: Any, axes: Any, sizes: Any) -> Any:
+    axes = _check_dynamic("DynamicUpdate", t, index, axes, sizes)
+    check_same_dtype("DynamicUpdate", t, t_update)
+
+    def body(op: OpBuild) -> Any:
+        parts = list(zip(axes, sizes, _starts(op, index, len(axes)), strict=True))
+        return _updated(op, t._read(), t_update._read(), parts)
+
+    return body
+
+
+def dynamic_update(
+    t: Tensor,
+    index: Tensor,
+    t_update: Tensor,
+    axes: Sequence[int],
+    sizes: Sequence[int],
+    no_overlap: bool,
+) -> Tensor:
+    """`t` with `t_update` in the place that `dynamic_slice` would read."""
+    body = _update_body(t, index, t_update, axes, sizes)
+    return composed("DynamicUpdate", [t, index, t_update], "dynamic_update_out", body)
+
+
+def dynamic_update_(
+    t: Tensor,
+    index: Tensor,
+    t_update: Tensor,
+    axes: Sequence[int],
+    sizes: Sequence[int],
+    no_overlap: bool,
+) -> Tensor:
+    """`dynamic_update`, in place."""
+    body = _update_body(t, index, t_update, axes, sizes)
+    inputs = [t, index, t_update]
+    return in_place("DynamicUpdateInplace", inputs, "dynamicupdateinplace_out", body)
+
+
+def onehot(t: Tensor, num_classes: "int | Tensor", values: Tensor, axis: int) -> Tensor:
+    """values[1] at the index along a new axis, values[0] elsewhere.
+
+    num_classes: a number or a constant, the size of the axis. Negative indices count from its
+    end. TypeError: num_classes is another tensor.
+    """
+    _check_indices("OneHot", t)
+    if isinstance(num_classes, Tensor) and not isinstance(num_classes, Constant):
+        raise TypeError("num_classes must be a number or a constant: shapes do not change.")
+    classes = int(num_classes._data if isinstance(num_classes, Constant) else num_classes)
+    axis = normal_axis(axis, t.rank + 1)
+    order = list(range(t.rank))
+    order.insert(axis, t.rank)
+
+    def body(op: OpBuild) -> Any:
+        index = op.cast(t, dtypes.int32)
+        wrapped = op("add", index, op.scalar(dtypes.int32, classes))
+        index = op("select", op("lt", index, op.scalar(dtypes.int32, 0)), wrapped, index)
+        hot = op("one_hot", index, classes=classes, dtype="bool")
+        hot = op("transpose", hot, permutation=order)
+        off, on = (_row(op, values._read(), i) for i in (0, 1))
+        return op("select", hot, on, off)
+
+    sizes = num_classes if isinstance(num_classes, Tensor) else None
+    return composed("OneHot", [t, sizes, values], "onehot_out", body)

@@ -1,0 +1,207 @@
+"""Reductions over dimensions, searches, scans."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from popxl import dtypes
+from popxl.ops.build import OpBuild, composed, normal_axis
+from popxl.tensor import Tensor
+
+Axes = int | Iterable[int] | None
+
+
+def _axes(t: Tensor, axis: Axes) -> list[int]:
+    if axis is None:
+        return list(range(t.rank))
+    given = list(axis) if isinstance(axis, Iterable) else [axis]
+    out = sorted(normal_axis(a, t.rank) for a in given)
+    if len(set(out)) != len(out):
+        raise ValueError(f"The axes {given} name a dimension twice.")
+    return out
+
+
+def _reduction(
+    op_type: str,
+    t: Tensor,
+    axis: Axes,
+    keepdims: bool,
+    name: str,
+    core: str,
+    before: "Callable[[OpBuild, Any], Any]" = lambda op, v: v,
+    after: "Callable[[OpBuild, Any], Any]" = lambda op, v: v,
+) -> Tensor:
+    axes = _axes(t, axis)
+
+    def body(op: OpBuild) -> Any:
+        value = before(op, t._read())
+        return after(op, op(core, value, axes=axes, keepdims=keepdims))
+
+    return composed(op_type, [t], name, body)
+
+
+def _square(op: OpBuild, value: Any) -> Any:
+    return op("mul", value, value)
+
+
+def sum(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """The sum over the axes, all of them by default."""
+    return _reduction("ReduceSum", t, axis, keepdims, "sum_out", "sum")
+
+
+def mean(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """The mean over the axes, all of them by default."""
+    return _reduction("ReduceMean", t, axis, keepdims, "mean_out", "mean")
+
+
+def min(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """The least over the axes, all of them by default."""
+    return _reduction("ReduceMin", t, axis, keepdims, "min_out", "min")
+
+
+def max(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """The greatest over the axes, all of them by default."""
+    return _reduction("ReduceMax", t, axis, keepdims, "max_out", "max")
+
+
+def prod(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """The product over the axes, all of them by default."""
+    return _reduction("ReduceProd", t, axis, keepdims, "prod_out", "prod")
+
+
+def sumsquare(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """The sum of squares over the axes, all of them by default."""
+    return _reduction("ReduceSumSquare", t, axis, keepdims, "sumsquare_out", "sum", _square)
+
+
+def l1(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """The sum of absolute values over the axes, all of them by default."""
+    return _reduction("ReduceL1", t, axis, keepdims, "l1_out", "sum", lambda op, v: op("abs", v))
+
+
+def l2(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """The root of the sum of squares over the axes, all of them by default."""
+    return _reduction(
+        "ReduceL2", t, axis, keepdims, "l2_out", "sum", _square, lambda op, v: op("sqrt", v)
+    )
+
+
+def lamb_square(t: Tensor) -> Tensor:
+    """The sum of squares of all elements, as float32: what `var_updates.adam_var_update` takes."""
+
+    def before(op: OpBuild, value: Any) -> Any:
+        return _square(op, op.cast(value, dtypes.float32))
+
+    return _reduction("LambSquare", t, None, False, "lamb_square_out", "sum", before)
+
+
+def logsum(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """The logarithm of the sum over the axes, all of them by default."""
+    return _reduction(
+        "ReduceLogSum", t, axis, keepdims, "logsum_out", "sum", after=lambda op, v: op("log", v)
+    )
+
+
+def logsumexp(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """log Σ exp(t) over the axes, all of them by default."""
+    return _reduction("ReduceLogSumExp", t, axis, keepdims, "logsumexp_out", "logsumexp")
+
+
+def median(t: Tensor, axis: Axes = None, keepdims: bool = False) -> tuple[Tensor, Tensor]:
+    """The median over the axes (of two, the lesser), and its int32 place among their elements.
+
+    With several axes, the place counts in row-major order over them.
+    """
+    axes = _axes(t, axis)
+    op = OpBuild("ReduceMedian", t)
+    kept = [i for i in range(t.rank) if i not in axes]
+    count = 1
+    for a in axes:
+        count *= t.shape[a]
+    lead = [t.shape[i] for i in kept]
+    value = op("transpose", t, permutation=kept + axes) if t.rank else t._read()
+    value = op("reshape", value, shape=[*lead, count])
+    attrs = {"axis": len(lead), "descending": False, "stable": True}
+    results = op.emit("sort", value, **attrs).results
+    at = (count - 1) // 2
+    shape = [1 if i in axes else n for i, n in enumerate(t.shape)] if keepdims else lead
+    bounds = {
+        "starts": [0] * len(lead) + [at],
+        "stops": [*lead, at + 1],
+        "steps": [1] * (len(lead) + 1),
+    }
+    names = ("median_out", "median_indices_out")
+    outs = tuple(
+        op.output(op("reshape", op("slice", r, **bounds), shape=shape), name)
+        for r, name in zip(results, names, strict=True)
+    )
+    op.done()
+    return outs  # type: ignore[return-value]
+
+
+def _arg(op_type: str, core: str, t: Tensor, dim: int, keepdim: bool, name: str) -> Tensor:
+    axis = normal_axis(dim, t.rank, "dim")
+    return composed(op_type, [t], name, lambda op: op(core, t, axis=axis, keepdims=keepdim))
+
+
+def argmin(t: Tensor, dim: int = 0, keepdim: bool = False) -> Tensor:
+    """The int32 index of the least along `dim`, the first of several."""
+    return _arg("ArgMin", "argmin", t, dim, keepdim, "argmin_out")
+
+
+def argmax(t: Tensor, dim: int = 0, keepdim: bool = False) -> Tensor:
+    """The int32 index of the greatest along `dim`, the first of several."""
+    return _arg("ArgMax", "argmax", t, dim, keepdim, "argmax_out")
+
+
+def cumsum(t: Tensor, dim: int = 0) -> Tensor:
+    """The sums of all elements up to each, along `dim`."""
+    axis = normal_axis(dim, t.rank, "dim")
+    return composed("CumSum", [t], "cumsum_out", lambda op: op("cumsum", t, axis=axis))
+
+
+def topk(
+    t: Tensor,
+    k: int,
+    axis: int,
+    largest: bool,
+    sorted: bool,
+    available_memory_proportion: "float | None" = None,
+) -> tuple[Tensor, Tensor]:
+    """The k greatest (or least) along the axis, and their int32 indices.
+
+    sorted: in order. ValueError: k is larger than the axis.
+    """
+    axis = normal_axis(axis, t.rank)
+    if not 0 < k <= t.shape[axis]:
+        raise ValueError(f"topk takes 1 to {t.shape[axis]} elements but k is {k}.")
+    op = OpBuild("TopK", t)
+    results = op.emit("topk", t, k=k, axis=axis, largest=largest, sorted=sorted).results
+    outs = (
+        op.output(results[0], "topk_out_value"),
+        op.output(op.cast(results[1], dtypes.int32), "topk_out_indices"),
+    )
+    op.done()
+    return outs
+
+
+def histogram(t: Tensor, levels: Sequence[float], absolute_of_input: bool) -> Tensor:
+    """How many elements lie below levels[0], from each level up to the next, and from the last.
+
+    levels: rising. Returns uint32 of shape (len(levels) + 1,). ValueError when they do not rise.
+    """
+    levels = list(levels)
+    if not levels or any(a >= b for a, b in zip(levels, levels[1:], strict=False)):
+        raise ValueError(f"The levels must rise but are {levels}.")
+
+    def body(op: OpBuild) -> Any:
+        value = op("abs", t) if absolute_of_input else t._read()
+        column = op("reshape", value, shape=[t.nelms, 1])
+        reached = op("ge", column, op.array([levels], t.dtype))
+        at_least = op("sum", op.cast(reached, dtypes.int32), axes=[0])
+        everything = op.array([t.nelms], dtypes.int32)
+        nothing = op.array([0], dtypes.int32)
+        upper = op("concat", everything, at_least, axis=0)
+        lower = op("concat", at_least, nothing, axis=0)
+        return op.cast(op("sub", upper, lower), dtypes.uint32)
+
+    return composed("Histogram", [t], "histogram_out", body)
