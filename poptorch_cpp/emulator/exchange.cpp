@@ -36,12 +36,17 @@ struct Small {
 
 template <typename Format, typename Combine>
 void reduce(const std::vector<const std::byte*>& operands, std::byte* result, int64_t elements,
-            bool mean, Combine combine) {
-  const auto ranks = static_cast<typename Format::Wide>(operands.size());
+            bool mean, bool square, Combine combine) {
+  using T = typename Format::Wide;
+  const auto ranks = static_cast<T>(operands.size());
   for (int64_t i = 0; i < elements; ++i) {
-    auto sum = Format::load(operands[0], i);
-    for (size_t r = 1; r < operands.size(); ++r) sum = combine(sum, Format::load(operands[r], i));
-    Format::store(result, i, mean ? static_cast<decltype(sum)>(sum / ranks) : sum);
+    auto load = [&](size_t r) {
+      const T x = Format::load(operands[r], i);
+      return square ? static_cast<T>(x * x) : x;
+    };
+    T sum = load(0);
+    for (size_t r = 1; r < operands.size(); ++r) sum = combine(sum, load(r));
+    Format::store(result, i, mean ? static_cast<T>(sum / ranks) : sum);
   }
 }
 
@@ -49,19 +54,24 @@ template <typename Format>
 void reduce_as(const std::string& op, const std::vector<const std::byte*>& operands,
                std::byte* result, int64_t elements) {
   using T = typename Format::Wide;
-  if (op == "sum" || op == "mean") {
-    reduce<Format>(operands, result, elements, op == "mean",
-                   [](T a, T b) { return static_cast<T>(a + b); });
+  auto run = [&](auto combine) {
+    reduce<Format>(operands, result, elements, op == "mean", op == "square_add", combine);
+  };
+  if (op == "sum" || op == "mean" || op == "square_add") {
+    run([](T a, T b) { return static_cast<T>(a + b); });
   } else if (op == "max") {
-    reduce<Format>(operands, result, elements, false, [](T a, T b) { return std::max(a, b); });
+    run([](T a, T b) { return std::max(a, b); });
   } else if (op == "min") {
-    reduce<Format>(operands, result, elements, false, [](T a, T b) { return std::min(a, b); });
-  } else if (op == "prod") {
-    reduce<Format>(operands, result, elements, false,
-                   [](T a, T b) { return static_cast<T>(a * b); });
+    run([](T a, T b) { return std::min(a, b); });
+  } else if (op == "mul") {
+    run([](T a, T b) { return static_cast<T>(a * b); });
+  } else if (op == "and") {
+    run([](T a, T b) { return static_cast<T>(a != 0 && b != 0); });
+  } else if (op == "or") {
+    run([](T a, T b) { return static_cast<T>(a != 0 || b != 0); });
   } else {
     throw support::UnsupportedError("[collective] there is no reduction '" + op +
-                                    "'. Use sum, mean, max, min or prod.");
+                                    "'. Use sum, mean, mul, min, max, and, or or square_add.");
   }
 }
 

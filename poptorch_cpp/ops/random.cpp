@@ -1,5 +1,6 @@
 // Random numbers: Philox4x32-10 (Salmon et al. 2011) keyed by seed, op id, replica and micro-batch,
-// counted by element; so the same wherever the op runs.
+// counted by element; so the same wherever the op runs. `seeded_bits` alone has its seed as
+// operand.
 #include "ops/all_ops.hpp"
 #include "ops/rules.hpp"
 #include "support/strings.hpp"
@@ -45,6 +46,20 @@ void add_random_ops(Registry& r) {
          .grad = NoGradient{"it has no operands"},
          .cost = per_element(6),
          .random = true});
+  r.add({.name = "seeded_bits",
+         .doc = "32 random bits an element, a function of the seed alone.",
+         .inputs = {"seed: u32"},
+         .outputs = {"y"},
+         .attrs = {{"shape", AttrType::kInts}},
+         .infer =
+             [](const InferContext& c) {
+               if (c.operand(0).shape != Shape{2}) {
+                 c.fail(support::str("the seed must be u32[2] but is ", c.operand(0), "."));
+               }
+               return std::vector{Type{DType::kU32, c.attr<Ints>("shape")}};
+             },
+         .grad = NoGradient{"bits do not change by degrees"},
+         .cost = per_element(6)});
   r.add({.name = "bernoulli",
          .doc = "1 with probability p, else 0.",
          .inputs = {"p: float"},

@@ -30,6 +30,14 @@ void random_bits(Tensors& c) {
   for (size_t i = 0; i < y.size(); ++i) y[i] = philox.bits(i);
 }
 
+void seeded_bits(Tensors& c) {
+  const Doubles& words = c.in(0);
+  const auto high = static_cast<uint64_t>(words[0]), low = static_cast<uint64_t>(words[1]);
+  const Philox philox(RandomKey{.seed = high << 32 | low});
+  Doubles& y = c.out();
+  for (size_t i = 0; i < y.size(); ++i) y[i] = philox.bits(i);
+}
+
 void bernoulli(Tensors& c) {
   const Philox philox(c.random());
   for (size_t i = 0; i < c.in(0).size(); ++i) {
@@ -56,6 +64,7 @@ void add_random_kernels(Table& t) {
   t["random_uniform"] = {with_tensors<random_uniform>};
   t["random_normal"] = {with_tensors<random_normal>};
   t["random_bits"] = {with_tensors<random_bits>};
+  t["seeded_bits"] = {with_tensors<seeded_bits>};
   t["bernoulli"] = {with_tensors<bernoulli>};
   t["dropout"] = {with_tensors<dropout>};
 }

@@ -4,7 +4,7 @@ An `Ir` is a program: graphs of ops on tensors, with streams from and to the hos
 compiles and runs it on the emulator. docs/popxl.md says how.
 """
 
-from popxl import dtypes, ops, streams, transforms
+from popxl import dtypes, ops, random_seed, streams, transforms
 from popxl.context import (
     ExecutionContext,
     gcg,
@@ -44,6 +44,7 @@ from popxl.graph import Graph
 from popxl.ir import Ir
 from popxl.missing import refuse
 from popxl.module import Module
+from popxl.random_seed import create_seeds
 from popxl.remote_buffer import RemoteBuffer, remote_buffer
 from popxl.replica_grouping import ReplicaGrouping
 from popxl.session import Session

@@ -39,6 +39,7 @@ class Ir:
         self._buffers: list[Any] = []
         self._graphs: list[Graph] = []
         self._slots: dict[str, Any] = {}  # of state: name → variable
+        self._hidden: dict[str, Any] = {}  # of state that no variable stands for: name → data
         self._main = Graph._make(self, "main", "main")
         self._graphs.append(self._main)
 

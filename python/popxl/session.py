@@ -53,6 +53,8 @@ class Session:
         self._check_transfers()
         self._host = {v: v._data.copy() for v in ir._slots.values()}
         self._written: set[Variable] = set(self._host)  # newer on the host
+        for slot, data in ir._hidden.items():
+            self._executable.write_state(slot, data)
         self._depth = 0
         self._stale = False  # the device may be newer than the host
 

@@ -5,7 +5,7 @@ different IPUs, or of shapes and dtypes that do not fit.
 """
 
 from popxl.missing import refuse
-from popxl.ops import var_updates
+from popxl.ops import collectives, var_updates
 from popxl.ops.binary import (
     add,
     add_,
@@ -95,6 +95,14 @@ from popxl.ops.indexing import (
 from popxl.ops.linear import matmul
 from popxl.ops.losses import nll_loss, nll_loss_with_softmax_grad
 from popxl.ops.norm import batch_norm_inference, group_norm, layer_norm
+from popxl.ops.random import (
+    create_random_seed,
+    dropout,
+    random_normal,
+    random_uniform,
+    shaped_dropout,
+    split_random_seed,
+)
 from popxl.ops.reduce import (
     argmax,
     argmin,

@@ -1,0 +1,249 @@
+"""Ops between replicas, and between the IPUs of one replica.
+
+group: a ReplicaGrouping of constant stride; by default all replicas are one group.
+op: "add", "mean", "mul", "min", "max", "and", "or" or "square_add".
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from popxl import dtypes
+from popxl.context import get_ir
+from popxl.context import ipu as on_ipu
+from popxl.missing import refuse
+from popxl.ops.binary import add, maximum, mul
+from popxl.ops.build import OpBuild, check_same_dtype, composed, in_place, normal_axis
+from popxl.ops.data import ipu_copy
+from popxl.replica_grouping import ReplicaGrouping
+from popxl.tensor import Tensor
+
+_OPS = {
+    "add": "sum",
+    **{name: name for name in ("mean", "mul", "min", "max", "and", "or", "square_add")},
+}
+
+
+def _reduction(op: str) -> str:
+    if op not in _OPS:
+        raise ValueError(f"A collective's op must be one of {list(_OPS)} but is {op!r}.")
+    return _OPS[op]
+
+
+def _group(group: "ReplicaGrouping | None") -> tuple[int, int]:
+    rg = group or get_ir().replica_grouping()
+    return rg.group_size, rg.stride  # NotImplementedError when the stride varies
+
+
+def _attrs(group: "ReplicaGrouping | None") -> dict[str, int]:
+    size, stride = _group(group)
+    return {"group_size": size, "group_stride": stride}
+
+
+def replicated_all_reduce(
+    t: Tensor, op: str = "add", group: "ReplicaGrouping | None" = None
+) -> Tensor:
+    """`t` reduced over the replicas of each group, on each of them."""
+    attrs = {"op": _reduction(op), **_attrs(group)}
+    return composed(
+        "ReplicatedAllReduce", [t], f"{t.name}_all_reduce", lambda b: b("all_reduce", t, **attrs)
+    )
+
+
+def replicated_all_reduce_(
+    t: Tensor, op: str = "add", group: "ReplicaGrouping | None" = None
+) -> Tensor:
+    """`replicated_all_reduce`, in place."""
+    attrs = {"op": _reduction(op), **_attrs(group)}
+    name = f"{t.name}_all_reduce"
+    return in_place("ReplicatedAllReduceInplace", [t], name, lambda b: b("all_reduce", t, **attrs))
+
+
+_SHAPES = ("auto", "new_axis", "concat", "meta_shape")
+
+
+def replicated_all_gather(
+    t: Tensor,
+    axis: int = 0,
+    group: "ReplicaGrouping | None" = None,
+    output_shape: str = "auto",
+) -> Tensor:
+    """`t` of all replicas of the group, on each of them.
+
+    output_shape: "new_axis" puts the replicas in front; "concat" one behind the other along
+        `axis`; "meta_shape" makes the whole of shards; "auto" that if `t` has a meta shape, else
+        "concat". ValueError for another, and for "meta_shape" without one.
+    """
+    if output_shape not in _SHAPES:
+        raise ValueError(f"output_shape must be one of {_SHAPES} but is {output_shape!r}.")
+    if output_shape == "auto":
+        output_shape = "meta_shape" if t.meta_shape else "concat"
+    if output_shape == "meta_shape" and not t.meta_shape:
+        raise ValueError(f"{t!r} has no meta shape.")
+
+    def body(b: OpBuild) -> Any:
+        whole = b("all_gather", t, **_attrs(group))
+        if output_shape == "new_axis":
+            return whole
+        if output_shape == "meta_shape":
+            return _trimmed(b, whole, t.meta_shape)
+        return _lined_up(b, whole, t, axis)
+
+    return composed("ReplicatedAllGather", [t], f"{t.name}_all_gathered", body)
+
+
+def _lined_up(b: OpBuild, whole: Any, t: Tensor, axis: int) -> Any:
+    """[replicas, shape...] → the replicas' parts along `axis`."""
+    if t.rank == 0:
+        return whole
+    axis = normal_axis(axis, t.rank)
+    order = [*range(1, axis + 1), 0, *range(axis + 1, t.rank + 1)]
+    moved = b("transpose", whole, permutation=order)
+    shape = list(t.shape)
+    shape[axis] *= whole.type[1][0]
+    return b("reshape", moved, shape=shape)
+
+
+def _trimmed(b: OpBuild, whole: Any, shape: Sequence[int]) -> Any:
+    """The first elements of a value, in another shape: shards without their padding."""
+    have, need = int(np.prod(whole.type[1])), int(np.prod(shape))
+    flat = b("reshape", whole, shape=[have])
+    if have != need:
+        flat = b("slice", flat, starts=[0], stops=[need], steps=[1])
+    return b("reshape", flat, shape=list(shape))
+
+
+def _shards(b: OpBuild, value: Any, count: int) -> Any:
+    """[count, ceil(elements / count)], padded with zeros."""
+    have = int(np.prod(value.type[1], dtype=np.int64))
+    each = -(-have // count)
+    flat = b("reshape", value, shape=[have])
+    if each * count != have:
+        flat = b("pad", flat, low=[0], high=[each * count - have])
+    return b("reshape", flat, shape=[count, each])
+
+
+def replicated_reduce_scatter(
+    t: Tensor,
+    op: str = "add",
+    group: "ReplicaGrouping | None" = None,
+    configure_output_for_replicated_tensor_sharding: bool = False,
+) -> Tensor:
+    """A flat shard of `t` reduced over the group: replica i gets the i-th, padded with zeros.
+
+    configure_output_for_replicated_tensor_sharding: gives the shard `t`'s shape as meta shape.
+    """
+    size, stride = _group(group)
+    reduction = _reduction(op)
+    b = OpBuild("ReplicatedReduceScatter", t)
+    shards = _shards(b, t._read(), size)
+    attrs = {"op": reduction, "group_size": size, "group_stride": stride}
+    meta = t.shape if configure_output_for_replicated_tensor_sharding else ()
+    out = b.output(b("reduce_scatter", shards, **attrs), f"{t.name}_reduce_scattered", meta)
+    b.done()
+    return out
+
+
+def _rank(b: OpBuild, group: "ReplicaGrouping | None") -> Any:
+    """This replica's place in its group: a slot that the session fills, one value a replica."""
+    ir = b.graph.ir
+    size, stride = _group(group)
+    slot = f"replica_rank.{size}.{stride}"
+    if slot not in ir._hidden:
+        ir._module.add_state(slot, ("i32", []), "buffer", 1, 1)
+        replicas = np.arange(ir.replication_factor, dtype=np.int32)
+        ir._hidden[slot] = replicas // stride % size
+    return b.graph._core.variable(slot)
+
+
+def replica_sharded_slice(t: Tensor, group: "ReplicaGrouping | None" = None) -> Tensor:
+    """This replica's flat shard of its own `t`, padded with zeros; `t`'s shape as meta shape."""
+    size, _ = _group(group)
+    b = OpBuild("ReplicatedReduceScatter", t)
+    shards = _shards(b, t._read(), size)
+    row = b("dynamic_slice", shards, _rank(b, group), axis=0, size=1)
+    row = b("reshape", row, shape=row.type[1][1:])
+    out = b.output(row, f"{t.name}_sliced", t.meta_shape or t.shape)
+    b.done()
+    return out
+
+
+def replicated_slice(t: Tensor, axis: int = 0, group: "ReplicaGrouping | None" = None) -> Tensor:
+    """This replica's part of its own `t` along the axis, which the group divides evenly.
+
+    The gradient is the all-gather of the replicas' gradients. ValueError: the axis cannot be
+    divided.
+    """
+    size, _ = _group(group)
+    axis = normal_axis(axis, t.rank)
+    if t.shape[axis] % size:
+        raise ValueError(f"Axis {axis} of {t!r} cannot be divided by {size} replicas.")
+    part = t.shape[axis] // size
+
+    def body(b: OpBuild) -> Any:
+        graphs = _slice_graphs(b, t, axis, part, group)
+        start = b("mul", _rank(b, group), b.scalar(dtypes.int32, part))
+        return b("call", t, start, graph=graphs[0], gradient=graphs[1])
+
+    return composed("ReplicatedSlice", [t], f"{t.name}_replicated_slice", body)
+
+
+def _slice_graphs(b: OpBuild, t: Tensor, axis: int, part: int, group: Any) -> tuple[Any, Any]:
+    """A core graph that slices, and one that gathers its gradient."""
+    ir = b.graph.ir
+    core = (t.dtype._core, list(t.shape))
+    forward = ir._module.add_graph(ir._core_name("replicated_slice"))
+    x, start = forward.add_input(core, "x"), forward.add_input(("i32", []), "start")
+    sliced = forward.emit("dynamic_slice", [x, start], {"axis": axis, "size": part})
+    forward.set_outputs(sliced.results)
+
+    backward = ir._module.add_graph(ir._core_name("replicated_slice_gradient"))
+    y = sliced.results[0].type
+    for name, kind in (("x", core), ("start", ("i32", [])), ("y", y)):
+        backward.add_input(kind, name)
+    dy = backward.add_input(y, "dy")
+    rank = t.rank
+    gathered = backward.emit("all_gather", [dy], _attrs(group)).results[0]
+    order = [*range(1, axis + 1), 0, *range(axis + 1, rank + 1)]
+    moved = backward.emit("transpose", [gathered], {"permutation": order}).results[0]
+    whole = backward.emit("reshape", [moved], {"shape": list(t.shape)}).results
+    backward.set_outputs(whole)
+    return forward, backward
+
+
+_BETWEEN = {"add": add, "mul": mul, "max": maximum}
+
+
+def all_reduce(
+    ts: Sequence[Tensor], ipus: "Sequence[int] | None" = None, op: str = "add"
+) -> list[Tensor]:
+    """Tensors on different IPUs of one replica, reduced: the result on each of these IPUs.
+
+    ipus: where the tensors are, if they do not say. ValueError: other ops than add, mul and max;
+    different lengths, shapes or dtypes.
+    """
+    ts = list(ts)
+    where = list(ipus) if ipus is not None else [t.ipu for t in ts]
+    if op not in _BETWEEN:
+        raise ValueError(f"Between IPUs op must be one of {list(_BETWEEN)} but is {op!r}.")
+    if len(where) != len(ts) or len({t.shape for t in ts}) != 1:
+        raise ValueError("all_reduce takes an IPU for every tensor, and equal shapes.")
+    check_same_dtype("AllReduce", *ts)
+    out = []
+    for ipu in where:
+        here = [
+            t if home == ipu else ipu_copy(t, ipu, home) for t, home in zip(ts, where, strict=True)
+        ]
+        total = here[0]
+        for t in here[1:]:
+            total = _on(ipu, _BETWEEN[op], total, t)
+        out.append(total)
+    return out
+
+
+def _on(ipu: int, function: Any, *tensors: Tensor) -> Tensor:
+    with on_ipu(ipu):
+        return function(*tensors)
+
+
+__getattr__ = refuse("popxl.ops.collectives")

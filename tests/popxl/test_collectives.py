@@ -1,0 +1,192 @@
+"""Ops between replicas and IPUs, against NumPy on the stacked replicas."""
+
+import numpy as np
+import popxl
+import pytest
+from popxl import ops
+from popxl.ops import collectives
+from popxl.transforms import autodiff
+from program import run_graph
+
+X = np.random.default_rng(2).uniform(-1, 1, (4, 2, 3)).astype(np.float32)
+GROUPS = {"all": None, "neighbours": (1, 2), "strided": (2, 2)}
+
+
+def members(group):
+    """The replicas of each group, for 4 replicas."""
+    if GROUPS[group] is None:
+        return [[0, 1, 2, 3]]
+    return {"neighbours": [[0, 1], [2, 3]], "strided": [[0, 2], [1, 3]]}[group]
+
+
+def grouping(group):
+    return GROUPS[group] and popxl.gir().replica_grouping(*GROUPS[group])
+
+
+def on_each(group, function):
+    """`function` of the stacked members of its group, for every replica: (stack, rank) → array."""
+    out = [None] * 4
+    for replicas in members(group):
+        for rank, replica in enumerate(replicas):
+            out[replica] = function(X[replicas], rank)
+    return np.stack(out)
+
+
+REDUCTIONS = {
+    "add": lambda s: s.sum(0),
+    "mean": lambda s: s.mean(0),
+    "mul": lambda s: s.prod(0),
+    "min": lambda s: s.min(0),
+    "max": lambda s: s.max(0),
+    "square_add": lambda s: (s * s).sum(0),
+}
+
+
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("op", REDUCTIONS)
+def test_all_reduce(group, op):
+    (y,) = run_graph(
+        lambda x: collectives.replicated_all_reduce(x, op, grouping(group)), X, replication=4
+    )
+    expected = on_each(group, lambda s, _: REDUCTIONS[op](s))
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("op, function", [("and", np.logical_and), ("or", np.logical_or)])
+def test_all_reduce_of_truth_values(op, function):
+    x = np.array([[1, 0, 1], [1, 0, 0], [1, 0, 1], [1, 0, 1]], bool)
+    (y,) = run_graph(lambda x: collectives.replicated_all_reduce(x, op), x, replication=4)
+    np.testing.assert_array_equal(y, np.broadcast_to(function.reduce(x), x.shape))
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_all_reduce_in_place_is_seen_later(group):
+    def program(x):
+        collectives.replicated_all_reduce_(x, group=grouping(group))
+        return x + 0.0
+
+    (y,) = run_graph(program, X, replication=4)
+    np.testing.assert_allclose(y, on_each(group, lambda s, _: s.sum(0)), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_all_gather(group, axis):
+    def program(x):
+        gather = collectives.replicated_all_gather
+        return (
+            gather(x, axis, grouping(group)),
+            gather(x, group=grouping(group), output_shape="new_axis"),
+        )
+
+    lined, stacked = run_graph(program, X, replication=4)
+    np.testing.assert_array_equal(lined, on_each(group, lambda s, _: np.concatenate(s, axis)))
+    np.testing.assert_array_equal(stacked, on_each(group, lambda s, _: s))
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_shards_are_padded_with_zeros_and_gathered_back(group):
+    def program(x):
+        rg = grouping(group)
+        summed = collectives.replicated_reduce_scatter(x, "add", rg, True)
+        mine = collectives.replica_sharded_slice(x, rg)
+        return (
+            summed,
+            mine,
+            collectives.replicated_all_gather(summed, group=rg),
+            collectives.replicated_slice(
+                x[:, :2].T @ x[:, :2], 0, popxl.gir().replica_grouping(1, 2)
+            ),
+        )
+
+    summed, mine, whole, rows = run_graph(program, X, replication=4)
+
+    def shard(value, rank, count):
+        each = -(-6 // count)
+        return np.pad(value.ravel(), (0, each * count - 6)).reshape(count, each)[rank]
+
+    def summed_shard(s, rank):
+        return shard(s.sum(0), rank, len(s))
+
+    np.testing.assert_allclose(summed, on_each(group, summed_shard), rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(mine, on_each(group, lambda s, r: shard(s[r], r, len(s))))
+    np.testing.assert_allclose(whole, on_each(group, lambda s, _: s.sum(0)), rtol=1e-5, atol=1e-6)
+    squares = [x[:, :2].T @ x[:, :2] for x in X]
+    expected = np.stack([squares[r][[r % 2]] for r in range(4)])
+    np.testing.assert_allclose(rows, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_the_gradient_of_a_slice_is_gathered(axis):
+    x = np.concatenate([X, X], 2)[:, :, :4]
+    part = (1, 4) if axis == 0 else (2, 2)
+    dy = np.random.default_rng(1).uniform(-1, 1, (4, *part)).astype(np.float32)
+
+    def program(x, dy):
+        rg = popxl.gir().replica_grouping(1, 2)
+        graph = popxl.gir().create_graph(lambda x: collectives.replicated_slice(x, axis, rg), x)
+        info = autodiff(graph)
+        forward = ops.call_with_info(graph, x)
+        backward = ops.call_with_info(info.graph, dy, inputs_dict=info.inputs_dict(forward))
+        return forward.outputs[0], backward.outputs[0]
+
+    y, dx = run_graph(program, x, dy, replication=4)
+    for replica in range(4):
+        pair = [replica // 2 * 2, replica // 2 * 2 + 1]
+        right = np.split(x[replica], 2, axis)[replica % 2]
+        np.testing.assert_array_equal(y[replica], right)
+        np.testing.assert_array_equal(dx[replica], np.concatenate(dy[pair], axis))
+
+
+def test_all_reduce_between_ipus():
+    ir = popxl.Ir()
+    with ir.main_graph:
+        parts = []
+        for i in range(3):
+            with popxl.ipu(i):
+                parts.append(popxl.constant(X[i], name="x") + 0.0)
+        results = collectives.all_reduce(parts)
+        assert [t.ipu for t in results] == [0, 1, 2]
+        streams = []
+        for t in results:
+            streams.append(popxl.d2h_stream(t.shape, t.dtype))
+            ops.host_store(streams[-1], t)
+    with popxl.Session(ir, "ipu_hw") as session:
+        got = session.run()
+    for stream in streams:
+        np.testing.assert_allclose(got[stream], X[:3].sum(0), rtol=1e-6)
+
+
+def test_grouped_variables_differ_between_groups():
+    ir = popxl.Ir(replication=4)
+    data = np.float32([[1, 2], [3, 4]])
+    with ir.main_graph, popxl.in_sequence():
+        rg = ir.replica_grouping(stride=2, group_size=2)
+        v = popxl.variable(data, replica_grouping=rg)
+        out = popxl.d2h_stream((2,), popxl.float32)
+        ops.host_store(out, v)
+        ops.add_(v, v)
+    session = popxl.Session(ir, "ipu_hw")
+    with session:
+        assert session.run()[out].tolist() == [[1, 2], [3, 4], [1, 2], [3, 4]]
+    np.testing.assert_array_equal(session.get_tensor_data(v), 2 * data)
+
+
+@pytest.mark.parametrize(
+    "error, call",
+    [
+        (ValueError, lambda t: collectives.replicated_all_reduce(t, "sub")),
+        (ValueError, lambda t: collectives.replicated_all_gather(t, output_shape="row")),
+        (ValueError, lambda t: collectives.replicated_all_gather(t, output_shape="meta_shape")),
+        (ValueError, lambda t: collectives.replicated_slice(t)),
+        (
+            NotImplementedError,
+            lambda t: collectives.replicated_all_reduce(
+                t, group=popxl.gir().replica_grouping_from_assignments([0, 1, 1, 0])
+            ),
+        ),
+    ],
+)
+def test_collectives_refuse(error, call):
+    with popxl.Ir(replication=4).main_graph, pytest.raises(error):
+        call(popxl.constant(np.zeros(3, np.float32)))
