@@ -282,6 +282,7 @@ void add_copies(Registry& r) {
          .doc = "x.",
          .inputs = {"x"},
          .outputs = {"y"},
+         .attrs = {{"checkpoint", AttrType::kBool, false, {}, "pipelines keep it for backward"}},
          .infer = same_as(0),
          .grad = grad1([](GradBuilder&, Val dy) { return dy; }),
          .cost = moves_data(),

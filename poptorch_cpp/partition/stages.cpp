@@ -136,7 +136,7 @@ void check_micro_batches(int64_t stages, const transforms::PassContext& context)
 
 }  // namespace
 
-void assign_stages(ir::Module& module, const transforms::PassContext& context) {
+void assign_stages(ir::Module& module, transforms::PassContext& context) {
   if (context.strategy != transforms::Strategy::kPipelined) return;
   Stages stages(module);
   const int64_t count = stages.collect();
@@ -145,6 +145,7 @@ void assign_stages(ir::Module& module, const transforms::PassContext& context) {
     check_micro_batches(count, context);
   }
   if (count > 1 || stages.are_named()) stages.renumber(count);
+  context.forward_stages = count;
 }
 
 }  // namespace poptorch::partition

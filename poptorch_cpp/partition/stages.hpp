@@ -13,6 +13,6 @@ namespace poptorch::partition {
 // number 2(n-1) - i backward: the last one is forward and backward at once. Updates of weights have
 // no stage. UserError for a stage on two IPUs, for data that flows from a later stage to an earlier
 // one, and for fewer micro-batches than the pipeline has stages.
-void assign_stages(ir::Module& module, const transforms::PassContext& context);
+void assign_stages(ir::Module& module, transforms::PassContext& context);
 
 }  // namespace poptorch::partition

@@ -8,6 +8,7 @@
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
 #include "partition/place.hpp"
+#include "partition/recompute.hpp"
 #include "partition/stages.hpp"
 #include "support/error.hpp"
 #include "support/log.hpp"
@@ -40,6 +41,10 @@ const std::vector<transforms::PassRow>& partition_passes() {
       {"assign_stages",
        [](ir::Module& module, transforms::PassContext& context) {
          partition::assign_stages(module, context);
+       }},
+      {"recompute_forward",
+       [](ir::Module& module, transforms::PassContext& context) {
+         partition::recompute_forward(module, context);
        }},
       {"insert_copies",
        [](ir::Module& module, transforms::PassContext&) { partition::insert_copies(module); }},

@@ -120,6 +120,7 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const CompileOpt
   check_ipu_count(*module, options);
   // Before the copies: a copy belongs to the stage of what it copies.
   passes.run("assign_stages", *module);
+  passes.run("recompute_forward", *module);
   passes.run("insert_copies", *module);
   passes.run("verify_placed", *module);
 

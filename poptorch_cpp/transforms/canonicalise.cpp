@@ -118,8 +118,12 @@ Value* compose_transposes(const Match& m) {
   return emit(m, "transpose", {m['x']}, {{"permutation", composed}});
 }
 
+bool is_plain_copy(const Match& m) {
+  return !m.context.training || !m.op(0).attr<bool>("checkpoint");
+}
+
 const std::vector<Rewrite> kCopies = {
-    {"identity(x)", nullptr, give_x},
+    {"identity(x)", is_plain_copy, give_x},
     {"detach(x)", [](const Match& m) { return !m.context.training; }, give_x},
     {"reshape(x)", keeps_x, give_x},
     {"reshape(reshape(x))", nullptr, reshape_x},

@@ -17,6 +17,7 @@ struct PassContext {
   bool training = false;
   Strategy strategy = Strategy::kPipelined;
   int64_t device_iterations = 1;
+  int64_t forward_stages = 1;  // of the pipeline: assign_stages counts them
   int64_t gradient_accumulation = 1;
   int64_t replication_factor = 1;
   bool mean_reduction = true;  // of gradients over accumulation and replicas; false: sum

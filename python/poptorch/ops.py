@@ -55,6 +55,8 @@ def recomputationCheckpoint(*tensors):
             return type(value)(copy_of(item) for item in value)
         if not isinstance(value, torch.Tensor):
             raise ValueError(f"All inputs must be tensors, but got {type(value).__name__}.")
+        if _native.is_tracing():
+            return torch.ops.poptorch.recomputation_checkpoint(value)
         return value.clone()
 
     return copy_of(tensors[0]) if len(tensors) == 1 else copy_of(tensors)

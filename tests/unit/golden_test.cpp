@@ -138,6 +138,8 @@ Settings settings_of(const std::string& with) {
     } else if (key == "strategy") {
       settings.context.strategy = settings.lower.strategy =
           value == "sharded" ? transforms::Strategy::kSharded : transforms::Strategy::kPipelined;
+    } else if (key == "forward_stages") {
+      settings.context.forward_stages = std::stoll(value);
     } else if (key == "mean_reduction") {
       settings.context.mean_reduction = boolean(value);
     } else if (key == "gradient_accumulation") {

@@ -68,6 +68,12 @@ Values nan_to_num(Call& c) {
   return {{c.emit("clamp", {number}, {{"low", low}, {"high", high}}), x.dtype}};
 }
 
+// poptorch.recomputationCheckpoint.
+Values checkpoint(Call& c) {
+  const TensorValue x = c.tensor(0);
+  return {{c.emit("identity", {x.value}, {{"checkpoint", true}}), x.dtype}};
+}
+
 }  // namespace
 
 void add_elementwise_rules(Rules& r) {
@@ -90,6 +96,7 @@ void add_elementwise_rules(Rules& r) {
   r.add("frac", frac);
   r.add("exp2", exp2);
   r.add("clone", direct("identity"));
+  r.add("poptorch::recomputation_checkpoint", checkpoint);
   r.add("contiguous", direct("identity"));
   r.add("positive", direct("identity"));
   r.add("_to_copy", to_copy);
