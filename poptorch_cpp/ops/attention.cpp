@@ -44,7 +44,8 @@ void add_attention_ops(Registry& r) {
                                           {"scale", AttrType::kFloat}};
   r.add({.name = "attention",
          .doc = "softmax(scale · q·kᵀ + mask) · v over the last two axes, and the log of each "
-                "softmax's denominator. `causal`: query i sees keys 0 to i.",
+                "softmax's denominator. `causal`: query i sees keys 0 to i. A query whose mask is "
+                "-infinity everywhere has the result 0, the logarithm +infinity and no gradient.",
          .inputs = {"q: float", "k: float", "v: float", "mask: float?"},
          .outputs = {"o", "logsumexp"},
          .attrs = attrs,

@@ -13,6 +13,7 @@ namespace {
 using support::str;
 
 int64_t axis_of(const InferContext& c) {
+  if (c.operand(0).rank() == 0) c.fail("a scalar has no axis to index along. Reshape it to [1].");
   return checked_axis(c, c.attr<int64_t>("axis"), c.operand(0).rank());
 }
 

@@ -47,6 +47,10 @@ void attention(Tensors& c) {
     const int64_t head = row / h.queries;
     const Doubles scores = scores_of(c, h, mask, head, row % h.queries);
     const double greatest = *std::max_element(scores.begin(), scores.end());
+    if (greatest == -INFINITY) {
+      c.out(1)[row] = INFINITY;
+      continue;
+    }
     double sum = 0;
     for (double score : scores) sum += std::exp(score - greatest);
     c.out(1)[row] = greatest + std::log(sum);

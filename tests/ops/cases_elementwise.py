@@ -99,6 +99,8 @@ CASES = [
     case("pow_half", lambda x: x**0.5, uniform(0.3, 2, 3, 5)),
     case("number_pow", lambda x: 2**x, (3, 5)),
     case("logaddexp", torch.logaddexp, (3, 5), uniform(-30, 30, 3, 5)),
+    case("round_decimals", lambda x: torch.round(x * 10, decimals=1), distinct(3, 5)),
+    case("round_tens", lambda x: torch.round(x * 10, decimals=-1), distinct(3, 5)),
     case("fmax", lambda x, y: torch.fmax(holed(x), y), distinct(3, 5), (3, 5)),
     case("fmin", lambda x, y: torch.fmin(y, holed(x)), distinct(3, 5), (3, 5)),
     case("atan2", torch.atan2, (3, 5), uniform(0.5, 2, 3, 5)),

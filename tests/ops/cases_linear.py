@@ -61,5 +61,9 @@ CASES = [
          is_causal=True), (2, 3, 7, 8), (2, 3, 7, 8), (2, 3, 7, 8)),
     case("attention_mask", lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m),
          (2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 8), (5, 7)),
+    case("attention_nothing_seen", lambda q, k, v: F.scaled_dot_product_attention(q, k, v,
+         torch.arange(5)[:, None] > torch.arange(7)), (2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 8)),
+    case("attention_shared_head", F.scaled_dot_product_attention, (2, 3, 5, 8), (2, 1, 7, 8),
+         (2, 1, 7, 8)),
     case("cdist", torch.cdist, (3, 4), (5, 4), atol=1e-4),
 ]  # fmt: skip

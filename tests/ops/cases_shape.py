@@ -11,6 +11,12 @@ def _assign_slice(x, y):
     return z
 
 
+def _mask_row(x, mask, row):
+    z = x * 1
+    z[mask] = row
+    return z
+
+
 def _add_to_slice(x):
     z = x * 1
     z[1:, ::2] += 2
@@ -74,6 +80,11 @@ CASES = [
     case("index_two_tensors", lambda x, i, j: x[i.long(), j.long()], (5, 3), ints(0, 5, 4),
          ints(0, 3, 4)),
     case("index_put", lambda x, v: x.index_put((torch.tensor([0, 3]),), v), (5, 3), (2, 3)),
+    case("mask_row", _mask_row, (5, 3), bools(5), (3,)),
+    case("squeeze_in_place", lambda x: (x * 2).unsqueeze_(0).transpose_(0, 1).squeeze_(1), (3, 5)),
+    case("index_list", lambda x: x[[0, 2]] + torch.tensor([1.0, 2, 3], device=x.device), (5, 3)),
+    case("scatter_scalar", lambda x, s: x.scatter_add(0, torch.tensor(0), s), (), ()),
+    case("index_copy_scalar", lambda x, s: x.index_copy(0, torch.tensor(0), s), (), ()),
     case("masked_assign", lambda x, m: torch.where(m, x * 2, x), (5, 3), bools(5, 3)),
     case("take_along_dim", lambda x, i: torch.take_along_dim(x, i.long(), 1), (3, 5),
          ints(0, 5, 3, 2)),

@@ -82,13 +82,15 @@ class Forward final : public BoundKernel {
       for (int64_t r = 0; r < rows; ++r) {
         float* s = scores + r * K;
         h_.finish_scores(args, head, i + r, s, seen);
-        const float top = lanes::max(s, seen);
+        const float highest = lanes::max(s, seen);
+        const bool blind = highest == -INFINITY;  // no key is seen: all weights are 0
+        const float top = blind ? 0.0f : highest;
 #pragma GCC ivdep
         for (int64_t j = 0; j < seen; ++j) s[j] = vec::exp(s[j] - top);
         const float total = lanes::sum(seen, [s](int64_t j) { return s[j]; });
-        const float inverse = 1.0f / total;
+        const float inverse = blind ? 0.0f : 1.0f / total;
         for (int64_t j = 0; j < seen; ++j) s[j] *= inverse;
-        if (lse) lse[head * L + i + r] = top + vec::log(total);
+        if (lse) lse[head * L + i + r] = blind ? INFINITY : top + vec::log(total);
       }
       gemm_packed(rows, e, seen, {scores, K, 1}, values, K, nullptr, o + i * e, e, false, nullptr);
     }

@@ -69,28 +69,46 @@ Value* four_dimensional_mask(Call& c, Value* mask, int64_t q_rank) {
   return c.reshape(mask, shape);
 }
 
+// The dimensions before length and width broadcast together, as in matmul.
+void broadcast_leading(Call& c, std::vector<Val>& all) {
+  Shape leading;
+  for (const Val& x : all) {
+    const Shape& shape = x.type().shape;
+    const auto together = ir::broadcast(leading, Shape(shape.begin(), shape.end() - 2));
+    if (!together) c.fail("query, key and value do not broadcast together.");
+    leading = *together;
+  }
+  for (Val& x : all) {
+    Shape shape = leading;
+    shape.insert(shape.end(), x.type().shape.end() - 2, x.type().shape.end());
+    x = c.broadcast(x, shape);
+  }
+}
+
 Values attention(Call& c) {
   const DType dtype = c.result_type({0, 1, 2});
-  const TensorValue query = c.tensor(0);
-  const Val q = four_dimensional(c, c.operand(0, dtype));
-  Val k = four_dimensional(c, c.operand(1, dtype)), v = four_dimensional(c, c.operand(2, dtype));
-  const int64_t heads = q.type().shape[1];
-  if (c.flag("enable_gqa", false)) {
-    k = repeat_heads(c, k, heads);
-    v = repeat_heads(c, v, heads);
+  std::vector<Val> operands;
+  for (size_t i = 0; i < 3; ++i) operands.push_back(c.operand(i, dtype));
+  const bool grouped = c.flag("enable_gqa", false);
+  if (!grouped) broadcast_leading(c, operands);
+  Shape shape = operands[0].type().shape;
+  const Val q = four_dimensional(c, operands[0]);
+  Val k = four_dimensional(c, operands[1]), v = four_dimensional(c, operands[2]);
+  if (grouped) {
+    k = repeat_heads(c, k, q.type().shape[1]);
+    v = repeat_heads(c, v, q.type().shape[1]);
   }
   const double width = static_cast<double>(q.type().shape[3]);
   const double scale = c.real("scale", 1.0 / std::sqrt(width));
   const double drop = c.real("dropout_p", 0.0);
   const bool causal = c.flag("is_causal", false);
-  Value* mask = four_dimensional_mask(c, additive_mask(c, dtype), query.rank());
+  Value* mask = four_dimensional_mask(c, additive_mask(c, dtype), operands[0].type().rank());
   Val o =
       drop > 0
           ? composed(c, q, k, v, mask, causal, scale, drop)
           : c.val(c.builder()
                       .emit("attention", {q, k, v, mask}, {{"causal", causal}, {"scale", scale}})
                       ->result(0));
-  Shape shape = query.shape();
   shape.back() = v.type().shape[3];
   return {{c.reshape(o, shape), dtype}};
 }

@@ -188,11 +188,13 @@ Rule ignoring_nan(const char* first_wins) {
   };
 }
 
-// a + log(1 + exp(b - a)), whichever is larger.
+// The larger plus log(1 + exp(-|b - a|)); equal infinities have no difference.
 Values logaddexp(Call& c) {
   const DType dtype = float_type(c, c.result_type({0, 1}));
-  const Val a = c.operand(0, dtype);
-  return {{a + c.emit("softplus", {c.operand(1, dtype) - a}), dtype}};
+  const Val a = c.operand(0, dtype), b = c.operand(1, dtype);
+  const Val apart = c.emit("select", {c.emit("eq", {a, b}), c.scalar(dtype, 0), b - a});
+  const Val rest = c.emit("softplus", {-c.emit("abs", {apart})});
+  return {{c.emit("maximum", {a, b}) + rest, dtype}};
 }
 
 }  // namespace

@@ -15,6 +15,17 @@ Rule rounding(std::string op) {
   };
 }
 
+// To so many digits after the point, or before it when negative.
+Values round_decimals(Call& c) {
+  const TensorValue x = c.tensor(0);
+  if (!ir::is_float(x.dtype)) return {x};
+  const auto decimals = static_cast<double>(c.integer("decimals", 0));
+  const Val ten = c.scalar(x.dtype, std::pow(10.0, std::abs(decimals)));
+  const char *there = decimals >= 0 ? "mul" : "div", *back = decimals >= 0 ? "div" : "mul";
+  const Val whole = c.emit("round", {c.emit(there, {x.value, ten})});
+  return {{c.emit(back, {whole, ten}), x.dtype}};
+}
+
 // A property of floats; integers have it nowhere.
 Rule float_test(std::string op) {
   return [op](Call& c) -> Values {
@@ -85,6 +96,7 @@ void add_elementwise_rules(Rules& r) {
   }
   for (const char* op : {"neg", "abs", "sign", "square"}) r.add(op, direct(op));
   for (const char* op : {"ceil", "floor", "round", "trunc"}) r.add(op, rounding(op));
+  r.add("round.decimals", round_decimals);
   r.add("sgn", direct("sign"));
   r.add("special_expit", direct_float("sigmoid"));
   r.add("special_erf", direct_float("erf"));

@@ -44,8 +44,15 @@ Val leading_part(Call& c, Val source, const Shape& shape) {
 }
 
 Val scatter_op(Call& c, Val x, Val index, Val source, int64_t axis, const std::string& reduction) {
-  return c.emit("scatter", {x, index, leading_part(c, source, index.type().shape)},
-                {{"axis", axis}, {"reduction", reduction}});
+  const Shape shape = x.type().shape;
+  if (shape.empty()) x = c.reshape(x, {1});
+  if (index.type().rank() == 0) {  // an only element: torch takes it for a vector
+    index = c.reshape(index, {1});
+    source = c.reshape(source, {source.type().elements()});
+  }
+  const Val result = c.emit("scatter", {x, index, leading_part(c, source, index.type().shape)},
+                            {{"axis", axis}, {"reduction", reduction}});
+  return shape.empty() ? c.reshape(result, shape) : result;
 }
 
 std::string reduction_of(Call& c, std::string_view argument) {
@@ -122,33 +129,45 @@ Values index_select(Call& c) {
   return {{c.emit("index_select", {x.value, flat}, {{"axis", axis}}), x.dtype}};
 }
 
+// A scalar is a vector of one to operators that index along an axis.
+Shape at_least_a_vector(const Shape& shape) { return shape.empty() ? Shape{1} : shape; }
+
 Values index_add(Call& c) {
   const TensorValue x = c.tensor(0);
   const int64_t axis = c.axis(c.integer("dim"), x.rank());
-  Val source = c.cast(c.tensor("source").value, x.dtype);
+  const Val index = indices(c, c.tensor("index"));
+  const int64_t count = index.type().elements();
+  Shape shape = at_least_a_vector(x.shape());
+  const Val base = c.reshape(x.value, shape);
+  shape[axis] = count;
+  Val source = c.reshape(c.cast(c.tensor("source").value, x.dtype), shape);
   if (c.real("alpha", 1.0) != 1.0) source = source * c.real("alpha");
-  return {{c.emit("index_add", {x.value, indices(c, c.tensor("index")), source}, {{"axis", axis}}),
-           x.dtype}};
+  const Val sum = c.emit("index_add", {base, c.reshape(index, {count}), source}, {{"axis", axis}});
+  return {{c.reshape(sum, x.shape()), x.dtype}};
 }
 
 // The rows of `axis` named by index, for index_fill and index_copy: axis brought to the front.
 Values put_rows(Call& c, Val source_or_number, bool is_number) {
   const TensorValue x = c.tensor(0);
   const int64_t axis = c.axis(c.integer("dim"), x.rank());
-  Ints front{axis}, back(x.rank());
-  for (int64_t i = 0; i < x.rank(); ++i) {
+  const Shape whole = at_least_a_vector(x.shape());
+  const auto rank = static_cast<int64_t>(whole.size());
+  Ints front{axis}, back(whole.size());
+  for (int64_t i = 0; i < rank; ++i) {
     if (i != axis) front.push_back(i);
   }
-  for (int64_t i = 0; i < x.rank(); ++i) back[front[i]] = i;
-  const Val moved = c.transpose(x.value, front);
-  const Val index = wrapped(c, indices(c, c.tensor("index")), x.shape()[axis]);
+  for (int64_t i = 0; i < rank; ++i) back[front[i]] = i;
+  const Val moved = c.transpose(c.reshape(x.value, whole), front);
+  const Val index = wrapped(c, indices(c, c.tensor("index")), whole[axis]);
   Shape shape = moved.type().shape;
   shape[0] = index.type().elements();
   const Val flat = c.reshape(index, {shape[0]});
-  const Val source =
-      is_number ? c.broadcast(source_or_number, shape) : c.transpose(source_or_number, front);
+  Shape given = whole;
+  given[axis] = shape[0];
+  const Val source = is_number ? c.broadcast(source_or_number, shape)
+                               : c.transpose(c.reshape(source_or_number, given), front);
   const Val put = c.emit("index_put", {moved, source, flat}, {{"accumulate", false}});
-  return {{c.transpose(put, back), x.dtype}};
+  return {{c.reshape(c.transpose(put, back), x.shape()), x.dtype}};
 }
 
 Values index_fill(Call& c) {
@@ -226,18 +245,22 @@ Values index(Call& c) {
   return {{c.transpose(picked, placed(in, picked.type().rank())), x.dtype}};
 }
 
-// x[mask] = value: a choice per element, when the value broadcasts.
-Values put_where(Call& c, const TensorValue& x, const TensorValue& mask, Val value) {
-  if (value.type().elements() != 1) {
+// x[mask] = value, or += value: a choice per element, when the same value goes to every place.
+Values put_where(Call& c, const TensorValue& x, const TensorValue& mask, Val value,
+                 bool accumulate) {
+  Shape one = value.type().shape;
+  const auto rest = static_cast<size_t>(x.rank()) - mask.shape().size();
+  while (one.size() > rest && one.front() == 1) one.erase(one.begin());
+  if (one.size() > rest) {
     c.unsupported(
         "values for the places of a boolean mask are not supported, as their number is not known "
         "while the model is traced. Use torch.where.");
   }
   Shape shape = mask.shape();
   shape.resize(x.rank(), 1);
-  const Val one = c.reshape(value, {});
-  const Val chosen = c.reshape(mask.value, shape);
-  return {{c.emit("select", {chosen, one, x.value}), x.dtype}};
+  const Val chosen = c.reshape(mask.value, shape), old = c.val(x.value);
+  const Val put = c.broadcast(c.reshape(value, one), x.shape());
+  return {{c.emit("select", {chosen, accumulate ? old + put : put, old}), x.dtype}};
 }
 
 Values index_put(Call& c) {
@@ -245,8 +268,13 @@ Values index_put(Call& c) {
   const Values given = c.tensors(1);
   const Val value = c.cast(c.tensor("values").value, x.dtype);
   const bool accumulate = c.flag("accumulate", false);
-  if (given.size() == 1 && given[0].dtype == DType::kBool && !accumulate) {
-    return put_where(c, x, given[0], value);
+  if (given.size() == 1 && given[0] && given[0].dtype == DType::kBool) {
+    return put_where(c, x, given[0], value, accumulate);
+  }
+  for (const auto& one : given) {
+    if (one && one.dtype == DType::kBool) {
+      c.unsupported("a boolean mask beside other indices is not supported. Use torch.where.");
+    }
   }
   const Indexing in = indexing(c, x, given);
   Shape shape = in.index_shape;
@@ -291,8 +319,9 @@ Values bincount(Call& c) {
   const TensorValue x = c.tensor(0), weights = c.tensor("weights");
   const int64_t bins = c.integer("minlength", 0);
   if (bins < 1) c.fail("Bincount `minlength` must be specified and must be a constant.");
-  const DType dtype = weights ? weights.dtype : DType::kI64;
-  const Val counted = weights ? c.val(weights.value) : c.full(x.shape(), dtype, 1);
+  DType dtype = DType::kI64;
+  if (weights) dtype = ir::is_float(weights.dtype) ? weights.dtype : c.default_float();
+  const Val counted = weights ? c.cast(weights.value, dtype) : c.full(x.shape(), dtype, 1);
   const Val total = c.emit("index_add", {c.full({bins}, dtype, 0), indices(c, x), counted},
                            {{"axis", int64_t{0}}});
   return {{total, dtype}};

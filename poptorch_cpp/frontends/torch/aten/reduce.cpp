@@ -185,6 +185,7 @@ Values argsort(Call& c) { return {sort(c).at(1)}; }
 
 Values topk(Call& c) {
   const TensorValue x = c.tensor(0);
+  if (x.rank() == 0) return {x, {c.scalar(DType::kI64, 0), DType::kI64}};
   ir::Op* op = c.builder().emit("topk", {x.value},
                                 {{"k", c.integer("k")},
                                  {"axis", c.axis(c.integer("dim", -1), x.rank())},
@@ -209,6 +210,16 @@ Rule softmax(const char* op) {
     const int64_t axis = c.axis(c.integer("dim"), x.rank());
     return {{c.emit(op, {value}, {{"axis", axis}}), dtype}};
   };
+}
+
+// Rows of -infinity alone give zeros instead of nan.
+Values safe_softmax(Call& c) {
+  const TensorValue plain = softmax("softmax")(c).at(0);
+  const Val x = c.cast(c.tensor(0).value, plain.dtype);
+  const double lowest = -std::numeric_limits<double>::infinity();
+  const Ints axes = x.type().rank() == 0 ? Ints{} : Ints{c.axis(c.integer("dim"), x.type().rank())};
+  const Val off = c.emit("eq", {reduce(c, "max", x, axes, true), c.scalar(plain.dtype, lowest)});
+  return {{c.emit("select", {off, c.scalar(plain.dtype, 0), plain.value}), plain.dtype}};
 }
 
 }  // namespace
@@ -242,7 +253,7 @@ void add_reduce_rules(Rules& r) {
   r.add("topk", topk);
   r.add("softmax.int", softmax("softmax"));
   r.add("_softmax", softmax("softmax"));
-  r.add("_safe_softmax", softmax("softmax"));
+  r.add("_safe_softmax", safe_softmax);
   r.add("log_softmax.int", softmax("log_softmax"));
   r.add("_log_softmax", softmax("log_softmax"));
 }

@@ -111,6 +111,9 @@ Val padded(Call& c, Val x, const Ints& amounts, const std::string& mode, double 
     starts[axis] = std::max<int64_t>(-amounts[2 * i], 0);
     stops[axis] -= std::max<int64_t>(-amounts[2 * i + 1], 0);
     cuts |= amounts[2 * i] < 0 || amounts[2 * i + 1] < 0;
+    if (stops[axis] <= starts[axis]) {
+      c.unsupported("negative padding that cuts a whole dimension away is not supported.");
+    }
     pads |= low[axis] > 0 || high[axis] > 0;
   }
   if (cuts) x = c.emit("slice", {x}, {{"starts", starts}, {"stops", stops}, {"steps", steps}});

@@ -68,7 +68,9 @@ Results same_tensor(const Handled& h) {
 Results lifted(const Handled& h) {
   const at::Tensor& tensor = h.arguments[0].toTensor();
   if (is_dataless(tensor)) return {tensor};
-  h.tracer.warn_once("No device set in torch.tensor(): forcing to IPU");
+  if (!was_for_device(tensor)) {
+    h.tracer.warn_once("No device set in torch.tensor(): forcing to IPU");
+  }
   accept_host_tensor(tensor);
   return {h.tracer.make_tensor(h.tracer.read(tensor), tensor.scalar_type())};
 }
@@ -156,6 +158,38 @@ Results view(const Handled& h) {
   return {IValue(parts)};
 }
 
+// The operator without its underscore, when it is a view of its first argument.
+std::optional<c10::OperatorHandle> view_of_place(const c10::OperatorHandle& op,
+                                                 const OpInfo& info) {
+  if (!op.hasTag(at::Tag::inplace_view)) return std::nullopt;
+  for (const std::string& overload : {info.overload, std::string("int")}) {
+    const auto found =
+        c10::Dispatcher::singleton().findSchema({"aten::" + info.functional, overload});
+    if (found && info_of(*found).is_view) return found;
+  }
+  return std::nullopt;
+}
+
+// unsqueeze_ and its like: the tensor becomes a view of what it was.
+Results view_in_place(const Handled& h, const c10::OperatorHandle& functional) {
+  const at::Tensor& tensor = h.arguments[0].toTensor();
+  h.tracer.root_of(tensor);
+  Results arguments = h.arguments.vec();
+  {
+    PauseGuard pause;
+    const at::Tensor before = tensor.alias();
+    report_device(before, tensor.device());
+    before.unsafeGetTensorImpl()->set_requires_grad(tensor.requires_grad());
+    arguments[0] = before;
+  }
+  TorchCall call(h.tracer, functional.schema(), arguments);
+  const at::Tensor after =
+      view({h.tracer, functional, info_of(functional), arguments, call})[0].toTensor();
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(after.sizes(), after.strides(),
+                                                      after.storage_offset());
+  return {tensor};
+}
+
 // --- computations
 // ---------------------------------------------------------------------------------
 
@@ -190,7 +224,10 @@ Results write_back(const Handled& h, const std::vector<TensorValue>& values) {
 }
 
 // The IR only carries complex numbers; torch computes with them.
-bool reads_complex(const Handled& h) {
+bool is_complex(const Handled& h) {
+  if (const size_t dtype = h.call.index_of("dtype"); dtype != Call::kNone && h.call.given(dtype)) {
+    if (c10::isComplexType(h.arguments[dtype].toScalarType())) return true;
+  }
   for (const IValue& argument : h.arguments) {
     if (argument.isTensor() && argument.toTensor().defined() && argument.toTensor().is_complex()) {
       return true;
@@ -200,7 +237,7 @@ bool reads_complex(const Handled& h) {
 }
 
 Results compute(const Handled& h) {
-  const bool by_rule = h.info.rule && !reads_complex(h);
+  const bool by_rule = h.info.rule && !is_complex(h);
   const auto values =
       by_rule ? (*h.info.rule)(h.call) : emit_generic(h.tracer, h.op, h.info, h.arguments, h.call);
   if (!h.info.writes.empty()) return write_back(h, values);
@@ -240,7 +277,9 @@ void dispatch(Tracer& tracer, const c10::OperatorHandle& op, const OpInfo& info,
   const Handled handled{tracer, op, info, arguments, call};
   settle_device(handled);
   const auto special = handlers().find(info.name);
+  const auto renamed = view_of_place(op, info);
   Results results = special != handlers().end()         ? special->second(handled)
+                    : renamed                           ? view_in_place(handled, *renamed)
                     : info.is_view && !info.rule        ? view(handled)
                     : info.data_dependent && !info.rule ? data_dependent(handled)
                                                         : compute(handled);

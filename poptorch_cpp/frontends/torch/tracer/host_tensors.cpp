@@ -12,7 +12,7 @@ namespace poptorch::frontend {
 namespace {
 
 thread_local bool watching = false;
-thread_local std::unordered_set<const void*> noted;
+thread_local std::unordered_set<const void*> noted, for_device;
 
 class NotingAllocator final : public c10::Allocator {
  public:
@@ -47,12 +47,14 @@ void install() {
 HostTensorWatch::HostTensorWatch() {
   install();
   noted.clear();
+  for_device.clear();
   watching = true;
 }
 
 HostTensorWatch::~HostTensorWatch() {
   watching = false;
   noted.clear();
+  for_device.clear();
 }
 
 UnwatchedRegion::UnwatchedRegion() : before_(watching) { watching = false; }
@@ -60,6 +62,12 @@ UnwatchedRegion::~UnwatchedRegion() { watching = before_; }
 
 bool made_in_forward(const at::Tensor& tensor) {
   return tensor.dim() > 0 && noted.contains(tensor.storage().data());
+}
+
+void note_for_device(const at::Tensor& tensor) { for_device.insert(tensor.storage().data()); }
+
+bool was_for_device(const at::Tensor& tensor) {
+  return for_device.erase(tensor.storage().data()) > 0;
 }
 
 void accept_host_tensor(const at::Tensor& tensor) {

@@ -27,6 +27,9 @@ class UnwatchedRegion {
 
 // True for a host tensor with dimensions whose memory was noted.
 bool made_in_forward(const at::Tensor& tensor);
+// Host memory that the user asked for on the device; asked once, it is forgotten.
+void note_for_device(const at::Tensor& tensor);
+bool was_for_device(const at::Tensor& tensor);
 void accept_host_tensor(const at::Tensor& tensor);  // it was moved to the device on purpose
 
 }  // namespace poptorch::frontend
