@@ -261,6 +261,19 @@ class Tensor(Operators):
             self._graph._by_value[value] = self
             self._version += 1
 
+    def _accumulate(self, value: Any, scale: float) -> None:
+        """Adds scale · value, in one op where the tensor is memory of its own."""
+        core = self._graph._core
+        if self._base is None and self._is_memory() and self._dtype.is_floating_point:
+            core.emit("accumulate", [self._value, value], {"scale": float(scale)})
+            self._version += 1
+            return
+        factor = core.scalar(self._dtype._core, float(scale))
+        if value.type[0] != self._dtype._core:
+            value = core.emit("cast", [value], {"dtype": self._dtype._core}).results[0]
+        scaled = core.emit("mul", [value, factor]).results[0]
+        self._write(core.emit("add", [self._read(), scaled]).results[0])
+
 
 class TensorByRef(Tensor):
     """In annotations: a graph's parameter whose changes reach the caller's tensor."""

@@ -148,9 +148,11 @@ def scaled_add_(
 ) -> Tensor:
     """X = a·X + b·Y, as `scaled_add`."""
     inputs = _scaled_inputs(X, Y, a, b)
-    return in_place(
-        "ScaledAddLhsInplace",
-        inputs,
-        f"scaled_add__{X.name}",
-        lambda op: _scaled(op, X, Y, a, b),
-    )
+    op = OpBuild("ScaledAddLhsInplace", *inputs)
+    name = f"scaled_add__{X.name}"
+    if isinstance(b, Tensor) or isinstance(a, Tensor) or a != 1.0:
+        out = op.write(X, _scaled(op, X, Y, a, b), name)
+    else:
+        out = op.accumulate(X, Y, b, name)
+    op.done()
+    return out

@@ -110,6 +110,12 @@ class OpBuild:
         self.record.modified.append(t)
         return t if name is None else self.alias(t, name, t.spec)
 
+    def accumulate(self, t: Tensor, x: Tensor, scale: float, name: str) -> Tensor:
+        """t += scale · x; the output shares the memory of t."""
+        t._accumulate(x._read(), scale)
+        self.record.modified.append(t)
+        return self.alias(t, name, t.spec)
+
     def alias(
         self,
         t: Tensor,
