@@ -81,6 +81,27 @@ void write_state(Executable& executable, const std::string& name, const py::arra
   executable.write_state(name, bytes_of(dense));
 }
 
+const ir::Type& row_type(const Executable& executable, const std::string& name) {
+  for (const ir::RemoteBuffer& buffer : executable.remote_buffers()) {
+    if (buffer.name.text() == name) return buffer.type;
+  }
+  throw support::UserError(str("[remote] the program has no remote buffer '", name, "'."));
+}
+
+py::array read_remote(const Executable& executable, const std::string& name, int replica,
+                      int64_t entry) {
+  py::array array = empty_array(row_type(executable, name));
+  executable.read_remote(name, replica, entry, mutable_bytes_of(array));
+  return array;
+}
+
+void write_remote(Executable& executable, const std::string& name, int replica, int64_t entry,
+                  const py::array& row) {
+  const py::array dense =
+      checked(row, row_type(executable, name), str("a row of remote buffer '", name, "'"));
+  executable.write_remote(name, replica, entry, bytes_of(dense));
+}
+
 py::dict report_dict(const session::Report& report) {
   py::list ipus;
   for (const auto& ipu : report.ipus) {
@@ -195,6 +216,10 @@ void bind_executable(py::module_& m) {
                              })
       .def("read_state", &read_state, py::arg("name"))
       .def("write_state", &write_state, py::arg("name"), py::arg("value"))
+      .def("read_remote", &read_remote, "Row `entry` of a remote buffer of a replica.",
+           py::arg("name"), py::arg("replica"), py::arg("entry"))
+      .def("write_remote", &write_remote, py::arg("name"), py::arg("replica"), py::arg("entry"),
+           py::arg("row"))
       .def("text", &Executable::text, py::arg("form"), py::arg("locations") = false)
       .def("report", [](const Executable& e) { return report_dict(e.report()); });
   m.def(

@@ -52,6 +52,20 @@ class CompiledModel final : public Executable {
     engine_.write_state(name, data);
   }
 
+  const std::vector<ir::RemoteBuffer>& remote_buffers() const override {
+    return engine_.program().remote_buffers;
+  }
+  void read_remote(const std::string& name, int replica, int64_t entry,
+                   std::byte* data) const override {
+    std::lock_guard lock(mutex_);
+    engine_.read_remote(name, replica, entry, data);
+  }
+  void write_remote(const std::string& name, int replica, int64_t entry,
+                    const std::byte* data) override {
+    std::lock_guard lock(mutex_);
+    engine_.write_remote(name, replica, entry, data);
+  }
+
   std::string text(const std::string& form, bool locations) const override {
     if (form == "program") return program::print(engine_.program(), locations);
     if (form == "bound") return engine_.text();

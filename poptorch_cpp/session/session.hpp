@@ -64,6 +64,13 @@ class Executable {
   virtual void read_state(const std::string& name, std::byte* data) const = 0;
   virtual void write_state(const std::string& name, const std::byte* data) = 0;
 
+  // Row `entry` of the remote buffer `name` of a replica; `remote_buffers` are the program's.
+  virtual const std::vector<ir::RemoteBuffer>& remote_buffers() const = 0;
+  virtual void read_remote(const std::string& name, int replica, int64_t entry,
+                           std::byte* data) const = 0;
+  virtual void write_remote(const std::string& name, int replica, int64_t entry,
+                            const std::byte* data) = 0;
+
   // "traced", "normal", "differentiated", "placed", "program" or "bound" (what the host runs; does
   // not parse back); UserError for another name.
   virtual std::string text(const std::string& form, bool locations = false) const = 0;

@@ -208,7 +208,7 @@ class Graph:
     def _add_tensor(self, tensor: "Tensor", name: str) -> "Tensor":
         tensor._id = self._unique(name)
         self._tensors[tensor._id] = tensor
-        if tensor._base is None:
+        if tensor._base is None and tensor._value is not None:
             tensor._value.name = name
             self._by_value[tensor._value] = tensor
         return tensor

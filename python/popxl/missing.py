@@ -10,9 +10,7 @@ from popxl.errors import unsupported
 
 MISSING: dict[str, tuple[str, ...]] = {
     "popxl": (
-        *("remote_variable", "remote_replica_sharded_variable", "replica_sharded_variable"),
-        *("replica_sharded_buffer", "TensorStorage", "TensorLocation"),
-        *("ReplicatedTensorSharding", "TileSet"),
+        *("TensorStorage", "TensorLocation", "ReplicatedTensorSharding", "TileSet"),
         *("fp8_utils", "typing_"),
     ),
     "popxl.ops": (

@@ -185,7 +185,7 @@ class Session:
         """Sends variables that were written on the host to the device. ValueError if detached."""
         self._check_attached("weights_from_host")
         for variable in self._written:
-            self._executable.write_state(variable._slot, _slot_shaped(self._host[variable]))
+            variable._send(self._executable, self._host[variable])
         self._written.clear()
 
     def weights_to_host(self) -> None:
@@ -194,7 +194,7 @@ class Session:
         if self._stale:
             for variable, data in self._host.items():
                 if data.flags.writeable:
-                    data[...] = self._executable.read_state(variable._slot)
+                    data[...] = variable._fetch(self._executable)
         self._stale = False
 
     def get_tensor_data(self, tensor: Tensor) -> np.ndarray:
@@ -258,7 +258,3 @@ class Session:
 def stream_elements(stream: Stream) -> int:
     """Elements of one transfer of one replica."""
     return int(np.prod(stream.shape, dtype=np.int64))
-
-
-def _slot_shaped(data: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(data).reshape(data.shape)

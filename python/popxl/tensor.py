@@ -298,6 +298,12 @@ class Variable(Tensor):
         groups = self.replica_grouping.num_groups
         return ((groups,) if groups > 1 else ()) + self._shape
 
+    def _send(self, executable: Any, data: np.ndarray) -> None:
+        executable.write_state(self._slot, data)
+
+    def _fetch(self, executable: Any) -> np.ndarray:
+        return executable.read_state(self._slot)
+
 
 class Constant(Tensor):
     """A tensor whose value is part of the program."""

@@ -127,7 +127,7 @@ class _Values:
         called = [
             t
             for t in graph._tensors.values()
-            if t._base is None and t._value.producer is not None
+            if t._base is None and t._value is not None and t._value.producer is not None
             if t._value.producer.name in ("call", "repeat")
         ]
         self._called = called
@@ -141,7 +141,9 @@ class _Values:
             tensor._value = value
         for index, tensor in enumerate(graph._outputs):
             tensor._value = values[index] if tensor._base is None else tensor._value
-        graph._by_value = {t._value: t for t in graph._tensors.values() if t._base is None}
+        graph._by_value = {
+            t._value: t for t in graph._tensors.values() if t._base is None and t._value is not None
+        }
         kept = list(values[:first])
         for value in needed:
             if value.producer is not None and value not in kept:

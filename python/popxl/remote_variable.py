@@ -1,0 +1,247 @@
+"""Variables that lie in remote buffers, or in shards over replicas.
+
+A shard is a flat part of a variable: replica i of a group holds the i-th, padded with zeros.
+"""
+
+from typing import Any
+
+import numpy as np
+from popxl.context import get_current_graph, scoped
+from popxl.dtypes import dtype as dtype_class
+from popxl.remote_buffer import RemoteBuffer
+from popxl.replica_grouping import ReplicaGrouping
+from popxl.tensor import DEFAULT_NAME, HostTensor, Tensor, TensorSpec, Variable, core_type
+from popxl.utils import to_numpy
+
+
+class _Layout:
+    """Which part of a variable's host data lies on a replica."""
+
+    def __init__(self, rg: ReplicaGrouping, shape: tuple[int, ...], shards: int) -> None:
+        self.rg, self.shape, self.shards = rg, shape, shards
+
+    @property
+    def replicas(self) -> int:
+        return len(self.rg._assignment)
+
+    def row(self, data: np.ndarray, replica: int) -> np.ndarray:
+        """What `replica` holds."""
+        group = self.rg._assignment[replica]
+        whole = data[group] if self.rg.num_groups > 1 else data
+        if self.shards == 1:
+            return whole
+        rank = self.rg.to_device_map[group].index(replica) % self.shards
+        return _sharded(whole, self.shards)[rank]
+
+    def whole(self, rows: "list[np.ndarray]") -> np.ndarray:
+        """The host's data, from what all replicas hold."""
+        out = []
+        for members in self.rg.to_device_map.values():
+            if self.shards == 1:
+                out.append(rows[members[0]])
+                continue
+            flat = np.concatenate([rows[m] for m in members[: self.shards]])
+            out.append(flat[: int(np.prod(self.shape))].reshape(self.shape))
+        return np.stack(out) if self.rg.num_groups > 1 else out[0]
+
+
+def _sharded(whole: np.ndarray, shards: int) -> np.ndarray:
+    each = -(-whole.size // shards)
+    return np.pad(whole.ravel(), (0, each * shards - whole.size)).reshape(shards, each)
+
+
+class RemoteVariable(Variable):
+    """A variable in rows of a remote buffer: `ops.remote_load` and `remote_store` reach it."""
+
+    _buffer: RemoteBuffer
+    _offset: int
+    _layout: _Layout
+
+    def _read(self) -> Any:
+        raise ValueError(
+            f"{self!r} lies in remote buffer {self._buffer.remote_buffer_id}, row {self._offset}: "
+            "load it with ops.remote_load."
+        )
+
+    def _send(self, executable: Any, data: np.ndarray) -> None:
+        name = self._buffer._use()
+        for replica in range(self._layout.replicas):
+            row = np.ascontiguousarray(self._layout.row(data, replica))
+            executable.write_remote(name, replica, self._offset, row)
+
+    def _fetch(self, executable: Any) -> np.ndarray:
+        name = self._buffer._use()
+        rows = [
+            executable.read_remote(name, replica, self._offset)
+            for replica in range(self._layout.replicas)
+        ]
+        return self._layout.whole(rows)
+
+
+class ShardedVariable(Variable):
+    """A variable of which each replica holds a shard."""
+
+    _layout: _Layout
+
+    def _read(self) -> Any:
+        raise ValueError(f"{self!r} lies in shards: use the shard, or gather it.")
+
+    def _send(self, executable: Any, data: np.ndarray) -> None:
+        rows = [self._layout.row(data, r) for r in range(self._layout.replicas)]
+        executable.write_state(self._slot, np.ascontiguousarray(np.stack(rows)))
+
+    def _fetch(self, executable: Any) -> np.ndarray:
+        return self._layout.whole(list(executable.read_state(self._slot)))
+
+
+def _host(
+    data: HostTensor, dtype: "dtype_class | None", downcast: bool, rg: ReplicaGrouping
+) -> tuple[np.ndarray, tuple[int, ...]]:
+    """The host's data, and the shape of one group's."""
+    graph = get_current_graph()
+    if graph is not graph.main_graph:
+        raise ValueError(f"Variables belong to the main graph, but {graph.name} is current.")
+    array = to_numpy(data, dtype, downcast)
+    dtype_class.as_dtype(array)
+    if rg.num_groups == 1:
+        return array, array.shape
+    if array.shape[:1] != (rg.num_groups,):
+        raise ValueError(
+            f"A variable of {rg.num_groups} replica groups needs data with that many rows but got "
+            f"shape {array.shape}."
+        )
+    return array, array.shape[1:]
+
+
+def _named(cls: type, name: "str | None", array: np.ndarray, layout: _Layout) -> Any:
+    graph = get_current_graph()
+    spec = TensorSpec(layout.shape, dtype_class.as_dtype(array))
+    made = cls._make(graph, scoped(name or DEFAULT_NAME), None, spec=spec)  # type: ignore
+    made._slot = graph.ir._core_name(scoped(name or DEFAULT_NAME))
+    made._data, made._layout = array, layout
+    made.replica_grouping, made.retrieval_mode = layout.rg, "one_per_group"
+    graph.ir._slots[made._slot] = made
+    return made
+
+
+def _check_mode(mode: str) -> None:
+    if mode != "one_per_group":
+        from popxl.errors import unsupported
+
+        raise unsupported(f"retrieval_mode={mode!r}")
+
+
+def _in_buffer(
+    array: np.ndarray, layout: _Layout, buffer: RemoteBuffer, offset: int, name: "str | None"
+) -> RemoteVariable:
+    if not 0 <= offset < buffer.entries:
+        raise ValueError(f"Row {offset} is not one of the {buffer.entries} of the remote buffer.")
+    made: RemoteVariable = _named(RemoteVariable, name, array, layout)
+    buffer.validate_tensor_matches_buffer(made, layout.shards)
+    buffer._use()
+    made._buffer, made._offset = buffer, offset
+    return made
+
+
+def remote_variable(
+    data: HostTensor,
+    remote_buffer: RemoteBuffer,
+    offset: int = 0,
+    dtype: "dtype_class | None" = None,
+    name: "str | None" = None,
+    downcast: bool = True,
+    replica_grouping: "ReplicaGrouping | None" = None,
+    retrieval_mode: str = "one_per_group",
+) -> RemoteVariable:
+    """A variable in row `offset` of a remote buffer, holding `data` when a session starts.
+
+    Arguments as for `popxl.variable`. ValueError: the data is no row of the buffer.
+    """
+    _check_mode(retrieval_mode)
+    rg = replica_grouping or get_current_graph().ir.replica_grouping()
+    array, shape = _host(data, dtype, downcast, rg)
+    return _in_buffer(array, _Layout(rg, shape, 1), remote_buffer, offset, name)
+
+
+def _sharding(
+    data: HostTensor, dtype: "dtype_class | None", downcast: bool, rg: "ReplicaGrouping | None"
+) -> tuple[np.ndarray, _Layout]:
+    ir = get_current_graph().ir
+    if ir.replication_factor < 2:
+        raise ValueError("Shards need several replicas: use popxl.Ir(replication=...).")
+    rg = rg or ir.replica_grouping()
+    array, shape = _host(data, dtype, downcast, rg)
+    return array, _Layout(rg, shape, rg.group_size)
+
+
+def remote_replica_sharded_variable(
+    data: HostTensor,
+    remote_buffer: RemoteBuffer,
+    offset: int = 0,
+    dtype: "dtype_class | None" = None,
+    name: "str | None" = None,
+    downcast: bool = True,
+    replica_grouping: "ReplicaGrouping | None" = None,
+    retrieval_mode: str = "one_per_group",
+) -> RemoteVariable:
+    """A variable whose shards lie in row `offset` of the replicas' remote buffers.
+
+    The buffer holds flat shards (`replica_sharded_buffer`); its meta shape is set, or must be the
+    variable's shape. ValueError otherwise, and without several replicas.
+    """
+    _check_mode(retrieval_mode)
+    array, layout = _sharding(data, dtype, downcast, replica_grouping)
+    if not remote_buffer.meta_shape:
+        remote_buffer.meta_shape = layout.shape
+    elif remote_buffer.meta_shape != layout.shape:
+        raise ValueError(
+            f"The buffer's meta shape is {remote_buffer.meta_shape} but the variable's shape is "
+            f"{layout.shape}."
+        )
+    made = _in_buffer(array, layout, remote_buffer, offset, name)
+    made._meta_shape = layout.shape
+    return made
+
+
+def replica_sharded_variable(
+    data: HostTensor,
+    dtype: "dtype_class | None" = None,
+    name: "str | None" = None,
+    downcast: bool = True,
+    replica_grouping: "ReplicaGrouping | None" = None,
+    retrieval_mode: str = "one_per_group",
+) -> tuple[ShardedVariable, Tensor]:
+    """A variable of which each replica of a group keeps a shard: (variable, shard).
+
+    The variable is for the session's data; the shard, flat with the variable's shape as meta
+    shape, is what ops read and write. ValueError without several replicas.
+    """
+    _check_mode(retrieval_mode)
+    array, layout = _sharding(data, dtype, downcast, replica_grouping)
+    graph = get_current_graph()
+    made: ShardedVariable = _named(ShardedVariable, name, array, layout)
+    each = -(-made.nelms // layout.shards)
+    graph.ir._module.add_state(made._slot, core_type((each,), made.dtype), "parameter", 1, 1)
+    value = graph._core.variable(made._slot)
+    shard = Tensor._make(graph, f"{made.name}_shard", value, meta_shape=layout.shape)
+    return made, shard
+
+
+def replica_sharded_buffer(
+    shape: "tuple[int, ...]",
+    dtype: dtype_class,
+    replica_grouping: "ReplicaGrouping | None" = None,
+    shard_over: "int | None" = None,
+    entries: int = 1,
+) -> RemoteBuffer:
+    """A remote buffer for flat shards of tensors of this shape: ceil(elements / shard_over) each.
+
+    shard_over: by default the size of the replica groups.
+    """
+    if shard_over is None:
+        rg = replica_grouping or get_current_graph().ir.replica_grouping()
+        shard_over = rg.group_size
+    elements = int(np.prod(shape, dtype=np.int64))
+    buffer = RemoteBuffer((-(-elements // shard_over),), dtype, entries)
+    buffer.meta_shape = tuple(shape)
+    return buffer

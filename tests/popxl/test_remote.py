@@ -1,0 +1,97 @@
+"""Variables in remote buffers and in shards over replicas."""
+
+import numpy as np
+import popxl
+import pytest
+from popxl import ops
+from popxl.ops import collectives
+
+DATA = np.arange(10, dtype=np.float32).reshape(2, 5)
+
+
+def test_a_remote_variable_is_loaded_changed_and_stored():
+    ir = popxl.Ir()
+    with ir.main_graph, popxl.in_sequence():
+        buffer = popxl.remote_buffer((2, 5), popxl.float32, entries=2)
+        variables = [popxl.remote_variable(DATA + i, buffer, i, name=f"v{i}") for i in range(2)]
+        t = ops.remote_load(buffer, 1, "v")
+        ops.remote_store(buffer, 0, t * 2.0)
+    session = popxl.Session(ir, "ipu_hw")
+    np.testing.assert_array_equal(session.get_tensor_data(variables[0]), DATA)
+    with session:
+        session.run()
+        np.testing.assert_array_equal(session.get_tensor_data(variables[0]), 2 * (DATA + 1))
+        session.write_variable_data(variables[1], 5 * DATA)
+        session.run()
+    np.testing.assert_array_equal(session.get_tensor_data(variables[0]), 10 * DATA)
+    np.testing.assert_array_equal(session.get_tensor_data(variables[1]), 5 * DATA)
+
+
+def test_a_sharded_remote_variable_is_gathered_and_updated_by_shards():
+    ir = popxl.Ir(replication=4)
+    with ir.main_graph, popxl.in_sequence():
+        buffer = popxl.replica_sharded_buffer((2, 5), popxl.float32)
+        assert (buffer.tensor_shape, buffer.meta_shape) == ((3,), (2, 5))
+        v = popxl.remote_replica_sharded_variable(DATA, buffer)
+        shard = ops.remote_load(buffer, 0)
+        whole = collectives.replicated_all_gather(shard)
+        out = popxl.d2h_stream(whole.shape, whole.dtype)
+        ops.host_store(out, whole)
+        ops.remote_store(buffer, 0, shard + 1.0)
+    session = popxl.Session(ir, "ipu_hw")
+    with session:
+        np.testing.assert_array_equal(session.run()[out], np.stack([DATA] * 4))
+    np.testing.assert_array_equal(session.get_tensor_data(v), DATA + 1)
+
+
+@pytest.mark.parametrize("group", [None, (1, 2), (2, 2)])
+def test_a_sharded_variable_keeps_its_shards_between_runs(group):
+    ir = popxl.Ir(replication=4)
+    data = DATA if group is None else np.stack([DATA, -DATA])
+    with ir.main_graph, popxl.in_sequence():
+        rg = group and ir.replica_grouping(*group)
+        v, shard = popxl.replica_sharded_variable(data, replica_grouping=rg)
+        assert shard.meta_shape == (2, 5) and v.shape_on_host == data.shape
+        whole = collectives.replicated_all_gather(shard, group=rg)
+        out = popxl.d2h_stream(whole.shape, whole.dtype)
+        ops.host_store(out, whole)
+        ops.add_(shard, shard)
+    session = popxl.Session(ir, "ipu_hw")
+    assignment = (rg or ir.replica_grouping()).assignment
+    with session:
+        for factor in (1, 2):
+            got = session.run()[out]
+            for replica, g in enumerate(assignment):
+                right = data if group is None else data[g]
+                np.testing.assert_array_equal(got[replica], factor * right)
+    np.testing.assert_array_equal(session.get_tensor_data(v), 4 * data)
+
+
+def test_grouped_remote_variables_differ_between_groups():
+    ir = popxl.Ir(replication=2)
+    data = np.stack([DATA, -DATA])
+    with ir.main_graph:
+        buffer = popxl.remote_buffer((2, 5), popxl.float32)
+        rg = ir.replica_grouping(group_size=1)
+        popxl.remote_variable(data, buffer, replica_grouping=rg)
+        t = ops.remote_load(buffer, 0)
+        out = popxl.d2h_stream(t.shape, t.dtype)
+        ops.host_store(out, t)
+    with popxl.Session(ir, "ipu_hw") as session:
+        np.testing.assert_array_equal(session.run()[out], data)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda b: popxl.remote_variable(np.zeros(3), b), "no row of remote buffer"),
+        (lambda b: popxl.remote_variable(np.zeros(2), b, 1), "not one of the 1"),
+        (lambda b: popxl.remote_variable(np.zeros(2), b) + 1, "load it with"),
+        (lambda b: popxl.remote_replica_sharded_variable(np.zeros(2), b), "several replicas"),
+        (lambda b: popxl.replica_sharded_variable(np.zeros(2)), "several replicas"),
+    ],
+)
+def test_remote_variables_refuse(call, message):
+    ir = popxl.Ir()
+    with ir.main_graph, pytest.raises(ValueError, match=message):
+        call(popxl.remote_buffer((2,), popxl.float32))
