@@ -185,6 +185,13 @@ class Graph:
     def __exit__(self, *exception: object) -> None:
         _context.graphs.pop()
 
+    @property
+    def _pb_graph(self) -> Any:
+        """The graph as PopART shows it."""
+        from popart._internal.ir import Graph as View
+
+        return View(self)
+
     # --- hooks ------------------------------------------------------------------------------------
     def register_op_created_hook(self, fn: Callable[[OpRecord], None]) -> int:
         """Calls `fn` with every op that is added to this graph from now on. Returns a handle."""

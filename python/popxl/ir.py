@@ -1,5 +1,6 @@
 """Ir: one program, that is a main graph and the graphs it calls, with streams and buffers."""
 
+import functools
 import itertools
 import re
 from collections.abc import Callable
@@ -121,6 +122,13 @@ class Ir:
         from popxl.errors import unsupported
 
         raise unsupported("Ir.dot_checkpoint")
+
+    @functools.cached_property
+    def _pb_ir(self) -> Any:
+        """The Ir as PopART shows it."""
+        from popart._internal.ir import Ir as View
+
+        return View(self)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Ir):

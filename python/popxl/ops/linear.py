@@ -3,11 +3,21 @@
 from typing import Any
 
 from popxl import dtypes
+from popxl.context import get_ir
 from popxl.dtypes import dtype as dtype_class
 from popxl.ops.build import OpBuild, check_same_dtype, composed
 from popxl.tensor import Tensor
 
 _PARTIALS = ("", "float", "half")
+
+
+def _check_partials(partials_type: "dtype_class | None") -> None:
+    if partials_type is None:
+        option = get_ir()._pb_ir.getSessionOptions().partialsTypeMatMuls
+        if option not in _PARTIALS:
+            raise ValueError(f"partialsTypeMatMuls must be one of {_PARTIALS} but is {option!r}.")
+    elif partials_type not in (dtypes.float16, dtypes.float32):
+        raise ValueError(f"partials_type must be float16 or float32 but is {partials_type}.")
 
 
 def matmul(
@@ -20,7 +30,9 @@ def matmul(
     """The product of matrices, with NumPy's rules: vectors count as row and column.
 
     output_type: float16 or float32, by default that of the operands. The other arguments are
-    hints for hardware; partial sums are kept in float32. ValueError: shapes or dtypes do not fit.
+    hints for hardware; partial sums are kept in float32. partials_type: float16 or float32, by
+    default the session option partialsTypeMatMuls. ValueError: shapes, dtypes or options that do
+    not fit.
     """
     if not lhs.rank or not rhs.rank:
         raise ValueError("matmul takes no scalars: use ops.mul.")
@@ -29,6 +41,8 @@ def matmul(
         raise ValueError(f"matmul cannot multiply {lhs.shape} by {rhs.shape}: sizes differ.")
     if output_type is not None and output_type not in (dtypes.float16, dtypes.float32):
         raise ValueError(f"output_type must be float16 or float32 but is {output_type}.")
+
+    _check_partials(partials_type)
 
     def body(op: OpBuild) -> Any:
         a, b = lhs._read(), rhs._read()

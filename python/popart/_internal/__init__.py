@@ -1,0 +1,1 @@
+"""What PopXL programs see of PopART's inside."""

@@ -1,0 +1,58 @@
+"""The thin popart package."""
+
+import numpy as np
+import popart
+import popart._internal.ir as _ir
+import popxl
+import pytest
+from popart import popart_exception
+from popxl import ops
+from popxl.errors import UnsupportedError
+
+
+def test_graphs_show_their_ops():
+    ir = popxl.Ir()
+    with ir.main_graph, popxl.in_sequence():
+        v = popxl.variable(np.ones(2), popxl.float32, name="v")
+        ops.add_(v, v * 2.0)
+    found = ir.main_graph._pb_graph.getOps()
+    assert [op.opType() for op in found] == ["Mul", "AddLhsInplace"]
+    assert isinstance(found[0], _ir.op.MulOp) and not isinstance(found[1], _ir.op.MulOp)
+    assert found[0].getInputIds()[0] == "v" and found[0].getOutputIds() == ["mul_out"]
+    assert found[1].id == 101
+    assert len(ir._pb_ir.getAllGraphs()) == 1
+
+
+def test_op_created_hooks_see_ops_of_their_graph_alone():
+    ir = popxl.Ir()
+    seen = []
+    with ir.main_graph:
+        v = popxl.variable(np.ones(2), popxl.float32)
+        handle = ir.main_graph.register_op_created_hook(lambda op: seen.append(op.op_type))
+        ops.call(ir.create_graph(lambda x: -x, v), v)
+        ir.main_graph.remove_op_created_hook(handle)
+        _ = v + v
+    assert seen == ["Call"]
+
+
+def test_session_options_are_kept_and_checked():
+    ir = popxl.Ir()
+    options = ir._pb_ir.getSessionOptions()
+    options.numIOTiles = 32
+    assert ir._pb_ir.getSessionOptions().numIOTiles == 32
+    with pytest.raises(AttributeError, match="no session option 'nonsense'"):
+        options.nonsense = 1
+    options.partialsTypeMatMuls = "double"
+    with ir.main_graph, pytest.raises(ValueError, match="partialsTypeMatMuls"):
+        t = popxl.constant(np.ones((2, 2)), popxl.float32)
+        _ = t @ t
+
+
+def test_errors_are_popxls():
+    assert issubclass(popart_exception, popxl.errors.Error)
+
+
+@pytest.mark.parametrize("name", popart.MISSING)
+def test_missing_names_say_so(name):
+    with pytest.raises(UnsupportedError, match=f"popart.{name} is part of PopXL"):
+        getattr(popart, name)
