@@ -240,11 +240,14 @@ class Tensor(Operators):
         return self._value
 
     def _read_out(self) -> Any:
-        """The value now, as an output: memory is copied."""
-        value = self._read()
-        if self._base is None and not self._is_memory():
-            return value
-        if self._root()._base is None and not self._root()._is_memory():
+        """The value now, copied if later writes to memory could reach it.
+
+        An input of a graph may be a caller's memory, whichever way it was passed.
+        """
+        value, root = self._read(), self._root()
+        producer = value.producer
+        own = producer is not None and producer.name != "variable"
+        if own and (self._base is None or not root._is_memory()):
             return value
         return self._graph._core.emit("identity", [value]).results[0]
 
