@@ -1,6 +1,6 @@
 """Modules with state, named collections, and transforms on top of popxl."""
 
-from popxl_addons import ops, transforms
+from popxl_addons import layers, ops, transforms
 from popxl_addons.dot_tree import DotTree
 from popxl_addons.graph import BoundGraph, GraphWithNamedArgs
 from popxl_addons.graph_cache import GraphCache, function
@@ -12,7 +12,13 @@ from popxl_addons.named_tensors import (
     NamedTensors,
     print_named_tensors,
 )
-from popxl_addons.transforms import autodiff, remap_grad_info
+from popxl_addons.streams import InputStreams, OutputStreams
+from popxl_addons.transforms import (
+    autodiff,
+    autodiff_with_accumulation,
+    recompute_graph,
+    remap_grad_info,
+)
 from popxl_addons.variable_factory import NamedVariableFactories, VariableFactory
 
 __getattr__ = refuse("popxl_addons")

@@ -1,0 +1,52 @@
+"""A dense layer."""
+
+from typing import Any
+
+import numpy as np
+import popxl
+from popxl_addons.module import Module
+from popxl_addons.named_tensors import NamedTensors
+
+
+def truncated_normal(shape: tuple[int, ...], scale: float = 0.02, limit: float = 2.0) -> np.ndarray:
+    """Normal numbers drawn again until they lie within ±limit deviations, times scale."""
+    out = np.random.normal(size=shape)
+    while (beyond := np.abs(out) > limit).any():
+        out[beyond] = np.random.normal(size=int(beyond.sum()))
+    return (out * scale).astype(np.float32)
+
+
+class Linear(Module):
+    """x @ weight + bias, for x of shape [..., in].
+
+    weight: [in, out_features], a truncated normal of deviation 0.02; bias: [out_features], zeros.
+    """
+
+    def __init__(
+        self,
+        out_features: int,
+        bias: bool = True,
+        replica_grouping: "popxl.ReplicaGrouping | None" = None,
+    ) -> None:
+        super().__init__()
+        self.out_features, self.bias = out_features, bias
+        self.replica_grouping = replica_grouping
+
+    def build(self, x: popxl.Tensor) -> popxl.Tensor:
+        shape, rg = (x.shape[-1], self.out_features), self.replica_grouping
+        weight = self.add_variable_input(
+            "weight", lambda: truncated_normal(shape), x.dtype, replica_grouping=rg
+        )
+        y = x @ weight
+        if not self.bias:
+            return y
+        zeros = lambda: np.zeros(self.out_features)  # noqa: E731
+        return y + self.add_variable_input("bias", zeros, x.dtype, replica_grouping=rg)
+
+    @staticmethod
+    def torch_mapping(variables: NamedTensors, layer: Any) -> dict[popxl.Tensor, np.ndarray]:
+        """{variable: data} from a torch.nn.Linear, for `Session.write_variables_data`."""
+        out = {variables.weight: layer.weight.detach().numpy().T.copy()}
+        if "bias" in variables:
+            out[variables.bias] = layer.bias.detach().numpy().copy()
+        return out
