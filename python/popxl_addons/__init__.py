@@ -12,6 +12,15 @@ from popxl_addons.named_tensors import (
     NamedTensors,
     print_named_tensors,
 )
+from popxl_addons.remote import (
+    create_remote_buffer,
+    load_remote,
+    load_remote_graph,
+    named_buffers,
+    named_variable_buffers,
+    store_remote,
+    store_remote_graph,
+)
 from popxl_addons.streams import InputStreams, OutputStreams
 from popxl_addons.transforms import (
     autodiff,

@@ -96,6 +96,14 @@ class NamedVariableFactories(DotTree[VariableFactory]):
             out.insert(key, factory.create_tensor(name, empty))
         return out
 
+    def init_remote(
+        self, buffers: Any, entry: int = 0, prefix: "str | None" = None
+    ) -> NamedTensors:
+        """A remote variable from each factory, in row `entry` of the buffer of the same name."""
+        from popxl_addons.remote import init_remote
+
+        return init_remote(self, buffers, entry, prefix)
+
     def init_zero(self, prefix: "str | None" = None) -> NamedTensors:
         """Zeros in the current graph, by `ops.init`."""
         return self._init("zero", prefix)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import popxl
+import popxl_addons as addons
 import pytest
 from popxl import ops
 from popxl.ops import collectives
@@ -95,3 +96,35 @@ def test_remote_variables_refuse(call, message):
     ir = popxl.Ir()
     with ir.main_graph, pytest.raises(ValueError, match=message):
         call(popxl.remote_buffer((2,), popxl.float32))
+
+
+def test_layers_run_one_after_the_other_on_rows_of_remote_buffers():
+    x = np.random.default_rng(1).normal(size=(4, 3)).astype(np.float32)
+    ir = popxl.Ir()
+    with ir.main_graph, popxl.in_sequence():
+        h = popxl.constant(x)
+        facts, layer = addons.layers.Linear(3).create_graph(h)
+        buffers = addons.named_variable_buffers(facts, entries=3)
+        rows = [facts.init_remote(buffers, i, f"layer{i}") for i in range(3)]
+        load, names = addons.load_remote_graph(buffers)
+        assert names == ["bias", "weight"]
+        for i in range(3):
+            loaded = addons.NamedTensors.pack(names, load.call(i))
+            (h,) = layer.bind(loaded).call(h)
+            loaded.update({"extra": h})
+            addons.store_remote(
+                addons.NamedTensors.from_dict({"weight": loaded.weight * 2.0, "bias": loaded.bias}),
+                buffers,
+                i,
+            )
+        last = addons.load_remote(buffers, 2)
+        streams = [addons.ops.host_store(t) for t in (h, last.weight)]
+    session = popxl.Session(ir)
+    data = session.get_tensors_data([r.weight for r in rows])
+    weights = [data[r.weight].copy() for r in rows]
+    assert rows[1].weight.name == "layer1.weight" and not np.allclose(weights[0], weights[1])
+    with session:
+        got = session.run()
+    np.testing.assert_allclose(got[streams[0]], x @ weights[0] @ weights[1] @ weights[2], rtol=1e-3)
+    np.testing.assert_allclose(got[streams[1]], 2 * weights[2])
+    np.testing.assert_allclose(session.get_tensor_data(rows[1].weight), 2 * weights[1])
