@@ -4,7 +4,7 @@ An `Ir` is a program: graphs of ops on tensors, with streams from and to the hos
 compiles and runs it on the emulator. docs/popxl.md says how.
 """
 
-from popxl import dtypes, ops, random_seed, streams, transforms
+from popxl import dtypes, fp8_utils, ops, random_seed, streams, transforms
 from popxl.context import (
     ExecutionContext,
     gcg,

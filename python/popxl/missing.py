@@ -11,7 +11,7 @@ from popxl.errors import unsupported
 MISSING: dict[str, tuple[str, ...]] = {
     "popxl": (
         *("TensorStorage", "TensorLocation", "ReplicatedTensorSharding", "TileSet"),
-        *("fp8_utils", "typing_"),
+        "typing_",
     ),
     "popxl.ops": (
         *("concat_", "roi_align", "PadType"),
