@@ -120,6 +120,8 @@ transforms::OptimiserSpec optimiser_of(const py::dict& given) {
   }
   take(given, "loss_scaling", spec.loss_scaling);
   take(given, "loss_scaling_variable", spec.loss_scaling_variable);
+  take(given, "automatic_loss_scaling", spec.automatic_loss_scaling);
+  take(given, "max_grad_norm", spec.max_grad_norm);
   spec.accumulator_type = dtype_named(given, "accumulator_type");
   spec.first_moment_type = dtype_named(given, "first_moment_type");
   spec.second_moment_type = dtype_named(given, "second_moment_type");
@@ -149,6 +151,15 @@ session::CompileOptions options_of(const py::dict& given,
   take(given, "output_period", options.output_period);
   take(given, "mean_reduction", options.mean_reduction);
   take(given, "random_seed", options.random_seed);
+  take(given, "input_group_size", options.input_group_size);
+  take(given, "input_group_stride", options.input_group_stride);
+  take(given, "floating_point_exceptions", options.floating_point_exceptions);
+  if (given.contains("anchors")) {
+    using Given = std::vector<std::tuple<std::string, int, int64_t>>;
+    for (const auto& [name, keep, period] : given["anchors"].cast<Given>()) {
+      options.anchors.push_back({name, static_cast<session::OutputMode>(keep), period});
+    }
+  }
   take(given, "threads", options.threads);
   take(given, "device", options.device);
   if (optimiser) options.optimiser = optimiser_of(*optimiser);
@@ -334,7 +345,13 @@ void bind_executable(py::module_& m) {
             return e.compiled().text(form, locations);
           },
           py::arg("form"), py::arg("locations") = false)
-      .def("report", report_of);
+      .def("report", report_of)
+      .def("anchored", [](const TorchExecutable& e) { return e.compiled().anchored(); })
+      .def("anchor_names", [](const TorchExecutable& e) { return e.compiled().anchor_names(); })
+      .def("transfer_times", [](const TorchExecutable& e,
+                                size_t stream) { return e.compiled().transfer_times(stream); })
+      .def("random_state", [](const TorchExecutable& e) { return e.compiled().random_state(); })
+      .def("set_random_state", &TorchExecutable::set_random_state);
 }
 
 }  // namespace

@@ -112,6 +112,10 @@ void Engine::write_remote(const std::string& name, int replica, int64_t entry,
   std::memcpy(impl_->runner.remote_row(buffer, replica, entry), data, static_cast<size_t>(bytes));
 }
 
+std::vector<std::pair<double, double>> Engine::transfer_times(size_t stream) const {
+  return impl_->runner.transfer_times(stream);
+}
+
 RandomState Engine::random_state() const { return impl_->random; }
 void Engine::set_random_state(RandomState state) { impl_->random = state; }
 

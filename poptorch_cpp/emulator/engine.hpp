@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "program/program.hpp"
@@ -66,6 +67,10 @@ class Engine {
   // Row `entry` of a remote buffer of `replica`.
   void read_remote(const std::string& name, int replica, int64_t entry, std::byte* data) const;
   void write_remote(const std::string& name, int replica, int64_t entry, const std::byte* data);
+
+  // Of the last run: when each kept transfer of stream `stream` of the program began and ended, in
+  // seconds of the steady clock, in the order of the host's buffer; of inputs every replica's.
+  std::vector<std::pair<double, double>> transfer_times(size_t stream) const;
 
   RandomState random_state() const;
   void set_random_state(RandomState state);

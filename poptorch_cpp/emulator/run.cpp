@@ -2,6 +2,7 @@
 #include "emulator/run.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -12,6 +13,15 @@
 namespace poptorch::emulator {
 
 using support::str;
+
+namespace {
+
+double now() {
+  using Clock = std::chrono::steady_clock;
+  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
 
 void Runner::run_kernel(const Step& step, Machine& machine, Lane lane) {
   KernelArgs args;
@@ -171,13 +181,15 @@ void Runner::stream_in(StreamEnd& end, std::byte* to) {
     throw support::InternalError(str("[engine] stream '", end.stream->host.name,
                                      "' makes more than its ", end.transfers, " transfers."));
   }
+  const double begin = now();
   std::memcpy(to, end.data + end.first + end.transfers * end.step, static_cast<size_t>(end.bytes));
-  ++end.transfers;
+  end.times[static_cast<size_t>(end.transfers++)] = {begin, now()};
 }
 
 void Runner::stream_out(StreamEnd& end, const std::byte* from) {
   const program::Stream& stream = *end.stream;
   const int64_t transfer = end.transfers++;
+  const double begin = now();
   int64_t kept = 0;
   switch (stream.keep) {
     case program::Keep::kAll:
@@ -193,6 +205,7 @@ void Runner::stream_out(StreamEnd& end, const std::byte* from) {
       if (transfer > 0) {
         std::byte* sum = end.data + end.first;
         reduce_ranks(stream.host.type.dtype, "sum", {sum, from}, sum, stream.host.type.elements());
+        end.times[0].second = now();
         return;
       }
       break;
@@ -201,6 +214,7 @@ void Runner::stream_out(StreamEnd& end, const std::byte* from) {
       break;
   }
   std::memcpy(end.data + end.first + kept * end.step, from, static_cast<size_t>(end.bytes));
+  end.times[static_cast<size_t>(kept)] = {begin, now()};
 }
 
 std::byte* Runner::row(const Step& step, Machine& machine) {

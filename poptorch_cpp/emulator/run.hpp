@@ -28,6 +28,7 @@ struct StreamEnd {
   int host_buffer = 0;    // among inputs or among outputs
   int64_t transfers = 0;  // done in this run
   std::byte* data = nullptr;
+  std::vector<std::pair<double, double>> times = {};  // of the kept transfers: begin and end
 };
 
 // What the IPUs of one replica share.
@@ -62,6 +63,7 @@ class Runner {
   void run(const std::vector<const std::byte*>& inputs, const std::vector<std::byte*>& outputs,
            const RandomState& random);
 
+  std::vector<std::pair<double, double>> transfer_times(size_t stream) const;
   std::byte* remote_row(int buffer, int replica, int64_t entry);
   HostMemory memory() const;
 

@@ -66,7 +66,8 @@ void Runner::make_streams(Replica& shared, int replica) {
     end.first = place * end.bytes;
     end.step = (in ? program::group_count(replicas, stream.group_size) : replicas) * end.bytes;
     if (stream.keep == program::Keep::kOnce && in) end.first = end.step = 0;
-    shared.streams.push_back(end);
+    end.times.resize(static_cast<size_t>(in ? stream.transfers : stream.kept()));
+    shared.streams.push_back(std::move(end));
   }
 }
 
@@ -79,6 +80,15 @@ void Runner::make_collectives() {
       groups.push_back(std::make_unique<Collective>(spec, members));
     }
   }
+}
+
+std::vector<std::pair<double, double>> Runner::transfer_times(size_t stream) const {
+  std::vector<std::pair<double, double>> times;
+  const size_t kept = replicas_.front().streams[stream].times.size();
+  for (size_t k = 0; k < kept; ++k) {
+    for (const Replica& replica : replicas_) times.push_back(replica.streams[stream].times[k]);
+  }
+  return times;
 }
 
 HostMemory Runner::memory() const {

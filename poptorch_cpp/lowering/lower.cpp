@@ -1,8 +1,10 @@
 // Implements lower.hpp: one walk over main, calls inlined, regions as nested blocks.
 #include "lowering/lower.hpp"
 
+#include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include "ir/effects.hpp"
@@ -109,7 +111,22 @@ class Lowering {
                          .keep = options_.keep,
                          .period = options_.keep_period});
     }
+    for (size_t i = 0; i < options_.last_keeps.size(); ++i) {
+      auto& stream = streams[streams.size() - options_.last_keeps.size() + i];
+      std::tie(stream.keep, stream.period) = options_.last_keeps[i];
+    }
     for (const auto& stream : module_.streams()) streams.push_back({.host = *stream});
+  }
+
+  // Computed from constants alone.
+  static bool is_constant(const Value* value) {
+    const Op* op = value->producer();
+    if (!op || !ir::is_pure(*op)) return false;
+    const auto& operands = op->operands();
+    return op->is("constant") ||
+           (!operands.empty() && std::all_of(operands.begin(), operands.end(), [](auto* operand) {
+             return !operand || is_constant(operand);
+           }));
   }
 
   void store_output(const Value* value) {
@@ -118,7 +135,7 @@ class Lowering {
     const int home = emitter_.tensor(main_.values.at(value)).ipu;
     const TensorId id = emitter_.on_ipu(main_.values.at(value), std::max(home, 0), nullptr);
     for (int stream : it->second) {
-      if (emitter_.tensor(id).base == Base::kConstant) {
+      if (is_constant(value)) {
         emitter_.program().streams[static_cast<size_t>(stream)].keep = program::Keep::kOnce;
       }
       Instruction store{.kind = Kind::kStreamOut};

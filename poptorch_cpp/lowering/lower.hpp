@@ -3,6 +3,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "ir/module.hpp"
 #include "program/program.hpp"
@@ -21,6 +23,8 @@ struct LowerOptions {
   int input_group_stride = 1;
   program::Keep keep = program::Keep::kAll;  // of main's outputs
   int64_t keep_period = 1;
+  // Of main's last outputs, in their place.
+  std::vector<std::pair<program::Keep, int64_t>> last_keeps = {};
   uint64_t random_seed = 0;
 };
 

@@ -94,6 +94,19 @@ void add_stream_ops(Registry& r) {
          }),
          .cost = moves_data(),
          .popart_type = "IpuCopy"});
+  r.add({.name = "check_floats",
+         .doc = "Ends the run when x, computed from the others, has NaNs and they have none, or "
+                "infinities and they have neither; of a comparison, when an operand has NaNs.",
+         .inputs = {"x: float", "from: float*"},
+         .outputs = {},
+         .attrs = {{"op", AttrType::kString},
+                   {"scope", AttrType::kString, std::string()},
+                   {"line", AttrType::kString, std::string()},
+                   {"comparison", AttrType::kBool, false}},
+         .infer = nothing(),
+         .grad = NoGradient{"it has no results"},
+         .cost = moves_data(),
+         .side_effect = true});
   r.add({.name = "print_tensor",
          .doc = "x, printed on stderr when the program runs, and its gradient if asked.",
          .inputs = {"x"},

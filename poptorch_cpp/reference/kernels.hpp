@@ -33,6 +33,7 @@ void add_index_kernels(Table& table);
 void add_attention_kernels(Table& table);
 void add_rnn_kernels(Table& table);
 void add_random_kernels(Table& table);
+void add_check_kernels(Table& table);
 void add_print_kernels(Table& table);
 void add_state_kernels(Table& table);
 

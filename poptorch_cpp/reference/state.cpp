@@ -105,17 +105,24 @@ void adam_update(const KernelCall& call) {
   a.write(2, moments.v);
 }
 
+// A hyper-parameter as torch multiplies with it: in float32, unless the weight has doubles.
+double as_factor(const Args& a, double value) {
+  return a.type(0).dtype == DType::kF64 ? value : static_cast<double>(static_cast<float>(value));
+}
+
 void rmsprop_update(const KernelCall& call) {
   const Args a(call);
   Doubles w = a.in(0), s = a.in(1), g = gradient(a, 2);
   const double lr = a.scalar(3), alpha = a.scalar(4), eps = a.scalar(5), momentum = a.scalar(7);
+  // As torch has them: a factor of float32 that is off by 1e-8 shows after a hundred steps.
+  const double keep = as_factor(a, alpha), fresh = as_factor(a, 1 - alpha);
   const bool tf = a.flag("tf_variant"), centered = a.has(9), buffered = a.has(8);
   add_decay(g, w, a.scalar(6));
   Doubles buffer = buffered ? a.in(8) : Doubles(w.size(), 0.0);
   Doubles mean = centered ? a.in(9) : Doubles(w.size(), 0.0);
   for (size_t i = 0; i < w.size(); ++i) {
-    s[i] = alpha * s[i] + (1 - alpha) * g[i] * g[i];
-    if (centered) mean[i] += (1 - alpha) * (g[i] - mean[i]);
+    s[i] = keep * s[i] + fresh * g[i] * g[i];
+    if (centered) mean[i] += fresh * (g[i] - mean[i]);
     const double square = s[i] - mean[i] * mean[i];
     const double step = g[i] / (tf ? std::sqrt(square + eps) : std::sqrt(square) + eps);
     buffer[i] = (buffered ? momentum * buffer[i] : 0) + (tf ? lr * step : step);

@@ -21,14 +21,22 @@ using support::str;
 constexpr program::Keep kKeepOf[] = {program::Keep::kFinal, program::Keep::kEveryN,
                                      program::Keep::kAll, program::Keep::kSum};
 
-lowering::LowerOptions lower_options_of(const CompileOptions& options) {
+lowering::LowerOptions lower_options_of(const CompileOptions& options, const Compiled& forms) {
+  std::vector<std::pair<program::Keep, int64_t>> keeps;
+  for (const auto& [anchor, name] : forms.anchored) {
+    const Anchor& asked = options.anchors[anchor];
+    keeps.emplace_back(kKeepOf[static_cast<size_t>(asked.mode)], asked.period);
+  }
   return {.device = options.device,
           .strategy = options.strategy,
           .device_iterations = options.device_iterations,
           .gradient_accumulation = options.gradient_accumulation,
           .replicas = static_cast<int>(options.replication_factor),
+          .input_group_size = static_cast<int>(options.input_group_size),
+          .input_group_stride = static_cast<int>(options.input_group_stride),
           .keep = kKeepOf[static_cast<size_t>(options.output_mode)],
           .keep_period = options.output_period,
+          .last_keeps = std::move(keeps),
           .random_seed = options.random_seed};
 }
 
@@ -64,11 +72,20 @@ void check_options(const CompileOptions& options) {
   at_least_one("replicationFactor", options.replication_factor);
   at_least_one("the output period", options.output_period);
   const int64_t batches = options.device_iterations * options.gradient_accumulation;
-  if (options.output_mode == OutputMode::kEveryN && batches % options.output_period != 0) {
-    throw support::UserError(str("[options] OutputMode.EveryN keeps every ", options.output_period,
-                                 "th of ", batches, " micro-batches. Choose a period that divides ",
-                                 batches, "."));
-  }
+  auto divides = [&](OutputMode mode, int64_t period) {
+    if (mode != OutputMode::kEveryN || batches % period == 0) return;
+    throw support::UserError(str("[options] OutputMode.EveryN keeps every ", period, "th of ",
+                                 batches, " micro-batches. Choose a period that divides ", batches,
+                                 "."));
+  };
+  divides(options.output_mode, options.output_period);
+  for (const Anchor& anchor : options.anchors) divides(anchor.mode, anchor.period);
+}
+
+std::vector<std::string> anchor_patterns(const CompileOptions& options) {
+  std::vector<std::string> patterns;
+  for (const Anchor& anchor : options.anchors) patterns.push_back(anchor.name);
+  return patterns;
 }
 
 }  // namespace
@@ -80,7 +97,8 @@ transforms::PassContext pass_context(const CompileOptions& options) {
           .gradient_accumulation = options.gradient_accumulation,
           .replication_factor = options.replication_factor,
           .mean_reduction = options.mean_reduction,
-          .optimiser = options.optimiser};
+          .optimiser = options.optimiser,
+          .anchors = anchor_patterns(options)};
 }
 
 Compiled compile_to_program(std::unique_ptr<ir::Module> module, const CompileOptions& options,
@@ -96,6 +114,7 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const CompileOpt
   // --- normal ---
   // Calls first: everything behind sees through them. A call with its own gradient stays.
   passes.run("inline_calls", *module);
+  passes.run("anchor_values", *module);
   passes.run("fold_constants", *module);
   passes.run("canonicalise", *module);
   passes.run("merge_common_subexpressions", *module);
@@ -109,13 +128,18 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const CompileOpt
   passes.run("fold_constants", *module);
   // Before the updates: rewrites keep away from memory that is written.
   passes.run("canonicalise", *module);
+  passes.run("anchor_gradients", *module);
   passes.run("lower_optimiser", *module);
   // Gradient rules repeat what the forward pass or another rule computes.
   passes.run("merge_common_subexpressions", *module);
   passes.run("eliminate_dead_ops", *module);
+  // Last: a check is a use of its op's operands and results.
+  if (options.floating_point_exceptions) passes.run("check_floats", *module);
   forms.differentiated = module->clone();
 
   // --- placed ---
+  forms.anchored = std::move(context.anchored);
+  forms.anchor_names = std::move(context.anchor_names);
   passes.run("place_ops", *module);
   check_ipu_count(*module, options);
   // Before the copies: a copy belongs to the stage of what it copies.
@@ -124,8 +148,8 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const CompileOpt
   passes.run("insert_copies", *module);
   passes.run("verify_placed", *module);
 
-  forms.program =
-      passes.step("lower", [&] { return lowering::lower(*module, lower_options_of(options)); });
+  forms.program = passes.step(
+      "lower", [&] { return lowering::lower(*module, lower_options_of(options, forms)); });
   check_memory_limit(forms.program);
   forms.placed = std::move(module);
   return forms;

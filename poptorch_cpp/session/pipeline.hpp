@@ -10,12 +10,14 @@
 namespace poptorch::session {
 
 // Steps of the progress: those of the pipeline, and binding.
-constexpr int kCompileSteps = 20;
+constexpr int kCompileSteps = 22;
 
 // Each IR form as it was (a clone: printing waits until someone asks), and the program.
 struct Compiled {
   std::unique_ptr<ir::Module> traced, normal, differentiated, placed;
   program::Program program;
+  std::vector<std::pair<size_t, std::string>> anchored;
+  std::vector<std::string> anchor_names;
 };
 
 // Traced form → program. Calls `progress` for every step but binding, which is the caller's.

@@ -85,6 +85,25 @@ class CompiledModel final : public Executable {
 
   Report report() const override { return make_report(engine_.program()); }
 
+  const std::vector<std::pair<size_t, std::string>>& anchored() const override {
+    return forms_.anchored;
+  }
+  const std::vector<std::string>& anchor_names() const override { return forms_.anchor_names; }
+  std::vector<std::pair<double, double>> transfer_times(size_t stream) const override {
+    std::lock_guard lock(mutex_);
+    return engine_.transfer_times(stream);
+  }
+
+  std::pair<uint64_t, uint64_t> random_state() const override {
+    std::lock_guard lock(mutex_);
+    const emulator::RandomState state = engine_.random_state();
+    return {state.seed, state.micro_batch};
+  }
+  void set_random_state(std::pair<uint64_t, uint64_t> state) override {
+    std::lock_guard lock(mutex_);
+    engine_.set_random_state({state.first, state.second});
+  }
+
  private:
   Compiled forms_;  // without the program, which the engine holds
   mutable std::mutex mutex_;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ir/module.hpp"
@@ -15,6 +16,13 @@
 namespace poptorch::session {
 
 enum class OutputMode : uint8_t { kFinal = 0, kEveryN = 1, kAll = 2, kSum = 3 };
+
+// A value that the program returns besides the model's own outputs.
+struct Anchor {
+  std::string name;
+  OutputMode mode = OutputMode::kAll;
+  int64_t period = 1;
+};
 
 struct CompileOptions {
   bool training = false;
@@ -27,6 +35,11 @@ struct CompileOptions {
   int64_t output_period = 1;
   bool mean_reduction = true;  // of gradients over accumulation and replicas; false: sum
   std::optional<transforms::OptimiserSpec> optimiser = std::nullopt;  // training only
+  // Replicas that read the same inputs: groups of `size`, `stride` apart.
+  int64_t input_group_size = 1, input_group_stride = 1;
+  // Values by name, with * and ?, that are returned behind the outputs: see Executable::anchored().
+  std::vector<Anchor> anchors = {};
+  bool floating_point_exceptions = false;
   uint64_t random_seed = 0;
   int threads = 0;              // 0: POPTORCH_NUM_THREADS, else the number of cores
   std::string device = "ipu2";  // a profile of target/: ipu1, ipu2, ipu21
@@ -75,6 +88,18 @@ class Executable {
   // not parse back); UserError for another name.
   virtual std::string text(const std::string& form, bool locations = false) const = 0;
   virtual Report report() const = 0;
+
+  // The last outputs: which of CompileOptions::anchors asked for each, and its name.
+  virtual const std::vector<std::pair<size_t, std::string>>& anchored() const = 0;
+  // Every name that an anchor could have, when there was one.
+  virtual const std::vector<std::string>& anchor_names() const = 0;
+  // Of the last run: when each transfer of a stream began and ended, in seconds of the steady
+  // clock. Streams are the inputs, then the outputs; transfers come in the order of their bytes.
+  virtual std::vector<std::pair<double, double>> transfer_times(size_t stream) const = 0;
+
+  // Seed and counter of the random numbers.
+  virtual std::pair<uint64_t, uint64_t> random_state() const = 0;
+  virtual void set_random_state(std::pair<uint64_t, uint64_t> state) = 0;
 };
 
 // Takes the traced form and compiles it all the way. `module` is consumed.

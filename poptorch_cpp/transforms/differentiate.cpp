@@ -54,13 +54,9 @@ Value* seed_of(Op& loss, const OptimiserSpec& spec) {
   builder.copy_context(loss);
   builder.forward_id = loss.id();
   const ir::Type& type = loss.result()->type();
-  Value* seed;
-  if (spec.loss_scaling_variable) {
-    seed = builder.variable(loss_scaling_slot(spec));
-    seed = builder.value("cast", {seed}, {{"dtype", type.dtype}});
-  } else {
-    seed = builder.scalar(type.dtype, spec.loss_scaling);
-  }
+  Value* seed = variable_loss_scale(builder, spec);
+  seed = seed ? builder.value("cast", {seed}, {{"dtype", type.dtype}})
+              : builder.scalar(type.dtype, spec.loss_scaling);
   if (type.shape.empty()) return seed;
   return builder.value("broadcast_to", {seed}, {{"shape", ir::Ints(type.shape)}});
 }

@@ -1,6 +1,8 @@
 // From `parameter_gradient` marks to reductions and update ops.
 #include <cmath>
+#include <limits>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "ir/builder.hpp"
@@ -23,7 +25,7 @@ using support::str;
 // What an update rule sees of one parameter.
 class Parameter {
  public:
-  Parameter(ir::Builder& builder, const OptimiserSpec& spec, size_t group,
+  Parameter(const ir::Builder& builder, const OptimiserSpec& spec, size_t group,
             const ir::StateSlot& slot, std::map<std::string, Value*>& scalars,
             ir::Builder& scalar_builder)
       : builder(builder),
@@ -33,10 +35,12 @@ class Parameter {
         scalars_(scalars),
         scalar_builder_(scalar_builder) {}
 
-  ir::Builder& builder;
+  ir::Builder builder;
   const OptimiserSpec& spec;
   Value* weight = nullptr;
   Value* gradient = nullptr;
+  Value* accumulator = nullptr;  // to be reset after the update
+  bool may_be_skipped = false;
 
   double number(const std::string& name, double otherwise = 0.0) const {
     return hyper_parameter(spec.groups[group_], name, otherwise);
@@ -60,7 +64,19 @@ class Parameter {
   }
   Value* step() { return read_once(step_slot()); }
   Value* state(const std::string& what, DType dtype, double initial = 0.0) {
-    return builder.variable(parameter_state_slot(slot_, what, dtype, initial));
+    ir::StateSlot slot = parameter_state_slot(slot_, what, dtype, initial);
+    return written(builder.variable(std::move(slot)));
+  }
+  // The memory of `value` is written by the update.
+  Value* written(Value* value) {
+    if (may_be_skipped) before_.emplace_back(value, builder.value("identity", {value}));
+    return value;
+  }
+  // Where the update is not `wanted`, everything is as before.
+  void keep_unless(Value* wanted) {
+    for (const auto& [now, before] : before_) {
+      builder.emit("assign", {now, builder.value("select", {wanted, now, before})});
+    }
   }
 
  private:
@@ -73,6 +89,7 @@ class Parameter {
   size_t group_;
   std::map<std::string, Value*>& scalars_;
   ir::Builder& scalar_builder_;
+  std::vector<std::pair<Value*, Value*>> before_;  // memory, and a copy of what it held
 };
 
 void update_sgd(Parameter& p) {
@@ -187,12 +204,22 @@ class Lowering {
     for (Op* op : main_.ops()) {
       if (op->is("parameter_gradient")) marks[op->attr<std::string>("parameter")] = op;
     }
+    // An update that needs to see every gradient waits for them; others follow theirs at once.
+    std::vector<Parameter> waiting;
     for (size_t group = 0; group < spec_.groups.size(); ++group) {
       for (const auto& name : spec_.groups[group].parameters) {
         auto it = marks.find(name);
-        if (it != marks.end()) lower(group, *it->second);
+        if (it == marks.end()) continue;
+        Parameter parameter = started(group, *it->second);
+        if (waits()) {
+          waiting.push_back(std::move(parameter));
+        } else {
+          divide(parameter);
+          update(parameter);
+        }
       }
     }
+    if (!waiting.empty()) update_together(waiting);
     auto step = scalars_.find(step_slot().name.text());
     if (step != scalars_.end()) scalars_builder_.emit("increment", {step->second});
     for (const auto& [name, mark] : marks) main_.erase(mark);
@@ -200,15 +227,17 @@ class Lowering {
 
  private:
   bool accumulates() const { return context_.gradient_accumulation > 1; }
+  bool clips() const { return std::isfinite(spec_.max_grad_norm); }
+  bool waits() const { return clips() || spec_.automatic_loss_scaling; }
 
-  void lower(size_t group, Op& mark) {
+  // A parameter with its gradient of all micro-batches and replicas, not yet divided.
+  Parameter started(size_t group, Op& mark) {
     const std::string& name = mark.attr<std::string>("parameter");
     const ir::StateSlot* slot = main_.module().find_state(name);
     if (!slot) throw InternalError(str("[optimiser] there is no state slot '", name, "'"));
     ir::Builder builder(main_);
     builder.copy_context(mark);
     builder.forward_id = mark.forward_id;
-    Parameter parameter(builder, spec_, group, *slot, scalars_, scalars_builder_);
     Value* accumulator = nullptr;
     Value* gradient = mark.operand(0);
     if (accumulates()) {
@@ -219,39 +248,128 @@ class Lowering {
       builder.placement.context = ir::ExecutionContext::kAccumulateOuter;
       gradient = accumulator;
     }
-    parameter.weight = builder.variable(*slot);
-    parameter.gradient = reduced(builder, gradient);
-    row_.emit(parameter);
-    if (accumulator) {
-      Value* zero = builder.scalar(accumulator->type().dtype, 0.0);
-      if (accumulator->type().rank() > 0) {
-        zero =
-            builder.value("broadcast_to", {zero}, {{"shape", ir::Ints(accumulator->type().shape)}});
-      }
-      builder.emit("assign", {accumulator, zero});
-    }
+    Parameter parameter(builder, spec_, group, *slot, scalars_, scalars_builder_);
+    parameter.accumulator = accumulator;
+    parameter.may_be_skipped = spec_.automatic_loss_scaling;
+    parameter.weight = parameter.builder.variable(*slot);
+    const bool replicated = context_.replication_factor > 1;
+    parameter.gradient = replicated ? parameter.builder.value("all_reduce", {gradient}) : gradient;
+    return parameter;
   }
 
-  Value* reduced(ir::Builder& builder, Value* gradient) {
-    if (context_.replication_factor > 1) gradient = builder.value("all_reduce", {gradient});
+  void update(Parameter& parameter, Value* wanted = nullptr) {
+    parameter.written(parameter.weight);
+    row_.emit(parameter);
+    if (wanted) parameter.keep_unless(wanted);
+    Value* accumulator = parameter.accumulator;
+    if (!accumulator) return;
+    ir::Builder& builder = parameter.builder;
+    Value* zero = builder.scalar(accumulator->type().dtype, 0.0);
+    if (accumulator->type().rank() > 0) {
+      zero =
+          builder.value("broadcast_to", {zero}, {{"shape", ir::Ints(accumulator->type().shape)}});
+    }
+    builder.emit("assign", {accumulator, zero});
+  }
+
+  // The mean over micro-batches and replicas, without the loss scaling.
+  void divide(Parameter& parameter) {
+    ir::Builder& builder = parameter.builder;
+    Value*& gradient = parameter.gradient;
     const double count =
         context_.mean_reduction
             ? static_cast<double>(context_.gradient_accumulation * context_.replication_factor)
             : 1.0;
-    if (spec_.loss_scaling_variable) {
+    if (Value* scale = loss_scale()) {
       const DType dtype = gradient->type().dtype;
-      ir::StateSlot slot = loss_scaling_slot(spec_);
-      Value*& scale = scalars_[slot.name.text()];
-      if (!scale) scale = scalars_builder_.variable(slot);
       Val divisor = Val{scale, &builder} * count;
-      return builder.value("div", {gradient, builder.value("cast", {divisor}, {{"dtype", dtype}})});
+      gradient =
+          builder.value("div", {gradient, builder.value("cast", {divisor}, {{"dtype", dtype}})});
+      return;
     }
     const double divisor = count * spec_.loss_scaling;
-    if (divisor == 1.0) return gradient;
+    if (divisor == 1.0) return;
     int exponent;
     // A power of two divides exactly by multiplication, which is cheaper.
-    if (std::frexp(divisor, &exponent) == 0.5) return Val{gradient, &builder} * (1.0 / divisor);
-    return Val{gradient, &builder} / divisor;
+    gradient = std::frexp(divisor, &exponent) == 0.5 ? Val{gradient, &builder} * (1.0 / divisor)
+                                                     : Val{gradient, &builder} / divisor;
+  }
+
+  Value* loss_scale() {
+    if (!loss_scale_) loss_scale_ = variable_loss_scale(scalars_builder_, spec_);
+    return loss_scale_;
+  }
+
+  // --- all gradients together -------------------------------------------------------------------
+  // What no parameter's context is right for.
+  ir::Builder common(const Parameter& any) const {
+    ir::Builder builder(main_);
+    builder.placement = any.builder.placement;
+    return builder;
+  }
+
+  void update_together(std::vector<Parameter>& parameters) {
+    ir::Builder builder = common(parameters[0]);
+    Value* usable = nullptr;
+    if (spec_.automatic_loss_scaling) usable = follow_gradients(builder, parameters);
+    for (Parameter& parameter : parameters) divide(parameter);
+    if (clips()) clip(builder, parameters);
+    for (Parameter& parameter : parameters) update(parameter, usable);
+    if (!usable) return;
+    auto step = scalars_.find(step_slot().name.text());
+    if (step != scalars_.end()) {  // taken back
+      Val counted{step->second, &builder};
+      builder.emit("assign", {counted, builder.value("select", {usable, counted, counted - 1.0})});
+    }
+    builder.emit("assign", {builder.variable(loss_scale_factor_slot()), next_factor_});
+  }
+
+  // Scales all gradients by max_grad_norm over their norm, when that is below 1 (torch's
+  // clip_grad_norm_). A norm that is not a number ends the run.
+  void clip(ir::Builder& builder, std::vector<Parameter>& parameters) {
+    Value* squares = nullptr;
+    for (Parameter& p : parameters) {
+      Value* one = builder.value("square", {norm(p.builder, p.gradient)});
+      squares = squares ? builder.value("add", {squares, one}) : one;
+    }
+    Val total{builder.value("sqrt", {squares}), &builder};
+    if (!spec_.automatic_loss_scaling) {
+      builder.emit("check_floats", {total}, {{"op", std::string("the norm of all gradients")}});
+    }
+    Value* limit = builder.scalar(DType::kF32, spec_.max_grad_norm);
+    Val factor = Val{limit, &builder} / (total + 1e-6);
+    Value* bounded = builder.value("minimum", {factor, builder.scalar(DType::kF32, 1.0)});
+    for (Parameter& p : parameters) {
+      const DType dtype = p.gradient->type().dtype;
+      Value* scale = bounded;
+      if (dtype != DType::kF32) scale = p.builder.value("cast", {bounded}, {{"dtype", dtype}});
+      p.gradient = p.builder.value("mul", {p.gradient, scale});
+    }
+  }
+
+  // Whether every scaled gradient is finite. Also decides the next factor of the loss scaling: half
+  // when the largest gradient is near float16's limit, twice when it is far from it.
+  Value* follow_gradients(ir::Builder& builder, std::vector<Parameter>& parameters) {
+    constexpr double kNear = 8192.0, kFar = 1024.0, kLeast = 0x1p-24, kMost = 0x1p24;
+    Value* largest = nullptr;
+    for (Parameter& p : parameters) {
+      Value* one = p.builder.value("abs", {p.gradient});
+      ir::Ints axes(static_cast<size_t>(one->type().rank()));
+      std::iota(axes.begin(), axes.end(), 0);
+      if (!axes.empty()) one = p.builder.value("max", {one}, {{"axes", axes}});
+      if (one->type().dtype != DType::kF32) {
+        one = p.builder.value("cast", {one}, {{"dtype", DType::kF32}});
+      }
+      largest = largest ? builder.value("maximum", {largest, one}) : one;
+    }
+    auto below = [&](double limit) {  // false for NaN
+      return builder.value("lt", {largest, builder.scalar(DType::kF32, limit)});
+    };
+    Val factor{builder.variable(loss_scale_factor_slot()), &builder};
+    Value* same_or_twice = builder.value("select", {below(kFar), factor * 2.0, factor});
+    Value* next = builder.value("select", {below(kNear), same_or_twice, factor * 0.5});
+    next_factor_ = builder.value("clamp", {next}, {{"low", kLeast}, {"high", kMost}});
+    return below(std::numeric_limits<double>::infinity());
   }
 
   Graph& main_;
@@ -260,6 +378,8 @@ class Lowering {
   const UpdateRow& row_;
   ir::Builder scalars_builder_;
   std::map<std::string, Value*> scalars_;
+  Value* loss_scale_ = nullptr;
+  Value* next_factor_ = nullptr;  // of automatic loss scaling
 };
 
 }  // namespace

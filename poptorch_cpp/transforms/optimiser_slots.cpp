@@ -48,6 +48,18 @@ StateSlot loss_scaling_slot(const OptimiserSpec& spec) {
   return scalar_slot("optimiser.loss_scaling", spec.loss_scaling, "hyper_parameter");
 }
 
+StateSlot loss_scale_factor_slot() {
+  return scalar_slot("optimiser.loss_scale_factor", 1.0, "optimiser_state");
+}
+
+ir::Value* variable_loss_scale(ir::Builder& builder, const OptimiserSpec& spec) {
+  if (!spec.loss_scaling_variable && !spec.automatic_loss_scaling) return nullptr;
+  ir::Value* scale = spec.loss_scaling_variable ? builder.variable(loss_scaling_slot(spec))
+                                                : builder.scalar(DType::kF64, spec.loss_scaling);
+  if (!spec.automatic_loss_scaling) return scale;
+  return builder.value("mul", {scale, builder.variable(loss_scale_factor_slot())});
+}
+
 StateSlot step_slot() { return scalar_slot("optimiser.step", 0.0, "optimiser_state"); }
 
 StateSlot parameter_state_slot(const StateSlot& parameter, const std::string& what, DType dtype,

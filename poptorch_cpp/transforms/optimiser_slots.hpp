@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "ir/builder.hpp"
 #include "ir/module.hpp"
 #include "transforms/optimiser_spec.hpp"
 
@@ -12,6 +13,10 @@ namespace poptorch::transforms {
 ir::StateSlot hyper_parameter_slot(const OptimiserSpec& spec, size_t group,
                                    const std::string& name);
 ir::StateSlot loss_scaling_slot(const OptimiserSpec& spec);
+// Of automatic loss scaling: what the loss scaling is multiplied with, a power of two.
+ir::StateSlot loss_scale_factor_slot();
+// The loss scaling, or nullptr when it is the constant of the spec: an f64 scalar.
+ir::Value* variable_loss_scale(ir::Builder& builder, const OptimiserSpec& spec);
 // Updates done: f64, so that it enters bias corrections exactly.
 ir::StateSlot step_slot();
 // `optimiser.<what>.<parameter>`, shaped and shared between replicas like the parameter.

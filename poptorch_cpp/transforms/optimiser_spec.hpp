@@ -2,6 +2,7 @@
 // ops. Attribute names are torch's ("lr", "momentum", "betas" as "beta1" and "beta2", ...).
 #pragma once
 
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -25,6 +26,10 @@ struct OptimiserSpec {
   std::vector<OptimiserGroup> groups;
   double loss_scaling = 1.0;
   bool loss_scaling_variable = false;  // slot `optimiser.loss_scaling`
+  // The loss scaling times a factor that follows the gradients: slot
+  // `optimiser.loss_scale_factor`. Updates from gradients that are not finite are skipped.
+  bool automatic_loss_scaling = false;
+  double max_grad_norm = std::numeric_limits<double>::infinity();  // of all gradients together
   ir::DType accumulator_type = ir::DType::kF32;
   ir::DType first_moment_type = ir::DType::kF32;
   ir::DType second_moment_type = ir::DType::kF32;

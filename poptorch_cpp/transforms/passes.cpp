@@ -12,6 +12,9 @@ const std::vector<PassRow>& all_passes() {
       {"inline_calls", inline_calls},
       {"differentiate", differentiate},
       {"lower_optimiser", lower_optimiser},
+      {"anchor_values", anchor_values},
+      {"anchor_gradients", anchor_gradients},
+      {"check_floats", check_floats},
   };
   return rows;
 }

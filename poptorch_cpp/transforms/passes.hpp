@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +23,11 @@ struct PassContext {
   int64_t replication_factor = 1;
   bool mean_reduction = true;  // of gradients over accumulation and replicas; false: sum
   std::optional<OptimiserSpec> optimiser;
+  // Names, with * and ?, of values that @main returns behind its own outputs.
+  std::vector<std::string> anchors = {};
+  // Filled by the anchor passes: one entry an output, which anchor asked and what it is called...
+  std::vector<std::pair<size_t, std::string>> anchored = {};
+  std::vector<std::string> anchor_names = {};  // ...and every name that could be asked for
 };
 
 // Deletes ops whose results nobody uses and that change nothing. Keeps what an after() of a live op
@@ -60,11 +66,24 @@ void inline_calls(ir::Module& module, PassContext& context);
 // from a parameter.
 void differentiate(ir::Module& module, PassContext& context);
 
+// Adds outputs to @main for the anchors that name its inputs ("input0"), the final loss ("loss") or
+// the output of a module by its path: the last value that is made in its scope.
+void anchor_values(ir::Module& module, PassContext& context);
+
+// Likewise for `Gradient___<parameter>`: the operands of the `parameter_gradient` ops.
+void anchor_gradients(ir::Module& module, PassContext& context);
+
+// Behind every op that computes floating-point numbers, a `check_floats`: it ends the run where an
+// operation is invalid, divides by zero or overflows.
+void check_floats(ir::Module& module, PassContext& context);
+
 // Replaces the `parameter_gradient` ops by reductions and updates. With gradient accumulation the
 // gradients are added up in state slots `accumulator.<parameter>`, micro-batch by micro-batch, and
 // what follows runs in the context accumulate_outer, resetting them. Then: sum over replicas,
 // division (mean reduction, loss scaling), update op. Hyper-parameters are f64 scalars: constants,
-// or slots where the spec says variable. A parameter without gradient is left alone.
+// or slots where the spec says variable. A parameter without gradient is left alone. With a bound
+// on the norm of all gradients, and with automatic loss scaling, every update waits for all
+// gradients.
 void lower_optimiser(ir::Module& module, PassContext& context);
 
 using PassFunction = void (*)(ir::Module&, PassContext&);

@@ -45,6 +45,16 @@ class Executable:
         "buffer", "optimiser_state", "accumulator", "hyper_parameter", "rng"."""
     def read_state(self, name: str) -> Tensor: ...
     def write_state(self, name: str, value: Tensor) -> None: ...
+    def anchored(self) -> list[tuple[int, str]]:
+        """What the last results of `run` are: which of options["anchors"] asked, and the name."""
+    def anchor_names(self) -> list[str]:
+        """Every name that an anchor could have; empty without options["anchors"]."""
+    def transfer_times(self, stream: int) -> list[tuple[float, float]]:
+        """Begin and end of each transfer of the last run, in seconds of time.perf_counter().
+        Streams are the inputs, then the results of `run`; every replica has a transfer."""
+    def random_state(self) -> tuple[int, int]:
+        """Seed of the random numbers, and the micro-batches that have drawn from them."""
+    def set_random_state(self, state: tuple[int, int]) -> None: ...
     def text(self, form: str, locations: bool = False) -> str:
         """form: "traced", "normal", "differentiated", "placed", "program"."""
     def report(self) -> dict[str, Any]:
@@ -66,9 +76,11 @@ def compile(
     options: fields of session::CompileOptions by name: training, device_iterations,
         gradient_accumulation, replication_factor, output_mode (int), output_period,
         mean_reduction, strategy ("pipelined" or "sharded"), round_ipu_count,
-        random_seed, threads, device; all optional.
+        random_seed, threads, device, input_group_size, input_group_stride,
+        floating_point_exceptions, anchors (a list of (name, output_mode, period)); all optional.
     optimiser: {"kind": "sgd", "groups": [{"values": {name: number}, "variable": [name],
         "parameters": [slot name]}], "loss_scaling": 1.0, "loss_scaling_variable": False,
+        "automatic_loss_scaling": False, "max_grad_norm": inf,
         "accumulator_type": "f32", "first_moment_type": "f32", "second_moment_type": "f32"}.
     progress: called as (done, total, phase).
     Errors of the trace surface as the core's errors even when torch wrapped them on the way.

@@ -122,6 +122,10 @@ void set_optimiser(transforms::PassContext& context, const std::string& key,
     for (std::string name; std::getline(names, name, ',');) group.variable.insert(name);
   } else if (key == "loss_scaling") {
     spec.loss_scaling = std::stod(value);
+  } else if (key == "automatic_loss_scaling") {
+    spec.automatic_loss_scaling = boolean(value);
+  } else if (key == "max_grad_norm") {
+    spec.max_grad_norm = std::stod(value);
   } else {
     group.values[key] = std::stod(value);
   }
@@ -148,6 +152,11 @@ Settings settings_of(const std::string& with) {
     } else if (key == "replicas") {
       settings.lower.replicas = std::stoi(value);
       settings.context.replication_factor = settings.lower.replicas;
+    } else if (key == "anchors") {
+      std::istringstream names(value);
+      for (std::string name; std::getline(names, name, ',');) {
+        settings.context.anchors.push_back(name);
+      }
     } else if (key == "device_iterations") {
       settings.lower.device_iterations = settings.context.device_iterations = std::stoll(value);
     } else {

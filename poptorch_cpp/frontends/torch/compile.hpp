@@ -27,6 +27,9 @@ class TorchExecutable {
   void weights_to_device(const std::vector<std::string>& names = {});
   at::Tensor read_state(const std::string& name) const;
   void write_state(const std::string& name, const at::Tensor& value);
+  void set_random_state(std::pair<uint64_t, uint64_t> state) {
+    executable_->set_random_state(state);
+  }
 
  private:
   const ir::StateSlot& slot(const std::string& name) const;

@@ -108,7 +108,10 @@ void settle_device(const Handled& h) {
     accept_host_tensor(h.arguments[0].toTensor());
   } else if (factories().contains(h.info.functional)) {
     const size_t device = h.call.index_of("device");
-    if (device != Call::kNone && !h.call.given(device)) {
+    // Python fills in the CPU where the user names no device.
+    const bool on_host = device != Call::kNone &&
+                         (h.arguments[device].isNone() || h.arguments[device].toDevice().is_cpu());
+    if (on_host) {
       h.tracer.warn_once(str("No device set in torch.", h.info.functional, "(): forcing to IPU"));
     }
   }

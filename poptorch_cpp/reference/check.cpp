@@ -1,0 +1,50 @@
+// The kernel of check_floats: floating-point exceptions, told from results and operands.
+#include <cmath>
+
+#include "reference/kernels.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::reference {
+namespace {
+
+struct Found {
+  bool nan = false, infinity = false;
+
+  void look_at(const Doubles& values) {
+    for (double value : values) {
+      nan |= std::isnan(value);
+      infinity |= std::isinf(value);
+    }
+  }
+};
+
+void check_floats(const KernelCall& call) {
+  const Args a(call);
+  Found result, operands;
+  result.look_at(a.in(0));
+  for (size_t i = 1; i < a.input_count(); ++i) operands.look_at(a.in(i));
+  const bool comparison = a.flag("comparison");
+  const char* what = nullptr;
+  if (comparison) {
+    if (result.nan || operands.nan) what = "compares NaN";
+  } else if (result.nan && !operands.nan) {
+    what = "gave NaN: an invalid operation";
+  } else if (result.infinity && !operands.infinity && !operands.nan) {
+    what = "gave infinity: a division by zero or an overflow";
+  }
+  if (!what) return;
+  const std::string scope = a.text("scope"), line = a.text("line");
+  throw support::UserError(
+      support::str("[floating-point exception] ", a.text("op"), scope.empty() ? "" : " of module ",
+                   scope, line.empty() ? "" : support::str(" (", line, ")"), " ", what,
+                   ", in micro-batch ", a.random().micro_batch,
+                   " counted from the first. Look at the operation's operands, or leave "
+                   "Precision.enableFloatingPointExceptions off."));
+}
+
+}  // namespace
+
+void add_check_kernels(Table& table) { table["check_floats"] = {check_floats}; }
+
+}  // namespace poptorch::reference

@@ -1,0 +1,62 @@
+// Puts a check behind every op that computes floating-point numbers.
+#include "ir/builder.hpp"
+#include "support/strings.hpp"
+#include "transforms/passes.hpp"
+
+namespace poptorch::transforms {
+namespace {
+
+using ir::Op;
+using ir::Value;
+
+bool is_floating(const Value* value) { return value && ir::is_float(value->type().dtype); }
+
+bool is_comparison(const Op& op) {
+  for (const char* name : {"eq", "ne", "lt", "le", "gt", "ge"}) {
+    if (op.is(name)) return true;
+  }
+  return false;
+}
+
+void check(Op& op, Value* checked, std::vector<Value*> operands) {
+  ir::Builder builder(op.graph(), op.next());
+  builder.copy_context(op);
+  builder.forward_id = op.forward_id;
+  operands.insert(operands.begin(), checked);
+  builder.emit(
+      "check_floats", operands,
+      {{"op", op.name()},
+       {"scope", op.scope.text()},
+       {"comparison", is_comparison(op)},
+       {"line", op.location.empty() ? std::string()
+                                    : support::str(op.location.file, ":", op.location.line)}});
+}
+
+void check_op(Op& op) {
+  if (op.def().side_effect || op.is("call") || op.is("repeat") || op.is("if")) return;
+  std::vector<Value*> operands;
+  for (Value* operand : op.operands()) {
+    if (is_floating(operand)) operands.push_back(operand);
+  }
+  if (operands.empty()) return;
+  // What is written in place has no value before the op any more.
+  for (int index : op.def().writes) {
+    Value* written = op.operand(static_cast<size_t>(index));
+    if (is_floating(written)) check(op, written, {});
+  }
+  if (!op.def().writes.empty()) return;
+  if (is_comparison(op)) return check(op, operands[0], {operands.begin() + 1, operands.end()});
+  for (size_t i = 0; i < op.result_count(); ++i) {
+    if (is_floating(op.result(i))) check(op, op.result(i), operands);
+  }
+}
+
+}  // namespace
+
+void check_floats(ir::Module& module, PassContext&) {
+  for (const auto& graph : module.graphs()) {
+    for (Op* op : graph->op_list()) check_op(*op);
+  }
+}
+
+}  // namespace poptorch::transforms
