@@ -28,6 +28,25 @@ def test_python_digits():
     check_digits(run(sys.executable, EXAMPLES / "python/mnist.py"))
 
 
+def last_number(output, pattern):
+    return float(re.search(pattern, output.splitlines()[-1])[1])
+
+
+def test_plain_loop():
+    assert last_number(run(sys.executable, EXAMPLES / "python/training_loop.py"), r"([\d.]+)") < 0.1
+
+
+def test_loop_with_hooks_and_callbacks():
+    output = run(sys.executable, EXAMPLES / "python/trainer.py")
+    assert last_number(output, r"accuracy: ([\d.]+)") >= 0.95
+
+
+def test_loop_with_schedule_and_checkpoints():
+    output = run(sys.executable, EXAMPLES / "python/checkpoints.py")
+    assert last_number(output, r"last loss: ([\d.]+)") < 1.5
+    assert output.rstrip().endswith("bit-identical: True")
+
+
 def test_cpp_digits_against_installed_package(tmp_path):
     prefix = Path(poptorch_core.cmake_prefix_path)
     if not (prefix / "share/cmake/poptorch").exists():
