@@ -16,6 +16,7 @@ import poptorch_core
 import torch as _torch
 from poptorch import _impl, _native, enums, ops, optim, options
 from poptorch._impl import blocks as _blocks
+from poptorch._impl.device_pool import ipuHardwareIsAvailable, ipuHardwareVersion
 from poptorch._impl.executor import PoplarExecutor, inferenceModel, trainingModel
 from poptorch._impl.hooks import registerPostCompileHook, registerPreCompileHook
 from poptorch._impl.structures import ICustomArgParser, registerCustomArgParser

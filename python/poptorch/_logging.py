@@ -6,6 +6,8 @@ Level and destination come from POPTORCH_LOG_LEVEL and POPTORCH_LOG_DEST; the co
 import logging
 import os
 import sys
+import traceback
+from subprocess import CalledProcessError
 
 import poptorch_core
 
@@ -101,6 +103,9 @@ def set_up() -> None:
     if not logger.handlers:
         logger.addHandler(_make_handler(os.environ.get("POPTORCH_LOG_DEST", "stderr")))
     logger.propagate = False
+    # Somebody else's hook is left alone.
+    if sys.excepthook is sys.__excepthook__:
+        sys.excepthook = log_uncaught
     asked = os.environ.get("POPTORCH_LOG_LEVEL", DEFAULT_LEVEL)
     try:
         set_level(int(asked) if asked.lstrip("-").isdigit() else asked)
@@ -108,6 +113,18 @@ def set_up() -> None:
         raise poptorch_core.Error(
             f"[logging] POPTORCH_LOG_LEVEL={asked}: {error}. Set it to one of these or unset it."
         ) from None
+
+
+def log_uncaught(kind, value, traceback_) -> None:
+    """An excepthook: logs the traceback, and what a failed child process wrote on stderr."""
+    if issubclass(kind, KeyboardInterrupt) or not logger.isEnabledFor(logging.ERROR):
+        sys.__excepthook__(kind, value, traceback_)
+        return
+    logger.error("".join(traceback.format_exception(kind, value, traceback_)).rstrip())
+    written = getattr(value, "stderr", None) if issubclass(kind, CalledProcessError) else None
+    if written:
+        text = written.decode(errors="replace") if isinstance(written, bytes) else written
+        logger.error(f"The child process wrote: {text.rstrip()}")
 
 
 def warn_once(seen: set, key, text: str) -> None:

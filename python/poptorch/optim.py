@@ -5,6 +5,8 @@ after compilation (`variable_attrs` tells and changes which is which).
 """
 
 import torch
+from poptorch._impl.optimiser_state import Record
+from poptorch._logging import logger
 
 FLOATS = {torch.float16: "f16", torch.float32: "f32"}
 
@@ -75,6 +77,38 @@ class _Optimiser:
     def _torch_class(cls):
         return next(base for base in cls.__mro__ if base.__module__.startswith("torch.optim"))
 
+    # --- state ---------------------------------------------------------------------------------
+    def state_dict(self) -> dict:
+        """torch's dict with "ipu_state" and "ipu_param": tensors by name, fetched from the device,
+        or None before a wrapper with this optimiser was compiled."""
+        record = Record.of(self)
+        record.refresh()
+        return {"ipu_state": record.state, "ipu_param": record.parameters, **super().state_dict()}
+
+    def load_state_dict(self, state_dict: dict) -> None:
+        """Restores what state_dict() gave; the device has it at once, or when there is one.
+
+        Raises RuntimeError for the state of an optimiser that never was on an IPU.
+        """
+        executor = Record.of(self).executor
+        Record.of(self).load(state_dict)
+        super().load_state_dict({k: state_dict[k] for k in ("state", "param_groups")})
+        scaling = (state_dict.get("ipu_param") or {}).get("lossScaling_FLOAT")
+        if scaling is not None and not self.variable_attrs.isConstant("loss_scaling"):
+            self.loss_scaling = float(scaling)
+        if executor is not None:
+            executor.setOptimizer(self)
+
+    def __getstate__(self) -> dict:
+        record = Record.of(self)
+        record.refresh()
+        own = ("variable_attrs", "_group_extras", *self.GLOBAL_EXTRAS)
+        return {
+            **super().__getstate__(),
+            **{name: self.__dict__[name] for name in own},
+            "_ipu_record": Record(record.state, record.parameters, record.state is not None),
+        }
+
     def add_param_group(self, param_group) -> None:
         for name, value in self._group_extras.items():
             param_group.setdefault(name, value)
@@ -126,6 +160,11 @@ class SGD(_Optimiser, torch.optim.SGD):
         velocity_accum_type: torch.dtype = torch.float32,
         max_grad_norm: float | None = None,
     ) -> None:
+        if velocity_scaling is not None and not use_combined_accum:
+            logger.warning(
+                "velocity_scaling is ignored: the SGD with separate accumulators scales its "
+                "velocity as the loss. Pass use_combined_accum=True"
+            )
         self._set_up(locals())
 
 

@@ -14,6 +14,10 @@ VAR_POSITIONAL = inspect.Parameter.VAR_POSITIONAL
 VAR_KEYWORD = inspect.Parameter.VAR_KEYWORD
 
 
+_NARROWED = {torch.int64: torch.int32, torch.float64: torch.float32}
+_warned_of_types: set[torch.dtype] = set()  # once a process
+
+
 @dataclass
 class Arguments:
     """Bound arguments: `positional` and `keyword` nodes, and the tensors of both in order."""
@@ -43,6 +47,15 @@ class Arguments:
         for node in self.nodes():
             visit(node)
         return found
+
+    def all_tensors(self) -> list[tuple[torch.Size, torch.dtype]] | None:
+        """Shape and type of each positional argument, the tensors in front of what has a default;
+        None when there are others."""
+        nodes = self.nodes()
+        leading = nodes[: len(self.tensors)]
+        if any(node.kind != "tensor" for node in leading):
+            return None
+        return [(node.shape, node.dtype) for node in leading]
 
     def check_fits(self, other: "Arguments") -> None:
         """Raises poptorch.Error unless `other` may run what was compiled for these."""
@@ -125,6 +138,10 @@ class Signature:
         return [self._prepare(tensor) for tensor in tensors]
 
     def _prepare(self, tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dtype in _NARROWED:
+            narrow = _NARROWED[tensor.dtype]
+            text = f"The device has no {tensor.dtype}: such inputs become {narrow}"
+            warn_once(_warned_of_types, tensor.dtype, text)
         if tensor.requires_grad:
             warn_once(
                 self.warned,

@@ -1,27 +1,26 @@
 """PoplarExecutor: a user's model, compiled at its first call and run on the device ever after."""
 
-import datetime
 import inspect
 import time
 
 import torch
 from poptorch import _native, optim
-from poptorch._impl import blocks, hooks, optimisers, outputs, weights
+from poptorch._impl import blocks, hooks, optimisers, outputs, session_options, weights
 from poptorch._impl.arguments import Arguments, Signature, warn_about_dicts
+from poptorch._impl.attachment import Attachment
 from poptorch._impl.batching import Batching, resolve_output_mode
+from poptorch._impl.changes import OptimiserWatch
+from poptorch._impl.inspection import Inspection
 from poptorch._impl.locations import user_location
+from poptorch._impl.optimiser_state import Record
 from poptorch._impl.progress import Progress
 from poptorch._logging import logger
-from poptorch.enums import ConnectionType, ReductionType
+from poptorch.enums import CommGroupType, ConnectionType, ReductionType
 from poptorch.options import Options
 from poptorch_core import Error
 
-NOT_COMPILED = (
-    "Model has not been compiled or has been destroyed. Call the wrapper, or its compile(), first."
-)
 
-
-class PoplarExecutor:
+class PoplarExecutor(Inspection, Attachment):
     """Made by poptorch.trainingModel and poptorch.inferenceModel.
 
     The call takes the model's arguments, with the batching factors of the options in the first
@@ -65,17 +64,34 @@ class PoplarExecutor:
                     "batches each run for pipelined execution instead."
                 )
             raise Error(text)
+        session_options.check(self._options._Popart.options)
+        replicated = self._options.replication_factor > 1
+        if replicated and self._options.broadcast_buffers and any(True for _ in self._buffers()):
+            raise Error(
+                "PopTorch does not support broadcasting buffers. If your model is able to tolerate "
+                "buffers becoming out of sync between replicas, you can disable buffer "
+                "broadcasting using poptorch.Options.broadcastBuffers(False)."
+            )
         self._signature = Signature(model.forward if self._is_module else model)
         self._arguments: Arguments | None = None
+        # Shape and type of the inputs of calls that need no preparation: now, and once attached.
         self._fast_inputs: list | None = None
+        self._fast_when_attached: list | None = None
+        self._attached = False
         self._outputs = outputs.Outputs()
         self._rebuild = None
         self._optimizer = optimizer
         self._optimiser_spec: dict | None = None
+        self._optimiser_watch: OptimiserWatch | None = None
+        self._anchored: list[torch.Tensor] = []
+        self._looks_at_runs = self._options.log_cycle_count or bool(self._options.anchored_tensors)
         self._compile_seconds: float | None = None
         self._runs = 0
         if training:
             weights.wrap(model, self)
+
+    def _buffers(self):
+        return self._model.buffers() if self._is_module else ()
 
     # --- running ---------------------------------------------------------------------------------
     def __call__(self, *args, **kwargs):
@@ -100,18 +116,22 @@ class PoplarExecutor:
             shared.sync_host()
             self._executable.weights_to_device()
             self._weights_seen = shared.version
+            shared.host_is_known()
+        else:
+            shared.warn_about_host_changes()
+        if self._training:
+            self._optimiser_watch.look()
         results = self._executable.run(tensors)
         self._runs += 1
         if self._training:
             self._weights_seen = shared.changed_on(self)
+        if self._looks_at_runs:
+            results = self._look_at(results)
         return self._rebuild(results)
 
     def _prepare(self, args: tuple, kwargs: dict) -> list[torch.Tensor]:
         """Binds and checks a call's arguments; compiles when needed; gives the tensors."""
-        assert self._options.connection_type != ConnectionType.Never, (
-            "Trying to run a model on an offline device (ConnectionType.Never). Use another "
-            "connection type."
-        )
+        self._check_online()
         try:
             arguments = self._signature.bind(args, kwargs)
             if self._executable is not None:
@@ -121,6 +141,10 @@ class PoplarExecutor:
             raise type(error)(f"{text} (called at {user_location()})") from None
         if self._executable is None:
             self._compile(arguments, whole_call_positional=not kwargs)
+        if not self._attached:
+            self.attachToDevice()
+        if self._options.synthetic_data:
+            return self._synthetic_inputs
         return arguments.tensors
 
     # --- compiling -------------------------------------------------------------------------------
@@ -147,7 +171,7 @@ class PoplarExecutor:
                 weights.wrap(self._user_model, self)
             if self._optimizer is None:
                 self._optimizer = optim.SGD(self._model.parameters(), lr=0.01)
-            self._optimiser_spec = optimisers.describe(self._optimizer, self._model)
+            self._optimiser_spec = self._described(self._optimizer)
         self._weights.root().sync_host()
         self._outputs = outputs.Outputs()
 
@@ -165,7 +189,7 @@ class PoplarExecutor:
                     call,
                     self._model if self._is_module else None,
                     [self._batching.micro_batch(tensor) for tensor in arguments.tensors],
-                    self._compile_options(),
+                    self._compile_options(names),
                     self._optimiser_spec,
                     location_excludes=self._options.source_location_excludes,
                     module_scopes=not self._options.disable_module_namescope,
@@ -180,18 +204,29 @@ class PoplarExecutor:
         self._executable = executable
         self._arguments = arguments
         self._weights_seen = self._weights.root().version
+        self._weights.root().host_is_known()
+        try:
+            self._check_anchors()
+        except Error:
+            self._executable = None
+            raise
+        if self._training:
+            relaxed = self._options.relax_optimizer_attributes_checks
+            self._optimiser_watch = OptimiserWatch(self._optimizer, relaxed)
+            Record.of(self._optimizer).bind(self)
+        if self._options.synthetic_data:
+            self._synthetic_inputs = self._make_synthetic_inputs(arguments.tensors)
+        if whole_call_positional and not self._options.synthetic_data:
+            self._fast_when_attached = arguments.all_tensors()
+        if self._options.connection_type == ConnectionType.Always:
+            self.attachToDevice()
         logger.info(f"Compiled {self._name()} in {self._compile_seconds:.2f} s")
-        nodes = arguments.nodes()
-        positional = [node for node in nodes if node.kind == "tensor"]
-        if whole_call_positional and len(positional) == len(arguments.tensors):
-            self._fast_inputs = [(node.shape, node.dtype) for node in positional]
-            leading = nodes[: len(positional)]
-            if any(node.kind != "tensor" for node in leading):
-                self._fast_inputs = None
 
-    def _compile_options(self) -> dict:
+    def _compile_options(self, input_names: list[str]) -> dict:
         """The fields of session::CompileOptions."""
         options = self._options
+        group = options.input_group_size
+        orthogonal = options.input_group_type == CommGroupType.Orthogonal
         reduction = options.Training.accumulation_and_replication_reduction_type
         return {
             "training": self._training,
@@ -204,6 +239,10 @@ class PoplarExecutor:
             "output_period": options.output_return_period,
             "mean_reduction": reduction == ReductionType.Mean,
             "random_seed": options.random_seed,
+            "input_group_size": group,
+            "input_group_stride": options.replication_factor // group if orthogonal else 1,
+            "anchors": self._anchor_requests(input_names),
+            "floating_point_exceptions": options.Precision.enable_floating_point_exceptions,
         }
 
     def _name(self) -> str:
@@ -211,14 +250,10 @@ class PoplarExecutor:
         what = type(self._model).__name__ if self._is_module else repr(self._model)
         return f"{what} for {kind}"
 
-    def _compiled(self):
-        if self._executable is None:
-            raise Error(NOT_COMPILED)
-        return self._executable
-
     # --- weights ---------------------------------------------------------------------------------
     def _fetch_weights(self) -> None:
         self._executable.weights_to_host()
+        self._weights.root().host_is_known()
 
     def copyWeightsToHost(self) -> None:
         """Copies this device's parameters and buffers into the model's tensors."""
@@ -227,6 +262,7 @@ class PoplarExecutor:
         if shared.newest is self:
             shared.newest = None
         executable.weights_to_host()
+        shared.host_is_known()
 
     def copyWeightsToHostIfNeeded(self) -> bool:
         """Fetches the newest weights from whichever device has them; whether there were any."""
@@ -240,6 +276,7 @@ class PoplarExecutor:
         executable.weights_to_device()
         shared.version += 1
         self._weights_seen = shared.version
+        shared.host_is_known()
 
     def copyNamedBuffersToDevice(self) -> None:
         """Copies the buffers of Options.updatableNamedBuffers to this device."""
@@ -266,10 +303,13 @@ class PoplarExecutor:
         return report
 
     def destroy(self) -> None:
-        """Fetches the weights, frees the device and unwraps the model."""
+        """Fetches weights and optimiser state, frees the device and unwraps the model."""
         shared = self._weights.root()
         if shared.newest is self:
             shared.sync_host()
+        if self._executable is not None and self._training:
+            Record.of(self._optimizer).unbind(self)
+        self._release()
         self._executable = None
         self._arguments = None
         self._fast_inputs = None
@@ -285,14 +325,26 @@ class PoplarExecutor:
         """
         if not self._training:
             raise Error("[optimiser] an inferenceModel has no optimiser: use trainingModel.")
-        spec = optimisers.describe(optimizer, self._model)
         if self._executable is not None:
-            held = set(self.getTensorNames())
+            spec = self._described(optimizer)
+            held = {name for name, _, _, _ in self._executable.states()}
             for slot, value in optimisers.changes(self._optimiser_spec, spec).items():
                 if slot in held:  # a dampening without momentum has no slot
                     self._executable.write_state(slot, torch.tensor(value, dtype=torch.float64))
             self._optimiser_spec = spec
+            self._optimiser_watch.look_for_new_names(optimizer)
+            self._optimiser_watch.take(optimizer)
+            if optimizer is not self._optimizer:
+                Record.of(self._optimizer).unbind(self)
+                Record.of(optimizer).bind(self)
+        else:
+            optimisers.kind_of(optimizer)
         self._optimizer = optimizer
+
+    def _described(self, optimizer: torch.optim.Optimizer) -> dict:
+        spec = optimisers.describe(optimizer, self._model)
+        spec["automatic_loss_scaling"] = self._options.Training.auto_loss_scaling
+        return spec
 
     # --- inspection ------------------------------------------------------------------------------
     @property
@@ -308,62 +360,6 @@ class PoplarExecutor:
     def isCompiled(self) -> bool:
         """Whether there is an executable."""
         return self._executable is not None
-
-    def isAttachedToDevice(self) -> bool:
-        """Whether the executable is on a device."""
-        return self._executable is not None
-
-    def graph(self, form: str = "placed", locations: bool = False) -> str:
-        """The text of a form: "traced", "normal", "differentiated", "placed" or "program"."""
-        return self._compiled().text(form, locations)
-
-    def report(self) -> dict:
-        """What the emulated IPUs hold, in bytes, and how long a run takes, in cycles."""
-        return self._compiled().report()
-
-    def getTensorNames(self) -> list[str]:
-        """Names of the model's state on the device: parameters and buffers by module path."""
-        assert self._executable is not None, "Model must be compiled before calling getTensorNames"
-        return [name for name, _, _, _ in self._executable.states()]
-
-    def cycleCount(self) -> int:
-        """Modelled cycles of the last run. Needs Options.logCycleCount(True)."""
-        if not self._options.log_cycle_count:
-            raise Error(
-                "Cycle count logging is disabled. Please set option logCycleCount to True to "
-                "enable."
-            )
-        if self._runs == 0:
-            raise Error("Please run the model at least once before obtaining cycle count.")
-        return self._compiled().report()["cycles_per_run"]
-
-    def compilationTime(self) -> datetime.timedelta:
-        """How long the compilation took."""
-        if not self._options.show_compilation_progress_bar:
-            raise Error("Please set showCompilationProgressBar option to obtain compilation time.")
-        if self._compile_seconds is None:
-            raise Error("Please compile the model before obtaining compilation time.")
-        return datetime.timedelta(seconds=self._compile_seconds)
-
-    @property
-    def rng_state(self) -> list[int]:
-        """Seed and state of the device's random generator, as integers."""
-        executable = self._compiled()
-        found = []
-        for name, kind, _, _ in executable.states():
-            if kind == "rng":
-                found += executable.read_state(name).flatten().tolist()
-        return found
-
-    @rng_state.setter
-    def rng_state(self, values: list[int]) -> None:
-        executable = self._compiled()
-        remaining = list(values)
-        for name, kind, _, _ in executable.states():
-            if kind == "rng":
-                held = executable.read_state(name)
-                taken, remaining = remaining[: held.numel()], remaining[held.numel() :]
-                executable.write_state(name, torch.tensor(taken).to(held.dtype).view(held.shape))
 
     def __getattr__(self, name: str):
         if name.startswith("__") or "_user_model" not in self.__dict__:

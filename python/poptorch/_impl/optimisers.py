@@ -1,5 +1,7 @@
 """torch.optim and poptorch.optim optimisers as what the compiler takes, and their later changes."""
 
+import weakref
+
 import torch
 from poptorch import optim
 from poptorch._logging import logger
@@ -26,6 +28,9 @@ _IGNORED = ("params", "foreach", "differentiable", "capturable", "fused", "decou
 _STRUCTURE = ("nesterov", "maximize", "amsgrad", "centered")
 
 
+_warned_about: weakref.WeakSet = weakref.WeakSet()
+
+
 def kind_of(optimiser: torch.optim.Optimizer) -> str:
     """Raises AssertionError for optimisers that have no lowering."""
     kind = next((_KINDS[c] for c in type(optimiser).__mro__ if c in _KINDS), None)
@@ -34,7 +39,8 @@ def kind_of(optimiser: torch.optim.Optimizer) -> str:
         "LAMB of poptorch.optim, or one of the first four of torch.optim."
     )
     known = (*_KINDS, optim.SGD, optim.Adam, optim.AdamW, optim.RMSprop)
-    if type(optimiser) not in known:
+    if type(optimiser) not in known and optimiser not in _warned_about:
+        _warned_about.add(optimiser)
         logger.warning(
             f"{type(optimiser).__name__} is a subclass of a supported optimiser: it runs as "
             f"{kind} on the device, and what the subclass changes is unlikely to behave as intended"
@@ -85,6 +91,11 @@ def _global_value(optimiser, name: str):
 def describe(optimiser: torch.optim.Optimizer, model: torch.nn.Module) -> dict:
     """The optimiser as the compiler takes it: see `compile` in poptorch_core/_torch.pyi."""
     kind = kind_of(optimiser)
+    centered = {bool(group.get("centered")) for group in optimiser.param_groups}
+    assert len(centered) == 1, (
+        "All parameter groups must have the same value of centered: it decides about the update's "
+        "structure. Use one value for all of them."
+    )
     names = {id(tensor): name for name, tensor in model.named_parameters()}
     groups = []
     for index, group in enumerate(optimiser.param_groups):
@@ -110,6 +121,7 @@ def describe(optimiser: torch.optim.Optimizer, model: torch.nn.Module) -> dict:
         "groups": groups,
         "loss_scaling": float(_global_value(optimiser, "loss_scaling")),
         "loss_scaling_variable": attrs is not None and not attrs.isConstant("loss_scaling"),
+        "max_grad_norm": float(_global_value(optimiser, "max_grad_norm")),
         "accumulator_type": _type_name(optimiser, "accum_type"),
         "first_moment_type": _type_name(optimiser, first),
         "second_moment_type": _type_name(optimiser, second),
@@ -118,10 +130,6 @@ def describe(optimiser: torch.optim.Optimizer, model: torch.nn.Module) -> dict:
 
 def _add_globals(optimiser, values: dict[str, float]) -> None:
     """Structure that belongs to the whole optimiser; only what differs from the default."""
-    if _global_value(optimiser, "max_grad_norm") not in (None, float("inf")):
-        raise Error(
-            "[optimiser] max_grad_norm is not supported in this version. Leave it at infinity."
-        )
     if getattr(optimiser, "bias_correction", True) is False:
         values["bias_correction"] = 0.0
     if getattr(optimiser, "use_tf_variant", False):
@@ -158,6 +166,9 @@ def changes(compiled: dict, new: dict) -> dict[str, float]:
         slots["optimiser.loss_scaling"] = new["loss_scaling"]
     elif compiled["loss_scaling"] != new["loss_scaling"]:
         raise _constant_changed("loss_scaling", "", compiled["loss_scaling"], new["loss_scaling"])
+    if compiled["max_grad_norm"] != new["max_grad_norm"]:
+        norms = compiled["max_grad_norm"], new["max_grad_norm"]
+        raise _constant_changed("max_grad_norm", "", *norms)
     return slots
 
 

@@ -11,6 +11,7 @@ import functools
 import weakref
 
 import torch
+from poptorch._logging import logger
 from poptorch_core import Error
 from torch.utils.weak import WeakTensorKeyDictionary
 
@@ -41,6 +42,31 @@ class Weights:
         self.version = 0
         self.newest = None
         self.merged_into: Weights | None = None
+        # Views that share the tensors' counters of changes, and what those were when host and
+        # device last agreed.
+        self._views: list[torch.Tensor] = []
+        self._counts: list[int] = []
+        self._warned = False
+
+    def watch(self, tensor: torch.Tensor) -> None:
+        """Looks at changes of a tensor on the host from here on."""
+        with torch._C.DisableTorchFunctionSubclass():
+            self._views.append(tensor.detach())
+        self._counts.append(self._views[-1]._version)
+
+    def host_is_known(self) -> None:
+        """What the host holds now came from a device or went there."""
+        self._counts = [view._version for view in self._views]
+
+    def warn_about_host_changes(self) -> None:
+        """Says once that the host's tensors have been written and the device has not seen it."""
+        if self._warned or self._counts == [view._version for view in self._views]:
+            return
+        self._warned = True
+        logger.warning(
+            "The model's parameters or buffers were changed on the host since they were last "
+            "copied: the device goes on with its own. Call copyWeightsToDevice() to use the host's"
+        )
 
     def root(self) -> "Weights":
         """The object that stands for this one since models were found to share tensors."""
@@ -55,6 +81,8 @@ class Weights:
         if self is not other:
             self.version = max(self.version, other.version)
             self.newest = self.newest or other.newest
+            self._views += other._views
+            self._counts += other._counts
             other.merged_into = self
 
     def changed_on(self, executor) -> int:
@@ -82,6 +110,7 @@ def weights_of(model: torch.nn.Module) -> Weights:
         known = _of_tensor.get(tensor)
         if known is None:
             _of_tensor[tensor] = weights
+            weights.root().watch(tensor)
         else:
             known.merge(weights)
     return weights.root()

@@ -1,0 +1,159 @@
+"""Optimiser state between device and host: what `state_dict()` of an optimiser holds and restores.
+
+Every optimiser that a wrapper uses carries a `Record`, so that its state outlives the wrapper.
+"""
+
+import fnmatch
+import weakref
+
+import torch
+from poptorch._logging import logger
+
+STEP, SCALE_FACTOR = "Step", "lossScaleUpdateFactor"
+# By kind of optimiser: what a slot `optimiser.<what>.<parameter>` is called in a state_dict.
+_MOMENTS = {"exp_avg": "Accl1___", "exp_avg_sq": "Accl2___"}
+_PREFIXES = {
+    "sgd": {"momentum_buffer": "Accl___"},
+    "adam": _MOMENTS,
+    "adamw": _MOMENTS,
+    "lamb": _MOMENTS,
+    "rmsprop": {"square_avg": "Accl1___", "momentum_buffer": "Accl2___", "grad_avg": "Accl3___"},
+}
+# What hyper-parameters are called in `ipu_param`.
+_PARAMETER_NAMES = {
+    "lr": "learningRate",
+    "weight_decay": "weightDecay",
+    "velocity_scaling": "velocityScaling",
+    "max_weight_norm": "maxWeightNorm",
+}
+# Flags, not numbers.
+_STRUCTURE = (
+    *("nesterov", "maximize", "amsgrad", "centered", "bias_correction", "use_tf_variant"),
+)
+
+
+class Record:
+    """The device's side of one optimiser.
+
+    state, parameters: the last known `ipu_state` and `ipu_param`, or None.
+    loaded: `state` comes from the host and the device has not got it yet.
+    """
+
+    def __init__(self, state=None, parameters=None, loaded: bool = False) -> None:
+        self.state = state
+        self.parameters = parameters
+        self.loaded = loaded
+        self._executor = None
+
+    @classmethod
+    def of(cls, optimizer) -> "Record":
+        """The optimiser's record, made at the first request."""
+        return optimizer.__dict__.setdefault("_ipu_record", cls())
+
+    @property
+    def executor(self):
+        """The wrapper whose device runs the optimiser, or None."""
+        return None if self._executor is None else self._executor()
+
+    def bind(self, executor) -> None:
+        """The optimiser runs on the device of `executor` from here on; loaded state goes there."""
+        self._executor = weakref.ref(executor)
+        if self.loaded:
+            self.upload()
+        else:
+            self.refresh()
+
+    def unbind(self, executor) -> None:
+        """The device is about to go, or to another optimiser: keeps what it holds."""
+        if self.executor is executor:
+            self.refresh()
+            self.loaded = self.state is not None
+            self._executor = None
+
+    def refresh(self) -> None:
+        """Fetches from the device, if there is one with anything newer."""
+        executor = self.executor
+        if executor is None or not executor.isCompiled() or self.loaded:
+            return
+        spec, executable = executor._optimiser_spec, executor._executable
+        self.state = {n: executable.read_state(s) for n, s in _slots(executable, spec).items()}
+        self.parameters = _parameters(spec)
+
+    def load(self, state: dict) -> None:
+        """Takes `ipu_state` and `ipu_param` of a state_dict; the device gets them if there is one.
+
+        Raises RuntimeError for dicts that are no state of an IPU optimiser.
+        """
+        if not state:
+            raise RuntimeError("Cannot load optimizer state dictionary because it is empty.")
+        if "ipu_state" not in state:
+            raise RuntimeError(
+                "Only IPU optimizer states can be loaded onto the IPU. Make the state_dict with an "
+                "optimizer of poptorch.optim."
+            )
+        self.state, self.parameters = state["ipu_state"], state.get("ipu_param")
+        self.loaded = self.state is not None
+        if self.loaded and self.executor is not None and self.executor.isCompiled():
+            self.upload()
+
+    def upload(self) -> None:
+        """Writes loaded state to the device. Slots that it lacks keep what they have."""
+        executable = self.executor._executable
+        slots = _slots(executable, self.executor._optimiser_spec)
+        extra = sorted(self.state.keys() - slots.keys())
+        if extra:
+            logger.warning(f"Ignoring optimizer state that this model has no place for: {extra}")
+        for name, slot in slots.items():
+            if name in self.state:
+                executable.write_state(slot, self.state[name])
+        self.loaded = False
+        self.refresh()
+
+
+def _slots(executable, spec: dict) -> dict[str, str]:
+    """Name in a state_dict → slot."""
+    found = {}
+    for slot, kind, _, _ in executable.states():
+        if kind == "optimiser_state":
+            found[state_name(slot, spec["kind"])] = slot
+    return found
+
+
+def state_name(slot: str, kind: str) -> str:
+    """What a slot of the optimiser is called in a state_dict and as an anchor."""
+    _, what, *parameter = slot.split(".", 2)
+    if what == "step":
+        return STEP
+    if what == "loss_scale_factor":
+        return SCALE_FACTOR
+    return _PREFIXES[kind][what] + parameter[0]
+
+
+def _parameters(spec: dict) -> dict[str, torch.Tensor]:
+    found = {"lossScaling_FLOAT": torch.tensor(spec["loss_scaling"])}
+    for group in spec["groups"]:
+        for name, value in group["values"].items():
+            if name in _STRUCTURE:
+                continue
+            shown = _PARAMETER_NAMES.get(name, name)
+            for parameter in group["parameters"]:
+                found[f"{shown}___specific___{parameter}"] = torch.tensor(value)
+    return found
+
+
+def states_by_name(executable, kind: str | None) -> dict[str, str]:
+    """Every name that a slot of state goes by → slot."""
+    found = {}
+    for slot, what, _, _ in executable.states():
+        if what in ("parameter", "buffer"):
+            found[slot] = slot
+        if what == "parameter" and kind is not None:
+            found[f"UpdatedVar___{slot}"] = slot
+        if what == "optimiser_state":
+            found[state_name(slot, kind)] = slot
+    return found
+
+
+def matching(pattern: str, names) -> list[str]:
+    """The names that a pattern with * and ? matches."""
+    return [name for name in names if fnmatch.fnmatchcase(name, pattern.replace("[", "[[]"))]

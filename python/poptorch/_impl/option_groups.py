@@ -1,0 +1,200 @@
+"""The groups of poptorch.Options: one class a group, one row an option."""
+
+import os
+
+import torch
+from poptorch import enums
+from poptorch._impl.option_rows import (
+    COMPILE,
+    HOST,
+    PENDING,
+    RECORDED,
+    OptionGroup,
+    Row,
+    boolean,
+    integer,
+    positive_int,
+)
+from poptorch._logging import logger
+
+
+def _check_partials_type(value):
+    if value not in (torch.float, torch.half):
+        raise ValueError(f"[options] the partials type is torch.float or torch.half, not {value}.")
+    return value
+
+
+def _ignore_deprecated(name):
+    def setter(_options, _value):
+        logger.warning(f"Precision.{name} is deprecated and has no effect")
+        return {}
+
+    return setter
+
+
+def _check_statistics_flag(_options, value):
+    boolean(value)
+    return _ignore_deprecated("runningStatisticsAlwaysFloat")(_options, value)
+
+
+def _check_reduction(value):
+    if value not in (enums.ReductionType.Sum, enums.ReductionType.Mean) or isinstance(value, bool):
+        raise ValueError(
+            f"[options] gradients are reduced by ReductionType.Sum or ReductionType.Mean, "
+            f"not {value!r}."
+        )
+    return enums.ReductionType(value)
+
+
+def _check_trace_model(_options, value):
+    if value:
+        raise ValueError(
+            "[options] Jit.traceModel(True) is not supported: models are captured at "
+            "the dispatcher. Remove the call."
+        )
+    logger.warning("Jit.traceModel is deprecated: models are always captured at the dispatcher")
+    return {}
+
+
+def _check_io_tiles(value):
+    assert isinstance(value, int) and 32 <= value <= 192 and value % 2 == 0, (
+        "numIOTiles must be an even number between 32 and 192."
+    )
+    return value
+
+
+def _check_location(value):
+    assert isinstance(value, TensorLocationSettings), (
+        f"[options] expected TensorLocationSettings but got {value!r}."
+    )
+    return value
+
+
+class PrecisionOptions(OptionGroup):
+    """Options of half precision: `opts.Precision`."""
+
+    ROWS = (
+        Row("enableFloatingPointExceptions", False, boolean, COMPILE,
+            "Stop with an error at invalid operations, division by zero and overflow; slow."),
+        Row("enableStochasticRounding", False, boolean, PENDING,
+            "Round float16 results up or down at random, in proportion."),
+        Row("setPartialsType", torch.float, _check_partials_type, RECORDED,
+            "Type of the partial sums of matmul and convolution.", attribute="partials_type"),
+        Row("halfFloatCasting", None, None, RECORDED, "Deprecated.", defaults={},
+            setter=_ignore_deprecated("halfFloatCasting")),
+        Row("runningStatisticsAlwaysFloat", None, None, RECORDED, "Deprecated.", defaults={},
+            setter=_check_statistics_flag),
+    )  # fmt: skip
+
+
+class TrainingOptions(OptionGroup):
+    """Options of training: `opts.Training`."""
+
+    ROWS = (
+        Row("gradientAccumulation", 1, positive_int, COMPILE,
+            "Micro-batches whose gradients make one weight update."),
+        Row("accumulationAndReplicationReductionType", enums.ReductionType.Mean, _check_reduction,
+            COMPILE, "Whether gradients of micro-batches and replicas are averaged or added."),
+        Row("setMeanAccumulationAndReplicationReductionStrategy", enums.MeanReductionStrategy.Post,
+            lambda value: enums.MeanReductionStrategy(value), RECORDED,
+            "Where the division of the mean takes place.",
+            attribute="meanAccumulationAndReplicationReductionStrategy"),
+        Row("setAutomaticLossScaling", False, boolean, COMPILE,
+            "Adapt the loss scale to the gradients while training.",
+            attribute="auto_loss_scaling"),
+        Row("setConvolutionDithering", False, boolean, RECORDED,
+            "Spread convolutions over tiles.", attribute="convolution_dithering"),
+    )  # fmt: skip
+
+
+class JitOptions(OptionGroup):
+    """Options of the JIT tracer, which no longer exists: `opts.Jit`."""
+
+    ROWS = (
+        Row("traceModel", None, None, RECORDED, "Deprecated; True is refused.", defaults={},
+            setter=_check_trace_model),
+    )  # fmt: skip
+
+
+class TensorLocationSettings(OptionGroup):
+    """Where a kind of tensor lives. Values never depend on it; memory accounts do."""
+
+    ROWS = (
+        Row("minElementsForOffChip", 2, integer, RECORDED,
+            "Smaller tensors always stay on chip."),
+        Row("minElementsForReplicatedTensorSharding", 8192, integer, RECORDED,
+            "Smaller tensors are never sharded over replicas."),
+        Row("useOnChipStorage", None, lambda v: v, RECORDED,
+            "On chip (True), in Streaming Memory (False) or by default (None).",
+            argument_default=True),
+        Row("useReplicatedTensorSharding", False, boolean, RECORDED,
+            "Shard over replicas.", argument_default=True),
+        Row("useIOTilesToLoad", False, boolean, RECORDED,
+            "Load through the IO tiles.", argument_default=True),
+        Row("useIOTilesToStore", False, boolean, RECORDED,
+            "Store through the IO tiles.", argument_default=True),
+    )  # fmt: skip
+
+
+class TensorLocationOptions(OptionGroup):
+    """Locations of kinds of tensors: `opts.TensorLocations`."""
+
+    ROWS = (
+        Row("numIOTiles", 0, _check_io_tiles, RECORDED, "Tiles set apart for I/O."),
+        Row("setActivationLocation", None, _check_location, RECORDED, "Location of activations.",
+            attribute="location_activation"),
+        Row("setWeightLocation", None, _check_location, RECORDED, "Location of weights.",
+            attribute="location_weight"),
+        Row("setOptimizerLocation", None, _check_location, RECORDED,
+            "Location of optimiser state.", attribute="location_optimizer"),
+        Row("setAccumulatorLocation", None, _check_location, RECORDED,
+            "Location of gradient accumulators.", attribute="location_accumulator"),
+    )  # fmt: skip
+
+
+class DistributedOptions(OptionGroup):
+    """Several processes without PopRun: `opts.Distributed`."""
+
+    ROWS = (
+        Row("setEnvVarNames", None, None, HOST,
+            "Variables that hold the number of processes and this one's number.",
+            defaults={"num_processes_variable": "OMPI_COMM_WORLD_SIZE",
+                      "process_id_variable": "OMPI_COMM_WORLD_RANK"},
+            setter=lambda _o, var_num_processes, var_process_id: {
+                "num_processes_variable": var_num_processes,
+                "process_id_variable": var_process_id, "process_id": None, "num_processes": None}),
+        Row("configureProcessId", None, None, HOST, "This process's number, and how many.",
+            defaults={"process_id": None, "num_processes": None},
+            setter=lambda _o, process_id, num_processes: {
+                "process_id": process_id, "num_processes": num_processes}),
+        Row("disable", None, None, HOST, "One process, whatever the environment says.",
+            defaults={}, setter=lambda _o: {"process_id": 0, "num_processes": 1}),
+    )  # fmt: skip
+
+    @property
+    def processId(self) -> int:
+        """The number of this process, from 0."""
+        if self.process_id is not None:
+            return self.process_id
+        return int(os.environ.get(self.process_id_variable, "0"))
+
+    @property
+    def numProcesses(self) -> int:
+        """How many processes there are."""
+        if self.num_processes is not None:
+            return self.num_processes
+        return int(os.environ.get(self.num_processes_variable, "1"))
+
+
+class PopartOptions(OptionGroup):
+    """Recorded session options for experts: `opts._Popart`."""
+
+    ROWS = (
+        Row("set", None, None, RECORDED, "Records one session option.", defaults={"options": {}},
+            setter=lambda o, key, value: {"options": {**o.options, key: value}}),
+        Row("setEngineOptions", None, None, RECORDED, "Records engine options.", defaults={},
+            setter=lambda o, values: {"options": {**o.options, "engineOptions": dict(values)}}),
+        Row("setPatterns", None, None, RECORDED, "Records patterns and their level.", defaults={},
+            setter=lambda o, patterns, level=2: {
+                "options": {**o.options, "patterns": dict(patterns), "patternsLevel": level}}),
+    )  # fmt: skip

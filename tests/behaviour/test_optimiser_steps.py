@@ -1,0 +1,312 @@
+"""200 steps of every optimiser against torch's own on the CPU, fed the same gradients.
+
+The cases are a table of our own and those of PyTorch's OptimizerInfo; weights and state tensors
+agree within 1e-6 of the largest value (of a weight: the largest at either end of the training).
+"""
+
+import copy
+import math
+import sys
+import unittest
+
+import poptorch
+import pytest
+import torch
+
+# torch's own test helpers import a package that the table below does not need.
+sys.modules.setdefault("expecttest", unittest)
+from torch.testing._internal.common_optimizers import optim_db  # noqa: E402
+
+STEPS = 200
+TOLERANCE = 1e-6
+SHAPES = ((7, 5), (5,), ())
+# Name in our ipu_state → name in torch's state, by optimiser.
+STATE = {
+    "SGD": {"Accl___": "momentum_buffer"},
+    "Adam": {"Accl1___": "exp_avg", "Accl2___": "exp_avg_sq"},
+    "AdamW": {"Accl1___": "exp_avg", "Accl2___": "exp_avg_sq"},
+    "RMSprop": {
+        "Accl1___": "square_avg",
+        "Accl2___": "momentum_buffer",
+        "Accl3___": "grad_avg",
+    },
+}
+
+
+class Fed(torch.nn.Module):
+    """Its inputs are the gradients of its parameters."""
+
+    def __init__(self):
+        super().__init__()
+        self.weights = torch.nn.ParameterList(
+            torch.nn.Parameter(torch.randn(shape)) for shape in SHAPES
+        )
+
+    def forward(self, *gradients):
+        products = [(w * g).sum() for w, g in zip(self.weights, gradients, strict=True)]
+        return poptorch.identity_loss(sum(products), reduction="none")
+
+
+def gradients():
+    # Some steps are calm and some are not; entries differ in size.
+    size = 10.0 ** torch.randint(-3, 2, ()).item()
+    return [torch.randn(shape) * size for shape in SHAPES]
+
+
+def relative(ours, theirs, start=None):
+    scale = theirs.abs().max().clamp(min=1e-30)
+    if start is not None:  # a weight may end near zero
+        scale = torch.maximum(scale, start.abs().max())
+    return ((ours - theirs).abs().max() / scale).item()
+
+
+def run(kind, arguments, *, steps=STEPS, schedule=None, groups=None, namespace=poptorch.optim):
+    """Trains both; checks weights and state at the end."""
+    torch.manual_seed(11)
+    model = Fed()
+    eager = copy.deepcopy(model)
+    start = copy.deepcopy(model.state_dict())
+
+    def make(of, namespace, **more):
+        parameters = of.parameters() if groups is None else groups(of.weights)
+        return getattr(namespace, kind)(parameters, **arguments, **more)
+
+    optimiser = make(model, namespace)
+    reference = make(eager, torch.optim, foreach=False)
+    wrapped = poptorch.trainingModel(model, optimizer=optimiser)
+    for step in range(steps):
+        given = gradients()
+        if schedule is not None and step and step % 20 == 0:
+            for one in (optimiser, reference):
+                for group in one.param_groups:
+                    schedule(group, step)
+            wrapped.setOptimizer(optimiser)
+        for parameter, gradient in zip(eager.weights, given, strict=True):
+            parameter.grad = gradient.clone()
+        reference.step()
+        wrapped(*given)
+    for name, expected in eager.state_dict().items():
+        assert relative(model.state_dict()[name], expected, start[name]) < TOLERANCE, name
+    if namespace is not poptorch.optim:
+        return
+    held = optimiser.state_dict()["ipu_state"]
+    for name, parameter in eager.named_parameters():
+        for prefix, theirs in STATE[kind].items():
+            expected = reference.state[parameter].get(theirs)
+            if expected is not None:
+                assert relative(held[prefix + name], expected) < TOLERANCE, prefix + name
+
+
+GRID = {
+    "SGD": [
+        {"lr": lr, "momentum": momentum, **more}
+        for lr in (1e-3, 0.1)
+        for momentum in (0.0, 0.5, 0.99)
+        for more in (
+            {},
+            {"weight_decay": 0.01},
+            *([{"nesterov": True}, {"dampening": 0.4}, {"maximize": True}] if momentum else []),
+        )
+    ],
+    "Adam": [
+        {"lr": lr, "betas": betas, "weight_decay": decay}
+        for lr in (1e-4, 1e-2)
+        for betas in ((0.9, 0.999), (0.5, 0.9))
+        for decay in (0.0, 0.01)
+    ],
+    "AdamW": [
+        {"lr": lr, "eps": eps, "weight_decay": decay, "maximize": maximize}
+        for lr in (1e-4, 1e-2)
+        for eps in (1e-8, 1e-3)
+        for decay in (0.0, 0.1)
+        for maximize in (False, True)
+    ],
+    "RMSprop": [
+        {"lr": lr, "alpha": alpha, **more}
+        for lr in (1e-4, 1e-2)
+        for alpha in (0.9, 0.99)
+        for more in ({}, {"momentum": 0.9}, {"centered": True, "eps": 1e-3}, {"weight_decay": 0.1})
+    ],
+}
+
+
+def described(arguments):
+    return "-".join(f"{k}={v}" for k, v in arguments.items()).replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    "kind, arguments",
+    [pytest.param(k, a, id=f"{k}-{described(a)}") for k, cases in GRID.items() for a in cases],
+)
+def test_the_grid(kind, arguments):
+    run(kind, arguments)
+
+
+def info_cases():
+    """The argument sets of PyTorch's own optimiser tests, but for what only CUDA has."""
+    for info in optim_db:
+        kind = info.optim_cls.__name__
+        if kind not in GRID:
+            continue
+        for given in info.optim_inputs_func("cpu"):
+            arguments = {
+                k: v.item() if isinstance(v, torch.Tensor) else v for k, v in given.kwargs.items()
+            }
+            if not arguments.get("amsgrad"):
+                yield pytest.param(kind, arguments, id=f"{kind}-{given.desc}")
+
+
+@pytest.mark.parametrize("kind, arguments", list(info_cases()))
+def test_the_cases_of_pytorch(kind, arguments):
+    arguments = {k: v for k, v in arguments.items() if k not in ("foreach", "fused")}
+    run(kind, arguments, steps=50, namespace=torch.optim)
+
+
+@pytest.mark.parametrize("kind", GRID)
+def test_groups_whose_learning_rates_change(kind):
+    def groups(weights):
+        return [{"params": [weights[0]]}, {"params": [weights[1], weights[2]], "lr": 3e-3}]
+
+    def schedule(group, step):
+        group["lr"] *= 0.9
+        group["weight_decay"] = step * 1e-4
+
+    arguments = {"lr": 1e-2, "weight_decay": 0.0}
+    run(kind, arguments, schedule=schedule, groups=groups)
+
+
+def lamb(weights, moments, gradients, step, group):
+    """One step by the paper's formulas, in double precision."""
+    beta1, beta2 = group["betas"]
+    for weight, (m, v), gradient in zip(weights, moments, gradients, strict=True):
+        m.mul_(beta1).add_(gradient, alpha=1 - beta1)
+        v.mul_(beta2).add_(gradient**2, alpha=1 - beta2)
+        update = m / (1 - beta1**step) / ((v / (1 - beta2**step)).sqrt() + group["eps"])
+        update += group["weight_decay"] * weight
+        trust = min(weight.norm().item(), group["max_weight_norm"]) / update.norm().item()
+        weight -= group["lr"] * trust * update
+
+
+@pytest.mark.parametrize("limit", [65500.0, 0.5])
+def test_lamb(limit):
+    torch.manual_seed(5)
+    model = Fed()
+    weights = [w.detach().double().clone() for w in model.weights]
+    moments = [(torch.zeros_like(w), torch.zeros_like(w)) for w in weights]
+    optimiser = poptorch.optim.LAMB(
+        model.parameters(), lr=0.01, weight_decay=0.1, eps=1e-6, max_weight_norm=limit
+    )
+    wrapped = poptorch.trainingModel(model, optimizer=optimiser)
+    for step in range(1, 101):
+        given = gradients()
+        wrapped(*given)
+        lamb(weights, moments, [g.double() for g in given], step, optimiser.param_groups[0])
+    for ours, theirs in zip(model.weights, weights, strict=True):
+        assert relative(ours.detach().double(), theirs) < 1e-4  # norms are sums in float32
+
+
+def test_rmsprop_of_tensorflow():
+    torch.manual_seed(6)
+    model = Fed()
+    weights = [w.detach().double().clone() for w in model.weights]
+    squares = [torch.ones_like(w) for w in weights]
+    buffers = [torch.zeros_like(w) for w in weights]
+    alpha, lr, momentum, eps = 0.9, 0.01, 0.8, 1e-3
+    wrapped = poptorch.trainingModel(
+        model,
+        optimizer=poptorch.optim.RMSprop(
+            model.parameters(), lr=lr, alpha=alpha, momentum=momentum, eps=eps, use_tf_variant=True
+        ),
+    )
+    for _ in range(100):
+        given = gradients()
+        wrapped(*given)
+        for w, s, b, g in zip(weights, squares, buffers, given, strict=True):
+            s.mul_(alpha).add_(g.double() ** 2, alpha=1 - alpha)
+            b.mul_(momentum).add_(lr * g / (s + eps).sqrt())
+            w -= b
+    for ours, theirs in zip(model.weights, weights, strict=True):
+        assert relative(ours.detach().double(), theirs) < 1e-5
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW"])
+@pytest.mark.parametrize("norm", [0.05, 3.0])
+def test_max_grad_norm_clips_as_torch_does(kind, norm):
+    torch.manual_seed(7)
+    model = Fed()
+    eager = copy.deepcopy(model)
+    optimiser = getattr(poptorch.optim, kind)(model.parameters(), lr=0.01, max_grad_norm=norm)
+    reference = getattr(torch.optim, kind)(eager.parameters(), lr=0.01)
+    wrapped = poptorch.trainingModel(model, optimizer=optimiser)
+    clipped = 0
+    for _ in range(50):
+        given = gradients()
+        for parameter, gradient in zip(eager.weights, given, strict=True):
+            parameter.grad = gradient.clone()
+        clipped += torch.nn.utils.clip_grad_norm_(eager.parameters(), norm).item() > norm
+        reference.step()
+        wrapped(*given)
+    assert 0 < clipped
+    for ours, theirs in zip(model.weights, eager.weights, strict=True):
+        assert relative(ours.detach(), theirs.detach()) < 1e-5
+
+
+def test_a_norm_that_is_no_number_is_an_error():
+    model = Fed()
+    optimiser = poptorch.optim.SGD(model.parameters(), lr=0.01, max_grad_norm=1.0)
+    wrapped = poptorch.trainingModel(model, optimizer=optimiser)
+    given = gradients()
+    wrapped(*given)
+    given[0][0, 0] = math.nan
+    with pytest.raises(poptorch.Error, match="the norm of all gradients"):
+        wrapped(*given)
+
+
+# --- automatic loss scaling ----------------------------------------------------------------------
+def scaled(model, lr=0.5):
+    options = poptorch.Options()
+    options.Training.setAutomaticLossScaling(True)
+    options.anchorTensor("scale", "finalLossScale")
+    optimiser = poptorch.optim.Adam(model.parameters(), lr=lr, loss_scaling=2.0)
+    return poptorch.trainingModel(model, options, optimiser), optimiser
+
+
+def test_automatic_loss_scaling_follows_the_gradients_and_changes_no_update():
+    torch.manual_seed(8)
+    model = Fed()
+    eager = copy.deepcopy(model)
+    wrapped, _ = scaled(model, 0.01)
+    reference = torch.optim.Adam(eager.parameters(), lr=0.01)
+    scales = []
+    for size in [1.0] * 15 + [1e4] * 25:
+        given = [g.sign() * size for g in gradients()]
+        wrapped(*given)
+        scales.append(wrapped.getAnchoredTensor("scale").item())
+        for parameter, gradient in zip(eager.weights, given, strict=True):
+            parameter.grad = gradient
+        reference.step()
+    factors = {b / a for a, b in zip(scales, scales[1:], strict=False)}
+    assert factors == {0.5, 1.0, 2.0}
+    assert scales[0] == 4.0  # twice loss_scaling after the first, small gradients
+    assert scales[14] == 1024.0 and scales[-1] == 0.5
+    for ours, theirs in zip(model.weights, eager.weights, strict=True):
+        assert relative(ours.detach(), theirs.detach()) < 1e-5
+
+
+def test_automatic_loss_scaling_skips_updates_from_bad_gradients():
+    model = Fed()
+    wrapped, optimiser = scaled(model)
+    wrapped(*gradients())
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    state = optimiser.state_dict()["ipu_state"]
+    bad = gradients()
+    bad[1][2] = math.inf
+    wrapped(*bad)
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name])
+    after = optimiser.state_dict()["ipu_state"]
+    assert after["lossScaleUpdateFactor"] == state["lossScaleUpdateFactor"] / 2
+    for name in state.keys() - {"lossScaleUpdateFactor"}:
+        assert torch.equal(after[name], state[name]), name
+    wrapped(*gradients())
+    assert optimiser.state_dict()["ipu_state"]["Step"] == 2

@@ -1,0 +1,224 @@
+"""Optimiser state between device and host, and training that goes on bit by bit as before."""
+
+import copy
+import io
+import pickle
+
+import poptorch
+import pytest
+import torch
+
+
+class Model(torch.nn.Module):
+    """Weights, batch statistics and dropout: everything that a checkpoint must hold."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 6)
+        self.norm = torch.nn.BatchNorm1d(6)
+        self.out = torch.nn.Linear(6, 2)
+
+    def forward(self, x, target):
+        y = torch.nn.functional.dropout(torch.relu(self.norm(self.fc(x))), 0.3)
+        return torch.nn.functional.mse_loss(self.out(y), target)
+
+
+def batches(count, seed):
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(count):
+        yield torch.randn(8, 4, generator=generator), torch.randn(8, 2, generator=generator)
+
+
+def make(kind="Adam", **arguments):
+    model = Model()
+    optimiser = getattr(poptorch.optim, kind)(model.parameters(), lr=0.01, **arguments)
+    options = poptorch.Options().randomSeed(7)
+    return model, optimiser, poptorch.trainingModel(model, options, optimiser)
+
+
+KINDS = {
+    "SGD": {"momentum": 0.9, "weight_decay": 0.1},
+    "Adam": {},
+    "AdamW": {},
+    "RMSprop": {"momentum": 0.5},
+    "LAMB": {},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_saved_and_resumed_training_is_bit_identical(kind):
+    torch.manual_seed(1)
+    model, optimiser, wrapped = make(kind, **KINDS[kind])
+    for batch in batches(5, seed=1):
+        wrapped(*batch)
+    file = io.BytesIO()
+    torch.save(
+        {
+            "model": model.state_dict(),
+            "optimiser": optimiser.state_dict(),
+            "random": wrapped.rng_state,
+        },
+        file,
+    )
+    expected = [wrapped(*batch) for batch in batches(5, seed=2)]
+
+    file.seek(0)
+    saved = torch.load(file)
+    again, resumed, rewrapped = make(kind, **KINDS[kind])
+    again.load_state_dict(saved["model"])
+    resumed.load_state_dict(saved["optimiser"])
+    rewrapped.compile(*next(batches(1, seed=2)))
+    rewrapped.rng_state = saved["random"]
+    got = [rewrapped(*batch) for batch in batches(5, seed=2)]
+    assert all(map(torch.equal, got, expected))
+    for ours, theirs in zip(again.state_dict().values(), model.state_dict().values(), strict=True):
+        assert torch.equal(ours, theirs)
+    assert rewrapped.rng_state == wrapped.rng_state
+
+
+def test_names_in_a_state_dict():
+    model, optimiser, wrapped = make(weight_decay=0.25)
+    assert optimiser.state_dict()["ipu_state"] is None
+    assert optimiser.state_dict()["ipu_param"] is None
+    wrapped.compile(*next(batches(1, seed=1)))
+    state = optimiser.state_dict()
+    assert list(state) == ["ipu_state", "ipu_param", "state", "param_groups"]
+    assert state["ipu_param"]["learningRate___specific___out.bias"] == torch.tensor(0.01)
+    assert state["ipu_param"]["weightDecay___specific___fc.bias"] == 0.25
+    assert state["ipu_param"]["lossScaling_FLOAT"] == 1.0
+    assert state["ipu_state"]["Accl1___fc.weight"].shape == (6, 4)
+    assert state["ipu_state"]["Step"] == 0
+    wrapped(*next(batches(1, seed=1)))
+    assert optimiser.state_dict()["ipu_state"]["Step"] == 1
+    assert optimiser.state_dict()["ipu_state"]["Accl1___fc.weight"].abs().sum() > 0
+
+
+def test_state_goes_to_a_running_wrapper_at_once():
+    torch.manual_seed(1)
+    model, optimiser, wrapped = make()
+    data = list(batches(4, seed=1))
+    wrapped(*data[0])
+    weights = copy.deepcopy(model.state_dict())
+    saved, random = optimiser.state_dict(), wrapped.rng_state
+    optimiser.param_groups[0]["lr"] = 1.0
+    expected = [wrapped(*batch) for batch in data[1:]]
+    optimiser.load_state_dict(saved)
+    assert optimiser.param_groups[0]["lr"] == 0.01
+    wrapped.load_state_dict(weights)
+    wrapped.rng_state = random
+    assert all(map(torch.equal, [wrapped(*batch) for batch in data[1:]], expected))
+
+
+def test_missing_names_keep_device_values_and_extra_ones_are_warned_about(caplog):
+    model, optimiser, wrapped = make()
+    wrapped(*next(batches(1, seed=1)))
+    before = optimiser.state_dict()
+    changed = {
+        **before,
+        "ipu_state": {"Accl1___fc.weight": torch.full((6, 4), 3.0), "wibble": torch.ones(1)},
+    }
+    poptorch._logging.logger.propagate = True
+    try:
+        optimiser.load_state_dict(changed)
+    finally:
+        poptorch._logging.logger.propagate = False
+    assert "no place for: ['wibble']" in caplog.text
+    after = optimiser.state_dict()["ipu_state"]
+    assert after.keys() == before["ipu_state"].keys()
+    assert (after["Accl1___fc.weight"] == 3).all()
+    assert torch.equal(after["Accl2___fc.weight"], before["ipu_state"]["Accl2___fc.weight"])
+
+
+def test_what_cannot_be_loaded():
+    optimiser = make()[1]
+    with pytest.raises(
+        RuntimeError, match="Cannot load optimizer state dictionary because it is empty."
+    ):
+        optimiser.load_state_dict({})
+    with pytest.raises(RuntimeError, match="Only IPU optimizer states can be loaded onto the IPU."):
+        optimiser.load_state_dict(torch.optim.Adam(Model().parameters()).state_dict())
+
+
+def test_state_survives_pickling_and_copies():
+    model, optimiser, wrapped = make()
+    wrapped(*next(batches(1, seed=1)))
+    expected = optimiser.state_dict()
+    for made in (pickle.loads(pickle.dumps(optimiser)), copy.deepcopy(optimiser)):
+        got = made.state_dict()
+        assert got["ipu_state"].keys() == expected["ipu_state"].keys()
+        assert torch.equal(
+            got["ipu_state"]["Accl2___out.weight"], expected["ipu_state"]["Accl2___out.weight"]
+        )
+        assert made.loss_scaling == 1.0 and not made.variable_attrs.isConstant("lr")
+        assert type(made.param_groups[0]["params"][0]) is torch.nn.Parameter
+
+
+def test_state_survives_destroy_and_another_optimiser():
+    torch.manual_seed(3)
+    model, optimiser, wrapped = make()
+    data = list(batches(6, seed=3))
+    wrapped(*data[0])
+    held = optimiser.state_dict()["ipu_state"]
+    wrapped.destroy()
+    assert torch.equal(
+        optimiser.state_dict()["ipu_state"]["Accl1___fc.bias"], held["Accl1___fc.bias"]
+    )
+    again = poptorch.trainingModel(model, None, optimiser)
+    again(*data[1])
+    assert optimiser.state_dict()["ipu_state"]["Step"] == 2
+
+    # A new optimiser takes the device's state over; one with loaded state brings its own.
+    fresh = poptorch.optim.Adam(model.parameters(), lr=0.02)
+    again.setOptimizer(fresh)
+    assert fresh.state_dict()["ipu_state"]["Step"] == 2
+    loaded = poptorch.optim.Adam(model.parameters(), lr=0.02)
+    loaded.load_state_dict(optimiser.state_dict() | {"ipu_state": held})
+    again.setOptimizer(loaded)
+    assert loaded.state_dict()["ipu_state"]["Step"] == 1
+    again(*data[2])
+    assert loaded.state_dict()["ipu_state"]["Step"] == 2
+
+
+def test_an_offline_model_has_state():
+    model = Model()
+    optimiser = poptorch.optim.Adam(model.parameters(), lr=0.01)
+    wrapped = poptorch.trainingModel(model, poptorch.Options().useOfflineIpuTarget(), optimiser)
+    wrapped.compile(*next(batches(1, seed=1)))
+    assert not wrapped.isAttachedToDevice()
+    assert optimiser.state_dict()["ipu_state"]["Step"] == 0
+
+
+def test_detached_wrappers_keep_everything():
+    torch.manual_seed(4)
+    data = list(batches(4, seed=4))
+    runs = []
+    for detaches in (False, True):
+        torch.manual_seed(4)
+        model, optimiser, wrapped = make()
+        losses = [wrapped(*data[0])]
+        if detaches:
+            wrapped.detachFromDevice()
+            assert not wrapped.isAttachedToDevice()
+        losses += [wrapped(*batch) for batch in data[1:]]
+        assert wrapped.isAttachedToDevice()
+        runs.append(losses)
+    assert all(map(torch.equal, *runs))
+
+
+@pytest.mark.parametrize("namespace", [torch.optim, poptorch.optim])
+def test_a_destroyed_wrapper_goes_on_with_its_state(namespace):
+    data = list(batches(4, seed=5))
+    runs = []
+    for destroys in (False, True):
+        torch.manual_seed(5)
+        model = Model().eval()
+        optimiser = namespace.SGD(model.parameters(), lr=0.01, momentum=0.9)
+        wrapped = poptorch.trainingModel(model, None, optimiser)
+        losses = [wrapped(*data[0])]
+        random = wrapped.rng_state
+        if destroys:
+            wrapped.destroy()
+            wrapped.compile(*data[1])
+            wrapped.rng_state = random
+        runs.append(losses + [wrapped(*batch) for batch in data[1:]])
+    assert all(map(torch.equal, *runs))

@@ -1,0 +1,147 @@
+"""Messages of single calls: ops, deprecated options, repeated calls, unusual inputs."""
+
+import poptorch
+import pytest
+import torch
+
+X = torch.randn(4, 8)
+START = torch.tensor([0])
+
+
+@pytest.fixture
+def log(caplog):
+    poptorch._logging.logger.propagate = True
+    yield caplog
+    poptorch._logging.logger.propagate = False
+
+
+@pytest.mark.parametrize(
+    "wrong, error, text",
+    [
+        (
+            lambda: poptorch.identity_loss(X, "max"),
+            AssertionError,
+            "Unsupported reduction type!",
+        ),
+        (
+            lambda: poptorch.dynamic_slice(X, 1, START, 0, 1),
+            AssertionError,
+            "The start and end of a slice must be different.",
+        ),
+        (
+            lambda: poptorch.dynamic_slice(X, 1, START, -1, 1),
+            AssertionError,
+            "Taking a slice of a tensor with the end less than the start is not supported.",
+        ),
+        (
+            lambda: poptorch.dynamic_slice(X, 1, START, 7, 1),
+            AssertionError,
+            r"The size of the slice \(7\) must be a factor of the slicing dimension \(8\).",
+        ),
+        (
+            lambda: poptorch.dynamic_update(X, X[0], 0, START, 1),
+            poptorch.Error,
+            r"input and src tensors must have same dimensionality. \(2\) vs \(1\)",
+        ),
+        (
+            lambda: poptorch.dynamic_update(X, X[:1].half(), 0, START, 1),
+            poptorch.Error,
+            "input and src tensor must have same dtype.",
+        ),
+        (lambda: poptorch.recomputationCheckpoint(X, 3), ValueError, "All inputs must be tensors"),
+        (
+            lambda: poptorch.set_available_memory(X, 1.5),
+            poptorch.Error,
+            "from 0 to 1 but is 1.5",
+        ),
+        (
+            lambda: poptorch.serializedMatMul(
+                X, X.t(), poptorch.MatMulSerializationMode.ReducingDim, 3
+            ),
+            poptorch.Error,
+            "factor 3 does not divide the dimension of ReducingDim, 8",
+        ),
+    ],
+)
+def test_ops(wrong, error, text):
+    with pytest.raises(error, match=text):
+        wrong()
+
+
+def test_deprecated_options_say_so(log):
+    options = poptorch.Options()
+    options.Jit.traceModel(False)
+    options.Precision.halfFloatCasting(None)
+    options.Precision.runningStatisticsAlwaysFloat(True)
+    for name in ("traceModel", "halfFloatCasting", "runningStatisticsAlwaysFloat"):
+        assert f"{name} is deprecated" in log.text
+
+
+def test_a_second_compile_is_ignored(log):
+    wrapped = poptorch.inferenceModel(torch.relu)
+    wrapped.compile(X)
+    wrapped.compile(X)
+    assert log.text.count("Call to compile() ignored: the executable is already compiled") == 1
+
+
+def test_factories_without_a_device_are_moved(capfd):
+    def model(x):
+        return x + torch.ones(8) + torch.ones(8) + torch.arange(8)
+
+    assert torch.equal(poptorch.inferenceModel(model)(X), model(X))
+    written = capfd.readouterr().err
+    assert written.count("No device set in torch.ones(): forcing to IPU") == 1
+    assert written.count("No device set in torch.arange(): forcing to IPU") == 1
+
+
+def test_inputs_that_are_not_as_they_should_be(log):
+    wrapped = poptorch.inferenceModel(lambda d: d["x"] * 2)
+    wrapped({"x": X.clone().requires_grad_()})
+    assert "Dict arguments are partially supported" in log.text
+    assert "An input has requires_grad set" in log.text
+
+
+def test_named_buffers_that_do_not_exist():
+    options = poptorch.Options().updatableNamedBuffers(["wibble"])
+    wrapped = poptorch.inferenceModel(torch.nn.BatchNorm1d(8).eval(), options)
+    wrapped(X)
+    with pytest.raises(poptorch.Error, match="the model has no buffer wibble, only .*running_mean"):
+        wrapped.copyNamedBuffersToDevice()
+
+
+def test_inference_has_no_optimiser():
+    with pytest.raises(poptorch.Error, match="an inferenceModel has no optimiser"):
+        poptorch.inferenceModel(torch.relu).setOptimizer(None)
+
+
+class Endless(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter(torch.arange(8.0))
+
+
+def test_the_length_of_an_endless_data_set():
+    with pytest.raises(TypeError, match="object of type 'Endless' has no len|'Endless' has no len"):
+        len(poptorch.DataLoader(poptorch.Options(), Endless()))
+
+
+def test_members_that_forward_changes():
+    class Changing(torch.nn.Module):
+        def __init__(self, change):
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.zeros(8))
+            self.change = change
+
+        def forward(self, x):
+            self.change(self)
+            return x + 1
+
+    def reassign(module):
+        module.w = torch.nn.Parameter(torch.ones(8))
+
+    def remove(module):
+        del module.w
+
+    with pytest.raises(poptorch.Error, match="Parameter w is reassigned within the model when cal"):
+        poptorch.inferenceModel(Changing(reassign))(X)
+    with pytest.raises(poptorch.Error, match="Parameter w is removed from the model when calling"):
+        poptorch.inferenceModel(Changing(remove))(X)

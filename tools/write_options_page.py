@@ -1,0 +1,65 @@
+"""Writes docs/options.md from the tables of poptorch's options.
+
+With --check nothing is written; the exit status tells whether the page is up to date.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+for name in ("POPTORCH_CACHE_DIR", "POPTORCH_IPU_MODEL", "POPTORCH_DEFAULT_OPTIONS"):
+    os.environ.pop(name, None)  # defaults follow them
+
+import poptorch  # noqa: E402
+from poptorch._impl import option_groups  # noqa: E402
+
+PAGE = Path(__file__).resolve().parents[1] / "docs/options.md"
+HEAD = """# Options
+
+Every option of `poptorch.Options`. This page is made from the table that the code itself runs on
+(`python tools/write_options_page.py`).
+
+Setters return the object they are called on, so that calls can be chained; the attribute beside a
+setter reads the value back. A model wrapper freezes the options it is given; `clone()` gives a copy
+that can be changed. `loadFromFile` takes a file of setter calls, one a line without `options.`, and
+never executes it; `from_json`, and the variable `POPTORCH_DEFAULT_OPTIONS`, take
+`{"Training.gradientAccumulation": 4}`.
+"""
+GROUPS = [
+    ("Options", "General", poptorch.Options),
+    ("Options.Precision", "Half precision", option_groups.PrecisionOptions),
+    ("Options.Training", "Training", option_groups.TrainingOptions),
+    ("Options.TensorLocations", "Where tensors live", option_groups.TensorLocationOptions),
+    ("TensorLocationSettings", "One kind of tensor", poptorch.TensorLocationSettings),
+    ("Options.Distributed", "Several processes", option_groups.DistributedOptions),
+    ("Options.Jit", "The tracer of old", option_groups.JitOptions),
+    ("Options._Popart", "For experts", option_groups.PopartOptions),
+]
+
+
+def shown(value):
+    text = getattr(value, "name", None) or repr(value)
+    return f"`{text}`"
+
+
+def rows(group):
+    for row in group.ROWS:
+        values = row.values()
+        attributes = ", ".join(f"`{name}`" for name in values) or "–"
+        defaults = ", ".join(shown(value) for value in values.values()) or "–"
+        yield f"| `{row.name}` | {attributes} | {defaults} | {row.doc} | {row.effect} |"
+
+
+def page():
+    parts = [HEAD]
+    for path, title, group in GROUPS:
+        table = ["| setter | attribute | default | what it does | takes effect |"]
+        table += ["|---|---|---|---|---|", *rows(group)]
+        parts.append(f"## {title}: `{path}`\n\n" + "\n".join(table) + "\n")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--check"]:
+        sys.exit(PAGE.read_text() != page())
+    PAGE.write_text(page())
