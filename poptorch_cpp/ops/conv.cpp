@@ -113,7 +113,17 @@ std::vector<Value*> conv_gradient(GradBuilder& g) {
 // A transposed convolution is the input gradient of a convolution: x plays dy.
 std::vector<Value*> conv_transpose_gradient(GradBuilder& g) {
   std::vector<Value*> out(3, nullptr);
-  if (g.needs(0)) out[0] = g.emit("conv", {g.dy(0), g.x(1)}, geometry_of(g));
+  if (g.needs(0)) {
+    Val dx = g.emit("conv", {g.dy(0), g.x(1)}, geometry_of(g));
+    const Shape& shape = g.x(0).type().shape;
+    if (dx.type().shape != shape) {  // output padding beyond a stride reaches further than x does
+      dx = g.emit("slice", {dx},
+                  {{"starts", Ints(shape.size(), 0)},
+                   {"stops", Ints(shape)},
+                   {"steps", Ints(shape.size(), 1)}});
+    }
+    out[0] = dx;
+  }
   if (g.needs(1)) {
     ir::Attrs attrs = geometry_of(g);
     attrs.set("weight_shape", Ints(g.x(1).type().shape));

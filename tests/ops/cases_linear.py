@@ -65,5 +65,10 @@ CASES = [
          torch.arange(5)[:, None] > torch.arange(7)), (2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 8)),
     case("attention_shared_head", F.scaled_dot_product_attention, (2, 3, 5, 8), (2, 1, 7, 8),
          (2, 1, 7, 8)),
+    case("conv_transpose_beyond", lambda x, w: F.conv_transpose2d(x, w, dilation=3,
+         output_padding=2), (1, 2, 5, 5), (2, 3, 2, 2), atol=1e-4),
+    case("norm_of_nothing", lambda x: torch.linalg.vector_norm(x * 0.0, dim=1), (3, 5)),
+    case("solve", lambda a, b: torch.linalg.solve(a + 4 * torch.eye(4), b), (4, 4), (4, 2),
+         atol=1e-4),
     case("cdist", torch.cdist, (3, 4), (5, 4), atol=1e-4),
 ]  # fmt: skip

@@ -1,5 +1,5 @@
-"""PyTorch's own table of operators, OpInfo, as a source of cases: every sample that eager torch can
-compute must come out the same, or be refused with an error of ours, never a bare one.
+"""PyTorch's own table of operators, OpInfo, as a source of cases: a sample that eager torch can
+compute must come out the same, gradients too, or be refused with an error of ours, no bare one.
 """
 
 import poptorch
@@ -8,7 +8,7 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
-SAMPLES = 6  # of an operator, spread over its table
+SAMPLES = 3  # of an operator, spread over its table
 
 # What has no values to compare, with the reason.
 WITHOUT_VALUES = {
@@ -75,16 +75,20 @@ def _eager(model):
     return results if dense else None
 
 
+def _samples(info, dtype):
+    samples = list(info.sample_inputs("cpu", dtype, requires_grad=False))
+    for sample in samples[:: max(1, len(samples) // SAMPLES)]:
+        model = Sample(info.op, sample)
+        if model.inputs and all(t.numel() > 0 for t in model.inputs):
+            yield model
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("info", list(_cases()))
 def test_as_eager(info):
     dtype = next(d for d in DTYPES if d in info.dtypes)
-    samples = list(info.sample_inputs("cpu", dtype, requires_grad=False))
     options = poptorch.Options().showCompilationProgressBar(False)
-    for sample in samples[:: max(1, len(samples) // SAMPLES)]:
-        model = Sample(info.op, sample)
-        if not model.inputs or any(t.numel() == 0 for t in model.inputs):
-            continue
+    for model in _samples(info, dtype):
         expected = _eager(model)
         if expected is None:
             continue
@@ -98,3 +102,66 @@ def test_as_eager(info):
             assert ours.dtype in (theirs.dtype, NARROWED.get(theirs.dtype))
             ours = ours.to(theirs.dtype)
             torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+class Weighted(torch.nn.Module):
+    """A sample whose floating-point inputs are parameters; the loss weighs every element apart."""
+
+    def __init__(self, sample):
+        super().__init__()
+        self.sample = sample
+        self.trained = [i for i, t in enumerate(sample.inputs) if t.is_floating_point()]
+        self.weights = torch.nn.ParameterList(sample.inputs[i].clone() for i in self.trained)
+        self.rest = [t for t in sample.inputs if not t.is_floating_point()]
+
+    def forward(self, *rest):
+        weights, others = iter(self.weights), iter(rest)
+        results = self.sample(
+            *(next(weights if t.is_floating_point() else others) for t in self.sample.inputs)
+        )
+        loss = 0.0
+        for result in pytree.tree_leaves(results):
+            if result.is_floating_point():
+                ramp = torch.linspace(0.5, 1.5, result.numel()).reshape(result.shape)
+                loss = loss + (result * ramp).sum()
+        return poptorch.identity_loss(loss, "none") if isinstance(loss, torch.Tensor) else loss
+
+
+def _eager_gradients(model):
+    """None where eager torch has no finite gradients to compare with."""
+    try:
+        loss = model(*model.rest)
+        if not isinstance(loss, torch.Tensor) or not loss.requires_grad:
+            return None
+        loss.backward()
+    except (RuntimeError, NotImplementedError, ValueError, TypeError, IndexError):
+        return None
+    gradients = [torch.zeros_like(w) if w.grad is None else w.grad for w in model.weights]
+    finite = all(t.isfinite().all() for t in (*gradients, *model.weights))
+    return gradients if finite else None
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    "info",
+    [c for c in _cases() if c.values[0].supports_autograd and DTYPES[0] in c.values[0].dtypes],
+)
+def test_gradients_as_eager(info):
+    options = poptorch.Options().showCompilationProgressBar(False)
+    for sample in _samples(info, torch.float32):
+        expected = _eager_gradients(Weighted(sample)) if Weighted(sample).trained else None
+        if expected is None:
+            continue
+        model = Weighted(sample)
+        before = [w.detach().clone() for w in model.weights]
+        try:
+            wrapped = poptorch.trainingModel(
+                model, options, torch.optim.SGD(model.parameters(), lr=1.0)
+            )
+            wrapped(*model.rest)
+        except poptorch.Error:
+            continue  # refused by name
+        wrapped.copyWeightsToHost()
+        for start, weight, gradient in zip(before, model.weights, expected, strict=True):
+            allowed = 1e-4 * (1 + gradient.abs().max()) + 1e-6 * start.abs().max()
+            assert ((start - weight.detach()) - gradient).abs().max() <= allowed

@@ -147,6 +147,16 @@ Values std_mean(Call& c) {
 // --- norms
 // ----------------------------------------------------------------------------------------
 
+// totalʷ whose gradient at 0 is 0, as torch has it, instead of infinite.
+Val root_of(Call& c, Val total, double power) {
+  const DType dtype = total.type().dtype;
+  const Val none = c.emit("eq", {total, c.scalar(dtype, 0)});
+  const Val some = c.emit("select", {none, c.scalar(dtype, 1), total});
+  const Val root =
+      power == 0.5 ? c.emit("sqrt", {some}) : c.emit("pow", {some, c.scalar(dtype, power)});
+  return c.emit("select", {none, c.scalar(dtype, 0), root});
+}
+
 Values vector_norm(Call& c, double order) {
   TensorValue x = c.tensor(0);
   x.dtype = c.dtype("dtype").value_or(ir::is_float(x.dtype) ? x.dtype : c.default_float());
@@ -155,7 +165,7 @@ Values vector_norm(Call& c, double order) {
   const Val value = c.cast(x.value, x.dtype);
   if (order == 2) {
     const Val total = reduce(c, "sum", c.emit("square", {value}), axes, keep);
-    return {{c.emit("sqrt", {total}), x.dtype}};
+    return {{root_of(c, total, 0.5), x.dtype}};
   }
   const Val size = c.emit("abs", {value});
   if (order == 1) return {{reduce(c, "sum", size, axes, keep), x.dtype}};
@@ -165,6 +175,7 @@ Values vector_norm(Call& c, double order) {
     return {{reduce(c, "sum", nonzero, axes, keep), x.dtype}};
   }
   const Val total = reduce(c, "sum", c.emit("pow", {size, c.scalar(x.dtype, order)}), axes, keep);
+  if (order > 1) return {{root_of(c, total, 1.0 / order), x.dtype}};
   return {{c.emit("pow", {total, c.scalar(x.dtype, 1.0 / order)}), x.dtype}};
 }
 

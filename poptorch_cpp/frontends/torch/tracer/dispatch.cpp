@@ -86,11 +86,17 @@ Results nothing(const Handled&) { return {}; }
 
 const std::unordered_map<std::string, Handler>& handlers() {
   static const std::unordered_map<std::string, Handler> rows{
-      {"aten::item", value_needed},       {"aten::_local_scalar_dense", value_needed},
-      {"aten::is_nonzero", value_needed}, {"aten::allclose", value_needed},
-      {"aten::equal", same_tensor},       {"aten::_backward", backward_inside},
-      {"aten::lift_fresh", lifted},       {"aten::lift", lifted},
-      {"aten::detach_", cut_in_place},    {"aten::_assert_async", nothing},
+      {"aten::item", value_needed},
+      {"aten::_local_scalar_dense", value_needed},
+      {"aten::is_nonzero", value_needed},
+      {"aten::allclose", value_needed},
+      {"aten::equal", same_tensor},
+      {"aten::_backward", backward_inside},
+      {"aten::lift_fresh", lifted},
+      {"aten::lift", lifted},
+      {"aten::detach_", cut_in_place},
+      {"aten::_assert_async", nothing},
+      {"aten::_linalg_check_errors", nothing},
   };
   return rows;
 }
