@@ -142,6 +142,10 @@ void bind_options(py::module_& m) {
       .value("All", session::OutputMode::kAll)
       .value("Sum", session::OutputMode::kSum);
 
+  py::enum_<transforms::Strategy>(m, "Strategy")
+      .value("Sharded", transforms::Strategy::kSharded)
+      .value("Pipelined", transforms::Strategy::kPipelined);
+
   using transforms::OptimiserGroup;
   using transforms::OptimiserSpec;
   py::class_<OptimiserGroup>(m, "OptimiserGroup")
@@ -159,6 +163,7 @@ void bind_options(py::module_& m) {
   py::class_<CompileOptions>(m, "CompileOptions")
       .def(py::init<>())
       .def_readwrite("training", &CompileOptions::training)
+      .def_readwrite("strategy", &CompileOptions::strategy)
       .def_readwrite("device_iterations", &CompileOptions::device_iterations)
       .def_readwrite("gradient_accumulation", &CompileOptions::gradient_accumulation)
       .def_readwrite("replication_factor", &CompileOptions::replication_factor)

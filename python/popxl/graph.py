@@ -72,7 +72,13 @@ class Graph:
         inputs = [None if v is None else self._by_value[v] for v in op.operands]
         record = OpRecord(self._ir._next("op"), op.popart_type or op.name, self, inputs)
         for value in op.results:
-            made = Tensor._make(self, value.name or f"{op.name}_out", value, producer=record)
+            made = Tensor._make(
+                self,
+                value.name or f"{op.name}_out",
+                value,
+                producer=record,
+                ipu=op.ipu if op.ipu >= 0 else None,
+            )
             record.outputs.append(made)
         self._ops.append(record)
 

@@ -49,6 +49,7 @@ class Session:
         self._outputs = [s for s in ir._module_streams if isinstance(s, DeviceToHostStream)]
         options = _core.CompileOptions()
         options.replication_factor = self._replicas
+        options.strategy = _core.Strategy.Sharded  # a program says itself when its IPUs run
         self._executable = _core.compile(ir._module, options)
         self._check_transfers()
         self._host = {v: v._data.copy() for v in ir._slots.values()}

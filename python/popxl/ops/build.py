@@ -10,10 +10,11 @@ from popxl.dtypes import dtype as dtype_class
 from popxl.tensor import Tensor, TensorSpec
 
 
-def check_tensors(op_type: str, tensors: "Sequence[Tensor | None]") -> Any:
-    """The current graph, after a check that all tensors are its own and lie together.
+def check_tensors(op_type: str, tensors: "Sequence[Tensor | None]", together: bool = True) -> Any:
+    """The current graph, after a check that all tensors are its own.
 
-    TypeError: something is not a tensor. ValueError: one is of another graph, IPU or tile set.
+    together: they must also lie on one IPU and tile set. TypeError: something is not a tensor.
+    ValueError: one is of another graph, IPU or tile set.
     """
     graph = get_current_graph()
     for tensor in tensors:
@@ -27,7 +28,7 @@ def check_tensors(op_type: str, tensors: "Sequence[Tensor | None]") -> Any:
                 f"graph is {graph.name}. Pass it as an input of the graph."
             )
     places = {(t._ipu, t._io_tiles): t for t in tensors if t is not None and t._ipu is not None}
-    if len(places) > 1:
+    if together and len(places) > 1:
         (a, b) = list(places.values())[:2]
         raise ValueError(
             f"{op_type}: {a!r} is on IPU {a._ipu} ({a.tile_set} tiles) but {b!r} on IPU {b._ipu} "
@@ -54,13 +55,14 @@ def normal_axis(axis: int, rank: int, what: str = "axis") -> int:
 class OpBuild:
     """One op in the making. Calling it emits a core op and returns its only result."""
 
-    def __init__(self, op_type: str, *inputs: "Tensor | None") -> None:
-        self.graph = check_tensors(op_type, inputs)
+    def __init__(self, op_type: str, *inputs: "Tensor | None", together: bool = True) -> None:
+        """together: whether all inputs lie on one IPU, which is that of the outputs."""
+        self.graph = check_tensors(op_type, inputs, together)
         self.record = self.graph._add_op(op_type, inputs)
         self._ipu = _context.ipu
         given = [t._ipu for t in inputs if t is not None and t._ipu is not None]
         self.home = _context.ipu if _context.ipu is not None else (given[0] if given else 0)
-        for tensor in inputs:
+        for tensor in inputs if together else ():
             if tensor is not None and tensor._ipu is None:
                 tensor._ipu = self.home
 

@@ -161,14 +161,15 @@ class _Operands:
 def _run(
     op_type: str, core: str, graph: Graph, tensors: Sequence[Tensor], **attrs: Any
 ) -> CallSiteInfo:
-    op = OpBuild(op_type, *tensors)
+    op = OpBuild(op_type, *tensors, together=False)
     op.record.called = (graph,)
     operands = _Operands(graph, tensors)
     results = op.emit(core, *operands.values, graph=graph._core, **attrs).results
     operands.write_back()
     op.record.modified.extend(operands.modified)
     for value, inner in zip(results, graph._outputs, strict=True):
-        op.output(value, inner.name, inner.meta_shape)
+        out = op.output(value, inner.name, inner.meta_shape)
+        out._ipu = op.home if inner._ipu is None else inner._ipu
     op.done()
     return CallSiteInfo(op.record, graph)
 
@@ -290,7 +291,7 @@ def conditional_with_info(
     then_tensors = _bound(then_branch, then_inputs or (), then_inputs_dict)
     else_tensors = _bound(else_branch, else_inputs or (), else_inputs_dict)
     tensors = [*then_tensors, *else_tensors]
-    op = OpBuild("If", cond, *tensors)
+    op = OpBuild("If", cond, *tensors, together=False)
     op.record.called = (then_branch, else_branch)
     types = [(t.dtype._core, list(t.shape)) for t in tensors]
     attrs = {
