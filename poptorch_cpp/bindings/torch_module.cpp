@@ -279,6 +279,16 @@ py::dict report_of(const TorchExecutable& model) {
   return result;
 }
 
+py::list timeline_of(const TorchExecutable& model, int64_t micro_batches) {
+  py::list result;
+  for (const auto& work : model.compiled().timeline(micro_batches)) {
+    result.append(py::dict(py::arg("ipu") = work.ipu, py::arg("stage") = work.stage,
+                           py::arg("micro_batch") = work.micro_batch,
+                           py::arg("backward") = work.backward, py::arg("cycles") = work.cycles));
+  }
+  return result;
+}
+
 void push_scope(const std::string& name) {
   if (auto* tracer = frontend::Tracer::current()) tracer->push_scope(name);
 }
@@ -346,6 +356,7 @@ void bind_executable(py::module_& m) {
           },
           py::arg("form"), py::arg("locations") = false)
       .def("report", report_of)
+      .def("timeline", timeline_of)
       .def("anchored", [](const TorchExecutable& e) { return e.compiled().anchored(); })
       .def("anchor_names", [](const TorchExecutable& e) { return e.compiled().anchor_names(); })
       .def("transfer_times", [](const TorchExecutable& e,

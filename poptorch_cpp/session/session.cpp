@@ -7,6 +7,7 @@
 #include "ir/text.hpp"
 #include "session/pipeline.hpp"
 #include "session/report.hpp"
+#include "session/timeline.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
@@ -84,6 +85,9 @@ class CompiledModel final : public Executable {
   }
 
   Report report() const override { return make_report(engine_.program()); }
+  std::vector<StageWork> timeline(int64_t micro_batches) const override {
+    return session::timeline(engine_.program(), micro_batches);
+  }
 
   const std::vector<std::pair<size_t, std::string>>& anchored() const override {
     return forms_.anchored;

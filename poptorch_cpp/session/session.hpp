@@ -59,6 +59,14 @@ struct Report {
   std::vector<std::string> generic_ops;  // aten ops that run through the generic kernel
 };
 
+// What an IPU does for one stage of one micro-batch, forward or backward.
+struct StageWork {
+  int ipu = 0, stage = 0;
+  int64_t micro_batch = 0;  // of a run
+  bool backward = false;
+  int64_t cycles = 0;
+};
+
 // One compiled model with the device memory that holds its state.
 class Executable {
  public:
@@ -88,6 +96,8 @@ class Executable {
   // not parse back); UserError for another name.
   virtual std::string text(const std::string& form, bool locations = false) const = 0;
   virtual Report report() const = 0;
+  // The work of the first `micro_batches` of a run: see timeline.hpp.
+  virtual std::vector<StageWork> timeline(int64_t micro_batches) const = 0;
 
   // The last outputs: which of CompileOptions::anchors asked for each, and its name.
   virtual const std::vector<std::pair<size_t, std::string>>& anchored() const = 0;

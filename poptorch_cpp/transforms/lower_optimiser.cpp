@@ -243,6 +243,7 @@ class Lowering {
     if (accumulates()) {
       ir::Builder inner(main_, &mark);
       inner.copy_context(mark);
+      inner.forward_id = mark.forward_id;
       accumulator = inner.variable(accumulator_slot(*slot, spec_.accumulator_type));
       inner.emit("accumulate", {accumulator, gradient});
       builder.placement.context = ir::ExecutionContext::kAccumulateOuter;

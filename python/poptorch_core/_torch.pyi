@@ -57,6 +57,9 @@ class Executable:
     def set_random_state(self, state: tuple[int, int]) -> None: ...
     def text(self, form: str, locations: bool = False) -> str:
         """form: "traced", "normal", "differentiated", "placed", "program"."""
+    def timeline(self, micro_batches: int) -> list[dict[str, Any]]:
+        """Work of the first micro-batches of a run, IPU by IPU: {"ipu", "stage", "micro_batch",
+        "backward", "cycles"}."""
     def report(self) -> dict[str, Any]:
         """{"ipus": [{"state_bytes", "arena_bytes", "stash_bytes", "code_bytes", "capacity_bytes"}],
         "cycles_per_run", "seconds_per_run", "generic_ops"}."""

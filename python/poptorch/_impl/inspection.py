@@ -4,7 +4,7 @@ import datetime
 import difflib
 
 import torch
-from poptorch._impl import optimiser_state
+from poptorch._impl import optimiser_state, schedule
 from poptorch._logging import logger
 from poptorch_core import Error
 
@@ -32,6 +32,20 @@ class Inspection:
         return self._compiled().report()
 
     # --- anchors ---------------------------------------------------------------------------------
+    def schedule(self, micro_batches: int = 64) -> dict:
+        """Which IPU works on which micro-batch when: see poptorch._impl.schedule.describe."""
+        options = self._options
+        a_round = options.Training.gradient_accumulation if self._training else 0
+        return schedule.describe(
+            self._compiled().timeline(micro_batches),
+            pipelined=options.execution_strategy.NAME == "pipelined",
+            a_round=a_round or options.device_iterations,
+        )
+
+    def printSchedule(self, micro_batches: int = 64) -> None:
+        """Draws schedule() on the standard output: IPUs down, time across."""
+        print(schedule.draw(self.schedule(micro_batches)))
+
     def getTensorNames(self) -> list[str]:
         """What Options.anchorTensor can name: parameters, buffers and modules by path, inputs, the
         loss, `Gradient___<parameter>`, `UpdatedVar___<parameter>`, the optimiser's state."""

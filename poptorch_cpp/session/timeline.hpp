@@ -1,0 +1,13 @@
+// What each IPU does, stage by stage and micro-batch by micro-batch, as the program has it.
+#pragma once
+
+#include "program/program.hpp"
+#include "session/session.hpp"
+
+namespace poptorch::session {
+
+// The work on micro-batches before `micro_batches` of the first run, IPU by IPU, each in its order.
+// Weight updates, transfers to and from the host, and what stashes move, are no work of a stage.
+std::vector<StageWork> timeline(const program::Program& program, int64_t micro_batches);
+
+}  // namespace poptorch::session
