@@ -38,6 +38,7 @@ def cut(model, batch, parts):
 def options_of(config, training):
     options = poptorch.Options().showCompilationProgressBar(False).randomSeed(7)
     options.outputMode(poptorch.OutputMode.All).replicationFactor(config["replicas"])
+    options.broadcastBuffers(config["replicas"] == 1)  # else each replica has its own
     options.setExecutionStrategy(getattr(poptorch, config["strategy"])())
     if training:
         options.Training.gradientAccumulation(BATCHES)
