@@ -19,7 +19,8 @@ using emulator::Engine;
 using program::Program;
 
 std::string read_file(const std::string& name) {
-  std::ifstream in(std::string(POPTORCH_TESTS_DIR) + "/ir/programs/" + name);
+  const std::string path = POPTORCH_TESTS_DIR "/ir/programs/" + name;
+  std::ifstream in(path);
   EXPECT_TRUE(in) << name;
   std::stringstream text;
   text << in.rdbuf();
