@@ -84,6 +84,14 @@ Results cut_in_place(const Handled& h) {
 
 Results nothing(const Handled&) { return {}; }
 
+Results unchecked(const Handled& h) {
+  h.tracer.warn_once(str(
+      "torch.linalg", h.tracer.place(),
+      " does not check its matrices on the device: where eager torch raises an error (singular, "
+      "not positive definite), the result has nan or infinity"));
+  return {};
+}
+
 const std::unordered_map<std::string, Handler>& handlers() {
   static const std::unordered_map<std::string, Handler> rows{
       {"aten::item", value_needed},
@@ -96,7 +104,7 @@ const std::unordered_map<std::string, Handler>& handlers() {
       {"aten::lift", lifted},
       {"aten::detach_", cut_in_place},
       {"aten::_assert_async", nothing},
-      {"aten::_linalg_check_errors", nothing},
+      {"aten::_linalg_check_errors", unchecked},
   };
   return rows;
 }
