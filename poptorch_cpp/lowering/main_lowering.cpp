@@ -1,0 +1,210 @@
+// Implements main_lowering.hpp.
+#include "lowering/main_lowering.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "ir/effects.hpp"
+#include "ir/text.hpp"
+#include "lowering/memory_plan.hpp"
+#include "lowering/schedule.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::lowering {
+
+using ir::Graph;
+using ir::Module;
+using ir::Op;
+using ir::Value;
+using program::Base;
+using program::Instruction;
+using program::Program;
+using program::TensorId;
+using support::InternalError;
+using support::str;
+using support::Symbol;
+using Kind = Instruction::Kind;
+
+namespace {
+
+int highest_ipu(const Module& module) {
+  int highest = 0;
+  for (const auto& graph : module.graphs()) {
+    for (const Op* op : graph->ops()) {
+      highest = std::max(highest, op->placement.ipu);
+      if (op->is("ipu_copy")) highest = std::max<int>(highest, op->attr<int64_t>("to"));
+    }
+  }
+  return highest;
+}
+
+// Computed from constants alone.
+bool is_constant(const Value* value) {
+  const Op* op = value->producer();
+  if (!op || !ir::is_pure(*op)) return false;
+  const auto& operands = op->operands();
+  return op->is("constant") ||
+         (!operands.empty() && std::all_of(operands.begin(), operands.end(), [](auto* operand) {
+           return !operand || is_constant(operand);
+         }));
+}
+
+void count_block(const std::vector<Instruction>& block, int64_t times,
+                 std::vector<int64_t>& counts) {
+  for (const Instruction& instruction : block) {
+    if (instruction.kind == Kind::kStreamIn || instruction.kind == Kind::kStreamOut) {
+      counts[static_cast<size_t>(instruction.channel)] += times;
+    }
+    const int64_t inner = instruction.kind == Kind::kLoop ? times * instruction.count : times;
+    for (const auto& nested : instruction.blocks) count_block(nested, inner, counts);
+  }
+}
+
+}  // namespace
+
+MainLowering::MainLowering(const Module& module, const LowerOptions& options)
+    : module_(module),
+      options_(options),
+      emitter_(module, target::find_device(options.device), highest_ipu(module) + 1),
+      ops_(module, emitter_),
+      order_(schedule_ops(module.main())) {
+  check_outer_is_last();
+  declare_streams();
+}
+
+Program MainLowering::finish() {
+  Program program = emitter_.finish();
+  program.replicas = options_.replicas;
+  program.random_seed = options_.random_seed;
+  program.micro_batches_per_run = options_.device_iterations * options_.gradient_accumulation;
+  plan_memory(program, module_.registry());
+  count_transfers(program);
+  program::verify(program);
+  return program;
+}
+
+bool MainLowering::is_outer(const Op& op) const {
+  return options_.gradient_accumulation > 1 &&
+         op.placement.context == ir::ExecutionContext::kAccumulateOuter;
+}
+
+void MainLowering::lower_section(bool outer) {
+  for (const Op* op : order_) {
+    if (is_outer(*op) == outer) lower_op(*op);
+  }
+  store_late_outputs(outer);
+}
+
+void MainLowering::lower_op(const Op& op) {
+  ops_.lower(op, frame_);
+  for (size_t i = 0; i < op.result_count(); ++i) {
+    const Value* result = op.result(i);
+    if (emitter_.tensor(frame_.values.at(result)).base == Base::kArena) store_output(result);
+  }
+}
+
+Symbol MainLowering::stream_name(const std::string& name, std::string_view kind, size_t index) {
+  if (!name.empty() && stream_names_.insert(name).second) return name;
+  std::string unique = str(kind, index);
+  while (!stream_names_.insert(unique).second) unique += "_";
+  return unique;
+}
+
+void MainLowering::declare_streams() {
+  const Graph& main = module_.main();
+  auto& streams = emitter_.program().streams;
+  for (const auto& stream : module_.streams()) stream_names_.insert(stream->name.text());
+  for (const auto& input : main.inputs()) {
+    const size_t index = streams.size();
+    streams.push_back({.host = {stream_name(input->name(), "input", index), input->type(), true},
+                       .group_size = options_.input_group_size,
+                       .group_stride = options_.input_group_stride});
+    const TensorId id = emitter_.arena_tensor(input->type(), input->name(), Emitter::kUndecided);
+    emitter_.load_on_first_use(id, static_cast<int>(index));
+    frame_.values[input.get()] = id;
+  }
+  for (size_t i = 0; i < main.outputs().size(); ++i) {
+    const Value* output = main.outputs()[i];
+    outputs_[output].push_back(static_cast<int>(streams.size()));
+    streams.push_back({.host = {stream_name("", "output", i), output->type(), false},
+                       .keep = options_.keep,
+                       .period = options_.keep_period});
+  }
+  for (size_t i = 0; i < options_.last_keeps.size(); ++i) {
+    auto& stream = streams[streams.size() - options_.last_keeps.size() + i];
+    std::tie(stream.keep, stream.period) = options_.last_keeps[i];
+  }
+  for (const auto& stream : module_.streams()) streams.push_back({.host = *stream});
+}
+
+void MainLowering::store_output(const Value* value) {
+  auto it = outputs_.find(value);
+  if (it == outputs_.end()) return;
+  const int home = emitter_.tensor(frame_.values.at(value)).ipu;
+  const TensorId id = emitter_.on_ipu(frame_.values.at(value), std::max(home, 0), nullptr);
+  for (int stream : it->second) {
+    if (is_constant(value)) {
+      emitter_.program().streams[static_cast<size_t>(stream)].keep = program::Keep::kOnce;
+    }
+    Instruction store{.kind = Kind::kStreamOut};
+    store.inputs = {id};
+    store.channel = stream;
+    store.pass = program::Pass::kTransfer;
+    store.cycles = emitter_.host_cycles(id);
+    emitter_.emit(emitter_.tensor(id).ipu, std::move(store));
+  }
+  outputs_.erase(it);
+}
+
+void MainLowering::store_late_outputs(bool outer) {
+  for (const Value* output : module_.main().outputs()) {
+    const Op* producer = output->producer();
+    if ((producer && is_outer(*producer)) == outer) store_output(output);
+  }
+}
+
+void MainLowering::count_transfers(Program& program) const {
+  std::vector<int64_t> counts(program.streams.size(), 0);
+  for (const auto& ipu : program.ipus) count_block(ipu.body, 1, counts);
+  for (size_t i = 0; i < counts.size(); ++i) {
+    // The host hands over a batch for every micro-batch, even of an input that nothing reads.
+    const bool input = i < module_.main().inputs().size();
+    const int64_t batches = program.micro_batches_per_run;
+    if (input && counts[i] != 0 && counts[i] != batches) {
+      throw InternalError(str("[lowering] input ", i, " is read ", counts[i], " times in ", batches,
+                              " micro-batches."));
+    }
+    program.streams[i].transfers = input ? batches : counts[i];
+  }
+}
+
+// The loop over micro-batches moves outer ops behind all others: none of those may follow one
+// whose writes it would see.
+void MainLowering::check_outer_is_last() const {
+  std::set<Symbol> slots;
+  auto slot_of = [](const Value* value) {
+    const Op* op = ir::memory_root(value)->producer();
+    return op && op->is("variable") ? Symbol(op->attr<std::string>("name")) : Symbol();
+  };
+  for (const Op* op : module_.main().ops()) {
+    if (is_outer(*op)) {
+      for (int index : op->def().writes) {
+        if (const Value* value = op->operand(static_cast<size_t>(index))) {
+          slots.insert(slot_of(value));
+        }
+      }
+      continue;
+    }
+    for (const Value* operand : op->operands()) {
+      if (!operand || slots.empty()) continue;
+      const Symbol slot = slot_of(operand);
+      if (!slot.empty() && slots.count(slot)) {
+        throw InternalError(str("[lowering] ", ir::print(*op), " of the micro-batch loop reads '",
+                                slot, "' after the update wrote it."));
+      }
+    }
+  }
+}
+
+}  // namespace poptorch::lowering

@@ -1,0 +1,61 @@
+// What every schedule of main shares: its ops in their order, its inputs and outputs as streams,
+// and the section that runs once a weight update.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/module.hpp"
+#include "lowering/emitter.hpp"
+#include "lowering/lower.hpp"
+#include "lowering/op_lowering.hpp"
+
+namespace poptorch::lowering {
+
+class MainLowering {
+ public:
+  MainLowering(const ir::Module& module, const LowerOptions& options);
+
+  const ir::Module& module() const { return module_; }
+  const ir::Graph& graph() const { return module_.main(); }
+  const LowerOptions& options() const { return options_; }
+  Emitter& emitter() { return emitter_; }
+  OpLowering& ops() { return ops_; }
+  Frame& frame() { return frame_; }
+  const std::vector<const ir::Op*>& order() const { return order_; }
+
+  // Whether the op runs once a weight update, behind the loop over micro-batches.
+  bool is_outer(const ir::Op& op) const;
+  // The op, and the transfers of those of its results that main returns.
+  void lower_op(const ir::Op& op);
+  // The ops of one section, then store_late_outputs().
+  void lower_section(bool outer);
+  // Inputs, constants and states that main returns are read when its work is done.
+  void store_late_outputs(bool outer);
+  // The transfers to the host of a value that main returns; once.
+  void store_output(const ir::Value* value);
+
+  // Ends the program.
+  program::Program finish();
+
+ private:
+  void declare_streams();
+  support::Symbol stream_name(const std::string& name, std::string_view kind, size_t index);
+  void count_transfers(program::Program& program) const;
+  void check_outer_is_last() const;
+
+  const ir::Module& module_;
+  const LowerOptions& options_;
+  Emitter emitter_;
+  OpLowering ops_;
+  Frame frame_;
+  std::vector<const ir::Op*> order_;  // main's ops as they run
+  std::set<std::string> stream_names_;
+  std::unordered_map<const ir::Value*, std::vector<int>>
+      outputs_;  // main's, not yet stored; look-up only
+};
+
+}  // namespace poptorch::lowering

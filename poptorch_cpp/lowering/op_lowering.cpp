@@ -1,0 +1,317 @@
+// Implements op_lowering.hpp: a rule an op that is more than a kernel.
+#include "lowering/op_lowering.hpp"
+
+#include <string>
+
+#include "ir/text.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::lowering {
+
+using ir::Graph;
+using ir::Op;
+using ir::Value;
+using program::Base;
+using program::Instruction;
+using program::TensorId;
+using support::InternalError;
+using support::str;
+using support::Symbol;
+using Kind = Instruction::Kind;
+
+namespace {
+
+// Ops of a graph that is called twice draw different random numbers.
+uint64_t mixed_id(uint64_t call_id, uint64_t op_id) {
+  if (call_id == 0) return op_id;
+  uint64_t x = call_id * 0x9e3779b97f4a7c15u + op_id;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return (x ^ (x >> 31)) >> 1;  // stays positive as a 64-bit integer of the text
+}
+
+// Results without a name are called after their op.
+Symbol name_of(const Op& op, size_t i) {
+  const std::string& name = op.result(i)->name();
+  return name.empty() ? op.name() : name;
+}
+
+}  // namespace
+
+void OpLowering::lower(const Op& op, Frame& frame) {
+  using Rule = void (OpLowering::*)(const Op&, Frame&);
+  static const std::unordered_map<std::string, Rule> kRules = {
+      {"variable", &OpLowering::lower_variable},
+      {"constant", &OpLowering::lower_constant},
+      {"call", &OpLowering::lower_call},
+      {"repeat", &OpLowering::lower_repeat},
+      {"if", &OpLowering::lower_if},
+      {"ipu_copy", &OpLowering::lower_ipu_copy},
+      {"host_load", &OpLowering::lower_host_load},
+      {"host_store", &OpLowering::lower_host_store},
+      {"remote_load", &OpLowering::lower_remote_load},
+      {"remote_store", &OpLowering::lower_remote_store},
+  };
+  auto rule = kRules.find(op.name());
+  (this->*(rule == kRules.end() ? &OpLowering::lower_compute : rule->second))(op, frame);
+}
+
+int OpLowering::ipu_of(const Op& op, const Frame& frame) const {
+  return op.placement.ipu >= 0 ? op.placement.ipu : frame.ipu;
+}
+
+// Operand `i` as it is on `ipu`.
+TensorId OpLowering::operand(const Op& op, size_t i, const Frame& frame, int ipu) {
+  const Value* value = op.operand(i);
+  if (!value) return program::kNoTensor;
+  auto it = frame.values.find(value);
+  if (it == frame.values.end()) {
+    throw InternalError(str("[lowering] ", ir::print(op),
+                            " needs a value that is made only after the micro-batch loop."));
+  }
+  return emitter_.on_ipu(it->second, ipu, &op);
+}
+
+Instruction OpLowering::started(const Op& op, const Frame& frame, Kind kind) const {
+  Instruction instruction{.kind = kind};
+  set_origin(instruction, op, mixed_id(frame.call_id, op.id()));
+  return instruction;
+}
+
+TensorId OpLowering::define(const Op& op, size_t i, Frame& frame, int ipu) {
+  const Value* result = op.result(i);
+  const TensorId id = emitter_.arena_tensor(result->type(), name_of(op, i), ipu);
+  frame.values[result] = id;
+  return id;
+}
+
+void OpLowering::lower_variable(const Op& op, Frame& frame) {
+  frame.values[op.result()] = emitter_.state_tensor(op.attr<std::string>("name"), op.placement.ipu);
+}
+
+void OpLowering::lower_constant(const Op& op, Frame& frame) {
+  frame.values[op.result()] =
+      emitter_.constant_tensor(op.attr<ir::Literal>("value"), name_of(op, 0));
+}
+
+void OpLowering::lower_compute(const Op& op, Frame& frame) {
+  const int ipu = ipu_of(op, frame);
+  Instruction instruction = started(op, frame, Kind::kCompute);
+  instruction.op = op.name();
+  instruction.attrs = op.attrs();
+  for (size_t i = 0; i < op.operand_count(); ++i) {
+    instruction.inputs.push_back(operand(op, i, frame, ipu));
+  }
+  program::complete_operands(instruction, op.def());
+  for (int index : op.def().writes) prepare_write(instruction, static_cast<size_t>(index), ipu);
+  for (size_t i = 0; i < op.result_count(); ++i) {
+    const int over = i < op.def().writes.size() ? op.def().writes[i] : -1;
+    const TensorId written =
+        over < 0 ? program::kNoTensor : instruction.inputs[static_cast<size_t>(over)];
+    if (written == program::kNoTensor) {
+      instruction.outputs.push_back(define(op, i, frame, ipu));
+    } else {
+      const TensorId id = emitter_.alias(written, op.result(i)->type(), name_of(op, i));
+      frame.values[op.result(i)] = id;
+      instruction.outputs.push_back(id);
+      instruction.in_place.resize(op.result_count(), -1);
+      instruction.in_place[i] = over;
+    }
+  }
+  instruction.cycles = cycles(op);
+  emitter_.emit(ipu, std::move(instruction));
+}
+
+// An op writes its operand: state is noted, a constant is copied first.
+void OpLowering::prepare_write(Instruction& instruction, size_t index, int ipu) {
+  if (index >= instruction.inputs.size()) return;
+  TensorId& id = instruction.inputs[index];
+  if (id == program::kNoTensor) return;
+  emitter_.note_write(id);
+  if (emitter_.tensor(id).base == Base::kConstant) id = copy(id, ipu);
+}
+
+TensorId OpLowering::copy(TensorId from, int ipu) {
+  const ir::Type type = emitter_.tensor(from).type;
+  const TensorId to = emitter_.arena_tensor(type, emitter_.tensor(from).name, ipu);
+  copy_to(from, to, ipu);
+  return to;
+}
+
+void OpLowering::copy_to(TensorId from, TensorId to, int ipu) {
+  if (from == to) return;
+  Instruction move{.kind = Kind::kCopy};
+  move.inputs = {from};
+  move.outputs = {to};
+  move.cycles = move_cycles(emitter_.tensor(from).type);
+  emitter_.emit(ipu, std::move(move));
+}
+
+int64_t OpLowering::move_cycles(const ir::Type& type) const {
+  return target::compute_cycles(emitter_.device(),
+                                {.bytes = 2.0 * static_cast<double>(type.bytes()), .local = true});
+}
+
+int64_t OpLowering::cycles(const Op& op) const {
+  const ir::Cost cost = op.def().cost(op);
+  const Value* sample = op.result_count() ? op.result() : op.operand(0);
+  return target::compute_cycles(emitter_.device(),
+                                {.flops = cost.flops,
+                                 .bytes = cost.bytes,
+                                 .matrix_unit = cost.matrix_unit,
+                                 .half = sample && ir::size_of(sample->type().dtype) <= 2,
+                                 .local = op.def().elementwise});
+}
+
+void OpLowering::lower_ipu_copy(const Op& op, Frame& frame) {
+  const int from = ipu_of(op, frame);
+  const int to = static_cast<int>(op.attr<int64_t>("to"));
+  const TensorId source = operand(op, 0, frame, from);
+  if (from == to) {
+    frame.values[op.result()] = source;
+    return;
+  }
+  const int channel = emitter_.new_channel();
+  const target::Device& device = emitter_.device();
+  const int64_t cycles = target::transfer_cycles(
+      device, static_cast<double>(op.result()->type().bytes()), device.link_bandwidth);
+  Instruction send = started(op, frame, Kind::kSend);
+  send.inputs = {source};
+  send.peer = to;
+  send.channel = channel;
+  send.cycles = cycles;
+  Instruction receive = started(op, frame, Kind::kReceive);
+  receive.outputs = {define(op, 0, frame, to)};
+  receive.peer = from;
+  receive.channel = channel;
+  receive.cycles = cycles;
+  emitter_.emit(from, std::move(send));
+  if (arrival_) return arrival_(op, to, std::move(receive));
+  emitter_.emit(to, std::move(receive));
+}
+
+// --- transfers
+
+void OpLowering::lower_host_load(const Op& op, Frame& frame) {
+  Instruction load = started(op, frame, Kind::kStreamIn);
+  load.outputs = {define(op, 0, frame, ipu_of(op, frame))};
+  load.channel = emitter_.find_stream(op.attr<std::string>("stream"));
+  load.cycles = emitter_.host_cycles(load.outputs[0]);
+  emitter_.emit(ipu_of(op, frame), std::move(load));
+}
+
+void OpLowering::lower_host_store(const Op& op, Frame& frame) {
+  Instruction store = started(op, frame, Kind::kStreamOut);
+  store.inputs = {operand(op, 0, frame, ipu_of(op, frame))};
+  store.channel = emitter_.find_stream(op.attr<std::string>("stream"));
+  store.cycles = emitter_.host_cycles(store.inputs[0]);
+  emitter_.emit(ipu_of(op, frame), std::move(store));
+}
+
+void OpLowering::lower_remote_load(const Op& op, Frame& frame) {
+  const int ipu = ipu_of(op, frame);
+  Instruction load = started(op, frame, Kind::kOffChipLoad);
+  load.inputs = {operand(op, 0, frame, ipu)};
+  load.outputs = {define(op, 0, frame, ipu)};
+  load.channel = emitter_.find_remote(op.attr<std::string>("buffer"));
+  load.cycles = emitter_.host_cycles(load.outputs[0]);
+  emitter_.emit(ipu, std::move(load));
+}
+
+void OpLowering::lower_remote_store(const Op& op, Frame& frame) {
+  const int ipu = ipu_of(op, frame);
+  Instruction store = started(op, frame, Kind::kOffChipStore);
+  store.inputs = {operand(op, 0, frame, ipu), operand(op, 1, frame, ipu)};
+  store.channel = emitter_.find_remote(op.attr<std::string>("buffer"));
+  store.cycles = emitter_.host_cycles(store.inputs[0]);
+  emitter_.emit(ipu, std::move(store));
+}
+
+// --- called graphs
+
+const Graph& OpLowering::callee(const Op& op, std::string_view attr) const {
+  return *module_.find_graph(op.attr<ir::GraphRef>(attr).name);
+}
+
+std::vector<TensorId> OpLowering::lower_body(const Op& op, const Graph& body,
+                                             const std::vector<TensorId>& arguments,
+                                             const Frame& frame) {
+  Frame inner{.ipu = ipu_of(op, frame), .call_id = mixed_id(frame.call_id, op.id())};
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    inner.values[body.inputs()[i].get()] = arguments[i];
+  }
+  for (const Op* nested : body.ops()) lower(*nested, inner);
+  std::vector<TensorId> results;
+  for (const Value* output : body.outputs()) results.push_back(inner.values.at(output));
+  return results;
+}
+
+std::vector<TensorId> OpLowering::operands_on(const Op& op, size_t first, const Frame& frame,
+                                              int ipu) {
+  std::vector<TensorId> ids;
+  for (size_t i = first; i < op.operand_count(); ++i) ids.push_back(operand(op, i, frame, ipu));
+  return ids;
+}
+
+void OpLowering::lower_call(const Op& op, Frame& frame) {
+  std::vector<TensorId> arguments;
+  for (const Value* value : op.operands()) arguments.push_back(frame.values.at(value));
+  const auto results = lower_body(op, callee(op, "graph"), arguments, frame);
+  for (size_t i = 0; i < results.size(); ++i) frame.values[op.result(i)] = results[i];
+}
+
+// Carried values have memory of their own, which the body's end rewrites.
+void OpLowering::lower_repeat(const Op& op, Frame& frame) {
+  const int ipu = ipu_of(op, frame);
+  const Graph& body = callee(op, "graph");
+  std::vector<TensorId> arguments = operands_on(op, 0, frame, ipu);
+  const size_t carried = op.result_count();
+  for (size_t i = 0; i < carried; ++i) {
+    arguments[i] = copy(arguments[i], ipu);
+    frame.values[op.result(i)] = arguments[i];
+  }
+  emitter_.open_block();
+  std::vector<TensorId> next = lower_body(op, body, arguments, frame);
+  // Outputs that are other carried values are saved before any of those is rewritten.
+  for (size_t i = 0; i < carried; ++i) {
+    next[i] = emitter_.on_ipu(next[i], ipu, &op);
+    for (size_t j = 0; j < carried; ++j) {
+      if (next[i] == arguments[j] && i != j) {
+        next[i] = copy(next[i], ipu);
+        break;
+      }
+    }
+  }
+  for (size_t i = 0; i < carried; ++i) copy_to(next[i], arguments[i], ipu);
+  emitter_.close_loop(op.attr<int64_t>("count"), false, &op);
+}
+
+void OpLowering::lower_if(const Op& op, Frame& frame) {
+  const int ipu = ipu_of(op, frame);
+  const std::vector<TensorId> operands = operands_on(op, 0, frame, ipu);
+  const std::vector<TensorId> arguments(operands.begin() + 1, operands.end());
+  Instruction branch = started(op, frame, Kind::kIf);
+  branch.inputs = {operands[0]};
+  std::vector<TensorId> results;
+  for (size_t i = 0; i < op.result_count(); ++i) results.push_back(define(op, i, frame, ipu));
+  for (const char* attr : {"then", "else"}) {
+    emitter_.open_block();
+    const auto values = lower_body(op, callee(op, attr), arguments, frame);
+    for (size_t i = 0; i < results.size(); ++i) {
+      copy_to(emitter_.on_ipu(values[i], ipu, &op), results[i], ipu);
+    }
+    auto bodies = emitter_.close_block();
+    for (size_t other = 0; other < bodies.size(); ++other) {
+      if (static_cast<int>(other) != ipu && !bodies[other].empty()) {
+        throw support::UnsupportedError(str("[lowering] a conditional of IPU ", ipu,
+                                            " works on IPU ", other,
+                                            " as well. Place both of its branches on one IPU."));
+      }
+    }
+    branch.blocks.push_back(std::move(bodies[static_cast<size_t>(ipu)]));
+  }
+  emitter_.emit(ipu, std::move(branch));
+}
+
+}  // namespace poptorch::lowering

@@ -1,0 +1,70 @@
+// One op at a time → instructions: operands where they are, called graphs inlined, regions as
+// nested blocks. When and around what the ops of main run is the schedules' matter.
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/module.hpp"
+#include "lowering/emitter.hpp"
+
+namespace poptorch::lowering {
+
+// The graph at hand: what its values are in the program.
+struct Frame {
+  std::unordered_map<const ir::Value*, program::TensorId> values = {};  // look-up only
+  int ipu = 0;                                                          // of ops that name none
+  uint64_t call_id = 0;  // of the call that the graph runs for; 0: main
+};
+
+class OpLowering {
+ public:
+  OpLowering(const ir::Module& module, Emitter& emitter) : module_(module), emitter_(emitter) {}
+
+  // Emits the op and notes in `frame` what its results are.
+  void lower(const ir::Op& op, Frame& frame);
+  int64_t move_cycles(const ir::Type& type) const;
+
+  // What arrives on another IPU by an ipu_copy: emitted at once unless a schedule takes it.
+  using Arrival = std::function<void(const ir::Op& copy, int ipu, program::Instruction receive)>;
+  void set_arrival(Arrival arrival) { arrival_ = std::move(arrival); }
+
+ private:
+  using TensorId = program::TensorId;
+
+  int ipu_of(const ir::Op& op, const Frame& frame) const;
+  TensorId operand(const ir::Op& op, size_t i, const Frame& frame, int ipu);
+  std::vector<TensorId> operands_on(const ir::Op& op, size_t first, const Frame& frame, int ipu);
+  program::Instruction started(const ir::Op& op, const Frame& frame,
+                               program::Instruction::Kind kind) const;
+  TensorId define(const ir::Op& op, size_t i, Frame& frame, int ipu);
+  TensorId copy(TensorId from, int ipu);
+  void copy_to(TensorId from, TensorId to, int ipu);
+  void prepare_write(program::Instruction& instruction, size_t index, int ipu);
+  int64_t cycles(const ir::Op& op) const;
+
+  void lower_variable(const ir::Op& op, Frame& frame);
+  void lower_constant(const ir::Op& op, Frame& frame);
+  void lower_compute(const ir::Op& op, Frame& frame);
+  void lower_ipu_copy(const ir::Op& op, Frame& frame);
+  void lower_host_load(const ir::Op& op, Frame& frame);
+  void lower_host_store(const ir::Op& op, Frame& frame);
+  void lower_remote_load(const ir::Op& op, Frame& frame);
+  void lower_remote_store(const ir::Op& op, Frame& frame);
+
+  const ir::Graph& callee(const ir::Op& op, std::string_view attr) const;
+  // Runs the body with its inputs bound to `arguments`; returns what its outputs are.
+  std::vector<TensorId> lower_body(const ir::Op& op, const ir::Graph& body,
+                                   const std::vector<TensorId>& arguments, const Frame& frame);
+  void lower_call(const ir::Op& op, Frame& frame);
+  void lower_repeat(const ir::Op& op, Frame& frame);
+  void lower_if(const ir::Op& op, Frame& frame);
+
+  const ir::Module& module_;
+  Emitter& emitter_;
+  Arrival arrival_;
+};
+
+}  // namespace poptorch::lowering

@@ -1,0 +1,134 @@
+// The pipelined schedule: each stage's ops as a block, the blocks skewed by emit_round().
+#include <map>
+
+#include "lowering/pipeline.hpp"
+#include "lowering/schedules.hpp"
+#include "partition/place.hpp"
+
+namespace poptorch::lowering {
+namespace {
+
+using ir::Op;
+using ir::Value;
+using program::Instruction;
+using program::TensorId;
+using Kind = Instruction::Kind;
+
+class Pipeline {
+ public:
+  explicit Pipeline(MainLowering& main)
+      : main_(main), emitter_(main.emitter()), crossings_(main.graph()) {
+    main.ops().set_arrival([this](const Op& copy, int ipu, Instruction receive) {
+      arrive(copy, ipu, std::move(receive));
+    });
+  }
+
+  bool has_stages() const { return crossings_.stages() > 1; }
+
+  void run() {
+    std::vector<std::vector<const Op*>> by_stage(static_cast<size_t>(crossings_.stages()));
+    for (const Op* op : main_.order()) {
+      if (main_.is_outer(*op)) continue;
+      // State is read in place: reads come before the work of every stage.
+      if (!partition::has_place(*op)) {
+        main_.ops().lower(*op, main_.frame());
+      } else {
+        by_stage[static_cast<size_t>(op->placement.stage)].push_back(op);
+      }
+    }
+    std::vector<std::vector<Block>> bodies;
+    for (size_t stage = 0; stage < by_stage.size(); ++stage) {
+      emitter_.open_block();
+      lower_stage(static_cast<int>(stage), by_stage[stage]);
+      bodies.push_back(emitter_.close_block());
+    }
+    const bool training = main_.options().gradient_accumulation > 1;
+    const int64_t rounds = training ? main_.options().device_iterations : 1;
+    emitter_.open_block();
+    const std::vector<int> ahead = emit_round(
+        emitter_, bodies,
+        training ? main_.options().gradient_accumulation : main_.options().device_iterations);
+    if (training) main_.lower_section(true);
+    emitter_.close_rounds(rounds, ahead);
+  }
+
+ private:
+  // What is sent arrives at the beginning of a later stage.
+  void arrive(const Op& copy, int ipu, Instruction receive) {
+    const Readiness* ready = crossings_.of(copy.result());
+    if (!ready) return emitter_.emit(ipu, std::move(receive));
+    receive.stage = ready->stage;
+    arriving_[ready->stage].push_back(std::move(receive));
+    arrived_[ready->stage].push_back(copy.result());
+  }
+
+  void lower_stage(int stage, const std::vector<const Op*>& ops) {
+    for (Instruction& receive : arriving_[stage]) {
+      const TensorId id = receive.outputs[0];
+      emitter_.emit(emitter_.tensor(id).ipu, std::move(receive));
+    }
+    for (const Value* value : arrived_[stage]) keep_for_later(value);
+    for (const auto& input : main_.graph().inputs()) {
+      const Readiness* ready = crossings_.of(input.get());
+      if (ready && ready->stage == stage) keep_for_later(input.get());
+    }
+    for (const Value* value : crossings_.carried_into(stage)) restore(value, stage);
+    for (const Op* op : ops) {
+      main_.lower_op(*op);
+      for (size_t i = 0; i < op->result_count() && !op->is("ipu_copy"); ++i) {
+        keep_for_later(op->result(i));
+      }
+    }
+    // What main returns and no op of it makes.
+    for (const Value* output : main_.graph().outputs()) {
+      const Readiness* ready = crossings_.of(output);
+      const bool made = output->producer() && main_.is_outer(*output->producer());
+      if (!made && (ready ? ready->stage : 0) == stage) main_.store_output(output);
+    }
+  }
+
+  // Puts a value that later stages use into a stash.
+  void keep_for_later(const Value* value) {
+    const Readiness* ready = crossings_.of(value);
+    if (!ready || ready->last_use == ready->stage) return;
+    auto& stashes = emitter_.program().stashes;
+    stash_of_[value] = static_cast<int>(stashes.size());
+    stashes.push_back({value->type(), ready->ipu, ready->last_use - ready->stage});
+    Instruction keep{.kind = Kind::kStash};
+    keep.inputs = {emitter_.on_ipu(main_.frame().values.at(value), ready->ipu, nullptr)};
+    keep.channel = stash_of_[value];
+    keep.stage = ready->stage;
+    keep.cycles = main_.ops().move_cycles(value->type());
+    emitter_.emit(ready->ipu, std::move(keep));
+  }
+
+  void restore(const Value* value, int stage) {
+    const Readiness& ready = *crossings_.of(value);
+    const support::Symbol name = emitter_.tensor(main_.frame().values.at(value)).name;
+    main_.frame().values[value] = emitter_.arena_tensor(value->type(), name, ready.ipu);
+    Instruction fetch{.kind = Kind::kRestore};
+    fetch.outputs = {main_.frame().values[value]};
+    fetch.channel = stash_of_.at(value);
+    fetch.stage = stage;
+    fetch.cycles = main_.ops().move_cycles(value->type());
+    emitter_.emit(ready.ipu, std::move(fetch));
+  }
+
+  MainLowering& main_;
+  Emitter& emitter_;
+  const Crossings crossings_;
+  std::map<int, std::vector<Instruction>> arriving_;  // by stage, at its beginning
+  std::map<int, std::vector<const Value*>> arrived_;
+  std::unordered_map<const Value*, int> stash_of_;  // look-up only
+};
+
+}  // namespace
+
+void schedule_pipelined(MainLowering& main) {
+  Pipeline pipeline(main);
+  if (pipeline.has_stages()) return pipeline.run();
+  main.ops().set_arrival({});
+  schedule_sequential(main);
+}
+
+}  // namespace poptorch::lowering

@@ -1,0 +1,14 @@
+// One schedule an execution strategy: when, and around what transfers, the ops of main run.
+#pragma once
+
+#include "lowering/main_lowering.hpp"
+
+namespace poptorch::lowering {
+
+// One micro-batch after the other, in the order of the ops. Sharded, all IPUs meet after each.
+void schedule_sequential(MainLowering& main);
+
+// Stages work on different micro-batches at one time: pipeline.hpp. Of one stage: sequential.
+void schedule_pipelined(MainLowering& main);
+
+}  // namespace poptorch::lowering
