@@ -15,7 +15,7 @@ namespace {
 using Kind = Instruction::Kind;
 
 constexpr size_t kMaxOps = 40;
-constexpr size_t kMaxOperands = 40;  // what a tile program can hold
+constexpr size_t kMaxBuffers = 40;  // what a tile program can hold
 // Nodes after its newest member that a group waits for another: keeps the search linear, and a
 // chain near the values that it reads.
 constexpr size_t kWindow = 128;
@@ -28,7 +28,6 @@ struct Group {
   // Storages that a member sees with another shape than the space's.
   std::set<int32_t> partial;
   bool open = true;
-  size_t operands() const { return reads.size() + writes.size(); }
 };
 
 class Fusion {
@@ -151,7 +150,7 @@ class Fusion {
       Group& other = groups_[static_cast<size_t>(candidate)];
       if (!other.open) continue;
       const bool fits = other.members.size() + group.members.size() <= kMaxOps &&
-                        other.operands() + group.operands() <= kMaxOperands;
+                        buffers_of(other, group) <= kMaxBuffers;
       if (!fits || conflicts_elsewhere(group, other)) {
         close_if_conflicting(group, other);
         continue;
@@ -168,6 +167,34 @@ class Fusion {
     }
     for (int32_t storage : storages) touched_[storage].push_back(home);
     groups_[static_cast<size_t>(home)] = std::move(group);
+  }
+
+  // What a chain of both would read from outside and store. Later members can only read more of
+  // what these make, which then need not be stored.
+  size_t buffers_of(const Group& a, const Group& b) const {
+    std::unordered_map<int32_t, int> own_reads;
+    for (const Group* group : {&a, &b}) {
+      for (size_t index : group->members) {
+        for (ValueId id : block_[index].inputs) {
+          if (id != kNoValue) ++own_reads[plan_.value(id).storage];
+        }
+      }
+    }
+    std::set<int32_t> writes = a.writes, reads = a.reads;
+    writes.insert(b.writes.begin(), b.writes.end());
+    reads.insert(b.reads.begin(), b.reads.end());
+    size_t count = 0;
+    for (int32_t storage : writes) count += is_stored(storage, own_reads[storage]);
+    for (int32_t storage : reads) {
+      count += !writes.count(storage) || is_stored(storage, own_reads[storage]);
+    }
+    return count;
+  }
+
+  // Whether what a chain writes there is needed when the chain is over.
+  bool is_stored(int32_t id, int own_reads) const {
+    const Storage& storage = plan_.storages[static_cast<size_t>(id)];
+    return storage.base == Base::kState || storage.writers > 1 || storage.readers > own_reads;
   }
 
   // A hazard through a storage that one of the two sees in another shape.
@@ -257,10 +284,8 @@ class Fusion {
       chain.ops.push_back({node.instruction, node.def, node.inputs, results});
     }
     for (ValueId id : written) {
-      const Storage& storage = plan_.storage_of(id);
-      const bool needed = storage.base == Base::kState || storage.writers > 1 ||
-                          storage.readers > internal_reads[plan_.value(id).storage];
-      if (needed) chain.outputs.push_back(id);
+      const int32_t storage = plan_.value(id).storage;
+      if (is_stored(storage, internal_reads[storage])) chain.outputs.push_back(id);
     }
     Node node;
     node.chain = std::move(chain);

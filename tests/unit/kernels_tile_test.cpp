@@ -248,5 +248,65 @@ TEST(TileProgram, AdamKernelMatchesTheFormulaInDouble) {
   }
 }
 
+// Adam as PopXL writes it: copies and rounding points are left out or joined, bits are not.
+TEST(TileProgram, JoinsAveragesAndRatiosWithoutAnotherBit) {
+  constexpr int64_t n = 1003;
+  std::vector<float> g = numbers(n, -1, 1, 3), v = numbers(n, 0, 1, 4), w = numbers(n, -1, 1, 5);
+  std::vector<uint16_t> m(n);
+  for (int64_t i = 0; i < n; ++i) m[i] = ir::to_half_bits(g[n - 1 - i] * 0.3);
+  auto half = [](float x) { return static_cast<float>(ir::from_half_bits(ir::to_half_bits(x))); };
+  const float keep = half(0.9f), fresh = half(0.1f);
+  std::vector<float> want_m(n), want_v(n), want_w(n);
+  for (int64_t i = 0; i < n; ++i) {
+    const float old = static_cast<float>(ir::from_half_bits(m[i]));
+    want_m[i] = half(keep * old + fresh * half(g[i]));
+    want_v[i] = 0.999f * v[i] + 0.001f * g[i] * g[i];
+    want_w[i] = w[i] + -0.01f * half(want_m[i] / (std::sqrt(want_v[i]) + 1e-5f));
+  }
+
+  TileProgramBuilder b({n});
+  auto emit = [&](const char* name, std::vector<int> operands, DType result, ir::Attrs attrs = {}) {
+    return b.op(op(name), attrs, operands, {result})[0];
+  };
+  const DType f16 = DType::kF16, f32 = DType::kF32;
+  const int gr = b.input({f32, {n}}), mr = b.input({f16, {n}}), vr = b.input({f32, {n}});
+  const int wr = b.input({f32, {n}}), kept = b.constant(f32, keep), taken = b.constant(f32, fresh);
+  const int decay = b.constant(f32, 0.999f), rest = b.constant(f32, 0.001f);
+  const int sample = emit("cast", {emit("cast", {gr}, f16)}, f32);
+  const int old = emit("mul", {kept, emit("cast", {mr}, f32)}, f32);
+  const int sum = emit("add", {old, emit("mul", {taken, sample}, f32)}, f32);
+  const int first = emit("assign", {mr, emit("cast", {sum}, f16)}, f16);
+  const int square = emit("mul", {emit("mul", {rest, gr}, f32), gr}, f32);
+  const int both = emit("add", {emit("mul", {decay, vr}, f32), square}, f32);
+  const int second = emit("assign", {vr, both}, f32);
+  const int root = emit("add", {emit("sqrt", {second}, f32), b.constant(f32, 1e-5f)}, f32);
+  const int step = emit("cast", {emit("div", {emit("cast", {first}, f32), root}, f32)}, f16);
+  ir::Attrs scale;
+  scale.set("scale", -0.01);
+  const int weight = emit("accumulate", {wr, step}, f32, scale);
+  for (int reg : {first, second, weight}) b.output(reg);
+  auto program = b.finish();
+  const std::string text = program->text();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4 + 1 + 3) << text;
+  run(*program, {bytes(g), bytes(m), bytes(v), bytes(w), bytes(m), bytes(v), bytes(w)});
+  for (int64_t i = 0; i < n; ++i) {
+    ASSERT_EQ(static_cast<float>(ir::from_half_bits(m[i])), want_m[i]) << i;
+    ASSERT_EQ(v[i], want_v[i]) << i;
+    ASSERT_EQ(w[i], want_w[i]) << i;
+  }
+}
+
+TEST(TileProgram, SwapsTwoTensorsInPlace) {
+  std::vector<float> x = {1, 2, 3}, y = {4, 5, 6};
+  TileProgramBuilder b({3});
+  const int xr = b.input({DType::kF32, {3}}), yr = b.input({DType::kF32, {3}});
+  const int to_x = b.op(op("assign"), {}, {xr, yr}, {DType::kF32})[0];
+  b.output(to_x);
+  b.output(b.op(op("assign"), {}, {yr, xr}, {DType::kF32})[0]);
+  run(*b.finish(), {bytes(x), bytes(y), bytes(x), bytes(y)});
+  EXPECT_EQ(x, (std::vector<float>{4, 5, 6}));
+  EXPECT_EQ(y, (std::vector<float>{1, 2, 3}));
+}
+
 }  // namespace
 }  // namespace poptorch::emulator

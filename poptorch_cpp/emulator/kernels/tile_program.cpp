@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "emulator/kernels/tile_ops.hpp"
+#include "emulator/kernels/tile_steps.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
@@ -37,23 +37,6 @@ struct Buffer {
   MicroFn move = nullptr;      // load or store
 };
 
-struct Instruction {
-  MicroFn fn = nullptr;
-  std::vector<int> sources;  // -1: absent
-  std::vector<int> results;
-  std::vector<double> immediates;
-  std::string text;
-};
-
-struct Register {
-  DType dtype = DType::kF32;
-  int slot = -1;  // in scratch, once placed
-  int last_use = -1;
-  double value = 0;  // of constants
-  // f64 that ops only ask for as a scalar: stands where it is in memory, takes no slot.
-  bool hyper_parameter = false;
-};
-
 class Program final : public TileProgram {
  public:
   const Shape& shape() const override { return shape_; }
@@ -71,6 +54,7 @@ class Program final : public TileProgram {
   friend class poptorch::emulator::TileProgramBuilder;
   struct Walk;
 
+  void shorten();
   void place();
   void collapse();
   void run_tile(const Walk& walk, void** registers) const;
@@ -144,6 +128,12 @@ void Program::fill(int reg, const void* element, void* slot, int64_t count) cons
   move_segment(scalar, static_cast<std::byte*>(const_cast<void*>(element)), 0, slot, count, true);
 }
 
+// Asks for what the next tile will read, `bytes` behind this one's, while this one is computed.
+void fetch_ahead(const std::byte* from, int64_t bytes) {
+  constexpr int64_t kLine = 64;
+  for (int64_t at = bytes; at < 2 * bytes; at += kLine) __builtin_prefetch(from + at);
+}
+
 void Program::run_tile(const Walk& walk, void** registers) const {
   const size_t dims = sizes_.size();
   const int64_t n = walk.count;
@@ -164,6 +154,7 @@ void Program::run_tile(const Walk& walk, void** registers) const {
       std::byte* from =
           own ? const_cast<std::byte*>(walk.block->source) + walk.in_block[s] * in.element_bytes
               : address(in, walk.buffers[i], s);
+      if (stride == 1 && walk.segments == 1 && !own) fetch_ahead(from, n * in.element_bytes);
       if (in.direct && stride == 1 && walk.segments == 1) {
         registers[in.reg] = from;
       } else {
@@ -208,14 +199,15 @@ void Program::run(std::byte* const* buffers, const TileBlock& block, std::byte* 
     if (registers_[r].slot >= 0) registers[r] = scratch + registers_[r].slot * slot_bytes_;
   }
   const int64_t widest = std::min(kTile, block.rows * block.cols);
+  auto filled = [&](int reg) { return registers_[reg].first_only ? 1 : widest; };
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const Buffer& in = inputs_[i];
     if (in.scalar) {
       registers[in.reg] = buffers[i];
     } else if (in.uniform && !(i == 0 && block.source)) {
-      fill(in.reg, buffers[i], registers[in.reg], widest);
+      fill(in.reg, buffers[i], registers[in.reg], filled(in.reg));
     } else if (in.uniform) {
-      fill(in.reg, block.source, registers[in.reg], widest);
+      fill(in.reg, block.source, registers[in.reg], filled(in.reg));
     }
   }
   for (int reg : constants_) {
@@ -225,7 +217,7 @@ void Program::run(std::byte* const* buffers, const TileBlock& block, std::byte* 
       continue;
     }
     const RegisterClass held = register_class(r.dtype);
-    for (int64_t i = 0; i < widest; ++i) {
+    for (int64_t i = 0; i < filled(reg); ++i) {
       if (held == RegisterClass::kF32) {
         static_cast<float*>(registers[reg])[i] = static_cast<float>(r.value);
       } else if (held == RegisterClass::kI32) {
@@ -322,6 +314,19 @@ void Program::collapse() {
   }
   for (size_t b = 0; b < all.size(); ++b) all[b]->strides = merged[b];
   if (sizes_.size() > kMaxDims) throw InternalError("[tile program] too many dimensions.");
+}
+
+void Program::shorten() {
+  std::vector<bool> uniform(registers_.size(), false);
+  for (const Buffer& in : inputs_) {
+    uniform[in.reg] =
+        std::all_of(in.strides.begin(), in.strides.end(), [](int64_t s) { return s == 0; });
+  }
+  for (int reg : constants_) uniform[reg] = true;
+  std::vector<int> stored;
+  for (const Buffer& out : outputs_) stored.push_back(out.reg);
+  shorten_steps(instructions_, registers_, uniform, stored);
+  for (size_t o = 0; o < stored.size(); ++o) outputs_[o].reg = stored[o];
 }
 
 // Gives every register a slot, reused after its last use; decides which buffers stand for
@@ -496,6 +501,7 @@ std::vector<int> TileProgramBuilder::op(const ir::OpDef& def, const ir::Attrs& a
     if (reg >= 0) types.push_back(impl_->program->registers_[reg].dtype);
   }
   Instruction step;
+  step.op = def.name;
   const MicroQuery query{def, attrs, types, results};
   if (def.name == "cast") {
     step.fn = cast_fn(types[0], results[0]);
@@ -523,7 +529,8 @@ std::vector<int> TileProgramBuilder::op(const ir::OpDef& def, const ir::Attrs& a
     if (!narrow) continue;
     const int rounded = impl_->make_register(results[i]);
     impl_->program->instructions_.push_back(
-        {.fn = narrow,
+        {.op = "round",
+         .fn = narrow,
          .sources = {made[i]},
          .results = {rounded},
          .immediates = {},
@@ -544,6 +551,7 @@ void TileProgramBuilder::output(int reg, const Shape& strides) {
 
 std::shared_ptr<const TileProgram> TileProgramBuilder::finish() {
   impl_->program->collapse();
+  impl_->program->shorten();
   impl_->program->place();
   return std::exchange(impl_->program, std::make_shared<Program>());
 }

@@ -1,0 +1,339 @@
+// Implements shorten_steps. A joined step does in one pass over memory what its parts did in
+// several: the same operations in the same order, rounded at the same places.
+#include <immintrin.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "emulator/kernels/tile_steps.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+using ir::DType;
+
+// --- the joined steps
+// -----------------------------------------------------------------------------
+struct Plain {
+  static __m256 round(__m256 x) { return x; }
+};
+struct Half {
+  static __m256 round(__m256 x) {
+    return _mm256_cvtph_ps(_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  }
+};
+
+// y[i] = f(x[i], z[i]) by eights; the tail runs the same instructions.
+template <typename F>
+void by_eight(const float* x, const float* z, float* y, int64_t n, F f) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    _mm256_storeu_ps(y + i, f(_mm256_loadu_ps(x + i), _mm256_loadu_ps(z + i)));
+  }
+  if (i == n) return;
+  alignas(32) float in[2][8] = {}, out[8];
+  std::copy(x + i, x + n, in[0]);
+  std::copy(z + i, z + n, in[1]);
+  _mm256_store_ps(out, f(_mm256_load_ps(in[0]), _mm256_load_ps(in[1])));
+  std::copy(out, out + (n - i), y + i);
+}
+
+// (keep, old, fresh, sample) → keep · old + fresh · sample; squared: fresh · sample · sample. What
+// is rounded are the sample and the result.
+template <typename Rounding, bool squared>
+void moving_average(const MicroArgs& a, int64_t n) {
+  const __m256 keep = _mm256_set1_ps(*a.in<float>(0)), fresh = _mm256_set1_ps(*a.in<float>(2));
+  by_eight(a.in<float>(1), a.in<float>(3), a.out<float>(), n,
+           [&](__m256 old, __m256 sample) __attribute__((always_inline)) {
+             sample = Rounding::round(sample);
+             __m256 added = _mm256_mul_ps(fresh, sample);
+             if (squared) added = _mm256_mul_ps(added, sample);
+             return Rounding::round(_mm256_add_ps(_mm256_mul_ps(keep, old), added));
+           });
+}
+
+// All of Adam: (keep1, m, fresh1, g, keep2, v, fresh2, eps, w) → m, v and w + scale · m / (√v +
+// eps).
+template <typename Rounding, typename RatioRounding>
+void adam_step(const MicroArgs& a, int64_t n) {
+  auto scalar = [&](int i) { return _mm256_set1_ps(*a.in<float>(i)); };
+  const __m256 keep1 = scalar(0), fresh1 = scalar(2), keep2 = scalar(4), fresh2 = scalar(6);
+  const __m256 eps = scalar(7), scale = _mm256_set1_ps(a.imm(0));
+  const float* in[4] = {a.in<float>(1), a.in<float>(3), a.in<float>(5), a.in<float>(8)};
+  float* out[3] = {a.out<float>(0), a.out<float>(1), a.out<float>(2)};
+  auto step = [&](const float* const* x, float* const* y) __attribute__((always_inline)) {
+    const __m256 g = _mm256_loadu_ps(x[1]), sample = Rounding::round(g);
+    const __m256 kept = _mm256_mul_ps(keep1, _mm256_loadu_ps(x[0]));
+    const __m256 m = Rounding::round(_mm256_add_ps(kept, _mm256_mul_ps(fresh1, sample)));
+    const __m256 v = _mm256_add_ps(_mm256_mul_ps(keep2, _mm256_loadu_ps(x[2])),
+                                   _mm256_mul_ps(_mm256_mul_ps(fresh2, g), g));
+    const __m256 ratio =
+        RatioRounding::round(_mm256_div_ps(m, _mm256_add_ps(_mm256_sqrt_ps(v), eps)));
+    const __m256 w = _mm256_add_ps(_mm256_loadu_ps(x[3]), _mm256_mul_ps(scale, ratio));
+    _mm256_storeu_ps(y[0], m);
+    _mm256_storeu_ps(y[1], v);
+    _mm256_storeu_ps(y[2], w);
+  };
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    const float* x[4] = {in[0] + i, in[1] + i, in[2] + i, in[3] + i};
+    float* y[3] = {out[0] + i, out[1] + i, out[2] + i};
+    step(x, y);
+  }
+  if (i == n) return;
+  alignas(32) float held[7][8] = {};
+  for (int k = 0; k < 4; ++k) std::copy(in[k] + i, in[k] + n, held[k]);
+  const float* x[4] = {held[0], held[1], held[2], held[3]};
+  float* y[3] = {held[4], held[5], held[6]};
+  step(x, y);
+  for (int k = 0; k < 3; ++k) std::copy(y[k], y[k] + (n - i), out[k] + i);
+}
+
+// (x, v, eps) → x / (sqrt(v) + eps).
+template <typename Rounding>
+void root_ratio(const MicroArgs& a, int64_t n) {
+  const __m256 eps = _mm256_set1_ps(*a.in<float>(2));
+  by_eight(a.in<float>(0), a.in<float>(1), a.out<float>(), n,
+           [&](__m256 x, __m256 v) __attribute__((always_inline)) {
+             return Rounding::round(_mm256_div_ps(x, _mm256_add_ps(_mm256_sqrt_ps(v), eps)));
+           });
+}
+
+// --- finding them
+// ---------------------------------------------------------------------------------
+class Shortener {
+ public:
+  Shortener(std::vector<Instruction>& steps, std::vector<Register>& registers,
+            const std::vector<bool>& uniform, std::vector<int>& outputs)
+      : steps_(steps), registers_(registers), uniform_(uniform), outputs_(outputs) {}
+
+  void run() {
+    drop_copies();
+    count();
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      if (steps_[i].op == "add") join_average(i);
+      if (steps_[i].op == "div") join_ratio(i);
+    }
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      if (steps_[i].op == "accumulate") join_adam(i);
+    }
+    std::erase_if(steps_, [](const Instruction& step) { return step.fn == nullptr; });
+    note_single_elements();
+  }
+
+ private:
+  struct Product {
+    int factor = -1, value = -1;
+    bool squared = false;
+    std::vector<int> parts;  // steps
+  };
+
+  bool is_float(int reg) const {
+    return register_class(registers_[reg].dtype) == RegisterClass::kF32;
+  }
+
+  // What copies make is what they are made of. A register that is stored keeps its own dtype.
+  void drop_copies() {
+    std::vector<int> stands_for(registers_.size());
+    std::iota(stands_for.begin(), stands_for.end(), 0);
+    std::vector<bool> made(registers_.size(), false), rounded(registers_.size(), false);
+    for (Instruction& step : steps_) {
+      for (int r : step.results) made[r] = true;
+      for (int& source : step.sources) source = source < 0 ? source : stands_for[source];
+      const bool assigns = step.op == "assign", rounds = step.op == "round";
+      if (!assigns && !rounds && step.op != "cast") continue;
+      const int from = step.sources[assigns ? 1 : 0], to = step.results[0];
+      if (rounds && !(rounded[from] && registers_[from].dtype == registers_[to].dtype)) {
+        rounded[to] = true;
+        continue;
+      }
+      if (!is_float(from) || !is_float(to)) continue;
+      // An input may be another output's memory: its value must be taken before that is written.
+      if (assigns && !made[from]) continue;
+      const bool stored = std::find(outputs_.begin(), outputs_.end(), to) != outputs_.end();
+      if (stored && registers_[from].dtype != registers_[to].dtype) continue;
+      // Whoever rounds a wider number to `to` still does: the round is a step of its own.
+      stands_for[to] = from;
+      step.fn = nullptr;
+    }
+    for (int& output : outputs_) output = stands_for[output];
+    std::erase_if(steps_, [](const Instruction& step) { return step.fn == nullptr; });
+  }
+
+  void count() {
+    maker_.assign(registers_.size(), -1);
+    uses_.assign(registers_.size(), 0);
+    for (size_t s = 0; s < steps_.size(); ++s) {
+      for (int r : steps_[s].results) maker_[r] = static_cast<int>(s);
+      for (int r : steps_[s].sources) {
+        if (r >= 0) ++uses_[r];
+      }
+    }
+    for (int r : outputs_) ++uses_[r];
+  }
+
+  // The step that makes `reg`, if it is `op` and nobody else reads it; else -1.
+  int made_by(int reg, const char* op) const {
+    const int step = maker_[reg];
+    return step >= 0 && uses_[reg] == 1 && steps_[step].fn && steps_[step].op == op ? step : -1;
+  }
+  int rounds(int reg) const {
+    const int step = made_by(reg, "round");
+    return step >= 0 && registers_[reg].dtype == DType::kF16 ? step : -1;
+  }
+  // The step that rounds the only use of `reg` to float16; else -1.
+  int rounded_later(int reg) const {
+    if (uses_[reg] != 1) return -1;
+    for (size_t s = maker_[reg] + 1; s < steps_.size(); ++s) {
+      if (!steps_[s].fn || steps_[s].op != "round" || steps_[s].sources[0] != reg) continue;
+      return registers_[steps_[s].results[0]].dtype == DType::kF16 ? static_cast<int>(s) : -1;
+    }
+    return -1;
+  }
+
+  // uniform · value, or uniform · value · value.
+  bool find_product(int reg, Product& out) const {
+    const int step = made_by(reg, "mul");
+    if (step < 0) return false;
+    out.parts.push_back(step);
+    const int a = steps_[step].sources[0], b = steps_[step].sources[1];
+    for (const auto& [x, y] : {std::pair{a, b}, std::pair{b, a}}) {
+      if (!uniform_[x] || uniform_[y]) continue;
+      out.factor = x, out.value = y;
+      return true;
+    }
+    if (out.squared) return false;
+    out.squared = true;
+    return find_product(a, out) && out.value == b;
+  }
+
+  void join_average(size_t add) {
+    const int sum = steps_[add].results[0];
+    Product kept, added;
+    if (registers_[sum].dtype != DType::kF32 || !find_product(steps_[add].sources[0], kept) ||
+        kept.squared || !find_product(steps_[add].sources[1], added)) {
+      return;
+    }
+    // Rounded are both the sample and the result, or neither.
+    int rounding = rounded_later(sum);
+    const int sampling = rounds(added.value);
+    const bool half =
+        rounding >= 0 && (sampling >= 0 || registers_[added.value].dtype == DType::kF16);
+    if (!half) rounding = -1;
+    if (half && sampling >= 0) {
+      added.parts.push_back(sampling);
+      added.value = steps_[sampling].sources[0];
+    }
+    const MicroFn fn =
+        half ? (added.squared ? moving_average<Half, true> : moving_average<Half, false>)
+             : (added.squared ? moving_average<Plain, true> : moving_average<Plain, false>);
+    kept.parts.insert(kept.parts.end(), added.parts.begin(), added.parts.end());
+    replace(static_cast<int>(add), rounding, kept.parts, "moving_average", fn,
+            {kept.factor, kept.value, added.factor, added.value});
+  }
+
+  void join_ratio(size_t div) {
+    const int quotient = steps_[div].results[0];
+    if (!is_float(quotient) || registers_[quotient].dtype != DType::kF32) return;
+    const int sum = made_by(steps_[div].sources[1], "add");
+    if (sum < 0) return;
+    const int eps = steps_[sum].sources[1], root = made_by(steps_[sum].sources[0], "sqrt");
+    if (root < 0 || !uniform_[eps]) return;
+    const int rounding = rounded_later(quotient);
+    replace(static_cast<int>(div), rounding, {sum, root}, "root_ratio",
+            rounding >= 0 ? root_ratio<Half> : root_ratio<Plain>,
+            {steps_[div].sources[0], steps_[root].sources[0], eps});
+  }
+
+  // The step that makes `reg` by this function; else -1.
+  int made_with(int reg, MicroFn fn) const {
+    return maker_[reg] >= 0 && steps_[maker_[reg]].fn == fn ? maker_[reg] : -1;
+  }
+
+  void join_adam(size_t accumulate) {
+    Instruction& update = steps_[accumulate];
+    const int ratio = made_by(update.sources[1], "root_ratio");
+    if (ratio < 0) return;
+    const int second = made_with(steps_[ratio].sources[1], moving_average<Plain, true>);
+    const int plain = made_with(steps_[ratio].sources[0], moving_average<Plain, false>);
+    const int half = made_with(steps_[ratio].sources[0], moving_average<Half, false>);
+    const int first = std::max(plain, half);
+    if (first < 0 || second < 0) return;
+    const Instruction &m = steps_[first], &v = steps_[second];
+    if (m.sources[3] != v.sources[3]) return;
+    // The averages now come last: nobody may have read them before.
+    for (size_t s = 0; s < accumulate; ++s) {
+      if (!steps_[s].fn || static_cast<int>(s) == ratio) continue;
+      for (int r : steps_[s].sources) {
+        if (r >= 0 && (r == m.results[0] || r == v.results[0])) return;
+      }
+    }
+    const bool rounded = steps_[ratio].fn == root_ratio<Half>;
+    Instruction joined{.op = "adam_step",
+                       .fn = plain >= 0
+                                 ? (rounded ? adam_step<Plain, Half> : adam_step<Plain, Plain>)
+                                 : (rounded ? adam_step<Half, Half> : adam_step<Half, Plain>),
+                       .sources = m.sources,
+                       .results = {m.results[0], v.results[0], update.results[0]},
+                       .immediates = update.immediates,
+                       .text = {}};
+    joined.sources.insert(joined.sources.end(), {v.sources[0], v.sources[1], v.sources[2],
+                                                 steps_[ratio].sources[2], update.sources[0]});
+    joined.text = support::str("%", support::join(joined.results, ", %"), " = adam_step %",
+                               support::join(joined.sources, ", %"));
+    for (int part : {first, second, ratio}) steps_[part].fn = nullptr;
+    update = std::move(joined);
+    for (int r : update.results) maker_[r] = static_cast<int>(accumulate);
+  }
+
+  // One step in the place of the last of its parts.
+  void replace(int last, int rounding, const std::vector<int>& parts, const char* op, MicroFn fn,
+               std::vector<int> sources) {
+    const int at = rounding >= 0 ? rounding : last;
+    Instruction joined{.op = op,
+                       .fn = fn,
+                       .sources = std::move(sources),
+                       .results = steps_[at].results,
+                       .immediates = {},
+                       .text = {}};
+    joined.text =
+        support::str("%", joined.results[0], " = ", op, " %", support::join(joined.sources, ", %"));
+    for (int part : parts) steps_[part].fn = nullptr;
+    steps_[last].fn = nullptr;
+    steps_[at] = std::move(joined);
+    maker_[steps_[at].results[0]] = at;
+  }
+
+  void note_single_elements() {
+    std::set<int> whole(outputs_.begin(), outputs_.end()), first;
+    for (const Instruction& step : steps_) {
+      const bool average = step.op == "moving_average", ratio = step.op == "root_ratio";
+      const bool adam = step.op == "adam_step";
+      for (size_t k = 0; k < step.sources.size(); ++k) {
+        const bool scalar = (average && k % 2 == 0) || (ratio && k == 2) ||
+                            (adam && (k == 7 || (k < 7 && k % 2 == 0)));
+        if (step.sources[k] >= 0) (scalar ? first : whole).insert(step.sources[k]);
+      }
+    }
+    for (int reg : first) registers_[reg].first_only = !whole.contains(reg);
+  }
+
+  std::vector<Instruction>& steps_;
+  std::vector<Register>& registers_;
+  const std::vector<bool>& uniform_;
+  std::vector<int>& outputs_;
+  std::vector<int> maker_;  // of each register: its step, -1 for inputs and constants
+  std::vector<int> uses_;   // of each register: by steps and outputs
+};
+
+}  // namespace
+
+void shorten_steps(std::vector<Instruction>& steps, std::vector<Register>& registers,
+                   const std::vector<bool>& uniform, std::vector<int>& outputs) {
+  Shortener(steps, registers, uniform, outputs).run();
+}
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,37 @@
+// The steps of a tile program before its registers are placed: every register is written once.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "emulator/kernels/tile_ops.hpp"
+
+namespace poptorch::emulator {
+
+struct Instruction {
+  std::string op;  // of the table, "cast", or "round": to the range of the result's dtype
+  MicroFn fn = nullptr;
+  std::vector<int> sources;  // -1: absent
+  std::vector<int> results;
+  std::vector<double> immediates;
+  std::string text;
+};
+
+struct Register {
+  ir::DType dtype = ir::DType::kF32;
+  int slot = -1;  // in scratch, once placed
+  int last_use = -1;
+  double value = 0;  // of constants
+  // f64 that ops only ask for as a scalar: stands where it is in memory, takes no slot.
+  bool hyper_parameter = false;
+  bool first_only = false;  // uniform, and only its first element is ever read
+};
+
+// Leaves copies out, and joins what optimisers are made of into one step each: moving averages and
+// ratios to a root. Every bit of what `outputs` hold stays. `uniform` tells registers that hold one
+// element again and again.
+void shorten_steps(std::vector<Instruction>& steps, std::vector<Register>& registers,
+                   const std::vector<bool>& uniform, std::vector<int>& outputs);
+
+}  // namespace poptorch::emulator
