@@ -18,16 +18,23 @@ def _in(scale: "Scalar | None") -> "Tensor | None":
     return scale if isinstance(scale, Tensor) else None
 
 
-def _scalar(op: OpBuild, scale: Scalar, dtype: dtype_class) -> Any:
-    return op.cast(scale, dtype) if isinstance(scale, Tensor) else op.scalar(dtype, scale)
+def _scalar(
+    op: OpBuild, scale: Scalar, dtype: dtype_class, wide: "dtype_class | None" = None
+) -> Any:
+    """`scale` rounded to `dtype`, held as `wide`."""
+    wide = wide or dtype
+    if isinstance(scale, Tensor):
+        return op.cast(op.cast(scale, dtype), wide)
+    return op.scalar(wide, np.asarray(scale, dtype.as_numpy()))
 
 
-def _rest(op: OpBuild, scale: Scalar, dtype: dtype_class) -> Any:
-    """1 - scale, computed in float32."""
+def _rest(op: OpBuild, scale: Scalar, dtype: dtype_class, wide: dtype_class) -> Any:
+    """1 - scale, computed in float32, rounded to `dtype` and held as `wide`."""
     if isinstance(scale, Tensor):
         one = op.scalar(dtypes.float32, 1)
-        return op.cast(op("sub", one, op.cast(scale, dtypes.float32)), dtype)
-    return op.scalar(dtype, np.float32(1) - np.float32(scale))
+        rest = op("sub", one, op.cast(scale, dtypes.float32))
+        return op.cast(op.cast(rest, dtype), wide)
+    return _scalar(op, np.float32(1) - np.float32(scale), dtype, wide)
 
 
 def _check_shapes(op_type: str, t: Tensor, X: Tensor) -> None:
@@ -78,13 +85,16 @@ def accumulate_mean_(t: Tensor, X: Tensor, step: Scalar) -> Tensor:
 
 def _moving_average(t: Tensor, X: Tensor, f: Scalar, square: bool, name: str) -> Tensor:
     _check_shapes("Accumulate", t, X)
+    # Factors and sample are rounded to the accumulator's dtype, and so is the result.
+    wide = dtypes.float32 if t.dtype is dtypes.float16 else t.dtype
 
     def body(op: OpBuild) -> Any:
-        sample = op.cast(X, t.dtype)
-        new = op("mul", _rest(op, f, t.dtype), sample)
+        sample = op.cast(op.cast(X, t.dtype), wide)
+        new = op("mul", _rest(op, f, t.dtype, wide), sample)
         if square:
             new = op("mul", new, sample)
-        return op("add", op("mul", _scalar(op, f, t.dtype), t), new)
+        kept = op("mul", _scalar(op, f, t.dtype, wide), op.cast(t, wide))
+        return op.cast(op("add", kept, new), t.dtype)
 
     return in_place("Accumulate", [t, X, _in(f)], f"{name}__{t.name}", body)
 
