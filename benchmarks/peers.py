@@ -69,16 +69,25 @@ def poptorch_step(instance: Instance, batch: tuple, iterations: int):
     return lambda: model(*inputs)
 
 
+def popxl_step(instance: Instance, batch: tuple, iterations: int):
+    """The programs of examples/python/popxl."""
+    from benchmarks import popxl_peer
+
+    return popxl_peer.make_step(instance, batch, iterations)
+
+
 @dataclass(frozen=True)
 class Peer:
     """How to make a step, and how many iterations one step runs.
 
-    `make(prepare(instance, batch), batch, iterations)` gives the step; `make` is timed.
+    `make(prepare(instance, batch), batch, iterations)` gives the step; `make` is timed. The first
+    `compared` results must be eager's.
     """
 
     make: Callable
     iterations: int = 1
     prepare: Callable = lambda instance, _batch: instance
+    compared: int = 3
 
 
 PEERS = {
@@ -88,4 +97,5 @@ PEERS = {
     "jax20": Peer(jax_step, 20, jax_source),
     "poptorch": Peer(poptorch_step),
     "poptorch20": Peer(poptorch_step, 20),
+    "popxl": Peer(popxl_step, compared=1),
 }

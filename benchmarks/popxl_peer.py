@@ -1,0 +1,36 @@
+"""The MNIST programs of examples/python/popxl as a peer: a step is session.run on data in memory.
+
+W1 is their program with SGD, W2 that with Adam: the optimiser of the tutorial, which corrects no
+bias and keeps its first moment in float16. From the second step on its losses are therefore not
+those of torch's Adam.
+"""
+
+import sys
+from pathlib import Path
+
+from benchmarks.workloads import Instance
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples/python/popxl"
+PROGRAMS = {"SGD": "sgd", "Adam": "adam"}
+
+
+def make_step(instance: Instance, batch: tuple, _iterations: int):
+    """The step of the training program, with the instance's weights."""
+    if type(instance.model.network).__name__ != "Mlp" or batch[0].shape != (8, 784):
+        raise SystemExit("[benchmarks] popxl has programs for W1 and W2 alone.")
+    sys.path.append(str(EXAMPLES))
+    from train_digits import train_program
+
+    name, _ = instance.row.optimiser
+    session, streams, variables, loss = train_program(8, PROGRAMS[name])
+    data = {}
+    for i, layer in enumerate(instance.model.network.layers, 1):
+        linear = variables[f"fc{i}"]
+        data[linear.weight] = layer.weight.detach().numpy().T.copy()
+        data[linear.bias] = layer.bias.detach().numpy().copy()
+    session.write_variables_data(data)
+    images, labels = batch
+    arrays = [images.reshape(8, 28, 28).numpy(), labels.int().numpy()]
+    inputs = dict(zip(streams, arrays, strict=True))
+    session.__enter__()  # attached for the life of the process
+    return lambda: session.run(inputs)[loss]
