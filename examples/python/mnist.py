@@ -5,16 +5,12 @@ four files (train-images-idx3-ubyte and so on, plain or .gz).
 """
 
 import argparse
-import gzip
-import struct
 import time
-from pathlib import Path
 
 import poptorch
 import torch
+from digits import DIGITS, load
 from torch import nn
-
-DIGITS = Path(__file__).resolve().parent.parent / "data/digits"
 
 
 class Network(nn.Module):
@@ -32,23 +28,6 @@ class Network(nn.Module):
     def forward(self, images, labels=None):
         scores = self.layers(images)
         return scores if labels is None else (scores, self.loss(scores, labels))
-
-
-def read_idx(folder, name):
-    """One file of MNIST's format: type, rank, dimensions big-endian, then bytes."""
-    path = Path(folder) / name
-    packed = path.with_name(name + ".gz")
-    data = path.read_bytes() if path.exists() else gzip.decompress(packed.read_bytes())
-    rank = data[3]
-    shape = struct.unpack(f">{rank}I", data[4 : 4 + 4 * rank])
-    return torch.frombuffer(bytearray(data[4 + 4 * rank :]), dtype=torch.uint8).reshape(shape)
-
-
-def load(folder, part):
-    """Images as float32 [n, 1, 28, 28] in 0..1 (smaller scans are enlarged), and labels."""
-    images = read_idx(folder, f"{part}-images-idx3-ubyte").float().unsqueeze(1) / 255
-    labels = read_idx(folder, f"{part}-labels-idx1-ubyte").long()
-    return nn.functional.interpolate(images, (28, 28), mode="bilinear"), labels
 
 
 def accuracy(model, images, labels, batch):

@@ -18,7 +18,7 @@ from modules import Net
 from popxl import ops
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-from mnist import DIGITS, load
+from digits import DIGITS, load
 
 MEAN, DEVIATION = 0.1307, 0.3081
 
