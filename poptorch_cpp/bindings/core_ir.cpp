@@ -99,6 +99,18 @@ void bind_value_and_op(py::module_& m) {
       .def_property_readonly("name", &ir::Op::name)
       .def_property_readonly("popart_type", [](const ir::Op& op) { return op.def().popart_type; })
       .def_property_readonly("ipu", [](const ir::Op& op) { return op.placement.ipu; })
+      .def("calls",
+           [](const ir::Op& op, const ir::Graph& graph) {
+             const ir::Attr* called = op.attrs().find("graph");
+             return called && std::get<ir::GraphRef>(*called).name == graph.name();
+           })
+      .def(
+          "set_gradient",
+          [](ir::Op& op, const ir::Graph& graph) {
+            op.set_attr("gradient", ir::GraphRef{graph.name()});
+          },
+          "Of a call: the graph that autodiff is to call instead of differentiating the called "
+          "one.")
       .def_property_readonly("operands", &ir::Op::operands, kOwned)
       .def_property_readonly(
           "results",

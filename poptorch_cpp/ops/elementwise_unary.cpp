@@ -261,6 +261,24 @@ void add_arithmetic(Registry& r) {
   }
 }
 
+void add_scaling(Registry& r) {
+  r.add({.name = "pow2_scale",
+         .doc = "x · 2^log2_scale, exactly where it can be represented. An exponent outside of "
+                "[-32, 32) is an error.",
+         .inputs = {"x: float", "log2_scale: int"},
+         .outputs = {"y"},
+         .infer =
+             [](const InferContext& c) {
+               if (!c.operand(1).shape.empty()) c.fail("log2_scale must be a scalar.");
+               return std::vector{c.operand(0)};
+             },
+         .grad =
+             [](GradBuilder& g) {
+               return std::vector<Value*>{g.emit("pow2_scale", {g.dy(0), g.x(1)}), nullptr};
+             },
+         .cost = per_element(1)});
+}
+
 void add_copies(Registry& r) {
   r.add({.name = "cast",
          .doc = "Every element converted: floats round to nearest even, float to "
@@ -306,6 +324,7 @@ void add_elementwise_unary_ops(Registry& r) {
   add_exponentials(r);
   add_trigonometry(r);
   add_activations(r);
+  add_scaling(r);
   add_copies(r);
 }
 

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "ir/attr.hpp"
+#include "reference/float8.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
@@ -65,6 +66,10 @@ double widen(T value) {
   return static_cast<double>(value);
 }
 double widen(Half value) { return half_values()[value.bits]; }
+template <int mantissa, int bias>
+double widen(Float8<mantissa, bias> value) {
+  return value.value();
+}
 double widen(BFloat16 value) { return std::bit_cast<float>(uint32_t{value.bits} << 16); }
 
 int64_t truncated(double value) {
@@ -80,6 +85,8 @@ void narrow(double value, T& out) {
     out.bits = to_half(value);
   } else if constexpr (std::is_same_v<T, BFloat16>) {
     out.bits = to_bfloat16(value);
+  } else if constexpr (std::is_same_v<T, Float8_143> || std::is_same_v<T, Float8_152>) {
+    out = T::of(value);
   } else if constexpr (std::is_same_v<T, bool>) {
     out = value != 0;
   } else if constexpr (std::is_floating_point_v<T>) {
@@ -110,6 +117,10 @@ void with_type(DType dtype, Visit visit) {
       return visit(uint32_t{});
     case DType::kU64:
       return visit(uint64_t{});
+    case DType::kF8_143:
+      return visit(Float8_143{});
+    case DType::kF8_152:
+      return visit(Float8_152{});
     case DType::kF16:
       return visit(Half{});
     case DType::kBF16:
@@ -120,7 +131,7 @@ void with_type(DType dtype, Visit visit) {
       return visit(double{});
     default:
       throw support::UnsupportedError(support::str("[kernel] there is no arithmetic on ", dtype,
-                                                   ". Cast to float16 or wider before."));
+                                                   ". Compute with real numbers."));
   }
 }
 

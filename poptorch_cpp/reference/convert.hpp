@@ -9,7 +9,7 @@
 
 namespace poptorch::reference {
 
-// UnsupportedError for complex and 8-bit floats.
+// UnsupportedError for complex types. 8-bit floats: see float8.hpp.
 std::vector<double> to_doubles(ir::DType dtype, const std::byte* data, int64_t count);
 std::vector<int64_t> to_integers(ir::DType dtype, const std::byte* data, int64_t count);
 // Floats round to nearest even, integers truncate, bool is "not zero".

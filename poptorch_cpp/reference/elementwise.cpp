@@ -255,6 +255,18 @@ void gelu_grad(const KernelCall& call) {
   a.out(0, x);
 }
 
+void pow2_scale(const KernelCall& call) {
+  const Args a(call);
+  const int64_t exponent = a.ints(1)[0];
+  if (exponent < -32 || exponent >= 32) {
+    throw support::UserError(
+        support::str("[pow2_scale] log2_scale is ", exponent, " but must be in [-32, 32)."));
+  }
+  Doubles x = a.in(0);
+  for (double& v : x) v = std::ldexp(v, static_cast<int>(exponent));
+  a.out(0, x);
+}
+
 void leaky_relu(const KernelCall& call) {
   parametric(call, [](const Args& a) {
     return [slope = a.number("slope")](double x) { return x > 0 ? x : slope * x; };
@@ -335,6 +347,7 @@ void add_elementwise_kernels(Table& table) {
   table["gelu"] = {gelu};
   table["gelu_grad"] = {gelu_grad};
   table["leaky_relu"] = {leaky_relu};
+  table["pow2_scale"] = {pow2_scale};
   table["elu"] = {elu};
   table["clamp"] = {clamp, true};
   table["bitwise_not"] = {bitwise_not, true};

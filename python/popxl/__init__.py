@@ -4,7 +4,7 @@ An `Ir` is a program: graphs of ops on tensors, with streams from and to the hos
 compiles and runs it on the emulator. docs/popxl.md says how.
 """
 
-from popxl import dtypes, fp8_utils, ops, random_seed, streams, transforms
+from popxl import dtypes, fp8_utils, ops, random_seed, streams, transforms, typing_
 from popxl.context import (
     ExecutionContext,
     gcg,
@@ -42,7 +42,7 @@ from popxl.dtypes import (
 )
 from popxl.graph import Graph
 from popxl.ir import Ir
-from popxl.missing import refuse
+from popxl.locations import ReplicatedTensorSharding, TensorLocation, TensorStorage, TileSet
 from popxl.module import Module
 from popxl.random_seed import create_seeds
 from popxl.remote_buffer import RemoteBuffer, remote_buffer
@@ -64,5 +64,3 @@ from popxl.tensor import (
     graph_output,
     variable,
 )
-
-__getattr__ = refuse("popxl")

@@ -123,6 +123,13 @@ _TORCH_NAMES = {t._torch: t for t in _ALL if t._torch is not None}
 _CORE_TO_POPXL = {t._core: t for t in _ALL}
 
 
+def as_bits(array: np.ndarray) -> np.ndarray:
+    """float8 as bytes, which is how the compiler takes it; other arrays as they are."""
+    if array.dtype in (np_dtype_float8_143, np_dtype_float8_152):
+        return np.ascontiguousarray(array).view(np.uint8).reshape(array.shape)
+    return array
+
+
 def __getattr__(name: str) -> Any:
     if name == "_PT_TO_POPXL":  # needs torch: made when asked for
         return {t.as_torch(): t for t in _ALL if t._torch is not None}

@@ -15,6 +15,11 @@ _FORMATS = {dtypes.float8_143: (3, 8), dtypes.float8_152: (2, 16)}  # bits of ma
 _SCALES = range(-31, 32)
 
 
+def is_float8(dtype: dtype_class) -> bool:
+    """Whether it is float8_143 or float8_152."""
+    return dtype in _FORMATS
+
+
 @cache
 def _values(dtype: dtype_class) -> np.ndarray:
     """The number that each byte stands for, float64."""

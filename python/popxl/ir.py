@@ -2,8 +2,10 @@
 
 import functools
 import itertools
+import os
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from poptorch_core import _core
@@ -15,17 +17,27 @@ _FIRST_OP_ID = 100
 _ir_ids = itertools.count()
 
 
+def _replicas_of_launcher() -> int:
+    total = int(os.environ.get("POPDIST_NUM_TOTAL_REPLICAS", "1"))
+    local = int(os.environ.get("POPDIST_NUM_LOCAL_REPLICAS", str(total)))
+    if local != total:
+        from popxl.errors import unsupported
+
+        raise unsupported(f"Ir(replication='popdist') with {local} of {total} replicas a process")
+    return total
+
+
 class Ir:
     """A program.
 
-    replication: how many replicas run it, each with its own data. UnsupportedError for 'popdist'.
+    replication: how many replicas run it, each with its own data; 'popdist' takes the number from
+        the launcher's POPDIST_NUM_TOTAL_REPLICAS (1 without). UnsupportedError when it spreads the
+        replicas over several processes.
     """
 
     def __init__(self, replication: "int | str" = 1) -> None:
-        from popxl.errors import unsupported
-
         if replication == "popdist":
-            raise unsupported("Ir(replication='popdist')")
+            replication = _replicas_of_launcher()
         if not isinstance(replication, int) or replication < 1:
             raise ValueError(f"replication must be a positive int but is {replication!r}.")
         self._id = next(_ir_ids)
@@ -117,11 +129,16 @@ class Ir:
         """The streams out of the device that some op uses."""
         return {s for s in self._streams if s._used and not s._to_device}
 
-    def dot_checkpoint(self, check: str, save_dir: "str | None" = None) -> None:
-        """Not implemented: UnsupportedError."""
-        from popxl.errors import unsupported
+    def dot_checkpoint(self, check: str, save_dir: "str | Path | None" = None) -> None:
+        """Draws all graphs in Graphviz's language, into `<save_dir>/<check>.dot`.
 
-        raise unsupported("Ir.dot_checkpoint")
+        save_dir: the working directory by default; it is made if need be.
+        """
+        from popxl.dot import dot_text
+
+        folder = Path(save_dir) if save_dir is not None else Path.cwd()
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{check}.dot").write_text(dot_text(self))
 
     @functools.cached_property
     def _pb_ir(self) -> Any:

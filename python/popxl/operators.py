@@ -184,11 +184,13 @@ def _index(t: Any, key: Any) -> "Tensor":
         size = t.shape[axis]
         if isinstance(k, slice):
             a, b, s = k.indices(size)
-            if s < 0:
-                raise _negative_step()
             if (a, max(b, a)) == (0, size) and s == 1:
                 continue
-            strides[axis] = s
+            strides[axis] = abs(s)
+            if s < 0:  # reversed from the first element taken, then every |s|-th
+                start, stop, axes = [*start, a], [*stop, b if b >= 0 else None], [*axes, axis]
+                step.append(-1)
+                continue
             start, stop, axes = [*start, a], [*stop, max(a, b)], [*axes, axis]
         elif isinstance(k, (int, np.integer)):
             if not -size <= k < size:
@@ -203,9 +205,3 @@ def _index(t: Any, key: Any) -> "Tensor":
     if any(s > 1 for s in strides):
         out = _ops().subsample(out, strides)
     return _ops().squeeze(out, squeezed) if squeezed else out
-
-
-def _negative_step() -> Exception:
-    from popxl.errors import unsupported
-
-    return unsupported("Indexing by a slice with a negative step")

@@ -4,7 +4,7 @@ from typing import Any
 
 from popxl.context import get_current_graph
 from popxl.dtypes import dtype as dtype_class
-from popxl.tensor import Tensor, core_type
+from popxl.tensor_base import Tensor, core_type
 
 
 class RemoteBuffer:

@@ -8,46 +8,12 @@ from typing import Any
 import numpy as np
 from popxl.context import get_current_graph, scoped
 from popxl.dtypes import dtype as dtype_class
+from popxl.layout import Layout
 from popxl.remote_buffer import RemoteBuffer
 from popxl.replica_grouping import ReplicaGrouping
-from popxl.tensor import DEFAULT_NAME, HostTensor, Tensor, TensorSpec, Variable, core_type
+from popxl.tensor_base import DEFAULT_NAME, HostTensor, Tensor, TensorSpec, core_type
 from popxl.utils import to_numpy
-
-
-class _Layout:
-    """Which part of a variable's host data lies on a replica."""
-
-    def __init__(self, rg: ReplicaGrouping, shape: tuple[int, ...], shards: int) -> None:
-        self.rg, self.shape, self.shards = rg, shape, shards
-
-    @property
-    def replicas(self) -> int:
-        return len(self.rg._assignment)
-
-    def row(self, data: np.ndarray, replica: int) -> np.ndarray:
-        """What `replica` holds."""
-        group = self.rg._assignment[replica]
-        whole = data[group] if self.rg.num_groups > 1 else data
-        if self.shards == 1:
-            return whole
-        rank = self.rg.to_device_map[group].index(replica) % self.shards
-        return _sharded(whole, self.shards)[rank]
-
-    def whole(self, rows: "list[np.ndarray]") -> np.ndarray:
-        """The host's data, from what all replicas hold."""
-        out = []
-        for members in self.rg.to_device_map.values():
-            if self.shards == 1:
-                out.append(rows[members[0]])
-                continue
-            flat = np.concatenate([rows[m] for m in members[: self.shards]])
-            out.append(flat[: int(np.prod(self.shape))].reshape(self.shape))
-        return np.stack(out) if self.rg.num_groups > 1 else out[0]
-
-
-def _sharded(whole: np.ndarray, shards: int) -> np.ndarray:
-    each = -(-whole.size // shards)
-    return np.pad(whole.ravel(), (0, each * shards - whole.size)).reshape(shards, each)
+from popxl.variable import Variable, check_retrieval_mode
 
 
 class RemoteVariable(Variable):
@@ -55,7 +21,7 @@ class RemoteVariable(Variable):
 
     _buffer: RemoteBuffer
     _offset: int
-    _layout: _Layout
+    _layout: Layout
 
     def _read(self) -> Any:
         raise ValueError(
@@ -81,7 +47,7 @@ class RemoteVariable(Variable):
 class ShardedVariable(Variable):
     """A variable of which each replica holds a shard."""
 
-    _layout: _Layout
+    _layout: Layout
 
     def _read(self) -> Any:
         raise ValueError(f"{self!r} lies in shards: use the shard, or gather it.")
@@ -113,7 +79,7 @@ def _host(
     return array, array.shape[1:]
 
 
-def _named(cls: type, name: "str | None", array: np.ndarray, layout: _Layout) -> Any:
+def _named(cls: type, name: "str | None", array: np.ndarray, layout: Layout) -> Any:
     graph = get_current_graph()
     spec = TensorSpec(layout.shape, dtype_class.as_dtype(array))
     made = cls._make(graph, scoped(name or DEFAULT_NAME), None, spec=spec)  # type: ignore
@@ -125,14 +91,13 @@ def _named(cls: type, name: "str | None", array: np.ndarray, layout: _Layout) ->
 
 
 def _check_mode(mode: str) -> None:
+    check_retrieval_mode(mode)
     if mode != "one_per_group":
-        from popxl.errors import unsupported
-
-        raise unsupported(f"retrieval_mode={mode!r}")
+        raise NotImplementedError("Remote and sharded variables are retrieved one_per_group.")
 
 
 def _in_buffer(
-    array: np.ndarray, layout: _Layout, buffer: RemoteBuffer, offset: int, name: "str | None"
+    array: np.ndarray, layout: Layout, buffer: RemoteBuffer, offset: int, name: "str | None"
 ) -> RemoteVariable:
     if not 0 <= offset < buffer.entries:
         raise ValueError(f"Row {offset} is not one of the {buffer.entries} of the remote buffer.")
@@ -160,18 +125,18 @@ def remote_variable(
     _check_mode(retrieval_mode)
     rg = replica_grouping or get_current_graph().ir.replica_grouping()
     array, shape = _host(data, dtype, downcast, rg)
-    return _in_buffer(array, _Layout(rg, shape, 1), remote_buffer, offset, name)
+    return _in_buffer(array, Layout(rg, shape, 1), remote_buffer, offset, name)
 
 
 def _sharding(
     data: HostTensor, dtype: "dtype_class | None", downcast: bool, rg: "ReplicaGrouping | None"
-) -> tuple[np.ndarray, _Layout]:
+) -> tuple[np.ndarray, Layout]:
     ir = get_current_graph().ir
     if ir.replication_factor < 2:
         raise ValueError("Shards need several replicas: use popxl.Ir(replication=...).")
     rg = rg or ir.replica_grouping()
     array, shape = _host(data, dtype, downcast, rg)
-    return array, _Layout(rg, shape, rg.group_size)
+    return array, Layout(rg, shape, rg.group_size)
 
 
 def remote_replica_sharded_variable(

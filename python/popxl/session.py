@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from poptorch_core import _core
 from popxl.check_order import check_order
+from popxl.dtypes import as_bits
+from popxl.fp8_utils import is_float8
 from popxl.ir import Ir
 from popxl.streams import DeviceToHostStream, HostToDeviceStream, Stream
 from popxl.tensor import Constant, Tensor, Variable
@@ -52,7 +54,7 @@ class Session:
         options.strategy = _core.Strategy.Sharded  # a program says itself when its IPUs run
         self._executable = _core.compile(ir._module, options)
         self._check_transfers()
-        self._host = {v: v._data.copy() for v in ir._slots.values()}
+        self._host = {v: v._host_copy() for v in ir._slots.values()}
         self._written: set[Variable] = set(self._host)  # newer on the host
         for slot, data in ir._hidden.items():
             self._executable.write_state(slot, data)
@@ -99,7 +101,9 @@ class Session:
 
     def _checked_input(self, stream: Stream, data: Any, downcast: bool) -> np.ndarray:
         array = to_numpy(data, None, downcast, copy=False)
-        if array.dtype != stream.dtype.as_numpy():
+        if is_float8(stream.dtype):
+            array = as_bits(array)
+        if array.dtype != as_bits(np.empty(0, stream.dtype.as_numpy())).dtype:
             if isinstance(data, (bool, int, float)):
                 array = array.astype(stream.dtype.as_numpy())
             else:
@@ -131,7 +135,7 @@ class Session:
         results = self._executable.run(arrays)
         self._stale = True
         return {
-            stream: result.reshape(self._io_shape(stream))
+            stream: result.view(stream.dtype.as_numpy()).reshape(self._io_shape(stream))
             for stream, result in zip(self._outputs, results, strict=True)
         }
 
@@ -228,6 +232,7 @@ class Session:
         """Sets what variables hold; attached, they are sent to the device in one go.
 
         TypeError: not a variable, or data of another dtype (Python numbers are converted).
+        NotImplementedError: a variable that is retrieved from all replicas.
         ValueError: data that has not the variable's shape_on_host.
         """
         arrays = {v: self._checked_data(v, given) for v, given in data.items()}
@@ -242,6 +247,8 @@ class Session:
     def _checked_data(self, variable: Any, given: Any) -> np.ndarray:
         if not isinstance(variable, Variable) or variable not in self._host:
             raise TypeError(f"{variable!r} is not a variable of this session's program.")
+        if variable._all_replicas:
+            raise NotImplementedError(f"{variable!r} is retrieved from all replicas: fixed here.")
         plain = isinstance(given, (bool, int, float, list, tuple))
         array = to_numpy(given, variable.dtype if plain else None, downcast=False, copy=False)
         if array.dtype != variable.dtype.as_numpy():

@@ -4,7 +4,7 @@ from typing import Any
 
 from popxl.context import get_current_graph
 from popxl.dtypes import dtype as dtype_class
-from popxl.tensor import TensorSpec, core_type
+from popxl.tensor_base import TensorSpec, core_type
 
 
 class Stream:

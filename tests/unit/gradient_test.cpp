@@ -172,6 +172,7 @@ std::vector<Case> unary_cases() {
   cases.push_back({"elu", {real({3})}, {{"alpha", 1.7}, {"scale", 1.05}, {"input_scale", 0.8}}});
   cases.push_back({"cast", {real({3})}, {{"dtype", DType::kF64}}});
   cases.push_back({"clamp", {real({5})}, {{"low", -0.4}, {"high", 0.3}}});
+  cases.push_back({"pow2_scale", {real({2, 3}), ints({}, {-3})}});
   cases.push_back({"print_tensor", {real({2})}});
   return cases;
 }

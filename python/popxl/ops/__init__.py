@@ -4,7 +4,6 @@ Every op raises TypeError for what is no tensor, and ValueError for tensors of o
 different IPUs, or of shapes and dtypes that do not fit.
 """
 
-from popxl.missing import refuse
 from popxl.ops import collectives, var_updates
 from popxl.ops.binary import (
     add,
@@ -32,13 +31,15 @@ from popxl.ops.call import (
     repeat,
     repeat_with_info,
 )
-from popxl.ops.conv import average_pool, conv, conv_transpose, interpolate, max_pool
+from popxl.ops.conv import PadType, average_pool, conv, conv_transpose, max_pool
 from popxl.ops.data import (
     host_load,
     host_store,
     init,
+    io_tile_copy,
     ipu_copy,
     print_tensor,
+    remote_code_load,
     remote_load,
     remote_load_,
     remote_store,
@@ -79,6 +80,13 @@ from popxl.ops.elementwise import (
     swish,
     swish_,
     tanh,
+)
+from popxl.ops.float8 import (
+    conv_pow2scaled,
+    conv_transpose_pow2scaled,
+    matmul_pow2scaled,
+    pow2scale_cast_from_fp8,
+    pow2scale_cast_to_fp8,
 )
 from popxl.ops.indexing import (
     dynamic_slice,
@@ -122,8 +130,10 @@ from popxl.ops.reduce import (
     sumsquare,
     topk,
 )
+from popxl.ops.resize import interpolate, roi_align
 from popxl.ops.shape import (
     concat,
+    concat_,
     flatten,
     flatten_,
     reshape,
@@ -136,5 +146,3 @@ from popxl.ops.shape import (
     transpose,
     transpose_,
 )
-
-__getattr__ = refuse("popxl.ops")

@@ -178,6 +178,35 @@ def in_place(
     return out
 
 
+def emit_in(graph: Any, name: str, *values: Any, ipu: int = -1, **attrs: Any) -> Any:
+    """The only result of a new core op in a graph of the compiler's."""
+    return graph.emit(name, list(values), attrs, ipu).results[0]
+
+
+def with_gradient(
+    op: OpBuild,
+    tensors: Sequence[Tensor],
+    forward: Callable[[Any, list[Any]], list[Any]],
+    backward: Callable[[Any, list[Any]], list[Any]],
+) -> list[Any]:
+    """Values made by `forward`, whose gradients `backward` makes instead of autodiff.
+
+    forward(graph, values) → values; backward(graph, gradients of those) → gradients of `tensors`,
+    both written into a graph of the compiler's.
+    """
+    ir = op.graph.ir
+    types = [(t.dtype._core, list(t.shape)) for t in tensors]
+    ahead = ir._module.add_graph(ir._core_name(f"{op.record.op_type}_forward"))
+    inputs = [ahead.add_input(kind, f"x{i}") for i, kind in enumerate(types)]
+    ahead.set_outputs(forward(ahead, inputs))
+    results = [value.type for value in ahead.outputs]
+    back = ir._module.add_graph(ir._core_name(f"{op.record.op_type}_backward"))
+    for i, kind in enumerate([*types, *results]):
+        back.add_input(kind, f"x{i}")
+    back.set_outputs(backward(back, [back.add_input(kind, "dy") for kind in results]))
+    return op.emit("call", *tensors, graph=ahead, gradient=back).results
+
+
 def is_bool(t: Tensor) -> bool:
     """Whether the tensor holds truth values."""
     return t.dtype is dtypes.bool

@@ -23,9 +23,12 @@ class CallSiteInfo:
 
     @property
     def inputs(self) -> "tuple[Tensor, ...]":
-        """The caller's tensors that go in, by the graph's inputs."""
-        given = self._record.inputs[self._first : self._first + len(self._graph._inputs)]
-        return tuple(t for t in given if t is not None)
+        """The caller's tensors that go in, without inputs that nothing goes into."""
+        return tuple(t for t in self._given if t is not None)
+
+    @property
+    def _given(self) -> "list[Tensor | None]":
+        return self._record.inputs[self._first : self._first + len(self._graph._inputs)]
 
     @property
     def outputs(self) -> "tuple[Tensor, ...]":
@@ -33,8 +36,11 @@ class CallSiteInfo:
         return tuple(self._record.outputs)
 
     def parent_input(self, idx: int) -> Tensor:
-        """The caller's tensor at input `idx`."""
-        return self.inputs[idx]
+        """The caller's tensor at input `idx`. ValueError when nothing goes in there."""
+        tensor = self._given[idx]
+        if tensor is None:
+            raise ValueError(f"Nothing was passed for input {idx} of {self._graph.name}.")
+        return tensor
 
     def parent_output(self, idx: int) -> Tensor:
         """The caller's tensor at output `idx`."""
@@ -43,7 +49,7 @@ class CallSiteInfo:
     def graph_to_parent(self, graph_tensor: Tensor) -> Tensor:
         """The caller's tensor for an input or output of the graph. ValueError for another."""
         if graph_tensor in self._graph._inputs:
-            return self.inputs[self._graph._inputs.index(graph_tensor)]
+            return self.parent_input(self._graph._inputs.index(graph_tensor))
         if graph_tensor in self._graph._outputs:
             return self._record.outputs[self._graph._outputs.index(graph_tensor)]
         raise ValueError(f"{graph_tensor!r} is no input or output of {self._graph.name}.")
@@ -51,7 +57,7 @@ class CallSiteInfo:
     def parent_to_graph(self, parent_tensor: Tensor) -> Tensor:
         """The graph's input or output for a tensor of the caller. ValueError for another."""
         if parent_tensor in self.inputs:
-            return self._graph._inputs[self.inputs.index(parent_tensor)]
+            return self._graph._inputs[self._given.index(parent_tensor)]
         if parent_tensor in self._record.outputs:
             return self._graph._outputs[self._record.outputs.index(parent_tensor)]
         raise ValueError(f"{parent_tensor!r} does not go in or out of this call.")
@@ -100,9 +106,15 @@ def _as_tensor(given: Any, expected: Tensor) -> Tensor:
 
 
 def _bound(
-    graph: Graph, inputs: Iterable[Any], inputs_dict: "Mapping[Tensor, Any] | None"
-) -> list[Tensor]:
-    """One tensor of the caller for every input of the graph. ValueError when they do not fit."""
+    graph: Graph,
+    inputs: Iterable[Any],
+    inputs_dict: "Mapping[Tensor, Any] | None",
+    check_inputs: bool = True,
+) -> "list[Tensor | None]":
+    """One tensor of the caller for every input of the graph. ValueError when they do not fit.
+
+    check_inputs: whether each must be given; None stands for those that are not.
+    """
     positional = _flattened(inputs)
     if len(positional) > len(graph._inputs):
         raise ValueError(
@@ -116,26 +128,44 @@ def _bound(
             raise ValueError(f"Input {key!r} of {graph.name} is given twice.")
         given[key] = value
     missing = [t.name for t in graph._inputs if t not in given]
-    if missing:
+    if missing and check_inputs:
         raise ValueError(f"{graph.name} needs its inputs {missing}. Pass them to the call.")
-    out = [_as_tensor(given[t], t) for t in graph._inputs]
+    out = [_as_tensor(given[t], t) if t in given else None for t in graph._inputs]
     for tensor, expected in zip(out, graph._inputs, strict=True):
+        if tensor is None:
+            continue
         if tensor.shape != expected.shape or tensor.dtype != expected.dtype:
             raise ValueError(f"{tensor!r} does not fit input {expected!r} of {graph.name}.")
     return out
 
 
+def _nothing(caller: Graph, inner: Tensor) -> Any:
+    """What an input gets that nobody passes: memory of its own if it is written, zeros."""
+    if inner._value.by_reference:
+        name = caller.ir._core_name(f"scratch.{inner.name}")
+        caller.ir._module.add_state(name, (inner.dtype._core, list(inner.shape)), "buffer")
+        return caller._core.variable(name)
+    zero = caller._core.scalar(inner.dtype._core, 0.0)
+    if not inner.shape:
+        return zero
+    return caller._core.emit("broadcast_to", [zero], {"shape": list(inner.shape)}).results[0]
+
+
 class _Operands:
     """The core operands of a call, and what to do after it for by-reference inputs."""
 
-    def __init__(self, graph: Graph, tensors: Sequence[Tensor]) -> None:
+    def __init__(self, graph: Graph, tensors: "Sequence[Tensor | None]") -> None:
         self.values: list[Any] = []
         self.modified: list[Tensor] = []
         self._back: list[tuple[Tensor, Any]] = []
         caller = get_current_graph()
         pairs = list(zip(tensors, graph._inputs, strict=True))
-        written = {t._root() for t, inner in pairs if inner._value.by_reference and inner._version}
+        by_ref = [t for t, i in pairs if t is not None and i._value.by_reference and i._version]
+        written = {t._root() for t in by_ref}
         for tensor, inner in pairs:
+            if tensor is None:
+                self.values.append(_nothing(caller, inner))
+                continue
             if not inner._value.by_reference or not inner._version:
                 # By value: what the graph writes through another input must not be seen.
                 copied = tensor._root() in written
@@ -159,7 +189,7 @@ class _Operands:
 
 
 def _run(
-    op_type: str, core: str, graph: Graph, tensors: Sequence[Tensor], **attrs: Any
+    op_type: str, core: str, graph: Graph, tensors: "Sequence[Tensor | None]", **attrs: Any
 ) -> CallSiteInfo:
     op = OpBuild(op_type, *tensors, together=False)
     op.record.called = (graph,)
@@ -192,9 +222,10 @@ def call_with_info(
     inputs_dict: for the others, {input of the graph: tensor}.
     What the graph writes to its by-reference inputs reaches the tensors passed for them.
     ValueError: too many, missing, doubly given or unknown inputs, other shapes or dtypes.
+    check_inputs: whether all inputs must be given; those that are not hold zeros.
     TypeError: something cannot become a tensor.
     """
-    return _run("Call", "call", graph, _bound(graph, inputs, inputs_dict))
+    return _run("Call", "call", graph, _bound(graph, inputs, inputs_dict, check_inputs))
 
 
 def repeat(
@@ -223,7 +254,7 @@ def repeat_with_info(
             f"{graph.name} has {len(graph._outputs)} outputs but {len(graph._inputs)} inputs: "
             "each output must feed an input of the next round."
         )
-    tensors = _bound(graph, inputs, inputs_dict)
+    tensors = _bound(graph, inputs, inputs_dict, check_inputs)
     return _run("Loop", "repeat", graph, tensors, count=repeat_count)
 
 

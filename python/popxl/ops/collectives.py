@@ -1,20 +1,26 @@
 """Ops between replicas, and between the IPUs of one replica.
 
-group: a ReplicaGrouping of constant stride; by default all replicas are one group.
+group: a ReplicaGrouping of constant stride, or a CommGroup; by default all replicas are one group.
 op: "add", "mean", "mul", "min", "max", "and", "or" or "square_add".
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import numpy as np
 from popxl import dtypes
 from popxl.context import get_ir
-from popxl.context import ipu as on_ipu
-from popxl.missing import refuse
-from popxl.ops.binary import add, maximum, mul
-from popxl.ops.build import OpBuild, check_same_dtype, composed, in_place, normal_axis
-from popxl.ops.data import ipu_copy
+from popxl.ops.build import (
+    OpBuild,
+    check_same_dtype,
+    composed,
+    emit_in,
+    in_place,
+    normal_axis,
+    with_gradient,
+)
 from popxl.replica_grouping import ReplicaGrouping
 from popxl.tensor import Tensor
 
@@ -30,8 +36,40 @@ def _reduction(op: str) -> str:
     return _OPS[op]
 
 
-def _group(group: "ReplicaGrouping | None") -> tuple[int, int]:
-    rg = group or get_ir().replica_grouping()
+class CommGroupType(Enum):
+    """How replicas form groups, in PopART's older way to say it."""
+
+    All = 0
+    Consecutive = 1
+    Orthogonal = 2
+    Ungrouped = 3
+
+
+@dataclass(frozen=True)
+class CommGroup:
+    """Groups of replicas: all, or `replica_group_size` neighbours, or as many that lie apart."""
+
+    type: CommGroupType = CommGroupType.All
+    replica_group_size: int = 0
+
+    def to_replica_grouping(self, ir: Any) -> ReplicaGrouping:
+        """The same groups as ReplicaGrouping. ValueError: the size does not divide the replicas."""
+        size, replicas = self.replica_group_size, ir.replication_factor
+        if self.type is CommGroupType.All:
+            return ir.replica_grouping()
+        if self.type is CommGroupType.Ungrouped:
+            return ir.replica_grouping(group_size=1)
+        if size < 1 or replicas % size:
+            raise ValueError(f"Groups of {size} do not divide {replicas} replicas.")
+        stride = 1 if self.type is CommGroupType.Consecutive else replicas // size
+        return ir.replica_grouping(stride, size)
+
+
+def _group(group: "ReplicaGrouping | CommGroup | None") -> tuple[int, int]:
+    ir = get_ir()
+    if isinstance(group, CommGroup):
+        group = group.to_replica_grouping(ir)
+    rg = group or ir.replica_grouping()
     return rg.group_size, rg.stride  # NotImplementedError when the stride varies
 
 
@@ -211,7 +249,72 @@ def _slice_graphs(b: OpBuild, t: Tensor, axis: int, part: int, group: Any) -> tu
     return forward, backward
 
 
-_BETWEEN = {"add": add, "mul": mul, "max": maximum}
+# Between the IPUs of one replica: core ops that join two values.
+_BETWEEN = {"add": "add", "mul": "mul", "max": "maximum", "min": "minimum"}
+_BETWEEN |= {"and": "logical_and", "or": "logical_or"}
+
+
+def _places(ts: Sequence[Tensor], ipus: "Sequence[int] | None", op: str) -> list[int]:
+    where = list(ipus) if ipus is not None else [t.ipu for t in ts]
+    if op not in (*_BETWEEN, "mean", "square_add"):
+        raise ValueError(f"Between IPUs op must be one of {list(_OPS)} but is {op!r}.")
+    if len(where) != len(ts) or len({t.shape for t in ts}) != 1:
+        raise ValueError("all_reduce takes an IPU for every tensor, and equal shapes.")
+    check_same_dtype("AllReduce", *ts)
+    return where
+
+
+def _reduced(graph: Any, values: list[Any], where: list[int], op: str, dtype: Any) -> list[Any]:
+    """The values joined, on each of their IPUs."""
+    if op == "square_add":
+        values = [emit_in(graph, "mul", v, v, ipu=i) for v, i in zip(values, where, strict=True)]
+    out = []
+    for ipu in where:
+        total = None
+        for value, home in zip(values, where, strict=True):
+            if home != ipu:
+                value = emit_in(graph, "ipu_copy", value, to=ipu, ipu=home)
+            if total is None:
+                total = value
+            else:
+                total = emit_in(graph, _BETWEEN.get(op, "add"), total, value, ipu=ipu)
+        if op == "mean":
+            share = graph.scalar(dtype._core, 1.0 / len(where))
+            total = emit_in(graph, "mul", total, share, ipu=ipu)
+        out.append(total)
+    return out
+
+
+def _copied(graph: Any, values: list[Any], where: list[int]) -> list[Any]:
+    return [emit_in(graph, "identity", v, ipu=i) for v, i in zip(values, where, strict=True)]
+
+
+def _between(
+    ts: Sequence[Tensor], ipus: "Sequence[int] | None", op: str, kind: str
+) -> list[Tensor]:
+    ts = list(ts)
+    where, dtype = _places(ts, ipus, op), ts[0].dtype
+
+    def reduce(graph: Any, values: list[Any]) -> list[Any]:
+        return _reduced(graph, values, where, op, dtype)
+
+    def copy(graph: Any, values: list[Any]) -> list[Any]:
+        return _copied(graph, values, where)
+
+    b = OpBuild("AllReduce", *ts, together=False)
+    if kind == "plain":
+        values = _reduced(b.graph._core, [t._read() for t in ts], where, op, dtype)
+    elif kind == "identical_inputs":
+        values = with_gradient(b, ts, copy, reduce)
+    else:
+        values = with_gradient(b, ts, reduce, copy)
+    out = []
+    for value, t, ipu in zip(values, ts, where, strict=True):
+        made = b.output(value, f"{t.name}_all_reduce")
+        made._ipu = ipu
+        out.append(made)
+    b.done()
+    return out
 
 
 def all_reduce(
@@ -219,31 +322,27 @@ def all_reduce(
 ) -> list[Tensor]:
     """Tensors on different IPUs of one replica, reduced: the result on each of these IPUs.
 
-    ipus: where the tensors are, if they do not say. ValueError: other ops than add, mul and max;
-    different lengths, shapes or dtypes.
+    ipus: where the tensors are, if they do not say. ValueError: another op; different lengths,
+    shapes or dtypes.
     """
-    ts = list(ts)
-    where = list(ipus) if ipus is not None else [t.ipu for t in ts]
-    if op not in _BETWEEN:
-        raise ValueError(f"Between IPUs op must be one of {list(_BETWEEN)} but is {op!r}.")
-    if len(where) != len(ts) or len({t.shape for t in ts}) != 1:
-        raise ValueError("all_reduce takes an IPU for every tensor, and equal shapes.")
-    check_same_dtype("AllReduce", *ts)
-    out = []
-    for ipu in where:
-        here = [
-            t if home == ipu else ipu_copy(t, ipu, home) for t, home in zip(ts, where, strict=True)
-        ]
-        total = here[0]
-        for t in here[1:]:
-            total = _on(ipu, _BETWEEN[op], total, t)
-        out.append(total)
-    return out
+    return _between(ts, ipus, op, "plain")
 
 
-def _on(ipu: int, function: Any, *tensors: Tensor) -> Tensor:
-    with on_ipu(ipu):
-        return function(*tensors)
+def all_reduce_identical_inputs(
+    ts: Sequence[Tensor], ipus: "Sequence[int] | None" = None, op: str = "add"
+) -> list[Tensor]:
+    """Copies of tensors that hold the same on all IPUs; the gradients are reduced by `op`.
+
+    Arguments and errors as for `all_reduce`.
+    """
+    return _between(ts, ipus, op, "identical_inputs")
 
 
-__getattr__ = refuse("popxl.ops.collectives")
+def all_reduce_identical_grad_inputs(
+    ts: Sequence[Tensor], ipus: "Sequence[int] | None" = None, op: str = "add"
+) -> list[Tensor]:
+    """`all_reduce` whose results go the same way on all IPUs: gradients pass as they are.
+
+    Arguments and errors as for `all_reduce`.
+    """
+    return _between(ts, ipus, op, "identical_grad_inputs")

@@ -1,13 +1,13 @@
-"""Convolution, pooling, resizing of images [n, c, spatial...]."""
+"""Convolution and pooling of images [n, c, spatial...]."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias
 
-import numpy as np
 from popxl.errors import unsupported
 from popxl.ops.build import OpBuild, check_same_dtype, composed
 from popxl.tensor import Tensor
 
+PadType: TypeAlias = Literal["not_set", "same_upper", "same_lower", "valid"]
 PAD_TYPES = ("not_set", "same_upper", "same_lower", "valid")
 
 
@@ -39,6 +39,36 @@ def _padded(op: OpBuild, value: Any, low: list[int], high: list[int], fill: floa
     return op("pad", value, low=[0, 0, *low], high=[0, 0, *high], value=fill)
 
 
+def conv_body(
+    t: Tensor,
+    weight: Tensor,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    pad_type: str,
+) -> Callable[[OpBuild, Any, Any], Any]:
+    """What makes a convolution of values like `t` and `weight`. ValueError: they do not fit."""
+    kernel = weight.shape[2:]
+    channels_fit = t.rank == weight.rank and t.shape[1] == weight.shape[1] * groups
+    if not channels_fit or weight.shape[0] % groups:
+        raise ValueError(f"conv cannot apply {weight!r} in {groups} groups to {t!r}.")
+    low, high = _pads(pad_type, padding, t.shape[2:], kernel, stride, dilation)
+
+    def body(op: OpBuild, x: Any, w: Any) -> Any:
+        return op(
+            "conv",
+            _padded(op, x, low, high, 0.0),
+            w,
+            strides=list(stride),
+            padding=low if low == high else [0] * len(kernel),
+            dilation=list(dilation),
+            groups=groups,
+        )
+
+    return body
+
+
 def conv(
     t: Tensor,
     weight: Tensor,
@@ -58,24 +88,86 @@ def conv(
     ValueError: shapes, dtypes or numbers do not fit.
     """
     check_same_dtype("Conv", t, weight)
-    kernel = weight.shape[2:]
-    if t.rank != weight.rank or t.shape[1] != weight.shape[1] * groups:
-        raise ValueError(f"conv cannot apply {weight!r} in {groups} groups to {t!r}.")
-    low, high = _pads(pad_type, padding, t.shape[2:], kernel, stride, dilation)
+    body = conv_body(t, weight, stride, padding, dilation, groups, pad_type)
+    values = lambda op: body(op, t._read(), weight._read())  # noqa: E731
+    return composed("Conv", [t, weight], "conv_out", values)
 
-    def body(op: OpBuild) -> Any:
-        x = _padded(op, t._read(), low, high, 0.0)
-        return op(
-            "conv",
+
+def _transpose_pads(
+    t: Tensor,
+    weight: Tensor,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    pad_type: str,
+    output_padding: Sequence[int],
+    output_shape: Sequence[int],
+) -> tuple[list[int], list[int], list[int]]:
+    """Elements taken away before and behind each spatial dimension, and added behind.
+
+    As in ONNX: with output_shape, or with pad_type "same_upper" and "same_lower" (which ask for
+    size · stride), the padding follows.
+    """
+    rank = weight.rank - 2
+    extra = list(output_padding) or [0] * rank
+    sizes, kernel = t.shape[2:], weight.shape[2:]
+    wanted = list(output_shape)
+    if not wanted and pad_type in ("same_upper", "same_lower"):
+        wanted = [n * s for n, s in zip(sizes, stride, strict=True)]
+    if not wanted:
+        return *_pads(pad_type, padding, sizes, kernel, stride, dilation), extra
+    if pad_type not in PAD_TYPES or len(wanted) != rank:
+        raise ValueError(f"output_shape takes {rank} sizes but is {wanted}, pad_type {pad_type!r}.")
+    low, high = [], []
+    for n, k, s, d, e, out in zip(sizes, kernel, stride, dilation, extra, wanted, strict=True):
+        total = s * (n - 1) + e + (k - 1) * d + 1 - out
+        if total < 0:
+            raise ValueError(f"An output of {wanted} is larger than the convolution makes it.")
+        more, less = total - total // 2, total // 2
+        low.append(less if pad_type == "same_upper" else more)
+        high.append(more if pad_type == "same_upper" else less)
+    return low, high, extra
+
+
+def conv_transpose_body(
+    t: Tensor,
+    weight: Tensor,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    pad_type: str,
+    output_padding: Sequence[int],
+    output_shape: Sequence[int],
+) -> Callable[[OpBuild, Any, Any], Any]:
+    """What makes a transposed convolution of values like `t` and `weight`."""
+    rank = weight.rank - 2
+    if t.rank != weight.rank or t.shape[1] != weight.shape[0]:
+        raise ValueError(f"conv_transpose cannot apply {weight!r} to {t!r}.")
+    low, high, extra = _transpose_pads(
+        t, weight, stride, padding, dilation, pad_type, output_padding, output_shape
+    )
+
+    def body(op: OpBuild, x: Any, w: Any) -> Any:
+        out = op(
+            "conv_transpose",
             x,
-            weight,
+            w,
             strides=list(stride),
-            padding=low if low == high else [0] * len(kernel),
+            padding=low if low == high else [0] * rank,
+            output_padding=extra,
             dilation=list(dilation),
             groups=groups,
         )
+        if low == high:
+            return out
+        shape = out.type[1]
+        stops = [n - h for n, h in zip(shape[2:], high, strict=True)]
+        return op(
+            "slice", out, starts=[0, 0, *low], stops=[*shape[:2], *stops], steps=[1] * len(shape)
+        )
 
-    return composed("Conv", [t, weight], "conv_out", body)
+    return body
 
 
 def conv_transpose(
@@ -94,38 +186,15 @@ def conv_transpose(
 ) -> Tensor:
     """The transposed convolution of t [n, c, ...] with weight [c, out / groups, ...].
 
-    padding: elements taken away before, then behind, each spatial dimension. UnsupportedError:
-    output_shape, and a pad_type other than "not_set". ValueError: shapes do not fit.
+    padding: elements taken away before, then behind, each spatial dimension; output_shape (the
+    spatial sizes) and pad_type choose them as in ONNX. ValueError: shapes do not fit.
     """
-    if output_shape or pad_type != "not_set":
-        raise unsupported("conv_transpose with output_shape or pad_type")
     check_same_dtype("ConvTranspose", t, weight)
-    rank = weight.rank - 2
-    if t.rank != weight.rank or t.shape[1] != weight.shape[0]:
-        raise ValueError(f"conv_transpose cannot apply {weight!r} to {t!r}.")
-    low, high = _pads(pad_type, padding, t.shape[2:], weight.shape[2:], stride, dilation)
-    extra = list(output_padding) or [0] * rank
-
-    def body(op: OpBuild) -> Any:
-        out = op(
-            "conv_transpose",
-            t,
-            weight,
-            strides=list(stride),
-            padding=low if low == high else [0] * rank,
-            output_padding=extra,
-            dilation=list(dilation),
-            groups=groups,
-        )
-        if low == high:
-            return out
-        shape = out.type[1]
-        stops = [n - h for n, h in zip(shape[2:], high, strict=True)]
-        return op(
-            "slice", out, starts=[0, 0, *low], stops=[*shape[:2], *stops], steps=[1] * len(shape)
-        )
-
-    return composed("ConvTranspose", [t, weight], "convtranspose_out", body)
+    body = conv_transpose_body(
+        t, weight, stride, padding, dilation, groups, pad_type, output_padding, output_shape
+    )
+    values = lambda op: body(op, t._read(), weight._read())  # noqa: E731
+    return composed("ConvTranspose", [t, weight], "convtranspose_out", values)
 
 
 def _pool_geometry(
@@ -199,79 +268,3 @@ def max_pool(
         return op("max_pool", _padded(op, t._read(), low, high, float("-inf")), **attrs)
 
     return composed("MaxPool", [t], "maxpool_out", body)
-
-
-def _source_places(size: int, scale: float, transform: str) -> np.ndarray:
-    """Where, in the source, each element of a resized dimension comes from."""
-    out = np.arange(int(np.floor(size * scale)), dtype=np.float64)
-    if transform == "half_pixel":
-        return (out + 0.5) / scale - 0.5
-    if transform == "asymmetric":
-        return out / scale
-    if transform == "align_corners":
-        return out * (size - 1) / max(len(out) - 1, 1)
-    if transform == "pytorch_half_pixel":
-        return (out + 0.5) / scale - 0.5 if len(out) > 1 else out * 0
-    raise ValueError(f"There is no coordinate_transformation_mode {transform!r}.")
-
-
-_NEAREST = {
-    "round_prefer_floor": lambda x: np.ceil(x - 0.5),
-    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
-    "floor": np.floor,
-    "ceil": np.ceil,
-}
-
-
-def _resized(op: OpBuild, value: Any, axis: int, places: np.ndarray, nearest: Any) -> Any:
-    from popxl import dtypes
-
-    size, rank = value.type[1][axis], len(value.type[1])
-
-    def taken(where: np.ndarray) -> Any:
-        clipped = np.clip(where, 0, size - 1)
-        return op("index_select", value, op.array(clipped, dtypes.int32), axis=axis)
-
-    if nearest is not None:
-        return taken(nearest(places))
-    below = np.floor(places)
-    dtype = dtypes._CORE_TO_POPXL[value.type[0]]
-    share = (places - below).reshape([-1] + [1] * (rank - axis - 1))
-    upper = op("mul", taken(below + 1), op.array(share, dtype))
-    return op("add", op("mul", taken(below), op.array(1 - share, dtype)), upper)
-
-
-def interpolate(
-    t: Tensor,
-    scale_factor: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
-    mode: str = "nearest",
-    nearest_mode: str = "round_prefer_floor",
-    coordinate_transformation_mode: str = "half_pixel",
-) -> Tensor:
-    """`t` resized by a factor for each dimension.
-
-    mode: "nearest" or "linear"; "cubic" raises UnsupportedError. nearest_mode and
-    coordinate_transformation_mode as in ONNX's Resize; ValueError for others.
-    """
-    if len(scale_factor) != t.rank:
-        raise ValueError(f"{t!r} needs {t.rank} scale factors but got {list(scale_factor)}.")
-    if mode == "cubic":
-        raise unsupported("interpolate(mode='cubic')")
-    if mode not in ("nearest", "linear"):
-        raise ValueError(f"mode must be nearest, linear or cubic but is {mode!r}.")
-    if nearest_mode not in _NEAREST:
-        raise ValueError(f"nearest_mode must be one of {list(_NEAREST)}: {nearest_mode!r}.")
-    rule = _NEAREST[nearest_mode] if mode == "nearest" else None
-    places = {
-        axis: _source_places(n, s, coordinate_transformation_mode)
-        for axis, (n, s) in enumerate(zip(t.shape, scale_factor, strict=True))
-        if s != 1.0
-    }
-
-    def body(op: OpBuild) -> Any:
-        value = t._read()
-        for axis, where in places.items():
-            value = _resized(op, value, axis, where, rule)
-        return value if places else op("identity", value)
-
-    return composed("Resize", [t], "interpolate_out", body)

@@ -3,10 +3,13 @@
 from typing import Any
 
 from popxl import dtypes
+from popxl.context import _context
 from popxl.dtypes import dtype as dtype_class
-from popxl.ops.build import OpBuild, check_tensors
+from popxl.ops.build import OpBuild, check_tensors, emit_in, with_gradient
 from popxl.streams import DeviceToHostStream, HostToDeviceStream
 from popxl.tensor import Constant, Tensor, TensorSpec, Variable
+
+_FLOAT_FORMATS = ("auto", "fixed", "scientific", "none")
 
 
 def init(
@@ -93,22 +96,60 @@ def print_tensor(
 ) -> Tensor:
     """Prints `t` on stderr at run time, and its gradient if asked; returns a copy of it.
 
-    The layout is the compiler's own. UnsupportedError for a layout other than the default, and
-    for printing the gradient alone. ValueError: a separator or bracket is not one character.
+    print_self, print_gradient: what is printed. Tensors of more than summarise_threshold elements
+    show edge_items at each end of a dimension. digits: behind the point. float_format: "auto",
+    "fixed", "scientific" or "none". ValueError: another format; a separator or bracket is not one
+    character.
     """
     if any(len(c) != 1 for c in (separator, open_bracket, close_bracket)):
         raise ValueError("Separator and brackets must be one character each.")
-    given = (summarise_threshold, edge_items, max_line_width, digits, float_format)
-    marks = (separator, open_bracket, close_bracket)
-    if (given, marks) != ((1000, 3, 75, 8, "auto"), (" ", "[", "]")) or not print_self:
-        from popxl.errors import unsupported
-
-        raise unsupported("print_tensor with another layout or print_self=False")
+    if float_format not in _FLOAT_FORMATS:
+        raise ValueError(f"float_format must be one of {_FLOAT_FORMATS}: {float_format!r}.")
+    layout = (summarise_threshold, edge_items, max_line_width, digits, float_format)
+    lines = [str(x) for x in (*layout, separator, open_bracket, close_bracket)]
+    attrs = {"title": title or f"print_{t.name}", "format": "\n".join(lines)}
     op = OpBuild("PrintTensor", t)
-    attrs = {"title": title or f"print_{t.name}", "print_gradient": print_gradient}
-    out = op.output(op("print_tensor", t, **attrs), "print_out")
+    if print_self:
+        value = op("print_tensor", t, print_gradient=print_gradient, **attrs)
+    elif print_gradient:
+        attrs["title"] += "_gradient"
+        (value,) = with_gradient(
+            op,
+            [t],
+            lambda g, x: [emit_in(g, "identity", x[0])],
+            lambda g, dy: [emit_in(g, "print_tensor", dy[0], **attrs)],
+        )
+    else:
+        value = op("identity", t)
+    out = op.output(value, "print_out")
     op.done()
     return out
+
+
+def io_tile_copy(t: Tensor) -> Tensor:
+    """`t` on the other set of tiles of its IPU: from compute to io tiles, or back."""
+    op = OpBuild("IoTileCopy", t, together=False)
+    to_io = not t._io_tiles
+    scope, ipu = "/".join(_context.names), -1 if t._ipu is None else t._ipu
+    core = op.graph._core.emit("identity", [t._read()], {}, ipu, to_io, scope)
+    if t._ipu is not None:
+        op.home = t._ipu
+    out = op.output(core.results[0], f"{t.name}_iotilecopy")
+    out._io_tiles = to_io
+    op.done()
+    return out
+
+
+def remote_code_load(graph: Any, destination: str = "executable") -> None:
+    """Asks for the code of `graph` ahead of its call; the emulator keeps all code on the device.
+
+    destination: "executable" or "buffer"; ValueError for another.
+    """
+    if destination not in ("executable", "buffer"):
+        raise ValueError(f"destination must be executable or buffer but is {destination!r}.")
+    op = OpBuild("RemoteCodeLoad")
+    op.record.called = (graph,)
+    op.done()
 
 
 def _offset(op: OpBuild, offset: "int | Tensor") -> Any:
@@ -165,8 +206,10 @@ __all__ = [
     "host_load",
     "host_store",
     "init",
+    "io_tile_copy",
     "ipu_copy",
     "print_tensor",
+    "remote_code_load",
     "remote_load",
     "remote_load_",
     "remote_store",

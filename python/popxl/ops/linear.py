@@ -20,6 +20,28 @@ def _check_partials(partials_type: "dtype_class | None") -> None:
         raise ValueError(f"partials_type must be float16 or float32 but is {partials_type}.")
 
 
+def check_sizes(lhs: Tensor, rhs: Tensor) -> None:
+    """ValueError unless the two can be multiplied."""
+    if not lhs.rank or not rhs.rank:
+        raise ValueError("matmul takes no scalars: use ops.mul.")
+    if lhs.shape[-1] != rhs.shape[-2 if rhs.rank > 1 else -1]:
+        raise ValueError(f"matmul cannot multiply {lhs.shape} by {rhs.shape}: sizes differ.")
+
+
+def matmul_values(op: OpBuild, a: Any, b: Any) -> Any:
+    """The product of two values; vectors count as row and column."""
+    row, column = len(a.type[1]) == 1, len(b.type[1]) == 1
+    a = op("reshape", a, shape=[1, *a.type[1]]) if row else a
+    b = op("reshape", b, shape=[*b.type[1], 1]) if column else b
+    out = op("matmul", a, b)
+    shape = list(out.type[1])
+    if column:
+        del shape[-1]
+    if row:
+        del shape[-1 if column else -2]
+    return out if shape == list(out.type[1]) else op("reshape", out, shape=shape)
+
+
 def matmul(
     lhs: Tensor,
     rhs: Tensor,
@@ -34,11 +56,8 @@ def matmul(
     default the session option partialsTypeMatMuls. ValueError: shapes, dtypes or options that do
     not fit.
     """
-    if not lhs.rank or not rhs.rank:
-        raise ValueError("matmul takes no scalars: use ops.mul.")
+    check_sizes(lhs, rhs)
     check_same_dtype("MatMul", lhs, rhs)
-    if lhs.shape[-1] != rhs.shape[-2 if rhs.rank > 1 else -1]:
-        raise ValueError(f"matmul cannot multiply {lhs.shape} by {rhs.shape}: sizes differ.")
     if output_type is not None and output_type not in (dtypes.float16, dtypes.float32):
         raise ValueError(f"output_type must be float16 or float32 but is {output_type}.")
 
@@ -48,14 +67,6 @@ def matmul(
         a, b = lhs._read(), rhs._read()
         if output_type is not None and output_type is not lhs.dtype:
             a, b = op.cast(a, output_type), op.cast(b, output_type)
-        a = op("reshape", a, shape=[1, *lhs.shape]) if lhs.rank == 1 else a
-        b = op("reshape", b, shape=[*rhs.shape, 1]) if rhs.rank == 1 else b
-        out = op("matmul", a, b)
-        shape = list(out.type[1])
-        if rhs.rank == 1:
-            del shape[-1]
-        if lhs.rank == 1:
-            del shape[-1 if rhs.rank == 1 else -2]
-        return out if shape == list(out.type[1]) else op("reshape", out, shape=shape)
+        return matmul_values(op, a, b)
 
     return composed("MatMul", [lhs, rhs], "matmul_out", body)

@@ -107,6 +107,36 @@ def concat(ts: Sequence[Tensor], axis: int = 0) -> Tensor:
     return simple("Concat", "concat", ts, "concat_out", axis=normal_axis(axis, ts[0].rank))
 
 
+def concat_(ts: Sequence[Tensor], axis: int = 0) -> Tensor:
+    """`concat`, sharing the memory of all the tensors."""
+    ts = list(ts)
+    if not ts:
+        raise ValueError("concat_ takes at least one tensor.")
+    check_same_dtype("ConcatInplace", *ts)
+    axis = normal_axis(axis, ts[0].rank)
+    op = OpBuild("ConcatInplace", *ts)
+    shape = list(ts[0].shape)
+    shape[axis] = sum(t.shape[axis] for t in ts)
+    ends = [sum(t.shape[axis] for t in ts[: i + 1]) for i in range(len(ts))]
+
+    def joined(_: Any) -> Any:
+        return op("concat", *ts, axis=axis)
+
+    def back(_: Any, value: Any) -> Any:
+        parts = [
+            _sliced(op, value, {axis: (end - t.shape[axis], end, 1)})
+            for t, end in zip(ts, ends, strict=True)
+        ]
+        for t, part in zip(ts[1:], parts[1:], strict=True):
+            t._write(part)
+        return parts[0]
+
+    out = op.alias(ts[0], "concat_out", TensorSpec(tuple(shape), ts[0].dtype), joined, back)
+    out._parts = tuple(ts[1:])
+    op.done()
+    return out
+
+
 def split(t: Tensor, splits: "int | Sequence[int]", axis: int = 0) -> list[Tensor]:
     """Parts of `t` along `axis`.
 

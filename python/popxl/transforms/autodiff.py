@@ -169,14 +169,13 @@ def autodiff(
     Call it before calling `graph`, and once.
     grads_provided: outputs whose gradients will be given; all floating ones by default.
     grads_required: tensors whose gradients are wanted; all floating inputs by default.
+    called_graphs_grad_info: gradient graphs for graphs that `graph` calls, directly or not; others
+        are differentiated anew.
     Returns a GradGraphInfo; with return_all_grad_graphs, {graph: info}. ValueError: tensors of
-    other graphs. popart_exception: an op of the graph writes in place. UnsupportedError:
-    called_graphs_grad_info (called graphs are differentiated again).
+    other graphs. popart_exception: an op of the graph writes in place.
     """
-    if called_graphs_grad_info:
-        from popxl.errors import unsupported
-
-        raise unsupported("autodiff(called_graphs_grad_info=...)")
+    for called, info in (called_graphs_grad_info or {}).items():
+        _use_grad_info(graph, called, info, set())
     provided = _indices(graph, grads_provided)
     required = _required(graph, grads_required)
     _refuse_writes(graph)
@@ -192,6 +191,47 @@ def autodiff(
         [_connection(values, *pair) for pair in outs],
     )
     return {graph: info} if return_all_grad_graphs else info
+
+
+def _use_grad_info(graph: Graph, called: Graph, info: GradGraphInfo, seen: set) -> None:
+    """Makes the calls of `called`, in `graph` and below, have the gradient graph of `info`."""
+    if graph in seen:
+        return
+    seen.add(graph)
+    made = None
+    for op in graph._core.ops:
+        if op.name == "call" and op.calls(called._core):
+            made = made or _gradient_of_call(called, info)
+            op.set_gradient(made)
+    for inner in graph.called_graphs:
+        _use_grad_info(inner, called, info, seen)
+
+
+def _gradient_of_call(called: Graph, info: GradGraphInfo) -> Any:
+    """The gradient graph as a call wants it: of inputs, outputs, gradients."""
+    core = called.ir._module.add_graph(called.ir._core_name(f"{info.graph.name}_of_call"))
+    take = lambda t, name: core.add_input((t.dtype._core, list(t.shape)), name)  # noqa: E731
+    forward = {t: take(t, t.name) for t in called._inputs}
+    forward |= {t: take(t, t.name) for t in called._outputs}
+    grads = {t: take(t, f"{t.name}_gradient") for t in called._outputs if t.dtype.is_floating_point}
+    passed = []
+    for connection in info.expected_inputs:
+        is_grad = connection.connection_type is ExpectedConnectionType.FwdGrad
+        passed.append((grads if is_grad else forward)[connection.fwd_tensor])
+    results = core.emit("call", passed, {"graph": info.graph._core}).results
+    found = {c.fwd_tensor: r for c, r in zip(info.expected_outputs, results, strict=True)}
+    outputs = []
+    for t in called._inputs:
+        if not t.dtype.is_floating_point:
+            continue
+        value = found.get(t)
+        if value is None:
+            value = core.scalar(t.dtype._core, 0.0)
+            if t.shape:
+                value = core.emit("broadcast_to", [value], {"shape": list(t.shape)}).results[0]
+        outputs.append(value)
+    core.set_outputs(outputs)
+    return core
 
 
 def _connection(values: _Values, is_grad: bool, value: Any) -> ExpectedConnection:

@@ -1,0 +1,152 @@
+"""Ops on float8: casts with a scale that is a power of two, products and convolutions.
+
+float8_143 reaches 240, float8_152 57344; what is too large becomes NaN. log2_scale is an int in
+[-32, 32) or an int32 scalar tensor; a tensor outside of that ends the run with an error.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from popxl import dtypes
+from popxl.dtypes import dtype as dtype_class
+from popxl.fp8_utils import is_float8
+from popxl.ops.build import OpBuild, composed
+from popxl.ops.conv import conv_body, conv_transpose_body
+from popxl.ops.linear import check_sizes, matmul_values
+from popxl.tensor import Tensor
+
+_WIDE = (dtypes.float16, dtypes.float32)
+
+
+def _check_scale(log2_scale: "int | Tensor") -> None:
+    if not isinstance(log2_scale, Tensor):
+        if not -32 <= log2_scale < 32:
+            raise ValueError(f"log2_scale must be in [-32, 32) but is {log2_scale}.")
+    elif log2_scale.dtype is not dtypes.int32 or log2_scale.shape:
+        raise TypeError(f"log2_scale must be an int32 scalar but is {log2_scale!r}.")
+
+
+def _inputs(*tensors: Any) -> list[Tensor]:
+    return [t for t in tensors if isinstance(t, Tensor)]
+
+
+def _scaled(op: OpBuild, value: Any, log2_scale: "int | Tensor") -> Any:
+    scale = log2_scale
+    if not isinstance(scale, Tensor):
+        scale = op.scalar(dtypes.int32, scale)
+    return op("pow2_scale", value, scale)
+
+
+def pow2scale_cast_to_fp8(
+    t: Tensor, log2_scale: "int | Tensor" = 0, data_type: dtype_class = dtypes.float8_143
+) -> Tensor:
+    """t · 2**log2_scale, rounded to the nearest float8 (ties to even).
+
+    t: float16 or float32. TypeError for other tensors and for a data_type other than float8.
+    """
+    if not is_float8(data_type) or t.dtype not in _WIDE:
+        raise TypeError(f"{t!r} cannot be cast to {data_type}: float16 or float32 to float8.")
+    _check_scale(log2_scale)
+
+    def body(op: OpBuild) -> Any:
+        wide = _scaled(op, op.cast(t, dtypes.float32), log2_scale)
+        return op("cast", wide, dtype=data_type._core)
+
+    name = f"{t.name}_{data_type._name}"
+    return composed("Pow2ScaleThenCast", _inputs(t, log2_scale), name, body)
+
+
+def pow2scale_cast_from_fp8(
+    t: Tensor, log2_scale: "int | Tensor" = 0, data_type: dtype_class = dtypes.float16
+) -> Tensor:
+    """float8 as `data_type`, then times 2**log2_scale.
+
+    TypeError for tensors other than float8, and for a data_type other than float16 and float32.
+    """
+    if not is_float8(t.dtype) or data_type not in _WIDE:
+        raise TypeError(f"{t!r} cannot be cast to {data_type}: float8 to float16 or float32.")
+    _check_scale(log2_scale)
+
+    def body(op: OpBuild) -> Any:
+        return _scaled(op, op.cast(t, data_type), log2_scale)
+
+    name = f"{t.name}_{data_type._name}"
+    return composed("CastThenPow2Scale", _inputs(t, log2_scale), name, body)
+
+
+def _check_operands(op_type: str, lhs: Tensor, rhs: Tensor) -> None:
+    for t in (lhs, rhs):
+        if not is_float8(t.dtype):
+            raise TypeError(f"{op_type} takes float8 operands but got {t!r}.")
+
+
+def _product(
+    op_type: str, lhs: Tensor, rhs: Tensor, log2_scale: "int | Tensor", name: str, product: Any
+) -> Tensor:
+    """`product` of the operands in float32, scaled, then rounded to float16."""
+    _check_scale(log2_scale)
+
+    def body(op: OpBuild) -> Any:
+        wide = product(op, op.cast(lhs, dtypes.float32), op.cast(rhs, dtypes.float32))
+        return op.cast(_scaled(op, wide, log2_scale), dtypes.float16)
+
+    return composed(op_type, _inputs(lhs, rhs, log2_scale), name, body)
+
+
+def matmul_pow2scaled(
+    lhs: Tensor,
+    rhs: Tensor,
+    log2_scale: "int | Tensor" = 0,
+    available_memory_proportion: "float | None" = None,
+) -> Tensor:
+    """lhs @ rhs · 2**log2_scale for float8 operands, of either kind; a float16 tensor.
+
+    TypeError for other dtypes, ValueError for sizes that do not fit.
+    """
+    _check_operands("MatMul", lhs, rhs)
+    check_sizes(lhs, rhs)
+
+    def product(op: OpBuild, a: Any, b: Any) -> Any:
+        return matmul_values(op, a, b)
+
+    return _product("MatMul", lhs, rhs, log2_scale, "matmul_pow2scaled_out", product)
+
+
+def conv_pow2scaled(
+    t: Tensor,
+    weight: Tensor,
+    log2_scale: "int | Tensor" = 0,
+    stride: Sequence[int] = (1, 1),
+    padding: Sequence[int] = (0, 0, 0, 0),
+    dilation: Sequence[int] = (1, 1),
+    groups: int = 1,
+    pad_type: str = "not_set",
+    available_memory_proportions: "Sequence[float] | None" = None,
+    enable_conv_dithering: "Sequence[int] | None" = None,
+) -> Tensor:
+    """`ops.conv` of float8 operands, times 2**log2_scale; a float16 tensor."""
+    _check_operands("Conv", t, weight)
+    body = conv_body(t, weight, stride, padding, dilation, groups, pad_type)
+    return _product("Conv", t, weight, log2_scale, "conv_out", body)
+
+
+def conv_transpose_pow2scaled(
+    t: Tensor,
+    weight: Tensor,
+    log2_scale: "int | Tensor" = 0,
+    stride: Sequence[int] = (1, 1),
+    padding: Sequence[int] = (0, 0, 0, 0),
+    dilation: Sequence[int] = (1, 1),
+    groups: int = 1,
+    pad_type: str = "not_set",
+    output_padding: Sequence[int] = (),
+    output_shape: Sequence[int] = (),
+    available_memory_proportions: "Sequence[float] | None" = None,
+    enable_conv_dithering: "Sequence[int] | None" = None,
+) -> Tensor:
+    """`ops.conv_transpose` of float8 operands, times 2**log2_scale; a float16 tensor."""
+    _check_operands("ConvTranspose", t, weight)
+    body = conv_transpose_body(
+        t, weight, stride, padding, dilation, groups, pad_type, output_padding, output_shape
+    )
+    return _product("ConvTranspose", t, weight, log2_scale, "convtranspose_out", body)

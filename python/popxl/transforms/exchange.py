@@ -1,0 +1,85 @@
+"""merge_exchange and io_tile_exchange: transfers written inside become one op.
+
+The merged op, "MultiExchange", stands where the last of its parts stood; what the program computes
+stays. A transfer that needs another's result cannot be merged with it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from popxl.context import get_current_graph, in_sequence, io_tiles
+from popxl.graph import Graph, OpRecord
+
+_MERGED = "MultiExchange"
+_TRANSFERS = ("HostLoad", "HostStore", "RemoteLoad", "RemoteLoadInplace", "RemoteStore")
+
+
+def _merge(graph: Graph, first: int) -> list[OpRecord]:
+    """Merges transfers among the ops of the graph from `first` on; returns those ops then."""
+    new = graph._ops[first:]
+    groups: list[list[OpRecord]] = [[]]
+    needs: set[int] = set()  # ops that come, directly or not, after a transfer of the open group
+    for op in new:
+        before = {t._producer.id for t in op.inputs if t is not None and t._producer is not None}
+        depends = bool((before | set(op.after)) & needs)
+        if op.op_type in _TRANSFERS:
+            if depends:
+                groups.append([])
+                needs = set()
+            groups[-1].append(op)
+            needs.add(op.id)
+        elif depends:
+            needs.add(op.id)
+    for group in groups:
+        if len(group) > 1:
+            _replace(graph, group)
+    return graph._ops[first:]
+
+
+def _replace(graph: Graph, group: list[OpRecord]) -> None:
+    last = group[-1]
+    merged = OpRecord(last.id, _MERGED, graph, [])
+    inside = {op.id for op in group}
+    for op in group:
+        merged.inputs += op.inputs
+        merged.outputs += op.outputs
+        merged.modified += op.modified
+        merged.after += [i for i in op.after if i not in inside]
+    for tensor in merged.outputs:
+        tensor._producer = merged
+    graph._ops = [
+        merged if op is last else op for op in graph._ops if op.id not in inside or op is last
+    ]
+    for op in graph._ops:
+        op.after = [last.id if i in inside and op is not merged else i for i in op.after]
+
+
+@contextmanager
+def merge_exchange() -> Iterator[None]:
+    """Host and remote loads and stores written inside become one op where they can.
+
+    For the graph that is current at the start.
+    """
+    graph = get_current_graph()
+    first = len(graph._ops)
+    yield
+    _merge(graph, first)
+
+
+@contextmanager
+def io_tile_exchange(verify_overlap: bool = True) -> Iterator[None]:
+    """`merge_exchange` on the io tiles, so that the transfers overlap with computation.
+
+    verify_overlap: RuntimeError if more than one op (beside Init) is left.
+    """
+    graph = get_current_graph()
+    first = len(graph._ops)
+    with in_sequence(False), io_tiles():
+        yield
+    left = [op for op in _merge(graph, first) if op.op_type != "Init"]
+    if verify_overlap and len(left) > 1:
+        found = ", ".join(f"{op.op_type}.{op.id}" for op in left)
+        raise RuntimeError(
+            f"The transfers of io_tile_exchange could not be merged into one op: {found} are left. "
+            "Write nothing but independent loads and stores inside."
+        )

@@ -1,0 +1,182 @@
+"""Variables, which keep their values between runs, and constants.
+
+A variable's data lives on the host as NumPy array: `shape_on_host`, with replica groups in front
+when there are several. Its slot on the device is shared by a group's replicas, or is each replica's
+own (`_layout`) where groups are irregular or every replica's value is wanted.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from popxl.context import get_current_graph, scoped
+from popxl.dtypes import as_bits
+from popxl.dtypes import dtype as dtype_class
+from popxl.fp8_utils import host_pow2scale_cast_to_fp8, is_float8
+from popxl.layout import Layout
+from popxl.replica_grouping import ReplicaGrouping
+from popxl.tensor_base import DEFAULT_NAME, HostTensor, Tensor, TensorSpec, core_type
+from popxl.utils import to_numpy
+
+if TYPE_CHECKING:
+    from popxl.graph import Graph
+
+RETRIEVAL_MODES = ("one_per_group", "all_replicas")
+
+
+class Variable(Tensor):
+    """A tensor of the main graph that keeps its value between runs."""
+
+    _slot: str
+    _data: np.ndarray
+    _layout: "Layout | None" = None  # of a slot that every replica has for itself
+    replica_grouping: ReplicaGrouping
+    retrieval_mode: str
+
+    @property
+    def shape_on_replica(self) -> tuple[int, ...]:
+        """The shape on one replica."""
+        return self._shape
+
+    @property
+    def shape_on_host(self) -> tuple[int, ...]:
+        """The shape of the data on the host: groups in front when there are several."""
+        groups = self.replica_grouping.num_groups
+        return ((groups,) if groups > 1 else ()) + self._shape
+
+    @property
+    def _all_replicas(self) -> bool:
+        return self.retrieval_mode == "all_replicas" and len(self.replica_grouping.assignment) > 1
+
+    def _host_copy(self) -> np.ndarray:
+        """The session's buffer: memory-mapped data stands for itself."""
+        if self._all_replicas:
+            return self._rows(self._data)
+        return self._data if isinstance(self._data, np.memmap) else self._data.copy()
+
+    def _rows(self, data: np.ndarray) -> np.ndarray:
+        assert self._layout is not None
+        return np.stack([self._layout.row(data, r) for r in range(self._layout.replicas)])
+
+    def _send(self, executable: Any, data: np.ndarray) -> None:
+        if self._layout is not None and not self._all_replicas:
+            data = self._rows(data)
+        executable.write_state(self._slot, as_bits(data))
+
+    def _fetch(self, executable: Any) -> np.ndarray:
+        rows = executable.read_state(self._slot).view(self._dtype.as_numpy())
+        if self._layout is None or self._all_replicas:
+            return rows
+        return self._layout.whole(list(rows))
+
+
+class Constant(Tensor):
+    """A tensor whose value is part of the program."""
+
+    _data: np.ndarray
+
+
+def host_data(
+    data: HostTensor,
+    dtype: "dtype_class | None",
+    downcast: bool,
+    log2_scale: "int | None" = None,
+    nan_on_overflow: "bool | None" = None,
+) -> np.ndarray:
+    """Data as an array of `dtype`; numbers become float8 by a scale. ValueError for other types."""
+    if dtype is None or not is_float8(dtype):
+        if log2_scale is not None or nan_on_overflow is not None:
+            raise ValueError("log2_scale and nan_on_overflow are for float8 alone: pass its dtype.")
+        array = to_numpy(data, dtype, downcast)
+        dtype_class.as_dtype(array)
+        return array
+    array = to_numpy(data, None, downcast=False)
+    if array.dtype == dtype.as_numpy():
+        return array
+    if array.dtype.kind not in "f":
+        array = array.astype(np.float32)
+    overflow = True if nan_on_overflow is None else nan_on_overflow
+    return host_pow2scale_cast_to_fp8(array, dtype, log2_scale or 0, overflow)
+
+
+def variable(
+    data: HostTensor,
+    dtype: "dtype_class | None" = None,
+    name: "str | None" = None,
+    downcast: bool = True,
+    replica_grouping: "ReplicaGrouping | None" = None,
+    retrieval_mode: "str | None" = None,
+    log2_scale: "int | None" = None,
+    nan_on_overflow: "bool | None" = None,
+) -> Variable:
+    """A variable of the main graph, holding `data` until the program changes it.
+
+    data: an array, a torch tensor, lists or a scalar; with several replica groups, their number
+        is the first dimension.
+    dtype: by default the data's, 64-bit types as 32 bits unless `downcast` is false.
+    replica_grouping: replicas that share one value; all of them by default.
+    retrieval_mode: "one_per_group", or "all_replicas": the session then gives every replica's
+        value, with the replicas in front.
+    log2_scale, nan_on_overflow: of float8: data is cast times 2**log2_scale; what is too large
+        becomes NaN (the default) or the largest number.
+    ValueError: outside the main graph; the first dimension is not the number of groups; another
+    retrieval mode; a scale without float8.
+    """
+    graph = get_current_graph()
+    if graph is not graph.main_graph:
+        raise ValueError(f"Variables belong to the main graph, but {graph.name} is current.")
+    array = host_data(data, dtype, downcast, log2_scale, nan_on_overflow)
+    rg = replica_grouping or graph.ir.replica_grouping()
+    shape = array.shape
+    if rg.num_groups > 1:
+        if not shape or shape[0] != rg.num_groups:
+            raise ValueError(
+                f"A variable of {rg.num_groups} replica groups needs data with that many rows "
+                f"but got shape {shape}."
+            )
+        shape = shape[1:]
+    return _make_variable(graph, array, shape, name, rg, retrieval_mode or "one_per_group")
+
+
+def check_retrieval_mode(mode: str) -> None:
+    """ValueError for another mode."""
+    if mode not in RETRIEVAL_MODES:
+        raise ValueError(f"retrieval_mode must be one of {RETRIEVAL_MODES} but is {mode!r}.")
+
+
+def _make_variable(
+    graph: "Graph", array: np.ndarray, shape: tuple, name: "str | None", rg: Any, retrieval: str
+) -> Variable:
+    """Declares the state slot of a variable and reads it in `graph`."""
+    check_retrieval_mode(retrieval)
+    spec = TensorSpec(shape, dtype_class.as_dtype(array))
+    slot = graph.ir._core_name(scoped(name or DEFAULT_NAME))
+    own = retrieval == "all_replicas" or not rg.is_const
+    if len(rg.assignment) == 1 or (rg.num_groups == 1 and not own):
+        group, layout = (0, 1), None
+    elif own:
+        group, layout = (1, 1), Layout(rg, shape, 1)
+    else:
+        group, layout = (rg.group_size, rg.stride), None
+    graph.ir._module.add_state(slot, core_type(spec.shape, spec.dtype), "parameter", *group)
+    made = Variable._make(graph, scoped(name or DEFAULT_NAME), graph._core.variable(slot))
+    made._slot, made._data, made._layout = slot, array, layout
+    made.replica_grouping, made.retrieval_mode = rg, retrieval
+    graph.ir._slots[slot] = made
+    return made
+
+
+def constant(
+    data: HostTensor,
+    dtype: "dtype_class | None" = None,
+    name: "str | None" = None,
+    downcast: bool = True,
+    log2_scale: "int | None" = None,
+    nan_on_overflow: "bool | None" = None,
+) -> Constant:
+    """A constant of the current graph; the arguments are those of `variable`."""
+    graph = get_current_graph()
+    array = host_data(data, dtype, downcast, log2_scale, nan_on_overflow)
+    value = graph._core.constant(as_bits(array), dtype_class.as_dtype(array)._core)
+    made = Constant._make(graph, scoped(name or DEFAULT_NAME), value)
+    made._data = array
+    return made

@@ -1,0 +1,231 @@
+"""Views of several tensors, reversed slices, regions of images, routed gradients, retrieval."""
+
+import numpy as np
+import popxl
+import pytest
+from popxl import ops
+from popxl.ops.collectives import all_reduce_identical_grad_inputs, all_reduce_identical_inputs
+from popxl.transforms import autodiff
+from program import run_graph
+
+F32 = popxl.float32
+rng = np.random.default_rng(3)
+X = rng.uniform(-1, 1, (5, 4)).astype(np.float32)
+
+SLICES = [
+    np.s_[::-1],
+    np.s_[::-2],
+    np.s_[3:0:-1],
+    np.s_[4:1:-2, ::-1],
+    np.s_[-2::-1, 1],
+    np.s_[:, 3:1:-1],
+    np.s_[1:4:2, ::-3],
+]
+
+
+@pytest.mark.parametrize("key", SLICES, ids=str)
+def test_slices_with_negative_steps(key):
+    (y,) = run_graph(lambda x: x[key], X)
+    np.testing.assert_array_equal(y, X[key])
+
+
+def test_concat_shares_the_memory_of_its_parts():
+    def program(a, b):
+        both = ops.concat_([a, b], 1)
+        before = both + 0.0
+        ops.add_(b, b)
+        between = both + 0.0
+        ops.add_(both, both)
+        return before, between, a + 0.0, b + 0.0
+
+    a, b = X[:, :1], X[:, 1:]
+    before, between, first, second = run_graph(program, a, b)
+    np.testing.assert_array_equal(before, X)
+    np.testing.assert_array_equal(between, np.concatenate([a, 2 * b], 1))
+    np.testing.assert_array_equal(first, 2 * a)
+    np.testing.assert_array_equal(second, 4 * b)
+
+
+def sampled(image, y, x):
+    """Bilinear interpolation, as ONNX's RoiAlign defines it."""
+    h, w = image.shape[-2:]
+    if y < -1 or y > h or x < -1 or x > w:
+        return np.zeros(image.shape[0], np.float32)
+    y, x = max(y, 0.0), max(x, 0.0)
+    y0, x0 = int(y), int(x)
+    y1, x1 = min(y0 + 1, h - 1), min(x0 + 1, w - 1)
+    y, y0 = (float(h - 1), h - 1) if y0 >= h - 1 else (y, y0)
+    x, x0 = (float(w - 1), w - 1) if x0 >= w - 1 else (x, x0)
+    a, b = y - y0, x - x0
+    top = (1 - b) * image[:, y0, x0] + b * image[:, y0, x1]
+    return (1 - a) * top + a * ((1 - b) * image[:, y1, x0] + b * image[:, y1, x1])
+
+
+def roi_align(t, rois, batch, size, scale, ratio):
+    out = np.zeros((len(rois), t.shape[1], *size), np.float32)
+    for r, (x1, y1, x2, y2) in enumerate(rois * scale):
+        high, wide = max(y2 - y1, 1.0) / size[0], max(x2 - x1, 1.0) / size[1]
+        for i in range(size[0]):
+            for j in range(size[1]):
+                points = [
+                    sampled(
+                        t[batch[r]],
+                        y1 + (i + (u + 0.5) / ratio) * high,
+                        x1 + (j + (v + 0.5) / ratio) * wide,
+                    )
+                    for u in range(ratio)
+                    for v in range(ratio)
+                ]
+                out[r, :, i, j] = np.mean(points, 0)
+    return out
+
+
+ROIS = np.float32([[0, 0, 9, 7], [4, 2, 15, 13], [-6, -3, 30, 30], [5, 5, 5.5, 5.5]])
+
+
+@pytest.mark.parametrize("size, scale, ratio", [((2, 3), 0.5, 2), ((1, 1), 1.0, 3)])
+def test_roi_align(size, scale, ratio):
+    images, batch = rng.uniform(-1, 1, (2, 3, 8, 9)).astype(np.float32), np.int32([0, 1, 1, 0])
+    (y,) = run_graph(
+        lambda t, r, b: ops.roi_align(t, r, b, size, scale, ratio), images, ROIS, batch
+    )
+    expected = roi_align(images, ROIS, batch, size, scale, ratio)
+    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_gradient_of_roi_align_is_its_adjoint():
+    # It is linear in the image: <dy, f(dx)> = <f'(dy), dx>.
+    images, batch = rng.uniform(-1, 1, (2, 2, 6, 6)).astype(np.float32), np.int32([0, 1, 1, 0])
+    dy = rng.uniform(-1, 1, (4, 2, 2, 2)).astype(np.float32)
+    align = lambda t, r, b: ops.roi_align(t, r, b, (2, 2), 0.5, 2)  # noqa: E731
+
+    def program(t, r, b, dy):
+        graph = popxl.gir().create_graph(align, t, r, b)
+        info = autodiff(graph, grads_required=[graph.inputs[0]])
+        call = ops.call_with_info(graph, t, r, b)
+        return call.outputs[0], *ops.call(info.graph, dy, inputs_dict=info.inputs_dict(call))
+
+    y, dx = run_graph(program, images, ROIS, batch, dy)
+    np.testing.assert_allclose((dy * y).sum(), (dx * images).sum(), rtol=1e-4)
+
+
+def test_given_gradient_graphs_are_used():
+    def program(x, dy):
+        ir = popxl.gir()
+        inner = ir.create_graph(lambda x: ops.tanh(x) * x, x)
+        info = autodiff(inner)
+        # A gradient graph of our own: twice the real one.
+        double = ir.create_graph(
+            lambda *xs: [2.0 * g for g in ops.call(info.graph, *xs)], *info.graph.inputs
+        )
+        ours = type(info)(double, inner, info.expected_inputs, info.expected_outputs)
+        results = []
+        for given in ({}, {inner: ours}):
+            outer = ir.create_graph(lambda x: ops.call(inner, x)[0] + x, x)
+            grad = autodiff(outer, called_graphs_grad_info=given)
+            call = ops.call_with_info(outer, x)
+            results += ops.call(grad.graph, dy, inputs_dict=grad.inputs_dict(call))
+        return results
+
+    x, dy = X, rng.uniform(-1, 1, X.shape).astype(np.float32)
+    plain, doubled = run_graph(program, x, dy)
+    slope = np.tanh(x) + x * (1 - np.tanh(x) ** 2)
+    np.testing.assert_allclose(plain, dy * (slope + 1), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(doubled, dy * (2 * slope + 1), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("reduce", [all_reduce_identical_inputs, all_reduce_identical_grad_inputs])
+def test_reductions_between_ipus_that_are_identities_one_way(reduce):
+    ir = popxl.Ir()
+    with ir.main_graph:
+
+        def forward(a, b):
+            with popxl.ipu(0):
+                a = a * 2.0
+            with popxl.ipu(1):
+                b = b * 3.0
+            return reduce([a, b], [0, 1])
+
+        x = [popxl.constant(X, name=n) for n in "ab"]
+        graph = ir.create_graph(forward, *x)
+        info = autodiff(graph)
+        call = ops.call_with_info(graph, *x)
+        dy = [popxl.constant(np.full_like(X, n)) for n in (5, 7)]
+        grads = ops.call(info.graph, *dy, inputs_dict=info.inputs_dict(call))
+        out = []
+        for t in (*call.outputs[:2], *grads):
+            out.append(popxl.d2h_stream(t.shape, F32))
+            with popxl.ipu(t._ipu or 0):
+                ops.host_store(out[-1], t)
+    with popxl.Session(ir, "ipu_hw") as session:
+        got = session.run()
+    a, b, da, db = (got[s] for s in out)
+    if reduce is all_reduce_identical_inputs:
+        right = [2 * X, 3 * X, np.full_like(X, 24), np.full_like(X, 36)]
+    else:
+        right = [5 * X, 5 * X, np.full_like(X, 10), np.full_like(X, 21)]
+    for result, expected in zip((a, b, da, db), right, strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-6)
+
+
+def test_inputs_may_be_left_out():
+    def program(x):
+        graph = popxl.gir().create_graph(lambda a, b: a + b, x, x)
+        info = ops.call_with_info(graph, inputs_dict={graph.inputs[1]: x}, check_inputs=False)
+        with pytest.raises(ValueError, match="Nothing was passed"):
+            info.parent_input(0)
+        assert info.inputs == (x,) and info.graph_to_parent(graph.inputs[1]) is x
+        return info.outputs
+
+    (y,) = run_graph(program, X)
+    np.testing.assert_array_equal(y, X)
+
+
+def test_every_replicas_value_is_retrieved():
+    ir = popxl.Ir(replication=4)
+    with ir.main_graph, popxl.in_sequence():
+        rg = ir.replica_grouping(group_size=2)
+        v = popxl.variable(np.float32([1, 2]), replica_grouping=rg, retrieval_mode="all_replicas")
+        x = popxl.h2d_stream((), F32)
+        ops.add_(v, ops.host_load(x))
+    session = popxl.Session(ir, "ipu_hw")
+    with session:
+        session.run({x: np.float32([10, 20, 30, 40])})
+    assert session.get_tensor_data(v).tolist() == [11, 21, 32, 42]
+    with pytest.raises(NotImplementedError):
+        session.write_variable_data(v, np.float32([1, 2]))
+    with ir.main_graph, pytest.raises(ValueError, match="retrieval_mode"):
+        popxl.variable(1.0, retrieval_mode="none")
+
+
+def test_groups_without_constant_stride_have_variables():
+    ir = popxl.Ir(replication=4)
+    with ir.main_graph, popxl.in_sequence():
+        rg = ir.replica_grouping_from_assignments([0, 1, 1, 0])
+        v = popxl.variable(np.float32([1, 2]), replica_grouping=rg)
+        out = popxl.d2h_stream((), F32)
+        ops.host_store(out, v)
+        ops.add_(v, v)
+    session = popxl.Session(ir, "ipu_hw")
+    with session:
+        assert session.run()[out].tolist() == [1, 2, 2, 1]
+    assert session.get_tensor_data(v).tolist() == [2, 4]
+
+
+def test_prints_as_asked(capfd):
+    def program(x):
+        y = ops.print_tensor(
+            x, "numbers", digits=1, separator=";", open_bracket="<", close_bracket=">"
+        )
+        graph = popxl.gir().create_graph(
+            lambda x: ops.print_tensor(x * x, "square", print_self=False, print_gradient=True), x
+        )
+        info = autodiff(graph)
+        call = ops.call_with_info(graph, x)
+        return y, *ops.call(info.graph, x, inputs_dict=info.inputs_dict(call))
+
+    _, dx = run_graph(program, np.float32([1.5, 2]))
+    printed = capfd.readouterr().err
+    assert "numbers" in printed and "<1.5;2.0>" in printed.replace(" ", "")
+    assert "square_gradient" in printed and "square\n" not in printed
+    np.testing.assert_allclose(dx, 2 * np.float32([1.5, 2]) ** 2)
