@@ -19,7 +19,7 @@ namespace poptorch::emulator {
 struct EngineOptions {
   int threads = 0;  // 0: POPTORCH_NUM_THREADS, else the number of cores
   std::optional<uint64_t> random_seed = std::nullopt;  // else the program's
-  bool concurrent_replicas = true;                     // false: one replica after the other
+  bool concurrent_machines = true;  // false: one IPU at a time, all threads on its kernels
   // Each may be switched off to look for a fault.
   bool fuse = true;             // element-wise chains and epilogues
   bool layouts = true;          // packed weights and channels-last activations

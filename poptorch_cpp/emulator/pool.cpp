@@ -28,38 +28,95 @@ std::atomic<uint64_t>& fork_generation() {
   return generation;
 }
 
-struct Job {
-  const TaskRef* task = nullptr;
-  int tasks = 0;
+// Gives the core away once spinning has not helped.
+void wait_a_little(int round) {
+  if (round < kSpins) {
+    _mm_pause();
+  } else {
+    sched_yield();
+  }
+}
+
+// Tasks that an owner publishes and others take from while it is open.
+class Job {
+ public:
+  // By its owner, as `worker`: returns when every task is done; rethrows the error of the first
+  // task by number, whoever ran it. `announce` tells the others.
+  template <typename Announce>
+  void run(int tasks, const TaskRef& task, int worker, Announce announce) {
+    tasks_ = tasks;
+    task_ = &task;
+    next_.store(0, std::memory_order_relaxed);
+    error_ = nullptr;
+    owned_ = true;
+    open_.store(true);
+    announce();
+    work_off(worker);
+    open_.store(false);
+    for (int i = 0; inside_.load() != 0; ++i) wait_a_little(i);
+    owned_ = false;
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+
+  // Takes tasks until none is left. Dekker's handshake with run(): either the owner sees this
+  // worker inside and waits, or the worker sees the job closed and leaves it alone.
+  bool help(int worker) {
+    if (!open_.load(std::memory_order_relaxed)) return false;
+    inside_.fetch_add(1);
+    const bool helped = open_.load() && work_off(worker);
+    inside_.fetch_sub(1);
+    return helped;
+  }
+
+  bool owned() const { return owned_; }  // asked by the owner's thread only
+
+ private:
+  bool work_off(int worker) {
+    bool any = false;
+    for (int i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < tasks_; any = true) {
+      try {
+        (*task_)(i, worker);
+      } catch (...) {
+        std::lock_guard lock(error_mutex_);
+        if (!error_ || i < error_task_) error_ = std::current_exception(), error_task_ = i;
+      }
+    }
+    return any;
+  }
+
+  // Written only while the job is closed and nobody is inside.
+  const TaskRef* task_ = nullptr;
+  int tasks_ = 0;
+  bool owned_ = false;
+  alignas(64) std::atomic<int> next_{0};
+  alignas(64) std::atomic<bool> open_{false};
+  std::atomic<int> inside_{0};  // workers that may touch the job
+  std::mutex error_mutex_;
+  std::exception_ptr error_;
+  int error_task_ = 0;
 };
 
 // The threads of one process and what they share. A child of fork makes a new one and leaks the
 // old: its threads are gone and its mutex may be held for ever.
 struct Team {
-  explicit Team(int threads, uint64_t born) : size(threads), generation(born) {}
+  Team(int threads, uint64_t born) : size(threads), generation(born), nested(threads) {}
 
   const int size;
   const uint64_t generation;
-  std::mutex callers;  // one job at a time: worker 0 is whoever calls
+  std::mutex callers;  // one job from outside at a time: worker 0 is whoever calls
   std::vector<std::thread> threads;
-
-  // Written only while !open and inside == 0.
-  Job job;
-  alignas(64) std::atomic<int> next{0};
-  alignas(64) std::atomic<bool> open{false};
-  std::atomic<int> inside{0};  // workers that may touch the job
+  Job outer;
+  std::vector<Job> nested;  // by worker
   alignas(64) std::atomic<uint32_t> epoch{0};
   std::atomic<int> sleepers{0};
   std::atomic<bool> stop{false};
 
-  std::mutex error_mutex;
-  std::exception_ptr error;
-  int error_task = 0;
-
-  void work_off(int worker);
-  void help(int worker);
+  bool help(int worker, bool outer_too);
+  void wait(uint32_t seen);
+  void announce();
   void worker_loop(int worker);
   void run(int tasks, const TaskRef& task);
+  void run_nested(int tasks, const TaskRef& task, int worker);
   void start();
   void shut_down();
 };
@@ -71,50 +128,34 @@ struct Current {
 };
 thread_local Current current;
 
-void Team::work_off(int worker) {
-  const Current outer = current;
-  current = {this, worker};
-  for (int i; (i = next.fetch_add(1, std::memory_order_relaxed)) < job.tasks;) {
-    try {
-      (*job.task)(i, worker);
-    } catch (...) {
-      // The error of the first task by number, whoever ran it.
-      std::lock_guard lock(error_mutex);
-      if (!error || i < error_task) error = std::current_exception(), error_task = i;
-    }
-  }
-  current = outer;
+bool Team::help(int worker, bool outer_too) {
+  const Current before = std::exchange(current, {this, worker});
+  bool helped = outer_too && outer.help(worker);
+  for (Job& job : nested) helped = job.help(worker) || helped;
+  current = before;
+  return helped;
 }
 
-// Dekker's handshake with run(): either the caller sees this worker inside and waits, or the worker
-// sees the job closed and leaves it alone.
-void Team::help(int worker) {
-  inside.fetch_add(1);
-  if (open.load()) work_off(worker);
-  inside.fetch_sub(1);
+void Team::announce() {
+  epoch.fetch_add(1);
+  if (sleepers.load() > 0) epoch.notify_all();
+}
+
+void Team::wait(uint32_t seen) {
+  for (int i = 0; i < kSpins + kYields; ++i) {
+    if (epoch.load(std::memory_order_acquire) != seen) return;
+    wait_a_little(i);
+  }
+  sleepers.fetch_add(1);
+  epoch.wait(seen);
+  sleepers.fetch_sub(1);
 }
 
 void Team::worker_loop(int worker) {
-  uint32_t seen = 0;
-  while (true) {
-    uint32_t now = epoch.load();
-    for (int i = 0; now == seen && i < kSpins + kYields; ++i) {
-      if (i < kSpins) {
-        _mm_pause();
-      } else {
-        sched_yield();
-      }
-      now = epoch.load(std::memory_order_acquire);
-    }
-    if (now == seen) {
-      sleepers.fetch_add(1);
-      epoch.wait(seen);
-      sleepers.fetch_sub(1);
-      continue;
-    }
-    seen = now;
-    if (stop.load()) return;
-    help(worker);
+  for (uint32_t seen = 0; !stop.load();) {
+    wait(seen);
+    seen = epoch.load();
+    help(worker, true);
   }
 }
 
@@ -127,33 +168,30 @@ void Team::start() {
 
 void Team::run(int tasks, const TaskRef& task) {
   std::lock_guard lock(callers);
-  job = {&task, tasks};
-  next.store(0, std::memory_order_relaxed);
-  error = nullptr;
-  if (tasks > 1 && size > 1) {
-    if (threads.empty()) start();
-    open.store(true);
-    epoch.fetch_add(1);
-    if (sleepers.load() > 0) epoch.notify_all();
-    work_off(0);
-    open.store(false);
-    for (int i = 0; inside.load() != 0; ++i) {
-      if (i < kSpins) {
-        _mm_pause();
-      } else {
-        sched_yield();
-      }
-    }
-  } else {
-    work_off(0);
+  const bool shared = tasks > 1 && size > 1;
+  if (shared && threads.empty()) start();
+  const Current before = std::exchange(current, {this, 0});
+  struct Restore {
+    const Current& before;
+    ~Restore() { current = before; }
+  } restore{before};
+  outer.run(tasks, task, 0, [&] {
+    if (shared) announce();
+  });
+}
+
+void Team::run_nested(int tasks, const TaskRef& task, int worker) {
+  Job& job = nested[static_cast<size_t>(worker)];
+  if (tasks > 1 && !job.owned()) {
+    job.run(tasks, task, worker, [&] { announce(); });
+    return;
   }
-  if (error) std::rethrow_exception(std::exchange(error, nullptr));
+  for (int i = 0; i < tasks; ++i) task(i, worker);
 }
 
 void Team::shut_down() {
   stop.store(true);
-  epoch.fetch_add(1);
-  epoch.notify_all();
+  announce();
   for (std::thread& thread : threads) thread.join();
 }
 
@@ -189,10 +227,19 @@ int Pool::threads() const { return impl_->threads; }
 void Pool::run(int tasks, TaskRef task) {
   Team& team = impl_->here();
   if (current.team == &team) {
-    for (int i = 0; i < tasks; ++i) task(i, current.worker);
+    team.run_nested(tasks, task, current.worker);
   } else if (tasks > 0) {
     team.run(tasks, task);
   }
+}
+
+uint32_t Pool::signal() const { return impl_->here().epoch.load(); }
+
+void Pool::announce() { impl_->here().announce(); }
+
+void Pool::idle(uint32_t seen) {
+  Team& team = impl_->here();
+  if (!team.help(current.worker, false)) team.wait(seen);
 }
 
 }  // namespace poptorch::emulator

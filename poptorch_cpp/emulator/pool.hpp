@@ -32,9 +32,17 @@ class Pool {
   ~Pool();
   int threads() const;
   // Runs task 0..tasks-1 once each; returns when all are done. An exception of a task is rethrown
-  // here. May be called from several threads; a call from inside a task runs inline.
-  // `worker` is in [0, threads()): the owner of the scratch memory to use.
+  // here. May be called from several threads; the tasks of a call from inside a task are run by its
+  // worker and those that are idle. `worker` is in [0, threads()): the owner of the scratch memory
+  // to use.
   void run(int tasks, TaskRef task);
+
+  // For tasks that find work among themselves. signal() counts what may be new work; announce()
+  // counts and wakes; idle() helps with another task's call of run(), or else waits until signal()
+  // is no longer what the caller saw before it looked for work.
+  uint32_t signal() const;
+  void announce();
+  void idle(uint32_t seen);
 
  private:
   struct Impl;

@@ -23,10 +23,10 @@ double now() {
 
 }  // namespace
 
-void Runner::run_kernel(const Step& step, Machine& machine, Lane lane) {
+void Runner::run_kernel(const Step& step, Machine& machine, int worker) {
   KernelArgs args;
   args.buffers = machine.table.data() + step.buffers;
-  args.scratch = scratch_.data() + lane.worker * scratch_stride_;
+  args.scratch = scratch_.data() + worker * scratch_stride_;
   args.workspace = machine.table[step.workspace];
   args.random.seed = random_.seed;
   args.random.op_id = step.op_id;
@@ -42,20 +42,20 @@ void Runner::run_kernel(const Step& step, Machine& machine, Lane lane) {
   }
   for (int phase = first; phase < phases; ++phase) {
     const int tasks = kernel.tasks(phase);
-    if (step.inline_only || !lane.alone || tasks == 1) {
+    if (step.inline_only || tasks == 1) {
       for (int task = 0; task < tasks; ++task) kernel.run(args, phase, task);
       continue;
     }
-    auto one = [&](int task, int worker) {
+    auto one = [&](int task, int helper) {
       KernelArgs own = args;
-      own.scratch = scratch_.data() + worker * scratch_stride_;
+      own.scratch = scratch_.data() + helper * scratch_stride_;
       kernel.run(own, phase, task);
     };
     pool_.run(tasks, one);
   }
 }
 
-bool Runner::advance(Machine& machine, Lane lane) {
+bool Runner::advance(Machine& machine, int worker) {
   const Step* steps = machine.code->steps.data();
   std::byte** table = machine.table.data();
   int32_t at = machine.at;
@@ -69,7 +69,7 @@ bool Runner::advance(Machine& machine, Lane lane) {
     const auto bytes = static_cast<size_t>(step.bytes);
     switch (step.kind) {
       case Step::Kind::kKernel:
-        run_kernel(step, machine, lane);
+        run_kernel(step, machine, worker);
         break;
       case Step::Kind::kCopy:
         if (buffers[0] != buffers[1]) std::memcpy(buffers[1], buffers[0], bytes);
@@ -77,22 +77,22 @@ bool Runner::advance(Machine& machine, Lane lane) {
       case Step::Kind::kSend: {
         Channel& channel = machine.shared->channels[static_cast<size_t>(step.index)];
         const bool overfill = overfill_.load();
-        machine.seen = events_.load();
+        machine.seen = events_of(machine);
         if (!channel.send(buffers[0], overfill)) return wait_here();
         if (overfill) overfill_.store(false);
-        events_.fetch_add(1);
+        note_event(machine);
         break;
       }
       case Step::Kind::kReceive:
-        machine.seen = events_.load();
+        machine.seen = events_of(machine);
         if (!machine.shared->channels[static_cast<size_t>(step.index)].receive(buffers[0])) {
           return wait_here();
         }
-        events_.fetch_add(1);
+        note_event(machine);
         break;
       case Step::Kind::kSync:
       case Step::Kind::kCollective:
-        machine.seen = events_.load();
+        machine.seen = events_of(machine);
         if (!meet(step, machine)) return wait_here();
         break;
       case Step::Kind::kStreamIn:
@@ -153,7 +153,7 @@ bool Runner::meet(const Step& step, Machine& machine) {
     Barrier& barrier = machine.shared->sync;
     if (machine.ticket < 0) {
       machine.ticket = barrier.arrive();
-      events_.fetch_add(1);
+      note_event(machine);
     }
     if (!barrier.is_open(machine.ticket)) return false;
   } else {
@@ -166,7 +166,8 @@ bool Runner::meet(const Step& step, Machine& machine) {
       machine.ticket =
           collective.arrive(rank_in_group(machine.replica, spec.group_size, spec.group_stride),
                             buffers[0], buffers[1]);
-      events_.fetch_add(1);
+      meetings_.fetch_add(1);
+      pool_.announce();
     }
     if (!collective.is_done(machine.ticket)) return false;
   }
@@ -264,7 +265,7 @@ void Runner::run(const std::vector<const std::byte*>& inputs,
     machine.ticket = machine.seen = -1;
   }
   if (machines_.size() == 1) {
-    advance(machines_.front(), {});
+    advance(machines_.front(), 0);
     failed_ = false;
     return;
   }
@@ -274,12 +275,11 @@ void Runner::run(const std::vector<const std::byte*>& inputs,
   running_ = 0;
   stalled_at_ = -1;
   overfill_ = false;
-  const int lanes =
-      options_.concurrent_replicas ? std::min(pool_.threads(), plan_.program.replicas) : 1;
-  if (lanes == 1) {
-    run_all({});
+  const int lanes = std::min(pool_.threads(), static_cast<int>(machines_.size()));
+  if (lanes == 1 || !options_.concurrent_machines) {
+    run_all(0, true);
   } else {
-    auto lane = [&](int, int worker) { run_all({worker, false}); };
+    auto lane = [&](int, int worker) { run_all(worker, false); };
     pool_.run(lanes, lane);
   }
   failed_ = false;
@@ -296,24 +296,42 @@ void Runner::forget_exchanges() {
   }
 }
 
-Machine* Runner::next_machine() {
+int64_t Runner::events_of(const Machine& machine) const {
+  return machine.shared->events.load() + meetings_.load();
+}
+
+void Runner::note_event(Machine& machine) {
+  machine.shared->events.fetch_add(1);
+  pool_.announce();
+}
+
+// Of those that can go on, one that this worker ran last, or else the first by turns.
+Machine* Runner::next_machine(int worker) {
   std::lock_guard lock(mutex_);
   if (unfinished_ <= 0) return nullptr;
-  const int64_t events = events_.load();
+  auto found = waiting_.end();
   for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
-    if ((*it)->seen == events) continue;
-    Machine* machine = *it;
-    waiting_.erase(it);
-    ++running_;
-    return machine;
+    if ((*it)->seen == events_of(**it)) continue;
+    const bool own = (*it)->worker == worker;
+    if (own || found == waiting_.end()) found = it;
+    if (own) break;
   }
-  if (running_ == 0) break_stall();
-  return nullptr;
+  if (found == waiting_.end()) {
+    if (running_ == 0) break_stall();
+    return nullptr;
+  }
+  Machine* machine = *found;
+  waiting_.erase(found);
+  machine->worker = worker;
+  ++running_;
+  return machine;
 }
 
 // Every machine waits and nothing has happened since: one full channel may grow, once.
 void Runner::break_stall() {
-  const int64_t events = events_.load();
+  pool_.announce();  // whoever idles must look again, or learn that there is nothing more
+  int64_t events = meetings_.load();
+  for (const Replica& replica : replicas_) events += replica.events.load();
   if (stalled_at_ == events) {
     unfinished_ = 0;
     throw support::InternalError("[engine] the IPUs wait for each other for ever.");
@@ -333,24 +351,29 @@ void Runner::give_back(Machine* machine, bool finished) {
   }
 }
 
-void Runner::run_all(Lane lane) {
+void Runner::run_all(int worker, bool alone) {
   while (true) {
-    if (Machine* machine = next_machine()) {
+    const uint32_t signal = pool_.signal();
+    if (Machine* machine = next_machine(worker)) {
       try {
-        give_back(machine, advance(*machine, lane));
+        give_back(machine, advance(*machine, worker));
       } catch (...) {
-        std::lock_guard lock(mutex_);
-        unfinished_ = 0;  // nobody waits for what will not come
-        waiting_.clear();
+        {
+          std::lock_guard lock(mutex_);
+          unfinished_ = 0;  // nobody waits for what will not come
+          waiting_.clear();
+        }
+        pool_.announce();
         throw;
       }
+      pool_.announce();  // what it gave back may go on with what happened meanwhile
       continue;
     }
     {
       std::lock_guard lock(mutex_);
       if (unfinished_ <= 0) return;
     }
-    std::this_thread::yield();
+    if (!alone) pool_.idle(signal);
   }
 }
 

@@ -1,6 +1,7 @@
 // Runs bound code. A machine is one IPU of one replica: a program counter over the shared steps, a
 // table of addresses and its counters. Machines are cooperative: one that must wait for another
-// gives its thread back. The order in which they run never changes a value.
+// gives its thread back. Threads take machines that can go on and, when there are none, parts of
+// the kernels of the others. The order in which they run never changes a value.
 #pragma once
 
 #include <atomic>
@@ -38,6 +39,8 @@ struct Replica {
   std::deque<StreamEnd> streams;
   std::deque<Memory> remote;
   Barrier sync;
+  // Counts what may let a waiting machine of the replica go on: sends, receives, arrivals.
+  std::atomic<int64_t> events{0};
 };
 
 struct Machine {
@@ -53,7 +56,8 @@ struct Machine {
   int32_t at = 0;
   int64_t micro_batch = 0;  // of this run
   int64_t ticket = -1;      // of the barrier or collective that it waits at; -1: none
-  int64_t seen = -1;        // Runner::events_ when it last failed to go on
+  int64_t seen = -1;        // Runner::events_of() when it last failed to go on
+  int worker = -1;          // that ran it last: its caches may still hold the weights
 };
 
 class Runner {
@@ -68,28 +72,24 @@ class Runner {
   HostMemory memory() const;
 
  private:
-  // Who executes: the scratch to use, and whether kernels may spread over the pool.
-  struct Lane {
-    int worker = 0;
-    bool alone = true;
-  };
-
   void make_replicas();
   void make_machine(int replica, int ipu);
   void make_streams(Replica& shared, int replica);
   void make_collectives();
 
   // Until the end (true) or until the machine must wait (false).
-  bool advance(Machine& machine, Lane lane);
-  void run_kernel(const Step& step, Machine& machine, Lane lane);
+  bool advance(Machine& machine, int worker);
+  void run_kernel(const Step& step, Machine& machine, int worker);
   bool meet(const Step& step, Machine& machine);
   void stream_in(StreamEnd& end, std::byte* to);
   void stream_out(StreamEnd& end, const std::byte* from);
   std::byte* row(const Step& step, Machine& machine);
   std::byte* stash(const Step& step, Machine& machine);
   void forget_exchanges();
-  void run_all(Lane lane);
-  Machine* next_machine();  // nullptr: none now
+  void run_all(int worker, bool alone);
+  Machine* next_machine(int worker);  // nullptr: none now
+  int64_t events_of(const Machine& machine) const;
+  void note_event(Machine& machine);
   void break_stall();
   void give_back(Machine* machine, bool finished);
 
@@ -106,16 +106,15 @@ class Runner {
   RandomState random_;
   bool failed_ = false;  // the last run did not end
 
-  // Counts what may let a waiting machine go on: sends, receives, arrivals.
-  std::atomic<int64_t> events_{0};
+  std::atomic<int64_t> meetings_{0};   // events of all replicas: arrivals at collectives
   std::atomic<bool> overfill_{false};  // nobody can go on: a full channel may grow
 
-  // Turns. A machine that failed is asked again only after an event.
+  // Turns. A machine that failed is asked again only after an event of its replica.
   std::mutex mutex_;
   std::deque<Machine*> waiting_;  // that no thread holds, in the order of their turns
   int running_ = 0;
   int unfinished_ = 0;
-  int64_t stalled_at_ = -1;  // events_ when overfill_ was last set
+  int64_t stalled_at_ = -1;  // all events when overfill_ was last set
 };
 
 }  // namespace poptorch::emulator

@@ -29,7 +29,7 @@ std::vector<EngineOptions> all_ways() {
   for (int threads : {1, 2, 4}) {
     for (bool concurrent : {false, true}) {
       for (bool fuse : {false, true}) {
-        ways.push_back({.threads = threads, .concurrent_replicas = concurrent, .fuse = fuse});
+        ways.push_back({.threads = threads, .concurrent_machines = concurrent, .fuse = fuse});
       }
     }
   }
@@ -199,7 +199,7 @@ TEST(EngineRandom, FollowsSeedReplicaAndMicroBatch) {
   engine.set_random_state({5, 0});
   EXPECT_EQ(run_once(engine, {})[0], first);
   Engine again(program, ops::registry(),
-               {.threads = 1, .random_seed = 5, .concurrent_replicas = false});
+               {.threads = 1, .random_seed = 5, .concurrent_machines = false});
   EXPECT_EQ(run_once(again, {})[0], first);
 }
 

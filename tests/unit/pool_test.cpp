@@ -52,20 +52,66 @@ TEST_P(PoolOf, RethrowsTheFirstErrorByTaskAndStaysUsable) {
   }
 }
 
-TEST_P(PoolOf, NestedCallsRunInlineOnTheSameWorker) {
+TEST_P(PoolOf, RunsNestedTasksOnceAndRethrowsTheirErrors) {
   Pool pool(GetParam());
-  std::atomic<int> inner = 0;
-  std::atomic<bool> same = true;
-  auto outer = [&](int, int worker) {
-    auto task = [&](int, int nested) {
+  std::atomic<int> inner = 0, caught = 0;
+  auto outer = [&](int number, int) {
+    auto task = [&](int i, int) {
       ++inner;
-      if (nested != worker) same = false;
+      if (number == 3 && i >= 2) throw std::runtime_error("task " + std::to_string(i));
     };
-    pool.run(5, task);
+    try {
+      pool.run(5, task);
+    } catch (const std::runtime_error& error) {
+      caught += std::string(error.what()) == "task 2";
+    }
   };
   pool.run(6, outer);
   EXPECT_EQ(inner, 30);
-  EXPECT_TRUE(same);
+  EXPECT_EQ(caught, 1);
+}
+
+TEST_P(PoolOf, RunsCallsFromTasksOfTasksOnTheSameWorker) {
+  Pool pool(GetParam());
+  std::atomic<int> innermost = 0;
+  auto outer = [&](int, int) {
+    auto middle = [&](int, int) {
+      auto task = [&](int, int) { ++innermost; };
+      pool.run(3, task);
+    };
+    pool.run(4, middle);
+  };
+  pool.run(2, outer);
+  EXPECT_EQ(innermost, 24);
+}
+
+// Two tasks of one nested call wait for each other: that ends only if an idle worker takes one.
+TEST(Pool, LetsIdleTasksHelpWithNestedCalls) {
+  Pool pool(2);
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<bool> done = false;
+    std::atomic<int> met = 0;
+    auto outer = [&](int number, int) {
+      if (number == 0) {
+        auto task = [&](int, int) {
+          ++met;
+          while (met < 2) std::this_thread::yield();
+        };
+        pool.run(2, task);
+        done = true;
+        pool.announce();
+        return;
+      }
+      while (true) {
+        const uint32_t signal = pool.signal();
+        if (done) return;
+        pool.idle(signal);
+      }
+    };
+    pool.run(2, outer);
+    EXPECT_EQ(met, 2);
+    if (round % 5 == 0) usleep(5000);
+  }
 }
 
 TEST_P(PoolOf, ServesSeveralCallersWithoutSharingAWorker) {
