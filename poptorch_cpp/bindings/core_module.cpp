@@ -10,6 +10,7 @@
 #include "bindings/core_ir.hpp"
 #include "bindings/errors.hpp"
 #include "bindings/numpy.hpp"
+#include "bindings/report.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
 #include "ops/all_ops.hpp"
@@ -100,18 +101,6 @@ void write_remote(Executable& executable, const std::string& name, int replica, 
   const py::array dense =
       checked(row, row_type(executable, name), str("a row of remote buffer '", name, "'"));
   executable.write_remote(name, replica, entry, bytes_of(dense));
-}
-
-py::dict report_dict(const session::Report& report) {
-  py::list ipus;
-  for (const auto& ipu : report.ipus) {
-    ipus.append(py::dict(
-        py::arg("state_bytes") = ipu.state_bytes, py::arg("arena_bytes") = ipu.arena_bytes,
-        py::arg("code_bytes") = ipu.code_bytes, py::arg("capacity_bytes") = ipu.capacity_bytes));
-  }
-  return py::dict(py::arg("ipus") = ipus, py::arg("cycles_per_run") = report.cycles_per_run,
-                  py::arg("seconds_per_run") = report.seconds_per_run,
-                  py::arg("generic_ops") = report.generic_ops);
 }
 
 std::unique_ptr<Executable> compile(const ir::Module& module, const CompileOptions& options,

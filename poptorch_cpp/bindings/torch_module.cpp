@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "bindings/errors.hpp"
+#include "bindings/report.hpp"
 #include "frontends/torch/compile.hpp"
 #include "frontends/torch/tracer/types.hpp"
 #include "ir/text.hpp"
@@ -162,6 +163,7 @@ session::CompileOptions options_of(const py::dict& given,
   }
   take(given, "threads", options.threads);
   take(given, "device", options.device);
+  take(given, "memory_limit", options.memory_limit);
   if (optimiser) options.optimiser = optimiser_of(*optimiser);
   return options;
 }
@@ -223,6 +225,20 @@ std::unique_ptr<TorchExecutable> compile(Call call, std::vector<at::Tensor> inpu
   return frontend::compile_model(trace.request, trace.forward, compile_options, progress);
 }
 
+py::dict profile(Call call, std::vector<at::Tensor> inputs, const NamedTensors& state,
+                 const py::dict& options, const std::optional<py::dict>& optimiser,
+                 std::vector<std::string> excludes) {
+  const auto compile_options = options_of(options, optimiser);
+  const Trace trace = make_trace(std::move(call), std::move(inputs), state,
+                                 compile_options.training, std::move(excludes));
+  session::Profile result;
+  {
+    const py::gil_scoped_release release;
+    result = frontend::profile_model(trace.request, trace.forward, compile_options);
+  }
+  return profile_dict(result);
+}
+
 std::string trace_text(Call call, std::vector<at::Tensor> inputs, const NamedTensors& state,
                        bool training, std::vector<std::string> excludes, bool locations) {
   const Trace trace =
@@ -256,26 +272,6 @@ py::list states_of(const TorchExecutable& model) {
     const auto [dtype, shape] = type_text(model.compiled().state_type(slot));
     result.append(py::make_tuple(slot.name.text(), slot.kind, dtype, shape));
   }
-  return result;
-}
-
-py::dict report_of(const TorchExecutable& model) {
-  const session::Report report = model.compiled().report();
-  py::list ipus;
-  for (const auto& memory : report.ipus) {
-    py::dict entry;
-    entry["state_bytes"] = memory.state_bytes;
-    entry["arena_bytes"] = memory.arena_bytes;
-    entry["stash_bytes"] = memory.stash_bytes;
-    entry["code_bytes"] = memory.code_bytes;
-    entry["capacity_bytes"] = memory.capacity_bytes;
-    ipus.append(entry);
-  }
-  py::dict result;
-  result["ipus"] = ipus;
-  result["cycles_per_run"] = report.cycles_per_run;
-  result["seconds_per_run"] = report.seconds_per_run;
-  result["generic_ops"] = report.generic_ops;
   return result;
 }
 
@@ -355,7 +351,9 @@ void bind_executable(py::module_& m) {
             return e.compiled().text(form, locations);
           },
           py::arg("form"), py::arg("locations") = false)
-      .def("report", report_of)
+      .def("report",
+           [](const TorchExecutable& model) { return report_dict(model.compiled().report()); })
+      .def("ipus", [](const TorchExecutable& model) { return model.compiled().ipus(); })
       .def("timeline", timeline_of)
       .def("anchored", [](const TorchExecutable& e) { return e.compiled().anchored(); })
       .def("anchor_names", [](const TorchExecutable& e) { return e.compiled().anchor_names(); })
@@ -373,6 +371,9 @@ PYBIND11_MODULE(_torch, m) {
   m.def("compile", compile, py::arg("call"), py::arg("inputs"), py::arg("named_tensors"),
         py::arg("options"), py::arg("optimiser") = py::none(),
         py::arg("location_excludes") = ir::Strings{}, py::arg("progress") = py::none());
+  m.def("profile", profile, py::arg("call"), py::arg("inputs"), py::arg("named_tensors"),
+        py::arg("options"), py::arg("optimiser") = py::none(),
+        py::arg("location_excludes") = ir::Strings{});
   m.def("trace", trace_text, py::arg("call"), py::arg("inputs"), py::arg("named_tensors"),
         py::arg("training") = false, py::arg("location_excludes") = ir::Strings{},
         py::arg("locations") = false);

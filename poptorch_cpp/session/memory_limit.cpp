@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <iomanip>
-#include <sstream>
+#include <set>
 
+#include "session/remedies.hpp"
+#include "session/report.hpp"
 #include "support/error.hpp"
 #include "support/log.hpp"
 #include "support/strings.hpp"
-#include "target/device.hpp"
 
 namespace poptorch::session {
 namespace {
@@ -21,12 +21,6 @@ using program::Tensor;
 using support::str;
 
 constexpr size_t kTensorsTold = 10;
-
-std::string megabytes(int64_t bytes) {
-  std::ostringstream out;
-  out << std::fixed << std::setprecision(1) << static_cast<double>(bytes) / 1e6 << " MB";
-  return out.str();
-}
 
 // The module path of the instruction that makes each tensor.
 void note_scopes(const std::vector<Instruction>& block, std::vector<support::Symbol>& scopes) {
@@ -47,47 +41,74 @@ std::string largest_tensors(const Program& program, int ipu) {
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return program.tensors[a].type.bytes() > program.tensors[b].type.bytes();
   });
-  order.resize(std::min(order.size(), kTensorsTold));
   std::vector<support::Symbol> scopes(program.tensors.size());
   note_scopes(program.ipus[static_cast<size_t>(ipu)].body, scopes);
   std::vector<std::string> texts;
+  std::set<std::string> told;  // the ramps of a pipeline have tensors of their own
   for (size_t i : order) {
     const Tensor& tensor = program.tensors[i];
     const std::string where = scopes[i].empty() ? "" : str(" in ", scopes[i]);
-    texts.push_back(
-        str("'", tensor.name, "'", where, " ", tensor.type, " ", megabytes(tensor.type.bytes())));
+    std::string text =
+        str("'", tensor.name, "'", where, " ", tensor.type, " ", megabytes(tensor.type.bytes()));
+    if (told.insert(text).second) texts.push_back(std::move(text));
+    if (texts.size() == kTensorsTold) break;
   }
   return support::join(texts, ", ");
+}
+
+// " (stages 0, 2)", " (phase 1)"; nothing where the program is not divided.
+std::string place_text(const Program& program, int ipu) {
+  std::string_view what = "phase";
+  std::vector<int> numbers = numbers_of(program, ipu, &Instruction::phase);
+  if (numbers.empty()) {
+    what = "stage";
+    if (program.ipus.size() > 1) numbers = numbers_of(program, ipu, &Instruction::stage);
+  }
+  if (numbers.empty()) return "";
+  std::vector<std::string> texts;
+  for (int number : numbers) texts.push_back(str(number));
+  return str(" (", what, texts.size() > 1 ? "s " : " ", support::join(texts, ", "), ")");
+}
+
+std::string remedies_text(const Program& program, int ipu, int64_t over) {
+  std::vector<std::string> texts;
+  for (const Remedy& remedy : find_remedies(program, ipu, over)) {
+    texts.push_back(str(remedy.text, " (saves ", megabytes(remedy.saving),
+                        remedy.saving >= over ? ", enough)" : ")"));
+  }
+  return support::join(texts, "; ");
 }
 
 }  // namespace
 
 std::string describe_overflow(const Program& program) {
-  const int64_t have = target::find_device(program.device).sram();
   for (size_t i = 0; i < program.ipus.size(); ++i) {
-    const auto& ipu = program.ipus[i];
-    const int64_t stashes = program::stash_bytes(program, static_cast<int>(i));
-    const int64_t need =
-        ipu.state_bytes + ipu.constant_bytes + ipu.arena_bytes + stashes + ipu.code_bytes;
-    if (need <= have) continue;
-    return str("[memory] IPU ", i, " needs ", need, " bytes but has ", have, ": state ",
-               megabytes(ipu.state_bytes), ", constants ", megabytes(ipu.constant_bytes),
-               ", activations and temporaries ", megabytes(ipu.arena_bytes),
-               ", stashes of the pipeline ", megabytes(stashes), ", code about ",
-               megabytes(ipu.code_bytes), ". The largest tensors are ",
-               largest_tensors(program, static_cast<int>(i)),
-               ". Spread the model over more IPUs with poptorch.Block, or use a smaller batch and "
-               "gradient accumulation.");
+    const int ipu = static_cast<int>(i);
+    const MemoryReport memory = memory_of(program, ipu);
+    const int64_t over = memory.needed() - memory.capacity_bytes;
+    if (over <= 0) continue;
+    const int64_t other = memory.state_bytes - memory.weight_bytes - memory.optimiser_bytes -
+                          memory.accumulator_bytes - memory.constant_bytes;
+    return str(
+        "[memory] IPU ", i, place_text(program, ipu), " needs ", memory.needed(), " bytes but has ",
+        memory.capacity_bytes, ": weights ", megabytes(memory.weight_bytes), ", optimiser state ",
+        megabytes(memory.optimiser_bytes), ", accumulators ", megabytes(memory.accumulator_bytes),
+        ", other state ", megabytes(other), ", constants ", megabytes(memory.constant_bytes),
+        ", activations and temporaries ", megabytes(memory.arena_bytes),
+        ", stashes of the pipeline ", megabytes(memory.stash_bytes), ", code about ",
+        megabytes(memory.code_bytes), ". The largest tensors are ", largest_tensors(program, ipu),
+        ". To save ", megabytes(over), ": ", remedies_text(program, ipu, over), ".");
   }
   return "";
 }
 
-void check_memory_limit(const Program& program) {
+void check_memory_limit(const Program& program, const std::string& asked) {
   const char* variable = std::getenv("POPTORCH_MEMORY_LIMIT");
-  const std::string mode = variable ? variable : "warn";
+  const std::string mode = !asked.empty() ? asked : variable ? variable : "warn";
   if (mode != "warn" && mode != "error" && mode != "off") {
-    throw support::UserError(
-        str("[memory] POPTORCH_MEMORY_LIMIT is '", mode, "'. Set it to warn, error or off."));
+    throw support::UserError(str("[memory] the memory limit is '", mode,
+                                 "'. Set POPTORCH_MEMORY_LIMIT, or Emulator.memoryLimit(), to "
+                                 "warn, error or off."));
   }
   if (mode == "off") return;
   const std::string text = describe_overflow(program);

@@ -7,12 +7,13 @@
 
 namespace poptorch::session {
 
-// For the first IPU that needs more than it has: which, need and have, the largest tensors by name
-// and module path, and what would help. Empty when everything fits.
+// For the first IPU that needs more than it has: which, its stages, need and have, the ten largest
+// tensors by name and module path, and what would help (remedies.hpp). Empty when everything fits.
 std::string describe_overflow(const program::Program& program);
 
-// Logs the description as a warning. POPTORCH_MEMORY_LIMIT=error makes it a UserError, =off
-// silences it; UserError for another value.
-void check_memory_limit(const program::Program& program);
+// Logs the description as a warning (`asked` is "warn"), throws it as a UserError ("error") or says
+// nothing ("off"). An empty `asked` is POPTORCH_MEMORY_LIMIT, else "warn"; UserError for another
+// value.
+void check_memory_limit(const program::Program& program, const std::string& asked);
 
 }  // namespace poptorch::session

@@ -150,7 +150,7 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const CompileOpt
 
   forms.program = passes.step(
       "lower", [&] { return lowering::lower(*module, lower_options_of(options, forms)); });
-  check_memory_limit(forms.program);
+  check_memory_limit(forms.program, options.memory_limit);
   forms.placed = std::move(module);
   return forms;
 }

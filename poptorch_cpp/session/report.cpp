@@ -1,165 +1,205 @@
-// Implements report.hpp: a walk over all IPUs' lists in simulated time.
+// Implements report.hpp: one walk over each IPU's list, and the simulated time.
 #include "session/report.hpp"
 
 #include <algorithm>
-#include <deque>
+#include <bit>
 #include <map>
 #include <set>
+#include <tuple>
 
+#include "session/simulate.hpp"
 #include "target/device.hpp"
 
 namespace poptorch::session {
 namespace {
 
 using program::Instruction;
+using program::Program;
 using Kind = Instruction::Kind;
 
-int64_t cycles_of(const std::vector<Instruction>& block) {
-  int64_t total = 0;
-  for (const Instruction& instruction : block) {
-    total += instruction.cycles;
-    if (instruction.kind == Kind::kLoop) {
-      total += instruction.count * cycles_of(instruction.blocks[0]);
-    } else {
-      // The longer branch: which one runs is not known.
-      int64_t longest = 0;
-      for (const auto& inner : instruction.blocks) longest = std::max(longest, cycles_of(inner));
-      total += longest;
-    }
-  }
-  return total;
-}
-
-bool exchanges(const std::vector<Instruction>& block) {
-  return std::any_of(block.begin(), block.end(), [](const Instruction& instruction) {
-    return instruction.kind == Kind::kSend || instruction.kind == Kind::kReceive ||
-           instruction.kind == Kind::kSync ||
-           std::any_of(instruction.blocks.begin(), instruction.blocks.end(), exchanges);
-  });
-}
-
-// One IPU's place in its list: a stack of blocks, each with what is left of its loop.
-class Cursor {
+// Adds up the work of the IPUs in one run.
+class Account {
  public:
-  explicit Cursor(const std::vector<Instruction>& body) { stack_.push_back({&body, 0, 1}); }
+  explicit Account(const Program& program) : program_(program) {}
 
-  // Advances until an exchange or the end; returns the exchange, or nullptr at the end.
-  const Instruction* next(int64_t& clock) {
-    while (!stack_.empty()) {
-      Level& level = stack_.back();
-      if (level.index == level.block->size()) {
-        level.index = 0;
-        if (--level.rounds <= 0) stack_.pop_back();
-        continue;
-      }
-      const Instruction& instruction = (*level.block)[level.index++];
-      if (instruction.kind == Kind::kLoop && exchanges(instruction.blocks[0])) {
-        if (instruction.count > 0) stack_.push_back({&instruction.blocks[0], 0, instruction.count});
-      } else if (instruction.kind == Kind::kSend || instruction.kind == Kind::kReceive ||
-                 instruction.kind == Kind::kSync) {
-        return &instruction;
-      } else {
-        clock += instruction.cycles;
-        if (instruction.kind == Kind::kLoop) {
-          clock += instruction.count * cycles_of(instruction.blocks[0]);
-        } else if (instruction.kind == Kind::kIf) {
-          clock += std::max(cycles_of(instruction.blocks[0]), cycles_of(instruction.blocks[1]));
-        }
-      }
-    }
-    return nullptr;
+  void add(int ipu, WorkReport& work) {
+    ipu_ = ipu;
+    work_ = &work;
+    unplaced_ = 0;
+    walk(program_.ipus[static_cast<size_t>(ipu)].body, 1);
+    const auto first = std::find_if(stages_.begin(), stages_.end(),
+                                    [&](const auto& entry) { return entry.first.second == ipu; });
+    (first == stages_.end() ? stages_[{0, ipu}] : first->second) += unplaced_;
   }
+
+  std::vector<StageReport> stages() const {
+    std::vector<StageReport> found;
+    const int64_t micro_batches = std::max<int64_t>(program_.micro_batches_per_run, 1);
+    for (const auto& [place, cycles] : stages_) {
+      found.push_back({place.first, place.second, cycles / micro_batches});
+    }
+    return found;
+  }
+
+  std::vector<OpReport> ops() const {
+    std::vector<OpReport> found;
+    for (const auto& [key, total] : ops_) {
+      const auto& [ipu, stage, module, op] = key;
+      found.push_back({ipu, stage, module, op, total.count, total.cycles});
+    }
+    std::stable_sort(found.begin(), found.end(),
+                     [](const OpReport& a, const OpReport& b) { return a.cycles > b.cycles; });
+    return found;
+  }
+
+  std::vector<std::string> generic_ops() const { return {schemas_.begin(), schemas_.end()}; }
 
  private:
-  struct Level {
-    const std::vector<Instruction>* block;
-    size_t index;
-    int64_t rounds;
+  struct Total {
+    int64_t count = 0, cycles = 0;
   };
-  std::vector<Level> stack_;
-};
 
-int64_t simulate(const program::Program& program) {
-  struct Ipu {
-    Cursor cursor;
-    int64_t clock = 0;
-    const Instruction* waiting = nullptr;
-    bool done = false;
-  };
-  std::vector<Ipu> ipus;
-  for (const auto& ipu : program.ipus) ipus.push_back({Cursor(ipu.body)});
-  std::map<int, std::deque<int64_t>> sent;  // by channel: when each message is there
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (Ipu& ipu : ipus) {
-      while (!ipu.done) {
-        if (!ipu.waiting) {
-          ipu.waiting = ipu.cursor.next(ipu.clock);
-          moved = true;
-          if (!ipu.waiting) {
-            ipu.done = true;
-            break;
-          }
-        }
-        const Instruction& instruction = *ipu.waiting;
-        if (instruction.kind == Kind::kSync) break;
-        if (instruction.kind == Kind::kSend) {
-          ipu.clock += instruction.cycles;
-          sent[instruction.channel].push_back(ipu.clock);
-        } else {
-          auto& queue = sent[instruction.channel];
-          if (queue.empty()) break;
-          ipu.clock = std::max(ipu.clock, queue.front());
-          queue.pop_front();
-        }
-        ipu.waiting = nullptr;
-        moved = true;
+  void walk(const std::vector<Instruction>& block, int64_t times) {
+    for (const Instruction& instruction : block) {
+      const bool loop = instruction.kind == Kind::kLoop;
+      step(instruction, times);
+      if (instruction.kind == Kind::kIf) {
+        walk_branches(instruction, times);
+      } else if (loop) {
+        walk(instruction.blocks[0], times * instruction.count);
       }
     }
-    const bool all_sync = std::all_of(ipus.begin(), ipus.end(), [](const Ipu& ipu) {
-      return ipu.done || (ipu.waiting && ipu.waiting->kind == Kind::kSync);
-    });
-    int64_t latest = 0;
-    for (const Ipu& ipu : ipus) latest = std::max(latest, ipu.clock);
-    for (Ipu& ipu : ipus) {
-      if (!all_sync || ipu.done) continue;
-      ipu.clock = latest + ipu.waiting->cycles;
-      ipu.waiting = nullptr;
-      moved = true;
+  }
+
+  // The longer branch: which one runs is not known.
+  void walk_branches(const Instruction& instruction, int64_t times) {
+    const auto& blocks = instruction.blocks;
+    walk(blocks[cycles_of(blocks[0]) >= cycles_of(blocks[1]) ? 0 : 1], times);
+  }
+
+  int64_t bytes_of(program::TensorId id) const {
+    return program_.tensors[static_cast<size_t>(id)].type.bytes();
+  }
+
+  void step(const Instruction& instruction, int64_t times) {
+    // What a receive takes is the sender's time.
+    const int64_t cycles = instruction.kind == Kind::kReceive ? 0 : times * instruction.cycles;
+    switch (instruction.kind) {
+      case Kind::kSend:
+        work_->link_cycles += cycles;
+        work_->link_bytes += times * bytes_of(instruction.inputs[0]);
+        break;
+      case Kind::kStreamIn:
+      case Kind::kStreamOut: {
+        const bool in = instruction.kind == Kind::kStreamIn;
+        work_->host_cycles += cycles;
+        work_->host_bytes += times * bytes_of((in ? instruction.outputs : instruction.inputs)[0]);
+        break;
+      }
+      case Kind::kOffChipLoad:
+      case Kind::kOffChipStore: {
+        const bool in = instruction.kind == Kind::kOffChipLoad;
+        work_->streaming_cycles += cycles;
+        work_->streaming_bytes +=
+            times * bytes_of((in ? instruction.outputs : instruction.inputs)[0]);
+        break;
+      }
+      default:
+        work_->compute_cycles += cycles;
+    }
+    if (instruction.kind == Kind::kLoop || instruction.kind == Kind::kIf) return;
+    if (instruction.pass != program::Pass::kUpdate && instruction.kind != Kind::kReceive) {
+      (instruction.stage < 0 ? unplaced_ : stages_[{instruction.stage, ipu_}]) += cycles;
+    }
+    if (instruction.kind != Kind::kCompute) return;
+    const int stage = std::max(instruction.stage, 0);
+    Total& total = ops_[{ipu_, stage, instruction.scope.text(), instruction.op.text()}];
+    total.count += times;
+    total.cycles += cycles;
+    if (const ir::Attr* schema = instruction.attrs.find("schema")) {
+      schemas_.insert(std::get<std::string>(*schema));
     }
   }
-  int64_t latest = 0;
-  for (const Ipu& ipu : ipus) latest = std::max(latest, ipu.clock);
-  return latest;
+
+  const Program& program_;
+  int ipu_ = 0;
+  WorkReport* work_ = nullptr;
+  int64_t unplaced_ = 0;  // cycles of the IPU that no stage says it has: of its first
+  std::map<std::pair<int, int>, int64_t> stages_;  // by stage and IPU: cycles of a run
+  std::map<std::tuple<int, int, std::string, std::string>, Total> ops_;
+  std::set<std::string> schemas_;
+};
+
+int64_t idle_ipus(const Program& program) {
+  const auto needed = static_cast<uint64_t>(program.replicas) * program.ipus.size();
+  return static_cast<int64_t>(std::bit_ceil(needed) - needed);
 }
 
-void collect_generic(const std::vector<Instruction>& block, std::set<std::string>& schemas) {
-  for (const Instruction& instruction : block) {
-    if (const ir::Attr* schema = instruction.attrs.find("schema")) {
-      schemas.insert(std::get<std::string>(*schema));
-    }
-    for (const auto& inner : instruction.blocks) collect_generic(inner, schemas);
+// IPUs of one IPU-Machine share its Streaming Memory.
+constexpr int64_t kIpusPerMachine = 4;
+
+void add_work(const Program& program, Report& report) {
+  Account account(program);
+  int64_t idle = 0;
+  for (size_t i = 0; i < program.ipus.size(); ++i) {
+    WorkReport& work = report.work.emplace_back();
+    account.add(static_cast<int>(i), work);
+    work.idle_cycles = report.cycles_per_run - work.compute_cycles - work.link_cycles -
+                       work.host_cycles - work.streaming_cycles;
+    idle += work.idle_cycles;
+  }
+  const auto ipus = static_cast<double>(program.ipus.size());
+  const auto cycles = static_cast<double>(report.cycles_per_run);
+  report.bubbles = cycles > 0 ? static_cast<double>(idle) / (ipus * cycles) : 0;
+  report.stages = account.stages();
+  report.ops = account.ops();
+  report.generic_ops = account.generic_ops();
+  int64_t most = -1;
+  for (const StageReport& stage : report.stages) {
+    if (stage.cycles > most) report.bottleneck_stage = stage.stage, most = stage.cycles;
   }
 }
 
 }  // namespace
 
-Report make_report(const program::Program& program) {
+MemoryReport memory_of(const Program& program, int ipu) {
+  const auto& own = program.ipus[static_cast<size_t>(ipu)];
+  MemoryReport memory{.state_bytes = own.state_bytes + own.constant_bytes,
+                      .arena_bytes = own.arena_bytes,
+                      .stash_bytes = program::stash_bytes(program, ipu),
+                      .code_bytes = own.code_bytes,
+                      .capacity_bytes = target::find_device(program.device).sram(),
+                      .constant_bytes = own.constant_bytes};
+  for (const program::State& state : program.states) {
+    if (state.ipu != ipu || !state.on_chip) continue;
+    const int64_t bytes = state.slot.type.bytes();
+    if (state.slot.kind == "parameter") memory.weight_bytes += bytes;
+    if (state.slot.kind == "optimiser_state") memory.optimiser_bytes += bytes;
+    if (state.slot.kind == "accumulator") memory.accumulator_bytes += bytes;
+  }
+  return memory;
+}
+
+Report make_report(const Program& program) {
   const target::Device& device = target::find_device(program.device);
   Report report;
-  std::set<std::string> schemas;
   for (size_t i = 0; i < program.ipus.size(); ++i) {
-    const auto& ipu = program.ipus[i];
-    report.ipus.push_back({.state_bytes = ipu.state_bytes + ipu.constant_bytes,
-                           .arena_bytes = ipu.arena_bytes,
-                           .stash_bytes = program::stash_bytes(program, static_cast<int>(i)),
-                           .code_bytes = ipu.code_bytes,
-                           .capacity_bytes = device.sram()});
-    collect_generic(ipu.body, schemas);
+    report.ipus.push_back(memory_of(program, static_cast<int>(i)));
   }
+  for (const ir::RemoteBuffer& buffer : program.remote_buffers) {
+    report.streaming_bytes += buffer.type.bytes() * buffer.entries;
+  }
+  for (const program::State& state : program.states) {
+    if (!state.on_chip) report.streaming_bytes += state.slot.type.bytes();
+  }
+  report.device = program.device;
+  report.replicas = program.replicas;
+  report.streaming_capacity =
+      device.streaming_memory * static_cast<int64_t>(program.ipus.size()) / kIpusPerMachine;
+  report.idle_ipus = idle_ipus(program);
   report.cycles_per_run = simulate(program);
   report.seconds_per_run = static_cast<double>(report.cycles_per_run) / device.clock;
-  report.generic_ops.assign(schemas.begin(), schemas.end());
+  add_work(program, report);
   return report;
 }
 

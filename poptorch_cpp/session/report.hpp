@@ -1,4 +1,4 @@
-// The account of a program: memory by IPU, cycles of one run.
+// The account of a program: what its IPUs hold, do and wait for in one run.
 #pragma once
 
 #include "program/program.hpp"
@@ -6,8 +6,7 @@
 
 namespace poptorch::session {
 
-// Cycles follow the program: an IPU does its instructions in order, a receive ends no earlier than
-// its send, a sync when all have come.
 Report make_report(const program::Program& program);
+MemoryReport memory_of(const program::Program& program, int ipu);
 
 }  // namespace poptorch::session

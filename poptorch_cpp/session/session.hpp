@@ -41,19 +41,55 @@ struct CompileOptions {
   std::vector<Anchor> anchors = {};
   bool floating_point_exceptions = false;
   uint64_t random_seed = 0;
-  int threads = 0;              // 0: POPTORCH_NUM_THREADS, else the number of cores
-  std::string device = "ipu2";  // a profile of target/: ipu1, ipu2, ipu21
+  std::string memory_limit = "";  // warn, error or off; empty: POPTORCH_MEMORY_LIMIT, else warn
+  int threads = 0;                // 0: POPTORCH_NUM_THREADS, else the number of cores
+  std::string device = "ipu2";    // a profile of target/: ipu1, ipu2, ipu21
 };
 
 // Called with (steps done, steps in all, phase name) from the compiling thread, often.
 using Progress = std::function<void(int, int, const std::string&)>;
 
+// What one IPU of a replica holds, in bytes. Of tensors the figures are exact, of code estimates.
 struct MemoryReport {
   int64_t state_bytes = 0, arena_bytes = 0, stash_bytes = 0, code_bytes = 0, capacity_bytes = 0;
+  // Of the state: the rest are buffers, hyper-parameters and what alignment takes.
+  int64_t weight_bytes = 0, optimiser_bytes = 0, accumulator_bytes = 0, constant_bytes = 0;
+  int64_t needed() const { return state_bytes + arena_bytes + stash_bytes + code_bytes; }
+};
+
+// What one IPU does in one run, in modelled cycles and in bytes moved. Cycles of kinds that
+// overlap nothing; the rest of the run it waits.
+struct WorkReport {
+  int64_t compute_cycles = 0, link_cycles = 0, host_cycles = 0, streaming_cycles = 0;
+  int64_t idle_cycles = 0;
+  int64_t link_bytes = 0;  // sent to other IPUs
+  int64_t host_bytes = 0, streaming_bytes = 0;
+};
+
+struct StageReport {
+  int stage = 0, ipu = 0;
+  int64_t cycles = 0;  // of one micro-batch, without weight updates
+};
+
+// Equal ops of one module in one stage, over one run.
+struct OpReport {
+  int ipu = 0, stage = 0;
+  std::string module, op;
+  int64_t count = 0, cycles = 0;
 };
 
 struct Report {
   std::vector<MemoryReport> ipus;
+  std::vector<WorkReport> work;     // by IPU
+  std::vector<StageReport> stages;  // ascending
+  std::vector<OpReport> ops;        // most cycles first
+  std::string device;
+  int replicas = 1;
+  int64_t idle_ipus = 0;           // reserved, in all, to make a power of two
+  int64_t streaming_bytes = 0;     // Streaming Memory of one replica
+  int64_t streaming_capacity = 0;  // the share of one replica's IPUs in their IPU-Machines
+  double bubbles = 0;              // the share of the IPUs' time in which they wait
+  int bottleneck_stage = 0;        // the one with the most cycles a micro-batch
   int64_t cycles_per_run = 0;
   double seconds_per_run = 0;            // modelled: cycles over the device's clock
   std::vector<std::string> generic_ops;  // aten ops that run through the generic kernel
@@ -96,6 +132,7 @@ class Executable {
   // not parse back); UserError for another name.
   virtual std::string text(const std::string& form, bool locations = false) const = 0;
   virtual Report report() const = 0;
+  virtual int ipus() const = 0;  // of one replica
   // The work of the first `micro_batches` of a run: see timeline.hpp.
   virtual std::vector<StageWork> timeline(int64_t micro_batches) const = 0;
 

@@ -1,6 +1,6 @@
-// The three profiles. Sources: [A] Graphcore, "IPU Programmer's Guide", hardware overview; [B]
-// IPU-M2000 and Bow-2000 datasheets; [C] C2 card datasheet (Mk1); [D] derived: peak / (tiles · 2 ·
-// clock).
+// The three profiles, and each with four tiles for models of the machine. Sources: [A] Graphcore,
+// "IPU Programmer's Guide", hardware overview; [B] IPU-M2000 and Bow-2000 datasheets; [C] C2 card
+// datasheet (Mk1); [D] derived: peak / (tiles · 2 · clock).
 #include "target/device.hpp"
 
 #include <algorithm>
@@ -26,6 +26,10 @@ constexpr double kTransferLatencyCycles = 1000;
 // Per tile (assumptions): control and vertex state of an instruction; code and exchange of a kind.
 constexpr int64_t kInstructionBytes = 8;
 constexpr int64_t kVertexBytes = 128;
+
+// The small IPU Model's.
+constexpr int kSmallTiles = 4;
+constexpr std::string_view kSmallNames[] = {"ipu1-small", "ipu2-small", "ipu21-small"};
 
 std::vector<Device> make_devices() {
   Device mk1{.name = "ipu1",
@@ -63,7 +67,17 @@ std::vector<Device> make_devices() {
   bow.clock = 1.85 * kGiga;             // [B]; peaks 350 and 87.5 TFLOP/s follow
   bow.sram_bandwidth = 65.4 * kTera;    // [B]
   bow.exchange_bandwidth = 11 * kTera;  // [B]
-  return {mk1, mk2, bow};
+  std::vector<Device> devices = {mk1, mk2, bow};
+  for (Device small : {mk1, mk2, bow}) {
+    const double share = static_cast<double>(kSmallTiles) / small.tiles;
+    small.name = kSmallNames[devices.size() - 3];
+    small.title = "four tiles of it";
+    small.tiles = kSmallTiles;
+    small.sram_bandwidth *= share;
+    small.exchange_bandwidth *= share;
+    devices.push_back(small);
+  }
+  return devices;
 }
 
 double cycles_of(const Device& device, double bytes, double bandwidth) {

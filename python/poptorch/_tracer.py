@@ -48,6 +48,20 @@ def compile(
     )
 
 
+def profile(
+    call: Callable[[list[torch.Tensor]], list[torch.Tensor]],
+    model: torch.nn.Module,
+    inputs: Sequence[torch.Tensor],
+    options: dict[str, Any],
+    optimiser: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """What the parts of a model cost: see poptorch_core/_torch.pyi."""
+    prepared = _prepared(call, model, True, options.get("training", False))
+    return _torch.profile(
+        prepared, list(inputs), named_tensors(model), options, optimiser, list(_OWN_FILES)
+    )
+
+
 def trace(
     call: Callable[[list[torch.Tensor]], list[torch.Tensor]],
     model: torch.nn.Module | None,

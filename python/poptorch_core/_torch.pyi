@@ -61,8 +61,10 @@ class Executable:
         """Work of the first micro-batches of a run, IPU by IPU: {"ipu", "stage", "micro_batch",
         "backward", "cycles"}."""
     def report(self) -> dict[str, Any]:
-        """{"ipus": [{"state_bytes", "arena_bytes", "stash_bytes", "code_bytes", "capacity_bytes"}],
-        "cycles_per_run", "seconds_per_run", "generic_ops"}."""
+        """The fields of session::Report: "ipus" (bytes held, cycles and bytes moved, by IPU),
+        "stages", "ops", "bubbles", "bottleneck_stage", "cycles_per_run", "generic_ops", ..."""
+    def ipus(self) -> int:
+        """IPUs of one replica."""
 
 def compile(
     call: Callable[[list[Tensor]], list[Tensor]],
@@ -79,7 +81,7 @@ def compile(
     options: fields of session::CompileOptions by name: training, device_iterations,
         gradient_accumulation, replication_factor, output_mode (int), output_period,
         mean_reduction, strategy ("pipelined" or "sharded"), round_ipu_count,
-        random_seed, threads, device, input_group_size, input_group_stride,
+        random_seed, threads, device, memory_limit, input_group_size, input_group_stride,
         floating_point_exceptions, anchors (a list of (name, output_mode, period)); all optional.
     optimiser: {"kind": "sgd", "groups": [{"values": {name: number}, "variable": [name],
         "parameters": [slot name]}], "loss_scaling": 1.0, "loss_scaling_variable": False,
@@ -88,6 +90,17 @@ def compile(
     progress: called as (done, total, phase).
     Errors of the trace surface as the core's errors even when torch wrapped them on the way.
     """
+
+def profile(
+    call: Callable[[list[Tensor]], list[Tensor]],
+    inputs: Sequence[Tensor],
+    named_tensors: Sequence[tuple[str, Tensor, bool]],
+    options: dict[str, Any],
+    optimiser: dict[str, Any] | None = None,
+    location_excludes: Sequence[str] = (),
+) -> dict[str, Any]:
+    """What the parts of a model cost: the fields of session::Profile (session/profile.hpp).
+    Nothing is uploaded: tensors may be of device "meta"."""
 
 def trace(
     call: Callable[[list[Tensor]], list[Tensor]],

@@ -127,28 +127,79 @@ TEST(Session, RefusesOptionsThatCannotBe) {
   expect_refused({.device = "ipu9"}, "there is no device 'ipu9'");
 }
 
+// Work, bytes and waiting of two IPUs, against what the text says.
+TEST(Session, AccountsForTheWorkOfEachIpu) {
+  constexpr const char* kTwo = R"(
+state "a.weight" : f32[8,4]
+graph @main(%x: f32[2,4]) -> (f32[2,8]) {
+  %w = variable() {name="a.weight"} : f32[8,4] @[ipu=0]
+  %h = linear(%x, %w) : f32[2,8] scope("a") @[ipu=0]
+  %y = relu(%h) : f32[2,8] scope("b") @[ipu=1]
+  return %y
+}
+)";
+  const auto model = compile(ir::parse(kTwo, ops::registry()),
+                             {.strategy = transforms::Strategy::kSharded, .device_iterations = 3});
+  const Report report = model->report();
+  ASSERT_EQ(report.ipus.size(), 2u);
+  EXPECT_EQ(model->ipus(), 2);
+  EXPECT_EQ(report.ipus[0].weight_bytes, 128);
+  EXPECT_EQ(report.ipus[1].weight_bytes, 0);
+  EXPECT_EQ(report.work[0].link_bytes, 3 * 64);
+  EXPECT_EQ(report.work[1].link_bytes, 0);
+  EXPECT_EQ(report.work[0].host_bytes, 3 * 32);
+  EXPECT_EQ(report.work[1].host_bytes, 3 * 64);
+  int64_t idle = 0;
+  for (const WorkReport& work : report.work) {
+    EXPECT_EQ(work.compute_cycles + work.link_cycles + work.host_cycles + work.streaming_cycles +
+                  work.idle_cycles,
+              report.cycles_per_run);
+    EXPECT_GT(work.idle_cycles, 0);
+    idle += work.idle_cycles;
+  }
+  EXPECT_DOUBLE_EQ(report.bubbles, static_cast<double>(idle) / (2.0 * report.cycles_per_run));
+  ASSERT_EQ(report.ops.size(), 2u);
+  EXPECT_GE(report.ops[0].cycles, report.ops[1].cycles);
+  for (const OpReport& op : report.ops) {
+    EXPECT_EQ(op.count, 3);
+    EXPECT_EQ(op.module, op.op == "linear" ? "a" : "b");
+    EXPECT_EQ(op.ipu, op.op == "linear" ? 0 : 1);
+  }
+  EXPECT_EQ(report.idle_ipus, 0);
+  EXPECT_EQ(report.streaming_capacity, int64_t{224} * 1000 * 1000 * 1000);
+}
+
 // A weight larger than the IPU: a warning unless the user asks for an error.
 TEST(Session, TellsWhenTheMemoryDoesNotSuffice) {
   constexpr const char* kLarge = R"(
 state "head.weight" : f32[20000,20000]
-graph @main(%x: f32[1,20000]) -> (f32[1,20000]) {
+state "tail.weight" : f32[2000,20000]
+graph @main(%x: f32[1,20000]) -> (f32[1,2000]) {
   %w = variable() {name="head.weight"} : f32[20000,20000]
   %y = linear(%x, %w) : f32[1,20000] scope("head")
-  return %y
+  %v = variable() {name="tail.weight"} : f32[2000,20000]
+  %z = linear(%y, %v) : f32[1,2000] scope("tail")
+  return %z
 }
 )";
-  auto compile_only = [&] {
-    return compile_to_program(ir::parse(kLarge, ops::registry()), {}, {}).program;
+  auto compile_only = [&](const std::string& limit) {
+    CompileOptions options{.memory_limit = limit};
+    return compile_to_program(ir::parse(kLarge, ops::registry()), options, {}).program;
   };
-  const std::string text = describe_overflow(compile_only());
-  for (const char* part : {"[memory] IPU 0 needs 1600", "but has 940572672", "'head.weight'",
-                           "in head f32[1,20000]", "poptorch.Block"}) {
+  const program::Program program = compile_only("off");
+  const std::string text = describe_overflow(program);
+  for (const char* part :
+       {"[memory] IPU 0 needs 176", "but has 940572672", "weights 1760.0 MB", "'head.weight'",
+        "in head f32[1,20000]", "begin a block on a further IPU at 'tail'", "(saves 160.0 MB)",
+        "setWeightLocation", "(saves 1760.0 MB, enough)"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " is not in: " << text;
   }
+  EXPECT_THROW(compile_only("error"), support::UserError);
   setenv("POPTORCH_MEMORY_LIMIT", "error", 1);
-  EXPECT_THROW(compile_only(), support::UserError);
+  EXPECT_THROW(compile_only(""), support::UserError);
+  EXPECT_NO_THROW(compile_only("off"));  // what the options say wins
   setenv("POPTORCH_MEMORY_LIMIT", "never", 1);
-  EXPECT_THROW(compile_only(), support::UserError);
+  EXPECT_THROW(compile_only(""), support::UserError);
   unsetenv("POPTORCH_MEMORY_LIMIT");
 }
 

@@ -130,4 +130,11 @@ std::unique_ptr<TorchExecutable> compile_model(const TraceRequest& request, cons
   return made;
 }
 
+session::Profile profile_model(const TraceRequest& request, const Forward& forward,
+                               session::CompileOptions options) {
+  TraceResult traced = trace(request, forward);
+  if (options.optimiser) drop_frozen(*options.optimiser, request.state);
+  return session::profile(std::move(traced.module), std::move(options));
+}
+
 }  // namespace poptorch::frontend

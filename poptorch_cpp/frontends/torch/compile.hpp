@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "frontends/torch/tracer/tracer.hpp"
+#include "session/profile.hpp"
 #include "session/session.hpp"
 
 namespace poptorch::frontend {
@@ -44,5 +45,9 @@ class TorchExecutable {
 std::unique_ptr<TorchExecutable> compile_model(const TraceRequest& request, const Forward& forward,
                                                session::CompileOptions options,
                                                const session::Progress& progress = {});
+
+// Traces `forward`; what its modules cost. Tensors need no values: meta tensors will do.
+session::Profile profile_model(const TraceRequest& request, const Forward& forward,
+                               session::CompileOptions options);
 
 }  // namespace poptorch::frontend

@@ -1,0 +1,17 @@
+// The accounts of session/ as Python dicts, for both modules.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include "session/profile.hpp"
+#include "session/session.hpp"
+
+namespace poptorch::bindings {
+
+// Keys are the fields of session::Report, MemoryReport, WorkReport, StageReport and OpReport; an
+// entry of "ipus" joins the memory and the work of an IPU.
+pybind11::dict report_dict(const session::Report& report);
+// Keys are the fields of session::Profile and Segment.
+pybind11::dict profile_dict(const session::Profile& profile);
+
+}  // namespace poptorch::bindings

@@ -1,0 +1,165 @@
+// Implements profile.hpp: two walks over the one IPU's list, forward ops first.
+#include "session/profile.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "session/pipeline.hpp"
+#include "session/simulate.hpp"
+#include "target/device.hpp"
+
+namespace poptorch::session {
+namespace {
+
+using program::Base;
+using program::Instruction;
+using program::Program;
+using program::TensorId;
+using Kind = Instruction::Kind;
+
+class Profiler {
+ public:
+  Profiler(const Program& program, Profile& profile)
+      : program_(program),
+        device_(target::find_device(program.device)),
+        profile_(profile),
+        lives_(program.tensors.size()) {}
+
+  void run() {
+    for (const auto& ipu : program_.ipus) forward(ipu.body);
+    for (const auto& ipu : program_.ipus) backward(ipu.body);
+    count_boundaries();
+  }
+
+ private:
+  struct Life {
+    int begin = -1, end = -1;  // segments
+  };
+
+  // Instructions of the loops over micro-batches; blocks of the model's own stay with their op.
+  template <typename See>
+  void for_each(const std::vector<Instruction>& block, See see) {
+    for (const Instruction& instruction : block) {
+      if (instruction.kind == Kind::kLoop && instruction.op_id == 0) {
+        for_each(instruction.blocks[0], see);
+      } else {
+        see(instruction);
+      }
+    }
+  }
+
+  static int64_t whole_cycles(const Instruction& instruction) { return cycles_of({instruction}); }
+
+  void forward(const std::vector<Instruction>& body) {
+    for_each(body, [&](const Instruction& instruction) {
+      if (instruction.kind == Kind::kStreamIn) {
+        streamed_.insert(instruction.outputs[0]);
+      }
+      const bool work = instruction.kind == Kind::kCompute || !instruction.blocks.empty();
+      if (!work || instruction.pass != program::Pass::kForward) return;
+      auto& segments = profile_.segments;
+      if (segments.empty() || segments.back().module != instruction.scope.text()) {
+        segments.push_back({.module = instruction.scope.text()});
+      }
+      last_of_[instruction.scope.text()] = segments.size() - 1;
+      segments.back().forward_cycles += whole_cycles(instruction);
+      for (TensorId id : instruction.inputs) use(id);
+      for (size_t i = 0; i < instruction.outputs.size(); ++i) {
+        make(instruction.outputs[i],
+             i < instruction.in_place.size() && instruction.in_place[i] >= 0);
+      }
+    });
+  }
+
+  void backward(const std::vector<Instruction>& body) {
+    for_each(body, [&](const Instruction& instruction) {
+      if (instruction.pass != program::Pass::kBackward) return;
+      const auto found = last_of_.find(instruction.scope.text());
+      if (found == last_of_.end()) return;
+      profile_.segments[found->second].backward_cycles += whole_cycles(instruction);
+    });
+  }
+
+  int here() const { return static_cast<int>(profile_.segments.size()) - 1; }
+  Life& life(TensorId id) { return lives_[static_cast<size_t>(id)]; }
+
+  void use(TensorId id) {
+    if (id == program::kNoTensor) return;
+    const program::Tensor& tensor = program_.tensors[static_cast<size_t>(id)];
+    if (tensor.base == Base::kState) {
+      const std::string& name = program_.states[static_cast<size_t>(tensor.index)].slot.name.text();
+      auto& names = profile_.segments.back().parameters;
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+      return;
+    }
+    // An input is loaded where it is first used.
+    if (life(id).begin < 0 && streamed_.count(id)) life(id).begin = here();
+    life(id).end = here();
+  }
+
+  void make(TensorId id, bool in_place) {
+    if (life(id).begin < 0) life(id).begin = here();
+    life(id).end = std::max(life(id).end, here());
+    if (!in_place) {
+      profile_.segments.back().activation_bytes +=
+          program_.tensors[static_cast<size_t>(id)].type.bytes();
+    }
+  }
+
+  void count_boundaries() {
+    for (size_t id = 0; id < lives_.size(); ++id) {
+      const Life& alive = lives_[id];
+      for (int at = std::max(alive.begin, 0); alive.begin >= 0 && at < alive.end; ++at) {
+        const int64_t bytes = program_.tensors[id].type.bytes();
+        Segment& segment = profile_.segments[static_cast<size_t>(at)];
+        segment.boundary_bytes += bytes;
+        segment.boundary_cycles +=
+            target::transfer_cycles(device_, static_cast<double>(bytes), device_.link_bandwidth);
+      }
+    }
+  }
+
+  const Program& program_;
+  const target::Device& device_;
+  Profile& profile_;
+  std::vector<Life> lives_;                          // by tensor
+  std::unordered_set<TensorId> streamed_;            // look-up only
+  std::unordered_map<std::string, size_t> last_of_;  // segment of a module; look-up only
+};
+
+// The slot of the optimiser's that follows a parameter is named after it.
+bool belongs_to(const std::string& slot, const std::string& parameter) {
+  return slot == parameter || slot.ends_with("." + parameter);
+}
+
+}  // namespace
+
+int64_t bytes_with_optimiser(const Program& program, const ir::StateSlot& slot) {
+  int64_t bytes = 0;
+  for (const program::State& state : program.states) {
+    if (belongs_to(state.slot.name.text(), slot.name.text())) bytes += state.slot.type.bytes();
+  }
+  return bytes;
+}
+
+Profile profile(std::unique_ptr<ir::Module> module, CompileOptions options) {
+  // Gradients are accumulated, as they will be when the parts are a pipeline.
+  options.strategy = transforms::Strategy::kSharded;
+  options.device_iterations = options.replication_factor = 1;
+  options.gradient_accumulation = options.training ? 2 : 1;
+  options.memory_limit = "off";
+  const Compiled compiled = compile_to_program(std::move(module), options, {});
+  const Program& program = compiled.program;
+  Profile result;
+  Profiler(program, result).run();
+  for (const program::State& state : program.states) {
+    if (state.slot.kind == "parameter" || state.slot.kind == "buffer") {
+      result.states.emplace_back(state.slot.name.text(), bytes_with_optimiser(program, state.slot));
+    }
+  }
+  result.capacity_bytes = target::find_device(program.device).sram();
+  return result;
+}
+
+}  // namespace poptorch::session

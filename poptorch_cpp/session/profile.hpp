@@ -1,0 +1,39 @@
+// What the parts of a model cost, in the order in which they run: what poptorch.plan cuts by.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ir/module.hpp"
+#include "program/program.hpp"
+#include "session/session.hpp"
+
+namespace poptorch::session {
+
+// Forward ops in a row that belong to one module, with what follows from them.
+struct Segment {
+  std::string module = {};                          // its path; empty outside modules
+  int64_t forward_cycles = 0, backward_cycles = 0;  // of one micro-batch
+  std::vector<std::string> parameters = {};         // state that it reads, in order of first use
+  int64_t activation_bytes = 0;                     // its forward results, added up
+  // Values that later segments use when this one is done, and sending them to another IPU.
+  int64_t boundary_bytes = 0, boundary_cycles = 0;
+};
+
+struct Profile {
+  std::vector<Segment> segments;
+  // Bytes of each parameter or buffer with its optimiser state and accumulator.
+  std::vector<std::pair<std::string, int64_t>> states;
+  int64_t capacity_bytes = 0;  // of one IPU
+};
+
+// Compiles the traced form, whose ops name no IPU, without binding it: no memory is taken for its
+// tensors.
+Profile profile(std::unique_ptr<ir::Module> module, CompileOptions options);
+
+// Bytes of a parameter with what the optimiser keeps of it.
+int64_t bytes_with_optimiser(const program::Program& program, const ir::StateSlot& slot);
+
+}  // namespace poptorch::session
