@@ -7,8 +7,12 @@ import os
 import sys
 from pathlib import Path
 
-for name in ("POPTORCH_CACHE_DIR", "POPTORCH_IPU_MODEL", "POPTORCH_DEFAULT_OPTIONS"):
-    os.environ.pop(name, None)  # defaults follow them
+DEFAULTS_FOLLOW = (
+    *("POPTORCH_CACHE_DIR", "POPTORCH_DEFAULT_OPTIONS"),
+    *("POPTORCH_IPU_MODEL", "POPTORCH_SMALL_IPU_MODEL"),
+)
+for name in DEFAULTS_FOLLOW:
+    os.environ.pop(name, None)
 
 import poptorch  # noqa: E402
 from poptorch._impl import option_groups  # noqa: E402
@@ -32,6 +36,7 @@ GROUPS = [
     ("Options.TensorLocations", "Where tensors live", option_groups.TensorLocationOptions),
     ("TensorLocationSettings", "One kind of tensor", poptorch.TensorLocationSettings),
     ("Options.Distributed", "Several processes", option_groups.DistributedOptions),
+    ("Options.Emulator", "The emulator", option_groups.EmulatorOptions),
     ("Options.Jit", "The tracer of old", option_groups.JitOptions),
     ("Options._Popart", "For experts", option_groups.PopartOptions),
 ]

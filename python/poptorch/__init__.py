@@ -19,6 +19,7 @@ from poptorch._impl import blocks as _blocks
 from poptorch._impl.device_pool import ipuHardwareIsAvailable, ipuHardwareVersion
 from poptorch._impl.executor import PoplarExecutor, inferenceModel, trainingModel
 from poptorch._impl.hooks import registerPostCompileHook, registerPreCompileHook
+from poptorch._impl.planning import Plan, plan
 from poptorch._impl.structures import ICustomArgParser, registerCustomArgParser
 from poptorch._versions import VERSION as __version__
 from poptorch.async_accessor import AsynchronousDataAccessor

@@ -5,9 +5,10 @@ import os
 
 import torch
 from poptorch import enums
-from poptorch._impl import option_files
+from poptorch._impl import device_pool, option_files
 from poptorch._impl.option_groups import (
     DistributedOptions,
+    EmulatorOptions,
     JitOptions,
     PopartOptions,
     PrecisionOptions,
@@ -156,14 +157,14 @@ class Options(OptionGroup):
         Row("enableExecutableCaching", os.environ.get("POPTORCH_CACHE_DIR"), lambda v: v, PENDING,
             "Folder that keeps executables; None: none are kept.", attribute="cache_path"),
         Row("useIpuModel", None, None, RUN, "Run on the IPU Model; wins over POPTORCH_IPU_MODEL.",
-            defaults={"use_model": os.environ.get("POPTORCH_IPU_MODEL", "0") not in ("0", "")},
+            defaults={"use_model": device_pool.uses_model()},
             setter=_set_ipu_model),
         Row("connectionType", int(enums.ConnectionType.Always), member(enums.ConnectionType), RUN,
             "When to attach to a device."),
         Row("syncPattern", int(enums.SyncPattern.Full), member(enums.SyncPattern), RECORDED,
             "Which IPUs synchronise."),
         Row("useIpuId", None, integer, RUN,
-            "Which of the numbered devices to attach to; one wrapper at a time holds it.",
+            "Which device of the pool to attach to: single IPUs come first, then pairs, and so on.",
             attribute="ipu_id"),
         Row("useOfflineIpuTarget", None, None, RUN,
             "Compile for IPU version 1, 2 or 21 without attaching.",
@@ -205,6 +206,7 @@ class Options(OptionGroup):
             TensorLocations=TensorLocationOptions(),
             Jit=JitOptions(),
             Distributed=DistributedOptions(),
+            Emulator=EmulatorOptions(),
             _Popart=PopartOptions(),
         )
         if os.environ.get("POPTORCH_DEFAULT_OPTIONS"):

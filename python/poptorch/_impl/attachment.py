@@ -1,5 +1,7 @@
 """When a wrapper has a device, and which."""
 
+import os
+
 import torch
 from poptorch._impl import device_pool
 from poptorch._impl.optimiser_state import Record
@@ -9,6 +11,19 @@ from poptorch_core import Error
 
 class Attachment:
     """Mixed into PoplarExecutor, whose attributes it reads and writes."""
+
+    def _device_pool(self) -> device_pool.Pool:
+        given = self._options.Emulator.device_pool
+        return device_pool.Pool(*given) if given else device_pool.Pool.of_environment()
+
+    def _device_profile(self) -> str:
+        """What is compiled for: a name of poptorch_cpp/target."""
+        if self._options.offline_ipu_version:
+            return device_pool.VERSIONS[self._options.offline_ipu_version]
+        if self._options.use_model:
+            version = os.environ.get("POPTORCH_IPU_MODEL_VERSION", "ipu2")
+            return f"{version}-small" if device_pool.uses_small_model() else version
+        return device_pool.VERSIONS[self._device_pool().version]
 
     def _check_online(self) -> None:
         assert self._options.connection_type != ConnectionType.Never, (
@@ -23,13 +38,17 @@ class Attachment:
     def attachToDevice(self) -> None:
         """Takes a device again, with the weights as the host has them.
 
-        Raises poptorch.Error when not compiled, attached, or where another wrapper has the device.
+        Raises poptorch.Error when not compiled, attached, or where no device can be had: see
+        device_pool.acquire. The IPU Model takes none.
         """
         self._check_online()
         executable = self._compiled()
         if self._attached:
             raise Error("Device is already attached. Call detachFromDevice() first.")
-        device_pool.acquire(self, self._options.ipu_id)
+        if not self._options.use_model:
+            ipus = executable.ipus() * self._options.replication_factor
+            pool = self._device_pool()
+            self._lease = device_pool.acquire(pool, ipus, self._options.ipu_id)
         self._attached = True
         self._fast_inputs = self._fast_when_attached
         if self._runs:
@@ -48,7 +67,9 @@ class Attachment:
         self._release()
 
     def _release(self) -> None:
-        device_pool.release(self)
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
         self._attached = False
         self._fast_inputs = None
 

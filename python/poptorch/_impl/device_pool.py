@@ -1,43 +1,239 @@
-"""The emulated devices: how many there are, and which wrapper holds which."""
+"""The emulated devices: a pool of IPUs that the processes of a machine share.
 
+A pool is a folder with one lock file an IPU. Whoever holds the lock has the IPU; the kernel takes
+it back when the process ends, however it ends. Devices are numbered as `gc-info -l` does: first the
+single IPUs, then the pairs of neighbours, the groups of four, and so on up to the whole pool.
+"""
+
+import fcntl
+import gc
 import os
+import tempfile
+import time
 import weakref
+from dataclasses import dataclass
+from pathlib import Path
 
+from poptorch._logging import logger
 from poptorch_core import Error
 
-IPUS = 64
-VERSION = 2
-_held: dict[int, weakref.ref] = {}
+VERSIONS = {1: "ipu1", 2: "ipu2", 21: "ipu21"}  # hardware version → profile of the compiler
+LARGEST_PER_PROCESS = 64
+SECONDS_BETWEEN_TRIES = 15
+# A process that holds more than this share looks for wrappers that nobody uses any more.
+_SHARE_TO_COLLECT = 4
+
+
+@dataclass(frozen=True)
+class Pool:
+    """IPUs of one version; processes with the same folder share them."""
+
+    ipus: int = 64
+    version: int = 2
+    folder: str = ""
+
+    def __post_init__(self) -> None:
+        if self.ipus < 0 or self.ipus & (self.ipus - 1):
+            raise Error(f"[device pool] {self.ipus} IPUs: choose 0 or a power of two.")
+        if self.version not in VERSIONS:
+            raise Error(f"[device pool] version {self.version}: choose one of {list(VERSIONS)}.")
+
+    @classmethod
+    def of_environment(cls) -> "Pool":
+        """POPTORCH_IPU_POOL=<IPUs>[:<version>[:<folder>]]; 64 of version 2 without it."""
+        text = os.environ.get("POPTORCH_IPU_POOL", "")
+        if not text:
+            return cls()
+        numbers, folder = text.split(":", 2)[:2], "".join(text.split(":", 2)[2:])
+        try:
+            return cls(*(int(number) for number in numbers), folder=folder)
+        except ValueError:
+            raise Error(
+                f"[device pool] POPTORCH_IPU_POOL is {text!r}. Set it to <IPUs>[:<version>[:"
+                "<folder>]], for example 16:21."
+            ) from None
+
+    def lock_folder(self) -> Path:
+        """Where the lock files are, made if needed."""
+        base = self.folder or os.path.join(tempfile.gettempdir(), f"poptorch-ipus-{os.getuid()}")
+        path = Path(base, VERSIONS[self.version])
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return path
+
+    def groups(self, size: int) -> dict[int, range]:
+        """Devices of `size` IPUs, a power of two: id → its IPUs."""
+        first, each = 0, 1
+        while each < size:
+            first, each = first + self.ipus // each, each * 2
+        return {first + i: range(i * size, (i + 1) * size) for i in range(self.ipus // size)}
+
+    def size_of(self, device: int) -> int:
+        """IPUs of a device; 0 when there is no such id."""
+        size = 1
+        while size <= self.ipus:
+            if device in self.groups(size):
+                return size
+            size *= 2
+        return 0
+
+
+class Lease:
+    """IPUs that a wrapper holds, until release() or the end of wrapper or process."""
+
+    def __init__(self, device: int, files: list[int]) -> None:
+        self.device = device
+        self._files = files
+        self._finalizer = weakref.finalize(self, _unlock, files)
+        _leases.add(self)
+
+    def release(self) -> None:
+        """Gives the IPUs back."""
+        self._finalizer()
+
+    @property
+    def ipus(self) -> int:
+        """How many it holds."""
+        return len(self._files)
+
+
+_leases: "weakref.WeakSet[Lease]" = weakref.WeakSet()
+
+
+def _unlock(files: list[int]) -> None:
+    for file in files:
+        os.ftruncate(file, 0)
+        # Closing would not do: a child of fork may have the file open, too.
+        fcntl.flock(file, fcntl.LOCK_UN)
+    _close(files)
+
+
+def _close(files: list[int]) -> None:
+    while files:
+        os.close(files.pop())
+
+
+def _forget_in_child() -> None:
+    for lease in _leases:
+        _close(lease._files)
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
 
 
 def ipuHardwareIsAvailable(num_ipus: int = 1) -> bool:
-    """Whether `num_ipus` IPUs can be had; the emulator has 64. Never with POPTORCH_IPU_MODEL=1."""
-    return _uses_hardware() and num_ipus <= IPUS
+    """Whether the pool has `num_ipus` IPUs, free or not. Never with POPTORCH_IPU_MODEL=1."""
+    return not uses_model() and num_ipus <= Pool.of_environment().ipus
 
 
 def ipuHardwareVersion() -> int:
-    """The version of the emulated IPUs, 2; 0 with POPTORCH_IPU_MODEL=1."""
-    return VERSION if _uses_hardware() else 0
+    """The version of the pool's IPUs: 1, 2 or 21; 0 with POPTORCH_IPU_MODEL=1.
+
+    Raises AssertionError when the pool is empty.
+    """
+    if uses_model():
+        return 0
+    pool = Pool.of_environment()
+    assert pool.ipus, "No IPU hardware available on this system"
+    return pool.version
 
 
-def _uses_hardware() -> bool:
-    return os.environ.get("POPTORCH_IPU_MODEL", "0") in ("0", "")
+def uses_model() -> bool:
+    """Whether the environment asks for an IPU Model, of any size, instead of devices."""
+    return _is_set("POPTORCH_IPU_MODEL") or uses_small_model()
 
 
-def acquire(owner, number: int | None) -> None:
-    """Gives device `number` to `owner`. Without a number there is always one."""
-    if number is None:
-        return
-    holder = _held.get(number)
-    if holder is not None and holder() not in (None, owner):
+def uses_small_model() -> bool:
+    """Whether the environment asks for the IPU Model of four tiles."""
+    return _is_set("POPTORCH_SMALL_IPU_MODEL") and not _is_set("POPTORCH_IPU_MODEL")
+
+
+def _is_set(variable: str) -> bool:
+    return os.environ.get(variable, "0") not in ("0", "")
+
+
+def acquire(pool: Pool, ipus: int, device: int | None = None) -> Lease:
+    """Takes a device of `ipus` IPUs, or of the next power of two: `device`, or any that is free.
+
+    With POPTORCH_WAIT_FOR_IPU=1 it waits for one. Raises poptorch.Error for ids and sizes that the
+    pool does not have, and when all are taken.
+    """
+    size = 1 << max(ipus - 1, 0).bit_length()
+    if size > LARGEST_PER_PROCESS:
         raise Error(
-            f"Failed to acquire device {number}: another wrapper holds it. Call its "
-            "detachFromDevice() or destroy(), or choose another number with useIpuId()."
+            f"Too many IPUs requested ({size}). Experiments that need more than "
+            f"{LARGEST_PER_PROCESS} IPUs require distributed execution."
         )
-    _held[number] = weakref.ref(owner)
+    candidates = _candidates(pool, size, device)
+    held = sum(lease.ipus for lease in _leases)
+    if held + size > max(pool.ipus // _SHARE_TO_COLLECT, 1):
+        gc.collect()
+    waits = _is_set("POPTORCH_WAIT_FOR_IPU")
+    told = False
+    while True:
+        for number, members in candidates.items():
+            files = _lock_all(pool.lock_folder(), members)
+            if files is not None:
+                logger.debug(
+                    f"Acquired device {number}, IPUs {members.start} to {members.stop - 1}"
+                )
+                return Lease(number, files)
+        what = f"device {device}" if device is not None else f"{size} IPU(s)"
+        if not waits:
+            raise Error(
+                f"Failed to acquire {what}: {_holders(pool, candidates)}. Call detachFromDevice() "
+                "or destroy() of a wrapper that holds one, set POPTORCH_WAIT_FOR_IPU=1 to wait, or "
+                "choose another with useIpuId() or a larger pool with Emulator.devicePool()."
+            )
+        if not told:
+            logger.info(f"Waiting for {what}: {_holders(pool, candidates)}")
+            told = True
+        time.sleep(SECONDS_BETWEEN_TRIES)
 
 
-def release(owner) -> None:
-    """Takes back what `owner` holds."""
-    for number in [number for number, holder in _held.items() if holder() in (None, owner)]:
-        del _held[number]
+def _candidates(pool: Pool, size: int, device: int | None) -> dict[int, range]:
+    groups = pool.groups(size)
+    if device is None:
+        if not groups:
+            raise Error(
+                f"Failed to acquire {size} IPU(s): the pool has {pool.ipus}. Choose a larger one "
+                "with Emulator.devicePool() or POPTORCH_IPU_POOL, or use fewer IPUs."
+            )
+        return groups
+    if device not in groups:
+        has = pool.size_of(device)
+        what = f"it has {has} IPU(s)" if has else "the pool has no device of that number"
+        those = f"those are {min(groups)} to {max(groups)}" if groups else "the pool has none"
+        raise Error(
+            f"Failed to acquire device {device}: {what}, but the model needs a device of {size}. "
+            f"Call useIpuId() with one of them: {those}."
+        )
+    return {device: groups[device]}
+
+
+def _lock_all(folder: Path, members: range) -> list[int] | None:
+    files: list[int] = []
+    for ipu in members:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        file = os.open(folder / f"{ipu}.lock", flags, 0o600)
+        files.append(file)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _close([files.pop()])
+            _unlock(files)
+            return None
+        os.ftruncate(file, 0)
+        os.pwrite(file, str(os.getpid()).encode(), 0)
+    return files
+
+
+def _holders(pool: Pool, candidates: dict[int, range]) -> str:
+    members = [ipu for group in candidates.values() for ipu in group]
+    files = [pool.lock_folder() / f"{ipu}.lock" for ipu in members]
+    found = {file.read_text() for file in files if file.exists()}
+    own = str(os.getpid())
+    # A process that ended without a word has left its number.
+    names = [f"process {pid}" for pid in sorted(found - {own, ""}) if Path("/proc", pid).exists()]
+    if own in found:
+        names.insert(0, "another wrapper of this process")
+    return "held by " + (", ".join(names) or "another process")

@@ -5,7 +5,7 @@ import time
 
 import torch
 from poptorch import _native, optim
-from poptorch._impl import blocks, hooks, optimisers, outputs, session_options, weights
+from poptorch._impl import blocks, device_pool, hooks, optimisers, outputs, session_options, weights
 from poptorch._impl.arguments import Arguments, Signature, warn_about_dicts
 from poptorch._impl.attachment import Attachment
 from poptorch._impl.batching import Batching, resolve_output_mode
@@ -78,6 +78,7 @@ class PoplarExecutor(Inspection, Attachment):
         self._fast_inputs: list | None = None
         self._fast_when_attached: list | None = None
         self._attached = False
+        self._lease: device_pool.Lease | None = None
         self._outputs = outputs.Outputs()
         self._rebuild = None
         self._optimizer = optimizer
@@ -239,6 +240,8 @@ class PoplarExecutor(Inspection, Attachment):
             "output_period": options.output_return_period,
             "mean_reduction": reduction == ReductionType.Mean,
             "random_seed": options.random_seed,
+            "device": self._device_profile(),
+            "memory_limit": options.Emulator.memory_limit,
             "input_group_size": group,
             "input_group_stride": options.replication_factor // group if orthogonal else 1,
             "anchors": self._anchor_requests(input_names),

@@ -4,11 +4,13 @@ import os
 
 import torch
 from poptorch import enums
+from poptorch._impl.device_pool import Pool
 from poptorch._impl.option_rows import (
     COMPILE,
     HOST,
     PENDING,
     RECORDED,
+    RUN,
     OptionGroup,
     Row,
     boolean,
@@ -184,6 +186,31 @@ class DistributedOptions(OptionGroup):
         if self.num_processes is not None:
             return self.num_processes
         return int(os.environ.get(self.num_processes_variable, "1"))
+
+
+def _check_memory_limit(value):
+    if value not in ("warn", "error", "off"):
+        raise ValueError(f"[options] memoryLimit is 'warn', 'error' or 'off', not {value!r}.")
+    return value
+
+
+def _set_device_pool(_options, ipus, version=2, folder=""):
+    Pool(ipus, version, folder)  # refuses what cannot be
+    return {"device_pool": (ipus, version, folder)}
+
+
+class EmulatorOptions(OptionGroup):
+    """Options that only the emulator has: `opts.Emulator`."""
+
+    ROWS = (
+        Row("devicePool", None, None, RUN,
+            "How many IPUs there are, a power of two, of version 1, 2 or 21; processes with the "
+            "same folder share them. None: POPTORCH_IPU_POOL, else 64 of version 2.",
+            defaults={"device_pool": None}, setter=_set_device_pool),
+        Row("memoryLimit", "", _check_memory_limit, COMPILE,
+            "What happens when a program does not fit into an IPU: 'warn', 'error' or 'off'. "
+            "Empty: POPTORCH_MEMORY_LIMIT, else 'warn'."),
+    )  # fmt: skip
 
 
 class PopartOptions(OptionGroup):

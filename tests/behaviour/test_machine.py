@@ -1,0 +1,132 @@
+"""The machine's account: what report() says must follow from the model and from the program."""
+
+import json
+
+import poptorch
+import pytest
+import torch
+
+WIDTH, BATCH, ACCUMULATION = 32, 4, 8
+
+
+class Network(torch.nn.Module):
+    """Three linear layers on as many IPUs as asked, and a loss."""
+
+    def __init__(self, ipus, width=WIDTH):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(width, width) for _ in range(3))
+        self.ipus = ipus
+        for i in range(1, ipus):
+            poptorch.BeginBlock(self.layers[i], str(i), ipu_id=i)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.tanh(layer(x))
+        return poptorch.identity_loss(x.square(), reduction="mean")
+
+
+def trained(ipus, strategy=poptorch.PipelinedExecution, optimizer=None, **changes):
+    model = Network(ipus, **changes)
+    options = poptorch.Options().setExecutionStrategy(strategy()).autoRoundNumIPUs(True)
+    options.Training.gradientAccumulation(ACCUMULATION)
+    make = optimizer or (lambda parameters: torch.optim.Adam(parameters, lr=0.01))
+    wrapped = poptorch.trainingModel(model, options, make(model.parameters()))
+    wrapped.compile(torch.randn(BATCH * ACCUMULATION, model.layers[0].in_features))
+    return wrapped
+
+
+def bytes_of(model):
+    return sum(p.numel() * p.element_size() for p in model.parameters())
+
+
+@pytest.mark.parametrize("ipus", [1, 2, 3])
+def test_state_is_counted_exactly(ipus):
+    wrapped = trained(ipus)
+    report = wrapped.report()
+    weights = bytes_of(wrapped.model)
+    moments = 2 * weights
+    assert sum(ipu["weight_bytes"] for ipu in report["ipus"]) == weights
+    assert sum(ipu["accumulator_bytes"] for ipu in report["ipus"]) == weights
+    optimiser = sum(ipu["optimiser_bytes"] for ipu in report["ipus"])
+    assert moments <= optimiser <= moments + 64  # and a step counter
+    for ipu in report["ipus"]:
+        parts = ("weight_bytes", "accumulator_bytes", "optimiser_bytes", "constant_bytes")
+        assert ipu["state_bytes"] >= sum(ipu[part] for part in parts)
+        need = ("state_bytes", "arena_bytes", "stash_bytes", "code_bytes")
+        assert ipu["needed_bytes"] == sum(ipu[part] for part in need)
+
+
+def test_links_carry_activations_forward_and_gradients_back():
+    report = trained(2).report()
+    crossing = BATCH * WIDTH * 4 * ACCUMULATION
+    first, second = (ipu["link_bytes"] for ipu in report["ipus"])
+    assert second == crossing
+    layer = (WIDTH + 1) * WIDTH * 4
+    assert crossing <= first <= crossing + layer + 8  # the update shares zeros and its step
+    assert report["ipus"][0]["host_bytes"] == crossing  # the inputs
+    assert trained(1).report()["ipus"][0]["link_bytes"] == 0
+
+
+@pytest.mark.parametrize("strategy", [poptorch.PipelinedExecution, poptorch.ShardedExecution])
+def test_cycles_add_up_and_the_bubbles_follow(strategy):
+    report = trained(3, strategy).report()
+    kinds = ("compute", "link", "host", "streaming", "idle")
+    for ipu in report["ipus"]:
+        assert sum(ipu[f"{kind}_cycles"] for kind in kinds) == report["cycles_per_run"]
+    idle = sum(ipu["idle_cycles"] for ipu in report["ipus"])
+    assert report["bubbles"] == pytest.approx(idle / (3 * report["cycles_per_run"]))
+    by_op = sum(op["cycles"] for op in report["ops"])
+    assert 0 < by_op <= sum(ipu["compute_cycles"] for ipu in report["ipus"])
+    cycles = {stage["stage"]: stage["cycles"] for stage in report["stages"]}
+    assert cycles[report["bottleneck_stage"]] == max(cycles.values())
+    assert report["idle_ipus"] == 1
+    json.dumps(report)
+
+
+def test_a_pipeline_waits_less_than_shards():
+    pipelined = trained(3, poptorch.PipelinedExecution).report()
+    sharded = trained(3, poptorch.ShardedExecution).report()
+    assert pipelined["bubbles"] < sharded["bubbles"]
+    assert pipelined["cycles_per_run"] < sharded["cycles_per_run"]
+
+
+def test_ops_are_counted_by_module():
+    report = trained(1).report()
+    rows = {(row["module"], row["op"]): row for row in report["ops"]}
+    for layer in range(3):
+        assert rows[f"layers.{layer}", "linear"]["count"] == ACCUMULATION
+
+
+# --- out of memory -------------------------------------------------------------------------------
+def over(limit, monkeypatch, width=8192):
+    """Compiles what an Mk1 IPU cannot hold."""
+    monkeypatch.delenv("POPTORCH_MEMORY_LIMIT", raising=False)
+    options = poptorch.Options().useOfflineIpuTarget(1)
+    if limit:
+        options.Emulator.memoryLimit(limit)
+    options.Training.gradientAccumulation(ACCUMULATION)
+    model = Network(2, width)
+    adam = torch.optim.Adam(model.parameters(), lr=0.01)
+    wrapped = poptorch.trainingModel(model, options, adam)
+    wrapped.compile(torch.randn(ACCUMULATION, width))
+
+
+def test_too_little_memory_is_an_error_where_asked(monkeypatch):
+    with pytest.raises(poptorch.Error) as error:
+        over("error", monkeypatch, 4096)
+    text = error.value.message
+    for part in (
+        "[memory] IPU 0 (stages 0, 2) needs ",
+        "but has 318767104",
+        "'layers.0.weight'",
+        "optimiser state 134.",
+        "setOptimizerLocation",
+        "(saves 134.",
+    ):
+        assert part in text, f"{part} is not in: {text}"
+
+
+def test_the_memory_limit_has_three_values():
+    for bad in ("never", None, True):
+        with pytest.raises(ValueError, match="memoryLimit is 'warn', 'error' or 'off'"):
+            poptorch.Options().Emulator.memoryLimit(bad)
