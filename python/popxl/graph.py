@@ -5,6 +5,7 @@ as the user wrote them, which is what schedules print. The order in which ops ar
 order in which they take effect.
 """
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ class OpRecord:
     inputs: None where an optional input is not connected.
     after: ids of ops of the graph that must run before it, beyond those that make its inputs.
     modified: the inputs that it writes in place.
+    repeats: how often it runs the graphs that it calls.
     """
 
     id: int
@@ -34,6 +36,7 @@ class OpRecord:
     after: list[int] = field(default_factory=list)
     called: "tuple[Graph, ...]" = ()
     modified: "list[Tensor]" = field(default_factory=list)
+    repeats: int = 1
 
 
 class Graph:
@@ -92,6 +95,7 @@ class Graph:
         graph._tensors = {}
         graph._by_value = {}
         graph._hooks = {}
+        graph._around, graph._captured, graph._routed = None, {}, {}
         return graph
 
     _ir: "Ir"
@@ -103,6 +107,9 @@ class Graph:
     _tensors: "dict[str, Tensor]"  # by id
     _by_value: "dict[Any, Tensor]"
     _hooks: dict[int, Callable[[OpRecord], None]]
+    _around: "Graph | None"  # a graph whose tensors become inputs of this one where it uses them
+    _captured: "dict[Tensor, Tensor]"  # those, with the inputs
+    _routed: "dict[Tensor, Tensor]"  # inputs that calls fill with tensors of graphs further out
 
     # --- what it holds ----------------------------------------------------------------------------
     @property
@@ -239,3 +246,56 @@ class Graph:
     def _set_outputs(self, outputs: "Sequence[Tensor]") -> None:
         self._outputs = list(outputs)
         self._core.set_outputs([tensor._read_out() for tensor in outputs])
+
+    def _capture(self, tensor: "Tensor") -> "Tensor":
+        """The input that stands for a tensor of the graph around; variables go in by reference."""
+        from popxl.tensor_base import graph_input
+
+        root = tensor._root()
+        plain = tensor is root or tensor._to_view is None
+        source = root if plain and root._is_memory() else tensor
+        if source not in self._captured:
+            by_ref = source._base is None and source._is_memory()
+            made = graph_input(
+                source.shape, source.dtype, source.name, by_ref, source.meta_shape or None
+            )
+            made._ipu, made._io_tiles = source._ipu, source._io_tiles
+            self._captured[source] = made
+        return self._captured[source]
+
+    def _outline(self, name: str) -> "Graph":
+        """Moves all ops into a new graph with the same inputs and outputs; this one is then empty.
+
+        The input tensors stay this graph's; outputs and what is between go along.
+        """
+        inner = Graph._of(self._ir, name, self._core)
+        self._core = self._ir._module.add_graph(self._ir._core_name(f"{self._name}_outlined"))
+        twins: dict[Tensor, Tensor] = {}
+        for tensor in self._inputs:
+            twin = copy.copy(tensor)
+            inner._adopt(twin, tensor.name)
+            inner._inputs.append(twin)
+            twins[tensor] = twin
+            old = tensor._value
+            tensor._value = self._core.add_input(old.type, old.name, old.by_reference)
+            tensor._version = 0
+        for tensor in [t for t in self._tensors.values() if t not in twins]:
+            inner._adopt(tensor, tensor.name)
+            tensor._base = twins.get(tensor._base, tensor._base)  # type: ignore[arg-type]
+        for op in self._ops:
+            op.graph = inner
+            op.inputs = [twins.get(t, t) for t in op.inputs]  # type: ignore[arg-type]
+            op.modified = [twins.get(t, t) for t in op.modified]
+        inner._ops, inner._outputs = self._ops, [twins.get(t, t) for t in self._outputs]
+        self._ops, self._outputs = [], []
+        self._tensors = {t._id: t for t in self._inputs}
+        self._by_value = {t._value: t for t in self._inputs}
+        self._ir._graphs.append(inner)
+        return inner
+
+    def _adopt(self, tensor: "Tensor", name: str) -> None:
+        tensor._graph = self
+        tensor._id = f"{self.id}/{name}"
+        self._tensors[tensor._id] = tensor
+        if tensor._base is None and tensor._value is not None:
+            self._by_value[tensor._value] = tensor

@@ -226,8 +226,16 @@ class Tensor(Operators):
         producer = self._value.producer
         return producer.name == "variable" if producer is not None else self._value.by_reference
 
+    def _here(self) -> "Tensor":
+        """The tensor, or what stands for it in a current graph that takes in tensors around it."""
+        graph = _context.graphs[-1] if _context.graphs else self._graph
+        return graph._capture(self) if graph._around is self._graph else self
+
     def _read(self) -> Any:
         """The value now, as an operand."""
+        here = self._here()
+        if here is not self:
+            return here._read()
         if self._base is None:
             return self._value
         root = self._root()
@@ -253,6 +261,9 @@ class Tensor(Operators):
 
     def _write(self, value: Any) -> None:
         """Makes `value` the tensor's value from here on."""
+        here = self._here()
+        if here is not self:
+            return here._write(value)
         if self._base is not None:
             base = self._base
             base._write(value if self._from_view is None else self._from_view(base._read(), value))
@@ -266,6 +277,9 @@ class Tensor(Operators):
 
     def _accumulate(self, value: Any, scale: float) -> None:
         """Adds scale · value, in one op where the tensor is memory of its own."""
+        here = self._here()
+        if here is not self:
+            return here._accumulate(value, scale)
         core = self._graph._core
         if self._base is None and self._is_memory() and self._dtype.is_floating_point:
             core.emit("accumulate", [self._value, value], {"scale": float(scale)})

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import popxl
+from popxl.transforms import ExpectedConnection, ExpectedConnectionType, GradGraphInfo
 from popxl_addons.graph import BoundGraph, GraphWithNamedArgs
 from popxl_addons.graph_cache import GraphCache
 from popxl_addons.named_tensors import NamedTensors
@@ -29,6 +30,8 @@ class Module(popxl.Module):
         self._reset()
 
     _children: "dict[str, Module]"
+    _aux: "dict[popxl.Tensor, popxl.Tensor]"
+    _var_grads: "dict[popxl.Tensor, popxl.Tensor]"
     _variable_factories: NamedVariableFactories
     _named_inputs: NamedTensors
 
@@ -90,6 +93,52 @@ class Module(popxl.Module):
         named = GraphWithNamedArgs(graph, self._named_inputs)
         return self._variable_factories, named
 
+    # --- gradients written by hand ----------------------------------------------------------------
+    def build_grad(self, *grads: popxl.Tensor) -> Any:
+        """Writes the gradient's ops, for `create_grad_graph`; to be overridden.
+
+        grads: of the outputs. `self.aux(t)` gives a tensor of `build`; `self.var_grad(t, grad)`
+        says what the gradient of a variable is. Returns the gradients of build's other inputs.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define build_grad().")
+
+    def aux(self, t: popxl.Tensor) -> popxl.Tensor:
+        """In build_grad: a tensor that `build` made or got."""
+        if t not in self._aux:
+            self._aux[t] = popxl.graph_input(t.shape, t.dtype, t.name)
+        return self._aux[t]
+
+    def var_grad(self, variable: popxl.Tensor, grad: popxl.Tensor) -> None:
+        """In build_grad: `grad` is the gradient of a variable's input."""
+        self._var_grads[variable] = grad
+
+    def create_grad_graph(self, graph: GraphWithNamedArgs) -> GraphWithNamedArgs:
+        """The gradient graph of `graph`, which this module made, as `build_grad` writes it.
+
+        Tensors that it needs become outputs of `graph`: call it before calling that.
+        """
+        forward = graph.graph
+        outputs = forward.outputs
+        self._aux, self._var_grads = {}, {}
+        made = popxl.gir().create_empty_graph(f"{forward.name}_grad")
+        with made:
+            grads = [popxl.graph_input(t.shape, t.dtype, f"{t.name}_grad") for t in outputs]
+            results = self.build_grad(*grads)
+            results = [results] if isinstance(results, popxl.Tensor) else list(results or ())
+            made._set_outputs([*results, *self._var_grads.values()])
+        known = (*forward.inputs, *outputs)
+        forward._set_outputs([*outputs, *(t for t in self._aux if t not in known)])
+        kinds = ExpectedConnectionType
+        expected = [ExpectedConnection(t, kinds.FwdGrad) for t in outputs]
+        expected += [ExpectedConnection(t, kinds.Fwd) for t in self._aux]
+        named = set(graph.args.to_dict().values())
+        plain = [t for t in forward.inputs if t not in named]
+        if len(results) > len(plain):
+            raise ValueError(f"build_grad gives {len(results)} gradients for {len(plain)} inputs.")
+        given = [*plain[: len(results)], *self._var_grads]
+        found = [ExpectedConnection(t, kinds.FwdGrad) for t in given]
+        return GraphWithNamedArgs.from_grad_graph(GradGraphInfo(made, forward, expected, found))
+
     def call_module(self, *args: Any, **kwargs: Any) -> Callable[..., Any]:
         """Makes a graph of the module, whose named inputs become those of the current module.
 
@@ -117,6 +166,27 @@ class Module(popxl.Module):
         by_ref: what the graph writes reaches the variable. ValueError: the name is taken.
         """
         factory = VariableFactory(data_iter, dtype, name, by_ref, replica_grouping)
+        return self.add_variable_factory(name, factory, overwrite)
+
+    def add_replica_sharded_variable_input(
+        self,
+        name: str,
+        data_iter: Any,
+        dtype: "popxl.dtype | None" = None,
+        by_ref: bool = False,
+        replica_grouping: "popxl.ReplicaGrouping | None" = None,
+        shard_over: "int | None" = None,
+        overwrite: bool = False,
+    ) -> popxl.Tensor:
+        """As `add_variable_input` for a variable of which each replica of a group keeps a shard.
+
+        shard_over: by default the size of the groups. The input is the flat shard; its meta shape
+        is the variable's shape.
+        """
+        rg = replica_grouping or popxl.gir().replica_grouping()
+        factory = VariableFactory(
+            data_iter, dtype, name, by_ref, replica_grouping, shard_over or rg.group_size
+        )
         return self.add_variable_factory(name, factory, overwrite)
 
     def add_variable_factory(

@@ -1,6 +1,6 @@
 """Named tensors, and their data."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import popxl
@@ -34,6 +34,17 @@ class NamedTensorData(DotTree[np.ndarray]):
 
 class NamedRemoteBuffers(DotTree[popxl.RemoteBuffer]):
     """Remote buffers by name."""
+
+
+class NamedReplicaGrouping(DotTree[popxl.ReplicaGrouping]):
+    """Groupings of replicas by name."""
+
+    @classmethod
+    def build_groups(
+        cls, names: "Iterable[str]", grouping: popxl.ReplicaGrouping
+    ) -> "NamedReplicaGrouping":
+        """The same grouping under every name."""
+        return cls.from_dict({name: grouping for name in names})  # type: ignore[return-value]
 
 
 def print_named_tensors(named: NamedTensors) -> None:

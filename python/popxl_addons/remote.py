@@ -1,11 +1,14 @@
 """Named variables in remote buffers: buffers for them, and graphs that load and store them."""
 
+from collections.abc import Mapping
+
 import popxl
 from popxl import ops
 from popxl_addons.dot_tree import DotTree
 from popxl_addons.graph import GraphWithNamedArgs
 from popxl_addons.named_tensors import NamedRemoteBuffers, NamedTensors
-from popxl_addons.variable_factory import NamedVariableFactories
+from popxl_addons.rts import replica_sharded_spec
+from popxl_addons.variable_factory import NamedVariableFactories, VariableFactory
 
 
 def create_remote_buffer(spec: popxl.TensorSpec, entries: int = 1) -> popxl.RemoteBuffer:
@@ -25,11 +28,25 @@ def named_buffers(specs: "DotTree", entries: int = 1) -> NamedRemoteBuffers:
 
 
 def named_variable_buffers(
-    factories: NamedVariableFactories, entries: int = 1
+    factories: NamedVariableFactories,
+    entries: int = 1,
+    shard_over_dict: "bool | Mapping[str, int]" = True,
 ) -> NamedRemoteBuffers:
-    """A buffer of `entries` rows for the variables of every factory, under its name."""
+    """A buffer of `entries` rows for the variables of every factory, under its name.
+
+    shard_over_dict: whether buffers hold shards where factories say so, or by name over how many
+    replicas.
+    """
+
+    def shards(name: str, factory: VariableFactory) -> int:
+        if isinstance(shard_over_dict, bool):
+            return factory.shard_over if shard_over_dict else 1
+        return shard_over_dict.get(name, 1)
+
     made = {
-        name: popxl.remote_buffer(f.shape, f.dtype, entries)
+        name: create_remote_buffer(
+            replica_sharded_spec(popxl.TensorSpec(f.shape, f.dtype), shards(name, f)), entries
+        )
         for name, f in factories.to_dict().items()
     }
     return NamedRemoteBuffers.from_dict(made)  # type: ignore[return-value]
@@ -65,7 +82,8 @@ def store_remote_graph(
 
     def store(offset: "popxl.Tensor | int") -> None:
         for name, buffer in zip(names, rows, strict=True):
-            t = popxl.graph_input(buffer.tensor_shape, buffer.tensor_dtype, name)
+            meta = buffer.meta_shape or None
+            t = popxl.graph_input(buffer.tensor_shape, buffer.tensor_dtype, name, meta_shape=meta)
             args.insert(name, t)
             ops.remote_store(buffer, offset, t)
 
@@ -103,14 +121,5 @@ def init_remote(
     known = buffers.to_dict()
     for key, factory in sorted(factories.to_dict().items()):
         name = f"{prefix}.{key}" if prefix else key
-        made = popxl.remote_variable(
-            factory.next_data(),
-            known[key],
-            entry,
-            factory.dtype,
-            name,
-            downcast=False,
-            replica_grouping=factory.replica_grouping,
-        )
-        out.insert(key, made)
+        out.insert(key, factory.create_remote_tensor(known[key], entry, name))
     return out

@@ -1,6 +1,7 @@
 """Factories: they make a graph's named inputs, and later the variables that go in."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ class VariableFactory:
     data_iter: a function that gives the data of one variable, or an iterator of such arrays. It
         is asked once at construction, to see the shape; that data goes into the first variable.
     replica_grouping: one array is drawn for each of its groups.
+    shard_over: replicas of a group of which each keeps a flat shard; inputs are shards then.
     TypeError: data_iter is neither.
     """
 
@@ -28,10 +30,6 @@ class VariableFactory:
         replica_grouping: "popxl.ReplicaGrouping | None" = None,
         shard_over: int = 1,
     ) -> None:
-        if shard_over != 1:
-            from popxl_addons.missing import unsupported
-
-            raise unsupported("VariableFactory(shard_over=...)")
         if callable(data_iter):
             self._next: Callable[[], Any] = data_iter
         elif isinstance(data_iter, Iterator):
@@ -42,6 +40,8 @@ class VariableFactory:
         self.dtype = popxl.dtype.as_dtype(self._peeked)
         self.shape = self._peeked.shape
         self.name, self.by_ref, self.replica_grouping = name, by_ref, replica_grouping
+        self.shard_over = shard_over
+        self.sharded_variables: list[popxl.tensor.Variable] = []  # whose shards were created
 
     @staticmethod
     def _convert(data: Any, dtype: "popxl.dtype | None") -> np.ndarray:
@@ -60,23 +60,60 @@ class VariableFactory:
         return self._convert(self._next(), self.dtype)
 
     def create_input(self, prefix: "str | None" = None) -> popxl.Tensor:
-        """An input of the current graph for such a variable."""
-        return popxl.graph_input(self.shape, self.dtype, self._named(prefix), by_ref=self.by_ref)
-
-    def create_tensor(
-        self, name: "str | None" = None, empty: bool = False
-    ) -> "popxl.tensor.Variable":
-        """A variable of the main graph. empty: holding zeros, without drawing data."""
-        groups = self.replica_grouping.num_groups if self.replica_grouping else 1
-        shape = ((groups,) if groups > 1 else ()) + self.shape
-        data = np.zeros(shape, self.dtype.as_numpy()) if empty else self.next_data()
-        return popxl.variable(
-            data,
-            self.dtype,
-            name or self.name,
-            downcast=False,
-            replica_grouping=self.replica_grouping,
+        """An input of the current graph for such a variable, or for its shard."""
+        spec = self.input_spec
+        return popxl.graph_input(
+            spec.shape, spec.dtype, self._named(prefix), self.by_ref, spec.meta_shape or None
         )
+
+    @property
+    def input_spec(self) -> popxl.TensorSpec:
+        """Shape and dtype of the input."""
+        from popxl_addons.rts import replica_sharded_spec
+
+        return replica_sharded_spec(popxl.TensorSpec(self.shape, self.dtype), self.shard_over)
+
+    def create_tensor(self, name: "str | None" = None, empty: bool = False) -> popxl.Tensor:
+        """A variable of the main graph, or the shard of one. empty: zeros, without drawing data.
+
+        The variables of shards are kept in `sharded_variables`, for the session.
+        """
+        return self._variable(self._zeros() if empty else self.next_data(), name)
+
+    def _zeros(self) -> np.ndarray:
+        groups = self.replica_grouping.num_groups if self.replica_grouping else 1
+        return np.zeros(((groups,) if groups > 1 else ()) + self.shape, self.dtype.as_numpy())
+
+    def _variable(self, data: np.ndarray, name: "str | None") -> popxl.Tensor:
+        arguments = (data, self.dtype, name or self.name, False, self.replica_grouping)
+        if self.shard_over == 1:
+            return popxl.variable(*arguments)
+        variable, shard = popxl.replica_sharded_variable(*arguments)
+        self.sharded_variables.append(variable)
+        return shard
+
+    def create_remote_tensor(
+        self, buffer: popxl.RemoteBuffer, entry: int = 0, name: "str | None" = None
+    ) -> "popxl.tensor.Variable":
+        """A remote variable in row `entry` of a buffer, or one whose shards are there."""
+        sharded = self.shard_over > 1
+        make = popxl.remote_replica_sharded_variable if sharded else popxl.remote_variable
+        data, rg = self.next_data(), self.replica_grouping
+        return make(data, buffer, entry, self.dtype, name or self.name, False, rg)
+
+    def next_memmap(self, path: "str | Path", read_only_if_exists: bool = False) -> np.memmap:
+        """The data of the next variable in a file, mapped into memory.
+
+        read_only_if_exists: maps a file that is there instead of drawing data; a session does not
+        write into it. ValueError: its size is another.
+        """
+        shape, dtype = self._zeros().shape, self.dtype.as_numpy()
+        if read_only_if_exists and Path(path).exists():
+            return np.memmap(path, dtype, "r", shape=shape)
+        mapped = np.memmap(path, dtype, "w+", shape=shape)
+        mapped[...] = self.next_data()
+        mapped.flush()
+        return mapped
 
     def _named(self, prefix: "str | None") -> "str | None":
         return f"{prefix}.{self.name}" if prefix and self.name else self.name or prefix
@@ -85,15 +122,29 @@ class VariableFactory:
 class NamedVariableFactories(DotTree[VariableFactory]):
     """Factories by name."""
 
-    def init(self, prefix: "str | None" = None, empty: bool = False) -> NamedTensors:
+    def init(
+        self,
+        prefix: "str | None" = None,
+        empty: bool = False,
+        memmap_dir: "str | Path | None" = None,
+        read_only_if_exists: bool = False,
+    ) -> NamedTensors:
         """A variable of the main graph from each factory, in alphabetical order of the names.
 
         prefix: put before the variables' names. empty: zeros instead of the factories' data.
+        memmap_dir: a folder in which the data is kept, `<name>.raw`, and mapped into memory;
+        with read_only_if_exists, files that are there are read.
         """
         out = NamedTensors()
         for key, factory in sorted(self.to_dict().items()):
             name = f"{prefix}.{key}" if prefix else key
-            out.insert(key, factory.create_tensor(name, empty))
+            if memmap_dir is None or empty:
+                out.insert(key, factory.create_tensor(name, empty))
+                continue
+            folder = Path(memmap_dir)
+            folder.mkdir(parents=True, exist_ok=True)
+            data = factory.next_memmap(folder / f"{name}.raw", read_only_if_exists)
+            out.insert(key, factory._variable(data, name))
         return out
 
     def init_remote(
@@ -116,7 +167,9 @@ class NamedVariableFactories(DotTree[VariableFactory]):
         out = NamedTensors()
         for key, factory in sorted(self.to_dict().items()):
             name = f"{prefix}.{key}" if prefix else key
-            out.insert(key, popxl.ops.init(factory.shape, factory.dtype, name, kind))
+            spec = factory.input_spec
+            made = popxl.ops.init(spec.shape, spec.dtype, name, kind, spec.meta_shape or None)
+            out.insert(key, made)
         return out
 
     def replica_groupings(self) -> DotTree:

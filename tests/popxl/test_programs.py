@@ -1,9 +1,7 @@
 """PopXL programs: graphs, calls, memory, streams and sessions, against NumPy."""
 
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import popxl
@@ -11,7 +9,6 @@ import pytest
 from popxl import ops
 from popxl.errors import popart_exception
 from popxl.transforms import autodiff
-from popxl_addons.missing import MISSING
 from program import run_graph
 
 RANDOM = np.random.default_rng(7)
@@ -208,11 +205,3 @@ def test_in_place_writes_need_an_order():
 
 def test_names_of_another_kind_are_attribute_errors():
     assert not hasattr(popxl, "nonsense")
-
-
-def test_the_documentation_lists_what_is_missing():
-    text = (Path(__file__).resolve().parents[2] / "docs/popxl.md").read_text()
-    for module, names in MISSING.items():
-        assert all(len(name) > 1 for name in names), module
-        for name in sorted(names):
-            assert re.search(rf"^- `{module}`: .*`{name}`", text, re.M), (module, name)

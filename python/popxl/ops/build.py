@@ -22,7 +22,7 @@ def check_tensors(op_type: str, tensors: "Sequence[Tensor | None]", together: bo
             continue
         if not isinstance(tensor, Tensor):
             raise TypeError(f"{op_type} takes tensors but got {tensor!r}.")
-        if tensor._graph is not graph:
+        if tensor._graph not in (graph, graph._around):
             raise ValueError(
                 f"{op_type}: {tensor!r} belongs to graph {tensor._graph.name} but the current "
                 f"graph is {graph.name}. Pass it as an input of the graph."
@@ -58,6 +58,7 @@ class OpBuild:
     def __init__(self, op_type: str, *inputs: "Tensor | None", together: bool = True) -> None:
         """together: whether all inputs lie on one IPU, which is that of the outputs."""
         self.graph = check_tensors(op_type, inputs, together)
+        inputs = tuple(t if t is None else t._here() for t in inputs)
         self.record = self.graph._add_op(op_type, inputs)
         self._ipu = _context.ipu
         given = [t._ipu for t in inputs if t is not None and t._ipu is not None]
@@ -108,12 +109,14 @@ class OpBuild:
 
     def write(self, t: Tensor, value: Any, name: "str | None") -> Tensor:
         """Writes `value` into `t`; the output, if named, shares its memory."""
+        t = t._here()
         t._write(value)
         self.record.modified.append(t)
         return t if name is None else self.alias(t, name, t.spec)
 
     def accumulate(self, t: Tensor, x: Tensor, scale: float, name: str) -> Tensor:
         """t += scale · x; the output shares the memory of t."""
+        t = t._here()
         t._accumulate(x._read(), scale)
         self.record.modified.append(t)
         return self.alias(t, name, t.spec)
@@ -127,6 +130,7 @@ class OpBuild:
         from_view: "Callable[[Any, Any], Any] | None" = None,
     ) -> Tensor:
         """The op's next output, sharing the memory of `t`."""
+        t = t._here()
         made = Tensor._make(
             self.graph,
             scoped(name),

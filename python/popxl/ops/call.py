@@ -105,6 +105,22 @@ def _as_tensor(given: Any, expected: Tensor) -> Tensor:
         raise TypeError(f"{given!r} cannot be passed for {expected!r}.") from error
 
 
+def routed(inner: Tensor, graph: Graph) -> Tensor:
+    """The tensor of the current graph for an input that takes one of a graph further out."""
+    from popxl.tensor_base import graph_input
+
+    outer, here = graph._routed[inner], get_current_graph()
+    if outer._graph in (here, here._around):
+        return outer
+    for known, source in here._routed.items():
+        if source is outer:
+            return known
+    by_ref = inner._value.by_reference
+    made = graph_input(outer.shape, outer.dtype, outer.name, by_ref, outer.meta_shape)
+    here._routed[made] = outer
+    return made
+
+
 def _bound(
     graph: Graph,
     inputs: Iterable[Any],
@@ -127,10 +143,11 @@ def _bound(
         if key in given:
             raise ValueError(f"Input {key!r} of {graph.name} is given twice.")
         given[key] = value
+    given |= {t: routed(t, graph) for t in graph._routed if t not in given}
     missing = [t.name for t in graph._inputs if t not in given]
     if missing and check_inputs:
         raise ValueError(f"{graph.name} needs its inputs {missing}. Pass them to the call.")
-    out = [_as_tensor(given[t], t) if t in given else None for t in graph._inputs]
+    out = [_as_tensor(given[t], t)._here() if t in given else None for t in graph._inputs]
     for tensor, expected in zip(out, graph._inputs, strict=True):
         if tensor is None:
             continue
@@ -192,7 +209,7 @@ def _run(
     op_type: str, core: str, graph: Graph, tensors: "Sequence[Tensor | None]", **attrs: Any
 ) -> CallSiteInfo:
     op = OpBuild(op_type, *tensors, together=False)
-    op.record.called = (graph,)
+    op.record.called, op.record.repeats = (graph,), attrs.get("count", 1)
     operands = _Operands(graph, tensors)
     results = op.emit(core, *operands.values, graph=graph._core, **attrs).results
     operands.write_back()

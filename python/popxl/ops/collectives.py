@@ -78,11 +78,16 @@ def _attrs(group: "ReplicaGrouping | None") -> dict[str, int]:
     return {"group_size": size, "group_stride": stride}
 
 
+def collective_attrs(op: str, group: "ReplicaGrouping | CommGroup | None") -> dict[str, Any]:
+    """The compiler's attributes of a reduction over groups. ValueError for another op."""
+    return {"op": _reduction(op), **_attrs(group)}
+
+
 def replicated_all_reduce(
     t: Tensor, op: str = "add", group: "ReplicaGrouping | None" = None
 ) -> Tensor:
     """`t` reduced over the replicas of each group, on each of them."""
-    attrs = {"op": _reduction(op), **_attrs(group)}
+    attrs = collective_attrs(op, group)
     return composed(
         "ReplicatedAllReduce", [t], f"{t.name}_all_reduce", lambda b: b("all_reduce", t, **attrs)
     )
@@ -92,7 +97,7 @@ def replicated_all_reduce_(
     t: Tensor, op: str = "add", group: "ReplicaGrouping | None" = None
 ) -> Tensor:
     """`replicated_all_reduce`, in place."""
-    attrs = {"op": _reduction(op), **_attrs(group)}
+    attrs = collective_attrs(op, group)
     name = f"{t.name}_all_reduce"
     return in_place("ReplicatedAllReduceInplace", [t], name, lambda b: b("all_reduce", t, **attrs))
 

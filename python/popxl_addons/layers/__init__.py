@@ -1,7 +1,7 @@
 """Layers as modules."""
 
+from popxl_addons.layers.conv import Conv2D
+from popxl_addons.layers.embedding import Embedding
 from popxl_addons.layers.linear import Linear
-from popxl_addons.layers.norm import GroupNorm, LayerNorm
-from popxl_addons.missing import refuse
-
-__getattr__ = refuse("popxl_addons.layers")
+from popxl_addons.layers.norm import GroupNorm, LayerNorm, LayerNormDistributed
+from popxl_addons.layers.quantised import LinearFP8, LinearGQ

@@ -1,0 +1,77 @@
+"""Rows of a table, whole or in shards of the vocabulary."""
+
+from typing import Any
+
+import numpy as np
+import popxl
+from popxl import ops
+from popxl_addons.array_munging import pad_axis, shard
+from popxl_addons.layers.linear import truncated_normal
+from popxl_addons.module import Module
+from popxl_addons.named_tensors import NamedTensors
+
+_MULTIPLE = 16  # of rows in a shard
+
+
+class Embedding(Module):
+    """Rows of weight [rows, hidden_size] at `indices`, any ints: [..., hidden_size].
+
+    replica_grouping: its groups hold shards of the vocabulary. Each replica then looks up
+        `indices` moved by its offset (`offset_inputs`) and gets zeros for those of others: the sum
+        over the shards is the embedding.
+    """
+
+    def __init__(
+        self,
+        dtype: popxl.dtype,
+        vocab_size: int,
+        hidden_size: int,
+        axis: int = 0,
+        replica_grouping: "popxl.ReplicaGrouping | None" = None,
+    ) -> None:
+        super().__init__()
+        self.dtype, self.vocab_size, self.hidden_size = dtype, vocab_size, hidden_size
+        self.axis, self.replica_grouping = axis, replica_grouping
+        self.n_shards = replica_grouping.num_groups if replica_grouping else 1
+
+    @property
+    def vocab_shard_size(self) -> int:
+        """Rows on a replica."""
+        return self.get_vocab_shard_size(self.vocab_size, self.n_shards)
+
+    def build(self, indices: popxl.Tensor) -> popxl.Tensor:
+        shape = (self.vocab_shard_size, self.hidden_size)
+        weight = self.add_variable_input(
+            "weight",
+            lambda: truncated_normal(shape),
+            self.dtype,
+            replica_grouping=self.replica_grouping,
+        )
+        return ops.gather(weight, indices, self.axis, zero_OOR=True)
+
+    @staticmethod
+    def get_vocab_shard_size(vocab_size: int, n_shards: int) -> int:
+        """Rows of a shard, a multiple of 16; all rows when there is one shard."""
+        if n_shards == 1:
+            return vocab_size
+        rows = -(-vocab_size // n_shards)
+        return -(-rows // _MULTIPLE) * _MULTIPLE
+
+    @classmethod
+    def get_offsets(cls, vocab_size: int, n_shards: int) -> np.ndarray:
+        """[n_shards]: the first row of each shard."""
+        return np.arange(n_shards) * cls.get_vocab_shard_size(vocab_size, n_shards)
+
+    @classmethod
+    def offset_inputs(cls, indices: np.ndarray, vocab_size: int, n_shards: int) -> np.ndarray:
+        """[n_shards, ...]: the indices as each shard counts its rows."""
+        offsets = cls.get_offsets(vocab_size, n_shards).astype(np.int32)
+        return np.stack([np.asarray(indices, np.int32) - offset for offset in offsets])
+
+    def torch_mapping(self, variables: NamedTensors, layer: Any) -> dict[popxl.Tensor, np.ndarray]:
+        """{variable: data} from a torch.nn.Embedding, for `Session.write_variables_data`."""
+        weight = layer.weight.detach().numpy().copy()
+        if self.n_shards > 1:
+            weight = pad_axis(weight, self.vocab_shard_size * self.n_shards, 0)
+            weight = shard(weight, self.n_shards, 0)
+        return {variables.weight: weight}

@@ -1,0 +1,36 @@
+"""Tensors of outer graphs inside of inner ones."""
+
+import popxl
+from popxl.context import _context
+from popxl.graph import Graph
+from popxl.tensor_base import graph_input
+
+
+def is_subgraph(graph: Graph, parent: Graph) -> bool:
+    """Whether `parent`, or a graph that it calls, calls `graph`; or whether they are the same."""
+    return graph is parent or any(is_subgraph(graph, called) for called in parent.called_graphs)
+
+
+def route_tensor_into_graph(
+    t: popxl.Tensor, graph: "Graph | None" = None, by_ref: bool = False
+) -> popxl.Tensor:
+    """An input of `graph` that every call fills with `t`, a tensor of a graph further out.
+
+    graph: the current one by default; calls of it that are written later pass `t` on, through
+    the graphs between. ValueError: the graph is called already.
+    """
+    graph = graph or popxl.gcg()
+    if t in graph:
+        return t
+    for known, source in graph._routed.items():
+        if source is t:
+            return known
+    if any(graph in op.called for other in graph.ir._graphs for op in other._ops):
+        raise ValueError(f"{graph.name} is called already: route {t!r} into it before.")
+    _context.graphs.append(graph)
+    try:
+        made = graph_input(t.shape, t.dtype, t.name, by_ref, t.meta_shape or None)
+    finally:
+        _context.graphs.pop()
+    graph._routed[made] = t
+    return made
