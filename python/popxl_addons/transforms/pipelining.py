@@ -1,9 +1,9 @@
 """pipelined_execution: ops in stages, run for several steps.
 
-What is written inside becomes a graph that runs once a step, all stages in order: the result is that
-of the steps one after the other. IPUs wait only for what they receive, so that stages on different
-IPUs work on different steps at the same time. On one IPU the graph runs in a loop; over several, it
-is called step by step.
+What is written inside becomes a graph that runs once a step, all stages in order: the result is
+that of the steps one after the other. IPUs wait only for what they receive, so that stages on
+different IPUs work on different steps at the same time. On one IPU the graph runs in a loop; over
+several, it is called step by step.
 """
 
 from collections.abc import Iterator
