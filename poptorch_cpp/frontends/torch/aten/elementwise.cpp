@@ -1,4 +1,6 @@
 // aten rows of one operand, and casts.
+#include <cmath>
+
 #include "frontends/torch/aten/rules.hpp"
 
 namespace poptorch::frontend {

@@ -1,9 +1,9 @@
 // Implements autocast.hpp. The lists are those of torch's CPU autocast.
 #include "frontends/torch/tracer/autocast.hpp"
 
-#include <ATen/autocast_mode.h>
-
 #include <set>
+
+#include "frontends/torch/torch_functions.hpp"
 
 namespace poptorch::frontend {
 namespace {

@@ -5,8 +5,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/clone.h>
 #include <ATen/ops/zeros_like.h>
-#include <torch/csrc/autograd/autograd.h>
 
+#include "frontends/torch/torch_functions.hpp"
 #include "frontends/torch/tracer/types.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "frontends/torch/compile.hpp"
-#include "frontends/torch/optimiser.hpp"
+#include "frontends/torch/libtorch/optimiser.hpp"
 #include "poptorch/poptorch.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"

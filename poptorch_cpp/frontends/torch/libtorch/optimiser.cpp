@@ -1,5 +1,5 @@
 // Implements optimiser.hpp.
-#include "frontends/torch/optimiser.hpp"
+#include "frontends/torch/libtorch/optimiser.hpp"
 
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
