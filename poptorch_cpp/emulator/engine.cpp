@@ -5,6 +5,7 @@
 #include <cstring>
 #include <thread>
 
+#include "emulator/keep_values.hpp"
 #include "emulator/plan.hpp"
 #include "emulator/run.hpp"
 #include "emulator/state_store.hpp"
@@ -25,7 +26,7 @@ EngineOptions resolved(EngineOptions options) {
   if (options.threads <= 0) {
     options.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   }
-  if (options.reference_only) options.fuse = options.layouts = false;
+  if (options.reference_only) options.fuse = options.layouts = options.keep_recomputed = false;
   return options;
 }
 
@@ -45,7 +46,8 @@ Plan bound(const program::Program& program, const ir::Registry& registry,
 struct Engine::Impl {
   Impl(program::Program moved, const ir::Registry& registry, const EngineOptions& options)
       : program(std::move(moved)),
-        plan(bound(program, registry, options)),
+        host_program(options.keep_recomputed ? keep_recomputed(program, registry) : std::nullopt),
+        plan(bound(host_program ? *host_program : program, registry, options)),
         code(make_code(plan)),
         store(plan),
         runner(plan, code, store, options) {
@@ -64,7 +66,8 @@ struct Engine::Impl {
   }
 
   program::Program program;
-  Plan plan;  // of `program`
+  std::optional<program::Program> host_program;  // what runs, where that is not `program`
+  Plan plan;                                     // of what runs
   Code code;
   StateStore store;
   Runner runner;

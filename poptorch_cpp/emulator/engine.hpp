@@ -23,6 +23,7 @@ struct EngineOptions {
   // Each may be switched off to look for a fault.
   bool fuse = true;             // element-wise chains and epilogues
   bool layouts = true;          // packed weights and channels-last activations
+  bool keep_recomputed = true;  // products that a pipeline recomputes: see keep_values.hpp
   bool reference_only = false;  // the oracle: every op by its reference kernel
 };
 

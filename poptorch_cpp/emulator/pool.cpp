@@ -17,6 +17,7 @@ namespace {
 
 // Pauses of roughly 40 cycles: 10 to 20 us of spinning before a waiting thread gives its core away.
 constexpr int kSpins = 1000;
+constexpr int kShortSpins = 100;
 // Yields before an idle worker sleeps in the kernel.
 constexpr int kYields = 50;
 
@@ -236,6 +237,10 @@ void Pool::run(int tasks, TaskRef task) {
 uint32_t Pool::signal() const { return impl_->here().epoch.load(); }
 
 void Pool::announce() { impl_->here().announce(); }
+
+void Pool::pause() const {
+  for (int i = 0; i < kShortSpins; ++i) _mm_pause();
+}
 
 void Pool::idle(uint32_t seen) {
   Team& team = impl_->here();

@@ -43,6 +43,7 @@ class Pool {
   uint32_t signal() const;
   void announce();
   void idle(uint32_t seen);
+  void pause() const;  // some microseconds, without giving the core away
 
  private:
   struct Impl;

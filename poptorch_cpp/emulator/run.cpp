@@ -305,19 +305,22 @@ void Runner::note_event(Machine& machine) {
   pool_.announce();
 }
 
-// Of those that can go on, one that this worker ran last, or else the first by turns.
-Machine* Runner::next_machine(int worker) {
+// Of those that can go on, one that this worker ran last, or that none has; else, where it may take
+// others', the first by turns.
+Machine* Runner::next_machine(int worker, bool take_others) {
   std::lock_guard lock(mutex_);
   if (unfinished_ <= 0) return nullptr;
   auto found = waiting_.end();
+  bool can_go_on = false;
   for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
     if ((*it)->seen == events_of(**it)) continue;
-    const bool own = (*it)->worker == worker;
-    if (own || found == waiting_.end()) found = it;
+    const bool own = (*it)->worker == worker || (*it)->worker < 0;
+    can_go_on = true;
+    if (own || (take_others && found == waiting_.end())) found = it;
     if (own) break;
   }
   if (found == waiting_.end()) {
-    if (running_ == 0) break_stall();
+    if (running_ == 0 && !can_go_on) break_stall();
     return nullptr;
   }
   Machine* machine = *found;
@@ -354,7 +357,13 @@ void Runner::give_back(Machine* machine, bool finished) {
 void Runner::run_all(int worker, bool alone) {
   while (true) {
     const uint32_t signal = pool_.signal();
-    if (Machine* machine = next_machine(worker)) {
+    Machine* machine = next_machine(worker, alone);
+    if (!machine && !alone) {
+      // Its last worker may be about to go on with it, and has its memory at hand.
+      pool_.pause();
+      machine = next_machine(worker, true);
+    }
+    if (machine) {
       try {
         give_back(machine, advance(*machine, worker));
       } catch (...) {

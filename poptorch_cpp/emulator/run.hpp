@@ -87,7 +87,7 @@ class Runner {
   std::byte* stash(const Step& step, Machine& machine);
   void forget_exchanges();
   void run_all(int worker, bool alone);
-  Machine* next_machine(int worker);  // nullptr: none now
+  Machine* next_machine(int worker, bool take_others);  // nullptr: none now
   int64_t events_of(const Machine& machine) const;
   void note_event(Machine& machine);
   void break_stall();

@@ -48,6 +48,26 @@ TEST(EngineExchange, PipelineTrainsLikeOneIpu) {
   }
 }
 
+// What a backward stage computes again is read back instead, with the same bits.
+TEST(EngineExchange, KeepsTheProductsThatAPipelineRecomputes) {
+  const program::Program program = parsed(read_text("recomputed_training.program"));
+  auto products = [&](bool keep) {
+    const std::string text = Engine(program, ops::registry(), {.keep_recomputed = keep}).text();
+    size_t count = 0;
+    for (size_t at = 0; (at = text.find(" = linear(", at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  // Two layers on the first IPU: in the ramp-up and in the steady state, and again in the steady
+  // state and in the ramp-down. The last stage recomputes nothing.
+  EXPECT_EQ(products(false), products(true) + 4);
+  const Outcome expected = outcome(program, {.threads = 1, .keep_recomputed = false}, 3);
+  for (const EngineOptions& way : all_ways()) {
+    const Outcome kept = outcome(program, way, 3);
+    EXPECT_EQ(kept.states, expected.states);
+    EXPECT_EQ(kept.outputs, expected.outputs);
+  }
+}
+
 TEST(EngineExchange, GroupsOfReplicasReduceInOrder) {
   const program::Program program = parsed(read_text("replicas.program"));
   for (const EngineOptions& way : all_ways()) {
