@@ -128,4 +128,5 @@ CASES = [
     case("promote_int_float", lambda i, x: i + x, ints(0, 9, 3, 5), (3, 5)),
     case("promote_bool_int", lambda b, i: b + i, bools(3, 5), ints(0, 9, 3, 5)),
     case("large_chain", lambda x: torch.tanh(x * 2 + 1).sigmoid() * x.exp() - x / 3, (33, 129)),
+    case("digamma", torch.digamma, uniform(0.5, 4, 3, 4)),
 ]  # fmt: skip

@@ -70,5 +70,6 @@ CASES = [
     case("norm_of_nothing", lambda x: torch.linalg.vector_norm(x * 0.0, dim=1), (3, 5)),
     case("solve", lambda a, b: torch.linalg.solve(a + 4 * torch.eye(4), b), (4, 4), (4, 2),
          atol=1e-4),
+    case("svdvals", torch.linalg.svdvals, (3, 5), atol=1e-4),
     case("cdist", torch.cdist, (3, 4), (5, 4), atol=1e-4),
 ]  # fmt: skip

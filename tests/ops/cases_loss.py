@@ -9,6 +9,10 @@ def _long(function, **options):
     return lambda x, t: function(x, t.long(), **options)
 
 
+def _ctc(x, targets, input_lengths=(12, 10), target_lengths=(4, 3)):
+    return F.ctc_loss(torch.log_softmax(x, 2), targets, input_lengths, target_lengths)
+
+
 def _lstm(x, h, c, *weights):
     y, h, c = torch.lstm(x, (h, c), weights, True, 1, 0.0, False, False, False)
     return y, h, c
@@ -52,6 +56,8 @@ CASES = [
     case("margin_ranking", lambda x, y, b: F.margin_ranking_loss(x, y, b * 2.0 - 1), distinct(7),
          (7,), bools(7)),
     case("triplet_margin", F.triplet_margin_loss, (3, 4), (3, 4), (3, 4)),
+    case("ctc", _ctc, (12, 2, 6), ints(1, 6, 2, 4)),
+    case("ctc_lengths", _ctc, (12, 2, 6), ints(1, 6, 2, 4), ints(8, 12, 2), ints(1, 4, 2)),
     case("lstm", _lstm, (5, 2, 3), (1, 2, 4), (1, 2, 4), (16, 3), (16, 4), (16,), (16,)),
     case("gru", _gru, (5, 2, 3), (1, 2, 4), (12, 3), (12, 4), (12,), (12,)),
     case("rnn", _rnn, (5, 2, 3), (1, 2, 4), (4, 3), (4, 4), (4,), (4,)),

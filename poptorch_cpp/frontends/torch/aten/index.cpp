@@ -101,6 +101,7 @@ Values scatter_reduce(Call& c) {
   const bool include_self = c.flag("include_self", true);
   const bool is_mean = c.text("reduce") == "mean";
   const std::string reduction = is_mean ? "sum" : reduction_of(c, "reduce");
+  if (c.training() && reduction != "sum") return {};  // scatter's gradient is that of sums
   const Val old = c.val(x.value);
   const Val zeros = c.full(x.shape(), DType::kF32, 0);
   const Val ones = c.full(index.type().shape, DType::kF32, 1);

@@ -12,7 +12,8 @@
 
 namespace poptorch::frontend {
 
-// Emits the op's result(s). Results beyond those of the schema are an error of the row.
+// Emits the op's result(s), or none where the row does not cover the call: the generic op takes it.
+// Results beyond those of the schema are an error of the row.
 using Rule = std::function<std::vector<TensorValue>(Call&)>;
 
 class Rules {

@@ -1,5 +1,6 @@
 // The dispatcher's handler: every operator that the user's forward calls, above autograd.
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <c10/core/ScalarType.h>
 #include <torch/library.h>
 
@@ -211,7 +212,15 @@ Results view_in_place(const Handled& h, const c10::OperatorHandle& functional) {
 // ---------------------------------------------------------------------------------
 
 at::Tensor new_tensor(const Handled& h, const TensorValue& value) {
-  return value ? h.tracer.make_tensor(value.value, torch_dtype(value.dtype)) : at::Tensor();
+  if (!value) return {};
+  const bool is_one_of_several = h.op.schema().returns().size() > 1;
+  if (is_one_of_several && ir::element_count(value.shape()) == 0) {
+    // What this call leaves empty, such as the vectors beside singular values. To read it is
+    // refused.
+    PauseGuard pause;
+    return at::empty(value.shape(), torch_dtype(value.dtype));
+  }
+  return h.tracer.make_tensor(value.value, torch_dtype(value.dtype));
 }
 
 void overwrite(const Handled& h, const at::Tensor& tensor, const TensorValue& value) {
@@ -254,9 +263,9 @@ bool is_complex(const Handled& h) {
 }
 
 Results compute(const Handled& h) {
-  const bool by_rule = h.info.rule && !is_complex(h);
-  const auto values =
-      by_rule ? (*h.info.rule)(h.call) : emit_generic(h.tracer, h.op, h.info, h.arguments, h.call);
+  std::vector<TensorValue> values;
+  if (h.info.rule && !is_complex(h)) values = (*h.info.rule)(h.call);
+  if (values.empty()) values = emit_generic(h.tracer, h.op, h.info, h.arguments, h.call);
   if (!h.info.writes.empty()) return write_back(h, values);
   Results results;
   size_t next = 0;

@@ -14,6 +14,9 @@ namespace {
 const std::set<std::string> kNotDynamic{"aten::ctc_loss", "aten::_ctc_loss",
                                         "aten::repeat_interleave"};
 
+// Composites that read values on the host on their way: taken whole, by the generic op.
+const std::set<std::string> kWhole{"aten::ctc_loss"};
+
 // Views of complex numbers and bits: taken as values, because no IR op reads or writes through
 // them.
 const std::set<std::string> kValueViews{"aten::view_as_real", "aten::view_as_complex",
@@ -50,7 +53,8 @@ OpInfo make_info(const c10::OperatorHandle& op) {
   info.rule = all_rules().find(info.functional, info.overload);
   // These take scale factors; torch turns them into the overloads that the rows know.
   if (info.overload == "vec") info.rule = nullptr;
-  info.is_composite = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+  info.is_composite = !kWhole.contains(info.name) &&
+                      op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
   info.is_random = op.hasTag(at::Tag::nondeterministic_seeded);
   info.data_dependent =
       (op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output)) &&

@@ -17,7 +17,7 @@ struct OpInfo {
   const Rule* rule = nullptr;
   std::vector<size_t> writes;  // arguments written by schema
   bool is_view = false;        // results alias an argument that is not written
-  bool is_composite = false;   // torch can take it apart
+  bool is_composite = false;   // torch takes it apart
   bool has_tensor_results = false;
   bool is_random = false;
   bool data_dependent = false;  // shape or host value follows from tensor values
