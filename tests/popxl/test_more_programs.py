@@ -229,3 +229,35 @@ def test_prints_as_asked(capfd):
     assert "numbers" in printed and "<1.5;2.0>" in printed.replace(" ", "")
     assert "square_gradient" in printed and "square\n" not in printed
     np.testing.assert_allclose(dx, 2 * np.float32([1.5, 2]) ** 2)
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_branches_tell_what_goes_where(condition):
+    def program(cond, x, y):
+        then = popxl.gir().create_graph(lambda a: a + 1.0, x)
+        other = popxl.gir().create_graph(lambda a, b: a * b, x, y)
+        info = ops.conditional_with_info(cond, then, other, [x], [x, y])
+        assert info.then_info.graph_to_parent(then.inputs[0]) is x
+        assert info.else_info.graph_to_parent(other.inputs[1]) is y
+        assert info.else_info.graph_to_parent_input_index(0) == 2
+        assert info.outputs[0].name == "add_out_or_mul_out"
+        return ops.rename(info.outputs[0], "chosen"), ops.flatten_(info.outputs[0])
+
+    y = 2 * X
+    chosen, flat = run_graph(program, np.array(condition), X, y)
+    np.testing.assert_allclose(chosen, X + 1 if condition else X * y, rtol=1e-6)
+    np.testing.assert_array_equal(flat, chosen.ravel())
+
+
+def test_loops_tell_what_goes_where():
+    def program(x, y):
+        graph = popxl.gir().create_graph(lambda a, b: a * b, x, y)
+        info = ops.repeat_with_info(graph, 3, x, y)
+        assert info.parent_to_graph(y) is graph.inputs[1]
+        assert info.graph_to_parent(graph.outputs[0]) is info.parent_output(0)
+        with pytest.raises(ValueError):
+            info.graph_to_parent(x)
+        return info.outputs
+
+    (z,) = run_graph(program, X, X + 1)
+    np.testing.assert_allclose(z, X * (X + 1) ** 3, rtol=1e-5, atol=1e-6)
