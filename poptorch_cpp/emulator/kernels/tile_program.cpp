@@ -109,7 +109,9 @@ void move_segment(const Buffer& buffer, std::byte* memory, int64_t stride, void*
     args.dst[0] = load ? held : element;
     buffer.move(args, 1);
     if (load && stride == 0) {
-      if (reg_bytes == 4) {
+      if (reg_bytes == 2) {
+        std::fill_n(static_cast<uint16_t*>(tile), n, *static_cast<uint16_t*>(tile));
+      } else if (reg_bytes == 4) {
         std::fill_n(static_cast<uint32_t*>(tile), n, *static_cast<uint32_t*>(tile));
       } else {
         std::fill_n(static_cast<uint64_t*>(tile), n, *static_cast<uint64_t*>(tile));
@@ -126,12 +128,6 @@ void Program::fill(int reg, const void* element, void* slot, int64_t count) cons
                 .register_bytes = register_bytes(register_class(registers_[reg].dtype)),
                 .move = load_fn(registers_[reg].dtype)};
   move_segment(scalar, static_cast<std::byte*>(const_cast<void*>(element)), 0, slot, count, true);
-}
-
-// Asks for what the next tile will read, `bytes` behind this one's, while this one is computed.
-void fetch_ahead(const std::byte* from, int64_t bytes) {
-  constexpr int64_t kLine = 64;
-  for (int64_t at = bytes; at < 2 * bytes; at += kLine) __builtin_prefetch(from + at);
 }
 
 void Program::run_tile(const Walk& walk, void** registers) const {
@@ -154,7 +150,6 @@ void Program::run_tile(const Walk& walk, void** registers) const {
       std::byte* from =
           own ? const_cast<std::byte*>(walk.block->source) + walk.in_block[s] * in.element_bytes
               : address(in, walk.buffers[i], s);
-      if (stride == 1 && walk.segments == 1 && !own) fetch_ahead(from, n * in.element_bytes);
       if (in.direct && stride == 1 && walk.segments == 1) {
         registers[in.reg] = from;
       } else {
@@ -349,8 +344,16 @@ void Program::place() {
     const bool wide = register_bytes(register_class(r.dtype)) == 8;
     if (wide && !r.hyper_parameter) slot_bytes_ = kTile * 8;
   }
+  for (std::vector<Buffer>* buffers : {&inputs_, &outputs_}) {
+    for (Buffer& buffer : *buffers) {
+      if (!registers_[buffer.reg].as_stored) continue;
+      buffer.register_bytes = buffer.element_bytes;
+      buffer.move = copy_halves;
+    }
+  }
   for (Buffer& in : inputs_) {
-    in.direct = in.dtype == DType::kF32 || in.dtype == DType::kI32 || in.dtype == DType::kI64;
+    in.direct = registers_[in.reg].as_stored || in.dtype == DType::kF32 ||
+                in.dtype == DType::kI32 || in.dtype == DType::kI64;
     if (!in.uniform) last_input_use = std::max(last_input_use, registers_[in.reg].last_use);
   }
   for (Buffer& out : outputs_) {
@@ -368,8 +371,8 @@ void Program::place() {
     }
     const bool once = std::count_if(outputs_.begin(), outputs_.end(),
                                     [&](const Buffer& other) { return other.reg == out.reg; }) == 1;
-    const bool held =
-        out.dtype == DType::kF32 || out.dtype == DType::kI32 || out.dtype == DType::kI64;
+    const bool held = registers_[out.reg].as_stored || out.dtype == DType::kF32 ||
+                      out.dtype == DType::kI32 || out.dtype == DType::kI64;
     out.direct = held && once && made >= 0 && made >= last_input_use;
   }
   auto in_place = [](const Buffer& b) { return b.scalar || (b.direct && b.strides.back() == 1); };

@@ -55,41 +55,67 @@ void moving_average(const MicroArgs& a, int64_t n) {
            });
 }
 
+// How m is held: as floats, or as halves where no other step reads it.
+struct Wide {
+  using Element = float;
+  static __m256 load(const float* x) { return _mm256_loadu_ps(x); }
+  static void store(float* y, __m256 v) { _mm256_storeu_ps(y, v); }
+};
+struct Stored {
+  using Element = uint16_t;
+  static __m256 load(const uint16_t* x) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x)));
+  }
+  static void store(uint16_t* y, __m256 v) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(y),
+                     _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  }
+};
+
 // All of Adam: (keep1, m, fresh1, g, keep2, v, fresh2, eps, w) → m, v and w + scale · m / (√v +
 // eps).
-template <typename Rounding, typename RatioRounding>
+template <typename Rounding, typename RatioRounding, typename Moment>
 void adam_step(const MicroArgs& a, int64_t n) {
+  using M = typename Moment::Element;
   auto scalar = [&](int i) { return _mm256_set1_ps(*a.in<float>(i)); };
   const __m256 keep1 = scalar(0), fresh1 = scalar(2), keep2 = scalar(4), fresh2 = scalar(6);
   const __m256 eps = scalar(7), scale = _mm256_set1_ps(a.imm(0));
-  const float* in[4] = {a.in<float>(1), a.in<float>(3), a.in<float>(5), a.in<float>(8)};
-  float* out[3] = {a.out<float>(0), a.out<float>(1), a.out<float>(2)};
-  auto step = [&](const float* const* x, float* const* y) __attribute__((always_inline)) {
-    const __m256 g = _mm256_loadu_ps(x[1]), sample = Rounding::round(g);
-    const __m256 kept = _mm256_mul_ps(keep1, _mm256_loadu_ps(x[0]));
+  auto step = [&](const M* m_in, const float* g_in, const float* v_in, const float* w_in, M* m_out,
+                  float* v_out, float* w_out) __attribute__((always_inline)) {
+    const __m256 g = _mm256_loadu_ps(g_in), sample = Rounding::round(g);
+    const __m256 kept = _mm256_mul_ps(keep1, Moment::load(m_in));
     const __m256 m = Rounding::round(_mm256_add_ps(kept, _mm256_mul_ps(fresh1, sample)));
-    const __m256 v = _mm256_add_ps(_mm256_mul_ps(keep2, _mm256_loadu_ps(x[2])),
+    const __m256 v = _mm256_add_ps(_mm256_mul_ps(keep2, _mm256_loadu_ps(v_in)),
                                    _mm256_mul_ps(_mm256_mul_ps(fresh2, g), g));
     const __m256 ratio =
         RatioRounding::round(_mm256_div_ps(m, _mm256_add_ps(_mm256_sqrt_ps(v), eps)));
-    const __m256 w = _mm256_add_ps(_mm256_loadu_ps(x[3]), _mm256_mul_ps(scale, ratio));
-    _mm256_storeu_ps(y[0], m);
-    _mm256_storeu_ps(y[1], v);
-    _mm256_storeu_ps(y[2], w);
+    Moment::store(m_out, m);
+    _mm256_storeu_ps(v_out, v);
+    _mm256_storeu_ps(w_out, _mm256_add_ps(_mm256_loadu_ps(w_in), _mm256_mul_ps(scale, ratio)));
   };
+  const M* m = a.in<M>(1);
+  const float *g = a.in<float>(3), *v = a.in<float>(5), *w = a.in<float>(8);
+  M* m_out = a.out<M>(0);
+  float *v_out = a.out<float>(1), *w_out = a.out<float>(2);
   int64_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    const float* x[4] = {in[0] + i, in[1] + i, in[2] + i, in[3] + i};
-    float* y[3] = {out[0] + i, out[1] + i, out[2] + i};
-    step(x, y);
-  }
+  for (; i + 8 <= n; i += 8) step(m + i, g + i, v + i, w + i, m_out + i, v_out + i, w_out + i);
   if (i == n) return;
-  alignas(32) float held[7][8] = {};
-  for (int k = 0; k < 4; ++k) std::copy(in[k] + i, in[k] + n, held[k]);
-  const float* x[4] = {held[0], held[1], held[2], held[3]};
-  float* y[3] = {held[4], held[5], held[6]};
-  step(x, y);
-  for (int k = 0; k < 3; ++k) std::copy(y[k], y[k] + (n - i), out[k] + i);
+  alignas(32) float in[3][8] = {}, out[2][8];
+  alignas(32) M held[8] = {}, left[8];
+  std::copy(m + i, m + n, held);
+  std::copy(g + i, g + n, in[0]);
+  std::copy(v + i, v + n, in[1]);
+  std::copy(w + i, w + n, in[2]);
+  step(held, in[0], in[1], in[2], left, out[0], out[1]);
+  std::copy(left, left + (n - i), m_out + i);
+  std::copy(out[0], out[0] + (n - i), v_out + i);
+  std::copy(out[1], out[1] + (n - i), w_out + i);
+}
+
+MicroFn adam_fn(bool half, bool half_ratio, bool stored) {
+  if (!half) return half_ratio ? adam_step<Plain, Half, Wide> : adam_step<Plain, Plain, Wide>;
+  if (stored) return half_ratio ? adam_step<Half, Half, Stored> : adam_step<Half, Plain, Stored>;
+  return half_ratio ? adam_step<Half, Half, Wide> : adam_step<Half, Plain, Wide>;
 }
 
 // (x, v, eps) → x / (sqrt(v) + eps).
@@ -271,11 +297,9 @@ class Shortener {
         if (r >= 0 && (r == m.results[0] || r == v.results[0])) return;
       }
     }
-    const bool rounded = steps_[ratio].fn == root_ratio<Half>;
+    const bool stored = half >= 0 && only_stored(m);
     Instruction joined{.op = "adam_step",
-                       .fn = plain >= 0
-                                 ? (rounded ? adam_step<Plain, Half> : adam_step<Plain, Plain>)
-                                 : (rounded ? adam_step<Half, Half> : adam_step<Half, Plain>),
+                       .fn = adam_fn(half >= 0, steps_[ratio].fn == root_ratio<Half>, stored),
                        .sources = m.sources,
                        .results = {m.results[0], v.results[0], update.results[0]},
                        .immediates = update.immediates,
@@ -287,6 +311,17 @@ class Shortener {
     for (int part : {first, second, ratio}) steps_[part].fn = nullptr;
     update = std::move(joined);
     for (int r : update.results) maker_[r] = static_cast<int>(accumulate);
+  }
+
+  // Whether an average is of an input and goes to an output, both float16, and nowhere else.
+  bool only_stored(const Instruction& average) {
+    const int old = average.sources[1], fresh = average.results[0];
+    const bool outputs = std::count(outputs_.begin(), outputs_.end(), fresh) == 1;
+    const bool alone = maker_[old] < 0 && uses_[old] == 1 && uses_[fresh] == 2;  // the ratio, too
+    const bool halves = registers_[old].dtype == DType::kF16 && !uniform_[old];
+    if (!outputs || !alone || !halves || registers_[fresh].dtype != DType::kF16) return false;
+    registers_[old].as_stored = registers_[fresh].as_stored = true;
+    return true;
   }
 
   // One step in the place of the last of its parts.
@@ -330,6 +365,10 @@ class Shortener {
 };
 
 }  // namespace
+
+void copy_halves(const MicroArgs& a, int64_t n) {
+  std::copy_n(a.in<uint16_t>(0), n, a.out<uint16_t>());
+}
 
 void shorten_steps(std::vector<Instruction>& steps, std::vector<Register>& registers,
                    const std::vector<bool>& uniform, std::vector<int>& outputs) {

@@ -26,7 +26,11 @@ struct Register {
   // f64 that ops only ask for as a scalar: stands where it is in memory, takes no slot.
   bool hyper_parameter = false;
   bool first_only = false;  // uniform, and only its first element is ever read
+  bool as_stored = false;   // f16 that is held as it is in memory: its only step converts
 };
+
+// Moves elements of two bytes: what loads and stores registers that are held as stored.
+void copy_halves(const MicroArgs& a, int64_t n);
 
 // Leaves copies out, and joins what optimisers are made of into one step each: moving averages and
 // ratios to a root. Every bit of what `outputs` hold stays. `uniform` tells registers that hold one
