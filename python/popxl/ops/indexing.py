@@ -174,6 +174,18 @@ def _scattered(op: OpBuild, values: list, axis: int, size: int, reduction: str) 
     return op("select", op.cast(hits, dtypes.bool), reduced, op.scalar(dtype, 0))
 
 
+def _check_scattered(data: Tensor, indices: Tensor, axis: int) -> None:
+    shape = indices.shape
+    if indices.rank == 1 and data.rank > 1:
+        shape = (*indices.shape, *([1] * (data.rank - axis - 1)))
+    try:
+        fits = np.broadcast_shapes(shape, data.shape) == data.shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(f"Indices of shape {indices.shape} do not fit data of {data.shape}.")
+
+
 def grouped_scatter_reduce(
     data: Tensor,
     indices: Tensor,
@@ -204,6 +216,11 @@ def grouped_scatter_reduce(
     if not enable_index_broadcast and indices.shape != data.shape:
         raise ValueError(f"Indices of shape {indices.shape} do not fit data of {data.shape}.")
     _check_groups("ScatterReduce", group_size, axis, data, indices, initial_values)
+    if group_size == 1:
+        _check_scattered(data, indices, axis)
+    wanted = (*data.shape[:axis], axis_size, *data.shape[axis + 1 :])
+    if initial_values is not None and initial_values.shape != wanted:
+        raise ValueError(f"initial_values must have shape {wanted}: {initial_values!r}.")
 
     def body(op: OpBuild) -> Any:
         initial = None if initial_values is None else initial_values._read()
