@@ -95,7 +95,7 @@ class Graph:
         graph._tensors = {}
         graph._by_value = {}
         graph._hooks = {}
-        graph._around, graph._captured, graph._routed = None, {}, {}
+        graph._sources, graph._captured, graph._routed = (), {}, {}
         return graph
 
     _ir: "Ir"
@@ -107,7 +107,7 @@ class Graph:
     _tensors: "dict[str, Tensor]"  # by id
     _by_value: "dict[Any, Tensor]"
     _hooks: dict[int, Callable[[OpRecord], None]]
-    _around: "Graph | None"  # a graph whose tensors become inputs of this one where it uses them
+    _sources: "tuple[Graph, ...]"  # graphs whose tensors become inputs here where they are used
     _captured: "dict[Tensor, Tensor]"  # those, with the inputs
     _routed: "dict[Tensor, Tensor]"  # inputs that calls fill with tensors of graphs further out
 
@@ -248,7 +248,7 @@ class Graph:
         self._core.set_outputs([tensor._read_out() for tensor in outputs])
 
     def _capture(self, tensor: "Tensor") -> "Tensor":
-        """The input that stands for a tensor of the graph around; variables go in by reference."""
+        """The input that stands for a tensor of another graph; variables go in by reference."""
         from popxl.tensor_base import graph_input
 
         root = tensor._root()

@@ -227,9 +227,9 @@ class Tensor(Operators):
         return producer.name == "variable" if producer is not None else self._value.by_reference
 
     def _here(self) -> "Tensor":
-        """The tensor, or what stands for it in a current graph that takes in tensors around it."""
+        """The tensor, or what stands for it in a current graph that takes in those of others."""
         graph = _context.graphs[-1] if _context.graphs else self._graph
-        return graph._capture(self) if graph._around is self._graph else self
+        return graph._capture(self) if self._graph in graph._sources else self
 
     def _read(self) -> Any:
         """The value now, as an operand."""

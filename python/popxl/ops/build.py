@@ -22,7 +22,7 @@ def check_tensors(op_type: str, tensors: "Sequence[Tensor | None]", together: bo
             continue
         if not isinstance(tensor, Tensor):
             raise TypeError(f"{op_type} takes tensors but got {tensor!r}.")
-        if tensor._graph not in (graph, graph._around):
+        if tensor._graph not in (graph, *graph._sources):
             raise ValueError(
                 f"{op_type}: {tensor!r} belongs to graph {tensor._graph.name} but the current "
                 f"graph is {graph.name}. Pass it as an input of the graph."

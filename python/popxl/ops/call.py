@@ -110,7 +110,7 @@ def routed(inner: Tensor, graph: Graph) -> Tensor:
     from popxl.tensor_base import graph_input
 
     outer, here = graph._routed[inner], get_current_graph()
-    if outer._graph in (here, here._around):
+    if outer._graph in (here, *here._sources):
         return outer
     for known, source in here._routed.items():
         if source is outer:
