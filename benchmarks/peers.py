@@ -81,13 +81,14 @@ class Peer:
     """How to make a step, and how many iterations one step runs.
 
     `make(prepare(instance, batch), batch, iterations)` gives the step; `make` is timed. The first
-    `compared` results must be eager's.
+    `compared` results must be eager's. `only` names the workloads it has; empty: all.
     """
 
     make: Callable
     iterations: int = 1
     prepare: Callable = lambda instance, _batch: instance
     compared: int = 3
+    only: tuple[str, ...] = ()
 
 
 PEERS = {
@@ -97,5 +98,5 @@ PEERS = {
     "jax20": Peer(jax_step, 20, jax_source),
     "poptorch": Peer(poptorch_step),
     "poptorch20": Peer(poptorch_step, 20),
-    "popxl": Peer(popxl_step, compared=1),
+    "popxl": Peer(popxl_step, compared=1, only=("W1", "W2")),
 }

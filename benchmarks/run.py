@@ -20,7 +20,7 @@ from benchmarks.workloads import WORKLOADS, make
 # makes of it: a value that crosses a kink of ReLU moves W4's third loss by 4e-3 within torch.
 TOLERANCE = {"": 1e-4, "fp32": 1e-4, "bf16": 5e-2, "fp16": 2e-2}
 LATER_TOLERANCE = 3e-2
-DEFAULT_PEERS = "eager,compile,jax,poptorch"
+DEFAULT_PEERS = "eager,compile,jax,poptorch,popxl"
 
 
 class Worker:
@@ -99,6 +99,8 @@ def compare(workload: str, arguments: argparse.Namespace) -> list[dict]:
     workers = []
     for peer in arguments.peers.split(","):
         if not make(workload).row.training and PEERS[peer].iterations > 1:
+            continue
+        if PEERS[peer].only and workload not in PEERS[peer].only:
             continue
         try:
             workers.append(Worker(workload, peer, arguments.threads, arguments.verbose))
