@@ -4,16 +4,30 @@
 `ir._pb_ir.getSessionOptions()` holds options for hardware.
 """
 
+from enum import Enum
 from typing import Any
 
 from popxl.context import ExecutionContext
 from popxl.errors import popart_exception, unsupported
+from popxl.locations import ReplicatedTensorSharding, TensorLocation, TensorStorage, TileSet
+from popxl.ops.collectives import CommGroup, CommGroupType
+
+ReductionType = Enum("ReductionType", {"Sum": 0, "Mean": 1, "NoReduction": 2})
+RecomputationType = Enum("RecomputationType", {"NoRecompute": 0, "Standard": 1, "Pipeline": 2})
+SyncPattern = Enum("SyncPattern", {"Full": 0, "SinglePipeline": 1, "ReplicaAndLadder": 2})
+VirtualGraphMode = Enum("VirtualGraphMode", {"Off": 0, "Manual": 1, "Auto": 2})
+for _enum, _doc in (
+    (ReductionType, "How a loss or gradients are reduced."),
+    (RecomputationType, "What is computed again in the backward pass."),
+    (SyncPattern, "Which IPUs wait for each other."),
+    (VirtualGraphMode, "Who decides on which IPU ops are."),
+):
+    _enum.__doc__ = _doc
 
 MISSING = (
-    *("AnchorReturnType", "Builder", "CommGroup", "CommGroupType", "DataFlow", "DeviceManager"),
-    *("ExecutionMode", "InferenceSession", "OptimizerType", "Patterns", "PyStepIO", "Recompute"),
-    *("ReductionType", "SGD", "Adam", "SessionOptions", "SyncPattern", "TensorInfo", "TileSet"),
-    *("TrainingSession", "VirtualGraphMode"),
+    *("AnchorReturnType", "Builder", "DataFlow", "DeviceManager", "ExecutionMode"),
+    *("InferenceSession", "OptimizerType", "Patterns", "PyStepIO", "SGD", "Adam"),
+    *("SessionOptions", "TensorInfo", "TrainingSession"),
 )
 
 

@@ -56,3 +56,10 @@ def test_errors_are_popxls():
 def test_missing_names_say_so(name):
     with pytest.raises(UnsupportedError, match=f"popart.{name} is part of PopXL"):
         getattr(popart, name)
+
+
+def test_enums_are_popxls_or_values_to_hand_on():
+    assert popart.TileSet is popxl.TileSet
+    assert popart.CommGroupType is popxl.ops.collectives.CommGroupType
+    assert popart.ReductionType.Mean is not popart.ReductionType.Sum
+    assert popart.VirtualGraphMode.Manual.name == "Manual"
