@@ -63,6 +63,7 @@ class Scheduler {
   }
 
   std::vector<const Op*> run() {
+    note_computed_again();
     choose_movable();
     std::vector<std::vector<const Op*>> behind(ops_.size() + 1);
     anchors_.resize(ops_.size());
@@ -86,13 +87,34 @@ class Scheduler {
     movable_.assign(ops_.size(), false);
     for (size_t i = ops_.size(); i-- > 0;) {
       const Op& op = *ops_[i];
-      if (op.def().side_effect || op.def().random || calls_graph(op) || !op.after().empty())
+      if (op.def().side_effect || op.def().random || calls_graph(op) || !op.after().empty() ||
+          computed_again_.count(&op)) {
         continue;
+      }
       if (!op.def().writes.empty()) {
         movable_[i] = op.unused();
         continue;
       }
       movable_[i] = op.result_count() > 0 && !op.unused() && only_movable_uses(op);
+    }
+  }
+
+  // A backward stage computes forward values again where it needs them: earlier, all would live at
+  // once. Such an op is its forward op's like, and no gradient is among its operands.
+  void note_computed_again() {
+    std::unordered_map<uint64_t, const ir::OpDef*> defs;  // by op id; look-up only
+    for (const Op* op : ops_) {
+      defs.emplace(op->id(), &op->def());
+      const auto forward = defs.find(op->forward_id);
+      if (op->forward_id == 0 || forward == defs.end() || forward->second != &op->def()) continue;
+      const auto operands = op->operands();
+      const bool free =
+          !operands.empty() &&
+          std::all_of(operands.begin(), operands.end(), [&](const Value* value) {
+            const Op* producer = value ? value->producer() : nullptr;
+            return !producer || producer->forward_id == 0 || computed_again_.count(producer);
+          });
+      if (free) computed_again_.insert(op);
     }
   }
 
@@ -142,7 +164,8 @@ class Scheduler {
   }
 
   std::vector<Op*> ops_;
-  std::unordered_map<const Op*, int> index_;  // look-up only
+  std::unordered_map<const Op*, int> index_;      // look-up only
+  std::unordered_set<const Op*> computed_again_;  // look-up only
   std::vector<bool> movable_;
   std::vector<int> anchors_;
   std::unordered_map<int, Touch> touches_;  // by memory; look-up only
