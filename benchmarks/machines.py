@@ -81,6 +81,8 @@ def compare(workload: str, rounds: int, seconds: float) -> list[dict]:
                 model(*inputs)
                 calls += 1
             times[name].append((time.perf_counter() - start) / calls)
+    for model, _ in found.values():
+        model.destroy()  # the largest needs all IPUs of the pool
     rows = []
     for name, own in times.items():
         base = times[name.partition(",")[0] + ", 1 IPU"]

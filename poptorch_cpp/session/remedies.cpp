@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 #include "session/profile.hpp"
 #include "session/report.hpp"
@@ -105,25 +106,28 @@ struct Recomputed {
   int64_t bytes = 0;
 };
 
-// What the IPU's backward stage `backward` computes again of its forward stage, once.
+// What the IPU's backward stage `backward` computes again of its forward stage, in order. Names and
+// modules repeat, and ramps repeat the instructions: an op is counted once by its id.
 std::vector<Recomputed> recomputed_in(const Program& program, int ipu, int forward, int backward) {
-  std::set<std::string> made;
   const auto& body = program.ipus[static_cast<size_t>(ipu)].body;
-  for_each_instruction(body, [&](const Instruction& step) {
-    if (step.kind != Instruction::Kind::kCompute || step.stage != forward) return;
-    for (TensorId id : step.outputs) {
-      made.insert(program.tensors[static_cast<size_t>(id)].name.text());
-    }
-  });
+  std::map<std::tuple<std::string, std::string, std::string>, int> made;
+  std::set<uint64_t> seen;
+  auto for_each_op = [&](int stage, auto see) {
+    for_each_instruction(body, [&](const Instruction& step) {
+      if (step.kind != Instruction::Kind::kCompute || step.stage != stage) return;
+      if (!seen.insert(step.op_id).second) return;
+      for (TensorId id : step.outputs) {
+        const program::Tensor& tensor = program.tensors[static_cast<size_t>(id)];
+        if (tensor.base != Base::kArena || program::is_view(step.op)) continue;
+        see(tensor, std::tuple(step.op.text(), step.scope.text(), tensor.name.text()));
+      }
+    });
+  };
+  for_each_op(forward, [&](const program::Tensor&, const auto& key) { ++made[key]; });
   std::vector<Recomputed> found;
-  for_each_instruction(body, [&](const Instruction& step) {
-    if (step.kind != Instruction::Kind::kCompute || step.stage != backward) return;
-    for (TensorId id : step.outputs) {
-      const program::Tensor& tensor = program.tensors[static_cast<size_t>(id)];
-      if (tensor.base != Base::kArena || program::is_view(step.op)) continue;
-      if (made.erase(tensor.name.text()) == 0) continue;  // ramps repeat the instructions
-      found.push_back({tensor.name.text(), step.scope.text(), tensor.type.bytes()});
-    }
+  for_each_op(backward, [&](const program::Tensor& tensor, const auto& key) {
+    if (made[key]-- <= 0) return;
+    found.push_back({tensor.name.text(), std::get<1>(key), tensor.type.bytes()});
   });
   return found;
 }
@@ -136,14 +140,17 @@ void add_checkpoint(const Program& program, int ipu, std::vector<Remedy>& remedi
   const int forward = stages.front(), backward = stages.back();
   const auto values = recomputed_in(program, ipu, forward, backward);
   int64_t all = 0, before = 0;
+  std::string module;  // the last one that a value is of
   for (const Recomputed& value : values) all += value.bytes;
   Remedy best;
   for (const Recomputed& value : values) {
     before += value.bytes;
-    const int64_t depth = backward - forward + 1;
-    const int64_t saving = std::min(before, all - before) - depth * value.bytes;
+    if (!value.scope.empty()) module = value.scope;
+    const int64_t copies = backward - forward + 1;  // slots of the stash, and what is read back
+    const int64_t saving = std::min(before, all - before) - copies * value.bytes;
     if (saving <= best.saving) continue;
-    const std::string where = value.scope.empty() ? "" : str(" of '", value.scope, "'");
+    const char* relation = value.scope.empty() ? " after '" : " of '";
+    const std::string where = module.empty() ? "" : str(relation, module, "'");
     best = {saving,
             str("recompute from '", value.name, "'", where, ": poptorch.recomputationCheckpoint")};
   }
