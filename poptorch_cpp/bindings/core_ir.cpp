@@ -4,6 +4,8 @@
 
 #include <pybind11/stl.h>
 
+#include <map>
+
 #include "bindings/numpy.hpp"
 #include "ir/builder.hpp"
 #include "ops/all_ops.hpp"
@@ -98,6 +100,15 @@ void bind_value_and_op(py::module_& m) {
       .def_property_readonly("id", &ir::Op::id)
       .def_property_readonly("name", &ir::Op::name)
       .def_property_readonly("popart_type", [](const ir::Op& op) { return op.def().popart_type; })
+      .def_property_readonly("scope", [](const ir::Op& op) { return op.scope.text(); })
+      .def_property_readonly("attrs",
+                             [](const ir::Op& op) {
+                               std::map<std::string, std::string> texts;
+                               for (const auto& [name, value] : op.attrs()) {
+                                 texts[name.text()] = ir::attr_text(value);
+                               }
+                               return texts;
+                             })
       .def_property_readonly("ipu", [](const ir::Op& op) { return op.placement.ipu; })
       .def("calls",
            [](const ir::Op& op, const ir::Graph& graph) {
@@ -222,6 +233,14 @@ void bind_ir_building(py::module_& m) {
           "Declares a state slot; groups of `group_size` replicas share a value, 0: all.",
           py::arg("name"), py::arg("type"), py::arg("kind") = "parameter",
           py::arg("group_size") = 0, py::arg("group_stride") = 1)
+      .def_property_readonly(
+          "graphs",
+          [](const ir::Module& module) {
+            std::vector<ir::Graph*> graphs;
+            for (const auto& graph : module.graphs()) graphs.push_back(graph.get());
+            return graphs;
+          },
+          kOwned)
       .def("add_stream",
            [](ir::Module& module, const std::string& name, const PyType& type, bool to_device) {
              module.add_stream({.name = name, .type = type_of(type), .to_device = to_device});

@@ -122,6 +122,7 @@ transforms::OptimiserSpec optimiser_of(const py::dict& given) {
   take(given, "loss_scaling", spec.loss_scaling);
   take(given, "loss_scaling_variable", spec.loss_scaling_variable);
   take(given, "automatic_loss_scaling", spec.automatic_loss_scaling);
+  take(given, "running_mean", spec.running_mean);
   take(given, "max_grad_norm", spec.max_grad_norm);
   spec.accumulator_type = dtype_named(given, "accumulator_type");
   spec.first_moment_type = dtype_named(given, "first_moment_type");
@@ -155,6 +156,7 @@ session::CompileOptions options_of(const py::dict& given,
   take(given, "input_group_size", options.input_group_size);
   take(given, "input_group_stride", options.input_group_stride);
   take(given, "floating_point_exceptions", options.floating_point_exceptions);
+  take(given, "stochastic_rounding", options.stochastic_rounding);
   if (given.contains("anchors")) {
     using Given = std::vector<std::tuple<std::string, int, int64_t>>;
     for (const auto& [name, keep, period] : given["anchors"].cast<Given>()) {

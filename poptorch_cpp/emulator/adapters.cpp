@@ -95,13 +95,16 @@ class ReferenceKernel final : public BoundKernel {
   int tasks(int) const override { return 1; }
   int64_t estimated_ns() const override { return 10000; }
   void run(const KernelArgs& args, int, int) const override {
-    reference::run_reference(
-        {.op = op_,
-         .attrs = attrs_,
-         .inputs = inputs_,
-         .outputs = outputs_,
-         .buffers = args.buffers,
-         .random = {args.random.seed, op_id_, args.random.replica, args.random.micro_batch}});
+    reference::run_reference({.op = op_,
+                              .attrs = attrs_,
+                              .inputs = inputs_,
+                              .outputs = outputs_,
+                              .buffers = args.buffers,
+                              .random = {.seed = args.random.seed,
+                                         .op_id = op_id_,
+                                         .replica = args.random.replica,
+                                         .micro_batch = args.random.micro_batch,
+                                         .round = args.random.round}});
   }
 
  private:

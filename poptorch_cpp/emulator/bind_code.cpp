@@ -128,11 +128,14 @@ class Emitting {
     Step& first = add(Step::Kind::kLoopBegin, str("loop(", loop.count, ")"));
     first.index = counter;
     first.count = loop.count;
+    first.is_repeat = loop.op_id != 0;
     emit_block(node.blocks[0]);
     Step& last = add(Step::Kind::kLoopEnd, "end of loop");
     last.index = counter;
     last.target = begin + 1;
+    last.count = loop.count;
     last.per_micro_batch = loop.per_micro_batch;
+    last.is_repeat = loop.op_id != 0;
     last.rewind = loop.rewind;
     ipu_->steps[static_cast<size_t>(begin)].target = here();
   }

@@ -34,6 +34,7 @@ struct RandomKey {
   uint64_t op_id = 0;
   uint32_t replica = 0;
   uint64_t micro_batch = 0;
+  uint64_t round = 0;  // of the repeats around the op
 };
 
 // One op to bind. Operands that are absent have no type.

@@ -33,6 +33,7 @@ void Runner::run_kernel(const Step& step, Machine& machine, int worker) {
   args.random.replica = static_cast<uint32_t>(machine.replica);
   args.random.micro_batch =
       random_.micro_batch + static_cast<uint64_t>(machine.micro_batch + step.micro_batch_offset);
+  args.random.round = machine.round;
   const BoundKernel& kernel = *step.kernel;
   const int phases = kernel.phases();
   int first = 0;
@@ -119,14 +120,17 @@ bool Runner::advance(Machine& machine, int worker) {
           continue;
         }
         machine.rounds_left[static_cast<size_t>(step.index)] = step.count;
+        if (step.is_repeat) machine.round *= static_cast<uint64_t>(step.count);
         break;
       case Step::Kind::kLoopEnd:
         if (step.per_micro_batch) ++machine.micro_batch;
         machine.micro_batch -= step.rewind;
         if (--machine.rounds_left[static_cast<size_t>(step.index)] > 0) {
+          if (step.is_repeat) ++machine.round;
           at = step.target;
           continue;
         }
+        if (step.is_repeat) machine.round /= static_cast<uint64_t>(step.count);
         break;
       case Step::Kind::kBranch: {
         bool taken = false;

@@ -55,6 +55,7 @@ struct Machine {
 
   int32_t at = 0;
   int64_t micro_batch = 0;  // of this run
+  uint64_t round = 0;       // of the repeats that it is in, the innermost varying fastest
   int64_t ticket = -1;      // of the barrier or collective that it waits at; -1: none
   int64_t seen = -1;        // Runner::events_of() when it last failed to go on
   int worker = -1;          // that ran it last: its caches may still hold the weights

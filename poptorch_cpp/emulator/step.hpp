@@ -35,6 +35,7 @@ struct Step {
   bool inline_only = true;       // kKernel: too short for the pool
   bool has_row = false;          // kLoad, kStore
   bool per_micro_batch = false;  // kLoopEnd: steps the micro-batch counter
+  bool is_repeat = false;        // kLoopBegin, kLoopEnd: a loop of the model; `count` rounds
   int32_t rewind = 0;            // kLoopEnd: by how much it goes back
   int32_t micro_batch_offset = 0;
   uint32_t buffers = 0;  // first entry in the table

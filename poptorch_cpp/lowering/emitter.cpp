@@ -229,7 +229,7 @@ void Emitter::close_loop(int64_t count, bool per_micro_batch, const ir::Op* orig
     loop.count = count;
     loop.per_micro_batch = per_micro_batch;
     loop.blocks.push_back(std::move(bodies[ipu]));
-    if (origin) set_origin(loop, *origin, 0);
+    if (origin) set_origin(loop, *origin, origin->id());
     emit(static_cast<int>(ipu), std::move(loop));
   }
 }

@@ -3,6 +3,7 @@
 
 #include "lowering/pipeline.hpp"
 #include "lowering/schedules.hpp"
+#include "ops/all_ops.hpp"
 #include "partition/place.hpp"
 
 namespace poptorch::lowering {
@@ -48,11 +49,31 @@ class Pipeline {
     const std::vector<int> ahead = emit_round(
         emitter_, bodies,
         training ? main_.options().gradient_accumulation : main_.options().device_iterations);
-    if (training) main_.lower_section(true);
+    if (training) lower_updates(ahead);
     emitter_.close_rounds(rounds, ahead);
   }
 
  private:
+  // Micro-batch counters are ahead by now: what draws numbers draws those of the round's end, as it
+  // does in every other schedule.
+  void lower_updates(const std::vector<int>& ahead) {
+    emitter_.open_block();
+    main_.lower_section(true);
+    auto bodies = emitter_.close_block();
+    for (size_t ipu = 0; ipu < bodies.size(); ++ipu) {
+      for (Instruction& instruction : bodies[ipu]) {
+        if (draws(instruction)) instruction.micro_batch_offset -= ahead[ipu];
+        emitter_.emit(static_cast<int>(ipu), std::move(instruction));
+      }
+    }
+  }
+
+  static bool draws(const Instruction& instruction) {
+    if (instruction.kind != Kind::kCompute) return false;
+    const ir::Attr* rounds = instruction.attrs.find("stochastic_rounding");
+    return ops::registry().get(instruction.op.text()).random || (rounds && std::get<bool>(*rounds));
+  }
+
   // What is sent arrives at the beginning of a later stage.
   void arrive(const Op& copy, int ipu, Instruction receive) {
     const Readiness* ready = crossings_.of(copy.result());

@@ -60,6 +60,25 @@ void add_random_ops(Registry& r) {
              },
          .grad = NoGradient{"bits do not change by degrees"},
          .cost = per_element(6)});
+  r.add({.name = "stochastic_cast",
+         .doc = "x in a narrower type, rounded to one of its two neighbours there, each with the "
+                "probability of its nearness. `same_in_replicas`: replicas draw the same numbers.",
+         .inputs = {"x: float"},
+         .outputs = {"y"},
+         .attrs = {{"dtype", AttrType::kDType}, {"same_in_replicas", AttrType::kBool, false}},
+         .infer =
+             [](const InferContext& c) {
+               const auto dtype = c.attr<DType>("dtype");
+               if (dtype != DType::kF16 && dtype != DType::kBF16) {
+                 c.fail(support::str("dtype must be f16 or bf16 but is ", ir::name(dtype), "."));
+               }
+               return std::vector{Type{dtype, c.operand(0).shape}};
+             },
+         .grad = grad1([](GradBuilder& g, Val dy) {
+           return Val{g.emit("cast", {dy}, {{"dtype", g.x(0).type().dtype}}), dy.builder};
+         }),
+         .cost = per_element(8),
+         .random = true});
   r.add({.name = "bernoulli",
          .doc = "1 with probability p, else 0.",
          .inputs = {"p: float"},

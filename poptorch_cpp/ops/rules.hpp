@@ -53,6 +53,10 @@ CostRule moves_data();                       // no arithmetic
 CostRule no_cost();                          // resolved at compile time
 double bytes_of(const Op& op);               // operands and results, once each
 
+// Of ops that write state: written float16 and bfloat16 elements are rounded at random, with the
+// same numbers in every replica.
+inline const ir::AttrDef kStochasticRounding{"stochastic_rounding", AttrType::kBool, false};
+
 // --- Gradients ----------------------------------------------------------------------------------
 // Gradient of a one-operand op from dy.
 GradRule grad1(std::function<Val(GradBuilder&, Val dy)> rule);

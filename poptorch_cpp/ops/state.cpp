@@ -39,7 +39,7 @@ void add_state_ops(Registry& r) {
          .doc = "dst becomes dst + scale · src, in dst's element type.",
          .inputs = {"dst: float", "src: float"},
          .outputs = {},
-         .attrs = {{"scale", AttrType::kFloat, 1.0}},
+         .attrs = {{"scale", AttrType::kFloat, 1.0}, kStochasticRounding},
          .infer =
              [](const InferContext& c) {
                if (c.operand(0).shape != c.operand(1).shape) return checked_write(c);

@@ -49,15 +49,16 @@ void add_update(Registry& r, const char* name, const char* doc, std::vector<std:
 
 void add_update_ops(Registry& r) {
   add_update(r, "sgd_update", "g += weight_decay · w; w -= lr · g.",
-             {"w: float", "g: float", "lr: f64", "weight_decay: f64"}, {kMaximize}, {0}, 4,
-             "SGD0VarUpdate");
+             {"w: float", "g: float", "lr: f64", "weight_decay: f64"},
+             {kMaximize, kStochasticRounding}, {0}, 4, "SGD0VarUpdate");
   add_update(
       r, "sgd_momentum_update",
       "g += weight_decay · w; buffer = momentum · buffer + (1 - dampening) · g, at the first "
       "step just g; then w -= lr · buffer, or with nesterov w -= lr · (g + momentum · buffer).",
       {"w: float", "buffer: float", "g: float", "step: f64", "lr: f64", "weight_decay: f64",
        "momentum: f64", "dampening: f64"},
-      {kMaximize, {"nesterov", AttrType::kBool, false}}, {0, 1}, 8, "SGD1VarUpdate");
+      {kMaximize, {"nesterov", AttrType::kBool, false}, kStochasticRounding}, {0, 1}, 8,
+      "SGD1VarUpdate");
   add_update(r, "adam_update",
              "Adam (Kingma and Ba 2015), with decoupled decay AdamW (Loshchilov and Hutter 2019): "
              "w *= 1 - lr · weight_decay if decoupled, else g += weight_decay · w; "
@@ -68,7 +69,8 @@ void add_update_ops(Registry& r) {
               "beta2: f64", "eps: f64", "weight_decay: f64"},
              {kMaximize,
               {"decoupled", AttrType::kBool, false},
-              {"bias_correction", AttrType::kBool, true}},
+              {"bias_correction", AttrType::kBool, true},
+              kStochasticRounding},
              {0, 1, 2}, 16, "AdamVarUpdate");
   add_update(
       r, "rmsprop_update",
@@ -77,14 +79,15 @@ void add_update_ops(Registry& r) {
       "that, w -= lr · buffer. The TF variant puts eps inside the root and lr into the buffer.",
       {"w: float", "s: float", "g: float", "lr: f64", "alpha: f64", "eps: f64", "weight_decay: f64",
        "momentum: f64", "buffer: float?", "mean: float?"},
-      {kMaximize, {"tf_variant", AttrType::kBool, false}}, {0, 1, 8, 9}, 16, "RMSPropUpdater");
+      {kMaximize, {"tf_variant", AttrType::kBool, false}, kStochasticRounding}, {0, 1, 8, 9}, 16,
+      "RMSPropUpdater");
   r.add({.name = "lamb_direction",
          .doc = "LAMB's direction (You et al. 2020): m and v as in adam_update; the result is "
                 "m / c1 / (sqrt(v / c2) + eps) + weight_decay · w.",
          .inputs = {"m: float", "v: float", "w: float", "g: float", "step: f64", "beta1: f64",
                     "beta2: f64", "eps: f64", "weight_decay: f64"},
          .outputs = {"m_after", "v_after", "direction"},
-         .attrs = {kMaximize, {"bias_correction", AttrType::kBool, true}},
+         .attrs = {kMaximize, {"bias_correction", AttrType::kBool, true}, kStochasticRounding},
          .infer =
              [](const InferContext& c) {
                checked_shapes(c);

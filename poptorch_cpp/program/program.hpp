@@ -68,6 +68,7 @@ struct Instruction {
   int peer = -1;
   int channel = -1;
   int64_t count = 0;
+  // kLoop with an op_id: a `repeat` of the model, whose rounds draw numbers of their own.
   // kLoop: every iteration ends with a step of this IPU's micro-batch counter, which is 0 when a
   // run starts. Random keys and stash slots follow the counter.
   bool per_micro_batch = false;

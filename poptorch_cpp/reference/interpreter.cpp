@@ -60,6 +60,7 @@ struct Interpreter::Impl {
   std::vector<Replica> replicas;
   uint64_t seed;
   const Interpreter* owner;
+  uint64_t round = 0;  // of the repeats that it is in, the innermost varying fastest
 
   using Frames = std::vector<Frame>;  // of each replica
 
@@ -113,12 +114,16 @@ struct Interpreter::Impl {
         results[r].assign(inputs[r].begin(),
                           inputs[r].begin() + static_cast<int64_t>(op.result_count()));
       }
-      for (int64_t i = 0; i < op.attr<int64_t>("count"); ++i) {
+      const auto count = op.attr<int64_t>("count");
+      const uint64_t outer = round;
+      for (int64_t i = 0; i < count; ++i) {
+        round = outer * static_cast<uint64_t>(count) + static_cast<uint64_t>(i);
         results = run_graph(callee(op, "graph"), inputs);
         for (size_t r = 0; r < frames.size(); ++r) {
           std::copy(results[r].begin(), results[r].end(), inputs[r].begin());
         }
       }
+      round = outer;
     } else if (op.is("if")) {
       // Replicas may branch differently; branches hold no collectives in what tests run.
       bool yes = (*frames[0].at(op.operand(0)))[0] != std::byte{0};
@@ -224,13 +229,16 @@ struct Interpreter::Impl {
       outputs.push_back(result->type());
       buffers.push_back(frame[result]->data());
     }
-    const RandomKey key{seed, op.id(), static_cast<uint32_t>(replica), owner->micro_batch};
+    const RandomKey key{seed, op.id(), static_cast<uint32_t>(replica), owner->micro_batch, round};
     run_reference({op.def(), op.attrs(), inputs, outputs, buffers.data(), key});
   }
 };
 
 Interpreter::Interpreter(const ir::Module& module, int replicas, uint64_t seed)
-    : impl_(new Impl{module, std::vector<Replica>(static_cast<size_t>(replicas)), seed, this}) {
+    : impl_(new Impl{.module = module,
+                     .replicas = std::vector<Replica>(static_cast<size_t>(replicas)),
+                     .seed = seed,
+                     .owner = this}) {
   for (Replica& replica : impl_->replicas) {
     for (const auto& slot : module.states()) {
       replica.states[slot->name.text()] =

@@ -37,6 +37,9 @@ void add_check_kernels(Table& table);
 void add_print_kernels(Table& table);
 void add_state_kernels(Table& table);
 
+// Elements of a half type `dtype`, rounded at random: element i by number `first` + i.
+void round_at_random(DType dtype, Doubles& values, const RandomKey& key, uint64_t first = 0);
+
 // A call with conversions to and from working types.
 class Args {
  public:

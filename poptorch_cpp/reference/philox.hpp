@@ -3,6 +3,7 @@
 // drawn. Used by the reference and the fast kernels alike.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -15,6 +16,7 @@ struct RandomKey {
   uint64_t op_id = 0;
   uint32_t replica = 0;
   uint64_t micro_batch = 0;
+  uint64_t round = 0;  // of the repeats around the op
 };
 
 class Philox {
@@ -23,7 +25,8 @@ class Philox {
 
   explicit Philox(const RandomKey& random) {
     // An odd multiplier spreads neighbouring op ids over the whole key.
-    const uint64_t key = random.seed ^ ((random.op_id + 1) * 0x9E3779B97F4A7C15ull);
+    const uint64_t key = random.seed ^ ((random.op_id + 1) * 0x9E3779B97F4A7C15ull) ^
+                         (random.round * 0xD1B54A32D192ED03ull);
     key_ = {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)};
     counter_ = {0, random.replica, static_cast<uint32_t>(random.micro_batch),
                 static_cast<uint32_t>(random.micro_batch >> 32) << 16};
@@ -62,6 +65,19 @@ inline uint32_t drop_threshold(double p) {
   return static_cast<uint32_t>(std::ceil(p * 16777216.0));
 }
 inline bool is_dropped(uint32_t bits, uint32_t threshold) { return (bits >> 8) < threshold; }
+
+// `value` rounded to one of its neighbours with `digits` significant bits (f16: 11, bf16: 8) and no
+// exponent below `least` (-14, -126): away from zero when the word, as a number of [0, 1), lies
+// below the part of the way there.
+inline double rounded_at_random(double value, uint32_t word, int digits, int least) {
+  if (!std::isfinite(value) || value == 0) return value;
+  int exponent;
+  std::frexp(value, &exponent);
+  const int unit = std::max(exponent - 1, least) - digits + 1;
+  const double scaled = std::ldexp(std::fabs(value), -unit), below = std::floor(scaled);
+  const double chosen = below + (word * 0x1p-32 < scaled - below ? 1 : 0);
+  return std::copysign(std::ldexp(chosen, unit), value);
+}
 
 // Two standard normal numbers from two words (Box and Muller 1958), in double.
 inline std::array<double, 2> normal_pair(uint32_t a, uint32_t b) {

@@ -38,6 +38,13 @@ void seeded_bits(Tensors& c) {
   for (size_t i = 0; i < y.size(); ++i) y[i] = philox.bits(i);
 }
 
+void stochastic_cast(Tensors& c) {
+  RandomKey key = c.random();
+  if (c.flag("same_in_replicas")) key.replica = 0;
+  c.out() = c.in(0);
+  round_at_random(c.result().dtype, c.out(), key);
+}
+
 void bernoulli(Tensors& c) {
   const Philox philox(c.random());
   for (size_t i = 0; i < c.in(0).size(); ++i) {
@@ -60,11 +67,20 @@ void dropout(Tensors& c) {
 
 }  // namespace
 
+void round_at_random(DType dtype, Doubles& values, const RandomKey& key, uint64_t first) {
+  const Philox philox(key);
+  const int least = dtype == DType::kF16 ? -14 : -126;
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = rounded_at_random(values[i], philox.bits(first + i), digits_of(dtype), least);
+  }
+}
+
 void add_random_kernels(Table& t) {
   t["random_uniform"] = {with_tensors<random_uniform>};
   t["random_normal"] = {with_tensors<random_normal>};
   t["random_bits"] = {with_tensors<random_bits>};
   t["seeded_bits"] = {with_tensors<seeded_bits>};
+  t["stochastic_cast"] = {with_tensors<stochastic_cast>};
   t["bernoulli"] = {with_tensors<bernoulli>};
   t["dropout"] = {with_tensors<dropout>};
 }

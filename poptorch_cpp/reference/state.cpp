@@ -12,13 +12,24 @@ void assign(const KernelCall& call) {
   std::memmove(a.data(0), a.data(1), static_cast<size_t>(a.type(0).bytes()));
 }
 
+// Overwrites operand i. Numbers at random do not depend on the replica: all keep the same weights.
+void store(const Args& a, size_t i, Doubles& values) {
+  const DType dtype = a.type(i).dtype;
+  if (a.flag("stochastic_rounding") && (dtype == DType::kF16 || dtype == DType::kBF16)) {
+    RandomKey key = a.random();
+    key.replica = 0;
+    round_at_random(dtype, values, key, uint64_t{i} << 40);
+  }
+  a.write(i, values);
+}
+
 void accumulate(const KernelCall& call) {
   const Args a(call);
   const double scale = a.number("scale");
   Doubles dst = a.in(0);
   const Doubles src = a.in(1);
   for (size_t i = 0; i < dst.size(); ++i) dst[i] += scale * src[i];
-  a.write(0, dst);
+  store(a, 0, dst);
 }
 
 void increment(const KernelCall& call) {
@@ -52,7 +63,7 @@ void sgd_update(const KernelCall& call) {
   const double lr = a.scalar(2);
   add_decay(g, w, a.scalar(3));
   for (size_t i = 0; i < w.size(); ++i) w[i] -= lr * g[i];
-  a.write(0, w);
+  store(a, 0, w);
 }
 
 void sgd_momentum_update(const KernelCall& call) {
@@ -65,8 +76,8 @@ void sgd_momentum_update(const KernelCall& call) {
     buffer[i] = first ? g[i] : momentum * buffer[i] + fresh * g[i];
     w[i] -= lr * (a.flag("nesterov") ? g[i] + momentum * buffer[i] : buffer[i]);
   }
-  a.write(0, w);
-  a.write(1, buffer);
+  store(a, 0, w);
+  store(a, 1, buffer);
 }
 
 // The moments of adam and lamb, and the corrections of their bias.
@@ -95,14 +106,14 @@ void adam_update(const KernelCall& call) {
   } else {
     add_decay(g, w, weight_decay);
   }
-  const Moments moments(a, 1, g, a.scalar(4), a.scalar(6), a.scalar(7));
+  Moments moments(a, 1, g, a.scalar(4), a.scalar(6), a.scalar(7));
   const double rate = lr / moments.correction1, root = std::sqrt(moments.correction2);
   for (size_t i = 0; i < w.size(); ++i) {
     w[i] -= rate * moments.m[i] / (std::sqrt(moments.v[i]) / root + eps);
   }
-  a.write(0, w);
-  a.write(1, moments.m);
-  a.write(2, moments.v);
+  store(a, 0, w);
+  store(a, 1, moments.m);
+  store(a, 2, moments.v);
 }
 
 // A hyper-parameter as torch multiplies with it: in float32, unless the weight has doubles.
@@ -128,25 +139,25 @@ void rmsprop_update(const KernelCall& call) {
     buffer[i] = (buffered ? momentum * buffer[i] : 0) + (tf ? lr * step : step);
     w[i] -= tf ? buffer[i] : lr * buffer[i];
   }
-  a.write(0, w);
-  a.write(1, s);
-  if (buffered) a.write(8, buffer);
-  if (centered) a.write(9, mean);
+  store(a, 0, w);
+  store(a, 1, s);
+  if (buffered) store(a, 8, buffer);
+  if (centered) store(a, 9, mean);
 }
 
 void lamb_direction(const KernelCall& call) {
   const Args a(call);
   const Doubles w = a.in(2), g = gradient(a, 3);
   const double eps = a.scalar(7), weight_decay = a.scalar(8);
-  const Moments moments(a, 0, g, a.scalar(4), a.scalar(5), a.scalar(6));
+  Moments moments(a, 0, g, a.scalar(4), a.scalar(5), a.scalar(6));
   Doubles x(w.size());
   for (size_t i = 0; i < x.size(); ++i) {
     x[i] =
         moments.m[i] / moments.correction1 / (std::sqrt(moments.v[i] / moments.correction2) + eps) +
         weight_decay * w[i];
   }
-  a.write(0, moments.m);
-  a.write(1, moments.v);
+  store(a, 0, moments.m);
+  store(a, 1, moments.v);
   a.out(2, x);
 }
 

@@ -74,7 +74,7 @@ void check_options(const CompileOptions& options) {
   const int64_t batches = options.device_iterations * options.gradient_accumulation;
   auto divides = [&](OutputMode mode, int64_t period) {
     if (mode != OutputMode::kEveryN || batches % period == 0) return;
-    throw support::UserError(str("[options] OutputMode.EveryN keeps every ", period, "th of ",
+    throw support::UserError(str("[options] OutputMode.EveryN keeps one in ", period, " of the ",
                                  batches, " micro-batches. Choose a period that divides ", batches,
                                  "."));
   };
@@ -97,6 +97,7 @@ transforms::PassContext pass_context(const CompileOptions& options) {
           .gradient_accumulation = options.gradient_accumulation,
           .replication_factor = options.replication_factor,
           .mean_reduction = options.mean_reduction,
+          .stochastic_rounding = options.stochastic_rounding,
           .optimiser = options.optimiser,
           .anchors = anchor_patterns(options)};
 }
@@ -129,6 +130,8 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const CompileOpt
   // Before the updates: rewrites keep away from memory that is written.
   passes.run("canonicalise", *module);
   passes.run("anchor_gradients", *module);
+  // Before the updates, whose gradients are the same in every replica and must stay so.
+  passes.run("round_stochastically", *module);
   passes.run("lower_optimiser", *module);
   // Gradient rules repeat what the forward pass or another rule computes.
   passes.run("merge_common_subexpressions", *module);

@@ -40,6 +40,7 @@ struct CompileOptions {
   // Values by name, with * and ?, that are returned behind the outputs: see Executable::anchored().
   std::vector<Anchor> anchors = {};
   bool floating_point_exceptions = false;
+  bool stochastic_rounding = false;  // of float16 and bfloat16 results
   uint64_t random_seed = 0;
   std::string memory_limit = "";  // warn, error or off; empty: POPTORCH_MEMORY_LIMIT, else warn
   int threads = 0;                // 0: POPTORCH_NUM_THREADS, else the number of cores

@@ -3,13 +3,12 @@
 #include <limits>
 #include <map>
 #include <numeric>
-#include <utility>
 
-#include "ir/builder.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 #include "transforms/optimiser_slots.hpp"
 #include "transforms/passes.hpp"
+#include "transforms/update_rules.hpp"
 
 namespace poptorch::transforms {
 namespace {
@@ -21,170 +20,6 @@ using ir::Val;
 using ir::Value;
 using support::InternalError;
 using support::str;
-
-// What an update rule sees of one parameter.
-class Parameter {
- public:
-  Parameter(const ir::Builder& builder, const OptimiserSpec& spec, size_t group,
-            const ir::StateSlot& slot, std::map<std::string, Value*>& scalars,
-            ir::Builder& scalar_builder)
-      : builder(builder),
-        spec(spec),
-        slot_(slot),
-        group_(group),
-        scalars_(scalars),
-        scalar_builder_(scalar_builder) {}
-
-  ir::Builder builder;
-  const OptimiserSpec& spec;
-  Value* weight = nullptr;
-  Value* gradient = nullptr;
-  Value* accumulator = nullptr;  // to be reset after the update
-  bool may_be_skipped = false;
-
-  double number(const std::string& name, double otherwise = 0.0) const {
-    return hyper_parameter(spec.groups[group_], name, otherwise);
-  }
-  bool flag(const std::string& name, bool otherwise = false) const {
-    return number(name, otherwise) != 0.0;
-  }
-  bool is_variable(const std::string& name) const {
-    return spec.groups[group_].variable.count(name) != 0;
-  }
-  // True unless the hyper-parameter is a constant zero.
-  bool may_be_nonzero(const std::string& name) const {
-    return is_variable(name) || number(name) != 0.0;
-  }
-  // An f64 scalar; equal ones are made once.
-  Value* scalar(const std::string& name, double otherwise = 0.0) {
-    if (is_variable(name)) return read_once(hyper_parameter_slot(spec, group_, name));
-    const double value = number(name, otherwise);
-    Value*& known = scalars_[ir::attr_text(value)];
-    return known ? known : known = scalar_builder_.scalar(DType::kF64, value);
-  }
-  Value* step() { return read_once(step_slot()); }
-  Value* state(const std::string& what, DType dtype, double initial = 0.0) {
-    ir::StateSlot slot = parameter_state_slot(slot_, what, dtype, initial);
-    return written(builder.variable(std::move(slot)));
-  }
-  // The memory of `value` is written by the update.
-  Value* written(Value* value) {
-    if (may_be_skipped) before_.emplace_back(value, builder.value("identity", {value}));
-    return value;
-  }
-  // Where the update is not `wanted`, everything is as before.
-  void keep_unless(Value* wanted) {
-    for (const auto& [now, before] : before_) {
-      builder.emit("assign", {now, builder.value("select", {wanted, now, before})});
-    }
-  }
-
- private:
-  Value* read_once(ir::StateSlot slot) {
-    Value*& known = scalars_[slot.name.text()];
-    return known ? known : known = scalar_builder_.variable(std::move(slot));
-  }
-
-  const ir::StateSlot& slot_;
-  size_t group_;
-  std::map<std::string, Value*>& scalars_;
-  ir::Builder& scalar_builder_;
-  std::vector<std::pair<Value*, Value*>> before_;  // memory, and a copy of what it held
-};
-
-void update_sgd(Parameter& p) {
-  const bool maximize = p.flag("maximize");
-  if (!p.may_be_nonzero("momentum")) {
-    p.builder.emit("sgd_update", {p.weight, p.gradient, p.scalar("lr"), p.scalar("weight_decay")},
-                   {{"maximize", maximize}});
-    return;
-  }
-  Value* buffer = p.state("momentum_buffer", p.spec.first_moment_type);
-  p.builder.emit("sgd_momentum_update",
-                 {p.weight, buffer, p.gradient, p.step(), p.scalar("lr"), p.scalar("weight_decay"),
-                  p.scalar("momentum"), p.scalar("dampening")},
-                 {{"maximize", maximize}, {"nesterov", p.flag("nesterov")}});
-}
-
-void update_adam(Parameter& p, bool decoupled) {
-  Value* m = p.state("exp_avg", p.spec.first_moment_type);
-  Value* v = p.state("exp_avg_sq", p.spec.second_moment_type);
-  p.builder.emit("adam_update",
-                 {p.weight, m, v, p.gradient, p.step(), p.scalar("lr"), p.scalar("beta1", 0.9),
-                  p.scalar("beta2", 0.999), p.scalar("eps", 1e-8), p.scalar("weight_decay")},
-                 {{"maximize", p.flag("maximize")},
-                  {"decoupled", decoupled},
-                  {"bias_correction", p.flag("bias_correction", true)}});
-}
-
-void update_rmsprop(Parameter& p) {
-  const bool tf_variant = p.flag("use_tf_variant");
-  Value* s = p.state("square_avg", p.spec.second_moment_type, tf_variant ? 1.0 : 0.0);
-  Value* buffer = nullptr;
-  Value* mean = nullptr;
-  if (p.may_be_nonzero("momentum")) buffer = p.state("momentum_buffer", p.spec.first_moment_type);
-  if (p.flag("centered")) mean = p.state("grad_avg", p.spec.first_moment_type);
-  p.builder.emit(
-      "rmsprop_update",
-      {p.weight, s, p.gradient, p.scalar("lr"), p.scalar("alpha", 0.99), p.scalar("eps", 1e-8),
-       p.scalar("weight_decay"), p.scalar("momentum"), buffer, mean},
-      {{"maximize", p.flag("maximize")}, {"tf_variant", tf_variant}});
-}
-
-// The L2 norm, in f32.
-Val norm(ir::Builder& b, Value* x) {
-  if (x->type().dtype != DType::kF32) x = b.value("cast", {x}, {{"dtype", DType::kF32}});
-  ir::Ints axes;
-  for (int64_t i = 0; i < x->type().rank(); ++i) axes.push_back(i);
-  Value* squares = b.value("square", {x});
-  if (!axes.empty()) squares = b.value("sum", {squares}, {{"axes", axes}});
-  return {b.value("sqrt", {squares}), &b};
-}
-
-// w -= lr · trust · direction, trust = min(|w|, max_weight_norm) / |direction|, or 1 when either is
-// 0.
-void update_lamb(Parameter& p) {
-  ir::Builder& b = p.builder;
-  Value* m = p.state("exp_avg", p.spec.first_moment_type);
-  Value* v = p.state("exp_avg_sq", p.spec.second_moment_type);
-  Op* moments = b.emit("lamb_direction",
-                       {m, v, p.weight, p.gradient, p.step(), p.scalar("beta1", 0.9),
-                        p.scalar("beta2", 0.999), p.scalar("eps", 1e-8), p.scalar("weight_decay")},
-                       {{"bias_correction", p.flag("bias_correction", true)}});
-  const DType dtype = p.weight->type().dtype;
-  Val direction{moments->result(2), &b};
-  Val of_weight = norm(b, p.weight), of_direction = norm(b, direction);
-  Value* limit = b.value("cast", {p.scalar("max_weight_norm", 65500.0)}, {{"dtype", DType::kF32}});
-  Val trust = Val{b.value("minimum", {of_weight, limit}), &b} / of_direction;
-  Value* zero = b.scalar(DType::kF32, 0.0);
-  Value* both = b.value("mul", {of_weight, of_direction});
-  Value* usable = b.value("gt", {both, zero});
-  Val factor{b.value("select", {usable, trust, b.scalar(DType::kF32, 1.0)}), &b};
-  factor = factor * Val{b.value("cast", {p.scalar("lr")}, {{"dtype", DType::kF32}}), &b};
-  Val scale{b.value("cast", {factor}, {{"dtype", dtype}}), &b};
-  b.emit("assign", {p.weight, Val{p.weight, &b} - direction * scale});
-}
-
-struct UpdateRow {
-  const char* kind;
-  void (*emit)(Parameter&);
-};
-
-constexpr UpdateRow kUpdates[] = {
-    {"sgd", update_sgd},
-    {"adam", [](Parameter& p) { update_adam(p, false); }},
-    {"adamw", [](Parameter& p) { update_adam(p, true); }},
-    {"rmsprop", update_rmsprop},
-    {"lamb", update_lamb},
-};
-
-const UpdateRow& update_row(const std::string& kind) {
-  for (const UpdateRow& row : kUpdates) {
-    if (row.kind == kind) return row;
-  }
-  throw support::UserError(
-      str("[optimiser] kind '", kind, "' is not known. Use sgd, adam, adamw, rmsprop or lamb."));
-}
 
 class Lowering {
  public:
@@ -227,6 +62,12 @@ class Lowering {
 
  private:
   bool accumulates() const { return context_.gradient_accumulation > 1; }
+  // What a mean divides the sum of all gradients by.
+  double mean_count() const {
+    if (!context_.mean_reduction) return 1.0;
+    return static_cast<double>(context_.gradient_accumulation * context_.replication_factor);
+  }
+  bool divides_early() const { return spec_.running_mean && accumulates(); }
   bool clips() const { return std::isfinite(spec_.max_grad_norm); }
   bool waits() const { return clips() || spec_.automatic_loss_scaling; }
 
@@ -245,7 +86,9 @@ class Lowering {
       inner.copy_context(mark);
       inner.forward_id = mark.forward_id;
       accumulator = inner.variable(accumulator_slot(*slot, spec_.accumulator_type));
-      inner.emit("accumulate", {accumulator, gradient});
+      inner.emit("accumulate", {accumulator, gradient},
+                 {{"scale", divides_early() ? 1.0 / mean_count() : 1.0},
+                  {"stochastic_rounding", context_.stochastic_rounding}});
       builder.placement.context = ir::ExecutionContext::kAccumulateOuter;
       gradient = accumulator;
     }
@@ -254,7 +97,13 @@ class Lowering {
     parameter.may_be_skipped = spec_.automatic_loss_scaling;
     parameter.weight = parameter.builder.variable(*slot);
     const bool replicated = context_.replication_factor > 1;
-    parameter.gradient = replicated ? parameter.builder.value("all_reduce", {gradient}) : gradient;
+    if (replicated) gradient = parameter.builder.value("all_reduce", {gradient});
+    parameter.stochastic = context_.stochastic_rounding;
+    // The update alone rounds: every replica has the same numbers up to there.
+    if (parameter.stochastic && ir::size_of(gradient->type().dtype) < 4) {
+      gradient = parameter.builder.value("cast", {gradient}, {{"dtype", DType::kF32}});
+    }
+    parameter.gradient = gradient;
     return parameter;
   }
 
@@ -277,10 +126,7 @@ class Lowering {
   void divide(Parameter& parameter) {
     ir::Builder& builder = parameter.builder;
     Value*& gradient = parameter.gradient;
-    const double count =
-        context_.mean_reduction
-            ? static_cast<double>(context_.gradient_accumulation * context_.replication_factor)
-            : 1.0;
+    const double count = divides_early() ? 1.0 : mean_count();
     if (Value* scale = loss_scale()) {
       const DType dtype = gradient->type().dtype;
       Val divisor = Val{scale, &builder} * count;
@@ -330,7 +176,7 @@ class Lowering {
   void clip(ir::Builder& builder, std::vector<Parameter>& parameters) {
     Value* squares = nullptr;
     for (Parameter& p : parameters) {
-      Value* one = builder.value("square", {norm(p.builder, p.gradient)});
+      Value* one = builder.value("square", {l2_norm(p.builder, p.gradient)});
       squares = squares ? builder.value("add", {squares, one}) : one;
     }
     Val total{builder.value("sqrt", {squares}), &builder};

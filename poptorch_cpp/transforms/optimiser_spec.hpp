@@ -29,6 +29,8 @@ struct OptimiserSpec {
   // The loss scaling times a factor that follows the gradients: slot
   // `optimiser.loss_scale_factor`. Updates from gradients that are not finite are skipped.
   bool automatic_loss_scaling = false;
+  // The mean over micro-batches is taken while gradients are added up: each is divided before.
+  bool running_mean = false;
   double max_grad_norm = std::numeric_limits<double>::infinity();  // of all gradients together
   ir::DType accumulator_type = ir::DType::kF32;
   ir::DType first_moment_type = ir::DType::kF32;

@@ -21,7 +21,8 @@ struct PassContext {
   int64_t forward_stages = 1;  // of the pipeline: assign_stages counts them
   int64_t gradient_accumulation = 1;
   int64_t replication_factor = 1;
-  bool mean_reduction = true;  // of gradients over accumulation and replicas; false: sum
+  bool mean_reduction = true;        // of gradients over accumulation and replicas; false: sum
+  bool stochastic_rounding = false;  // of float16 and bfloat16 results
   std::optional<OptimiserSpec> optimiser;
   // Names, with * and ?, of values that @main returns behind its own outputs.
   std::vector<std::string> anchors = {};
@@ -76,6 +77,12 @@ void anchor_gradients(ir::Module& module, PassContext& context);
 // Behind every op that computes floating-point numbers, a `check_floats`: it ends the run where an
 // operation is invalid, divides by zero or overflows.
 void check_floats(ir::Module& module, PassContext& context);
+
+// Makes every op that computes float16 or bfloat16 compute in f32 and round at random
+// (`stochastic_cast`), casts included. Left as they are: what only moves data, foreign kernels,
+// collectives, and ops that write, which have an attribute for it. Needs: no updates yet. Does
+// nothing unless context.stochastic_rounding.
+void round_stochastically(ir::Module& module, PassContext& context);
 
 // Replaces the `parameter_gradient` ops by reductions and updates. With gradient accumulation the
 // gradients are added up in state slots `accumulator.<parameter>`, micro-batch by micro-batch, and

@@ -82,10 +82,11 @@ def compile(
         gradient_accumulation, replication_factor, output_mode (int), output_period,
         mean_reduction, strategy ("pipelined" or "sharded"), round_ipu_count,
         random_seed, threads, device, memory_limit, input_group_size, input_group_stride,
-        floating_point_exceptions, anchors (a list of (name, output_mode, period)); all optional.
+        floating_point_exceptions, stochastic_rounding,
+        anchors (a list of (name, output_mode, period)); all optional.
     optimiser: {"kind": "sgd", "groups": [{"values": {name: number}, "variable": [name],
         "parameters": [slot name]}], "loss_scaling": 1.0, "loss_scaling_variable": False,
-        "automatic_loss_scaling": False, "max_grad_norm": inf,
+        "automatic_loss_scaling": False, "running_mean": False, "max_grad_norm": inf,
         "accumulator_type": "f32", "first_moment_type": "f32", "second_moment_type": "f32"}.
     progress: called as (done, total, phase).
     Errors of the trace surface as the core's errors even when torch wrapped them on the way.

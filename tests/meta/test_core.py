@@ -141,3 +141,29 @@ def test_an_exception_of_the_progress_callback_arrives():
 
     with pytest.raises(KeyboardInterrupt):
         _core.compile(_core.parse(TRAINING), training_options(), stop)
+
+
+REPEATS = """
+graph @inner(%a: f32[8], %b: f32[8]) -> (f32[8], f32[8]) {
+  %r = random_uniform() {shape=[8]} : f32[8]
+  return %r, %a
+}
+graph @outer(%a: f32[8], %b: f32[8], %c: f32[8], %d: f32[8]) -> (f32[8], f32[8], f32[8], f32[8]) {
+  %p, %q = repeat(%a, %b) {count=2, graph=@inner} : f32[8], f32[8]
+  return %p, %q, %a, %b
+}
+graph @main(%x: f32[8]) -> (f32[8], f32[8], f32[8], f32[8]) {
+  %p, %q, %r, %s = repeat(%x, %x, %x, %x) {count=3, graph=@outer} : f32[8], f32[8], f32[8], f32[8]
+  return %p, %q, %r, %s
+}
+"""
+
+
+def test_rounds_of_repeats_draw_new_numbers():
+    executable = _core.compile(_core.parse(REPEATS))
+    x = np.zeros(8, np.float32)
+    draws = [*executable.run([x]), *executable.run([x])]
+    # Two rounds in each of the last two, in each of two runs.
+    assert len({tuple(draw) for draw in draws}) == 8
+    again = _core.compile(_core.parse(REPEATS))
+    np.testing.assert_array_equal(again.run([x])[0], draws[0])

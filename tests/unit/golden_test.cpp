@@ -124,6 +124,8 @@ void set_optimiser(transforms::PassContext& context, const std::string& key,
     spec.loss_scaling = std::stod(value);
   } else if (key == "automatic_loss_scaling") {
     spec.automatic_loss_scaling = boolean(value);
+  } else if (key == "running_mean") {
+    spec.running_mean = boolean(value);
   } else if (key == "max_grad_norm") {
     spec.max_grad_norm = std::stod(value);
   } else {
@@ -144,6 +146,8 @@ Settings settings_of(const std::string& with) {
           value == "sharded" ? transforms::Strategy::kSharded : transforms::Strategy::kPipelined;
     } else if (key == "forward_stages") {
       settings.context.forward_stages = std::stoll(value);
+    } else if (key == "stochastic_rounding") {
+      settings.context.stochastic_rounding = boolean(value);
     } else if (key == "mean_reduction") {
       settings.context.mean_reduction = boolean(value);
     } else if (key == "gradient_accumulation") {

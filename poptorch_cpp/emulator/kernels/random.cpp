@@ -1,5 +1,7 @@
 // Random draws. Element i of the type, in row-major order, uses
 // number i of the op's sequence, so these kernels keep plain layouts.
+#include <bit>
+
 #include "emulator/kernels/families.hpp"
 #include "emulator/kernels/support.hpp"
 #include "reference/philox.hpp"
@@ -21,7 +23,11 @@ class Draw : public BoundKernel {
   int64_t estimated_ns() const override { return elements_ * 2; }
   void run(const KernelArgs& args, int, int task) const override {
     const RandomKey& key = args.random;
-    const Philox philox({key.seed, key.op_id, key.replica, key.micro_batch});
+    const Philox philox({.seed = key.seed,
+                         .op_id = key.op_id,
+                         .replica = same_in_replicas_ ? 0 : key.replica,
+                         .micro_batch = key.micro_batch,
+                         .round = key.round});
     const Range range = part_of(elements_, parts_, task, kBatch);
     for (int64_t i = range.begin; i < range.end; i += kBatch) {
       uint32_t numbers[kBatch];
@@ -37,6 +43,7 @@ class Draw : public BoundKernel {
   virtual void use(const KernelArgs& args, int64_t first, int64_t count,
                    const uint32_t* numbers) const = 0;
   int64_t elements_, parts_;
+  bool same_in_replicas_ = false;
 };
 
 // Inputs x; outputs y, mask.
@@ -62,6 +69,32 @@ class Dropout final : public Draw {
   }
   uint32_t threshold_;
   float scale_;
+};
+
+// float32 to float16. The bits are those of reference::rounded_at_random.
+class StochasticCast final : public Draw {
+ public:
+  explicit StochasticCast(const KernelRequest& request) : Draw(request) {
+    same_in_replicas_ = request.attr<bool>("same_in_replicas");
+  }
+
+ private:
+  void use(const KernelArgs& args, int64_t first, int64_t count,
+           const uint32_t* numbers) const override {
+    const float* x = input_of<float>(args, 0) + first;
+    uint16_t* y = buffer_of<uint16_t>(args, 1) + first;
+    for (int64_t i = 0; i < count; ++i) y[i] = narrowed(x[i], numbers[i]);
+  }
+  static uint16_t narrowed(float x, uint32_t word) {
+    constexpr uint32_t kLeastNormal = 0x38800000, kOverflow = 0x47800000;  // 2^-14, 65536
+    const uint32_t bits = std::bit_cast<uint32_t>(x), magnitude = bits & 0x7fffffff;
+    if (magnitude < kLeastNormal || magnitude >= kOverflow) {
+      return ir::to_half_bits(reference::rounded_at_random(x, word, 11, -14));
+    }
+    // Thirteen bits go: up when they, as a fraction, are more than the word.
+    const uint32_t up = (word >> 19) < (magnitude & 0x1fff);
+    return static_cast<uint16_t>((bits >> 16 & 0x8000) | ((magnitude >> 13) - (112 << 10) + up));
+  }
 };
 
 class Uniform final : public Draw {
@@ -113,6 +146,12 @@ std::unique_ptr<BoundKernel> bind_dropout(const KernelRequest& request) {
   return std::make_unique<Dropout>(request);
 }
 
+std::unique_ptr<BoundKernel> bind_stochastic_cast(const KernelRequest& request) {
+  if (request.inputs[0]->dtype != ir::DType::kF32) return nullptr;
+  if (request.outputs[0].dtype != ir::DType::kF16) return nullptr;
+  return std::make_unique<StochasticCast>(request);
+}
+
 }  // namespace
 
 void add_random_kernels(KernelTable& table) {
@@ -124,6 +163,7 @@ void add_random_kernels(KernelTable& table) {
                .in_place_input = {}});
   };
   add("dropout", bind_floats<bind_dropout>);
+  add("stochastic_cast", bind_stochastic_cast);
   add("random_uniform", bind<Uniform>);
   add("random_normal", bind<Normal>);
 }

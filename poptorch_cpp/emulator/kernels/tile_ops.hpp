@@ -18,7 +18,7 @@ inline int64_t register_bytes(RegisterClass c) {
 }
 
 constexpr int kMaxSources = 10;
-constexpr int kMaxResults = 3;
+constexpr int kMaxResults = 4;
 
 // One micro-op at run: pointers to tiles of registers; absent operands are nullptr.
 struct MicroArgs {

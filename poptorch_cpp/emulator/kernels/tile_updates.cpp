@@ -84,17 +84,26 @@ double power_of(double base, double exponent) {
   return power;
 }
 
+// The factors by which a step of Adam or LAMB divides the moments.
+struct Corrections {
+  double first = 1, second = 1;
+  Corrections(double beta1, double beta2, double step, bool corrected) {
+    if (!corrected) return;
+    first = 1 - power_of(beta1, step);
+    second = 1 - power_of(beta2, step);
+  }
+};
+
 template <bool decoupled>
 void adam(const MicroArgs& a, int64_t n) {
   const float *w = a.in<float>(0), *m = a.in<float>(1), *v = a.in<float>(2), *g = a.in<float>(3);
   float *w_out = a.out<float>(0), *m_out = a.out<float>(1), *v_out = a.out<float>(2);
   const double step = a.number(4), lr = a.number(5), beta1 = a.number(6), beta2 = a.number(7);
-  const bool corrected = a.immediates[1] != 0;
-  const double c1 = corrected ? 1 - power_of(beta1, step) : 1;
-  const double c2 = corrected ? 1 - power_of(beta2, step) : 1;
+  const Corrections corrections(beta1, beta2, step, a.immediates[1] != 0);
   const float fresh1 = static_cast<float>(1 - beta1), keep2 = static_cast<float>(beta2);
   const float fresh2 = static_cast<float>(1 - beta2), eps = static_cast<float>(a.number(8));
-  const float unroot = static_cast<float>(1 / std::sqrt(c2)), rate = static_cast<float>(-lr / c1);
+  const float unroot = static_cast<float>(1 / std::sqrt(corrections.second));
+  const float rate = static_cast<float>(-lr / corrections.first);
   const float decay = static_cast<float>(decoupled ? 1 - lr * a.number(9) : a.number(9));
   const float sign = sign_of(a);
 #pragma GCC ivdep
@@ -107,6 +116,67 @@ void adam(const MicroArgs& a, int64_t n) {
     v_out[i] = second;
     w_out[i] = weight + rate * first / (std::sqrt(second) * unroot + eps);
   }
+}
+
+void lamb_direction(const MicroArgs& a, int64_t n) {
+  const float *m = a.in<float>(0), *v = a.in<float>(1), *w = a.in<float>(2), *g = a.in<float>(3);
+  float *m_out = a.out<float>(0), *v_out = a.out<float>(1), *out = a.out<float>(2);
+  const double beta1 = a.number(5), beta2 = a.number(6);
+  const Corrections corrections(beta1, beta2, a.number(4), a.immediates[1] != 0);
+  const float fresh1 = static_cast<float>(1 - beta1), keep2 = static_cast<float>(beta2);
+  const float fresh2 = static_cast<float>(1 - beta2), eps = static_cast<float>(a.number(7));
+  const float unroot = static_cast<float>(1 / std::sqrt(corrections.second));
+  const float scale = static_cast<float>(1 / corrections.first);
+  const float decay = static_cast<float>(a.number(8)), sign = sign_of(a);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    const float slope = sign * g[i], weight = w[i];
+    const float first = lerp(m[i], slope, fresh1);
+    const float second = v[i] * keep2 + fresh2 * slope * slope;
+    m_out[i] = first;
+    v_out[i] = second;
+    out[i] = scale * first / (std::sqrt(second) * unroot + eps) + decay * weight;
+  }
+}
+
+// Absent state, the momentum buffer or the mean of centered gradients, has no result.
+template <bool buffered, bool centered, bool tf>
+void rmsprop_as(const MicroArgs& a, int64_t n) {
+  const float *w = a.in<float>(0), *s = a.in<float>(1), *g = a.in<float>(2);
+  const float *buffer = a.in<float>(8), *mean = a.in<float>(9);
+  float *w_out = a.out<float>(0), *s_out = a.out<float>(1);
+  float* buffer_out = buffered ? a.out<float>(2) : nullptr;
+  float* mean_out = centered ? a.out<float>(buffered ? 3 : 2) : nullptr;
+  const double alpha = a.number(4);
+  const float rate = static_cast<float>(a.number(3)), decay = static_cast<float>(a.number(6));
+  const float keep = static_cast<float>(alpha), fresh = static_cast<float>(1 - alpha);
+  const float eps = static_cast<float>(a.number(5)), momentum = static_cast<float>(a.number(7));
+  const float sign = sign_of(a);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    const float slope = sign * g[i] + decay * w[i];
+    const float square = keep * s[i] + fresh * slope * slope;
+    float spread = square;
+    if constexpr (centered) {
+      const float average = lerp(mean[i], slope, fresh);
+      spread = square - average * average;
+      mean_out[i] = average;
+    }
+    const float root = tf ? std::sqrt(spread + eps) : std::sqrt(spread) + eps;
+    float step = tf ? rate * slope / root : slope / root;
+    if constexpr (buffered) buffer_out[i] = step = momentum * buffer[i] + step;
+    s_out[i] = square;
+    w_out[i] = tf ? w[i] - step : w[i] - rate * step;
+  }
+}
+
+template <bool tf>
+void rmsprop(const MicroArgs& a, int64_t n) {
+  const bool buffered = a.src[8] != nullptr, centered = a.src[9] != nullptr;
+  const MicroFn run = buffered ? centered ? rmsprop_as<true, true, tf> : rmsprop_as<true, false, tf>
+                      : centered ? rmsprop_as<false, true, tf>
+                                 : rmsprop_as<false, false, tf>;
+  run(a, n);
 }
 
 void accumulate(const MicroArgs& a, int64_t n) {
@@ -146,9 +216,16 @@ void add_update_rows(std::vector<MicroRow>& rows) {
                   [](const MicroQuery& q) { return all_f32(q) && flag(q, "decoupled"); }});
   rows.push_back({"adam_update", kF32, kF32, adam<false>, adam_numbers,
                   [](const MicroQuery& q) { return all_f32(q) && !flag(q, "decoupled"); }});
-  rows.push_back({"accumulate", kF32, kF32, accumulate, [](const MicroQuery& q) {
-                    return std::vector{std::get<double>(q.attr("scale"))};
-                  }});
+  rows.push_back({"lamb_direction", kF32, kF32, lamb_direction, adam_numbers, all_f32});
+  auto rmsprop_numbers = [](const MicroQuery& q) { return maximize_and(q, {}); };
+  rows.push_back({"rmsprop_update", kF32, kF32, rmsprop<true>, rmsprop_numbers,
+                  [](const MicroQuery& q) { return all_f32(q) && flag(q, "tf_variant"); }});
+  rows.push_back({"rmsprop_update", kF32, kF32, rmsprop<false>, rmsprop_numbers,
+                  [](const MicroQuery& q) { return all_f32(q) && !flag(q, "tf_variant"); }});
+  rows.push_back(
+      {"accumulate", kF32, kF32, accumulate,
+       [](const MicroQuery& q) { return std::vector{std::get<double>(q.attr("scale"))}; },
+       [](const MicroQuery& q) { return all_f32(q) || !flag(q, "stochastic_rounding"); }});
   rows.push_back({"assign", kF32, kF32, assign<float>});
   rows.push_back({"assign", kI32, kI32, assign<int32_t>});
   rows.push_back({"assign", kI64, kI64, assign<int64_t>});

@@ -28,6 +28,10 @@ at::Tensor empty_of(const ir::Type& type) {
 
 // `tensor` as the device wants it: dense, of dtype `type.dtype`.
 at::Tensor as_device(const at::Tensor& tensor, const ir::Type& type, const std::string& what) {
+  if (!tensor.device().is_cpu() || tensor.layout() != at::kStrided) {
+    throw UserError(str("[run] ", what, " is on ", tensor.device().str(),
+                        " or is not dense. Pass a dense tensor of the host: .cpu(), .to_dense()."));
+  }
   const ir::DType given = ir_dtype(tensor.scalar_type());
   if (given != type.dtype && narrow(given) != type.dtype) {
     throw UserError(str("[run] Data type mismatch for ", what, ": expected ", type.dtype,

@@ -34,6 +34,11 @@ void Call::unsupported(const std::string& text) const {
   throw support::UnsupportedError(str("[", name(), "] ", text, place()));
 }
 
+void Call::unsupported_op(const std::string& text) const {
+  throw support::UnsupportedError(
+      str("Unsupported ops found in compiled model: [", name(), "]", place(), ". ", text));
+}
+
 size_t Call::at(std::string_view argument) const {
   const size_t i = index_of(argument);
   if (i == kNone) {

@@ -80,6 +80,8 @@ class Call {
   // UserError and UnsupportedError: `[name] text` with the user's line.
   [[noreturn]] void fail(const std::string& text) const;
   [[noreturn]] void unsupported(const std::string& text) const;
+  // UnsupportedError for an operator that nothing here computes, whatever its arguments.
+  [[noreturn]] void unsupported_op(const std::string& text) const;
 
   // --- shorthand ------------------------------------------------------------------------------
   bool given(std::string_view argument) const {

@@ -56,14 +56,19 @@ std::vector<TensorValue> emit_generic(Tracer& tracer, const c10::OperatorHandle&
                                       const OpInfo& info, c10::ArrayRef<c10::IValue> arguments,
                                       TorchCall& call) {
   if (info.is_random) {
-    call.unsupported(
-        "random numbers of this kind are not supported: torch's generator is not the device's. "
+    call.unsupported_op(
+        "Its random numbers would come from torch's generator, which is not the device's. "
         "Compose them from rand, randn, bernoulli or dropout.");
   }
   std::vector<at::Tensor> operands;
   const GenericCall generic = GenericCall::of(op, arguments, operands);
   if (operands.empty()) return constants(tracer, generic);
-  const auto results = infer(generic, operands);
+  std::vector<at::Tensor> results;
+  try {
+    results = infer(generic, operands);
+  } catch (const c10::NotImplementedError&) {
+    call.unsupported_op("It has no CPU kernel, which would stand in for one of the device's.");
+  }
   std::vector<ir::Value*> values;
   for (const auto& operand : operands) values.push_back(tracer.read(operand));
   std::vector<ir::Type> types;

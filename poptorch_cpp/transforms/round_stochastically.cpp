@@ -1,0 +1,103 @@
+// Half-precision results computed wide, and rounded at random.
+#include <map>
+
+#include "ir/builder.hpp"
+#include "transforms/passes.hpp"
+
+namespace poptorch::transforms {
+namespace {
+
+using ir::DType;
+using ir::Op;
+using ir::Value;
+
+bool is_half(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
+
+// Ops whose results are new numbers. What writes state rounds by itself; what moves data has
+// nothing to round; foreign kernels and called graphs state their types.
+bool computes(const Op& op) {
+  if (op.def().has_effect() || op.is("call") || op.is("repeat") || op.is("if")) return false;
+  if (op.is("aten") || op.is("aten_vjp") || op.is("all_reduce") || op.is("reduce_scatter")) {
+    return false;
+  }
+  return op.is("cast") || op.def().cost(op).flops > 0;
+}
+
+class Rounding {
+ public:
+  explicit Rounding(Op& op) : op_(op), builder_(op.graph(), &op) {
+    builder_.copy_context(op);
+    builder_.forward_id = op.forward_id;
+  }
+
+  void run() {
+    bool narrow_operand = false, narrow_result = false;
+    for (const Value* operand : op_.operands()) {
+      narrow_operand |= operand && is_half(operand->type().dtype);
+    }
+    for (size_t i = 0; i < op_.result_count(); ++i) {
+      narrow_result |= is_half(op_.result(i)->type().dtype);
+    }
+    if (!narrow_result) return;
+    if (op_.is("cast")) return replace_cast();
+    if (narrow_operand) compute_wide();
+  }
+
+ private:
+  Value* rounded(Value* wide, DType dtype) {
+    return builder_.value("stochastic_cast", {wide}, {{"dtype", dtype}});
+  }
+
+  Value* widened(Value* value) {
+    if (!value || !is_half(value->type().dtype)) return value;
+    return builder_.value("cast", {value}, {{"dtype", DType::kF32}});
+  }
+
+  void replace_cast() {
+    Value* from = op_.operand(0);
+    const DType dtype = op_.result()->type().dtype;
+    if (is_half(from->type().dtype)) return;  // one half type to the other
+    if (!ir::is_float(from->type().dtype)) {
+      from = builder_.value("cast", {from}, {{"dtype", DType::kF32}});
+    }
+    op_.result()->replace_all_uses_with(rounded(from, dtype));
+    op_.graph().erase(&op_);
+  }
+
+  void compute_wide() {
+    std::map<const Value*, Value*> wide;
+    std::vector<Value*> operands;
+    for (Value* operand : op_.operands()) {
+      const auto [known, is_new] = wide.emplace(operand, nullptr);
+      if (is_new) known->second = widened(operand);
+      operands.push_back(known->second);
+    }
+    ir::Attrs attrs = op_.attrs();
+    const ir::Attr* dtype = attrs.find("dtype");
+    if (dtype && is_half(std::get<DType>(*dtype))) attrs.set("dtype", DType::kF32);
+    Op* made = builder_.emit(op_.name(), operands, attrs);
+    for (size_t i = 0; i < op_.result_count(); ++i) {
+      Value* old = op_.result(i);
+      const bool narrow = is_half(old->type().dtype) && !is_half(made->result(i)->type().dtype);
+      old->replace_all_uses_with(narrow ? rounded(made->result(i), old->type().dtype)
+                                        : made->result(i));
+    }
+    op_.graph().erase(&op_);
+  }
+
+  Op& op_;
+  ir::Builder builder_;
+};
+
+}  // namespace
+
+void round_stochastically(ir::Module& module, PassContext& context) {
+  if (!context.stochastic_rounding) return;
+  for (const auto& graph : module.graphs()) {
+    for (Op* op : graph->op_list()) {
+      if (computes(*op)) Rounding(*op).run();
+    }
+  }
+}
+
+}  // namespace poptorch::transforms

@@ -1,0 +1,169 @@
+// Optimiser updates and stochastic rounding: the fast kernels against the reference ones.
+#include "kernel_harness.hpp"
+#include "reference/philox.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+using ir::DType;
+
+struct UpdateCase {
+  const char* op;
+  ir::Attrs attrs;
+  std::string operands;  // "f": a tensor, "p": a tensor above zero, "-": absent, else a number
+  std::vector<double> numbers;
+};
+
+std::vector<std::optional<TestTensor>> operands_of(const UpdateCase& c, int64_t n) {
+  std::vector<std::optional<TestTensor>> made;
+  size_t number = 0;
+  for (char kind : c.operands) {
+    const auto seed = static_cast<uint32_t>(made.size() + 1);
+    if (kind == '-') {
+      made.emplace_back();
+    } else if (kind == 'n') {
+      const double value = c.numbers.at(number++);
+      made.emplace_back(TestTensor(DType::kF64, {}, value, value, seed));
+    } else {
+      made.emplace_back(TestTensor(DType::kF32, {n}, kind == 'p' ? 1 : -1, 2, seed));
+    }
+  }
+  return made;
+}
+
+std::vector<TestTensor*> pointers(std::vector<std::optional<TestTensor>>& operands) {
+  std::vector<TestTensor*> made;
+  for (auto& operand : operands) made.push_back(operand ? &*operand : nullptr);
+  return made;
+}
+
+void run_reference(KernelRun& run, const ir::Attrs& attrs, reference::RandomKey random = {}) {
+  reference::run_reference({.op = *run.request.op,
+                            .attrs = attrs,
+                            .inputs = run.request.inputs,
+                            .outputs = run.request.outputs,
+                            .buffers = run.buffers.data(),
+                            .random = random});
+}
+
+void expect_same_update(const UpdateCase& c) {
+  SCOPED_TRACE(std::string(c.op) + " " + c.operands);
+  auto expected = operands_of(c, 5003), first = expected;
+  KernelRun oracle(c.op, c.attrs, pointers(expected));
+  run_reference(oracle, c.attrs);
+  for (int threads : {1, 3}) {
+    auto given = operands_of(c, 5003);
+    KernelRun run(c.op, c.attrs, pointers(given));
+    ASSERT_TRUE(run.bind());
+    run.run(threads);
+    for (size_t i = 0; i < given.size(); ++i) {
+      if (!given[i]) continue;
+      EXPECT_TRUE(threads == 1 || *given[i] == *first[i]) << "operand " << i;
+      for (int64_t e = 0; e < given[i]->type.elements(); ++e) {
+        ASSERT_NEAR(given[i]->at(e), expected[i]->at(e), 2e-6) << "operand " << i;
+      }
+    }
+    for (size_t i = 0; i < run.outputs.size(); ++i) {
+      for (int64_t e = 0; e < run.outputs[i].type.elements(); ++e) {
+        ASSERT_NEAR(run.outputs[i].at(e), oracle.outputs[i].at(e), 1e-5) << "output " << i;
+      }
+    }
+    first = given;
+  }
+}
+
+TEST(Updates, OfRmspropMatchTheReference) {
+  for (const char* state : {"--", "f-"}) {
+    for (bool tf : {false, true}) {
+      for (bool maximize : {false, true}) {
+        expect_same_update({"rmsprop_update",
+                            {{"tf_variant", tf}, {"maximize", maximize}},
+                            std::string("fpfnnnnn") + state,
+                            {0.1, 0.9, 1e-3, 0.01, 0.5}});
+      }
+    }
+  }
+}
+
+TEST(Updates, OfCenteredRmspropMatchTheReference) {
+  for (const char* state : {"-f", "ff"}) {
+    for (bool tf : {false, true}) {
+      const UpdateCase c{"rmsprop_update",
+                         {{"tf_variant", tf}},
+                         std::string("fpfnnnnn") + state,
+                         {0.1, 0.5, 5.0, 0.0, 0.5}};
+      auto expected = operands_of(c, 999), given = expected;
+      for (auto* operands : {&expected, &given}) {
+        for (int64_t i = 0; i < 999; ++i) (*operands)[1]->f32()[i] += 20;  // the square average
+      }
+      KernelRun oracle(c.op, c.attrs, pointers(expected)), run(c.op, c.attrs, pointers(given));
+      run_reference(oracle, c.attrs);
+      ASSERT_TRUE(run.bind());
+      run.run(2);
+      for (size_t i : {0, 1, 8, 9}) {
+        for (int64_t e = 0; given[i] && e < 999; ++e) {
+          ASSERT_NEAR(given[i]->at(e), expected[i]->at(e), 4e-6) << "operand " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(Updates, OfLambMatchTheReference) {
+  for (double step : {1.0, 7.0}) {
+    for (bool corrected : {false, true}) {
+      for (bool maximize : {false, true}) {
+        const UpdateCase c{"lamb_direction",
+                           {{"bias_correction", corrected}, {"maximize", maximize}},
+                           "fpffnnnnn",
+                           {step, 0.9, 0.99, 1e-2, 0.1}};
+        auto expected = operands_of(c, 999), given = expected;
+        KernelRun oracle(c.op, c.attrs, pointers(expected)), run(c.op, c.attrs, pointers(given));
+        for (KernelRun* one : {&oracle, &run}) {  // m and v are written where they are
+          one->buffers[9] = one->buffers[0];
+          one->buffers[10] = one->buffers[1];
+        }
+        run_reference(oracle, c.attrs);
+        ASSERT_TRUE(run.bind());
+        run.run(2);
+        for (int64_t e = 0; e < 999; ++e) {
+          ASSERT_NEAR(given[0]->at(e), expected[0]->at(e), 2e-6);
+          ASSERT_NEAR(given[1]->at(e), expected[1]->at(e), 2e-6);
+          const double want = oracle.outputs[2].at(e);
+          ASSERT_NEAR(run.outputs[2].at(e), want, 1e-5 * std::max(1.0, std::abs(want)));
+        }
+      }
+    }
+  }
+}
+
+TEST(StochasticCast, HasTheBitsOfTheReference) {
+  for (double scale : {1.0, 1e-6, 1e-3, 300.0, 7e4}) {
+    TestTensor x(DType::kF32, {3001}, -scale, scale, 3);
+    for (const ir::Attrs& attrs : {ir::Attrs{{"dtype", DType::kF16}},
+                                   {{"dtype", DType::kF16}, {"same_in_replicas", true}}}) {
+      KernelRun oracle("stochastic_cast", attrs, {&x}), run("stochastic_cast", attrs, {&x});
+      run_reference(oracle, attrs, {5, 7, 2, 3, 4});
+      ASSERT_TRUE(run.bind());
+      for (int threads : {1, 4}) {
+        run.run(threads, {5, 7, 2, 3, 4});
+        EXPECT_TRUE(run.outputs[0] == oracle.outputs[0]) << "scale " << scale;
+      }
+    }
+  }
+}
+
+TEST(StochasticCast, RoundsInProportion) {
+  const double below = 1.0, unit = 0x1p-10, value = below + 0.25 * unit;
+  const reference::Philox philox(reference::RandomKey{.seed = 1});
+  int up = 0;
+  for (uint64_t i = 0; i < 100000; ++i) {
+    const double rounded = reference::rounded_at_random(value, philox.bits(i), 11, -14);
+    ASSERT_TRUE(rounded == below || rounded == below + unit);
+    up += rounded != below;
+  }
+  EXPECT_NEAR(up, 25000, 5 * 137);  // standard deviation sqrt(n p (1 - p))
+}
+
+}  // namespace
+}  // namespace poptorch::emulator
