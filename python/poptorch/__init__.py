@@ -14,13 +14,14 @@ _logging.set_up()
 
 import poptorch_core
 import torch as _torch
-from poptorch import _impl, _native, enums, ops, optim, options
+from poptorch import _impl, _native, _utils, enums, ops, optim, options, profiling
 from poptorch._impl import blocks as _blocks
 from poptorch._impl.device_pool import ipuHardwareIsAvailable, ipuHardwareVersion
-from poptorch._impl.executor import PoplarExecutor, inferenceModel, trainingModel
+from poptorch._impl.executor import PoplarExecutor
 from poptorch._impl.hooks import registerPostCompileHook, registerPreCompileHook
 from poptorch._impl.planning import Plan, plan
 from poptorch._impl.structures import ICustomArgParser, registerCustomArgParser
+from poptorch._impl.wrapping import inferenceModel, trainingModel
 from poptorch._versions import VERSION as __version__
 from poptorch.async_accessor import AsynchronousDataAccessor
 from poptorch.data_loader import DataLoader
@@ -51,3 +52,9 @@ def setLogLevel(level: str | int) -> None:
     Raises ValueError for others.
     """
     _native.set_log_level(_logging.set_level(level))
+
+
+profiling.Channel("poptorch").instrument(
+    PoplarExecutor,
+    *("__call__", "compile", "setOptimizer", "copyWeightsToHost", "copyWeightsToDevice", "destroy"),
+)

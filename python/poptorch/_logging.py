@@ -26,6 +26,8 @@ HIDDEN = ("TRACE_ALL", "DEBUG_IR")
 DEFAULT_LEVEL = "INFO"
 COLOURS = {"warning": "\033[33m", "error": "\033[31m"}
 
+DEFAULT_REPEATS = 4  # Options.maxRepeatLogs
+
 logger = logging.getLogger("poptorch::python")
 
 
@@ -47,6 +49,37 @@ class _Formatter(logging.Formatter):
             record.levelname = name
         colour = COLOURS.get(name.lower()) if self.coloured else None
         return f"{colour}{line}\033[0m" if colour else line
+
+
+class _RepeatFilter(logging.Filter):
+    """Lets a text through `limit` times (None: always); the last time says that it is the last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.restart(DEFAULT_REPEATS)
+
+    def restart(self, limit: int | None) -> None:
+        """Counts anew."""
+        self.limit = limit
+        self._seen: dict[tuple[int, str], int] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if self.limit is None:
+            return True
+        key = record.levelno, record.getMessage()
+        count = self._seen[key] = self._seen.get(key, 0) + 1
+        if count == self.limit > 1:
+            record.msg = f"{key[1]} (this message is not repeated any more: see maxRepeatLogs)"
+            record.args = ()
+        return count <= self.limit
+
+
+_repeats = _RepeatFilter()
+
+
+def set_repeat_limit(limit: int | None) -> None:
+    """How often one text is logged from now on; None: without limit. Counts start anew."""
+    _repeats.restart(limit)
 
 
 class _Handler(logging.StreamHandler):
@@ -101,7 +134,9 @@ def set_up() -> None:
         if number <= 0:
             logging.addLevelName(python_level, "TRACE")
     if not logger.handlers:
-        logger.addHandler(_make_handler(os.environ.get("POPTORCH_LOG_DEST", "stderr")))
+        handler = _make_handler(os.environ.get("POPTORCH_LOG_DEST", "stderr"))
+        handler.addFilter(_repeats)
+        logger.addHandler(handler)
     logger.propagate = False
     # Somebody else's hook is left alone.
     if sys.excepthook is sys.__excepthook__:

@@ -265,7 +265,15 @@ class AsynchronousDataAccessor:
         self._process = context.Process(
             target=_run_worker, args=(self._dataset, theirs, self._shared)
         )
-        self._process.start()
+        try:
+            self._process.start()
+        except RuntimeError as error:  # of multiprocessing: no __main__ guard
+            self._process = None
+            raise Error(
+                "AsynchronousDataAccessor worker thread failed to start: the main module starts "
+                "it while it is imported. Put the program into `if __name__ == '__main__':`, or "
+                f"use SharingStrategy.Fork. ({str(error).strip().splitlines()[0].strip()})"
+            ) from error
         theirs.close()
         _live.add(self)
         try:

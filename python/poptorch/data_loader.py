@@ -11,6 +11,7 @@ import torch.utils.data
 from poptorch._logging import logger
 from poptorch.async_accessor import AsynchronousDataAccessor
 from poptorch.enums import DataLoaderMode
+from poptorch.options import Options
 from poptorch_core import Error
 
 
@@ -106,7 +107,7 @@ class DataLoader(torch.utils.data.DataLoader):
 
     def __init__(
         self,
-        options: Any,
+        options: Options,
         dataset: Any,
         batch_size: int | None = 1,
         shuffle: bool | None = None,
@@ -121,6 +122,11 @@ class DataLoader(torch.utils.data.DataLoader):
         **kwargs: Any,
     ) -> None:
         self._accessor = None
+        if not isinstance(options, Options):
+            raise Error(
+                f"Invalid type: 'options' is of type {type(options)} but must be poptorch.Options: "
+                "DataLoader(options, dataset, ...)."
+            )
         options._freeze()
         self._options = options
         drop_last = True if drop_last is None else drop_last

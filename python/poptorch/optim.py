@@ -15,7 +15,7 @@ class VariableAttributes:
     """Which attributes of an optimiser are variable and which are compiled in."""
 
     def __init__(self, variable: list[str], allowed: list[str]) -> None:
-        self._variable = set(variable)
+        self.variable = set(variable)
         self._allowed = allowed
 
     def _check(self, name: str) -> None:
@@ -25,17 +25,18 @@ class VariableAttributes:
 
     def isConstant(self, name: str) -> bool:
         """Whether the attribute is compiled in."""
-        return name not in self._variable
+        self._check(name)
+        return name not in self.variable
 
     def markAsConstant(self, name: str) -> None:
         """Compiles the attribute in. Call it before compilation."""
         self._check(name)
-        self._variable.discard(name)
+        self.variable.discard(name)
 
     def markAsVariable(self, name: str) -> None:
         """Lets the attribute change after compilation. Call it before compilation."""
         self._check(name)
-        self._variable.add(name)
+        self.variable.add(name)
 
 
 class _Optimiser:

@@ -1,6 +1,7 @@
 """Arguments and results: signatures, nested structures, dtypes, batching, output modes."""
 
 import collections
+import dataclasses
 
 import poptorch
 import pytest
@@ -84,6 +85,21 @@ def test_nested_structures_go_in_and_come_out(structure):
         found = wrapped(structure)
         assert str(found) == str(double(structure))
         assert type(found) is type(structure)
+
+
+def test_dataclasses_go_in_and_come_out():
+    @dataclasses.dataclass(frozen=True)
+    class Pair:
+        a: torch.Tensor
+        b: int
+        c: list = dataclasses.field(default_factory=list)
+
+    wrapped = poptorch.inferenceModel(lambda p: Pair(p.a * p.b, p.b, [p.c[0] + 1]))
+    x = torch.randn(3)
+    got = wrapped(Pair(x, 2, [x]))
+    assert torch.equal(got.a, x * 2) and got.b == 2 and torch.equal(got.c[0], x + 1)
+    with pytest.raises(poptorch.Error, match=r"Value mismatch for p\.b: expected 2 but got 3"):
+        wrapped(Pair(x, 3, [x]))
 
 
 def test_custom_types_with_a_parser():

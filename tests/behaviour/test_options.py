@@ -104,13 +104,6 @@ def test_random_seed_seeds_torch_too():
     assert torch.rand(1) == first
 
 
-def test_enum_values():
-    assert [m.value for m in poptorch.OutputMode] == [0, 1, 2, 3, 4]
-    assert poptorch.VariableRetrievalMode.AllReplicas == 2
-    assert poptorch.MatMulSerializationMode.Disabled.value == "none"
-    assert poptorch.OverlapMode.OverlapAccumulationLoop.value == "overlap_accumulation_loop"
-
-
 def load(tmp_path, text):
     file = tmp_path / "poptorch.conf"
     file.write_text(text)

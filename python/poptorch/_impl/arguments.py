@@ -34,19 +34,17 @@ class Arguments:
         positional = [unflatten(node, tensors) for node in self.positional]
         return positional, {k: unflatten(node, tensors) for k, node in self.keyword.items()}
 
+    def all_nodes(self) -> Iterator[Node]:
+        """Every node of every level, tensors in the order of `tensors`."""
+        waiting = self.nodes()[::-1]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting += node.children[::-1]
+
     def tensor_nodes(self) -> list[Node]:
         """The node of every tensor, in the order of `tensors`."""
-        found: list[Node] = []
-
-        def visit(node):
-            if node.kind == "tensor":
-                found.append(node)
-            for child in node.children:
-                visit(child)
-
-        for node in self.nodes():
-            visit(node)
-        return found
+        return [node for node in self.all_nodes() if node.kind == "tensor"]
 
     def all_tensors(self) -> list[tuple[torch.Size, torch.dtype]] | None:
         """Shape and type of each positional argument, the tensors in front of what has a default;
@@ -57,18 +55,38 @@ class Arguments:
             return None
         return [(node.shape, node.dtype) for node in leading]
 
-    def check_fits(self, other: "Arguments") -> None:
-        """Raises poptorch.Error unless `other` may run what was compiled for these."""
+    def fitted(self, other: "Arguments") -> list[torch.Tensor]:
+        """The tensors of `other`, in the order of what was compiled for these arguments.
+
+        Raises poptorch.Error unless `other` may run that.
+        """
         if len(self.positional) != len(other.positional):
             raise Error(
                 "Number of positional arguments mismatch: expected "
                 f"{len(self.positional)} arguments but got {len(other.positional)}. {CURE}"
             )
         check_keys("the keyword arguments", tuple(self.keyword), tuple(other.keyword))
-        for expected, got in zip(self.positional, other.positional, strict=True):
-            check_same(expected, got)
-        for name, expected in self.keyword.items():
-            check_same(expected, other.keyword[name])
+        pairs = [*zip(self.positional, other.positional, strict=True)]
+        pairs += [(expected, other.keyword[name]) for name, expected in self.keyword.items()]
+        return [other.tensors[place] for pair in pairs for place in check_same(*pair)]
+
+
+def _check_kind(node: Node) -> None:
+    """Raises poptorch.Error for arrays that look like tensors, but would be compiled in."""
+    if node.kind == "constant" and hasattr(node.type, "__array_interface__"):
+        raise Error(
+            f"[call] {node.name} is a {node.type.__module__}.{node.type.__name__}, not a tensor. "
+            "Pass torch.as_tensor(...) of it."
+        )
+
+
+def _check_host(name: str, tensor: torch.Tensor) -> None:
+    """Raises poptorch.Error unless the tensor is one that the device can be sent."""
+    if tensor.device.type != "cpu" or tensor.layout != torch.strided:
+        raise Error(
+            f"[call] {name} is a tensor of device {tensor.device} and layout {tensor.layout}, but "
+            "a wrapped model takes dense tensors of the host. Pass .cpu() or .to_dense() of it."
+        )
 
 
 class Signature:
@@ -123,7 +141,13 @@ class Signature:
             for value, label in zip([*values, *args[len(names) :]], labels, strict=True)
         )
         keyword = {name: flatten(value, leaves, name) for name, value in by_keyword.items()}
-        return Arguments(positional, keyword, self._on_device(leaves))
+        bound = Arguments(positional, keyword, leaves)
+        for node in bound.all_nodes():
+            _check_kind(node)
+        for node, tensor in zip(bound.tensor_nodes(), leaves, strict=True):
+            _check_host(node.name, tensor)
+        bound.tensors = self._on_device(leaves)
+        return bound
 
     def _default(self, parameter: inspect.Parameter):
         if parameter.default is parameter.empty:

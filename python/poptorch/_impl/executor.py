@@ -1,11 +1,19 @@
 """PoplarExecutor: a user's model, compiled at its first call and run on the device ever after."""
 
-import inspect
 import time
 
 import torch
 from poptorch import _native, optim
-from poptorch._impl import blocks, device_pool, hooks, optimisers, outputs, session_options, weights
+from poptorch._impl import (
+    blocks,
+    compile_log,
+    device_pool,
+    hooks,
+    optimisers,
+    outputs,
+    session_options,
+    weights,
+)
 from poptorch._impl.arguments import Arguments, Signature, warn_about_dicts
 from poptorch._impl.attachment import Attachment
 from poptorch._impl.batching import Batching, resolve_output_mode
@@ -14,13 +22,14 @@ from poptorch._impl.inspection import Inspection
 from poptorch._impl.locations import user_location
 from poptorch._impl.optimiser_state import Record
 from poptorch._impl.progress import Progress
-from poptorch._logging import logger
-from poptorch.enums import CommGroupType, ConnectionType, ReductionType
+from poptorch._impl.weight_copies import WeightCopies
+from poptorch._logging import logger, set_repeat_limit
+from poptorch.enums import CommGroupType, ConnectionType, MeanReductionStrategy, ReductionType
 from poptorch.options import Options
 from poptorch_core import Error
 
 
-class PoplarExecutor(Inspection, Attachment):
+class PoplarExecutor(Inspection, Attachment, WeightCopies):
     """Made by poptorch.trainingModel and poptorch.inferenceModel.
 
     The call takes the model's arguments, with the batching factors of the options in the first
@@ -49,6 +58,7 @@ class PoplarExecutor(Inspection, Attachment):
         self._weights = weights.weights_of(model) if self._is_module else weights.Weights()
         self._weights_seen = -1
         options._freeze()
+        set_repeat_limit(options.max_repeat_logs)
         self._options = options.clone()
         resolve_output_mode(self._options, training)
         self._options._freeze()
@@ -135,8 +145,9 @@ class PoplarExecutor(Inspection, Attachment):
         self._check_online()
         try:
             arguments = self._signature.bind(args, kwargs)
+            tensors = arguments.tensors
             if self._executable is not None:
-                self._arguments.check_fits(arguments)
+                tensors = self._arguments.fitted(arguments)
         except (Error, AssertionError) as error:
             text = error.message if isinstance(error, Error) else str(error)
             raise type(error)(f"{text} (called at {user_location()})") from None
@@ -146,7 +157,7 @@ class PoplarExecutor(Inspection, Attachment):
             self.attachToDevice()
         if self._options.synthetic_data:
             return self._synthetic_inputs
-        return arguments.tensors
+        return tensors
 
     # --- compiling -------------------------------------------------------------------------------
     def compile(self, *args, **kwargs) -> None:
@@ -173,6 +184,8 @@ class PoplarExecutor(Inspection, Attachment):
             if self._optimizer is None:
                 self._optimizer = optim.SGD(self._model.parameters(), lr=0.01)
             self._optimiser_spec = self._described(self._optimizer)
+            if self._optimiser_spec["running_mean"]:
+                self._options.Training._set_running_mean()
         self._weights.root().sync_host()
         self._outputs = outputs.Outputs()
 
@@ -213,6 +226,7 @@ class PoplarExecutor(Inspection, Attachment):
             raise
         if self._training:
             relaxed = self._options.relax_optimizer_attributes_checks
+            self._optimizer._opt_called = True  # torch's schedulers ask for it
             self._optimiser_watch = OptimiserWatch(self._optimizer, relaxed)
             Record.of(self._optimizer).bind(self)
         if self._options.synthetic_data:
@@ -222,6 +236,7 @@ class PoplarExecutor(Inspection, Attachment):
         if self._options.connection_type == ConnectionType.Always:
             self.attachToDevice()
         logger.info(f"Compiled {self._name()} in {self._compile_seconds:.2f} s")
+        compile_log.write(self)
 
     def _compile_options(self, input_names: list[str]) -> dict:
         """The fields of session::CompileOptions."""
@@ -246,65 +261,16 @@ class PoplarExecutor(Inspection, Attachment):
             "input_group_stride": options.replication_factor // group if orthogonal else 1,
             "anchors": self._anchor_requests(input_names),
             "floating_point_exceptions": options.Precision.enable_floating_point_exceptions,
+            "stochastic_rounding": options.Precision.enable_stochastic_rounding,
         }
 
     def _name(self) -> str:
         kind = "training" if self._training else "inference"
         what = type(self._model).__name__ if self._is_module else repr(self._model)
+        what = self._options.model_name or what
         return f"{what} for {kind}"
 
-    # --- weights ---------------------------------------------------------------------------------
-    def _fetch_weights(self) -> None:
-        self._executable.weights_to_host()
-        self._weights.root().host_is_known()
-
-    def copyWeightsToHost(self) -> None:
-        """Copies this device's parameters and buffers into the model's tensors."""
-        executable = self._compiled()
-        shared = self._weights.root()
-        if shared.newest is self:
-            shared.newest = None
-        executable.weights_to_host()
-        shared.host_is_known()
-
-    def copyWeightsToHostIfNeeded(self) -> bool:
-        """Fetches the newest weights from whichever device has them; whether there were any."""
-        return self._weights.root().sync_host()
-
-    def copyWeightsToDevice(self) -> None:
-        """Copies the model's tensors to this device; other wrappers of the model follow."""
-        executable = self._compiled()
-        shared = self._weights.root()
-        shared.sync_host()
-        executable.weights_to_device()
-        shared.version += 1
-        self._weights_seen = shared.version
-        shared.host_is_known()
-
-    def copyNamedBuffersToDevice(self) -> None:
-        """Copies the buffers of Options.updatableNamedBuffers to this device."""
-        executable = self._compiled()
-        names = self._options.updatable_named_buffers
-        if not names:
-            raise Error(
-                "[weights] no buffers to copy: name them with Options.updatableNamedBuffers()."
-            )
-        known = {name for name, _ in self._model.named_buffers()}
-        for name in names:
-            if name not in known:
-                raise Error(
-                    f"[weights] the model has no buffer {name}, only {sorted(known)}. "
-                    "Correct Options.updatableNamedBuffers()."
-                )
-        executable.weights_to_device(names)
-
-    def load_state_dict(self, state_dict, strict: bool = True):
-        """Loads into the model and, when compiled, onto the device; torch's report of keys."""
-        report = self._user_model.load_state_dict(state_dict, strict)
-        if self._executable is not None:
-            self.copyWeightsToDevice()
-        return report
-
+    # --- the end --------------------------------------------------------------------------------
     def destroy(self) -> None:
         """Fetches weights and optimiser state, frees the device and unwraps the model."""
         shared = self._weights.root()
@@ -335,6 +301,7 @@ class PoplarExecutor(Inspection, Attachment):
                 if slot in held:  # a dampening without momentum has no slot
                     self._executable.write_state(slot, torch.tensor(value, dtype=torch.float64))
             self._optimiser_spec = spec
+            optimizer._opt_called = True
             self._optimiser_watch.look_for_new_names(optimizer)
             self._optimiser_watch.take(optimizer)
             if optimizer is not self._optimizer:
@@ -346,7 +313,13 @@ class PoplarExecutor(Inspection, Attachment):
 
     def _described(self, optimizer: torch.optim.Optimizer) -> dict:
         spec = optimisers.describe(optimizer, self._model)
-        spec["automatic_loss_scaling"] = self._options.Training.auto_loss_scaling
+        training = self._options.Training
+        spec["automatic_loss_scaling"] = training.auto_loss_scaling
+        is_mean = training.accumulation_and_replication_reduction_type == ReductionType.Mean
+        asked = training.meanAccumulationAndReplicationReductionStrategy
+        spec["running_mean"] = is_mean and (
+            asked == MeanReductionStrategy.Running or optimisers.needs_running_mean(optimizer)
+        )
         return spec
 
     # --- inspection ------------------------------------------------------------------------------
@@ -370,38 +343,15 @@ class PoplarExecutor(Inspection, Attachment):
         return getattr(self._user_model, name)
 
     def __repr__(self) -> str:
-        return repr(self._model)
+        return blocks.text_with_blocks(self._model) if self._is_module else repr(self._model)
+
+    def __reduce_ex__(self, protocol):
+        raise Error(
+            "[wrapper] a PoplarExecutor cannot be copied or pickled: save its model, or the "
+            "state_dict() of the model, and wrap that again."
+        )
 
     def __deepcopy__(self, memo):
         raise Error(
             "[wrapper] a PoplarExecutor cannot be copied: copy the model and wrap the copy."
         )
-
-
-def trainingModel(
-    model: torch.nn.Module | PoplarExecutor,
-    options: Options | None = None,
-    optimizer: torch.optim.Optimizer | None = None,
-) -> PoplarExecutor:
-    """Wraps a model for training: a call runs forward, backward and the weight update.
-
-    model: returns its loss (any of torch's losses, or poptorch.identity_loss) among its outputs.
-    optimizer: of torch.optim or poptorch.optim; default SGD with learning rate 0.01.
-    """
-    _check_model(model, "trainingModel")
-    if optimizer is not None:
-        optimisers.kind_of(optimizer)
-    return PoplarExecutor(model, options, True, optimizer)
-
-
-def inferenceModel(model, options: Options | None = None) -> PoplarExecutor:
-    """Wraps a model, a training wrapper or any function of tensors for inference."""
-    _check_model(model, "inferenceModel", callable(model))
-    return PoplarExecutor(model, options, False)
-
-
-def _check_model(model, function: str, allowed: bool = False) -> None:
-    if inspect.isclass(model) or not (
-        allowed or isinstance(model, (torch.nn.Module, PoplarExecutor))
-    ):
-        raise Error(f"[{function}] expected a torch.nn.Module but got {model!r}.")

@@ -4,7 +4,7 @@ import datetime
 import difflib
 
 import torch
-from poptorch._impl import optimiser_state, schedule
+from poptorch._impl import optimiser_state, popart_ir, schedule
 from poptorch._logging import logger
 from poptorch_core import Error
 
@@ -30,6 +30,11 @@ class Inspection:
     def report(self) -> dict:
         """What the emulated IPUs hold, in bytes, and how long a run takes, in cycles."""
         return self._compiled().report()
+
+    def _debugGetPopartIR(self) -> str:
+        """The placed form as JSON: {"maingraph": [{"type", "name", "inputs", "outputs",
+        "attributes"}, ...], ...}, a list of ops for every graph."""
+        return popart_ir.as_json(self.graph("placed"))
 
     # --- anchors ---------------------------------------------------------------------------------
     def schedule(self, micro_batches: int = 64) -> dict:
@@ -203,7 +208,8 @@ class Inspection:
     @rng_state.setter
     def rng_state(self, values: list[int]) -> None:
         executable = self._compiled()
-        if len(values) != 2 or not all(isinstance(value, int) for value in values):
+        pair = isinstance(values, (list, tuple)) and len(values) == 2
+        if not pair or not all(isinstance(value, int) for value in values):
             raise Error(f"[rng_state] expected [seed, state], two integers, but got {values!r}.")
         executable.set_random_state(tuple(values))
 

@@ -34,9 +34,12 @@ _warned_about: weakref.WeakSet = weakref.WeakSet()
 def kind_of(optimiser: torch.optim.Optimizer) -> str:
     """Raises AssertionError for optimisers that have no lowering."""
     kind = next((_KINDS[c] for c in type(optimiser).__mro__ if c in _KINDS), None)
+    given = (
+        f"class {optimiser.__name__}" if isinstance(optimiser, type) else type(optimiser).__name__
+    )
     assert kind is not None, (
-        f"Unsupported optimizer type {type(optimiser).__name__}. Use SGD, Adam, AdamW, RMSprop or "
-        "LAMB of poptorch.optim, or one of the first four of torch.optim."
+        f"Unsupported optimizer type: {given}. Use an object of SGD, Adam, AdamW, RMSprop or "
+        "LAMB of poptorch.optim, or of one of the first four of torch.optim."
     )
     known = (*_KINDS, optim.SGD, optim.Adam, optim.AdamW, optim.RMSprop)
     if type(optimiser) not in known and optimiser not in _warned_about:
@@ -75,17 +78,25 @@ def _variable_names(optimiser, kind: str, group: dict) -> set[str]:
     """Attributes of a group that may change after compilation, as torch names them."""
     variable_attrs = getattr(optimiser, "variable_attrs", None)
     if variable_attrs is not None:
-        return {name for name in group if not variable_attrs.isConstant(name)}
+        return {name for name in group if name in variable_attrs.variable}
     defaults = _TORCH_DEFAULTS[kind]
     changed = {name for name, value in defaults.items() if group.get(name) != value}
     return {"lr"} | changed
 
 
-def _global_value(optimiser, name: str):
-    """An attribute of the whole optimiser; param_groups win where all of them agree."""
+def _global_value(optimiser, name: str) -> float:
+    """A number of the whole optimiser; param_groups win, which must agree."""
     own = getattr(optimiser, name, optim._Optimiser.GLOBAL_EXTRAS.get(name))
     in_groups = {group[name] for group in optimiser.param_groups if name in group}
-    return in_groups.pop() if len(in_groups) == 1 else own
+    if len(in_groups) > 1:
+        raise Error(
+            f"[optimiser] {name} is one number for all parameter groups, but they have "
+            f"{sorted(in_groups)}. Set {name} of the optimizer itself."
+        )
+    value = in_groups.pop() if in_groups else own
+    if not isinstance(value, (int, float)) or not value > 0:
+        raise Error(f"[optimiser] {name} must be a number above zero but is {value!r}.")
+    return float(value)
 
 
 def describe(optimiser: torch.optim.Optimizer, model: torch.nn.Module) -> dict:
@@ -97,6 +108,7 @@ def describe(optimiser: torch.optim.Optimizer, model: torch.nn.Module) -> dict:
         "structure. Use one value for all of them."
     )
     names = {id(tensor): name for name, tensor in model.named_parameters()}
+    _check_parameters(optimiser, model, names)
     groups = []
     for index, group in enumerate(optimiser.param_groups):
         if group.get("amsgrad"):
@@ -119,13 +131,25 @@ def describe(optimiser: torch.optim.Optimizer, model: torch.nn.Module) -> dict:
     return {
         "kind": kind,
         "groups": groups,
-        "loss_scaling": float(_global_value(optimiser, "loss_scaling")),
-        "loss_scaling_variable": attrs is not None and not attrs.isConstant("loss_scaling"),
-        "max_grad_norm": float(_global_value(optimiser, "max_grad_norm")),
+        "loss_scaling": _global_value(optimiser, "loss_scaling"),
+        "loss_scaling_variable": attrs is not None and "loss_scaling" in attrs.variable,
+        "max_grad_norm": _global_value(optimiser, "max_grad_norm"),
         "accumulator_type": _type_name(optimiser, "accum_type"),
         "first_moment_type": _type_name(optimiser, first),
         "second_moment_type": _type_name(optimiser, second),
     }
+
+
+def _check_parameters(optimiser, model: torch.nn.Module, names: dict[int, str]) -> None:
+    """Raises poptorch.Error for an optimiser that could not train anything of the model."""
+    held = [id(p) for group in optimiser.param_groups for p in group["params"]]
+    trainable = any(parameter.requires_grad for parameter in model.parameters())
+    if trainable and not any(key in names for key in held):
+        raise Error(
+            f"[optimiser] none of the {len(held)} parameters of the {type(optimiser).__name__} "
+            f"belongs to the model, which has {len(names)}. Make the optimizer from the wrapped "
+            "model's own parameters()."
+        )
 
 
 def _add_globals(optimiser, values: dict[str, float]) -> None:
@@ -143,10 +167,21 @@ def _type_name(optimiser, name: str) -> str:
     return optim.FLOATS[getattr(optimiser, name, torch.float32)]
 
 
+def needs_running_mean(optimiser: torch.optim.Optimizer) -> bool:
+    """Whether gradients must be averaged while they are added up: a float16 sum would overflow.
+
+    The combined SGD has no accumulator of its own.
+    """
+    if getattr(optimiser, "use_combined_accum", False):
+        return False
+    return getattr(optimiser, "accum_type", torch.float32) == torch.float16
+
+
 def changes(compiled: dict, new: dict) -> dict[str, float]:
     """Slots to write so that a compiled optimiser takes the values of `new`.
 
-    Raises poptorch.Error where a constant or the structure differs.
+    Raises poptorch.Error where a constant or the structure differs, ValueError where gradients
+    would have to be averaged in another way.
     """
     if compiled["kind"] != new["kind"] or len(compiled["groups"]) != len(new["groups"]):
         raise Error(
@@ -154,6 +189,18 @@ def changes(compiled: dict, new: dict) -> dict[str, float]:
             f"{len(compiled['groups'])} group(s), but setOptimizer got {new['kind']} with "
             f"{len(new['groups'])}. Call destroy() first, or wrap the model again."
         )
+    if compiled["running_mean"] != new["running_mean"]:
+        is_running, needs_running = (
+            "Running" if spec["running_mean"] else "Post" for spec in (compiled, new)
+        )
+        raise ValueError(
+            f"[setOptimizer] the accum_type of the new optimizer needs MeanReductionStrategy."
+            f"{needs_running}, but the model, with MeanReductionStrategy.{is_running}, is already "
+            "compiled. Call destroy() first, or keep the accum_type."
+        )
+    for name in ("accumulator_type", "first_moment_type", "second_moment_type"):
+        if compiled[name] != new[name]:
+            raise _constant_changed(name, "", compiled[name], new[name])
     slots = {}
     for index, (old, group) in enumerate(zip(compiled["groups"], new["groups"], strict=True)):
         for name in sorted(old["values"].keys() | group["values"].keys()):

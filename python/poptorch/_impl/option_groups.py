@@ -8,7 +8,6 @@ from poptorch._impl.device_pool import Pool
 from poptorch._impl.option_rows import (
     COMPILE,
     HOST,
-    PENDING,
     RECORDED,
     RUN,
     OptionGroup,
@@ -48,6 +47,15 @@ def _check_reduction(value):
     return enums.ReductionType(value)
 
 
+def _check_mean_strategy(value):
+    strategies = enums.MeanReductionStrategy
+    if isinstance(value, bool) or value not in list(strategies):
+        raise ValueError(f"[options] expected a MeanReductionStrategy but got {value!r}.")
+    if value == strategies.PostAndLoss:
+        logger.warning("MeanReductionStrategy.PostAndLoss is deprecated: Post has the same values")
+    return strategies(value)
+
+
 def _check_trace_model(_options, value):
     if value:
         raise ValueError(
@@ -78,7 +86,7 @@ class PrecisionOptions(OptionGroup):
     ROWS = (
         Row("enableFloatingPointExceptions", False, boolean, COMPILE,
             "Stop with an error at invalid operations, division by zero and overflow; slow."),
-        Row("enableStochasticRounding", False, boolean, PENDING,
+        Row("enableStochasticRounding", False, boolean, COMPILE,
             "Round float16 results up or down at random, in proportion."),
         Row("setPartialsType", torch.float, _check_partials_type, RECORDED,
             "Type of the partial sums of matmul and convolution.", attribute="partials_type"),
@@ -98,8 +106,8 @@ class TrainingOptions(OptionGroup):
         Row("accumulationAndReplicationReductionType", enums.ReductionType.Mean, _check_reduction,
             COMPILE, "Whether gradients of micro-batches and replicas are averaged or added."),
         Row("setMeanAccumulationAndReplicationReductionStrategy", enums.MeanReductionStrategy.Post,
-            lambda value: enums.MeanReductionStrategy(value), RECORDED,
-            "Where the division of the mean takes place.",
+            _check_mean_strategy, COMPILE,
+            "Whether gradients are divided before they are added up (Running) or after (Post).",
             attribute="meanAccumulationAndReplicationReductionStrategy"),
         Row("setAutomaticLossScaling", False, boolean, COMPILE,
             "Adapt the loss scale to the gradients while training.",
@@ -107,6 +115,11 @@ class TrainingOptions(OptionGroup):
         Row("setConvolutionDithering", False, boolean, RECORDED,
             "Spread convolutions over tiles.", attribute="convolution_dithering"),
     )  # fmt: skip
+
+    def _set_running_mean(self) -> None:
+        """What an optimiser with a float16 accumulator needs, also where options are frozen."""
+        running = enums.MeanReductionStrategy.Running
+        self._values["meanAccumulationAndReplicationReductionStrategy"] = running
 
 
 class JitOptions(OptionGroup):

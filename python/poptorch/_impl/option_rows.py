@@ -5,6 +5,8 @@ methods, attributes, repr, freezing and copies of the options classes come from 
 """
 
 import copy
+import difflib
+import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -96,6 +98,10 @@ def _make_setter(row: Row) -> Callable:
             self._store(row.setter(self, *arguments, **keywords))
             return self
 
+        parameters = list(inspect.signature(row.setter).parameters.values())
+        first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        method.__signature__ = inspect.Signature([first, *parameters[1:]])
+
     elif row.argument_default is ...:
 
         def method(self, value):
@@ -152,7 +158,16 @@ class OptionGroup:
         values = self.__dict__.get("_values", {})
         if name in values:
             return values[name]
-        raise AttributeError(f"Invalid attribute {name}.")
+        raise self._invalid(name)
+
+    def _invalid(self, name: str) -> AttributeError:
+        known = [*self.__dict__.get("_values", {}), *(row.name for row in self.ROWS)]
+        close = difflib.get_close_matches(name, [*known, *self._subgroups()], 1)
+        hint = f" Did you mean {close[0]}?" if close and close[0] != name else ""
+        for path, group in self._subgroups().items():
+            if any(name == row.name for row in group.ROWS):
+                hint = f" Did you mean {path}.{name}?"
+        return AttributeError(f"Invalid attribute {name}.{hint}")
 
     def __setattr__(self, name: str, value) -> None:
         if name == "__class__":
@@ -168,7 +183,7 @@ class OptionGroup:
         for row in self.ROWS:
             if name in row.values():
                 return row.values()[name]
-        raise AttributeError(f"Invalid attribute {name}.")
+        raise self._invalid(name)
 
     def _subgroups(self) -> dict[str, "OptionGroup"]:
         return {k: v for k, v in self.__dict__.items() if isinstance(v, OptionGroup)}

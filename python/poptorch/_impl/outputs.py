@@ -20,6 +20,7 @@ class Outputs:
         """Remembers the structure of a trace's result; gives its tensors."""
         leaves: list[torch.Tensor] = []
         self.node = flatten(result, leaves)
+        _check_constants(self.node)
         return leaves
 
     def connect(self, sources: list[int | torch.Tensor]) -> None:
@@ -46,6 +47,22 @@ class Outputs:
     def _rebuild(self, results: list[torch.Tensor]):
         leaves = (s if isinstance(s, torch.Tensor) else results[s] for s in self.sources)
         return unflatten(self.node, leaves)
+
+
+def _check_constants(node: Node) -> None:
+    """Raises poptorch.Error for an object whose tensors nobody can take out."""
+    for child in node.children:
+        _check_constants(child)
+    if node.kind != "constant":
+        return
+    held = getattr(node.value, "__dict__", {})
+    name = next((name for name, value in held.items() if isinstance(value, torch.Tensor)), None)
+    if name is not None and held[name].device.type == "ipu":
+        raise Error(
+            f"[outputs] the model returns a {node.type.__name__} whose {name} is a tensor of the "
+            "trace. Return tensors, tuples, dicts or dataclasses, or give the type a parser: "
+            "registerCustomArgParser."
+        )
 
 
 def explain_backward() -> None:

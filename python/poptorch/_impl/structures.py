@@ -1,12 +1,14 @@
 """Nested arguments and results: taken apart into tensors, put together again, compared.
 
-A structure is made of tensors (the leaves), tuples, named tuples, lists, dicts, types with a
-registered parser, and constants (everything else). Its `Node` remembers all but the leaves.
+A structure is made of tensors (the leaves), tuples, named tuples, lists, dicts, dataclasses, types
+with a registered parser, and constants (everything else). Its `Node` remembers all but the leaves.
 """
 
 from __future__ import annotations
 
 import abc
+import copy
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -58,13 +60,14 @@ def _parser_of(value) -> ICustomArgParser | None:
 class Node:
     """One level of a structure: `children` by `keys` (position, field or key)."""
 
-    kind: str  # "tensor", "constant", "sequence", "fields", "dict", "custom"
+    kind: str  # "tensor", "constant", "sequence", "fields", "dict", "dataclass", "custom"
     type: type
     keys: tuple = ()
     children: tuple[Node, ...] = ()
-    value: Any = None  # of a constant; the original of a custom structure
+    value: Any = None  # of a constant; the original of a custom structure or dataclass
     shape: torch.Size | None = None
     dtype: torch.dtype | None = None
+    index: int = -1  # of a tensor, among the leaves
     name: str = ""  # as messages call it
 
 
@@ -72,7 +75,10 @@ def flatten(value, leaves: list[torch.Tensor], name: str = "") -> Node:
     """Appends the tensors of `value` to `leaves`; gives what remains."""
     if isinstance(value, torch.Tensor):
         leaves.append(value)
-        return Node("tensor", type(value), shape=value.shape, dtype=value.dtype, name=name)
+        place = len(leaves) - 1
+        return Node(
+            "tensor", type(value), shape=value.shape, dtype=value.dtype, index=place, name=name
+        )
     parser = _parser_of(value)
     if parser is not None:
         children = tuple(
@@ -89,10 +95,14 @@ def flatten(value, leaves: list[torch.Tensor], name: str = "") -> Node:
         kind, members = "sequence", [(f"{name}[{i}]", item) for i, item in enumerate(value)]
         if hasattr(value, "_fields"):
             kind = "fields"
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        keys = tuple(field.name for field in dataclasses.fields(value))
+        kind, members = "dataclass", [(f"{name}.{key}", getattr(value, key)) for key in keys]
     else:
         return Node("constant", type(value), value=value, name=name)
     children = tuple(flatten(item, leaves, label) for label, item in members)
-    return Node(kind, type(value), keys, children, name=name)
+    original = value if kind == "dataclass" else None
+    return Node(kind, type(value), keys, children, original, name=name)
 
 
 def unflatten(node: Node, leaves: Iterator):
@@ -107,11 +117,19 @@ def unflatten(node: Node, leaves: Iterator):
     if node.kind == "dict":
         pairs = zip(node.keys, items, strict=True)
         return dict(pairs) if node.type is dict else node.type(pairs)
+    if node.kind == "dataclass":
+        made = copy.copy(node.value)
+        for key, item in zip(node.keys, items, strict=True):
+            object.__setattr__(made, key, item)  # frozen ones too
+        return made
     return node.type(*items) if node.kind == "fields" else node.type(items)
 
 
-def check_same(expected: Node, got: Node) -> None:
-    """Raises poptorch.Error unless `got` fits what was compiled."""
+def check_same(expected: Node, got: Node) -> list[int]:
+    """Which leaves of `got` stand for those of what was compiled, in the order of the latter.
+
+    Raises poptorch.Error unless `got` fits.
+    """
     name = expected.name
     if expected.kind != got.kind or (expected.kind != "tensor" and expected.type != got.type):
         raise Error(
@@ -127,25 +145,29 @@ def check_same(expected: Node, got: Node) -> None:
             raise Error(
                 f"Shape mismatch for {name}: expected {expected.shape} but got {got.shape}. {CURE}"
             )
-    elif expected.kind == "constant":
+        return [got.index]
+    if expected.kind == "constant":
         if expected.value is not got.value and expected.value != got.value:
             raise Error(
                 f"Value mismatch for {name}: expected {expected.value!r} but got {got.value!r}. "
                 f"{CURE}"
             )
-    elif expected.kind == "dict":
+        return []
+    children = got.children
+    if expected.kind == "dict":
         check_keys(name, expected.keys, got.keys)
-        children = dict(zip(got.keys, got.children, strict=True))
-        for key, child in zip(expected.keys, expected.children, strict=True):
-            check_same(child, children[key])
-    else:
-        if len(expected.children) != len(got.children):
-            raise Error(
-                f"Length mismatch for {name}: expected {len(expected.children)} but got "
-                f"{len(got.children)}. {CURE}"
-            )
-        for expected_child, got_child in zip(expected.children, got.children, strict=True):
-            check_same(expected_child, got_child)
+        by_key = dict(zip(got.keys, children, strict=True))
+        children = tuple(by_key[key] for key in expected.keys)
+    elif len(expected.children) != len(children):
+        raise Error(
+            f"Length mismatch for {name}: expected {len(expected.children)} but got "
+            f"{len(children)}. {CURE}"
+        )
+    return [
+        place
+        for pair in zip(expected.children, children, strict=True)
+        for place in check_same(*pair)
+    ]
 
 
 def check_keys(name: str, expected: tuple, got: tuple) -> None:

@@ -31,6 +31,11 @@ _METADATA = {
 }
 
 
+# `.data` shares memory, but no counter of changes: a wrapped tensor gives its detach() instead.
+_READ_DATA = torch.Tensor.data.__get__
+_WRITE_DATA = torch.Tensor.data.__set__
+
+
 class Weights:
     """Versions of the tensors that some models share.
 
@@ -46,10 +51,13 @@ class Weights:
         # device last agreed.
         self._views: list[torch.Tensor] = []
         self._counts: list[int] = []
+        self._replaced = False  # a tensor's memory, by `.data = `, since then
         self._warned = False
 
     def watch(self, tensor: torch.Tensor) -> None:
         """Looks at changes of a tensor on the host from here on."""
+        if tensor.is_inference():  # made under torch.inference_mode: counts nothing
+            return
         with torch._C.DisableTorchFunctionSubclass():
             self._views.append(tensor.detach())
         self._counts.append(self._views[-1]._version)
@@ -57,10 +65,17 @@ class Weights:
     def host_is_known(self) -> None:
         """What the host holds now came from a device or went there."""
         self._counts = [view._version for view in self._views]
+        self._replaced = False
+
+    def memory_was_replaced(self) -> None:
+        """A tensor has other memory than before, which no counter tells."""
+        self._replaced = True
 
     def warn_about_host_changes(self) -> None:
         """Says once that the host's tensors have been written and the device has not seen it."""
-        if self._warned or self._counts == [view._version for view in self._views]:
+        if self._warned:
+            return
+        if not self._replaced and self._counts == [view._version for view in self._views]:
             return
         self._warned = True
         logger.warning(
@@ -132,12 +147,19 @@ class _FetchOnRead:
                     weights = kind.__dict__.get("_poptorch_weights")
                     if weights is not None:
                         weights.root().sync_host()
+                        if function == _WRITE_DATA:
+                            weights.root().memory_was_replaced()
+            if function == _READ_DATA:
+                return args[0].detach()
             return function(*args, **(kwargs or {}))
 
     def __deepcopy__(self, memo):
         made = copy.deepcopy(_plain(self), memo)
         memo[id(self)] = made
         return made
+
+    def __repr__(self):
+        return repr(_plain(self))
 
     def __reduce_ex__(self, protocol):
         return _plain(self).__reduce_ex__(protocol)

@@ -1,0 +1,225 @@
+"""Mistakes that users make, and what they are told."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import poptorch
+import pytest
+import torch
+
+X = torch.randn(4, 3)
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(3, 3)
+
+    def forward(self, x, target=None):
+        y = self.fc(x)
+        return y if target is None else (y, torch.nn.functional.mse_loss(y, target))
+
+
+def inference(*args):
+    return poptorch.inferenceModel(Model().eval())(*args)
+
+
+def training(optimiser=None, options=None):
+    model = Model()
+    made = None if optimiser is None else optimiser(model)
+    wrapped = poptorch.trainingModel(model, options, made)
+    wrapped(X, X)
+    return wrapped
+
+
+def of_another_model(_):
+    return poptorch.optim.SGD(Model().parameters(), lr=0.1)
+
+
+def other_accumulator():
+    wrapped = training(lambda m: poptorch.optim.Adam(m.parameters()))
+    wrapped.setOptimizer(poptorch.optim.Adam(wrapped.model.parameters(), accum_type=torch.float16))
+
+
+def other_moments():
+    wrapped = training(lambda m: poptorch.optim.Adam(m.parameters()))
+    half = {"first_order_momentum_accum_type": torch.float16}
+    wrapped.setOptimizer(poptorch.optim.Adam(wrapped.model.parameters(), **half))
+
+
+def groups_of_other_loss_scaling(model):
+    groups = [{"params": [model.fc.weight]}, {"params": [model.fc.bias]}]
+    made = poptorch.optim.SGD(groups, lr=0.1)
+    made.param_groups[0]["loss_scaling"], made.param_groups[1]["loss_scaling"] = 2.0, 4.0
+    return made
+
+
+class Holder:
+    def __init__(self, held):
+        self.held = held + 1
+
+
+def set_random_state():
+    wrapped = poptorch.inferenceModel(torch.relu)
+    wrapped(X)
+    wrapped.rng_state = 3
+
+
+MISTAKES = {
+    "numpy": (lambda: inference(X.numpy()), poptorch.Error, r"x is a numpy.ndarray, not a tensor"),
+    "numpy scalar": (lambda: inference(np.float32(1)), poptorch.Error, r"x is a numpy.float32"),
+    "meta": (lambda: inference(X.to("meta")), poptorch.Error, r"x is a tensor of device meta"),
+    "sparse": (lambda: inference(X.to_sparse()), poptorch.Error, r"torch.sparse_coo.*\.to_dense"),
+    "optimiser of another model": (
+        lambda: training(of_another_model),
+        poptorch.Error,
+        "none of the 2 parameters of the SGD belongs to the model, which has 2",
+    ),
+    "class of optimiser": (
+        lambda: poptorch.trainingModel(Model(), None, torch.optim.SGD),
+        AssertionError,
+        "Unsupported optimizer type: class SGD",
+    ),
+    "optimiser for options": (
+        lambda: poptorch.trainingModel(Model(), torch.optim.SGD(Model().parameters())),
+        poptorch.Error,
+        "Invalid type: 'options' is of type",
+    ),
+    "compiled model": (
+        lambda: poptorch.inferenceModel(torch.compile(Model())),
+        poptorch.Error,
+        "the model comes from torch.compile",
+    ),
+    "pickled wrapper": (
+        lambda: pickle.dumps(poptorch.inferenceModel(Model())),
+        poptorch.Error,
+        "a PoplarExecutor cannot be copied or pickled: save its model",
+    ),
+    "swapped arguments of the loader": (
+        lambda: poptorch.DataLoader(torch.utils.data.TensorDataset(X), poptorch.Options()),
+        poptorch.Error,
+        "Invalid type: 'options' is of type .*TensorDataset",
+    ),
+    "misspelt option": (
+        lambda: poptorch.Options().deviceIteration(3),
+        AttributeError,
+        r"Invalid attribute deviceIteration\. Did you mean deviceIterations\?",
+    ),
+    "option of a group": (
+        lambda: poptorch.Options().gradientAccumulation(3),
+        AttributeError,
+        r"Invalid attribute gradientAccumulation\. Did you mean Training.gradientAccumulation\?",
+    ),
+    "strategy of means": (
+        lambda: poptorch.Options().Training.setMeanAccumulationAndReplicationReductionStrategy(7),
+        ValueError,
+        "expected a MeanReductionStrategy but got 7",
+    ),
+    "other accumulator": (
+        other_accumulator,
+        ValueError,
+        "needs MeanReductionStrategy.Running, but the model, .*Post, is already compiled",
+    ),
+    "other moments": (
+        other_moments,
+        poptorch.Error,
+        "first_moment_type is compiled in as the constant f32 but is now f16",
+    ),
+    "loss scaling of zero": (
+        lambda: training(lambda m: poptorch.optim.SGD(m.parameters(), lr=0.1, loss_scaling=0.0)),
+        poptorch.Error,
+        "loss_scaling must be a number above zero but is 0.0",
+    ),
+    "loss scaling by group": (
+        lambda: training(groups_of_other_loss_scaling),
+        poptorch.Error,
+        r"loss_scaling is one number for all parameter groups, but they have \[2.0, 4.0\]",
+    ),
+    "unknown attribute": (
+        lambda: poptorch.optim.SGD(Model().parameters(), lr=0.1).variable_attrs.isConstant("x"),
+        AssertionError,
+        "Unknown attribute x: the optimiser has lr",
+    ),
+    "object of tensors": (
+        lambda: poptorch.inferenceModel(lambda x: Holder(x))(X),
+        poptorch.Error,
+        "returns a Holder whose held is a tensor of the trace",
+    ),
+    "random state": (set_random_state, poptorch.Error, r"expected \[seed, state\], .* but got 3"),
+    "period": (
+        lambda: poptorch.Options().outputMode(poptorch.OutputMode.EveryN),
+        poptorch.Error,
+        "OutputMode.EveryN needs a positive period but got None",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistake(mistake):
+    wrong, error, text = MISTAKES[mistake]
+    with pytest.raises(error, match=text):
+        wrong()
+
+
+def test_a_tensor_of_another_device_after_compilation():
+    wrapped = poptorch.inferenceModel(Model())
+    wrapped(X)
+    with pytest.raises(poptorch.Error, match="is on meta or is not dense"):
+        wrapped(X.to("meta"))
+
+
+def test_the_order_of_keys_is_of_no_matter():
+    def model(d, **more):
+        return d["a"] - d["b"]["c"] * more["x"] + more["y"]
+
+    wrapped = poptorch.inferenceModel(model)
+    expected = X - 2 * X * X + 3 * X
+    for d in ({"a": X, "b": {"c": X * 2}}, {"b": {"c": X * 2}, "a": X}):
+        torch.testing.assert_close(wrapped(d, x=X, y=X * 3), expected)
+        torch.testing.assert_close(wrapped(d, y=X * 3, x=X), expected)
+
+
+def test_models_made_in_inference_mode():
+    with torch.inference_mode():
+        model = Model().eval()
+        torch.testing.assert_close(poptorch.inferenceModel(model)(X), model(X))
+
+
+def test_a_wrapped_parameter_prints_like_its_own():
+    wrapped = training()
+    shown = repr(wrapped.model.fc.weight)
+    assert shown.startswith("Parameter containing:\ntensor([[") and "Poptorch" not in shown
+
+
+def test_a_half_accumulator_takes_the_mean_as_it_goes():
+    options = poptorch.Options()
+    options.Training.gradientAccumulation(2)
+    adam = poptorch.optim.Adam
+    wrapped = training(lambda m: adam(m.parameters(), accum_type=torch.float16), options)
+    running = poptorch.MeanReductionStrategy.Running
+    strategy = "meanAccumulationAndReplicationReductionStrategy"
+    assert getattr(wrapped.options.Training, strategy) == running
+    assert getattr(options.Training, strategy) == poptorch.MeanReductionStrategy.Post
+    assert "accumulate" in wrapped.graph() and "scale=0.5" in wrapped.graph()
+
+
+def test_a_program_without_main_guard(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import poptorch, torch\n"
+        "data = torch.utils.data.TensorDataset(torch.ones(4))\n"
+        "mode = poptorch.DataLoaderMode.Async\n"
+        "list(poptorch.DataLoader(poptorch.Options(), data, mode=mode))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, program],
+        env={"PYTHONPATH": ":".join(p for p in sys.path if p)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "Put the program into `if __name__ == '__main__':`" in done.stderr
+    assert "Exception ignored" not in done.stderr
