@@ -1,5 +1,6 @@
 """float16 rounded at random: unbiased, reproducible, and off by default."""
 
+import copy
 import os
 import subprocess
 import sys
@@ -174,3 +175,33 @@ def test_the_same_bits_on_any_number_of_threads():
         return subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE).stdout
 
     assert output("1") == output("2") != b""
+
+
+class Two(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = torch.nn.Linear(8, 8), torch.nn.Linear(8, 4)
+
+    def forward(self, x, target):
+        with poptorch.Block("0", ipu_id=0):
+            x = torch.relu(self.a(x))
+        with poptorch.Block("1", ipu_id=1):
+            return torch.nn.functional.mse_loss(self.b(x), target)
+
+
+def test_schedules_draw_the_same_numbers():
+    torch.manual_seed(0)
+    start = Two().half()
+    data = [(torch.randn(16, 8).half(), torch.randn(16, 4).half()) for _ in range(3)]
+    found = []
+    for strategy in (poptorch.PipelinedExecution(), poptorch.ShardedExecution()):
+        for iterations in (1, 2):
+            made = options().setExecutionStrategy(strategy).deviceIterations(iterations)
+            made.Training.gradientAccumulation(4 if iterations == 2 else 8)
+            model = copy.deepcopy(start)
+            optimiser = poptorch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+            wrapped = poptorch.trainingModel(model, made, optimiser)
+            for x, target in data:
+                wrapped(x, target)
+            found.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
+    assert torch.equal(found[0], found[2]) and torch.equal(found[1], found[3])
