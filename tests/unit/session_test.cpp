@@ -123,7 +123,7 @@ TEST(Session, RefusesOptionsThatCannotBe) {
   expect_refused({.device_iterations = 0}, "deviceIterations is 0");
   expect_refused({.gradient_accumulation = -1}, "gradientAccumulation is -1");
   expect_refused({.device_iterations = 3, .output_mode = OutputMode::kEveryN, .output_period = 2},
-                 "keeps every 2th of 3 micro-batches");
+                 "keeps one in 2 of the 3 micro-batches");
   expect_refused({.device = "ipu9"}, "there is no device 'ipu9'");
 }
 

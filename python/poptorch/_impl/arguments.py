@@ -80,12 +80,20 @@ def _check_kind(node: Node) -> None:
         )
 
 
-def _check_host(name: str, tensor: torch.Tensor) -> None:
-    """Raises poptorch.Error unless the tensor is one that the device can be sent."""
-    if tensor.device.type != "cpu" or tensor.layout != torch.strided:
+def check_host(name: str, tensor: torch.Tensor) -> None:
+    """Raises poptorch.Error unless the tensor has values that the device can be sent."""
+    if tensor.device.type != "cpu":
         raise Error(
-            f"[call] {name} is a tensor of device {tensor.device} and layout {tensor.layout}, but "
-            "a wrapped model takes dense tensors of the host. Pass .cpu() or .to_dense() of it."
+            f"[call] {name} is a tensor of device {tensor.device}, but a wrapped model takes "
+            "tensors of the host. Pass .cpu() of it."
+        )
+
+
+def _check_dense(name: str, tensor: torch.Tensor) -> None:
+    if tensor.layout != torch.strided:
+        raise Error(
+            f"[call] {name} is a tensor of layout {tensor.layout}, but a wrapped model takes dense "
+            "tensors. Pass .to_dense() of it."
         )
 
 
@@ -145,7 +153,7 @@ class Signature:
         for node in bound.all_nodes():
             _check_kind(node)
         for node, tensor in zip(bound.tensor_nodes(), leaves, strict=True):
-            _check_host(node.name, tensor)
+            _check_dense(node.name, tensor)
         bound.tensors = self._on_device(leaves)
         return bound
 

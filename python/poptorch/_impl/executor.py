@@ -14,7 +14,7 @@ from poptorch._impl import (
     session_options,
     weights,
 )
-from poptorch._impl.arguments import Arguments, Signature, warn_about_dicts
+from poptorch._impl.arguments import Arguments, Signature, check_host, warn_about_dicts
 from poptorch._impl.attachment import Attachment
 from poptorch._impl.batching import Batching, resolve_output_mode
 from poptorch._impl.changes import OptimiserWatch
@@ -170,6 +170,7 @@ class PoplarExecutor(Inspection, Attachment, WeightCopies):
     def _compile(self, arguments: Arguments, whole_call_positional: bool) -> None:
         names = [node.name for node in arguments.tensor_nodes()]
         for name, tensor in zip(names, arguments.tensors, strict=True):
+            check_host(name, tensor)
             self._batching.check(name, tensor)
             if 0 in tensor.shape:
                 raise Error(
