@@ -74,9 +74,7 @@ void add_random_ops(Registry& r) {
                }
                return std::vector{Type{dtype, c.operand(0).shape}};
              },
-         .grad = grad1([](GradBuilder& g, Val dy) {
-           return Val{g.emit("cast", {dy}, {{"dtype", g.x(0).type().dtype}}), dy.builder};
-         }),
+         .grad = NoGradient{"it is placed behind the gradients"},
          .cost = per_element(8),
          .random = true});
   r.add({.name = "bernoulli",
