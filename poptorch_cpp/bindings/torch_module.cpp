@@ -29,7 +29,9 @@ using frontend::TorchExecutable;
 using frontend::TraceRequest;
 using support::Symbol;
 using Call = std::function<std::vector<at::Tensor>(std::vector<at::Tensor>)>;
-using NamedTensors = std::vector<std::tuple<std::string, at::Tensor, bool>>;
+// Name, tensor, whether it is a buffer, and what holds the values when the tensor does not.
+using NamedTensors =
+    std::vector<std::tuple<std::string, at::Tensor, bool, std::optional<at::Tensor>>>;
 using TypeText = std::pair<std::string, std::vector<int64_t>>;
 
 // --- the user's line
@@ -133,9 +135,39 @@ transforms::OptimiserSpec optimiser_of(const py::dict& given) {
 transforms::Strategy strategy_of(const py::dict& given) {
   std::string name = "pipelined";
   take(given, "strategy", name);
-  if (name == "pipelined") return transforms::Strategy::kPipelined;
-  if (name == "sharded") return transforms::Strategy::kSharded;
+  static const std::pair<const char*, transforms::Strategy> kNames[] = {
+      {"pipelined", transforms::Strategy::kPipelined},
+      {"sharded", transforms::Strategy::kSharded},
+      {"serial_phased", transforms::Strategy::kSerialPhased},
+      {"parallel_phased", transforms::Strategy::kParallelPhased}};
+  for (const auto& [known, strategy] : kNames) {
+    if (name == known) return strategy;
+  }
   throw support::UserError("[options] unknown strategy '" + name + "'.");
+}
+
+target::TensorLocation location_of(const py::dict& given) {
+  target::TensorLocation location;
+  if (!given["on_chip"].is_none()) location.on_chip = given["on_chip"].cast<bool>();
+  take(given, "least_off_chip", location.least_off_chip);
+  take(given, "sharded", location.sharded);
+  take(given, "least_sharded", location.least_sharded);
+  take(given, "io_tiles_load", location.io_tiles_load);
+  take(given, "io_tiles_store", location.io_tiles_store);
+  return location;
+}
+
+target::TensorLocations locations_of(const py::dict& given) {
+  target::TensorLocations locations;
+  std::pair<const char*, target::TensorLocation*> kinds[] = {
+      {"weights", &locations.weights},
+      {"activations", &locations.activations},
+      {"optimiser_state", &locations.optimiser_state},
+      {"accumulators", &locations.accumulators}};
+  for (auto& [kind, location] : kinds) {
+    if (given.contains(kind)) *location = location_of(given[kind].cast<py::dict>());
+  }
+  return locations;
 }
 
 session::CompileOptions options_of(const py::dict& given,
@@ -143,6 +175,13 @@ session::CompileOptions options_of(const py::dict& given,
   session::CompileOptions options;
   take(given, "training", options.training);
   options.strategy = strategy_of(given);
+  int liveness = 0;
+  take(given, "liveness", liveness);
+  options.phasing.liveness = static_cast<transforms::Liveness>(liveness);
+  take(given, "separate_backward_phase", options.phasing.separate_backward);
+  if (given.contains("locations")) {
+    options.locations = locations_of(given["locations"].cast<py::dict>());
+  }
   take(given, "round_ipu_count", options.round_ipu_count);
   take(given, "device_iterations", options.device_iterations);
   take(given, "gradient_accumulation", options.gradient_accumulation);
@@ -156,6 +195,14 @@ session::CompileOptions options_of(const py::dict& given,
   take(given, "input_group_size", options.input_group_size);
   take(given, "input_group_stride", options.input_group_stride);
   take(given, "floating_point_exceptions", options.floating_point_exceptions);
+  take(given, "recompute", options.recompute);
+  if (given.contains("replica_groups")) {
+    using Given = std::map<std::string, std::tuple<int, int, bool>>;
+    for (const auto& [name, group] : given["replica_groups"].cast<Given>()) {
+      const auto& [size, stride, all_replicas] = group;
+      options.replica_groups[name] = {size, stride, all_replicas};
+    }
+  }
   take(given, "stochastic_rounding", options.stochastic_rounding);
   if (given.contains("anchors")) {
     using Given = std::vector<std::tuple<std::string, int, int64_t>>;
@@ -204,8 +251,8 @@ Trace make_trace(Call call, std::vector<at::Tensor> inputs, const NamedTensors& 
   auto finder = std::make_shared<LineFinder>(std::move(excludes));
   Trace trace;
   trace.request.inputs = std::move(inputs);
-  for (const auto& [name, tensor, is_buffer] : state) {
-    trace.request.state.push_back({name, tensor, is_buffer});
+  for (const auto& [name, tensor, is_buffer, host] : state) {
+    trace.request.state.push_back({name, tensor, is_buffer, host.value_or(at::Tensor())});
   }
   trace.request.training = training;
   trace.request.locate = [finder] { return (*finder)(); };
@@ -295,8 +342,10 @@ void pop_scope() {
   if (auto* tracer = frontend::Tracer::current()) tracer->pop_scope();
 }
 
-void set_block(int ipu, int stage, bool scoped) {
-  if (auto* tracer = frontend::Tracer::current()) tracer->set_block(ipu, stage, scoped);
+void set_block(int ipu, int stage, int phase, const std::string& name, bool scoped) {
+  if (auto* tracer = frontend::Tracer::current()) {
+    tracer->set_block(ipu, stage, phase, name, scoped);
+  }
 }
 
 // --- autograd.Function
@@ -387,7 +436,8 @@ PYBIND11_MODULE(_torch, m) {
   });
   m.def("push_scope", push_scope);
   m.def("pop_scope", pop_scope);
-  m.def("set_block", set_block, py::arg("ipu"), py::arg("stage"), py::arg("scoped"));
+  m.def("set_block", set_block, py::arg("ipu"), py::arg("stage"), py::arg("phase"), py::arg("name"),
+        py::arg("scoped"));
   m.def("in_function", [] { return running_trace().in_function(); });
   m.def("begin_function", begin_function);
   m.def("begin_backward", begin_backward);

@@ -205,7 +205,10 @@ class Emitting {
         {Kind::kStash, Step::Kind::kStash},       {Kind::kRestore, Step::Kind::kRestore}};
     static constexpr const char* kNames[] = {"copy",       "send", "receive", "sync",  "stream_in",
                                              "stream_out", "load", "store",   "stash", "restore"};
-    if (instruction.kind == Kind::kCopy) {
+    const bool off_chip =
+        instruction.kind == Kind::kOffChipLoad || instruction.kind == Kind::kOffChipStore;
+    // State off the chip is memory like that on it.
+    if (instruction.kind == Kind::kCopy || (off_chip && instruction.channel < 0)) {
       emit_copy(node);
       return;
     }
@@ -225,8 +228,6 @@ class Emitting {
     }
     if (const ir::Attr* fixed = instruction.attrs.find("row"))
       step.count = std::get<int64_t>(*fixed);
-    const bool off_chip =
-        instruction.kind == Kind::kOffChipLoad || instruction.kind == Kind::kOffChipStore;
     step.has_row = off_chip && node.inputs.size() + node.outputs.size() == 2;
     if (instruction.kind == Kind::kSend) note_channel(instruction.channel, step.bytes);
   }

@@ -183,6 +183,12 @@ void Emitter::note_write(TensorId id) {
   if (tensor(id).base == Base::kState) written_states_.insert(tensor(id).index);
 }
 
+void Emitter::move_state(Symbol slot, bool on_chip, int shards) {
+  State& state = program_.states[static_cast<size_t>(tensor(state_tensors_.at(slot)).index)];
+  state.on_chip = on_chip;
+  state.shards = shards;
+}
+
 void Emitter::load_on_first_use(TensorId id, int stream) { pending_streams_.emplace(id, stream); }
 
 int Emitter::find_stream(Symbol name) const {
@@ -200,12 +206,19 @@ int Emitter::find_remote(Symbol name) const {
 }
 
 void Emitter::emit(int ipu, Instruction instruction) {
+  ++emitted_;
   open_[static_cast<size_t>(ipu)].back().push_back(std::move(instruction));
 }
 
 int64_t Emitter::host_cycles(TensorId id) const {
   return target::transfer_cycles(device_, static_cast<double>(tensor(id).type.bytes()),
                                  device_.host_bandwidth);
+}
+
+void Emitter::meet() {
+  for (size_t ipu = 0; ipu < open_.size() && open_.size() > 1; ++ipu) {
+    emit(static_cast<int>(ipu), {.kind = Instruction::Kind::kSync});
+  }
 }
 
 void Emitter::open_block() {
@@ -281,9 +294,11 @@ void Emitter::place_states() {
   }
   for (const auto& [ipu, index] : copies) {
     State& state = program_.states[static_cast<size_t>(index)];
+    if (!state.on_chip) continue;
     int64_t& end = program_.ipus[static_cast<size_t>(ipu)].state_bytes;
     if (state.ipu != -1) state.offset = end;
-    end += (state.slot.type.bytes() + kStateAlignment - 1) / kStateAlignment * kStateAlignment;
+    const int64_t bytes = (state.slot.type.bytes() + state.shards - 1) / state.shards;
+    end += (bytes + kStateAlignment - 1) / kStateAlignment * kStateAlignment;
   }
 }
 

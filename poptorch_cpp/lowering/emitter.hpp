@@ -37,6 +37,11 @@ class Emitter {
   // is nullptr for main's outputs.
   program::TensorId on_ipu(program::TensorId id, int ipu, const ir::Op* user);
   void note_write(program::TensorId id);
+  // Where the slot is kept: off the chip it takes no memory of its IPU, in shards a part.
+  void move_state(support::Symbol slot, bool on_chip, int shards);
+  const program::State& state_of(program::TensorId id) const {
+    return program_.states[static_cast<size_t>(tensor(id).index)];
+  }
   // The transfer of `stream` that makes `id` is emitted before its first use.
   void load_on_first_use(program::TensorId id, int stream);
 
@@ -45,7 +50,10 @@ class Emitter {
 
   // --- instructions ---------------------------------------------------------------------------
   void emit(int ipu, program::Instruction instruction);
+  int64_t emitted() const { return emitted_; }      // instructions so far
   int64_t host_cycles(program::TensorId id) const;  // of a transfer to or from the host
+  // All IPUs wait for each other, when there are several.
+  void meet();
   void open_block();
   // The bodies since open_block(), by IPU.
   std::vector<std::vector<program::Instruction>> close_block();
@@ -70,6 +78,7 @@ class Emitter {
   std::map<program::TensorId, int> pending_streams_;
   std::set<int32_t> written_states_;
   int channels_ = 0;
+  int64_t emitted_ = 0;
 };
 
 // Copies placement, scope and location of `op` to the instruction.

@@ -9,7 +9,8 @@ namespace {
 using Schedule = void (*)(MainLowering&);
 
 // By Strategy.
-constexpr Schedule kSchedules[] = {schedule_pipelined, schedule_sequential};
+constexpr Schedule kSchedules[] = {schedule_pipelined, schedule_sequential, schedule_phased,
+                                   schedule_phased};
 
 }  // namespace
 

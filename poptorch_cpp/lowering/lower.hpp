@@ -8,6 +8,7 @@
 
 #include "ir/module.hpp"
 #include "program/program.hpp"
+#include "target/locations.hpp"
 #include "transforms/strategy.hpp"
 
 namespace poptorch::lowering {
@@ -15,6 +16,8 @@ namespace poptorch::lowering {
 struct LowerOptions {
   std::string device = "ipu2";
   transforms::Strategy strategy = transforms::Strategy::kPipelined;
+  transforms::Phasing phasing = {};
+  target::TensorLocations locations = {};
   int64_t device_iterations = 1;
   int64_t gradient_accumulation = 1;
   int replicas = 1;
@@ -33,9 +36,11 @@ struct LowerOptions {
 // that is a constant is kept once. With gradient accumulation, ops of context `accumulate_outer`
 // run after the loop over micro-batches. Pipelined, the stages that ops name run skewed,
 // micro-batch m of stage s in cycle m + s: see pipeline.hpp; sharded, IPUs meet after each
-// micro-batch. Every op has an IPU (its own or its caller's; IPU 0 by default) and its operands are
-// there: constants and unwritten hyper-parameters everywhere, other values through `ipu_copy`.
-// Equal modules give equal programs. The result is verified.
+// micro-batch; phased, after each phase, between which state and values move to and from Streaming
+// Memory: see phased.cpp. Under any strategy `locations` may put state there. Every op has an IPU
+// (its own or its caller's; IPU 0 by default) and its operands are there: constants and unwritten
+// hyper-parameters everywhere, other values through `ipu_copy`. Equal modules give equal programs.
+// The result is verified.
 program::Program lower(const ir::Module& module, const LowerOptions& options);
 
 }  // namespace poptorch::lowering

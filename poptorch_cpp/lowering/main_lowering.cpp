@@ -68,6 +68,7 @@ MainLowering::MainLowering(const Module& module, const LowerOptions& options)
       options_(options),
       emitter_(module, target::find_device(options.device), highest_ipu(module) + 1),
       ops_(module, emitter_),
+      off_chip_(module, options, emitter_),
       order_(schedule_ops(module.main())) {
   check_outer_is_last();
   declare_streams();
@@ -90,14 +91,19 @@ bool MainLowering::is_outer(const Op& op) const {
 }
 
 void MainLowering::lower_section(bool outer) {
+  std::vector<const Op*> ops;
   for (const Op* op : order_) {
-    if (is_outer(*op) == outer) lower_op(*op);
+    if (is_outer(*op) == outer) ops.push_back(op);
   }
+  off_chip_.begin_section(ops);
+  for (const Op* op : ops) lower_op(*op);
   store_late_outputs(outer);
 }
 
 void MainLowering::lower_op(const Op& op) {
+  off_chip_.before(op, frame_);
   ops_.lower(op, frame_);
+  off_chip_.after(op, frame_);
   for (size_t i = 0; i < op.result_count(); ++i) {
     const Value* result = op.result(i);
     if (emitter_.tensor(frame_.values.at(result)).base == Base::kArena) store_output(result);
@@ -141,8 +147,9 @@ void MainLowering::declare_streams() {
 void MainLowering::store_output(const Value* value) {
   auto it = outputs_.find(value);
   if (it == outputs_.end()) return;
-  const int home = emitter_.tensor(frame_.values.at(value)).ipu;
-  const TensorId id = emitter_.on_ipu(frame_.values.at(value), std::max(home, 0), nullptr);
+  const TensorId source = off_chip_.read(value, frame_.values.at(value));
+  const int home = emitter_.tensor(source).ipu;
+  const TensorId id = emitter_.on_ipu(source, std::max(home, 0), nullptr);
   for (int stream : it->second) {
     if (is_constant(value)) {
       emitter_.program().streams[static_cast<size_t>(stream)].keep = program::Keep::kOnce;

@@ -11,6 +11,7 @@
 #include "ir/module.hpp"
 #include "lowering/emitter.hpp"
 #include "lowering/lower.hpp"
+#include "lowering/off_chip.hpp"
 #include "lowering/op_lowering.hpp"
 
 namespace poptorch::lowering {
@@ -25,11 +26,12 @@ class MainLowering {
   Emitter& emitter() { return emitter_; }
   OpLowering& ops() { return ops_; }
   Frame& frame() { return frame_; }
+  OffChip& off_chip() { return off_chip_; }
   const std::vector<const ir::Op*>& order() const { return order_; }
 
   // Whether the op runs once a weight update, behind the loop over micro-batches.
   bool is_outer(const ir::Op& op) const;
-  // The op, and the transfers of those of its results that main returns.
+  // The op with its off-chip state, and the transfers of those of its results that main returns.
   void lower_op(const ir::Op& op);
   // The ops of one section, then store_late_outputs().
   void lower_section(bool outer);
@@ -52,6 +54,7 @@ class MainLowering {
   Emitter emitter_;
   OpLowering ops_;
   Frame frame_;
+  OffChip off_chip_;
   std::vector<const ir::Op*> order_;  // main's ops as they run
   std::set<std::string> stream_names_;
   std::unordered_map<const ir::Value*, std::vector<int>>

@@ -132,9 +132,10 @@ class Planner {
       ++position_;
       for (TensorId id : instruction.inputs) touch(id, false);
       for (TensorId id : instruction.outputs) touch(id, true);
-      for (size_t i = 0; i < instruction.in_place.size(); ++i) {
-        if (instruction.in_place[i] >= 0) {
-          touch(instruction.inputs[static_cast<size_t>(instruction.in_place[i])], true);
+      if (instruction.kind == Instruction::Kind::kCompute) {
+        for (int index : registry_.get(instruction.op.text()).writes) {
+          const auto operand = static_cast<size_t>(index);
+          if (operand < instruction.inputs.size()) touch(instruction.inputs[operand], true);
         }
       }
       for (const auto& inner : instruction.blocks) {

@@ -94,6 +94,7 @@ class Pipeline {
       if (ready && ready->stage == stage) keep_for_later(input.get());
     }
     for (const Value* value : crossings_.carried_into(stage)) restore(value, stage);
+    main_.off_chip().begin_section(ops);
     for (const Op* op : ops) {
       main_.lower_op(*op);
       for (size_t i = 0; i < op->result_count() && !op->is("ipu_copy"); ++i) {

@@ -38,7 +38,8 @@ void take_place(Op& op, const Placement& from) {
 
 class Placer {
  public:
-  explicit Placer(ir::Module& module) : module_(module) {}
+  Placer(ir::Module& module, const transforms::BlockNames& blocks)
+      : module_(module), blocks_(blocks) {}
 
   void run() {
     const std::vector<Op*> ops = module_.main().op_list();
@@ -80,7 +81,8 @@ class Placer {
     const ir::StateSlot* slot = module_.find_state(slot_of(variable).text());
     throw support::UserError(
         str("[partition] ", slot->kind, " '", slot->name, "' is used on IPU ", first.placement.ipu,
-            " by ", describe(first), " and on IPU ", second.placement.ipu, " by ", describe(second),
+            " by ", describe(first, blocks_), " and on IPU ", second.placement.ipu, " by ",
+            describe(second, blocks_),
             ". Layers that share a weight must be on one IPU: give their blocks the same ipu_id."));
   }
 
@@ -133,6 +135,7 @@ class Placer {
   }
 
   ir::Module& module_;
+  const transforms::BlockNames& blocks_;
   std::map<Symbol, const Op*> homes_;                        // of state: its first user
   std::unordered_map<const Value*, Placement> inputs_ = {};  // look-up only
 };
@@ -243,13 +246,17 @@ const Op* state_read(const Value* value) {
   return op && op->is("variable") ? op : nullptr;
 }
 
-std::string describe(const Op& op) {
+std::string describe(const Op& op, const transforms::BlockNames& blocks) {
   std::string text = str("op '", op.name(), "'");
+  auto block = blocks.find(op.placement.stage);
+  if (block != blocks.end()) text += str(" of block '", block->second, "'");
   if (!op.location.empty()) return text + str(" (", op.location.file, ":", op.location.line, ")");
   return op.scope.empty() ? text : text + str(" (in ", op.scope, ")");
 }
 
-void place_ops(ir::Module& module) { Placer(module).run(); }
+void place_ops(ir::Module& module, const transforms::BlockNames& blocks) {
+  Placer(module, blocks).run();
+}
 
 void insert_copies(ir::Module& module) { Copies(module).run(); }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "ir/module.hpp"
+#include "transforms/strategy.hpp"
 
 namespace poptorch::partition {
 
@@ -11,7 +12,7 @@ namespace poptorch::partition {
 // state goes where that state is used, any other where its operands come from, and what depends on
 // constants alone to its first user; where nothing is named, everything runs on IPU 0. UserError
 // for a weight or buffer that is used on several IPUs.
-void place_ops(ir::Module& module);
+void place_ops(ir::Module& module, const transforms::BlockNames& blocks);
 
 // In main, copies a value that is used on another IPU than its own there, once, before its first
 // use there. A copy belongs to the stage and phase of what it copies. The home of an input is the
@@ -29,7 +30,7 @@ void verify_placed(const ir::Module& module);
 bool has_place(const ir::Op& op);
 // The `variable` op that `value` denotes the memory of; nullptr for any other value.
 const ir::Op* state_read(const ir::Value* value);
-// "op 'linear' (model.py:42)".
-std::string describe(const ir::Op& op);
+// "op 'linear' of block 'front' (model.py:42)".
+std::string describe(const ir::Op& op, const transforms::BlockNames& blocks = {});
 
 }  // namespace poptorch::partition

@@ -117,7 +117,7 @@ class Recomputation {
 }  // namespace
 
 void recompute_forward(ir::Module& module, const transforms::PassContext& context) {
-  if (context.training && context.forward_stages > 1) {
+  if (context.training && context.recompute && context.forward_stages > 1) {
     Recomputation(module.main(), context.forward_stages).run();
   }
 }

@@ -10,7 +10,8 @@ namespace poptorch::partition {
 // the backward stage, from what entered the forward stage and from what is kept: results of random
 // ops, of ops with effects or calls, of torch's own kernels, of ops that read state which changes
 // with each micro-batch, and values under `identity {checkpoint=true}`. Needs assigned stages. The
-// last forward stage recomputes nothing: its backward pass follows at once. Keeps every bit.
+// last forward stage recomputes nothing: its backward pass follows at once. Keeps every bit. Does
+// nothing when the context says so: then every value waits in a stash.
 void recompute_forward(ir::Module& module, const transforms::PassContext& context);
 
 }  // namespace poptorch::partition

@@ -133,6 +133,7 @@ class Parser {
     take("kind", state.slot.kind);
     take("offset", state.offset);
     take("on_chip", state.on_chip);
+    take("shards", state.shards);
     end_attrs();
     if (lexer_.accept("=")) state.slot.initial = parse_literal();
     declare(states_, name);
@@ -291,7 +292,9 @@ class Parser {
     if (row.channel == "stream" || row.channel == "remote") {
       std::string name;
       take(row.channel, name);
-      instruction.channel = find(row.channel == "stream" ? streams_ : remotes_, name, row.channel);
+      if (!name.empty() || row.channel == "stream")
+        instruction.channel =
+            find(row.channel == "stream" ? streams_ : remotes_, name, row.channel);
     } else if (!row.channel.empty()) {
       take(row.channel, instruction.channel);
     }

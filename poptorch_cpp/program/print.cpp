@@ -99,6 +99,7 @@ class Printer {
     items.add("kind", state.slot.kind, std::string("parameter"));
     items.add("offset", state.offset, int64_t{0});
     items.add("on_chip", state.on_chip, true);
+    items.add("shards", state.shards, 1);
     out_ << "state " << quoted(state.slot.name.text()) << " : " << state.slot.type
          << items.braced();
     if (state.slot.initial) out_ << " = " << ir::attr_text(*state.slot.initial);
@@ -171,7 +172,7 @@ class Printer {
     Items items;
     if (row.channel == "stream") {
       items.add(row.channel, program_.streams[channel].host.name.text(), std::string());
-    } else if (row.channel == "remote") {
+    } else if (row.channel == "remote" && instruction.channel >= 0) {
       items.add(row.channel, program_.remote_buffers[channel].name.text(), std::string());
     } else if (!row.channel.empty()) {
       items.add(row.channel, instruction.channel, -1);

@@ -52,8 +52,9 @@ struct Instruction {
     kStreamIn,      // next transfer of stream `channel` → outputs[0]
     kStreamOut,     // inputs[0] → next transfer of stream `channel`
     kOffChipLoad,   // row inputs[0] (i32 scalar, or attr "row") of remote buffer `channel` →
-                    // outputs[0]
-    kOffChipStore,  // inputs[0] → row (inputs[1] or attr "row") of remote buffer `channel`
+                    // outputs[0]; without a channel, inputs[0] is the state that is loaded
+    kOffChipStore,  // inputs[0] → row (inputs[1] or attr "row") of remote buffer `channel`; without
+                    // a channel, outputs[0] is the state that is stored
     kStash,         // inputs[0] → stash `channel`, slot of the current micro-batch
     kRestore,       // stash `channel`, slot of the current micro-batch → outputs[0]
     kLoop,          // blocks[0], `count` times
@@ -94,7 +95,9 @@ struct State {
   ir::StateSlot slot;
   int ipu = 0;         // -1: every IPU that names it has a copy, which the program does not write
   int64_t offset = 0;  // in the IPU's memory, before the arena
+  // False: in Streaming Memory. Then, and where it is sharded, only loads and stores name it.
   bool on_chip = true;
+  int shards = 1;  // a replica keeps one part of so many: a load gathers all of them
 };
 
 // What the host keeps of a stream's transfers in one run.

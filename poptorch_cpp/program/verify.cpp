@@ -207,6 +207,10 @@ class Verifier {
         break;
       case Kind::kOffChipLoad:
       case Kind::kOffChipStore: {
+        if (channel < 0) {
+          check_state_transfer(instruction);
+          break;
+        }
         if (!index_ok(channel, program_.remote_buffers.size())) fail("no such remote buffer.");
         const bool load = instruction.kind == Kind::kOffChipLoad;
         const size_t row = instruction.attrs.find("row") ? 0 : 1;
@@ -232,6 +236,20 @@ class Verifier {
         instruction.kind == Kind::kLoop ? 1 : (instruction.kind == Kind::kIf ? 2 : 0);
     if (instruction.blocks.size() != blocks) {
       fail("'", word(instruction), "' has ", instruction.blocks.size(), " blocks.");
+    }
+  }
+
+  void check_state_transfer(const Instruction& instruction) const {
+    expect_counts(instruction, 1, 1);
+    expect_type(instruction, type(instruction.inputs[0]), type(instruction.outputs[0]));
+    const bool load = instruction.kind == Kind::kOffChipLoad;
+    const TensorId home = load ? instruction.inputs[0] : instruction.outputs[0];
+    const Tensor& tensor = program_.tensors[static_cast<size_t>(home)];
+    const State* state =
+        tensor.base == Base::kState ? &program_.states[static_cast<size_t>(tensor.index)] : nullptr;
+    if (!state || (state->on_chip && state->shards == 1)) {
+      fail("'", word(instruction), "' moves %", tensor.name,
+           ", which is no state off the chip or in shards.");
     }
   }
 

@@ -7,6 +7,7 @@
 
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
+#include "partition/phases.hpp"
 #include "partition/place.hpp"
 #include "partition/recompute.hpp"
 #include "partition/stages.hpp"
@@ -37,7 +38,9 @@ std::set<std::string> names_in(const char* variable) {
 const std::vector<transforms::PassRow>& partition_passes() {
   static const std::vector<transforms::PassRow> rows = {
       {"place_ops",
-       [](ir::Module& module, transforms::PassContext&) { partition::place_ops(module); }},
+       [](ir::Module& module, transforms::PassContext& context) {
+         partition::place_ops(module, context.blocks);
+       }},
       {"assign_stages",
        [](ir::Module& module, transforms::PassContext& context) {
          partition::assign_stages(module, context);
@@ -48,6 +51,10 @@ const std::vector<transforms::PassRow>& partition_passes() {
        }},
       {"insert_copies",
        [](ir::Module& module, transforms::PassContext&) { partition::insert_copies(module); }},
+      {"assign_phases",
+       [](ir::Module& module, transforms::PassContext& context) {
+         partition::assign_phases(module, context);
+       }},
       {"verify_placed",
        [](ir::Module& module, transforms::PassContext&) { partition::verify_placed(module); }},
   };

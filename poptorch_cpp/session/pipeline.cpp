@@ -6,6 +6,7 @@
 
 #include "ir/verify.hpp"
 #include "lowering/lower.hpp"
+#include "partition/blocks.hpp"
 #include "session/memory_limit.hpp"
 #include "session/pass_runner.hpp"
 #include "support/error.hpp"
@@ -21,7 +22,8 @@ using support::str;
 constexpr program::Keep kKeepOf[] = {program::Keep::kFinal, program::Keep::kEveryN,
                                      program::Keep::kAll, program::Keep::kSum};
 
-lowering::LowerOptions lower_options_of(const CompileOptions& options, const Compiled& forms) {
+lowering::LowerOptions lower_options_of(const CompileOptions& options, const Compiled& forms,
+                                        const transforms::Phasing& phasing) {
   std::vector<std::pair<program::Keep, int64_t>> keeps;
   for (const auto& [anchor, name] : forms.anchored) {
     const Anchor& asked = options.anchors[anchor];
@@ -29,6 +31,8 @@ lowering::LowerOptions lower_options_of(const CompileOptions& options, const Com
   }
   return {.device = options.device,
           .strategy = options.strategy,
+          .phasing = phasing,
+          .locations = options.locations,
           .device_iterations = options.device_iterations,
           .gradient_accumulation = options.gradient_accumulation,
           .replicas = static_cast<int>(options.replication_factor),
@@ -82,6 +86,16 @@ void check_options(const CompileOptions& options) {
   for (const Anchor& anchor : options.anchors) divides(anchor.mode, anchor.period);
 }
 
+// Says of parameters which replicas share their values.
+void share_parameters(ir::Module& module, const CompileOptions& options) {
+  for (const auto& [name, group] : options.replica_groups) {
+    ir::StateSlot* slot = module.find_state(name);
+    if (!slot) continue;
+    slot->group_size = group.held_size();
+    slot->group_stride = group.all_replicas ? 1 : group.stride;
+  }
+}
+
 std::vector<std::string> anchor_patterns(const CompileOptions& options) {
   std::vector<std::string> patterns;
   for (const Anchor& anchor : options.anchors) patterns.push_back(anchor.name);
@@ -93,12 +107,16 @@ std::vector<std::string> anchor_patterns(const CompileOptions& options) {
 transforms::PassContext pass_context(const CompileOptions& options) {
   return {.training = options.training,
           .strategy = options.strategy,
+          .phasing = options.phasing,
           .device_iterations = options.device_iterations,
           .gradient_accumulation = options.gradient_accumulation,
           .replication_factor = options.replication_factor,
           .mean_reduction = options.mean_reduction,
           .stochastic_rounding = options.stochastic_rounding,
           .optimiser = options.optimiser,
+          .replica_groups = options.replica_groups,
+          .blocks = options.blocks,
+          .recompute = options.recompute,
           .anchors = anchor_patterns(options)};
 }
 
@@ -110,6 +128,8 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const CompileOpt
   Compiled forms;
 
   passes.step("verify the traced form", [&] { ir::verify(*module); });
+  partition::refuse_dead_blocks(*module, options.blocks);
+  share_parameters(*module, options);
   forms.traced = module->clone();
 
   // --- normal ---
@@ -149,10 +169,13 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const CompileOpt
   passes.run("assign_stages", *module);
   passes.run("recompute_forward", *module);
   passes.run("insert_copies", *module);
+  // Behind the copies: they run in phases as well.
+  passes.run("assign_phases", *module);
   passes.run("verify_placed", *module);
 
-  forms.program = passes.step(
-      "lower", [&] { return lowering::lower(*module, lower_options_of(options, forms)); });
+  forms.program = passes.step("lower", [&] {
+    return lowering::lower(*module, lower_options_of(options, forms, context.phasing));
+  });
   check_memory_limit(forms.program, options.memory_limit);
   forms.placed = std::move(module);
   return forms;

@@ -190,7 +190,7 @@ Report make_report(const Program& program) {
     report.streaming_bytes += buffer.type.bytes() * buffer.entries;
   }
   for (const program::State& state : program.states) {
-    if (!state.on_chip) report.streaming_bytes += state.slot.type.bytes();
+    if (!state.on_chip) report.streaming_bytes += state.slot.type.bytes() / state.shards;
   }
   report.device = program.device;
   report.replicas = program.replicas;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "ir/module.hpp"
+#include "target/locations.hpp"
 #include "transforms/optimiser_spec.hpp"
 #include "transforms/strategy.hpp"
 
@@ -27,6 +29,8 @@ struct Anchor {
 struct CompileOptions {
   bool training = false;
   transforms::Strategy strategy = transforms::Strategy::kPipelined;
+  transforms::Phasing phasing = {};  // of the phased strategies
+  target::TensorLocations locations = {};
   bool round_ipu_count = false;  // reserve the next power of two of IPUs, the excess idle
   int64_t device_iterations = 1;
   int64_t gradient_accumulation = 1;
@@ -40,6 +44,9 @@ struct CompileOptions {
   // Values by name, with * and ?, that are returned behind the outputs: see Executable::anchored().
   std::vector<Anchor> anchors = {};
   bool floating_point_exceptions = false;
+  std::map<std::string, transforms::ReplicaGroup> replica_groups = {};  // of parameters, by name
+  transforms::BlockNames blocks = {};
+  bool recompute = true;             // forward values in the backward stages of a pipeline
   bool stochastic_rounding = false;  // of float16 and bfloat16 results
   uint64_t random_seed = 0;
   std::string memory_limit = "";  // warn, error or off; empty: POPTORCH_MEMORY_LIMIT, else warn

@@ -37,7 +37,8 @@ class Walk {
     if (instruction.kind == Kind::kReceive || instruction.kind == Kind::kSync ||
         instruction.kind == Kind::kStreamIn || instruction.kind == Kind::kStreamOut ||
         instruction.kind == Kind::kStash || instruction.kind == Kind::kRestore ||
-        instruction.pass == program::Pass::kUpdate) {
+        instruction.pass == program::Pass::kUpdate ||
+        instruction.pass == program::Pass::kTransfer) {
       return;
     }
     const int64_t micro_batch = counter_ + instruction.micro_batch_offset;

@@ -8,6 +8,7 @@
 #include "support/strings.hpp"
 #include "transforms/optimiser_slots.hpp"
 #include "transforms/passes.hpp"
+#include "transforms/replica_sums.hpp"
 #include "transforms/update_rules.hpp"
 
 namespace poptorch::transforms {
@@ -96,8 +97,7 @@ class Lowering {
     parameter.accumulator = accumulator;
     parameter.may_be_skipped = spec_.automatic_loss_scaling;
     parameter.weight = parameter.builder.variable(*slot);
-    const bool replicated = context_.replication_factor > 1;
-    if (replicated) gradient = parameter.builder.value("all_reduce", {gradient});
+    gradient = sum_over_replicas(parameter.builder, gradient, name, context_, waits());
     parameter.stochastic = context_.stochastic_rounding;
     // The update alone rounds: every replica has the same numbers up to there.
     if (parameter.stochastic && ir::size_of(gradient->type().dtype) < 4) {

@@ -2,6 +2,7 @@
 // The table names them for the pipeline's wrapper, POPTORCH_DUMP and the golden tests.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@ namespace poptorch::transforms {
 struct PassContext {
   bool training = false;
   Strategy strategy = Strategy::kPipelined;
+  Phasing phasing = {};
   int64_t device_iterations = 1;
   int64_t forward_stages = 1;  // of the pipeline: assign_stages counts them
   int64_t gradient_accumulation = 1;
@@ -24,6 +26,10 @@ struct PassContext {
   bool mean_reduction = true;        // of gradients over accumulation and replicas; false: sum
   bool stochastic_rounding = false;  // of float16 and bfloat16 results
   std::optional<OptimiserSpec> optimiser;
+  // Of parameters, by name: their gradients are summed in each group alone.
+  std::map<std::string, ReplicaGroup> replica_groups = {};
+  BlockNames blocks = {};
+  bool recompute = true;  // forward values in the backward stages of a pipeline
   // Names, with * and ?, of values that @main returns behind its own outputs.
   std::vector<std::string> anchors = {};
   // Filled by the anchor passes: one entry an output, which anchor asked and what it is called...

@@ -63,9 +63,9 @@ def is_tracing() -> bool:
     return _torch.is_tracing()
 
 
-def set_block(ipu: int, stage: int, scoped: bool) -> None:
+def set_block(ipu: int, stage: int, phase: int, name: str, scoped: bool) -> None:
     """Of the running trace: ops that follow go there; -1 says nothing of them."""
-    _torch.set_block(ipu, stage, scoped)
+    _torch.set_block(ipu, stage, phase, name, scoped)
 
 
 def set_log_level(level: int) -> None:

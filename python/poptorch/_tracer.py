@@ -7,7 +7,7 @@ cannot be traced.
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from unittest import mock
 
@@ -35,12 +35,13 @@ def compile(
     location_excludes: Sequence[str] = (),
     module_scopes: bool = True,
     progress: Callable[[int, int, str], None] | None = None,
+    held_by: Mapping[int, torch.Tensor] | None = None,
 ) -> _torch.Executable:
     """Traces `call` on stand-ins of `inputs` and compiles it: see poptorch_core/_torch.pyi."""
     return _torch.compile(
         _prepared(call, model, module_scopes, options.get("training", False)),
         list(inputs),
-        named_tensors(model),
+        named_tensors(model, held_by or {}),
         options,
         optimiser,
         [*_OWN_FILES, *location_excludes],
@@ -73,17 +74,24 @@ def trace(
     """The traced form as text, without compiling it."""
     prepared = _prepared(call, model, True, training)
     return _torch.trace(
-        prepared, list(inputs), named_tensors(model), training, list(_OWN_FILES), locations
+        prepared, list(inputs), named_tensors(model, {}), training, list(_OWN_FILES), locations
     )
 
 
-def named_tensors(model: torch.nn.Module | None) -> list[tuple[str, torch.Tensor, bool]]:
-    """(path, tensor, is_buffer) of everything that is state; tied ones appear under each name."""
+def named_tensors(
+    model: torch.nn.Module | None, held_by: Mapping[int, torch.Tensor]
+) -> list[tuple[str, torch.Tensor, bool, torch.Tensor | None]]:
+    """(path, tensor, is_buffer, holder) of all that is state; tied ones appear under each name.
+
+    held_by: by id of a tensor that stands for one replica's part, what holds all values.
+    """
     if model is None:
         return []
     parameters = model.named_parameters(remove_duplicate=False)
     buffers = model.named_buffers(remove_duplicate=False)
-    return [(n, t, False) for n, t in parameters] + [(n, t, True) for n, t in buffers]
+    return [(n, t, False, held_by.get(id(t))) for n, t in parameters] + [
+        (n, t, True, None) for n, t in buffers
+    ]
 
 
 def _prepared(call, model, module_scopes: bool, training: bool):

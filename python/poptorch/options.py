@@ -32,10 +32,14 @@ from poptorch._impl.option_rows import (
     positive_int,
     string,
 )
-from poptorch._impl.strategies import ParallelPhasedExecution as ParallelPhasedExecution
-from poptorch._impl.strategies import Phase as Phase
+from poptorch._impl.phased_strategies import (
+    ParallelPhasedExecution as ParallelPhasedExecution,
+)
+from poptorch._impl.phased_strategies import Phase as Phase
+from poptorch._impl.phased_strategies import (
+    SerialPhasedExecution as SerialPhasedExecution,
+)
 from poptorch._impl.strategies import PipelinedExecution as PipelinedExecution
-from poptorch._impl.strategies import SerialPhasedExecution as SerialPhasedExecution
 from poptorch._impl.strategies import ShardedExecution as ShardedExecution
 from poptorch._impl.strategies import Stage as Stage
 from poptorch._impl.strategies import strategy_of

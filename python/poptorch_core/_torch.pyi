@@ -80,7 +80,8 @@ def compile(
     named_tensors: (slot name, tensor, is_buffer).
     options: fields of session::CompileOptions by name: training, device_iterations,
         gradient_accumulation, replication_factor, output_mode (int), output_period,
-        mean_reduction, strategy ("pipelined" or "sharded"), round_ipu_count,
+        mean_reduction, strategy ("pipelined", "sharded", "serial_phased" or "parallel_phased"),
+        liveness, separate_backward_phase, locations, round_ipu_count,
         random_seed, threads, device, memory_limit, input_group_size, input_group_stride,
         floating_point_exceptions, stochastic_rounding,
         anchors (a list of (name, output_mode, period)); all optional.
@@ -122,7 +123,7 @@ def is_traced(tensor: Tensor) -> bool:
 def call_untraced(function: Callable[..., Any], *args: Any) -> Any:
     """Calls a function as if there were no trace."""
 
-def set_block(ipu: int, stage: int, scoped: bool) -> None:
+def set_block(ipu: int, stage: int, phase: int, name: str, scoped: bool) -> None:
     """Ops that follow run there (-1: unsaid); `scoped`: every op must then be in a block."""
 
 def push_scope(name: str) -> None:

@@ -352,12 +352,6 @@ def test_the_option_takes_strategies_only():
     assert isinstance(made.execution_strategy, poptorch.PipelinedExecution)
 
 
-def test_strategies_that_are_not_there_say_so():
-    for kind in (poptorch.SerialPhasedExecution, poptorch.ParallelPhasedExecution):
-        with pytest.raises(poptorch.Error, match=f"{kind.__name__} is not supported yet"):
-            kind("a")
-
-
 def test_strategies_come_from_option_files(tmp_path):
     file = tmp_path / "options.conf"
     file.write_text(

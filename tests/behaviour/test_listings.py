@@ -17,6 +17,10 @@ EXPECTED = {
     "annotate_layers": ["largest difference: "],
     "annotate_model": ["tensor("],
     "annotate_functions": ["tensor("],
+    "stage_declaration": ["tensor([2.]) tensor([4.]) tensor([3.])"],
+    "parallel_phased_execution": ["loss: "],
+    "phased_strategies": ["SerialPhased", "ParallelPhased", "equal: True"],
+    "replica_groups": ["losses agree: True", "weights agree: True"],
     "buffers": ["tensor([1.])\ntensor([1.])\ntensor([1.])\ntensor([2.])"],
 }
 

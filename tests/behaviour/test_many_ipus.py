@@ -204,6 +204,24 @@ def test_a_checkpoint_is_kept_and_changes_no_value():
     assert bytes_of == [2 * 4 * 8 * 4, 2 * 2 * 4 * 8 * 4]  # the input; and the checkpoint
 
 
+def test_recomputation_can_be_switched_off():
+    def run(keys):
+        torch.manual_seed(0)
+        model = Checkpointed(False)
+        options = make_options(poptorch.PipelinedExecution(), 1, 8)
+        for key, value in keys.items():
+            options._Popart.set(key, value)
+        wrapped = poptorch.trainingModel(model, options, OPTIMISERS["adam"](model.parameters()))
+        outputs = wrapped(*torch.randn(2, 32, 8, generator=torch.Generator().manual_seed(1)))
+        state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        return outputs, state, wrapped.report()
+
+    again, kept = run({}), run({"autoRecomputation": 0})
+    assert_equal(kept, again)
+    stashes = [run[2]["ipus"][0]["stash_bytes"] for run in (again, kept)]
+    assert stashes == [2 * 4 * 8 * 4, 3 * 2 * 4 * 8 * 4]  # the input; and both results of tanh
+
+
 def test_a_model_in_half_precision_is_split_too():
     torch.manual_seed(0)
     whole = Network(None).half().eval()

@@ -1,4 +1,4 @@
-"""Random models, cut at random: on one IPU and on many they give the same bits.
+"""Random models, cut at random: on one IPU and on many, phased or not, they give the same bits.
 
 POPTORCH_FUZZ_SEEDS=500 runs that many seeds instead of a few.
 """
@@ -66,12 +66,14 @@ class Model(torch.nn.Module):
     def step(self, number, values):
         layer = self.layers[number]
         if self.again is not None and self.again[1] == number:
-            values[-1] = self.layers[self.again[0]](values)
+            values[-1] = values[-1] + self.layers[self.again[0]](values)
         values.append(layer(values))
 
     def loss(self, values, target):
         loss = F.mse_loss(values[-1], target)
-        return values[-1], loss + 0.1 * values[len(values) // 2].square().mean()
+        loss = loss + 0.1 * values[len(values) // 2].square().mean()
+        # No layer is dead: blocks of dead layers are refused.
+        return values[-1], loss + 1e-3 * sum(value.mean() for value in values[2:])
 
     def forward(self, x, target):
         values = [x, torch.cos(x) if self.stages is None or not self.scoped else x]
@@ -106,6 +108,14 @@ def random_models(seed):
     for _ in range(count - 1):
         stages.append(stages[-1] + (rng.random() < 0.4))
     ipus = [rng.randint(0, 3) for _ in range(stages[-1] + 1)]
+    draw = rng.random()
+    phases = None
+    if draw < 0.5:  # a stage goes on with the phase before it, or begins the next
+        phases = [0]
+        for _ in ipus[1:]:
+            phases.append(phases[-1] + (rng.random() < 0.7))
+        if draw < 0.25:  # in parallel
+            ipus = [ipu // 2 * 2 + phase % 2 for ipu, phase in zip(ipus, phases, strict=True)]
     weighty = [i for i, layer in enumerate(layers) if layer.kind in ("linear", "norm")]
     again = None
     if weighty:
@@ -120,8 +130,24 @@ def random_models(seed):
         whole.ipus = [0] * len(ipus)
     else:
         whole.stages = None
-    kind = poptorch.ShardedExecution if rng.random() < 0.3 else poptorch.PipelinedExecution
-    return whole, split, kind(poptorch.AutoStage.AutoIncrement), len(ipus) + 1
+    return whole, split, random_strategy(rng, draw, phases), len(ipus) + 1
+
+
+def random_strategy(rng, draw, phases):
+    if phases is None:
+        kind = poptorch.ShardedExecution if draw < 0.65 else poptorch.PipelinedExecution
+        return kind(poptorch.AutoStage.AutoIncrement)
+    blocks = [
+        [poptorch.Stage(f"b{stage}") for stage, of in enumerate(phases) if of == phase]
+        for phase in range(phases[-1] + 1)
+    ]
+    if draw < 0.25:
+        strategy = poptorch.ParallelPhasedExecution(*blocks)
+        strategy.sendTensorsOffChipAfterFwd(rng.random() < 0.5)
+    else:
+        strategy = poptorch.SerialPhasedExecution(*blocks)
+        strategy.setTensorsLiveness(rng.choice(list(poptorch.Liveness)))
+    return strategy.useSeparateBackwardPhase(rng.random() < 0.5)
 
 
 def train(model, strategy, stages, seed):

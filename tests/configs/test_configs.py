@@ -4,21 +4,19 @@ A config's `skip` maps a reason to the cases that it concerns: "model" or "model
 """
 
 import copy
-import json
-import pathlib
 
 import poptorch
 import pytest
 import torch
 from config_models import MODELS, make
+from worlds import CONFIGS, strategy_of
 
-CONFIGS = {path.stem: json.loads(path.read_text()) for path in
-           sorted(pathlib.Path(__file__).parent.glob("*.json"))}  # fmt: skip
 MICRO_BATCH = 2
+ONE_IPU = {"strategy": "PipelinedExecution", "ipus": 1}
 BATCHES = 8  # micro-batches a weight update, or a run of inference
 
 
-def cut(model, batch, parts):
+def cut(model, batch, parts, phased=False):
     """Begins blocks at layers of `model` so that it has `parts` parts, each on an IPU."""
     order = []
     hooks = [
@@ -31,15 +29,21 @@ def cut(model, batch, parts):
     for hook in hooks:
         hook.remove()
     assert len(order) == len(set(order)) >= parts
-    for ipu in range(1, parts):
-        poptorch.BeginBlock(order[ipu * len(order) // parts], ipu_id=ipu)
+    first = 0 if phased else 1  # every phase has a block
+    for part in range(first, parts):
+        poptorch.BeginBlock(order[part * len(order) // parts], f"part{part}", ipu_id=part)
+
+
+def cut_for(config, model, make_batch):
+    phases = config.get("phases", 0)
+    cut(model, make_batch(MICRO_BATCH), phases or config["ipus"], phases > 0)
 
 
 def options_of(config, training):
     options = poptorch.Options().showCompilationProgressBar(False).randomSeed(7)
     options.outputMode(poptorch.OutputMode.All).replicationFactor(config["replicas"])
     options.broadcastBuffers(config["replicas"] == 1)  # else each replica has its own
-    options.setExecutionStrategy(getattr(poptorch, config["strategy"])())
+    options.setExecutionStrategy(strategy_of(config))
     if training:
         options.Training.gradientAccumulation(BATCHES)
     else:
@@ -76,10 +80,10 @@ def test_values_are_those_of_one_ipu(world, name, mode):
     whole, make_batch = make(name)
     split = copy.deepcopy(whole)
     state = copy.deepcopy(whole.state_dict())
-    cut(split, make_batch(MICRO_BATCH), config["ipus"])
+    cut_for(config, split, make_batch)
     split.load_state_dict(state)  # running statistics saw the batch
     batches = [make_batch(MICRO_BATCH * BATCHES * config["replicas"]) for _ in range(2)]
-    one_ipu = dict(config, ipus=1)
+    one_ipu = dict(ONE_IPU, replicas=config["replicas"])
     expected = run(whole, batches, one_ipu, mode == "training")
     for one, other in zip(run(split, batches, config, mode == "training"), expected, strict=True):
         assert torch.equal(one, other)
@@ -97,7 +101,7 @@ def test_updates_are_those_of_torch(world, name):
         if isinstance(module, torch.nn.MultiheadAttention):
             module.dropout = 0.0
     eager = copy.deepcopy(split)
-    cut(split, make_batch(MICRO_BATCH), config["ipus"])
+    cut_for(config, split, make_batch)
     batch = make_batch(MICRO_BATCH * BATCHES * config["replicas"])
     optimiser = torch.optim.SGD(eager.parameters(), lr=0.1, momentum=0.9)
     eager(*batch)[1].backward()  # equal micro-batches: the mean of means

@@ -56,3 +56,4 @@ def test_cpp_digits_against_installed_package(tmp_path):
     linked = run("ldd", tmp_path / "digits")
     assert "libpoptorch.so" in linked and "libpython" not in linked and "not found" not in linked
     check_digits(run(tmp_path / "digits"))
+    assert run(tmp_path / "blocks").splitlines()[-1] == "equal: yes"

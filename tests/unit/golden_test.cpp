@@ -133,6 +133,30 @@ void set_optimiser(transforms::PassContext& context, const std::string& key,
   }
 }
 
+const std::map<std::string, transforms::Strategy>& strategies() {
+  using transforms::Strategy;
+  static const std::map<std::string, Strategy> rows = {
+      {"pipelined", Strategy::kPipelined},
+      {"sharded", Strategy::kSharded},
+      {"serial_phased", Strategy::kSerialPhased},
+      {"parallel_phased", Strategy::kParallelPhased}};
+  return rows;
+}
+
+// The locations of kinds, separated by commas.
+std::vector<target::TensorLocation*> locations_of(target::TensorLocations& locations,
+                                                  const std::string& kinds) {
+  std::map<std::string, target::TensorLocation*> rows = {
+      {"weights", &locations.weights},
+      {"activations", &locations.activations},
+      {"optimiser_state", &locations.optimiser_state},
+      {"accumulators", &locations.accumulators}};
+  std::vector<target::TensorLocation*> found;
+  std::istringstream names(kinds);
+  for (std::string name; std::getline(names, name, ',');) found.push_back(rows.at(name));
+  return found;
+}
+
 Settings settings_of(const std::string& with) {
   Settings settings;
   std::istringstream items(with);
@@ -142,8 +166,20 @@ Settings settings_of(const std::string& with) {
     if (key == "training") {
       settings.context.training = boolean(value);
     } else if (key == "strategy") {
-      settings.context.strategy = settings.lower.strategy =
-          value == "sharded" ? transforms::Strategy::kSharded : transforms::Strategy::kPipelined;
+      settings.context.strategy = settings.lower.strategy = strategies().at(value);
+    } else if (key == "liveness") {
+      settings.context.phasing.liveness = static_cast<transforms::Liveness>(std::stoi(value));
+    } else if (key == "separate_backward") {
+      settings.context.phasing.separate_backward = boolean(value);
+    } else if (key == "off_chip") {
+      for (auto* one : locations_of(settings.lower.locations, value)) one->on_chip = false;
+    } else if (key == "sharded") {
+      for (auto* one : locations_of(settings.lower.locations, value)) {
+        one->sharded = true;
+        one->least_sharded = 2;
+      }
+    } else if (key == "on_chip") {
+      for (auto* one : locations_of(settings.lower.locations, value)) one->on_chip = true;
     } else if (key == "forward_stages") {
       settings.context.forward_stages = std::stoll(value);
     } else if (key == "stochastic_rounding") {
@@ -179,6 +215,7 @@ std::string outcome(const Case& one) {
     if (name == "verify") {
       ir::verify(*module);
     } else if (name == "lower") {
+      settings.lower.phasing = settings.context.phasing;
       return program::print(lowering::lower(*module, settings.lower));
     } else if (name != "print") {
       runner.run(name, *module);

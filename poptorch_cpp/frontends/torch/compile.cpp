@@ -45,6 +45,10 @@ at::Tensor as_device(const at::Tensor& tensor, const ir::Type& type, const std::
   return tensor.detach().to(torch_dtype(type.dtype)).contiguous();
 }
 
+const at::Tensor& held(const NamedTensor& state) {
+  return state.host.defined() ? state.host : state.tensor;
+}
+
 // Without gradient a weight is not the optimiser's.
 void drop_frozen(transforms::OptimiserSpec& optimiser, const std::vector<NamedTensor>& state) {
   for (auto& group : optimiser.groups) {
@@ -86,13 +90,14 @@ std::vector<at::Tensor> TorchExecutable::run(const std::vector<at::Tensor>& inpu
 
 void TorchExecutable::weights_to_host() const {
   const at::NoGradGuard no_grad;
-  for (const auto& [name, tensor, is_buffer] : state_) tensor.detach().copy_(read_state(name));
+  for (const NamedTensor& state : state_) held(state).detach().copy_(read_state(state.name));
 }
 
 void TorchExecutable::weights_to_device(const std::vector<std::string>& names) {
-  for (const auto& [name, tensor, is_buffer] : state_) {
-    const bool wanted = names.empty() || std::find(names.begin(), names.end(), name) != names.end();
-    if (wanted) write_state(name, tensor);
+  for (const NamedTensor& state : state_) {
+    const bool wanted =
+        names.empty() || std::find(names.begin(), names.end(), state.name) != names.end();
+    if (wanted) write_state(state.name, held(state));
   }
 }
 
@@ -127,6 +132,7 @@ std::unique_ptr<TorchExecutable> compile_model(const TraceRequest& request, cons
   if (progress) progress(0, 100, "tracing");
   TraceResult traced = trace(request, forward);
   if (options.optimiser) drop_frozen(*options.optimiser, request.state);
+  options.blocks = std::move(traced.blocks);
   auto made = std::make_unique<TorchExecutable>(
       session::compile(std::move(traced.module), options, progress), std::move(traced.outputs),
       std::move(traced.state));

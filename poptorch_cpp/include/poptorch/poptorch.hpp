@@ -24,8 +24,28 @@ namespace poptorch {
 // Which steps of a call return their outputs: the last, every n-th, all, or the sum of all.
 enum class OutputMode { Default, Final, EveryN, All, Sum };
 
+// How a model that is divided into blocks runs on several IPUs.
+enum class ExecutionStrategy { Pipelined, Sharded };
+
+// While it lives, what forward computes belongs to a block, which runs on an IPU. Does nothing
+// outside of a trace. A block's stage is its IPU unless another one is given.
+class Block {
+ public:
+  Block(const std::string& user_id, int ipu_id, int stage = -1);
+  ~Block();
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+};
+
 class Options {
  public:
+  Options& executionStrategy(ExecutionStrategy strategy);
+  // Reserve the next power of two of IPUs, where another number is an error.
+  Options& autoRoundNumIPUs(bool round = true);
+  // From the first use of one of the module's own tensors on, forward belongs to the block, until
+  // the next one begins. The module is part of the model that these options are for.
+  Options& beginBlock(const torch::nn::Module& module, const std::string& user_id, int ipu_id,
+                      int stage = -1);
   // Steps in one call: inputs hold as many times the rows of a step.
   Options& deviceIterations(int64_t count);
   // Micro-batches in one step: gradients are accumulated, then the weights updated once.
@@ -41,6 +61,14 @@ class Options {
   OutputMode output_mode_ = OutputMode::Default;
   int64_t output_period_ = 1;
   uint64_t random_seed_ = 0;
+  ExecutionStrategy strategy_ = ExecutionStrategy::Pipelined;
+  bool round_ipu_count_ = false;
+  struct Begin {
+    torch::Tensor tensor;
+    std::string user_id;
+    int ipu_id, stage;
+  };
+  std::vector<Begin> begins_;
 };
 
 // What one emulated IPU holds.

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 
 import torch
 from poptorch import _native
-from poptorch._impl.strategies import PipelinedExecution
+from poptorch._impl.locations import user_location
+from poptorch._impl.strategies import ExecutionStrategy, Place
 from poptorch_core import Error
 
 _recorder: contextvars.ContextVar["BlockRecorder | None"] = contextvars.ContextVar(
@@ -25,7 +26,7 @@ _numbers = itertools.count()
 class BlockRecorder:
     """The blocks that one trace meets, and where they are."""
 
-    def __init__(self, strategy: PipelinedExecution) -> None:
+    def __init__(self, strategy: ExecutionStrategy) -> None:
         self._strategy = strategy
         self._auto_ids = 0
         self._places: dict = {}
@@ -44,13 +45,19 @@ class BlockRecorder:
         if user_id not in self._places:
             # Without scopes, code before the first block is stage 0.
             first = 0 if scoped else 1
-            self._places[user_id] = self._strategy._place(user_id, ipu_id, len(self._places), first)
+            self._places[user_id] = self._place(user_id, ipu_id, first)
         place = self._places[user_id]
-        _native.set_block(place.ipu, place.stage, scoped)
+        _native.set_block(*place, user_id, scoped)
         return user_id
 
+    def _place(self, user_id: str, ipu_id: int | None, first: int) -> Place:
+        try:
+            return self._strategy._place(user_id, ipu_id, len(self._places), first)
+        except AssertionError as error:
+            raise AssertionError(f"{error} ({user_location()})") from None
+
     def end(self) -> None:
-        _native.set_block(-1, -1, True)
+        _native.set_block(-1, -1, -1, "", True)
 
     def begin_layer(self, hook: "_BeginBlockHook") -> None:
         if hook not in self._hooks:
@@ -75,7 +82,7 @@ class BlockRecorder:
 
 
 @contextlib.contextmanager
-def recording(strategy: PipelinedExecution, model) -> Iterator[BlockRecorder]:
+def recording(strategy: ExecutionStrategy, model) -> Iterator[BlockRecorder]:
     """While it lasts, blocks are recorded for `strategy`."""
     recorder = BlockRecorder(strategy)
     if isinstance(model, torch.nn.Module):

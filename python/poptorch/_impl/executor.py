@@ -18,13 +18,15 @@ from poptorch._impl.arguments import Arguments, Signature, check_host, warn_abou
 from poptorch._impl.attachment import Attachment
 from poptorch._impl.batching import Batching, resolve_output_mode
 from poptorch._impl.changes import OptimiserWatch
+from poptorch._impl.compile_options import compile_options
 from poptorch._impl.inspection import Inspection
 from poptorch._impl.locations import user_location
 from poptorch._impl.optimiser_state import Record
 from poptorch._impl.progress import Progress
+from poptorch._impl.replica_groups import Groupings, grouped
 from poptorch._impl.weight_copies import WeightCopies
 from poptorch._logging import logger, set_repeat_limit
-from poptorch.enums import CommGroupType, ConnectionType, MeanReductionStrategy, ReductionType
+from poptorch.enums import ConnectionType, MeanReductionStrategy, ReductionType
 from poptorch.options import Options
 from poptorch_core import Error
 
@@ -62,6 +64,7 @@ class PoplarExecutor(Inspection, Attachment, WeightCopies):
         self._options = options.clone()
         resolve_output_mode(self._options, training)
         self._options._freeze()
+        self._groupings = Groupings(self._options.replication_factor)
         self._batching = Batching.of(self._options, training)
         if not training and self._options.Training.gradient_accumulation != 1:
             text = (
@@ -195,20 +198,23 @@ class PoplarExecutor(Inspection, Attachment, WeightCopies):
             with blocks.recording(self._options.execution_strategy, self._model):
                 return self._outputs.record(self._model(*positional, **keyword))
 
+        made_options = self._compile_options(names)
         progress = Progress(self._options.show_compilation_progress_bar)
         start = time.perf_counter()
         finished = False
         try:
-            with hooks.around_compilation():
+            stand_ins = self._groupings.stand_ins(self._model)
+            with hooks.around_compilation(), stand_ins as held_by:
                 executable = _native.compile_model(
                     call,
                     self._model if self._is_module else None,
                     [self._batching.micro_batch(tensor) for tensor in arguments.tensors],
-                    self._compile_options(names),
+                    made_options,
                     self._optimiser_spec,
                     location_excludes=self._options.source_location_excludes,
                     module_scopes=not self._options.disable_module_namescope,
                     progress=progress,
+                    held_by=held_by,
                 )
             finished = True
         finally:
@@ -217,6 +223,7 @@ class PoplarExecutor(Inspection, Attachment, WeightCopies):
         self._outputs.connect(executable.outputs)
         self._rebuild = self._outputs.rebuilder()
         self._executable = executable
+        self._groupings.closed = True
         self._arguments = arguments
         self._weights_seen = self._weights.root().version
         self._weights.root().host_is_known()
@@ -240,30 +247,11 @@ class PoplarExecutor(Inspection, Attachment, WeightCopies):
         compile_log.write(self)
 
     def _compile_options(self, input_names: list[str]) -> dict:
-        """The fields of session::CompileOptions."""
-        options = self._options
-        group = options.input_group_size
-        orthogonal = options.input_group_type == CommGroupType.Orthogonal
-        reduction = options.Training.accumulation_and_replication_reduction_type
-        return {
-            "training": self._training,
-            "strategy": options.execution_strategy.NAME,
-            "round_ipu_count": options.auto_round_num_ipus,
-            "device_iterations": options.device_iterations,
-            "gradient_accumulation": options.Training.gradient_accumulation,
-            "replication_factor": options.replication_factor,
-            "output_mode": options.output_mode,
-            "output_period": options.output_return_period,
-            "mean_reduction": reduction == ReductionType.Mean,
-            "random_seed": options.random_seed,
-            "device": self._device_profile(),
-            "memory_limit": options.Emulator.memory_limit,
-            "input_group_size": group,
-            "input_group_stride": options.replication_factor // group if orthogonal else 1,
-            "anchors": self._anchor_requests(input_names),
-            "floating_point_exceptions": options.Precision.enable_floating_point_exceptions,
-            "stochastic_rounding": options.Precision.enable_stochastic_rounding,
-        }
+        made = compile_options(self._options, self._training)
+        made["device"] = self._device_profile()
+        made["anchors"] = self._anchor_requests(input_names)
+        made["replica_groups"] = self._groupings.of(self._model)
+        return made
 
     def _name(self) -> str:
         kind = "training" if self._training else "inference"
@@ -281,6 +269,7 @@ class PoplarExecutor(Inspection, Attachment, WeightCopies):
             Record.of(self._optimizer).unbind(self)
         self._release()
         self._executable = None
+        self._groupings.closed = False
         self._arguments = None
         self._fast_inputs = None
         self._runs = 0
@@ -341,7 +330,10 @@ class PoplarExecutor(Inspection, Attachment, WeightCopies):
     def __getattr__(self, name: str):
         if name.startswith("__") or "_user_model" not in self.__dict__:
             raise AttributeError(f"'PoplarExecutor' object has no attribute '{name}'")
-        return getattr(self._user_model, name)
+        found = getattr(self._user_model, name)
+        if isinstance(found, torch.nn.Parameter) and not hasattr(found, "replicaGrouping"):
+            return grouped(found, self._groupings)
+        return found
 
     def __repr__(self) -> str:
         return blocks.text_with_blocks(self._model) if self._is_module else repr(self._model)

@@ -12,7 +12,16 @@ from enum import Enum
 import torch
 from poptorch import enums
 from poptorch._impl.option_rows import OptionGroup
+from poptorch._impl.phased_strategies import ParallelPhasedExecution, Phase, SerialPhasedExecution
 from poptorch._impl.strategies import Stage
+
+# What may be called on an object of the file's own making.
+_SETTERS = {
+    Stage: {"ipu"},
+    Phase: {"ipus"},
+    SerialPhasedExecution: {"setTensorsLiveness", "useSeparateBackwardPhase"},
+    ParallelPhasedExecution: {"sendTensorsOffChipAfterFwd", "useSeparateBackwardPhase"},
+}
 
 
 class Refused(Exception):
@@ -79,8 +88,8 @@ def _object(node: ast.Call):
 
 def _call(target, names: list[str], node: ast.Call):
     """Calls a setter of an option object, by its path of names."""
-    if isinstance(target, Stage) and names == ["ipu"] and len(node.args) == 1:
-        return target.ipu(_argument(node.args[0]))
+    if len(names) == 1 and names[0] in _SETTERS.get(type(target), ()) and not node.keywords:
+        return getattr(target, names[0])(*map(_argument, node.args))
     for name in names[:-1]:
         target = target._subgroups().get(name) if isinstance(target, OptionGroup) else None
     known = isinstance(target, OptionGroup) and names[-1] in {row.name for row in target.ROWS}

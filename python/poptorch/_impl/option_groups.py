@@ -135,16 +135,16 @@ class TensorLocationSettings(OptionGroup):
     """Where a kind of tensor lives. Values never depend on it; memory accounts do."""
 
     ROWS = (
-        Row("minElementsForOffChip", 2, integer, RECORDED,
+        Row("minElementsForOffChip", 2, integer, COMPILE,
             "Smaller tensors always stay on chip."),
-        Row("minElementsForReplicatedTensorSharding", 8192, integer, RECORDED,
+        Row("minElementsForReplicatedTensorSharding", 8192, integer, COMPILE,
             "Smaller tensors are never sharded over replicas."),
-        Row("useOnChipStorage", None, lambda v: v, RECORDED,
+        Row("useOnChipStorage", None, lambda v: v, COMPILE,
             "On chip (True), in Streaming Memory (False) or by default (None).",
             argument_default=True),
-        Row("useReplicatedTensorSharding", False, boolean, RECORDED,
+        Row("useReplicatedTensorSharding", False, boolean, COMPILE,
             "Shard over replicas.", argument_default=True),
-        Row("useIOTilesToLoad", False, boolean, RECORDED,
+        Row("useIOTilesToLoad", False, boolean, COMPILE,
             "Load through the IO tiles.", argument_default=True),
         Row("useIOTilesToStore", False, boolean, RECORDED,
             "Store through the IO tiles.", argument_default=True),
@@ -156,13 +156,13 @@ class TensorLocationOptions(OptionGroup):
 
     ROWS = (
         Row("numIOTiles", 0, _check_io_tiles, RECORDED, "Tiles set apart for I/O."),
-        Row("setActivationLocation", None, _check_location, RECORDED, "Location of activations.",
+        Row("setActivationLocation", None, _check_location, COMPILE, "Location of activations.",
             attribute="location_activation"),
-        Row("setWeightLocation", None, _check_location, RECORDED, "Location of weights.",
+        Row("setWeightLocation", None, _check_location, COMPILE, "Location of weights.",
             attribute="location_weight"),
-        Row("setOptimizerLocation", None, _check_location, RECORDED,
+        Row("setOptimizerLocation", None, _check_location, COMPILE,
             "Location of optimiser state.", attribute="location_optimizer"),
-        Row("setAccumulatorLocation", None, _check_location, RECORDED,
+        Row("setAccumulatorLocation", None, _check_location, COMPILE,
             "Location of gradient accumulators.", attribute="location_accumulator"),
     )  # fmt: skip
 

@@ -1,12 +1,13 @@
-"""Stages and execution strategies: which IPU and stage a block belongs to.
+"""Stages and execution strategies: which IPU, stage and phase a block belongs to.
+
+Phased strategies are in phased_strategies.py.
 
 A strategy is a description; what a trace counts while it runs is in blocks.BlockRecorder.
 """
 
 from typing import NamedTuple
 
-from poptorch.enums import AutoStage
-from poptorch_core import Error
+from poptorch.enums import AutoStage, Liveness
 
 
 class Place(NamedTuple):
@@ -14,6 +15,7 @@ class Place(NamedTuple):
 
     ipu: int
     stage: int
+    phase: int = -1  # of phased strategies alone
 
 
 class Stage:
@@ -49,7 +51,8 @@ class Stage:
         return f"Stage({blocks})" + (f".ipu({self._ipu})" if self._ipu is not None else "")
 
 
-def _stage_of(argument) -> Stage:
+def stage_of(argument) -> Stage:
+    """A Stage, or the stage of a block's id or of a list of ids."""
     if isinstance(argument, Stage):
         return argument
     if isinstance(argument, str):
@@ -60,7 +63,31 @@ def _stage_of(argument) -> Stage:
     return Stage(*argument)
 
 
-class PipelinedExecution:
+def add_block(known: dict, block: str, place) -> None:
+    """Notes where a block is. Raises AssertionError for one that is somewhere already."""
+    assert block not in known, f"{block} associated with more than one stage"
+    known[block] = place
+
+
+def find_block(known: dict, block: str):
+    """Where a block is. Raises AssertionError for one that the strategy does not name."""
+    assert block in known, f"Unknown Block '{block}' list of expected Blocks: {list(known)}"
+    return known[block]
+
+
+class ExecutionStrategy:
+    """What the four strategies have in common. NAME is what the compiler calls it."""
+
+    NAME = ""
+    liveness = Liveness.AlwaysLive
+    separate_backward_phase = False
+
+    def _place(self, block_id: str, ipu_id: int | None, count: int, first: int) -> Place:
+        """Where a block goes. `count`: blocks before it; `first`: the number of the first stage."""
+        raise NotImplementedError
+
+
+class PipelinedExecution(ExecutionStrategy):
     """Stages work at one time, each on another micro-batch.
 
     Takes one AutoStage (default: SameAsIpu), or the stages in order: Stage objects, ids of blocks,
@@ -78,12 +105,11 @@ class PipelinedExecution:
             assert len(args) == 1, "An AutoStage is the only argument of an execution strategy."
             self._auto = args[0]
             return
-        self._stages = [_stage_of(argument) for argument in args]
+        self._stages = [stage_of(argument) for argument in args]
         self._stage_ids: dict[str, int] = {}
         for number, stage in enumerate(self._stages):
             for block in stage.blocks:
-                assert block not in self._stage_ids, f"{block} associated with more than one stage"
-                self._stage_ids[block] = number
+                add_block(self._stage_ids, block, number)
 
     def stage(self, block_id: str) -> Stage:
         """The stage of a block. Raises AssertionError for an unknown one."""
@@ -91,7 +117,6 @@ class PipelinedExecution:
         return self._stages[self._stage_ids[block_id]]
 
     def _place(self, block_id: str, ipu_id: int | None, count: int, first: int) -> Place:
-        """Where a block goes. `count`: blocks before it; `first`: the number of the first stage."""
         if self._auto == AutoStage.SameAsIpu:
             assert ipu_id is not None, (
                 f"poptorch.AutoStage.SameAsIpu was selected but no IPU was specified for block "
@@ -100,11 +125,7 @@ class PipelinedExecution:
             return Place(ipu_id, ipu_id)
         if self._auto == AutoStage.AutoIncrement:
             return Place(first + count if ipu_id is None else ipu_id, first + count)
-        expected = list(self._stage_ids)
-        assert block_id in self._stage_ids, (
-            f"Unknown Block '{block_id}' list of expected Blocks: {expected}"
-        )
-        number = self._stage_ids[block_id]
+        number = find_block(self._stage_ids, block_id)
         ipu = self._stages[number]._ipu
         if ipu is None:
             ipu = number if ipu_id is None else ipu_id
@@ -124,31 +145,11 @@ class ShardedExecution(PipelinedExecution):
     NAME = "sharded"
 
 
-class _NotYet:
-    def __init__(self, *_args, **_keywords) -> None:
-        raise Error(
-            f"[options] {type(self).__name__} is not supported yet. Use "
-            "poptorch.PipelinedExecution or poptorch.ShardedExecution."
-        )
-
-
-class SerialPhasedExecution(_NotYet):
-    """Not supported yet: raises poptorch.Error."""
-
-
-class ParallelPhasedExecution(_NotYet):
-    """Not supported yet: raises poptorch.Error."""
-
-
-class Phase(_NotYet):
-    """Not supported yet: raises poptorch.Error."""
-
-
-def strategy_of(value) -> PipelinedExecution:
+def strategy_of(value) -> ExecutionStrategy:
     """The check of Options.setExecutionStrategy: a strategy, or an AutoStage for a pipeline."""
     if isinstance(value, AutoStage):
         value = PipelinedExecution(value)
-    assert isinstance(value, PipelinedExecution), (
+    assert isinstance(value, ExecutionStrategy), (
         "[options] setExecutionStrategy expects an execution strategy, such as "
         f"poptorch.PipelinedExecution(), or a poptorch.AutoStage, but got {value!r}."
     )

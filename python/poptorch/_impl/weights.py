@@ -11,6 +11,7 @@ import functools
 import weakref
 
 import torch
+from poptorch._impl.replica_groups import Grouped, Groupings
 from poptorch._logging import logger
 from poptorch_core import Error
 from torch.utils.weak import WeakTensorKeyDictionary
@@ -27,6 +28,7 @@ _METADATA = {
     for name in (
         *("size", "dim", "numel", "nelement", "stride", "storage_offset", "is_contiguous"),
         *("is_floating_point", "is_complex", "element_size", "requires_grad_", "__len__"),
+        "data_ptr",
     )
 }
 
@@ -181,10 +183,12 @@ def _original_class(kind: type) -> type:
     return kind.__dict__.get("_poptorch_original", kind)
 
 
-def _tensor_class(original: type, weights: Weights) -> type:
-    name = "PoptorchParameter" if issubclass(original, torch.nn.Parameter) else "PoptorchBuffer"
+def _tensor_class(original: type, weights: Weights, groupings: Groupings) -> type:
     fields = {"_poptorch_original": original, "_poptorch_weights": weights}
-    return type(name, (_FetchOnRead, original), fields)
+    if not issubclass(original, torch.nn.Parameter):
+        return type("PoptorchBuffer", (_FetchOnRead, original), fields)
+    fields["_poptorch_groupings"] = groupings
+    return type("PoptorchParameter", (_FetchOnRead, Grouped, original), fields)
 
 
 # --- models --------------------------------------------------------------------------------------
@@ -237,7 +241,8 @@ def wrap(model: torch.nn.Module, executor) -> None:
             "__reduce_ex__": reduce_ex,
         },
     )
-    tensor_class = functools.cache(lambda kind: _tensor_class(kind, weights))
+    groupings = executor._groupings
+    tensor_class = functools.cache(lambda kind: _tensor_class(kind, weights, groupings))
     for tensor in _tensors(model):
         if _original_class(type(tensor)) is type(tensor):
             tensor.__class__ = tensor_class(type(tensor))

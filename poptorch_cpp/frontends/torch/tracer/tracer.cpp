@@ -131,6 +131,10 @@ ir::Value* Tracer::read(const at::Tensor& tensor) {
   if (root.variable && request_.scopes_from_state) {
     const std::string& slot = root.slot.text();
     builder_.scope = slot.substr(0, slot.rfind('.') == std::string::npos ? 0 : slot.rfind('.'));
+    if (auto begin = request_.begins.find(slot); begin != request_.begins.end()) {
+      const auto& [user_id, ipu, stage] = begin->second;
+      set_block(ipu, stage, -1, user_id, false);
+    }
   }
   ir::Value* value = root.read(*this, Geometry::of(tensor));
   note_new_ops();
@@ -264,9 +268,17 @@ void Tracer::enter_call() {
   builder_.scope = scopes_.empty() ? ir::Symbol() : scopes_.back();
 }
 
-void Tracer::set_block(int ipu, int stage, bool scoped) {
+void Tracer::set_block(int ipu, int stage, int phase, const std::string& name, bool scoped) {
   builder_.placement.ipu = ipu;
   builder_.placement.stage = stage;
+  builder_.placement.phase = phase;
+  std::string& names = blocks_[stage];
+  const std::string quoted = "'" + name + "'";
+  if (names.empty()) {
+    names = name;
+  } else if (names != name && ("'" + names + "'").find(quoted) == std::string::npos) {
+    names += "', '" + name;
+  }
   has_blocks_ = true;
   blocks_are_scopes_ |= scoped;
 }
@@ -317,6 +329,8 @@ void Tracer::rethrow_if_cause_of(const std::string& text) const {
 
 TraceResult Tracer::finish(const std::vector<at::Tensor>& outputs) {
   TraceResult result;
+  blocks_.erase(-1);  // what is in none
+  result.blocks = std::move(blocks_);
   check_blocks();
   builder_.location = {};
   builder_.scope = {};

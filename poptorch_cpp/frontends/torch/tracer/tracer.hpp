@@ -9,6 +9,7 @@
 
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -26,6 +27,13 @@ struct NamedTensor {
   std::string name;  // the module path, which names the state slot
   at::Tensor tensor;
   bool is_buffer = false;
+  at::Tensor host = {};  // what holds the values, when `tensor` stands for one replica's alone
+};
+
+// A block that begins where a slot is used first.
+struct BlockBegin {
+  std::string user_id;
+  int ipu = 0, stage = 0;
 };
 
 struct TraceRequest {
@@ -34,6 +42,7 @@ struct TraceRequest {
   bool training = false;
   // Without hooks to say which module runs: an op belongs to the module whose tensors it reads.
   bool scopes_from_state = false;
+  std::map<std::string, BlockBegin> begins = {};  // by slot
   // The user's line that is running; absent: not known.
   std::function<ir::Location()> locate = {};
 };
@@ -46,7 +55,8 @@ struct TraceOutput {
 struct TraceResult {
   std::unique_ptr<ir::Module> module;
   std::vector<TraceOutput> outputs;
-  std::vector<NamedTensor> state;  // without aliases: one entry per slot
+  std::vector<NamedTensor> state;          // without aliases: one entry per slot
+  std::map<int, std::string> blocks = {};  // by stage: the names of its blocks
 };
 
 using Forward = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>;
@@ -104,7 +114,7 @@ class Tracer : private Cursor {
   // Ops that follow run on this IPU in this stage; -1: they name none. `scoped`: by a scope that
   // ends: then every op of the model must be in a block. Otherwise what comes before the first
   // block is stage 0 on IPU 0.
-  void set_block(int ipu, int stage, bool scoped);
+  void set_block(int ipu, int stage, int phase, const std::string& name, bool scoped);
   ir::Location location() const;
   // " (model.py:42)", or nothing.
   std::string place() const;
@@ -122,6 +132,7 @@ class Tracer : private Cursor {
   ir::Value* bring(ir::Value* value) override;
 
   TraceRequest request_;
+  std::map<int, std::string> blocks_;  // as in TraceResult
   std::unique_ptr<ir::Module> module_;
   ir::Builder builder_;
   Memory memory_;

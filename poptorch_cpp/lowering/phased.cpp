@@ -1,0 +1,231 @@
+// The phased schedule. Phase by phase: what the phase before left behind goes to Streaming Memory,
+// then the ops run, then what the next phase needs is loaded (at once, through IO tiles). Phase
+// numbers leave gaps where transfers are to have phases of their own: partition/phases.hpp.
+#include <map>
+#include <set>
+#include <unordered_set>
+
+#include "ir/effects.hpp"
+#include "lowering/schedules.hpp"
+#include "partition/phases.hpp"
+#include "partition/place.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::lowering {
+namespace {
+
+using ir::Op;
+using ir::Value;
+using program::Instruction;
+using support::Symbol;
+using Kind = Instruction::Kind;
+
+// The phases in which something is used, joined where it stays on the chip: a stay is left for at
+// least one phase before the next begins.
+using Stays = std::vector<std::pair<int, int>>;
+
+Stays stays_of(const std::set<int>& phases) {
+  Stays stays;
+  for (int phase : phases) {
+    if (!stays.empty() && phase - stays.back().second < 2) {
+      stays.back().second = phase;
+    } else {
+      stays.emplace_back(phase, phase);
+    }
+  }
+  return stays;
+}
+
+// What a phase moves, in the order in which ops ask for it.
+struct Transfers {
+  std::vector<std::pair<Symbol, int>> states;  // with the IPU
+  std::vector<const Value*> values;
+};
+
+struct Phase {
+  std::vector<const Op*> ops;
+  Transfers stores, loads;
+};
+
+class Phased {
+ public:
+  explicit Phased(MainLowering& main)
+      : main_(main), emitter_(main.emitter()), phasing_(main.options().phasing) {
+    for (const Op* op : main_.order()) {
+      if (main_.is_outer(*op)) continue;
+      if (!partition::has_place(*op)) {
+        reads_.push_back(op);
+        continue;
+      }
+      phases_[op->placement.phase].ops.push_back(op);
+      note(*op);
+    }
+    plan_states();
+    if (phasing_.liveness != transforms::Liveness::kAlwaysLive) plan_values();
+  }
+
+  void run() {
+    for (const Op* op : reads_) main_.ops().lower(*op, main_.frame());
+    main_.off_chip().begin_section({});
+    for (auto& [number, phase] : phases_) lower_phase(number, phase);
+    main_.store_late_outputs(false);
+  }
+
+ private:
+  struct Life {
+    int ipu = 0;
+    std::set<int> phases = {};
+  };
+
+  // --- who needs what when
+  // -----------------------------------------------------------------------
+  void note(const Op& op) {
+    const int phase = op.placement.phase;
+    for (size_t i = 0; i < op.operand_count(); ++i) {
+      const Value* value = op.operand(i);
+      if (!value) continue;
+      const Symbol slot = main_.off_chip().slot_of(value);
+      if (!slot.empty()) {
+        Life& life = states_[slot];
+        if (life.phases.empty()) slots_.push_back(slot);
+        life.ipu = op.placement.ipu;
+        life.phases.insert(phase);
+      } else if (!partition::state_read(value)) {
+        Life& life = lives_[value];
+        if (life.phases.empty()) {
+          if (value->producer()) continue;  // a constant
+          values_.push_back(value);
+        }
+        if (!value->producer()) life.ipu = op.placement.ipu;
+        life.phases.insert(phase);
+      }
+      if (ir::memory_root(value) != value) shared_.insert(ir::memory_root(value));
+    }
+    for (int index : op.def().writes) {
+      const Value* value = op.operand(static_cast<size_t>(index));
+      if (value) shared_.insert(ir::memory_root(value));
+    }
+    for (size_t i = 0; i < op.result_count(); ++i) {
+      Life& life = lives_[op.result(i)];
+      life.ipu = op.is("ipu_copy") ? static_cast<int>(op.attr<int64_t>("to")) : op.placement.ipu;
+      life.phases.insert(phase);
+      values_.push_back(op.result(i));
+    }
+  }
+
+  void plan_states() {
+    for (const Symbol slot : slots_) {
+      const Life& life = states_.at(slot);
+      for (const auto& [begin, end] : stays_of(life.phases)) {
+        phases_[begin - 1].loads.states.emplace_back(slot, life.ipu);
+        phases_[end + 1].stores.states.emplace_back(slot, life.ipu);
+      }
+    }
+  }
+
+  void plan_values() {
+    const target::TensorLocation& location = main_.options().locations.activations;
+    for (const Value* value : values_) {
+      // What is written in place, or shares its memory, stays where it is.
+      if (shared_.count(value) || ir::memory_root(value) != value) continue;
+      if (!location.is_off_chip(value->type().elements(), true)) continue;
+      const Stays stays = away_from_chip(lives_.at(value).phases);
+      if (stays.size() < 2) continue;
+      phases_[stays[0].second + 1].stores.values.push_back(value);
+      for (size_t i = 1; i < stays.size(); ++i) {
+        phases_[stays[i].first - 1].loads.values.push_back(value);
+      }
+    }
+  }
+
+  // Stays of a value; after the forward pass alone, unless every phase sends everything away.
+  Stays away_from_chip(const std::set<int>& phases) const {
+    if (phasing_.liveness == transforms::Liveness::kOffChipAfterEachPhase) return stays_of(phases);
+    const auto backward = phases.upper_bound(phasing_.last_forward);
+    if (backward == phases.begin() || backward == phases.end()) return {};
+    const Stays stays = {{*phases.begin(), *std::prev(backward)}, {*backward, *phases.rbegin()}};
+    return stays[1].first - stays[0].second < 2 ? Stays() : stays;
+  }
+
+  // --- one phase
+  // ---------------------------------------------------------------------------------
+  void lower_phase(int number, const Phase& phase) {
+    const ir::Placement when{.phase = number};
+    const int64_t before = emitter_.emitted();
+    const target::TensorLocations& locations = main_.options().locations;
+    for (const auto& [slot, ipu] : phase.stores.states) main_.off_chip().store(slot, when);
+    for (const Value* value : phase.stores.values) store(*value, number);
+    const bool early_states = locations.weights.io_tiles_load;
+    const bool early_values = locations.activations.io_tiles_load;
+    if (early_states) load_states(phase, when);
+    if (early_values) load_values(phase, number);
+    for (const Op* op : phase.ops) main_.lower_op(*op);
+    for (const Value* output : main_.graph().outputs()) {
+      // Of inputs; results are handed over as they are made.
+      auto life = lives_.find(output);
+      const bool input = life != lives_.end() && !output->producer();
+      if (input && *life->second.phases.begin() == number) main_.store_output(output);
+    }
+    if (!early_values) load_values(phase, number);
+    if (!early_states) load_states(phase, when);
+    if (emitter_.emitted() != before) emitter_.meet();
+  }
+
+  void load_states(const Phase& phase, const ir::Placement& when) {
+    for (const auto& [slot, ipu] : phase.loads.states) main_.off_chip().load(slot, ipu, when);
+  }
+
+  void load_values(const Phase& phase, int number) {
+    for (const Value* value : phase.loads.values) load(*value, number);
+  }
+
+  void store(const Value& value, int phase) {
+    auto& buffers = emitter_.program().remote_buffers;
+    const int ipu = lives_.at(&value).ipu;
+    const auto id = emitter_.on_ipu(main_.frame().values.at(&value), ipu, nullptr);
+    buffer_of_[&value] = static_cast<int>(buffers.size());
+    const std::string name = emitter_.tensor(id).name.text();
+    buffers.push_back(
+        {.name = support::str("activation", buffers.size(), ".", name), .type = value.type()});
+    Instruction store = transfer(value, Kind::kOffChipStore, phase);
+    store.inputs = {id};
+    emitter_.emit(ipu, std::move(store));
+  }
+
+  void load(const Value& value, int phase) {
+    const int ipu = lives_.at(&value).ipu;
+    auto& now = main_.frame().values[&value];
+    now = emitter_.arena_tensor(value.type(), emitter_.tensor(now).name, ipu);
+    Instruction load = transfer(value, Kind::kOffChipLoad, phase);
+    load.outputs = {now};
+    emitter_.emit(ipu, std::move(load));
+  }
+
+  Instruction transfer(const Value& value, Kind kind, int phase) {
+    Instruction move = started_transfer(kind, {.phase = phase});
+    move.attrs.set("row", int64_t{0});
+    move.channel = buffer_of_.at(&value);
+    move.cycles = emitter_.host_cycles(main_.frame().values.at(&value));
+    return move;
+  }
+
+  MainLowering& main_;
+  Emitter& emitter_;
+  const transforms::Phasing phasing_;
+  std::vector<const Op*> reads_;  // constants and reads of state
+  std::map<int, Phase> phases_;
+  std::vector<Symbol> slots_;  // off the chip, in the order of use
+  std::map<Symbol, Life> states_;
+  std::vector<const Value*> values_;                 // inputs and results, in the order of use
+  std::unordered_map<const Value*, Life> lives_;     // look-up only
+  std::unordered_set<const Value*> shared_;          // memory that others write or see; likewise
+  std::unordered_map<const Value*, int> buffer_of_;  // in Streaming Memory; likewise
+};
+
+}  // namespace
+
+void schedule_phased(MainLowering& main) {
+  loop_micro_batches(main, [&main] { Phased(main).run(); });
+}
+
+}  // namespace poptorch::lowering

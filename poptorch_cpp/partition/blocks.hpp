@@ -1,0 +1,13 @@
+// What the user's blocks must be, before anything is placed.
+#pragma once
+
+#include "ir/module.hpp"
+#include "transforms/strategy.hpp"
+
+namespace poptorch::partition {
+
+// UserError for a named stage of main whose ops neither reach an output nor have an effect. Needs
+// the traced form: later ones have lost what is dead. A block that made no ops is none.
+void refuse_dead_blocks(const ir::Module& module, const transforms::BlockNames& blocks);
+
+}  // namespace poptorch::partition

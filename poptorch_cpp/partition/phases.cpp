@@ -1,0 +1,158 @@
+// Implements phases.hpp: one walk in the order of the ops.
+#include "partition/phases.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "ir/effects.hpp"
+#include "partition/place.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
+#include "support/symbol.hpp"
+
+namespace poptorch::partition {
+namespace {
+
+using ir::Op;
+using ir::Value;
+using support::str;
+using support::UserError;
+
+class Phases {
+ public:
+  Phases(ir::Module& module, const transforms::PassContext& context)
+      : main_(module.main()), context_(context), step_(phase_step(context.phasing.liveness)) {
+    for (const Op* op : main_.ops()) count_ = std::max(count_, op->placement.phase + 1);
+  }
+
+  int last_forward() const { return (count_ - 1) * step_; }
+
+  void run() {
+    for (Op* op : main_.ops()) {
+      if (!has_place(*op)) continue;
+      if (is_outer(*op)) {
+        op->placement.phase = -1;
+        continue;
+      }
+      const int stated = std::max(op->placement.phase, 0);
+      if (is_backward(*op)) backward_.insert(op);
+      const bool forward = backward_.count(op) == 0;
+      if (forward) check_forward(*op, stated);
+      stated_[op] = stated;
+      op->placement.phase = std::max(number(stated, forward), earliest(*op));
+      note_accesses(*op);
+    }
+  }
+
+ private:
+  bool is_outer(const Op& op) const {
+    return context_.gradient_accumulation > 1 &&
+           op.placement.context == ir::ExecutionContext::kAccumulateOuter;
+  }
+
+  bool is_backward(const Op& op) const {
+    if (op.forward_id != 0) return true;
+    const auto& operands = op.operands();
+    return std::any_of(operands.begin(), operands.end(), [&](const Value* value) {
+      return value && value->producer() && backward_.count(value->producer());
+    });
+  }
+
+  int number(int stated, bool forward) const {
+    if (forward) return stated * step_;
+    return ((context_.phasing.separate_backward ? 2 * count_ : 2 * (count_ - 1)) - stated) * step_;
+  }
+
+  // The memory behind a value: of state, its slot's name; otherwise the value itself.
+  static const void* memory_of(const Value* value) {
+    if (const Op* variable = state_read(value)) {
+      return &support::Symbol(variable->attr<std::string>("name")).text();  // interned
+    }
+    return ir::memory_root(value);
+  }
+
+  static bool writes(const Op& op, size_t operand) {
+    const auto& written = op.def().writes;
+    return std::find(written.begin(), written.end(), static_cast<int>(operand)) != written.end();
+  }
+
+  // What the op reads has been made, and what it overwrites has been read.
+  int earliest(const Op& op) {
+    int phase = 0;
+    for (size_t i = 0; i < op.operand_count(); ++i) {
+      const Value* value = op.operand(i);
+      if (!value) continue;
+      if (value->producer() && has_place(*value->producer())) {
+        phase = std::max(phase, value->producer()->placement.phase);
+      }
+      auto known = accesses_.find(memory_of(value));
+      if (known == accesses_.end()) continue;
+      phase = std::max(phase, known->second.written);
+      if (writes(op, i)) phase = std::max(phase, known->second.read);
+    }
+    return phase;
+  }
+
+  void note_accesses(const Op& op) {
+    for (size_t i = 0; i < op.operand_count(); ++i) {
+      const Value* value = op.operand(i);
+      if (!value) continue;
+      Accesses& known = accesses_[memory_of(value)];
+      int& last = writes(op, i) ? known.written : known.read;
+      last = std::max(last, op.placement.phase);
+    }
+  }
+
+  void check_forward(const Op& op, int stated) const {
+    if (op.is("ipu_copy")) return;
+    for (const Value* value : op.operands()) {
+      const Op* producer = value ? value->producer() : nullptr;
+      while (producer && producer->is("ipu_copy")) producer = producer->operand(0)->producer();
+      auto it = producer ? stated_.find(producer) : stated_.end();
+      if (it == stated_.end() || backward_.count(producer) || it->second <= stated) continue;
+      throw UserError(str("[phased] ", describe(op, context_.blocks), " is in phase ", stated,
+                          " but uses the result of ", describe(*producer, context_.blocks),
+                          " of phase ", it->second,
+                          ". Phases run in their order; put its block into a later phase."));
+    }
+    const int ipu = op.placement.ipu;
+    if (op.placement.phase < 0) return;  // of no block
+    if (context_.strategy == transforms::Strategy::kParallelPhased && stated % 2 != ipu % 2) {
+      const char* parity = stated % 2 ? "odd" : "even";
+      throw UserError(str("[phased] ", describe(op, context_.blocks), " of phase ", stated,
+                          " is on IPU ", ipu, ". With ParallelPhasedExecution, ", parity,
+                          " phases run on ", parity,
+                          " IPUs: set others by .ipus() or .ipu(), or use "
+                          "poptorch.SerialPhasedExecution."));
+    }
+  }
+
+  struct Accesses {
+    int read = 0, written = 0;  // the last phases that do
+  };
+
+  ir::Graph& main_;
+  const transforms::PassContext& context_;
+  int step_;
+  int count_ = 1;                                       // of forward phases
+  std::unordered_map<const Op*, int> stated_;           // look-up only
+  std::unordered_set<const Op*> backward_;              // likewise
+  std::unordered_map<const void*, Accesses> accesses_;  // look-up only
+};
+
+}  // namespace
+
+int phase_step(transforms::Liveness liveness) {
+  constexpr int kSteps[] = {1, 1, 2, 4};  // by Liveness
+  return kSteps[static_cast<size_t>(liveness)];
+}
+
+void assign_phases(ir::Module& module, transforms::PassContext& context) {
+  if (!transforms::is_phased(context.strategy)) return;
+  Phases phases(module, context);
+  phases.run();
+  context.phasing.last_forward = phases.last_forward();
+}
+
+}  // namespace poptorch::partition

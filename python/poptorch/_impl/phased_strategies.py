@@ -1,0 +1,145 @@
+"""Phases and the phased strategies: one phase after the other, the rest off the chip."""
+
+from poptorch._impl.strategies import ExecutionStrategy, Place, Stage, add_block, find_block
+from poptorch.enums import Liveness
+
+
+class Phase:
+    """What runs between two exchanges with Streaming Memory: stages, which run in parallel.
+
+    Takes Stage objects, or ids of blocks, which are one stage then. Raises AssertionError for
+    anything else.
+    """
+
+    def __init__(self, *stages) -> None:
+        assert stages, "A Phase needs at least one Stage, or the id of a block."
+        if all(isinstance(stage, str) for stage in stages):
+            stages = (Stage(*stages),)
+        for stage in stages:
+            assert isinstance(stage, Stage), (
+                f"A Phase takes Stage objects, or ids of blocks, but got {stage!r}."
+            )
+        self._stages = list(stages)
+
+    @property
+    def stages(self) -> list[Stage]:
+        """The stages."""
+        return self._stages
+
+    def stage(self, index: int) -> Stage:
+        """The stage of that number."""
+        return self._stages[index]
+
+    def ipus(self, *ids: int) -> "Phase":
+        """Runs the stages on these IPUs, in their order. Gives the phase itself.
+
+        Raises AssertionError unless there are as many IPUs as stages.
+        """
+        assert len(ids) == len(self._stages), (
+            f"Expected {len(self._stages)} IPUs, one a stage of the phase, but got {len(ids)}: "
+            f"{list(ids)}."
+        )
+        for stage, ipu in zip(self._stages, ids, strict=True):
+            stage.ipu(ipu)
+        return self
+
+    def __repr__(self) -> str:
+        return f"Phase({', '.join(map(repr, self._stages))})"
+
+
+def _phase_of(argument) -> Phase:
+    if isinstance(argument, Phase):
+        return argument
+    assert isinstance(argument, (list, tuple)) and argument, (
+        f"Expected a Phase, a list of stages or a list of ids of blocks but got {argument!r}."
+    )
+    return Phase(*argument)
+
+
+class _PhasedExecution(ExecutionStrategy):
+    def __init__(self, *phases) -> None:
+        assert phases, f"{type(self).__name__} needs at least one phase."
+        self._phases = [_phase_of(phase) for phase in phases]
+        # By block: the numbers of its phase, of its stage in it, and of its stage among all.
+        self._places: dict[str, tuple[int, int, int]] = {}
+        stages = 0
+        for number, phase in enumerate(self._phases):
+            for index, stage in enumerate(phase.stages):
+                for block in stage.blocks:
+                    add_block(self._places, block, (number, index, stages))
+                stages += 1
+
+    def phase(self, phase: int) -> Phase:
+        """The phase of that number. Raises AssertionError unless there is one."""
+        assert isinstance(phase, int) and 0 <= phase < len(self._phases), (
+            f"A phase is a number from 0 to {len(self._phases) - 1}, not {phase!r}."
+        )
+        return self._phases[phase]
+
+    def stage(self, block_id: str) -> Stage:
+        """The stage of a block. Raises AssertionError for an unknown one."""
+        assert block_id in self._places, f"Unknown block: {block_id}"
+        phase, index, _ = self._places[block_id]
+        return self._phases[phase].stage(index)
+
+    def useSeparateBackwardPhase(self, use: bool = True) -> "_PhasedExecution":
+        """Runs the last phase's backward pass in a phase of its own."""
+        assert isinstance(use, bool), f"Expected True or False but got {use!r}."
+        self.separate_backward_phase = use
+        return self
+
+    def _place(self, block_id: str, ipu_id: int | None, count: int, first: int) -> Place:
+        phase, index, stage = find_block(self._places, block_id)
+        ipu = self._phases[phase].stage(index)._ipu
+        if ipu is None:
+            ipu = self._ipu_of(phase, index) if ipu_id is None else ipu_id
+        return Place(ipu, stage, phase)
+
+    def _ipu_of(self, phase: int, index: int) -> int:
+        """Of a stage that says none, and whose blocks say none."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        text = f"{type(self).__name__}({', '.join(map(repr, self._phases))})"
+        if self.liveness != Liveness.AlwaysLive:
+            text += f".{self.liveness.name}"
+        return text + (".separate_backward_phase" if self.separate_backward_phase else "")
+
+
+class SerialPhasedExecution(_PhasedExecution):
+    """One phase after the other on one group of IPUs.
+
+    Takes the phases in order: Phase objects, lists of stages, or lists of ids of blocks. Weights
+    and optimiser state are on the chip for the phases that use them; setTensorsLiveness says where
+    values wait. A stage without an IPU runs on that of its number in the phase.
+    """
+
+    NAME = "serial_phased"
+
+    def setTensorsLiveness(self, liveness: Liveness) -> "SerialPhasedExecution":
+        """Which values leave the chip between phases. Raises AssertionError unless a Liveness."""
+        assert isinstance(liveness, Liveness), f"Expected a poptorch.Liveness but got {liveness!r}."
+        self.liveness = liveness
+        return self
+
+    def _ipu_of(self, phase: int, index: int) -> int:
+        return index
+
+
+class ParallelPhasedExecution(_PhasedExecution):
+    """Phases alternate between two groups of IPUs: even ones on even IPUs, odd ones on odd IPUs.
+
+    Takes what SerialPhasedExecution takes. A stage without an IPU runs on IPU 2i of even phases
+    and 2i + 1 of odd ones, where i is its number in the phase.
+    """
+
+    NAME = "parallel_phased"
+
+    def sendTensorsOffChipAfterFwd(self, off_chip: bool = True) -> "ParallelPhasedExecution":
+        """Values that wait for the backward pass do so off the chip."""
+        assert isinstance(off_chip, bool), f"Expected True or False but got {off_chip!r}."
+        self.liveness = Liveness.OffChipAfterFwd if off_chip else Liveness.AlwaysLive
+        return self
+
+    def _ipu_of(self, phase: int, index: int) -> int:
+        return 2 * index + phase % 2

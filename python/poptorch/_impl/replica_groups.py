@@ -1,0 +1,150 @@
+"""replicaGrouping: weights that have a value for each group of replicas.
+
+On the host such a weight has a first dimension more, of as many as there are values; a trace sees
+one replica's part.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from poptorch.enums import CommGroupType, VariableRetrievalMode
+from poptorch_core import Error
+
+
+class ReplicaGroup(NamedTuple):
+    """`size` replicas, `stride` apart, share a value; 0: all of them do."""
+
+    size: int
+    stride: int
+    all_replicas: bool  # the host has a value of each replica, not of each group
+
+    def values(self, replicas: int) -> int:
+        """How many values the host has; 1 is without a dimension of its own."""
+        if self.all_replicas:
+            return replicas
+        return replicas // self.size if self.size else 1
+
+
+class Request(NamedTuple):
+    """What replicaGrouping was called with."""
+
+    comm_group_type: CommGroupType
+    shards: int
+    variable_retrieval_mode: VariableRetrievalMode
+
+
+class Groupings:
+    """The replica groupings of the parameters of a wrapper with so many replicas."""
+
+    def __init__(self, replicas: int) -> None:
+        self._replicas = replicas
+        self._requests: dict[int, Request] = {}
+        self.closed = False  # the model is compiled
+
+    def request(self, tensor, comm_group_type, shards, variable_retrieval_mode) -> None:
+        """Notes the grouping of a parameter; the last one holds."""
+        if self.closed:
+            raise Error(
+                "[replicas] replicaGrouping was called after the model was compiled. Call it "
+                "before the first run, or after destroy()."
+            )
+        for value, kind in (
+            (comm_group_type, CommGroupType),
+            (variable_retrieval_mode, VariableRetrievalMode),
+        ):
+            if not isinstance(value, kind):
+                raise ValueError(f"[replicas] expected a poptorch.{kind.__name__}, not {value!r}.")
+        # By its memory: a wrapper may hand out a view of the model's parameter.
+        self._requests[tensor.data_ptr()] = Request(
+            comm_group_type, shards, variable_retrieval_mode
+        )
+
+    def of(self, model: torch.nn.Module) -> dict[str, ReplicaGroup]:
+        """By parameter: its group. Raises ValueError for groups that do not fit."""
+        found = {}
+        if not self._requests:  # so for functions, which have no parameters
+            return found
+        for name, tensor in model.named_parameters():  # of tied ones, the first is the slot's
+            request = self._requests.get(tensor.data_ptr())
+            if request is not None:
+                found[name] = _group_of(name, tensor, request, self._replicas)
+        return found
+
+    @contextlib.contextmanager
+    def stand_ins(self, model) -> Iterator[dict[int, torch.Tensor]]:
+        """Meanwhile grouped parameters are one replica's part; gives who holds their values.
+
+        The keys are the ids of the parts.
+        """
+        groups = self.of(model)
+        if not groups:
+            yield {}
+            return
+        parts = {}
+        for name, tensor in list(model.named_parameters()):
+            if name in groups and groups[name].values(self._replicas) > 1:
+                part = torch.nn.Parameter(tensor.detach()[0].clone(), tensor.requires_grad)
+                parts[id(tensor)] = (tensor, part)
+        replaced = []
+        for module in model.modules():
+            for name, tensor in list(module._parameters.items()):
+                if id(tensor) in parts:
+                    replaced.append((module._parameters, name, tensor))
+                    module._parameters[name] = parts[id(tensor)][1]
+        try:
+            yield {id(part): tensor for tensor, part in parts.values()}
+        finally:
+            for parameters, name, tensor in replaced:
+                parameters[name] = tensor
+
+
+def _group_of(name: str, tensor, request: Request, replicas: int) -> ReplicaGroup:
+    kind, shards, retrieval = request
+    size = {CommGroupType.All: replicas, CommGroupType.NoGrouping: 1}.get(kind, shards)
+    if not isinstance(size, int) or size < 1 or replicas % size:
+        raise ValueError(
+            f"[replicas] parameter {name}: groups of {size!r} replicas do not divide the "
+            f"replication factor {replicas}. Choose a size that does, or call replicationFactor()."
+        )
+    stride = replicas // size if kind == CommGroupType.Orthogonal else 1
+    all_replicas = retrieval == VariableRetrievalMode.AllReplicas and replicas > 1
+    group = ReplicaGroup(0 if size == replicas else size, stride, all_replicas)
+    values = group.values(replicas)
+    if values > 1 and (tensor.dim() == 0 or tensor.shape[0] != values):
+        what = "replica" if all_replicas else "group"
+        raise ValueError(
+            f"[replicas] parameter {name} has the shape {list(tensor.shape)}, but with this "
+            f"replicaGrouping its first dimension must be {values}: a value for each {what}. "
+            "Stack the values, or choose another grouping."
+        )
+    return group
+
+
+class Grouped:
+    """Mixed into the class of a wrapper's parameters; the class names the wrapper's Groupings."""
+
+    def replicaGrouping(
+        self,
+        comm_group_type: CommGroupType,
+        shards: int,
+        variable_retrieval_mode: VariableRetrievalMode,
+    ) -> None:
+        """Gives each group of `shards` replicas a value of its own. Call it before the first run.
+
+        The parameter's first dimension is the number of groups (of replicas, with AllReplicas).
+        Gradients are added up in each group; Mean divides by all replicas. Raises ValueError for
+        other types, poptorch.Error once the model is compiled.
+        """
+        groupings = type(self).__dict__["_poptorch_groupings"]
+        groupings.request(self, comm_group_type, shards, variable_retrieval_mode)
+
+
+def grouped(parameter: torch.nn.Parameter, groupings: Groupings) -> torch.nn.Parameter:
+    """A parameter with the memory of `parameter` that has replicaGrouping."""
+    kind = type(
+        "GroupedParameter", (Grouped, torch.nn.Parameter), {"_poptorch_groupings": groupings}
+    )
+    made = torch.Tensor._make_subclass(kind, parameter.detach(), parameter.requires_grad)
+    return made
