@@ -47,13 +47,22 @@ def test_loop_with_schedule_and_checkpoints():
     assert output.rstrip().endswith("bit-identical: True")
 
 
-def test_cpp_digits_against_installed_package(tmp_path):
+def build_against_installed_package(source, folder):
     prefix = Path(poptorch_core.cmake_prefix_path)
     if not (prefix / "share/cmake/poptorch").exists():
         pytest.skip("the built tree is in use, not the installed package")
-    run("cmake", "-S", EXAMPLES / "cpp", "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}")
-    run("cmake", "--build", tmp_path)
+    run("cmake", "-S", source, "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", folder)
+
+
+def test_cpp_digits(tmp_path):
+    build_against_installed_package(EXAMPLES / "cpp", tmp_path)
     linked = run("ldd", tmp_path / "digits")
     assert "libpoptorch.so" in linked and "libpython" not in linked and "not found" not in linked
     check_digits(run(tmp_path / "digits"))
     assert run(tmp_path / "blocks").splitlines()[-1] == "equal: yes"
+
+
+def test_cpp_api(tmp_path):
+    build_against_installed_package(EXAMPLES.parent / "tests/cpp", tmp_path)
+    assert "PASSED" in run(tmp_path / "cpp_api_tests")
