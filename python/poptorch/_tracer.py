@@ -59,7 +59,7 @@ def profile(
     """What the parts of a model cost: see poptorch_core/_torch.pyi."""
     prepared = _prepared(call, model, True, options.get("training", False))
     return _torch.profile(
-        prepared, list(inputs), named_tensors(model), options, optimiser, list(_OWN_FILES)
+        prepared, list(inputs), named_tensors(model, {}), options, optimiser, list(_OWN_FILES)
     )
 
 

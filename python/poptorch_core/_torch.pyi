@@ -69,7 +69,7 @@ class Executable:
 def compile(
     call: Callable[[list[Tensor]], list[Tensor]],
     inputs: Sequence[Tensor],
-    named_tensors: Sequence[tuple[str, Tensor, bool]],
+    named_tensors: Sequence[tuple[str, Tensor, bool, Tensor | None]],
     options: dict[str, Any],
     optimiser: dict[str, Any] | None = None,
     location_excludes: Sequence[str] = (),
@@ -77,7 +77,7 @@ def compile(
 ) -> Executable:
     """Traces `call`, compiles the graph and uploads the weights.
 
-    named_tensors: (slot name, tensor, is_buffer).
+    named_tensors: (slot name, tensor, is_buffer, what holds the values of all replicas or None).
     options: fields of session::CompileOptions by name: training, device_iterations,
         gradient_accumulation, replication_factor, output_mode (int), output_period,
         mean_reduction, strategy ("pipelined", "sharded", "serial_phased" or "parallel_phased"),
@@ -96,7 +96,7 @@ def compile(
 def profile(
     call: Callable[[list[Tensor]], list[Tensor]],
     inputs: Sequence[Tensor],
-    named_tensors: Sequence[tuple[str, Tensor, bool]],
+    named_tensors: Sequence[tuple[str, Tensor, bool, Tensor | None]],
     options: dict[str, Any],
     optimiser: dict[str, Any] | None = None,
     location_excludes: Sequence[str] = (),
@@ -107,7 +107,7 @@ def profile(
 def trace(
     call: Callable[[list[Tensor]], list[Tensor]],
     inputs: Sequence[Tensor],
-    named_tensors: Sequence[tuple[str, Tensor, bool]],
+    named_tensors: Sequence[tuple[str, Tensor, bool, Tensor | None]],
     training: bool = False,
     location_excludes: Sequence[str] = (),
     locations: bool = False,
