@@ -144,6 +144,14 @@ def test_a_numbered_device_has_one_holder():
     first(X)
 
 
+def test_a_forgotten_wrapper_gives_its_device_back():
+    forgotten = poptorch.inferenceModel(Model(), options(lambda o: o.useIpuId(5)))
+    forgotten(X)
+    forgotten.itself = forgotten  # only a collection finds it
+    del forgotten
+    poptorch.inferenceModel(Model(), options(lambda o: o.useIpuId(5)))(X)
+
+
 def test_hardware_queries(monkeypatch):
     monkeypatch.delenv("POPTORCH_IPU_MODEL", raising=False)
     assert poptorch.ipuHardwareIsAvailable(64) and not poptorch.ipuHardwareIsAvailable(65)

@@ -168,7 +168,7 @@ def acquire(pool: Pool, ipus: int, device: int | None = None) -> Lease:
     if held + size > max(pool.ipus // _SHARE_TO_COLLECT, 1):
         gc.collect()
     waits = _is_set("POPTORCH_WAIT_FOR_IPU")
-    told = False
+    told = collected = False
     while True:
         for number, members in candidates.items():
             files = _lock_all(pool.lock_folder(), members)
@@ -177,6 +177,10 @@ def acquire(pool: Pool, ipus: int, device: int | None = None) -> Lease:
                     f"Acquired device {number}, IPUs {members.start} to {members.stop - 1}"
                 )
                 return Lease(number, files)
+        if not collected:  # a wrapper that nobody uses may hold one until it is collected
+            gc.collect()
+            collected = True
+            continue
         what = f"device {device}" if device is not None else f"{size} IPU(s)"
         if not waits:
             raise Error(

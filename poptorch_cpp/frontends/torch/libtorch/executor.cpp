@@ -17,19 +17,28 @@ namespace poptorch {
 using support::str;
 using support::UserError;
 
+namespace {
+
+int64_t positive(const char* option, int64_t count) {
+  if (count >= 1) return count;
+  throw UserError(str("[options] ", option, " must be at least 1, not ", count, "."));
+}
+
+}  // namespace
+
 Options& Options::deviceIterations(int64_t count) {
-  device_iterations_ = count;
+  device_iterations_ = positive("deviceIterations", count);
   return *this;
 }
 
 Options& Options::gradientAccumulation(int64_t count) {
-  gradient_accumulation_ = count;
+  gradient_accumulation_ = positive("gradientAccumulation", count);
   return *this;
 }
 
 Options& Options::outputMode(OutputMode mode, int64_t period) {
   output_mode_ = mode;
-  output_period_ = period;
+  output_period_ = positive("the period of outputMode", period);
   return *this;
 }
 
