@@ -1,14 +1,10 @@
-"""Suites that run at once on one machine have a device pool each.
+"""Every test has a device pool of its own.
 
 `--config NAME` runs tests in a world of tests/configs: see worlds.py.
 
 What a test asserts is not changed: values must not depend on any of this. `suite_skip` of a config
 maps a reason to the files and tests (file::test) that it concerns.
 """
-
-import os
-import shutil
-import tempfile
 
 import pytest
 import worlds
@@ -33,9 +29,14 @@ def world(request, monkeypatch):
 
 
 @pytest.fixture(autouse=True, scope="session")
-def own_device_pool():
-    """64 IPUs of this process's own."""
-    folder = tempfile.mkdtemp(prefix="poptorch-test-ipus-")
-    os.environ["POPTORCH_IPU_POOL"] = f"64:2:{folder}"
-    yield
-    shutil.rmtree(folder, ignore_errors=True)
+def session_device_pool(tmp_path_factory):
+    """64 IPUs for what the fixtures of a module or a session compile."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("POPTORCH_IPU_POOL", f"64:2:{tmp_path_factory.mktemp('ipus')}")
+        yield
+
+
+@pytest.fixture(autouse=True)
+def own_device_pool(session_device_pool, monkeypatch, tmp_path_factory):
+    """64 IPUs of this test's own: a wrapper that another test keeps holds none of them."""
+    monkeypatch.setenv("POPTORCH_IPU_POOL", f"64:2:{tmp_path_factory.mktemp('ipus')}")
