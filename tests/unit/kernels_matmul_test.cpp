@@ -101,25 +101,86 @@ TEST(Linear, AddsBiasAndRunsTheChainOnItsBlocks) {
 }
 
 TEST(Matmul, FusesTheUpdateOfItsWeightGradient) {
-  const int64_t out = 50, in = 90, batch = 8;
-  TestTensor dy = random_f32({batch, out}, 1), x = random_f32({batch, in}, 2),
-             w = random_f32({out, in}, 3);
-  const TestTensor before = w;
-  TestTensor lr(DType::kF64, {}, 0.05, 0.05, 1), decay(DType::kF64, {}, 0, 0, 1);
-  TileProgramBuilder builder({out, in});
-  const int g = builder.input({DType::kF32, {out, in}}),
-            v = builder.input({DType::kF32, {out, in}});
-  const int rate = builder.input({DType::kF64, {}}), d = builder.input({DType::kF64, {}});
-  builder.output(
-      builder.op(ops::registry().get("sgd_update"), {}, {v, g, rate, d}, {DType::kF32})[0]);
-  auto chain = builder.finish();
-  KernelRun run("matmul", {{"transpose_a", true}}, {&dy, &x}, chain.get(), false);
-  for (TestTensor* t : {&w, &lr, &decay, &w}) run.buffers.push_back(t->data.data());
-  ASSERT_TRUE(run.bind());
-  run.run(2);
-  for (int64_t i = 0; i < out * in; ++i) {
-    const double grad = dot(dy, x, i / in, i % in, batch, true, false, out, in);
-    ASSERT_NEAR(w.at(i), before.at(i) - 0.05 * grad, 1e-6);
+  for (int64_t in : {90, 88, 200}) {
+    const int64_t out = 50, batch = 8;
+    TestTensor dy = random_f32({batch, out}, 1), x = random_f32({batch, in}, 2),
+               w = random_f32({out, in}, 3);
+    const TestTensor before = w;
+    TestTensor lr(DType::kF64, {}, 0.05, 0.05, 1), decay(DType::kF64, {}, 0, 0, 1);
+    TileProgramBuilder builder({out, in});
+    const int g = builder.input({DType::kF32, {out, in}}),
+              v = builder.input({DType::kF32, {out, in}});
+    const int rate = builder.input({DType::kF64, {}}), d = builder.input({DType::kF64, {}});
+    builder.output(
+        builder.op(ops::registry().get("sgd_update"), {}, {v, g, rate, d}, {DType::kF32})[0]);
+    auto chain = builder.finish();
+    KernelRun run("matmul", {{"transpose_a", true}}, {&dy, &x}, chain.get(), false);
+    for (TestTensor* t : {&w, &lr, &decay, &w}) run.buffers.push_back(t->data.data());
+    ASSERT_TRUE(run.bind());
+    run.run(2);
+    for (int64_t i = 0; i < out * in; ++i) {
+      const double grad = dot(dy, x, i / in, i % in, batch, true, false, out, in);
+      ASSERT_NEAR(w.at(i), before.at(i) - 0.05 * grad, 1e-6);
+    }
+  }
+}
+
+// Updates as PopXL writes them, of a weight, a moment in float16 and one in float32.
+std::shared_ptr<const TileProgram> update_chain(const Shape& space, bool adam) {
+  TileProgramBuilder b(space);
+  const DType f16 = DType::kF16, f32 = DType::kF32;
+  auto emit = [&](const char* name, std::vector<int> operands, DType result, ir::Attrs attrs = {}) {
+    return b.op(ops::registry().get(name), attrs, operands, {result})[0];
+  };
+  const int g = b.input({f32, space}), w = b.input({f32, space});
+  if (!adam) {
+    b.output(emit("accumulate", {w, g}, f32, {{"scale", -0.05}}));
+    return b.finish();
+  }
+  const int m = b.input({f16, space}), v = b.input({f32, space});
+  auto scaled = [&](double by, int x) { return emit("mul", {b.constant(f32, by), x}, f32); };
+  const int sample = emit("cast", {emit("cast", {g}, f16)}, f32);
+  const int sum = emit("add", {scaled(0.9, emit("cast", {m}, f32)), scaled(0.1, sample)}, f32);
+  const int first = emit("assign", {m, emit("cast", {sum}, f16)}, f16);
+  const int square = emit("mul", {scaled(0.001, g), g}, f32);
+  const int second = emit("assign", {v, emit("add", {scaled(0.999, v), square}, f32)}, f32);
+  const int root = emit("add", {emit("sqrt", {second}, f32), b.constant(f32, 1e-5)}, f32);
+  const int ratio = emit("div", {emit("cast", {first}, f32), root}, f32);
+  const int step = emit("cast", {ratio}, f16);
+  b.output(emit("accumulate", {w, step}, f32, {{"scale", -0.01}}));
+  b.output(first);
+  b.output(second);
+  return b.finish();
+}
+
+TEST(Matmul, GivesChainsTheBitsFromRegistersThatMemoryGives) {
+  for (Size s : {Size{50, 200, 8}, {7, 8, 32}, {300, 136, 3}, {64, 64, 1}}) {
+    for (bool adam : {false, true}) {
+      const Shape space{s.m, s.n};
+      auto chain = update_chain(space, adam);
+      EXPECT_TRUE(chain->takes_product()) << chain->text();
+      TestTensor a = random_f32({s.k, s.m}, 1), b = random_f32({s.k, s.n}, 2);
+      std::vector<TestTensor> before;
+      before.push_back(random_f32(space, 3));
+      before.emplace_back(DType::kF16, space, -1, 1, 4);
+      before.emplace_back(DType::kF32, space, 0, 1, 5);
+      before.resize(adam ? 3 : 1, before[0]);
+      std::vector<TestTensor> expected;
+      for (bool keep : {true, false}) {
+        for (int threads : {1, 0, 3}) {
+          std::vector<TestTensor> state = before;
+          KernelRun run("matmul", {{"transpose_a", true}}, {&a, &b}, chain.get(), keep);
+          for (int i = 0; i < 2; ++i) {  // read, and written
+            for (TestTensor& t : state) run.buffers.push_back(t.data.data());
+          }
+          ASSERT_TRUE(run.bind());
+          run.run(threads);
+          if (expected.empty()) expected = state;
+          EXPECT_FALSE(state[0] == before[0]);
+          for (size_t i = 0; i < state.size(); ++i) EXPECT_TRUE(state[i] == expected[i]) << i;
+        }
+      }
+    }
   }
 }
 

@@ -12,6 +12,7 @@ namespace {
 constexpr int kMaxRows = 6;      // of a register tile: 6 × 16 floats are 12 of 16 registers
 constexpr int64_t kDepth = 256;  // of k at a time: a panel of b then fits in half of L1
 constexpr int64_t kRowBlock = 96;
+constexpr int64_t kRowsDepth = 64;  // of k at a time where b is not packed: its rows stay in L2
 
 __m256i tail_mask(int64_t lanes) {
   alignas(32) static constexpr int32_t kOnes[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
@@ -29,7 +30,8 @@ struct Tile {
   int64_t k;
   int64_t columns;  // 1..16
   bool accumulate;
-  bool masked_b;  // b has no elements beyond `columns`
+  bool masked_b;        // b has no elements beyond `columns`
+  bool resume = false;  // sums go on from what c holds
 };
 
 // R rows by two vectors. `full`: all sixteen columns.
@@ -40,7 +42,14 @@ void micro(const Tile& t) {
   const __m256i mask_high = tail_mask(std::max<int64_t>(t.columns - 8, 0));
   const bool masked = !full && t.masked_b;
 #pragma GCC unroll 6
-  for (int i = 0; i < R; ++i) low[i] = high[i] = _mm256_setzero_ps();
+  for (int i = 0; i < R; ++i) {
+    const float* c = t.c + i * t.ldc;
+    low[i] = high[i] = _mm256_setzero_ps();
+    if (t.resume) {
+      low[i] = full ? _mm256_loadu_ps(c) : _mm256_maskload_ps(c, mask_low);
+      high[i] = full ? _mm256_loadu_ps(c + 8) : _mm256_maskload_ps(c + 8, mask_high);
+    }
+  }
   const float *a = t.a, *b = t.b;
   const int64_t a_row = t.a_row, a_col = t.a_col, b_row = t.b_row;
   auto step = [&](__m256 b0, __m256 b1) __attribute__((always_inline)) {
@@ -158,7 +167,6 @@ struct Dots {
   const float* bias;
   float* c;
   int64_t ldc, k;
-  bool accumulate;
 };
 
 template <int R, int C>
@@ -192,8 +200,7 @@ void dots(const Dots& t) {
   for (int i = 0; i < R; ++i) {
     for (int j = 0; j < C; ++j) {
       float* c = t.c + i * t.ldc + j;
-      float value = sum_of(sums[i][j]);
-      if (t.accumulate) value += *c;
+      const float value = sum_of(sums[i][j]);
       *c = t.bias ? value + t.bias[j] : value;
     }
   }
@@ -307,28 +314,34 @@ void gemm_packed(int64_t m, int64_t n, int64_t k, const MatrixView& a, const flo
 }
 
 void gemm_rows(int64_t m, int64_t n, int64_t k, const MatrixView& a, const MatrixView& b,
-               const float* bias, float* c, int64_t ldc, bool accumulate) {
-  for (int64_t j = 0; j < n; j += kPanel) {
-    for_row_panels(m, [&](int64_t first, int count) {
-      const Tile tile{.a = a.from(first, 0).data,
-                      .a_row = a.row,
-                      .a_col = a.col,
-                      .b = b.data + j,
-                      .b_row = b.row,
-                      .bias = bias ? bias + j : nullptr,
-                      .c = c + first * ldc + j,
-                      .ldc = ldc,
-                      .k = k,
-                      .columns = std::min(kPanel, n - j),
-                      .accumulate = accumulate,
-                      .masked_b = true};
-      tile.columns == kPanel ? run_tile<true>(count, tile) : run_tile<false>(count, tile);
-    });
+               const float* bias, float* c, int64_t ldc) {
+  // Some rows of b at a time, over all columns: b streams from memory once, in order, and what one
+  // panel of rows has read is near for the next. Sums go on from c, to the same bits.
+  for (int64_t p = 0; p < k || p == 0; p += kRowsDepth) {
+    const bool last = p + kRowsDepth >= k;
+    for (int64_t j = 0; j < n; j += kPanel) {
+      for_row_panels(m, [&](int64_t first, int count) {
+        const Tile tile{.a = a.from(first, p).data,
+                        .a_row = a.row,
+                        .a_col = a.col,
+                        .b = b.data + p * b.row + j,
+                        .b_row = b.row,
+                        .bias = last && bias ? bias + j : nullptr,
+                        .c = c + first * ldc + j,
+                        .ldc = ldc,
+                        .k = std::min(kRowsDepth, k - p),
+                        .columns = std::min(kPanel, n - j),
+                        .accumulate = false,
+                        .masked_b = true,
+                        .resume = p > 0};
+        tile.columns == kPanel ? run_tile<true>(count, tile) : run_tile<false>(count, tile);
+      });
+    }
   }
 }
 
 void gemm_dots(int64_t m, int64_t n, int64_t k, const MatrixView& a, const MatrixView& b,
-               const float* bias, float* c, int64_t ldc, bool accumulate) {
+               const float* bias, float* c, int64_t ldc) {
   // Columns in blocks whose part of b stays in L2 while the rows pass over it.
   constexpr int64_t kColumns = 48;
   for (int64_t j = 0; j < n; j += kColumns) {
@@ -341,8 +354,7 @@ void gemm_dots(int64_t m, int64_t n, int64_t k, const MatrixView& a, const Matri
                    .bias = bias ? bias + j : nullptr,
                    .c = c + i * ldc + j,
                    .ldc = ldc,
-                   .k = k,
-                   .accumulate = accumulate};
+                   .k = k};
       const int64_t left = m - i;
       const int64_t rows = left >= 4 ? 4 : left;
       rows == 4   ? dot_row<4>(width, b, t)

@@ -38,12 +38,12 @@ void gemm_packed(int64_t m, int64_t n, int64_t k, const MatrixView& a, const flo
                  int64_t panel_k, const float* bias, float* c, int64_t ldc, bool accumulate,
                  float* scratch);
 
-// The same for a row-major b (b.col == 1) where it stands; for few rows.
+// c = a · b + bias for a row-major b (b.col == 1) where it stands; for few rows.
 void gemm_rows(int64_t m, int64_t n, int64_t k, const MatrixView& a, const MatrixView& b,
-               const float* bias, float* c, int64_t ldc, bool accumulate);
+               const float* bias, float* c, int64_t ldc);
 
 // The same for a column-major b (b.row == 1) and a row-major a (a.col == 1): dot products.
 void gemm_dots(int64_t m, int64_t n, int64_t k, const MatrixView& a, const MatrixView& b,
-               const float* bias, float* c, int64_t ldc, bool accumulate);
+               const float* bias, float* c, int64_t ldc);
 
 }  // namespace poptorch::emulator

@@ -2,6 +2,7 @@
 // fused chain follow on each block while it is in cache.
 #include "emulator/kernels/families.hpp"
 #include "emulator/kernels/gemm.hpp"
+#include "emulator/kernels/narrow_product.hpp"
 #include "emulator/kernels/support.hpp"
 
 namespace poptorch::emulator {
@@ -31,6 +32,8 @@ class Gemm final : public BoundKernel {
         output_(static_cast<int>(request.inputs.size())),
         keep_(!epilogue_ || request.output_used.empty() || request.output_used[0]) {
     choose_route();
+    in_registers_ = route_ == Route::kRows && p_.k <= 32 && p_.n % kVector == 0 && !p_.bias &&
+                    !keep_ && epilogue_.takes_product();
     const int64_t flops = 2 * p_.m * p_.n * p_.k;
     ns_ = 50 + flops / 60 + epilogue_.estimated_ns(p_.m * p_.n);
     // Narrow blocks would pack the rows of a transposed a again and again.
@@ -43,7 +46,7 @@ class Gemm final : public BoundKernel {
     const bool whole_rows = !deep && col_parts_ == 1 && p_.n <= 1024;
     block_cols_ = whole_rows ? p_.n : std::min<int64_t>(deep ? 256 : 512, round_up(p_.n, kPanel));
     block_rows_ = std::min<int64_t>(deep ? 96 : 6, p_.m);
-    held_floats_ = keep_ ? 0 : block_rows_ * block_cols_;
+    held_floats_ = keep_ || in_registers_ ? 0 : block_rows_ * block_cols_;
     pack_floats_ = route_ == Route::kPacked ? gemm_scratch_floats(block_rows_, p_.k) : 0;
   }
   int phases() const override { return route_ == Route::kPacked ? 2 : 1; }
@@ -72,6 +75,7 @@ class Gemm final : public BoundKernel {
     const int64_t row_part = rest % row_parts_, batch = rest / row_parts_;
     const Range rows = part_of(p_.m, row_parts_, row_part);
     const Range cols = part_of(p_.n, col_parts_, col_part, kPanel);
+    if (in_registers_) return update(args, batch, rows, cols);
     for (int64_t i = rows.begin; i < rows.end; i += block_rows_) {
       for (int64_t j = cols.begin; j < cols.end; j += block_cols_) {
         block(args, batch, {i, std::min(i + block_rows_, rows.end)},
@@ -106,6 +110,22 @@ class Gemm final : public BoundKernel {
                 reinterpret_cast<float*>(args.workspace) + which * packed_floats(p_.k, p_.n), p_.k);
   }
 
+  // The chain takes the product from registers.
+  void update(const KernelArgs& args, int64_t batch, Range rows, Range cols) const {
+    NarrowProduct product{.a = p_.a,
+                          .b = p_.b,
+                          .rows = rows.size(),
+                          .cols = cols.size(),
+                          .k = p_.k,
+                          .row_step = p_.n};
+    product.a.data = input_of<float>(args, 0) + p_.a_batch[batch];
+    product.a = product.a.from(rows.begin, 0);
+    product.b.data = input_of<float>(args, 1) + p_.b_batch[batch];
+    product.b = product.b.from(0, cols.begin);
+    const int64_t first = batch * p_.m * p_.n + rows.begin * p_.n + cols.begin;
+    epilogue_.run_product(args, first, product, args.scratch);
+  }
+
   void block(const KernelArgs& args, int64_t batch, Range rows, Range cols) const {
     float* held = reinterpret_cast<float*>(args.scratch);
     std::byte* scratch = args.scratch + round_up(4 * held_floats_, 64);
@@ -120,9 +140,9 @@ class Gemm final : public BoundKernel {
     b.data = input_of<float>(args, 1) + p_.b_batch[batch];
     const float* bias = p_.bias ? input_of<float>(args, 2) + cols.begin : nullptr;
     if (route_ == Route::kRows) {
-      gemm_rows(rows.size(), cols.size(), p_.k, a, b.from(0, cols.begin), bias, c, ldc, false);
+      gemm_rows(rows.size(), cols.size(), p_.k, a, b.from(0, cols.begin), bias, c, ldc);
     } else if (route_ == Route::kDots) {
-      gemm_dots(rows.size(), cols.size(), p_.k, a, b.from(0, cols.begin), bias, c, ldc, false);
+      gemm_dots(rows.size(), cols.size(), p_.k, a, b.from(0, cols.begin), bias, c, ldc);
     } else {
       gemm_packed(rows.size(), cols.size(), p_.k, a, packed_b(args, batch) + cols.begin * p_.k,
                   p_.k, bias, c, ldc, false, packing);
@@ -142,6 +162,7 @@ class Gemm final : public BoundKernel {
   Product p_;
   Epilogue epilogue_;
   int output_;
+  bool in_registers_ = false;
   bool keep_;  // output 0 itself is wanted, not only what the chain makes of it
   Route route_ = Route::kPacked;
   int64_t ns_ = 0, row_parts_ = 1, col_parts_ = 1, block_rows_ = 1, block_cols_ = 1;

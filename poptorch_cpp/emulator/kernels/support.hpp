@@ -49,16 +49,27 @@ class Epilogue {
   int64_t estimated_ns(int64_t elements) const {
     return program_ ? program_->estimated_ns(elements) : 0;
   }
+  bool takes_product() const { return program_ && program_->takes_product(); }
+  // Element (0, 0) of the product is element `first` of output 0.
+  void run_product(const KernelArgs& args, int64_t first, const NarrowProduct& product,
+                   std::byte* scratch) const {
+    std::byte* buffers[kMost];
+    gather(args, buffers);
+    program_->run_product(buffers, first, product, scratch);
+  }
   // Output 0 of the block is in block.source, or in its place when that is nullptr.
   void run(const KernelArgs& args, const TileBlock& block, std::byte* scratch) const {
     std::byte* buffers[kMost];
-    buffers[0] = args.buffers[output_];
-    const int count = program_->inputs() + program_->outputs();
-    for (int i = 1; i < count; ++i) buffers[i] = args.buffers[more_ + i - 1];
+    gather(args, buffers);
     program_->run(buffers, block, scratch, args.random);
   }
 
  private:
+  void gather(const KernelArgs& args, std::byte** buffers) const {
+    buffers[0] = args.buffers[output_];
+    const int count = program_->inputs() + program_->outputs();
+    for (int i = 1; i < count; ++i) buffers[i] = args.buffers[more_ + i - 1];
+  }
   static constexpr int kMost = 64;
   const TileProgram* program_;
   int output_, more_;

@@ -43,6 +43,14 @@ struct MicroArgs {
 };
 using MicroFn = void (*)(const MicroArgs&, int64_t n);
 
+// The same micro-op where one of its sources is a product that nobody stores: pointers are to the
+// first element of the product's rows.
+struct NarrowProduct;  // narrow_product.hpp
+struct ProductForm {
+  void (*run)(const MicroArgs&, const NarrowProduct&) = nullptr;  // nullptr: there is none
+  int source = -1;  // the one that the product stands for; not set in MicroArgs
+};
+
 // What op() asks the table for.
 struct MicroQuery {
   const ir::OpDef& def;
@@ -64,6 +72,7 @@ struct MicroRow {
   // Numbers from the attributes, and whether the row serves these attributes at all.
   std::vector<double> (*immediates)(const MicroQuery&) = nullptr;
   bool (*serves)(const MicroQuery&) = nullptr;
+  ProductForm product = {};
 };
 
 // nullptr: no micro-op.

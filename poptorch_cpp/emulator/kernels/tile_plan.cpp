@@ -69,6 +69,25 @@ void PlannedProgram::shorten() {
   for (size_t o = 0; o < stored.size(); ++o) outputs_[o].reg = stored[o];
 }
 
+// One step, that has a form for products, over tensors that it uses where they stand.
+bool PlannedProgram::can_take_product() const {
+  if (instructions_.size() != 1 || !instructions_[0].product.run || sizes_.size() != 1)
+    return false;
+  const Instruction& step = instructions_[0];
+  const int own = inputs_[0].reg;
+  if (inputs_[0].uniform || step.sources[step.product.source] != own) return false;
+  if (std::count(step.sources.begin(), step.sources.end(), own) != 1) return false;
+  auto one_number = [&](int reg) {
+    return registers_[reg].first_only || registers_[reg].hyper_parameter;
+  };
+  auto in_place = [&](const TileBuffer& b) {
+    return b.uniform ? one_number(b.reg) : b.direct && b.strides == Shape{1};
+  };
+  return std::all_of(inputs_.begin(), inputs_.end(), in_place) &&
+         std::all_of(outputs_.begin(), outputs_.end(), in_place) &&
+         std::all_of(constants_.begin(), constants_.end(), one_number);
+}
+
 // Gives every register a slot, reused after its last use; decides which buffers stand for
 // registers.
 void PlannedProgram::place() {
@@ -128,6 +147,7 @@ void PlannedProgram::place() {
                std::all_of(outputs_.begin(), outputs_.end(), in_place) &&
                std::all_of(constants_.begin(), constants_.end(),
                            [&](int reg) { return registers_[reg].hyper_parameter; });
+  takes_product_ = !inputs_.empty() && can_take_product();
   std::vector<int> free;
   auto take = [&](int reg) {
     if (registers_[reg].slot >= 0) return;

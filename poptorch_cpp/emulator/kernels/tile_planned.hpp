@@ -40,6 +40,9 @@ class PlannedProgram final : public TileProgram {
   std::string text() const override;
   void run(std::byte* const* buffers, const TileBlock& block, std::byte* scratch,
            const RandomKey& random) const override;
+  bool takes_product() const override { return takes_product_; }
+  void run_product(std::byte* const* buffers, int64_t first, const NarrowProduct& product,
+                   std::byte* scratch) const override;
 
  private:
   friend class TileProgramBuilder;
@@ -47,8 +50,12 @@ class PlannedProgram final : public TileProgram {
 
   void shorten();
   void place();
+  bool can_take_product() const;
   void collapse();
   void run_tile(const Walk& walk, void** registers) const;
+  // Registers that stay what they are: slots, and the elements of uniform inputs and constants.
+  void fill_registers(std::byte* const* buffers, const TileBlock& block, std::byte* scratch,
+                      int64_t widest, void** registers) const;
   void fill(int reg, const void* element, void* slot, int64_t count) const;
 
   ir::Shape shape_;
@@ -61,6 +68,7 @@ class PlannedProgram final : public TileProgram {
   int64_t slot_bytes_ = kTile * 4;
   // Nothing but one op between memory and memory: a tile may be as long as its run.
   bool unbounded_ = false;
+  bool takes_product_ = false;
 };
 
 }  // namespace poptorch::emulator

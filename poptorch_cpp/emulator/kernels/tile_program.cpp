@@ -111,6 +111,7 @@ std::vector<int> TileProgramBuilder::op(const ir::OpDef& def, const ir::Attrs& a
     step.fn = cast_fn(types[0], results[0]);
   } else if (const MicroRow* row = find_micro_row(query)) {
     step.fn = row->fn;
+    step.product = row->product;
     if (row->immediates) step.immediates = row->immediates(query);
   } else {
     throw InternalError(support::str("[tile program] no micro-op for '", def.name,
@@ -135,6 +136,7 @@ std::vector<int> TileProgramBuilder::op(const ir::OpDef& def, const ir::Attrs& a
     impl_->program->instructions_.push_back(
         {.op = "round",
          .fn = narrow,
+         .product = {},
          .sources = {made[i]},
          .results = {rounded},
          .immediates = {},

@@ -29,6 +29,8 @@ struct TileBlock {
   int64_t source_step = 0;
 };
 
+struct NarrowProduct;  // narrow_product.hpp
+
 class TileProgram {
  public:
   virtual ~TileProgram() = default;
@@ -44,6 +46,11 @@ class TileProgram {
   // read with the output's own strides (an update in place); otherwise they must not overlap.
   virtual void run(std::byte* const* buffers, const TileBlock& block, std::byte* scratch,
                    const RandomKey& random) const = 0;
+  // Whether the program can take a product that is not stored for input 0, and doing that: element
+  // (i, j) of the product is element first + i * row_step + j of the space.
+  virtual bool takes_product() const = 0;
+  virtual void run_product(std::byte* const* buffers, int64_t first, const NarrowProduct& product,
+                           std::byte* scratch) const = 0;
 };
 
 // Builds a program over `shape`. Registers are numbers; a register may be used any number of times.

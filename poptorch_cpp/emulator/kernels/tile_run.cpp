@@ -47,6 +47,16 @@ void move_segment(const TileBuffer& buffer, std::byte* memory, int64_t stride, v
   }
 }
 
+MicroArgs arguments_of(const Instruction& step, void* const* registers) {
+  MicroArgs args;
+  for (size_t k = 0; k < step.sources.size(); ++k) {
+    args.src[k] = step.sources[k] < 0 ? nullptr : registers[step.sources[k]];
+  }
+  for (size_t k = 0; k < step.results.size(); ++k) args.dst[k] = registers[step.results[k]];
+  args.immediates = step.immediates.data();
+  return args;
+}
+
 }  // namespace
 
 // Everything of one run(): where the current tile's segments are in every buffer.
@@ -105,15 +115,7 @@ void PlannedProgram::run_tile(const Walk& walk, void** registers) const {
     registers[out.reg] = dense ? address(out, walk.buffers[inputs_.size() + o], 0)
                                : walk.scratch + registers_[out.reg].slot * slot_bytes_;
   }
-  for (const Instruction& step : instructions_) {
-    MicroArgs args;
-    for (size_t k = 0; k < step.sources.size(); ++k) {
-      args.src[k] = step.sources[k] < 0 ? nullptr : registers[step.sources[k]];
-    }
-    for (size_t k = 0; k < step.results.size(); ++k) args.dst[k] = registers[step.results[k]];
-    args.immediates = step.immediates.data();
-    step.fn(args, n);
-  }
+  for (const Instruction& step : instructions_) step.fn(arguments_of(step, registers), n);
   for (const TileBuffer& out : outputs_) {
     const size_t o = &out - outputs_.data();
     const int64_t stride = out.strides[dims - 1];
@@ -127,13 +129,11 @@ void PlannedProgram::run_tile(const Walk& walk, void** registers) const {
   }
 }
 
-void PlannedProgram::run(std::byte* const* buffers, const TileBlock& block, std::byte* scratch,
-                         const RandomKey&) const {
-  void* registers[kMaxRegisters];
+void PlannedProgram::fill_registers(std::byte* const* buffers, const TileBlock& block,
+                                    std::byte* scratch, int64_t widest, void** registers) const {
   for (size_t r = 0; r < registers_.size(); ++r) {
     if (registers_[r].slot >= 0) registers[r] = scratch + registers_[r].slot * slot_bytes_;
   }
-  const int64_t widest = std::min(kTile, block.rows * block.cols);
   auto filled = [&](int reg) { return registers_[reg].first_only ? 1 : widest; };
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const TileBuffer& in = inputs_[i];
@@ -164,6 +164,27 @@ void PlannedProgram::run(std::byte* const* buffers, const TileBlock& block, std:
       }
     }
   }
+}
+
+void PlannedProgram::run_product(std::byte* const* buffers, int64_t first,
+                                 const NarrowProduct& product, std::byte* scratch) const {
+  void* registers[kMaxRegisters];
+  fill_registers(buffers, {}, scratch, 1, registers);
+  auto place = [&](const TileBuffer& buffer, std::byte* base) {
+    if (!buffer.uniform && !buffer.scalar) {
+      registers[buffer.reg] = base + first * buffer.element_bytes;
+    }
+  };
+  for (size_t i = 1; i < inputs_.size(); ++i) place(inputs_[i], buffers[i]);
+  for (size_t o = 0; o < outputs_.size(); ++o) place(outputs_[o], buffers[inputs_.size() + o]);
+  const Instruction& step = instructions_[0];
+  step.product.run(arguments_of(step, registers), product);
+}
+
+void PlannedProgram::run(std::byte* const* buffers, const TileBlock& block, std::byte* scratch,
+                         const RandomKey&) const {
+  void* registers[kMaxRegisters];
+  fill_registers(buffers, block, scratch, std::min(kTile, block.rows * block.cols), registers);
   Walk walk;
   walk.buffers = buffers;
   walk.block = &block;

@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "emulator/kernels/adam_vector.hpp"
+#include "emulator/kernels/narrow_product.hpp"
 #include "emulator/kernels/tile_steps.hpp"
 #include "support/strings.hpp"
 
@@ -17,15 +19,6 @@ using ir::DType;
 
 // --- the joined steps
 // -----------------------------------------------------------------------------
-struct Plain {
-  static __m256 round(__m256 x) { return x; }
-};
-struct Half {
-  static __m256 round(__m256 x) {
-    return _mm256_cvtph_ps(_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-  }
-};
-
 // y[i] = f(x[i], z[i]) by eights; the tail runs the same instructions.
 template <typename F>
 void by_eight(const float* x, const float* z, float* y, int64_t n, F f) {
@@ -55,50 +48,19 @@ void moving_average(const MicroArgs& a, int64_t n) {
            });
 }
 
-// How m is held: as floats, or as halves where no other step reads it.
-struct Wide {
-  using Element = float;
-  static __m256 load(const float* x) { return _mm256_loadu_ps(x); }
-  static void store(float* y, __m256 v) { _mm256_storeu_ps(y, v); }
-};
-struct Stored {
-  using Element = uint16_t;
-  static __m256 load(const uint16_t* x) {
-    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x)));
-  }
-  static void store(uint16_t* y, __m256 v) {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(y),
-                     _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-  }
-};
-
-// All of Adam: (keep1, m, fresh1, g, keep2, v, fresh2, eps, w) → m, v and w + scale · m / (√v +
-// eps).
-template <typename Rounding, typename RatioRounding, typename Moment>
+// All of Adam in one pass: see AdamVector.
+template <typename Vector>
 void adam_step(const MicroArgs& a, int64_t n) {
-  using M = typename Moment::Element;
-  auto scalar = [&](int i) { return _mm256_set1_ps(*a.in<float>(i)); };
-  const __m256 keep1 = scalar(0), fresh1 = scalar(2), keep2 = scalar(4), fresh2 = scalar(6);
-  const __m256 eps = scalar(7), scale = _mm256_set1_ps(a.imm(0));
-  auto step = [&](const M* m_in, const float* g_in, const float* v_in, const float* w_in, M* m_out,
-                  float* v_out, float* w_out) __attribute__((always_inline)) {
-    const __m256 g = _mm256_loadu_ps(g_in), sample = Rounding::round(g);
-    const __m256 kept = _mm256_mul_ps(keep1, Moment::load(m_in));
-    const __m256 m = Rounding::round(_mm256_add_ps(kept, _mm256_mul_ps(fresh1, sample)));
-    const __m256 v = _mm256_add_ps(_mm256_mul_ps(keep2, _mm256_loadu_ps(v_in)),
-                                   _mm256_mul_ps(_mm256_mul_ps(fresh2, g), g));
-    const __m256 ratio =
-        RatioRounding::round(_mm256_div_ps(m, _mm256_add_ps(_mm256_sqrt_ps(v), eps)));
-    Moment::store(m_out, m);
-    _mm256_storeu_ps(v_out, v);
-    _mm256_storeu_ps(w_out, _mm256_add_ps(_mm256_loadu_ps(w_in), _mm256_mul_ps(scale, ratio)));
-  };
+  using M = typename Vector::M;
+  const Vector step(a);
   const M* m = a.in<M>(1);
-  const float *g = a.in<float>(3), *v = a.in<float>(5), *w = a.in<float>(8);
+  const float *g = a.in<float>(Vector::kGradient), *v = a.in<float>(5), *w = a.in<float>(8);
   M* m_out = a.out<M>(0);
   float *v_out = a.out<float>(1), *w_out = a.out<float>(2);
   int64_t i = 0;
-  for (; i + 8 <= n; i += 8) step(m + i, g + i, v + i, w + i, m_out + i, v_out + i, w_out + i);
+  for (; i + 8 <= n; i += 8) {
+    step(_mm256_loadu_ps(g + i), m + i, v + i, w + i, m_out + i, v_out + i, w_out + i);
+  }
   if (i == n) return;
   alignas(32) float in[3][8] = {}, out[2][8];
   alignas(32) M held[8] = {}, left[8];
@@ -106,16 +68,39 @@ void adam_step(const MicroArgs& a, int64_t n) {
   std::copy(g + i, g + n, in[0]);
   std::copy(v + i, v + n, in[1]);
   std::copy(w + i, w + n, in[2]);
-  step(held, in[0], in[1], in[2], left, out[0], out[1]);
+  step(_mm256_load_ps(in[0]), held, in[1], in[2], left, out[0], out[1]);
   std::copy(left, left + (n - i), m_out + i);
   std::copy(out[0], out[0] + (n - i), v_out + i);
   std::copy(out[1], out[1] + (n - i), w_out + i);
 }
 
-MicroFn adam_fn(bool half, bool half_ratio, bool stored) {
-  if (!half) return half_ratio ? adam_step<Plain, Half, Wide> : adam_step<Plain, Plain, Wide>;
-  if (stored) return half_ratio ? adam_step<Half, Half, Stored> : adam_step<Half, Plain, Stored>;
-  return half_ratio ? adam_step<Half, Half, Wide> : adam_step<Half, Plain, Wide>;
+template <typename Vector>
+void adam_of_product(const MicroArgs& a, const NarrowProduct& product) {
+  using M = typename Vector::M;
+  const Vector step(a);
+  const M* m = a.in<M>(1);
+  const float *v = a.in<float>(5), *w = a.in<float>(8);
+  M* m_out = a.out<M>(0);
+  float *v_out = a.out<float>(1), *w_out = a.out<float>(2);
+  for_each_vector(product, [&](__m256 g, int64_t i) __attribute__((always_inline)) {
+    step(g, m + i, v + i, w + i, m_out + i, v_out + i, w_out + i);
+  });
+}
+
+struct AdamForms {
+  MicroFn fn;
+  ProductForm product;
+};
+template <typename Rounding, typename RatioRounding, typename Moment>
+AdamForms forms_of() {
+  using Vector = AdamVector<Rounding, RatioRounding, Moment>;
+  return {adam_step<Vector>, {adam_of_product<Vector>, Vector::kGradient}};
+}
+
+AdamForms adam_forms(bool half, bool half_ratio, bool stored) {
+  if (!half) return half_ratio ? forms_of<Plain, Half, Wide>() : forms_of<Plain, Plain, Wide>();
+  if (stored) return half_ratio ? forms_of<Half, Half, Stored>() : forms_of<Half, Plain, Stored>();
+  return half_ratio ? forms_of<Half, Half, Wide>() : forms_of<Half, Plain, Wide>();
 }
 
 // (x, v, eps) → x / (sqrt(v) + eps).
@@ -298,8 +283,10 @@ class Shortener {
       }
     }
     const bool stored = half >= 0 && only_stored(m);
+    const auto [fn, product] = adam_forms(half >= 0, steps_[ratio].fn == root_ratio<Half>, stored);
     Instruction joined{.op = "adam_step",
-                       .fn = adam_fn(half >= 0, steps_[ratio].fn == root_ratio<Half>, stored),
+                       .fn = fn,
+                       .product = product,
                        .sources = m.sources,
                        .results = {m.results[0], v.results[0], update.results[0]},
                        .immediates = update.immediates,
@@ -330,6 +317,7 @@ class Shortener {
     const int at = rounding >= 0 ? rounding : last;
     Instruction joined{.op = op,
                        .fn = fn,
+                       .product = {},
                        .sources = std::move(sources),
                        .results = steps_[at].results,
                        .immediates = {},

@@ -2,6 +2,7 @@
 // order of operations of torch's single-tensor optimisers. Results are the written operands.
 #include <cmath>
 
+#include "emulator/kernels/narrow_product.hpp"
 #include "emulator/kernels/tile_map.hpp"
 #include "emulator/kernels/vector_math.hpp"
 
@@ -37,6 +38,19 @@ void sgd(const MicroArgs& a, int64_t n) {
     const float slope = sign * g[i] + decay * w[i];
     out[i] = w[i] + rate * slope;
   }
+}
+
+void sgd_of_product(const MicroArgs& a, const NarrowProduct& product) {
+  const float* w = a.in<float>(0);
+  float* out = a.out<float>();
+  const __m256 rate = _mm256_set1_ps(static_cast<float>(-a.number(2)));
+  const __m256 decay = _mm256_set1_ps(static_cast<float>(a.number(3)));
+  const __m256 sign = _mm256_set1_ps(sign_of(a));
+  for_each_vector(product, [&](__m256 g, int64_t i) __attribute__((always_inline)) {
+    const __m256 old = _mm256_loadu_ps(w + i);
+    const __m256 slope = _mm256_add_ps(_mm256_mul_ps(sign, g), _mm256_mul_ps(decay, old));
+    _mm256_storeu_ps(out + i, _mm256_add_ps(old, _mm256_mul_ps(rate, slope)));
+  });
 }
 
 void sgd_momentum(const MicroArgs& a, int64_t n) {
@@ -187,6 +201,16 @@ void accumulate(const MicroArgs& a, int64_t n) {
   for (int64_t i = 0; i < n; ++i) out[i] = to[i] + scale * from[i];
 }
 
+void accumulate_product(const MicroArgs& a, const NarrowProduct& product) {
+  const float* to = a.in<float>(0);
+  float* out = a.out<float>();
+  const __m256 scale = _mm256_set1_ps(a.imm(0));
+  for_each_vector(product, [&](__m256 from, int64_t i) __attribute__((always_inline)) {
+    const __m256 old = _mm256_loadu_ps(to + i);
+    _mm256_storeu_ps(out + i, _mm256_add_ps(old, _mm256_mul_ps(scale, from)));
+  });
+}
+
 template <typename T>
 void assign(const MicroArgs& a, int64_t n) {
   const T* from = a.in<T>(1);
@@ -207,8 +231,13 @@ void increment(const MicroArgs& a, int64_t n) {
 }  // namespace
 
 void add_update_rows(std::vector<MicroRow>& rows) {
-  rows.push_back({"sgd_update", kF32, kF32, sgd,
-                  [](const MicroQuery& q) { return maximize_and(q, {}); }, all_f32});
+  rows.push_back({"sgd_update",
+                  kF32,
+                  kF32,
+                  sgd,
+                  [](const MicroQuery& q) { return maximize_and(q, {}); },
+                  all_f32,
+                  {sgd_of_product, 1}});
   rows.push_back({"sgd_momentum_update", kF32, kF32, sgd_momentum,
                   [](const MicroQuery& q) { return maximize_and(q, {"nesterov"}); }, all_f32});
   auto adam_numbers = [](const MicroQuery& q) { return maximize_and(q, {"bias_correction"}); };
@@ -223,9 +252,13 @@ void add_update_rows(std::vector<MicroRow>& rows) {
   rows.push_back({"rmsprop_update", kF32, kF32, rmsprop<false>, rmsprop_numbers,
                   [](const MicroQuery& q) { return all_f32(q) && !flag(q, "tf_variant"); }});
   rows.push_back(
-      {"accumulate", kF32, kF32, accumulate,
+      {"accumulate",
+       kF32,
+       kF32,
+       accumulate,
        [](const MicroQuery& q) { return std::vector{std::get<double>(q.attr("scale"))}; },
-       [](const MicroQuery& q) { return all_f32(q) || !flag(q, "stochastic_rounding"); }});
+       [](const MicroQuery& q) { return all_f32(q) || !flag(q, "stochastic_rounding"); },
+       {accumulate_product, 1}});
   rows.push_back({"assign", kF32, kF32, assign<float>});
   rows.push_back({"assign", kI32, kI32, assign<int32_t>});
   rows.push_back({"assign", kI64, kI64, assign<int64_t>});
