@@ -2,15 +2,15 @@
 // states the interface; python/poptorch/_tracer.py is its caller.
 #include <Python.h>
 // Python.h first; the rest in order.
-#include <frameobject.h>
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <optional>
-#include <unordered_map>
 
+#include "bindings/compile_options.hpp"
 #include "bindings/errors.hpp"
+#include "bindings/line_finder.hpp"
 #include "bindings/report.hpp"
 #include "frontends/torch/compile.hpp"
 #include "frontends/torch/tracer/types.hpp"
@@ -27,195 +27,11 @@ using frontend::Forward;
 using frontend::NamedTensor;
 using frontend::TorchExecutable;
 using frontend::TraceRequest;
-using support::Symbol;
 using Call = std::function<std::vector<at::Tensor>(std::vector<at::Tensor>)>;
 // Name, tensor, whether it is a buffer, and what holds the values when the tensor does not.
 using NamedTensors =
     std::vector<std::tuple<std::string, at::Tensor, bool, std::optional<at::Tensor>>>;
 using TypeText = std::pair<std::string, std::vector<int64_t>>;
-
-// --- the user's line
-// ------------------------------------------------------------------------------
-
-// Finds the innermost Python frame outside the excluded files. Verdicts are cached per code object,
-// which the finder keeps alive.
-class LineFinder {
- public:
-  explicit LineFinder(std::vector<std::string> excludes) : excludes_(std::move(excludes)) {}
-
-  ir::Location operator()() {
-    const py::gil_scoped_acquire gil;
-    auto frame = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
-    while (frame) {
-      auto* raw = reinterpret_cast<PyFrameObject*>(frame.ptr());
-      if (const auto file = user_file(raw)) return {*file, PyFrame_GetLineNumber(raw)};
-      frame = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetBack(raw)));
-    }
-    return {};
-  }
-
-  // The innermost user line of a traceback.
-  ir::Location of_traceback(py::handle traceback) {
-    ir::Location found;
-    for (auto* at = reinterpret_cast<PyTracebackObject*>(traceback.ptr());
-         at && reinterpret_cast<PyObject*>(at) != Py_None; at = at->tb_next) {
-      if (const auto file = user_file(at->tb_frame)) {
-        const auto line =
-            py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(at)).attr("tb_lineno");
-        found = {*file, line.cast<int>()};
-      }
-    }
-    return found;
-  }
-
- private:
-  const std::optional<Symbol>& user_file(PyFrameObject* frame) {
-    auto code =
-        py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
-    const auto known = files_.find(code.ptr());
-    if (known != files_.end()) return known->second.second;
-    const auto name = code.attr("co_filename").cast<std::string>();
-    std::optional<Symbol> file;
-    if (!excluded(name)) file = Symbol(name);
-    PyObject* key = code.ptr();
-    return files_.emplace(key, std::pair(std::move(code), file)).first->second.second;
-  }
-  bool excluded(const std::string& name) const {
-    if (name.starts_with("<")) return true;
-    for (const auto& part : excludes_) {
-      if (name.find(part) != std::string::npos) return true;
-    }
-    return false;
-  }
-
-  std::vector<std::string> excludes_;
-  std::unordered_map<PyObject*, std::pair<py::object, std::optional<Symbol>>> files_;
-};
-
-// --- arguments
-// ------------------------------------------------------------------------------------
-
-template <typename T>
-void take(const py::dict& from, const char* key, T& into) {
-  if (from.contains(key)) into = from[key].cast<T>();
-}
-
-ir::DType dtype_named(const py::dict& from, const char* key) {
-  if (!from.contains(key)) return ir::DType::kF32;
-  const auto name = from[key].cast<std::string>();
-  const auto dtype = ir::dtype_from_name(name);
-  if (!dtype) throw support::UserError("[optimiser] unknown dtype '" + name + "'.");
-  return *dtype;
-}
-
-transforms::OptimiserSpec optimiser_of(const py::dict& given) {
-  transforms::OptimiserSpec spec;
-  take(given, "kind", spec.kind);
-  for (const auto& item : given["groups"].cast<py::list>()) {
-    const auto group = item.cast<py::dict>();
-    transforms::OptimiserGroup out;
-    take(group, "values", out.values);
-    for (const auto& name : group["variable"].cast<std::vector<std::string>>()) {
-      out.variable.insert(name);
-    }
-    take(group, "parameters", out.parameters);
-    spec.groups.push_back(std::move(out));
-  }
-  take(given, "loss_scaling", spec.loss_scaling);
-  take(given, "loss_scaling_variable", spec.loss_scaling_variable);
-  take(given, "automatic_loss_scaling", spec.automatic_loss_scaling);
-  take(given, "running_mean", spec.running_mean);
-  take(given, "max_grad_norm", spec.max_grad_norm);
-  spec.accumulator_type = dtype_named(given, "accumulator_type");
-  spec.first_moment_type = dtype_named(given, "first_moment_type");
-  spec.second_moment_type = dtype_named(given, "second_moment_type");
-  return spec;
-}
-
-transforms::Strategy strategy_of(const py::dict& given) {
-  std::string name = "pipelined";
-  take(given, "strategy", name);
-  static const std::pair<const char*, transforms::Strategy> kNames[] = {
-      {"pipelined", transforms::Strategy::kPipelined},
-      {"sharded", transforms::Strategy::kSharded},
-      {"serial_phased", transforms::Strategy::kSerialPhased},
-      {"parallel_phased", transforms::Strategy::kParallelPhased}};
-  for (const auto& [known, strategy] : kNames) {
-    if (name == known) return strategy;
-  }
-  throw support::UserError("[options] unknown strategy '" + name + "'.");
-}
-
-target::TensorLocation location_of(const py::dict& given) {
-  target::TensorLocation location;
-  if (!given["on_chip"].is_none()) location.on_chip = given["on_chip"].cast<bool>();
-  take(given, "least_off_chip", location.least_off_chip);
-  take(given, "sharded", location.sharded);
-  take(given, "least_sharded", location.least_sharded);
-  take(given, "io_tiles_load", location.io_tiles_load);
-  take(given, "io_tiles_store", location.io_tiles_store);
-  return location;
-}
-
-target::TensorLocations locations_of(const py::dict& given) {
-  target::TensorLocations locations;
-  std::pair<const char*, target::TensorLocation*> kinds[] = {
-      {"weights", &locations.weights},
-      {"activations", &locations.activations},
-      {"optimiser_state", &locations.optimiser_state},
-      {"accumulators", &locations.accumulators}};
-  for (auto& [kind, location] : kinds) {
-    if (given.contains(kind)) *location = location_of(given[kind].cast<py::dict>());
-  }
-  return locations;
-}
-
-session::CompileOptions options_of(const py::dict& given,
-                                   const std::optional<py::dict>& optimiser) {
-  session::CompileOptions options;
-  take(given, "training", options.training);
-  options.strategy = strategy_of(given);
-  int liveness = 0;
-  take(given, "liveness", liveness);
-  options.phasing.liveness = static_cast<transforms::Liveness>(liveness);
-  take(given, "separate_backward_phase", options.phasing.separate_backward);
-  if (given.contains("locations")) {
-    options.locations = locations_of(given["locations"].cast<py::dict>());
-  }
-  take(given, "round_ipu_count", options.round_ipu_count);
-  take(given, "device_iterations", options.device_iterations);
-  take(given, "gradient_accumulation", options.gradient_accumulation);
-  take(given, "replication_factor", options.replication_factor);
-  int mode = static_cast<int>(options.output_mode);
-  take(given, "output_mode", mode);
-  options.output_mode = static_cast<session::OutputMode>(mode);
-  take(given, "output_period", options.output_period);
-  take(given, "mean_reduction", options.mean_reduction);
-  take(given, "random_seed", options.random_seed);
-  take(given, "input_group_size", options.input_group_size);
-  take(given, "input_group_stride", options.input_group_stride);
-  take(given, "floating_point_exceptions", options.floating_point_exceptions);
-  take(given, "recompute", options.recompute);
-  if (given.contains("replica_groups")) {
-    using Given = std::map<std::string, std::tuple<int, int, bool>>;
-    for (const auto& [name, group] : given["replica_groups"].cast<Given>()) {
-      const auto& [size, stride, all_replicas] = group;
-      options.replica_groups[name] = {size, stride, all_replicas};
-    }
-  }
-  take(given, "stochastic_rounding", options.stochastic_rounding);
-  if (given.contains("anchors")) {
-    using Given = std::vector<std::tuple<std::string, int, int64_t>>;
-    for (const auto& [name, keep, period] : given["anchors"].cast<Given>()) {
-      options.anchors.push_back({name, static_cast<session::OutputMode>(keep), period});
-    }
-  }
-  take(given, "threads", options.threads);
-  take(given, "device", options.device);
-  take(given, "memory_limit", options.memory_limit);
-  if (optimiser) options.optimiser = optimiser_of(*optimiser);
-  return options;
-}
 
 // --- tracing
 // --------------------------------------------------------------------------------------
@@ -429,6 +245,10 @@ PYBIND11_MODULE(_torch, m) {
         py::arg("training") = false, py::arg("location_excludes") = ir::Strings{},
         py::arg("locations") = false);
   m.def("is_tracing", [] { return frontend::Tracer::current() != nullptr; });
+  m.def("is_training", [] {
+    const auto* tracer = frontend::Tracer::current();
+    return tracer != nullptr && tracer->training();
+  });
   m.def("is_traced", [](const at::Tensor& tensor) { return frontend::is_dataless(tensor); });
   m.def("call_untraced", [](const py::object& function, const py::args& args) {
     const c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKey::DeferredInit);

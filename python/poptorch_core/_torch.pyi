@@ -117,6 +117,9 @@ def trace(
 def is_tracing() -> bool:
     """True while this thread runs the user's model for a trace (isRunningOnIpu)."""
 
+def is_training() -> bool:
+    """The same, where the model is wrapped for training."""
+
 def is_traced(tensor: Tensor) -> bool:
     """True for a tensor of the running trace: it has no values."""
 
