@@ -1,4 +1,5 @@
-// aten rows of matrix products. Operands of mixed float types are taken to the wider one.
+// aten rows of matrix products. Operands of mixed float types are taken to the wider one;
+// products of integers are the generic op's.
 #include "frontends/torch/aten/rules.hpp"
 
 namespace poptorch::frontend {
@@ -20,14 +21,16 @@ Val matmul(Call& c, Val a, Val b) {
 }
 
 Values product(Call& c) {
-  const DType dtype = c.result_type({0, 1});
+  const DType dtype = product_type(c, {0, 1});
+  if (!ir::is_float(dtype)) return {};
   return {{matmul(c, c.operand(0, dtype), c.operand(1, dtype)), dtype}};
 }
 
 Values linear(Call& c) {
   std::vector<size_t> operands{0, 1};
   if (c.given(2)) operands.push_back(2);
-  const DType dtype = c.result_type(operands);
+  const DType dtype = product_type(c, operands);
+  if (!ir::is_float(dtype)) return {};
   Val x = c.operand(0, dtype);
   const bool is_vector = x.type().rank() == 1;
   if (is_vector) x = c.reshape(x, {1, x.type().shape[0]});
@@ -39,7 +42,8 @@ Values linear(Call& c) {
 
 // beta·input + alpha·(a @ b)
 Values scaled_product(Call& c) {
-  const DType dtype = c.result_type({0, 1, 2});
+  const DType dtype = product_type(c, {0, 1, 2});
+  if (!ir::is_float(dtype)) return {};
   Val y = matmul(c, c.operand(1, dtype), c.operand(2, dtype));
   if (c.real("alpha", 1.0) != 1.0) y = y * c.real("alpha");
   const double beta = c.real("beta", 1.0);

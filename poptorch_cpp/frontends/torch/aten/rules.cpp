@@ -67,6 +67,18 @@ Rule direct_float(std::string op) {
   };
 }
 
+DType product_type(Call& call, const std::vector<size_t>& operands) {
+  const DType dtype = call.result_type(operands);
+  if (!ir::is_float(dtype)) return dtype;
+  for (const size_t operand : operands) {
+    const DType given = call.tensor(operand).dtype;
+    if (ir::is_float(given)) continue;
+    call.fail(support::str("expected operands of the same kind of dtype but got ", given, " and ",
+                           dtype, ". Cast the former, as in x.float()."));
+  }
+  return dtype;
+}
+
 Rule direct_binary(std::string op) {
   return [op](Call& c) -> std::vector<TensorValue> {
     const DType dtype = c.result_type({0, 1});

@@ -35,6 +35,10 @@ Rule direct_float(std::string op);
 // One IR op of two operands promoted to their common type.
 Rule direct_binary(std::string op);
 
+// The common dtype of the operands of a product or convolution. Floats meet at the wider one;
+// integers do not become floats by themselves: UserError, as in torch.
+DType product_type(Call& call, const std::vector<size_t>& operands);
+
 void add_elementwise_rules(Rules& rules);
 void add_binary_rules(Rules& rules);
 void add_activation_rules(Rules& rules);
