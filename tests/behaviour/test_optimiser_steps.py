@@ -12,6 +12,7 @@ import unittest
 import poptorch
 import pytest
 import torch
+from poptorch._impl.optimiser_state import Record
 
 # torch's own test helpers import a package that the table below does not need.
 sys.modules.setdefault("expecttest", unittest)
@@ -87,14 +88,21 @@ def run(kind, arguments, *, steps=STEPS, schedule=None, groups=None, namespace=p
         wrapped(*given)
     for name, expected in eager.state_dict().items():
         assert relative(model.state_dict()[name], expected, start[name]) < TOLERANCE, name
-    if namespace is not poptorch.optim:
-        return
-    held = optimiser.state_dict()["ipu_state"]
+    record = Record.of(optimiser)  # what state_dict() of a poptorch.optim optimiser shows
+    record.refresh()
+    held = record.state
+    compared = 0
     for name, parameter in eager.named_parameters():
         for prefix, theirs in STATE[kind].items():
             expected = reference.state[parameter].get(theirs)
             if expected is not None:
                 assert relative(held[prefix + name], expected) < TOLERANCE, prefix + name
+                compared += 1
+    assert compared == sum(
+        isinstance(value, torch.Tensor) and name != "step"
+        for state in reference.state.values()
+        for name, value in state.items()
+    )
 
 
 GRID = {
@@ -156,23 +164,48 @@ def info_cases():
                 yield pytest.param(kind, arguments, id=f"{kind}-{given.desc}")
 
 
+@pytest.mark.parametrize("namespace", [torch.optim, poptorch.optim], ids=["torch", "poptorch"])
 @pytest.mark.parametrize("kind, arguments", list(info_cases()))
-def test_the_cases_of_pytorch(kind, arguments):
+def test_the_cases_of_pytorch(kind, arguments, namespace):
     arguments = {k: v for k, v in arguments.items() if k not in ("foreach", "fused")}
-    run(kind, arguments, steps=50, namespace=torch.optim)
+    run(kind, arguments, namespace=namespace)
 
 
-@pytest.mark.parametrize("kind", GRID)
-def test_groups_whose_learning_rates_change(kind):
+# By optimiser: arguments of all groups, and those that the second group has for itself.
+GROUPS = {
+    "SGD": [
+        ({}, {"lr": 3e-3}),
+        ({"momentum": 0.9, "dampening": 0.2}, {"lr": 3e-3, "momentum": 0.5, "weight_decay": 0.1}),
+        ({"momentum": 0.9, "nesterov": True}, {"lr": 0.1}),
+    ],
+    "Adam": [({}, {"lr": 3e-3}), ({"betas": (0.8, 0.9)}, {"betas": (0.5, 0.99), "eps": 1e-4})],
+    "AdamW": [({}, {"lr": 3e-3}), ({"eps": 1e-4}, {"betas": (0.5, 0.99), "weight_decay": 0.1})],
+    "RMSprop": [({}, {"lr": 3e-3}), ({"momentum": 0.5}, {"alpha": 0.8, "momentum": 0.9})],
+}
+
+
+def decaying(group, step):
+    group["lr"] *= 0.9
+    group["weight_decay"] = step * 1e-4
+
+
+def cyclic(group, step):
+    group["lr"] *= 4.0 if step % 40 else 0.25
+
+
+@pytest.mark.parametrize(
+    "schedule", [None, decaying, cyclic], ids=lambda f: getattr(f, "__name__", "constant")
+)
+@pytest.mark.parametrize(
+    "kind, arguments, second",
+    [pytest.param(k, *case, id=f"{k}-{i}") for k in GROUPS for i, case in enumerate(GROUPS[k])],
+)
+def test_groups_whose_learning_rates_change(kind, arguments, second, schedule):
     def groups(weights):
-        return [{"params": [weights[0]]}, {"params": [weights[1], weights[2]], "lr": 3e-3}]
+        return [{"params": [weights[0]]}, {"params": [weights[1], weights[2]], **second}]
 
-    def schedule(group, step):
-        group["lr"] *= 0.9
-        group["weight_decay"] = step * 1e-4
-
-    arguments = {"lr": 1e-2, "weight_decay": 0.0}
-    run(kind, arguments, schedule=schedule, groups=groups)
+    given = {"lr": 1e-2, "weight_decay": 0.0, **arguments}
+    run(kind, given, schedule=schedule, groups=groups)
 
 
 def lamb(weights, moments, gradients, step, group):
