@@ -146,6 +146,16 @@ def test_changing_a_constant_is_an_error():
         wrapped.setOptimizer(torch.optim.Adam(model.parameters()))
 
 
+def test_a_scheduler_of_constant_betas_is_told_their_name():
+    model = Model()
+    optimiser = poptorch.optim.Adam(model.parameters(), lr=0.1)
+    wrapped = poptorch.trainingModel(model, optimizer=optimiser)
+    wrapped(torch.randn(4, 5), torch.randn(4, 3))
+    torch.optim.lr_scheduler.OneCycleLR(optimiser, 0.1, total_steps=10)
+    with pytest.raises(poptorch.Error, match=r"beta1 .*compiled in.*markAsVariable\('betas'\)"):
+        wrapped.setOptimizer(optimiser)
+
+
 @pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW", "RMSprop", "LAMB"])
 def test_classes_and_their_checks(kind):
     made = getattr(poptorch.optim, kind)

@@ -21,9 +21,12 @@ _TORCH_DEFAULTS = {
     "adamw": {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 1e-2},
     "rmsprop": {"alpha": 0.99, "eps": 1e-8, "weight_decay": 0, "momentum": 0},
 }
-# Entries of param_groups that change no result.
-_IGNORED = ("params", "foreach", "differentiable", "capturable", "fused", "decoupled_weight_decay",
-            "initial_lr", "param_names")  # fmt: skip
+# Entries of param_groups that decide about the update. Others, such as those that schedulers add,
+# change no result.
+_NUMBERS = (
+    *("lr", "momentum", "dampening", "weight_decay", "nesterov", "maximize", "amsgrad", "centered"),
+    *("eps", "alpha", "velocity_scaling", "max_weight_norm"),
+)
 # Attributes that are always compiled in.
 _STRUCTURE = ("nesterov", "maximize", "amsgrad", "centered")
 
@@ -65,11 +68,9 @@ def _values(group: dict, index: int) -> dict[str, float]:
     """The numbers of a parameter group, betas as beta1 and beta2."""
     values = {}
     for name, value in group.items():
-        if name in _IGNORED or value is None:
-            continue
         if name == "betas":
             values["beta1"], values["beta2"] = (_number(name, beta, index) for beta in value)
-        elif name not in optim._Optimiser.GLOBAL_EXTRAS:
+        elif name in _NUMBERS and value is not None:
             values[name] = _number(name, value, index)
     return values
 
@@ -220,8 +221,9 @@ def changes(compiled: dict, new: dict) -> dict[str, float]:
 
 
 def _constant_changed(name: str, where: str, before, after) -> Error:
+    attribute = "betas" if name in ("beta1", "beta2") else name
     return Error(
         f"[optimiser] {name}{where} is compiled in as the constant {before} but is now {after}. "
-        f"Call variable_attrs.markAsVariable('{name}') on a poptorch.optim optimiser before "
+        f"Call variable_attrs.markAsVariable('{attribute}') on a poptorch.optim optimiser before "
         "compiling, or call destroy() first."
     )
