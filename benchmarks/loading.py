@@ -2,10 +2,11 @@
 
 The data set takes as long as the step does, waiting as for a disk or (--busy) computing. A figure
 is the time of a loop's step over the time of the step alone, the median of several rounds: 1 hides
-all of the loading, 2 none of it. A busy data set needs a core beside those of the step.
+all of the loading, 2 none of it. The step has one thread, so that a busy data set finds a core.
 """
 
 import argparse
+import os
 import statistics
 import time
 
@@ -78,7 +79,9 @@ def main() -> None:
     parser.add_argument("--busy", action="store_true", help="the data set computes")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=1, help="of the step")
     arguments = parser.parse_args()
+    os.environ["POPTORCH_NUM_THREADS"] = str(arguments.threads)
     print("| loader | loop's step over the step |\n|---|---|")
     for mode in (poptorch.DataLoaderMode.Sync, poptorch.DataLoaderMode.Async):
         ratio = measure(mode, arguments.busy, arguments.steps, arguments.rounds)

@@ -96,6 +96,8 @@ class _Worker:
         # The parent answers Ctrl-C and ends us; a second handler here would only print noise.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         threading.Thread(target=self._watch_parent, daemon=True).start()
+        # The cores are the step's: a second thread that spins at barriers would slow down both.
+        torch.set_num_threads(1)
         try:
             self._start()
             while self._wait(self._shared.go):
@@ -212,7 +214,8 @@ class AsynchronousDataAccessor:
         rebatched_size: rows of an item; smaller batches of the data set are put together.
 
     Raises:
-        AssertionError: `rebatched_size` is 1 or less; the worker died during an iteration.
+        AssertionError: `rebatched_size` is 1 or less, `buffer_size` 0; the worker died during an
+            iteration.
         poptorch.Error: the data set is empty or fails, or is a DataLoader that has an accessor.
     """
 
@@ -236,6 +239,7 @@ class AsynchronousDataAccessor:
         assert rebatched_size is None or rebatched_size > 1, (
             f"rebatched_size must be None or greater than 1 but is {rebatched_size}"
         )
+        assert buffer_size > 0, f"buffer_size must be 1 or more but is {buffer_size}"
         del miss_sleep_time_in_ms
         self._dataset = dataset
         self._load_indefinitely = load_indefinitely
@@ -273,6 +277,13 @@ class AsynchronousDataAccessor:
                 "AsynchronousDataAccessor worker thread failed to start: the main module starts "
                 "it while it is imported. Put the program into `if __name__ == '__main__':`, or "
                 f"use SharingStrategy.Fork. ({str(error).strip().splitlines()[0].strip()})"
+            ) from error
+        except Exception as error:  # of pickle, which raises what it likes
+            self._process = None
+            raise Error(
+                "AsynchronousDataAccessor worker thread failed to start: the data set cannot be "
+                f"sent to it ({error}). Define its class at the top of a module, or use "
+                "SharingStrategy.Fork."
             ) from error
         theirs.close()
         _live.add(self)

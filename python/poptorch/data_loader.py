@@ -112,7 +112,7 @@ class DataLoader(torch.utils.data.DataLoader):
         batch_size: int | None = 1,
         shuffle: bool | None = None,
         num_workers: int = 0,
-        drop_last: bool | None = None,
+        drop_last: bool = True,
         persistent_workers: bool | None = None,
         auto_distributed_partitioning: bool = True,
         mode: DataLoaderMode = DataLoaderMode.Sync,
@@ -129,7 +129,9 @@ class DataLoader(torch.utils.data.DataLoader):
             )
         options._freeze()
         self._options = options
-        drop_last = True if drop_last is None else drop_last
+        assert isinstance(mode, DataLoaderMode), (
+            f"[DataLoader] mode is a member of poptorch.DataLoaderMode, not {mode!r}."
+        )
         processes = options.Distributed.numProcesses
         iterable = isinstance(dataset, torch.utils.data.IterableDataset)
         self._refuse_bad_sampler(batch_sampler, batch_size, shuffle, processes,
@@ -141,7 +143,7 @@ class DataLoader(torch.utils.data.DataLoader):
             assert not iterable, "auto_distributed_partitioning not supported for IterableDataset"
             self._shared_out = _SubDataset(dataset, options, self._combined or 1, drop_last)
             if shuffle:
-                assert options.random_seed, (
+                assert options.random_seed is not None, (
                     "A shuffled data set in several processes needs the same seed in each: call "
                     "options.randomSeed(seed)."
                 )
@@ -204,7 +206,14 @@ class DataLoader(torch.utils.data.DataLoader):
         return size
 
     def _rows_left_over(self, drop_last: bool, iterable: bool) -> None:
-        if drop_last or iterable or self._combined is None:
+        if iterable or self._combined is None:
+            return
+        if drop_last:
+            if len(self.dataset) < self._combined:
+                logger.warning(
+                    f"The data set has {len(self.dataset)} rows, but a step takes "
+                    f"{self._combined}: there is no batch. Use smaller batches or drop_last=False."
+                )
             return
         rest = len(self.dataset) % self._combined
         if rest:

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import poptorch
@@ -110,7 +112,7 @@ def test_shuffling_over_processes_is_global_and_needs_a_seed():
     epochs = []
     for process in range(2):
         options = _options()
-        options.randomSeed(5)
+        options.randomSeed(0)
         options.Distributed.configureProcessId(process, 2)
         loader = poptorch.DataLoader(options, Numbers(8), shuffle=True)
         epochs.append([sum(_labels(loader), []), sum(_labels(loader), [])])
@@ -169,6 +171,23 @@ def test_a_data_set_that_cannot_start_is_an_error(dataset):
         poptorch.AsynchronousDataAccessor(dataset)
 
 
+def test_a_data_set_that_cannot_be_pickled_is_an_error():
+    class Local(Numbers):
+        pass
+
+    with pytest.raises(poptorch.Error, match="worker thread failed to start: .*cannot be sent"):
+        poptorch.AsynchronousDataAccessor(Local(3))
+
+
+def test_sizes_and_modes_are_checked(capfd):
+    with pytest.raises(AssertionError, match="buffer_size must be 1 or more but is 0"):
+        poptorch.AsynchronousDataAccessor([torch.ones(1)], buffer_size=0)
+    with pytest.raises(AssertionError, match="mode is a member of poptorch.DataLoaderMode, not 1"):
+        poptorch.DataLoader(_options(), Numbers(4), mode=1)
+    assert len(poptorch.DataLoader(_options(2), Numbers(7), batch_size=4)) == 0
+    assert "has 7 rows, but a step takes 8: there is no batch" in capfd.readouterr().err
+
+
 def test_rebatched_size_is_checked():
     with pytest.raises(AssertionError, match="rebatched_size must be None or greater than 1"):
         poptorch.AsynchronousDataAccessor([torch.ones(1)], rebatched_size=1)
@@ -178,6 +197,28 @@ def test_a_loader_has_one_accessor():
     loader = poptorch.DataLoader(_options(), Numbers(4), mode=poptorch.DataLoaderMode.Async)
     with pytest.raises(poptorch.Error, match="already has an AsynchronousDataAccessor"):
         poptorch.AsynchronousDataAccessor(loader)
+    loader.terminate()
+
+
+class Waiting(Numbers):
+    """Items that take as long as the loop takes with a batch of them."""
+
+    def __getitem__(self, index):
+        time.sleep(0.01)
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("mode", ["Async", "AsyncRebatched"])
+def test_loading_hides_behind_the_step(mode):
+    loader = poptorch.DataLoader(_options(8), Waiting(8 * 30), mode=poptorch.DataLoaderMode[mode])
+    batches = iter(loader)
+    for _ in range(3):
+        next(batches)
+    start = time.perf_counter()
+    for _ in range(20):
+        next(batches)
+        time.sleep(0.08)  # the step
+    assert time.perf_counter() - start < 1.25 * 20 * 0.08
     loader.terminate()
 
 
@@ -199,3 +240,53 @@ def test_an_item_that_fails_says_why():
     with pytest.raises(AssertionError, match="item is broken"):
         list(accessor)
     accessor.terminate()
+
+
+ENDLESS = """
+import time, poptorch, torch
+
+class Rows(torch.utils.data.Dataset):
+    def __len__(self):
+        return 1000000
+
+    def __getitem__(self, index):
+        time.sleep(0.001)
+        return torch.ones(1000)
+
+if __name__ == "__main__":
+    strategy = {"sharing_strategy": poptorch.SharingStrategy[STRATEGY]}
+    loader = poptorch.DataLoader(
+        poptorch.Options(), Rows(), mode=poptorch.DataLoaderMode.Async, async_options=strategy
+    )
+    batches = iter(loader)
+    next(batches)
+    print(loader._accessor._process.pid, flush=True)
+    for _ in batches:
+        pass
+"""
+
+
+@pytest.mark.parametrize("strategy", poptorch.SharingStrategy.__members__)
+def test_an_interrupt_ends_the_worker_and_leaves_no_memory(tmp_path, strategy):
+    program = tmp_path / "program.py"
+    program.write_text(ENDLESS.replace("STRATEGY", repr(strategy)))
+    shared = set(os.listdir("/dev/shm"))
+    running = subprocess.Popen(
+        [sys.executable, program],
+        env={**os.environ, "PYTHONPATH": ":".join(p for p in sys.path if p)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    worker = int(running.stdout.readline())
+    os.killpg(running.pid, signal.SIGINT)  # as a terminal does
+    written = running.communicate(timeout=20)[1]
+    assert running.returncode != 0 and "KeyboardInterrupt" in written
+    end = time.monotonic() + 2
+    while os.path.exists(f"/proc/{worker}") and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not os.path.exists(f"/proc/{worker}")
+    assert {
+        name for name in set(os.listdir("/dev/shm")) - shared if str(running.pid) in name
+    } == set()

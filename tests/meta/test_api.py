@@ -54,6 +54,7 @@ DEFAULTS = {
         "batch_size": 1,
         "shuffle": None,
         "num_workers": 0,
+        "drop_last": True,
         "persistent_workers": None,
         "auto_distributed_partitioning": True,
         "mode": poptorch.DataLoaderMode.Sync,
