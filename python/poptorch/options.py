@@ -31,6 +31,7 @@ from poptorch._impl.option_rows import (
     member,
     positive_int,
     string,
+    strings,
 )
 from poptorch._impl.phased_strategies import (
     ParallelPhasedExecution as ParallelPhasedExecution,
@@ -123,7 +124,7 @@ def _set_ipu_model(_options, use_model):
 
 
 def _append_location_excludes(options, *excludes):
-    return {"source_location_excludes": [*options.source_location_excludes, *excludes]}
+    return {"source_location_excludes": [*options.source_location_excludes, *strings(excludes)]}
 
 
 class Options(OptionGroup):
@@ -179,8 +180,8 @@ class Options(OptionGroup):
             "A tensor to return by name besides the outputs: see getAnchoredTensor.",
             defaults={"anchored_tensors": {}}),
         Row("randomSeed", None, None, COMPILE,
-            "Seed of the device's generators; also seeds torch's.",
-            defaults={"random_seed": 0}, setter=_set_random_seed),
+            "Seed of the device's generators (None: 0); also seeds torch's.",
+            defaults={"random_seed": None}, setter=_set_random_seed),
         Row("enableStableNorm", False, boolean, RECORDED,
             "Two-pass variances; ours always are.", attribute="stable_norm"),
         Row("enableSyntheticData", False, boolean, RUN,
@@ -191,14 +192,14 @@ class Options(OptionGroup):
             argument_default="."),
         Row("disableModuleNamescope", False, lambda _v: True, COMPILE,
             "Op names without module paths.", argument_default=True),
-        Row("updatableNamedBuffers", [], list, RUN,
+        Row("updatableNamedBuffers", [], strings, RUN,
             "Buffers that copyNamedBuffersToDevice() uploads."),
         Row("relaxOptimizerAttributesChecks", False, boolean, HOST,
             "Unexpected optimiser attributes are logged at debug level only.",
             argument_default=True),
         Row("showCompilationProgressBar", True, boolean, HOST,
             "Show a progress bar while compiling.", argument_default=True),
-        Row("sourceLocationExcludes", [], list, COMPILE,
+        Row("sourceLocationExcludes", [], strings, COMPILE,
             "Files (by substring) that source locations of ops skip."),
         Row("appendToLocationExcludes", None, None, COMPILE,
             "Adds to sourceLocationExcludes.", defaults={}, setter=_append_location_excludes),

@@ -78,6 +78,13 @@ def test_options_are_frozen_on_use_and_copies_are_not():
             "Mean",
         ),
         (lambda o: o.Jit.traceModel(True), ValueError, "dispatcher"),
+        (
+            lambda o: o.updatableNamedBuffers("mean"),
+            AssertionError,
+            "list of strings but got 'mean'",
+        ),
+        (lambda o: o.sourceLocationExcludes("a.py"), AssertionError, "list of strings"),
+        (lambda o: o.appendToLocationExcludes(3), AssertionError, "list of strings"),
     ],
 )
 def test_checks(wrong, error, text):
@@ -151,6 +158,23 @@ def test_a_file_is_parsed_and_never_executed(tmp_path, line, reason):
         load(tmp_path, f"replicationFactor(1)\n{line}\n")
     assert reason in str(caught.value)
     assert f"> options.{line}" in str(caught.value)
+
+
+def test_reports_show_options_that_only_hardware_honours():
+    options = poptorch.Options().syncPattern(poptorch.SyncPattern.SinglePipeline)
+    options.setAvailableMemoryProportion({"IPU0": 0.5})
+    options.Precision.setPartialsType(torch.half)
+    options.TensorLocations.numIOTiles(32)
+    options._Popart.set("dotChecks", "x")
+    wrapped = poptorch.inferenceModel(torch.relu, options)
+    wrapped(torch.ones(2))
+    assert wrapped.report()["recorded_options"] == {
+        "sync_pattern": 1,
+        "available_memory_proportion": {"IPU0": 0.5},
+        "Precision.partials_type": torch.half,
+        "TensorLocations.num_io_tiles": 32,
+        "_Popart.options": {"dotChecks": "x"},
+    }
 
 
 def test_json_and_the_environment(monkeypatch):

@@ -74,7 +74,7 @@ class Attachment:
         self._fast_inputs = None
 
     def _make_synthetic_inputs(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        generator = torch.Generator().manual_seed(self._options.random_seed)
+        generator = torch.Generator().manual_seed(self._options.random_seed or 0)
         return [
             torch.randn(tensor.shape, generator=generator).to(tensor.dtype)
             if tensor.is_floating_point()

@@ -24,7 +24,7 @@ def compile_options(options: Options, training: bool) -> dict:
         "output_mode": options.output_mode,
         "output_period": options.output_return_period,
         "mean_reduction": reduction == ReductionType.Mean,
-        "random_seed": options.random_seed,
+        "random_seed": options.random_seed or 0,
         "memory_limit": options.Emulator.memory_limit,
         "input_group_size": group,
         "input_group_stride": options.replication_factor // group if orthogonal else 1,

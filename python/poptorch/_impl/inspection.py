@@ -28,8 +28,14 @@ class Inspection:
         return self._compiled().text(form, locations)
 
     def report(self) -> dict:
-        """What the emulated IPUs hold, in bytes, and how long a run takes, in cycles."""
-        return self._compiled().report()
+        """What the emulated IPUs hold, in bytes, and how long a run takes, in cycles.
+
+        "recorded_options" are those that were set and that only hardware could honour.
+        """
+        return {
+            **self._compiled().report(),
+            "recorded_options": self._options._recorded(),
+        }
 
     def _debugGetPopartIR(self) -> str:
         """The placed form as JSON: {"maingraph": [{"type", "name", "inputs", "outputs",

@@ -68,6 +68,14 @@ def boolean(value):
     return value
 
 
+def strings(value):
+    """Accepts several strings, but not one: it would be taken for its letters."""
+    assert not isinstance(value, str) and all(isinstance(item, str) for item in value), (
+        f"[options] expected a list of strings but got {value!r}."
+    )
+    return list(value)
+
+
 def string(value):
     assert isinstance(value, str), f"[options] expected a string but got {value!r}."
     return value
@@ -187,6 +195,18 @@ class OptionGroup:
 
     def _subgroups(self) -> dict[str, "OptionGroup"]:
         return {k: v for k, v in self.__dict__.items() if isinstance(v, OptionGroup)}
+
+    def _recorded(self, prefix: str = "") -> dict[str, Any]:
+        """By dotted name, what was set of the options that only hardware could honour."""
+        found = {}
+        for row in self.ROWS:
+            if row.effect == RECORDED:
+                for name, default in row.values().items():
+                    if self._values[name] != default:
+                        found[prefix + name] = self._values[name]
+        for name, group in self._subgroups().items():
+            found.update(group._recorded(f"{prefix}{name}."))
+        return found
 
     def _freeze(self) -> None:
         self.__dict__["_frozen"] = True
