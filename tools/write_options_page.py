@@ -1,4 +1,4 @@
-"""Writes docs/options.md from the tables of poptorch's options.
+"""Writes docs/options.md from the tables of poptorch's options and environment variables.
 
 With --check nothing is written; the exit status tells whether the page is up to date.
 """
@@ -15,7 +15,7 @@ for name in DEFAULTS_FOLLOW:
     os.environ.pop(name, None)
 
 import poptorch  # noqa: E402
-from poptorch._impl import option_groups  # noqa: E402
+from poptorch._impl import environment, option_groups, refused  # noqa: E402
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/options.md"
 HEAD = """# Options
@@ -61,6 +61,14 @@ def page():
         table = ["| setter | attribute | default | what it does | takes effect |"]
         table += ["|---|---|---|---|---|", *rows(group)]
         parts.append(f"## {title}: `{path}`\n\n" + "\n".join(table) + "\n")
+    table = ["| variable | what it does |", "|---|---|"]
+    for name, (doc, has_effect) in environment.VARIABLES.items():
+        table.append(f"| `{name}` | {doc}{'' if has_effect else '; nothing yet: a warning'} |")
+    parts.append("## Environment variables\n\n" + "\n".join(table) + "\n")
+    table = ["| function | instead |", "|---|---|"]
+    table += [f"| `poptorch.{name}` | {text} |" for name, text in refused.INSTEAD.items()]
+    table += [f"| `PoplarExecutor.{name}` | {text} |" for name, text in refused.METHODS.items()]
+    parts.append("## What is refused by name\n\n" + "\n".join(table) + "\n")
     return "\n".join(parts)
 
 

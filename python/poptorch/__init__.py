@@ -16,6 +16,7 @@ import poptorch_core
 import torch as _torch
 from poptorch import _impl, _native, _utils, enums, ops, optim, options, profiling
 from poptorch._impl import blocks as _blocks
+from poptorch._impl import environment as _environment
 from poptorch._impl.device_pool import ipuHardwareIsAvailable, ipuHardwareVersion
 from poptorch._impl.executor import PoplarExecutor
 from poptorch._impl.hooks import registerPostCompileHook, registerPreCompileHook
@@ -53,6 +54,8 @@ def setLogLevel(level: str | int) -> None:
     """
     _native.set_log_level(_logging.set_level(level))
 
+
+_environment.warn_about_variables_without_effect()
 
 profiling.Channel("poptorch").instrument(
     PoplarExecutor,

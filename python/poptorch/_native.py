@@ -63,6 +63,21 @@ def is_tracing() -> bool:
     return _torch.is_tracing()
 
 
+def is_training() -> bool:
+    """True while a model for training is traced."""
+    return _torch.is_training()
+
+
+def push_scope(name: str) -> None:
+    """Of the running trace, if there is one: ops belong to module path `name` until pop_scope."""
+    _torch.push_scope(name)
+
+
+def pop_scope() -> None:
+    """Ends the innermost scope."""
+    _torch.pop_scope()
+
+
 def set_block(ipu: int, stage: int, phase: int, name: str, scoped: bool) -> None:
     """Of the running trace: ops that follow go there; -1 says nothing of them."""
     _torch.set_block(ipu, stage, phase, name, scoped)

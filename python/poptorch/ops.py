@@ -2,15 +2,20 @@
 
 import torch
 from poptorch import _native
+from poptorch._impl import refused
 from poptorch._impl.blocks import BeginBlock, Block, BlockFunction, removeBlocks
+from poptorch._impl.control_flow import cond, for_loop
 from poptorch_core import Error
 
 __all__ = [
     "BeginBlock",
     "Block",
     "BlockFunction",
+    "NameScope",
+    "cond",
     "dynamic_slice",
     "dynamic_update",
+    "for_loop",
     "identity_loss",
     "isRunningOnIpu",
     "nop",
@@ -18,7 +23,9 @@ __all__ = [
     "removeBlocks",
     "serializedMatMul",
     "set_available_memory",
+    *refused.FUNCTIONS,
 ]
+globals().update(refused.FUNCTIONS)
 
 REDUCTIONS = ("sum", "mean", "none")
 
@@ -37,6 +44,20 @@ def identity_loss(x: torch.Tensor, reduction: str) -> torch.Tensor:
     if reduction == "sum":
         return x.sum()
     return x.mean() if reduction == "mean" else x.clone()
+
+
+class NameScope:
+    """A context manager: names of the ops inside begin with `name`, as with a module's path."""
+
+    def __init__(self, name: str) -> None:
+        assert isinstance(name, str), f"[NameScope] expected a string but got {name!r}."
+        self.name = name
+
+    def __enter__(self) -> None:
+        _native.push_scope(self.name)
+
+    def __exit__(self, *_exception) -> None:
+        _native.pop_scope()
 
 
 def nop(tensor: torch.Tensor) -> torch.Tensor:

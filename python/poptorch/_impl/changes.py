@@ -1,7 +1,10 @@
 """Changes on the host that the device has not been told of: each is warned about once."""
 
+import weakref
+
 import torch
 from poptorch._logging import logger
+from torch.nn.modules import module as torch_module
 
 # What torch's schedulers add to an optimiser object.
 _OF_SCHEDULERS = ("step", "_step_count", "_opt_called")
@@ -66,3 +69,72 @@ class OptimiserWatch:
         if key not in self._warned:
             self._warned.add(key)
             log(text)
+
+
+# --- models --------------------------------------------------------------------------------------
+# Module of a user's model → those who want to know when a member of it is replaced.
+_watched: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+class ModelWatch:
+    """Looks whether a wrapped model changes in ways that its wrapper, with a copy of the model's
+    structure and a program made for it, cannot follow."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self.flags_touched = False  # some requires_grad was written since the compilation
+        self._compiled_flags: dict[str, bool] = {}
+        self._warned: set[str] = set()
+        _install_hooks()
+        for module in model.modules():
+            _watched.setdefault(module, weakref.WeakSet()).add(self)
+
+    def compiled(self, model: torch.nn.Module) -> None:
+        """A program was made for the model as it is now."""
+        self._compiled_flags = {n: p.requires_grad for n, p in model.named_parameters()}
+        self.flags_touched = False
+
+    def look_at_flags(self, model: torch.nn.Module) -> None:
+        """Warns when parameters have been frozen or released since the compilation."""
+        self.flags_touched = False
+        changed = [
+            name
+            for name, parameter in model.named_parameters()
+            if self._compiled_flags.get(name, parameter.requires_grad) != parameter.requires_grad
+        ]
+        if changed and "flags" not in self._warned:
+            self._warned.add("flags")
+            now = "no gradients" if self._compiled_flags[changed[0]] else "gradients"
+            logger.warning(
+                f"{', '.join(changed)} should get {now} from here on (requires_grad), but the "
+                "model is compiled: the device goes on as before. Call destroy() on the wrapper; "
+                "its next call compiles again"
+            )
+
+    def member_replaced(self, module: torch.nn.Module, name: str) -> None:
+        """A module, parameter or buffer of the model is about to become another object."""
+        if name not in self._warned:
+            self._warned.add(name)
+            logger.warning(
+                f"{name} of a {type(module).__name__.removeprefix('Poptorch')} was replaced after "
+                "the model was wrapped: the wrapper goes on with what it had. Call destroy() on "
+                "it, and wrap the model again"
+            )
+
+
+def _install_hooks() -> None:
+    """Torch calls these whenever a module gets a member; they are installed once."""
+    if _report_replaced in torch_module._global_module_registration_hooks.values():
+        return
+    torch_module.register_module_module_registration_hook(_report_replaced)
+    torch_module.register_module_parameter_registration_hook(_report_replaced)
+    torch_module.register_module_buffer_registration_hook(_report_replaced)
+
+
+def _report_replaced(module: torch.nn.Module, name: str, value) -> None:
+    watches = _watched.get(module)
+    if not watches:
+        return
+    for members in (module._modules, module._parameters, module._buffers):
+        if members.get(name) is not None and members[name] is not value:
+            for watch in watches:
+                watch.member_replaced(module, name)

@@ -17,12 +17,13 @@ from poptorch._impl import (
 from poptorch._impl.arguments import Arguments, Signature, check_host, warn_about_dicts
 from poptorch._impl.attachment import Attachment
 from poptorch._impl.batching import Batching, resolve_output_mode
-from poptorch._impl.changes import OptimiserWatch
+from poptorch._impl.changes import ModelWatch, OptimiserWatch
 from poptorch._impl.compile_options import compile_options
 from poptorch._impl.inspection import Inspection
 from poptorch._impl.locations import user_location
 from poptorch._impl.optimiser_state import Record
 from poptorch._impl.progress import Progress
+from poptorch._impl.refused import RefusedMethods
 from poptorch._impl.replica_groups import Groupings, grouped
 from poptorch._impl.weight_copies import WeightCopies
 from poptorch._logging import logger, set_repeat_limit
@@ -31,7 +32,7 @@ from poptorch.options import Options
 from poptorch_core import Error
 
 
-class PoplarExecutor(Inspection, Attachment, WeightCopies):
+class PoplarExecutor(Inspection, Attachment, WeightCopies, RefusedMethods):
     """Made by poptorch.trainingModel and poptorch.inferenceModel.
 
     The call takes the model's arguments, with the batching factors of the options in the first
@@ -97,6 +98,7 @@ class PoplarExecutor(Inspection, Attachment, WeightCopies):
         self._optimizer = optimizer
         self._optimiser_spec: dict | None = None
         self._optimiser_watch: OptimiserWatch | None = None
+        self._model_watch = ModelWatch(model) if self._is_module else None
         self._anchored: list[torch.Tensor] = []
         self._looks_at_runs = self._options.log_cycle_count or bool(self._options.anchored_tensors)
         self._compile_seconds: float | None = None
@@ -135,6 +137,8 @@ class PoplarExecutor(Inspection, Attachment, WeightCopies):
             shared.warn_about_host_changes()
         if self._training:
             self._optimiser_watch.look()
+            if self._model_watch.flags_touched:
+                self._model_watch.look_at_flags(self._model)
         results = self._executable.run(tensors)
         self._runs += 1
         if self._training:
@@ -236,6 +240,7 @@ class PoplarExecutor(Inspection, Attachment, WeightCopies):
             relaxed = self._options.relax_optimizer_attributes_checks
             self._optimizer._opt_called = True  # torch's schedulers ask for it
             self._optimiser_watch = OptimiserWatch(self._optimizer, relaxed)
+            self._model_watch.compiled(self._model)
             Record.of(self._optimizer).bind(self)
         if self._options.synthetic_data:
             self._synthetic_inputs = self._make_synthetic_inputs(arguments.tensors)

@@ -11,7 +11,7 @@ import functools
 import weakref
 
 import torch
-from poptorch._impl.replica_groups import Grouped, Groupings
+from poptorch._impl.replica_groups import Grouped
 from poptorch._logging import logger
 from poptorch_core import Error
 from torch.utils.weak import WeakTensorKeyDictionary
@@ -27,10 +27,11 @@ _METADATA = {
     getattr(torch.Tensor, name)
     for name in (
         *("size", "dim", "numel", "nelement", "stride", "storage_offset", "is_contiguous"),
-        *("is_floating_point", "is_complex", "element_size", "requires_grad_", "__len__"),
-        "data_ptr",
+        *("is_floating_point", "is_complex", "element_size", "__len__", "data_ptr"),
     )
 }
+# Writing the flag tells nothing about values either, but a compiled program knows the old one.
+_WRITE_FLAG = {torch.Tensor.requires_grad_, torch.Tensor.requires_grad.__set__}
 
 
 # `.data` shares memory, but no counter of changes: a wrapped tensor gives its detach() instead.
@@ -144,7 +145,11 @@ class _FetchOnRead:
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
         with torch._C.DisableTorchFunctionSubclass():
-            if function not in _METADATA:
+            if function in _WRITE_FLAG:
+                for kind in types:
+                    if "_poptorch_watch" in kind.__dict__:
+                        kind._poptorch_watch.flags_touched = True
+            elif function not in _METADATA:
                 for kind in types:
                     weights = kind.__dict__.get("_poptorch_weights")
                     if weights is not None:
@@ -183,11 +188,15 @@ def _original_class(kind: type) -> type:
     return kind.__dict__.get("_poptorch_original", kind)
 
 
-def _tensor_class(original: type, weights: Weights, groupings: Groupings) -> type:
-    fields = {"_poptorch_original": original, "_poptorch_weights": weights}
+def _tensor_class(original: type, executor) -> type:
+    fields = {
+        "_poptorch_original": original,
+        "_poptorch_weights": executor._weights,
+        "_poptorch_watch": executor._model_watch,
+    }
     if not issubclass(original, torch.nn.Parameter):
         return type("PoptorchBuffer", (_FetchOnRead, original), fields)
-    fields["_poptorch_groupings"] = groupings
+    fields["_poptorch_groupings"] = executor._groupings
     return type("PoptorchParameter", (_FetchOnRead, Grouped, original), fields)
 
 
@@ -241,8 +250,7 @@ def wrap(model: torch.nn.Module, executor) -> None:
             "__reduce_ex__": reduce_ex,
         },
     )
-    groupings = executor._groupings
-    tensor_class = functools.cache(lambda kind: _tensor_class(kind, weights, groupings))
+    tensor_class = functools.cache(lambda kind: _tensor_class(kind, executor))
     for tensor in _tensors(model):
         if _original_class(type(tensor)) is type(tensor):
             tensor.__class__ = tensor_class(type(tensor))
