@@ -5,8 +5,8 @@
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
+#include <iterator>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "ir/type.hpp"
@@ -18,21 +18,15 @@ namespace poptorch::bindings {
 namespace py = pybind11;
 
 inline py::dtype numpy_dtype(ir::DType dtype) {
-  switch (dtype) {
-    case ir::DType::kBool:
-      return py::dtype("bool");
-    case ir::DType::kF8_143:
-    case ir::DType::kF8_152:
-      return py::dtype("uint8");
-    case ir::DType::kBF16:
-      return py::dtype("uint16");
-    default:
-      break;
-  }
-  const std::string name(ir::name(dtype));  // "f32", "u8", "c64"
-  static const std::unordered_map<char, const char*> kKinds = {
-      {'i', "int"}, {'u', "uint"}, {'f', "float"}, {'c', "complex"}};
-  return py::dtype(kKinds.at(name[0]) + name.substr(1));
+  using enum py::detail::npy_api::constants;
+  constexpr int kHalf = 23;  // NPY_HALF, which pybind11 has no name for
+  // In the order of DType. By number, not by name: names are parsed, and every run asks.
+  static constexpr int kNumbers[] = {
+      NPY_BOOL_,   NPY_INT8_,   NPY_INT16_,  NPY_INT32_,  NPY_INT64_,  NPY_UINT8_,
+      NPY_UINT16_, NPY_UINT32_, NPY_UINT64_, NPY_UINT8_,  NPY_UINT8_,  kHalf,
+      NPY_UINT16_, NPY_FLOAT_,  NPY_DOUBLE_, NPY_CFLOAT_, NPY_CDOUBLE_};
+  static_assert(std::size(kNumbers) == static_cast<size_t>(ir::DType::kC128) + 1);
+  return py::dtype(kNumbers[static_cast<size_t>(dtype)]);
 }
 
 inline py::array empty_array(const ir::Type& type) {

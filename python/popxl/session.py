@@ -54,6 +54,13 @@ class Session:
         options.strategy = _core.Strategy.Sharded  # a program says itself when its IPUs run
         self._executable = _core.compile(ir._module, options)
         self._check_transfers()
+        types = self._executable.input_types
+        self._takes = [
+            _Port(s, self._io_shape(s), shape)
+            for s, (_, shape) in zip(self._inputs, types, strict=True)
+        ]
+        self._inputs_set = set(self._inputs)
+        self._gives = [_Port(s, self._io_shape(s)) for s in self._outputs]
         self._host = {v: v._host_copy() for v in ir._slots.values()}
         self._written: set[Variable] = set(self._host)  # newer on the host
         for slot, data in ir._hidden.items():
@@ -86,38 +93,14 @@ class Session:
         return {s: np.zeros(self._io_shape(s), s.dtype.as_numpy()) for s in self._outputs}
 
     def _checked_inputs(self, inputs: Mapping[Any, Any], downcast: bool) -> list[np.ndarray]:
-        missing = [s for s in self._inputs if s not in inputs]
-        extra = [s for s in inputs if s not in self._inputs]
-        if missing or extra:
+        if inputs.keys() != self._inputs_set:
+            missing = [s for s in self._inputs if s not in inputs]
+            extra = [s for s in inputs if s not in self._inputs]
             raise ValueError(
                 f"The program takes data for {self._inputs}; missing: {missing}, "
                 f"not expected: {extra}."
             )
-        types = self._executable.input_types
-        return [
-            self._checked_input(s, inputs[s], downcast).reshape(shape)
-            for s, (_, shape) in zip(self._inputs, types, strict=True)
-        ]
-
-    def _checked_input(self, stream: Stream, data: Any, downcast: bool) -> np.ndarray:
-        array = to_numpy(data, None, downcast, copy=False)
-        if is_float8(stream.dtype):
-            array = as_bits(array)
-        if array.dtype != as_bits(np.empty(0, stream.dtype.as_numpy())).dtype:
-            if isinstance(data, (bool, int, float)):
-                array = array.astype(stream.dtype.as_numpy())
-            else:
-                raise ValueError(f"{stream!r} takes {stream.dtype} but got {array.dtype}.")
-        expected = self._io_shape(stream)
-        if array.shape == expected:
-            return array
-        count = int(np.prod(expected, dtype=np.int64))
-        leads = len(expected) > len(stream.shape)  # transfers or replicas come first
-        if leads and array.shape[1:] == expected[1:] and array.shape[0] > expected[0]:
-            return array[: expected[0]]
-        if array.size == count == 1:
-            return array
-        raise ValueError(f"{stream!r} takes data of shape {expected} but got {array.shape}.")
+        return [port.checked(inputs[port.stream], downcast) for port in self._takes]
 
     # --- running ----------------------------------------------------------------------------------
     def run(
@@ -135,8 +118,8 @@ class Session:
         results = self._executable.run(arrays)
         self._stale = True
         return {
-            stream: result.view(stream.dtype.as_numpy()).reshape(self._io_shape(stream))
-            for stream, result in zip(self._outputs, results, strict=True)
+            port.stream: port.returned(result)
+            for port, result in zip(self._gives, results, strict=True)
         }
 
     def run_with_outputs(
@@ -261,6 +244,50 @@ class Session:
 
     def __repr__(self) -> str:
         return f"Session[ir={self._ir!r} attached={self.is_attached}]"
+
+
+class _Port:
+    """A stream as a run sees it: what its arrays must be, known before the first one comes.
+
+    shape: of the user's array. compiled: of the one that the program takes.
+    """
+
+    def __init__(self, stream: Stream, shape: tuple, compiled: "list[int] | None" = None) -> None:
+        self.stream, self._shape = stream, shape
+        self._compiled = shape if compiled is None else tuple(compiled)
+        self._dtype = stream.dtype.as_numpy()
+        self._bits = as_bits(np.empty(0, self._dtype)).dtype
+
+    def checked(self, data: Any, downcast: bool) -> np.ndarray:
+        """`data` as the program takes it. ValueError for another shape or dtype."""
+        array = to_numpy(data, None, downcast, copy=False)
+        if array.dtype != self._bits:
+            array = self._converted(array, isinstance(data, (bool, int, float)))
+        if array.shape != self._shape:
+            array = self._cut(array)
+        return array if array.shape == self._compiled else array.reshape(self._compiled)
+
+    def _converted(self, array: np.ndarray, number: bool) -> np.ndarray:
+        if is_float8(self.stream.dtype) and array.dtype == self._dtype:
+            return as_bits(array)
+        if number and not is_float8(self.stream.dtype):
+            return array.astype(self._dtype)
+        raise ValueError(f"{self.stream!r} takes {self.stream.dtype} but got {array.dtype}.")
+
+    def _cut(self, array: np.ndarray) -> np.ndarray:
+        expected = self._shape
+        leads = len(expected) > len(self.stream.shape)  # transfers or replicas come first
+        if leads and array.shape[1:] == expected[1:] and array.shape[0] > expected[0]:
+            return array[: expected[0]]
+        if array.size == 1 and all(n == 1 for n in expected):
+            return array
+        raise ValueError(f"{self.stream!r} takes data of shape {expected} but got {array.shape}.")
+
+    def returned(self, result: np.ndarray) -> np.ndarray:
+        """What the program gave, in the stream's dtype and shape."""
+        if result.dtype != self._dtype:
+            result = result.view(self._dtype)
+        return result if result.shape == self._shape else result.reshape(self._shape)
 
 
 def stream_elements(stream: Stream) -> int:

@@ -31,7 +31,7 @@ def to_numpy(
     if isinstance(x, np.memmap):
         return _checked_memmap(x, dtype)
     if hasattr(x, "cpu"):
-        x = x.detach().cpu().numpy()
+        x = x.numpy(force=True)
     array = np.asarray(x)
     if dtype is not None:
         array = array.astype(dtype.as_numpy(), copy=False)
