@@ -20,8 +20,8 @@ def read_idx(folder, name):
     return torch.frombuffer(bytearray(data[4 + 4 * rank :]), dtype=torch.uint8).reshape(shape)
 
 
-def load(folder, part):
+def load(folder, part, mode="bilinear"):
     """Images as float32 [n, 1, 28, 28] in 0..1 (smaller scans are enlarged), and labels."""
     images = read_idx(folder, f"{part}-images-idx3-ubyte").float().unsqueeze(1) / 255
     labels = read_idx(folder, f"{part}-labels-idx1-ubyte").long()
-    return nn.functional.interpolate(images, (28, 28), mode="bilinear"), labels
+    return nn.functional.interpolate(images, (28, 28), mode=mode).clamp(0, 1), labels

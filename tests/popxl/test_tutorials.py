@@ -40,7 +40,9 @@ def test_modules_print_schedules_and_collections():
     assert "different variables: True" in printed
 
 
+@pytest.mark.parametrize("seed", [42, 1, 2, 3, 4])
 @pytest.mark.parametrize("optimiser", ["sgd", "adam"])
-def test_digits_are_read_after_four_epochs(optimiser):
-    last = output_of("train_digits.py", "--optimiser", optimiser).splitlines()[-1]
+def test_digits_are_read_after_four_epochs(optimiser, seed):
+    arguments = ["--optimiser", optimiser, "--seed", str(seed)]
+    last = output_of("train_digits.py", *arguments).splitlines()[-1]
     assert float(re.fullmatch(r"Accuracy on test set: ([\d.]+)%", last)[1]) >= 95.0
