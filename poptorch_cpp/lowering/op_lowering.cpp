@@ -1,9 +1,12 @@
 // Implements op_lowering.hpp: a rule an op that is more than a kernel.
 #include "lowering/op_lowering.hpp"
 
+#include <algorithm>
+#include <numeric>
 #include <string>
 
 #include "ir/text.hpp"
+#include "partition/regions.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
@@ -57,8 +60,19 @@ void OpLowering::lower(const Op& op, Frame& frame) {
   (this->*(rule == kRules.end() ? &OpLowering::lower_compute : rule->second))(op, frame);
 }
 
+// Placing ops is done for main. In graphs that ops run, one that names no IPU goes where the state
+// is that it uses, or else its first operand.
 int OpLowering::ipu_of(const Op& op, const Frame& frame) const {
-  return op.placement.ipu >= 0 ? op.placement.ipu : frame.ipu;
+  if (op.placement.ipu >= 0) return op.placement.ipu;
+  int found = -1;
+  for (const Value* value : op.operands()) {
+    const auto it = value && frame.nested ? frame.values.find(value) : frame.values.end();
+    if (it == frame.values.end()) continue;
+    const program::Tensor& tensor = emitter_.tensor(it->second);
+    if (tensor.base == Base::kState && tensor.ipu >= 0) return tensor.ipu;
+    if (tensor.base == Base::kArena && found < 0) found = tensor.ipu;
+  }
+  return found >= 0 ? found : frame.ipu;
 }
 
 // Operand `i` as it is on `ipu`.
@@ -70,7 +84,39 @@ TensorId OpLowering::operand(const Op& op, size_t i, const Frame& frame, int ipu
     throw InternalError(str("[lowering] ", ir::print(op),
                             " needs a value that is made only after the micro-batch loop."));
   }
-  return emitter_.on_ipu(it->second, ipu, &op);
+  return on_ipu(it->second, op, frame, ipu);
+}
+
+// Copies between IPUs stand in main. In graphs that ops run, they are made where they are needed.
+TensorId OpLowering::on_ipu(TensorId id, const Op& op, const Frame& frame, int ipu) {
+  const program::Tensor& tensor = emitter_.tensor(id);
+  const int home = tensor.ipu;
+  const bool moves = frame.nested && tensor.base == Base::kArena && home >= 0 && home != ipu;
+  if (!moves) return emitter_.on_ipu(id, ipu, &op);
+  const TensorId moved = emitter_.arena_tensor(tensor.type, tensor.name, ipu);
+  auto [send, receive] = transfer(op, frame, id, moved);
+  emitter_.emit(home, std::move(send));
+  emitter_.emit(ipu, std::move(receive));
+  return moved;
+}
+
+// Both ends of a copy from IPU to IPU.
+std::pair<Instruction, Instruction> OpLowering::transfer(const Op& op, const Frame& frame,
+                                                         TensorId from, TensorId to) {
+  const program::Tensor& source = emitter_.tensor(from);
+  const target::Device& device = emitter_.device();
+  Instruction send = started(op, frame, Kind::kSend);
+  send.inputs = {from};
+  send.peer = emitter_.tensor(to).ipu;
+  send.channel = emitter_.new_channel();
+  send.cycles = target::transfer_cycles(device, static_cast<double>(source.type.bytes()),
+                                        device.link_bandwidth);
+  Instruction receive = started(op, frame, Kind::kReceive);
+  receive.outputs = {to};
+  receive.peer = source.ipu;
+  receive.channel = send.channel;
+  receive.cycles = send.cycles;
+  return {std::move(send), std::move(receive)};
 }
 
 Instruction OpLowering::started(const Op& op, const Frame& frame, Kind kind) const {
@@ -172,20 +218,7 @@ void OpLowering::lower_ipu_copy(const Op& op, Frame& frame) {
     frame.values[op.result()] = source;
     return;
   }
-  const int channel = emitter_.new_channel();
-  const target::Device& device = emitter_.device();
-  const int64_t cycles = target::transfer_cycles(
-      device, static_cast<double>(op.result()->type().bytes()), device.link_bandwidth);
-  Instruction send = started(op, frame, Kind::kSend);
-  send.inputs = {source};
-  send.peer = to;
-  send.channel = channel;
-  send.cycles = cycles;
-  Instruction receive = started(op, frame, Kind::kReceive);
-  receive.outputs = {define(op, 0, frame, to)};
-  receive.peer = from;
-  receive.channel = channel;
-  receive.cycles = cycles;
+  auto [send, receive] = transfer(op, frame, source, define(op, 0, frame, to));
   emitter_.emit(from, std::move(send));
   if (arrival_) return arrival_(op, to, std::move(receive));
   emitter_.emit(to, std::move(receive));
@@ -237,7 +270,9 @@ const Graph& OpLowering::callee(const Op& op, std::string_view attr) const {
 std::vector<TensorId> OpLowering::lower_body(const Op& op, const Graph& body,
                                              const std::vector<TensorId>& arguments,
                                              const Frame& frame) {
-  Frame inner{.ipu = ipu_of(op, frame), .call_id = mixed_id(frame.call_id, op.id())};
+  const bool nested = frame.nested || !op.is("call");
+  Frame inner{
+      .ipu = ipu_of(op, frame), .call_id = mixed_id(frame.call_id, op.id()), .nested = nested};
   for (size_t i = 0; i < arguments.size(); ++i) {
     inner.values[body.inputs()[i].get()] = arguments[i];
   }
@@ -247,10 +282,13 @@ std::vector<TensorId> OpLowering::lower_body(const Op& op, const Graph& body,
   return results;
 }
 
-std::vector<TensorId> OpLowering::operands_on(const Op& op, size_t first, const Frame& frame,
-                                              int ipu) {
+// Each operand from `first` on where the op's graphs use it first.
+std::vector<TensorId> OpLowering::arguments_of(const Op& op, size_t first, const Frame& frame) {
   std::vector<TensorId> ids;
-  for (size_t i = first; i < op.operand_count(); ++i) ids.push_back(operand(op, i, frame, ipu));
+  for (size_t i = first; i < op.operand_count(); ++i) {
+    const int ipu = partition::operand_ipu(module_, op, i, ipu_of(op, frame));
+    ids.push_back(operand(op, i, frame, ipu));
+  }
   return ids;
 }
 
@@ -261,38 +299,52 @@ void OpLowering::lower_call(const Op& op, Frame& frame) {
   for (size_t i = 0; i < results.size(); ++i) frame.values[op.result(i)] = results[i];
 }
 
+// to[i] = from[i] for all at once: what others still have to read is rewritten after them.
+void OpLowering::rewrite(const std::vector<TensorId>& to, std::vector<TensorId> from,
+                         const std::vector<int>& ipus) {
+  std::vector<size_t> left(from.size());
+  std::iota(left.begin(), left.end(), size_t{0});
+  auto is_read = [&](size_t i) {
+    return std::any_of(left.begin(), left.end(),
+                       [&](size_t other) { return other != i && from[other] == to[i]; });
+  };
+  while (!left.empty()) {
+    auto next = std::find_if_not(left.begin(), left.end(), is_read);
+    if (next == left.end()) {  // a ring: one of it is saved
+      const size_t i = left.front();
+      const TensorId saved = copy(to[i], ipus[i]);
+      std::replace(from.begin(), from.end(), to[i], saved);
+      next = left.begin();
+    }
+    copy_to(from[*next], to[*next], ipus[*next]);
+    left.erase(next);
+  }
+}
+
 // Carried values have memory of their own, which the body's end rewrites.
 void OpLowering::lower_repeat(const Op& op, Frame& frame) {
-  const int ipu = ipu_of(op, frame);
   const Graph& body = callee(op, "graph");
-  std::vector<TensorId> arguments = operands_on(op, 0, frame, ipu);
+  std::vector<TensorId> arguments = arguments_of(op, 0, frame);
   const size_t carried = op.result_count();
+  std::vector<int> homes;
   for (size_t i = 0; i < carried; ++i) {
-    arguments[i] = copy(arguments[i], ipu);
+    homes.push_back(partition::result_ipu(module_, op, i, ipu_of(op, frame)));
+    arguments[i] = copy(arguments[i], homes[i]);
     frame.values[op.result(i)] = arguments[i];
   }
   emitter_.open_block();
   std::vector<TensorId> next = lower_body(op, body, arguments, frame);
-  // Outputs that are other carried values are saved before any of those is rewritten.
-  for (size_t i = 0; i < carried; ++i) {
-    next[i] = emitter_.on_ipu(next[i], ipu, &op);
-    for (size_t j = 0; j < carried; ++j) {
-      if (next[i] == arguments[j] && i != j) {
-        next[i] = copy(next[i], ipu);
-        break;
-      }
-    }
-  }
-  for (size_t i = 0; i < carried; ++i) copy_to(next[i], arguments[i], ipu);
+  const Frame inside{.ipu = ipu_of(op, frame), .call_id = frame.call_id, .nested = true};
+  for (size_t i = 0; i < carried; ++i) next[i] = on_ipu(next[i], op, inside, homes[i]);
+  rewrite(arguments, std::move(next), homes);
   emitter_.close_loop(op.attr<int64_t>("count"), false, &op);
 }
 
 void OpLowering::lower_if(const Op& op, Frame& frame) {
   const int ipu = ipu_of(op, frame);
-  const std::vector<TensorId> operands = operands_on(op, 0, frame, ipu);
-  const std::vector<TensorId> arguments(operands.begin() + 1, operands.end());
   Instruction branch = started(op, frame, Kind::kIf);
-  branch.inputs = {operands[0]};
+  branch.inputs = {operand(op, 0, frame, ipu)};
+  const std::vector<TensorId> arguments = arguments_of(op, 1, frame);
   std::vector<TensorId> results;
   for (size_t i = 0; i < op.result_count(); ++i) results.push_back(define(op, i, frame, ipu));
   for (const char* attr : {"then", "else"}) {

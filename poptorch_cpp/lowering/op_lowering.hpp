@@ -17,6 +17,7 @@ struct Frame {
   std::unordered_map<const ir::Value*, program::TensorId> values = {};  // look-up only
   int ipu = 0;                                                          // of ops that name none
   uint64_t call_id = 0;  // of the call that the graph runs for; 0: main
+  bool nested = false;   // a graph that an op runs, where nobody has put copies between IPUs
 };
 
 class OpLowering {
@@ -36,12 +37,18 @@ class OpLowering {
 
   int ipu_of(const ir::Op& op, const Frame& frame) const;
   TensorId operand(const ir::Op& op, size_t i, const Frame& frame, int ipu);
-  std::vector<TensorId> operands_on(const ir::Op& op, size_t first, const Frame& frame, int ipu);
+  std::vector<TensorId> arguments_of(const ir::Op& op, size_t first, const Frame& frame);
+  TensorId on_ipu(TensorId id, const ir::Op& op, const Frame& frame, int ipu);
+  std::pair<program::Instruction, program::Instruction> transfer(const ir::Op& op,
+                                                                 const Frame& frame, TensorId from,
+                                                                 TensorId to);
   program::Instruction started(const ir::Op& op, const Frame& frame,
                                program::Instruction::Kind kind) const;
   TensorId define(const ir::Op& op, size_t i, Frame& frame, int ipu);
   TensorId copy(TensorId from, int ipu);
   void copy_to(TensorId from, TensorId to, int ipu);
+  void rewrite(const std::vector<TensorId>& to, std::vector<TensorId> from,
+               const std::vector<int>& ipus);
   void prepare_write(program::Instruction& instruction, size_t index, int ipu);
   int64_t cycles(const ir::Op& op) const;
 

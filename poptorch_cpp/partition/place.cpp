@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <unordered_map>
 
 #include "ir/builder.hpp"
 #include "ir/effects.hpp"
 #include "ir/text.hpp"
+#include "partition/regions.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
@@ -36,7 +38,28 @@ void take_place(Op& op, const Placement& from) {
   op.placement.phase = from.phase;
 }
 
+// Where `op` uses its operand, and where a value is made: of ops that run graphs, in those.
+Placement used_at(const ir::Module& module, const Op& op, size_t operand) {
+  Placement place = op.placement;
+  place.ipu = operand_ipu(module, op, operand, place.ipu);
+  return place;
+}
+
+Placement made_at(const ir::Module& module, const Value& value) {
+  const Op& op = *value.producer();
+  Placement place = op.placement;
+  for (size_t i = 0; i < op.result_count(); ++i) {
+    if (op.result(i) == &value) place.ipu = result_ipu(module, op, i, place.ipu);
+  }
+  return place;
+}
+
 class Placer {
+  struct Home {
+    const Op* user;
+    Placement place;
+  };
+
  public:
   Placer(ir::Module& module, const transforms::BlockNames& blocks)
       : module_(module), blocks_(blocks) {}
@@ -44,7 +67,7 @@ class Placer {
   void run() {
     const std::vector<Op*> ops = module_.main().op_list();
     for (const Op* op : ops) {
-      if (has_place(*op) && op->placement.ipu >= 0) note_uses(*op, *op);
+      if (has_place(*op) && op->placement.ipu >= 0) note_uses(*op);
     }
     for (Op* op : ops) {
       if (has_place(*op) && op->placement.ipu < 0) place_by_operands(*op);
@@ -61,42 +84,42 @@ class Placer {
   }
 
   // The state and the inputs that `op` uses live where `placed` is.
-  void note_uses(const Op& op, const Op& placed) {
-    for (const Value* value : op.operands()) {
+  void note_uses(const Op& op) {
+    for (size_t i = 0; i < op.operand_count(); ++i) {
+      const Value* value = op.operand(i);
       if (!value) continue;
+      const Home use{&op, used_at(module_, op, i)};
       const Op* variable = state_read(value);
       if (!variable) {
-        if (!value->producer()) inputs_.emplace(value, placed.placement);
+        if (!value->producer()) inputs_.emplace(value, use.place);
         continue;
       }
-      auto [it, is_new] = homes_.emplace(slot_of(*variable), &placed);
+      auto [it, is_new] = homes_.emplace(slot_of(*variable), use);
       if (is_new || !belongs_to_one_ipu(*variable)) continue;
-      if (it->second->placement.ipu != placed.placement.ipu) {
-        refuse(*variable, *it->second, placed);
-      }
+      if (it->second.place.ipu != use.place.ipu) refuse(*variable, it->second, use);
     }
   }
 
-  [[noreturn]] void refuse(const Op& variable, const Op& first, const Op& second) const {
+  [[noreturn]] void refuse(const Op& variable, const Home& first, const Home& second) const {
     const ir::StateSlot* slot = module_.find_state(slot_of(variable).text());
     throw support::UserError(
-        str("[partition] ", slot->kind, " '", slot->name, "' is used on IPU ", first.placement.ipu,
-            " by ", describe(first, blocks_), " and on IPU ", second.placement.ipu, " by ",
-            describe(second, blocks_),
+        str("[partition] ", slot->kind, " '", slot->name, "' is used on IPU ", first.place.ipu,
+            " by ", describe(*first.user, blocks_), " and on IPU ", second.place.ipu, " by ",
+            describe(*second.user, blocks_),
             ". Layers that share a weight must be on one IPU: give their blocks the same ipu_id."));
   }
 
   void place_by_operands(Op& op) {
-    const Placement* best = nullptr;
+    std::optional<Placement> best;
     bool by_state = false;
     for (const Value* value : op.operands()) {
       if (!value) continue;
       if (const Op* variable = state_read(value)) {
         auto home = homes_.find(slot_of(*variable));
         if (home == homes_.end() || by_state || !belongs_to_one_ipu(*variable)) continue;
-        best = &home->second->placement;
+        best = home->second.place;
         by_state = true;
-      } else if (const Placement* place = by_state ? nullptr : place_of(value)) {
+      } else if (const auto place = by_state ? std::nullopt : place_of(value)) {
         // Forward, the latest stage; backward, where stages count down, the earliest.
         const bool later =
             best && (op.forward_id != 0 ? place->stage < best->stage : place->stage > best->stage);
@@ -105,15 +128,16 @@ class Placer {
     }
     if (!best) return;
     take_place(op, *best);
-    note_uses(op, op);
+    note_uses(op);
   }
 
-  const Placement* place_of(const Value* value) const {
+  std::optional<Placement> place_of(const Value* value) const {
     if (const Op* op = value->producer()) {
-      return has_place(*op) && op->placement.ipu >= 0 ? &op->placement : nullptr;
+      if (!has_place(*op) || op->placement.ipu < 0) return std::nullopt;
+      return made_at(module_, *value);
     }
     auto it = inputs_.find(value);
-    return it == inputs_.end() ? nullptr : &it->second;
+    return it == inputs_.end() ? std::nullopt : std::optional(it->second);
   }
 
   // An op that counts goes where the count is read first.
@@ -123,7 +147,7 @@ class Placer {
       const Value* value = op.operand(static_cast<size_t>(index));
       const Op* variable = value ? state_read(value) : nullptr;
       auto home = variable ? homes_.find(slot_of(*variable)) : homes_.end();
-      if (home != homes_.end()) first = home->second;
+      if (home != homes_.end()) first = home->second.user;
     }
     for (size_t i = 0; i < op.result_count() && op.def().writes.empty(); ++i) {
       for (const ir::Use& use : op.result(i)->uses()) {
@@ -136,7 +160,7 @@ class Placer {
 
   ir::Module& module_;
   const transforms::BlockNames& blocks_;
-  std::map<Symbol, const Op*> homes_;                        // of state: its first user
+  std::map<Symbol, Home> homes_;                             // of state: its first use
   std::unordered_map<const Value*, Placement> inputs_ = {};  // look-up only
 };
 
@@ -152,10 +176,12 @@ class Homes {
           written_.insert(slot_of(*variable));
         }
       }
-      for (const Value* value : op->operands()) {
-        if (value && !value->producer()) settle(inputs_, value, *op);
-        const Op* variable = value ? state_read(value) : nullptr;
-        if (variable) settle(states_, slot_of(*variable), *op);
+      for (size_t i = 0; i < op->operand_count(); ++i) {
+        const Value* value = op->operand(i);
+        if (!value) continue;
+        if (!value->producer()) settle(inputs_, value, used_at(module, *op, i));
+        const Op* variable = state_read(value);
+        if (variable) settle(states_, slot_of(*variable), used_at(module, *op, i));
       }
     }
   }
@@ -169,11 +195,7 @@ class Homes {
 
   Placement of(const Value* value) const {
     if (const Op* variable = state_read(value)) return states_.at(slot_of(*variable));
-    const Op* op = value->producer();
-    if (!op) return inputs_.at(value);
-    Placement place = op->placement;
-    if (op->is("ipu_copy")) place.ipu = static_cast<int>(op->attr<int64_t>("to"));
-    return place;
+    return value->producer() ? made_at(module_, *value) : inputs_.at(value);
   }
 
  private:
@@ -184,9 +206,9 @@ class Homes {
   }
 
   template <typename Map, typename Key>
-  static void settle(Map& homes, const Key& key, const Op& user) {
-    auto [it, is_new] = homes.emplace(key, user.placement);
-    if (!is_new && user.placement.stage < it->second.stage) it->second = user.placement;
+  static void settle(Map& homes, const Key& key, const Placement& use) {
+    auto [it, is_new] = homes.emplace(key, use);
+    if (!is_new && use.stage < it->second.stage) it->second = use;
   }
 
   const ir::Module& module_;
@@ -197,21 +219,21 @@ class Homes {
 
 class Copies {
  public:
-  explicit Copies(ir::Module& module) : main_(module.main()), homes_(module) {}
+  explicit Copies(ir::Module& module) : module_(module), main_(module.main()), homes_(module) {}
 
   void run() {
     for (Op* op : main_.ops()) {
       if (!has_place(*op)) continue;
       for (size_t i = 0; i < op->operand_count(); ++i) {
-        if (op->operand(i)) op->set_operand(i, on_ipu(op->operand(i), *op));
+        if (!op->operand(i)) continue;
+        op->set_operand(i, on_ipu(op->operand(i), used_at(module_, *op, i).ipu, *op));
       }
       for (int index : op->def().writes) copied_.erase(op->operand(static_cast<size_t>(index)));
     }
   }
 
  private:
-  Value* on_ipu(Value* value, Op& user) {
-    const int ipu = user.placement.ipu;
+  Value* on_ipu(Value* value, int ipu, Op& user) {
     if (homes_.is_everywhere(value)) return value;
     const Placement home = homes_.of(value);
     if (home.ipu == ipu) return value;
@@ -232,6 +254,7 @@ class Copies {
     return copy;
   }
 
+  const ir::Module& module_;
   ir::Graph& main_;
   Homes homes_;
   std::unordered_map<const Value*, std::map<int, Value*>> copied_;  // look-up only
@@ -267,10 +290,11 @@ void verify_placed(const ir::Module& module) {
     if (op->placement.ipu < 0) {
       throw support::InternalError(str("[placed] ", ir::print(*op), " has no IPU."));
     }
-    for (const Value* value : op->operands()) {
+    for (size_t i = 0; i < op->operand_count(); ++i) {
+      const Value* value = op->operand(i);
       if (!value || homes.is_everywhere(value)) continue;
       const int home = homes.of(value).ipu;
-      if (home != op->placement.ipu) {
+      if (home != used_at(module, *op, i).ipu) {
         throw support::InternalError(
             str("[placed] ", ir::print(*op), " uses a value of IPU ", home, " without a copy."));
       }

@@ -66,3 +66,111 @@ def test_training_on_two_ipus_is_training_on_one(ipus):
     assert held == 2 and split_losses == losses
     for a, b in zip(weights, split_weights, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+# --- loops over two IPUs --------------------------------------------------------------------------
+F32 = popxl.float32
+W = [np.random.default_rng(i).normal(size=(2, 2)).astype(np.float32) * 0.5 for i in range(2)]
+START = np.float32([[1, -2], [0.5, 3]])
+
+
+def two_layers(x, a, b):
+    """tanh of x @ a on IPU 0, tanh of that @ b on IPU 1, and back."""
+    with popxl.ipu(0):
+        h = ops.tanh(x @ a)
+    h = h.copy_to_ipu(1)
+    with popxl.ipu(1):
+        y = ops.tanh(h @ b)
+    return y.copy_to_ipu(0)
+
+
+def expected(x, rounds):
+    for _ in range(rounds):
+        x = np.tanh(np.tanh(x @ W[0]) @ W[1])
+    return x
+
+
+def run_loop(build, transfers=1):
+    """What a program gives on START (for each transfer), and its session."""
+    ir = popxl.Ir()
+    ir.num_host_transfers = transfers
+    with ir.main_graph, popxl.in_sequence():
+        weights = []
+        for ipu in range(2):
+            with popxl.ipu(ipu):
+                weights.append(popxl.variable(W[ipu]))
+        x_stream = popxl.h2d_stream(START.shape, F32)
+        out = popxl.d2h_stream(START.shape, F32)
+        build(ir, x_stream, out, weights)
+    session = popxl.Session(ir, "ipu_hw")
+    data = START if transfers == 1 else np.stack([START * i for i in range(transfers)])
+    with session:
+        return session.run({x_stream: data})[out], session
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_loop_carries_values_over_two_ipus(nested):
+    def build(ir, x_stream, out, weights):
+        with popxl.ipu(0):
+            x = ops.host_load(x_stream)
+        graph = ir.create_graph(two_layers, x, *weights)
+        if nested:
+            inner = graph
+            graph = ir.create_graph(lambda x, a, b: ops.repeat(inner, 2, x, a, b), x, *weights)
+        (y,) = ops.repeat(graph, 3, x, *weights)
+        with popxl.ipu(0):
+            ops.host_store(out, y)
+
+    got, session = run_loop(build)
+    np.testing.assert_allclose(got, expected(START, 6 if nested else 3), rtol=1e-5)
+    work = [ipu["compute_cycles"] for ipu in session._executable.report()["ipus"]]
+    assert len(work) == 2 and min(work) > 0
+
+
+def test_a_loop_over_two_ipus_streams_and_writes():
+    totals = []
+
+    def build(ir, x_stream, out, weights):
+        with popxl.ipu(1):
+            totals.append(popxl.variable(np.zeros((2, 2)), F32))
+
+        @popxl.in_sequence()
+        def body(a, b, total: popxl.TensorByRef):
+            with popxl.ipu(0):
+                y = two_layers(ops.host_load(x_stream), a, b)
+            y = y.copy_to_ipu(1)
+            with popxl.ipu(1):
+                ops.host_store(out, y)
+                ops.add_(total, y)
+
+        ops.repeat(ir.create_graph(body, *weights, totals[0]), 4, *weights, totals[0])
+
+    got, session = run_loop(build, 4)
+    want = [expected(START * i, 1) for i in range(4)]
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(session.get_tensor_data(totals[0]), sum(want), rtol=1e-4, atol=1e-5)
+
+
+def test_what_a_loop_carries_changes_places_across_ipus():
+    def build(ir, x_stream, out, _weights):
+        with popxl.ipu(0):
+            x = ops.host_load(x_stream)
+        with popxl.ipu(1):
+            z = popxl.constant(np.zeros((2, 2)), F32) + 1.0
+
+        def body(a, b, old, older):
+            with popxl.ipu(0):
+                c = a * 2.0
+            with popxl.ipu(1):
+                d = b + 3.0
+            return d.copy_to_ipu(0), c.copy_to_ipu(1), a, old
+
+        graph = ir.create_graph(body, x, z, x, x)
+        *_, oldest = ops.repeat(graph, 5, x, z, x, x)
+        with popxl.ipu(0):
+            ops.host_store(out, oldest)
+
+    a, b, old, older = START, np.ones((2, 2), np.float32), START, START
+    for _ in range(5):
+        a, b, old, older = b + 3, a * 2, a, old
+    np.testing.assert_allclose(run_loop(build)[0], older, rtol=1e-6)

@@ -83,6 +83,15 @@ def test_a_pipeline_trains_as_one_step_after_the_other():
         np.testing.assert_allclose(session.get_tensor_data(total), w.grad, rtol=1e-3, atol=1e-4)
 
 
+def test_pipelines_are_as_long_as_their_stages_whatever_the_steps():
+    lengths = {
+        len(popxl.Session(pipeline(steps, 2)[0], "ipu_hw")._executable.text("program").splitlines())
+        for steps in (8, 40)
+    }
+    assert len(lengths) == 1
+    assert sum(op.op_type == "Loop" for op in pipeline(8, 2)[0].main_graph._ops) == 1
+
+
 def test_stages_of_a_pipeline_work_at_the_same_time():
     report = popxl.Session(pipeline(32, 4, 64)[0], "ipu_hw")._executable.report()
     kinds = ("compute_cycles", "link_cycles", "host_cycles", "streaming_cycles")

@@ -1,11 +1,12 @@
 """pipelined_execution: ops in stages, run for several steps.
 
 Each stage becomes a graph. In cycle c, stage s runs step c - s, so that stages on different IPUs
-work on different steps at the same time; what one stage hands to another is kept until then. On one
-IPU a loop runs the stages of a step one after the other.
+work on different steps at the same time; what one stage hands to another is kept until then. The
+cycles in which all stages work are a loop. On one IPU it runs the stages of a step one after the
+other.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +16,7 @@ from popxl.ops.call import CallSiteInfo
 from popxl.transforms import GradGraphInfo
 
 _STEPS_PER_STAGE = 2
+_Queues = dict[popxl.Tensor, list[Any]]
 
 
 class Pipelining:
@@ -25,6 +27,8 @@ class Pipelining:
         self._parent: Any = popxl.gcg()
         self._blocks: list[tuple[int, popxl.Graph]] = []  # as written: stage, its ops
         self._inside: int | None = None
+        # What each block's inputs stand for.
+        self._uses: dict[popxl.Graph, dict[popxl.Tensor, popxl.Tensor]] = {}
 
     @property
     def stages(self) -> list[int]:
@@ -60,6 +64,22 @@ class Pipelining:
         return {t: self.stash_and_restore_tensor(value) for t, value in found.items()}
 
     # --- running ----------------------------------------------------------------------------------
+    def _source(self, t: popxl.Tensor) -> popxl.Tensor:
+        """`t`, or what it stands for: a tensor from outside that no stage writes is no result."""
+        for _, graph in self._blocks:
+            for outer, inner in graph._captured.items():
+                if inner is t and not self._is_written(outer):
+                    return self._source(outer)
+        return t
+
+    def _is_written(self, outer: popxl.Tensor) -> bool:
+        seen = (graph._captured.get(outer) for _, graph in self._blocks)
+        return any(t is not None and t._value.by_reference and t._version for t in seen)
+
+    def _find_uses(self) -> None:
+        for _, graph in self._blocks:
+            self._uses[graph] = {t: self._source(outer) for outer, t in graph._captured.items()}
+
     def _check(self) -> None:
         count = len(self.stages)
         if not count or self.steps < _STEPS_PER_STAGE * count:
@@ -69,7 +89,7 @@ class Pipelining:
             )
         home = {graph: stage for stage, graph in self._blocks}
         for stage, graph in self._blocks:
-            for t in graph._captured:
+            for t in self._uses[graph].values():
                 if home.get(t._graph, 0) > stage:
                     raise ValueError(
                         f"Stage {stage} uses {t!r} of stage {home[t._graph]}. Stages must not go "
@@ -80,42 +100,86 @@ class Pipelining:
         """Makes what later stages use outputs of the stages that compute it."""
         wanted: dict[popxl.Graph, list[popxl.Tensor]] = {g: [] for _, g in self._blocks}
         for _, graph in self._blocks:
-            for t in graph._captured:
+            for t in self._uses[graph].values():
                 if t._graph in wanted and t not in wanted[t._graph]:
                     wanted[t._graph].append(t)
         for graph, outputs in wanted.items():
             with graph:
                 graph._set_outputs(outputs)
 
-    def _call(self, graph: popxl.Graph, known: dict[popxl.Tensor, popxl.Tensor]) -> None:
-        """Runs a block of one step; `known` are the results of the step's earlier stages."""
-        inputs = {inner: known.get(t, t) for t, inner in graph._captured.items()}
-        known.update(zip(graph.outputs, ops.call(graph, inputs_dict=inputs), strict=True))
+    def _call(self, graph: popxl.Graph, known: dict[popxl.Tensor, popxl.Tensor]) -> dict:
+        """Runs a block of one step, on the results of its step so far; returns the block's."""
+        inputs = {inner: known.get(t, t) for inner, t in self._uses[graph].items()}
+        return dict(zip(graph.outputs, ops.call(graph, inputs_dict=inputs), strict=True))
 
     def _run(self) -> None:
+        self._find_uses()
         self._check()
         self._set_outputs()
         graphs = [graph for _, graph in self._blocks]
         if len(set().union(*(_ipus(graph) for graph in graphs))) < 2:
-            step = self._parent.ir.create_empty_graph("pipeline_step")
-            step._sources = (self._parent,)
-            known: dict[popxl.Tensor, popxl.Tensor] = {}
-            with step:
-                for graph in graphs:
-                    self._call(graph, known)
-            inputs = {inner: t for t, inner in step._captured.items()}
-            ops.repeat(step, self.steps, inputs_dict=inputs)
-            return
-        stages = self.stages
-        results: list[dict] = [{} for _ in range(self.steps)]
-        for cycle in range(self.steps + len(stages) - 1):
+            self._repeat("pipeline_step", self.steps, [], self._run_step)
+        else:
+            self._run_cycles()
+
+    def _run_step(self, _inputs: list[popxl.Tensor]) -> list[popxl.Tensor]:
+        known: dict[popxl.Tensor, popxl.Tensor] = {}
+        for _, graph in self._blocks:
+            known |= self._call(graph, known)
+        return []
+
+    def _repeat(
+        self, name: str, count: int, carried: list[popxl.Tensor], body: Callable[[list], list]
+    ) -> list[popxl.Tensor]:
+        """Runs `body` in a loop: it gets what is carried and returns it for the next round."""
+        graph = self._parent.ir.create_empty_graph(name)
+        graph._sources = (self._parent,)
+        with graph:
+            inputs = [popxl.graph_input(t.shape, t.dtype, t.name) for t in carried]
+            for inner, t in zip(inputs, carried, strict=True):
+                inner._ipu = t._ipu
+            graph._set_outputs(body(inputs))
+        captured = {inner: t for t, inner in graph._captured.items()}
+        return list(ops.repeat(graph, count, *carried, inputs_dict=captured))
+
+    def _run_cycles(self) -> None:
+        """Fills the pipeline cycle by cycle, runs full cycles in a loop, and empties it."""
+        place = {stage: i for i, stage in enumerate(self.stages)}
+        made = {t: place[stage] for stage, graph in self._blocks for t in graph.outputs}
+        blocks = [(place[stage], graph) for stage, graph in self._blocks]
+        # Results by age, the newest first, for as many cycles as their last user is behind.
+        ages = {
+            t: max(p - born for p, g in blocks if t in self._uses[g].values())
+            for t, born in made.items()
+        }
+        queues: _Queues = {t: [None] * age for t, age in ages.items()}
+
+        def cycle(queues: _Queues, first: int, last: int) -> _Queues:
+            results: dict[popxl.Tensor, popxl.Tensor] = {}
             # Late stages first: what they take was made in the cycle before, and is handed over
             # before its maker goes on.
-            for place, stage in reversed(list(enumerate(stages))):
-                step_index = cycle - place
-                if 0 <= step_index < self.steps:
-                    for graph in (g for s, g in self._blocks if s == stage):
-                        self._call(graph, results[step_index])
+            for now in range(last, first - 1, -1):
+                old = {
+                    t: queues[t][now - made[t] - 1] for t in made if 0 < now - made[t] <= ages[t]
+                }
+                for graph in (g for p, g in blocks if p == now):
+                    results |= self._call(graph, old | results)
+            return {t: [results.get(t), *queue][: ages[t]] for t, queue in queues.items()}
+
+        def full_cycle(carried: list[popxl.Tensor]) -> list[popxl.Tensor]:
+            left = iter(carried)
+            full = cycle({t: [next(left) for _ in range(age)] for t, age in ages.items()}, 0, deep)
+            return [t for queue in full.values() for t in queue]
+
+        deep = len(place) - 1
+        for index in range(deep):
+            queues = cycle(queues, 0, index)
+        carried = [t for queue in queues.values() for t in queue]
+        carried = self._repeat("pipeline_cycle", self.steps - deep, carried, full_cycle)
+        left = iter(carried)
+        queues = {t: [next(left) for _ in range(age)] for t, age in ages.items()}
+        for index in range(deep):
+            queues = cycle(queues, index + 1, deep)
 
 
 @contextmanager
