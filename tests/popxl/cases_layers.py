@@ -128,6 +128,21 @@ PRODUCTS = [
         "F.avg_pool2d(x, (3, 2), 2, (1, 0), count_include_pad=False)",
     ),
     _layer(
+        "average_pool with uneven padding",
+        lambda x: ops.average_pool(x, (2, 3), padding=(0, 1, 1, 0)),
+        [T],
+        "F.avg_pool2d(F.pad(x, (1, 0, 0, 1)), (2, 3), 1)"
+        " / F.avg_pool2d(F.pad(x * 0 + 1, (1, 0, 0, 1)), (2, 3), 1)",
+    ),
+    _layer(
+        "average_pool with dilations",
+        lambda x: ops.average_pool(x, (2, 2), (2, 1), dilation=(2, 1), ceil_mode=True),
+        [T],
+        "torch.stack([F.pad(x, (0, 0, 0, 9))[:, :, 2 * i:2 * i + 3:2].sum(2)"
+        " / min(2, len(range(2 * i, x.shape[2], 2))) for i in range(-(-(x.shape[2] - 3) // 2) + 1)]"
+        ", 2).unfold(3, 2, 1).mean(4)",
+    ),
+    _layer(
         "max_pool",
         lambda x: ops.max_pool(x, (3, 2), (2, 2), (1, 0, 1, 0)),
         [T],
@@ -150,6 +165,13 @@ PRODUCTS = [
         lambda x: ops.interpolate(x, (1.0, 1.0, 2.0, 1.5), "linear"),
         [T],
         "F.interpolate(x, scale_factor=(2.0, 1.5), mode='bilinear')",
+    ),
+    _layer(
+        "interpolate curves",
+        lambda x: ops.interpolate(x, (1.0, 1.0, 2.0, 1.5), "cubic"),
+        [T],
+        "F.interpolate(x, scale_factor=(2.0, 1.5), mode='bicubic')",
+        1e-4,
     ),
 ]
 

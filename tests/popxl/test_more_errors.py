@@ -122,15 +122,10 @@ ERRORS = {
         lambda: ops.conv_transpose(image(), t(3, 1, 2, 2)),
     ),
     "pool's kernel": (ValueError, "does not fit", lambda: ops.max_pool(t(2, 2), (2, 2))),
-    "pool's dilation": (
+    "pool's pads": (
         UnsupportedError,
-        "dilations",
-        lambda: ops.average_pool(image(), (2, 2), dilation=(2, 2)),
-    ),
-    "pool's padding": (
-        UnsupportedError,
-        "between the sides",
-        lambda: ops.average_pool(image(), (2, 2), padding=(0, 0, 1, 1)),
+        "out_pads",
+        lambda: ops.average_pool(image(), (2, 2), out_pads=(1, 1)),
     ),
     "pool's order": (
         UnsupportedError,
@@ -200,7 +195,6 @@ ERRORS = {
         ),
     ),
     "factors": (ValueError, "4 scale factors", lambda: ops.interpolate(image(), (2.0,))),
-    "cubic": (UnsupportedError, "cubic", lambda: ops.interpolate(image(), mode="cubic")),
     "resize mode": (ValueError, "mode must", lambda: ops.interpolate(image(), mode="area")),
     "nearest mode": (
         ValueError,

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 from popxl.errors import unsupported
 from popxl.ops.build import OpBuild, check_same_dtype, composed
 from popxl.tensor import Tensor
@@ -229,16 +230,44 @@ def average_pool(
 ) -> Tensor:
     """The mean of each window, of those elements that are no padding. stride is 1 by default.
 
-    UnsupportedError: out_pads, dilations, and padding that differs between the sides.
+    UnsupportedError: out_pads and in_dilations.
     """
     g = _pool_geometry(t, kernel_size, stride, padding, dilation, auto_pad)
-    if any(out_pads or ()) or set(g["dilation"]) - {1} or set(in_dilations or (1,)) - {1}:
-        raise unsupported("average_pool with out_pads or dilations")
-    if g["low"] != g["high"]:
-        raise unsupported("average_pool with padding that differs between the sides")
+    if any(out_pads or ()) or set(in_dilations or (1,)) - {1}:
+        raise unsupported("average_pool with out_pads or in_dilations")
     attrs = {"kernel": g["kernel"], "strides": g["strides"], "padding": g["low"]}
     attrs |= {"ceil_mode": ceil_mode, "count_include_pad": False}
-    return composed("AveragePool", [t], "averagepool_out", lambda op: op("avg_pool", t, **attrs))
+    if g["low"] == g["high"] and set(g["dilation"]) == {1}:
+        body = lambda op: op("avg_pool", t, **attrs)  # noqa: E731
+    else:
+        body = lambda op: _sums_over_counts(op, t, g, ceil_mode)  # noqa: E731
+    return composed("AveragePool", [t], "averagepool_out", body)
+
+
+def _sums_over_counts(op: OpBuild, t: Tensor, g: dict[str, Any], ceil_mode: bool) -> Any:
+    """Means of windows of any form: a convolution with ones, over how many elements it met."""
+    counts, high = np.ones(1), []
+    for n, k, s, d, low, above in zip(
+        t.shape[2:], g["kernel"], g["strides"], g["dilation"], g["low"], g["high"], strict=True
+    ):
+        span, room = (k - 1) * d + 1, n + low + above
+        windows = (room - span + (s - 1 if ceil_mode else 0)) // s + 1
+        if (windows - 1) * s >= n + low:  # one that would begin behind the last element
+            windows -= 1
+        high.append(max(above, (windows - 1) * s + span - n - low))
+        places = np.arange(windows)[:, None] * s + np.arange(k) * d - low
+        counts = counts[..., None] * ((places >= 0) & (places < n)).sum(1)
+    channels = t.shape[1]
+    sums = op(
+        "conv",
+        _padded(op, t._read(), g["low"], high, 0.0),
+        op.array(np.ones((channels, 1, *g["kernel"])), t.dtype),
+        strides=g["strides"],
+        padding=g["low"] if g["low"] == high else [0] * len(high),
+        dilation=g["dilation"],
+        groups=channels,
+    )
+    return op("div", sums, op.array(counts, t.dtype))
 
 
 def max_pool(

@@ -1,11 +1,11 @@
 """Images in other sizes: interpolate, and the means of regions by roi_align."""
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from popxl import dtypes
-from popxl.errors import unsupported
 from popxl.ops.build import OpBuild, check_same_dtype, composed
 from popxl.tensor import Tensor
 
@@ -32,20 +32,44 @@ _NEAREST = {
 }
 
 
-def _resized(op: OpBuild, value: Any, axis: int, places: np.ndarray, nearest: Any) -> Any:
+def _linear(share: np.ndarray) -> dict[int, np.ndarray]:
+    return {0: 1 - share, 1: share}
+
+
+def _cubic(share: np.ndarray) -> dict[int, np.ndarray]:
+    """Keys' kernel with a = -0.75, as in ONNX."""
+    a = -0.75
+
+    def near(x: np.ndarray) -> np.ndarray:  # up to a distance of one
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+
+    def far(x: np.ndarray) -> np.ndarray:  # from one to two
+        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
+    return {-1: far(1 + share), 0: near(share), 1: near(1 - share), 2: far(2 - share)}
+
+
+# How much of the elements around a place goes into it, by their distance from the one below, for
+# how far above that one the place is.
+_WEIGHTS = {"linear": _linear, "cubic": _cubic}
+
+
+def _resized(op: OpBuild, value: Any, axis: int, places: np.ndarray, mode: str, rule: Any) -> Any:
     size, rank = value.type[1][axis], len(value.type[1])
 
     def taken(where: np.ndarray) -> Any:
         clipped = np.clip(where, 0, size - 1)
         return op("index_select", value, op.array(clipped, dtypes.int32), axis=axis)
 
-    if nearest is not None:
-        return taken(nearest(places))
+    if mode == "nearest":
+        return taken(rule(places))
     below = np.floor(places)
     dtype = dtypes._CORE_TO_POPXL[value.type[0]]
-    share = (places - below).reshape([-1] + [1] * (rank - axis - 1))
-    upper = op("mul", taken(below + 1), op.array(share, dtype))
-    return op("add", op("mul", taken(below), op.array(1 - share, dtype)), upper)
+    parts = []
+    for step, weight in _WEIGHTS[mode](places - below).items():
+        share = op.array(weight.reshape([-1] + [1] * (rank - axis - 1)), dtype)
+        parts.append(op("mul", taken(below + step), share))
+    return reduce(lambda total, part: op("add", total, part), parts)
 
 
 def interpolate(
@@ -57,18 +81,16 @@ def interpolate(
 ) -> Tensor:
     """`t` resized by a factor for each dimension.
 
-    mode: "nearest" or "linear"; "cubic" raises UnsupportedError. nearest_mode and
-    coordinate_transformation_mode as in ONNX's Resize; ValueError for others.
+    mode: "nearest", "linear" or "cubic". nearest_mode and coordinate_transformation_mode as in
+    ONNX's Resize; ValueError for others.
     """
     if len(scale_factor) != t.rank:
         raise ValueError(f"{t!r} needs {t.rank} scale factors but got {list(scale_factor)}.")
-    if mode == "cubic":
-        raise unsupported("interpolate(mode='cubic')")
-    if mode not in ("nearest", "linear"):
+    if mode not in ("nearest", *_WEIGHTS):
         raise ValueError(f"mode must be nearest, linear or cubic but is {mode!r}.")
     if nearest_mode not in _NEAREST:
         raise ValueError(f"nearest_mode must be one of {list(_NEAREST)}: {nearest_mode!r}.")
-    rule = _NEAREST[nearest_mode] if mode == "nearest" else None
+    rule = _NEAREST[nearest_mode]
     places = {
         axis: _source_places(n, s, coordinate_transformation_mode)
         for axis, (n, s) in enumerate(zip(t.shape, scale_factor, strict=True))
@@ -78,7 +100,7 @@ def interpolate(
     def body(op: OpBuild) -> Any:
         value = t._read()
         for axis, where in places.items():
-            value = _resized(op, value, axis, where, rule)
+            value = _resized(op, value, axis, where, mode, rule)
         return value if places else op("identity", value)
 
     return composed("Resize", [t], "interpolate_out", body)
