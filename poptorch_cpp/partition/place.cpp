@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include "ir/builder.hpp"
@@ -29,6 +30,11 @@ Symbol slot_of(const Op& variable) { return variable.attr<std::string>("name"); 
 bool is_shared(const ir::StateSlot& slot) {
   return slot.kind == "hyper_parameter" ||
          (slot.kind == "optimiser_state" && slot.type.shape.empty());
+}
+
+bool writes(const Op& op, size_t operand) {
+  const auto& written = op.def().writes;
+  return std::find(written.begin(), written.end(), static_cast<int>(operand)) != written.end();
 }
 
 void take_place(Op& op, const Placement& from) {
@@ -112,11 +118,13 @@ class Placer {
   void place_by_operands(Op& op) {
     std::optional<Placement> best;
     bool by_state = false;
-    for (const Value* value : op.operands()) {
+    for (size_t i = 0; i < op.operand_count(); ++i) {
+      const Value* value = op.operand(i);
       if (!value) continue;
       if (const Op* variable = state_read(value)) {
         auto home = homes_.find(slot_of(*variable));
-        if (home == homes_.end() || by_state || !belongs_to_one_ipu(*variable)) continue;
+        if (home == homes_.end() || by_state) continue;
+        if (!belongs_to_one_ipu(*variable) && !writes(op, i)) continue;
         best = home->second.place;
         by_state = true;
       } else if (const auto place = by_state ? std::nullopt : place_of(value)) {
@@ -173,7 +181,8 @@ class Homes {
       for (int index : op->def().writes) {
         const Value* value = op->operand(static_cast<size_t>(index));
         if (const Op* variable = value ? state_read(value) : nullptr) {
-          written_.insert(slot_of(*variable));
+          const auto operand = static_cast<size_t>(index);
+          written_.emplace(slot_of(*variable), used_at(module, *op, operand));
         }
       }
       for (size_t i = 0; i < op->operand_count(); ++i) {
@@ -184,6 +193,8 @@ class Homes {
         if (variable) settle(states_, slot_of(*variable), used_at(module, *op, i));
       }
     }
+    // Where it is written, which is one place.
+    for (const auto& [slot, place] : written_) states_[slot] = place;
   }
 
   // Nobody copies constants, weights and hyper-parameters; lowering knows them on each IPU.
@@ -191,6 +202,13 @@ class Homes {
     const Op* op = ir::memory_root(value)->producer();
     if (!op || has_place(*op)) return false;
     return op->is("constant") || !is_copied_state(*op);
+  }
+
+  // A scalar that changes lives on one IPU, whoever reads it.
+  void settle_read(Op& variable) const {
+    auto home = states_.find(slot_of(variable));
+    if (home == states_.end() || !is_copied_state(variable)) return;
+    variable.placement.ipu = home->second.ipu;
   }
 
   Placement of(const Value* value) const {
@@ -212,7 +230,7 @@ class Homes {
   }
 
   const ir::Module& module_;
-  std::set<Symbol> written_;
+  std::map<Symbol, Placement> written_;                 // by whom
   std::unordered_map<const Value*, Placement> inputs_;  // look-up only
   std::map<Symbol, Placement> states_;
 };
@@ -223,6 +241,7 @@ class Copies {
 
   void run() {
     for (Op* op : main_.ops()) {
+      if (op->is("variable")) homes_.settle_read(*op);
       if (!has_place(*op)) continue;
       for (size_t i = 0; i < op->operand_count(); ++i) {
         if (!op->operand(i)) continue;
@@ -237,6 +256,7 @@ class Copies {
     if (homes_.is_everywhere(value)) return value;
     const Placement home = homes_.of(value);
     if (home.ipu == ipu) return value;
+    if (is_constant(value)) return computed_again(value, ipu, user);
     Value*& copy = copied_[value][ipu];
     if (copy) return copy;
     ir::Builder builder(main_, &user);
@@ -254,9 +274,35 @@ class Copies {
     return copy;
   }
 
+  // In the user's stage: nothing is sent, and nothing waits in a stash.
+  Value* computed_again(Value* value, int ipu, Op& user) {
+    const Op* op = value->producer();
+    if (!has_place(*op)) return value;
+    Placement place = user.placement;
+    place.ipu = ipu;
+    Op*& made = constants_[{op, place.ipu, place.stage, place.context}];
+    if (!made) {
+      std::vector<Value*> operands;
+      for (Value* operand : op->operands()) {
+        operands.push_back(operand ? computed_again(operand, ipu, user) : nullptr);
+      }
+      std::vector<ir::Type> types;
+      for (size_t i = 0; i < op->result_count(); ++i) types.push_back(op->result(i)->type());
+      made = main_.insert(op->def(), std::move(operands), op->attrs(), std::move(types), &user);
+      made->placement = place;
+      made->location = op->location;
+      made->scope = op->scope;
+      made->forward_id = user.forward_id;
+    }
+    return made->result(value->index());
+  }
+
+  using ConstantPlace = std::tuple<const Op*, int, int, ir::ExecutionContext>;
+
   const ir::Module& module_;
   ir::Graph& main_;
   Homes homes_;
+  std::map<ConstantPlace, Op*> constants_;                          // look-up only
   std::unordered_map<const Value*, std::map<int, Value*>> copied_;  // look-up only
 };
 
@@ -267,6 +313,16 @@ bool has_place(const Op& op) { return !op.is("constant") && !op.is("variable"); 
 const Op* state_read(const Value* value) {
   const Op* op = ir::memory_root(value)->producer();
   return op && op->is("variable") ? op : nullptr;
+}
+
+bool is_constant(const Value* value) {
+  const Op* op = value->producer();
+  if (!op || !ir::is_pure(*op)) return false;
+  const auto& operands = op->operands();
+  return op->is("constant") ||
+         (!operands.empty() && std::all_of(operands.begin(), operands.end(), [](auto* operand) {
+           return !operand || is_constant(operand);
+         }));
 }
 
 std::string describe(const Op& op, const transforms::BlockNames& blocks) {

@@ -15,7 +15,8 @@ namespace poptorch::partition {
 void place_ops(ir::Module& module, const transforms::BlockNames& blocks);
 
 // In main, copies a value that is used on another IPU than its own there, once, before its first
-// use there. A copy belongs to the stage and phase of what it copies. The home of an input is the
+// use there; what depends on constants alone is computed there again instead, in the user's stage.
+// A copy belongs to the stage and phase of what it copies. The home of an input is the
 // IPU of its first use (by stage, then in list order). Constants and hyper-parameters are
 // everywhere; other scalar state that several IPUs read is copied anew after each write.
 void insert_copies(ir::Module& module);
@@ -30,6 +31,8 @@ void verify_placed(const ir::Module& module);
 bool has_place(const ir::Op& op);
 // The `variable` op that `value` denotes the memory of; nullptr for any other value.
 const ir::Op* state_read(const ir::Value* value);
+// Computed from constants alone.
+bool is_constant(const ir::Value* value);
 // "op 'linear' of block 'front' (model.py:42)".
 std::string describe(const ir::Op& op, const transforms::BlockNames& blocks = {});
 

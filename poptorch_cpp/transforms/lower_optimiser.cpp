@@ -97,7 +97,7 @@ class Lowering {
     parameter.accumulator = accumulator;
     parameter.may_be_skipped = spec_.automatic_loss_scaling;
     parameter.weight = parameter.builder.variable(*slot);
-    gradient = sum_over_replicas(parameter.builder, gradient, name, context_, waits());
+    gradient = sum_over_replicas(parameter.builder, gradient, name, context_);
     parameter.stochastic = context_.stochastic_rounding;
     // The update alone rounds: every replica has the same numbers up to there.
     if (parameter.stochastic && ir::size_of(gradient->type().dtype) < 4) {
@@ -171,12 +171,17 @@ class Lowering {
     builder.emit("assign", {builder.variable(loss_scale_factor_slot()), next_factor_});
   }
 
+  static const std::string& name_of(const Parameter& parameter) {
+    return parameter.weight->producer()->attr<std::string>("name");
+  }
+
   // Scales all gradients by max_grad_norm over their norm, when that is below 1 (torch's
   // clip_grad_norm_). A norm that is not a number ends the run.
   void clip(ir::Builder& builder, std::vector<Parameter>& parameters) {
     Value* squares = nullptr;
     for (Parameter& p : parameters) {
       Value* one = builder.value("square", {l2_norm(p.builder, p.gradient)});
+      one = sum_over_groups(p.builder, one, name_of(p), context_);
       squares = squares ? builder.value("add", {squares, one}) : one;
     }
     Val total{builder.value("sqrt", {squares}), &builder};
@@ -207,6 +212,7 @@ class Lowering {
       if (one->type().dtype != DType::kF32) {
         one = p.builder.value("cast", {one}, {{"dtype", DType::kF32}});
       }
+      one = largest_of_groups(p.builder, one, name_of(p), context_);
       largest = largest ? builder.value("maximum", {largest, one}) : one;
     }
     auto below = [&](double limit) {  // false for NaN

@@ -1,4 +1,5 @@
-// Sums of gradients over the replicas that share a parameter.
+// Gradients over replicas: sums in the groups that share a parameter, and what the groups have
+// together.
 #pragma once
 
 #include <string>
@@ -8,10 +9,15 @@
 
 namespace poptorch::transforms {
 
-// The gradient of `parameter`, added up over the replicas of its group. UnsupportedError for a
-// group of some replicas where the update `looks_at_all` gradients.
+// The gradient of `parameter`, added up over the replicas of its group.
 ir::Value* sum_over_replicas(ir::Builder& builder, ir::Value* gradient,
-                             const std::string& parameter, const PassContext& context,
-                             bool looks_at_all);
+                             const std::string& parameter, const PassContext& context);
+
+// Of a number that every replica of a group of `parameter` has: the sum, or the largest, over all
+// groups, on every replica. What is not a number counts as infinite in the largest.
+ir::Value* sum_over_groups(ir::Builder& builder, ir::Value* number, const std::string& parameter,
+                           const PassContext& context);
+ir::Value* largest_of_groups(ir::Builder& builder, ir::Value* number, const std::string& parameter,
+                             const PassContext& context);
 
 }  // namespace poptorch::transforms

@@ -326,6 +326,53 @@ def test_automatic_loss_scaling_follows_the_gradients_and_changes_no_update():
         assert relative(ours.detach(), theirs.detach()) < 1e-5
 
 
+class TwoBlocks(torch.nn.Module):
+    """A layer on each of two IPUs."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+
+    def forward(self, x, target):
+        poptorch.Block.start("a", ipu_id=0)
+        x = torch.tanh(self.first(x))
+        poptorch.Block.start("b", ipu_id=1)
+        x = self.second(x)
+        return x, torch.nn.functional.mse_loss(x, target)
+
+
+DIVIDED = {
+    "sharded": poptorch.ShardedExecution,
+    "serial": lambda: poptorch.SerialPhasedExecution(["a"], ["b"]),
+    "parallel": lambda: poptorch.ParallelPhasedExecution(["a"], ["b"]),
+}
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+@pytest.mark.parametrize("name", DIVIDED)
+def test_automatic_loss_scaling_over_several_ipus(name, accumulation):
+    torch.manual_seed(9)
+    model = TwoBlocks()
+    eager = copy.deepcopy(model)
+    options = poptorch.Options().setExecutionStrategy(DIVIDED[name]())
+    options.Training.setAutomaticLossScaling(True).gradientAccumulation(accumulation)
+    options.anchorTensor("scale", "finalLossScale")
+    optimiser = poptorch.optim.Adam(model.parameters(), lr=0.1, loss_scaling=4.0)
+    wrapped = poptorch.trainingModel(model, options, optimiser)
+    reference = torch.optim.Adam(eager.parameters(), lr=0.1)
+    scales = []
+    for _ in range(3):
+        x, target = torch.randn(2, 4 * accumulation, 4)
+        wrapped(x, target)
+        scales.append(wrapped.getAnchoredTensor("scale").item())
+        reference.zero_grad()
+        eager(x, target)[1].backward()
+        reference.step()
+    assert scales == [8.0, 16.0, 32.0]
+    for ours, theirs in zip(model.parameters(), eager.parameters(), strict=True):
+        assert relative(ours.detach(), theirs.detach()) < 1e-5
+
+
 def test_automatic_loss_scaling_skips_updates_from_bad_gradients():
     model = Fed()
     wrapped, optimiser = scaled(model)

@@ -152,10 +152,71 @@ def test_a_grouping_after_compilation_is_refused():
         made.weight.replicaGrouping(CommGroupType.Consecutive, 2, ONE)
 
 
-def test_the_norm_of_all_gradients_is_refused():
-    model = Product(weight_of([0, 0, 1, 1], ONE))
-    optimiser = poptorch.optim.Adam(model.parameters(), max_grad_norm=1.0)
-    made = poptorch.trainingModel(model, options_of(), optimiser)
-    made.weight.replicaGrouping(CommGroupType.Consecutive, 2, ONE)
-    with pytest.raises(poptorch.Error, match="parameter 'weight' has a value for each group of 2"):
-        made(torch.randn(4, 5))
+# Two groups of two, as the undivided problem has them.
+DIVIDED = {
+    (CommGroupType.Consecutive, 2): [0, 0, 1, 1],
+    (CommGroupType.Orthogonal, 2): [0, 1, 0, 1],
+}
+
+
+def undivided_step(values, bias, optimiser, x, groups, norm=None):
+    """A step of torch's own on the values of all groups, clipped when there is a norm."""
+    optimiser.zero_grad()
+    y = x @ values[groups].unsqueeze(0) + bias
+    (y.square().sum() / (x.shape[0] * REPLICAS)).backward()
+    if norm is not None:
+        torch.nn.utils.clip_grad_norm_([values, bias], norm)
+    optimiser.step()
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+@pytest.mark.parametrize("norm", [0.1, 1e4])
+@pytest.mark.parametrize("grouping", DIVIDED)
+def test_max_grad_norm_sees_the_gradients_of_all_groups(grouping, norm, accumulation):
+    groups = DIVIDED[grouping]
+    weight = weight_of(groups, ONE)
+    model = Product(weight.clone())
+    optimiser = poptorch.optim.SGD(model.parameters(), lr=0.05, max_grad_norm=norm)
+    made = poptorch.trainingModel(model, options_of(accumulation), optimiser)
+    made.weight.replicaGrouping(*grouping, ONE)
+    values = torch.nn.Parameter(weight.clone())
+    bias = torch.nn.Parameter(torch.zeros(3))
+    plain = torch.optim.SGD([values, bias], lr=0.05)
+    for _ in range(3):
+        x = torch.randn(accumulation, REPLICAS, 2, 5)
+        made(x.reshape(-1, 5))
+        undivided_step(values, bias, plain, x, groups, norm)
+    torch.testing.assert_close(model.weight.detach(), values.detach())
+    torch.testing.assert_close(model.bias.detach(), bias.detach())
+
+
+@pytest.mark.parametrize("grouping", DIVIDED)
+def test_automatic_loss_scaling_follows_the_gradients_of_all_groups(grouping):
+    groups = DIVIDED[grouping]
+    weight = weight_of(groups, ONE)
+    model = Product(weight.clone())
+    options = options_of()
+    options.Training.setAutomaticLossScaling(True)
+    options.anchorTensor("scale", "finalLossScale")
+    optimiser = poptorch.optim.SGD(model.parameters(), lr=0.01, loss_scaling=2.0)
+    made = poptorch.trainingModel(model, options, optimiser)
+    made.weight.replicaGrouping(*grouping, ONE)
+    values = torch.nn.Parameter(weight.clone())
+    bias = torch.nn.Parameter(torch.zeros(3))
+    plain = torch.optim.SGD([values, bias], lr=0.01)
+    scales = []
+    for _ in range(3):
+        x = torch.randn(1, REPLICAS, 2, 5)
+        made(x.reshape(-1, 5))
+        scales.append(made.getAnchoredTensor("scale").item())
+        undivided_step(values, bias, plain, x, groups)
+    assert scales == [4.0, 8.0, 16.0]
+    torch.testing.assert_close(model.weight.detach(), values.detach())
+    torch.testing.assert_close(model.bias.detach(), bias.detach())
+    # The last replica's gradient alone is too large: no replica updates.
+    before = copy.deepcopy(model.state_dict())
+    bad = torch.zeros(REPLICAS * 2, 5)
+    bad[-1, 0] = 1e30
+    made(bad)
+    assert made.getAnchoredTensor("scale").item() == 8.0
+    torch.testing.assert_close(model.state_dict(), before, rtol=0, atol=0)
