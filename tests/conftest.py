@@ -1,6 +1,6 @@
 """Every test has a device pool of its own.
 
-`--config NAME` runs tests in a world of tests/configs: see worlds.py.
+`--config NAME` runs tests in a world of tests/configs, `--config all` in each: see worlds.py.
 
 What a test asserts is not changed: values must not depend on any of this. `suite_skip` of a config
 maps a reason to the files and tests (file::test) that it concerns.
@@ -11,21 +11,27 @@ import worlds
 
 
 def pytest_addoption(parser):
-    parser.addoption("--config", help="the name of a file of tests/configs, without .json")
+    parser.addoption("--config", help="the name of a file of tests/configs, without .json, or all")
+
+
+def pytest_generate_tests(metafunc):
+    asked = metafunc.config.getoption("--config")
+    if not asked:
+        return
+    here = metafunc.definition.path.name, metafunc.definition.originalname
+    names = worlds.SUITE if asked == "all" else [asked]
+    names = [name for name in names if not worlds.reason_to_skip(worlds.CONFIGS[name], *here)]
+    metafunc.parametrize("world", names, indirect=True)
 
 
 @pytest.fixture(autouse=True)
 def world(request, monkeypatch):
     """The config that was asked for, for one test; None without one."""
-    name = request.config.getoption("--config")
-    if not name:
+    name = getattr(request, "param", None)
+    if name is None:
         return None
-    config = worlds.CONFIGS[name]
-    test = getattr(request.node, "originalname", "")
-    if reason := worlds.reason_to_skip(config, request.path.name, test):
-        pytest.skip(reason)
-    worlds.enter(config, monkeypatch)
-    return config
+    worlds.enter(worlds.CONFIGS[name], monkeypatch)
+    return worlds.CONFIGS[name]
 
 
 @pytest.fixture(autouse=True, scope="session")
