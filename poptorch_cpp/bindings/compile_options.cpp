@@ -106,6 +106,7 @@ session::CompileOptions options_of(const py::dict& given,
   if (given.contains("locations")) {
     options.locations = locations_of(given["locations"].cast<py::dict>());
   }
+  take(given, "io_tiles", options.io_tiles);
   take(given, "round_ipu_count", options.round_ipu_count);
   take(given, "device_iterations", options.device_iterations);
   take(given, "gradient_accumulation", options.gradient_accumulation);

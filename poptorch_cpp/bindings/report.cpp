@@ -10,6 +10,9 @@ namespace {
 
 using namespace pybind11::literals;
 
+// By Transfer::Kind.
+constexpr const char* kTransferWords[] = {"in", "out", "load", "store"};
+
 py::dict ipu_dict(const session::MemoryReport& memory, const session::WorkReport& work) {
   return py::dict(
       "state_bytes"_a = memory.state_bytes, "arena_bytes"_a = memory.arena_bytes,
@@ -19,14 +22,15 @@ py::dict ipu_dict(const session::MemoryReport& memory, const session::WorkReport
       "accumulator_bytes"_a = memory.accumulator_bytes, "constant_bytes"_a = memory.constant_bytes,
       "compute_cycles"_a = work.compute_cycles, "link_cycles"_a = work.link_cycles,
       "host_cycles"_a = work.host_cycles, "streaming_cycles"_a = work.streaming_cycles,
-      "idle_cycles"_a = work.idle_cycles, "link_bytes"_a = work.link_bytes,
-      "host_bytes"_a = work.host_bytes, "streaming_bytes"_a = work.streaming_bytes);
+      "idle_cycles"_a = work.idle_cycles, "overlapped_cycles"_a = work.overlapped_cycles,
+      "link_bytes"_a = work.link_bytes, "host_bytes"_a = work.host_bytes,
+      "streaming_bytes"_a = work.streaming_bytes);
 }
 
 }  // namespace
 
 py::dict report_dict(const session::Report& report) {
-  py::list ipus, stages, ops;
+  py::list ipus, stages, ops, streams;
   for (size_t i = 0; i < report.ipus.size(); ++i) {
     ipus.append(ipu_dict(report.ipus[i], report.work[i]));
   }
@@ -38,13 +42,34 @@ py::dict report_dict(const session::Report& report) {
     ops.append(py::dict("ipu"_a = op.ipu, "stage"_a = op.stage, "module"_a = op.module,
                         "op"_a = op.op, "count"_a = op.count, "cycles"_a = op.cycles));
   }
+  for (const session::StreamReport& stream : report.streams) {
+    streams.append(py::dict("name"_a = stream.name, "to_device"_a = stream.to_device,
+                            "overlap"_a = stream.overlap, "overlaps"_a = stream.overlaps));
+  }
   return py::dict(
-      "ipus"_a = ipus, "stages"_a = stages, "ops"_a = ops, "device"_a = report.device,
-      "replicas"_a = report.replicas, "idle_ipus"_a = report.idle_ipus,
+      "ipus"_a = ipus, "streams"_a = streams, "stages"_a = stages, "ops"_a = ops,
+      "device"_a = report.device, "replicas"_a = report.replicas, "idle_ipus"_a = report.idle_ipus,
       "streaming_bytes"_a = report.streaming_bytes,
       "streaming_capacity"_a = report.streaming_capacity, "bubbles"_a = report.bubbles,
       "bottleneck_stage"_a = report.bottleneck_stage, "cycles_per_run"_a = report.cycles_per_run,
       "seconds_per_run"_a = report.seconds_per_run, "generic_ops"_a = report.generic_ops);
+}
+
+py::dict timeline_dict(const session::Timeline& timeline) {
+  py::list cells, transfers;
+  for (const session::StageWork& work : timeline.work) {
+    cells.append(py::dict("ipu"_a = work.ipu, "stage"_a = work.stage, "phase"_a = work.phase,
+                          "micro_batch"_a = work.micro_batch, "backward"_a = work.backward,
+                          "cycles"_a = work.cycles));
+  }
+  for (const session::Transfer& transfer : timeline.transfers) {
+    transfers.append(py::dict("ipu"_a = transfer.ipu, "phase"_a = transfer.phase,
+                              "micro_batch"_a = transfer.micro_batch,
+                              "kind"_a = kTransferWords[static_cast<size_t>(transfer.kind)],
+                              "name"_a = transfer.name, "bytes"_a = transfer.bytes,
+                              "cycles"_a = transfer.cycles, "io_tiles"_a = transfer.io_tiles));
+  }
+  return py::dict("cells"_a = cells, "transfers"_a = transfers);
 }
 
 py::dict profile_dict(const session::Profile& profile) {

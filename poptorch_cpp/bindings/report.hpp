@@ -11,6 +11,8 @@ namespace poptorch::bindings {
 // Keys are the fields of session::Report, MemoryReport, WorkReport, StageReport and OpReport; an
 // entry of "ipus" joins the memory and the work of an IPU.
 pybind11::dict report_dict(const session::Report& report);
+// "cells" and "transfers", whose keys are the fields of session::StageWork and Transfer.
+pybind11::dict timeline_dict(const session::Timeline& timeline);
 // Keys are the fields of session::Profile and Segment.
 pybind11::dict profile_dict(const session::Profile& profile);
 

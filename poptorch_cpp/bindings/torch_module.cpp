@@ -140,14 +140,8 @@ py::list states_of(const TorchExecutable& model) {
   return result;
 }
 
-py::list timeline_of(const TorchExecutable& model, int64_t micro_batches) {
-  py::list result;
-  for (const auto& work : model.compiled().timeline(micro_batches)) {
-    result.append(py::dict(py::arg("ipu") = work.ipu, py::arg("stage") = work.stage,
-                           py::arg("micro_batch") = work.micro_batch,
-                           py::arg("backward") = work.backward, py::arg("cycles") = work.cycles));
-  }
-  return result;
+py::dict timeline_of(const TorchExecutable& model, int64_t micro_batches) {
+  return timeline_dict(model.compiled().timeline(micro_batches));
 }
 
 void push_scope(const std::string& name) {

@@ -147,12 +147,13 @@ TensorId Emitter::on_ipu(TensorId id, int ipu, const ir::Op* user) {
     if (home.base == Base::kState) program_.states[static_cast<size_t>(home.index)].ipu = ipu;
   }
   if (auto pending = pending_streams_.find(id); pending != pending_streams_.end()) {
-    const int stream = pending->second;
+    const auto [stream, attrs] = pending->second;
     pending_streams_.erase(pending);
     Instruction load{.kind = Instruction::Kind::kStreamIn};
     load.outputs = {id};
     load.channel = stream;
     load.cycles = host_cycles(id);
+    load.attrs = attrs;
     load.pass = program::Pass::kTransfer;
     emit(home.ipu, std::move(load));
   }
@@ -189,7 +190,9 @@ void Emitter::move_state(Symbol slot, bool on_chip, int shards) {
   state.shards = shards;
 }
 
-void Emitter::load_on_first_use(TensorId id, int stream) { pending_streams_.emplace(id, stream); }
+void Emitter::load_on_first_use(TensorId id, int stream, ir::Attrs attrs) {
+  pending_streams_.emplace(id, std::pair(stream, std::move(attrs)));
+}
 
 int Emitter::find_stream(Symbol name) const {
   for (size_t i = 0; i < program_.streams.size(); ++i) {

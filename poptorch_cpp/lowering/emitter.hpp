@@ -43,7 +43,7 @@ class Emitter {
     return program_.states[static_cast<size_t>(tensor(id).index)];
   }
   // The transfer of `stream` that makes `id` is emitted before its first use.
-  void load_on_first_use(program::TensorId id, int stream);
+  void load_on_first_use(program::TensorId id, int stream, ir::Attrs attrs);
 
   int find_stream(support::Symbol name) const;
   int find_remote(support::Symbol name) const;
@@ -75,7 +75,7 @@ class Emitter {
   std::vector<std::vector<std::vector<program::Instruction>>> open_;  // by IPU, innermost last
   std::map<support::Symbol, program::TensorId> state_tensors_;
   std::map<std::pair<program::TensorId, int>, program::TensorId> copies_;  // by tensor and IPU
-  std::map<program::TensorId, int> pending_streams_;
+  std::map<program::TensorId, std::pair<int, ir::Attrs>> pending_streams_;
   std::set<int32_t> written_states_;
   int channels_ = 0;
   int64_t emitted_ = 0;

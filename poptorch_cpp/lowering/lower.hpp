@@ -18,6 +18,10 @@ struct LowerOptions {
   transforms::Strategy strategy = transforms::Strategy::kPipelined;
   transforms::Phasing phasing = {};
   target::TensorLocations locations = {};
+  int io_tiles = 0;  // of each IPU; without them no transfer is on IO tiles
+  // Of main's inputs and first outputs: the loop that transfers overlap with (see the attribute
+  // `overlap` of the op `identity`); empty: none.
+  std::vector<std::string> input_overlaps = {}, output_overlaps = {};
   int64_t device_iterations = 1;
   int64_t gradient_accumulation = 1;
   int replicas = 1;

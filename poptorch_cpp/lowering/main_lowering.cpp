@@ -8,6 +8,7 @@
 #include "ir/text.hpp"
 #include "lowering/memory_plan.hpp"
 #include "lowering/schedule.hpp"
+#include "partition/place.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
@@ -37,17 +38,6 @@ int highest_ipu(const Module& module) {
     }
   }
   return highest;
-}
-
-// Computed from constants alone.
-bool is_constant(const Value* value) {
-  const Op* op = value->producer();
-  if (!op || !ir::is_pure(*op)) return false;
-  const auto& operands = op->operands();
-  return op->is("constant") ||
-         (!operands.empty() && std::all_of(operands.begin(), operands.end(), [](auto* operand) {
-           return !operand || is_constant(operand);
-         }));
 }
 
 void count_block(const std::vector<Instruction>& block, int64_t times,
@@ -110,6 +100,18 @@ void MainLowering::lower_op(const Op& op) {
   }
 }
 
+// Of a transfer with the host. A loop of one round has no round before or behind.
+ir::Attrs MainLowering::transfer_attrs(const std::vector<std::string>& overlaps,
+                                       size_t index) const {
+  ir::Attrs attrs;
+  if (index >= overlaps.size() || overlaps[index].empty()) return attrs;
+  int64_t rounds = options_.gradient_accumulation;
+  if (overlaps[index] == "device_iteration_loop") rounds *= options_.device_iterations;
+  attrs.set("overlap", overlaps[index]);
+  if (rounds > 1) attrs.set("io_tiles", true);
+  return attrs;
+}
+
 Symbol MainLowering::stream_name(const std::string& name, std::string_view kind, size_t index) {
   if (!name.empty() && stream_names_.insert(name).second) return name;
   std::string unique = str(kind, index);
@@ -127,7 +129,8 @@ void MainLowering::declare_streams() {
                        .group_size = options_.input_group_size,
                        .group_stride = options_.input_group_stride});
     const TensorId id = emitter_.arena_tensor(input->type(), input->name(), Emitter::kUndecided);
-    emitter_.load_on_first_use(id, static_cast<int>(index));
+    emitter_.load_on_first_use(id, static_cast<int>(index),
+                               transfer_attrs(options_.input_overlaps, index));
     frame_.values[input.get()] = id;
   }
   for (size_t i = 0; i < main.outputs().size(); ++i) {
@@ -151,7 +154,7 @@ void MainLowering::store_output(const Value* value) {
   const int home = emitter_.tensor(source).ipu;
   const TensorId id = emitter_.on_ipu(source, std::max(home, 0), nullptr);
   for (int stream : it->second) {
-    if (is_constant(value)) {
+    if (partition::is_constant(value)) {
       emitter_.program().streams[static_cast<size_t>(stream)].keep = program::Keep::kOnce;
     }
     Instruction store{.kind = Kind::kStreamOut};
@@ -159,6 +162,8 @@ void MainLowering::store_output(const Value* value) {
     store.channel = stream;
     store.pass = program::Pass::kTransfer;
     store.cycles = emitter_.host_cycles(id);
+    store.attrs = transfer_attrs(options_.output_overlaps,
+                                 static_cast<size_t>(stream) - module_.main().inputs().size());
     emitter_.emit(emitter_.tensor(id).ipu, std::move(store));
   }
   outputs_.erase(it);

@@ -45,6 +45,7 @@ class MainLowering {
 
  private:
   void declare_streams();
+  ir::Attrs transfer_attrs(const std::vector<std::string>& overlaps, size_t index) const;
   support::Symbol stream_name(const std::string& name, std::string_view kind, size_t index);
   void count_transfers(program::Program& program) const;
   void check_outer_is_last() const;

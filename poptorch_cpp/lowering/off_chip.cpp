@@ -74,7 +74,9 @@ void OffChip::choose(const LowerOptions& options) {
     const bool shared = slot->group_size == 0 || slot->group_size == options.replicas;
     const int shards = shared && location->is_sharded(elements) ? options.replicas : 1;
     if (on_chip && shards == 1) continue;
-    slots_.insert(slot->name);
+    const bool io_tiles = options.io_tiles > 0;
+    slots_[slot->name] = {io_tiles && location->io_tiles_load,
+                          io_tiles && location->io_tiles_store};
     emitter_.move_state(slot->name, on_chip, shards);
   }
 }
@@ -100,12 +102,14 @@ int64_t OffChip::cycles(TensorId home, bool gathers) const {
   return total;
 }
 
-void OffChip::transfer(Kind kind, TensorId from, TensorId to, const ir::Placement& when) {
+void OffChip::transfer(Kind kind, TensorId from, TensorId to, bool io_tiles,
+                       const ir::Placement& when) {
   const bool load = kind == Kind::kOffChipLoad;
   Instruction move = started_transfer(kind, when);
   move.inputs = {from};
   move.outputs = {to};
   move.cycles = cycles(load ? from : to, load);
+  if (io_tiles) move.attrs.set("io_tiles", true);
   emitter_.emit(emitter_.tensor(from).ipu, std::move(move));
 }
 
@@ -113,7 +117,7 @@ void OffChip::load(Symbol slot, int ipu, const ir::Placement& when) {
   if (loaded_.count(slot)) return;
   const TensorId home = emitter_.on_ipu(emitter_.state_tensor(slot, ipu), ipu, nullptr);
   const TensorId here = emitter_.arena_tensor(emitter_.tensor(home).type, slot, ipu);
-  transfer(Kind::kOffChipLoad, home, here, when);
+  transfer(Kind::kOffChipLoad, home, here, slots_.at(slot).load, when);
   loaded_[slot] = {here, ipu};
 }
 
@@ -125,7 +129,7 @@ void OffChip::store(Symbol slot, const ir::Placement& when) {
   if (!loaded.written) return;
   const TensorId home = emitter_.state_tensor(slot, loaded.ipu);
   emitter_.note_write(home);
-  transfer(Kind::kOffChipStore, loaded.tensor, home, when);
+  transfer(Kind::kOffChipStore, loaded.tensor, home, slots_.at(slot).store, when);
 }
 
 void OffChip::before(const Op& op, Frame& frame) {

@@ -25,6 +25,8 @@ class OffChip {
 
   // The slot whose memory `value` is, when that is off the chip; else an empty name.
   support::Symbol slot_of(const ir::Value* value) const;
+  // Whether the slot, which is off the chip, is loaded through IO tiles.
+  bool loads_through_io_tiles(support::Symbol slot) const { return slots_.at(slot).load; }
 
   void load(support::Symbol slot, int ipu, const ir::Placement& when);
   // Stores the slot if it has been written since it was loaded; it is no longer on the chip.
@@ -46,15 +48,19 @@ class OffChip {
     bool written = false;
   };
 
+  struct IoTiles {
+    bool load, store;
+  };
+
   void choose(const LowerOptions& options);
   void transfer(program::Instruction::Kind kind, program::TensorId from, program::TensorId to,
-                const ir::Placement& when);
+                bool io_tiles, const ir::Placement& when);
   int64_t cycles(program::TensorId home, bool gathers) const;
   bool in_section(support::Symbol slot) const { return last_use_.count(slot) != 0; }
 
   const ir::Module& module_;
   Emitter& emitter_;
-  std::set<support::Symbol> slots_;  // off the chip
+  std::map<support::Symbol, IoTiles> slots_;  // off the chip
   std::map<support::Symbol, Loaded> loaded_;
   std::map<support::Symbol, const ir::Op*> last_use_;  // in the section
 };

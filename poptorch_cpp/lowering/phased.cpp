@@ -51,6 +51,11 @@ class Phased {
  public:
   explicit Phased(MainLowering& main)
       : main_(main), emitter_(main.emitter()), phasing_(main.options().phasing) {
+    const LowerOptions& options = main.options();
+    if (options.io_tiles > 0) {
+      io_tiles_.load = options.locations.activations.io_tiles_load;
+      io_tiles_.store = options.locations.activations.io_tiles_store;
+    }
     for (const Op* op : main_.order()) {
       if (main_.is_outer(*op)) continue;
       if (!partition::has_place(*op)) {
@@ -152,13 +157,9 @@ class Phased {
   void lower_phase(int number, const Phase& phase) {
     const ir::Placement when{.phase = number};
     const int64_t before = emitter_.emitted();
-    const target::TensorLocations& locations = main_.options().locations;
     for (const auto& [slot, ipu] : phase.stores.states) main_.off_chip().store(slot, when);
     for (const Value* value : phase.stores.values) store(*value, number);
-    const bool early_states = locations.weights.io_tiles_load;
-    const bool early_values = locations.activations.io_tiles_load;
-    if (early_states) load_states(phase, when);
-    if (early_values) load_values(phase, number);
+    load(phase, when, true);
     for (const Op* op : phase.ops) main_.lower_op(*op);
     for (const Value* output : main_.graph().outputs()) {
       // Of inputs; results are handed over as they are made.
@@ -166,17 +167,18 @@ class Phased {
       const bool input = life != lives_.end() && !output->producer();
       if (input && *life->second.phases.begin() == number) main_.store_output(output);
     }
-    if (!early_values) load_values(phase, number);
-    if (!early_states) load_states(phase, when);
+    load(phase, when, false);
     if (emitter_.emitted() != before) emitter_.meet();
   }
 
-  void load_states(const Phase& phase, const ir::Placement& when) {
-    for (const auto& [slot, ipu] : phase.loads.states) main_.off_chip().load(slot, ipu, when);
-  }
-
-  void load_values(const Phase& phase, int number) {
-    for (const Value* value : phase.loads.values) load(*value, number);
+  // What comes through IO tiles, while the ops run, or the rest, behind them.
+  void load(const Phase& phase, const ir::Placement& when, bool io_tiles) {
+    for (const auto& [slot, ipu] : phase.loads.states) {
+      if (main_.off_chip().loads_through_io_tiles(slot) != io_tiles) continue;
+      main_.off_chip().load(slot, ipu, when);
+    }
+    if (io_tiles_.load != io_tiles) return;
+    for (const Value* value : phase.loads.values) load_value(*value, when.phase);
   }
 
   void store(const Value& value, int phase) {
@@ -192,7 +194,7 @@ class Phased {
     emitter_.emit(ipu, std::move(store));
   }
 
-  void load(const Value& value, int phase) {
+  void load_value(const Value& value, int phase) {
     const int ipu = lives_.at(&value).ipu;
     auto& now = main_.frame().values[&value];
     now = emitter_.arena_tensor(value.type(), emitter_.tensor(now).name, ipu);
@@ -205,6 +207,9 @@ class Phased {
     Instruction move = started_transfer(kind, {.phase = phase});
     move.attrs.set("row", int64_t{0});
     move.channel = buffer_of_.at(&value);
+    if (kind == Kind::kOffChipLoad ? io_tiles_.load : io_tiles_.store) {
+      move.attrs.set("io_tiles", true);
+    }
     move.cycles = emitter_.host_cycles(main_.frame().values.at(&value));
     return move;
   }
@@ -212,6 +217,9 @@ class Phased {
   MainLowering& main_;
   Emitter& emitter_;
   const transforms::Phasing phasing_;
+  struct {
+    bool load = false, store = false;
+  } io_tiles_;                    // of activations
   std::vector<const Op*> reads_;  // constants and reads of state
   std::map<int, Phase> phases_;
   std::vector<Symbol> slots_;  // off the chip, in the order of use

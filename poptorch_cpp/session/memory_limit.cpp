@@ -70,18 +70,16 @@ std::string place_text(const Program& program, int ipu) {
   return str(" (", what, texts.size() > 1 ? "s " : " ", support::join(texts, ", "), ")");
 }
 
-std::string remedies_text(const Program& program, int ipu, int64_t over) {
+std::string texts_of(const std::vector<Remedy>& remedies, int64_t over) {
   std::vector<std::string> texts;
-  for (const Remedy& remedy : find_remedies(program, ipu, over)) {
+  for (const Remedy& remedy : remedies) {
     texts.push_back(str(remedy.text, " (saves ", megabytes(remedy.saving),
                         remedy.saving >= over ? ", enough)" : ")"));
   }
   return support::join(texts, "; ");
 }
 
-}  // namespace
-
-std::string describe_overflow(const Program& program) {
+std::string chip_overflow(const Program& program) {
   for (size_t i = 0; i < program.ipus.size(); ++i) {
     const int ipu = static_cast<int>(i);
     const MemoryReport memory = memory_of(program, ipu);
@@ -89,17 +87,60 @@ std::string describe_overflow(const Program& program) {
     if (over <= 0) continue;
     const int64_t other = memory.state_bytes - memory.weight_bytes - memory.optimiser_bytes -
                           memory.accumulator_bytes - memory.constant_bytes;
-    return str(
-        "[memory] IPU ", i, place_text(program, ipu), " needs ", memory.needed(), " bytes but has ",
-        memory.capacity_bytes, ": weights ", megabytes(memory.weight_bytes), ", optimiser state ",
-        megabytes(memory.optimiser_bytes), ", accumulators ", megabytes(memory.accumulator_bytes),
-        ", other state ", megabytes(other), ", constants ", megabytes(memory.constant_bytes),
-        ", activations and temporaries ", megabytes(memory.arena_bytes),
-        ", stashes of the pipeline ", megabytes(memory.stash_bytes), ", code about ",
-        megabytes(memory.code_bytes), ". The largest tensors are ", largest_tensors(program, ipu),
-        ". To save ", megabytes(over), ": ", remedies_text(program, ipu, over), ".");
+    return str("[memory] IPU ", i, place_text(program, ipu), " needs ", memory.needed(),
+               " bytes but has ", memory.capacity_bytes, ": weights ",
+               megabytes(memory.weight_bytes), ", optimiser state ",
+               megabytes(memory.optimiser_bytes), ", accumulators ",
+               megabytes(memory.accumulator_bytes), ", other state ", megabytes(other),
+               ", constants ", megabytes(memory.constant_bytes), ", activations and temporaries ",
+               megabytes(memory.arena_bytes), ", stashes of the pipeline ",
+               megabytes(memory.stash_bytes), ", code about ", megabytes(memory.code_bytes),
+               ". The largest tensors are ", largest_tensors(program, ipu), ". To save ",
+               megabytes(over), ": ", texts_of(find_remedies(program, ipu, over), over), ".");
   }
   return "";
+}
+
+// The largest of what Streaming Memory holds.
+std::string largest_streamed(const Program& program) {
+  std::vector<std::pair<int64_t, std::string>> sizes;
+  for (const program::State& state : program.states) {
+    if (!state.on_chip) {
+      sizes.emplace_back(state.slot.type.bytes() / state.shards, state.slot.name.text());
+    }
+  }
+  for (const ir::RemoteBuffer& buffer : program.remote_buffers) {
+    sizes.emplace_back(buffer.type.bytes() * buffer.entries, buffer.name.text());
+  }
+  std::stable_sort(sizes.begin(), sizes.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<std::string> texts;
+  for (const auto& [bytes, name] : sizes) {
+    if (texts.size() < kTensorsTold) texts.push_back(str("'", name, "' ", megabytes(bytes)));
+  }
+  return support::join(texts, ", ");
+}
+
+std::string streaming_overflow(const Program& program) {
+  const StreamingReport memory = streaming_of(program);
+  const int64_t over = memory.needed() - memory.capacity_bytes;
+  if (over <= 0) return "";
+  return str(
+      "[memory] the ", program.ipus.size(), " IPUs of a replica need ", memory.needed(),
+      " bytes of Streaming Memory but have ", memory.capacity_bytes, ": weights and buffers ",
+      megabytes(memory.weight_bytes), ", optimiser state ", megabytes(memory.optimiser_bytes),
+      ", accumulators ", megabytes(memory.accumulator_bytes), ", activations and remote buffers ",
+      megabytes(memory.buffer_bytes), ". The largest tensors are ", largest_streamed(program),
+      ". To save ", megabytes(over), ": ", texts_of(find_streaming_remedies(program), over), ".");
+}
+
+}  // namespace
+
+std::string describe_overflow(const Program& program) {
+  std::string text = chip_overflow(program);
+  const std::string streaming = streaming_overflow(program);
+  if (!text.empty() && !streaming.empty()) text += " ";
+  return text + streaming;
 }
 
 void check_memory_limit(const Program& program, const std::string& asked) {

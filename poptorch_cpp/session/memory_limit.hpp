@@ -1,4 +1,4 @@
-// Tells when a program does not fit into the memory of an emulated IPU.
+// Tells when a program does not fit into the memory of an emulated IPU, or into Streaming Memory.
 #pragma once
 
 #include <string>
@@ -8,7 +8,8 @@
 namespace poptorch::session {
 
 // For the first IPU that needs more than it has: which, its stages, need and have, the ten largest
-// tensors by name and module path, and what would help (remedies.hpp). Empty when everything fits.
+// tensors by name and module path, and what would help (remedies.hpp). Likewise for what a replica
+// keeps in Streaming Memory. Empty when everything fits.
 std::string describe_overflow(const program::Program& program);
 
 // Logs the description as a warning (`asked` is "warn"), throws it as a UserError ("error") or says

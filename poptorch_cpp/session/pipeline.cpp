@@ -7,6 +7,7 @@
 #include "ir/verify.hpp"
 #include "lowering/lower.hpp"
 #include "partition/blocks.hpp"
+#include "session/host_overlap.hpp"
 #include "session/memory_limit.hpp"
 #include "session/pass_runner.hpp"
 #include "support/error.hpp"
@@ -23,7 +24,8 @@ constexpr program::Keep kKeepOf[] = {program::Keep::kFinal, program::Keep::kEver
                                      program::Keep::kAll, program::Keep::kSum};
 
 lowering::LowerOptions lower_options_of(const CompileOptions& options, const Compiled& forms,
-                                        const transforms::Phasing& phasing) {
+                                        const transforms::Phasing& phasing,
+                                        const HostOverlaps& overlaps) {
   std::vector<std::pair<program::Keep, int64_t>> keeps;
   for (const auto& [anchor, name] : forms.anchored) {
     const Anchor& asked = options.anchors[anchor];
@@ -33,6 +35,9 @@ lowering::LowerOptions lower_options_of(const CompileOptions& options, const Com
           .strategy = options.strategy,
           .phasing = phasing,
           .locations = options.locations,
+          .io_tiles = options.io_tiles,
+          .input_overlaps = overlaps.inputs,
+          .output_overlaps = overlaps.outputs,
           .device_iterations = options.device_iterations,
           .gradient_accumulation = options.gradient_accumulation,
           .replicas = static_cast<int>(options.replication_factor),
@@ -131,6 +136,7 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const CompileOpt
   partition::refuse_dead_blocks(*module, options.blocks);
   share_parameters(*module, options);
   forms.traced = module->clone();
+  const HostOverlaps overlaps = take_host_overlaps(*module, options);
 
   // --- normal ---
   // Calls first: everything behind sees through them. A call with its own gradient stays.
@@ -174,7 +180,7 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const CompileOpt
   passes.run("verify_placed", *module);
 
   forms.program = passes.step("lower", [&] {
-    return lowering::lower(*module, lower_options_of(options, forms, context.phasing));
+    return lowering::lower(*module, lower_options_of(options, forms, context.phasing, overlaps));
   });
   check_memory_limit(forms.program, options.memory_limit);
   forms.placed = std::move(module);

@@ -49,8 +49,6 @@ class Profiler {
     }
   }
 
-  static int64_t whole_cycles(const Instruction& instruction) { return cycles_of({instruction}); }
-
   void forward(const std::vector<Instruction>& body) {
     for_each(body, [&](const Instruction& instruction) {
       if (instruction.kind == Kind::kStreamIn) {
@@ -63,7 +61,7 @@ class Profiler {
         segments.push_back({.module = instruction.scope.text()});
       }
       last_of_[instruction.scope.text()] = segments.size() - 1;
-      segments.back().forward_cycles += whole_cycles(instruction);
+      segments.back().forward_cycles += cycles_of(instruction);
       for (TensorId id : instruction.inputs) use(id);
       for (size_t i = 0; i < instruction.outputs.size(); ++i) {
         make(instruction.outputs[i],
@@ -77,7 +75,7 @@ class Profiler {
       if (instruction.pass != program::Pass::kBackward) return;
       const auto found = last_of_.find(instruction.scope.text());
       if (found == last_of_.end()) return;
-      profile_.segments[found->second].backward_cycles += whole_cycles(instruction);
+      profile_.segments[found->second].backward_cycles += cycles_of(instruction);
     });
   }
 

@@ -157,6 +157,13 @@ void add_checkpoint(const Program& program, int ipu, std::vector<Remedy>& remedi
   remedies.push_back(best);
 }
 
+// Those that save something, the largest saving first.
+void sort_remedies(std::vector<Remedy>& remedies) {
+  std::erase_if(remedies, [](const Remedy& remedy) { return remedy.saving <= 0; });
+  std::stable_sort(remedies.begin(), remedies.end(),
+                   [](const Remedy& a, const Remedy& b) { return a.saving > b.saving; });
+}
+
 }  // namespace
 
 std::vector<Remedy> find_remedies(const Program& program, int ipu, int64_t over) {
@@ -168,9 +175,26 @@ std::vector<Remedy> find_remedies(const Program& program, int ipu, int64_t over)
   remedies.push_back({(memory.arena_bytes + memory.stash_bytes) / 2,
                       "halve the micro-batch, with twice the gradient accumulation or device "
                       "iterations"});
-  std::erase_if(remedies, [](const Remedy& remedy) { return remedy.saving <= 0; });
-  std::stable_sort(remedies.begin(), remedies.end(),
-                   [](const Remedy& a, const Remedy& b) { return a.saving > b.saving; });
+  sort_remedies(remedies);
+  return remedies;
+}
+
+std::vector<Remedy> find_streaming_remedies(const Program& program) {
+  const StreamingReport memory = streaming_of(program);
+  const std::tuple<int64_t, const char*, const char*> kinds[] = {
+      {memory.optimiser_bytes, "optimiser's state", "setOptimizerLocation"},
+      {memory.accumulator_bytes, "accumulators", "setAccumulatorLocation"},
+      {memory.weight_bytes, "weights", "setWeightLocation"}};
+  std::vector<Remedy> remedies;
+  for (const auto& [bytes, what, setter] : kinds) {
+    const std::string settings =
+        str(": options.TensorLocations.", setter, "(poptorch.TensorLocationSettings()");
+    remedies.push_back(
+        {bytes, str("keep the ", what, " on the chip", settings, ".useOnChipStorage(True))")});
+  }
+  remedies.push_back({memory.capacity_bytes / static_cast<int64_t>(program.ipus.size()),
+                      "spread the model over a further IPU, which adds its share"});
+  sort_remedies(remedies);
   return remedies;
 }
 

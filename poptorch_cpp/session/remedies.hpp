@@ -19,6 +19,10 @@ struct Remedy {
 // that save something, the largest saving first. Savings of the last two are estimates.
 std::vector<Remedy> find_remedies(const program::Program& program, int ipu, int64_t over);
 
+// For a replica that keeps too much in Streaming Memory: a kind of state on the chip instead, and
+// the share of a further IPU.
+std::vector<Remedy> find_streaming_remedies(const program::Program& program);
+
 // The stages, or phases, of one replica's IPU in ascending order; empty when its instructions name
 // none.
 std::vector<int> numbers_of(const program::Program& program, int ipu,

@@ -84,6 +84,7 @@ class Account {
   void step(const Instruction& instruction, int64_t times) {
     // What a receive takes is the sender's time.
     const int64_t cycles = instruction.kind == Kind::kReceive ? 0 : times * instruction.cycles;
+    if (on_io_tiles(instruction)) work_->overlapped_cycles += cycles;
     switch (instruction.kind) {
       case Kind::kSend:
         work_->link_cycles += cycles;
@@ -145,7 +146,7 @@ void add_work(const Program& program, Report& report) {
     WorkReport& work = report.work.emplace_back();
     account.add(static_cast<int>(i), work);
     work.idle_cycles = report.cycles_per_run - work.compute_cycles - work.link_cycles -
-                       work.host_cycles - work.streaming_cycles;
+                       work.host_cycles - work.streaming_cycles + work.overlapped_cycles;
     idle += work.idle_cycles;
   }
   const auto ipus = static_cast<double>(program.ipus.size());
@@ -158,6 +159,24 @@ void add_work(const Program& program, Report& report) {
   for (const StageReport& stage : report.stages) {
     if (stage.cycles > most) report.bottleneck_stage = stage.stage, most = stage.cycles;
   }
+}
+
+void note_overlaps(const std::vector<Instruction>& block, std::vector<StreamReport>& streams) {
+  for (const Instruction& instruction : block) {
+    if (const ir::Attr* overlap = instruction.attrs.find("overlap")) {
+      StreamReport& stream = streams[static_cast<size_t>(instruction.channel)];
+      stream.overlap = std::get<std::string>(*overlap);
+      stream.overlaps = on_io_tiles(instruction);
+    }
+    for (const auto& inner : instruction.blocks) note_overlaps(inner, streams);
+  }
+}
+
+void add_streams(const Program& program, Report& report) {
+  for (const program::Stream& stream : program.streams) {
+    report.streams.push_back({.name = stream.host.name.text(), .to_device = stream.host.to_device});
+  }
+  for (const auto& ipu : program.ipus) note_overlaps(ipu.body, report.streams);
 }
 
 }  // namespace
@@ -180,22 +199,36 @@ MemoryReport memory_of(const Program& program, int ipu) {
   return memory;
 }
 
+StreamingReport streaming_of(const Program& program) {
+  const auto ipus = static_cast<int64_t>(program.ipus.size());
+  StreamingReport streaming{.capacity_bytes = target::find_device(program.device).streaming_memory *
+                                              ipus / kIpusPerMachine};
+  for (const ir::RemoteBuffer& buffer : program.remote_buffers) {
+    streaming.buffer_bytes += buffer.type.bytes() * buffer.entries;
+  }
+  for (const program::State& state : program.states) {
+    if (state.on_chip) continue;
+    const std::string& kind = state.slot.kind;
+    int64_t& bytes = kind == "optimiser_state" ? streaming.optimiser_bytes
+                     : kind == "accumulator"   ? streaming.accumulator_bytes
+                                               : streaming.weight_bytes;
+    bytes += state.slot.type.bytes() / state.shards;
+  }
+  return streaming;
+}
+
 Report make_report(const Program& program) {
   const target::Device& device = target::find_device(program.device);
   Report report;
   for (size_t i = 0; i < program.ipus.size(); ++i) {
     report.ipus.push_back(memory_of(program, static_cast<int>(i)));
   }
-  for (const ir::RemoteBuffer& buffer : program.remote_buffers) {
-    report.streaming_bytes += buffer.type.bytes() * buffer.entries;
-  }
-  for (const program::State& state : program.states) {
-    if (!state.on_chip) report.streaming_bytes += state.slot.type.bytes() / state.shards;
-  }
+  const StreamingReport streaming = streaming_of(program);
+  report.streaming_bytes = streaming.needed();
+  report.streaming_capacity = streaming.capacity_bytes;
   report.device = program.device;
   report.replicas = program.replicas;
-  report.streaming_capacity =
-      device.streaming_memory * static_cast<int64_t>(program.ipus.size()) / kIpusPerMachine;
+  add_streams(program, report);
   report.idle_ipus = idle_ipus(program);
   report.cycles_per_run = simulate(program);
   report.seconds_per_run = static_cast<double>(report.cycles_per_run) / device.clock;

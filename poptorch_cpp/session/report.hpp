@@ -6,7 +6,18 @@
 
 namespace poptorch::session {
 
+// What one replica keeps in Streaming Memory, in bytes, and its IPUs' share of it.
+struct StreamingReport {
+  int64_t weight_bytes = 0;  // buffers included
+  int64_t optimiser_bytes = 0, accumulator_bytes = 0, buffer_bytes = 0;
+  int64_t capacity_bytes = 0;
+  int64_t needed() const {
+    return weight_bytes + optimiser_bytes + accumulator_bytes + buffer_bytes;
+  }
+};
+
 Report make_report(const program::Program& program);
+StreamingReport streaming_of(const program::Program& program);
 MemoryReport memory_of(const program::Program& program, int ipu);
 
 }  // namespace poptorch::session

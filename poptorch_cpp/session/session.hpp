@@ -31,6 +31,7 @@ struct CompileOptions {
   transforms::Strategy strategy = transforms::Strategy::kPipelined;
   transforms::Phasing phasing = {};  // of the phased strategies
   target::TensorLocations locations = {};
+  int io_tiles = 0;              // of each IPU, set apart for I/O
   bool round_ipu_count = false;  // reserve the next power of two of IPUs, the excess idle
   int64_t device_iterations = 1;
   int64_t gradient_accumulation = 1;
@@ -65,13 +66,22 @@ struct MemoryReport {
   int64_t needed() const { return state_bytes + arena_bytes + stash_bytes + code_bytes; }
 };
 
-// What one IPU does in one run, in modelled cycles and in bytes moved. Cycles of kinds that
-// overlap nothing; the rest of the run it waits.
+// What one IPU does in one run, in modelled cycles and in bytes moved. The rest of the run
+// it waits.
 struct WorkReport {
   int64_t compute_cycles = 0, link_cycles = 0, host_cycles = 0, streaming_cycles = 0;
   int64_t idle_cycles = 0;
   int64_t link_bytes = 0;  // sent to other IPUs
   int64_t host_bytes = 0, streaming_bytes = 0;
+  int64_t overlapped_cycles = 0;  // of the host's and Streaming Memory's: through the IO tiles
+};
+
+// A stream of the host's: what its transfers may overlap with, and whether they do.
+struct StreamReport {
+  std::string name;
+  bool to_device = false;
+  std::string overlap = "none";  // the loop's name
+  bool overlaps = false;
 };
 
 struct StageReport {
@@ -91,6 +101,7 @@ struct Report {
   std::vector<WorkReport> work;     // by IPU
   std::vector<StageReport> stages;  // ascending
   std::vector<OpReport> ops;        // most cycles first
+  std::vector<StreamReport> streams;
   std::string device;
   int replicas = 1;
   int64_t idle_ipus = 0;           // reserved, in all, to make a power of two
@@ -103,12 +114,28 @@ struct Report {
   std::vector<std::string> generic_ops;  // aten ops that run through the generic kernel
 };
 
-// What an IPU does for one stage of one micro-batch, forward or backward.
+// What an IPU does for one stage (in a phase) of one micro-batch, forward or backward.
 struct StageWork {
-  int ipu = 0, stage = 0;
+  int ipu = 0, stage = 0, phase = -1;
   int64_t micro_batch = 0;  // of a run
   bool backward = false;
   int64_t cycles = 0;
+};
+
+// A transfer between two phases, or one with the host that overlaps with computation.
+struct Transfer {
+  enum class Kind : uint8_t { kIn, kOut, kLoad, kStore };
+  int ipu = 0, phase = -1;
+  int64_t micro_batch = 0;
+  Kind kind = Kind::kIn;
+  std::string name = {};
+  int64_t bytes = 0, cycles = 0;
+  bool io_tiles = false;
+};
+
+struct Timeline {
+  std::vector<StageWork> work;
+  std::vector<Transfer> transfers;
 };
 
 // One compiled model with the device memory that holds its state.
@@ -142,7 +169,7 @@ class Executable {
   virtual Report report() const = 0;
   virtual int ipus() const = 0;  // of one replica
   // The work of the first `micro_batches` of a run: see timeline.hpp.
-  virtual std::vector<StageWork> timeline(int64_t micro_batches) const = 0;
+  virtual Timeline timeline(int64_t micro_batches) const = 0;
 
   // The last outputs: which of CompileOptions::anchors asked for each, and its name.
   virtual const std::vector<std::pair<size_t, std::string>>& anchored() const = 0;

@@ -4,34 +4,41 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <set>
+#include <string>
 
 namespace poptorch::session {
 
 using program::Instruction;
 using Kind = Instruction::Kind;
 
+int64_t cycles_of(const Instruction& instruction) {
+  if (instruction.kind == Kind::kLoop) {
+    return instruction.cycles + instruction.count * cycles_of(instruction.blocks[0]);
+  }
+  int64_t longest = 0;
+  for (const auto& inner : instruction.blocks) longest = std::max(longest, cycles_of(inner));
+  return instruction.cycles + longest;
+}
+
 int64_t cycles_of(const std::vector<Instruction>& block) {
   int64_t total = 0;
-  for (const Instruction& instruction : block) {
-    total += instruction.cycles;
-    if (instruction.kind == Kind::kLoop) {
-      total += instruction.count * cycles_of(instruction.blocks[0]);
-    } else {
-      int64_t longest = 0;
-      for (const auto& inner : instruction.blocks) longest = std::max(longest, cycles_of(inner));
-      total += longest;
-    }
-  }
+  for (const Instruction& instruction : block) total += cycles_of(instruction);
   return total;
+}
+
+bool on_io_tiles(const Instruction& instruction) {
+  return instruction.attrs.find("io_tiles") != nullptr;
 }
 
 namespace {
 
-bool exchanges(const std::vector<Instruction>& block) {
+// Waits for others, or is waited for: such loops are walked round by round.
+bool has_events(const std::vector<Instruction>& block) {
   return std::any_of(block.begin(), block.end(), [](const Instruction& instruction) {
     return instruction.kind == Kind::kSend || instruction.kind == Kind::kReceive ||
-           instruction.kind == Kind::kSync ||
-           std::any_of(instruction.blocks.begin(), instruction.blocks.end(), exchanges);
+           instruction.kind == Kind::kSync || on_io_tiles(instruction) ||
+           std::any_of(instruction.blocks.begin(), instruction.blocks.end(), has_events);
   });
 }
 
@@ -40,8 +47,8 @@ class Cursor {
  public:
   explicit Cursor(const std::vector<Instruction>& body) { stack_.push_back({&body, 0, 1}); }
 
-  // Advances until an exchange or the end; returns the exchange, or nullptr at the end.
-  const Instruction* next(int64_t& clock) {
+  // The next instruction; loops without events whole. nullptr at the end.
+  const Instruction* next() {
     while (!stack_.empty()) {
       Level& level = stack_.back();
       if (level.index == level.block->size()) {
@@ -50,19 +57,10 @@ class Cursor {
         continue;
       }
       const Instruction& instruction = (*level.block)[level.index++];
-      if (instruction.kind == Kind::kLoop && exchanges(instruction.blocks[0])) {
-        if (instruction.count > 0) stack_.push_back({&instruction.blocks[0], 0, instruction.count});
-      } else if (instruction.kind == Kind::kSend || instruction.kind == Kind::kReceive ||
-                 instruction.kind == Kind::kSync) {
+      if (instruction.kind != Kind::kLoop || !has_events(instruction.blocks[0])) {
         return &instruction;
-      } else {
-        clock += instruction.cycles;
-        if (instruction.kind == Kind::kLoop) {
-          clock += instruction.count * cycles_of(instruction.blocks[0]);
-        } else if (instruction.kind == Kind::kIf) {
-          clock += std::max(cycles_of(instruction.blocks[0]), cycles_of(instruction.blocks[1]));
-        }
       }
+      if (instruction.count > 0) stack_.push_back({&instruction.blocks[0], 0, instruction.count});
     }
     return nullptr;
   }
@@ -76,33 +74,96 @@ class Cursor {
   std::vector<Level> stack_;
 };
 
+// One IPU: its compute tiles work in the order of the list, its IO tiles beside them.
+class Machine {
+ public:
+  explicit Machine(const std::vector<Instruction>& body) : cursor_(body) {}
+
+  const Instruction* waiting = nullptr;  // for others
+  int64_t clock = 0;
+  bool done = false;
+
+  // Up to the next exchange with other IPUs.
+  void advance() {
+    while ((waiting = cursor_.next())) {
+      if (waiting->kind == Kind::kSend || waiting->kind == Kind::kReceive ||
+          waiting->kind == Kind::kSync) {
+        return;
+      }
+      step(*waiting);
+    }
+    done = true;
+    clock = std::max(clock, io_clock_);
+  }
+
+  void wait_for_operands(const Instruction& instruction) {
+    if (arriving_.empty()) return;
+    for (program::TensorId id : instruction.inputs) {
+      const auto found = arriving_.find(id);
+      if (found == arriving_.end()) continue;
+      clock = std::max(clock, found->second);
+      arriving_.erase(found);
+    }
+  }
+
+ private:
+  void step(const Instruction& instruction) {
+    wait_for_operands(instruction);
+    if (on_io_tiles(instruction)) {
+      transfer(instruction);
+      return;
+    }
+    if (instruction.pass == program::Pass::kUpdate) {
+      for (int stream : of_accumulation_) taken_.erase(stream);
+    }
+    clock += cycles_of(instruction);
+  }
+
+  void transfer(const Instruction& instruction) {
+    const bool host = instruction.kind == Kind::kStreamIn || instruction.kind == Kind::kStreamOut;
+    int64_t ready = clock;
+    if (instruction.kind == Kind::kStreamIn) {
+      // Ahead: as soon as the transfer before has been taken over.
+      const auto taken = taken_.find(instruction.channel);
+      if (taken != taken_.end()) ready = taken->second;
+      const auto& loop = std::get<std::string>(*instruction.attrs.find("overlap"));
+      if (loop == "accumulation_loop") of_accumulation_.insert(instruction.channel);
+    }
+    io_clock_ = std::max(io_clock_, ready) + instruction.cycles;
+    if (instruction.kind == Kind::kStreamIn) {
+      taken_[instruction.channel] = clock = std::max(clock, io_clock_);
+    } else if (!host) {
+      for (program::TensorId id : instruction.outputs) arriving_[id] = io_clock_;
+    }
+  }
+
+  Cursor cursor_;
+  int64_t io_clock_ = 0;                           // when the IO tiles are free
+  std::map<program::TensorId, int64_t> arriving_;  // from Streaming Memory: when each is there
+  // By stream: when its last transfer was taken over, in the loop that it overlaps with.
+  std::map<int, int64_t> taken_;
+  std::set<int> of_accumulation_;  // streams that overlap with that loop
+};
+
 }  // namespace
 
 int64_t simulate(const program::Program& program) {
-  struct Ipu {
-    Cursor cursor;
-    int64_t clock = 0;
-    const Instruction* waiting = nullptr;
-    bool done = false;
-  };
-  std::vector<Ipu> ipus;
-  for (const auto& ipu : program.ipus) ipus.push_back({Cursor(ipu.body)});
+  std::vector<Machine> ipus;
+  for (const auto& ipu : program.ipus) ipus.emplace_back(ipu.body);
   std::map<int, std::deque<int64_t>> sent;  // by channel: when each message is there
   for (bool moved = true; moved;) {
     moved = false;
-    for (Ipu& ipu : ipus) {
+    for (Machine& ipu : ipus) {
       while (!ipu.done) {
         if (!ipu.waiting) {
-          ipu.waiting = ipu.cursor.next(ipu.clock);
+          ipu.advance();
           moved = true;
-          if (!ipu.waiting) {
-            ipu.done = true;
-            break;
-          }
+          if (ipu.done) break;
         }
         const Instruction& instruction = *ipu.waiting;
         if (instruction.kind == Kind::kSync) break;
         if (instruction.kind == Kind::kSend) {
+          ipu.wait_for_operands(instruction);
           ipu.clock += instruction.cycles;
           sent[instruction.channel].push_back(ipu.clock);
         } else {
@@ -115,12 +176,12 @@ int64_t simulate(const program::Program& program) {
         moved = true;
       }
     }
-    const bool all_sync = std::all_of(ipus.begin(), ipus.end(), [](const Ipu& ipu) {
+    const bool all_sync = std::all_of(ipus.begin(), ipus.end(), [](const Machine& ipu) {
       return ipu.done || (ipu.waiting && ipu.waiting->kind == Kind::kSync);
     });
     int64_t latest = 0;
-    for (const Ipu& ipu : ipus) latest = std::max(latest, ipu.clock);
-    for (Ipu& ipu : ipus) {
+    for (const Machine& ipu : ipus) latest = std::max(latest, ipu.clock);
+    for (Machine& ipu : ipus) {
       if (!all_sync || ipu.done) continue;
       ipu.clock = latest + ipu.waiting->cycles;
       ipu.waiting = nullptr;
@@ -128,7 +189,7 @@ int64_t simulate(const program::Program& program) {
     }
   }
   int64_t latest = 0;
-  for (const Ipu& ipu : ipus) latest = std::max(latest, ipu.clock);
+  for (const Machine& ipu : ipus) latest = std::max(latest, ipu.clock);
   return latest;
 }
 

@@ -3,16 +3,35 @@
 
 #include <algorithm>
 
+#include "session/simulate.hpp"
+
 namespace poptorch::session {
 namespace {
 
 using program::Instruction;
 using Kind = Instruction::Kind;
 
+bool is_update(const Instruction& instruction) {
+  return instruction.pass == program::Pass::kUpdate;
+}
+
+bool has_phases(const std::vector<Instruction>& block) {
+  return std::any_of(block.begin(), block.end(), [](const Instruction& instruction) {
+    return instruction.phase >= 0 ||
+           std::any_of(instruction.blocks.begin(), instruction.blocks.end(), has_phases);
+  });
+}
+
 class Walk {
  public:
-  Walk(int ipu, int64_t micro_batches, std::vector<StageWork>& work)
-      : ipu_(ipu), micro_batches_(micro_batches), work_(work), first_(work.size()) {}
+  Walk(const program::Program& program, int ipu, int64_t micro_batches, Timeline& timeline)
+      : program_(program),
+        ipu_(ipu),
+        micro_batches_(micro_batches),
+        phased_(std::any_of(program.ipus.begin(), program.ipus.end(),
+                            [](const auto& each) { return has_phases(each.body); })),
+        timeline_(timeline),
+        first_(timeline.work.size()) {}
 
   void block(const std::vector<Instruction>& instructions) {
     for (const Instruction& instruction : instructions) {
@@ -26,59 +45,107 @@ class Walk {
 
  private:
   void loop(const Instruction& loop) {
+    const bool between = between_updates_;
+    between_updates_ = !loop.per_micro_batch && loop.rewind == 0 && loop.op_id == 0;
     for (int64_t round = 0; round < loop.count && counter_ - kLongest < micro_batches_; ++round) {
       block(loop.blocks[0]);
       counter_ += loop.per_micro_batch;
       counter_ -= loop.rewind;
     }
+    between_updates_ = between;
   }
 
   void step(const Instruction& instruction) {
+    const int64_t micro_batch = counter_ + instruction.micro_batch_offset;
+    if (micro_batch >= micro_batches_ || is_update(instruction)) return;
     if (instruction.kind == Kind::kReceive || instruction.kind == Kind::kSync ||
-        instruction.kind == Kind::kStreamIn || instruction.kind == Kind::kStreamOut ||
-        instruction.kind == Kind::kStash || instruction.kind == Kind::kRestore ||
-        instruction.pass == program::Pass::kUpdate ||
-        instruction.pass == program::Pass::kTransfer) {
+        instruction.kind == Kind::kStash || instruction.kind == Kind::kRestore) {
       return;
     }
-    const int64_t micro_batch = counter_ + instruction.micro_batch_offset;
-    if (micro_batch >= micro_batches_) return;
-    const int stage = std::max(instruction.stage, 0);
-    const bool backward = instruction.pass == program::Pass::kBackward;
-    StageWork& work = current(stage, micro_batch, backward);
-    work.cycles += instruction.cycles;
+    if (instruction.pass == program::Pass::kTransfer) {
+      transfer(instruction, micro_batch);
+      return;
+    }
+    current(instruction, micro_batch).cycles += instruction.cycles;
+  }
+
+  void transfer(const Instruction& instruction, int64_t micro_batch) {
+    const bool in = !instruction.outputs.empty();
+    Transfer transfer{.ipu = ipu_,
+                      .phase = instruction.phase,
+                      .micro_batch = micro_batch,
+                      .cycles = instruction.cycles,
+                      .io_tiles = on_io_tiles(instruction)};
+    switch (instruction.kind) {
+      case Kind::kStreamIn:
+      case Kind::kStreamOut: {
+        if (!transfer.io_tiles) return;
+        transfer.kind = in ? Transfer::Kind::kIn : Transfer::Kind::kOut;
+        const auto& stream = program_.streams[static_cast<size_t>(instruction.channel)];
+        transfer.name = stream.host.name.text();
+        transfer.bytes = stream.host.type.bytes();
+        break;
+      }
+      case Kind::kOffChipLoad:
+      case Kind::kOffChipStore: {
+        // Of a weight update, or around an op: no transfer between phases.
+        if (between_updates_ || !phased_) return;
+        const bool load = instruction.kind == Kind::kOffChipLoad;
+        transfer.kind = load ? Transfer::Kind::kLoad : Transfer::Kind::kStore;
+        const auto id = load ? instruction.outputs[0] : instruction.inputs[0];
+        const program::Tensor& tensor = program_.tensors[static_cast<size_t>(id)];
+        transfer.name = tensor.name.text();
+        transfer.bytes = tensor.type.bytes();
+        break;
+      }
+      default:
+        return;
+    }
+    timeline_.transfers.push_back(std::move(transfer));
   }
 
   // The two newest may both go on: parts of a backward pass come before what they wait for.
-  StageWork& current(int stage, int64_t micro_batch, bool backward) {
-    for (size_t i = work_.size(); i-- > first_ && i + 2 >= work_.size();) {
-      StageWork& work = work_[i];
-      if (work.stage == stage && work.micro_batch == micro_batch && work.backward == backward) {
+  StageWork& current(const Instruction& instruction, int64_t micro_batch) {
+    const int stage = std::max(instruction.stage, 0);
+    const int phase = instruction.phase;
+    const bool backward = instruction.pass == program::Pass::kBackward;
+    auto& all = timeline_.work;
+    for (size_t i = all.size(); i-- > first_ && i + 2 >= all.size();) {
+      StageWork& work = all[i];
+      if (work.stage == stage && work.phase == phase && work.micro_batch == micro_batch &&
+          work.backward == backward) {
         return work;
       }
     }
-    work_.push_back(
-        {.ipu = ipu_, .stage = stage, .micro_batch = micro_batch, .backward = backward});
-    return work_.back();
+    all.push_back({.ipu = ipu_,
+                   .stage = stage,
+                   .phase = phase,
+                   .micro_batch = micro_batch,
+                   .backward = backward});
+    return all.back();
   }
 
   // Stages of a pipeline lag behind the counter by at most this.
   static constexpr int64_t kLongest = 256;
 
+  const program::Program& program_;
   int ipu_;
   int64_t micro_batches_, counter_ = 0;
-  std::vector<StageWork>& work_;
+  bool between_updates_ = false;  // in a loop around the loop over micro-batches
+  bool phased_;
+  Timeline& timeline_;
   size_t first_;
 };
 
 }  // namespace
 
-std::vector<StageWork> timeline(const program::Program& program, int64_t micro_batches) {
-  std::vector<StageWork> work;
+Timeline timeline(const program::Program& program, int64_t micro_batches) {
+  Timeline timeline;
+  micro_batches = std::min(micro_batches, std::max<int64_t>(program.micro_batches_per_run, 1));
   for (size_t ipu = 0; ipu < program.ipus.size(); ++ipu) {
-    Walk(static_cast<int>(ipu), micro_batches, work).block(program.ipus[ipu].body);
+    Walk(program, static_cast<int>(ipu), micro_batches, timeline).block(program.ipus[ipu].body);
   }
-  return work;
+  return timeline;
 }
 
 }  // namespace poptorch::session

@@ -7,7 +7,8 @@
 namespace poptorch::session {
 
 // The work on micro-batches before `micro_batches` of the first run, IPU by IPU, each in its order.
-// Weight updates, transfers to and from the host, and what stashes move, are no work of a stage.
-std::vector<StageWork> timeline(const program::Program& program, int64_t micro_batches);
+// Weight updates and transfers are no work of a stage. Of transfers are told those that a schedule
+// places: between phases, and with the host where they overlap with computation.
+Timeline timeline(const program::Program& program, int64_t micro_batches);
 
 }  // namespace poptorch::session

@@ -5,6 +5,8 @@ from poptorch import _native
 from poptorch._impl import refused
 from poptorch._impl.blocks import BeginBlock, Block, BlockFunction, removeBlocks
 from poptorch._impl.control_flow import cond, for_loop
+from poptorch._impl.structures import flatten, unflatten
+from poptorch.enums import OverlapMode
 from poptorch_core import Error
 
 __all__ = [
@@ -23,6 +25,8 @@ __all__ = [
     "removeBlocks",
     "serializedMatMul",
     "set_available_memory",
+    "set_overlap_for_input",
+    "set_overlap_for_output",
     *refused.FUNCTIONS,
 ]
 globals().update(refused.FUNCTIONS)
@@ -91,6 +95,36 @@ def set_available_memory(tensor: torch.Tensor, available_memory_proportion: floa
             f"{available_memory_proportion}."
         )
     return tensor.clone()
+
+
+def set_overlap_for_input(input_tensors, mode: OverlapMode):
+    """The model's inputs themselves; their transfers from the host overlap with computation.
+
+    input_tensors: arguments of forward that no other op uses, in any nesting of tuples, lists and
+    dicts. The round of the loop that `mode` names computes while the next one's inputs come. Raises
+    AssertionError unless mode is an OverlapMode; at compilation poptorch.Error for what is no
+    input, without IO tiles, and with PipelinedExecution.
+    """
+    return _with_overlap(input_tensors, "input", mode)
+
+
+def set_overlap_for_output(output_tensors, mode: OverlapMode):
+    """The tensors themselves, to be returned; their transfers to the host overlap likewise.
+
+    Raises as set_overlap_for_input, and for output modes other than All and Sum.
+    """
+    return _with_overlap(output_tensors, "output", mode)
+
+
+def _with_overlap(tensors, host: str, mode: OverlapMode):
+    assert isinstance(mode, OverlapMode), f"Expected a poptorch.OverlapMode but got {mode!r}."
+    if mode == OverlapMode.NoOverlap or not _native.is_tracing():
+        return tensors
+    leaves: list[torch.Tensor] = []
+    node = flatten(tensors, leaves)
+    loop = mode.value.removeprefix("overlap_")
+    marked = [torch.ops.poptorch.set_overlap(tensor, host, loop) for tensor in leaves]
+    return unflatten(node, iter(marked))
 
 
 def serializedMatMul(lhs, rhs, mode, factor: int = 0, keep_precision: bool = False):

@@ -57,9 +57,10 @@ class Executable:
     def set_random_state(self, state: tuple[int, int]) -> None: ...
     def text(self, form: str, locations: bool = False) -> str:
         """form: "traced", "normal", "differentiated", "placed", "program"."""
-    def timeline(self, micro_batches: int) -> list[dict[str, Any]]:
-        """Work of the first micro-batches of a run, IPU by IPU: {"ipu", "stage", "micro_batch",
-        "backward", "cycles"}."""
+    def timeline(self, micro_batches: int) -> dict[str, list[dict[str, Any]]]:
+        """Of the first micro-batches of a run, IPU by IPU: "cells" {"ipu", "stage", "phase",
+        "micro_batch", "backward", "cycles"} and "transfers" {"ipu", "phase", "micro_batch", "kind",
+        "name", "bytes", "cycles", "io_tiles"}."""
     def report(self) -> dict[str, Any]:
         """The fields of session::Report: "ipus" (bytes held, cycles and bytes moved, by IPU),
         "stages", "ops", "bubbles", "bottleneck_stage", "cycles_per_run", "generic_ops", ..."""

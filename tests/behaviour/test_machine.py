@@ -126,6 +126,35 @@ def test_too_little_memory_is_an_error_where_asked(monkeypatch):
         assert part in text, f"{part} is not in: {text}"
 
 
+def test_streaming_memory_has_a_limit_too():
+    """An Mk1 has none: 64·64 weights and 64 biases, with Adam's two moments, are too much."""
+    off_chip = poptorch.TensorLocationSettings().useOnChipStorage(False)
+    options = poptorch.Options().useOfflineIpuTarget(1)
+    options.Emulator.memoryLimit("error")
+    options.TensorLocations.setWeightLocation(off_chip)
+    options.TensorLocations.setOptimizerLocation(off_chip)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), Square())
+    adam = torch.optim.Adam(model.parameters(), lr=0.01)
+    with pytest.raises(poptorch.Error) as error:
+        poptorch.trainingModel(model, options, adam).compile(torch.randn(2, 64))
+    weights = 4 * (64 * 64 + 64)
+    text = error.value.message
+    for part in (
+        f"the 1 IPUs of a replica need {3 * weights} bytes of Streaming Memory but have 0",
+        "'optimiser.exp_avg.0.weight' 0.0 MB",
+        "on the chip: options.TensorLocations.setOptimizerLocation(poptorch.TensorLocationSettings"
+        "().useOnChipStorage(True)) (saves 0.0 MB)",
+    ):
+        assert part in text, f"{part} is not in: {text}"
+
+
+class Square(torch.nn.Module):
+    """A loss: the mean square."""
+
+    def forward(self, x):
+        return poptorch.identity_loss(x.square(), reduction="mean")
+
+
 def test_the_memory_limit_has_three_values():
     for bad in ("never", None, True):
         with pytest.raises(ValueError, match="memoryLimit is 'warn', 'error' or 'off'"):

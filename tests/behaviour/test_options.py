@@ -164,7 +164,6 @@ def test_reports_show_options_that_only_hardware_honours():
     options = poptorch.Options().syncPattern(poptorch.SyncPattern.SinglePipeline)
     options.setAvailableMemoryProportion({"IPU0": 0.5})
     options.Precision.setPartialsType(torch.half)
-    options.TensorLocations.numIOTiles(32)
     options._Popart.set("dotChecks", "x")
     wrapped = poptorch.inferenceModel(torch.relu, options)
     wrapped(torch.ones(2))
@@ -172,7 +171,6 @@ def test_reports_show_options_that_only_hardware_honours():
         "sync_pattern": 1,
         "available_memory_proportion": {"IPU0": 0.5},
         "Precision.partials_type": torch.half,
-        "TensorLocations.num_io_tiles": 32,
         "_Popart.options": {"dotChecks": "x"},
     }
 

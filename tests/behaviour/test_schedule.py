@@ -98,6 +98,114 @@ def test_the_drawing(name, capsys):
         assert line.split() in [other.split() for other in shown], "\n".join(shown)
 
 
+class Phases(torch.nn.Module):
+    """Three layers, each in a block that a strategy puts into a phase."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(3))
+
+    def forward(self, x, target):
+        for number, layer in enumerate(self.layers):
+            poptorch.Block.start(f"b{number}")
+            x = torch.tanh(layer(x))
+        return x, torch.nn.functional.mse_loss(x, target)
+
+
+def phased(kind, ipus=None, io_tiles=0, accumulation=1):
+    strategy = kind(*(poptorch.Phase(f"b{number}") for number in range(3)))
+    for number, ipu in enumerate(ipus or ()):
+        strategy.phase(number).ipus(ipu)
+    options = poptorch.Options().showCompilationProgressBar(False).autoRoundNumIPUs(True)
+    options.setExecutionStrategy(strategy)
+    options.Training.gradientAccumulation(accumulation)
+    if io_tiles:
+        options.TensorLocations.numIOTiles(io_tiles)
+        options.TensorLocations.setWeightLocation(
+            poptorch.TensorLocationSettings().useIOTilesToLoad().useIOTilesToStore()
+        )
+    made = poptorch.trainingModel(Phases(), options)
+    x = torch.randn(2 * accumulation, 4)
+    made.compile(x, x)
+    return made
+
+
+# A weight and a bias come in the phase before theirs (with their accumulators for the backward
+# pass), and what was written leaves in the phase behind. The last forward phase is the first
+# backward one; what the next phase uses as well stays.
+PHASED_DRAWINGS = {
+    "serial": (
+        (poptorch.SerialPhasedExecution, [0, 0, 0]),
+        """
+        step   0  1  2  3    4    5  6
+        phase -1  0  1  2    3    4  5
+        IPU 0  .  F0 F0 FB0  B0   B0 .
+        I/O 0  L2 L2 L2 L2 S2L2 S2 S2
+        """,
+    ),
+    "through IO tiles": (
+        (poptorch.SerialPhasedExecution, [0, 0, 0], 64),
+        """
+        I/O 0  ~L2 ~L2 ~L2 ~L2 ~S2~L2 ~S2 ~S2
+        64 IO tiles an IPU; ~ transfers through them
+        """,
+    ),
+    "an idle IPU": (
+        (poptorch.SerialPhasedExecution, [0, 1, 2]),
+        """
+        phase -1  0  1  2   3  4  5
+        IPU 0  .  F0 .  .   .  B0 .
+        I/O 0  L2 .  .  .   L2 .  S2
+        IPU 1  .  .  F0 .   B0 .  .
+        IPU 2  .  .  .  FB0 .  .  .
+        idle   .  .  .  .   .  .  .
+        """,
+    ),
+    "parallel, two micro-batches": (
+        (poptorch.ParallelPhasedExecution, None, 0, 2),
+        """
+        step   0  1  2  3   4    5  6  7  8  9  10  11   12 13
+        phase -1  0  1  2   3    4  5 -1  0  1  2   3    4  5
+        IPU 0  .  F0 .  FB0 .    B0 .  .  F1 .  FB1 .    B1 .
+        I/O 0  L2 .  L4 .   S2L2 .  S2 L2 .  L4 .   S2L2 .  S2
+        IPU 1  .  .  F0 .   B0   .  .  .  .  F1 .   B1   .  .
+        """,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PHASED_DRAWINGS)
+def test_the_drawing_of_phases(name, capsys):
+    arguments, drawing = PHASED_DRAWINGS[name]
+    phased(*arguments).printSchedule()
+    shown = capsys.readouterr().out.splitlines()
+    for line in textwrap.dedent(drawing).strip().splitlines():
+        assert line.split() in [other.split() for other in shown], "\n".join(shown)
+
+
+def test_phases_as_data():
+    schedule = phased(poptorch.SerialPhasedExecution, [0, 1, 2]).schedule()
+    schedule = json.loads(json.dumps(schedule))
+    assert schedule["idle_ipus"] == 1
+    assert schedule["phases"] == [-1, 0, 1, 2, 3, 4, 5]
+    forward = {(c["ipu"], c["phase"]) for c in schedule["cells"] if not c["backward"]}
+    assert forward == {(0, 0), (1, 1), (2, 2)}
+    loads = [(t["ipu"], t["phase"], t["bytes"]) for t in schedule["transfers"]
+             if t["kind"] == "load" and t["name"] == "layers.1.weight"]  # fmt: skip
+    assert loads == [(1, 0, 64), (1, 2, 64)]
+
+
+def test_transfers_on_io_tiles_hide_behind_computation():
+    reports = [
+        phased(poptorch.SerialPhasedExecution, [0, 0, 0], tiles).report() for tiles in (0, 64)
+    ]
+    plain, hidden = (report["ipus"][0] for report in reports)
+    assert plain["overlapped_cycles"] == 0
+    assert hidden["overlapped_cycles"] == hidden["streaming_cycles"] == plain["streaming_cycles"]
+    assert reports[1]["cycles_per_run"] < reports[0]["cycles_per_run"]
+    assert plain["idle_cycles"] == 0 <= hidden["idle_cycles"]
+
+
 def test_the_data_tells_bubbles_and_the_slowest_stage():
     class Uneven(Chain):
         def __init__(self):

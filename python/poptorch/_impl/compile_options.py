@@ -17,6 +17,7 @@ def compile_options(options: Options, training: bool) -> dict:
         "liveness": int(strategy.liveness),
         "separate_backward_phase": strategy.separate_backward_phase,
         "locations": locations_of(options.TensorLocations),
+        "io_tiles": options.TensorLocations.num_io_tiles,
         "round_ipu_count": options.auto_round_num_ipus,
         "device_iterations": options.device_iterations,
         "gradient_accumulation": options.Training.gradient_accumulation,

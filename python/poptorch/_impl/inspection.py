@@ -49,8 +49,10 @@ class Inspection:
         a_round = options.Training.gradient_accumulation if self._training else 0
         return schedule.describe(
             self._compiled().timeline(micro_batches),
-            pipelined=options.execution_strategy.NAME == "pipelined",
+            self.report(),
+            strategy=options.execution_strategy.NAME,
             a_round=a_round or options.device_iterations,
+            io_tiles=options.TensorLocations.num_io_tiles,
         )
 
     def printSchedule(self, micro_batches: int = 64) -> None:

@@ -145,9 +145,9 @@ class TensorLocationSettings(OptionGroup):
         Row("useReplicatedTensorSharding", False, boolean, COMPILE,
             "Shard over replicas.", argument_default=True),
         Row("useIOTilesToLoad", False, boolean, COMPILE,
-            "Load through the IO tiles.", argument_default=True),
-        Row("useIOTilesToStore", False, boolean, RECORDED,
-            "Store through the IO tiles.", argument_default=True),
+            "Load through the IO tiles, if there are any.", argument_default=True),
+        Row("useIOTilesToStore", False, boolean, COMPILE,
+            "Store through the IO tiles, if there are any.", argument_default=True),
     )  # fmt: skip
 
 
@@ -155,7 +155,7 @@ class TensorLocationOptions(OptionGroup):
     """Locations of kinds of tensors: `opts.TensorLocations`."""
 
     ROWS = (
-        Row("numIOTiles", 0, _check_io_tiles, RECORDED, "Tiles set apart for I/O."),
+        Row("numIOTiles", 0, _check_io_tiles, COMPILE, "Tiles of each IPU set apart for I/O."),
         Row("setActivationLocation", None, _check_location, COMPILE, "Location of activations.",
             attribute="location_activation"),
         Row("setWeightLocation", None, _check_location, COMPILE, "Location of weights.",

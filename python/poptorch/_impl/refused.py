@@ -15,8 +15,6 @@ INSTEAD = {
     "ipu_print_tensor": "Return the tensor, or name it in Options.anchorTensor.",
     "load": "Save the model's state_dict() and wrap the model again.",
     "nearest": "Compute it on the host and pass the result to the model.",
-    "set_overlap_for_input": "Leave it out: values do not depend on it.",
-    "set_overlap_for_output": "Leave it out: values do not depend on it.",
 }
 # Methods of the wrapper.
 METHODS = {

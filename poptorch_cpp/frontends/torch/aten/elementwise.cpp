@@ -87,6 +87,13 @@ Values checkpoint(Call& c) {
   return {{c.emit("identity", {x.value}, {{"checkpoint", true}}), x.dtype}};
 }
 
+// poptorch.set_overlap_for_input and set_overlap_for_output.
+Values overlap(Call& c) {
+  const TensorValue x = c.tensor(0);
+  return {{c.emit("identity", {x.value}, {{"host", c.text("host")}, {"overlap", c.text("loop")}}),
+           x.dtype}};
+}
+
 }  // namespace
 
 void add_elementwise_rules(Rules& r) {
@@ -111,6 +118,7 @@ void add_elementwise_rules(Rules& r) {
   r.add("exp2", exp2);
   r.add("clone", direct("identity"));
   r.add("poptorch::recomputation_checkpoint", checkpoint);
+  r.add("poptorch::set_overlap", overlap);
   r.add("contiguous", direct("identity"));
   r.add("positive", direct("identity"));
   r.add("_to_copy", to_copy);

@@ -1,0 +1,98 @@
+// Implements host_overlap.hpp.
+#include "session/host_overlap.hpp"
+
+#include <algorithm>
+
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::session {
+namespace {
+
+using ir::Op;
+using ir::Value;
+using support::str;
+using support::UserError;
+
+constexpr int kFewestTiles = 32;
+
+std::string line_of(const Op& op) {
+  return op.location.empty() ? "" : str(" (", op.location.file, ":", op.location.line, ")");
+}
+
+void check_options(const Op& mark, const CompileOptions& options) {
+  if (options.strategy == transforms::Strategy::kPipelined) {
+    throw UserError(str(
+        "Overlapped IO is not supported with poptorch.PipelinedExecution. If you are using only ",
+        "one IPU, or one at a time, use poptorch.ShardedExecution instead: ",
+        "options.setExecutionStrategy(poptorch.ShardedExecution())", line_of(mark), "."));
+  }
+  if (options.io_tiles == 0) {
+    throw UserError(str("No IO tiles allocated. You must allocate at least ", kFewestTiles,
+                        " IO tiles using poptorch.Options().TensorLocations.numIOTiles",
+                        line_of(mark), "."));
+  }
+}
+
+size_t input_of(const ir::Graph& main, const Op& mark) {
+  const Value* marked = mark.operand(0);
+  const auto& inputs = main.inputs();
+  const auto found = std::find_if(inputs.begin(), inputs.end(),
+                                  [&](const auto& input) { return input.get() == marked; });
+  if (found == inputs.end()) {
+    throw UserError(str("poptorch.set_overlap_for_input applied on a node which is not a tensor ",
+                        "input to the model", line_of(mark),
+                        ". Apply it to an argument of forward, before any other op."));
+  }
+  const auto& uses = marked->uses();
+  const auto ops = std::count_if(uses.begin(), uses.end(), [](const auto& use) { return use.op; });
+  if (ops != 1) {
+    throw UserError(str("poptorch.set_overlap_for_input must be the only op applied to the input",
+                        line_of(mark), ", but ", ops,
+                        " ops use it. Use what set_overlap_for_input returns instead."));
+  }
+  return static_cast<size_t>(found - inputs.begin());
+}
+
+void check_output(const ir::Graph& main, const Op& mark, OutputMode mode) {
+  const auto& outputs = main.outputs();
+  if (std::find(outputs.begin(), outputs.end(), mark.result()) == outputs.end()) {
+    throw UserError(str("poptorch.set_overlap_for_output applied on a node which is not a tensor ",
+                        "output of the model", line_of(mark),
+                        ". Return what set_overlap_for_output returns."));
+  }
+  if (mode == OutputMode::kAll || mode == OutputMode::kSum) return;
+  throw UserError(str("Unsupported output mode for overlapped IO: ",
+                      mode == OutputMode::kFinal ? "Final" : "EveryN", line_of(mark),
+                      ". Set poptorch.Options().outputMode to poptorch.OutputMode.All or Sum."));
+}
+
+}  // namespace
+
+HostOverlaps take_host_overlaps(ir::Module& module, const CompileOptions& options) {
+  ir::Graph& main = module.main();
+  HostOverlaps overlaps;
+  for (Op* op : main.op_list()) {
+    if (!op->is("identity") || op->attr<std::string>("host") == "none") continue;
+    check_options(*op, options);
+    if (op->attr<std::string>("host") == "input") {
+      overlaps.inputs.resize(main.inputs().size());
+      overlaps.inputs[input_of(main, *op)] = op->attr<std::string>("overlap");
+    } else {
+      check_output(main, *op, options.output_mode);
+      overlaps.outputs.resize(main.outputs().size());
+      for (size_t i = 0; i < main.outputs().size(); ++i) {
+        if (main.outputs()[i] == op->result())
+          overlaps.outputs[i] = op->attr<std::string>("overlap");
+      }
+    }
+  }
+  for (Op* op : main.op_list()) {
+    if (!op->is("identity") || op->attr<std::string>("host") == "none") continue;
+    op->result()->replace_all_uses_with(op->operand(0));
+    main.erase(op);
+  }
+  return overlaps;
+}
+
+}  // namespace poptorch::session
