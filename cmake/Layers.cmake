@@ -6,19 +6,16 @@
 set(POPTORCH_COMMON_HEADERS <algorithm> <functional> <memory> <optional> <string> <unordered_map>
                             <variant> <vector>)
 
-# poptorch_layer(<name> [FOLDER <folder>] [EXCLUDE <regex>] [ONLY <regex>]
+# poptorch_layer(<name> [FOLDER <folder>] [EXCLUDE <regex>]
 #                [OPTIONS <flags>...] [LIBRARIES <targets>...] [INTO <list variable>])
 function(poptorch_layer name)
-  cmake_parse_arguments(arg "" "FOLDER;EXCLUDE;ONLY;INTO" "OPTIONS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(arg "" "FOLDER;EXCLUDE;INTO" "OPTIONS;LIBRARIES" ${ARGN})
   if(NOT arg_FOLDER)
     set(arg_FOLDER ${name})
   endif()
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${arg_FOLDER}/*.cpp)
   if(arg_EXCLUDE)
     list(FILTER sources EXCLUDE REGEX "${arg_EXCLUDE}")
-  endif()
-  if(arg_ONLY)
-    list(FILTER sources INCLUDE REGEX "${arg_ONLY}")
   endif()
   if(NOT sources)
     return()
