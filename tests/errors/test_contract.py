@@ -152,6 +152,12 @@ def test_a_forgotten_wrapper_gives_its_device_back():
     poptorch.inferenceModel(Model(), options(lambda o: o.useIpuId(5)))(X)
 
 
+def test_a_forgotten_training_wrapper_is_collected():
+    wrapped, _ = compiled(lambda o: o.useIpuId(6))  # its device has the newest weights
+    del wrapped, _
+    poptorch.inferenceModel(Model(), options(lambda o: o.useIpuId(6)))(X)
+
+
 def test_hardware_queries(monkeypatch):
     monkeypatch.delenv("POPTORCH_IPU_MODEL", raising=False)
     assert poptorch.ipuHardwareIsAvailable(64) and not poptorch.ipuHardwareIsAvailable(65)

@@ -63,8 +63,13 @@ void drop_frozen(transforms::OptimiserSpec& optimiser, const std::vector<NamedTe
 }  // namespace
 
 TorchExecutable::TorchExecutable(std::unique_ptr<session::Executable> executable,
-                                 std::vector<TraceOutput> outputs, std::vector<NamedTensor> state)
-    : executable_(std::move(executable)), outputs_(std::move(outputs)), state_(std::move(state)) {}
+                                 std::vector<TraceOutput> outputs,
+                                 const std::vector<NamedTensor>& state)
+    : executable_(std::move(executable)), outputs_(std::move(outputs)) {
+  for (const NamedTensor& entry : state) {
+    state_.push_back({entry.name, decltype(ModelTensor::tensor)(held(entry).getIntrusivePtr())});
+  }
+}
 
 std::vector<at::Tensor> TorchExecutable::run(const std::vector<at::Tensor>& inputs) {
   const at::NoGradGuard no_grad;
@@ -90,14 +95,18 @@ std::vector<at::Tensor> TorchExecutable::run(const std::vector<at::Tensor>& inpu
 
 void TorchExecutable::weights_to_host() const {
   const at::NoGradGuard no_grad;
-  for (const NamedTensor& state : state_) held(state).detach().copy_(read_state(state.name));
+  for (const ModelTensor& state : state_) {
+    const at::Tensor tensor(state.tensor.lock());
+    if (tensor.defined()) tensor.detach().copy_(read_state(state.name));
+  }
 }
 
 void TorchExecutable::weights_to_device(const std::vector<std::string>& names) {
-  for (const NamedTensor& state : state_) {
+  for (const ModelTensor& state : state_) {
     const bool wanted =
         names.empty() || std::find(names.begin(), names.end(), state.name) != names.end();
-    if (wanted) write_state(state.name, held(state));
+    const at::Tensor tensor(state.tensor.lock());
+    if (wanted && tensor.defined()) write_state(state.name, tensor);
   }
 }
 
@@ -135,7 +144,7 @@ std::unique_ptr<TorchExecutable> compile_model(const TraceRequest& request, cons
   options.blocks = std::move(traced.blocks);
   auto made = std::make_unique<TorchExecutable>(
       session::compile(std::move(traced.module), options, progress), std::move(traced.outputs),
-      std::move(traced.state));
+      traced.state);
   made->weights_to_device();
   return made;
 }

@@ -14,7 +14,7 @@ namespace poptorch::frontend {
 class TorchExecutable {
  public:
   TorchExecutable(std::unique_ptr<session::Executable> executable, std::vector<TraceOutput> outputs,
-                  std::vector<NamedTensor> state);
+                  const std::vector<NamedTensor>& state);
 
   const std::vector<TraceOutput>& outputs() const { return outputs_; }
   const session::Executable& compiled() const { return *executable_; }
@@ -23,7 +23,8 @@ class TorchExecutable {
   // number, shape or dtype than compiled.
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs);
 
-  // The model's own tensors, from and to their slots. Empty `names`: all of them.
+  // The model's own tensors, from and to their slots; those that the model has let go of are left
+  // out. Empty `names`: all of them.
   void weights_to_host() const;
   void weights_to_device(const std::vector<std::string>& names = {});
   at::Tensor read_state(const std::string& name) const;
@@ -33,11 +34,17 @@ class TorchExecutable {
   }
 
  private:
+  // Weak: a tensor's Python object leads to the wrapper that owns this, and a strong reference from
+  // here would hide that cycle from Python's collector.
+  struct ModelTensor {
+    std::string name;
+    c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> tensor;
+  };
   const ir::StateSlot& slot(const std::string& name) const;
 
   std::unique_ptr<session::Executable> executable_;
   std::vector<TraceOutput> outputs_;
-  std::vector<NamedTensor> state_;
+  std::vector<ModelTensor> state_;
 };
 
 // Traces `forward`, compiles the graph and uploads the weights. `options.training` decides whether

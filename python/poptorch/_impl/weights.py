@@ -118,6 +118,8 @@ class Weights:
         return True
 
 
+# Weak in both: a `Weights` may hold an executor, and that its model, so its tensors. Executors and
+# the classes of wrapped tensors keep it.
 _of_tensor = WeakTensorKeyDictionary()
 
 
@@ -125,9 +127,10 @@ def weights_of(model: torch.nn.Module) -> Weights:
     """The `Weights` of a model's tensors, shared with every model that has one of them."""
     weights = Weights()
     for tensor in _tensors(model):
-        known = _of_tensor.get(tensor)
+        reference = _of_tensor.get(tensor)
+        known = reference and reference()
         if known is None:
-            _of_tensor[tensor] = weights
+            _of_tensor[tensor] = weakref.ref(weights)
             weights.root().watch(tensor)
         else:
             known.merge(weights)
