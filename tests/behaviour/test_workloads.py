@@ -66,14 +66,42 @@ class Race:
             assert close(ours[name].double(), tensor.double(), tolerance), name
 
 
+class Exact:
+    """A workload trained by torch in float64: how far eager's rounding takes it by itself."""
+
+    def __init__(self, name):
+        self.instance = make(name)
+        self.instance.model.double()
+        self.optimiser = self.instance.optimiser()
+
+    def step(self, batch):
+        self.optimiser.zero_grad()
+        loss = self.instance.model(*(t.double() if t.is_floating_point() else t for t in batch))
+        loss.backward()
+        self.optimiser.step()
+        return loss.detach()
+
+    def distance(self, model):
+        """The largest max|a - b| / max|b| of the weights of `model`."""
+        pairs = zip(model.parameters(), self.instance.model.parameters(), strict=True)
+        return max(float((a - b).detach().abs().max() / b.abs().max()) for a, b in pairs)
+
+
+# Some value of W3 crosses a kink by rounding every twenty steps or so, and training on random
+# labels enlarges that: after 30 steps eager is 1e-3 from float64. Ours may be as far from eager.
 @pytest.mark.parametrize("name", ["W0", "W1", "W2", "W3", "W8"])
 def test_free_training(name):
     steps = max(STEPS, 20) if name != "W8" else STEPS
     race = Race(name, steps)
+    exact = Exact(name) if name == "W3" else None
+    tolerance = 1e-4
     for batch in race.batches:
         expected, found = race.step(batch)
-        assert abs(found - expected) <= 1e-4 * abs(expected)
-    race.check_state(1e-4)
+        if exact:
+            exact.step(batch)
+            tolerance = max(tolerance, 2 * exact.distance(race.eager.model))
+        assert abs(found - expected) <= tolerance * abs(expected)
+    race.check_state(tolerance)
 
 
 def deviation(ours, eager, before):
