@@ -222,3 +222,110 @@ def test_a_destroyed_wrapper_goes_on_with_its_state(namespace):
             wrapped.rng_state = random
         runs.append(losses + [wrapped(*batch) for batch in data[1:]])
     assert all(map(torch.equal, *runs))
+
+
+# --- torch.optim ---------------------------------------------------------------------------------
+TORCH_KINDS = {
+    "SGD": {"momentum": 0.9, "dampening": 0.3, "weight_decay": 0.1},
+    "Adam": {},
+    "AdamW": {},
+    "RMSprop": {"momentum": 0.5, "centered": True},
+}
+
+
+class Plain(torch.nn.Module):
+    """Its steps are the same on host and device: no dropout."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 2)
+
+    def forward(self, x, target):
+        return torch.nn.functional.mse_loss(self.fc(x), target)
+
+
+def plain(kind):
+    torch.manual_seed(6)
+    model = Plain()
+    return model, getattr(torch.optim, kind)(model.parameters(), lr=0.01, **TORCH_KINDS[kind])
+
+
+def host_steps(model, optimiser, data):
+    for batch in data:
+        optimiser.zero_grad()
+        model(*batch).backward()
+        optimiser.step()
+
+
+@pytest.mark.parametrize("kind", TORCH_KINDS)
+def test_torchs_optimisers_have_the_state_of_torch(kind):
+    data = list(batches(5, seed=6))
+    eager, reference = plain(kind)
+    host_steps(eager, reference, data)
+    model, optimiser = plain(kind)
+    wrapped = poptorch.trainingModel(model, None, optimiser)
+    wrapped.compile(*data[0])
+    assert optimiser.state_dict()["state"] == {}
+    for batch in data:
+        wrapped(*batch)
+    ours, theirs = optimiser.state_dict(), reference.state_dict()
+    assert ours["param_groups"] == theirs["param_groups"]
+    assert ours["state"].keys() == theirs["state"].keys()
+    for index, entry in theirs["state"].items():
+        assert ours["state"][index].keys() == entry.keys()
+        for name, value in entry.items():
+            torch.testing.assert_close(ours["state"][index][name], value, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", TORCH_KINDS)
+@pytest.mark.parametrize("loads_early", [True, False])
+def test_torchs_optimisers_resume_bit_identically(kind, loads_early):
+    data = list(batches(10, seed=7))
+    model, optimiser = plain(kind)
+    wrapped = poptorch.trainingModel(model, None, optimiser)
+    for batch in data[:5]:
+        wrapped(*batch)
+    file = io.BytesIO()
+    torch.save({"model": model.state_dict(), "optimiser": optimiser.state_dict()}, file)
+    expected = [wrapped(*batch) for batch in data[5:]]
+
+    file.seek(0)
+    saved = torch.load(file)
+    again, resumed = plain(kind)
+    rewrapped = poptorch.trainingModel(again, None, resumed)
+    if not loads_early:
+        rewrapped(*data[0])
+    rewrapped.load_state_dict(saved["model"])
+    resumed.load_state_dict(saved["optimiser"])
+    assert all(map(torch.equal, [rewrapped(*batch) for batch in data[5:]], expected))
+
+
+@pytest.mark.parametrize("kind", TORCH_KINDS)
+def test_training_moves_between_host_and_device(kind):
+    data = list(batches(12, seed=8))
+    eager, reference = plain(kind)
+    host_steps(eager, reference, data)
+    model, optimiser = plain(kind)
+    host_steps(model, optimiser, data[:4])
+    wrapped = poptorch.trainingModel(model, None, optimiser)
+    for batch in data[4:8]:
+        wrapped(*batch)
+    wrapped.destroy()
+    host_steps(model, optimiser, data[8:])
+    for ours, theirs in zip(model.parameters(), eager.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_moments_of_half_weights_go_through_torchs_dictionary():
+    torch.manual_seed(9)
+    model = Plain().half()
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.01, eps=1e-4)
+    wrapped = poptorch.trainingModel(model, None, optimiser)
+    data = [tuple(tensor.half() for tensor in batch) for batch in batches(3, seed=9)]
+    for batch in data:
+        wrapped(*batch)
+    saved = optimiser.state_dict()
+    optimiser.load_state_dict(saved)
+    for index, entry in optimiser.state_dict()["state"].items():
+        before = saved["state"][index]["exp_avg"]
+        torch.testing.assert_close(entry["exp_avg"].float(), before.float(), rtol=1e-3, atol=1e-6)

@@ -12,6 +12,7 @@ from poptorch._impl import (
     optimisers,
     outputs,
     session_options,
+    torch_state,
     weights,
 )
 from poptorch._impl.arguments import Arguments, Signature, check_host, warn_about_dicts
@@ -21,7 +22,6 @@ from poptorch._impl.changes import ModelWatch, OptimiserWatch
 from poptorch._impl.compile_options import compile_options
 from poptorch._impl.inspection import Inspection
 from poptorch._impl.locations import user_location
-from poptorch._impl.optimiser_state import Record
 from poptorch._impl.progress import Progress
 from poptorch._impl.refused import RefusedMethods
 from poptorch._impl.replica_groups import Groupings, grouped
@@ -241,7 +241,7 @@ class PoplarExecutor(Inspection, Attachment, WeightCopies, RefusedMethods):
             self._optimizer._opt_called = True  # torch's schedulers ask for it
             self._optimiser_watch = OptimiserWatch(self._optimizer, relaxed)
             self._model_watch.compiled(self._model)
-            Record.of(self._optimizer).bind(self)
+            torch_state.bind(self._optimizer, self)
         if self._options.synthetic_data:
             self._synthetic_inputs = self._make_synthetic_inputs(arguments.tensors)
         if whole_call_positional and not self._options.synthetic_data:
@@ -271,7 +271,7 @@ class PoplarExecutor(Inspection, Attachment, WeightCopies, RefusedMethods):
         if shared.newest is self:
             shared.sync_host()
         if self._executable is not None and self._training:
-            Record.of(self._optimizer).unbind(self)
+            torch_state.unbind(self._optimizer, self)
         self._release()
         self._executable = None
         self._groupings.closed = False
@@ -300,8 +300,8 @@ class PoplarExecutor(Inspection, Attachment, WeightCopies, RefusedMethods):
             self._optimiser_watch.look_for_new_names(optimizer)
             self._optimiser_watch.take(optimizer)
             if optimizer is not self._optimizer:
-                Record.of(self._optimizer).unbind(self)
-                Record.of(optimizer).bind(self)
+                torch_state.unbind(self._optimizer, self)
+                torch_state.bind(optimizer, self)
         else:
             optimisers.kind_of(optimizer)
         self._optimizer = optimizer

@@ -12,7 +12,7 @@ from poptorch._logging import logger
 STEP, SCALE_FACTOR = "Step", "lossScaleUpdateFactor"
 # By kind of optimiser: what a slot `optimiser.<what>.<parameter>` is called in a state_dict.
 _MOMENTS = {"exp_avg": "Accl1___", "exp_avg_sq": "Accl2___"}
-_PREFIXES = {
+PREFIXES = {
     "sgd": {"momentum_buffer": "Accl___"},
     "adam": _MOMENTS,
     "adamw": _MOMENTS,
@@ -37,12 +37,14 @@ class Record:
 
     state, parameters: the last known `ipu_state` and `ipu_param`, or None.
     loaded: `state` comes from the host and the device has not got it yet.
+    steps_before: updates on the host before those on the device, where the device counts none.
     """
 
     def __init__(self, state=None, parameters=None, loaded: bool = False) -> None:
         self.state = state
         self.parameters = parameters
         self.loaded = loaded
+        self.steps_before = 0
         self._executor = None
 
     @classmethod
@@ -76,7 +78,7 @@ class Record:
         if executor is None or not executor.isCompiled() or self.loaded:
             return
         spec, executable = executor._optimiser_spec, executor._executable
-        self.state = {n: executable.read_state(s) for n, s in _slots(executable, spec).items()}
+        self.state = {n: executable.read_state(s) for n, s in slots_of(executable, spec).items()}
         self.parameters = _parameters(spec)
 
     def load(self, state: dict) -> None:
@@ -99,18 +101,20 @@ class Record:
     def upload(self) -> None:
         """Writes loaded state to the device. Slots that it lacks keep what they have."""
         executable = self.executor._executable
-        slots = _slots(executable, self.executor._optimiser_spec)
+        slots = slots_of(executable, self.executor._optimiser_spec)
         extra = sorted(self.state.keys() - slots.keys())
         if extra:
             logger.warning(f"Ignoring optimizer state that this model has no place for: {extra}")
         for name, slot in slots.items():
             if name in self.state:
-                executable.write_state(slot, self.state[name])
+                # Torch counts in float32, and keeps the moments of half weights in half.
+                dtype = executable.read_state(slot).dtype
+                executable.write_state(slot, self.state[name].to(dtype))
         self.loaded = False
         self.refresh()
 
 
-def _slots(executable, spec: dict) -> dict[str, str]:
+def slots_of(executable, spec: dict) -> dict[str, str]:
     """Name in a state_dict → slot."""
     found = {}
     for slot, kind, _, _ in executable.states():
@@ -126,7 +130,7 @@ def state_name(slot: str, kind: str) -> str:
         return STEP
     if what == "loss_scale_factor":
         return SCALE_FACTOR
-    return _PREFIXES[kind][what] + parameter[0]
+    return PREFIXES[kind][what] + parameter[0]
 
 
 def _parameters(spec: dict) -> dict[str, torch.Tensor]:
