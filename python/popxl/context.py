@@ -102,6 +102,24 @@ def name_scope(name: str) -> Iterator[str]:
         _context.names.pop()
 
 
+class debug_context_frame_offset(ContextDecorator):
+    """Accepted as a context and a decorator: ops here record no frames that `i` could skip."""
+
+    def __init__(self, i: int) -> None:
+        self._offset = i
+
+    def __enter__(self) -> int:
+        return self._offset
+
+    def __exit__(self, *exception: Any) -> None:
+        pass
+
+
+def op_debug_context(name: Any) -> Any:
+    """Accepted as a decorator, with a name or without: the function stays as it is."""
+    return name if callable(name) else lambda function: function
+
+
 def scoped(name: str) -> str:
     """`name` behind the current name scopes."""
     return "/".join([*_context.names, name])

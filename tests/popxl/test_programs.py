@@ -205,3 +205,15 @@ def test_in_place_writes_need_an_order():
 
 def test_names_of_another_kind_are_attribute_errors():
     assert not hasattr(popxl, "nonsense")
+
+
+def test_debug_contexts_leave_programs_alone():
+    from popxl.context import debug_context_frame_offset, op_debug_context
+
+    @debug_context_frame_offset(1)
+    @op_debug_context("scaled")
+    def scaled(t):
+        return op_debug_context(ops.mul)(t, t)
+
+    with popxl.Ir().main_graph, debug_context_frame_offset(2) as offset:
+        assert offset == 2 and scaled(popxl.constant(2.0)).name == "mul_out"
