@@ -340,30 +340,37 @@ void OpLowering::lower_repeat(const Op& op, Frame& frame) {
   emitter_.close_loop(op.attr<int64_t>("count"), false, &op);
 }
 
+// Every IPU that works in a branch has the conditional, and the condition, for itself.
 void OpLowering::lower_if(const Op& op, Frame& frame) {
-  const int ipu = ipu_of(op, frame);
-  Instruction branch = started(op, frame, Kind::kIf);
-  branch.inputs = {operand(op, 0, frame, ipu)};
+  const int own = ipu_of(op, frame);
+  const TensorId condition = operand(op, 0, frame, own);
   const std::vector<TensorId> arguments = arguments_of(op, 1, frame);
+  const Frame inside{.ipu = own, .call_id = frame.call_id, .nested = true};
   std::vector<TensorId> results;
-  for (size_t i = 0; i < op.result_count(); ++i) results.push_back(define(op, i, frame, ipu));
+  std::vector<int> homes;
+  for (size_t i = 0; i < op.result_count(); ++i) {
+    homes.push_back(partition::result_ipu(module_, op, i, own));
+    results.push_back(define(op, i, frame, homes[i]));
+  }
+  std::vector<std::vector<std::vector<Instruction>>> branches;  // by branch and IPU
   for (const char* attr : {"then", "else"}) {
     emitter_.open_block();
     const auto values = lower_body(op, callee(op, attr), arguments, frame);
     for (size_t i = 0; i < results.size(); ++i) {
-      copy_to(emitter_.on_ipu(values[i], ipu, &op), results[i], ipu);
+      copy_to(on_ipu(values[i], op, inside, homes[i]), results[i], homes[i]);
     }
-    auto bodies = emitter_.close_block();
-    for (size_t other = 0; other < bodies.size(); ++other) {
-      if (static_cast<int>(other) != ipu && !bodies[other].empty()) {
-        throw support::UnsupportedError(str("[lowering] a conditional of IPU ", ipu,
-                                            " works on IPU ", other,
-                                            " as well. Place both of its branches on one IPU."));
-      }
-    }
-    branch.blocks.push_back(std::move(bodies[static_cast<size_t>(ipu)]));
+    branches.push_back(emitter_.close_block());
   }
-  emitter_.emit(ipu, std::move(branch));
+  std::vector<std::pair<int, Instruction>> conditionals;
+  for (size_t ipu = 0; ipu < branches[0].size(); ++ipu) {
+    const int at = static_cast<int>(ipu);
+    if (branches[0][ipu].empty() && branches[1][ipu].empty()) continue;
+    Instruction conditional = started(op, frame, Kind::kIf);
+    conditional.inputs = {on_ipu(condition, op, inside, at)};
+    conditional.blocks = {std::move(branches[0][ipu]), std::move(branches[1][ipu])};
+    conditionals.emplace_back(at, std::move(conditional));
+  }
+  for (auto& [ipu, conditional] : conditionals) emitter_.emit(ipu, std::move(conditional));
 }
 
 }  // namespace poptorch::lowering

@@ -17,6 +17,9 @@ const Graph* body_of(const ir::Module& module, const Op& op) {
   const char* attr = op.is("repeat") ? "graph" : op.is("if") ? "then" : nullptr;
   return attr ? module.find_graph(op.attr<ir::GraphRef>(attr).name) : nullptr;
 }
+const Graph& other_branch(const ir::Module& module, const Op& conditional) {
+  return *module.find_graph(conditional.attr<ir::GraphRef>("else").name);
+}
 
 // Of the first use that names an IPU, or else of what is made from the value; -1: nothing does.
 int first_use(const ir::Module& module, const Value& value, std::set<const Op*>& seen) {
@@ -73,11 +76,16 @@ int home_of(const ir::Module& module, const Value& value, int own) {
 
 int operand_ipu(const ir::Module& module, const Op& op, size_t index, int own) {
   const Graph* body = body_of(module, op);
-  const size_t first = op.is("if") ? 1 : 0;  // the condition stays outside
-  if (!body || index < first) return own;
-  const size_t carried = op.is("repeat") ? op.result_count() : 0;
+  if (!body) return own;
+  if (op.is("if")) {
+    if (index == 0) return own;  // the condition
+    const int used = first_use(module, *body->inputs()[index - 1]);
+    const int other = first_use(module, *other_branch(module, op).inputs()[index - 1]);
+    return used >= 0 ? used : other >= 0 ? other : own;
+  }
+  const size_t carried = op.result_count();
   // What a round only hands on is where the round before has it from.
-  for (size_t rounds = 0, at = index - first; rounds <= carried; ++rounds) {
+  for (size_t rounds = 0, at = index; rounds <= carried; ++rounds) {
     const int used = first_use(module, *body->inputs()[at]);
     if (used >= 0 || at >= carried) return used >= 0 ? used : own;
     const Value* next = body->outputs()[at];

@@ -21,6 +21,7 @@ template <typename... Args>
 struct Ends {
   int sender = -1, receiver = -1;
   int64_t sent = 0, received = 0;
+  int optional = 0;  // ends that stand in conditionals
   const Type* type = nullptr;
 };
 
@@ -256,7 +257,6 @@ class Verifier {
   void check_exchange(const Instruction& instruction, int64_t times, bool optional) {
     const bool send = instruction.kind == Kind::kSend;
     expect_counts(instruction, send ? 1 : 0, send ? 0 : 1);
-    if (optional) fail("channel ", instruction.channel, " is used in a conditional block.");
     if (!index_ok(instruction.peer, program_.ipus.size()) || instruction.peer == ipu_) {
       fail("IPU ", ipu_, " has no peer ", instruction.peer, ".");
     }
@@ -273,6 +273,7 @@ class Verifier {
     ends.sender = sender;
     ends.receiver = receiver;
     (send ? ends.sent : ends.received) += times;
+    ends.optional += optional ? (send ? 1 : -1) : 0;
   }
 
   void check_stream(const Instruction& instruction, int64_t times, bool optional) {
@@ -300,6 +301,7 @@ class Verifier {
         fail("channel ", channel, " is sent ", ends.sent, " times and received ", ends.received,
              " times.");
       }
+      if (ends.optional != 0) fail("channel ", channel, " has one end in a conditional block.");
     }
   }
 

@@ -47,7 +47,7 @@ class Cursor {
  public:
   explicit Cursor(const std::vector<Instruction>& body) { stack_.push_back({&body, 0, 1}); }
 
-  // The next instruction; loops without events whole. nullptr at the end.
+  // The next instruction; loops and branches without events whole. nullptr at the end.
   const Instruction* next() {
     while (!stack_.empty()) {
       Level& level = stack_.back();
@@ -57,10 +57,12 @@ class Cursor {
         continue;
       }
       const Instruction& instruction = (*level.block)[level.index++];
-      if (instruction.kind != Kind::kLoop || !has_events(instruction.blocks[0])) {
+      if (std::none_of(instruction.blocks.begin(), instruction.blocks.end(), has_events)) {
         return &instruction;
       }
-      if (instruction.count > 0) stack_.push_back({&instruction.blocks[0], 0, instruction.count});
+      // Of branches, all IPUs take the first.
+      const int64_t rounds = instruction.kind == Kind::kLoop ? instruction.count : 1;
+      if (rounds > 0) stack_.push_back({&instruction.blocks[0], 0, rounds});
     }
     return nullptr;
   }

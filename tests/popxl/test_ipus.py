@@ -174,3 +174,27 @@ def test_what_a_loop_carries_changes_places_across_ipus():
     for _ in range(5):
         a, b, old, older = b + 3, a * 2, a, old
     np.testing.assert_allclose(run_loop(build)[0], older, rtol=1e-6)
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_the_branches_of_a_conditional_work_on_two_ipus(taken):
+    def build(ir, x_stream, out, weights):
+        with popxl.ipu(0):
+            x = ops.host_load(x_stream)
+            big = ops.greater(ops.sum(x), popxl.constant(-10.0 if taken else 10.0, F32))
+
+        def other(x, b):
+            h = x.copy_to_ipu(1, 0)
+            with popxl.ipu(1):
+                return (h @ b).copy_to_ipu(0)
+
+        branches = ir.create_graph(two_layers, x, *weights), ir.create_graph(other, x, weights[1])
+        (y,) = ops.conditional(big, *branches, [x, *weights], [x, weights[1]])
+        with popxl.ipu(0):
+            ops.host_store(out, y + 1.0)
+
+    got, session = run_loop(build)
+    want = expected(START, 1) if taken else START @ W[1]
+    np.testing.assert_allclose(got, want + 1, rtol=1e-5)
+    report = session._executable.report()
+    assert all(ipu["link_cycles"] > 0 for ipu in report["ipus"])

@@ -156,6 +156,12 @@ constexpr Refusal kBadPrograms[] = {
      "sent 0 times and received 4 times"},
     {"channel between others", "%h = receive() @[channel=3 peer=0]",
      "%h = receive() @[channel=3 peer=1]", "has no peer 1"},
+    {"receive in a branch alone",
+     "    %h = receive() @[channel=3 peer=0]\n    %h2 = reshape(%h) @[in_place=[0]]\n    if(%yes) "
+     "{\n",
+     "    if(%yes) {\n    %h = receive() @[channel=3 peer=0]\n"
+     "    %h2 = reshape(%h) @[in_place=[0]]\n",
+     "one end in a conditional block"},
     {"another type received", "tensor %h : f32[4]", "tensor %h : i32[4]", "is declared"},
     {"wrong number of transfers", "{to_device=true, transfers=4}", "{to_device=true, transfers=3}",
      "makes 4 transfers, not 3"},
