@@ -153,6 +153,46 @@ std::shared_ptr<const TileProgram> update_chain(const Shape& space, bool adam) {
   return b.finish();
 }
 
+TEST(Matmul, GivesAdamTheBitsFromRegistersThatMemoryGives) {
+  const Shape space{50, 136};
+  for (bool decoupled : {false, true}) {
+    TileProgramBuilder builder(space);
+    const ir::Type tensor{DType::kF32, space}, number{DType::kF64, {}};
+    const int g = builder.input(tensor);
+    std::vector<int> operands = {builder.input(tensor), builder.input(tensor),
+                                 builder.input(tensor), g};
+    std::vector<TestTensor> hyper;
+    for (double value : {3.0, 1e-3, 0.9, 0.999, 1e-8, 0.01}) {
+      operands.push_back(builder.input(number));
+      hyper.emplace_back(DType::kF64, Shape{}, value, value, 1);
+    }
+    const std::vector<DType> results(3, DType::kF32);
+    for (int reg : builder.op(ops::registry().get("adam_update"), {{"decoupled", decoupled}},
+                              operands, results)) {
+      builder.output(reg);
+    }
+    auto chain = builder.finish();
+    EXPECT_TRUE(chain->takes_product()) << chain->text();
+    TestTensor a = random_f32({8, 50}, 1), b = random_f32({8, 136}, 2);
+    const std::vector<TestTensor> before = {random_f32(space, 3), random_f32(space, 4),
+                                            TestTensor(DType::kF32, space, 0, 1, 5)};
+    std::vector<TestTensor> expected;
+    for (bool keep : {true, false}) {
+      std::vector<TestTensor> state = before;
+      KernelRun run("matmul", {{"transpose_a", true}}, {&a, &b}, chain.get(), keep);
+      for (TestTensor& t : state) run.buffers.push_back(t.data.data());
+      for (TestTensor& t : hyper) run.buffers.push_back(t.data.data());
+      for (TestTensor& t : state) run.buffers.push_back(t.data.data());
+      ASSERT_TRUE(run.bind());
+      run.run(2);
+      if (keep) expected = state;
+      for (size_t i = 0; i < state.size(); ++i) {
+        EXPECT_TRUE(state[i] == expected[i] && !(state[i] == before[i])) << i;
+      }
+    }
+  }
+}
+
 TEST(Matmul, GivesChainsTheBitsFromRegistersThatMemoryGives) {
   for (Size s : {Size{50, 200, 8}, {7, 8, 32}, {300, 136, 3}, {64, 64, 1}}) {
     for (bool adam : {false, true}) {

@@ -1,6 +1,7 @@
 // Optimiser updates and other writes of state as micro-ops: one pass over every tensor, in the
 // order of operations of torch's single-tensor optimisers. Results are the written operands.
 #include <cmath>
+#include <type_traits>
 
 #include "emulator/kernels/narrow_product.hpp"
 #include "emulator/kernels/tile_map.hpp"
@@ -28,30 +29,54 @@ std::vector<double> maximize_and(const MicroQuery& q, std::initializer_list<cons
   return numbers;
 }
 
-void sgd(const MicroArgs& a, int64_t n) {
-  const float *w = a.in<float>(0), *g = a.in<float>(1);
-  float* out = a.out<float>();
-  const float rate = static_cast<float>(-a.number(2)), decay = static_cast<float>(a.number(3));
-  const float sign = sign_of(a);
+// An update's formula is written once, for a float and for a vector in a register: over memory the
+// compiler makes vectors of the former, a product in registers comes in the latter.
+template <typename V>
+V load(const float* x) {
+  if constexpr (std::is_same_v<V, float>)
+    return *x;
+  else
+    return _mm256_loadu_ps(x);
+}
+void store(float* y, float v) { *y = v; }
+void store(float* y, __m256 v) { _mm256_storeu_ps(y, v); }
+float root(float x) { return std::sqrt(x); }
+__m256 root(__m256 x) { return _mm256_sqrt_ps(x); }
+
+template <typename Update>
+void over_memory(const MicroArgs& a, int64_t n) {
+  const Update update(a);
+  const float* g = a.in<float>(Update::kGradient);
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) {
-    const float slope = sign * g[i] + decay * w[i];
-    out[i] = w[i] + rate * slope;
-  }
+  for (int64_t i = 0; i < n; ++i) update(g[i], i);
 }
 
-void sgd_of_product(const MicroArgs& a, const NarrowProduct& product) {
-  const float* w = a.in<float>(0);
-  float* out = a.out<float>();
-  const __m256 rate = _mm256_set1_ps(static_cast<float>(-a.number(2)));
-  const __m256 decay = _mm256_set1_ps(static_cast<float>(a.number(3)));
-  const __m256 sign = _mm256_set1_ps(sign_of(a));
-  for_each_vector(product, [&](__m256 g, int64_t i) __attribute__((always_inline)) {
-    const __m256 old = _mm256_loadu_ps(w + i);
-    const __m256 slope = _mm256_add_ps(_mm256_mul_ps(sign, g), _mm256_mul_ps(decay, old));
-    _mm256_storeu_ps(out + i, _mm256_add_ps(old, _mm256_mul_ps(rate, slope)));
-  });
+template <typename Update>
+void over_product(const MicroArgs& a, const NarrowProduct& product) {
+  const Update update(a);
+  for_each_vector(product,
+                  [&](__m256 g, int64_t i) __attribute__((always_inline)) { update(g, i); });
 }
+
+template <typename Update>
+constexpr ProductForm kOverProduct = {over_product<Update>, Update::kGradient};
+
+struct Sgd {
+  static constexpr int kGradient = 1;
+  const float* w;
+  float *w_out, rate, decay, sign;
+  explicit Sgd(const MicroArgs& a)
+      : w(a.in<float>(0)),
+        w_out(a.out<float>()),
+        rate(static_cast<float>(-a.number(2))),
+        decay(static_cast<float>(a.number(3))),
+        sign(sign_of(a)) {}
+  template <typename V>
+  void operator()(V g, int64_t i) const {
+    const V old = load<V>(w + i), slope = sign * g + decay * old;
+    store(w_out + i, old + rate * slope);
+  }
+};
 
 void sgd_momentum(const MicroArgs& a, int64_t n) {
   const float *w = a.in<float>(0), *b = a.in<float>(1), *g = a.in<float>(2);
@@ -77,7 +102,8 @@ void sgd_momentum(const MicroArgs& a, int64_t n) {
 }
 
 // torch.lerp: exact at both ends.
-inline float lerp(float from, float to, float weight) {
+template <typename V>
+V lerp(V from, V to, float weight) {
   return weight < 0.5f ? from + weight * (to - from) : to - (to - from) * (1.0f - weight);
 }
 
@@ -109,28 +135,40 @@ struct Corrections {
 };
 
 template <bool decoupled>
-void adam(const MicroArgs& a, int64_t n) {
-  const float *w = a.in<float>(0), *m = a.in<float>(1), *v = a.in<float>(2), *g = a.in<float>(3);
-  float *w_out = a.out<float>(0), *m_out = a.out<float>(1), *v_out = a.out<float>(2);
-  const double step = a.number(4), lr = a.number(5), beta1 = a.number(6), beta2 = a.number(7);
-  const Corrections corrections(beta1, beta2, step, a.immediates[1] != 0);
-  const float fresh1 = static_cast<float>(1 - beta1), keep2 = static_cast<float>(beta2);
-  const float fresh2 = static_cast<float>(1 - beta2), eps = static_cast<float>(a.number(8));
-  const float unroot = static_cast<float>(1 / std::sqrt(corrections.second));
-  const float rate = static_cast<float>(-lr / corrections.first);
-  const float decay = static_cast<float>(decoupled ? 1 - lr * a.number(9) : a.number(9));
-  const float sign = sign_of(a);
-#pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) {
-    const float weight = decoupled ? w[i] * decay : w[i];
-    const float slope = decoupled ? sign * g[i] : sign * g[i] + decay * w[i];
-    const float first = lerp(m[i], slope, fresh1);
-    const float second = v[i] * keep2 + fresh2 * slope * slope;
-    m_out[i] = first;
-    v_out[i] = second;
-    w_out[i] = weight + rate * first / (std::sqrt(second) * unroot + eps);
+struct Adam {
+  static constexpr int kGradient = 3;
+  const float *w, *m, *v;
+  float *w_out, *m_out, *v_out;
+  float fresh1, keep2, fresh2, eps, unroot, rate, decay, sign;
+
+  explicit Adam(const MicroArgs& a)
+      : w(a.in<float>(0)),
+        m(a.in<float>(1)),
+        v(a.in<float>(2)),
+        w_out(a.out<float>(0)),
+        m_out(a.out<float>(1)),
+        v_out(a.out<float>(2)) {
+    const double step = a.number(4), lr = a.number(5), beta1 = a.number(6), beta2 = a.number(7);
+    const Corrections corrections(beta1, beta2, step, a.immediates[1] != 0);
+    fresh1 = static_cast<float>(1 - beta1), keep2 = static_cast<float>(beta2);
+    fresh2 = static_cast<float>(1 - beta2), eps = static_cast<float>(a.number(8));
+    unroot = static_cast<float>(1 / std::sqrt(corrections.second));
+    rate = static_cast<float>(-lr / corrections.first);
+    decay = static_cast<float>(decoupled ? 1 - lr * a.number(9) : a.number(9));
+    sign = sign_of(a);
   }
-}
+  template <typename V>
+  void operator()(V g, int64_t i) const {
+    const V old = load<V>(w + i), m_old = load<V>(m + i), v_old = load<V>(v + i);
+    const V weight = decoupled ? old * decay : old;
+    const V slope = decoupled ? sign * g : sign * g + decay * old;
+    const V first = lerp(m_old, slope, fresh1);
+    const V second = v_old * keep2 + fresh2 * slope * slope;
+    store(m_out + i, first);
+    store(v_out + i, second);
+    store(w_out + i, weight + rate * first / (root(second) * unroot + eps));
+  }
+};
 
 void lamb_direction(const MicroArgs& a, int64_t n) {
   const float *m = a.in<float>(0), *v = a.in<float>(1), *w = a.in<float>(2), *g = a.in<float>(3);
@@ -193,23 +231,17 @@ void rmsprop(const MicroArgs& a, int64_t n) {
   run(a, n);
 }
 
-void accumulate(const MicroArgs& a, int64_t n) {
-  const float *to = a.in<float>(0), *from = a.in<float>(1);
-  float* out = a.out<float>();
-  const float scale = a.imm(0);
-#pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) out[i] = to[i] + scale * from[i];
-}
-
-void accumulate_product(const MicroArgs& a, const NarrowProduct& product) {
-  const float* to = a.in<float>(0);
-  float* out = a.out<float>();
-  const __m256 scale = _mm256_set1_ps(a.imm(0));
-  for_each_vector(product, [&](__m256 from, int64_t i) __attribute__((always_inline)) {
-    const __m256 old = _mm256_loadu_ps(to + i);
-    _mm256_storeu_ps(out + i, _mm256_add_ps(old, _mm256_mul_ps(scale, from)));
-  });
-}
+struct Accumulate {
+  static constexpr int kGradient = 1;
+  const float* to;
+  float *out, scale;
+  explicit Accumulate(const MicroArgs& a)
+      : to(a.in<float>(0)), out(a.out<float>()), scale(a.imm(0)) {}
+  template <typename V>
+  void operator()(V from, int64_t i) const {
+    store(out + i, load<V>(to + i) + scale * from);
+  }
+};
 
 template <typename T>
 void assign(const MicroArgs& a, int64_t n) {
@@ -231,20 +263,18 @@ void increment(const MicroArgs& a, int64_t n) {
 }  // namespace
 
 void add_update_rows(std::vector<MicroRow>& rows) {
-  rows.push_back({"sgd_update",
-                  kF32,
-                  kF32,
-                  sgd,
-                  [](const MicroQuery& q) { return maximize_and(q, {}); },
-                  all_f32,
-                  {sgd_of_product, 1}});
+  rows.push_back({"sgd_update", kF32, kF32, over_memory<Sgd>,
+                  [](const MicroQuery& q) { return maximize_and(q, {}); }, all_f32,
+                  kOverProduct<Sgd>});
   rows.push_back({"sgd_momentum_update", kF32, kF32, sgd_momentum,
                   [](const MicroQuery& q) { return maximize_and(q, {"nesterov"}); }, all_f32});
   auto adam_numbers = [](const MicroQuery& q) { return maximize_and(q, {"bias_correction"}); };
-  rows.push_back({"adam_update", kF32, kF32, adam<true>, adam_numbers,
-                  [](const MicroQuery& q) { return all_f32(q) && flag(q, "decoupled"); }});
-  rows.push_back({"adam_update", kF32, kF32, adam<false>, adam_numbers,
-                  [](const MicroQuery& q) { return all_f32(q) && !flag(q, "decoupled"); }});
+  rows.push_back({"adam_update", kF32, kF32, over_memory<Adam<true>>, adam_numbers,
+                  [](const MicroQuery& q) { return all_f32(q) && flag(q, "decoupled"); },
+                  kOverProduct<Adam<true>>});
+  rows.push_back({"adam_update", kF32, kF32, over_memory<Adam<false>>, adam_numbers,
+                  [](const MicroQuery& q) { return all_f32(q) && !flag(q, "decoupled"); },
+                  kOverProduct<Adam<false>>});
   rows.push_back({"lamb_direction", kF32, kF32, lamb_direction, adam_numbers, all_f32});
   auto rmsprop_numbers = [](const MicroQuery& q) { return maximize_and(q, {}); };
   rows.push_back({"rmsprop_update", kF32, kF32, rmsprop<true>, rmsprop_numbers,
@@ -252,13 +282,10 @@ void add_update_rows(std::vector<MicroRow>& rows) {
   rows.push_back({"rmsprop_update", kF32, kF32, rmsprop<false>, rmsprop_numbers,
                   [](const MicroQuery& q) { return all_f32(q) && !flag(q, "tf_variant"); }});
   rows.push_back(
-      {"accumulate",
-       kF32,
-       kF32,
-       accumulate,
+      {"accumulate", kF32, kF32, over_memory<Accumulate>,
        [](const MicroQuery& q) { return std::vector{std::get<double>(q.attr("scale"))}; },
        [](const MicroQuery& q) { return all_f32(q) || !flag(q, "stochastic_rounding"); },
-       {accumulate_product, 1}});
+       kOverProduct<Accumulate>});
   rows.push_back({"assign", kF32, kF32, assign<float>});
   rows.push_back({"assign", kI32, kI32, assign<int32_t>});
   rows.push_back({"assign", kI64, kI64, assign<int64_t>});
