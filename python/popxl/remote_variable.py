@@ -31,9 +31,9 @@ class RemoteVariable(Variable):
 
     def _send(self, executable: Any, data: np.ndarray) -> None:
         name = self._buffer._use()
-        for replica in range(self._layout.replicas):
-            row = np.ascontiguousarray(self._layout.row(data, replica))
-            executable.write_remote(name, replica, self._offset, row)
+        rows = data if self._all_replicas else self._rows(data)
+        for replica, row in enumerate(rows):
+            executable.write_remote(name, replica, self._offset, np.ascontiguousarray(row))
 
     def _fetch(self, executable: Any) -> np.ndarray:
         name = self._buffer._use()
@@ -41,7 +41,7 @@ class RemoteVariable(Variable):
             executable.read_remote(name, replica, self._offset)
             for replica in range(self._layout.replicas)
         ]
-        return self._layout.whole(rows)
+        return np.stack(rows) if self._all_replicas else self._layout.whole(rows)
 
 
 class ShardedVariable(Variable):
@@ -53,8 +53,7 @@ class ShardedVariable(Variable):
         raise ValueError(f"{self!r} lies in shards: use the shard, or gather it.")
 
     def _send(self, executable: Any, data: np.ndarray) -> None:
-        rows = [self._layout.row(data, r) for r in range(self._layout.replicas)]
-        executable.write_state(self._slot, np.ascontiguousarray(np.stack(rows)))
+        executable.write_state(self._slot, np.ascontiguousarray(self._rows(data)))
 
     def _fetch(self, executable: Any) -> np.ndarray:
         return self._layout.whole(list(executable.read_state(self._slot)))
@@ -79,29 +78,36 @@ def _host(
     return array, array.shape[1:]
 
 
-def _named(cls: type, name: "str | None", array: np.ndarray, layout: Layout) -> Any:
+def _named(
+    cls: type, name: "str | None", array: np.ndarray, layout: Layout, mode: str = "one_per_group"
+) -> Any:
     graph = get_current_graph()
     spec = TensorSpec(layout.shape, dtype_class.as_dtype(array))
     made = cls._make(graph, scoped(name or DEFAULT_NAME), None, spec=spec)  # type: ignore
     made._slot = graph.ir._core_name(scoped(name or DEFAULT_NAME))
     made._data, made._layout = array, layout
-    made.replica_grouping, made.retrieval_mode = layout.rg, "one_per_group"
+    made.replica_grouping, made.retrieval_mode = layout.rg, mode
     graph.ir._slots[made._slot] = made
     return made
 
 
-def _check_mode(mode: str) -> None:
+def _check_mode_of_shards(mode: str) -> None:
     check_retrieval_mode(mode)
     if mode != "one_per_group":
-        raise NotImplementedError("Remote and sharded variables are retrieved one_per_group.")
+        raise NotImplementedError("Sharded variables are retrieved one_per_group.")
 
 
 def _in_buffer(
-    array: np.ndarray, layout: Layout, buffer: RemoteBuffer, offset: int, name: "str | None"
+    array: np.ndarray,
+    layout: Layout,
+    buffer: RemoteBuffer,
+    offset: int,
+    name: "str | None",
+    mode: str = "one_per_group",
 ) -> RemoteVariable:
     if not 0 <= offset < buffer.entries:
         raise ValueError(f"Row {offset} is not one of the {buffer.entries} of the remote buffer.")
-    made: RemoteVariable = _named(RemoteVariable, name, array, layout)
+    made: RemoteVariable = _named(RemoteVariable, name, array, layout, mode)
     buffer.validate_tensor_matches_buffer(made, layout.shards)
     buffer._use()
     made._buffer, made._offset = buffer, offset
@@ -122,10 +128,10 @@ def remote_variable(
 
     Arguments as for `popxl.variable`. ValueError: the data is no row of the buffer.
     """
-    _check_mode(retrieval_mode)
+    check_retrieval_mode(retrieval_mode)
     rg = replica_grouping or get_current_graph().ir.replica_grouping()
     array, shape = _host(data, dtype, downcast, rg)
-    return _in_buffer(array, Layout(rg, shape, 1), remote_buffer, offset, name)
+    return _in_buffer(array, Layout(rg, shape, 1), remote_buffer, offset, name, retrieval_mode)
 
 
 def _sharding(
@@ -154,7 +160,7 @@ def remote_replica_sharded_variable(
     The buffer holds flat shards (`replica_sharded_buffer`); its meta shape is set, or must be the
     variable's shape. ValueError otherwise, and without several replicas.
     """
-    _check_mode(retrieval_mode)
+    _check_mode_of_shards(retrieval_mode)
     array, layout = _sharding(data, dtype, downcast, replica_grouping)
     if not remote_buffer.meta_shape:
         remote_buffer.meta_shape = layout.shape
@@ -181,7 +187,7 @@ def replica_sharded_variable(
     The variable is for the session's data; the shard, flat with the variable's shape as meta
     shape, is what ops read and write. ValueError without several replicas.
     """
-    _check_mode(retrieval_mode)
+    _check_mode_of_shards(retrieval_mode)
     array, layout = _sharding(data, dtype, downcast, replica_grouping)
     graph = get_current_graph()
     made: ShardedVariable = _named(ShardedVariable, name, array, layout)

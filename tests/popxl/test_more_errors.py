@@ -243,12 +243,17 @@ ERRORS = {
         "is no row",
         lambda: popxl.remote_variable([1.0], popxl.remote_buffer((2,), F32)),
     ),
-    "remote retrieval": (
+    "retrieval of shards": (
         NotImplementedError,
         "one_per_group",
-        lambda: popxl.remote_variable(
+        lambda: popxl.remote_replica_sharded_variable(
             [1.0], popxl.remote_buffer((1,), F32), retrieval_mode="all_replicas"
         ),
+    ),
+    "remote retrieval": (
+        ValueError,
+        "retrieval_mode",
+        lambda: popxl.remote_variable([1.0], popxl.remote_buffer((1,), F32), retrieval_mode="all"),
     ),
     "shards without replicas": (
         ValueError,

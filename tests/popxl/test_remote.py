@@ -28,6 +28,23 @@ def test_a_remote_variable_is_loaded_changed_and_stored():
     np.testing.assert_array_equal(session.get_tensor_data(variables[1]), 5 * DATA)
 
 
+def test_every_replicas_row_of_a_remote_variable_is_retrieved():
+    ir = popxl.Ir(replication=4)
+    with ir.main_graph, popxl.in_sequence():
+        buffer = popxl.remote_buffer((2,), popxl.float32)
+        rg = ir.replica_grouping(group_size=2)
+        data = np.float32([[1, 2], [3, 4]])
+        v = popxl.remote_variable(data, buffer, replica_grouping=rg, retrieval_mode="all_replicas")
+        x = popxl.h2d_stream((), popxl.float32)
+        ops.remote_store(buffer, 0, ops.remote_load(buffer, 0) + ops.host_load(x))
+    session = popxl.Session(ir, "ipu_hw")
+    np.testing.assert_array_equal(session.get_tensor_data(v), data[[0, 0, 1, 1]])
+    with session:
+        session.run({x: np.float32([10, 20, 30, 40])})
+    got = session.get_tensor_data(v)
+    np.testing.assert_array_equal(got, data[[0, 0, 1, 1]] + np.float32([[10], [20], [30], [40]]))
+
+
 def test_a_sharded_remote_variable_is_gathered_and_updated_by_shards():
     ir = popxl.Ir(replication=4)
     with ir.main_graph, popxl.in_sequence():
