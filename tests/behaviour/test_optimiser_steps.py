@@ -262,6 +262,56 @@ def test_rmsprop_of_tensorflow():
         assert relative(ours.detach().double(), theirs) < 1e-5
 
 
+@pytest.mark.parametrize("scale", [1.0, 64.0, 3.0])
+@pytest.mark.parametrize(
+    "more", [{}, {"nesterov": True}, {"dampening": 0.3, "weight_decay": 0.1, "maximize": True}]
+)
+def test_the_combined_buffer_holds_scaled_velocities(scale, more):
+    torch.manual_seed(12)
+    model = Fed()
+    eager = copy.deepcopy(model)
+    arguments = {"lr": 0.01, "momentum": 0.9, **more}
+    optimiser = poptorch.optim.SGD(
+        model.parameters(),
+        use_combined_accum=True,
+        velocity_scaling=scale,
+        loss_scaling=8.0,
+        **arguments,
+    )
+    reference = torch.optim.SGD(eager.parameters(), foreach=False, **arguments)
+    wrapped = poptorch.trainingModel(model, optimizer=optimiser)
+    for step in range(STEPS):
+        if step == STEPS // 2:  # what the buffers hold follows
+            optimiser.param_groups[0]["velocity_scaling"] = scale * 4
+            wrapped.setOptimizer(optimiser)
+        given = gradients()
+        for parameter, gradient in zip(eager.weights, given, strict=True):
+            parameter.grad = gradient.clone()
+        reference.step()
+        wrapped(*given)
+    held = optimiser.state_dict()["ipu_state"]
+    for name, parameter in eager.named_parameters():
+        assert relative(model.state_dict()[name], parameter.detach()) < TOLERANCE
+        velocity = reference.state[parameter]["momentum_buffer"]
+        assert relative(held["Accl___" + name], velocity * scale * 4) < TOLERANCE
+
+
+@pytest.mark.parametrize("scale, kept", [(1.0, 0.0), (2.0**12, 1e-8)])
+def test_scaled_velocities_do_not_vanish_in_float16(scale, kept):
+    model = Fed()
+    optimiser = poptorch.optim.SGD(
+        model.parameters(),
+        lr=0.1,
+        momentum=0.9,
+        use_combined_accum=True,
+        velocity_scaling=scale,
+        velocity_accum_type=torch.float16,
+    )
+    poptorch.trainingModel(model, optimizer=optimiser)(*[torch.full(s, 1e-8) for s in SHAPES])
+    velocity = optimiser.state_dict()["ipu_state"]["Accl___weights.0"].float() / scale
+    torch.testing.assert_close(velocity, torch.full(SHAPES[0], kept), rtol=1e-2, atol=0.0)
+
+
 @pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW"])
 @pytest.mark.parametrize("norm", [0.05, 3.0])
 def test_max_grad_norm_clips_as_torch_does(kind, norm):

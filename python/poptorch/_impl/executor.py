@@ -295,6 +295,9 @@ class PoplarExecutor(Inspection, Attachment, WeightCopies, RefusedMethods):
             for slot, value in optimisers.changes(self._optimiser_spec, spec).items():
                 if slot in held:  # a dampening without momentum has no slot
                     self._executable.write_state(slot, torch.tensor(value, dtype=torch.float64))
+            for slot, factor in optimisers.rescaled(self._optimiser_spec, spec).items():
+                if slot in held:
+                    self._executable.write_state(slot, self._executable.read_state(slot) * factor)
             self._optimiser_spec = spec
             optimizer._opt_called = True
             self._optimiser_watch.look_for_new_names(optimizer)

@@ -115,6 +115,7 @@ def describe(optimiser: torch.optim.Optimizer, model: torch.nn.Module) -> dict:
         if group.get("amsgrad"):
             raise ValueError("[optimiser] AMSGrad is not supported. Leave amsgrad at False.")
         values = _values(group, index)
+        _add_globals(optimiser, values)
         variable = _variable_names(optimiser, kind, group)
         if "betas" in variable:
             variable |= {"beta1", "beta2"}
@@ -125,7 +126,6 @@ def describe(optimiser: torch.optim.Optimizer, model: torch.nn.Module) -> dict:
                 "parameters": [names[id(p)] for p in group["params"] if id(p) in names],
             }
         )
-        _add_globals(optimiser, values)
     attrs = getattr(optimiser, "variable_attrs", None)
     second = "second_order_momentum_accum_type"
     first = "velocity_accum_type" if kind == "sgd" else "first_order_momentum_accum_type"
@@ -159,9 +159,8 @@ def _add_globals(optimiser, values: dict[str, float]) -> None:
         values["bias_correction"] = 0.0
     if getattr(optimiser, "use_tf_variant", False):
         values["use_tf_variant"] = 1.0
-    # One buffer or two, scaled or not: the same velocity in float32.
-    if values.get("velocity_scaling") == 1.0:
-        del values["velocity_scaling"]
+    if not getattr(optimiser, "use_combined_accum", False):
+        values.pop("velocity_scaling", None)
 
 
 def _type_name(optimiser, name: str) -> str:
@@ -218,6 +217,17 @@ def changes(compiled: dict, new: dict) -> dict[str, float]:
         norms = compiled["max_grad_norm"], new["max_grad_norm"]
         raise _constant_changed("max_grad_norm", "", *norms)
     return slots
+
+
+def rescaled(before: dict, after: dict) -> dict[str, float]:
+    """Slots whose contents are to be multiplied: velocities of another scale than before."""
+    return {
+        f"optimiser.momentum_buffer.{name}": group["values"][key] / old["values"][key]
+        for old, group in zip(before["groups"], after["groups"], strict=True)
+        for key in ("velocity_scaling",)
+        if group["values"].get(key, 1.0) != old["values"].get(key, 1.0)
+        for name in old["parameters"]
+    }
 
 
 def _constant_changed(name: str, where: str, before, after) -> Error:
