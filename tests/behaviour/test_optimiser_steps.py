@@ -5,22 +5,19 @@ agree within 1e-6 of the largest value (of a weight: the largest at either end o
 """
 
 import copy
-import math
 import sys
 import unittest
 
 import poptorch
 import pytest
 import torch
+from fed_model import STEPS, TOLERANCE, Fed, gradients, relative
 from poptorch._impl.optimiser_state import Record
 
 # torch's own test helpers import a package that the table below does not need.
 sys.modules.setdefault("expecttest", unittest)
 from torch.testing._internal.common_optimizers import optim_db  # noqa: E402
 
-STEPS = 200
-TOLERANCE = 1e-6
-SHAPES = ((7, 5), (5,), ())
 # Name in our ipu_state → name in torch's state, by optimiser.
 STATE = {
     "SGD": {"Accl___": "momentum_buffer"},
@@ -32,33 +29,6 @@ STATE = {
         "Accl3___": "grad_avg",
     },
 }
-
-
-class Fed(torch.nn.Module):
-    """Its inputs are the gradients of its parameters."""
-
-    def __init__(self):
-        super().__init__()
-        self.weights = torch.nn.ParameterList(
-            torch.nn.Parameter(torch.randn(shape)) for shape in SHAPES
-        )
-
-    def forward(self, *gradients):
-        products = [(w * g).sum() for w, g in zip(self.weights, gradients, strict=True)]
-        return poptorch.identity_loss(sum(products), reduction="none")
-
-
-def gradients():
-    # Some steps are calm and some are not; entries differ in size.
-    size = 10.0 ** torch.randint(-3, 2, ()).item()
-    return [torch.randn(shape) * size for shape in SHAPES]
-
-
-def relative(ours, theirs, start=None):
-    scale = theirs.abs().max().clamp(min=1e-30)
-    if start is not None:  # a weight may end near zero
-        scale = torch.maximum(scale, start.abs().max())
-    return ((ours - theirs).abs().max() / scale).item()
 
 
 def run(kind, arguments, *, steps=STEPS, schedule=None, groups=None, namespace=poptorch.optim):
@@ -260,183 +230,3 @@ def test_rmsprop_of_tensorflow():
             w -= b
     for ours, theirs in zip(model.weights, weights, strict=True):
         assert relative(ours.detach().double(), theirs) < 1e-5
-
-
-@pytest.mark.parametrize("scale", [1.0, 64.0, 3.0])
-@pytest.mark.parametrize(
-    "more", [{}, {"nesterov": True}, {"dampening": 0.3, "weight_decay": 0.1, "maximize": True}]
-)
-def test_the_combined_buffer_holds_scaled_velocities(scale, more):
-    torch.manual_seed(12)
-    model = Fed()
-    eager = copy.deepcopy(model)
-    arguments = {"lr": 0.01, "momentum": 0.9, **more}
-    optimiser = poptorch.optim.SGD(
-        model.parameters(),
-        use_combined_accum=True,
-        velocity_scaling=scale,
-        loss_scaling=8.0,
-        **arguments,
-    )
-    reference = torch.optim.SGD(eager.parameters(), foreach=False, **arguments)
-    wrapped = poptorch.trainingModel(model, optimizer=optimiser)
-    for step in range(STEPS):
-        if step == STEPS // 2:  # what the buffers hold follows
-            optimiser.param_groups[0]["velocity_scaling"] = scale * 4
-            wrapped.setOptimizer(optimiser)
-        given = gradients()
-        for parameter, gradient in zip(eager.weights, given, strict=True):
-            parameter.grad = gradient.clone()
-        reference.step()
-        wrapped(*given)
-    held = optimiser.state_dict()["ipu_state"]
-    for name, parameter in eager.named_parameters():
-        assert relative(model.state_dict()[name], parameter.detach()) < TOLERANCE
-        velocity = reference.state[parameter]["momentum_buffer"]
-        assert relative(held["Accl___" + name], velocity * scale * 4) < TOLERANCE
-
-
-@pytest.mark.parametrize("scale, kept", [(1.0, 0.0), (2.0**12, 1e-8)])
-def test_scaled_velocities_do_not_vanish_in_float16(scale, kept):
-    model = Fed()
-    optimiser = poptorch.optim.SGD(
-        model.parameters(),
-        lr=0.1,
-        momentum=0.9,
-        use_combined_accum=True,
-        velocity_scaling=scale,
-        velocity_accum_type=torch.float16,
-    )
-    poptorch.trainingModel(model, optimizer=optimiser)(*[torch.full(s, 1e-8) for s in SHAPES])
-    velocity = optimiser.state_dict()["ipu_state"]["Accl___weights.0"].float() / scale
-    torch.testing.assert_close(velocity, torch.full(SHAPES[0], kept), rtol=1e-2, atol=0.0)
-
-
-@pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW"])
-@pytest.mark.parametrize("norm", [0.05, 3.0])
-def test_max_grad_norm_clips_as_torch_does(kind, norm):
-    torch.manual_seed(7)
-    model = Fed()
-    eager = copy.deepcopy(model)
-    optimiser = getattr(poptorch.optim, kind)(model.parameters(), lr=0.01, max_grad_norm=norm)
-    reference = getattr(torch.optim, kind)(eager.parameters(), lr=0.01)
-    wrapped = poptorch.trainingModel(model, optimizer=optimiser)
-    clipped = 0
-    for _ in range(50):
-        given = gradients()
-        for parameter, gradient in zip(eager.weights, given, strict=True):
-            parameter.grad = gradient.clone()
-        clipped += torch.nn.utils.clip_grad_norm_(eager.parameters(), norm).item() > norm
-        reference.step()
-        wrapped(*given)
-    assert 0 < clipped
-    for ours, theirs in zip(model.weights, eager.weights, strict=True):
-        assert relative(ours.detach(), theirs.detach()) < 1e-5
-
-
-def test_a_norm_that_is_no_number_is_an_error():
-    model = Fed()
-    optimiser = poptorch.optim.SGD(model.parameters(), lr=0.01, max_grad_norm=1.0)
-    wrapped = poptorch.trainingModel(model, optimizer=optimiser)
-    given = gradients()
-    wrapped(*given)
-    given[0][0, 0] = math.nan
-    with pytest.raises(poptorch.Error, match="the norm of all gradients"):
-        wrapped(*given)
-
-
-# --- automatic loss scaling ----------------------------------------------------------------------
-def scaled(model, lr=0.5):
-    options = poptorch.Options()
-    options.Training.setAutomaticLossScaling(True)
-    options.anchorTensor("scale", "finalLossScale")
-    optimiser = poptorch.optim.Adam(model.parameters(), lr=lr, loss_scaling=2.0)
-    return poptorch.trainingModel(model, options, optimiser), optimiser
-
-
-def test_automatic_loss_scaling_follows_the_gradients_and_changes_no_update():
-    torch.manual_seed(8)
-    model = Fed()
-    eager = copy.deepcopy(model)
-    wrapped, _ = scaled(model, 0.01)
-    reference = torch.optim.Adam(eager.parameters(), lr=0.01)
-    scales = []
-    for size in [1.0] * 15 + [1e4] * 25:
-        given = [g.sign() * size for g in gradients()]
-        wrapped(*given)
-        scales.append(wrapped.getAnchoredTensor("scale").item())
-        for parameter, gradient in zip(eager.weights, given, strict=True):
-            parameter.grad = gradient
-        reference.step()
-    factors = {b / a for a, b in zip(scales, scales[1:], strict=False)}
-    assert factors == {0.5, 1.0, 2.0}
-    assert scales[0] == 4.0  # twice loss_scaling after the first, small gradients
-    assert scales[14] == 1024.0 and scales[-1] == 0.5
-    for ours, theirs in zip(model.weights, eager.weights, strict=True):
-        assert relative(ours.detach(), theirs.detach()) < 1e-5
-
-
-class TwoBlocks(torch.nn.Module):
-    """A layer on each of two IPUs."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.second = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
-
-    def forward(self, x, target):
-        poptorch.Block.start("a", ipu_id=0)
-        x = torch.tanh(self.first(x))
-        poptorch.Block.start("b", ipu_id=1)
-        x = self.second(x)
-        return x, torch.nn.functional.mse_loss(x, target)
-
-
-DIVIDED = {
-    "sharded": poptorch.ShardedExecution,
-    "serial": lambda: poptorch.SerialPhasedExecution(["a"], ["b"]),
-    "parallel": lambda: poptorch.ParallelPhasedExecution(["a"], ["b"]),
-}
-
-
-@pytest.mark.parametrize("accumulation", [1, 2])
-@pytest.mark.parametrize("name", DIVIDED)
-def test_automatic_loss_scaling_over_several_ipus(name, accumulation):
-    torch.manual_seed(9)
-    model = TwoBlocks()
-    eager = copy.deepcopy(model)
-    options = poptorch.Options().setExecutionStrategy(DIVIDED[name]())
-    options.Training.setAutomaticLossScaling(True).gradientAccumulation(accumulation)
-    options.anchorTensor("scale", "finalLossScale")
-    optimiser = poptorch.optim.Adam(model.parameters(), lr=0.1, loss_scaling=4.0)
-    wrapped = poptorch.trainingModel(model, options, optimiser)
-    reference = torch.optim.Adam(eager.parameters(), lr=0.1)
-    scales = []
-    for _ in range(3):
-        x, target = torch.randn(2, 4 * accumulation, 4)
-        wrapped(x, target)
-        scales.append(wrapped.getAnchoredTensor("scale").item())
-        reference.zero_grad()
-        eager(x, target)[1].backward()
-        reference.step()
-    assert scales == [8.0, 16.0, 32.0]
-    for ours, theirs in zip(model.parameters(), eager.parameters(), strict=True):
-        assert relative(ours.detach(), theirs.detach()) < 1e-5
-
-
-def test_automatic_loss_scaling_skips_updates_from_bad_gradients():
-    model = Fed()
-    wrapped, optimiser = scaled(model)
-    wrapped(*gradients())
-    before = {k: v.clone() for k, v in model.state_dict().items()}
-    state = optimiser.state_dict()["ipu_state"]
-    bad = gradients()
-    bad[1][2] = math.inf
-    wrapped(*bad)
-    for name, value in model.state_dict().items():
-        assert torch.equal(value, before[name])
-    after = optimiser.state_dict()["ipu_state"]
-    assert after["lossScaleUpdateFactor"] == state["lossScaleUpdateFactor"] / 2
-    for name in state.keys() - {"lossScaleUpdateFactor"}:
-        assert torch.equal(after[name], state[name]), name
-    wrapped(*gradients())
-    assert optimiser.state_dict()["ipu_state"]["Step"] == 2
