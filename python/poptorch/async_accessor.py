@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 import torch.multiprocessing as torch_mp
+from poptorch._impl.structures import Node, flatten, unflatten
 from poptorch.enums import SharingStrategy
 from poptorch_core import Error
 
@@ -40,34 +41,20 @@ class _Slot(_enum.IntEnum):
     FAILED = 2
 
 
-@dataclasses.dataclass(frozen=True)
-class _Structure:
-    """The shape of one item: how its tensors are nested."""
-
-    kind: type
-    keys: tuple = ()
-    names: type | None = None  # of a named tuple
-
-    @staticmethod
-    def of(item: Any) -> tuple[_Structure, list[torch.Tensor]]:
-        if isinstance(item, torch.Tensor):
-            return _Structure(torch.Tensor), [item]
-        if isinstance(item, dict):
-            return _Structure(dict, tuple(item)), list(item.values())
-        if isinstance(item, (tuple, list)):
-            named = type(item) if hasattr(item, "_fields") else None
-            return _Structure(list if isinstance(item, list) else tuple, (), named), list(item)
-        raise TypeError(
-            f"A data set's items must be tensors, tuples, lists or dicts of tensors; got "
-            f"{type(item).__name__}."
-        )
-
-    def rebuild(self, tensors: list[torch.Tensor]) -> Any:
-        if self.kind is torch.Tensor:
-            return tensors[0]
-        if self.kind is dict:
-            return dict(zip(self.keys, tensors, strict=True))
-        return self.names(*tensors) if self.names else self.kind(tensors)
+def _taken_apart(item: Any) -> tuple[Node, list[torch.Tensor]]:
+    """An item's structure and its tensors. TypeError for anything else in it."""
+    tensors: list[torch.Tensor] = []
+    node = flatten(item, tensors)
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        if part.kind == "constant":
+            raise TypeError(
+                "A data set's items must be tensors, or tuples, lists and dicts of tensors; got "
+                f"{part.type.__name__}."
+            )
+        waiting += part.children
+    return node, tensors
 
 
 @dataclasses.dataclass
@@ -124,7 +111,7 @@ class _Worker:
             self._first = next(self._iterator)
         except StopIteration:
             raise ValueError("The data set has no items.") from None
-        structure, tensors = _Structure.of(self._first)
+        structure, tensors = _taken_apart(self._first)
         size = self._shared.rebatched_size
         shapes = [((size, *t.shape[1:]) if size else tuple(t.shape), t.dtype) for t in tensors]
         self._connection.send(("started", structure, shapes))
@@ -149,7 +136,7 @@ class _Worker:
             self._publish(_Slot.END_OF_EPOCH, 0)
 
     def _put(self, item: Any) -> bool:
-        _, tensors = _Structure.of(item)
+        _, tensors = _taken_apart(item)
         if self._shared.rebatched_size is None:
             if not self._wait(self._shared.free):
                 return False
@@ -205,7 +192,8 @@ class AsynchronousDataAccessor:
     The tensors of an item are views of the ring: they are valid until the next item is asked for.
 
     Args:
-        dataset: anything iterable whose items are tensors, or tuples, lists or dicts of tensors.
+        dataset: anything iterable whose items are tensors, or tuples, lists or dicts of them,
+            nested in any way.
         buffer_size: slots of the ring.
         miss_sleep_time_in_ms: kept for compatibility; a waiting reader sleeps on a semaphore.
         load_indefinitely: the worker goes on with the next epoch before it is asked for.
@@ -355,9 +343,8 @@ class AsynchronousDataAccessor:
             if self._load_indefinitely:
                 self._request_epoch()
             return None
-        return self._structure.rebuild(
-            [ring[slot][:rows] if ring.dim() > 1 else ring[slot] for ring in self._ring]
-        )
+        tensors = (ring[slot][:rows] if ring.dim() > 1 else ring[slot] for ring in self._ring)
+        return unflatten(self._structure, tensors)
 
     def _release_held(self) -> None:
         if self._held:

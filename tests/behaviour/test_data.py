@@ -1,5 +1,6 @@
 """poptorch.DataLoader and AsynchronousDataAccessor: batches, epochs, structures, dying workers."""
 
+import collections
 import os
 import signal
 import subprocess
@@ -7,6 +8,7 @@ import sys
 import time
 
 import poptorch
+import poptorch.testing
 import pytest
 import torch
 
@@ -154,6 +156,35 @@ def test_rebatched_workers_load_no_more_than_a_combined_batch():
             mode=poptorch.DataLoaderMode.AsyncRebatched,
             rebatched_worker_size=3,
         )
+
+
+Pair = collections.namedtuple("Pair", "left right")
+
+
+class Nested(Numbers):
+    def __getitem__(self, index):
+        value = torch.full((2,), float(index))
+        return {"a": value, "b": (Pair(value + 1, index), [value * 2])}
+
+
+@pytest.mark.parametrize("mode", ["Async", "AsyncRebatched"])
+def test_structures_may_be_nested(mode):
+    loaders = [
+        poptorch.DataLoader(_options(), Nested(6), batch_size=3, mode=poptorch.DataLoaderMode[m])
+        for m in (mode, "Sync")
+    ]
+    for ours, plain in zip(*loaders, strict=True):
+        assert list(ours) == ["a", "b"] and type(ours["b"][0]) is Pair
+        assert poptorch.testing.allclose(plain["a"], ours["a"])
+        for one, other in zip(ours["b"][0], plain["b"][0], strict=True):
+            assert torch.equal(one, other)
+        assert torch.equal(ours["b"][1][0], plain["b"][1][0])
+    loaders[0].terminate()
+
+
+def test_items_that_hold_no_tensors_are_an_error():
+    with pytest.raises(poptorch.Error, match="items must be tensors, or tuples, .*; got str"):
+        poptorch.AsynchronousDataAccessor([(torch.ones(1), "label")])
 
 
 def test_the_accessor_keeps_the_structure_of_items():
