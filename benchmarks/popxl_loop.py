@@ -5,6 +5,7 @@ The step itself, with data in memory, is timed by `benchmarks.run W1 W2 --peers 
 """
 
 import argparse
+import os
 import statistics
 import sys
 import time
@@ -43,10 +44,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--stat", choices=("wall", "cpu"), default="wall")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=1, help="of torch, for the data")
+    parser.add_argument("--threads", type=int, default=1, help="of torch and of the emulator")
     arguments = parser.parse_args()
     sys.path[:0] = [str(EXAMPLES), str(EXAMPLES / "popxl")]
     torch.set_num_threads(arguments.threads)
+    os.environ["POPTORCH_NUM_THREADS"] = str(arguments.threads)  # read when a session is made
     clock = time.perf_counter if arguments.stat == "wall" else time.process_time
     lines = [
         f"| loop | it/s ({arguments.stat}) | printed | ratio | wanted |",
