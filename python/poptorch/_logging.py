@@ -128,6 +128,12 @@ def set_level(level: str | int) -> int:
     return number
 
 
+def setPopartLogLevel(level: str) -> None:
+    """There is no PopART: a warning. Raises ValueError for what is no level."""
+    level_name(level)
+    logger.warning("setPopartLogLevel has no effect: the compiler follows poptorch.setLogLevel")
+
+
 def set_up() -> None:
     """Adds the handler and follows the environment. A bad level is an error at import."""
     for number, python_level in LEVELS.values():

@@ -58,6 +58,13 @@ def test_hidden_levels_are_taken():
     poptorch.setLogLevel("INFO")
 
 
+def test_the_level_of_popart_has_no_effect(log):
+    poptorch._logging.setPopartLogLevel("DEBUG")
+    assert "the compiler follows poptorch.setLogLevel" in log.text
+    with pytest.raises(ValueError, match="Unknown log level: wibble"):
+        poptorch._logging.setPopartLogLevel("wibble")
+
+
 # --- the environment -----------------------------------------------------------------------------
 def run(program, **variables):
     """stdout and stderr of a program in a process of its own."""

@@ -27,6 +27,7 @@ VARIABLES = {
     "POPTORCH_CACHE_DIR": ("default of `enableExecutableCaching`", False),
     "POPTORCH_EXPORT_PROTO_FILE": ("file for the model as ONNX", False),
     "POPTORCH_MAX_GRAPH_LEN": ("length of a trace's log", False),
+    "POPART_LOG_LEVEL": ("level of PopART's log", False),
     "POPLAR_ENGINE_OPTIONS": ("options of Poplar's reports", False),
 }
 
