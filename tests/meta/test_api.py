@@ -18,14 +18,19 @@ NAMES = """
     enums.OutputMode enums.SharingStrategy OutputMode ConnectionType ReductionType
     MeanReductionStrategy DataLoaderMode SharingStrategy SyncPattern HalfFloatCastingBehavior
     Liveness AutoStage MultiConvPlanType CommGroupType VariableRetrievalMode
-    MatMulSerializationMode OverlapMode identity_loss
+    MatMulSerializationMode OverlapMode identity_loss Attribute load for_loop cond custom_op CPU
+    ctc_beam_search_decoder ipu_print_tensor nop recomputationCheckpoint dynamic_slice
+    dynamic_update serializedMatMul set_available_memory set_overlap_for_input
+    set_overlap_for_output MultiConv NameScope fps nearest Block BeginBlock BlockFunction
+    removeBlocks Stage Phase PipelinedExecution ShardedExecution ParallelPhasedExecution
+    SerialPhasedExecution TensorLocationSettings
 """.split()
 MEMBERS = """
     __call__ compile copyWeightsToHost copyWeightsToDevice copyWeightsToHostIfNeeded
     copyNamedBuffersToDevice setOptimizer load_state_dict destroy isCompiled isAttachedToDevice
     attachToDevice detachFromDevice rng_state model options getTensorNames getAnchoredTensor
     getPerfCounters getHostIpuLatency getComputeLatency getIpuHostLatency getLatency cycleCount
-    compilationTime _debugGetPopartIR
+    compilationTime _debugGetPopartIR compileAndExport save loadExecutable
 """.split()
 
 
