@@ -58,6 +58,7 @@ demo: install ## build, install and train the example network
 test: install $(VENV)/.development ## set up, build, install and run every test
 	ctest --test-dir build --output-on-failure -j $(JOBS)
 	$(BIN)/python -m pytest -n 2 tests
+	$(BIN)/python -m pytest -n 2 --config all tests/behaviour
 
 test-fast: native ## the core's unit and golden tests
 	build/$(UNIT_TESTS) --gtest_brief=1

@@ -14,14 +14,24 @@ def pytest_addoption(parser):
     parser.addoption("--config", help="the name of a file of tests/configs, without .json, or all")
 
 
+def worlds_of(asked, path, test=""):
+    """The names of the worlds in which a test, or some of a file, runs."""
+    names = worlds.SUITE if asked == "all" else [asked]
+    return [name for name in names if not worlds.reason_to_skip(worlds.CONFIGS[name], path, test)]
+
+
+def pytest_ignore_collect(collection_path, config):
+    asked = config.getoption("--config")
+    if asked and collection_path.is_file() and not worlds_of(asked, collection_path.name):
+        return True
+    return None
+
+
 def pytest_generate_tests(metafunc):
     asked = metafunc.config.getoption("--config")
-    if not asked:
-        return
-    here = metafunc.definition.path.name, metafunc.definition.originalname
-    names = worlds.SUITE if asked == "all" else [asked]
-    names = [name for name in names if not worlds.reason_to_skip(worlds.CONFIGS[name], *here)]
-    metafunc.parametrize("world", names, indirect=True)
+    if asked:
+        here = metafunc.definition.path.name, metafunc.definition.originalname
+        metafunc.parametrize("world", worlds_of(asked, *here), indirect=True)
 
 
 @pytest.fixture(autouse=True)
