@@ -314,7 +314,11 @@ def test_an_interrupt_ends_the_worker_and_leaves_no_memory(tmp_path, strategy):
     )
     worker = int(running.stdout.readline())
     os.killpg(running.pid, signal.SIGINT)  # as a terminal does
-    written = running.communicate(timeout=60)[1]
+    try:
+        written = running.communicate(timeout=60)[1]
+    finally:
+        if running.poll() is None:
+            os.killpg(running.pid, signal.SIGKILL)
     assert running.returncode != 0 and "KeyboardInterrupt" in written
     end = time.monotonic() + 2
     while os.path.exists(f"/proc/{worker}") and time.monotonic() < end:
