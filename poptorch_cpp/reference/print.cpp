@@ -51,7 +51,7 @@ class Printer {
     for (int64_t i = 0; i < size; ++i) {
       if (i > 0) put(format_.fields[5]);
       if (i > 0 && (!innermost || column_ > format_.number(2))) new_line(axis + 1);
-      if (size > 2 * edge_ && i == edge_) {
+      if (size - edge_ > edge_ && i == edge_) {  // edge_ may be the largest integer
         put("...");
         i = size - edge_ - 1;
       } else {

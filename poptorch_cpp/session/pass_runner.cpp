@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
+#include <utility>
 
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
@@ -77,9 +78,9 @@ const transforms::PassRow& find_pass(std::string_view name) {
   throw support::UserError(text);
 }
 
-PassRunner::PassRunner(transforms::PassContext& context, const Progress& progress, int steps)
+PassRunner::PassRunner(transforms::PassContext& context, Progress progress, int steps)
     : context_(context),
-      progress_(progress),
+      progress_(std::move(progress)),
       steps_(steps),
       disabled_(names_in("POPTORCH_DISABLE_PASSES")),
       dumped_(names_in("POPTORCH_DUMP")) {}

@@ -24,7 +24,7 @@ transforms::PassContext pass_context(const CompileOptions& options);
 class PassRunner {
  public:
   // `steps`: how many steps the progress bar has in all.
-  PassRunner(transforms::PassContext& context, const Progress& progress, int steps);
+  PassRunner(transforms::PassContext& context, Progress progress, int steps);
 
   void run(std::string_view pass, ir::Module& module);
   // Anything that is no pass but takes time: calls `work` as step `name`.
@@ -50,7 +50,7 @@ class PassRunner {
   };
 
   transforms::PassContext& context_;
-  const Progress& progress_;
+  Progress progress_;
   int steps_;
   int done_ = 0;
   double verify_seconds_ = 0;
