@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "ir/module.hpp"
@@ -56,7 +57,8 @@ class MainLowering {
   OpLowering ops_;
   Frame frame_;
   OffChip off_chip_;
-  std::vector<const ir::Op*> order_;  // main's ops as they run
+  std::unordered_set<const ir::Value*> constants_;  // look-up only
+  std::vector<const ir::Op*> order_;                // main's ops as they run
   std::set<std::string> stream_names_;
   std::unordered_map<const ir::Value*, std::vector<int>>
       outputs_;  // main's, not yet stored; look-up only

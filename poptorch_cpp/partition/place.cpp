@@ -237,7 +237,8 @@ class Homes {
 
 class Copies {
  public:
-  explicit Copies(ir::Module& module) : module_(module), main_(module.main()), homes_(module) {}
+  explicit Copies(ir::Module& module)
+      : module_(module), main_(module.main()), homes_(module), constants_(constant_values(main_)) {}
 
   void run() {
     for (Op* op : main_.ops()) {
@@ -256,7 +257,7 @@ class Copies {
     if (homes_.is_everywhere(value)) return value;
     const Placement home = homes_.of(value);
     if (home.ipu == ipu) return value;
-    if (is_constant(value)) return computed_again(value, ipu, user);
+    if (constants_.contains(value)) return computed_again(value, ipu, user);
     Value*& copy = copied_[value][ipu];
     if (copy) return copy;
     ir::Builder builder(main_, &user);
@@ -280,7 +281,7 @@ class Copies {
     if (!has_place(*op)) return value;
     Placement place = user.placement;
     place.ipu = ipu;
-    Op*& made = constants_[{op, place.ipu, place.stage, place.context}];
+    Op*& made = again_[{op, place.ipu, place.stage, place.context}];
     if (!made) {
       std::vector<Value*> operands;
       for (Value* operand : op->operands()) {
@@ -302,7 +303,8 @@ class Copies {
   const ir::Module& module_;
   ir::Graph& main_;
   Homes homes_;
-  std::map<ConstantPlace, Op*> constants_;                          // look-up only
+  std::unordered_set<const Value*> constants_;
+  std::map<ConstantPlace, Op*> again_;                              // look-up only
   std::unordered_map<const Value*, std::map<int, Value*>> copied_;  // look-up only
 };
 
@@ -315,14 +317,19 @@ const Op* state_read(const Value* value) {
   return op && op->is("variable") ? op : nullptr;
 }
 
-bool is_constant(const Value* value) {
-  const Op* op = value->producer();
-  if (!op || !ir::is_pure(*op)) return false;
-  const auto& operands = op->operands();
-  return op->is("constant") ||
-         (!operands.empty() && std::all_of(operands.begin(), operands.end(), [](auto* operand) {
-           return !operand || is_constant(operand);
-         }));
+std::unordered_set<const Value*> constant_values(const ir::Graph& graph) {
+  std::unordered_set<const Value*> found;
+  for (const Op* op : graph.ops()) {
+    if (!ir::is_pure(*op)) continue;
+    const auto& operands = op->operands();
+    const bool constant =
+        op->is("constant") ||
+        (!operands.empty() && std::all_of(operands.begin(), operands.end(), [&](auto* operand) {
+          return !operand || found.contains(operand);
+        }));
+    for (size_t i = 0; constant && i < op->result_count(); ++i) found.insert(op->result(i));
+  }
+  return found;
 }
 
 std::string describe(const Op& op, const transforms::BlockNames& blocks) {

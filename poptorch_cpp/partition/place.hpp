@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <unordered_set>
 
 #include "ir/module.hpp"
 #include "transforms/strategy.hpp"
@@ -24,15 +25,14 @@ void insert_copies(ir::Module& module);
 // InternalError when an op of main has no IPU, or uses a value of another IPU without a copy.
 void verify_placed(const ir::Module& module);
 
-// --- shared with stages.cpp
-// -----------------------------------------------------------------------
+// --- shared with stages.cpp and the lowering
 
 // Constants and reads of state have no place of their own.
 bool has_place(const ir::Op& op);
 // The `variable` op that `value` denotes the memory of; nullptr for any other value.
 const ir::Op* state_read(const ir::Value* value);
-// Computed from constants alone.
-bool is_constant(const ir::Value* value);
+// What `graph` computes from constants alone.
+std::unordered_set<const ir::Value*> constant_values(const ir::Graph& graph);
 // "op 'linear' of block 'front' (model.py:42)".
 std::string describe(const ir::Op& op, const transforms::BlockNames& blocks = {});
 
