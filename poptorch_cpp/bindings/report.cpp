@@ -35,12 +35,13 @@ py::dict report_dict(const session::Report& report) {
     ipus.append(ipu_dict(report.ipus[i], report.work[i]));
   }
   for (const session::StageReport& stage : report.stages) {
-    stages.append(
-        py::dict("stage"_a = stage.stage, "ipu"_a = stage.ipu, "cycles"_a = stage.cycles));
+    stages.append(py::dict("stage"_a = stage.stage, "ipu"_a = stage.ipu, "cycles"_a = stage.cycles,
+                           "blocks"_a = stage.blocks));
   }
   for (const session::OpReport& op : report.ops) {
-    ops.append(py::dict("ipu"_a = op.ipu, "stage"_a = op.stage, "module"_a = op.module,
-                        "op"_a = op.op, "count"_a = op.count, "cycles"_a = op.cycles));
+    ops.append(py::dict("ipu"_a = op.ipu, "stage"_a = op.stage, "block"_a = op.block,
+                        "module"_a = op.module, "op"_a = op.op, "count"_a = op.count,
+                        "cycles"_a = op.cycles));
   }
   for (const session::StreamReport& stream : report.streams) {
     streams.append(py::dict("name"_a = stream.name, "to_device"_a = stream.to_device,

@@ -66,11 +66,13 @@ enum class ExecutionContext : uint8_t {
   kWeightsToHost
 };
 
-// Where and when an op runs; -1 is "not decided". Printed as `@[ipu=0 stage=1 phase=2 io_tiles]`.
+// Where and when an op runs; -1 is "not decided". Printed as
+// `@[ipu=0 stage=1 phase=2 block="encoder" io_tiles]`.
 struct Placement {
   int ipu = -1;
   int stage = -1;
   int phase = -1;
+  Symbol block = {};  // the user's name of the block that places it
   bool io_tiles = false;
   ExecutionContext context = ExecutionContext::kNormal;
   bool operator==(const Placement&) const = default;

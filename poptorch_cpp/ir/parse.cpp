@@ -261,6 +261,8 @@ class Parser {
         number(placement.stage);
       else if (lexer_.accept("phase"))
         number(placement.phase);
+      else if (lexer_.accept("block"))
+        lexer_.expect("="), placement.block = lexer_.string("a name");
       else if (lexer_.accept("io_tiles"))
         placement.io_tiles = true;
       else if (lexer_.accept("accumulate_outer"))
@@ -270,7 +272,7 @@ class Parser {
       else if (lexer_.accept("weights_to_host"))
         placement.context = ExecutionContext::kWeightsToHost;
       else
-        lexer_.fail("expected ipu, stage, phase, io_tiles or a context");
+        lexer_.fail("expected ipu, stage, phase, block, io_tiles or a context");
     }
   }
 

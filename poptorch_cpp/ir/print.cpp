@@ -96,6 +96,7 @@ std::string placement_text(const Placement& placement) {
   if (placement.ipu >= 0) items.push_back(str("ipu=", placement.ipu));
   if (placement.stage >= 0) items.push_back(str("stage=", placement.stage));
   if (placement.phase >= 0) items.push_back(str("phase=", placement.phase));
+  if (!placement.block.empty()) items.push_back("block=" + quoted(placement.block.text()));
   if (placement.io_tiles) items.push_back("io_tiles");
   if (placement.context != ExecutionContext::kNormal) {
     items.emplace_back(kContexts[static_cast<size_t>(placement.context)]);

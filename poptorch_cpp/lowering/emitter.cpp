@@ -74,6 +74,7 @@ void set_origin(Instruction& instruction, const ir::Op& op, uint64_t op_id) {
   instruction.op_id = op_id;
   instruction.stage = op.placement.stage;
   instruction.phase = op.placement.phase;
+  instruction.block = op.placement.block;
   instruction.scope = op.scope;
   instruction.location = op.location;
   if (op.placement.context == ir::ExecutionContext::kAccumulateOuter) {

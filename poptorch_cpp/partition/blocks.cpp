@@ -1,7 +1,7 @@
 // Implements blocks.hpp: liveness, backwards.
 #include "partition/blocks.hpp"
 
-#include <map>
+#include <set>
 #include <unordered_set>
 
 #include "ir/effects.hpp"
@@ -32,19 +32,18 @@ std::unordered_set<const Op*> live_ops(const ir::Graph& main) {
 
 }  // namespace
 
-void refuse_dead_blocks(const ir::Module& module, const transforms::BlockNames& blocks) {
+void refuse_dead_blocks(const ir::Module& module) {
   const std::unordered_set<const Op*> live = live_ops(module.main());
-  std::map<int, const Op*> dead;  // by stage: its first op
+  std::set<support::Symbol> named;  // blocks with a live op
+  for (const Op* op : live) named.insert(op->placement.block);
   for (const Op* op : module.main().ops()) {
-    if (has_place(*op) && blocks.count(op->placement.stage)) dead.emplace(op->placement.stage, op);
+    const support::Symbol block = op->placement.block;
+    if (block.empty() || !has_place(*op) || named.contains(block)) continue;
+    throw support::UserError(support::str(
+        "[partition] block '", block, "' computes nothing that is used: ", describe(*op),
+        " and what follows it reach no output of the model. Return or use the results, or leave "
+        "unused layers out of blocks."));
   }
-  for (const Op* op : live) dead.erase(op->placement.stage);
-  if (dead.empty()) return;
-  const auto& [stage, op] = *dead.begin();
-  throw support::UserError(support::str(
-      "[partition] block '", blocks.at(stage), "' computes nothing that is used: ",
-      describe(*op, blocks), " and what follows it reach no output of the model. Return or use ",
-      "the results, or leave unused layers out of blocks."));
 }
 
 }  // namespace poptorch::partition

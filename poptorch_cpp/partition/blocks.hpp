@@ -2,12 +2,11 @@
 #pragma once
 
 #include "ir/module.hpp"
-#include "transforms/strategy.hpp"
 
 namespace poptorch::partition {
 
-// UserError for a named stage of main whose ops neither reach an output nor have an effect. Needs
+// UserError for a block of main whose ops neither reach an output nor have an effect. Needs
 // the traced form: later ones have lost what is dead. A block that made no ops is none.
-void refuse_dead_blocks(const ir::Module& module, const transforms::BlockNames& blocks);
+void refuse_dead_blocks(const ir::Module& module);
 
 }  // namespace poptorch::partition

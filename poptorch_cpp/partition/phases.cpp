@@ -111,18 +111,16 @@ class Phases {
       while (producer && producer->is("ipu_copy")) producer = producer->operand(0)->producer();
       auto it = producer ? stated_.find(producer) : stated_.end();
       if (it == stated_.end() || backward_.count(producer) || it->second <= stated) continue;
-      throw UserError(str("[phased] ", describe(op, context_.blocks), " is in phase ", stated,
-                          " but uses the result of ", describe(*producer, context_.blocks),
-                          " of phase ", it->second,
+      throw UserError(str("[phased] ", describe(op), " is in phase ", stated,
+                          " but uses the result of ", describe(*producer), " of phase ", it->second,
                           ". Phases run in their order; put its block into a later phase."));
     }
     const int ipu = op.placement.ipu;
     if (op.placement.phase < 0) return;  // of no block
     if (context_.strategy == transforms::Strategy::kParallelPhased && stated % 2 != ipu % 2) {
       const char* parity = stated % 2 ? "odd" : "even";
-      throw UserError(str("[phased] ", describe(op, context_.blocks), " of phase ", stated,
-                          " is on IPU ", ipu, ". With ParallelPhasedExecution, ", parity,
-                          " phases run on ", parity,
+      throw UserError(str("[phased] ", describe(op), " of phase ", stated, " is on IPU ", ipu,
+                          ". With ParallelPhasedExecution, ", parity, " phases run on ", parity,
                           " IPUs: set others by .ipus() or .ipu(), or use "
                           "poptorch.SerialPhasedExecution."));
     }

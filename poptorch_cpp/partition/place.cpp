@@ -39,6 +39,7 @@ bool writes(const Op& op, size_t operand) {
 
 void take_place(Op& op, const Placement& from) {
   op.placement.ipu = from.ipu;
+  op.placement.block = from.block;
   if (op.placement.context != ir::ExecutionContext::kNormal) return;
   op.placement.stage = from.stage;
   op.placement.phase = from.phase;
@@ -67,8 +68,7 @@ class Placer {
   };
 
  public:
-  Placer(ir::Module& module, const transforms::BlockNames& blocks)
-      : module_(module), blocks_(blocks) {}
+  explicit Placer(ir::Module& module) : module_(module) {}
 
   void run() {
     const std::vector<Op*> ops = module_.main().op_list();
@@ -108,11 +108,10 @@ class Placer {
 
   [[noreturn]] void refuse(const Op& variable, const Home& first, const Home& second) const {
     const ir::StateSlot* slot = module_.find_state(slot_of(variable).text());
-    throw support::UserError(
-        str("[partition] ", slot->kind, " '", slot->name, "' is used on IPU ", first.place.ipu,
-            " by ", describe(*first.user, blocks_), " and on IPU ", second.place.ipu, " by ",
-            describe(*second.user, blocks_),
-            ". Layers that share a weight must be on one IPU: give their blocks the same ipu_id."));
+    throw support::UserError(str(
+        "[partition] ", slot->kind, " '", slot->name, "' is used on IPU ", first.place.ipu, " by ",
+        describe(*first.user), " and on IPU ", second.place.ipu, " by ", describe(*second.user),
+        ". Layers that share a weight must be on one IPU: give their blocks the same ipu_id."));
   }
 
   void place_by_operands(Op& op) {
@@ -167,7 +166,6 @@ class Placer {
   }
 
   ir::Module& module_;
-  const transforms::BlockNames& blocks_;
   std::map<Symbol, Home> homes_;                             // of state: its first use
   std::unordered_map<const Value*, Placement> inputs_ = {};  // look-up only
 };
@@ -332,17 +330,14 @@ std::unordered_set<const Value*> constant_values(const ir::Graph& graph) {
   return found;
 }
 
-std::string describe(const Op& op, const transforms::BlockNames& blocks) {
+std::string describe(const Op& op) {
   std::string text = str("op '", op.name(), "'");
-  auto block = blocks.find(op.placement.stage);
-  if (block != blocks.end()) text += str(" of block '", block->second, "'");
+  if (!op.placement.block.empty()) text += str(" of block '", op.placement.block, "'");
   if (!op.location.empty()) return text + str(" (", op.location.file, ":", op.location.line, ")");
   return op.scope.empty() ? text : text + str(" (in ", op.scope, ")");
 }
 
-void place_ops(ir::Module& module, const transforms::BlockNames& blocks) {
-  Placer(module, blocks).run();
-}
+void place_ops(ir::Module& module) { Placer(module).run(); }
 
 void insert_copies(ir::Module& module) { Copies(module).run(); }
 

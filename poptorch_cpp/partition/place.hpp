@@ -5,7 +5,6 @@
 #include <unordered_set>
 
 #include "ir/module.hpp"
-#include "transforms/strategy.hpp"
 
 namespace poptorch::partition {
 
@@ -13,7 +12,7 @@ namespace poptorch::partition {
 // state goes where that state is used, any other where its operands come from, and what depends on
 // constants alone to its first user; where nothing is named, everything runs on IPU 0. UserError
 // for a weight or buffer that is used on several IPUs.
-void place_ops(ir::Module& module, const transforms::BlockNames& blocks);
+void place_ops(ir::Module& module);
 
 // In main, copies a value that is used on another IPU than its own there, once, before its first
 // use there; what depends on constants alone is computed there again instead, in the user's stage.
@@ -34,6 +33,6 @@ const ir::Op* state_read(const ir::Value* value);
 // What `graph` computes from constants alone.
 std::unordered_set<const ir::Value*> constant_values(const ir::Graph& graph);
 // "op 'linear' of block 'front' (model.py:42)".
-std::string describe(const ir::Op& op, const transforms::BlockNames& blocks = {});
+std::string describe(const ir::Op& op);
 
 }  // namespace poptorch::partition

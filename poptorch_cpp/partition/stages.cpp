@@ -23,8 +23,7 @@ bool in_pipeline(const Op& op) {
 
 class Stages {
  public:
-  Stages(ir::Module& module, const transforms::BlockNames& blocks)
-      : main_(module.main()), blocks_(blocks) {}
+  explicit Stages(ir::Module& module) : main_(module.main()) {}
 
   // Forward stages after merging.
   int64_t collect() {
@@ -95,22 +94,20 @@ class Stages {
 
   [[noreturn]] void refuse_two_ipus(const Op& first, const Op& second) const {
     throw UserError(str("[pipeline] stage ", stated(first), " is on IPU ", first.placement.ipu,
-                        ", by ", describe(first, blocks_), ", and on IPU ", second.placement.ipu,
-                        ", by ", describe(second, blocks_),
-                        ". A stage runs on one IPU: give its blocks one ipu_id, ",
+                        ", by ", describe(first), ", and on IPU ", second.placement.ipu, ", by ",
+                        describe(second), ". A stage runs on one IPU: give its blocks one ipu_id, ",
                         "or stages of their own (AutoStage.AutoIncrement)."));
   }
 
   [[noreturn]] void refuse_order(const Op& op, const Op& producer) const {
-    throw UserError(str("[pipeline] ", describe(op, blocks_), " is in stage ", stated(op),
-                        " but uses the result of ", describe(producer, blocks_), " of stage ",
+    throw UserError(str("[pipeline] ", describe(op), " is in stage ", stated(op),
+                        " but uses the result of ", describe(producer), " of stage ",
                         stated(producer),
                         ". Stages must not go backwards; move the Block, set another ipu_id, or "
                         "let stages count up (AutoStage.AutoIncrement)."));
   }
 
   ir::Graph& main_;
-  const transforms::BlockNames& blocks_;
   std::map<int, int> lowest_;               // by IPU: the lowest stage that an op names
   std::map<int, const Op*> first_;          // by stated stage: its first op
   std::map<int, int> number_;               // by stated stage: the merged stage
@@ -141,7 +138,7 @@ void check_micro_batches(int64_t stages, const transforms::PassContext& context)
 
 void assign_stages(ir::Module& module, transforms::PassContext& context) {
   if (context.strategy != transforms::Strategy::kPipelined) return;
-  Stages stages(module, context.blocks);
+  Stages stages(module);
   const int64_t count = stages.collect();
   if (count > 1) {
     stages.check_order();

@@ -298,6 +298,9 @@ class Parser {
     } else if (!row.channel.empty()) {
       take(row.channel, instruction.channel);
     }
+    std::string block;
+    take("block", block);
+    instruction.block = block;
     take("cycles", instruction.cycles);
     take("id", instruction.op_id);
     ir::Ints in_place;

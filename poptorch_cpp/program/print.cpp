@@ -177,6 +177,7 @@ class Printer {
     } else if (!row.channel.empty()) {
       items.add(row.channel, instruction.channel, -1);
     }
+    items.add("block", instruction.block.text(), std::string());
     items.add("cycles", instruction.cycles, int64_t{0});
     items.add("id", instruction.op_id, uint64_t{0});
     bool aliases = false;

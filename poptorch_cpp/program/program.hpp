@@ -85,6 +85,7 @@ struct Instruction {
   int stage = -1;
   int phase = -1;
   Pass pass = Pass::kForward;
+  Symbol block = {};
   Symbol scope = {};
   ir::Location location = {};
   int64_t cycles = 0;

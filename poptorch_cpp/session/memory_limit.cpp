@@ -22,14 +22,21 @@ using support::str;
 
 constexpr size_t kTensorsTold = 10;
 
-// The module path of the instruction that makes each tensor.
-void note_scopes(const std::vector<Instruction>& block, std::vector<support::Symbol>& scopes) {
+// The instruction that makes each tensor.
+void note_makers(const std::vector<Instruction>& block, std::vector<const Instruction*>& makers) {
   for (const Instruction& instruction : block) {
     for (program::TensorId id : instruction.outputs) {
-      scopes[static_cast<size_t>(id)] = instruction.scope;
+      makers[static_cast<size_t>(id)] = &instruction;
     }
-    for (const auto& inner : instruction.blocks) note_scopes(inner, scopes);
+    for (const auto& inner : instruction.blocks) note_makers(inner, makers);
   }
+}
+
+// " in encoder.layer.0 of block 'front'"; nothing for what no instruction makes.
+std::string origin_text(const Instruction* maker) {
+  if (!maker) return "";
+  const std::string module = maker->scope.empty() ? "" : str(" in ", maker->scope);
+  return maker->block.empty() ? module : str(module, " of block '", maker->block, "'");
 }
 
 std::string largest_tensors(const Program& program, int ipu) {
@@ -41,15 +48,14 @@ std::string largest_tensors(const Program& program, int ipu) {
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return program.tensors[a].type.bytes() > program.tensors[b].type.bytes();
   });
-  std::vector<support::Symbol> scopes(program.tensors.size());
-  note_scopes(program.ipus[static_cast<size_t>(ipu)].body, scopes);
+  std::vector<const Instruction*> makers(program.tensors.size(), nullptr);
+  note_makers(program.ipus[static_cast<size_t>(ipu)].body, makers);
   std::vector<std::string> texts;
   std::set<std::string> told;  // the ramps of a pipeline have tensors of their own
   for (size_t i : order) {
     const Tensor& tensor = program.tensors[i];
-    const std::string where = scopes[i].empty() ? "" : str(" in ", scopes[i]);
-    std::string text =
-        str("'", tensor.name, "'", where, " ", tensor.type, " ", megabytes(tensor.type.bytes()));
+    std::string text = str("'", tensor.name, "'", origin_text(makers[i]), " ", tensor.type, " ",
+                           megabytes(tensor.type.bytes()));
     if (told.insert(text).second) texts.push_back(std::move(text));
     if (texts.size() == kTensorsTold) break;
   }

@@ -39,9 +39,7 @@ std::set<std::string> names_in(const char* variable) {
 const std::vector<transforms::PassRow>& partition_passes() {
   static const std::vector<transforms::PassRow> rows = {
       {"place_ops",
-       [](ir::Module& module, transforms::PassContext& context) {
-         partition::place_ops(module, context.blocks);
-       }},
+       [](ir::Module& module, transforms::PassContext&) { partition::place_ops(module); }},
       {"assign_stages",
        [](ir::Module& module, transforms::PassContext& context) {
          partition::assign_stages(module, context);

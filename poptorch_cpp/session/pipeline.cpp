@@ -120,7 +120,6 @@ transforms::PassContext pass_context(const CompileOptions& options) {
           .stochastic_rounding = options.stochastic_rounding,
           .optimiser = options.optimiser,
           .replica_groups = options.replica_groups,
-          .blocks = options.blocks,
           .recompute = options.recompute,
           .anchors = anchor_patterns(options)};
 }
@@ -133,7 +132,7 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const CompileOpt
   Compiled forms;
 
   passes.step("verify the traced form", [&] { ir::verify(*module); });
-  partition::refuse_dead_blocks(*module, options.blocks);
+  partition::refuse_dead_blocks(*module);
   share_parameters(*module, options);
   forms.traced = module->clone();
   const HostOverlaps overlaps = take_host_overlaps(*module, options);

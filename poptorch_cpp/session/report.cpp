@@ -36,7 +36,9 @@ class Account {
     std::vector<StageReport> found;
     const int64_t micro_batches = std::max<int64_t>(program_.micro_batches_per_run, 1);
     for (const auto& [place, cycles] : stages_) {
-      found.push_back({place.first, place.second, cycles / micro_batches});
+      const auto named = blocks_.find(place);
+      found.push_back({place.first, place.second, cycles / micro_batches,
+                       named == blocks_.end() ? std::vector<std::string>() : named->second});
     }
     return found;
   }
@@ -44,8 +46,8 @@ class Account {
   std::vector<OpReport> ops() const {
     std::vector<OpReport> found;
     for (const auto& [key, total] : ops_) {
-      const auto& [ipu, stage, module, op] = key;
-      found.push_back({ipu, stage, module, op, total.count, total.cycles});
+      const auto& [ipu, stage, block, module, op] = key;
+      found.push_back({ipu, stage, block, module, op, total.count, total.cycles});
     }
     std::stable_sort(found.begin(), found.end(),
                      [](const OpReport& a, const OpReport& b) { return a.cycles > b.cycles; });
@@ -114,7 +116,9 @@ class Account {
     }
     if (instruction.kind != Kind::kCompute) return;
     const int stage = std::max(instruction.stage, 0);
-    Total& total = ops_[{ipu_, stage, instruction.scope.text(), instruction.op.text()}];
+    note_block(instruction.block.text(), {stage, ipu_});
+    Total& total = ops_[{ipu_, stage, instruction.block.text(), instruction.scope.text(),
+                         instruction.op.text()}];
     total.count += times;
     total.cycles += cycles;
     if (const ir::Attr* schema = instruction.attrs.find("schema")) {
@@ -122,12 +126,19 @@ class Account {
     }
   }
 
+  void note_block(const std::string& name, std::pair<int, int> place) {
+    if (name.empty()) return;
+    std::vector<std::string>& names = blocks_[place];
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+
   const Program& program_;
   int ipu_ = 0;
   WorkReport* work_ = nullptr;
   int64_t unplaced_ = 0;  // cycles of the IPU that no stage says it has: of its first
   std::map<std::pair<int, int>, int64_t> stages_;  // by stage and IPU: cycles of a run
-  std::map<std::tuple<int, int, std::string, std::string>, Total> ops_;
+  std::map<std::pair<int, int>, std::vector<std::string>> blocks_;  // by stage and IPU
+  std::map<std::tuple<int, int, std::string, std::string, std::string>, Total> ops_;
   std::set<std::string> schemas_;
 };
 

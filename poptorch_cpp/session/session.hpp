@@ -46,7 +46,6 @@ struct CompileOptions {
   std::vector<Anchor> anchors = {};
   bool floating_point_exceptions = false;
   std::map<std::string, transforms::ReplicaGroup> replica_groups = {};  // of parameters, by name
-  transforms::BlockNames blocks = {};
   bool recompute = true;             // forward values in the backward stages of a pipeline
   bool stochastic_rounding = false;  // of float16 and bfloat16 results
   uint64_t random_seed = 0;
@@ -86,13 +85,14 @@ struct StreamReport {
 
 struct StageReport {
   int stage = 0, ipu = 0;
-  int64_t cycles = 0;  // of one micro-batch, without weight updates
+  int64_t cycles = 0;               // of one micro-batch, without weight updates
+  std::vector<std::string> blocks;  // the user's names, as their forward ops run
 };
 
-// Equal ops of one module in one stage, over one run.
+// Equal ops of one module of one block in one stage, over one run.
 struct OpReport {
   int ipu = 0, stage = 0;
-  std::string module, op;
+  std::string block, module, op;
   int64_t count = 0, cycles = 0;
 };
 

@@ -28,7 +28,6 @@ struct PassContext {
   std::optional<OptimiserSpec> optimiser;
   // Of parameters, by name: their gradients are summed in each group alone.
   std::map<std::string, ReplicaGroup> replica_groups = {};
-  BlockNames blocks = {};
   bool recompute = true;  // forward values in the backward stages of a pipeline
   // Names, with * and ?, of values that @main returns behind its own outputs.
   std::vector<std::string> anchors = {};

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <string>
 
 namespace poptorch::transforms {
 
@@ -17,9 +15,6 @@ enum class Strategy : uint8_t {
 inline bool is_phased(Strategy strategy) {
   return strategy == Strategy::kSerialPhased || strategy == Strategy::kParallelPhased;
 }
-
-// The user's names of the blocks of a stage, for messages: by stage as annotated.
-using BlockNames = std::map<int, std::string>;
 
 // Which values wait off the chip for a later phase. The numbers are those of poptorch.Liveness.
 enum class Liveness : uint8_t {

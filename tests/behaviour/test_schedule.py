@@ -224,6 +224,31 @@ def test_the_data_tells_bubbles_and_the_slowest_stage():
     }
 
 
+def test_blocks_are_told_by_ipu_and_op(capsys):
+    class Named(Chain):
+        def forward(self, x, target):
+            for name, ipu, layer in zip("abc", self.ipus, self.layers, strict=True):
+                with poptorch.Block(name, ipu):
+                    x = torch.tanh(layer(x))
+                    loss = torch.nn.functional.mse_loss(x, target)
+            return x, loss
+
+    options = poptorch.Options().showCompilationProgressBar(False)
+    options.setExecutionStrategy(poptorch.ShardedExecution())
+    made = poptorch.trainingModel(Named([0, 0, 1]), options)
+    made.compile(torch.randn(2, 4), torch.randn(2, 4))
+    assert made.schedule()["blocks"] == [["a", "b"], ["c"]]
+    made.printSchedule()
+    shown = capsys.readouterr().out
+    assert "IPU 0 runs blocks a, b\nIPU 1 runs block c" in shown
+    # Backward ops and updates belong to their forward op's block.
+    for row in made.report()["ops"]:
+        if row["module"]:
+            assert row["block"] == "abc"[int(row["module"].split(".")[1])], row
+    updates = {r["block"] for r in made.report()["ops"] if r["op"] == "sgd_update"}
+    assert updates == set("abc")
+
+
 def test_only_the_first_micro_batches_are_asked_for():
     made = compiled([0, 1], PIPELINED, 6, False)
     assert {cell["micro_batch"] for cell in made.schedule(2)["cells"]} == {0, 1}

@@ -106,6 +106,10 @@ COMPILED = {
         pipelined(("front", 0, "fc"), ("idle", 1, "dead")),
         DEAD,
     ),
+    "a dead block in a stage with another": (
+        pipelined(("front", 0, "fc"), ("idle", 0, "dead"), ("back", 1, "other")),
+        DEAD,
+    ),
     "a dead block, phased": (
         staged(
             poptorch.SerialPhasedExecution(["front"], ["idle"]),
@@ -115,12 +119,12 @@ COMPILED = {
     ),
     "a stage that goes backwards": (
         pipelined(("front", 0, "fc"), ("middle", 1, "other"), ("back", 0, "relu")),
-        rf"op 'relu' of block 'front', 'back' {LINE} is in stage 0 but uses .* of block "
+        rf"op 'relu' of block 'back' {LINE} is in stage 0 but uses .* of block "
         rf"'middle' {LINE} of stage 1\. Stages must not go backwards; move the Block",
     ),
     "a stage by hand that goes backwards": (
         staged(poptorch.PipelinedExecution(Stage("b").ipu(0), Stage("a", "c").ipu(1)), *A_TO_C),
-        rf"of block 'b' {LINE} is in stage 0 but uses .* 'a', 'c' {LINE} of stage 1\. Stages",
+        rf"of block 'b' {LINE} is in stage 0 but uses .* of block 'a' {LINE} of stage 1\. Stages",
     ),
     "too few device iterations": (
         pipelined(*TWO, iterations=1),
@@ -158,7 +162,8 @@ COMPILED = {
             poptorch.PipelinedExecution(AutoStage.AutoIncrement),
             *(("front", 0, "counted"), ("middle", 1, "fc"), ("back", 0, "count")),
         ),
-        rf"op 'add' {LINE} of stage 0 uses 'seen', which op 'assign' of stage 2 "
+        rf"op 'add' of block 'front' {LINE} of stage 0 uses 'seen', which op 'assign' of block "
+        r"'back' of stage 2 "
         r"writes: .*Use and write it in one stage, or use poptorch.ShardedExecution",
     ),
 }

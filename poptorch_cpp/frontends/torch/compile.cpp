@@ -141,7 +141,6 @@ std::unique_ptr<TorchExecutable> compile_model(const TraceRequest& request, cons
   if (progress) progress(0, 100, "tracing");
   TraceResult traced = trace(request, forward);
   if (options.optimiser) drop_frozen(*options.optimiser, request.state);
-  options.blocks = std::move(traced.blocks);
   auto made = std::make_unique<TorchExecutable>(
       session::compile(std::move(traced.module), options, progress), std::move(traced.outputs),
       traced.state);

@@ -13,9 +13,9 @@ def describe(timeline: dict, report: dict, *, strategy: str, a_round: int, io_ti
     micro-batches (one weight update, or all iterations of inference). Otherwise one micro-batch
     follows the other: in phases a step is a phase, else forward through the stages and back.
 
-    Gives {"ipus", "idle_ipus", "stages", "phases", "steps", "cells", "transfers", "streams",
+    Gives {"ipus", "idle_ipus", "stages", "blocks", "phases", "steps", "cells", "transfers", "streams",
     "io_tiles", "bubbles", "bottleneck"}: cells and transfers are the timeline's with their "step",
-    phases the numbers of phases by step (none without phases), streams what transfers with the host
+    blocks the names of what each IPU runs, phases the numbers of phases by step (none without phases), streams what transfers with the host
     may overlap with, bubbles the share of steps in which IPUs do nothing, bottleneck the stage with
     the most cycles a micro-batch.
     """
@@ -52,6 +52,7 @@ def describe(timeline: dict, report: dict, *, strategy: str, a_round: int, io_ti
         "ipus": ipus,
         "idle_ipus": report["idle_ipus"],
         "stages": stages,
+        "blocks": _blocks_by_ipu(report["stages"], ipus),
         "phases": phases,
         "steps": count,
         "cells": cells,
@@ -61,6 +62,13 @@ def describe(timeline: dict, report: dict, *, strategy: str, a_round: int, io_ti
         "bubbles": 1 - busy / (ipus * count),
         "bottleneck": _bottleneck(work),
     }
+
+
+def _blocks_by_ipu(stages: list[dict], ipus: int) -> list[list[str]]:
+    names = [{} for _ in range(ipus)]  # in their order
+    for stage in stages:
+        names[stage["ipu"]].update(dict.fromkeys(stage["blocks"]))
+    return [list(blocks) for blocks in names]
 
 
 def _phase_order(item: dict, _stages: int) -> tuple[int, int]:
@@ -152,6 +160,9 @@ def _legend(schedule: dict) -> list[str]:
         f"{schedule['stages']} stages, bubbles {schedule['bubbles']:.0%}, "
         f"slowest stage {schedule['bottleneck']}"
     ]
+    for ipu, blocks in enumerate(schedule["blocks"]):
+        if blocks:
+            lines.append(f"IPU {ipu} runs block{'s' * (len(blocks) > 1)} {', '.join(blocks)}")
     if schedule["io_tiles"]:
         lines.append(f"{schedule['io_tiles']} IO tiles an IPU; ~ transfers through them")
     for stream in schedule["streams"]:

@@ -272,13 +272,7 @@ void Tracer::set_block(int ipu, int stage, int phase, const std::string& name, b
   builder_.placement.ipu = ipu;
   builder_.placement.stage = stage;
   builder_.placement.phase = phase;
-  std::string& names = blocks_[stage];
-  const std::string quoted = "'" + name + "'";
-  if (names.empty()) {
-    names = name;
-  } else if (names != name && ("'" + names + "'").find(quoted) == std::string::npos) {
-    names += "', '" + name;
-  }
+  builder_.placement.block = name;
   has_blocks_ = true;
   blocks_are_scopes_ |= scoped;
 }
@@ -329,8 +323,6 @@ void Tracer::rethrow_if_cause_of(const std::string& text) const {
 
 TraceResult Tracer::finish(const std::vector<at::Tensor>& outputs) {
   TraceResult result;
-  blocks_.erase(-1);  // what is in none
-  result.blocks = std::move(blocks_);
   check_blocks();
   builder_.location = {};
   builder_.scope = {};

@@ -55,8 +55,7 @@ struct TraceOutput {
 struct TraceResult {
   std::unique_ptr<ir::Module> module;
   std::vector<TraceOutput> outputs;
-  std::vector<NamedTensor> state;          // without aliases: one entry per slot
-  std::map<int, std::string> blocks = {};  // by stage: the names of its blocks
+  std::vector<NamedTensor> state;  // without aliases: one entry per slot
 };
 
 using Forward = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>;
@@ -132,7 +131,6 @@ class Tracer : private Cursor {
   ir::Value* bring(ir::Value* value) override;
 
   TraceRequest request_;
-  std::map<int, std::string> blocks_;  // as in TraceResult
   std::unique_ptr<ir::Module> module_;
   ir::Builder builder_;
   Memory memory_;
