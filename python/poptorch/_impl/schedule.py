@@ -13,11 +13,11 @@ def describe(timeline: dict, report: dict, *, strategy: str, a_round: int, io_ti
     micro-batches (one weight update, or all iterations of inference). Otherwise one micro-batch
     follows the other: in phases a step is a phase, else forward through the stages and back.
 
-    Gives {"ipus", "idle_ipus", "stages", "blocks", "phases", "steps", "cells", "transfers", "streams",
-    "io_tiles", "bubbles", "bottleneck"}: cells and transfers are the timeline's with their "step",
-    blocks the names of what each IPU runs, phases the numbers of phases by step (none without phases), streams what transfers with the host
-    may overlap with, bubbles the share of steps in which IPUs do nothing, bottleneck the stage with
-    the most cycles a micro-batch.
+    Gives {"ipus", "idle_ipus", "stages", "blocks", "phases", "steps", "cells", "transfers",
+    "streams", "io_tiles", "bubbles", "bottleneck"}: cells and transfers are the timeline's with
+    their "step", blocks the names of what each IPU runs, phases the numbers of phases by step (none
+    without phases), streams what transfers with the host may overlap with, bubbles the share of
+    steps in which IPUs do nothing, bottleneck the stage with the most cycles a micro-batch.
     """
     work = timeline["cells"]
     stages = 1 + max((cell["stage"] for cell in work), default=0)
