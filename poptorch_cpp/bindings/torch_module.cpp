@@ -187,6 +187,27 @@ std::vector<at::Tensor> end_function(const OptionalTensors& gradients) {
   return running_trace().end_function(given);
 }
 
+// --- loops and branches
+// -----------------------------------------------------------------------------
+
+using Tensors = std::vector<at::Tensor>;
+
+void bind_regions(py::module_& m) {
+  using frontend::Region;
+  py::class_<Region, std::shared_ptr<Region>>(m, "Region");
+  m.def("begin_region",
+        [](const Tensors& arguments) { return running_trace().begin_region(arguments); });
+  m.def("end_region", [](const Tensors& outputs) { return running_trace().end_region(outputs); });
+  m.def("abandon_region", [] { running_trace().abandon_region(); });
+  m.def("repeat", [](Region& body, int64_t count, const Tensors& outputs) {
+    return running_trace().repeat(body, count, outputs);
+  });
+  m.def("branch", [](const at::Tensor& condition, Region& then_region, Region& else_region,
+                     const Tensors& outputs) {
+    return running_trace().branch(condition, then_region, else_region, outputs);
+  });
+}
+
 void bind_executable(py::module_& m) {
   using Release = py::call_guard<py::gil_scoped_release>;
   py::class_<TorchExecutable>(m, "Executable")
@@ -229,6 +250,7 @@ void bind_executable(py::module_& m) {
 PYBIND11_MODULE(_torch, m) {
   register_errors();
   bind_executable(m);
+  bind_regions(m);
   m.def("compile", compile, py::arg("call"), py::arg("inputs"), py::arg("named_tensors"),
         py::arg("options"), py::arg("optimiser") = py::none(),
         py::arg("location_excludes") = ir::Strings{}, py::arg("progress") = py::none());

@@ -83,6 +83,34 @@ def set_block(ipu: int, stage: int, phase: int, name: str, scoped: bool) -> None
     _torch.set_block(ipu, stage, phase, name, scoped)
 
 
+def record(
+    body: Callable[..., Any], inputs: list[torch.Tensor], check: Callable[[Any], list[torch.Tensor]]
+) -> tuple[Any, list[torch.Tensor]]:
+    """A loop's body or a branch, run on stand-ins of `inputs`: its recording and its results.
+
+    check: makes a list of what the body returned.
+    """
+    stand_ins = _torch.begin_region(inputs)
+    try:
+        results = check(body(*stand_ins))
+        return _torch.end_region(results), results
+    except BaseException:
+        _torch.abandon_region()
+        raise
+
+
+def repeat(body: Any, count: int, results: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The results of `count` rounds of a recorded body."""
+    return _torch.repeat(body, count, results)
+
+
+def branch(
+    condition: torch.Tensor, then_body: Any, else_body: Any, results: list[torch.Tensor]
+) -> list[torch.Tensor]:
+    """The results of the recorded branch that a 0-d bool chooses."""
+    return _torch.branch(condition, then_body, else_body, results)
+
+
 def set_log_level(level: int) -> None:
     """The core's log level, by number."""
     _torch.set_log_level(level)

@@ -146,6 +146,26 @@ def begin_backward(outputs: Sequence[Tensor]) -> list[Tensor | None]:
 def end_function(gradients: Sequence[Tensor | None]) -> list[Tensor]:
     """Ends its backward, given the gradients of the floating arguments: the function's outputs."""
 
+class Region:
+    """A loop's body or a branch as recorded, for repeat or branch of the same trace."""
+
+def begin_region(arguments: Sequence[Tensor]) -> list[Tensor]:
+    """Starts recording a loop's body or a branch: what stands for its arguments."""
+
+def end_region(outputs: Sequence[Tensor]) -> Region:
+    """Ends it, given its results."""
+
+def abandon_region() -> None:
+    """Ends it after an error: nothing of it stays."""
+
+def repeat(body: Region, count: int, outputs: Sequence[Tensor]) -> list[Tensor]:
+    """The results of `count` rounds of a body whose one round gave `outputs`."""
+
+def branch(
+    condition: Tensor, then_region: Region, else_region: Region, outputs: Sequence[Tensor]
+) -> list[Tensor]:
+    """The results of the branch that a 0-d bool chooses; both give tensors like `outputs`."""
+
 def set_log_level(level: int) -> None:
     """The core's log level by the numbers of poptorch.setLogLevel (support/log.hpp)."""
 

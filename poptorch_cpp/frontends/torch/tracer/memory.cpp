@@ -68,7 +68,7 @@ bool Root::add_strided_view(const Geometry& view) {
 
 ir::Value* Root::read(Cursor& cursor, const Geometry& geometry) {
   View& view = views_.at(geometry);
-  if (!view.link) return cursor.bring(value_);
+  if (!view.link) return cursor.bring(value_, this);
   if (view.version != version_ || &view.value->graph() != &cursor.builder().graph()) {
     view.value = view.link->read(cursor.builder(), read(cursor, view.base));
     view.version = version_;

@@ -30,12 +30,15 @@ struct Geometry {
   std::vector<int64_t> element_offsets() const;
 };
 
+class Root;
+
 // Where ops go now. Values of an enclosing graph have stand-ins there.
 class Cursor {
  public:
   virtual ~Cursor() = default;
   virtual ir::Builder& builder() = 0;
-  virtual ir::Value* bring(ir::Value* value) = 0;  // `value` as seen from builder().graph()
+  // `value`, which `owner` holds, as seen from builder().graph().
+  virtual ir::Value* bring(ir::Value* value, const Root* owner) = 0;
 };
 
 class Root {

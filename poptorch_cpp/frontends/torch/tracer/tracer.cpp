@@ -107,7 +107,8 @@ void Tracer::add_state(const NamedTensor& entry) {
 
 ir::Value* Tracer::constant(const at::Tensor& tensor) {
   PauseGuard pause;
-  return builder_.constant(literal_of(tensor));
+  ir::Builder builder = regions_.empty() ? builder_ : ir::Builder(module_->main());
+  return builder.constant(literal_of(tensor));
 }
 
 Root& Tracer::root_of(const at::Tensor& tensor) {
@@ -149,7 +150,7 @@ ir::Value* Tracer::read(const at::Tensor& tensor) {
 
 void Tracer::write(const at::Tensor& tensor, ir::Value* value) {
   Root& root = root_of(tensor);
-  if (&root.value()->graph() != &builder_.graph()) {
+  if (function_ && &root.value()->graph() != &builder_.graph()) {
     throw support::UnsupportedError(
         "[tracer] a tensor from outside is written inside an autograd.Function. Return the new "
         "value instead.");
@@ -168,17 +169,27 @@ void Tracer::write(const at::Tensor& tensor, ir::Value* value) {
     ir::Value* change = builder_.value("detach", {builder_.value("sub", {value, old})});
     value = builder_.value("add", {old, change});
   }
-  root.write(*this, geometry, value);
-  if (is_parameter) {
-    // Written at once, so that gradients belong to the slot and not to a value in between.
-    ir::Value* cut = builder_.value("detach", {root.value()});
-    builder_.emit("assign", {root.variable, cut});
-    root.write(*this, root.geometry(), root.variable);
-  }
+  store(root, geometry, value);
   note_new_ops();
   if (root.variable || !is_active(root.value())) return;
   root.add_handle(tensor);
   root.require_grad();
+}
+
+void Tracer::store(Root& root, const Geometry& geometry, ir::Value* value) {
+  if (&root.value()->graph() != &builder_.graph()) {
+    Region& region = *regions_.innermost();
+    ir::Value* outer = regions_.bring(root.value(), &root, 1);
+    region.input_for(outer, &root);
+    region.written.push_back({&root, root.value(), outer});
+  }
+  root.write(*this, geometry, value);
+  if (in_region() || !root.variable || root.is_buffer) return;
+  // A parameter is written at once, so that gradients belong to the slot and not to a value in
+  // between.
+  ir::Value* cut = builder_.value("detach", {root.value()});
+  builder_.emit("assign", {root.variable, cut});
+  root.write(*this, root.geometry(), root.variable);
 }
 
 void Tracer::check_size(const ir::Shape& shape) const {
@@ -197,7 +208,7 @@ at::Tensor Tracer::make_tensor(ir::Value* value, c10::ScalarType dtype) {
 }
 
 void Tracer::note_new_ops() {
-  if (function_) return;  // gradients pass it as a whole
+  if (!regions_.empty()) return;  // gradients pass a function as a whole
   const ir::Graph& graph = builder_.graph();
   for (ir::Op* op = noted_ ? noted_->next() : graph.first(); op; op = op->next()) {
     noted_ = op;
@@ -212,26 +223,18 @@ void Tracer::note_new_ops() {
   }
 }
 
-ir::Value* Tracer::bring(ir::Value* value) {
-  if (&value->graph() == &builder_.graph()) return value;
-  const ir::Op* producer = value->producer();
-  if (producer && producer->is("constant")) {
-    return builder_.constant(producer->attr<ir::Literal>("value"));
-  }
-  if (function_) return function_->bring(value);
-  throw UserError(
-      "[tracer] a tensor from inside an autograd.Function is used outside. Return it from "
-      "forward.");
+ir::Value* Tracer::bring(ir::Value* value, const Root* owner) {
+  return regions_.bring(value, owner);
 }
 
 std::vector<at::Tensor> Tracer::begin_function(const std::string& name,
                                                const std::vector<at::Tensor>& arguments) {
   std::vector<ir::Value*> operands;
   for (const auto& argument : arguments) operands.push_back(read(argument));
-  function_.emplace(builder_, name, operands);
+  function_.emplace(regions_, builder_, name, operands);
   std::vector<at::Tensor> inside;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    inside.push_back(make_tensor(function_->bring(operands[i]), arguments[i].scalar_type()));
+    inside.push_back(make_tensor(function_->argument(i), arguments[i].scalar_type()));
     if (arguments[i].requires_grad()) inside[i].unsafeGetTensorImpl()->set_requires_grad(true);
   }
   return inside;
@@ -263,12 +266,78 @@ std::vector<at::Tensor> Tracer::end_function(const std::vector<at::Tensor>& grad
   return outputs;
 }
 
+std::vector<at::Tensor> Tracer::begin_region(const std::vector<at::Tensor>& arguments) {
+  std::vector<ir::Value*> operands;
+  for (const auto& argument : arguments) operands.push_back(read(argument));
+  const auto region = regions_.open("recording", true);
+  std::vector<at::Tensor> inside;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    ir::Value* input = region->add_argument(operands[i], operands[i]->type());
+    inside.push_back(make_tensor(input, arguments[i].scalar_type()));
+  }
+  return inside;
+}
+
+void Tracer::restore_written() {
+  for (Region::Written& written : regions_.innermost()->written) {
+    written.after = written.root->value();
+    written.root->write(*this, written.root->geometry(), written.before);
+  }
+}
+
+std::shared_ptr<Region> Tracer::end_region(const std::vector<at::Tensor>& outputs) {
+  const auto region = regions_.innermost();
+  for (const auto& output : outputs) region->results.push_back(read(output));
+  restore_written();
+  regions_.close();
+  return region;
+}
+
+void Tracer::abandon_region() {
+  restore_written();
+  regions_.close();
+}
+
+std::vector<at::Tensor> Tracer::take_results(ir::Op* op,
+                                             const std::vector<Region::Written>& written,
+                                             const std::vector<at::Tensor>& outputs) {
+  std::vector<at::Tensor> results;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    results.push_back(make_tensor(op->result(i), outputs[i].scalar_type()));
+  }
+  for (size_t i = 0; i < written.size(); ++i) {
+    Root& root = *written[i].root;
+    store(root, root.geometry(), op->result(outputs.size() + i));
+  }
+  return results;
+}
+
+std::vector<at::Tensor> Tracer::repeat(Region& body, int64_t count,
+                                       const std::vector<at::Tensor>& outputs) {
+  enter_call();
+  return take_results(emit_repeat(builder_, body, count), body.written, outputs);
+}
+
+std::vector<at::Tensor> Tracer::branch(const at::Tensor& condition, Region& then_region,
+                                       Region& else_region,
+                                       const std::vector<at::Tensor>& outputs) {
+  enter_call();
+  ir::Op* op = emit_if(builder_, read(condition), then_region, else_region);
+  return take_results(op, written_by(then_region, else_region), outputs);
+}
+
 void Tracer::enter_call() {
   builder_.location = location();
   builder_.scope = scopes_.empty() ? ir::Symbol() : scopes_.back();
 }
 
 void Tracer::set_block(int ipu, int stage, int phase, const std::string& name, bool scoped) {
+  if (in_region() && stage >= 0 &&
+      (ipu != regions_.placement().ipu || stage != regions_.placement().stage)) {
+    throw support::UnsupportedError(
+        str("[tracer] block '", name, "' begins in a body of poptorch.for_loop or poptorch.cond",
+            place(), ". A body runs in one block: begin the block before that call."));
+  }
   builder_.placement.ipu = ipu;
   builder_.placement.stage = stage;
   builder_.placement.phase = phase;
@@ -350,6 +419,7 @@ TraceResult Tracer::finish(const std::vector<at::Tensor>& outputs) {
       builder_.emit("assign", {root->variable, root->value()});
     }
   }
+  regions_.erase_scratch(*module_);
   result.module = std::move(module_);
   result.state = slots_;
   return result;

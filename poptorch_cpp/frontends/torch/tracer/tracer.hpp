@@ -19,6 +19,7 @@
 
 #include "frontends/torch/tracer/function.hpp"
 #include "frontends/torch/tracer/memory.hpp"
+#include "frontends/torch/tracer/region.hpp"
 #include "ir/builder.hpp"
 
 namespace poptorch::frontend {
@@ -106,6 +107,17 @@ class Tracer : private Cursor {
   std::vector<at::Tensor> begin_backward(const std::vector<at::Tensor>& outputs);
   std::vector<at::Tensor> end_function(const std::vector<at::Tensor>& gradients);
 
+  // A loop's body or a branch (in inference only): the tensors that stand for the arguments in it;
+  // the end of it, where it gives `outputs`; or its end in an error, as if it had not begun.
+  std::vector<at::Tensor> begin_region(const std::vector<at::Tensor>& arguments);
+  std::shared_ptr<Region> end_region(const std::vector<at::Tensor>& outputs);
+  void abandon_region();
+  // Emit the op that runs regions. Gives tensors like `outputs`, which one of them gave.
+  std::vector<at::Tensor> repeat(Region& body, int64_t count,
+                                 const std::vector<at::Tensor>& outputs);
+  std::vector<at::Tensor> branch(const at::Tensor& condition, Region& then_region,
+                                 Region& else_region, const std::vector<at::Tensor>& outputs);
+
   // The user's place: stamped on the ops that follow.
   void enter_call();
   void push_scope(ir::Symbol scope) { scopes_.push_back(scope); }
@@ -126,9 +138,14 @@ class Tracer : private Cursor {
 
  private:
   void add_state(const NamedTensor& entry);
-  ir::Value* constant(const at::Tensor& tensor);
+  ir::Value* constant(const at::Tensor& tensor);  // of main
   void check_blocks();  // UserError for ops outside of scopes; places those before the first block
-  ir::Value* bring(ir::Value* value) override;
+  ir::Value* bring(ir::Value* value, const Root* owner) override;
+  bool in_region() const { return !regions_.empty() && !function_; }
+  void store(Root& root, const Geometry& geometry, ir::Value* value);
+  void restore_written();  // to what was held before the innermost region
+  std::vector<at::Tensor> take_results(ir::Op* op, const std::vector<Region::Written>& written,
+                                       const std::vector<at::Tensor>& outputs);
 
   TraceRequest request_;
   std::unique_ptr<ir::Module> module_;
@@ -142,6 +159,7 @@ class Tracer : private Cursor {
   std::vector<ir::Symbol> scopes_;
   bool has_blocks_ = false, blocks_are_scopes_ = false;
   std::set<std::string> warned_;
+  Regions regions_{builder_};
   std::optional<FunctionTrace> function_;
   std::exception_ptr error_;
   std::string error_text_;
