@@ -94,6 +94,37 @@ def test_replacing_a_member_is_warned_about_once(log, wrap, what):
     assert log.text.count(f"{what} was replaced after the model was wrapped") == 1
 
 
+DELETED = {
+    "fc of a Model": lambda m: delattr(m, "fc"),
+    "0 of a ModuleList": lambda m: m.layers.__delitem__(0),
+    "bias of a Linear": lambda m: delattr(m.fc, "bias"),
+    "scale of a Model": lambda m: delattr(m, "scale"),
+}
+
+
+@pytest.mark.parametrize("wrap", [poptorch.trainingModel, poptorch.inferenceModel])
+@pytest.mark.parametrize("what", DELETED)
+def test_deleting_a_member_is_warned_about(log, wrap, what):
+    model = Model()
+    wrapped = wrap(model)
+    expected = wrapped(X).shape
+    DELETED[what](model)
+    assert log.text.count(f"{what} was deleted after the model was wrapped") == 1
+    assert wrapped(X).shape == expected  # with what it had
+
+
+def test_deleting_anything_else_is_no_change(log):
+    model = Model()
+    model.note, model.spare = 1, None
+    poptorch.inferenceModel(model)(X)
+    del model.note, model.spare
+    other = Model()
+    del other.fc
+    with pytest.raises(AttributeError):
+        del model.nothing
+    assert "deleted" not in log.text
+
+
 def test_a_new_wrapper_sees_the_new_member(log):
     model = Model()
     wrapped = poptorch.inferenceModel(model)
@@ -154,7 +185,7 @@ def test_methods_that_are_missing_are_refused_by_name(name):
 
 
 # --- loops and branches --------------------------------------------------------------------------
-def test_loops_unroll():
+def test_loops_repeat():
     def step(x, y):
         x.mul_(2)  # a copy: the input stays
         return x + 1, x * y

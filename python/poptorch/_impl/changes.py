@@ -1,5 +1,6 @@
 """Changes on the host that the device has not been told of: each is warned about once."""
 
+import functools
 import weakref
 
 import torch
@@ -72,7 +73,7 @@ class OptimiserWatch:
 
 
 # --- models --------------------------------------------------------------------------------------
-# Module of a user's model → those who want to know when a member of it is replaced.
+# Module of a user's model → those who want to know when it loses a member.
 _watched: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
@@ -110,31 +111,47 @@ class ModelWatch:
                 "its next call compiles again"
             )
 
-    def member_replaced(self, module: torch.nn.Module, name: str) -> None:
-        """A module, parameter or buffer of the model is about to become another object."""
+    def member_lost(self, module: torch.nn.Module, name: str, how: str) -> None:
+        """A module, parameter or buffer of the model is about to go: "replaced" or "deleted"."""
         if name not in self._warned:
             self._warned.add(name)
             logger.warning(
-                f"{name} of a {type(module).__name__.removeprefix('Poptorch')} was replaced after "
+                f"{name} of a {type(module).__name__.removeprefix('Poptorch')} was {how} after "
                 "the model was wrapped: the wrapper goes on with what it had. Call destroy() on "
                 "it, and wrap the model again"
             )
 
 
 def _install_hooks() -> None:
-    """Torch calls these whenever a module gets a member; they are installed once."""
+    """Torch calls these whenever a module gets a member or loses one; they are installed once."""
     if _report_replaced in torch_module._global_module_registration_hooks.values():
         return
     torch_module.register_module_module_registration_hook(_report_replaced)
     torch_module.register_module_parameter_registration_hook(_report_replaced)
     torch_module.register_module_buffer_registration_hook(_report_replaced)
+    # Torch has no hook for this.
+    torch.nn.Module.__delattr__ = _reporting(torch.nn.Module.__delattr__)
+
+
+def _reporting(delete):
+    @functools.wraps(delete)
+    def reporting_delete(module: torch.nn.Module, name: str) -> None:
+        if module in _watched:
+            _report_lost(module, name, None, "deleted")
+        delete(module, name)
+
+    return reporting_delete
 
 
 def _report_replaced(module: torch.nn.Module, name: str, value) -> None:
+    _report_lost(module, name, value, "replaced")
+
+
+def _report_lost(module: torch.nn.Module, name: str, successor, how: str) -> None:
     watches = _watched.get(module)
     if not watches:
         return
     for members in (module._modules, module._parameters, module._buffers):
-        if members.get(name) is not None and members[name] is not value:
+        if members.get(name) is not None and members[name] is not successor:
             for watch in watches:
-                watch.member_replaced(module, name)
+                watch.member_lost(module, name, how)
