@@ -62,6 +62,77 @@ def test_anchored_gradients_losses_and_updated_weights():
     assert {"first.bias", "first", "loss", "Gradient___first.bias", "finalLossScale"} <= set(names)
 
 
+def sgd_factors(group, loss_scaling):
+    """PopART's, of a parameter group as torch has it."""
+    undamped = group["lr"] * (1 - group["dampening"])
+    return undamped / loss_scaling, 1 - undamped * group["weight_decay"]
+
+
+def test_anchored_factors_of_an_sgd():
+    options = poptorch.Options()
+    names = {
+        "rate": "scaledLearningRate0___default___FLOAT",
+        "short": "scaledLearningRate",
+        "rate of bias": "scaledLearningRate0___specific___first.bias",
+        "decay": "weightDecayScaleFactor0___default___FLOAT",
+        "decay of bias": "weightDecayScaleFactor0___specific___first.bias",
+        "combined": "scaledLearningRate1___default___FLOAT",
+        "separate": "scaledLearningRate2___default___FLOAT",
+    }
+    for short, long in names.items():
+        options.anchorTensor(short, long)
+    model = Model()
+    biases = [model.first.bias, model.second.bias]
+    optimiser = poptorch.optim.SGD(
+        [
+            {"params": [model.first.weight, model.second.weight]},
+            {"params": biases, "lr": 0.3, "weight_decay": 0.5},
+        ],
+        lr=0.1,
+        momentum=0.9,
+        dampening=0.25,
+        weight_decay=0.125,
+        loss_scaling=8.0,
+        velocity_scaling=4.0,
+        use_combined_accum=True,
+    )
+    wrapped = poptorch.trainingModel(model, options, optimiser)
+    for rate, scaling in ((0.1, 8.0), (0.01, 2.0)):
+        optimiser.param_groups[0]["lr"], optimiser.loss_scaling = rate, scaling
+        if wrapped.isCompiled():
+            wrapped.setOptimizer(optimiser)
+        wrapped(X, TARGET)
+        got = {short: wrapped.getAnchoredTensor(short) for short in names}
+        first, second = (sgd_factors(group, scaling) for group in optimiser.param_groups)
+        assert got["rate"] == got["short"] == torch.tensor(first[0])
+        assert got["rate of bias"] == torch.tensor(second[0])
+        assert got["decay"] == torch.tensor(first[1])
+        assert got["decay of bias"] == torch.tensor(second[1])
+        assert got["combined"] == torch.tensor(rate / 4) and got["separate"] == torch.tensor(rate)
+        assert all(value.shape == () for value in got.values())
+    assert {names["rate"], names["decay"]} <= set(wrapped.getTensorNames())
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["scaledLearningRate0___specific___third.bias", "weightDecayScaleFactor1", "scaledLearning"],
+)
+def test_factors_that_no_sgd_has(name):
+    options = poptorch.Options()
+    options.anchorTensor("factor", name)
+    with pytest.raises(poptorch.Error, match=f"the model has no tensor {name}"):
+        poptorch.trainingModel(Model(), options)(X, TARGET)
+
+
+def test_only_an_sgd_has_factors():
+    options = poptorch.Options()
+    options.anchorTensor("factor", "scaledLearningRate0___default___FLOAT")
+    model = Model()
+    optimiser = torch.optim.Adam(model.parameters())
+    with pytest.raises(poptorch.Error, match="the model has no tensor scaledLearningRate0"):
+        poptorch.trainingModel(model, options, optimiser)(X, TARGET)
+
+
 def test_times_of_transfers():
     options = poptorch.Options().deviceIterations(2).replicationFactor(2)
     wrapped = poptorch.inferenceModel(Model(), options)

@@ -61,7 +61,8 @@ class Inspection:
 
     def getTensorNames(self) -> list[str]:
         """What Options.anchorTensor can name: parameters, buffers and modules by path, inputs, the
-        loss, `Gradient___<parameter>`, `UpdatedVar___<parameter>`, the optimiser's state."""
+        loss, `Gradient___<parameter>`, `UpdatedVar___<parameter>`, the optimiser's state, and of
+        SGD `scaledLearningRate0` and `weightDecayScaleFactor0` (`___specific___<parameter>`)."""
         assert self._executable is not None, "Model must be compiled before calling getTensorNames"
         values = self._executable.anchor_names()
         return [*dict.fromkeys([*self._state_names(), *values])]
@@ -69,7 +70,18 @@ class Inspection:
     def _state_names(self) -> list[str]:
         kind = self._optimiser_spec["kind"] if self._training else None
         names = list(optimiser_state.states_by_name(self._executable, kind))
-        return [*names, LOSS_SCALE] if self._training else names
+        if not self._training:
+            return names
+        return [*names, LOSS_SCALE, *(optimiser_state.RATES if kind == "sgd" else ())]
+
+    def _states_asked(self, pattern: str) -> list[str]:
+        """The names of state, and of numbers of the optimiser, that an anchor means."""
+        if self._training and self._rate(pattern) is not None:
+            return [pattern]
+        return optimiser_state.matching(pattern, self._state_names())
+
+    def _rate(self, name: str) -> torch.Tensor | None:
+        return optimiser_state.rate(name, self._optimiser_spec, self._loss_scale())
 
     def _anchor_requests(self, input_names: list[str]) -> list[tuple[str, int, int]]:
         """(name, output mode, period) of every anchor, for the compiler."""
@@ -86,9 +98,8 @@ class Inspection:
     def _check_anchors(self) -> None:
         """Raises poptorch.Error for an anchor that names nothing."""
         found = {index for index, _ in self._executable.anchored()}
-        states = self._state_names()
         for index, (name, _, _) in enumerate(self._options.anchored_tensors.values()):
-            if index not in found and not optimiser_state.matching(name, states):
+            if index not in found and not self._states_asked(name):
                 known = self.getTensorNames()
                 close = difflib.get_close_matches(name, known, 3, 0.3) or known[:3]
                 raise Error(
@@ -115,12 +126,11 @@ class Inspection:
         }
         kind = self._optimiser_spec["kind"] if self._training else None
         slots = optimiser_state.states_by_name(self._executable, kind)
-        for name in optimiser_state.matching(anchors[short_name][0], self._state_names()):
-            found[name] = (
-                self._loss_scale()
-                if name == LOSS_SCALE
-                else self._executable.read_state(slots[name])
-            )
+        for name in self._states_asked(anchors[short_name][0]):
+            if name in slots:
+                found[name] = self._executable.read_state(slots[name])
+            else:
+                found[name] = self._loss_scale() if name == LOSS_SCALE else self._rate(name)
         return next(iter(found.values())) if len(found) == 1 else found
 
     def _loss_scale(self) -> torch.Tensor:

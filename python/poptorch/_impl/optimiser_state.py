@@ -4,6 +4,7 @@ Every optimiser that a wrapper uses carries a `Record`, so that its state outliv
 """
 
 import fnmatch
+import re
 import weakref
 
 import torch
@@ -161,3 +162,38 @@ def states_by_name(executable, kind: str | None) -> dict[str, str]:
 def matching(pattern: str, names) -> list[str]:
     """The names that a pattern with * and ? matches."""
     return [name for name in names if fnmatch.fnmatchcase(name, pattern.replace("[", "[[]"))]
+
+
+# --- what PopART derives from an SGD's numbers ---------------------------------------------------
+RATES = ("scaledLearningRate0___default___FLOAT", "weightDecayScaleFactor0___default___FLOAT")
+_RATE = re.compile(
+    r"(?P<what>scaledLearningRate|weightDecayScaleFactor)(?P<variant>[012]?)"
+    r"(___specific___(?P<parameter>.+)|___default___.*)?"
+)
+
+
+def rate(name: str, spec: dict, loss_scale: torch.Tensor) -> torch.Tensor | None:
+    """The 0-d float32 value of an anchor of PopART's SGD, or None when `name` is none of them.
+
+    scaledLearningRate0 = lr * (1 - dampening) / loss scaling, and of the variants with momentum
+    scaledLearningRate1 (combined accumulator) = lr / velocity scaling and scaledLearningRate2
+    (separate one) = lr; weightDecayScaleFactor0 = 1 - lr * (1 - dampening) * weight decay. These
+    are the factors by which PopART's SGDs scale gradients, velocities and weights. With
+    `___specific___<parameter>` they are of that parameter's group, otherwise of the first group.
+    """
+    asked = _RATE.fullmatch(name)
+    if asked is None or spec["kind"] != "sgd":
+        return None
+    parameter = asked["parameter"]
+    held = [g for g in spec["groups"] if parameter is None or parameter in g["parameters"]]
+    if not held:
+        return None
+    values, variant = held[0]["values"], asked["variant"] or "0"
+    undamped = values["lr"] * (1 - values.get("dampening", 0.0))
+    if asked["what"] == "weightDecayScaleFactor":
+        factor = 1 - undamped * values.get("weight_decay", 0.0)
+        return torch.tensor(factor) if variant == "0" else None
+    if variant == "0":
+        return torch.tensor(undamped) / loss_scale
+    scaling = values.get("velocity_scaling", 1.0) if variant == "1" else 1.0
+    return torch.tensor(values["lr"] / scaling)
