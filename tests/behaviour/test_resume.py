@@ -316,16 +316,76 @@ def test_training_moves_between_host_and_device(kind):
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
-def test_moments_of_half_weights_go_through_torchs_dictionary():
+def half_batches(count, seed):
+    return [tuple(tensor.half() for tensor in batch) for batch in batches(count, seed)]
+
+
+def half(namespace, kind):
     torch.manual_seed(9)
     model = Plain().half()
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.01, eps=1e-4)
+    arguments = {"lr": 0.01, **TORCH_KINDS[kind]}
+    if kind != "SGD":
+        arguments["eps"] = 1e-4
+    return model, getattr(namespace, kind)(model.parameters(), **arguments)
+
+
+@pytest.mark.parametrize("when", ["before wrapping", "before compiling", "while running"])
+@pytest.mark.parametrize("namespace", [torch.optim, poptorch.optim])
+@pytest.mark.parametrize("kind", TORCH_KINDS)
+def test_half_weights_resume_with_all_bits_of_their_moments(namespace, kind, when):
+    data = half_batches(10, seed=9)
+    model, optimiser = half(namespace, kind)
     wrapped = poptorch.trainingModel(model, None, optimiser)
-    data = [tuple(tensor.half() for tensor in batch) for batch in batches(3, seed=9)]
-    for batch in data:
+    for batch in data[:5]:
         wrapped(*batch)
-    saved = optimiser.state_dict()
-    optimiser.load_state_dict(saved)
-    for index, entry in optimiser.state_dict()["state"].items():
-        before = saved["state"][index]["exp_avg"]
-        torch.testing.assert_close(entry["exp_avg"].float(), before.float(), rtol=1e-3, atol=1e-6)
+    file = io.BytesIO()
+    torch.save({"model": model.state_dict(), "optimiser": optimiser.state_dict()}, file)
+    expected = [wrapped(*batch) for batch in data[5:]]
+
+    file.seek(0)
+    saved = torch.load(file)
+    again, resumed = half(namespace, kind)
+    if when == "before wrapping":
+        resumed.load_state_dict(saved["optimiser"])
+    rewrapped = poptorch.trainingModel(again, None, resumed)
+    if when == "while running":
+        rewrapped(*data[0])
+    rewrapped.load_state_dict(saved["model"])
+    if when != "before wrapping":
+        resumed.load_state_dict(saved["optimiser"])
+    got = [rewrapped(*batch) for batch in data[5:]]
+    assert all(map(torch.equal, got, expected))
+    ours, theirs = resumed.state_dict(), optimiser.state_dict()
+    key = "state" if namespace is torch.optim else "ipu_state"
+    torch.testing.assert_close(ours[key], theirs[key], rtol=0, atol=0)
+    for a, b in zip(again.parameters(), model.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_moments_that_torch_went_on_with_are_torchs():
+    model, optimiser = half(torch.optim, "Adam")
+    wrapped = poptorch.trainingModel(model, None, optimiser)
+    data = half_batches(4, seed=9)
+    for batch in data[:2]:
+        wrapped(*batch)
+    saved, weights = optimiser.state_dict(), copy.deepcopy(model.state_dict())
+
+    runs = []
+    for drops in (False, True):
+        again, resumed = half(torch.optim, "Adam")
+        again.load_state_dict(weights)
+        given = copy.deepcopy(saved)  # torch steps on in the dictionary's own counters
+        if drops:
+            del given["state"]["ipu_moments"]
+        resumed.load_state_dict(given)
+        host_steps(again, resumed, data[2:3])
+        runs.append(poptorch.trainingModel(again, None, resumed)(*data[3]))
+        runs.append(resumed.state_dict()["state"][0]["exp_avg"])
+    assert torch.equal(runs[0], runs[2]) and torch.equal(runs[1], runs[3])
+
+
+def test_only_half_weights_have_an_entry_of_their_own():
+    model, optimiser = plain("Adam")
+    wrapped = poptorch.trainingModel(model, None, optimiser)
+    wrapped(*next(batches(1, seed=6)))
+    assert list(optimiser.state_dict()["state"]) == [0, 1]

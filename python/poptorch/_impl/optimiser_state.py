@@ -108,7 +108,7 @@ class Record:
             logger.warning(f"Ignoring optimizer state that this model has no place for: {extra}")
         for name, slot in slots.items():
             if name in self.state:
-                # Torch counts in float32, and keeps the moments of half weights in half.
+                # Torch counts in float32, and its own steps keep moments in the weight's dtype.
                 dtype = executable.read_state(slot).dtype
                 executable.write_state(slot, self.state[name].to(dtype))
         self.loaded = False

@@ -2,12 +2,17 @@
 
 The device's state comes into state_dict() and, when the wrapper lets the optimiser go, into
 `optimizer.state`; what is there when a wrapper compiles, or is loaded later, goes to the device.
+
+Torch rounds what it loads to the weight's dtype, but for entries of no weight: with half weights, a
+state_dict() has the device's moments in such an entry as well, so that none of their bits is lost.
 """
 
 import torch
 from poptorch._impl.optimiser_state import PREFIXES, STEP, Record, slots_of
 
+_MOMENTS = {name for names in PREFIXES.values() for name in names}
 _HOOKED = "_ipu_hooks"
+_UNROUNDED = "ipu_moments"  # among the entries of `state`: {index of the weight: {name: moment}}
 
 
 def bind(optimizer: torch.optim.Optimizer, executor) -> None:
@@ -18,6 +23,7 @@ def bind(optimizer: torch.optim.Optimizer, executor) -> None:
         if _HOOKED not in optimizer.__dict__:
             optimizer.__dict__[_HOOKED] = (
                 optimizer.register_state_dict_pre_hook(_before_state_dict),
+                optimizer.register_state_dict_post_hook(_after_state_dict),
                 optimizer.register_load_state_dict_post_hook(_after_load_state_dict),
             )
     record.bind(executor)
@@ -42,7 +48,38 @@ def _before_state_dict(optimizer: torch.optim.Optimizer) -> None:
         _bring_to_host(optimizer, record, record.executor)
 
 
+def _after_state_dict(optimizer: torch.optim.Optimizer, state_dict: dict) -> None:
+    unrounded = {}
+    for index, parameter in enumerate(_weights(optimizer)):
+        entry = optimizer.state.get(parameter, {})
+        wider = {n: entry[n] for n in _MOMENTS & entry.keys() if _is_wider(entry[n], parameter)}
+        if wider:
+            unrounded[index] = wider
+    if unrounded:
+        state_dict["state"][_UNROUNDED] = unrounded
+
+
+def _restore_unrounded(optimizer: torch.optim.Optimizer) -> None:
+    """After a load_state_dict. Moments that have changed since stay as they are."""
+    unrounded = optimizer.state.pop(_UNROUNDED, {})
+    for index, parameter in enumerate(_weights(optimizer)):
+        entry = optimizer.state.get(parameter, {})
+        for name, moment in unrounded.get(index, {}).items():
+            if name in entry and torch.equal(moment.to(entry[name].dtype), entry[name]):
+                entry[name] = moment.clone()
+
+
+def _weights(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    """All parameters, in the order of the indices of a state_dict."""
+    return [tensor for group in optimizer.param_groups for tensor in group["params"]]
+
+
+def _is_wider(moment: torch.Tensor | None, parameter: torch.Tensor) -> bool:
+    return moment is not None and moment.element_size() > parameter.element_size()
+
+
 def _after_load_state_dict(optimizer: torch.optim.Optimizer) -> None:
+    _restore_unrounded(optimizer)
     record = Record.of(optimizer)
     executor = record.executor
     if executor is not None and executor.isCompiled():
@@ -60,7 +97,7 @@ def _device_steps(executor) -> int:
 
 def _parameters(optimizer: torch.optim.Optimizer, executor) -> list[tuple[str, torch.Tensor]]:
     """Name and tensor of the model's parameters that the optimiser updates."""
-    held = {id(tensor) for group in optimizer.param_groups for tensor in group["params"]}
+    held = {id(tensor) for tensor in _weights(optimizer)}
     return [item for item in executor._model.named_parameters() if id(item[1]) in held]
 
 
@@ -82,6 +119,7 @@ def _bring_to_host(optimizer: torch.optim.Optimizer, record: Record, executor) -
 
 
 def _take_from_host(optimizer: torch.optim.Optimizer, record: Record, executor) -> None:
+    _restore_unrounded(optimizer)
     kind = executor._optimiser_spec["kind"]
     found = {}
     for name, parameter in _parameters(optimizer, executor):
