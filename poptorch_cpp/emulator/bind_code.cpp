@@ -16,9 +16,23 @@ using support::str;
 // Shorter kernels run on the thread that reaches them: waking others costs about this.
 constexpr int64_t kInlineNs = 6000;
 
+bool goes_off_chip(const std::vector<Instruction>& block) {
+  return std::any_of(block.begin(), block.end(), [](const Instruction& step) {
+    return step.kind == Kind::kOffChipLoad || step.kind == Kind::kOffChipStore ||
+           std::any_of(step.blocks.begin(), step.blocks.end(), goes_off_chip);
+  });
+}
+
+// Memory off the chip is what IPUs share beside channels, which keep their own order. Where there
+// is none, a sync is a matter of the account alone.
+bool share_memory(const program::Program& program) {
+  return std::any_of(program.ipus.begin(), program.ipus.end(),
+                     [](const auto& ipu) { return goes_off_chip(ipu.body); });
+}
+
 class Emitting {
  public:
-  Emitting(const Plan& plan, Code& code) : plan_(plan), code_(code) {}
+  Emitting(const Plan& plan, Code& code, bool meets) : plan_(plan), code_(code), meets_(meets) {}
 
   void run(const std::vector<Node>& body) {
     ipu_ = &code_.ipus.emplace_back();
@@ -197,6 +211,7 @@ class Emitting {
 
   void emit_transfer(const Node& node) {
     const Instruction& instruction = *node.instruction;
+    if (instruction.kind == Kind::kSync && !meets_) return;
     static constexpr std::pair<Kind, Step::Kind> kKinds[] = {
         {Kind::kCopy, Step::Kind::kCopy},         {Kind::kSend, Step::Kind::kSend},
         {Kind::kReceive, Step::Kind::kReceive},   {Kind::kSync, Step::Kind::kSync},
@@ -241,6 +256,7 @@ class Emitting {
 
   const Plan& plan_;
   Code& code_;
+  bool meets_;
   IpuCode* ipu_ = nullptr;
 };
 
@@ -248,7 +264,8 @@ class Emitting {
 
 Code make_code(const Plan& plan) {
   Code code;
-  for (const auto& body : plan.bodies) Emitting(plan, code).run(body);
+  const bool meets = share_memory(plan.program);
+  for (const auto& body : plan.bodies) Emitting(plan, code, meets).run(body);
   return code;
 }
 
