@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "emulator/carried_layouts.hpp"
 #include "emulator/plan.hpp"
 #include "emulator/relayout.hpp"
 
@@ -15,12 +16,6 @@ namespace poptorch::emulator {
 namespace {
 
 using Kind = Layout::Kind;
-
-const KernelRow* choosing_row(const Node& node) {
-  if (!node.def || !node.def->writes.empty()) return nullptr;
-  const KernelRow* row = all_kernels().find(node.def->name);
-  return row && row->choose_layouts ? row : nullptr;
-}
 
 // --- states
 // ----------------------------------------------------------------------------------------
@@ -139,12 +134,12 @@ class StateLayouts {
 // ----------------------------------------------------------------------------------------
 class ValueLayouts {
  public:
-  ValueLayouts(Plan& plan, std::vector<Node>& block, int ipu)
-      : plan_(plan), block_(block), ipu_(ipu) {}
+  ValueLayouts(Plan& plan, const CarriedLayouts& carried, std::vector<Node>& block, int ipu)
+      : plan_(plan), carried_(carried), block_(block), ipu_(ipu) {}
 
   void run() {
     for (Node& node : block_) {
-      for (auto& inner : node.blocks) ValueLayouts(plan_, inner, ipu_).run();
+      for (auto& inner : node.blocks) ValueLayouts(plan_, carried_, inner, ipu_).run();
       if (node.is_chain()) {
         settle_chain(node);
       } else {
@@ -212,18 +207,20 @@ class ValueLayouts {
 
   // --- nodes ----------------------------------------------------------------------------------
   void settle_op(Node& node) {
-    const KernelRow* row = choosing_row(node);
-    KernelRequest request;
-    if (row) {
-      request = make_request(plan_, node);
+    const Layout carried = carried_.of(node);
+    std::vector<Layout> taken(node.inputs.size(), carried), made_in(node.outputs.size(), carried);
+    if (const KernelRow* row = choosing_row(node)) {
+      KernelRequest request = make_request(plan_, node);
       row->choose_layouts(request);
+      taken = std::move(request.input_layouts);
+      made_in = std::move(request.output_layouts);
     }
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      node.inputs[i] = in_layout(node.inputs[i], row ? request.input_layouts[i] : Layout{});
+      node.inputs[i] = in_layout(node.inputs[i], taken[i]);
     }
     std::vector<Node> after;
-    for (size_t i = 0; row && i < node.outputs.size(); ++i) {
-      const Layout& wanted = request.output_layouts[i];
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const Layout& wanted = made_in[i];
       ValueId& id = node.outputs[i];
       if (id == kNoValue || storage(id).layout == wanted) continue;
       if (is_free(id)) {
@@ -305,6 +302,7 @@ class ValueLayouts {
   }
 
   Plan& plan_;
+  const CarriedLayouts& carried_;
   std::vector<Node>& block_;
   int ipu_;
   std::vector<Node> result_;
@@ -316,8 +314,9 @@ class ValueLayouts {
 void choose_layouts(Plan& plan) {
   if (!plan.options.layouts || plan.options.reference_only) return;
   StateLayouts(plan).run();
+  const CarriedLayouts carried(plan);
   for (size_t i = 0; i < plan.bodies.size(); ++i) {
-    ValueLayouts(plan, plan.bodies[i], static_cast<int>(i)).run();
+    ValueLayouts(plan, carried, plan.bodies[i], static_cast<int>(i)).run();
   }
 }
 

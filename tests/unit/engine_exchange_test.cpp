@@ -68,6 +68,38 @@ TEST(EngineExchange, KeepsTheProductsThatAPipelineRecomputes) {
   }
 }
 
+// Convolutions on both sides of a channel, and of a stash, hand over what they have: no reorder but
+// of the model's input and output.
+TEST(EngineExchange, CarriesTheLayoutOfConvolutions) {
+  const program::Program program = lowered(R"(
+state "w0" : f32[8,8,3,3] {kind="parameter"}
+state "w1" : f32[8,8,3,3] {kind="parameter"}
+graph @main(%x: f32[2,8,6,6]) -> (f32[2,8,6,6]) {
+  %w0 = variable() {name="w0"} : f32[8,8,3,3]
+  %w1 = variable() {name="w1"} : f32[8,8,3,3]
+  %a = conv(%x, %w0, _) {strides=[1,1], padding=[1,1], dilation=[1,1], groups=1} : f32[2,8,6,6] @[ipu=0 stage=0]
+  %a_1 = ipu_copy(%a) {to=1} : f32[2,8,6,6] @[ipu=0 stage=0]
+  %b = conv(%a_1, %w1, _) {strides=[1,1], padding=[1,1], dilation=[1,1], groups=1} : f32[2,8,6,6] @[ipu=1 stage=1]
+  %b_0 = ipu_copy(%b) {to=0} : f32[2,8,6,6] @[ipu=1 stage=1]
+  %c = add(%a, %b_0) : f32[2,8,6,6] @[ipu=0 stage=2]
+  %y = conv(%c, %w0, _) {strides=[1,1], padding=[1,1], dilation=[1,1], groups=1} : f32[2,8,6,6] @[ipu=0 stage=2]
+  return %y
+}
+)",
+                                           {.device_iterations = 5});
+  const std::string text = Engine(program, ops::registry(), {}).text();
+  for (const char* line : {"send(%a:channels_last)", "%a_1:channels_last = receive()",
+                           "stash(%a:channels_last)", "send(%b:channels_last)"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << line << " is not in\n" << text;
+  }
+  EXPECT_EQ(text.find("reorder(%a"), std::string::npos) << text;
+  EXPECT_EQ(text.find("reorder(%b"), std::string::npos) << text;
+  const Outcome expected = outcome(program, {.threads = 1});
+  for (const EngineOptions& way : all_ways()) EXPECT_EQ(outcome(program, way), expected);
+  expect_close(expected.outputs[0], outcome(program, {.threads = 1, .layouts = false}).outputs[0],
+               "y");
+}
+
 TEST(EngineExchange, GroupsOfReplicasReduceInOrder) {
   const program::Program program = parsed(read_text("replicas.program"));
   for (const EngineOptions& way : all_ways()) {

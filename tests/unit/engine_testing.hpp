@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <string>
@@ -54,6 +55,15 @@ struct Outcome {
   std::map<std::string, Bytes> states;
   bool operator==(const Outcome&) const = default;
 };
+
+// Of float32 bytes.
+inline void expect_close(const Bytes& a, const Bytes& b, const std::string& what) {
+  const auto x = values_of<float>(a), y = values_of<float>(b);
+  ASSERT_EQ(x.size(), y.size()) << what;
+  for (size_t i = 0; i < x.size(); ++i) {
+    ASSERT_NEAR(x[i], y[i], 1e-3 * (0.1 + std::fabs(y[i]))) << what << " element " << i;
+  }
+}
 
 inline std::vector<Bytes> output_buffers(const program::Program& program) {
   std::vector<Bytes> buffers;

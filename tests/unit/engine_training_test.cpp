@@ -112,14 +112,6 @@ program::Program compiled(const Net& net, const std::string& optimiser, int64_t 
   return std::move(session::compile_to_program(std::move(module), options, {}).program);
 }
 
-void expect_close(const Bytes& a, const Bytes& b, const std::string& what) {
-  const auto x = values_of<float>(a), y = values_of<float>(b);
-  ASSERT_EQ(x.size(), y.size()) << what;
-  for (size_t i = 0; i < x.size(); ++i) {
-    ASSERT_NEAR(x[i], y[i], 1e-3 * (0.1 + std::fabs(y[i]))) << what << " element " << i;
-  }
-}
-
 TEST(EngineTraining, IsTheSameEveryWay) {
   for (const Net& net : kNets) {
     for (const char* optimiser : {"sgd", "adamw"}) {
