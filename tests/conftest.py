@@ -44,6 +44,18 @@ def world(request, monkeypatch):
     return worlds.CONFIGS[name]
 
 
+@pytest.fixture
+def micro_batches(world):
+    """How many a weight update needs to fill the world's pipeline: for models that count them."""
+    return worlds.micro_batches_of(world, world["ipus"], training=True) if world else 1
+
+
+@pytest.fixture
+def steps(world):
+    """How many a test of optimisers makes. Those of worlds, of which there are many, cost more."""
+    return 200 if world is None else 40
+
+
 @pytest.fixture(autouse=True, scope="session")
 def session_device_pool(tmp_path_factory):
     """64 IPUs for what the fixtures of a module or a session compile."""

@@ -4,11 +4,13 @@ A model without annotations and with the default strategy gets the config's stra
 that hold its parameters are dealt out to the config's parts as they run. Where the options have
 too few micro-batches to fill the config's pipeline, each runs several times: the mean of equal
 gradients is the gradient. Where the config has replicas and the options do not, all replicas read
-the same inputs, and all must give the same results. Callers see none of it.
+the same inputs, and all must give the same results unless the program draws random numbers, of
+which each replica has its own. Callers see none of it.
 """
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import pathlib
 import re
@@ -21,6 +23,9 @@ CONFIGS = {
     for path in sorted((pathlib.Path(__file__).parent / "configs").glob("*.json"))
 }
 SUM = poptorch.ReductionType.Sum  # of equal gradients is none of them
+
+# What draws random numbers, in the text of a program.
+DRAW = re.compile(r" = (random_\w+|bernoulli|dropout|stochastic_cast)\(")
 
 # The configs that run the suite: `python -m pytest --config all tests/behaviour`.
 SUITE = [name for name, config in CONFIGS.items() if "suite_skip" in config]
@@ -80,18 +85,25 @@ def enter(config, monkeypatch):
     resolve, record = executor.resolve_output_mode, blocks.recording
     describe, compile_one = executor.compile_options, _native.compile_model
     batching_of = executor.Batching.of
+    construct = executor.PoplarExecutor.__init__
     default = repr(poptorch.Options().execution_strategy)
+    wrapping = []  # the model
     entered = []  # (options, strategy, times, replicas)
     compiling = []  # of `entered`, the last that was compiled
 
     def entry_of(options):
         return next((entry for entry in entered if entry[0] is options), None)
 
+    def construct_for(self, model, *arguments, **keywords):
+        wrapping[:] = [getattr(model, "_user_model", model)]
+        construct(self, model, *arguments, **keywords)
+
     def choose_strategy(options, training):
         resolve(options, training)
         if repr(options.execution_strategy) != default:
             return
-        strategy, times = strategy_of(config), _repeats(config, options, training)
+        strategy = strategy_of(config)
+        times = _repeats(len(_layers_of_parts(*wrapping, config)), config, options, training)
         replicas = config["replicas"] if options.replication_factor == 1 else 1
         if training and options.Training.accumulation_and_replication_reduction_type == SUM:
             if times > 1:
@@ -132,6 +144,7 @@ def enter(config, monkeypatch):
         with record(strategy, model) as recorder, _cut(model, config) if mine else _whole():
             yield recorder
 
+    monkeypatch.setattr(executor.PoplarExecutor, "__init__", construct_for)
     monkeypatch.setattr(executor, "resolve_output_mode", choose_strategy)
     monkeypatch.setattr(executor, "compile_options", compile_options)
     monkeypatch.setattr(executor.Batching, "of", callers_batching)
@@ -148,6 +161,7 @@ class Repeating:
     def __init__(self, executable, times, replicas):
         self._executable, self._times, self._replicas = executable, times, replicas
         text = executable.text("program")
+        self._draws = DRAW.search(text) is not None
         streams = re.findall(r'^stream "[^"]*" : \w+\[(.*?)\](.*)', text, re.MULTILINE)
         shapes = [[int(size) for size in shape.split(",") if size] for shape, _ in streams]
         tails = [tail for _, tail in streams]
@@ -178,7 +192,7 @@ class Repeating:
             return result
         by_replica = result.reshape(-1, self._replicas, *shape)
         own = by_replica[:, 0]
-        for other in by_replica.unbind(1):
+        for other in [] if self._draws else by_replica.unbind(1):
             torch.testing.assert_close(other, own, rtol=0, atol=0, equal_nan=True)
         if keep == "all":
             own = own[self._times - 1 :: self._times]
@@ -193,11 +207,16 @@ def _enters(tail):
     return "to_device=true" in tail
 
 
-def _repeats(config, options, training):
-    """How often each micro-batch must run to fill a pipeline: a power of two."""
+def micro_batches_of(config, parts, training):
+    """The fewest micro-batches that fill the config's pipeline of that many parts."""
     if config["strategy"] != "PipelinedExecution":
         return 1
-    needed = 2 * config["ipus"] - 1 if training else config["ipus"]
+    return 2 * parts - 1 if training else parts
+
+
+def _repeats(parts, config, options, training):
+    """How often each micro-batch must run to fill a pipeline: a power of two."""
+    needed = micro_batches_of(config, parts, training)
     has = options.Training.gradient_accumulation if training else options.device_iterations
     times = 1
     while has * times < needed:
@@ -210,11 +229,19 @@ def _whole():
     yield
 
 
+def _layers_of_parts(model, config):
+    """For each part of the config: the layers with parameters or buffers that belong to it."""
+    modules = model.modules() if isinstance(model, torch.nn.Module) else ()
+    holders = [module for module in modules if module._parameters or module._buffers]
+    parts = max(1, min(len(holders), config.get("phases") or config["ipus"]))
+    bounds = [-(-len(holders) * part // parts) for part in range(parts + 1)]
+    return [holders[begin:end] for begin, end in itertools.pairwise(bounds)]
+
+
 @contextlib.contextmanager
 def _cut(model, config):
-    holders = [module for module in model.modules() if module._parameters or module._buffers]
-    parts = min(len(holders), config.get("phases") or config["ipus"])
-    part_of = {id(module): i * parts // len(holders) for i, module in enumerate(holders)}
+    parts = _layers_of_parts(model, config)
+    part_of = {id(layer): part for part, layers in enumerate(parts) for layer in layers}
     now = -1
 
     def begin(module, _):

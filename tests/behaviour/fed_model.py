@@ -3,22 +3,34 @@
 import poptorch
 import torch
 
-STEPS = 200
 TOLERANCE = 1e-6
 SHAPES = ((7, 5), (5,), ())
 
 
+class Weight(torch.nn.Module):
+    """A weight whose gradient is the input."""
+
+    def __init__(self, shape):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(shape))
+
+    def forward(self, gradient):
+        return (self.weight * gradient).sum()
+
+
 class Fed(torch.nn.Module):
-    """Its inputs are the gradients of its parameters."""
+    """Its inputs are the gradients of its parameters. Each is in a layer, for worlds to place."""
 
     def __init__(self):
         super().__init__()
-        self.weights = torch.nn.ParameterList(
-            torch.nn.Parameter(torch.randn(shape)) for shape in SHAPES
-        )
+        self.layers = torch.nn.ModuleList(Weight(shape) for shape in SHAPES)
+
+    @property
+    def weights(self):
+        return [layer.weight for layer in self.layers]
 
     def forward(self, *gradients):
-        products = [(w * g).sum() for w, g in zip(self.weights, gradients, strict=True)]
+        products = [layer(g) for layer, g in zip(self.layers, gradients, strict=True)]
         return poptorch.identity_loss(sum(products), reduction="none")
 
 

@@ -27,22 +27,28 @@ class Model(torch.nn.Module):
 class Case:
     """A model with a training and an inference wrapper, and what eager torch makes of a step."""
 
-    def __init__(self):
+    def __init__(self, micro_batches):
         torch.manual_seed(1)
-        self.x, self.target = torch.randn(6, 4), torch.randn(6, 3)
+        self.micro_batches = micro_batches
+        self.x, self.target = torch.randn(6 * micro_batches, 4), torch.randn(6 * micro_batches, 3)
         self.model = Model().eval()
         self.inference = poptorch.inferenceModel(self.model)
         self.model.train()
         self.eager = copy.deepcopy(self.model)
         self.optimiser = torch.optim.SGD(self.eager.parameters(), lr=0.1)
-        self.training = poptorch.trainingModel(
-            self.model, optimizer=torch.optim.SGD(self.model.parameters(), lr=0.1)
-        )
+        self.training = self.wrapped()
+
+    def wrapped(self):
+        options = poptorch.Options()
+        options.Training.gradientAccumulation(self.micro_batches)
+        optimiser = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        return poptorch.trainingModel(self.model, options, optimiser)
 
     def step(self):
         self.optimiser.zero_grad()
-        loss = self.eager(self.x, self.target)[1]
-        loss.backward()
+        for x, target in zip(self.x.split(6), self.target.split(6), strict=True):
+            loss = self.eager(x, target)[1]
+            (loss / self.micro_batches).backward()
         self.optimiser.step()
         ours = self.training(self.x, self.target)
         torch.testing.assert_close(ours[1], loss.detach())
@@ -55,15 +61,15 @@ class Case:
 
 
 @pytest.fixture
-def case():
-    return Case()
+def case(micro_batches):
+    return Case(micro_batches)
 
 
 def test_reading_after_training_sees_every_weight_and_buffer(case):
     for _ in range(3):
         case.step()
     case.check(case.model.state_dict())
-    assert case.model.norm.num_batches_tracked == 3
+    assert case.model.norm.num_batches_tracked == 3 * case.micro_batches
 
 
 @pytest.mark.parametrize(
@@ -185,9 +191,7 @@ def test_destroy_unwraps_and_keeps_the_weights(case):
 def test_a_destroyed_model_can_be_wrapped_again_and_goes_on(case):
     case.step()
     case.model.destroy()
-    case.training = poptorch.trainingModel(
-        case.model, optimizer=torch.optim.SGD(case.model.parameters(), lr=0.1)
-    )
+    case.training = case.wrapped()
     case.step()
     case.check(case.model.state_dict())
 
@@ -199,7 +203,7 @@ def test_wrapping_twice_is_refused(case):
 
 def test_the_wrapper_keeps_the_training_flag_of_its_wrapping(case):
     case.model.train()
-    assert case.inference(case.x).shape == (6, 3)  # still in eval mode: one result
+    assert case.inference(case.x).shape == case.target.shape  # still in eval mode: one result
     assert case.training.model is case.model
     assert case.training.fc is case.model.fc
 
