@@ -1,8 +1,8 @@
 """Loops and branches as functions. In a wrapped model their bodies run once, to be recorded: the
 device then repeats one body, and runs one of two branches.
 
-Bodies get copies of their inputs, so that what they write of those in place stays theirs. What
-they write of other tensors is written, as in Python.
+Bodies get copies of their inputs and give copies of their results, so that what is written of those
+in place stays where it was written. What bodies write of other tensors is written, as in Python.
 """
 
 from collections.abc import Callable
@@ -28,9 +28,9 @@ def for_loop(count: int, body: Callable, inputs: list[torch.Tensor]) -> list[tor
     if rounds and _native.is_tracing():
         recorded, made = _native.record(body, inputs, lambda made: _round(inputs, made))
         return _native.repeat(recorded, len(rounds), made)
-    state = [tensor.clone() for tensor in inputs]
+    state = _copies(inputs)
     for _ in rounds:
-        state = _round(inputs, body(*(tensor.clone() for tensor in state)))
+        state = _copies(_round(inputs, body(*state)))
     return state
 
 
@@ -59,7 +59,7 @@ def cond(
         )
     if not isinstance(condition, torch.Tensor) or not _native.is_tracing():
         body, inputs = (then_body, then_inps) if condition else (else_body, else_inps)
-        return _results("cond", body(*(tensor.clone() for tensor in inputs)))
+        return _copies(_results("cond", body(*_copies(inputs))))
     holds = condition.reshape(()).bool()
     recorded, results = _native.record(then_body, then_inps, lambda made: _results("cond", made))
     other, others = _native.record(else_body, else_inps, lambda made: _results("cond", made))
@@ -69,6 +69,10 @@ def cond(
             f"{_types(results)} and else_body {_types(others)}."
         )
     return _native.branch(holds, recorded, other, results)
+
+
+def _copies(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    return [tensor.clone() for tensor in tensors]
 
 
 def _types(tensors: list[torch.Tensor]) -> list:

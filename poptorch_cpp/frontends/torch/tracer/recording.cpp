@@ -1,0 +1,112 @@
+// Implements tracer.hpp: what is recorded beside the graph around it, functions with their own
+// backward, loops and branches.
+#include "frontends/torch/tracer/tracer.hpp"
+
+namespace poptorch::frontend {
+
+// --- torch.autograd.Function
+// ----------------------------------------------------------------------
+
+std::vector<at::Tensor> Tracer::begin_function(const std::string& name,
+                                               const std::vector<at::Tensor>& arguments) {
+  std::vector<ir::Value*> operands;
+  for (const auto& argument : arguments) operands.push_back(read(argument));
+  function_.emplace(regions_, builder_, name, operands);
+  std::vector<at::Tensor> inside;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    inside.push_back(make_tensor(function_->argument(i), arguments[i].scalar_type()));
+    if (arguments[i].requires_grad()) inside[i].unsafeGetTensorImpl()->set_requires_grad(true);
+  }
+  return inside;
+}
+
+std::vector<at::Tensor> Tracer::begin_backward(const std::vector<at::Tensor>& outputs) {
+  std::vector<ir::Value*> values;
+  for (const auto& output : outputs) values.push_back(read(output));
+  function_->output_dtypes.clear();
+  for (const auto& output : outputs) function_->output_dtypes.push_back(output.scalar_type());
+  std::vector<at::Tensor> gradients;
+  for (ir::Value* gradient : function_->begin_backward(values)) {
+    const auto dtype = outputs[gradients.size()].scalar_type();
+    gradients.push_back(gradient ? make_tensor(gradient, dtype) : at::Tensor());
+  }
+  return gradients;
+}
+
+std::vector<at::Tensor> Tracer::end_function(const std::vector<at::Tensor>& gradients) {
+  std::vector<ir::Value*> values;
+  for (const auto& gradient : gradients) {
+    values.push_back(gradient.defined() ? read(gradient) : nullptr);
+  }
+  const auto dtypes = function_->output_dtypes;
+  const auto results = function_->end(values);
+  function_.reset();
+  std::vector<at::Tensor> outputs;
+  for (size_t i = 0; i < dtypes.size(); ++i) outputs.push_back(make_tensor(results[i], dtypes[i]));
+  return outputs;
+}
+
+// --- loops and branches
+// ---------------------------------------------------------------------------
+
+std::vector<at::Tensor> Tracer::begin_region(const std::vector<at::Tensor>& arguments) {
+  std::vector<ir::Value*> operands;
+  for (const auto& argument : arguments) operands.push_back(read(argument));
+  const auto region = regions_.open("recording", true);
+  std::vector<at::Tensor> inside;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    ir::Value* input = region->add_argument(operands[i], operands[i]->type());
+    inside.push_back(make_tensor(input, arguments[i].scalar_type()));
+  }
+  return inside;
+}
+
+void Tracer::restore_written() {
+  for (Region::Written& written : regions_.innermost()->written) {
+    written.after = written.root->value();
+    written.root->write(*this, written.root->geometry(), written.before);
+  }
+}
+
+std::shared_ptr<Region> Tracer::end_region(const std::vector<at::Tensor>& outputs) {
+  const auto region = regions_.innermost();
+  for (const auto& output : outputs) region->results.push_back(read(output));
+  restore_written();
+  regions_.close();
+  return region;
+}
+
+void Tracer::abandon_region() {
+  restore_written();
+  regions_.close();
+}
+
+std::vector<at::Tensor> Tracer::take_results(ir::Op* op,
+                                             const std::vector<Region::Written>& written,
+                                             const std::vector<at::Tensor>& outputs) {
+  std::vector<at::Tensor> results;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    results.push_back(make_tensor(op->result(i), outputs[i].scalar_type()));
+  }
+  for (size_t i = 0; i < written.size(); ++i) {
+    Root& root = *written[i].root;
+    store(root, root.geometry(), op->result(outputs.size() + i));
+  }
+  return results;
+}
+
+std::vector<at::Tensor> Tracer::repeat(Region& body, int64_t count,
+                                       const std::vector<at::Tensor>& outputs) {
+  enter_call();
+  return take_results(emit_repeat(builder_, body, count), body.written, outputs);
+}
+
+std::vector<at::Tensor> Tracer::branch(const at::Tensor& condition, Region& then_region,
+                                       Region& else_region,
+                                       const std::vector<at::Tensor>& outputs) {
+  enter_call();
+  ir::Op* op = emit_if(builder_, read(condition), then_region, else_region);
+  return take_results(op, written_by(then_region, else_region), outputs);
+}
+
+}  // namespace poptorch::frontend
