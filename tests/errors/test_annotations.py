@@ -272,12 +272,12 @@ TRACED = {
     ),
     "BeginBlocks out of order": (
         lambda: begun([1, 0]), None, poptorch.Error,
-        r"BeginBlock\(user_id='layer1', ipu_id=1\) of a Linear begins|"
-        r"'layer1'.*begins after|begins after .*'layer0'.*in the order in which the layers run",
+        rf"BeginBlock\(user_id='layer1', ipu_id=1\) of a Linear {LINE} begins after "
+        rf".*'layer0', ipu_id=0\) of a Linear {LINE}, .*in the order in which the layers run",
     ),
     "a BeginBlock on an unused layer": (
         unused, None, poptorch.Error,
-        r"'spare'.* was put on layer 'spare', which the model does not call\. .*remove the BeginBl",
+        rf"'spare'.* {LINE} was put on layer 'spare', which the model does not call\. .*remove the ",
     ),
 }  # fmt: skip
 

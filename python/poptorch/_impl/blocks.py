@@ -175,6 +175,7 @@ class _BeginBlockHook:
         self.user_id = user_id
         self.ipu_id = ipu_id
         self.number = next(_numbers)
+        self.written_at = user_location()
         self.entered_as = ""  # the id in the trace at hand
 
     def __call__(self, _module, _inputs) -> None:
@@ -182,7 +183,7 @@ class _BeginBlockHook:
             recorder.begin_layer(self)
 
     def describe(self) -> str:
-        return f"BeginBlock(user_id={self.user_id!r}, ipu_id={self.ipu_id}) of a {self.layer}"
+        return f"{self!r} of a {self.layer} ({self.written_at})"
 
     def __repr__(self) -> str:
         return f"BeginBlock(user_id={self.user_id!r}, ipu_id={self.ipu_id})"
