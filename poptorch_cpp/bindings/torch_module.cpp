@@ -278,6 +278,7 @@ PYBIND11_MODULE(_torch, m) {
   m.def("begin_function", begin_function);
   m.def("begin_backward", begin_backward);
   m.def("end_function", end_function);
+  m.def("abandon_function", [] { running_trace().abandon_function(); });
   m.def("set_log_level",
         [](int level) { support::set_log_level(static_cast<support::LogLevel>(level)); });
 }

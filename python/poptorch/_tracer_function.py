@@ -57,8 +57,16 @@ def apply_method(training: bool) -> classmethod:
 
 def _record(cls, arguments: Sequence[Any]):
     places = [i for i, value in enumerate(arguments) if isinstance(value, torch.Tensor)]
-    inside = list(arguments)
     stand_ins = _torch.begin_function(cls.__name__, [arguments[i] for i in places])
+    try:
+        return _record_begun(cls, arguments, places, stand_ins)
+    except BaseException:  # the model may catch it
+        _torch.abandon_function()
+        raise
+
+
+def _record_begun(cls, arguments: Sequence[Any], places: list[int], stand_ins: list):
+    inside = list(arguments)
     for place, stand_in in zip(places, stand_ins, strict=True):
         inside[place] = stand_in
     needs_grad = tuple(isinstance(a, torch.Tensor) and a.requires_grad for a in arguments)

@@ -146,6 +146,9 @@ def begin_backward(outputs: Sequence[Tensor]) -> list[Tensor | None]:
 def end_function(gradients: Sequence[Tensor | None]) -> list[Tensor]:
     """Ends its backward, given the gradients of the floating arguments: the function's outputs."""
 
+def abandon_function() -> None:
+    """Ends it after an error, wherever it was: nothing of it stays."""
+
 class Region:
     """A loop's body or a branch as recorded, for repeat or branch of the same trace."""
 

@@ -106,6 +106,35 @@ def test_own_backward_needs_nothing_in_inference():
     compare_inference(Model(FUNCTIONS["own_backward"]), torch.randn(3, 4))
 
 
+class Fails(Scaled):
+    """Fails in forward, or in backward, after it has begun."""
+
+    @staticmethod
+    def forward(ctx, x, in_backward):
+        ctx.x = x * 3
+        if not in_backward:
+            raise KeyError("forward")
+        return ctx.x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        ctx.x.mul(gradient)
+        raise KeyError("backward")
+
+
+@pytest.mark.parametrize("in_backward", [False, True])
+def test_a_model_goes_on_after_an_error_that_it_catches(in_backward):
+    def falls_back(m, h):
+        try:
+            # On the host, backward runs outside of the model.
+            return Fails.apply(h, in_backward and h.device.type != "cpu") * 7
+        except KeyError:
+            return Scaled.apply(h) * m.weight
+
+    torch.manual_seed(3)
+    compare_training(Model(falls_back), torch.randn(3, 4), steps=2)
+
+
 def test_written_arguments_are_refused():
     class Loss(nn.Module):
         def __init__(self):

@@ -46,6 +46,11 @@ std::vector<at::Tensor> Tracer::end_function(const std::vector<at::Tensor>& grad
   return outputs;
 }
 
+void Tracer::abandon_function() {
+  function_.reset();
+  while (!regions_.empty()) regions_.close();
+}
+
 // --- loops and branches
 // ---------------------------------------------------------------------------
 

@@ -106,6 +106,7 @@ class Tracer : private Cursor {
                                          const std::vector<at::Tensor>& arguments);
   std::vector<at::Tensor> begin_backward(const std::vector<at::Tensor>& outputs);
   std::vector<at::Tensor> end_function(const std::vector<at::Tensor>& gradients);
+  void abandon_function();  // after an error, as if it had not begun
 
   // A loop's body or a branch (in inference only): the tensors that stand for the arguments in it;
   // the end of it, where it gives `outputs`; or its end in an error, as if it had not begun.
