@@ -277,7 +277,7 @@ TRACED = {
     ),
     "a BeginBlock on an unused layer": (
         unused, None, poptorch.Error,
-        rf"'spare'.* {LINE} was put on layer 'spare', which the model does not call\. .*remove the ",
+        rf"'spare'.* {LINE} was put on layer 'spare', which the model does not call\. .*remove",
     ),
 }  # fmt: skip
 
