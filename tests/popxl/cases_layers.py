@@ -6,6 +6,13 @@ from cases_ops import Case, ints, rand, softmax
 from popxl import ops
 
 
+def spread(pad, x, fill):
+    """Rows two and columns three apart, one of `fill` above, below and to the right."""
+    n, c, h, w = x.shape
+    x = pad(x.reshape(n, c, h, 1, w, 1), (0, 2, 0, 0, 0, 1), value=fill).reshape(n, c, 2 * h, 3 * w)
+    return pad(x[:, :, : 2 * h - 1, : 3 * w - 2], (0, 1, 1, 1), value=fill)
+
+
 def _torch(expression):
     """A function of x, y, z, w in torch."""
 
@@ -13,7 +20,8 @@ def _torch(expression):
         import torch
 
         names = dict(zip("xyzw", tensors, strict=False))
-        return eval(expression, {"torch": torch, "F": torch.nn.functional, **names})
+        known = {"torch": torch, "F": torch.nn.functional, "spread": spread}
+        return eval(expression, {**known, **names})
 
     return run
 
@@ -153,6 +161,39 @@ PRODUCTS = [
         lambda x: ops.max_pool(x, (2, 2), padding=(0, 1, 0, 0)),
         [T],
         "F.max_pool2d(F.pad(x, (1, 0), value=-9e9), 2, 1)",
+    ),
+    _layer(
+        "average_pool of elements apart",
+        lambda x: ops.average_pool(x, (3, 2), (2, 1), (1, 0, 1, 1), in_dilations=(2, 3)),
+        [T],
+        "spread(F.pad, x, 0.0).unfold(2, 3, 2).unfold(3, 2, 1).sum((4, 5)) / spread("
+        "F.pad, x * 0 + 1, 0.0).unfold(2, 3, 2).unfold(3, 2, 1).sum((4, 5)).clamp(min=1)",
+    ),
+    _layer(
+        "max_pool of elements apart",
+        lambda x: ops.max_pool(
+            x, (3, 3), (2, 1), (1, 0, 1, 1), in_dilations=(2, 3), storage_order="column"
+        ),
+        [T],
+        "F.max_pool2d(spread(F.pad, x, -9e9), 3, (2, 1))",
+    ),
+    _layer(
+        "average_pool with zeros around",
+        lambda x: ops.average_pool(x, (2, 2), out_pads=(1, 0, 0, 2)),
+        [T],
+        "F.pad(F.avg_pool2d(x, 2, 1), (0, 2, 1, 0))",
+    ),
+    _layer(
+        "max_pool of lines with zeros around",
+        lambda x: ops.max_pool(x, (2,), (2,), out_pads=(2, 1), in_dilations=(2,), dilation=(2,)),
+        [rand(2, 3, 7)],
+        "F.pad(F.max_pool1d(x, 2, 1)[:, :, :], (2, 1))",
+    ),
+    _layer(
+        "max_pool past the end",
+        lambda x: ops.max_pool(x, (3, 2), (2, 2), (0, 0, 0, 1), ceil_mode=True),
+        [T],
+        "F.max_pool2d(F.pad(x, (0, 1), value=-9e9), (3, 2), 2, ceil_mode=True)[..., :3]",
     ),
     _layer(
         "interpolate",

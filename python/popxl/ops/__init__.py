@@ -31,7 +31,7 @@ from popxl.ops.call import (
     repeat,
     repeat_with_info,
 )
-from popxl.ops.conv import PadType, average_pool, conv, conv_transpose, max_pool
+from popxl.ops.conv import PadType, conv, conv_transpose
 from popxl.ops.data import (
     host_load,
     host_store,
@@ -103,6 +103,7 @@ from popxl.ops.indexing import (
 from popxl.ops.linear import matmul
 from popxl.ops.losses import nll_loss, nll_loss_with_softmax_grad
 from popxl.ops.norm import batch_norm_inference, group_norm, layer_norm
+from popxl.ops.pool import average_pool, max_pool
 from popxl.ops.random import (
     create_random_seed,
     dropout,

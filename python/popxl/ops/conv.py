@@ -1,10 +1,8 @@
-"""Convolution and pooling of images [n, c, spatial...]."""
+"""Convolution of images [n, c, spatial...], and the padding that pools share with it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
-from popxl.errors import unsupported
 from popxl.ops.build import OpBuild, check_same_dtype, composed
 from popxl.tensor import Tensor
 
@@ -12,7 +10,7 @@ PadType: TypeAlias = Literal["not_set", "same_upper", "same_lower", "valid"]
 PAD_TYPES = ("not_set", "same_upper", "same_lower", "valid")
 
 
-def _pads(
+def pads(
     pad_type: str, padding: Sequence[int], sizes: Any, kernel: Any, stride: Any, dilation: Any
 ) -> tuple[list[int], list[int]]:
     """Elements to add before and behind each spatial dimension. ValueError for a wrong count."""
@@ -34,8 +32,9 @@ def _pads(
     return low, high
 
 
-def _padded(op: OpBuild, value: Any, low: list[int], high: list[int], fill: float) -> Any:
-    if low == high:
+def padded(op: OpBuild, value: Any, low: list[int], high: list[int], fill: float) -> Any:
+    """The value with elements `fill` before and behind each spatial dimension."""
+    if not any(low) and not any(high):
         return value
     return op("pad", value, low=[0, 0, *low], high=[0, 0, *high], value=fill)
 
@@ -54,12 +53,12 @@ def conv_body(
     channels_fit = t.rank == weight.rank and t.shape[1] == weight.shape[1] * groups
     if not channels_fit or weight.shape[0] % groups:
         raise ValueError(f"conv cannot apply {weight!r} in {groups} groups to {t!r}.")
-    low, high = _pads(pad_type, padding, t.shape[2:], kernel, stride, dilation)
+    low, high = pads(pad_type, padding, t.shape[2:], kernel, stride, dilation)
 
     def body(op: OpBuild, x: Any, w: Any) -> Any:
         return op(
             "conv",
-            _padded(op, x, low, high, 0.0),
+            x if low == high else padded(op, x, low, high, 0.0),
             w,
             strides=list(stride),
             padding=low if low == high else [0] * len(kernel),
@@ -116,7 +115,7 @@ def _transpose_pads(
     if not wanted and pad_type in ("same_upper", "same_lower"):
         wanted = [n * s for n, s in zip(sizes, stride, strict=True)]
     if not wanted:
-        return *_pads(pad_type, padding, sizes, kernel, stride, dilation), extra
+        return *pads(pad_type, padding, sizes, kernel, stride, dilation), extra
     if pad_type not in PAD_TYPES or len(wanted) != rank:
         raise ValueError(f"output_shape takes {rank} sizes but is {wanted}, pad_type {pad_type!r}.")
     low, high = [], []
@@ -196,104 +195,3 @@ def conv_transpose(
     )
     values = lambda op: body(op, t._read(), weight._read())  # noqa: E731
     return composed("ConvTranspose", [t, weight], "convtranspose_out", values)
-
-
-def _pool_geometry(
-    t: Tensor, kernel: Sequence[int], stride: Any, padding: Any, dilation: Any, auto_pad: str
-) -> dict[str, Any]:
-    rank = len(kernel)
-    if t.rank != rank + 2:
-        raise ValueError(f"A kernel of {rank} dimensions does not fit {t!r}.")
-    stride = list(stride or [1] * rank)
-    dilation = list(dilation or [1] * rank)
-    pads = list(padding or [0] * 2 * rank)
-    low, high = _pads(auto_pad, pads, t.shape[2:], kernel, stride, dilation)
-    return {
-        "kernel": list(kernel),
-        "strides": stride,
-        "dilation": dilation,
-        "low": low,
-        "high": high,
-    }
-
-
-def average_pool(
-    t: Tensor,
-    kernel_size: Sequence[int],
-    stride: "Sequence[int] | None" = None,
-    padding: "Sequence[int] | None" = None,
-    out_pads: "Sequence[int] | None" = None,
-    dilation: "Sequence[int] | None" = None,
-    in_dilations: "Sequence[int] | None" = None,
-    auto_pad: str = "not_set",
-    ceil_mode: bool = False,
-) -> Tensor:
-    """The mean of each window, of those elements that are no padding. stride is 1 by default.
-
-    UnsupportedError: out_pads and in_dilations.
-    """
-    g = _pool_geometry(t, kernel_size, stride, padding, dilation, auto_pad)
-    if any(out_pads or ()) or set(in_dilations or (1,)) - {1}:
-        raise unsupported("average_pool with out_pads or in_dilations")
-    attrs = {"kernel": g["kernel"], "strides": g["strides"], "padding": g["low"]}
-    attrs |= {"ceil_mode": ceil_mode, "count_include_pad": False}
-    if g["low"] == g["high"] and set(g["dilation"]) == {1}:
-        body = lambda op: op("avg_pool", t, **attrs)  # noqa: E731
-    else:
-        body = lambda op: _sums_over_counts(op, t, g, ceil_mode)  # noqa: E731
-    return composed("AveragePool", [t], "averagepool_out", body)
-
-
-def _sums_over_counts(op: OpBuild, t: Tensor, g: dict[str, Any], ceil_mode: bool) -> Any:
-    """Means of windows of any form: a convolution with ones, over how many elements it met."""
-    counts, high = np.ones(1), []
-    for n, k, s, d, low, above in zip(
-        t.shape[2:], g["kernel"], g["strides"], g["dilation"], g["low"], g["high"], strict=True
-    ):
-        span, room = (k - 1) * d + 1, n + low + above
-        windows = (room - span + (s - 1 if ceil_mode else 0)) // s + 1
-        if (windows - 1) * s >= n + low:  # one that would begin behind the last element
-            windows -= 1
-        high.append(max(above, (windows - 1) * s + span - n - low))
-        places = np.arange(windows)[:, None] * s + np.arange(k) * d - low
-        counts = counts[..., None] * ((places >= 0) & (places < n)).sum(1)
-    channels = t.shape[1]
-    sums = op(
-        "conv",
-        _padded(op, t._read(), g["low"], high, 0.0),
-        op.array(np.ones((channels, 1, *g["kernel"])), t.dtype),
-        strides=g["strides"],
-        padding=g["low"] if g["low"] == high else [0] * len(high),
-        dilation=g["dilation"],
-        groups=channels,
-    )
-    return op("div", sums, op.array(counts, t.dtype))
-
-
-def max_pool(
-    t: Tensor,
-    kernel_size: Sequence[int],
-    stride: "Sequence[int] | None" = None,
-    padding: "Sequence[int] | None" = None,
-    out_pads: "Sequence[int] | None" = None,
-    dilation: "Sequence[int] | None" = None,
-    in_dilations: "Sequence[int] | None" = None,
-    auto_pad: str = "not_set",
-    ceil_mode: bool = False,
-    storage_order: str = "row",
-) -> Tensor:
-    """The greatest of each window. stride is 1 by default.
-
-    UnsupportedError: out_pads, in_dilations, storage_order other than "row".
-    """
-    g = _pool_geometry(t, kernel_size, stride, padding, dilation, auto_pad)
-    if any(out_pads or ()) or set(in_dilations or (1,)) - {1} or storage_order != "row":
-        raise unsupported("max_pool with out_pads, in_dilations or another storage_order")
-    low, high = g["low"], g["high"]
-    attrs = {k: g[k] for k in ("kernel", "strides", "dilation")} | {"ceil_mode": ceil_mode}
-    attrs["padding"] = low if low == high else [0] * len(low)
-
-    def body(op: OpBuild) -> Any:
-        return op("max_pool", _padded(op, t._read(), low, high, float("-inf")), **attrs)
-
-    return composed("MaxPool", [t], "maxpool_out", body)

@@ -1,0 +1,196 @@
+"""Pooling of images [n, c, spatial...]. Padding is never part of a mean nor the greatest."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from popxl.ops.build import OpBuild, composed
+from popxl.ops.conv import padded, pads
+from popxl.tensor import Tensor
+
+
+@dataclass
+class _Pool:
+    """Where the windows of a pool lie: a number for each spatial axis."""
+
+    sizes: list[int]  # of the image, its elements `apart` from each other
+    kernel: list[int]
+    strides: list[int]
+    dilation: list[int]
+    low: list[int]
+    high: list[int]
+    apart: list[int]
+    out_pads: list[int]
+    ceil_mode: bool
+
+    def is_plain(self) -> bool:
+        """Whether the core's pools pad by themselves as this one asks for."""
+        return self.low == self.high and set(self.apart) == {1}
+
+    def windows(self) -> list[int]:
+        """How many there are. With ceil_mode the last one may begin in the image and end behind."""
+        counts = []
+        for n, k, s, d, low, high in zip(
+            self.sizes, self.kernel, self.strides, self.dilation, self.low, self.high, strict=True
+        ):
+            room = n + low + high - (k - 1) * d - 1
+            count = (room + (s - 1 if self.ceil_mode else 0)) // s + 1
+            counts.append(count - (self.ceil_mode and (count - 1) * s >= n + low))
+        return counts
+
+    def ends(self) -> list[int]:
+        """Elements to add behind each axis so that exactly the windows fit."""
+        spans = zip(self.windows(), self.strides, self.kernel, self.dilation, strict=True)
+        ends = [(count - 1) * s + (k - 1) * d + 1 for count, s, k, d in spans]
+        rooms = zip(ends, self.sizes, self.low, strict=True)
+        return [max(0, end - n - low) for end, n, low in rooms]
+
+    def met(self) -> np.ndarray:
+        """How many elements of the image each window meets."""
+        counts = np.ones(1)
+        for axis, count in enumerate(self.windows()):
+            steps = np.arange(self.kernel[axis]) * self.dilation[axis] - self.low[axis]
+            places = np.arange(count)[:, None] * self.strides[axis] + steps
+            inside = (places >= 0) & (places < self.sizes[axis]) & (places % self.apart[axis] == 0)
+            counts = counts[..., None] * inside.sum(1)
+        return counts
+
+    def image(self, op: OpBuild, t: Tensor, fill: float) -> Any:
+        """The image with `fill` between and around its elements, as the windows need it."""
+        value = t._read()
+        for axis, d in enumerate(self.apart, 2):
+            if d > 1:
+                value = _spread(op, value, axis, d, fill)
+        return padded(op, value, self.low, self.ends(), fill)
+
+    def around(self, op: OpBuild, result: Any) -> Any:
+        """The result with zeros around it."""
+        rank = len(self.kernel)
+        low, high = [0, 0, *self.out_pads[:rank]], [0, 0, *self.out_pads[rank:]]
+        return op("pad", result, low=low, high=high, value=0.0) if any(self.out_pads) else result
+
+
+def _spread(op: OpBuild, value: Any, axis: int, d: int, fill: float) -> Any:
+    """The elements `d` apart along an axis, `fill` between them."""
+    before, n, behind = value.type[1][:axis], value.type[1][axis], value.type[1][axis + 1 :]
+    column = op("reshape", value, shape=[*before, n, 1, *behind])
+    zeros = [0] * len(column.type[1])
+    high = [d - 1 if i == axis + 1 else 0 for i in range(len(zeros))]
+    filled = op("pad", column, low=zeros, high=high, value=fill)
+    flat = op("reshape", filled, shape=[*before, n * d, *behind])
+    stops = [*before, (n - 1) * d + 1, *behind]
+    return op("slice", flat, starts=zeros[1:], stops=stops, steps=[1] * len(stops))
+
+
+def _pool(
+    name: str,
+    t: Tensor,
+    kernel: Sequence[int],
+    stride: Any,
+    padding: Any,
+    out_pads: Any,
+    dilation: Any,
+    in_dilations: Any,
+    auto_pad: str,
+    ceil_mode: bool,
+) -> _Pool:
+    """The pool that the arguments ask for. ValueError when they do not fit the image."""
+    rank = len(kernel)
+    if t.rank != rank + 2:
+        raise ValueError(f"A kernel of {rank} dimensions does not fit {t!r}.")
+    apart = list(in_dilations or [1] * rank)
+    if len(apart) != rank or min(apart) < 1:
+        raise ValueError(f"{name} takes {rank} in_dilations of at least 1 but got {apart}.")
+    around = list(out_pads or [0] * 2 * rank)
+    if len(around) != 2 * rank or min(around) < 0:
+        raise ValueError(f"{name} takes {2 * rank} out_pads, none negative, but got {around}.")
+    sizes = [(n - 1) * d + 1 for n, d in zip(t.shape[2:], apart, strict=True)]
+    stride, dilation = list(stride or [1] * rank), list(dilation or [1] * rank)
+    low, high = pads(auto_pad, list(padding or [0] * 2 * rank), sizes, kernel, stride, dilation)
+    return _Pool(sizes, list(kernel), stride, dilation, low, high, apart, around, ceil_mode)
+
+
+def average_pool(
+    t: Tensor,
+    kernel_size: Sequence[int],
+    stride: "Sequence[int] | None" = None,
+    padding: "Sequence[int] | None" = None,
+    out_pads: "Sequence[int] | None" = None,
+    dilation: "Sequence[int] | None" = None,
+    in_dilations: "Sequence[int] | None" = None,
+    auto_pad: str = "not_set",
+    ceil_mode: bool = False,
+) -> Tensor:
+    """The mean of each window of t [n, c, ...], of those elements that are no padding.
+
+    stride: 1 by default. padding: elements before, then behind, each spatial axis.
+    in_dilations: how far apart the elements of `t` are taken to be; what is between is padding.
+        The mean of a window that meets padding alone is 0.
+    out_pads: zeros added to the result before, then behind, each spatial axis.
+    ValueError: numbers that do not fit the image.
+    """
+    form = (stride, padding, out_pads, dilation, in_dilations, auto_pad, ceil_mode)
+    pool = _pool("average_pool", t, kernel_size, *form)
+    attrs: dict[str, Any] = {"kernel": pool.kernel, "strides": pool.strides, "padding": pool.low}
+    attrs |= {"ceil_mode": ceil_mode, "count_include_pad": False}
+
+    def body(op: OpBuild) -> Any:
+        if pool.is_plain() and set(pool.dilation) == {1}:
+            return pool.around(op, op("avg_pool", t, **attrs))
+        return pool.around(op, _sums_over_counts(op, t, pool))
+
+    return composed("AveragePool", [t], "averagepool_out", body)
+
+
+def _sums_over_counts(op: OpBuild, t: Tensor, pool: _Pool) -> Any:
+    """Means of windows of any form: a convolution with ones, over how many elements it met."""
+    channels = t.shape[1]
+    sums = op(
+        "conv",
+        pool.image(op, t, 0.0),
+        op.array(np.ones((channels, 1, *pool.kernel)), t.dtype),
+        strides=pool.strides,
+        padding=[0] * len(pool.kernel),
+        dilation=pool.dilation,
+        groups=channels,
+    )
+    return op("div", sums, op.array(np.maximum(pool.met(), 1), t.dtype))
+
+
+def max_pool(
+    t: Tensor,
+    kernel_size: Sequence[int],
+    stride: "Sequence[int] | None" = None,
+    padding: "Sequence[int] | None" = None,
+    out_pads: "Sequence[int] | None" = None,
+    dilation: "Sequence[int] | None" = None,
+    in_dilations: "Sequence[int] | None" = None,
+    auto_pad: str = "not_set",
+    ceil_mode: bool = False,
+    storage_order: str = "row",
+) -> Tensor:
+    """The greatest of each window of t [n, c, ...].
+
+    Arguments as for `average_pool`; the greatest of padding alone is minus infinity.
+    storage_order: "row" or "column", in which ONNX counts the places of the greatest. They are no
+        result here, so that it changes nothing.
+    ValueError: numbers that do not fit the image.
+    """
+    form = (stride, padding, out_pads, dilation, in_dilations, auto_pad, ceil_mode)
+    pool = _pool("max_pool", t, kernel_size, *form)
+    if storage_order not in ("row", "column"):
+        raise ValueError(f"storage_order must be 'row' or 'column' but is {storage_order!r}.")
+    attrs: dict[str, Any] = {"kernel": pool.kernel, "strides": pool.strides}
+    attrs["dilation"] = pool.dilation
+
+    def body(op: OpBuild) -> Any:
+        if pool.is_plain():
+            attrs.update(padding=pool.low, ceil_mode=ceil_mode)
+            greatest = op("max_pool", t, **attrs)
+        else:
+            attrs.update(padding=[0] * len(pool.kernel), ceil_mode=False)
+            greatest = op("max_pool", pool.image(op, t, float("-inf")), **attrs)
+        return pool.around(op, greatest)
+
+    return composed("MaxPool", [t], "maxpool_out", body)
