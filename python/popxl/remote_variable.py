@@ -53,10 +53,12 @@ class ShardedVariable(Variable):
         raise ValueError(f"{self!r} lies in shards: use the shard, or gather it.")
 
     def _send(self, executable: Any, data: np.ndarray) -> None:
-        executable.write_state(self._slot, np.ascontiguousarray(self._rows(data)))
+        rows = data if self._all_replicas else self._rows(data)
+        executable.write_state(self._slot, np.ascontiguousarray(rows))
 
     def _fetch(self, executable: Any) -> np.ndarray:
-        return self._layout.whole(list(executable.read_state(self._slot)))
+        rows = executable.read_state(self._slot)
+        return rows if self._all_replicas else self._layout.whole(list(rows))
 
 
 def _host(
@@ -89,12 +91,6 @@ def _named(
     made.replica_grouping, made.retrieval_mode = layout.rg, mode
     graph.ir._slots[made._slot] = made
     return made
-
-
-def _check_mode_of_shards(mode: str) -> None:
-    check_retrieval_mode(mode)
-    if mode != "one_per_group":
-        raise NotImplementedError("Sharded variables are retrieved one_per_group.")
 
 
 def _in_buffer(
@@ -157,10 +153,13 @@ def remote_replica_sharded_variable(
 ) -> RemoteVariable:
     """A variable whose shards lie in row `offset` of the replicas' remote buffers.
 
+    retrieval_mode: "all_replicas" gives the session (replicas, elements of a shard): what each
+    replica holds, padding included, instead of the whole.
+
     The buffer holds flat shards (`replica_sharded_buffer`); its meta shape is set, or must be the
     variable's shape. ValueError otherwise, and without several replicas.
     """
-    _check_mode_of_shards(retrieval_mode)
+    check_retrieval_mode(retrieval_mode)
     array, layout = _sharding(data, dtype, downcast, replica_grouping)
     if not remote_buffer.meta_shape:
         remote_buffer.meta_shape = layout.shape
@@ -169,7 +168,7 @@ def remote_replica_sharded_variable(
             f"The buffer's meta shape is {remote_buffer.meta_shape} but the variable's shape is "
             f"{layout.shape}."
         )
-    made = _in_buffer(array, layout, remote_buffer, offset, name)
+    made = _in_buffer(array, layout, remote_buffer, offset, name, retrieval_mode)
     made._meta_shape = layout.shape
     return made
 
@@ -184,13 +183,15 @@ def replica_sharded_variable(
 ) -> tuple[ShardedVariable, Tensor]:
     """A variable of which each replica of a group keeps a shard: (variable, shard).
 
+    retrieval_mode as for `remote_replica_sharded_variable`.
+
     The variable is for the session's data; the shard, flat with the variable's shape as meta
     shape, is what ops read and write. ValueError without several replicas.
     """
-    _check_mode_of_shards(retrieval_mode)
+    check_retrieval_mode(retrieval_mode)
     array, layout = _sharding(data, dtype, downcast, replica_grouping)
     graph = get_current_graph()
-    made: ShardedVariable = _named(ShardedVariable, name, array, layout)
+    made: ShardedVariable = _named(ShardedVariable, name, array, layout, retrieval_mode)
     each = -(-made.nelms // layout.shards)
     graph.ir._module.add_state(made._slot, core_type((each,), made.dtype), "parameter", 1, 1)
     value = graph._core.variable(made._slot)

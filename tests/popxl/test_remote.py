@@ -85,6 +85,38 @@ def test_a_sharded_variable_keeps_its_shards_between_runs(group):
     np.testing.assert_array_equal(session.get_tensor_data(v), 4 * data)
 
 
+@pytest.mark.parametrize("remote", [False, True])
+@pytest.mark.parametrize("group", [None, (1, 2), (2, 2)])
+def test_every_replicas_shard_is_retrieved(remote, group):
+    ir = popxl.Ir(replication=4)
+    data = DATA if group is None else np.stack([DATA, -DATA])
+    with ir.main_graph, popxl.in_sequence():
+        rg = group and ir.replica_grouping(*group)
+        how = {"replica_grouping": rg, "retrieval_mode": "all_replicas"}
+        if remote:
+            buffer = popxl.replica_sharded_buffer((2, 5), popxl.float32, rg)
+            v = popxl.remote_replica_sharded_variable(data, buffer, **how)
+            ops.remote_store(buffer, 0, ops.remote_load(buffer, 0) + 1.0)
+        else:
+            v, shard = popxl.replica_sharded_variable(data, **how)
+            ops.add_(shard, popxl.constant(1.0))
+    session = popxl.Session(ir, "ipu_hw")
+    assignment = (rg or ir.replica_grouping()).assignment
+    shards = assignment.count(0)
+    each = -(-10 // shards)
+    expected = np.zeros((4, each), np.float32)
+    for replica, g in enumerate(assignment):
+        rank = assignment[:replica].count(g)
+        flat = np.pad((data if group is None else data[g]).ravel(), (0, each * shards - 10))
+        expected[replica] = flat[rank * each : (rank + 1) * each]
+    np.testing.assert_array_equal(session.get_tensor_data(v), expected)
+    with session:
+        session.run()
+    np.testing.assert_array_equal(session.get_tensor_data(v), expected + 1)
+    with pytest.raises(NotImplementedError, match="all replicas"):
+        session.write_variable_data(v, data)
+
+
 def test_grouped_remote_variables_differ_between_groups():
     ir = popxl.Ir(replication=2)
     data = np.stack([DATA, -DATA])
