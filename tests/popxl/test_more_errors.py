@@ -10,6 +10,7 @@ from popxl.ops import collectives, var_updates
 from popxl.transforms import autodiff
 
 F32, I32 = popxl.float32, popxl.int32
+ROI = np.float32([[0, 0, 1, 1]])
 
 
 def t(*shape, dtype=F32):
@@ -123,14 +124,19 @@ ERRORS = {
     ),
     "pool's kernel": (ValueError, "does not fit", lambda: ops.max_pool(t(2, 2), (2, 2))),
     "pool's pads": (
-        UnsupportedError,
-        "out_pads",
+        ValueError,
+        "4 out_pads",
         lambda: ops.average_pool(image(), (2, 2), out_pads=(1, 1)),
     ),
+    "pool's distances": (
+        ValueError,
+        "2 in_dilations",
+        lambda: ops.max_pool(image(), (2, 2), in_dilations=(0, 1)),
+    ),
     "pool's order": (
-        UnsupportedError,
+        ValueError,
         "storage_order",
-        lambda: ops.max_pool(image(), (2, 2), storage_order="column"),
+        lambda: ops.max_pool(image(), (2, 2), storage_order="columns"),
     ),
     "load from a store": (
         TypeError,
@@ -212,9 +218,9 @@ ERRORS = {
         lambda: ops.roi_align(image(), t(1, 4), ids(2), (1, 1), 1.0, 1),
     ),
     "region's samples": (
-        ValueError,
+        UnsupportedError,
         "sampling_ratio",
-        lambda: ops.roi_align(image(), t(1, 4), ids(1), (1, 1), 1.0, 0),
+        lambda: ops.roi_align(image(), popxl.variable(ROI), ids(1), (1, 1), 1.0, 0),
     ),
     "concat of nothing": (ValueError, "at least one", lambda: ops.concat([])),
     "concat_ of nothing": (ValueError, "at least one", lambda: ops.concat_([])),
@@ -244,11 +250,9 @@ ERRORS = {
         lambda: popxl.remote_variable([1.0], popxl.remote_buffer((2,), F32)),
     ),
     "retrieval of shards": (
-        NotImplementedError,
-        "one_per_group",
-        lambda: popxl.remote_replica_sharded_variable(
-            [1.0], popxl.remote_buffer((1,), F32), retrieval_mode="all_replicas"
-        ),
+        ValueError,
+        "retrieval_mode",
+        lambda: popxl.replica_sharded_variable([1.0], retrieval_mode="all"),
     ),
     "remote retrieval": (
         ValueError,

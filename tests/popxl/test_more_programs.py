@@ -65,16 +65,17 @@ def roi_align(t, rois, batch, size, scale, ratio):
     out = np.zeros((len(rois), t.shape[1], *size), np.float32)
     for r, (x1, y1, x2, y2) in enumerate(rois * scale):
         high, wide = max(y2 - y1, 1.0) / size[0], max(x2 - x1, 1.0) / size[1]
+        down, across = (ratio, ratio) if ratio else (int(np.ceil(high)), int(np.ceil(wide)))
         for i in range(size[0]):
             for j in range(size[1]):
                 points = [
                     sampled(
                         t[batch[r]],
-                        y1 + (i + (u + 0.5) / ratio) * high,
-                        x1 + (j + (v + 0.5) / ratio) * wide,
+                        y1 + (i + (u + 0.5) / down) * high,
+                        x1 + (j + (v + 0.5) / across) * wide,
                     )
-                    for u in range(ratio)
-                    for v in range(ratio)
+                    for u in range(down)
+                    for v in range(across)
                 ]
                 out[r, :, i, j] = np.mean(points, 0)
     return out
@@ -90,6 +91,16 @@ def test_roi_align(size, scale, ratio):
         lambda t, r, b: ops.roi_align(t, r, b, size, scale, ratio), images, ROIS, batch
     )
     expected = roi_align(images, ROIS, batch, size, scale, ratio)
+    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("size, scale", [((2, 3), 0.5), ((1, 1), 1.0), ((5, 2), 1.0)])
+def test_roi_align_finds_the_samples_of_constant_regions(size, scale):
+    images, batch = rng.uniform(-1, 1, (2, 3, 8, 9)).astype(np.float32), np.int32([0, 1, 1, 0])
+    (y,) = run_graph(
+        lambda t, b: ops.roi_align(t, popxl.constant(ROIS), b, size, scale, 0), images, batch
+    )
+    expected = roi_align(images, ROIS, batch, size, scale, 0)
     np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 from popxl import dtypes
+from popxl.errors import unsupported
 from popxl.ops.build import OpBuild, check_same_dtype, composed
-from popxl.tensor import Tensor
+from popxl.tensor import Constant, Tensor
 
 
 def _source_places(size: int, scale: float, transform: str) -> np.ndarray:
@@ -117,11 +118,28 @@ def _corner(op: OpBuild, at: Any, size: int) -> tuple[Any, Any, Any]:
     return lower, op.cast(above, dtypes.int32), share
 
 
+_FAR = 1e30  # outside of every image, in sizes of a region
+
+
+def _samples_per_bin(rois: Tensor, first: int, bins: int, ratio: int, scale: float) -> np.ndarray:
+    """[regions]: samples of a bin along an axis; without a ratio about one a pixel."""
+    if ratio >= 1:
+        return np.full(rois.shape[0], ratio)
+    if not isinstance(rois, Constant):
+        raise unsupported("roi_align without a sampling_ratio, of regions that are no constant,")
+    boxes = rois._data.astype(np.float32) * np.float32(scale)
+    sizes = np.maximum(boxes[:, first + 2] - boxes[:, first], np.float32(1))
+    return np.ceil(sizes / np.float32(bins)).astype(np.int64)
+
+
 def _sample_places(
-    op: OpBuild, rois: Any, first: int, bins: int, samples: int, scale: float
+    op: OpBuild, rois: Any, first: int, bins: int, samples: np.ndarray, scale: float
 ) -> Any:
-    """[regions, bins · samples]: places along an axis, column `first` of the regions."""
-    f32, count = dtypes.float32, rois.type[1][0]
+    """[regions, bins · most samples]: places along an axis, column `first` of the regions.
+
+    A region with fewer samples than another has the rest of its places far outside.
+    """
+    f32, count, most = dtypes.float32, rois.type[1][0], int(samples.max(initial=1))
 
     def column(i: int) -> Any:
         part = op("slice", rois, starts=[0, i], stops=[count, i + 1], steps=[1, 1])
@@ -129,8 +147,10 @@ def _sample_places(
 
     start = column(first)
     size = op("maximum", op("sub", column(first + 2), start), op.scalar(f32, 1))
-    steps = (np.arange(bins * samples) + 0.5) / (bins * samples)
-    return op("add", start, op("mul", size, op.array(steps[None], f32)))
+    each = samples[:, None, None]
+    steps = (np.arange(bins)[:, None] + (np.arange(most) + 0.5) / each) / bins
+    steps = np.where(np.arange(most) < each, steps, _FAR).reshape(count, bins * most)
+    return op("add", start, op("mul", size, op.array(steps, f32)))
 
 
 def roi_align(
@@ -145,25 +165,28 @@ def roi_align(
 
     t: [n, c, h, w], float. rois: [regions, 4]: x1, y1, x2, y2, times spatial_scale in pixels.
     batch_index: [regions], int: the image of each. output_size: (rows, columns) of bins a region.
-    sampling_ratio: samples a bin and axis, at least 1 (ValueError). Samples more than a pixel
-    outside of the image count as 0. Returns [regions, c, rows, columns].
+    sampling_ratio: samples a bin and axis. 0 and less: ceil(size of the region / bins), for
+    constant regions (UnsupportedError for others, whose number of samples is not known before the
+    run). Samples more than a pixel outside of the image count as 0.
+    Returns [regions, c, rows, columns]. ValueError: shapes do not fit.
     """
     check_same_dtype("RoiAlign", t, rois)
     if t.rank != 4 or rois.rank != 2 or rois.shape[1] != 4 or len(output_size) != 2:
         raise ValueError(f"roi_align takes images, [regions, 4] and two sizes: {t!r}, {rois!r}.")
     if batch_index.shape != rois.shape[:1] or not batch_index.dtype.is_int:
         raise ValueError(f"batch_index must be ints of shape {rois.shape[:1]}: {batch_index!r}.")
-    if sampling_ratio < 1:
-        raise ValueError("roi_align needs a sampling_ratio of at least 1: sizes are static here.")
     (n, c, h, w), regions = t.shape, rois.shape[0]
     rows, columns = output_size
     f32, i32 = dtypes.float32, dtypes.int32
-    across, down = columns * sampling_ratio, rows * sampling_ratio
+    wide = _samples_per_bin(rois, 0, columns, sampling_ratio, spatial_scale)
+    high = _samples_per_bin(rois, 1, rows, sampling_ratio, spatial_scale)
+    most_wide, most_high = int(wide.max(initial=1)), int(high.max(initial=1))
+    across, down = columns * most_wide, rows * most_high
 
     def body(op: OpBuild) -> Any:
         boxes = op.cast(rois, f32)
-        x = _sample_places(op, boxes, 0, columns, sampling_ratio, spatial_scale)
-        y = _sample_places(op, boxes, 1, rows, sampling_ratio, spatial_scale)
+        x = _sample_places(op, boxes, 0, columns, wide, spatial_scale)
+        y = _sample_places(op, boxes, 1, rows, high, spatial_scale)
         # Pixels as rows of a table [n · h · w, c], the image's first row as offset.
         table = op("transpose", t._read(), permutation=[0, 2, 3, 1])
         table = op("reshape", op.cast(table, f32), shape=[n * h * w, c])
@@ -189,8 +212,9 @@ def roi_align(
         inside = op("logical_and", by(_inside(op, y, h), 1), by(_inside(op, x, w), 2))
         inside = op("reshape", inside, shape=[regions * down * across, 1])
         total = op("select", inside, total, op.scalar(f32, 0))
-        grid = [regions, rows, sampling_ratio, columns, sampling_ratio, c]
-        mean = op("mean", op("reshape", total, shape=grid), axes=[2, 4])
+        grid = [regions, rows, most_high, columns, most_wide, c]
+        total = op("sum", op("reshape", total, shape=grid), axes=[2, 4])
+        mean = op("div", total, op.array((wide * high).reshape(regions, 1, 1, 1), f32))
         return op.cast(op("transpose", mean, permutation=[0, 3, 1, 2]), t.dtype)
 
     return composed("RoiAlign", [t, rois, batch_index], "roi_align_out", body)
