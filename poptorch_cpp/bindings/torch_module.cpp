@@ -281,6 +281,8 @@ PYBIND11_MODULE(_torch, m) {
   m.def("abandon_function", [] { running_trace().abandon_function(); });
   m.def("set_log_level",
         [](int level) { support::set_log_level(static_cast<support::LogLevel>(level)); });
+  m.def("set_compiler_log_level",
+        [](int level) { support::set_compiler_log_level(static_cast<support::LogLevel>(level)); });
 }
 
 }  // namespace poptorch::bindings

@@ -90,9 +90,9 @@ PassRunner::Timed::Timed(PassRunner& runner, std::string_view name)
 
 PassRunner::Timed::~Timed() {
   runner_.done_ = std::min(runner_.done_ + 1, runner_.steps_);
-  if (support::log_enabled(support::LogLevel::kDebug)) {
-    support::log(support::LogLevel::kDebug,
-                 str("compile: ", name_, " took ", (now() - start_) * 1e3, " ms"));
+  if (support::LogLevel::kDebug >= support::compiler_log_level()) {
+    support::log_compiler(support::LogLevel::kDebug,
+                          str("compile: ", name_, " took ", (now() - start_) * 1e3, " ms"));
   }
 }
 

@@ -32,20 +32,29 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
   return spdlog::level::info;
 }
 
-LogLevel level_from_environment() {
-  const char* text = std::getenv("POPTORCH_LOG_LEVEL");
-  std::string name = text ? text : "";
+// An unknown name is refused by the front ends, which can say where.
+LogLevel level_from_environment(const char* variable, LogLevel otherwise) {
+  const char* text = std::getenv(variable);
+  const std::string name = text ? text : "";
   if (name == "TRACE_ALL") return LogLevel::kTraceAll;
   if (name == "TRACE") return LogLevel::kTrace;
   if (name == "DEBUG" || name == "DEBUG_IR") return LogLevel::kDebug;
+  if (name == "INFO") return LogLevel::kInfo;
   if (name == "WARN") return LogLevel::kWarn;
   if (name == "ERR") return LogLevel::kErr;
   if (name == "OFF") return LogLevel::kOff;
-  return LogLevel::kInfo;  // an unknown name is refused by the front ends, which can say where
+  return otherwise;
 }
 
 std::atomic<LogLevel>& current_level() {
-  static std::atomic<LogLevel> level{level_from_environment()};
+  static std::atomic<LogLevel> level{level_from_environment("POPTORCH_LOG_LEVEL", LogLevel::kInfo)};
+  return level;
+}
+
+constexpr LogLevel kAsTheRest{-2};
+
+std::atomic<LogLevel>& compilers_level() {
+  static std::atomic<LogLevel> level{level_from_environment("POPART_LOG_LEVEL", kAsTheRest)};
   return level;
 }
 
@@ -73,11 +82,20 @@ spdlog::logger& logger() {
 }  // namespace
 
 void set_log_level(LogLevel level) { current_level() = level; }
+void set_compiler_log_level(LogLevel level) { compilers_level() = level; }
 
 LogLevel log_level() { return current_level(); }
+LogLevel compiler_log_level() {
+  const LogLevel own = compilers_level();
+  return own == kAsTheRest ? log_level() : own;
+}
 
 void log(LogLevel level, std::string_view text) {
   if (log_enabled(level)) logger().log(to_spdlog(level), text);
+}
+
+void log_compiler(LogLevel level, std::string_view text) {
+  if (level >= compiler_log_level()) logger().log(to_spdlog(level), text);
 }
 
 }  // namespace poptorch::support

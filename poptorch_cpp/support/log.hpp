@@ -1,5 +1,6 @@
 // Logging of the core: `[HH:MM:SS.mmm] [poptorch:cpp] [level] text` on stderr, or where
-// POPTORCH_LOG_DEST says. The level follows POPTORCH_LOG_LEVEL until set_log_level is called.
+// POPTORCH_LOG_DEST says. The level follows POPTORCH_LOG_LEVEL until set_log_level is called; what
+// the compiler says of itself has a level of its own once POPART_LOG_LEVEL or a call sets one.
 #pragma once
 
 #include <string>
@@ -19,8 +20,11 @@ enum class LogLevel {
 };
 
 void set_log_level(LogLevel level);
+void set_compiler_log_level(LogLevel level);
 LogLevel log_level();
+LogLevel compiler_log_level();
 void log(LogLevel level, std::string_view text);
+void log_compiler(LogLevel level, std::string_view text);
 
 inline bool log_enabled(LogLevel level) { return level >= log_level(); }
 

@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from subprocess import CalledProcessError
 
 import poptorch_core
@@ -129,9 +130,13 @@ def set_level(level: str | int) -> int:
 
 
 def setPopartLogLevel(level: str) -> None:
-    """There is no PopART: a warning. Raises ValueError for what is no level."""
-    level_name(level)
-    logger.warning("setPopartLogLevel has no effect: the compiler follows poptorch.setLogLevel")
+    """Sets the level of what the compiler says of itself, apart from setLogLevel.
+
+    Raises ValueError for what is no level.
+    """
+    from poptorch import _native  # which imports this module
+
+    _native.set_compiler_log_level(LEVELS[level_name(level)][0])
 
 
 def set_up() -> None:
@@ -147,12 +152,18 @@ def set_up() -> None:
     # Somebody else's hook is left alone.
     if sys.excepthook is sys.__excepthook__:
         sys.excepthook = log_uncaught
-    asked = os.environ.get("POPTORCH_LOG_LEVEL", DEFAULT_LEVEL)
+    _from_environment("POPTORCH_LOG_LEVEL", set_level, DEFAULT_LEVEL)
+    _from_environment("POPART_LOG_LEVEL", level_name)  # the core follows it by itself
+
+
+def _from_environment(variable: str, take: Callable, default: str = "") -> None:
+    asked = os.environ.get(variable) or default
     try:
-        set_level(int(asked) if asked.lstrip("-").isdigit() else asked)
+        if asked:
+            take(int(asked) if asked.lstrip("-").isdigit() else asked)
     except ValueError as error:
         raise poptorch_core.Error(
-            f"[logging] POPTORCH_LOG_LEVEL={asked}: {error}. Set it to one of these or unset it."
+            f"[logging] {variable}={asked}: {error}. Set it to one of these or unset it."
         ) from None
 
 

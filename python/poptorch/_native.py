@@ -114,3 +114,8 @@ def branch(
 def set_log_level(level: int) -> None:
     """The core's log level, by number."""
     _torch.set_log_level(level)
+
+
+def set_compiler_log_level(level: int) -> None:
+    """The level of what the compiler says of itself, by number."""
+    _torch.set_compiler_log_level(level)

@@ -58,9 +58,19 @@ def test_hidden_levels_are_taken():
     poptorch.setLogLevel("INFO")
 
 
-def test_the_level_of_popart_has_no_effect(log):
+def test_the_compiler_has_a_level_of_its_own(capfd):
+    def compiled():
+        options = poptorch.Options().showCompilationProgressBar(False)
+        poptorch.inferenceModel(torch.relu, options).compile(torch.ones(3))
+        return capfd.readouterr().err
+
+    assert "compile: lower took" not in compiled()
     poptorch._logging.setPopartLogLevel("DEBUG")
-    assert "the compiler follows poptorch.setLogLevel" in log.text
+    try:
+        assert "[poptorch:cpp] [debug] compile: lower took" in compiled()
+    finally:
+        poptorch._logging.setPopartLogLevel("INFO")
+    assert "compile: lower took" not in compiled()
     with pytest.raises(ValueError, match="Unknown log level: wibble"):
         poptorch._logging.setPopartLogLevel("wibble")
 
@@ -98,6 +108,23 @@ def test_a_log_file_has_the_lines_of_both_layers(tmp_path):
 def test_a_log_on_stdout():
     written, errors = run(COMPILES, POPTORCH_LOG_DEST="stdout")
     assert "[poptorch::python] [info]" in written and not errors
+
+
+def test_levels_in_the_environment():
+    _, errors = run(COMPILES, POPTORCH_LOG_LEVEL="ERR", POPART_LOG_LEVEL="DEBUG")
+    assert "compile: lower took" in errors and "Compiled" not in errors
+    _, errors = run(COMPILES, POPTORCH_LOG_LEVEL="DEBUG", POPART_LOG_LEVEL="OFF")
+    assert "compile: lower took" not in errors and "Compiled" in errors
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        run("import poptorch", POPART_LOG_LEVEL="wibble")
+    assert "POPART_LOG_LEVEL=wibble: Unknown log level: wibble. Valid" in failed.value.stderr
+
+
+def test_a_traced_form_in_the_log():
+    _, errors = run(COMPILES, POPTORCH_LOG_LEVEL="TRACE")
+    assert re.search(r"\[trace\] traced:\ngraph @main\(.* = add\(.*return", errors, re.DOTALL)
+    _, cut = run(COMPILES, POPTORCH_LOG_LEVEL="TRACE", POPTORCH_MAX_GRAPH_LEN="10")
+    assert "traced:\ngraph @mai... (cut)\n" in cut
 
 
 def test_the_ordinary_path_logs_one_line():

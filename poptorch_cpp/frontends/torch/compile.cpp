@@ -5,11 +5,14 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "frontends/torch/aten/call.hpp"
 #include "frontends/torch/aten_provider.hpp"
 #include "frontends/torch/tracer/types.hpp"
+#include "ir/text.hpp"
 #include "support/error.hpp"
+#include "support/log.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::frontend {
@@ -134,12 +137,22 @@ void TorchExecutable::write_state(const std::string& name, const at::Tensor& val
   executable_->write_state(name, static_cast<const std::byte*>(dense.const_data_ptr()));
 }
 
+// Its first POPTORCH_MAX_GRAPH_LEN characters; without the variable all.
+void log_traced(const ir::Module& module) {
+  std::string text = ir::print(module, {.locations = true});
+  const char* asked = std::getenv("POPTORCH_MAX_GRAPH_LEN");
+  const size_t limit = asked ? std::strtoull(asked, nullptr, 10) : 0;
+  if (limit > 0 && text.size() > limit) text = text.substr(0, limit) + "... (cut)";
+  support::log(support::LogLevel::kTrace, "traced:\n" + text);
+}
+
 std::unique_ptr<TorchExecutable> compile_model(const TraceRequest& request, const Forward& forward,
                                                session::CompileOptions options,
                                                const session::Progress& progress) {
   register_aten_provider();
   if (progress) progress(0, 100, "tracing");
   TraceResult traced = trace(request, forward);
+  if (support::log_enabled(support::LogLevel::kTrace)) log_traced(*traced.module);
   if (options.optimiser) drop_frozen(*options.optimiser, request.state);
   auto made = std::make_unique<TorchExecutable>(
       session::compile(std::move(traced.module), options, progress), std::move(traced.outputs),

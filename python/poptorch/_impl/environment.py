@@ -19,6 +19,8 @@ VARIABLES = {
         "`warn` (the default), `error` or `off`: programs that do not fit",
         True,
     ),
+    "POPART_LOG_LEVEL": ("level of the compiler's own lines; else POPTORCH_LOG_LEVEL's", True),
+    "POPTORCH_MAX_GRAPH_LEN": ("characters of a traced form in the log at TRACE; else all", True),
     "POPTORCH_DUMP": ("`all` or passes: print the module after each that changed it", True),
     "POPTORCH_DISABLE_PASSES": ("passes to skip, to look for a fault", True),
     "PVTI_OPTIONS": ('`{"enable":"true"}`: write a trace of the host\'s calls', True),
@@ -26,8 +28,6 @@ VARIABLES = {
     "OMPI_COMM_WORLD_RANK": ("default of `Distributed.processId`", True),
     "POPTORCH_CACHE_DIR": ("default of `enableExecutableCaching`", False),
     "POPTORCH_EXPORT_PROTO_FILE": ("file for the model as ONNX", False),
-    "POPTORCH_MAX_GRAPH_LEN": ("length of a trace's log", False),
-    "POPART_LOG_LEVEL": ("level of PopART's log", False),
     "POPLAR_ENGINE_OPTIONS": ("options of Poplar's reports", False),
 }
 
