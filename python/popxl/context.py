@@ -74,7 +74,9 @@ def _set(name: str, value: Any) -> Iterator[None]:
 
 @contextmanager
 def ipu(ipu: int) -> Iterator[int]:
-    """Ops inside run on IPU `ipu`, from 0."""
+    """Ops inside run on IPU `ipu`, from 0 (ValueError)."""
+    if ipu < 0:
+        raise ValueError(f"IPUs are counted from 0 but {ipu} was given.")
     with _set("ipu", ipu):
         yield ipu
 

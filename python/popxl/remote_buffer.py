@@ -4,20 +4,20 @@ from typing import Any
 
 from popxl.context import get_current_graph
 from popxl.dtypes import dtype as dtype_class
-from popxl.tensor_base import Tensor, core_type
+from popxl.tensor_base import Tensor, core_type, static_shape
 
 
 class RemoteBuffer:
     """`entries` tensors of one shape and dtype outside the IPU, for `ops.remote_load` and `_store`.
 
-    ValueError: fewer than one entry.
+    ValueError: fewer than one entry, or a negative size.
     """
 
     def __init__(
         self, tensor_shape: "tuple[int, ...]", tensor_dtype: dtype_class, entries: int
     ) -> None:
         self._ir = get_current_graph().ir
-        self._shape, self._dtype = tuple(tensor_shape), tensor_dtype
+        self._shape, self._dtype = static_shape(tensor_shape), tensor_dtype
         self._meta_shape: tuple[int, ...] = ()
         self.entries = entries
         self._ir._buffers.append(self)
@@ -68,6 +68,12 @@ class RemoteBuffer:
             raise ValueError(
                 f"{t!r} is no row of remote buffer {self._id}, which holds "
                 f"{self._dtype} {self._shape}."
+            )
+
+    def _check_row(self, offset: int) -> None:
+        if not 0 <= offset < self._entries:
+            raise ValueError(
+                f"Row {offset} is not one of the {self._entries} of remote buffer {self._id}."
             )
 
     def _use(self) -> str:

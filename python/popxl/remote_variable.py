@@ -101,8 +101,7 @@ def _in_buffer(
     name: "str | None",
     mode: str = "one_per_group",
 ) -> RemoteVariable:
-    if not 0 <= offset < buffer.entries:
-        raise ValueError(f"Row {offset} is not one of the {buffer.entries} of the remote buffer.")
+    buffer._check_row(offset)
     made: RemoteVariable = _named(RemoteVariable, name, array, layout, mode)
     buffer.validate_tensor_matches_buffer(made, layout.shards)
     buffer._use()

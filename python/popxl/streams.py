@@ -18,7 +18,7 @@ class Stream:
             raise ValueError(f"Streams belong to the main graph, but {graph.name} is current.")
         default = "h2d_stream" if self._to_device else "d2h_stream"
         self._ir = graph.ir
-        self._spec = TensorSpec(tuple(shape), dtype)
+        self._spec = TensorSpec(shape, dtype)
         self._name = name or default
         self._core_name = self._ir._core_name(self._name)
         self._used = False

@@ -4,7 +4,7 @@ A tensor's value changes only through ops that write in place. Tensors that such
 views made by ops ending in `_`, share the memory of the tensor they come from (`_base`).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -24,16 +24,25 @@ host_tensor_types: tuple = (np.ndarray, np.generic, list, tuple, int, float, boo
 DEFAULT_NAME = "t"
 
 
+def static_shape(shape: Iterable[int]) -> tuple[int, ...]:
+    """The shape of a tensor to come. ValueError for a negative size: all sizes are static."""
+    sizes = tuple(int(n) for n in shape)
+    if min(sizes, default=0) < 0:
+        raise ValueError(f"A shape takes sizes from 0, known when it is written, but is {sizes}.")
+    return sizes
+
+
 class TensorSpec(Mapping):
     """Shape and dtype of a tensor to come: what graphs are made for. Hashable.
 
     meta_shape: of a tensor sharded over replicas, the shape of the whole.
+    ValueError: a negative size.
     """
 
     def __init__(
         self, shape: "tuple[int, ...]", dtype: dtype_class, meta_shape: "tuple[int, ...]" = ()
     ) -> None:
-        self.shape = tuple(int(n) for n in shape)
+        self.shape = static_shape(shape)
         self.dtype = dtype
         self.meta_shape = tuple(meta_shape or ())
 
@@ -67,7 +76,7 @@ class TensorSpec(Mapping):
 
 def core_type(shape: "tuple[int, ...]", dtype: dtype_class) -> tuple[str, list[int]]:
     """A type as the compiler's builder takes it."""
-    return (dtype._core, list(shape))
+    return (dtype._core, list(static_shape(shape)))
 
 
 class Tensor(Operators):
@@ -306,13 +315,13 @@ def graph_input(
     """A new input of the current graph.
 
     by_ref: what the graph writes to it reaches the tensor that a call passes.
-    ValueError: the main graph takes no inputs.
+    ValueError: the main graph takes no inputs; a negative size.
     """
     graph = get_current_graph()
     if graph is graph.main_graph:
         raise ValueError("The main graph takes no inputs: use popxl.h2d_stream.")
     name = scoped(name or DEFAULT_NAME)
-    value = graph._core.add_input(core_type(tuple(shape), dtype), name, by_ref)
+    value = graph._core.add_input(core_type(shape, dtype), name, by_ref)
     made = Tensor._make(graph, name, value, meta_shape=meta_shape or ())
     graph._inputs.append(made)
     return made

@@ -107,13 +107,12 @@ LAYERS = {
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_layer_trains_as_in_eager_mode(name, micro_batches):
+def test_layer_trains_as_in_eager_mode(name):
     make, shape = LAYERS[name]
     if name == "scripted":  # a copy of a script module is no oracle: its parameters are not leaves
         compare_inference(seeded(make), torch.randn(shape))
         return
-    data = torch.randn(shape)
-    compare_training(seeded(make), data, tolerance=1e-4, steps=2, micro_batches=micro_batches)
+    compare_training(seeded(make), torch.randn(shape), tolerance=1e-4, steps=2)
 
 
 def test_tied_embedding_trains_as_in_eager_mode():

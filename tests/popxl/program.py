@@ -28,3 +28,16 @@ def run_graph(function, *arrays, downcast=True, replication=1):
     with popxl.Session(ir, "ipu_hw") as session:
         done = session.run(inputs, downcast_inputs=downcast)
     return [done[stream] for stream in outputs]
+
+
+def t(*shape, dtype=popxl.float32):
+    """Zeros."""
+    return popxl.constant(np.zeros(shape), dtype)
+
+
+def ids(*shape):
+    return t(*shape, dtype=popxl.int32)
+
+
+def image():
+    return t(1, 2, 4, 4)

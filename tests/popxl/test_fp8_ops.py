@@ -109,7 +109,7 @@ def test_overflow_of_data_is_nan_or_the_largest():
     with ir.main_graph:
         nan = popxl.variable([1e6], popxl.float8_143)
         most = popxl.variable([1e6], popxl.float8_143, nan_on_overflow=False)
-        _ = ops.pow2scale_cast_from_fp8(nan, 0)
+        _ = ops.pow2scale_cast_from_fp8(nan, 0, popxl.float16)
     session = popxl.Session(ir)
     assert bits(session.get_tensor_data(nan)) == 0x80 and bits(session.get_tensor_data(most)) == 127
 
@@ -123,19 +123,21 @@ def test_scales_beyond_the_range_end_the_run():
         )
 
 
+F8 = popxl.float8_143
+
 ERRORS = {
-    "scale of a number": (ValueError, lambda x, y: ops.pow2scale_cast_to_fp8(x, 32)),
-    "scale's dtype": (TypeError, lambda x, y: ops.pow2scale_cast_to_fp8(x, x)),
+    "scale of a number": (ValueError, lambda x, y: ops.pow2scale_cast_to_fp8(x, 32, F8)),
+    "scale's dtype": (TypeError, lambda x, y: ops.pow2scale_cast_to_fp8(x, x, F8)),
     "cast of ints": (
         TypeError,
-        lambda x, y: ops.pow2scale_cast_to_fp8(popxl.constant(1, popxl.int32), 0),
+        lambda x, y: ops.pow2scale_cast_to_fp8(popxl.constant(1, popxl.int32), 0, F8),
     ),
     "cast to float16": (TypeError, lambda x, y: ops.pow2scale_cast_to_fp8(x, 0, popxl.float16)),
-    "cast from float32": (TypeError, lambda x, y: ops.pow2scale_cast_from_fp8(x, 0)),
+    "cast from float32": (TypeError, lambda x, y: ops.pow2scale_cast_from_fp8(x, 0, popxl.float16)),
     "cast to int": (TypeError, lambda x, y: ops.pow2scale_cast_from_fp8(y, 0, popxl.int32)),
-    "product of float32": (TypeError, lambda x, y: ops.matmul_pow2scaled(x, y)),
-    "product's sizes": (ValueError, lambda x, y: ops.matmul_pow2scaled(y, y)),
-    "convolution of float32": (TypeError, lambda x, y: ops.conv_pow2scaled(x, y)),
+    "product of float32": (TypeError, lambda x, y: ops.matmul_pow2scaled(x, y, 0)),
+    "product's sizes": (ValueError, lambda x, y: ops.matmul_pow2scaled(y, y, 0)),
+    "convolution of float32": (TypeError, lambda x, y: ops.conv_pow2scaled(x, y, 0)),
     "plain cast": (TypeError, lambda x, y: ops.cast(y, popxl.float32)),
     "scale without float8": (ValueError, lambda x, y: popxl.variable(1.0, log2_scale=1)),
 }

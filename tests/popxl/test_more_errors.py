@@ -8,21 +8,10 @@ from popxl import ops
 from popxl.errors import UndefinedValue, UnsupportedError
 from popxl.ops import collectives, var_updates
 from popxl.transforms import autodiff
+from program import ids, image, t
 
 F32, I32 = popxl.float32, popxl.int32
 ROI = np.float32([[0, 0, 1, 1]])
-
-
-def t(*shape, dtype=F32):
-    return popxl.constant(np.zeros(shape), dtype)
-
-
-def ids(*shape):
-    return t(*shape, dtype=I32)
-
-
-def image():
-    return t(1, 2, 4, 4)
 
 
 def graph():

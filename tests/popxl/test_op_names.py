@@ -199,7 +199,7 @@ ROWS = {
         *("loss", "dx"),
     ),
     "matmul_pow2scaled": row(
-        lambda: ops.matmul_pow2scaled(*[v(2, 2, dtype=popxl.float8_143) for _ in range(2)]),
+        lambda: ops.matmul_pow2scaled(*[v(2, 2, dtype=popxl.float8_143) for _ in range(2)], 0),
         "MatMul",
         "matmul_pow2scaled_out",
     ),

@@ -98,7 +98,7 @@ def test_code_loads_name_their_graph():
     ir = popxl.Ir()
     graph = ir.create_graph(lambda x: x + 1.0, popxl.TensorSpec((), F32))
     with ir.main_graph:
-        ops.remote_code_load(graph)
+        ops.remote_code_load(graph, "executable")
         assert ir.main_graph.called_graphs == (graph,)
         with pytest.raises(ValueError):
             ops.remote_code_load(graph, "disk")

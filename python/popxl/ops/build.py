@@ -7,6 +7,7 @@ import numpy as np
 from popxl import dtypes
 from popxl.context import _context, get_current_graph, scoped
 from popxl.dtypes import dtype as dtype_class
+from popxl.errors import Error, popart_exception
 from popxl.tensor import Tensor, TensorSpec
 
 
@@ -68,11 +69,16 @@ class OpBuild:
                 tensor._ipu = self.home
 
     def emit(self, name: str, *operands: Any, **attrs: Any) -> Any:
-        """Adds a core op on values or tensors; returns it."""
+        """Adds a core op on values or tensors; returns it. popart_exception if they do not fit."""
         values = [o._read() if isinstance(o, Tensor) else o for o in operands]
         ipu = -1 if self._ipu is None else self._ipu
         scope = "/".join(_context.names)
-        return self.graph._core.emit(name, values, attrs, ipu, _context.io_tiles, scope)
+        try:
+            return self.graph._core.emit(name, values, attrs, ipu, _context.io_tiles, scope)
+        except Error as error:  # e.g. shapes that do not fit
+            inputs = ", ".join(map(repr, self.record.inputs))
+            text = f"{self.record.op_type}({inputs}): {error.message}"
+            raise popart_exception(text, error.type) from None
 
     def __call__(self, name: str, *operands: Any, **attrs: Any) -> Any:
         return self.emit(name, *operands, **attrs).results[0]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from popxl.context import _context, get_current_graph
+from popxl.context import get_current_graph
 from popxl.graph import Graph, OpRecord
 from popxl.ops.build import OpBuild, check_tensors
 from popxl.ops.data import scratch
@@ -346,9 +346,7 @@ def conditional_with_info(
         "then": _branch_graph(caller, then_branch, types, 0, "then"),
         "else": _branch_graph(caller, else_branch, types, len(then_tensors), "else"),
     }
-    values = [cond._read(), *(t._read() for t in tensors)]
-    ipu = -1 if _context.ipu is None else _context.ipu
-    results = caller._core.emit("if", values, attrs, ipu).results
+    results = op.emit("if", cond, *tensors, **attrs).results
     for value, a, b in zip(results, then_branch._outputs, else_branch._outputs, strict=True):
         op.output(value, f"{a.name}_or_{b.name}")
     op.done()

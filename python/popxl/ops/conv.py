@@ -15,6 +15,8 @@ def pads(
 ) -> tuple[list[int], list[int]]:
     """Elements to add before and behind each spatial dimension. ValueError for a wrong count."""
     rank = len(kernel)
+    if len(stride) != rank or len(dilation) != rank:
+        raise ValueError(f"{rank} strides and dilations are needed: {stride}, {dilation}.")
     if pad_type not in PAD_TYPES:
         raise ValueError(f"pad_type must be one of {PAD_TYPES} but is {pad_type!r}.")
     if pad_type == "valid":

@@ -8,6 +8,7 @@ from popxl.dtypes import dtype as dtype_class
 from popxl.ops.build import OpBuild, check_tensors, emit_in, with_gradient
 from popxl.streams import DeviceToHostStream, HostToDeviceStream
 from popxl.tensor import Constant, Tensor, TensorSpec, Variable
+from popxl.tensor_base import static_shape
 
 _FLOAT_FORMATS = ("auto", "fixed", "scientific", "none")
 
@@ -21,14 +22,14 @@ def init(
 ) -> Tensor:
     """A new tensor to be written in place: zeros ("zero"), or whatever ("undef").
 
-    ValueError for another init_type.
+    ValueError for another init_type or a negative size.
     """
     if init_type not in ("zero", "undef"):
         raise ValueError(f"init_type must be 'zero' or 'undef' but is {init_type!r}.")
     op = OpBuild("Init")
     value = op.scalar(dtype, 0)
     if tuple(shape):
-        value = op("broadcast_to", value, shape=list(shape))
+        value = op("broadcast_to", value, shape=list(static_shape(shape)))
     out = op.output(value, name or "t", meta_shape or ())
     op.done()
     return out
@@ -140,7 +141,7 @@ def io_tile_copy(t: Tensor) -> Tensor:
     return out
 
 
-def remote_code_load(graph: Any, destination: str = "executable") -> None:
+def remote_code_load(graph: Any, destination: str) -> None:
     """Asks for the code of `graph` ahead of its call; the emulator keeps all code on the device.
 
     destination: "executable" or "buffer"; ValueError for another.
@@ -152,6 +153,16 @@ def remote_code_load(graph: Any, destination: str = "executable") -> None:
     op.done()
 
 
+def _rows(buffer: Any, offset: "int | Tensor") -> list[Tensor]:
+    """The offset if it is a tensor. ValueError, TypeError: it is no row, or no int."""
+    if not isinstance(offset, Tensor):
+        buffer._check_row(offset)
+        return []
+    if not offset.dtype.is_int:
+        raise TypeError(f"A row of a remote buffer is an int but {offset!r} was given.")
+    return [offset]
+
+
 def _offset(op: OpBuild, offset: "int | Tensor") -> Any:
     if isinstance(offset, Tensor):
         return op.cast(offset, dtypes.int32)
@@ -159,8 +170,11 @@ def _offset(op: OpBuild, offset: "int | Tensor") -> Any:
 
 
 def remote_load(remote_buffer: Any, offset: "int | Tensor", name: "str | None" = None) -> Tensor:
-    """Row `offset` of the buffer. Its order among stores is that in which ops are written."""
-    inputs = [offset] if isinstance(offset, Tensor) else []
+    """Row `offset` of the buffer. Its order among stores is that in which ops are written.
+
+    ValueError: the buffer has no such row. TypeError: a tensor of another dtype than ints.
+    """
+    inputs = _rows(remote_buffer, offset)
     name = name or f"buffer{remote_buffer.remote_buffer_id}"
     memory = OpBuild("Init")
     op = OpBuild("RemoteLoad", *inputs)
@@ -176,9 +190,12 @@ def remote_load(remote_buffer: Any, offset: "int | Tensor", name: "str | None" =
 
 
 def remote_load_(remote_buffer: Any, offset: "int | Tensor", t: Tensor) -> Tensor:
-    """Row `offset` of the buffer into `t`. ValueError unless shapes and dtypes are equal."""
+    """Row `offset` of the buffer into `t`.
+
+    ValueError unless shapes and dtypes are equal; otherwise as `remote_load`.
+    """
     remote_buffer.validate_tensor_matches_buffer(t)
-    op = OpBuild("RemoteLoadInplace", t, offset if isinstance(offset, Tensor) else None)
+    op = OpBuild("RemoteLoadInplace", t, *_rows(remote_buffer, offset))
     value = op("remote_load", _offset(op, offset), buffer=remote_buffer._use())
     out = op.write(t, value, "remote_load_inplace_out")
     op.done()
@@ -186,9 +203,12 @@ def remote_load_(remote_buffer: Any, offset: "int | Tensor", t: Tensor) -> Tenso
 
 
 def remote_store(remote_buffer: Any, offset: "int | Tensor", t: Tensor) -> None:
-    """`t` into row `offset` of the buffer. ValueError unless shapes and dtypes are equal."""
+    """`t` into row `offset` of the buffer.
+
+    ValueError unless shapes and dtypes are equal; otherwise as `remote_load`.
+    """
     remote_buffer.validate_tensor_matches_buffer(t)
-    op = OpBuild("RemoteStore", t, offset if isinstance(offset, Tensor) else None)
+    op = OpBuild("RemoteStore", t, *_rows(remote_buffer, offset))
     op.emit("remote_store", t, _offset(op, offset), buffer=remote_buffer._use())
     op.done()
 

@@ -37,9 +37,7 @@ def _scaled(op: OpBuild, value: Any, log2_scale: "int | Tensor") -> Any:
     return op("pow2_scale", value, scale)
 
 
-def pow2scale_cast_to_fp8(
-    t: Tensor, log2_scale: "int | Tensor" = 0, data_type: dtype_class = dtypes.float8_143
-) -> Tensor:
+def pow2scale_cast_to_fp8(t: Tensor, log2_scale: "int | Tensor", data_type: dtype_class) -> Tensor:
     """t · 2**log2_scale, rounded to the nearest float8 (ties to even).
 
     t: float16 or float32. TypeError for other tensors and for a data_type other than float8.
@@ -57,7 +55,7 @@ def pow2scale_cast_to_fp8(
 
 
 def pow2scale_cast_from_fp8(
-    t: Tensor, log2_scale: "int | Tensor" = 0, data_type: dtype_class = dtypes.float16
+    t: Tensor, log2_scale: "int | Tensor", data_type: dtype_class
 ) -> Tensor:
     """float8 as `data_type`, then times 2**log2_scale.
 
@@ -96,7 +94,7 @@ def _product(
 def matmul_pow2scaled(
     lhs: Tensor,
     rhs: Tensor,
-    log2_scale: "int | Tensor" = 0,
+    log2_scale: "int | Tensor",
     available_memory_proportion: "float | None" = None,
 ) -> Tensor:
     """lhs @ rhs · 2**log2_scale for float8 operands, of either kind; a float16 tensor.
@@ -115,7 +113,7 @@ def matmul_pow2scaled(
 def conv_pow2scaled(
     t: Tensor,
     weight: Tensor,
-    log2_scale: "int | Tensor" = 0,
+    log2_scale: "int | Tensor",
     stride: Sequence[int] = (1, 1),
     padding: Sequence[int] = (0, 0, 0, 0),
     dilation: Sequence[int] = (1, 1),
@@ -133,7 +131,7 @@ def conv_pow2scaled(
 def conv_transpose_pow2scaled(
     t: Tensor,
     weight: Tensor,
-    log2_scale: "int | Tensor" = 0,
+    log2_scale: "int | Tensor",
     stride: Sequence[int] = (1, 1),
     padding: Sequence[int] = (0, 0, 0, 0),
     dilation: Sequence[int] = (1, 1),

@@ -247,6 +247,8 @@ def _check_dynamic(op_type: str, t: Tensor, index: Tensor, axes: Any, sizes: Any
             f"{op_type} needs an index and a size for each axis: axes {axes}, sizes "
             f"{list(sizes)}, index of shape {index.shape}."
         )
+    if any(not 0 < size <= t.shape[axis] for axis, size in zip(axes, sizes, strict=True)):
+        raise ValueError(f"{op_type}: sizes {list(sizes)} along axes {axes} do not fit {t!r}.")
     return axes
 
 
@@ -256,6 +258,7 @@ def dynamic_slice(
     """`sizes[i]` elements along `axes[i]` from `index[i]` on, wrapping past the end.
 
     no_overlap: promises that slices at different indices do not overlap; a hint.
+    ValueError: there is not an index and a size for each axis, or a size is too large.
     """
     axes = _check_dynamic("DynamicSlice", t, index, axes, sizes)
 
@@ -279,6 +282,10 @@ def _updated(op: OpBuild, x: Any, src: Any, parts: list) -> Any:
 def _update_body(t: Any, index: Any, t_update: Any, axes: Any, sizes: Any) -> Any:
     axes = _check_dynamic("DynamicUpdate", t, index, axes, sizes)
     check_same_dtype("DynamicUpdate", t, t_update)
+    along = dict(zip(axes, sizes, strict=True))
+    shape = tuple(along.get(axis, n) for axis, n in enumerate(t.shape))
+    if t_update.shape != shape:
+        raise ValueError(f"DynamicUpdate writes {shape} into {t!r} but got {t_update!r}.")
 
     def body(op: OpBuild) -> Any:
         parts = list(zip(axes, sizes, _starts(op, index, len(axes)), strict=True))
@@ -295,7 +302,8 @@ def dynamic_update(
     sizes: Sequence[int],
     no_overlap: bool,
 ) -> Tensor:
-    """`t` with `t_update` in the place that `dynamic_slice` would read."""
+    """`t` with `t_update` in the place that `dynamic_slice` would read. ValueError: it is larger
+    or smaller than that."""
     body = _update_body(t, index, t_update, axes, sizes)
     return composed("DynamicUpdate", [t, index, t_update], "dynamic_update_out", body)
 
@@ -318,11 +326,13 @@ def onehot(t: Tensor, num_classes: "int | Tensor", values: Tensor, axis: int) ->
     """values[1] at the index along a new axis, values[0] elsewhere.
 
     num_classes: a number or a constant, the size of the axis. Negative indices count from its
-    end. TypeError: num_classes is another tensor.
+    end. TypeError: num_classes is another tensor. ValueError: not two values.
     """
     _check_indices("OneHot", t)
     if isinstance(num_classes, Tensor) and not isinstance(num_classes, Constant):
         raise TypeError("num_classes must be a number or a constant: shapes do not change.")
+    if values.shape != (2,):
+        raise ValueError(f"onehot takes two values, off and on, but got {values!r}.")
     classes = int(num_classes._data if isinstance(num_classes, Constant) else num_classes)
     axis = normal_axis(axis, t.rank + 1)
     order = list(range(t.rank))

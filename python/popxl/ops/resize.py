@@ -82,13 +82,15 @@ def interpolate(
 ) -> Tensor:
     """`t` resized by a factor for each dimension.
 
-    mode: "nearest", "linear" or "cubic". nearest_mode and coordinate_transformation_mode as in
-    ONNX's Resize; ValueError for others.
+    mode: "nearest", "linear" or "cubic"; the last two need floating point numbers (TypeError).
+    nearest_mode and coordinate_transformation_mode as in ONNX's Resize; ValueError for others.
     """
     if len(scale_factor) != t.rank:
         raise ValueError(f"{t!r} needs {t.rank} scale factors but got {list(scale_factor)}.")
     if mode not in ("nearest", *_WEIGHTS):
         raise ValueError(f"mode must be nearest, linear or cubic but is {mode!r}.")
+    if mode != "nearest" and not t.dtype.is_floating_point:
+        raise TypeError(f"interpolate takes {mode} means of floating point numbers, not of {t!r}.")
     if nearest_mode not in _NEAREST:
         raise ValueError(f"nearest_mode must be one of {list(_NEAREST)}: {nearest_mode!r}.")
     rule = _NEAREST[nearest_mode]

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from popxl import dtypes
 from popxl.dtypes import dtype as dtype_class
-from popxl.ops.build import OpBuild, check_tensors, in_place
+from popxl.ops.build import OpBuild, check_same_dtype, check_tensors, in_place
 from popxl.tensor import Tensor
 
 Scalar: TypeAlias = float | Tensor
@@ -149,8 +149,9 @@ def accumulator_zero_(t: Tensor) -> Tensor:
 
 
 def copy_var_update_(t: Tensor, X: Tensor) -> Tensor:
-    """t = X, of equal shapes and dtypes."""
+    """t = X, of equal shapes and dtypes (ValueError)."""
     _check_shapes("CopyVarUpdate", t, X)
+    check_same_dtype("CopyVarUpdate", t, X)
     return in_place("CopyVarUpdate", [t, X], f"updated__{t.name}", lambda op: X._read())
 
 

@@ -8,10 +8,10 @@ from popxl.utils import to_numpy
 
 
 def host_load(
-    t: Any, dtype: popxl.dtype, name: "str | None" = None
+    array: Any, dtype: popxl.dtype, name: "str | None"
 ) -> "tuple[Any, popxl.HostToDeviceStream, popxl.Tensor]":
     """Data as `dtype`, a stream for arrays like it, and the tensor that the stream loads."""
-    data = to_numpy(t, dtype)
+    data = to_numpy(array, dtype)
     stream = popxl.h2d_stream(data.shape, dtype, name)
     return data, stream, ops.host_load(stream)
 
