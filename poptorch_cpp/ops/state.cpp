@@ -26,10 +26,15 @@ void add_state_ops(Registry& r) {
          .grad = NoGradient{"a variable has no operands"},
          .cost = no_cost()});
   r.add({.name = "assign",
-         .doc = "dst becomes src.",
+         .doc = "dst becomes src, or all of it the number src.",
          .inputs = {"dst", "src"},
          .outputs = {},
-         .infer = checked_write,
+         .infer =
+             [](const InferContext& c) {
+               const bool number = c.operand(1).rank() == 0;
+               if (number && c.operand(0).dtype == c.operand(1).dtype) return std::vector<Type>{};
+               return checked_write(c);
+             },
          .grad = writes,
          .cost = moves_data(),
          .writes = {0},

@@ -9,7 +9,9 @@ namespace {
 
 void assign(const KernelCall& call) {
   const Args a(call);
-  std::memmove(a.data(0), a.data(1), static_cast<size_t>(a.type(0).bytes()));
+  const auto bytes = static_cast<size_t>(a.type(0).bytes()),
+             given = static_cast<size_t>(a.type(1).bytes());
+  for (size_t at = 0; at < bytes; at += given) std::memmove(a.data(0) + at, a.data(1), given);
 }
 
 // Overwrites operand i. Numbers at random do not depend on the replica: all keep the same weights.

@@ -114,12 +114,7 @@ class Lowering {
     Value* accumulator = parameter.accumulator;
     if (!accumulator) return;
     ir::Builder& builder = parameter.builder;
-    Value* zero = builder.scalar(accumulator->type().dtype, 0.0);
-    if (accumulator->type().rank() > 0) {
-      zero =
-          builder.value("broadcast_to", {zero}, {{"shape", ir::Ints(accumulator->type().shape)}});
-    }
-    builder.emit("assign", {accumulator, zero});
+    builder.emit("assign", {accumulator, builder.scalar(accumulator->type().dtype, 0.0)});
   }
 
   // The mean over micro-batches and replicas, without the loss scaling.
