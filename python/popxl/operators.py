@@ -199,7 +199,10 @@ def _index(t: Any, key: Any) -> "Tensor":
             start, stop, axes = [*start, a], [*stop, a + 1], [*axes, axis]
             squeezed.append(axis)
         else:
-            raise TypeError(f"A tensor cannot be indexed by a {type(k).__name__}.")
+            raise TypeError(
+                f"A tensor cannot be indexed by a {type(k).__name__}: ints, slices, int tensors "
+                "and bool masks are taken. Use ops.reshape for new axes."
+            )
         step.append(1)
     out = _ops().slice(t, start, stop, step, axes) if axes else t
     if any(s > 1 for s in strides):

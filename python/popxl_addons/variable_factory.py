@@ -95,8 +95,11 @@ class VariableFactory:
     def create_remote_tensor(
         self, buffer: popxl.RemoteBuffer, entry: int = 0, name: "str | None" = None
     ) -> "popxl.tensor.Variable":
-        """A remote variable in row `entry` of a buffer, or one whose shards are there."""
-        sharded = self.shard_over > 1
+        """A remote variable in row `entry` of a buffer, or one whose shards are there.
+
+        It is sharded where the buffer is, which then has a meta shape.
+        """
+        sharded = bool(buffer.meta_shape)
         make = popxl.remote_replica_sharded_variable if sharded else popxl.remote_variable
         data, rg = self.next_data(), self.replica_grouping
         return make(data, buffer, entry, self.dtype, name or self.name, False, rg)
