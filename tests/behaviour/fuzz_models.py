@@ -36,6 +36,42 @@ class Half(torch.nn.Module):
         return self.inner(x.half()).float()
 
 
+class Loop(torch.nn.Module):
+    """Three rounds of a layer, counted in a buffer: unrolled for training, else one loop."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(WIDTH, WIDTH)
+        self.register_buffer("rounds", torch.zeros(1))
+
+    def forward(self, a, b):
+        def body(x):
+            self.rounds += 1
+            return [torch.tanh(self.inner(x)) + 0.1 * b * torch.cos(self.rounds)]
+
+        if not self.training:
+            return poptorch.for_loop(3, body, [a])[0]
+        for _ in range(3):
+            (a,) = body(a)
+        return a
+
+
+class Branch(torch.nn.Module):
+    """A layer or another: both for training, else a branch."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = torch.nn.Linear(WIDTH, WIDTH), torch.nn.LayerNorm(WIDTH)
+
+    def forward(self, a, b):
+        condition = a.mean() > b[0, 0]
+        if self.training:
+            return torch.where(condition, self.one(a), self.other(b))
+        return poptorch.cond(
+            condition, lambda x: [self.one(x)], [a], lambda x: [self.other(x)], [b]
+        )[0]
+
+
 class Layer(torch.nn.Module):
     """One step of a random model: `kind` on the values at `operands`."""
 
@@ -48,6 +84,8 @@ class Layer(torch.nn.Module):
         "words": lambda: torch.nn.Embedding(WORDS, WIDTH),
         "counter": Counter,
         "half": Half,
+        "loop": Loop,
+        "branch": Branch,
     }
     FUNCTIONS = {
         "tanh": lambda a, b: torch.tanh(a) * 0.9,
@@ -73,6 +111,8 @@ class Layer(torch.nn.Module):
     def result(self, a, b, words):
         if self.kind == "cat":
             return self.inner(torch.cat([a, b], 1))
+        if self.kind in ("loop", "branch"):
+            return self.inner(a, b)
         if self.kind == "words":
             return a + self.inner(words)
         if self.kind == "in_place":
