@@ -1,6 +1,9 @@
-"""The same bits from every run and thread count, the same text from every process."""
+"""The same bits from every run and thread count, the same text from every process: on one IPU, and
+in a world of tests/configs.
+"""
 
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -11,7 +14,11 @@ import hashlib, sys
 import poptorch, torch
 from benchmarks.workloads import make
 
-for name in sys.argv[1:]:
+world, *names = sys.argv[1:]
+if world:
+    import pytest, worlds
+    worlds.enter(worlds.CONFIGS[world], pytest.MonkeyPatch())
+for name in names:
     instance = make(name)
     options = poptorch.Options().showCompilationProgressBar(False)
     if instance.row.training:
@@ -31,10 +38,16 @@ for name in sys.argv[1:]:
 WORKLOADS = ["W1", "W2", "W3", "W4", "W5", "W7", "W8"]
 
 
-def run(threads, hash_seed):
+def run(threads, hash_seed, world="", workloads=WORKLOADS):
+    paths = [str(pathlib.Path(__file__).parents[1]), *filter(None, sys.path)]
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *WORKLOADS],
-        env={**os.environ, "POPTORCH_NUM_THREADS": threads, "PYTHONHASHSEED": hash_seed},
+        [sys.executable, "-c", PROGRAM, world, *workloads],
+        env={
+            **os.environ,
+            "POPTORCH_NUM_THREADS": threads,
+            "PYTHONHASHSEED": hash_seed,
+            "PYTHONPATH": os.pathsep.join(paths),
+        },
         capture_output=True,
         text=True,
         check=False,
@@ -52,3 +65,10 @@ def on_one_thread():
 def test_bits_and_texts_are_the_same(on_one_thread, threads, hash_seed):
     assert len(on_one_thread) == len(WORKLOADS)
     assert run(threads, hash_seed) == on_one_thread
+
+
+def test_bits_and_texts_are_the_same_on_many_ipus():
+    world, workloads = "pipelined_2_replicated_2", ["W1", "W3", "W4", "W7", "W8"]
+    alone = run("1", "1", world, workloads)
+    assert len(alone) == len(workloads)
+    assert run("4", "2", world, workloads) == alone
