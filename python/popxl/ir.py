@@ -38,12 +38,10 @@ class Ir:
     def __init__(self, replication: "int | str" = 1) -> None:
         if replication == "popdist":
             replication = _replicas_of_launcher()
-        if not isinstance(replication, int) or replication < 1:
-            raise ValueError(f"replication must be a positive int but is {replication!r}.")
-        self._id = next(_ir_ids)
-        self._replication = replication
-        self._num_host_transfers = 1
         self._has_session = False
+        self.replication_factor = replication  # type: ignore[assignment]  # checked there
+        self._id = next(_ir_ids)
+        self._num_host_transfers = 1
         self._module = _core.Module()
         self._counters: dict[str, Any] = {"op": itertools.count(_FIRST_OP_ID)}
         self._core_names: set[str] = {"main"}
@@ -74,13 +72,18 @@ class Ir:
 
     @property
     def replication_factor(self) -> int:
-        """How many replicas run the program. RuntimeError when set after a Session was made."""
+        """How many replicas run the program.
+
+        RuntimeError when set after a Session was made, ValueError unless it is a positive int.
+        """
         return self._replication
 
     @replication_factor.setter
     def replication_factor(self, value: int) -> None:
         if self._has_session:
             raise RuntimeError("The replication factor cannot change once a Session exists.")
+        if not isinstance(value, int) or value < 1:
+            raise ValueError(f"replication must be a positive int but is {value!r}.")
         self._replication = value
 
     @property

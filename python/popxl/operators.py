@@ -93,8 +93,17 @@ class Operators:
 
     def __len__(self) -> int:
         if not self.shape:
-            raise ValueError("A scalar has no len().")
+            raise ValueError(
+                "A scalar has no len(), nor is its truth known when the program is written: use "
+                "ops.conditional or ops.where."
+            )
         return self.shape[0]
+
+    def __array__(self, dtype: Any = None, copy: "bool | None" = None) -> Any:
+        raise TypeError(
+            f"{self!r} holds no data when the program is written: store it to a stream, or read a "
+            "variable by Session.get_tensor_data."
+        )
 
     @property
     def T(self) -> "Tensor":

@@ -37,7 +37,15 @@ def sharded_otherwise():
     popxl.remote_replica_sharded_variable(np.zeros(4, np.float32), row)
 
 
+def replicate(factor):
+    popxl.gir().replication_factor = factor
+
+
 ERRORS = {
+    "replication": (ValueError, "positive int but is 0", lambda: replicate(0)),
+    "truth of a scalar": (ValueError, "ops.conditional", lambda: bool(t())),
+    "array of a tensor": (TypeError, "holds no data", lambda: np.asarray(t(2))),
+    "variable of a tensor": (TypeError, "holds no data", lambda: popxl.variable(t(2))),
     # ValueError and TypeError: found before the compiler sees the op.
     "partial function": (TypeError, "partial", lambda: make(functools.partial(abs), t(2))),
     "input of a negative size": (
