@@ -6,6 +6,7 @@
 
 #include "ir/builder.hpp"
 #include "support/error.hpp"
+#include "support/log.hpp"
 #include "support/strings.hpp"
 #include "transforms/gradients.hpp"
 #include "transforms/memory_writes.hpp"
@@ -19,6 +20,7 @@ using ir::Graph;
 using ir::Op;
 using ir::Value;
 using support::InternalError;
+using support::str;
 using support::UserError;
 
 // The `identity_loss` on which no other depends.
@@ -46,6 +48,24 @@ Op* find_loss(const Graph& graph) {
         "graph loss in poptorch.identity_loss.");
   }
   return final_losses[0];
+}
+
+// What a model computes from its loss has no gradient, though torch's own backward() would start
+// there: a forgotten identity_loss changes training silently.
+void warn_of_arithmetic_after(const Op& loss) {
+  auto at = [](const Op& op) {
+    return op.location.empty() ? ""
+                               : str(" (", op.location.file.text(), ":", op.location.line, ")");
+  };
+  for (const ir::Use& use : loss.result()->uses()) {
+    if (!use.op || !use.op->def().elementwise || use.op->is("cast")) continue;
+    support::log(support::LogLevel::kWarn,
+                 str("[loss] gradients start at the loss", at(loss), ", and what '", use.op->name(),
+                     "'", at(*use.op),
+                     " makes of it has none. If that is to be minimised, mark it as the loss: "
+                     "poptorch.identity_loss(value, reduction='none')."));
+    return;
+  }
 }
 
 // Ones times the loss scaling.
@@ -112,6 +132,7 @@ void differentiate(ir::Module& module, PassContext& context) {
   if (!context.optimiser) throw InternalError("[autodiff] training needs an optimiser");
   Graph& main = module.main();
   Op* loss = find_loss(main);
+  warn_of_arithmetic_after(*loss);
   const std::vector<Value*> wanted = parameter_reads(main, *context.optimiser);
   const std::vector<Value*> gradients =
       add_gradients(main, {{loss->result(), seed_of(*loss, *context.optimiser)}}, wanted);

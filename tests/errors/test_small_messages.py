@@ -94,6 +94,26 @@ def test_factories_without_a_device_are_moved(capfd):
     assert written.count("No device set in torch.arange(): forcing to IPU") == 1
 
 
+class Penalised(torch.nn.Module):
+    """A loss and a penalty, marked as the loss or not."""
+
+    def __init__(self, marks):
+        super().__init__()
+        self.fc = torch.nn.Linear(8, 8)
+        self.marks = marks
+
+    def forward(self, x):
+        loss = torch.nn.functional.mse_loss(self.fc(x), x) + self.fc.weight.square().sum()
+        return poptorch.identity_loss(loss, reduction="none") if self.marks else loss
+
+
+@pytest.mark.parametrize("marks", [False, True])
+def test_arithmetic_after_the_loss_has_no_gradient(capfd, marks):
+    poptorch.trainingModel(Penalised(marks)).compile(X)
+    written = capfd.readouterr().err
+    assert ("and what 'add' (" in written and "makes of it has none" in written) is not marks
+
+
 def test_inputs_that_are_not_as_they_should_be(log):
     wrapped = poptorch.inferenceModel(lambda d: d["x"] * 2)
     wrapped({"x": X.clone().requires_grad_()})
