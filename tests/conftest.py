@@ -3,7 +3,7 @@
 `--config NAME` runs tests in a world of tests/configs, `--config all` in each: see worlds.py.
 
 What a test asserts is not changed: values must not depend on any of this. `suite_skip` of a config
-maps a reason to the files and tests (file::test) that it concerns.
+maps a reason to the files, tests and cases (file::test[case]) that it concerns.
 """
 
 import pytest
@@ -40,6 +40,9 @@ def world(request, monkeypatch):
     name = getattr(request, "param", None)
     if name is None:
         return None
+    case = request.node.name.replace(f"[{name}-", "[")
+    if reason := worlds.reason_to_skip(worlds.CONFIGS[name], request.path.name, case):
+        pytest.skip(reason)
     worlds.enter(worlds.CONFIGS[name], monkeypatch)
     return worlds.CONFIGS[name]
 

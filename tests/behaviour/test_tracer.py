@@ -225,10 +225,10 @@ SMALL = {
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_small_model_trains_as_in_eager_mode(name):
+def test_small_model_trains_as_in_eager_mode(name, micro_batches):
     function, extra = SMALL[name] if isinstance(SMALL[name], tuple) else (SMALL[name], None)
     model = seeded(lambda: Small(function, extra))
-    compare_training(model, torch.randn(3, 4), steps=2)
+    compare_training(model, torch.randn(3, 4), steps=2, micro_batches=micro_batches)
 
 
 def test_function_without_module():

@@ -107,12 +107,13 @@ LAYERS = {
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_layer_trains_as_in_eager_mode(name):
+def test_layer_trains_as_in_eager_mode(name, micro_batches):
     make, shape = LAYERS[name]
     if name == "scripted":  # a copy of a script module is no oracle: its parameters are not leaves
         compare_inference(seeded(make), torch.randn(shape))
         return
-    compare_training(seeded(make), torch.randn(shape), tolerance=1e-4, steps=2)
+    data = torch.randn(shape)
+    compare_training(seeded(make), data, tolerance=1e-4, steps=2, micro_batches=micro_batches)
 
 
 def test_tied_embedding_trains_as_in_eager_mode():

@@ -53,18 +53,25 @@ def _assert_same(what, ours, eager, tolerance):
     )
 
 
-def compare_training(model, *inputs, tolerance=2e-5, steps=1):
-    """`steps` training steps; every output, parameter and buffer is compared after each."""
+def compare_training(model, *inputs, tolerance=2e-5, steps=1, micro_batches=1):
+    """`steps` training steps; every output, parameter and buffer is compared after each.
+
+    `micro_batches`: so often a step sees the inputs.
+    """
     eager = Scored(copy.deepcopy(model)).train(model.training)
     wrapped_model = Scored(model).train(model.training)
     optimizer = torch.optim.SGD(wrapped_model.parameters(), lr=0.1)
-    ours = poptorch.trainingModel(wrapped_model, optimizer=optimizer)
+    options = poptorch.Options()
+    options.Training.gradientAccumulation(micro_batches)
+    ours = poptorch.trainingModel(wrapped_model, options, optimizer)
     eager_optimizer = torch.optim.SGD(eager.parameters(), lr=0.1)
     for step in range(steps):
-        outputs, loss = ours(*inputs)
+        given = inputs if micro_batches == 1 else [torch.cat([i] * micro_batches) for i in inputs]
+        outputs, loss = ours(*given)
         eager_optimizer.zero_grad()
-        eager_outputs, eager_loss = eager(*[i.clone() for i in inputs])
-        eager_loss.backward()
+        for _ in range(micro_batches):
+            eager_outputs, eager_loss = eager(*[i.clone() for i in inputs])
+            (eager_loss / micro_batches).backward()
         eager_optimizer.step()
         ours.copyWeightsToHost()
         _assert_same(f"loss of step {step}", loss, eager_loss, tolerance)
