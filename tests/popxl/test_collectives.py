@@ -157,6 +157,37 @@ def test_all_reduce_between_ipus():
         np.testing.assert_allclose(got[stream], X[:3].sum(0), rtol=1e-6)
 
 
+def test_data_parallel_training_is_training_on_the_whole_batch():
+    steps, rate, rng = 4, 0.1, np.random.default_rng(11)
+    ir = popxl.Ir()
+    ir.replication_factor = 4
+    with ir.main_graph, popxl.in_sequence():
+        x_stream = popxl.h2d_stream((2, 3), popxl.float32, "x")
+        y_stream = popxl.h2d_stream((2, 1), popxl.float32, "y")
+        w = popxl.variable(np.zeros((3, 1)), popxl.float32, "w")
+        squares = lambda x, w, y: ops.mean((x @ w - y) ** 2.0)  # noqa: E731
+        graph = ir.create_graph(squares, x_stream.spec, w.spec, y_stream.spec)
+        info = autodiff(graph, grads_required=[graph.inputs[1]])
+        call = ops.call_with_info(graph, ops.host_load(x_stream), w, ops.host_load(y_stream))
+        one = popxl.constant(1.0, popxl.float32)
+        (dw,) = ops.call(info.graph, one, inputs_dict=info.inputs_dict(call))
+        ops.scaled_add_(w, collectives.replicated_all_reduce(dw, "mean"), b=-rate)
+        loss = collectives.replicated_all_reduce(call.outputs[0], "mean")
+        out = popxl.d2h_stream((), popxl.float32)
+        ops.host_store(out, loss)
+    session, expected = popxl.Session(ir, "ipu_hw"), np.zeros((3, 1))
+    with session:
+        for _ in range(steps):
+            x = rng.normal(size=(4, 2, 3)).astype(np.float32)
+            y = rng.normal(size=(4, 2, 1)).astype(np.float32)
+            losses = session.run({x_stream: x, y_stream: y})[out]
+            flat = x.reshape(8, 3)
+            error = flat @ expected - y.reshape(8, 1)
+            np.testing.assert_allclose(losses, [np.mean(error**2)] * 4, rtol=1e-5)
+            expected = expected - rate * 2 * flat.T @ error / 8
+    np.testing.assert_allclose(session.get_tensor_data(w), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_grouped_variables_differ_between_groups():
     ir = popxl.Ir(replication=4)
     data = np.float32([[1, 2], [3, 4]])
