@@ -26,7 +26,8 @@ class _Pool:
 
     def is_plain(self) -> bool:
         """Whether the core's pools pad by themselves as this one asks for."""
-        return self.low == self.high and set(self.apart) == {1}
+        half = all(2 * low <= k for low, k in zip(self.low, self.kernel, strict=True))
+        return half and self.low == self.high and set(self.apart) == {1}
 
     def windows(self) -> list[int]:
         """How many there are. With ceil_mode the last one may begin in the image and end behind."""
