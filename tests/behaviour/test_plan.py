@@ -165,5 +165,5 @@ def test_shared_weights_are_never_parted():
     model = Tied().eval()
     found = poptorch.plan(model, torch.zeros(1, 4, dtype=torch.int32), 2)
     assert found.cuts == ["last"]
-    with pytest.raises(poptorch.Error, match=r"3 IPUs need 2 cuts, but the model has 1 places"):
+    with pytest.raises(poptorch.Error, match="3 IPUs need 2 cuts, .* shared across are 1\\."):
         poptorch.plan(model, torch.zeros(1, 4, dtype=torch.int32), 3)

@@ -312,9 +312,9 @@ def plan(
     parts = parts_of(profile, weights)
     if len(parts) < num_ipus or num_ipus < 1:
         raise Error(
-            f"[plan] {num_ipus} IPUs need {num_ipus - 1} cuts, but the model has {len(parts) - 1} "
-            "places where a module begins and no weight is shared across. Use fewer IPUs, or "
-            "divide its modules."
+            f"[plan] {num_ipus} IPUs need {num_ipus - 1} cuts, but the places of the model where a "
+            f"module begins and no weight is shared across are {len(parts) - 1}. Use fewer IPUs, "
+            "or divide its modules."
         )
     costs = Costs(parts, training)
     firsts, fits = best_cuts(costs, num_ipus, profile["capacity_bytes"])
