@@ -22,42 +22,20 @@ CONFIGS = {
     path.stem: json.loads(path.read_text())
     for path in sorted((pathlib.Path(__file__).parent / "configs").glob("*.json"))
 }
+EVERY_WORLD = CONFIGS.pop("every_world")  # no world: exceptions of all
 SUM = poptorch.ReductionType.Sum  # of equal gradients is none of them
 
 # What draws random numbers, in the text of a program.
 DRAW = re.compile(r" = (random_\w+|bernoulli|dropout|stochastic_cast)\(")
 
-# The configs that run the suite: `python -m pytest --config all tests/behaviour`.
+# The configs that run the suite (`python -m pytest --config all tests/behaviour`), but for what
+# `suite_skip` names, with its reason.
 SUITE = [name for name, config in CONFIGS.items() if "suite_skip" in config]
-
-# In every config: what does not run in it, by reason, as files, file::test or file::test[case].
-SKIPPED = {
-    "it places its models itself": [
-        *("test_blocks.py", "test_many_ipus.py", "test_partition_fuzz.py", "test_phased.py"),
-        *("test_schedule.py", "test_configs.py", "test_annotations.py", "test_host_overlap.py"),
-        *("test_plan.py", "test_machine.py", "test_memory_remedies.py"),
-        "test_inspection.py::test_clipping_anchors_and_checks_over_two_ipus",
-        "test_replicas.py::test_the_number_of_ipus_is_a_power_of_two_or_rounded",
-        "test_stochastic_rounding.py::test_schedules_draw_the_same_numbers",
-    ],
-    "it starts other processes": [
-        *("test_listings.py", "test_determinism.py"),
-        "test_stochastic_rounding.py::test_the_same_bits_on_any_number_of_threads",
-        "test_helpers.py::test_a_trace_is_written_when_asked_for",
-        "test_helpers.py::test_no_trace_is_written_otherwise",
-        "test_helpers.py::test_bad_trace_options",
-    ],
-    "it runs no models": ["test_data.py", "test_devices.py", "test_options.py"],
-    "it measures compile time": [
-        "test_models.py::test_a_thousand_layers_compile_in_five_cpu_seconds",
-    ],
-    "its models take minutes; tests/configs has small ones of each kind": ["test_workloads.py"],
-}
 
 
 def reason_to_skip(config, path, test=""):
     """Why the config leaves the test, or the whole file, out; None when it does not."""
-    for table in (SKIPPED, config.get("suite_skip", {})):
+    for table in (EVERY_WORLD["suite_skip"], config.get("suite_skip", {})):
         for reason, tests in table.items():
             if path in tests or f"{path}::{test}" in tests:
                 return reason
