@@ -1,7 +1,9 @@
-"""Two habits: no file grows too long, and oneDNN attributes are made in one place.
+"""Three habits: no file grows too long, oneDNN attributes are made in one place, and test files
+have names of their own.
 
 Every primitive must use the same floating-point mode, scratchpad mode and so on, or results would
-depend on which kernel was chosen: hence one helper that makes dnnl::primitive_attr.
+depend on which kernel was chosen: hence one helper that makes dnnl::primitive_attr. pytest imports
+test files by name, without their folder.
 """
 
 import re
@@ -14,6 +16,7 @@ WARN, FAIL = 400, 800
 SOURCES = (".cpp", ".hpp", ".py", ".sh", ".cmake")
 EXEMPT = re.compile(r"tests/ops/cases_|/tables?/|_table\.(cpp|hpp|py)$")
 ATTRIBUTE = re.compile(r"\bprimitive_attr\b")
+TEST_FILE = re.compile(r"(^|/)test_[^/]*\.py$")
 ATTRIBUTE_HELPER = re.compile(r"^poptorch_cpp/emulator/kernels/onednn[^/]*\.(hpp|cpp)$")
 
 
@@ -25,7 +28,12 @@ def tracked_files():
 
 def main():
     failures = []
+    tests = {}  # by file name: the first with it
     for name in tracked_files():
+        if TEST_FILE.search(name):
+            other = tests.setdefault(Path(name).name, name)
+            if other != name:
+                failures.append(f"{name}: {other} has the same file name")
         if not name.endswith(SOURCES):
             continue
         text = (ROOT / name).read_text()
@@ -39,7 +47,7 @@ def main():
                 failures.append(
                     f"{name}: make dnnl::primitive_attr through kernels/onednn.hpp only"
                 )
-    print("\n".join(failures) or "sources: lengths and oneDNN attributes are as they should be")
+    print("\n".join(failures) or "sources: lengths, oneDNN attributes and names of tests are as they should be")
     return 1 if failures else 0
 
 
