@@ -47,7 +47,9 @@ def main():
                 failures.append(
                     f"{name}: make dnnl::primitive_attr through kernels/onednn.hpp only"
                 )
-    print("\n".join(failures) or "sources: lengths, oneDNN attributes and names of tests are as they should be")
+    print(
+        "\n".join(failures) or "sources: lengths, attributes and test names are as they should be"
+    )
     return 1 if failures else 0
 
 
