@@ -152,12 +152,6 @@ class ValueLayouts {
  private:
   Storage& storage(ValueId id) { return plan_.storage_of(id); }
 
-  // May the value's own storage be held in another layout than plain?
-  bool is_free(ValueId id) {
-    const Storage& held = storage(id);
-    return held.base == Base::kArena && held.writers == 1 && !held.resized;
-  }
-
   Node reorder(ValueId from, ValueId to) {
     Node node;
     node.inputs = {from};
@@ -223,7 +217,7 @@ class ValueLayouts {
       const Layout& wanted = made_in[i];
       ValueId& id = node.outputs[i];
       if (id == kNoValue || storage(id).layout == wanted) continue;
-      if (is_free(id)) {
+      if (storage(id).takes_any_layout()) {
         storage(id).layout = wanted;
         continue;
       }
@@ -253,7 +247,7 @@ class ValueLayouts {
     const Layout layout = storage(node.outputs[0]).layout;
     if (layout.kind != Kind::kPlain && chain.random) return false;
     for (ValueId id : chain.outputs) {
-      if (!(storage(id).layout == layout) && !is_free(id)) return false;
+      if (!(storage(id).layout == layout) && !storage(id).takes_any_layout()) return false;
     }
     for (ValueId id : chain.outputs) storage(id).layout = layout;
     take_inputs(chain, layout);
@@ -290,7 +284,7 @@ class ValueLayouts {
   // Of what cannot change, else of the first operand that is not plain.
   Layout chain_layout(const Chain& chain) {
     for (ValueId id : chain.outputs) {
-      if (!is_free(id)) return storage(id).layout;
+      if (!storage(id).takes_any_layout()) return storage(id).layout;
     }
     if (chain.random) return {};
     for (ValueId id : chain.inputs) {

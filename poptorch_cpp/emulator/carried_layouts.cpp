@@ -20,7 +20,7 @@ bool takes(const Node& node) {
 int channels_of(const std::vector<Node>& block) {
   int count = 0;
   for (const Node& node : block) {
-    if (hands_over(node)) count = std::max(count, node.instruction->channel + 1);
+    if (hands_over(node) || takes(node)) count = std::max(count, node.instruction->channel + 1);
     for (const auto& inner : node.blocks) count = std::max(count, channels_of(inner));
   }
   return count;
@@ -88,14 +88,9 @@ void CarriedLayouts::estimate(const Node& node) {
 
 void CarriedLayouts::note(const std::vector<ValueId>& ids, const std::vector<Layout>& layouts) {
   for (size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] == kNoValue || !can_change(ids[i])) continue;
+    if (ids[i] == kNoValue || !plan_.storage_of(ids[i]).takes_any_layout()) continue;
     storages_[static_cast<size_t>(plan_.value(ids[i]).storage)] = layouts[i];
   }
-}
-
-bool CarriedLayouts::can_change(ValueId id) const {
-  const Storage& held = plan_.storage_of(id);
-  return held.base == Base::kArena && held.writers == 1 && !held.resized;
 }
 
 }  // namespace poptorch::emulator

@@ -23,7 +23,6 @@ class CarriedLayouts {
   void estimate(const std::vector<Node>& block);
   void estimate(const Node& node);
   void note(const std::vector<ValueId>& ids, const std::vector<Layout>& layouts);
-  bool can_change(ValueId id) const;
 
   const Plan& plan_;
   std::vector<Layout> channels_, stashes_;  // by number

@@ -38,6 +38,8 @@ struct Storage {
       -1;  // a copy in another layout of this state or constant, kept up to date outside runs
   bool kept = false;  // in the arena, of this alone: a prepared workspace
   int64_t bytes() const { return type.bytes(); }
+  // May be held in another layout than plain.
+  bool takes_any_layout() const { return base == Base::kArena && writers == 1 && !resized; }
 };
 
 struct Value {
