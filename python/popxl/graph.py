@@ -84,6 +84,7 @@ class Graph:
             )
             record.outputs.append(made)
         self._ops.append(record)
+        self._placed |= op.ipu >= 0
 
     @classmethod
     def _of(cls, ir: "Ir", name: str, core: Any) -> "Graph":
@@ -95,6 +96,7 @@ class Graph:
         graph._tensors = {}
         graph._by_value = {}
         graph._hooks = {}
+        graph._placed = False
         graph._sources, graph._captured, graph._routed = (), {}, {}
         return graph
 
@@ -107,6 +109,7 @@ class Graph:
     _tensors: "dict[str, Tensor]"  # by id
     _by_value: "dict[Any, Tensor]"
     _hooks: dict[int, Callable[[OpRecord], None]]
+    _placed: bool  # whether an op says its IPU; a graph where none does works on its callers'
     _sources: "tuple[Graph, ...]"  # graphs whose tensors become inputs here where they are used
     _captured: "dict[Tensor, Tensor]"  # those, with the inputs
     _routed: "dict[Tensor, Tensor]"  # inputs that calls fill with tensors of graphs further out
@@ -286,6 +289,7 @@ class Graph:
             op.graph = inner
             op.inputs = [twins.get(t, t) for t in op.inputs]  # type: ignore[arg-type]
             op.modified = [twins.get(t, t) for t in op.modified]
+        inner._placed = self._placed
         inner._ops, inner._outputs = self._ops, [twins.get(t, t) for t in self._outputs]
         self._ops, self._outputs = [], []
         self._tensors = {t._id: t for t in self._inputs}

@@ -198,3 +198,89 @@ def test_the_branches_of_a_conditional_work_on_two_ipus(taken):
     np.testing.assert_allclose(got, want + 1, rtol=1e-5)
     report = session._executable.report()
     assert all(ipu["link_cycles"] > 0 for ipu in report["ipus"])
+
+
+# --- who may use what where -----------------------------------------------------------------------
+def on_ipu(ipu, *shape):
+    with popxl.ipu(ipu):
+        return popxl.constant(np.ones(shape), F32) + 1.0
+
+
+STRANGERS = {
+    "one input": ("Exp", lambda a, v: ops.exp(a)),
+    "two inputs": ("Add", lambda a, v: a + a),
+    "written in place": ("ReluInplace", lambda a, v: ops.relu_(a)),
+    "a store": ("HostStore", lambda a, v: ops.host_store(popxl.d2h_stream((2,), F32), a)),
+    "a variable used elsewhere": ("Neg", lambda a, v: -v),
+}
+
+
+@pytest.mark.parametrize("name", STRANGERS)
+def test_an_op_of_one_ipu_takes_no_tensors_of_another(name):
+    op, call = STRANGERS[name]
+    with popxl.Ir().main_graph:
+        a, v = on_ipu(0, 2), popxl.variable(np.ones(2), F32, name="v")
+        with popxl.ipu(0):
+            _ = a + v  # the first use says where a variable is
+        text = rf"{op} is written inside popxl.ipu\(1\) but takes .* of IPU 0.*ipu_copy\(t, 1, sour"
+        with popxl.ipu(1), pytest.raises(ValueError, match=text):
+            call(a, v)
+
+
+def test_what_is_copied_or_has_no_place_yet_may_be_used():
+    ir = popxl.Ir()
+    with ir.main_graph:
+        a, v = on_ipu(0, 2), popxl.variable(np.float32([3, 4]), name="v")
+        w = popxl.variable(np.float32([5, 6]), name="w")
+        with popxl.ipu(0):
+            a = a * v
+        with popxl.ipu(1):
+            v = ops.ipu_copy(v, 1, source=0)
+            y = ops.ipu_copy(a, 1) + v + w
+            out = popxl.d2h_stream((2,), F32)
+            ops.host_store(out, y)
+        assert [t.ipu for t in (a, v, w, y)] == [0, 1, 1, 1]
+        with pytest.raises(ValueError, match=r"is on IPU 1: ops.ipu_copy cannot take it from 0"):
+            ops.ipu_copy(w, 1, source=0)
+    with popxl.Session(ir, "ipu_hw") as session:
+        np.testing.assert_array_equal(session.run()[out], [6 + 3 + 5, 8 + 4 + 6])
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_graph_without_ipus_works_on_its_callers(nested):
+    ir = popxl.Ir()
+    with ir.main_graph:
+        x = on_ipu(1, 2)
+        graph = ir.create_graph(lambda x: ops.exp(x), x)
+        if nested:
+            inner = graph
+            graph = ir.create_graph(lambda x: ops.call(inner, x), x)
+        (y,) = ops.call(graph, x)
+        assert y.ipu == 1
+        with popxl.ipu(1):
+            out = popxl.d2h_stream((2,), F32)
+            ops.host_store(out, y + x)
+    session = popxl.Session(ir, "ipu_hw")
+    with session:
+        np.testing.assert_allclose(session.run()[out], np.exp([2, 2]) + 2, rtol=1e-6)
+    assert [ipu["link_cycles"] for ipu in session._executable.report()["ipus"]] == [0, 0]
+
+
+def test_a_branch_leaves_its_result_on_its_ipu():
+    ir = popxl.Ir()
+    with ir.main_graph:
+        x = on_ipu(1, 2)
+        with popxl.ipu(0):
+            yes = ops.greater(popxl.constant(1.0, F32), popxl.constant(0.0, F32))
+
+        def twice(x):
+            with popxl.ipu(1):
+                return x * 2.0
+
+        graph = ir.create_graph(twice, x)
+        (y,) = ops.conditional(yes, graph, ir.create_graph(ops.exp, x), [x], [x])
+        with popxl.ipu(1):
+            out = popxl.d2h_stream((2,), F32)
+            ops.host_store(out, y + x)
+    with popxl.Session(ir, "ipu_hw") as session:
+        np.testing.assert_array_equal(session.run()[out], [6, 6])

@@ -28,14 +28,28 @@ def check_tensors(op_type: str, tensors: "Sequence[Tensor | None]", together: bo
                 f"{op_type}: {tensor!r} belongs to graph {tensor._graph.name} but the current "
                 f"graph is {graph.name}. Pass it as an input of the graph."
             )
-    places = {(t._ipu, t._io_tiles): t for t in tensors if t is not None and t._ipu is not None}
-    if together and len(places) > 1:
+    if together:
+        _check_places(op_type, [t for t in tensors if t is not None and t._ipu is not None])
+    return graph
+
+
+def _check_places(op_type: str, tensors: "list[Tensor]") -> None:
+    """ValueError unless tensors with a place share it, and `popxl.ipu` around does not differ."""
+    places = {(t._ipu, t._io_tiles): t for t in tensors}
+    if len(places) > 1:
         (a, b) = list(places.values())[:2]
         raise ValueError(
             f"{op_type}: {a!r} is on IPU {a._ipu} ({a.tile_set} tiles) but {b!r} on IPU {b._ipu} "
             f"({b.tile_set} tiles). Copy one with ops.ipu_copy or ops.io_tile_copy."
         )
-    return graph
+    here = _context.ipu
+    if here is not None and tensors and tensors[0]._ipu != here:
+        home = tensors[0]._ipu
+        raise ValueError(
+            f"{op_type} is written inside popxl.ipu({here}) but takes "
+            f"{', '.join(map(repr, tensors))} of IPU {home}. Copy what it takes with "
+            f"ops.ipu_copy(t, {here}, source={home}), or write it inside popxl.ipu({home})."
+        )
 
 
 def check_same_dtype(op_type: str, *tensors: Tensor) -> None:
@@ -62,6 +76,7 @@ class OpBuild:
         inputs = tuple(t if t is None else t._here() for t in inputs)
         self.record = self.graph._add_op(op_type, inputs)
         self._ipu = _context.ipu
+        self.graph._placed |= self._ipu is not None
         given = [t._ipu for t in inputs if t is not None and t._ipu is not None]
         self.home = _context.ipu if _context.ipu is not None else (given[0] if given else 0)
         for tensor in inputs if together else ():

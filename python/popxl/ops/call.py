@@ -205,18 +205,25 @@ class _Operands:
             tensor._write(tensor._graph._core.emit("identity", [memory]).results[0])
 
 
+def _place(out: Tensor, inner: Tensor) -> None:
+    """Puts a call's output where the graph leaves it; without IPUs it works on its caller's."""
+    if inner._graph._placed and inner._ipu is not None:
+        out._ipu = inner._ipu
+
+
 def _run(
     op_type: str, core: str, graph: Graph, tensors: "Sequence[Tensor | None]", **attrs: Any
 ) -> CallSiteInfo:
     op = OpBuild(op_type, *tensors, together=False)
     op.record.called, op.record.repeats = (graph,), attrs.get("count", 1)
+    op.graph._placed |= graph._placed
     operands = _Operands(graph, tensors)
     results = op.emit(core, *operands.values, graph=graph._core, **attrs).results
     operands.write_back()
     op.record.modified.extend(operands.modified)
     for value, inner in zip(results, graph._outputs, strict=True):
         out = op.output(value, inner.name, inner.meta_shape)
-        out._ipu = op.home if inner._ipu is None else inner._ipu
+        _place(out, inner)
     op.done()
     return CallSiteInfo(op.record, graph)
 
@@ -327,7 +334,7 @@ def conditional_with_info(
     ValueError: the graphs give other outputs; inputs as for `call_with_info`.
     NotImplementedError: a branch takes inputs by reference.
     """
-    caller = check_tensors("If", [cond])
+    caller = check_tensors("If", [cond], together=False)
     if any(t._value.by_reference for g in (then_branch, else_branch) for t in g._inputs):
         raise NotImplementedError("The branches of a conditional take no inputs by reference.")
     outs = [[(t.shape, t.dtype) for t in g._outputs] for g in (then_branch, else_branch)]
@@ -341,6 +348,7 @@ def conditional_with_info(
     tensors = [*then_tensors, *else_tensors]
     op = OpBuild("If", cond, *tensors, together=False)
     op.record.called = (then_branch, else_branch)
+    op.graph._placed |= then_branch._placed or else_branch._placed
     types = [(t.dtype._core, list(t.shape)) for t in tensors]
     attrs = {
         "then": _branch_graph(caller, then_branch, types, 0, "then"),
@@ -348,7 +356,9 @@ def conditional_with_info(
     }
     results = op.emit("if", cond, *tensors, **attrs).results
     for value, a, b in zip(results, then_branch._outputs, else_branch._outputs, strict=True):
-        op.output(value, f"{a.name}_or_{b.name}")
+        out = op.output(value, f"{a.name}_or_{b.name}")
+        _place(out, b)
+        _place(out, a)
     op.done()
     return ConditionalSiteInfo(
         op.record,

@@ -73,7 +73,11 @@ def ipu_copy(t: Tensor, destination: int, source: "int | None" = None) -> Tensor
         if isinstance(t, (Variable, Constant)) or t._ipu is None:
             raise ValueError(f"The source of {t!r} is not known: pass it to ipu_copy.")
         source = t._ipu
-    op = OpBuild("IpuCopy", t)
+    if t._ipu not in (None, source):
+        raise ValueError(f"{t!r} is on IPU {t._ipu}: ops.ipu_copy cannot take it from {source}.")
+    op = OpBuild("IpuCopy", t, together=False)
+    op.graph._placed = True
+    t._here()._ipu = source
     value = op.graph._core.emit("ipu_copy", [t._read()], {"to": destination}, source)
     op.home = destination
     out = op.output(value.results[0], f"{t.name}_c{destination}")
