@@ -1,5 +1,8 @@
 """The exceptions that leave popxl beside Python's own."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from poptorch_core.errors import Error
 
 
@@ -21,6 +24,17 @@ def unsupported(name: str) -> UnsupportedError:
         f"[popxl] {name} is part of PopXL but is not implemented here. "
         "docs/popxl.md lists what is missing."
     )
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """What the compiler refuses inside leaves as popart_exception, with the same text and frames."""
+    try:
+        yield
+    except Error as error:
+        if type(error) is not Error:  # a failure of the device, or of this package
+            raise
+        raise popart_exception(*error.args) from None
 
 
 __all__ = ["Error", "UndefinedValue", "UnsupportedError", "popart_exception"]

@@ -7,6 +7,7 @@ import numpy as np
 from poptorch_core import _core
 from popxl.check_order import check_order
 from popxl.dtypes import as_bits
+from popxl.errors import compiling
 from popxl.fp8_utils import is_float8
 from popxl.ir import Ir
 from popxl.streams import DeviceToHostStream, HostToDeviceStream, Stream
@@ -19,7 +20,8 @@ _DEVICES = ("cpu", "ipu_model", "ipu_hw")
 class Session:
     """A compiled program on an emulated device.
 
-    ir: the program; later changes to it do not reach the session. RuntimeError without ops.
+    ir: the program; later changes to it do not reach the session. RuntimeError without ops,
+        popart_exception when it does not compile.
     device_desc: 'ipu_hw', 'ipu_model' or 'cpu', all of which are the emulator; ValueError for
         'cpu' with several IPUs.
     weights_to_host_on_exit: whether leaving the context fetches the variables.
@@ -52,7 +54,8 @@ class Session:
         options = _core.CompileOptions()
         options.replication_factor = self._replicas
         options.strategy = _core.Strategy.Sharded  # a program says itself when its IPUs run
-        self._executable = _core.compile(ir._module, options)
+        with compiling():
+            self._executable = _core.compile(ir._module, options)
         self._check_transfers()
         types = self._executable.input_types
         self._takes = [

@@ -1,13 +1,16 @@
 """The thin popart package."""
 
+import re
+
 import numpy as np
 import popart
 import popart._internal.ir as _ir
 import popxl
 import pytest
 from popart import popart_exception
+from poptorch_core.errors import RecoverableError
 from popxl import ops
-from popxl.errors import UnsupportedError
+from popxl.errors import UnsupportedError, compiling
 
 
 def test_graphs_show_their_ops():
@@ -50,6 +53,57 @@ def test_session_options_are_kept_and_checked():
 
 def test_errors_are_popxls():
     assert issubclass(popart_exception, popxl.errors.Error)
+
+
+def written_on_two_ipus():
+    """A session of a program that calls graphs which write one variable on IPUs 0 and 1."""
+    ir = popxl.Ir()
+    with ir.main_graph, popxl.in_sequence():
+        v = popxl.variable(np.ones(2), popxl.float32, name="v")
+        for ipu in range(2):
+
+            def double(v: popxl.TensorByRef, ipu=ipu):
+                with popxl.ipu(ipu):
+                    ops.add_(v, v * 1.0)
+
+            ops.call(ir.create_graph(double, v), v)
+    return popxl.Session(ir, "ipu_hw")
+
+
+def second_derivative():
+    """The gradient graph of a gradient graph whose op has none."""
+    ir = popxl.Ir()
+    with ir.main_graph:
+        graph = ir.create_graph(ops.gelu, popxl.TensorSpec((2,), popxl.float32))
+        return popxl.transforms.autodiff(popxl.transforms.autodiff(graph).graph)
+
+
+@pytest.mark.parametrize(
+    "refused, text, frame",
+    [
+        (
+            written_on_two_ipus,
+            r"^\[partition\] .*'v' is used on IPU 0 .* on IPU 1",
+            "place_ops",
+        ),
+        (second_derivative, r"^\[autodiff\] .*second derivatives of gelu", None),
+    ],
+)
+def test_what_the_compiler_refuses_is_a_popart_exception(refused, text, frame):
+    with pytest.raises(popart_exception) as info:
+        refused()
+    error = info.value
+    assert type(error) is popart.popart_exception and error.__cause__ is None
+    assert re.search(text, error.message) and error.message in str(error)
+    assert error.type == "poptorch_cpp_error"
+    assert frame is None or error.location == f"  [0] pass {frame}"
+
+
+def test_only_the_compilers_own_errors_change_their_class():
+    for error in (RecoverableError("reset"), UnsupportedError("missing"), ValueError("size")):
+        with pytest.raises(type(error)) as info, compiling():
+            raise error
+        assert info.value is error
 
 
 @pytest.mark.parametrize("name", popart.MISSING)

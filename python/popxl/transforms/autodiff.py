@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Any
 
 from poptorch_core import _core
+from popxl.errors import compiling
 from popxl.graph import Graph
 from popxl.ops.call import CallSiteInfo
 from popxl.tensor import Tensor
@@ -180,7 +181,8 @@ def autodiff(
     required = _required(graph, grads_required)
     _refuse_writes(graph)
     values = _Values(graph)
-    made = _core.autodiff(graph._core, provided, [t._read() for t in required])
+    with compiling():
+        made = _core.autodiff(graph._core, provided, [t._read() for t in required])
     ins, outs = made.inputs, made.outputs
     values.settle([value for is_grad, value in ins if not is_grad])
     grad = Graph._wrap(graph.ir, f"{graph.name}_grad", made.graph)
