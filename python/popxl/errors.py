@@ -28,7 +28,7 @@ def unsupported(name: str) -> UnsupportedError:
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """What the compiler refuses inside leaves as popart_exception, with the same text and frames."""
+    """What the compiler refuses inside leaves as popart_exception with its text and frames."""
     try:
         yield
     except Error as error:
