@@ -36,6 +36,7 @@ def build_graph(ir: "Ir", fn: Callable[..., Any], args: tuple, kwargs: dict) -> 
     bound.apply_defaults()
     # The name is taken before graphs that `fn` makes take theirs.
     graph = ir.create_empty_graph(name)
+    graph._built_by = fn
     with graph:
         for key, value in bound.arguments.items():
             parameter = signature.parameters[key]

@@ -97,6 +97,7 @@ class Graph:
         graph._by_value = {}
         graph._hooks = {}
         graph._placed = False
+        graph._built_by, graph._before_autodiff = None, []
         graph._sources, graph._captured, graph._routed = (), {}, {}
         return graph
 
@@ -110,6 +111,8 @@ class Graph:
     _by_value: "dict[Any, Tensor]"
     _hooks: dict[int, Callable[[OpRecord], None]]
     _placed: bool  # whether an op says its IPU; a graph where none does works on its callers'
+    _built_by: Any  # the function or Module of Ir.create_graph
+    _before_autodiff: list[Callable[[], None]]  # what may refuse that this graph is differentiated
     _sources: "tuple[Graph, ...]"  # graphs whose tensors become inputs here where they are used
     _captured: "dict[Tensor, Tensor]"  # those, with the inputs
     _routed: "dict[Tensor, Tensor]"  # inputs that calls fill with tensors of graphs further out
@@ -290,6 +293,7 @@ class Graph:
             op.inputs = [twins.get(t, t) for t in op.inputs]  # type: ignore[arg-type]
             op.modified = [twins.get(t, t) for t in op.modified]
         inner._placed = self._placed
+        inner._before_autodiff, self._before_autodiff = self._before_autodiff, []
         inner._ops, inner._outputs = self._ops, [twins.get(t, t) for t in self._outputs]
         self._ops, self._outputs = [], []
         self._tensors = {t._id: t for t in self._inputs}

@@ -1,14 +1,18 @@
 """Module: a class that builds graphs with named state."""
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import popxl
+from popxl.errors import popart_exception
 from popxl.transforms import ExpectedConnection, ExpectedConnectionType, GradGraphInfo
 from popxl_addons.graph import BoundGraph, GraphWithNamedArgs
 from popxl_addons.graph_cache import GraphCache
 from popxl_addons.named_tensors import NamedTensors
 from popxl_addons.variable_factory import NamedVariableFactories, VariableFactory
+
+_INLINING = ("error", "warn", "ignore")
 
 
 class Module(popxl.Module):
@@ -19,17 +23,26 @@ class Module(popxl.Module):
     attribute's name.
 
     cache: True or a GraphCache: `create_graph` gives a graph made before for equal arguments.
+    grad_inlining_error: what autodiff does with a graph in which the module's ops stand, not a
+        call of its graph, if the module has a `build_grad`, which it cannot use there: 'error'
+        raises popart_exception, 'warn' warns, 'ignore' differentiates the ops. ValueError: another.
     """
 
     def __init__(
         self, cache: "bool | GraphCache | None" = False, grad_inlining_error: str = "error"
     ) -> None:
+        if grad_inlining_error not in _INLINING:
+            raise ValueError(
+                f"grad_inlining_error must be one of {_INLINING} but is {grad_inlining_error!r}."
+            )
         object.__setattr__(self, "_children", {})
         self._cache = cache if isinstance(cache, GraphCache) else GraphCache() if cache else None
+        self._grad_inlining = grad_inlining_error
         self._name_scope: str | None = None
         self._reset()
 
     _children: "dict[str, Module]"
+    _grad_inlining: str
     _aux: "dict[popxl.Tensor, popxl.Tensor]"
     _var_grads: "dict[popxl.Tensor, popxl.Tensor]"
     _variable_factories: NamedVariableFactories
@@ -64,10 +77,33 @@ class Module(popxl.Module):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Writes the module's ops into the current graph."""
+        self._watch_inlining()
         if self._name_scope is None:
             return self.build(*args, **kwargs)
         with popxl.name_scope(self._name_scope):
             return self.build(*args, **kwargs)
+
+    def _watch_inlining(self) -> None:
+        """Before a graph with the ops of this module among others is differentiated: see above."""
+        graph = popxl.gcg()
+        has_gradient = type(self).build_grad is not Module.build_grad
+        if not has_gradient or graph._built_by is self or self._grad_inlining == "ignore":
+            return
+        name = type(self).__name__
+        text = (
+            f"[autodiff] {name}.build_grad is not used: the ops of {name} stand in graph "
+            f"{graph.name}, and autodiff of that graph takes them one by one. Call a graph of its "
+            f"own, made by {name}.create_graph, and pass its gradient graph, made by "
+            "create_grad_graph, in called_graphs_grad_info; or make the module with "
+            "grad_inlining_error='ignore'."
+        )
+
+        def tell() -> None:
+            if self._grad_inlining == "error":
+                raise popart_exception(text)
+            warnings.warn(text, stacklevel=4)  # the caller of autodiff
+
+        graph._before_autodiff.append(tell)
 
     # --- graphs -----------------------------------------------------------------------------------
     def create_graph(

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import warnings
 from collections import OrderedDict
 
 import numpy as np
@@ -9,6 +10,7 @@ import popxl
 import popxl_addons as addons
 import pytest
 from popxl import ops
+from popxl.errors import popart_exception
 from popxl_addons import array_munging as munging
 from popxl_addons.testing_utils import TensorInput, run_module
 
@@ -213,8 +215,8 @@ def test_settings_for_hardware_are_accepted():
 class ByHand(addons.Module):
     """tanh(x @ w) with its gradient written out; `twist` scales it, to tell it from autodiff's."""
 
-    def __init__(self, twist=1.0):
-        super().__init__()
+    def __init__(self, twist=1.0, grad_inlining_error="error"):
+        super().__init__(grad_inlining_error=grad_inlining_error)
         self.twist = twist
 
     def build(self, x: popxl.Tensor):
@@ -257,6 +259,63 @@ def test_gradients_are_written_by_hand():
     with ir.main_graph, pytest.raises(NotImplementedError):
         linear = addons.layers.Linear(2)
         linear.create_grad_graph(linear.create_graph(x)[1])
+
+
+class Around(addons.Module):
+    """A module with a gradient by hand in another: its ops, or a call of its graph."""
+
+    def __init__(self, mode="error", call=False):
+        super().__init__()
+        self.inner, self.call = ByHand(3.0, mode), call
+
+    def build(self, x: popxl.Tensor):
+        if not self.call:
+            return self.inner(x)
+        facts, self.graph = self.inner.create_graph(x)
+        self.grad = self.inner.create_grad_graph(self.graph)
+        return self.graph.bind(self.add_variable_inputs("state", facts)).call(x)[0]
+
+
+def gradient_around(mode, call=False, nested=False):
+    """The gradient of x by autodiff around ByHand, whose `twist` is 3."""
+    ir = popxl.Ir()
+    with ir.main_graph:
+        x, module = popxl.constant(X), Around(mode, call)
+        facts, graph = module.create_graph(x)
+        variables = facts.init()
+        given = {}
+        if call:
+            given[module.graph.graph] = module.grad.grad_graph_info
+        forward, inputs = graph.graph, [x, *graph.mapping(variables).values()]
+        if nested:
+            inner = forward
+            forward = ir.create_graph(lambda x, w: ops.call(inner, x, w), *inputs)
+        grad = popxl.transforms.autodiff(forward, called_graphs_grad_info=given)
+        called = ops.call_with_info(forward, *inputs)
+        dy = popxl.constant(np.ones((4, 4), np.float32))
+        back = ops.call_with_info(grad.graph, dy, inputs_dict=grad.inputs_dict(called))
+        out = addons.ops.host_store(grad.fwd_parent_ins_to_grad_parent_outs(called, back)[x])
+    with popxl.Session(ir) as session:
+        return session.run()[out]
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_gradient_by_hand_that_autodiff_leaves_out_is_told(nested):
+    text = "ByHand.build_grad is not used.*graph Around_subgraph.*create_grad_graph"
+    with pytest.raises(popart_exception, match=text):
+        gradient_around("error", nested=nested)
+    with pytest.warns(UserWarning, match=text):
+        right = gradient_around("warn", nested=nested)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(gradient_around("ignore", nested=nested), right)
+        np.testing.assert_allclose(gradient_around("error", call=True), right * 3.0, rtol=1e-5)
+
+
+@pytest.mark.parametrize("value", ["Error", "", None, True])
+def test_what_inlining_does_is_one_of_three(value):
+    with pytest.raises(ValueError, match=r"grad_inlining_error must be one of .*'ignore'\) but is"):
+        addons.Module(grad_inlining_error=value)
 
 
 # --- Adam -----------------------------------------------------------------------------------------

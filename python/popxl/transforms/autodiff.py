@@ -119,6 +119,16 @@ def _refuse_writes(graph: Graph) -> None:
             )
 
 
+def _ask_before(graph: Graph, seen: set) -> None:
+    """Runs what was left to run before this graph, or one that it calls, is differentiated."""
+    seen.add(graph)
+    for check in graph._before_autodiff:
+        check()
+    for called in graph.called_graphs:
+        if called not in seen:
+            _ask_before(called, seen)
+
+
 class _Values:
     """The tensors of a graph by value, kept up while the compiler replaces calls in it."""
 
@@ -180,6 +190,7 @@ def autodiff(
     provided = _indices(graph, grads_provided)
     required = _required(graph, grads_required)
     _refuse_writes(graph)
+    _ask_before(graph, set(called_graphs_grad_info or ()))
     values = _Values(graph)
     with compiling():
         made = _core.autodiff(graph._core, provided, [t._read() for t in required])
