@@ -112,6 +112,13 @@ std::string trace_text(Call call, std::vector<at::Tensor> inputs, const NamedTen
   return ir::print(*traced.module, {.locations = locations});
 }
 
+// Of the running trace, by its own rule, if there is one.
+std::string user_location(std::vector<std::string> excludes) {
+  const auto* tracer = frontend::Tracer::current();
+  const ir::Location line = tracer ? tracer->location() : LineFinder(std::move(excludes))();
+  return line.empty() ? "an unknown line" : support::str(line.file, ":", line.line);
+}
+
 // --- results
 // --------------------------------------------------------------------------------------
 
@@ -260,6 +267,7 @@ PYBIND11_MODULE(_torch, m) {
   m.def("trace", trace_text, py::arg("call"), py::arg("inputs"), py::arg("named_tensors"),
         py::arg("training") = false, py::arg("location_excludes") = ir::Strings{},
         py::arg("locations") = false);
+  m.def("user_location", user_location, py::arg("location_excludes"));
   m.def("is_tracing", [] { return frontend::Tracer::current() != nullptr; });
   m.def("is_training", [] {
     const auto* tracer = frontend::Tracer::current();

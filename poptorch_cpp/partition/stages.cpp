@@ -63,6 +63,26 @@ class Stages {
     }
   }
 
+  void check_micro_batches(int64_t count, const transforms::PassContext& context) const {
+    const int64_t all = 2 * count - 1;
+    if (context.training && context.gradient_accumulation < all) {
+      refuse_count(
+          str("poptorch.Options().Training.gradientAccumulation must be greater than or equal to "
+              "the number of pipeline stages (",
+              all, ") when using poptorch.PipelinedExecution. Please note that a model with ",
+              count, " pipeline stages in PopTorch will have an additional ", count - 1,
+              " stages when training."),
+          context.gradient_accumulation, all);
+    }
+    if (!context.training && context.device_iterations < count) {
+      refuse_count(
+          str("poptorch.Options().deviceIterations must be greater than or equal to the number of "
+              "pipeline stages (",
+              count, ") when using PopTorch.PipelinedExecution."),
+          context.device_iterations, count);
+    }
+  }
+
   void renumber(int64_t count) {
     for (Op* op : main_.ops()) {
       if (!has_place(*op)) continue;
@@ -107,32 +127,22 @@ class Stages {
                         "let stages count up (AutoStage.AutoIncrement)."));
   }
 
+  // After the demand, the micro-batches that there are, and the stage that makes one more.
+  [[noreturn]] void refuse_count(const std::string& demand, int64_t found, int64_t needed) const {
+    const int last = number_.rbegin()->second;
+    const auto stage = std::find_if(number_.begin(), number_.end(),
+                                    [&](const auto& entry) { return entry.second == last; });
+    throw UserError(str(demand, " It is ", found, ": raise it to ", needed,
+                        ", or use poptorch.ShardedExecution. The last stage begins with ",
+                        describe(*first_.at(stage->first)), "."));
+  }
+
   ir::Graph& main_;
   std::map<int, int> lowest_;               // by IPU: the lowest stage that an op names
   std::map<int, const Op*> first_;          // by stated stage: its first op
   std::map<int, int> number_;               // by stated stage: the merged stage
   std::unordered_set<const Op*> backward_;  // look-up only
 };
-
-void check_micro_batches(int64_t stages, const transforms::PassContext& context) {
-  const int64_t all = 2 * stages - 1;
-  if (context.training && context.gradient_accumulation < all) {
-    throw UserError(
-        str("poptorch.Options().Training.gradientAccumulation must be greater than or equal to the "
-            "number of pipeline stages (",
-            all, ") when using poptorch.PipelinedExecution. Please note that a model with ", stages,
-            " pipeline stages in PopTorch will have an additional ", stages - 1,
-            " stages when training. It is ", context.gradient_accumulation,
-            ": raise it, or use poptorch.ShardedExecution."));
-  }
-  if (!context.training && context.device_iterations < stages) {
-    throw UserError(
-        str("poptorch.Options().deviceIterations must be greater than or equal to the number of "
-            "pipeline stages (",
-            stages, ") when using PopTorch.PipelinedExecution. It is ", context.device_iterations,
-            ": raise it, or use poptorch.ShardedExecution."));
-  }
-}
 
 }  // namespace
 
@@ -142,7 +152,7 @@ void assign_stages(ir::Module& module, transforms::PassContext& context) {
   const int64_t count = stages.collect();
   if (count > 1) {
     stages.check_order();
-    check_micro_batches(count, context);
+    stages.check_micro_batches(count, context);
   }
   if (count > 1 || stages.are_named()) stages.renumber(count);
   context.forward_stages = count;

@@ -7,6 +7,7 @@
 #include "ir/verify.hpp"
 #include "lowering/lower.hpp"
 #include "partition/blocks.hpp"
+#include "partition/place.hpp"
 #include "session/host_overlap.hpp"
 #include "session/memory_limit.hpp"
 #include "session/pass_runner.hpp"
@@ -49,17 +50,17 @@ lowering::LowerOptions lower_options_of(const CompileOptions& options, const Com
           .random_seed = options.random_seed};
 }
 
-// One replica's IPUs: up to the highest that is used.
-int64_t ipu_count(const ir::Module& module) {
-  int64_t count = 1;
-  for (const ir::Op* op : module.main().ops()) {
-    count = std::max<int64_t>(count, op->placement.ipu + 1);
-  }
-  return count;
-}
-
 void check_ipu_count(const ir::Module& module, const CompileOptions& options) {
-  const auto needed = static_cast<uint64_t>(ipu_count(module) * options.replication_factor);
+  // A replica has the IPUs up to the highest that is used.
+  int highest = 0;
+  std::string user;
+  for (const ir::Op* op : module.main().ops()) {
+    if (op->placement.ipu <= highest) continue;
+    highest = op->placement.ipu;
+    user =
+        str(" The highest of a replica is IPU ", highest, ", of ", partition::describe(*op), ".");
+  }
+  const auto needed = static_cast<uint64_t>((highest + 1) * options.replication_factor);
   const uint64_t reserved = std::bit_ceil(needed);
   if (needed == reserved || options.round_ipu_count) return;
   throw support::UserError(
@@ -67,7 +68,7 @@ void check_ipu_count(const ir::Module& module, const CompileOptions& options) {
           "minimum of ", reserved, " in order to allow the model to run, because PopTorch must ",
           "reserve a power of 2 of IPUs or the number in a whole system. Please reconfigure your ",
           "model to use a different number of IPUs or set ",
-          "poptorch.Options().autoRoundNumIPUs(True)."));
+          "poptorch.Options().autoRoundNumIPUs(True).", user));
 }
 
 void check_options(const CompileOptions& options) {

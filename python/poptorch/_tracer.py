@@ -6,23 +6,15 @@ cannot be traced.
 """
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from unittest import mock
 
-import poptorch_core
 import torch
 import torch.utils.checkpoint
 from poptorch import _tracer_function
-from poptorch._impl.locations import user_location
+from poptorch._impl.locations import OWN_FILES, user_location
 from poptorch_core import Error, _torch
-
-_OWN_FILES = (
-    os.path.dirname(torch.__file__) + os.sep,
-    os.path.dirname(__file__) + os.sep,
-    os.path.dirname(poptorch_core.__file__) + os.sep,
-)
 
 
 def compile(
@@ -44,7 +36,7 @@ def compile(
         named_tensors(model, held_by or {}),
         options,
         optimiser,
-        [*_OWN_FILES, *location_excludes],
+        [*OWN_FILES, *location_excludes],
         progress,
     )
 
@@ -59,7 +51,7 @@ def profile(
     """What the parts of a model cost: see poptorch_core/_torch.pyi."""
     prepared = _prepared(call, model, True, options.get("training", False))
     return _torch.profile(
-        prepared, list(inputs), named_tensors(model, {}), options, optimiser, list(_OWN_FILES)
+        prepared, list(inputs), named_tensors(model, {}), options, optimiser, OWN_FILES
     )
 
 
@@ -74,7 +66,7 @@ def trace(
     """The traced form as text, without compiling it."""
     prepared = _prepared(call, model, True, training)
     return _torch.trace(
-        prepared, list(inputs), named_tensors(model, {}), training, list(_OWN_FILES), locations
+        prepared, list(inputs), named_tensors(model, {}), training, OWN_FILES, locations
     )
 
 

@@ -115,6 +115,9 @@ def trace(
 ) -> str:
     """The traced form as text, without compiling it."""
 
+def user_location(location_excludes: Sequence[str]) -> str:
+    """ "model.py:12": the user's innermost line. A running trace has its own excludes."""
+
 def is_tracing() -> bool:
     """True while this thread runs the user's model for a trace (isRunningOnIpu)."""
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import torch
 from poptorch import _native
 from poptorch._impl.locations import user_location
-from poptorch._impl.strategies import ExecutionStrategy, Place
+from poptorch._impl.strategies import ExecutionStrategy
 from poptorch_core import Error
 
 _recorder: contextvars.ContextVar["BlockRecorder | None"] = contextvars.ContextVar(
@@ -45,16 +45,11 @@ class BlockRecorder:
         if user_id not in self._places:
             # Without scopes, code before the first block is stage 0.
             first = 0 if scoped else 1
-            self._places[user_id] = self._place(user_id, ipu_id, first)
+            count = len(self._places)
+            self._places[user_id] = self._strategy._place(user_id, ipu_id, count, first)
         place = self._places[user_id]
         _native.set_block(*place, user_id, scoped)
         return user_id
-
-    def _place(self, user_id: str, ipu_id: int | None, first: int) -> Place:
-        try:
-            return self._strategy._place(user_id, ipu_id, len(self._places), first)
-        except AssertionError as error:
-            raise AssertionError(f"{error} ({user_location()})") from None
 
     def end(self) -> None:
         _native.set_block(-1, -1, -1, "", True)
@@ -68,7 +63,10 @@ class BlockRecorder:
                     "the layers run."
                 )
             self._hooks.append(hook)
-        hook.entered_as = self.begin(hook.user_id, hook.ipu_id, False, hook.entered_as)
+        try:
+            hook.entered_as = self.begin(hook.user_id, hook.ipu_id, False, hook.entered_as)
+        except AssertionError as error:
+            raise AssertionError(f"{error} The block is that of {hook.describe()}.") from None
 
     def check_layers_ran(self, model: torch.nn.Module) -> None:
         """Raises poptorch.Error for a BeginBlock on a layer that the model does not call."""
@@ -105,11 +103,15 @@ def _running() -> BlockRecorder | None:
 
 def _check_ids(user_id: str | None, ipu_id: int | None) -> None:
     assert user_id is None or isinstance(user_id, str), (
-        f"The id of a block is a string, not {user_id!r}."
+        f"The id of a block is a string, not {user_id!r} ({user_location()}). Write '{user_id}'."
     )
+    block = "a block without id" if user_id is None else f"block '{user_id}'"
     assert ipu_id is None or (
         isinstance(ipu_id, int) and not isinstance(ipu_id, bool) and ipu_id >= 0
-    ), f"An ipu_id is a number from 0, not {ipu_id!r}."
+    ), (
+        f"An ipu_id is a number from 0, not {ipu_id!r}: {block} ({user_location()}). Pass an IPU's "
+        "number, or leave it out and name the IPU in the execution strategy."
+    )
 
 
 class Block(torch.nn.Module):
@@ -215,11 +217,15 @@ def BeginBlock(layer, user_id: str | None = None, ipu_id: int | None = None):
     if not isinstance(layer, torch.nn.Module):
         if callable(layer):
             return LegacyBeginBlockFn(layer, user_id, ipu_id)
-        raise Error(f"BeginBlock takes a module, not {type(layer).__name__}.")
+        raise Error(
+            f"BeginBlock takes a module, not {type(layer).__name__}: user_id={user_id!r} "
+            f"({user_location()}). Pass the layer at which the block begins."
+        )
     if _hooks_of(layer):
         raise Error(
-            f"module has already been assigned to a block: {type(layer).__name__} begins "
-            f"{_hooks_of(layer)[0][1]!r}. Call poptorch.removeBlocks(module) first."
+            f"module has already been assigned to a block: {_hooks_of(layer)[0][1].describe()} "
+            f"comes before user_id={user_id!r} ({user_location()}). Call "
+            "poptorch.removeBlocks(module) between them, or keep one."
         )
     _add_hook(layer, type(layer).__name__, user_id, ipu_id)
     return layer

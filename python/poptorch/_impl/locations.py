@@ -1,19 +1,19 @@
-"""Where in the user's program something happens."""
+"""Where in the user's program something happens: one rule for the lines of ops and of messages."""
 
-import sys
-from pathlib import Path
+import os
 
+import poptorch_core
 import torch
+from poptorch_core import _torch
 
-_SKIPPED = tuple(str(Path(p).parent) for p in (torch.__file__, Path(__file__).parent))
+# What is not the user's. Options.sourceLocationExcludes adds to it.
+OWN_FILES = (
+    os.path.dirname(torch.__file__) + os.sep,
+    os.path.dirname(os.path.dirname(__file__)) + os.sep,
+    os.path.dirname(poptorch_core.__file__) + os.sep,
+)
 
 
 def user_location() -> str:
-    """ "file.py:12" of the innermost frame outside torch and poptorch."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        name = frame.f_code.co_filename
-        if not name.startswith(_SKIPPED) and not name.startswith("<frozen"):
-            return f"{Path(name).name}:{frame.f_lineno}"
-        frame = frame.f_back
-    return "an unknown line"
+    """ "model.py:12", with its folder: the innermost line that is the user's."""
+    return _torch.user_location(OWN_FILES)

@@ -1,6 +1,14 @@
 """Phases and the phased strategies: one phase after the other, the rest off the chip."""
 
-from poptorch._impl.strategies import ExecutionStrategy, Place, Stage, add_block, find_block
+from poptorch._impl.locations import user_location
+from poptorch._impl.strategies import (
+    ExecutionStrategy,
+    Place,
+    Stage,
+    add_block,
+    find_block,
+    find_stage,
+)
 from poptorch.enums import Liveness
 
 
@@ -12,12 +20,16 @@ class Phase:
     """
 
     def __init__(self, *stages) -> None:
-        assert stages, "A Phase needs at least one Stage, or the id of a block."
+        assert stages, (
+            f"A Phase needs at least one Stage, or the id of a block ({user_location()}). Pass the "
+            "stages that run in it, or leave it out."
+        )
         if all(isinstance(stage, str) for stage in stages):
             stages = (Stage(*stages),)
         for stage in stages:
             assert isinstance(stage, Stage), (
-                f"A Phase takes Stage objects, or ids of blocks, but got {stage!r}."
+                f"A Phase takes Stage objects, or ids of blocks, but got {stage!r} "
+                f"({user_location()}). Pass either stages or ids alone, as in poptorch.Stage('a')."
             )
         self._stages = list(stages)
 
@@ -37,7 +49,7 @@ class Phase:
         """
         assert len(ids) == len(self._stages), (
             f"Expected {len(self._stages)} IPUs, one a stage of the phase, but got {len(ids)}: "
-            f"{list(ids)}."
+            f"{list(ids)}, for {self!r} ({user_location()}). Pass as many as there are stages."
         )
         for stage, ipu in zip(self._stages, ids, strict=True):
             stage.ipu(ipu)
@@ -51,14 +63,18 @@ def _phase_of(argument) -> Phase:
     if isinstance(argument, Phase):
         return argument
     assert isinstance(argument, (list, tuple)) and argument, (
-        f"Expected a Phase, a list of stages or a list of ids of blocks but got {argument!r}."
+        f"Expected a Phase, a list of stages or a list of ids of blocks but got {argument!r} "
+        f"({user_location()}). Make it one, as in poptorch.Phase('front')."
     )
     return Phase(*argument)
 
 
 class _PhasedExecution(ExecutionStrategy):
     def __init__(self, *phases) -> None:
-        assert phases, f"{type(self).__name__} needs at least one phase."
+        assert phases, (
+            f"{type(self).__name__} needs at least one phase ({user_location()}). Pass the phases "
+            "in their order."
+        )
         self._phases = [_phase_of(phase) for phase in phases]
         # By block: the numbers of its phase, of its stage in it, and of its stage among all.
         self._places: dict[str, tuple[int, int, int]] = {}
@@ -72,14 +88,14 @@ class _PhasedExecution(ExecutionStrategy):
     def phase(self, phase: int) -> Phase:
         """The phase of that number. Raises AssertionError unless there is one."""
         assert isinstance(phase, int) and 0 <= phase < len(self._phases), (
-            f"A phase is a number from 0 to {len(self._phases) - 1}, not {phase!r}."
+            f"A phase is a number from 0 to {len(self._phases) - 1}, not {phase!r}: {self!r} "
+            f"({user_location()}). Ask for one of those, or add a phase."
         )
         return self._phases[phase]
 
     def stage(self, block_id: str) -> Stage:
         """The stage of a block. Raises AssertionError for an unknown one."""
-        assert block_id in self._places, f"Unknown block: {block_id}"
-        phase, index, _ = self._places[block_id]
+        phase, index, _ = find_stage(self._places, block_id)
         return self._phases[phase].stage(index)
 
     def useSeparateBackwardPhase(self, use: bool = True) -> "_PhasedExecution":

@@ -7,6 +7,7 @@ A strategy is a description; what a trace counts while it runs is in blocks.Bloc
 
 from typing import NamedTuple
 
+from poptorch._impl.locations import user_location
 from poptorch.enums import AutoStage, Liveness
 
 
@@ -27,9 +28,13 @@ class Stage:
     def __init__(self, *block_ids: str) -> None:
         for block in block_ids:
             assert isinstance(block, str), (
-                f"A Stage takes the ids of blocks, which are strings, but got {block!r}."
+                f"A Stage takes the ids of blocks, which are strings, but got {block!r} "
+                f"({user_location()}). Write '{block}'."
             )
-        assert block_ids, "A Stage needs the id of at least one block."
+        assert block_ids, (
+            f"A Stage needs the id of at least one block ({user_location()}). Pass the ids of the "
+            "blocks that run in it."
+        )
         self._blocks = list(block_ids)
         self._ipu: int | None = None
 
@@ -41,7 +46,8 @@ class Stage:
     def ipu(self, ipu: int) -> "Stage":
         """Runs the stage on this IPU, whatever its blocks say. Gives the stage itself."""
         assert isinstance(ipu, int) and not isinstance(ipu, bool) and ipu >= 0, (
-            f"An IPU is a number from 0, not {ipu!r}."
+            f"An IPU is a number from 0, not {ipu!r}: {self!r} ({user_location()}). Pass an IPU's "
+            "number, such as 0."
         )
         self._ipu = ipu
         return self
@@ -58,20 +64,36 @@ def stage_of(argument) -> Stage:
     if isinstance(argument, str):
         return Stage(argument)
     assert isinstance(argument, (list, tuple)) and argument, (
-        f"Expected a Stage, the id of a block or a list of ids but got {argument!r}."
+        f"Expected a Stage, the id of a block or a list of ids but got {argument!r} "
+        f"({user_location()}). Ids are strings, as in poptorch.Stage('front')."
     )
     return Stage(*argument)
 
 
 def add_block(known: dict, block: str, place) -> None:
     """Notes where a block is. Raises AssertionError for one that is somewhere already."""
-    assert block not in known, f"{block} associated with more than one stage"
+    assert block not in known, (
+        f"{block} associated with more than one stage ({user_location()}). Name each block once; "
+        "what runs later again needs a block with an id of its own."
+    )
     known[block] = place
 
 
 def find_block(known: dict, block: str):
     """Where a block is. Raises AssertionError for one that the strategy does not name."""
-    assert block in known, f"Unknown Block '{block}' list of expected Blocks: {list(known)}"
+    assert block in known, (
+        f"Unknown Block '{block}' list of expected Blocks: {list(known)} ({user_location()}). Add "
+        "the block to a stage of the execution strategy, or give it one of these ids."
+    )
+    return known[block]
+
+
+def find_stage(known: dict, block: str):
+    """Where a strategy's own block is. Raises AssertionError for an unknown one."""
+    assert block in known, (
+        f"Unknown block: {block} ({user_location()}). Ask for a block that the execution strategy "
+        f"names; those are {list(known)}."
+    )
     return known[block]
 
 
@@ -99,28 +121,31 @@ class PipelinedExecution(ExecutionStrategy):
     def __init__(self, *args) -> None:
         self._auto: AutoStage | None = None
         self._stages: list[Stage] = []
+        self._stage_ids: dict[str, int] = {}
         if not args:
             args = (AutoStage.SameAsIpu,)
         if any(isinstance(argument, AutoStage) for argument in args):
-            assert len(args) == 1, "An AutoStage is the only argument of an execution strategy."
+            assert len(args) == 1, (
+                f"An AutoStage is the only argument of an execution strategy, not one of {args} "
+                f"({user_location()}). Leave out either the AutoStage or the blocks."
+            )
             self._auto = args[0]
             return
         self._stages = [stage_of(argument) for argument in args]
-        self._stage_ids: dict[str, int] = {}
         for number, stage in enumerate(self._stages):
             for block in stage.blocks:
                 add_block(self._stage_ids, block, number)
 
     def stage(self, block_id: str) -> Stage:
         """The stage of a block. Raises AssertionError for an unknown one."""
-        assert self._auto is None and block_id in self._stage_ids, f"Unknown block: {block_id}"
-        return self._stages[self._stage_ids[block_id]]
+        return self._stages[find_stage(self._stage_ids, block_id)]
 
     def _place(self, block_id: str, ipu_id: int | None, count: int, first: int) -> Place:
         if self._auto == AutoStage.SameAsIpu:
             assert ipu_id is not None, (
                 f"poptorch.AutoStage.SameAsIpu was selected but no IPU was specified for block "
-                f"'{block_id}'. Pass an ipu_id, or use poptorch.AutoStage.AutoIncrement."
+                f"'{block_id}'. Pass an ipu_id, or use poptorch.AutoStage.AutoIncrement. "
+                f"({user_location()})"
             )
             return Place(ipu_id, ipu_id)
         if self._auto == AutoStage.AutoIncrement:

@@ -249,7 +249,16 @@ void Tracer::set_block(int ipu, int stage, int phase, const std::string& name, b
 
 void Tracer::check_blocks() {
   if (!has_blocks_) return;
+  ir::Symbol block;  // the one before, or else the first
+  for (const ir::Op* op : builder_.graph().ops()) {
+    if (block.empty()) block = op->placement.block;
+  }
+  const char* side = "before";
   for (ir::Op* op : builder_.graph().ops()) {
+    if (!op->placement.block.empty()) {
+      block = op->placement.block;
+      side = "behind";
+    }
     if (op->placement.ipu >= 0 || op->is("variable") || op->is("constant") || op->is("detach")) {
       continue;
     }
@@ -260,8 +269,10 @@ void Tracer::check_blocks() {
     const ir::Location& line = op->location;
     const std::string place = line.empty() ? "" : str(" (", line.file, ":", line.line, ")");
     throw UserError(str("No active Block, all the ops must belong to a Block: op '", op->name(),
-                        "'", place, " is outside of every poptorch.Block. Put it into one, or use ",
-                        "poptorch.BeginBlock, which lasts until the next one begins."));
+                        "'", place, " is outside of every poptorch.Block, ", side, " block '",
+                        block,
+                        "'. Put it into one, or use poptorch.BeginBlock, which lasts until the ",
+                        "next one begins."));
   }
 }
 
@@ -317,6 +328,7 @@ TraceResult Tracer::finish(const std::vector<at::Tensor>& outputs) {
       // Where the new value was made: the last block has nothing to do with it.
       const ir::Op* maker = root->value()->producer();
       builder_.placement = maker ? maker->placement : ir::Placement{};
+      builder_.location = maker ? maker->location : ir::Location{};
       builder_.emit("assign", {root->variable, root->value()});
     }
   }
