@@ -56,9 +56,8 @@ int main() {
   auto options = poptorch::Options().gradientAccumulation(3);
   Plain plain = made<Plain>(), cut = made<Plain>();
   const float whole = train("one IPU", plain, options);
-  auto begun = options;
-  begun.beginBlock(*cut->second, "back", 1);
-  const float outside = train("begun at a layer", cut, begun);
+  poptorch::begin_block(*cut->second, "back", 1);
+  const float outside = train("begun at a layer", cut, options);
   const float pipelined = train("scopes, pipelined", made<Scoped>(), options);
   options.executionStrategy(poptorch::ExecutionStrategy::Sharded);
   const float sharded = train("scopes, sharded", made<Scoped>(), options);

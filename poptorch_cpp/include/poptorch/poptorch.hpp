@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <source_location>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -31,21 +32,27 @@ enum class ExecutionStrategy { Pipelined, Sharded };
 // outside of a trace. A block's stage is its IPU unless another one is given.
 class Block {
  public:
-  Block(const std::string& user_id, int ipu_id, int stage = -1);
+  Block(const std::string& user_id, int ipu_id, int stage = -1,
+        std::source_location where = std::source_location::current());
   ~Block();
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
 };
+
+// From the first use of one of the module's own parameters on, forward belongs to the block, until
+// the next one begins: where a module in it begins a block, until there. The annotation ends with
+// the module, and clones have none. Annotate modules in the order in which they run. Refuses a
+// second block, a module without parameters and, at the first call, one that forward does not use.
+void begin_block(const torch::nn::Module& module, const std::string& user_id, int ipu_id,
+                 int stage = -1, std::source_location where = std::source_location::current());
+// The module, and all modules in it, begin no blocks any more.
+void remove_blocks(const torch::nn::Module& module);
 
 class Options {
  public:
   Options& executionStrategy(ExecutionStrategy strategy);
   // Reserve the next power of two of IPUs, where another number is an error.
   Options& autoRoundNumIPUs(bool round = true);
-  // From the first use of one of the module's own tensors on, forward belongs to the block, until
-  // the next one begins. The module is part of the model that these options are for.
-  Options& beginBlock(const torch::nn::Module& module, const std::string& user_id, int ipu_id,
-                      int stage = -1);
   // Steps in one call: inputs hold as many times the rows of a step.
   Options& deviceIterations(int64_t count);
   // Micro-batches in one step: gradients are accumulated, then the weights updated once.
@@ -63,12 +70,6 @@ class Options {
   uint64_t random_seed_ = 0;
   ExecutionStrategy strategy_ = ExecutionStrategy::Pipelined;
   bool round_ipu_count_ = false;
-  struct Begin {
-    torch::Tensor tensor;
-    std::string user_id;
-    int ipu_id, stage;
-  };
-  std::vector<Begin> begins_;
 };
 
 // What one emulated IPU holds.

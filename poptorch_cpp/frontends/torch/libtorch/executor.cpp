@@ -2,10 +2,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>
 
-#include <map>
-#include <optional>
-
 #include "frontends/torch/compile.hpp"
+#include "frontends/torch/libtorch/blocks.hpp"
 #include "frontends/torch/libtorch/optimiser.hpp"
 #include "frontends/torch/tracer/tracer.hpp"
 #include "poptorch/poptorch.hpp"
@@ -57,35 +55,9 @@ Options& Options::autoRoundNumIPUs(bool round) {
   return *this;
 }
 
-Options& Options::beginBlock(const torch::nn::Module& module, const std::string& user_id,
-                             int ipu_id, int stage) {
-  const std::vector<at::Tensor> tensors = module.parameters();
-  if (tensors.empty()) {
-    throw UserError(str("[partition] block '", user_id, "' cannot begin at a ", module.name(),
-                        ": it has no parameters. Use a poptorch::Block in forward."));
-  }
-  for (const at::Tensor& tensor : tensors) begins_.push_back({tensor, user_id, ipu_id, stage});
-  return *this;
-}
-
-Block::Block(const std::string& user_id, int ipu_id, int stage) {
-  if (ipu_id < 0) {
-    throw UserError(str("[partition] block '", user_id, "' has the ipu_id ", ipu_id,
-                        ". An ipu_id is a number from 0."));
-  }
-  if (auto* tracer = frontend::Tracer::current()) {
-    tracer->set_block(ipu_id, stage < 0 ? ipu_id : stage, -1, user_id, true);
-  }
-}
-
-Block::~Block() {
-  if (auto* tracer = frontend::Tracer::current()) tracer->set_block(-1, -1, -1, "", true);
-}
-
 struct Executor::State {
   std::shared_ptr<torch::nn::Module> module;
   session::CompileOptions options;
-  std::map<std::string, frontend::BlockBegin> begins = {};
   std::unique_ptr<frontend::TorchExecutable> executable;
 
   const frontend::TorchExecutable& compiled() const {
@@ -153,12 +125,6 @@ Executor::Executor(std::shared_ptr<torch::nn::Module> module, const Options& opt
         "You must set poptorch.Options().Training.gradientAccumulation to 1 or leave it as its "
         "default value (1) when running a poptorch.inferenceModel().");
   }
-  for (const auto& entry : state_of(*state_->module)) {
-    for (const auto& [tensor, user_id, ipu_id, stage] : options.begins_) {
-      if (!entry.tensor.is_same(tensor)) continue;
-      state_->begins[entry.name] = {user_id, ipu_id, stage < 0 ? ipu_id : stage};
-    }
-  }
   if (training)
     state_->options.optimiser = frontend::describe(*optimizer, state_of(*state_->module));
 }
@@ -173,12 +139,18 @@ Executor::Tensors Executor::run(const Tensors& inputs, const Forward& forward) {
     request.state = state_of(*state_->module);
     request.training = options.training;
     request.scopes_from_state = true;
-    request.begins = state_->begins;
+    const frontend::BegunBlocks begun(*state_->module, request.state);
+    request.begins = begun.by_slot();
     const int64_t steps = options.device_iterations * options.gradient_accumulation;
     for (size_t i = 0; i < inputs.size(); ++i) {
       request.inputs.push_back(micro_batch(inputs[i], steps, i));
     }
-    state_->executable = frontend::compile_model(request, forward, options);
+    const auto checked_forward = [&](const Tensors& stand_ins) {
+      Tensors results = forward(stand_ins);
+      begun.check(frontend::Tracer::current()->module().main());
+      return results;
+    };
+    state_->executable = frontend::compile_model(request, checked_forward, options);
   }
   const Tensors from_device = state_->executable->run(inputs);
   Tensors results;
