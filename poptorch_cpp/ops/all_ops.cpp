@@ -12,6 +12,7 @@ const ir::Registry& registry() {
     add_matmul_ops(*r);
     add_conv_ops(*r);
     add_pool_ops(*r);
+    add_roi_ops(*r);
     add_softmax_ops(*r);
     add_reduce_ops(*r);
     add_shape_ops(*r);

@@ -14,6 +14,7 @@ void add_elementwise_binary_ops(ir::Registry& r);
 void add_matmul_ops(ir::Registry& r);
 void add_conv_ops(ir::Registry& r);
 void add_pool_ops(ir::Registry& r);
+void add_roi_ops(ir::Registry& r);
 void add_norm_ops(ir::Registry& r);
 void add_softmax_ops(ir::Registry& r);
 void add_reduce_ops(ir::Registry& r);

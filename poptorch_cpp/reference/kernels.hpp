@@ -23,6 +23,7 @@ void add_elementwise_kernels(Table& table);
 void add_matmul_kernels(Table& table);
 void add_conv_kernels(Table& table);
 void add_pool_kernels(Table& table);
+void add_roi_kernels(Table& table);
 void add_norm_kernels(Table& table);
 void add_softmax_kernels(Table& table);
 void add_loss_kernels(Table& table);

@@ -5,13 +5,12 @@ import popxl
 import popxl_addons as addons
 import pytest
 from popxl import ops
-from popxl.errors import UndefinedValue, UnsupportedError
+from popxl.errors import UndefinedValue, popart_exception
 from popxl.ops import collectives, var_updates
 from popxl.transforms import autodiff
 from program import ids, image, t
 
 F32, I32 = popxl.float32, popxl.int32
-ROI = np.float32([[0, 0, 1, 1]])
 
 
 def graph():
@@ -206,10 +205,10 @@ ERRORS = {
         "batch_index",
         lambda: ops.roi_align(image(), t(1, 4), ids(2), (1, 1), 1.0, 1),
     ),
-    "region's samples": (
-        UnsupportedError,
-        "sampling_ratio",
-        lambda: ops.roi_align(image(), popxl.variable(ROI), ids(1), (1, 1), 1.0, 0),
+    "region's bins": (
+        popart_exception,
+        "RoiAlign.*cannot make 0 by 1 bins",
+        lambda: ops.roi_align(image(), t(1, 4), ids(1), (0, 1), 1.0, 1),
     ),
     "concat of nothing": (ValueError, "at least one", lambda: ops.concat([])),
     "concat_ of nothing": (ValueError, "at least one", lambda: ops.concat_([])),

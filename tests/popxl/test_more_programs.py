@@ -84,40 +84,86 @@ def roi_align(t, rois, batch, size, scale, ratio):
 ROIS = np.float32([[0, 0, 9, 7], [4, 2, 15, 13], [-6, -3, 30, 30], [5, 5, 5.5, 5.5]])
 
 
-@pytest.mark.parametrize("size, scale, ratio", [((2, 3), 0.5, 2), ((1, 1), 1.0, 3)])
-def test_roi_align(size, scale, ratio):
-    images, batch = rng.uniform(-1, 1, (2, 3, 8, 9)).astype(np.float32), np.int32([0, 1, 1, 0])
-    (y,) = run_graph(
-        lambda t, r, b: ops.roi_align(t, r, b, size, scale, ratio), images, ROIS, batch
-    )
-    expected = roi_align(images, ROIS, batch, size, scale, ratio)
+GRIDS = [((2, 3), 0.5, 2), ((1, 1), 1.0, 3), ((2, 3), 0.5, 0), ((1, 1), 1.0, 0), ((5, 2), 1.0, -1)]
+
+
+def images_of_regions():
+    return rng.uniform(-1, 1, (2, 3, 8, 9)).astype(np.float32), np.int32([0, 1, 1, 0])
+
+
+@pytest.mark.parametrize("size, scale, ratio", GRIDS)
+@pytest.mark.parametrize("known", [False, True])
+def test_roi_align(size, scale, ratio, known):
+    images, batch = images_of_regions()
+
+    def program(t, r, b):
+        regions = popxl.constant(ROIS) if known else r
+        return ops.roi_align(t, regions, b, size, scale, ratio)
+
+    (y,) = run_graph(program, images, ROIS, batch)
+    expected = roi_align(images, ROIS, batch, size, scale, max(ratio, 0))
     np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("size, scale", [((2, 3), 0.5), ((1, 1), 1.0), ((5, 2), 1.0)])
-def test_roi_align_finds_the_samples_of_constant_regions(size, scale):
-    images, batch = rng.uniform(-1, 1, (2, 3, 8, 9)).astype(np.float32), np.int32([0, 1, 1, 0])
-    (y,) = run_graph(
-        lambda t, b: ops.roi_align(t, popxl.constant(ROIS), b, size, scale, 0), images, batch
-    )
-    expected = roi_align(images, ROIS, batch, size, scale, 0)
-    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
+def test_every_run_counts_the_samples_of_its_regions():
+    ir = popxl.Ir()
+    images, batch = images_of_regions()
+    with ir.main_graph:
+        stream = popxl.h2d_stream(ROIS.shape, popxl.float32)
+        y = ops.roi_align(
+            popxl.constant(images), ops.host_load(stream), popxl.constant(batch), (2, 2), 1.0, 0
+        )
+        out = popxl.d2h_stream(y.shape, y.dtype)
+        ops.host_store(out, y)
+    with popxl.Session(ir) as session:
+        for factor in (1.0, 0.2, 2.5):
+            expected = roi_align(images, ROIS * factor, batch, (2, 2), 1.0, 0)
+            found = session.run({stream: ROIS * np.float32(factor)})[out]
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+        # A region that is none gives nan, a huge one ends; the others are as they were.
+        odd = ROIS.copy()
+        odd[0, 1], odd[1, 2] = np.nan, 3e38
+        found = session.run({stream: odd})[out]
+        assert np.isnan(found[:2]).all()
+        np.testing.assert_allclose(
+            found[2:], roi_align(images, ROIS, batch, (2, 2), 1.0, 0)[2:], rtol=1e-4, atol=1e-5
+        )
 
 
-def test_the_gradient_of_roi_align_is_its_adjoint():
-    # It is linear in the image: <dy, f(dx)> = <f'(dy), dx>.
-    images, batch = rng.uniform(-1, 1, (2, 2, 6, 6)).astype(np.float32), np.int32([0, 1, 1, 0])
-    dy = rng.uniform(-1, 1, (4, 2, 2, 2)).astype(np.float32)
-    align = lambda t, r, b: ops.roi_align(t, r, b, (2, 2), 0.5, 2)  # noqa: E731
+@pytest.mark.parametrize("size, scale, ratio", GRIDS)
+def test_the_gradients_of_roi_align(size, scale, ratio):
+    images, batch = images_of_regions()
+    dy = rng.uniform(-1, 1, (4, 3, *size)).astype(np.float32)
+    rois = ROIS.copy()
+    rois[1] = [4.1, 2.2, 14.7, 13.1]  # away from where the number of samples changes
 
     def program(t, r, b, dy):
-        graph = popxl.gir().create_graph(align, t, r, b)
-        info = autodiff(graph, grads_required=[graph.inputs[0]])
+        graph = popxl.gir().create_graph(
+            lambda t, r, b: ops.roi_align(t, r, b, size, scale, ratio), t, r, b
+        )
+        info = autodiff(graph)
         call = ops.call_with_info(graph, t, r, b)
-        return call.outputs[0], *ops.call(info.graph, dy, inputs_dict=info.inputs_dict(call))
+        return ops.call(info.graph, dy, inputs_dict=info.inputs_dict(call))
 
-    y, dx = run_graph(program, images, ROIS, batch, dy)
-    np.testing.assert_allclose((dy * y).sum(), (dx * images).sum(), rtol=1e-4)
+    dx, dr = run_graph(program, images, rois, batch, dy)
+
+    def loss(images, regions):
+        return (dy * roi_align(images, regions, batch, size, scale, max(ratio, 0))).sum(dtype="f8")
+
+    # Linear in the image: by one element at a time, of those that the regions see differently.
+    for place in [(0, 0, 0, 0), (0, 1, 3, 4), (1, 2, 7, 8), (1, 0, 2, 5), (0, 2, 5, 5)]:
+        one = np.zeros_like(images)
+        one[place] = 1
+        np.testing.assert_allclose(dx[place], loss(one, rois), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose((dx * images).sum(), loss(images, rois), rtol=1e-3, atol=1e-4)
+    # Of a region, by central differences.
+    r, step = 1, 1e-3
+    for column in range(4):
+        ahead, behind = rois.astype("f8"), rois.astype("f8")
+        ahead[r, column] += step
+        behind[r, column] -= step
+        slope = (loss(images, ahead) - loss(images, behind)) / (2 * step)
+        np.testing.assert_allclose(dr[r, column], slope, rtol=2e-2, atol=2e-3)
 
 
 def test_given_gradient_graphs_are_used():

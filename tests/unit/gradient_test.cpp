@@ -307,6 +307,13 @@ std::vector<Case> layer_cases() {
   cases.push_back({"layer_norm", {x, width, real({4, 2})}, {{"axes_count", int64_t{2}}}});
   cases.push_back({"layer_norm", {x}});
   cases.push_back({"group_norm", {x, channel, real({4})}, {{"groups", int64_t{2}}}});
+  for (int64_t samples : {0, 2}) {
+    const Attrs attrs{
+        {"rows", int64_t{2}}, {"columns", int64_t{3}}, {"scale", 0.5}, {"samples", samples}};
+    const Input edges = exactly({4, 4}, {0.37, 0.4, 7.1, 5.3, 2.2, 3.1, 2.6, 3.7, -3.3, -2.1, 12.7,
+                                         11.9, 4.1, 3.3, 6.7, 6.1});
+    cases.push_back({"roi_align", {real({2, 2, 5, 6}), edges, ints({4}, {0, 1, 1, 2})}, attrs});
+  }
   const Input q = real({1, 2, 3, 4}), k = real({1, 2, 5, 4}, -0.8, 1), v = real({1, 2, 5, 2});
   for (bool causal : {false, true}) {
     const Attrs attrs{{"causal", causal}, {"scale", 0.5}};

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 from popxl import dtypes
-from popxl.errors import unsupported
 from popxl.ops.build import OpBuild, check_same_dtype, composed
-from popxl.tensor import Constant, Tensor
+from popxl.tensor import Tensor
 
 
 def _source_places(size: int, scale: float, transform: str) -> np.ndarray:
@@ -109,52 +108,6 @@ def interpolate(
     return composed("Resize", [t], "interpolate_out", body)
 
 
-def _corner(op: OpBuild, at: Any, size: int) -> tuple[Any, Any, Any]:
-    """For places along an axis: the elements below and above, and how near the upper one is."""
-    f32 = dtypes.float32
-    inside = op("clamp", at, low=0.0, high=float(size - 1))
-    below = op("clamp", op("floor", inside), low=0.0, high=float(max(size - 2, 0)))
-    share = op("sub", inside, below)
-    lower = op.cast(below, dtypes.int32)
-    above = op("clamp", op("add", below, op.scalar(f32, 1)), low=0.0, high=float(size - 1))
-    return lower, op.cast(above, dtypes.int32), share
-
-
-_FAR = 1e30  # outside of every image, in sizes of a region
-
-
-def _samples_per_bin(rois: Tensor, first: int, bins: int, ratio: int, scale: float) -> np.ndarray:
-    """[regions]: samples of a bin along an axis; without a ratio about one a pixel."""
-    if ratio >= 1:
-        return np.full(rois.shape[0], ratio)
-    if not isinstance(rois, Constant):
-        raise unsupported("roi_align without a sampling_ratio, of regions that are no constant,")
-    boxes = rois._data.astype(np.float32) * np.float32(scale)
-    sizes = np.maximum(boxes[:, first + 2] - boxes[:, first], np.float32(1))
-    return np.ceil(sizes / np.float32(bins)).astype(np.int64)
-
-
-def _sample_places(
-    op: OpBuild, rois: Any, first: int, bins: int, samples: np.ndarray, scale: float
-) -> Any:
-    """[regions, bins · most samples]: places along an axis, column `first` of the regions.
-
-    A region with fewer samples than another has the rest of its places far outside.
-    """
-    f32, count, most = dtypes.float32, rois.type[1][0], int(samples.max(initial=1))
-
-    def column(i: int) -> Any:
-        part = op("slice", rois, starts=[0, i], stops=[count, i + 1], steps=[1, 1])
-        return op("mul", part, op.scalar(f32, scale))
-
-    start = column(first)
-    size = op("maximum", op("sub", column(first + 2), start), op.scalar(f32, 1))
-    each = samples[:, None, None]
-    steps = (np.arange(bins)[:, None] + (np.arange(most) + 0.5) / each) / bins
-    steps = np.where(np.arange(most) < each, steps, _FAR).reshape(count, bins * most)
-    return op("add", start, op("mul", size, op.array(steps, f32)))
-
-
 def roi_align(
     t: Tensor,
     rois: Tensor,
@@ -167,9 +120,8 @@ def roi_align(
 
     t: [n, c, h, w], float. rois: [regions, 4]: x1, y1, x2, y2, times spatial_scale in pixels.
     batch_index: [regions], int: the image of each. output_size: (rows, columns) of bins a region.
-    sampling_ratio: samples a bin and axis. 0 and less: ceil(size of the region / bins), for
-    constant regions (UnsupportedError for others, whose number of samples is not known before the
-    run). Samples more than a pixel outside of the image count as 0.
+    sampling_ratio: samples a bin and axis. 0 and less: ceil(size of the region / bins), for each
+    region and axis. Samples more than a pixel outside of the image count as 0.
     Returns [regions, c, rows, columns]. ValueError: shapes do not fit.
     """
     check_same_dtype("RoiAlign", t, rois)
@@ -177,51 +129,11 @@ def roi_align(
         raise ValueError(f"roi_align takes images, [regions, 4] and two sizes: {t!r}, {rois!r}.")
     if batch_index.shape != rois.shape[:1] or not batch_index.dtype.is_int:
         raise ValueError(f"batch_index must be ints of shape {rois.shape[:1]}: {batch_index!r}.")
-    (n, c, h, w), regions = t.shape, rois.shape[0]
     rows, columns = output_size
-    f32, i32 = dtypes.float32, dtypes.int32
-    wide = _samples_per_bin(rois, 0, columns, sampling_ratio, spatial_scale)
-    high = _samples_per_bin(rois, 1, rows, sampling_ratio, spatial_scale)
-    most_wide, most_high = int(wide.max(initial=1)), int(high.max(initial=1))
-    across, down = columns * most_wide, rows * most_high
 
     def body(op: OpBuild) -> Any:
-        boxes = op.cast(rois, f32)
-        x = _sample_places(op, boxes, 0, columns, wide, spatial_scale)
-        y = _sample_places(op, boxes, 1, rows, high, spatial_scale)
-        # Pixels as rows of a table [n · h · w, c], the image's first row as offset.
-        table = op("transpose", t._read(), permutation=[0, 2, 3, 1])
-        table = op("reshape", op.cast(table, f32), shape=[n * h * w, c])
-        image = op("mul", op.cast(batch_index, i32), op.scalar(i32, h * w))
-        image = op("reshape", image, shape=[regions, 1, 1])
-
-        def by(value: Any, axis: int) -> Any:
-            shape = [regions, down, 1] if axis == 1 else [regions, 1, across]
-            return op("reshape", value, shape=shape)
-
-        (y0, y1, dy), (x0, x1, dx) = _corner(op, y, h), _corner(op, x, w)
-        one = op.scalar(f32, 1)
-        parts = []
-        for row, near_y in ((y0, op("sub", one, dy)), (y1, dy)):
-            for column, near_x in ((x0, op("sub", one, dx)), (x1, dx)):
-                place = op("add", op("mul", by(row, 1), op.scalar(i32, w)), by(column, 2))
-                place = op("reshape", op("add", image, place), shape=[regions * down * across])
-                pixels = op("index_select", table, place, axis=0)
-                weight = op("mul", by(near_y, 1), by(near_x, 2))
-                weight = op("reshape", weight, shape=[regions * down * across, 1])
-                parts.append(op("mul", pixels, weight))
-        total = op("add", op("add", parts[0], parts[1]), op("add", parts[2], parts[3]))
-        inside = op("logical_and", by(_inside(op, y, h), 1), by(_inside(op, x, w), 2))
-        inside = op("reshape", inside, shape=[regions * down * across, 1])
-        total = op("select", inside, total, op.scalar(f32, 0))
-        grid = [regions, rows, most_high, columns, most_wide, c]
-        total = op("sum", op("reshape", total, shape=grid), axes=[2, 4])
-        mean = op("div", total, op.array((wide * high).reshape(regions, 1, 1, 1), f32))
-        return op.cast(op("transpose", mean, permutation=[0, 3, 1, 2]), t.dtype)
+        image = op.cast(batch_index, dtypes.int32)
+        attrs = {"rows": int(rows), "columns": int(columns), "scale": float(spatial_scale)}
+        return op("roi_align", t, rois, image, samples=max(int(sampling_ratio), 0), **attrs)
 
     return composed("RoiAlign", [t, rois, batch_index], "roi_align_out", body)
-
-
-def _inside(op: OpBuild, at: Any, size: int) -> Any:
-    low = op("ge", at, op.scalar(dtypes.float32, -1))
-    return op("logical_and", low, op("le", at, op.scalar(dtypes.float32, size)))

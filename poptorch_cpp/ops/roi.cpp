@@ -1,0 +1,85 @@
+// The means of regions of images.
+#include "ops/all_ops.hpp"
+#include "ops/rules.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::ops {
+namespace {
+
+using support::str;
+
+std::vector<ir::AttrDef> grid() {
+  return {{"rows", AttrType::kInt},
+          {"columns", AttrType::kInt},
+          {"scale", AttrType::kFloat, 1.0},
+          {"samples", AttrType::kInt, int64_t{0}}};
+}
+
+// [regions, channels, rows, columns]
+Type of_regions(const InferContext& c) {
+  const Type &x = c.operand(0), &rois = c.operand(1), &image = c.operand(2);
+  if (x.rank() != 4) c.fail(str("x must be [images, channels, height, width] but is ", x, "."));
+  if (rois.rank() != 2 || rois.shape[1] != 4) {
+    c.fail(str("rois must be [regions, 4] but is ", rois, "."));
+  }
+  if (image.shape != Shape{rois.shape[0]}) {
+    c.fail(str("image must be one number a region, [", rois.shape[0], "], but is ", image, "."));
+  }
+  const int64_t rows = c.attr<int64_t>("rows"), columns = c.attr<int64_t>("columns");
+  if (rows < 1 || columns < 1) c.fail(str("cannot make ", rows, " by ", columns, " bins."));
+  return {x.dtype, {rois.shape[0], x.shape[1], rows, columns}};
+}
+
+// Four elements go into a sample; without a number of samples two a bin and axis are guessed.
+CostRule sampling() {
+  return [](const Op& op) {
+    const auto given = static_cast<double>(op.attr<int64_t>("samples"));
+    const double samples = given > 0 ? given * given : 4;
+    const double bins = static_cast<double>(op.attr<int64_t>("rows") * op.attr<int64_t>("columns"));
+    const Type& x = op.operand(0)->type();
+    const Type& rois = op.operand(1)->type();
+    const double elements = bins * static_cast<double>(rois.shape[0] * x.shape[1]);
+    return Cost{8 * samples * elements, bytes_of(op)};
+  };
+}
+
+}  // namespace
+
+void add_roi_ops(Registry& r) {
+  r.add({.name = "roi_align",
+         .doc = "Means of samples between the pixels of regions (x1, y1, x2, y2) of images; "
+                "`samples` a bin and axis, 0: the region's pixels over the bins, rounded up.",
+         .inputs = {"x: float", "rois: float", "image: i32"},
+         .outputs = {"y"},
+         .attrs = grid(),
+         .infer = [](const InferContext& c) { return std::vector{of_regions(c)}; },
+         .grad =
+             [](GradBuilder& g) {
+               ir::Attrs attrs;
+               for (const char* name : {"rows", "columns", "scale", "samples"}) {
+                 attrs.set(name, g.op().attr_value(name));
+               }
+               Op* op =
+                   g.builder().emit("roi_align_grad", {g.x(0), g.x(1), g.x(2), g.dy(0)}, attrs);
+               return std::vector<Value*>{op->result(0), g.needs(1) ? op->result(1) : nullptr,
+                                          nullptr};
+             },
+         .cost = sampling(),
+         .popart_type = "RoiAlign"});
+  r.add({.name = "roi_align_grad",
+         .doc = "Gradients of roi_align's x and rois; the number of samples does not change.",
+         .inputs = {"x: float", "rois: float", "image: i32", "dy: float"},
+         .outputs = {"dx", "drois"},
+         .attrs = grid(),
+         .infer =
+             [](const InferContext& c) {
+               const Type y = of_regions(c);
+               if (c.operand(3) != y) c.fail(str("dy must be ", y, " but is ", c.operand(3), "."));
+               return std::vector{c.operand(0), c.operand(1)};
+             },
+         .grad = NoGradient{"second derivatives of roi_align are not supported"},
+         .cost = sampling(),
+         .popart_type = "RoiAlignGrad"});
+}
+
+}  // namespace poptorch::ops
