@@ -18,11 +18,11 @@ class popart_exception(Error):
     """A program that breaks a rule of the compiler, e.g. in-place writes without a fixed order."""
 
 
-def unsupported(name: str) -> UnsupportedError:
-    """The error for a name of the API that is missing here."""
+def unsupported(name: str, cure: str = "") -> UnsupportedError:
+    """The error for a name of the API that is missing here; `cure` is what to do instead."""
     return UnsupportedError(
         f"[popxl] {name} is part of PopXL but is not implemented here. "
-        "docs/popxl.md lists what is missing."
+        f"{cure + ' ' if cure else ''}docs/popxl.md lists what is missing."
     )
 
 

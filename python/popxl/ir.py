@@ -10,6 +10,7 @@ from typing import Any
 
 from poptorch_core import _core
 from popxl.build_graph import build_graph
+from popxl.errors import unsupported
 from popxl.graph import Graph
 from popxl.replica_grouping import ReplicaGrouping
 
@@ -17,13 +18,21 @@ _FIRST_OP_ID = 100
 _ir_ids = itertools.count()
 
 
-def _replicas_of_launcher() -> int:
-    total = int(os.environ.get("POPDIST_NUM_TOTAL_REPLICAS", "1"))
-    local = int(os.environ.get("POPDIST_NUM_LOCAL_REPLICAS", str(total)))
-    if local != total:
-        from popxl.errors import unsupported
+def _from_launcher(name: str, default: int) -> int:
+    given = os.environ.get(name, str(default))
+    if not given.strip().isdigit() or int(given) < 1:
+        raise ValueError(f"Ir(replication='popdist') takes a positive int from {name}: {given!r}.")
+    return int(given)
 
-        raise unsupported(f"Ir(replication='popdist') with {local} of {total} replicas a process")
+
+def _replicas_of_launcher() -> int:
+    total = _from_launcher("POPDIST_NUM_TOTAL_REPLICAS", 1)
+    local = _from_launcher("POPDIST_NUM_LOCAL_REPLICAS", total)
+    if local != total:
+        raise unsupported(
+            f"Ir(replication='popdist') with {local} of {total} replicas a process",
+            f"Start one process, which runs all {total} replicas.",
+        )
     return total
 
 
@@ -32,7 +41,7 @@ class Ir:
 
     replication: how many replicas run it, each with its own data; 'popdist' takes the number from
         the launcher's POPDIST_NUM_TOTAL_REPLICAS (1 without). UnsupportedError when it spreads the
-        replicas over several processes.
+        replicas over several processes, ValueError when it gives no positive int.
     """
 
     def __init__(self, replication: "int | str" = 1) -> None:
