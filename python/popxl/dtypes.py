@@ -123,6 +123,17 @@ _TORCH_NAMES = {t._torch: t for t in _ALL if t._torch is not None}
 _CORE_TO_POPXL = {t._core: t for t in _ALL}
 
 
+def checked(x: Any) -> dtype:
+    """A popxl dtype as it is. TypeError, which names the one that may be meant, for another."""
+    if isinstance(x, dtype):
+        return x
+    try:
+        meant = f"popxl.{dtype.as_dtype(x)._name}"
+    except ValueError:
+        meant = "e.g. popxl.float32"
+    raise TypeError(f"{x!r} is none of popxl's dtypes. Write {meant}.")
+
+
 def as_bits(array: np.ndarray) -> np.ndarray:
     """float8 as bytes, which is how the compiler takes it; other arrays as they are."""
     if array.dtype in (np_dtype_float8_143, np_dtype_float8_152):

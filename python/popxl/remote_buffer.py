@@ -3,6 +3,7 @@
 from typing import Any
 
 from popxl.context import get_current_graph
+from popxl.dtypes import checked
 from popxl.dtypes import dtype as dtype_class
 from popxl.tensor_base import Tensor, core_type, static_shape
 
@@ -17,7 +18,7 @@ class RemoteBuffer:
         self, tensor_shape: "tuple[int, ...]", tensor_dtype: dtype_class, entries: int
     ) -> None:
         self._ir = get_current_graph().ir
-        self._shape, self._dtype = static_shape(tensor_shape), tensor_dtype
+        self._shape, self._dtype = static_shape(tensor_shape), checked(tensor_dtype)
         self._meta_shape: tuple[int, ...] = ()
         self.entries = entries
         self._ir._buffers.append(self)
@@ -68,6 +69,14 @@ class RemoteBuffer:
             raise ValueError(
                 f"{t!r} is no row of remote buffer {self._id}, which holds "
                 f"{self._dtype} {self._shape}."
+            )
+
+    def _check_ir(self) -> None:
+        here = get_current_graph().ir
+        if self._ir is not here:
+            raise ValueError(
+                f"Remote buffer {self._id} belongs to {self._ir!r} but the current program is "
+                f"{here!r}. Make a buffer in this one."
             )
 
     def _check_row(self, offset: int) -> None:

@@ -101,6 +101,7 @@ def _in_buffer(
     name: "str | None",
     mode: str = "one_per_group",
 ) -> RemoteVariable:
+    buffer._check_ir()
     buffer._check_row(offset)
     made: RemoteVariable = _named(RemoteVariable, name, array, layout, mode)
     buffer.validate_tensor_matches_buffer(made, layout.shards)

@@ -33,6 +33,8 @@ class Session:
     def __init__(
         self, ir: Ir, device_desc: str = "cpu", weights_to_host_on_exit: bool = True
     ) -> None:
+        if not isinstance(ir, Ir):
+            raise TypeError(f"Session takes a popxl.Ir but got a {type(ir).__name__}.")
         if device_desc not in _DEVICES:
             raise ValueError(f"device_desc must be one of {_DEVICES} but is {device_desc!r}.")
         if not any(graph._ops for graph in ir._graphs):
@@ -59,7 +61,7 @@ class Session:
         self._check_transfers()
         types = self._executable.input_types
         self._takes = [
-            _Port(s, self._io_shape(s), shape)
+            _Port(s, self._io_shape(s), shape, self._leads())
             for s, (_, shape) in zip(self._inputs, types, strict=True)
         ]
         self._inputs_set = set(self._inputs)
@@ -83,6 +85,10 @@ class Session:
                     f"{self._transfers}. Set ir.num_host_transfers to {made}."
                 )
 
+    def _leads(self) -> list[str]:
+        counts = {"transfers": self._transfers, "replicas": self._replicas}
+        return [f"{n} {what}" for what, n in counts.items() if n > 1]
+
     def _io_shape(self, stream: Stream) -> tuple[int, ...]:
         lead = [n for n in (self._transfers, self._replicas) if n > 1]
         return (*lead, *stream.shape)
@@ -96,12 +102,19 @@ class Session:
         return {s: np.zeros(self._io_shape(s), s.dtype.as_numpy()) for s in self._outputs}
 
     def _checked_inputs(self, inputs: Mapping[Any, Any], downcast: bool) -> list[np.ndarray]:
+        if not isinstance(inputs, Mapping):
+            raise TypeError(
+                f"run takes a dict {{stream: array}} for {self._inputs} but got a "
+                f"{type(inputs).__name__}."
+            )
         if inputs.keys() != self._inputs_set:
             missing = [s for s in self._inputs if s not in inputs]
-            extra = [s for s in inputs if s not in self._inputs]
+            extra = [s for s in inputs if s not in self._inputs_set]
+            named = any(isinstance(s, str) for s in extra)
             raise ValueError(
                 f"The program takes data for {self._inputs}; missing: {missing}, "
-                f"not expected: {extra}."
+                f"not expected: {extra}. Pass a dict with an array for each stream"
+                f"{', whose keys are the streams and not their names' if named else ''}."
             )
         return [port.checked(inputs[port.stream], downcast) for port in self._takes]
 
@@ -114,10 +127,10 @@ class Session:
         inputs: an array of shape (num_host_transfers if > 1, replicas if > 1) + stream.shape for
             each stream to the device; 64-bit arrays become 32 bits if downcast_inputs.
         Returns an array for each stream to the host, shaped likewise. ValueError: not attached,
-        missing or unexpected streams, other shapes or dtypes.
+        missing or unexpected streams, other shapes or dtypes. TypeError: no dict.
         """
         self._check_attached("run")
-        arrays = self._checked_inputs(inputs or {}, downcast_inputs)
+        arrays = self._checked_inputs({} if inputs is None else inputs, downcast_inputs)
         results = self._executable.run(arrays)
         self._stale = True
         return {
@@ -200,9 +213,12 @@ class Session:
         tensors = list(tensors)
         for tensor in tensors:
             if not isinstance(tensor, (Variable, Constant)):
-                raise TypeError(f"{tensor!r} is neither a variable nor a constant.")
+                raise TypeError(
+                    f"{tensor!r} is neither a variable nor a constant. What the program computes "
+                    "comes from ops.host_store to a stream, in what run returns."
+                )
             if isinstance(tensor, Variable) and tensor not in self._host:
-                raise ValueError(f"{tensor!r} is not part of this session's program.")
+                raise ValueError(self._foreign(tensor))
         if self._stale and self.is_attached:
             self.weights_to_host()
         return {
@@ -231,8 +247,13 @@ class Session:
             self.weights_from_host()
 
     def _checked_data(self, variable: Any, given: Any) -> np.ndarray:
-        if not isinstance(variable, Variable) or variable not in self._host:
-            raise TypeError(f"{variable!r} is not a variable of this session's program.")
+        if not isinstance(variable, Variable):
+            raise TypeError(
+                f"{variable!r} is not a variable. Pass what popxl.variable returned, one of "
+                f"{list(self._host)}."
+            )
+        if variable not in self._host:
+            raise TypeError(self._foreign(variable))
         if variable._all_replicas:
             raise NotImplementedError(f"{variable!r} is retrieved from all replicas: fixed here.")
         plain = isinstance(given, (bool, int, float, list, tuple))
@@ -245,6 +266,11 @@ class Session:
             )
         return array
 
+    def _foreign(self, variable: Variable) -> str:
+        if variable.ir is self._ir:
+            return f"{variable!r} was made after this session. Make the session again."
+        return f"{variable!r} is a variable of {variable.ir!r} but the session runs {self._ir!r}."
+
     def __repr__(self) -> str:
         return f"Session[ir={self._ir!r} attached={self.is_attached}]"
 
@@ -252,11 +278,18 @@ class Session:
 class _Port:
     """A stream as a run sees it: what its arrays must be, known before the first one comes.
 
-    shape: of the user's array. compiled: of the one that the program takes.
+    shape: of the user's array. compiled: of the one that the program takes. leads: what the first
+    dimensions of the user's array are for.
     """
 
-    def __init__(self, stream: Stream, shape: tuple, compiled: "list[int] | None" = None) -> None:
-        self.stream, self._shape = stream, shape
+    def __init__(
+        self,
+        stream: Stream,
+        shape: tuple,
+        compiled: "list[int] | None" = None,
+        leads: "list[str] | None" = None,
+    ) -> None:
+        self.stream, self._shape, self._leads = stream, shape, leads or []
         self._compiled = shape if compiled is None else tuple(compiled)
         self._dtype = stream.dtype.as_numpy()
         self._bits = as_bits(np.empty(0, self._dtype)).dtype
@@ -265,17 +298,22 @@ class _Port:
         """`data` as the program takes it. ValueError for another shape or dtype."""
         array = to_numpy(data, None, downcast, copy=False)
         if array.dtype != self._bits:
-            array = self._converted(array, isinstance(data, (bool, int, float)))
+            array = self._converted(array, data)
         if array.shape != self._shape:
             array = self._cut(array)
         return array if array.shape == self._compiled else array.reshape(self._compiled)
 
-    def _converted(self, array: np.ndarray, number: bool) -> np.ndarray:
+    def _converted(self, array: np.ndarray, data: Any) -> np.ndarray:
+        number = isinstance(data, (bool, int, float))
         if is_float8(self.stream.dtype) and array.dtype == self._dtype:
             return as_bits(array)
         if number and not is_float8(self.stream.dtype):
             return array.astype(self._dtype)
-        raise ValueError(f"{self.stream!r} takes {self.stream.dtype} but got {array.dtype}.")
+        given = getattr(data, "dtype", array.dtype)
+        raise ValueError(
+            f"{self.stream!r} takes {self.stream.dtype} but got {given}. Convert the data, e.g. "
+            f"np.asarray(data, {self._dtype.name!r})."
+        )
 
     def _cut(self, array: np.ndarray) -> np.ndarray:
         expected = self._shape
@@ -284,7 +322,11 @@ class _Port:
             return array[: expected[0]]
         if array.size == 1 and all(n == 1 for n in expected):
             return array
-        raise ValueError(f"{self.stream!r} takes data of shape {expected} but got {array.shape}.")
+        each = f", {self.stream.shape} for each of {' and '.join(self._leads)}," if leads else ""
+        raise ValueError(
+            f"{self.stream!r} takes data of shape {expected}{each} but got {array.shape}. Give the "
+            "data that shape, or the stream another when it is made."
+        )
 
     def returned(self, result: np.ndarray) -> np.ndarray:
         """What the program gave, in the stream's dtype and shape."""

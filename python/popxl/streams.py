@@ -25,7 +25,16 @@ class Stream:
         self._ir._streams.append(self)
 
     def _use(self) -> str:
-        """Declares the stream to the compiler with its first op; returns its name there."""
+        """Declares the stream to the compiler with its first op; returns its name there.
+
+        ValueError: the current program is another than the stream's.
+        """
+        here = get_current_graph().ir
+        if self._ir is not here:
+            raise ValueError(
+                f"{self!r} belongs to {self._ir!r} but the current program is {here!r}. Make a "
+                "stream in this one."
+            )
         if not self._used:
             self._used = True
             core = core_type(self.shape, self.dtype)

@@ -4,12 +4,14 @@ A tensor's value changes only through ops that write in place. Tensors that such
 views made by ops ending in `_`, share the memory of the tensor they come from (`_base`).
 """
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from popxl import dtypes
 from popxl.context import _context, get_current_graph, scoped
+from popxl.dtypes import checked
 from popxl.dtypes import dtype as dtype_class
 from popxl.errors import UndefinedValue
 from popxl.operators import Operators
@@ -25,8 +27,14 @@ DEFAULT_NAME = "t"
 
 
 def static_shape(shape: Iterable[int]) -> tuple[int, ...]:
-    """The shape of a tensor to come. ValueError for a negative size: all sizes are static."""
-    sizes = tuple(int(n) for n in shape)
+    """The shape of a tensor to come. ValueError for a negative size: all sizes are static.
+
+    TypeError for what is no sequence of whole numbers.
+    """
+    try:
+        sizes = tuple(operator.index(n) for n in shape)
+    except TypeError:
+        raise TypeError(f"A shape is a tuple of ints, e.g. (2, 3), but is {shape!r}.") from None
     if min(sizes, default=0) < 0:
         raise ValueError(f"A shape takes sizes from 0, known when it is written, but is {sizes}.")
     return sizes
@@ -36,14 +44,14 @@ class TensorSpec(Mapping):
     """Shape and dtype of a tensor to come: what graphs are made for. Hashable.
 
     meta_shape: of a tensor sharded over replicas, the shape of the whole.
-    ValueError: a negative size.
+    ValueError: a negative size. TypeError: sizes that are no ints, no dtype of popxl.
     """
 
     def __init__(
         self, shape: "tuple[int, ...]", dtype: dtype_class, meta_shape: "tuple[int, ...]" = ()
     ) -> None:
         self.shape = static_shape(shape)
-        self.dtype = dtype
+        self.dtype = checked(dtype)
         self.meta_shape = tuple(meta_shape or ())
 
     def to_dict(self) -> dict[str, Any]:
@@ -76,7 +84,7 @@ class TensorSpec(Mapping):
 
 def core_type(shape: "tuple[int, ...]", dtype: dtype_class) -> tuple[str, list[int]]:
     """A type as the compiler's builder takes it."""
-    return (dtype._core, list(static_shape(shape)))
+    return (checked(dtype)._core, list(static_shape(shape)))
 
 
 class Tensor(Operators):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from popxl.context import get_current_graph, scoped
-from popxl.dtypes import as_bits
+from popxl.dtypes import as_bits, checked
 from popxl.dtypes import dtype as dtype_class
 from popxl.fp8_utils import host_pow2scale_cast_to_fp8, is_float8
 from popxl.layout import Layout
@@ -83,7 +83,7 @@ def host_data(
     nan_on_overflow: "bool | None" = None,
 ) -> np.ndarray:
     """Data as an array of `dtype`; numbers become float8 by a scale. ValueError for other types."""
-    if dtype is None or not is_float8(dtype):
+    if dtype is None or not is_float8(checked(dtype)):
         if log2_scale is not None or nan_on_overflow is not None:
             raise ValueError("log2_scale and nan_on_overflow are for float8 alone: pass its dtype.")
         array = to_numpy(data, dtype, downcast)

@@ -22,7 +22,15 @@ def check_tensors(op_type: str, tensors: "Sequence[Tensor | None]", together: bo
         if tensor is None:
             continue
         if not isinstance(tensor, Tensor):
-            raise TypeError(f"{op_type} takes tensors but got {tensor!r}.")
+            raise TypeError(
+                f"{op_type} takes tensors but got a {type(tensor).__name__}: {tensor!r}. Make it a "
+                "tensor with popxl.constant or popxl.variable."
+            )
+        if tensor.ir is not graph.ir:
+            raise ValueError(
+                f"{op_type}: {tensor!r} belongs to {tensor.ir!r} but the current program is "
+                f"{graph.ir!r}. Programs share no tensors: make one in this program."
+            )
         if tensor._graph not in (graph, *graph._sources):
             raise ValueError(
                 f"{op_type}: {tensor!r} belongs to graph {tensor._graph.name} but the current "

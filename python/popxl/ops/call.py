@@ -131,6 +131,12 @@ def _bound(
 
     check_inputs: whether each must be given; None stands for those that are not.
     """
+    here = get_current_graph().ir
+    if graph.ir is not here:
+        raise ValueError(
+            f"{graph.name} belongs to {graph.ir!r} but the current program is {here!r}. Make the "
+            "graph in this one."
+        )
     positional = _flattened(inputs)
     if len(positional) > len(graph._inputs):
         raise ValueError(

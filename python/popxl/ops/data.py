@@ -4,6 +4,7 @@ from typing import Any
 
 from popxl import dtypes
 from popxl.context import _context
+from popxl.dtypes import checked
 from popxl.dtypes import dtype as dtype_class
 from popxl.ops.build import OpBuild, check_tensors, emit_in, with_gradient
 from popxl.streams import DeviceToHostStream, HostToDeviceStream
@@ -27,7 +28,7 @@ def init(
     if init_type not in ("zero", "undef"):
         raise ValueError(f"init_type must be 'zero' or 'undef' but is {init_type!r}.")
     op = OpBuild("Init")
-    value = op.scalar(dtype, 0)
+    value = op.scalar(checked(dtype), 0)
     if tuple(shape):
         value = op("broadcast_to", value, shape=list(static_shape(shape)))
     out = op.output(value, name or "t", meta_shape or ())
@@ -159,6 +160,7 @@ def remote_code_load(graph: Any, destination: str) -> None:
 
 def _rows(buffer: Any, offset: "int | Tensor") -> list[Tensor]:
     """The offset if it is a tensor. ValueError, TypeError: it is no row, or no int."""
+    buffer._check_ir()
     if not isinstance(offset, Tensor):
         buffer._check_row(offset)
         return []

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 from popxl import dtypes
+from popxl.dtypes import checked
 from popxl.dtypes import dtype as dtype_class
 from popxl.ops.build import OpBuild, composed, in_place, simple
 from popxl.tensor import Tensor
@@ -159,7 +160,7 @@ def detach_(t: Tensor) -> Tensor:
 
 def cast(t: Tensor, data_type: dtype_class) -> Tensor:
     """The tensor as `data_type`. TypeError for float8: use ops.pow2scale_cast_to_fp8."""
-    if "float8" in data_type.name or "float8" in t.dtype.name:
+    if "float8" in checked(data_type).name or "float8" in t.dtype.name:
         raise TypeError(
             "popxl.ops.cast does not take float8: use ops.pow2scale_cast_to_fp8 or _from_fp8."
         )

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from popxl import dtypes
+from popxl.dtypes import checked
 from popxl.dtypes import dtype as dtype_class
 from popxl.ops.build import OpBuild, composed
 from popxl.tensor import Tensor, constant
@@ -33,7 +34,7 @@ def _unit_interval(op: OpBuild, bits: Any, dtype: dtype_class) -> Any:
 
 
 def _float(dtype: dtype_class) -> dtype_class:
-    if not dtype.is_floating_point:
+    if not checked(dtype).is_floating_point:
         raise ValueError(f"Random numbers are floating but {dtype} was asked for.")
     return dtype
 

@@ -94,6 +94,7 @@ def _indices(graph: Graph, tensors: "Iterable[Tensor] | None") -> list[int]:
     for tensor in tensors:
         if tensor not in graph._outputs:
             raise ValueError(f"{tensor!r} is no output of {graph.name}.")
+        _check_floating(tensor)
         out.append(graph._outputs.index(tensor))
     return out
 
@@ -105,7 +106,16 @@ def _required(graph: Graph, tensors: "Iterable[Tensor] | None") -> list[Tensor]:
     for tensor in out:
         if tensor not in graph:
             raise ValueError(f"{tensor!r} is no tensor of {graph.name}.")
+        _check_floating(tensor)
     return out
+
+
+def _check_floating(tensor: Tensor) -> None:
+    if not tensor.dtype.is_floating_point:
+        raise TypeError(
+            f"{tensor!r} has no gradient: only floating point numbers have. Leave it out, or make "
+            "it one with ops.cast."
+        )
 
 
 def _refuse_writes(graph: Graph) -> None:
@@ -183,7 +193,8 @@ def autodiff(
     called_graphs_grad_info: gradient graphs for graphs that `graph` calls, directly or not; others
         are differentiated anew.
     Returns a GradGraphInfo; with return_all_grad_graphs, {graph: info}. ValueError: tensors of
-    other graphs. popart_exception: an op of the graph writes in place.
+    other graphs. TypeError: tensors of other than floating point numbers. popart_exception: an op
+    of the graph writes in place or has no gradient.
     """
     for called, info in (called_graphs_grad_info or {}).items():
         _use_grad_info(graph, called, info, set())
