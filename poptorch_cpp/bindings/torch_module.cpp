@@ -243,6 +243,8 @@ void bind_executable(py::module_& m) {
       .def("report",
            [](const TorchExecutable& model) { return report_dict(model.compiled().report()); })
       .def("ipus", [](const TorchExecutable& model) { return model.compiled().ipus(); })
+      .def("highest_ipu",
+           [](const TorchExecutable& model) { return model.compiled().highest_ipu(); })
       .def("timeline", timeline_of)
       .def("anchored", [](const TorchExecutable& e) { return e.compiled().anchored(); })
       .def("anchor_names", [](const TorchExecutable& e) { return e.compiled().anchor_names(); })

@@ -50,17 +50,20 @@ lowering::LowerOptions lower_options_of(const CompileOptions& options, const Com
           .random_seed = options.random_seed};
 }
 
+// The first op on the highest IPU; nullptr when that is IPU 0.
+const ir::Op* user_of_highest_ipu(const ir::Module& module) {
+  const ir::Op* user = nullptr;
+  for (const ir::Op* op : module.main().ops()) {
+    if (op->placement.ipu > (user ? user->placement.ipu : 0)) user = op;
+  }
+  return user;
+}
+
 void check_ipu_count(const ir::Module& module, const CompileOptions& options) {
   // A replica has the IPUs up to the highest that is used.
-  int highest = 0;
-  std::string user;
-  for (const ir::Op* op : module.main().ops()) {
-    if (op->placement.ipu <= highest) continue;
-    highest = op->placement.ipu;
-    user =
-        str(" The highest of a replica is IPU ", highest, ", of ", partition::describe(*op), ".");
-  }
-  const auto needed = static_cast<uint64_t>((highest + 1) * options.replication_factor);
+  const ir::Op* user = user_of_highest_ipu(module);
+  const int64_t of_replica = user ? user->placement.ipu + int64_t{1} : 1;
+  const auto needed = static_cast<uint64_t>(of_replica * options.replication_factor);
   const uint64_t reserved = std::bit_ceil(needed);
   if (needed == reserved || options.round_ipu_count) return;
   throw support::UserError(
@@ -68,7 +71,7 @@ void check_ipu_count(const ir::Module& module, const CompileOptions& options) {
           "minimum of ", reserved, " in order to allow the model to run, because PopTorch must ",
           "reserve a power of 2 of IPUs or the number in a whole system. Please reconfigure your ",
           "model to use a different number of IPUs or set ",
-          "poptorch.Options().autoRoundNumIPUs(True).", user));
+          "poptorch.Options().autoRoundNumIPUs(True).", user ? " " : "", highest_ipu(module)));
 }
 
 void check_options(const CompileOptions& options) {
@@ -109,6 +112,13 @@ std::vector<std::string> anchor_patterns(const CompileOptions& options) {
 }
 
 }  // namespace
+
+std::string highest_ipu(const ir::Module& placed) {
+  const ir::Op* user = user_of_highest_ipu(placed);
+  if (!user) return "";
+  return str("The highest of a replica is IPU ", user->placement.ipu, ", of ",
+             partition::describe(*user), ".");
+}
 
 transforms::PassContext pass_context(const CompileOptions& options) {
   return {.training = options.training,

@@ -20,6 +20,10 @@ struct Compiled {
   std::vector<std::string> anchor_names;
 };
 
+// "The highest of a replica is IPU 2, of op 'linear' of block 'c' (model.py:4)."; of a module on
+// IPU 0 alone, nothing.
+std::string highest_ipu(const ir::Module& placed);
+
 // Traced form → program. Calls `progress` for every step but binding, which is the caller's.
 Compiled compile_to_program(std::unique_ptr<ir::Module> module, const CompileOptions& options,
                             const Progress& progress);

@@ -86,6 +86,7 @@ class CompiledModel final : public Executable {
 
   Report report() const override { return make_report(engine_.program()); }
   int ipus() const override { return static_cast<int>(engine_.program().ipus.size()); }
+  std::string highest_ipu() const override { return session::highest_ipu(*forms_.placed); }
   Timeline timeline(int64_t micro_batches) const override {
     return session::timeline(engine_.program(), micro_batches);
   }

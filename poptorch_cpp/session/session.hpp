@@ -168,6 +168,8 @@ class Executable {
   virtual std::string text(const std::string& form, bool locations = false) const = 0;
   virtual Report report() const = 0;
   virtual int ipus() const = 0;  // of one replica
+  // What the highest of them is there for, for messages; nothing where there is one.
+  virtual std::string highest_ipu() const = 0;
   // The work of the first `micro_batches` of a run: see timeline.hpp.
   virtual Timeline timeline(int64_t micro_batches) const = 0;
 

@@ -66,6 +66,8 @@ class Executable:
         "stages", "ops", "bubbles", "bottleneck_stage", "cycles_per_run", "generic_ops", ..."""
     def ipus(self) -> int:
         """IPUs of one replica."""
+    def highest_ipu(self) -> str:
+        """A sentence on the block that the highest of them is there for; "" where there is one."""
 
 def compile(
     call: Callable[[list[Tensor]], list[Tensor]],

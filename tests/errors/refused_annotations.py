@@ -1,7 +1,9 @@
-"""Annotations that are refused, and what their messages must say: the rows of test_annotations."""
+"""Annotations that are refused when the model compiles: the rows of test_annotations.
+
+Those that are refused where they are written are in refused_arguments.
+"""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 import poptorch
@@ -9,13 +11,15 @@ import torch
 from poptorch import AutoStage, Phase, Stage
 from torch.nn import functional as F
 
-SOURCE = Path(__file__).read_text().splitlines()
-LINE = r"\(\S*refused_annotations\.py:(\d+)\)"
+LINE = r"\((\S*/refused_\w+\.py):(\d+)\)"
 X = torch.randn(24, 4)
 
 
-def options(strategy=None, iterations=8, accumulation=1):
+def options(strategy=None, iterations=8, accumulation=1, rounded=False, pool=None):
     made = poptorch.Options().showCompilationProgressBar(False).deviceIterations(iterations)
+    made.autoRoundNumIPUs(rounded)
+    if pool is not None:
+        made.Emulator.devicePool(pool)
     made.Training.gradientAccumulation(accumulation)
     return made.setExecutionStrategy(strategy or poptorch.ShardedExecution(AutoStage.SameAsIpu))
 
@@ -103,9 +107,25 @@ def block_in_a_loop(x):
         return poptorch.for_loop(2, body, [x])[0]
 
 
-def begun_twice():
-    layer = poptorch.BeginBlock(torch.nn.ReLU(), "first")
-    poptorch.BeginBlock(layer, "second")
+def block_in_a_block(x):
+    with poptorch.Block("outer", 0):
+        with poptorch.Block("inner", 1):
+            x = torch.tanh(x)
+        return torch.sigmoid(x)
+
+
+def block_in_a_branch(x):
+    def then(y):
+        with poptorch.Block("branch", 1):
+            return torch.relu(y)
+
+    with poptorch.Block("middle", 0):
+        return poptorch.cond(x.sum() > 0, then, [x], torch.tanh, [x])[0]
+
+
+def again_elsewhere(x):
+    with poptorch.Block("front", 1):
+        return torch.relu(x)
 
 
 def infer(model, strategy=None, **settings):
@@ -145,7 +165,6 @@ TIED = (("front", 0, "fc"), ("back", 1, "fc"))
 IDLE = (("front", 0, "fc"), ("idle", 1, "dead"))
 IDLE_BEFORE_LAST = (("front", 0, "fc"), ("idle", 0, "dead"), ("back", 1, "other"))
 CALLED = "getattr(self, step)(x)"
-NUMBER = "An ipu_id is a number from 0, not "
 
 
 def tied(call):
@@ -202,6 +221,13 @@ REFUSED = {
         "torch.tanh(x)",
         "move the Block",
         rf"of block 'b' {LINE} is in stage 0 but uses .* of block 'a' {LINE} of stage 1\. Stages",
+    ),
+    "a stage on two IPUs": Refusal(
+        infer(Blocks(*TWO), poptorch.PipelinedExecution(["front", "back"])),
+        "back",
+        CALLED,
+        "give its blocks one ipu_id, or stages of their own (AutoStage.AutoIncrement)",
+        rf"stage 0 is on IPU 0, by op 'linear' of block 'front' {LINE}, and on IPU 1, by .* {LINE}",
     ),
     "too few device iterations": Refusal(
         infer(Blocks(*TWO), PIPELINED, iterations=1),
@@ -310,6 +336,27 @@ REFUSED = {
         "Pass an ipu_id, or use poptorch.AutoStage.AutoIncrement",
         rf"no IPU was specified for block 'back'\. Pass an ipu_id, or use .*AutoIncrement\. {LINE}",
     ),
+    "a block that begins again on another IPU": Refusal(
+        infer(Recorded(again_elsewhere)),
+        "front",
+        'with poptorch.Block("front", 1)',
+        "pass the same ipu_id, or give what runs there another user_id",
+        rf"block 'front' began on IPU 0 {LINE} and begins again with ipu_id=1 {LINE}\.",
+    ),
+    "a layer's block that begins again on another IPU": Refusal(
+        infer(lambda: begun([0, 1], ["front", "front"])),
+        "front",
+        "poptorch.BeginBlock(model[number]",
+        "pass the same ipu_id, or give what runs there another user_id",
+        rf"block 'front' began on IPU 0 {LINE} and begins again with ipu_id=1 {LINE}\.",
+    ),
+    "an op behind a block in a block": Refusal(
+        infer(Recorded(block_in_a_block)),
+        "inner",
+        "return torch.sigmoid(x)",
+        "A Block that ends within another ends both",
+        rf"No active Block.*op 'sigmoid' {LINE} is outside of every .*, behind block 'inner'",
+    ),
     "BeginBlocks out of order": Refusal(
         infer(lambda: begun([1, 0])),
         "layer1",
@@ -332,128 +379,26 @@ REFUSED = {
         "A body runs in one block: begin the block before that call",
         rf"block 'back' begins in a body of poptorch.for_loop or poptorch.cond {LINE}",
     ),
-    # --- refused where they are written
-    "two BeginBlocks on one layer": Refusal(
-        begun_twice,
-        "second",
-        'BeginBlock(layer, "second")',
-        "Call poptorch.removeBlocks(module) between them, or keep one",
-        rf"module has already been assigned to a block: BeginBlock\(user_id='first', ipu_id=None\) "
-        rf"of a ReLU {LINE} comes before user_id='second' {LINE}",
+    "a block in one branch": Refusal(
+        infer(Recorded(block_in_a_branch)),
+        "branch",
+        'with poptorch.Block("branch", 1)',
+        "A body runs in one block: begin the block before that call",
+        rf"block 'branch' begins in a body of poptorch.for_loop or poptorch.cond {LINE}",
     ),
-    "a BeginBlock of no layer": Refusal(
-        lambda: poptorch.BeginBlock(3, "front"),
-        "front",
-        'BeginBlock(3, "front")',
-        "Pass the layer at which the block begins",
-        rf"BeginBlock takes a module, not int: user_id='front' {LINE}",
+    # --- refused for want of IPUs
+    "IPU 64": Refusal(
+        infer(Blocks(("front", 0, "fc"), ("far", 64, "other")), rounded=True),
+        "far",
+        CALLED,
+        "Use lower ipu_ids or fewer replicas",
+        rf"Too many IPUs requested \(128\)\. .* is IPU 64, of op 'linear' of block 'far' {LINE}",
     ),
-    "a number as id": Refusal(
-        lambda: poptorch.Block(3),
-        "3",
-        "poptorch.Block(3)",
-        "Write '3'",
-        rf"The id of a block is a string, not 3 {LINE}",
-    ),
-    "a number as a function's id": Refusal(
-        lambda: poptorch.BlockFunction(3),
-        "3",
-        "poptorch.BlockFunction(3)",
-        "Write '3'",
-        rf"The id of a block is a string, not 3 {LINE}",
-    ),
-    "a negative IPU": Refusal(
-        lambda: poptorch.Block("a", -1),
-        "a",
-        'poptorch.Block("a", -1)',
-        "Pass an IPU's number, or leave it out and name the IPU in the execution strategy",
-        rf"{NUMBER}-1: block 'a' {LINE}",
-    ),
-    "True as IPU": Refusal(
-        lambda: poptorch.Block("a", True),
-        "a",
-        'poptorch.Block("a", True)',
-        "Pass an IPU's number",
-        rf"{NUMBER}True: block 'a' {LINE}",
-    ),
-    "text as a layer's IPU": Refusal(
-        lambda: poptorch.BeginBlock(torch.nn.ReLU(), "a", "1"),
-        "a",
-        'BeginBlock(torch.nn.ReLU(), "a", "1")',
-        "Pass an IPU's number",
-        rf"{NUMBER}'1': block 'a' {LINE}",
-    ),
-    "text as a stage's IPU": Refusal(
-        lambda: Stage("a").ipu("0"),
-        "a",
-        'Stage("a").ipu("0")',
-        "Pass an IPU's number, such as 0",
-        rf"An IPU is a number from 0, not '0': Stage\('a'\) {LINE}",
-    ),
-    "a block in two stages": Refusal(
-        lambda: poptorch.PipelinedExecution("a", Stage("b", "a")),
-        "a",
-        'Stage("b", "a")',
-        "Name each block once; what runs later again needs a block with an id of its own",
-        rf"a associated with more than one stage {LINE}",
-    ),
-    "a block in two phases": Refusal(
-        lambda: poptorch.SerialPhasedExecution(["a"], ["b", "a"]),
-        "a",
-        '["b", "a"]',
-        "Name each block once",
-        rf"a associated with more than one stage {LINE}",
-    ),
-    "the stage of a block that the strategy does not have": Refusal(
-        lambda: poptorch.ShardedExecution("a").stage("b"),
-        "b",
-        '.stage("b")',
-        "Ask for a block that the execution strategy names; those are ['a']",
-        rf"Unknown block: b {LINE}",
-    ),
-    "the stage of a block that no phase has": Refusal(
-        lambda: poptorch.SerialPhasedExecution(["a"]).stage("b"),
-        "b",
-        '.stage("b")',
-        "those are ['a']",
-        rf"Unknown block: b {LINE}",
-    ),
-    "more IPUs than a phase has stages": Refusal(
-        lambda: Phase("a").ipus(0, 2),
-        "a",
-        'Phase("a").ipus(0, 2)',
-        "Pass as many as there are stages",
-        rf"Expected 1 IPUs, one a stage of the phase, but got 2: \[0, 2\], for .*'a'\)\) {LINE}",
-    ),
-    "an AutoStage beside blocks": Refusal(
-        lambda: poptorch.PipelinedExecution(AutoStage.AutoIncrement, "a"),
-        "a",
-        'AutoStage.AutoIncrement, "a"',
-        "Leave out either the AutoStage or the blocks",
-        rf"An AutoStage is the only argument of an execution strategy, not one of .*'a'\) {LINE}",
+    "more IPUs than the pool has": Refusal(
+        infer(Blocks(("front", 0, "fc"), ("back", 1, "other")), pool=1),
+        "back",
+        CALLED,
+        "Choose a larger one with Emulator.devicePool() or POPTORCH_IPU_POOL, or use fewer IPUs",
+        rf"acquire 2 IPU\(s\): the pool has 1\. .* is IPU 1, of op 'linear' of block 'back' {LINE}",
     ),
 }
-
-# What names no block, since there is none: the call, a part of the text, the line and the cure.
-WITHOUT_BLOCK = [
-    (lambda: Stage(), "at least one block", "Stage()", "Pass the ids of the blocks"),
-    (lambda: Phase(), "at least one Stage", "Phase()", "Pass the stages that run in it"),
-    (
-        lambda: poptorch.PipelinedExecution("a", 3),
-        "Expected a Stage, the id of a block or a list of ids but got 3",
-        'PipelinedExecution("a", 3)',
-        "Ids are strings, as in poptorch.Stage('front')",
-    ),
-    (
-        lambda: poptorch.SerialPhasedExecution(3),
-        "Expected a Phase, a list of stages or a list of ids of blocks but got 3",
-        "SerialPhasedExecution(3)",
-        "Make it one, as in poptorch.Phase('front')",
-    ),
-    (
-        lambda: poptorch.SerialPhasedExecution(),
-        "SerialPhasedExecution needs at least one phase",
-        "SerialPhasedExecution()",
-        "Pass the phases in their order",
-    ),
-]

@@ -48,7 +48,9 @@ class Attachment:
         if not self._options.use_model:
             ipus = executable.ipus() * self._options.replication_factor
             pool = self._device_pool()
-            self._lease = device_pool.acquire(pool, ipus, self._options.ipu_id)
+            self._lease = device_pool.acquire(
+                pool, ipus, self._options.ipu_id, executable.highest_ipu()
+            )
         self._attached = True
         self._fast_inputs = self._fast_when_attached
         if self._runs:

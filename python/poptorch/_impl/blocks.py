@@ -9,11 +9,12 @@ import contextvars
 import functools
 import itertools
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import torch
 from poptorch import _native
 from poptorch._impl.locations import user_location
-from poptorch._impl.strategies import ExecutionStrategy
+from poptorch._impl.strategies import ExecutionStrategy, Place, as_id, is_ipu
 from poptorch_core import Error
 
 _recorder: contextvars.ContextVar["BlockRecorder | None"] = contextvars.ContextVar(
@@ -23,33 +24,61 @@ _recorder: contextvars.ContextVar["BlockRecorder | None"] = contextvars.ContextV
 _numbers = itertools.count()
 
 
+class _Begun(NamedTuple):
+    """A block of the trace at hand."""
+
+    place: Place
+    numbers: tuple[int, int]  # that the strategy got for it
+    line: str
+
+
 class BlockRecorder:
     """The blocks that one trace meets, and where they are."""
 
     def __init__(self, strategy: ExecutionStrategy) -> None:
         self._strategy = strategy
         self._auto_ids = 0
-        self._places: dict = {}
+        self._begun: dict[str, _Begun] = {}
         self._hooks: list[_BeginBlockHook] = []
 
     def reset_ids(self) -> None:
         self._auto_ids = 0
 
     def begin(
-        self, user_id: str | None, ipu_id: int | None, scoped: bool, id_before: str = ""
+        self,
+        user_id: str | None,
+        ipu_id: int | None,
+        scoped: bool,
+        id_before: str = "",
+        written_at: str = "",
     ) -> str:
-        """Ops that follow belong to the block. Gives its id."""
+        """Ops that follow belong to the block. Gives its id.
+
+        id_before: that it got earlier in this trace. written_at: the line, where it is another one.
+        """
+        line = written_at or user_location()
         if user_id is None:
             user_id = id_before or str(self._auto_ids)
             self._auto_ids += not id_before
-        if user_id not in self._places:
+        begun = self._begun.get(user_id)
+        if begun is None:
             # Without scopes, code before the first block is stage 0.
-            first = 0 if scoped else 1
-            count = len(self._places)
-            self._places[user_id] = self._strategy._place(user_id, ipu_id, count, first)
-        place = self._places[user_id]
-        _native.set_block(*place, user_id, scoped)
+            numbers = (len(self._begun), 0 if scoped else 1)
+            place = self._strategy._place(user_id, ipu_id, *numbers)
+            begun = self._begun[user_id] = _Begun(place, numbers, line)
+        elif ipu_id is not None:
+            self._check_again(user_id, ipu_id, begun, line)
+        _native.set_block(*begun.place, user_id, scoped)
         return user_id
+
+    def _check_again(self, user_id: str, ipu_id: int, begun: _Begun, line: str) -> None:
+        ipu = begun.place.ipu
+        if self._strategy._place(user_id, ipu_id, *begun.numbers).ipu != ipu:
+            raise Error(
+                f"[partition] block '{user_id}' began on IPU {ipu} ({begun.line}) and begins again "
+                f"with ipu_id={ipu_id} ({line}). A block is on one IPU: pass the same "
+                "ipu_id, or give what runs there another user_id."
+            )
 
     def end(self) -> None:
         _native.set_block(-1, -1, -1, "", True)
@@ -64,7 +93,9 @@ class BlockRecorder:
                 )
             self._hooks.append(hook)
         try:
-            hook.entered_as = self.begin(hook.user_id, hook.ipu_id, False, hook.entered_as)
+            hook.entered_as = self.begin(
+                hook.user_id, hook.ipu_id, False, hook.entered_as, hook.written_at
+            )
         except AssertionError as error:
             raise AssertionError(f"{error} The block is that of {hook.describe()}.") from None
 
@@ -103,12 +134,10 @@ def _running() -> BlockRecorder | None:
 
 def _check_ids(user_id: str | None, ipu_id: int | None) -> None:
     assert user_id is None or isinstance(user_id, str), (
-        f"The id of a block is a string, not {user_id!r} ({user_location()}). Write '{user_id}'."
+        f"The id of a block is a string, not {user_id!r} ({user_location()}). " + as_id(user_id)
     )
     block = "a block without id" if user_id is None else f"block '{user_id}'"
-    assert ipu_id is None or (
-        isinstance(ipu_id, int) and not isinstance(ipu_id, bool) and ipu_id >= 0
-    ), (
+    assert ipu_id is None or is_ipu(ipu_id), (
         f"An ipu_id is a number from 0, not {ipu_id!r}: {block} ({user_location()}). Pass an IPU's "
         "number, or leave it out and name the IPU in the execution strategy."
     )

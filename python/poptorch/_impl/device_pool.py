@@ -151,19 +151,22 @@ def _is_set(variable: str) -> bool:
     return os.environ.get(variable, "0") not in ("0", "")
 
 
-def acquire(pool: Pool, ipus: int, device: int | None = None) -> Lease:
+def acquire(pool: Pool, ipus: int, device: int | None = None, why: str = "") -> Lease:
     """Takes a device of `ipus` IPUs, or of the next power of two: `device`, or any that is free.
 
+    why: a sentence on what needs them, for where the pool has not as many.
     With POPTORCH_WAIT_FOR_IPU=1 it waits for one. Raises poptorch.Error for ids and sizes that the
     pool does not have, and when all are taken.
     """
     size = 1 << max(ipus - 1, 0).bit_length()
+    why = why and f"{why} "
     if size > LARGEST_PER_PROCESS:
         raise Error(
             f"Too many IPUs requested ({size}). Experiments that need more than "
-            f"{LARGEST_PER_PROCESS} IPUs require distributed execution."
+            f"{LARGEST_PER_PROCESS} IPUs require distributed execution. {why}Use lower ipu_ids or "
+            "fewer replicas."
         )
-    candidates = _candidates(pool, size, device)
+    candidates = _candidates(pool, size, device, why)
     held = sum(lease.ipus for lease in _leases)
     if held + size > max(pool.ipus // _SHARE_TO_COLLECT, 1):
         gc.collect()
@@ -194,13 +197,13 @@ def acquire(pool: Pool, ipus: int, device: int | None = None) -> Lease:
         time.sleep(SECONDS_BETWEEN_TRIES)
 
 
-def _candidates(pool: Pool, size: int, device: int | None) -> dict[int, range]:
+def _candidates(pool: Pool, size: int, device: int | None, why: str) -> dict[int, range]:
     groups = pool.groups(size)
     if device is None:
         if not groups:
             raise Error(
-                f"Failed to acquire {size} IPU(s): the pool has {pool.ipus}. Choose a larger one "
-                "with Emulator.devicePool() or POPTORCH_IPU_POOL, or use fewer IPUs."
+                f"Failed to acquire {size} IPU(s): the pool has {pool.ipus}. {why}Choose a larger "
+                "one with Emulator.devicePool() or POPTORCH_IPU_POOL, or use fewer IPUs."
             )
         return groups
     if device not in groups:

@@ -10,6 +10,8 @@ from typing import NamedTuple
 from poptorch._impl.locations import user_location
 from poptorch.enums import AutoStage, Liveness
 
+_MOST_IPUS = 1 << 16  # more than any system has
+
 
 class Place(NamedTuple):
     """Where the ops of a block run."""
@@ -17,6 +19,16 @@ class Place(NamedTuple):
     ipu: int
     stage: int
     phase: int = -1  # of phased strategies alone
+
+
+def as_id(value: object) -> str:
+    """How to write what is no id as one."""
+    return f"Write '{value}'." if isinstance(value, int) else "Write a name in quotes."
+
+
+def is_ipu(value: object) -> bool:
+    """Whether it is the number of an IPU."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_IPUS
 
 
 class Stage:
@@ -29,7 +41,7 @@ class Stage:
         for block in block_ids:
             assert isinstance(block, str), (
                 f"A Stage takes the ids of blocks, which are strings, but got {block!r} "
-                f"({user_location()}). Write '{block}'."
+                f"({user_location()}). {as_id(block)}"
             )
         assert block_ids, (
             f"A Stage needs the id of at least one block ({user_location()}). Pass the ids of the "
@@ -45,7 +57,7 @@ class Stage:
 
     def ipu(self, ipu: int) -> "Stage":
         """Runs the stage on this IPU, whatever its blocks say. Gives the stage itself."""
-        assert isinstance(ipu, int) and not isinstance(ipu, bool) and ipu >= 0, (
+        assert is_ipu(ipu), (
             f"An IPU is a number from 0, not {ipu!r}: {self!r} ({user_location()}). Pass an IPU's "
             "number, such as 0."
         )

@@ -272,7 +272,7 @@ void Tracer::check_blocks() {
                         "'", place, " is outside of every poptorch.Block, ", side, " block '",
                         block,
                         "'. Put it into one, or use poptorch.BeginBlock, which lasts until the ",
-                        "next one begins."));
+                        "next one begins. A Block that ends within another ends both."));
   }
 }
 
