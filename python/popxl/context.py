@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 if TYPE_CHECKING:
     from popxl.graph import Graph
     from popxl.ir import Ir
@@ -74,7 +76,9 @@ def _set(name: str, value: Any) -> Iterator[None]:
 
 @contextmanager
 def ipu(ipu: int) -> Iterator[int]:
-    """Ops inside run on IPU `ipu`, from 0 (ValueError)."""
+    """Ops inside run on IPU `ipu`, from 0 (ValueError; TypeError for what is no int)."""
+    if not isinstance(ipu, (int, np.integer)):
+        raise TypeError(f"IPUs are counted by ints from 0 but {ipu!r} was given.")
     if ipu < 0:
         raise ValueError(f"IPUs are counted from 0 but {ipu} was given.")
     with _set("ipu", ipu):

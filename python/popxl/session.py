@@ -33,6 +33,7 @@ class Session:
     def __init__(
         self, ir: Ir, device_desc: str = "cpu", weights_to_host_on_exit: bool = True
     ) -> None:
+        self._ir, self._depth = ir, 0
         if not isinstance(ir, Ir):
             raise TypeError(f"Session takes a popxl.Ir but got a {type(ir).__name__}.")
         if device_desc not in _DEVICES:
@@ -47,7 +48,6 @@ class Session:
             )
         check_order(ir)
         ir._has_session = True
-        self._ir = ir
         self._to_host_on_exit = weights_to_host_on_exit
         self._replicas = ir.replication_factor
         self._transfers = ir.num_host_transfers
@@ -70,7 +70,6 @@ class Session:
         self._written: set[Variable] = set(self._host)  # newer on the host
         for slot, data in ir._hidden.items():
             self._executable.write_state(slot, data)
-        self._depth = 0
         self._stale = False  # the device may be newer than the host
 
     # --- streams ----------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from popxl.ops.call import CallSiteInfo
 from popxl.schedule import schedule_text
 from popxl.transforms import GradGraphInfo
 from popxl_addons.named_tensors import NamedTensors
+from popxl_addons.variable_factory import NamedVariableFactories
 
 Args = NamedTensors | Mapping[popxl.Tensor, popxl.Tensor] | None
 
@@ -91,6 +92,11 @@ class GraphWithNamedArgs:
         """{input of the graph: tensor} for tensors given by name, or already so."""
         if args is None:
             return {}
+        if isinstance(args, NamedVariableFactories):
+            raise TypeError(
+                f"{self.graph.name} takes variables for {list(args.keys_flat())} but got their "
+                "factories. Make the variables first: factories.init()."
+            )
         return self.args.to_mapping(args) if isinstance(args, NamedTensors) else dict(args)
 
     def bind(self, args: "NamedTensors | None" = None) -> BoundGraph:

@@ -62,14 +62,16 @@ class Module(popxl.Module):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Module):
-            if "_children" not in self.__dict__:
-                raise RuntimeError(
-                    f"Call super().__init__() before assigning modules in {type(self).__name__}."
-                )
+            self._check_made("before assigning modules")
             self._children[name] = value
             value.set_name_scope(name)
             self._link(name, value)
         object.__setattr__(self, name, value)
+
+    def _check_made(self, when: str) -> None:
+        if "_children" not in self.__dict__:
+            name = type(self).__name__
+            raise RuntimeError(f"Call super().__init__() {when} in {name}.__init__.")
 
     def set_name_scope(self, name: "str | None") -> None:
         """Tensors made by this module are called `name/...`."""
@@ -77,6 +79,7 @@ class Module(popxl.Module):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Writes the module's ops into the current graph."""
+        self._check_made("first")
         self._watch_inlining()
         if self._name_scope is None:
             return self.build(*args, **kwargs)
@@ -113,6 +116,7 @@ class Module(popxl.Module):
 
         Arguments as for `popxl.Ir.create_graph`. What earlier calls collected is forgotten.
         """
+        self._check_made("first")
         if self._cache is None:
             return self._create_graph(args, kwargs)
         # Modules are keyed by themselves: their attributes shape the graph.
@@ -229,6 +233,12 @@ class Module(popxl.Module):
         self, name: str, factory: VariableFactory, overwrite: bool = False
     ) -> popxl.Tensor:
         """As `add_variable_input`, with a factory."""
+        if popxl.gcg() is popxl.gmg():
+            raise ValueError(
+                f"{name!r} is state of a {type(self).__name__}, an input of its graph, and the "
+                "main graph has none. Make a graph: factories, graph = module.create_graph(...), "
+                "and call graph.bind(factories.init())."
+            )
         factory.name = factory.name or name
         self._variable_factories.insert(name, factory, overwrite)
         return self._named_inputs.insert(name, factory.create_input(), overwrite)

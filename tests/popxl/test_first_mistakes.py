@@ -2,6 +2,7 @@
 
 import numpy as np
 import popxl
+import popxl_addons as addons
 import pytest
 from popxl import ops
 from popxl.errors import popart_exception
@@ -161,6 +162,51 @@ def array_for_a_tensor(p):
     ops.add(p.x, X)
 
 
+@refused(TypeError, r"IPUs are counted by ints from 0 but '1' was given")
+def name_of_an_ipu(p):
+    with popxl.ipu("1"):
+        pass
+
+
+@refused(TypeError, r"The repeat count must be an int but is 2\.5", True)
+def half_a_round(p):
+    ops.repeat(p.ir.create_graph(lambda x: x * 2.0, p.x), 2.5, p.x)
+
+
+@refused(ValueError, "The main graph .*has no gradient graph.*ir.create_graph")
+def gradient_of_the_main_graph(p):
+    autodiff(p.ir.main_graph)
+
+
+# --- modules --------------------------------------------------------------------------------------
+class Scale(addons.Module):
+    def build(self, x: popxl.Tensor):
+        return x * self.add_variable_input("w", lambda: X)
+
+
+class Unmade(Scale):
+    def __init__(self):
+        self.size = 3
+
+
+@refused(ValueError, r"'w' is state of a Scale.*the main graph has none.*create_graph.*bind", True)
+def module_in_the_main_graph(p):
+    Scale()(p.x)
+
+
+@refused(
+    TypeError, r"takes variables for \['w'\] but got their factories.*factories.init\(\)", True
+)
+def factories_for_variables(p):
+    factories, graph = Scale().create_graph(p.x)
+    graph.bind(factories)
+
+
+@refused(RuntimeError, r"Call super\(\).__init__\(\) first in Unmade.__init__", True)
+def module_that_was_not_made(p):
+    Unmade().create_graph(p.x)
+
+
 @pytest.mark.parametrize(
     "mistake, error, text, written", MISTAKES, ids=[mistake.__name__ for mistake, *_ in MISTAKES]
 )
@@ -172,6 +218,20 @@ def test_a_mistake_is_told(mistake, error, text, written):
                 mistake(program)
         else:
             mistake(program)
+
+
+def test_a_gradient_comes_before_calls():
+    p = Program()
+    with p.ir.main_graph:
+        graph = p.ir.create_graph(lambda x: ops.sin(ops.sin(x)), p.x)
+        call = ops.call_with_info(graph, p.x)
+        text = r"Call.\d+ of graph main calls .*give \[.*\[sin_out .*gradient before calling it"
+        with pytest.raises(popart_exception, match=text):
+            autodiff(graph)
+        out = popxl.d2h_stream((2, 3), F32)
+        ops.host_store(out, call.outputs[0])
+    got = p.run({p.stream: X})[out]  # the refused gradient leaves no trace
+    np.testing.assert_allclose(got, np.sin(np.sin(X)), rtol=1e-5)
 
 
 # --- two programs ---------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from popxl.context import get_current_graph
 from popxl.graph import Graph, OpRecord
 from popxl.ops.build import OpBuild, check_tensors
@@ -276,7 +277,10 @@ def repeat_with_info(
 
     The remaining inputs stay as they are; by-reference ones carry what the graph writes.
     ValueError: a negative count, more outputs than inputs, and as for `call_with_info`.
+    TypeError: a count that is no int.
     """
+    if not isinstance(repeat_count, (int, np.integer)):
+        raise TypeError(f"The repeat count must be an int but is {repeat_count!r}.")
     if repeat_count < 0:
         raise ValueError(f"The repeat count must not be negative but is {repeat_count}.")
     if len(graph._outputs) > len(graph._inputs):

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any
 
 from poptorch_core import _core
-from popxl.errors import compiling
+from popxl.errors import compiling, popart_exception
 from popxl.graph import Graph
 from popxl.ops.call import CallSiteInfo
 from popxl.tensor import Tensor
@@ -119,14 +119,24 @@ def _check_floating(tensor: Tensor) -> None:
 
 
 def _refuse_writes(graph: Graph) -> None:
-    from popxl.errors import popart_exception
-
     for op in graph._ops:
         if op.modified and op.op_type not in ("HostLoad", "RemoteLoad"):
             raise popart_exception(
                 f"[autodiff] {op.op_type}.{op.id} of graph {graph.name} writes in place: such a "
                 "graph has no gradient. Use the op that makes a new tensor."
             )
+
+
+def _refuse_called(graph: Graph, needed: "list[Tensor]") -> None:
+    """popart_exception if an op calls the graph: its results would lack what the gradient needs."""
+    for caller in graph.ir._graphs:
+        for op in caller._ops:
+            if graph in op.called:
+                raise popart_exception(
+                    f"[autodiff] {op.op_type}.{op.id} of graph {caller.name} calls {graph.name} "
+                    f"already, but for its gradient {graph.name} must give {needed} as well. Take "
+                    "its gradient before calling it."
+                )
 
 
 def _ask_before(graph: Graph, seen: set) -> None:
@@ -166,10 +176,13 @@ class _Values:
             t._value: t for t in graph._tensors.values() if t._base is None and t._value is not None
         }
         kept = list(values[:first])
-        for value in needed:
-            if value.producer is not None and value not in kept:
-                kept.append(value)
-                graph._outputs.append(self.tensor(value))
+        graph._core.set_outputs(kept)
+        new = [v for v in needed if v.producer is not None and v not in kept]
+        if new:
+            _refuse_called(graph, [self.tensor(v) for v in new])
+        for value in dict.fromkeys(new):
+            kept.append(value)
+            graph._outputs.append(self.tensor(value))
         graph._core.set_outputs(kept)
 
     def tensor(self, value: Any) -> Tensor:
@@ -192,10 +205,16 @@ def autodiff(
     grads_required: tensors whose gradients are wanted; all floating inputs by default.
     called_graphs_grad_info: gradient graphs for graphs that `graph` calls, directly or not; others
         are differentiated anew.
-    Returns a GradGraphInfo; with return_all_grad_graphs, {graph: info}. ValueError: tensors of
-    other graphs. TypeError: tensors of other than floating point numbers. popart_exception: an op
-    of the graph writes in place or has no gradient.
+    Returns a GradGraphInfo; with return_all_grad_graphs, {graph: info}.
+    ValueError: tensors of other graphs, the main graph. TypeError: tensors of other than floating
+    point numbers. popart_exception: an op of the graph writes in place or has no gradient, or the
+    graph needs more outputs and is called already.
     """
+    if graph is graph.main_graph:
+        raise ValueError(
+            "The main graph takes no inputs and has no gradient graph. Put what to differentiate "
+            "into a graph of its own: ir.create_graph."
+        )
     for called, info in (called_graphs_grad_info or {}).items():
         _use_grad_info(graph, called, info, set())
     provided = _indices(graph, grads_provided)
