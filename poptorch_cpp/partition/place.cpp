@@ -111,7 +111,8 @@ class Placer {
     throw support::UserError(str(
         "[partition] ", slot->kind, " '", slot->name, "' is used on IPU ", first.place.ipu, " by ",
         describe(*first.user), " and on IPU ", second.place.ipu, " by ", describe(*second.user),
-        ". Layers that share a weight must be on one IPU: give their blocks the same ipu_id."));
+        ". Layers that share a weight must be on one IPU: give their blocks the same ipu_id. In "
+        "PopXL, ops.ipu_copy brings it to where it is read."));
   }
 
   void place_by_operands(Op& op) {

@@ -83,7 +83,7 @@ def second_derivative():
     [
         (
             written_on_two_ipus,
-            r"^\[partition\] .*'v' is used on IPU 0 .* on IPU 1",
+            r"^\[partition\] .*'v' is used on IPU 0 .* on IPU 1.*PopXL, ops.ipu_copy",
             "place_ops",
         ),
         (second_derivative, r"^\[autodiff\] .*second derivatives of gelu", None),
