@@ -46,4 +46,14 @@ void gemm_rows(int64_t m, int64_t n, int64_t k, const MatrixView& a, const Matri
 void gemm_dots(int64_t m, int64_t n, int64_t k, const MatrixView& a, const MatrixView& b,
                const float* bias, float* c, int64_t ldc);
 
+// A product of narrow inner size that is never stored: see narrow_product.hpp.
+struct NarrowProduct {
+  static constexpr int64_t kColumns = 8;
+  MatrixView a, b;  // rows × k, and k × cols with b.col == 1
+  int64_t rows = 0;
+  int64_t cols = 0;  // a multiple of kColumns
+  int64_t k = 0;
+  int64_t row_step = 0;  // from a row to the next of what the step works on
+};
+
 }  // namespace poptorch::emulator

@@ -32,8 +32,8 @@ class Gemm final : public BoundKernel {
         output_(static_cast<int>(request.inputs.size())),
         keep_(!epilogue_ || request.output_used.empty() || request.output_used[0]) {
     choose_route();
-    in_registers_ = route_ == Route::kRows && p_.k <= 32 && p_.n % kVector == 0 && !p_.bias &&
-                    !keep_ && epilogue_.takes_product();
+    in_registers_ = route_ == Route::kRows && p_.k <= 32 && p_.n % NarrowProduct::kColumns == 0 &&
+                    !p_.bias && !keep_ && epilogue_.takes_product();
     const int64_t flops = 2 * p_.m * p_.n * p_.k;
     ns_ = 50 + flops / 60 + epilogue_.estimated_ns(p_.m * p_.n);
     // Narrow blocks would pack the rows of a transposed a again and again.

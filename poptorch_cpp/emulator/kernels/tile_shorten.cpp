@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "emulator/kernels/adam_vector.hpp"
-#include "emulator/kernels/narrow_product.hpp"
 #include "emulator/kernels/tile_steps.hpp"
+#include "emulator/kernels/wide/product_updates.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::emulator {
@@ -74,33 +74,28 @@ void adam_step(const MicroArgs& a, int64_t n) {
   std::copy(out[1], out[1] + (n - i), w_out + i);
 }
 
-template <typename Vector>
-void adam_of_product(const MicroArgs& a, const NarrowProduct& product) {
-  using M = typename Vector::M;
-  const Vector step(a);
-  const M* m = a.in<M>(1);
-  const float *v = a.in<float>(5), *w = a.in<float>(8);
-  M* m_out = a.out<M>(0);
-  float *v_out = a.out<float>(1), *w_out = a.out<float>(2);
-  for_each_vector(product, [&](__m256 g, int64_t i) __attribute__((always_inline)) {
-    step(g, m + i, v + i, w + i, m_out + i, v_out + i, w_out + i);
-  });
-}
-
 struct AdamForms {
   MicroFn fn;
   ProductForm product;
 };
+
 template <typename Rounding, typename RatioRounding, typename Moment>
-AdamForms forms_of() {
+AdamForms forms_of(ProductUpdates::Fn product) {
   using Vector = AdamVector<Rounding, RatioRounding, Moment>;
-  return {adam_step<Vector>, {adam_of_product<Vector>, Vector::kGradient}};
+  return {adam_step<Vector>, {product, Vector::kGradient}};
 }
 
 AdamForms adam_forms(bool half, bool half_ratio, bool stored) {
-  if (!half) return half_ratio ? forms_of<Plain, Half, Wide>() : forms_of<Plain, Plain, Wide>();
-  if (stored) return half_ratio ? forms_of<Half, Half, Stored>() : forms_of<Half, Plain, Stored>();
-  return half_ratio ? forms_of<Half, Half, Wide>() : forms_of<Half, Plain, Wide>();
+  const auto product = product_updates().rounded_adam[half][half_ratio][half && stored];
+  if (!half) {
+    return half_ratio ? forms_of<Plain, Half, Wide>(product)
+                      : forms_of<Plain, Plain, Wide>(product);
+  }
+  if (stored) {
+    return half_ratio ? forms_of<Half, Half, Stored>(product)
+                      : forms_of<Half, Plain, Stored>(product);
+  }
+  return half_ratio ? forms_of<Half, Half, Wide>(product) : forms_of<Half, Plain, Wide>(product);
 }
 
 // (x, v, eps) → x / (sqrt(v) + eps).

@@ -1,11 +1,10 @@
 // Optimiser updates and other writes of state as micro-ops: one pass over every tensor, in the
 // order of operations of torch's single-tensor optimisers. Results are the written operands.
 #include <cmath>
-#include <type_traits>
 
-#include "emulator/kernels/narrow_product.hpp"
 #include "emulator/kernels/tile_map.hpp"
-#include "emulator/kernels/vector_math.hpp"
+#include "emulator/kernels/update_formulas.hpp"
+#include "emulator/kernels/wide/product_updates.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -22,26 +21,11 @@ bool all_f32(const MicroQuery& q) {
   return true;
 }
 
-float sign_of(const MicroArgs& a) { return a.immediates[0] != 0 ? -1.0f : 1.0f; }
 std::vector<double> maximize_and(const MicroQuery& q, std::initializer_list<const char*> names) {
   std::vector<double> numbers{flag(q, "maximize") ? 1.0 : 0.0};
   for (const char* name : names) numbers.push_back(flag(q, name) ? 1.0 : 0.0);
   return numbers;
 }
-
-// An update's formula is written once, for a float and for a vector in a register: over memory the
-// compiler makes vectors of the former, a product in registers comes in the latter.
-template <typename V>
-V load(const float* x) {
-  if constexpr (std::is_same_v<V, float>)
-    return *x;
-  else
-    return _mm256_loadu_ps(x);
-}
-void store(float* y, float v) { *y = v; }
-void store(float* y, __m256 v) { _mm256_storeu_ps(y, v); }
-float root(float x) { return std::sqrt(x); }
-__m256 root(__m256 x) { return _mm256_sqrt_ps(x); }
 
 template <typename Update>
 void over_memory(const MicroArgs& a, int64_t n) {
@@ -50,33 +34,6 @@ void over_memory(const MicroArgs& a, int64_t n) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) update(g[i], i);
 }
-
-template <typename Update>
-void over_product(const MicroArgs& a, const NarrowProduct& product) {
-  const Update update(a);
-  for_each_vector(product,
-                  [&](__m256 g, int64_t i) __attribute__((always_inline)) { update(g, i); });
-}
-
-template <typename Update>
-constexpr ProductForm kOverProduct = {over_product<Update>, Update::kGradient};
-
-struct Sgd {
-  static constexpr int kGradient = 1;
-  const float* w;
-  float *w_out, rate, decay, sign;
-  explicit Sgd(const MicroArgs& a)
-      : w(a.in<float>(0)),
-        w_out(a.out<float>()),
-        rate(static_cast<float>(-a.number(2))),
-        decay(static_cast<float>(a.number(3))),
-        sign(sign_of(a)) {}
-  template <typename V>
-  void operator()(V g, int64_t i) const {
-    const V old = load<V>(w + i), slope = sign * g + decay * old;
-    store(w_out + i, old + rate * slope);
-  }
-};
 
 void sgd_momentum(const MicroArgs& a, int64_t n) {
   const float *w = a.in<float>(0), *b = a.in<float>(1), *g = a.in<float>(2);
@@ -100,75 +57,6 @@ void sgd_momentum(const MicroArgs& a, int64_t n) {
     w_out[i] = w[i] + rate * direction;
   }
 }
-
-// torch.lerp: exact at both ends.
-template <typename V>
-V lerp(V from, V to, float weight) {
-  return weight < 0.5f ? from + weight * (to - from) : to - (to - from) * (1.0f - weight);
-}
-
-// base ** exponent, remembered: a step asks for the same few again and again, tile by tile.
-double power_of(double base, double exponent) {
-  struct Entry {
-    double base = 1, exponent = 0, power = 1;
-  };
-  constexpr size_t kEntries = 4;
-  thread_local Entry known[kEntries];
-  thread_local size_t oldest = 0;
-  for (const Entry& e : known) {
-    if (e.base == base && e.exponent == exponent) return e.power;
-  }
-  known[oldest] = {base, exponent, std::pow(base, exponent)};
-  const double power = known[oldest].power;
-  oldest = (oldest + 1) % kEntries;
-  return power;
-}
-
-// The factors by which a step of Adam or LAMB divides the moments.
-struct Corrections {
-  double first = 1, second = 1;
-  Corrections(double beta1, double beta2, double step, bool corrected) {
-    if (!corrected) return;
-    first = 1 - power_of(beta1, step);
-    second = 1 - power_of(beta2, step);
-  }
-};
-
-template <bool decoupled>
-struct Adam {
-  static constexpr int kGradient = 3;
-  const float *w, *m, *v;
-  float *w_out, *m_out, *v_out;
-  float fresh1, keep2, fresh2, eps, unroot, rate, decay, sign;
-
-  explicit Adam(const MicroArgs& a)
-      : w(a.in<float>(0)),
-        m(a.in<float>(1)),
-        v(a.in<float>(2)),
-        w_out(a.out<float>(0)),
-        m_out(a.out<float>(1)),
-        v_out(a.out<float>(2)) {
-    const double step = a.number(4), lr = a.number(5), beta1 = a.number(6), beta2 = a.number(7);
-    const Corrections corrections(beta1, beta2, step, a.immediates[1] != 0);
-    fresh1 = static_cast<float>(1 - beta1), keep2 = static_cast<float>(beta2);
-    fresh2 = static_cast<float>(1 - beta2), eps = static_cast<float>(a.number(8));
-    unroot = static_cast<float>(1 / std::sqrt(corrections.second));
-    rate = static_cast<float>(-lr / corrections.first);
-    decay = static_cast<float>(decoupled ? 1 - lr * a.number(9) : a.number(9));
-    sign = sign_of(a);
-  }
-  template <typename V>
-  void operator()(V g, int64_t i) const {
-    const V old = load<V>(w + i), m_old = load<V>(m + i), v_old = load<V>(v + i);
-    const V weight = decoupled ? old * decay : old;
-    const V slope = decoupled ? sign * g : sign * g + decay * old;
-    const V first = lerp(m_old, slope, fresh1);
-    const V second = v_old * keep2 + fresh2 * slope * slope;
-    store(m_out + i, first);
-    store(v_out + i, second);
-    store(w_out + i, weight + rate * first / (root(second) * unroot + eps));
-  }
-};
 
 void lamb_direction(const MicroArgs& a, int64_t n) {
   const float *m = a.in<float>(0), *v = a.in<float>(1), *w = a.in<float>(2), *g = a.in<float>(3);
@@ -231,18 +119,6 @@ void rmsprop(const MicroArgs& a, int64_t n) {
   run(a, n);
 }
 
-struct Accumulate {
-  static constexpr int kGradient = 1;
-  const float* to;
-  float *out, scale;
-  explicit Accumulate(const MicroArgs& a)
-      : to(a.in<float>(0)), out(a.out<float>()), scale(a.imm(0)) {}
-  template <typename V>
-  void operator()(V from, int64_t i) const {
-    store(out + i, load<V>(to + i) + scale * from);
-  }
-};
-
 template <typename T>
 void assign(const MicroArgs& a, int64_t n) {
   const T* from = a.in<T>(1);
@@ -263,18 +139,31 @@ void increment(const MicroArgs& a, int64_t n) {
 }  // namespace
 
 void add_update_rows(std::vector<MicroRow>& rows) {
-  rows.push_back({"sgd_update", kF32, kF32, over_memory<Sgd>,
-                  [](const MicroQuery& q) { return maximize_and(q, {}); }, all_f32,
-                  kOverProduct<Sgd>});
+  const ProductUpdates& products = product_updates();
+  rows.push_back({"sgd_update",
+                  kF32,
+                  kF32,
+                  over_memory<Sgd>,
+                  [](const MicroQuery& q) { return maximize_and(q, {}); },
+                  all_f32,
+                  {products.sgd, Sgd::kGradient}});
   rows.push_back({"sgd_momentum_update", kF32, kF32, sgd_momentum,
                   [](const MicroQuery& q) { return maximize_and(q, {"nesterov"}); }, all_f32});
   auto adam_numbers = [](const MicroQuery& q) { return maximize_and(q, {"bias_correction"}); };
-  rows.push_back({"adam_update", kF32, kF32, over_memory<Adam<true>>, adam_numbers,
+  rows.push_back({"adam_update",
+                  kF32,
+                  kF32,
+                  over_memory<Adam<true>>,
+                  adam_numbers,
                   [](const MicroQuery& q) { return all_f32(q) && flag(q, "decoupled"); },
-                  kOverProduct<Adam<true>>});
-  rows.push_back({"adam_update", kF32, kF32, over_memory<Adam<false>>, adam_numbers,
+                  {products.adamw, Adam<true>::kGradient}});
+  rows.push_back({"adam_update",
+                  kF32,
+                  kF32,
+                  over_memory<Adam<false>>,
+                  adam_numbers,
                   [](const MicroQuery& q) { return all_f32(q) && !flag(q, "decoupled"); },
-                  kOverProduct<Adam<false>>});
+                  {products.adam, Adam<false>::kGradient}});
   rows.push_back({"lamb_direction", kF32, kF32, lamb_direction, adam_numbers, all_f32});
   auto rmsprop_numbers = [](const MicroQuery& q) { return maximize_and(q, {}); };
   rows.push_back({"rmsprop_update", kF32, kF32, rmsprop<true>, rmsprop_numbers,
@@ -282,10 +171,13 @@ void add_update_rows(std::vector<MicroRow>& rows) {
   rows.push_back({"rmsprop_update", kF32, kF32, rmsprop<false>, rmsprop_numbers,
                   [](const MicroQuery& q) { return all_f32(q) && !flag(q, "tf_variant"); }});
   rows.push_back(
-      {"accumulate", kF32, kF32, over_memory<Accumulate>,
+      {"accumulate",
+       kF32,
+       kF32,
+       over_memory<Accumulate>,
        [](const MicroQuery& q) { return std::vector{std::get<double>(q.attr("scale"))}; },
        [](const MicroQuery& q) { return all_f32(q) || !flag(q, "stochastic_rounding"); },
-       kOverProduct<Accumulate>});
+       {products.accumulate, Accumulate::kGradient}});
   rows.push_back({"assign", kF32, kF32, assign<float>});
   rows.push_back({"assign", kI32, kI32, assign<int32_t>});
   rows.push_back({"assign", kI64, kI64, assign<int64_t>});
