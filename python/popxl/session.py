@@ -132,10 +132,10 @@ class Session:
         arrays = self._checked_inputs({} if inputs is None else inputs, downcast_inputs)
         results = self._executable.run(arrays)
         self._stale = True
-        return {
-            port.stream: port.returned(result)
+        return _Results(
+            (port.stream, port.returned(result))
             for port, result in zip(self._gives, results, strict=True)
-        }
+        )
 
     def run_with_outputs(
         self,
@@ -272,6 +272,13 @@ class Session:
 
     def __repr__(self) -> str:
         return f"Session[ir={self._ir!r} attached={self.is_attached}]"
+
+
+class _Results(dict):
+    """What a run returns, by stream; a KeyError tells the streams."""
+
+    def __missing__(self, key: Any) -> Any:
+        raise KeyError(f"The program gives {list(self)}, which are the keys here, but not {key!r}.")
 
 
 class _Port:

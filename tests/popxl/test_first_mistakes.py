@@ -82,6 +82,11 @@ def run_outside(p):
     popxl.Session(p.ir).run({p.stream: X})
 
 
+@refused(KeyError, r"The program gives \[.*\[out .*the keys here, but not 'out'")
+def result_by_name(p):
+    p.run({p.stream: X})["out"]
+
+
 @refused(TypeError, "Session takes a popxl.Ir but got a Graph")
 def session_of_a_graph(p):
     popxl.Session(p.ir.main_graph)
