@@ -109,6 +109,29 @@ TEST(Updates, OfCenteredRmspropMatchTheReference) {
   }
 }
 
+// Moments that have faded are zero, unless eps lets them show.
+TEST(Updates, OfAdamFlushDenormalMoments) {
+  for (double eps : {1e-8, 0.0}) {
+    const UpdateCase c{
+        "adam_update", {{"decoupled", true}}, "ffpfnnnnnn", {3, 0.1, 0.9, 0.999, eps, 0.01}};
+    auto expected = operands_of(c, 999);
+    for (int64_t i = 0; i < 999; ++i) {
+      expected[1]->f32()[i] = expected[2]->f32()[i] = 1e-40f;
+      expected[3]->f32()[i] = i % 2 ? 0 : 1e-25f;
+    }
+    auto given = expected;
+    KernelRun oracle(c.op, c.attrs, pointers(expected)), run(c.op, c.attrs, pointers(given));
+    run_reference(oracle, c.attrs);
+    ASSERT_TRUE(run.bind());
+    run.run(2);
+    for (int64_t i = 0; i < 999; ++i) {
+      ASSERT_NEAR(given[0]->at(i), expected[0]->at(i), 1e-6);
+      ASSERT_GT(expected[2]->at(i), 0);
+      ASSERT_EQ(given[2]->at(i), eps > 0 ? 0 : expected[2]->at(i)) << i;
+    }
+  }
+}
+
 TEST(Updates, OfLambMatchTheReference) {
   for (double step : {1.0, 7.0}) {
     for (bool corrected : {false, true}) {

@@ -2,6 +2,7 @@
 // order of operations of torch's single-tensor optimisers. Results are the written operands.
 #include <cmath>
 
+#include "emulator/kernels/flush_denormals.hpp"
 #include "emulator/kernels/tile_map.hpp"
 #include "emulator/kernels/update_formulas.hpp"
 #include "emulator/kernels/wide/product_updates.hpp"
@@ -30,12 +31,14 @@ std::vector<double> maximize_and(const MicroQuery& q, std::initializer_list<cons
 template <typename Update>
 void over_memory(const MicroArgs& a, int64_t n) {
   const Update update(a);
+  const FlushDenormals flush(update.flushes_denormals());
   const float* g = a.in<float>(Update::kGradient);
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) update(g[i], i);
 }
 
 void sgd_momentum(const MicroArgs& a, int64_t n) {
+  const FlushDenormals flush(true);
   const float *w = a.in<float>(0), *b = a.in<float>(1), *g = a.in<float>(2);
   float *w_out = a.out<float>(0), *b_out = a.out<float>(1);
   const bool first = a.number(3) == 1.0;

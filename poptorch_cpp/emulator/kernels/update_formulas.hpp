@@ -1,5 +1,6 @@
 // Updates as formulas, written once for a float and for a vector: over memory the compiler makes
-// vectors of the former, a product in registers comes in the latter.
+// vectors of the former, a product in registers comes in the latter. Those that keep moments say
+// whether they may flush denormals.
 #pragma once
 
 #include <cmath>
@@ -22,6 +23,7 @@ struct Sgd {
         rate(static_cast<float>(-a.number(2))),
         decay(static_cast<float>(a.number(3))),
         sign(sign_of(a)) {}
+  static constexpr bool flushes_denormals() { return false; }
   template <typename V>
   void operator()(V g, int64_t i) const {
     const V old = load<V>(w + i), slope = sign * g + decay * old;
@@ -85,6 +87,8 @@ struct Adam {
     decay = static_cast<float>(decoupled ? 1 - lr * a.number(9) : a.number(9));
     sign = sign_of(a);
   }
+  // √v of a denormal v is below 1.1e-19: nothing beside eps.
+  bool flushes_denormals() const { return eps >= 1e-12f; }
   template <typename V>
   void operator()(V g, int64_t i) const {
     const V old = load<V>(w + i), m_old = load<V>(m + i), v_old = load<V>(v + i);
@@ -104,6 +108,7 @@ struct Accumulate {
   float *out, scale;
   explicit Accumulate(const MicroArgs& a)
       : to(a.in<float>(0)), out(a.out<float>()), scale(a.imm(0)) {}
+  static constexpr bool flushes_denormals() { return false; }
   template <typename V>
   void operator()(V from, int64_t i) const {
     store(out + i, load<V>(to + i) + scale * from);

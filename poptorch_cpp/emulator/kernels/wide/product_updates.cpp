@@ -2,6 +2,7 @@
 #include "emulator/kernels/wide/product_updates.hpp"
 
 #include "emulator/kernels/adam_vector.hpp"
+#include "emulator/kernels/flush_denormals.hpp"
 #include "emulator/kernels/narrow_product.hpp"
 #include "emulator/kernels/update_formulas.hpp"
 
@@ -11,6 +12,7 @@ namespace {
 template <typename Update>
 void over_product(const MicroArgs& a, const NarrowProduct& product) {
   const Update update(a);
+  const FlushDenormals flush(update.flushes_denormals());
   for_each_vector(product, [&](auto g, int64_t i) __attribute__((always_inline)) { update(g, i); });
 }
 
