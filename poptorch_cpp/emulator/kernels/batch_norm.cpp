@@ -9,10 +9,17 @@ namespace poptorch::emulator {
 namespace {
 
 constexpr int64_t kBlock = 64;  // rows, and channels, that are summed in f32
+constexpr int64_t kShiftRows = 16;
 
-// a[c] += Σ u and b[c] += Σ v over the rows, where term(row, c, u, v) gives both.
+// What a part of the rows sums, for every channel.
+struct Sums {
+  double *a, *b;
+  float* shift;  // what x is less of: the same for all parts
+};
+
+// sums.a[c] += Σ u and sums.b[c] += Σ v over the rows, where term(row, c, u, v) gives both.
 template <typename Term>
-void two_sums(Range rows, int64_t channels, double* a, double* b, Term term) {
+void two_sums(Range rows, int64_t channels, const Sums& sums, Term term) {
   for (int64_t r = rows.begin; r < rows.end; r += kBlock) {
     const int64_t end = std::min(r + kBlock, rows.end);
     for (int64_t c = 0; c < channels; c += kBlock) {
@@ -27,7 +34,7 @@ void two_sums(Range rows, int64_t channels, double* a, double* b, Term term) {
           vs[i] += v;
         }
       }
-      for (int64_t i = 0; i < n; ++i) a[c + i] += us[i], b[c + i] += vs[i];
+      for (int64_t i = 0; i < n; ++i) sums.a[c + i] += us[i], sums.b[c + i] += vs[i];
     }
   }
 }
@@ -49,7 +56,7 @@ class ByChannel : public BoundKernel {
     return static_cast<int>(phase == 0 ? sum_parts_ : phase == 1 ? 1 : apply_parts_);
   }
   int64_t workspace_bytes() const override {
-    return 16 * sum_parts_ * channels_ + 4 * coefficients_ * channels_;
+    return (20 * sum_parts_ + 4 * coefficients_) * channels_;
   }
   int64_t scratch_bytes() const override { return epilogue_.scratch_bytes(); }
   int64_t estimated_ns() const override { return 200 + rows_ * channels_ / 2; }
@@ -57,16 +64,18 @@ class ByChannel : public BoundKernel {
   void run(const KernelArgs& args, int phase, int task) const override {
     auto* sums = reinterpret_cast<double*>(args.workspace);
     auto* numbers = reinterpret_cast<float*>(sums + 2 * sum_parts_ * channels_);
+    auto* shifts = numbers + coefficients_ * channels_;
     if (phase == 0) {
       double* mine = sums + 2 * task * channels_;
       std::fill_n(mine, 2 * channels_, 0.0);
-      return sum(args, part_of(rows_, sum_parts_, task, kBlock), mine, mine + channels_);
+      return sum(args, part_of(rows_, sum_parts_, task, kBlock),
+                 {mine, mine + channels_, shifts + task * channels_});
     }
     if (phase == 1) {
       for (int64_t p = 1; p < sum_parts_; ++p) {
         for (int64_t i = 0; i < 2 * channels_; ++i) sums[i] += sums[2 * p * channels_ + i];
       }
-      return join(args, sums, sums + channels_, numbers);
+      return join(args, {sums, sums + channels_, shifts}, numbers);
     }
     const Range rows = part_of(rows_, apply_parts_, task);
     for (int64_t r = rows.begin; r < rows.end; ++r) {
@@ -78,9 +87,8 @@ class ByChannel : public BoundKernel {
   }
 
  protected:
-  virtual void sum(const KernelArgs& args, Range rows, double* a, double* b) const = 0;
-  virtual void join(const KernelArgs& args, const double* a, const double* b,
-                    float* numbers) const = 0;
+  virtual void sum(const KernelArgs& args, Range rows, const Sums& sums) const = 0;
+  virtual void join(const KernelArgs& args, const Sums& sums, float* numbers) const = 0;
   virtual void apply(const KernelArgs& args, int64_t row, const float* numbers) const = 0;
 
   int64_t channels_, rows_;
@@ -91,7 +99,8 @@ class ByChannel : public BoundKernel {
 };
 
 // Inputs x, weight, bias, running mean, running variance; outputs y, mean, inv_std, and both
-// running ones. Sums are of x less its first row, so that large means do not cancel digits.
+// running ones. Sums are of x less the mean of its first rows: neither a large mean nor an outlier
+// cancels digits.
 class Training final : public ByChannel {
  public:
   explicit Training(const KernelRequest& request)
@@ -100,21 +109,26 @@ class Training final : public ByChannel {
         momentum_(request.attr<double>("momentum")) {}
 
  private:
-  void sum(const KernelArgs& args, Range rows, double* a, double* b) const override {
+  void sum(const KernelArgs& args, Range rows, const Sums& sums) const override {
     const float* x = input_of<float>(args, 0);
-    two_sums(rows, channels_, a, b, [&](int64_t r, int64_t c, float& u, float& v) {
-      u = x[r * channels_ + c] - x[c];
+    const int64_t first = std::min(rows_, kShiftRows);
+    std::fill_n(sums.shift, channels_, 0.0f);
+    for (int64_t r = 0; r < first; ++r) {
+      for (int64_t c = 0; c < channels_; ++c) {
+        sums.shift[c] += x[r * channels_ + c] / static_cast<float>(first);
+      }
+    }
+    two_sums(rows, channels_, sums, [&](int64_t r, int64_t c, float& u, float& v) {
+      u = x[r * channels_ + c] - sums.shift[c];
       v = u * u;
     });
   }
-  void join(const KernelArgs& args, const double* a, const double* b,
-            float* numbers) const override {
-    const float *x = input_of<float>(args, 0), *weight = input_of<float>(args, 1),
-                *bias = input_of<float>(args, 2);
+  void join(const KernelArgs& args, const Sums& sums, float* numbers) const override {
+    const float *weight = input_of<float>(args, 1), *bias = input_of<float>(args, 2);
     const auto count = static_cast<double>(rows_);
     for (int64_t c = 0; c < channels_; ++c) {
-      const double shifted = a[c] / count, mean = shifted + x[c];
-      const double variance = std::max(b[c] / count - shifted * shifted, 0.0);
+      const double shifted = sums.a[c] / count, mean = shifted + sums.shift[c];
+      const double variance = std::max(sums.b[c] / count - shifted * shifted, 0.0);
       const double inv_std = 1 / std::sqrt(variance + eps_);
       const double unbiased = variance * count / (count - 1);
       store(args, 6, c, mean);
@@ -148,25 +162,24 @@ class Gradient final : public ByChannel {
   explicit Gradient(const KernelRequest& request) : ByChannel(request, 3) {}
 
  private:
-  void sum(const KernelArgs& args, Range rows, double* a, double* b) const override {
+  void sum(const KernelArgs& args, Range rows, const Sums& sums) const override {
     const float *x = input_of<float>(args, 0), *dy = input_of<float>(args, 4),
                 *mean = input_of<float>(args, 2);
-    two_sums(rows, channels_, a, b, [&](int64_t r, int64_t c, float& u, float& v) {
+    two_sums(rows, channels_, sums, [&](int64_t r, int64_t c, float& u, float& v) {
       u = dy[r * channels_ + c];
       v = u * (x[r * channels_ + c] - mean[c]);
     });
   }
-  void join(const KernelArgs& args, const double* a, const double* b,
-            float* numbers) const override {
+  void join(const KernelArgs& args, const Sums& sums, float* numbers) const override {
     const float *weight = input_of<float>(args, 1), *inv_std = input_of<float>(args, 3);
     const auto count = static_cast<double>(rows_);
     for (int64_t c = 0; c < channels_; ++c) {
       const double inv = inv_std[c], scale = inv * (weight ? weight[c] : 1.0f);
-      if (args.buffers[6]) buffer_of<float>(args, 6)[c] = static_cast<float>(b[c] * inv);
-      if (args.buffers[7]) buffer_of<float>(args, 7)[c] = static_cast<float>(a[c]);
+      if (args.buffers[6]) buffer_of<float>(args, 6)[c] = static_cast<float>(sums.b[c] * inv);
+      if (args.buffers[7]) buffer_of<float>(args, 7)[c] = static_cast<float>(sums.a[c]);
       numbers[c] = static_cast<float>(scale);
-      numbers[channels_ + c] = static_cast<float>(-scale * inv * inv * b[c] / count);
-      numbers[2 * channels_ + c] = static_cast<float>(-scale * a[c] / count);
+      numbers[channels_ + c] = static_cast<float>(-scale * inv * inv * sums.b[c] / count);
+      numbers[2 * channels_ + c] = static_cast<float>(-scale * sums.a[c] / count);
     }
   }
   void apply(const KernelArgs& args, int64_t row, const float* numbers) const override {
@@ -188,8 +201,8 @@ class Inference final : public ByChannel {
       : ByChannel(request, 2), eps_(request.attr<double>("eps")) {}
 
  private:
-  void sum(const KernelArgs&, Range, double*, double*) const override {}
-  void join(const KernelArgs& args, const double*, const double*, float* numbers) const override {
+  void sum(const KernelArgs&, Range, const Sums&) const override {}
+  void join(const KernelArgs& args, const Sums&, float* numbers) const override {
     const float *weight = input_of<float>(args, 1), *bias = input_of<float>(args, 2),
                 *mean = input_of<float>(args, 3), *variance = input_of<float>(args, 4);
     for (int64_t c = 0; c < channels_; ++c) {
