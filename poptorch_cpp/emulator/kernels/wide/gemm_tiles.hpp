@@ -45,7 +45,11 @@ void run_tile_of(const Tile& t) {
       sums[i][v] = t.resume ? load_c(t.c + i * t.ldc, v) : spread<Widest>(0);
     }
   }
-  const float *a = t.a, *b = t.b;
+  // A pointer for every three rows: one each would take more registers than there are.
+  constexpr int kStep = 3, kPointers = (R + kStep - 1) / kStep;
+  const float *a[kPointers], *b = t.b;
+#pragma GCC unroll 4
+  for (int p = 0; p < kPointers; ++p) a[p] = t.a + p * kStep * t.a_row;
   const int64_t a_row = t.a_row, a_col = t.a_col, b_row = t.b_row, b_vector = t.b_vector;
   auto step = [&](auto load_b) __attribute__((always_inline)) {
     Widest y[V];
@@ -53,11 +57,13 @@ void run_tile_of(const Tile& t) {
     for (int v = 0; v < V; ++v) y[v] = load_b(b + v * b_vector, v);
 #pragma GCC unroll 12
     for (int i = 0; i < R; ++i) {
-      const Widest x = spread<Widest>(a[i * a_row]);
+      const Widest x = spread<Widest>(a[i / kStep][i % kStep * a_row]);
 #pragma GCC unroll 2
       for (int v = 0; v < V; ++v) sums[i][v] = fmadd(x, y[v], sums[i][v]);
     }
-    a += a_col, b += b_row;
+#pragma GCC unroll 4
+    for (int p = 0; p < kPointers; ++p) a[p] += a_col;
+    b += b_row;
   };
   if (!full && t.masked_b) {
     auto masked = [&](const float* x, int v) __attribute__((always_inline)) {
