@@ -44,7 +44,8 @@ class Gemm final : public BoundKernel {
     col_parts_ = std::clamp<int64_t>(p_.n / 64, 1, divide_up(wanted, row_parts_));
     // Shallow products are all epilogue, which likes whole rows: they are one run in memory.
     const bool whole_rows = !deep && col_parts_ == 1 && p_.n <= 1024;
-    block_cols_ = whole_rows ? p_.n : std::min<int64_t>(deep ? 256 : 512, round_up(p_.n, kPanel));
+    const int64_t most_cols = deep && !transposed ? 256 : 512;
+    block_cols_ = whole_rows ? p_.n : std::min(most_cols, round_up(p_.n, kPanel));
     block_rows_ = std::min<int64_t>(deep ? 96 : 6, p_.m);
     held_floats_ = keep_ || in_registers_ ? 0 : block_rows_ * block_cols_;
     pack_floats_ = route_ == Route::kPacked ? gemm_scratch_floats(block_rows_, p_.k) : 0;
