@@ -112,11 +112,10 @@ class Training final : public ByChannel {
   void sum(const KernelArgs& args, Range rows, const Sums& sums) const override {
     const float* x = input_of<float>(args, 0);
     const int64_t first = std::min(rows_, kShiftRows);
+    const float share = 1.0f / static_cast<float>(first);
     std::fill_n(sums.shift, channels_, 0.0f);
     for (int64_t r = 0; r < first; ++r) {
-      for (int64_t c = 0; c < channels_; ++c) {
-        sums.shift[c] += x[r * channels_ + c] / static_cast<float>(first);
-      }
+      for (int64_t c = 0; c < channels_; ++c) sums.shift[c] += share * x[r * channels_ + c];
     }
     two_sums(rows, channels_, sums, [&](int64_t r, int64_t c, float& u, float& v) {
       u = x[r * channels_ + c] - sums.shift[c];

@@ -8,12 +8,16 @@ namespace poptorch::emulator {
 
 class FlushDenormals {
  public:
-  explicit FlushDenormals(bool flush) : before_(_mm_getcsr()) {
-    if (flush) set(before_ | kFlushResults | kFlushOperands);
+  explicit FlushDenormals(bool flush) : flush_(flush) {
+    if (!flush_) return;
+    before_ = _mm_getcsr();
+    set(before_ | kFlushResults | kFlushOperands);
   }
   FlushDenormals(const FlushDenormals&) = delete;
   FlushDenormals& operator=(const FlushDenormals&) = delete;
-  ~FlushDenormals() { set(before_); }
+  ~FlushDenormals() {
+    if (flush_) set(before_);
+  }
 
  private:
   static constexpr unsigned kFlushResults = 0x8000, kFlushOperands = 0x0040;  // of MXCSR
@@ -22,7 +26,8 @@ class FlushDenormals {
     _mm_setcsr(state);
     asm volatile("" ::: "memory");
   }
-  unsigned before_;
+  bool flush_;
+  unsigned before_ = 0;
 };
 
 }  // namespace poptorch::emulator
