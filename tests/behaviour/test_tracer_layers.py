@@ -125,14 +125,19 @@ def test_encoder_without_gradients_takes_the_traceable_path():
     compare_inference(seeded(lambda: encoder().eval()), torch.randn(2, 5, 8), tolerance=1e-4)
 
 
-def test_statistics_of_few_rows_are_as_exact_as_torchs():
-    class Norm(torch.nn.Module):
-        def forward(self, x):
-            return torch.nn.functional.batch_norm(x, None, None, training=True)
+def batch_norm_of_few_rows():
+    layer = torch.nn.BatchNorm2d(512, affine=False, track_running_stats=False)
+    return layer, torch.randn(16, 512, 2, 2) * 2 + 0.5
 
+
+def deep_convolution():
+    return torch.nn.Conv2d(256, 64, 3, padding=1), torch.randn(4, 256, 8, 8)
+
+
+@pytest.mark.parametrize("make", [batch_norm_of_few_rows, deep_convolution])
+def test_sums_are_as_exact_as_torchs(make):
     torch.manual_seed(0)
-    x = torch.randn(16, 512, 2, 2) * 2 + 0.5
-    exact = Norm()(x.double())
-    ours, eager = poptorch.inferenceModel(Norm())(x) - exact, Norm()(x) - exact
-    assert ours.square().mean() <= 9 * eager.square().mean()
-    assert ours.abs().max() <= 2e-6
+    layer, x = make()
+    ours, eager = poptorch.inferenceModel(layer)(x), layer(x)
+    exact = layer.double()(x.double())
+    assert (ours - exact).square().mean() <= 1.5 * (eager - exact).square().mean()

@@ -1,5 +1,7 @@
-// Batch normalisation over rows of channels ([n, spatial..., c] in memory): sums in blocks of f32
-// that join in double, parts joined in order, then one pass that applies them.
+// Batch normalisation over rows of channels ([n, spatial..., c] in memory): sums in double, parts
+// joined in order, then one pass that applies them. Mean, deviation and y are rounded where torch
+// rounds them: an ulp here may take a value across a kink behind it.
+#include <array>
 #include <cmath>
 
 #include "emulator/kernels/families.hpp"
@@ -8,142 +10,163 @@
 namespace poptorch::emulator {
 namespace {
 
-constexpr int64_t kBlock = 64;  // rows, and channels, that are summed in f32
-constexpr int64_t kShiftRows = 16;
+constexpr int64_t kBlock = 64;  // rows, and channels, that are summed at a time
 
-// What a part of the rows sums, for every channel.
-struct Sums {
-  double *a, *b;
-  float* shift;  // what x is less of: the same for all parts
-};
-
-// sums.a[c] += Σ u and sums.b[c] += Σ v over the rows, where term(row, c, u, v) gives both.
-template <typename Term>
-void two_sums(Range rows, int64_t channels, const Sums& sums, Term term) {
+// sums[k * channels + c] += Σ term(row, c)[k] over the rows.
+template <size_t K, typename Term>
+void add_up(Range rows, int64_t channels, double* sums, Term term) {
   for (int64_t r = rows.begin; r < rows.end; r += kBlock) {
     const int64_t end = std::min(r + kBlock, rows.end);
     for (int64_t c = 0; c < channels; c += kBlock) {
       const int64_t n = std::min(kBlock, channels - c);
-      float us[kBlock] = {}, vs[kBlock] = {};
-      for (int64_t k = r; k < end; ++k) {
+      double block[K][kBlock] = {};
+      for (int64_t row = r; row < end; ++row) {
 #pragma GCC ivdep
         for (int64_t i = 0; i < n; ++i) {
-          float u, v;
-          term(k, c + i, u, v);
-          us[i] += u;
-          vs[i] += v;
+          const std::array<float, K> terms = term(row, c + i);
+          for (size_t k = 0; k < K; ++k) block[k][i] += static_cast<double>(terms[k]);
         }
       }
-      for (int64_t i = 0; i < n; ++i) sums.a[c + i] += us[i], sums.b[c + i] += vs[i];
+      for (size_t k = 0; k < K; ++k) {
+        double* to = sums + static_cast<int64_t>(k) * channels + c;
+        for (int64_t i = 0; i < n; ++i) to[i] += block[k][i];
+      }
     }
   }
 }
 
-// Phase 0 sums, phase 1 joins, phase 2 applies.
+// Rounds of two phases, one that sums and one that joins; the last phase applies.
 class ByChannel : public BoundKernel {
  public:
-  ByChannel(const KernelRequest& request, int coefficients)
+  // `sums` and `numbers`: how many a channel has, of a round and for all of them.
+  ByChannel(const KernelRequest& request, int rounds, int sums, int numbers)
       : channels_(request.inputs[0]->shape[1]),
         rows_(request.inputs[0]->elements() / channels_),
         epilogue_(request),
-        coefficients_(coefficients) {
+        rounds_(rounds),
+        sums_(sums),
+        numbers_(numbers) {
     const int64_t ns = rows_ * channels_ / 3;
     sum_parts_ = parts_for(ns, divide_up(rows_, kBlock));
     apply_parts_ = parts_for(ns + epilogue_.estimated_ns(rows_ * channels_), rows_);
   }
-  int phases() const override { return 3; }
+  int phases() const override { return 2 * rounds_ + 1; }
   int tasks(int phase) const override {
-    return static_cast<int>(phase == 0 ? sum_parts_ : phase == 1 ? 1 : apply_parts_);
+    if (phase == 2 * rounds_) return static_cast<int>(apply_parts_);
+    return phase % 2 == 0 ? static_cast<int>(sum_parts_) : 1;
   }
   int64_t workspace_bytes() const override {
-    return (20 * sum_parts_ + 4 * coefficients_) * channels_;
+    return (8 * sums_ * sum_parts_ + 4 * numbers_) * channels_;
   }
   int64_t scratch_bytes() const override { return epilogue_.scratch_bytes(); }
   int64_t estimated_ns() const override { return 200 + rows_ * channels_ / 2; }
 
   void run(const KernelArgs& args, int phase, int task) const override {
     auto* sums = reinterpret_cast<double*>(args.workspace);
-    auto* numbers = reinterpret_cast<float*>(sums + 2 * sum_parts_ * channels_);
-    auto* shifts = numbers + coefficients_ * channels_;
-    if (phase == 0) {
-      double* mine = sums + 2 * task * channels_;
-      std::fill_n(mine, 2 * channels_, 0.0);
-      return sum(args, part_of(rows_, sum_parts_, task, kBlock),
-                 {mine, mine + channels_, shifts + task * channels_});
+    const int64_t part = sums_ * channels_;
+    auto* numbers = reinterpret_cast<float*>(sums + sum_parts_ * part);
+    if (phase == 2 * rounds_) return apply_all(args, task, numbers);
+    if (phase % 2 == 0) {
+      double* mine = sums + task * part;
+      std::fill_n(mine, part, 0.0);
+      return sum(args, phase / 2, part_of(rows_, sum_parts_, task, kBlock), numbers, mine);
     }
-    if (phase == 1) {
-      for (int64_t p = 1; p < sum_parts_; ++p) {
-        for (int64_t i = 0; i < 2 * channels_; ++i) sums[i] += sums[2 * p * channels_ + i];
-      }
-      return join(args, {sums, sums + channels_, shifts}, numbers);
+    for (int64_t p = 1; p < sum_parts_; ++p) {
+      for (int64_t i = 0; i < part; ++i) sums[i] += sums[p * part + i];
     }
-    const Range rows = part_of(rows_, apply_parts_, task);
-    for (int64_t r = rows.begin; r < rows.end; ++r) {
-      apply(args, r, numbers);
-      if (epilogue_) {
-        epilogue_.run(args, {.first = r * channels_, .cols = channels_}, args.scratch);
-      }
-    }
+    join(args, phase / 2, sums, numbers);
   }
 
  protected:
-  virtual void sum(const KernelArgs& args, Range rows, const Sums& sums) const = 0;
-  virtual void join(const KernelArgs& args, const Sums& sums, float* numbers) const = 0;
+  virtual void sum(const KernelArgs& args, int round, Range rows, const float* numbers,
+                   double* sums) const = 0;
+  virtual void join(const KernelArgs& args, int round, const double* sums,
+                    float* numbers) const = 0;
   virtual void apply(const KernelArgs& args, int64_t row, const float* numbers) const = 0;
 
   int64_t channels_, rows_;
 
  private:
+  void apply_all(const KernelArgs& args, int task, const float* numbers) const {
+    const Range rows = part_of(rows_, apply_parts_, task);
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
+      apply(args, r, numbers);
+      if (!epilogue_) continue;
+      epilogue_.run(args, {.first = r * channels_, .cols = channels_}, args.scratch);
+    }
+  }
+
   Epilogue epilogue_;
-  int64_t coefficients_, sum_parts_, apply_parts_;
+  int rounds_, sums_, numbers_;
+  int64_t sum_parts_, apply_parts_;
 };
 
-// Inputs x, weight, bias, running mean, running variance; outputs y, mean, inv_std, and both
-// running ones. Sums are of x less the mean of its first rows: neither a large mean nor an outlier
-// cancels digits.
-class Training final : public ByChannel {
- public:
-  explicit Training(const KernelRequest& request)
-      : ByChannel(request, 2),
-        eps_(request.attr<double>("eps")),
-        momentum_(request.attr<double>("momentum")) {}
+// y = x · scale + shift, with the numbers [scale, shift] of all channels.
+class Normalising : public ByChannel {
+ protected:
+  using ByChannel::ByChannel;
 
- private:
-  void sum(const KernelArgs& args, Range rows, const Sums& sums) const override {
-    const float* x = input_of<float>(args, 0);
-    const int64_t first = std::min(rows_, kShiftRows);
-    const float share = 1.0f / static_cast<float>(first);
-    std::fill_n(sums.shift, channels_, 0.0f);
-    for (int64_t r = 0; r < first; ++r) {
-      for (int64_t c = 0; c < channels_; ++c) sums.shift[c] += share * x[r * channels_ + c];
-    }
-    two_sums(rows, channels_, sums, [&](int64_t r, int64_t c, float& u, float& v) {
-      u = x[r * channels_ + c] - sums.shift[c];
-      v = u * u;
-    });
-  }
-  void join(const KernelArgs& args, const Sums& sums, float* numbers) const override {
+  void scale_by(const KernelArgs& args, int64_t c, float mean, float inv_std,
+                float* numbers) const {
     const float *weight = input_of<float>(args, 1), *bias = input_of<float>(args, 2);
-    const auto count = static_cast<double>(rows_);
-    for (int64_t c = 0; c < channels_; ++c) {
-      const double shifted = sums.a[c] / count, mean = shifted + sums.shift[c];
-      const double variance = std::max(sums.b[c] / count - shifted * shifted, 0.0);
-      const double inv_std = 1 / std::sqrt(variance + eps_);
-      const double unbiased = variance * count / (count - 1);
-      store(args, 6, c, mean);
-      store(args, 7, c, inv_std);
-      store(args, 8, c, moved(args, 3, c, mean));
-      store(args, 9, c, moved(args, 4, c, unbiased));
-      const double scale = inv_std * (weight ? weight[c] : 1.0f);
-      numbers[c] = static_cast<float>(scale);
-      numbers[channels_ + c] = static_cast<float>((bias ? bias[c] : 0.0f) - mean * scale);
-    }
+    const float scale = weight ? inv_std * weight[c] : inv_std;
+    numbers[c] = scale;
+    numbers[channels_ + c] = std::fma(-mean, scale, bias ? bias[c] : 0.0f);
   }
   void apply(const KernelArgs& args, int64_t row, const float* numbers) const override {
     const float* x = input_of<float>(args, 0) + row * channels_;
     float* y = buffer_of<float>(args, 5) + row * channels_;
 #pragma GCC ivdep
-    for (int64_t c = 0; c < channels_; ++c) y[c] = x[c] * numbers[c] + numbers[channels_ + c];
+    for (int64_t c = 0; c < channels_; ++c) {
+      y[c] = std::fma(x[c], numbers[c], numbers[channels_ + c]);
+    }
+  }
+};
+
+// Inputs x, weight, bias, running mean, running variance; outputs y, mean, inv_std, and both
+// running ones. The first round gives the mean, the second the squares of what x is off it.
+class Training final : public Normalising {
+ public:
+  explicit Training(const KernelRequest& request)
+      : Normalising(request, 2, 1, 3),
+        eps_(request.attr<double>("eps")),
+        momentum_(request.attr<double>("momentum")) {}
+
+ private:
+  // Behind those of the base.
+  const float* means(const float* numbers) const { return numbers + 2 * channels_; }
+
+  void sum(const KernelArgs& args, int round, Range rows, const float* numbers,
+           double* sums) const override {
+    const float *x = input_of<float>(args, 0), *mean = means(numbers);
+    const int64_t row = channels_;
+    if (round == 0) {
+      return add_up<1>(rows, channels_, sums,
+                       [=](int64_t r, int64_t c) { return std::array{x[r * row + c]}; });
+    }
+    add_up<1>(rows, channels_, sums, [=](int64_t r, int64_t c) {
+      const float off = x[r * row + c] - mean[c];
+      return std::array{off * off};
+    });
+  }
+  void join(const KernelArgs& args, int round, const double* sums, float* numbers) const override {
+    if (round == 0) {
+      const auto count = static_cast<double>(rows_);
+      float* mean = numbers + 2 * channels_;
+      for (int64_t c = 0; c < channels_; ++c) mean[c] = static_cast<float>(sums[c] / count);
+    } else {
+      for (int64_t c = 0; c < channels_; ++c) finish(args, c, sums[c], numbers);
+    }
+  }
+  void finish(const KernelArgs& args, int64_t c, double sum, float* numbers) const {
+    const float mean = means(numbers)[c], squares = static_cast<float>(sum);
+    const float variance = squares / static_cast<float>(rows_);
+    const auto inv_std = static_cast<float>(1 / std::sqrt(variance + eps_));
+    store(args, 6, c, mean);
+    store(args, 7, c, inv_std);
+    store(args, 8, c, moved(args, 3, c, mean));
+    store(args, 9, c, moved(args, 4, c, squares / static_cast<double>(rows_ - 1)));
+    scale_by(args, c, mean, inv_std, numbers);
   }
   double moved(const KernelArgs& args, int input, int64_t c, double to) const {
     const float* running = input_of<float>(args, input);
@@ -158,27 +181,29 @@ class Training final : public ByChannel {
 // Inputs x, weight, mean, inv_std, dy; outputs dx, dweight, dbias.
 class Gradient final : public ByChannel {
  public:
-  explicit Gradient(const KernelRequest& request) : ByChannel(request, 3) {}
+  explicit Gradient(const KernelRequest& request) : ByChannel(request, 1, 2, 3) {}
 
  private:
-  void sum(const KernelArgs& args, Range rows, const Sums& sums) const override {
+  void sum(const KernelArgs& args, int, Range rows, const float*, double* sums) const override {
     const float *x = input_of<float>(args, 0), *dy = input_of<float>(args, 4),
                 *mean = input_of<float>(args, 2);
-    two_sums(rows, channels_, sums, [&](int64_t r, int64_t c, float& u, float& v) {
-      u = dy[r * channels_ + c];
-      v = u * (x[r * channels_ + c] - mean[c]);
+    const int64_t row = channels_;
+    add_up<2>(rows, channels_, sums, [=](int64_t r, int64_t c) {
+      const float g = dy[r * row + c];
+      return std::array{g, g * (x[r * row + c] - mean[c])};
     });
   }
-  void join(const KernelArgs& args, const Sums& sums, float* numbers) const override {
+  void join(const KernelArgs& args, int, const double* sums, float* numbers) const override {
     const float *weight = input_of<float>(args, 1), *inv_std = input_of<float>(args, 3);
+    const double *all = sums, *dot = sums + channels_;
     const auto count = static_cast<double>(rows_);
     for (int64_t c = 0; c < channels_; ++c) {
       const double inv = inv_std[c], scale = inv * (weight ? weight[c] : 1.0f);
-      if (args.buffers[6]) buffer_of<float>(args, 6)[c] = static_cast<float>(sums.b[c] * inv);
-      if (args.buffers[7]) buffer_of<float>(args, 7)[c] = static_cast<float>(sums.a[c]);
+      if (args.buffers[6]) buffer_of<float>(args, 6)[c] = static_cast<float>(dot[c] * inv);
+      if (args.buffers[7]) buffer_of<float>(args, 7)[c] = static_cast<float>(all[c]);
       numbers[c] = static_cast<float>(scale);
-      numbers[channels_ + c] = static_cast<float>(-scale * inv * inv * sums.b[c] / count);
-      numbers[2 * channels_ + c] = static_cast<float>(-scale * sums.a[c] / count);
+      numbers[channels_ + c] = static_cast<float>(-scale * inv * inv * dot[c] / count);
+      numbers[2 * channels_ + c] = static_cast<float>(-scale * all[c] / count);
     }
   }
   void apply(const KernelArgs& args, int64_t row, const float* numbers) const override {
@@ -194,27 +219,19 @@ class Gradient final : public ByChannel {
 };
 
 // Inputs x, weight, bias, mean, variance.
-class Inference final : public ByChannel {
+class Inference final : public Normalising {
  public:
   explicit Inference(const KernelRequest& request)
-      : ByChannel(request, 2), eps_(request.attr<double>("eps")) {}
+      : Normalising(request, 1, 0, 2), eps_(request.attr<double>("eps")) {}
 
  private:
-  void sum(const KernelArgs&, Range, const Sums&) const override {}
-  void join(const KernelArgs& args, const Sums&, float* numbers) const override {
-    const float *weight = input_of<float>(args, 1), *bias = input_of<float>(args, 2),
-                *mean = input_of<float>(args, 3), *variance = input_of<float>(args, 4);
+  void sum(const KernelArgs&, int, Range, const float*, double*) const override {}
+  void join(const KernelArgs& args, int, const double*, float* numbers) const override {
+    const float *mean = input_of<float>(args, 3), *variance = input_of<float>(args, 4);
     for (int64_t c = 0; c < channels_; ++c) {
-      const double scale = (weight ? weight[c] : 1.0f) / std::sqrt(variance[c] + eps_);
-      numbers[c] = static_cast<float>(scale);
-      numbers[channels_ + c] = static_cast<float>((bias ? bias[c] : 0.0f) - mean[c] * scale);
+      const auto inv_std = static_cast<float>(1 / std::sqrt(variance[c] + eps_));
+      scale_by(args, c, mean[c], inv_std, numbers);
     }
-  }
-  void apply(const KernelArgs& args, int64_t row, const float* numbers) const override {
-    const float* x = input_of<float>(args, 0) + row * channels_;
-    float* y = buffer_of<float>(args, 5) + row * channels_;
-#pragma GCC ivdep
-    for (int64_t c = 0; c < channels_; ++c) y[c] = x[c] * numbers[c] + numbers[channels_ + c];
   }
   double eps_;
 };

@@ -89,7 +89,7 @@ std::unique_ptr<Primitive::Slot> Primitive::make_slot() const {
   return slot;
 }
 
-void Primitive::run(int slot, void* const* pointers, void* scratch) const {
+void Primitive::run(int slot, std::initializer_list<void*> pointers, void* scratch) const {
   Slot* mine = slots_[static_cast<size_t>(slot)].get();
   std::unique_ptr<Slot> spare;
   if (mine->busy.test_and_set(std::memory_order_acquire)) {
@@ -97,7 +97,7 @@ void Primitive::run(int slot, void* const* pointers, void* scratch) const {
     mine = spare.get();
   }
   const size_t last = arguments_.size() - 1;
-  for (size_t i = 0; i < last; ++i) mine->memories[i].set_data_handle(pointers[i]);
+  for (size_t i = 0; i < last; ++i) mine->memories[i].set_data_handle(pointers.begin()[i]);
   mine->memories[last].set_data_handle(scratch);
   const OneThread one;
   const auto status =
@@ -108,6 +108,20 @@ void Primitive::run(int slot, void* const* pointers, void* scratch) const {
     throw support::InternalError(
         support::str("[oneDNN] a primitive failed with status ", static_cast<int>(status), "."));
   }
+}
+
+std::unique_ptr<Primitive> make_reorder(const dnnl::memory::desc& from,
+                                        const dnnl::memory::desc& to, int slots) {
+  std::unique_ptr<Primitive> made_of;
+  const bool there = made([&] {
+    const dnnl::reorder::primitive_desc reorder(engine(), from, engine(), to, attributes());
+    made_of = std::make_unique<Primitive>(
+        dnnl::reorder(reorder),
+        std::vector<Primitive::Argument>{{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}},
+        reorder.scratchpad_desc(), slots);
+  });
+  if (!there) throw support::InternalError("[oneDNN] there is no reorder of these layouts.");
+  return made_of;
 }
 
 }  // namespace poptorch::emulator::onednn

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <initializer_list>
 #include <memory>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <vector>
@@ -39,8 +40,9 @@ class Primitive {
   ~Primitive();
 
   int64_t scratch_bytes() const { return scratch_bytes_; }
-  // `pointers`: one an argument, in order. `scratch`: scratch_bytes(), 64-byte aligned.
-  void run(int slot, void* const* pointers, void* scratch) const;
+  // `pointers`: one an argument, in order; more are ignored. `scratch`: scratch_bytes(), 64-byte
+  // aligned.
+  void run(int slot, std::initializer_list<void*> pointers, void* scratch) const;
 
  private:
   struct Slot;
@@ -51,5 +53,8 @@ class Primitive {
   int64_t scratch_bytes_;
   std::vector<std::unique_ptr<Slot>> slots_;
 };
+
+std::unique_ptr<Primitive> make_reorder(const dnnl::memory::desc& from,
+                                        const dnnl::memory::desc& to, int slots);
 
 }  // namespace poptorch::emulator::onednn
