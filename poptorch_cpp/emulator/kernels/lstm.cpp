@@ -11,8 +11,6 @@ namespace {
 // Batch rows that one task takes through time: a thread alone takes all that it can, for every
 // group reads the recurrent weights again. Rows are independent, so the bits are the same.
 constexpr int64_t kRowGroup = 8, kAloneRowGroup = 18;
-constexpr int64_t kDepth = 256;
-constexpr int64_t kColumns = 128;
 
 struct Sizes {
   int64_t time, batch, in, hidden, row_group;
@@ -158,47 +156,67 @@ class Forward final : public BoundKernel {
 // dw_hidden, dbias_input, dbias_hidden.
 class Backward final : public BoundKernel {
  public:
-  explicit Backward(const KernelRequest& request) : s_(request) {
+  explicit Backward(const KernelRequest& request) : s_(request), used_(request.output_used) {
     input_floats_ = packed_floats(s_.gates(), s_.in);
     hidden_floats_ = packed_floats(s_.gates(), s_.hidden);
-    gate_parts_ = std::clamp<int64_t>(s_.gates() / 96, 1, 8);
+    gate_parts_ = divide_up(s_.gates(), 96);
     row_parts_ = std::clamp<int64_t>(s_.rows() / 96, 1, 8);
   }
   int phases() const override { return 3; }  // pack, time, products over all steps
   int tasks(int phase) const override {
-    if (phase == 0) return 2;
-    return static_cast<int>(phase == 1 ? s_.groups() : row_parts_ + 2 * gate_parts_ + 1);
+    if (phase == 0) return 4;
+    return static_cast<int>(phase == 1 ? s_.groups() : row_parts_ + gate_parts_ + 1);
   }
   int64_t workspace_bytes() const override {
-    return 4 * (input_floats_ + hidden_floats_ + s_.rows() * s_.gates());
+    return 4 * (input_floats_ + hidden_floats_ + s_.rows() * (columns() + s_.gates()));
   }
   int64_t scratch_bytes() const override {
     const int64_t states = 2 * s_.row_group * s_.hidden;
-    const int64_t product = kDepth * kColumns + gemm_scratch_floats(s_.gates(), kDepth);
-    return 4 * std::max(states, product);
+    const int64_t gates = divide_up(s_.gates(), gate_parts_);
+    return 4 * std::max(states, gates * columns() + gemm_scratch_floats(gates, s_.rows()));
   }
   int64_t estimated_ns() const override {
     return s_.rows() * s_.gates() * (s_.in + s_.hidden) / 20;
   }
   void run(const KernelArgs& args, int phase, int task) const override {
-    if (phase == 0) return pack(args, task);
+    if (phase == 0) return task < 2 ? pack_weights(args, task) : pack_rows(args, task - 2);
     if (phase == 1) return steps(args, task);
     if (task < row_parts_) return input_gradient(args, part_of(s_.rows(), row_parts_, task));
     task -= static_cast<int>(row_parts_);
-    if (task == 2 * gate_parts_) return bias_gradient(args);
-    const Range gates = part_of(s_.gates(), gate_parts_, task / 2);
-    task % 2 == 0 ? weight_gradient(args, gates) : hidden_gradient(args, gates);
+    if (task == gate_parts_) return bias_gradient(args);
+    weight_gradients(args, part_of(s_.gates(), gate_parts_, task));
   }
 
  private:
+  // Output i, counted behind the inputs; nullptr when nobody reads it.
+  float* wanted(const KernelArgs& args, size_t i) const {
+    return used_.empty() || used_[i] ? buffer_of<float>(args, 10 + static_cast<int>(i)) : nullptr;
+  }
   float* packed(const KernelArgs& args) const { return reinterpret_cast<float*>(args.workspace); }
-  float* dz(const KernelArgs& args) const { return packed(args) + input_floats_ + hidden_floats_; }
-  void pack(const KernelArgs& args, int64_t task) const {
-    const bool hidden = task == 1;
+  // What the weights are multiplied by: panels of x, then those of the state before each step.
+  float* rows(const KernelArgs& args) const {
+    return packed(args) + input_floats_ + hidden_floats_;
+  }
+  float* dz(const KernelArgs& args) const { return rows(args) + s_.rows() * columns(); }
+  int64_t hidden_column() const { return panels(s_.in) * kPanel; }
+  int64_t columns() const { return hidden_column() + panels(s_.hidden) * kPanel; }
+
+  void pack_weights(const KernelArgs& args, bool hidden) const {
     const int64_t n = hidden ? s_.hidden : s_.in;
     const MatrixView w{input_of<float>(args, hidden ? 4 : 3), n, 1};
     pack_panels(w, s_.gates(), n, 0, panels(n), packed(args) + (hidden ? input_floats_ : 0),
                 s_.gates());
+  }
+  void pack_rows(const KernelArgs& args, bool hidden) const {
+    const int64_t all = s_.rows(), batch = s_.batch, n = s_.hidden;
+    auto pack = [&](const float* from, int64_t width, int64_t count, int64_t column, int64_t row) {
+      pack_panels({from, width, 1}, count, width, 0, panels(width),
+                  rows(args) + column * all + row * kPanel, all);
+    };
+    if (!hidden) return pack(input_of<float>(args, 0), s_.in, all, 0, 0);
+    pack(input_of<float>(args, 1), n, batch, hidden_column(), s_.at(0) * batch);
+    const float* y = input_of<float>(args, 5) + (s_.reverse ? batch * n : 0);
+    pack(y, n, all - batch, hidden_column(), s_.reverse ? 0 : batch);
   }
   void steps(const KernelArgs& args, int64_t task) const {
     const Range rows = s_.group(task);
@@ -226,51 +244,35 @@ class Backward final : public BoundKernel {
                   {dz(args) + (now + rows.begin) * s_.gates(), s_.gates(), 1},
                   packed(args) + input_floats_, s_.gates(), nullptr, dh, n, false, nullptr);
     }
-    float *dh0 = buffer_of<float>(args, 11), *dc0 = buffer_of<float>(args, 12);
+    float *dh0 = wanted(args, 1), *dc0 = wanted(args, 2);
     if (dh0) std::copy_n(dh, rows.size() * n, dh0 + rows.begin * n);
     if (dc0) std::copy_n(dc, rows.size() * n, dc0 + rows.begin * n);
   }
   void input_gradient(const KernelArgs& args, Range rows) const {
-    float* dx = buffer_of<float>(args, 10);
+    float* dx = wanted(args, 0);
     if (!dx) return;
     gemm_packed(rows.size(), s_.in, s_.gates(), {dz(args) + rows.begin * s_.gates(), s_.gates(), 1},
                 packed(args), s_.gates(), nullptr, dx + rows.begin * s_.in, s_.in, false, nullptr);
   }
-  // dw[gates] (+)= dzᵀ · x over `count` rows.
-  void product(const KernelArgs& args, const float* dz, const float* x, int64_t n, int64_t count,
-               Range gates, float* dw, bool accumulate) const {
-    float *packed = reinterpret_cast<float*>(args.scratch), *packing = packed + kDepth * kColumns;
-    for (int64_t j = 0; j < n; j += kColumns) {
-      const int64_t width = std::min(kColumns, n - j);
-      for (int64_t p = 0; p < count; p += kDepth) {
-        const int64_t depth = std::min(kDepth, count - p);
-        pack_panels({x + p * n + j, n, 1}, depth, width, 0, panels(width), packed, depth);
-        gemm_packed(gates.size(), width, depth, {dz + p * s_.gates() + gates.begin, 1, s_.gates()},
-                    packed, depth, nullptr, dw + gates.begin * n + j, n, accumulate || p > 0,
-                    packing);
-      }
+  // dzᵀ · [x, h before] for some gates.
+  void weight_gradients(const KernelArgs& args, Range gates) const {
+    float *input = wanted(args, 3), *hidden = wanted(args, 4);
+    const int64_t first = input ? 0 : hidden_column();
+    const int64_t end = hidden ? columns() : hidden_column(), width = end - first;
+    if (width <= 0) return;
+    float* dw = reinterpret_cast<float*>(args.scratch);
+    gemm_packed(gates.size(), width, s_.rows(), {dz(args) + gates.begin, 1, s_.gates()},
+                rows(args) + first * s_.rows(), s_.rows(), nullptr, dw, width, false,
+                dw + gates.size() * width);
+    for (int64_t g = 0; g < gates.size(); ++g) {
+      const float *row = dw + g * width, *of_hidden = row + hidden_column() - first;
+      if (input) std::copy_n(row, s_.in, input + (gates.begin + g) * s_.in);
+      if (hidden) std::copy_n(of_hidden, s_.hidden, hidden + (gates.begin + g) * s_.hidden);
     }
-  }
-  void weight_gradient(const KernelArgs& args, Range gates) const {
-    float* dw = buffer_of<float>(args, 13);
-    if (!dw) return;
-    product(args, dz(args), input_of<float>(args, 0), s_.in, s_.rows(), gates, dw, false);
-  }
-  // Every step's dz against the state before it: h0 at the first step, then y one step earlier.
-  void hidden_gradient(const KernelArgs& args, Range gates) const {
-    float* dw = buffer_of<float>(args, 14);
-    if (!dw) return;
-    const int64_t batch = s_.batch, n = s_.hidden, later = (s_.time - 1) * batch;
-    const float* first = dz(args) + s_.at(0) * batch * s_.gates();
-    product(args, first, input_of<float>(args, 1), n, batch, gates, dw, false);
-    if (later == 0) return;
-    const float* rest = dz(args) + (s_.reverse ? 0 : batch * s_.gates());
-    const float* y = input_of<float>(args, 5) + (s_.reverse ? batch * n : 0);
-    product(args, rest, y, n, later, gates, dw, true);
   }
   void bias_gradient(const KernelArgs& args) const {
     constexpr int64_t kBlock = 64;
-    float *a = buffer_of<float>(args, 15), *b = buffer_of<float>(args, 16);
+    float *a = wanted(args, 5), *b = wanted(args, 6);
     for (int64_t g = 0; (a || b) && g < s_.gates(); g += kBlock) {
       const int64_t n = std::min(kBlock, s_.gates() - g);
       double total[kBlock] = {};
@@ -290,6 +292,7 @@ class Backward final : public BoundKernel {
   }
 
   Sizes s_;
+  std::vector<bool> used_;
   int64_t input_floats_ = 0, hidden_floats_ = 0, gate_parts_ = 1, row_parts_ = 1;
 };
 

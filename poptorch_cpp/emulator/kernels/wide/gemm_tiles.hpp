@@ -45,6 +45,12 @@ void run_tile_of(const Tile& t) {
       sums[i][v] = t.resume ? load_c(t.c + i * t.ldc, v) : spread<Widest>(0);
     }
   }
+  // Where c is far away, its lines come while the sums are made.
+#pragma GCC unroll 12
+  for (int i = 0; i < R; ++i) {
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v) __builtin_prefetch(t.c + i * t.ldc + v * kLanes, 1);
+  }
   // A pointer for every three rows: one each would take more registers than there are.
   constexpr int kStep = 3, kPointers = (R + kStep - 1) / kStep;
   const float *a[kPointers], *b = t.b;
