@@ -160,5 +160,42 @@ TEST_F(EveryIsa, StepsToTheSameBits) {
   EXPECT_NE(stepped(wide.sgd, false), stepped(wide.accumulate, true));
 }
 
+// What a micro-op makes of three operands of its class. The tile ends within a vector.
+std::vector<uint8_t> mapped(const MicroRow& row) {
+  constexpr int64_t kCount = 61, kSources = 3;
+  const Floats x = random_floats(kSources * kCount, 5);
+  std::vector<double> wide(x.begin(), x.end());
+  std::vector<int32_t> whole(x.size());
+  std::vector<int64_t> longs(x.size());
+  for (size_t i = 0; i < x.size(); ++i) longs[i] = whole[i] = 1 + static_cast<int32_t>(i % 7);
+  std::vector<uint8_t> made(8 * kCount);
+  const double immediates[8] = {-0.5, 0.5, 1.0, 1.0};
+  MicroArgs args;
+  args.immediates = immediates;
+  args.dst[0] = made.data();
+  for (int i = 0; i < kSources; ++i) {
+    const void* const of_class[] = {x.data() + i * kCount, whole.data() + i * kCount,
+                                    longs.data() + i * kCount, wide.data() + i * kCount};
+    args.src[i] = of_class[static_cast<size_t>(row.source)];
+  }
+  if (std::string_view(row.op) == "select") args.src[0] = whole.data();
+  row.fn(args, kCount);
+  return made;
+}
+
+TEST_F(EveryIsa, MapsElementsToTheSameBits) {
+  std::vector<MicroRow> narrow, wide;
+  add_unary_rows<Isa::kAvx2>(narrow);
+  add_binary_rows<Isa::kAvx2>(narrow);
+  add_unary_rows<Isa::kAvx512>(wide);
+  add_binary_rows<Isa::kAvx512>(wide);
+  ASSERT_EQ(narrow.size(), wide.size());
+  for (size_t i = 0; i < wide.size(); ++i) {
+    ASSERT_STREQ(narrow[i].op, wide[i].op);
+    EXPECT_NE(narrow[i].fn, wide[i].fn);
+    EXPECT_EQ(mapped(narrow[i]), mapped(wide[i])) << wide[i].op;
+  }
+}
+
 }  // namespace
 }  // namespace poptorch::emulator

@@ -50,6 +50,12 @@ class Rewired final : public BoundKernel {
   std::vector<int> from_;
 };
 
+template <Isa isa>
+void add_wide_kernels(KernelTable& all) {
+  add_attention_kernels<isa>(all);
+  add_lstm_kernels<isa>(all);
+}
+
 }  // namespace
 
 std::unique_ptr<BoundKernel> rewire(std::unique_ptr<BoundKernel> kernel, std::vector<int> from) {
@@ -70,13 +76,13 @@ const KernelTable& all_kernels() {
     add_random_kernels(all);
     add_move_kernels(all);
     add_embedding_kernels(all);
-    add_attention_kernels(all);
-    add_lstm_kernels(all);
     add_layer_norm_kernels(all);
     add_batch_norm_kernels(all);
     add_reduce_kernels(all);
     add_loss_kernels(all);
     add_softmax_kernels(all);
+    host_isa() == Isa::kAvx512 ? add_wide_kernels<Isa::kAvx512>(all)
+                               : add_wide_kernels<Isa::kAvx2>(all);
     return all;
   }();
   return table;

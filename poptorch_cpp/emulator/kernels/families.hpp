@@ -2,6 +2,7 @@
 #pragma once
 
 #include "emulator/kernel.hpp"
+#include "emulator/kernels/isa.hpp"
 
 namespace poptorch::emulator {
 
@@ -12,13 +13,16 @@ void add_pool_kernels(KernelTable& table);
 void add_random_kernels(KernelTable& table);
 void add_move_kernels(KernelTable& table);
 void add_embedding_kernels(KernelTable& table);
-void add_attention_kernels(KernelTable& table);
-void add_lstm_kernels(KernelTable& table);
 void add_layer_norm_kernels(KernelTable& table);
 void add_batch_norm_kernels(KernelTable& table);
 void add_reduce_kernels(KernelTable& table);
 void add_loss_kernels(KernelTable& table);
 void add_softmax_kernels(KernelTable& table);
+// Of wide/, whose files are compiled for several instruction sets.
+template <Isa isa>
+void add_attention_kernels(KernelTable& table);
+template <Isa isa>
+void add_lstm_kernels(KernelTable& table);
 
 // `kernel` with its buffers picked from KernelArgs: buffer i is args.buffers[from[i]], and
 // absent when from[i] is -1.

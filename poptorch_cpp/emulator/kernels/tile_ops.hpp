@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "emulator/kernels/isa.hpp"
 #include "ir/op_def.hpp"
 
 namespace poptorch::emulator {
@@ -79,9 +80,12 @@ struct MicroRow {
 const MicroRow* find_micro_row(const MicroQuery& query);
 std::vector<std::string> micro_op_names();  // sorted, with cast
 
-void add_unary_rows(std::vector<MicroRow>& rows);
-void add_binary_rows(std::vector<MicroRow>& rows);
 void add_update_rows(std::vector<MicroRow>& rows);
+// Of wide/, whose files are compiled for several instruction sets.
+template <Isa isa>
+void add_unary_rows(std::vector<MicroRow>& rows);
+template <Isa isa>
+void add_binary_rows(std::vector<MicroRow>& rows);
 
 // Memory ↔ register, and the conversions between and within register classes.
 MicroFn load_fn(ir::DType dtype);   // src[0] dense memory → dst[0] register

@@ -10,6 +10,7 @@ VARIABLES = {
     "POPTORCH_LOG_DEST": ("where the log goes: `stderr` (the default), `stdout` or a file", True),
     "POPTORCH_DEFAULT_OPTIONS": ("JSON that every new Options takes: see `from_json`", True),
     "POPTORCH_NUM_THREADS": ("threads of the host that run the IPUs; results do not depend", True),
+    "POPTORCH_MAX_CPU_ISA": ("`AVX512` (the default) or `AVX2`: what kernels may use", True),
     "POPTORCH_IPU_POOL": ("`<ipus>[:<version>[:<folder>]]`: the devices that there are", True),
     "POPTORCH_IPU_MODEL": ("1: run without a device; `useIpuModel` wins", True),
     "POPTORCH_IPU_MODEL_VERSION": ("`ipu1`, `ipu2` (the default) or `ipu21`", True),

@@ -2,6 +2,7 @@
 // reserve; then groups of batch rows go through time on their own, with packed recurrent weights.
 #include "emulator/kernels/families.hpp"
 #include "emulator/kernels/gemm.hpp"
+#include "emulator/kernels/simd.hpp"
 #include "emulator/kernels/support.hpp"
 #include "emulator/kernels/vector_math.hpp"
 
@@ -304,6 +305,7 @@ std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
 
 }  // namespace
 
+template <Isa isa>
 void add_lstm_kernels(KernelTable& table) {
   table.add({.op = "lstm",
              .choose_layouts = nullptr,
@@ -316,5 +318,7 @@ void add_lstm_kernels(KernelTable& table) {
              .takes_epilogue = false,
              .in_place_input = {}});
 }
+
+template void add_lstm_kernels<kIsa>(KernelTable&);
 
 }  // namespace poptorch::emulator

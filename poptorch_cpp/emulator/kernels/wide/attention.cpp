@@ -3,6 +3,7 @@
 #include "emulator/kernels/families.hpp"
 #include "emulator/kernels/gemm.hpp"
 #include "emulator/kernels/lanes.hpp"
+#include "emulator/kernels/simd.hpp"
 #include "emulator/kernels/support.hpp"
 
 namespace poptorch::emulator {
@@ -187,6 +188,7 @@ std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
 
 }  // namespace
 
+template <Isa isa>
 void add_attention_kernels(KernelTable& table) {
   table.add({.op = "attention",
              .choose_layouts = nullptr,
@@ -199,5 +201,7 @@ void add_attention_kernels(KernelTable& table) {
              .takes_epilogue = false,
              .in_place_input = {}});
 }
+
+template void add_attention_kernels<kIsa>(KernelTable&);
 
 }  // namespace poptorch::emulator

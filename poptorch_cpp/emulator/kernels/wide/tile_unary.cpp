@@ -1,6 +1,7 @@
 // Micro-ops of one operand.
 #include <cmath>
 
+#include "emulator/kernels/simd.hpp"
 #include "emulator/kernels/tile_map.hpp"
 #include "emulator/kernels/vector_math.hpp"
 
@@ -192,6 +193,7 @@ void add_library_functions(std::vector<MicroRow>& rows) {
 
 }  // namespace
 
+template <Isa isa>
 void add_unary_rows(std::vector<MicroRow>& rows) {
   add_number(rows, "neg", [](auto x) { return -x; });
   add_number(rows, "square", [](auto x) { return x * x; });
@@ -224,5 +226,7 @@ void add_unary_rows(std::vector<MicroRow>& rows) {
   add_predicates(rows);
   add_library_functions(rows);
 }
+
+template void add_unary_rows<kIsa>(std::vector<MicroRow>&);
 
 }  // namespace poptorch::emulator

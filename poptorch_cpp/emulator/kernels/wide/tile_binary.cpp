@@ -1,6 +1,7 @@
 // Micro-ops of two operands, and select.
 #include <cmath>
 
+#include "emulator/kernels/simd.hpp"
 #include "emulator/kernels/tile_map.hpp"
 
 namespace poptorch::emulator {
@@ -106,6 +107,7 @@ void add_bits(std::vector<MicroRow>& rows) {
 
 }  // namespace
 
+template <Isa isa>
 void add_binary_rows(std::vector<MicroRow>& rows) {
   auto sum = [](auto x, auto z) {
     using T = decltype(x);
@@ -144,5 +146,7 @@ void add_binary_rows(std::vector<MicroRow>& rows) {
   rows.push_back({"select", kI32, kI32, select<int32_t>});
   rows.push_back({"select", kI64, kI64, select<int64_t>});
 }
+
+template void add_binary_rows<kIsa>(std::vector<MicroRow>&);
 
 }  // namespace poptorch::emulator
