@@ -272,8 +272,7 @@ double training_passes_seconds(int layers) {
 
 TEST(Passes, CompileThousandsOfLayersInNearLinearTime) {
   const double small = training_passes_seconds(300), large = training_passes_seconds(3000);
-  // 0.4 s on a quiet machine; the bounds leave room for a busy one, not for quadratic growth.
-  EXPECT_LT(large, 3.0);
+  // Room for a busy machine and for sanitizers, not for quadratic growth: that would be 100.
   EXPECT_LT(large, 40 * std::max(small, 0.02));
 }
 
