@@ -134,7 +134,13 @@ def deep_convolution():
     return torch.nn.Conv2d(256, 64, 3, padding=1), torch.randn(4, 256, 8, 8)
 
 
-@pytest.mark.parametrize("make", [batch_norm_of_few_rows, deep_convolution])
+def convolution_of_part_blocks():
+    return torch.nn.Conv2d(24, 40, (3, 5), 2, (1, 2), (1, 2)), torch.randn(8, 24, 20, 20)
+
+
+@pytest.mark.parametrize(
+    "make", [batch_norm_of_few_rows, deep_convolution, convolution_of_part_blocks]
+)
 def test_sums_are_as_exact_as_torchs(make):
     torch.manual_seed(0)
     layer, x = make()

@@ -1,8 +1,10 @@
 // Vectors of floats under one set of names, for formulas that are written once for a float, for
 // eight and, where the file is compiled for AVX-512, for sixteen.
 //
-// The files of wide/ are compiled once for AVX2 and once for AVX-512. What their code is made of
-// stands in the inline namespace POPTORCH_ISA, so that the two never share a function.
+// The files of wide/ are compiled once for AVX2 and once for AVX-512. What they export is a
+// template by Isa, what they share by headers that use these vectors stands in the inline namespace
+// POPTORCH_ISA: the two never share a function that has vectors. Other inline functions may be
+// shared; the linker keeps AVX2's.
 #pragma once
 
 #include <immintrin.h>

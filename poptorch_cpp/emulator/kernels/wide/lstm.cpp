@@ -203,6 +203,7 @@ class Backward final : public BoundKernel {
   int64_t columns() const { return hidden_column() + panels(s_.hidden) * kPanel; }
 
   void pack_weights(const KernelArgs& args, bool hidden) const {
+    if (!hidden && !wanted(args, 0)) return;
     const int64_t n = hidden ? s_.hidden : s_.in;
     const MatrixView w{input_of<float>(args, hidden ? 4 : 3), n, 1};
     pack_panels(w, s_.gates(), n, 0, panels(n), packed(args) + (hidden ? input_floats_ : 0),
