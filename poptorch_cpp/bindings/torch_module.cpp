@@ -289,6 +289,10 @@ PYBIND11_MODULE(_torch, m) {
   m.def("begin_backward", begin_backward);
   m.def("end_function", end_function);
   m.def("abandon_function", [] { running_trace().abandon_function(); });
+  m.def("begin_hook", [](const at::Tensor& tensor) { return running_trace().begin_hook(tensor); });
+  m.def("end_hook", [](const at::Tensor& tensor, const at::Tensor& gradient) {
+    running_trace().end_hook(tensor, gradient);
+  });
   m.def("set_log_level",
         [](int level) { support::set_log_level(static_cast<support::LogLevel>(level)); });
   m.def("set_compiler_log_level",

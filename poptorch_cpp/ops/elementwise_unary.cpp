@@ -3,6 +3,7 @@
 
 #include "ops/all_ops.hpp"
 #include "ops/rules.hpp"
+#include "support/strings.hpp"
 
 namespace poptorch::ops {
 namespace {
@@ -279,6 +280,15 @@ void add_scaling(Registry& r) {
          .cost = per_element(1)});
 }
 
+std::vector<Type> same_types(const InferContext& context) {
+  const Type &x = context.operand(0), &history = context.operand(1);
+  if (x != history) {
+    context.fail(
+        support::str("'x' and 'history' must have one type but are ", x, " and ", history, "."));
+  }
+  return {x};
+}
+
 void add_copies(Registry& r) {
   r.add({.name = "cast",
          .doc = "Every element converted: floats round to nearest even, float to "
@@ -325,6 +335,15 @@ void add_copies(Registry& r) {
          .cost = moves_data(),
          .elementwise = true,
          .popart_type = "Detach"});
+  r.add(
+      {.name = "with_history",
+       .doc = "x, whose gradient goes to `history`: a mark of what was written unseen by autograd.",
+       .inputs = {"x", "history"},
+       .outputs = {"y"},
+       .infer = same_types,
+       .grad = [](GradBuilder& g) { return std::vector<Value*>{nullptr, g.dy(0)}; },
+       .cost = no_cost(),
+       .popart_type = "Identity"});
 }
 
 }  // namespace

@@ -358,6 +358,7 @@ void add_elementwise_kernels(Table& table) {
   table["cast"] = {cast, true};
   table["identity"] = {copy, true};
   table["detach"] = {copy, true};
+  table["with_history"] = {copy, true};
   table["ipu_copy"] = {copy, true};
 }
 

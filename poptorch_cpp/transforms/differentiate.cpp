@@ -97,7 +97,11 @@ std::vector<Value*> parameter_reads(const Graph& graph, const OptimiserSpec& spe
   return wanted;
 }
 
-// What stands for the result of a mark (`detach`, `identity_loss`) when the mark is gone.
+bool is_mark(const Op& op) {
+  return op.is("detach") || op.is("with_history") || op.is("identity_loss");
+}
+
+// What stands for the result of a mark when the mark is gone.
 Value* unmarked(Op& op, const MemoryWrites& writes) {
   Value* value = op.operand(0);
   ir::Builder builder(op.graph(), &op);
@@ -119,7 +123,7 @@ void drop_marks(Graph& graph) {
   const MemoryWrites writes(graph);
   for (Op* op : graph.ops()) {
     if (op->is("call")) op->set_attr("gradient", ir::GraphRef{});
-    if (!op->is("detach") && !op->is("identity_loss")) continue;
+    if (!is_mark(*op)) continue;
     op->result()->replace_all_uses_with(unmarked(*op, writes));
     graph.erase(op);
   }

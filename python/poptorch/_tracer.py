@@ -12,7 +12,7 @@ from unittest import mock
 
 import torch
 import torch.utils.checkpoint
-from poptorch import _tracer_function
+from poptorch import _tracer_function, _tracer_hooks
 from poptorch._impl.locations import OWN_FILES, user_location
 from poptorch_core import Error, _torch
 
@@ -92,6 +92,7 @@ def _prepared(call, model, module_scopes: bool, training: bool):
             if module_scopes and model is not None:
                 stack.enter_context(_module_scopes(model))
             stack.enter_context(_traceable_torch(training))
+            stack.enter_context(_tracer_hooks.recorded(model, training))
             if model is not None:
                 stack.enter_context(_unchanged_members(model))
             return call(inputs)

@@ -154,6 +154,12 @@ def end_function(gradients: Sequence[Tensor | None]) -> list[Tensor]:
 def abandon_function() -> None:
     """Ends it after an error, wherever it was: nothing of it stays."""
 
+def begin_hook(tensor: Tensor) -> Tensor:
+    """Starts recording a hook of `tensor`'s gradient: what stands for the gradient."""
+
+def end_hook(tensor: Tensor, gradient: Tensor) -> None:
+    """Ends it, given what the hook makes of the gradient; abandon_function after an error."""
+
 class Region:
     """A loop's body or a branch as recorded, for repeat or branch of the same trace."""
 

@@ -79,7 +79,7 @@ Results lifted(const Handled& h) {
 Results cut_in_place(const Handled& h) {
   const at::Tensor& tensor = h.arguments[0].toTensor();
   tensor.unsafeGetTensorImpl()->set_requires_grad(false);
-  h.tracer.root_of(tensor).drop_handle(tensor);
+  if (History* history = h.tracer.root_of(tensor).history_of(tensor)) history->remove(tensor);
   return {tensor};
 }
 
@@ -148,14 +148,18 @@ at::Tensor adopt_view(const Handled& h, const at::Tensor& base, const at::Tensor
   } else if (!root.knows(geometry) && !root.add_strided_view(geometry)) {
     h.call.unsupported("a view of this kind is not supported. Use a copy: reshape, clone or to.");
   }
-  root.read(h.tracer.cursor(), geometry);  // emitted here, with the user's line of this view
   report_device(result, ipu_device());
-  const bool follows = root.has_handle(base) && at::GradMode::is_enabled() &&
-                       h.info.name != "aten::detach" && is_differentiable(result.scalar_type());
-  if (follows) {
-    root.add_handle(result);
-    result.unsafeGetTensorImpl()->set_requires_grad(base.requires_grad());
+  const bool follows = at::GradMode::is_enabled() && h.info.name != "aten::detach" &&
+                       is_differentiable(result.scalar_type());
+  // Read now: emitted with the user's line of this view.
+  if (!follows) {
+    root.read(h.tracer.cursor(), geometry);
+    return result;
   }
+  History& history = root.own_history_of(base);
+  root.read(h.tracer.cursor(), geometry, history);
+  history.add(result);
+  result.unsafeGetTensorImpl()->set_requires_grad(base.requires_grad());
   return result;
 }
 

@@ -28,24 +28,47 @@ std::vector<int64_t> Geometry::element_offsets() const {
   return result;
 }
 
-Root::Root(const at::Tensor& tensor, ir::Value* value)
-    : geometry_(Geometry::of(tensor)), storage_(tensor.storage()), value_(value) {
-  views_[geometry_] = {.base = {}, .link = nullptr, .value = value};
-  add_handle(tensor);
-}
-
-void Root::add_handle(const at::Tensor& tensor) {
+void History::add(const at::Tensor& tensor) {
   handles_.emplace(tensor.unsafeGetTensorImpl(), Handle(tensor.getIntrusivePtr()));
 }
 
-void Root::require_grad() {
+void History::require_grad() {
   for (const auto& [impl, handle] : handles_) {
     if (const auto alive = handle.lock()) alive->set_requires_grad(true);
   }
 }
 
+Root::Root(const at::Tensor& tensor, ir::Value* value, bool followed)
+    : geometry_(Geometry::of(tensor)), storage_(tensor.storage()) {
+  views_[geometry_] = {};
+  data_.seen_[geometry_] = {value, version_};
+  History& history = own_history_of(tensor);
+  if (followed) history.seen_[geometry_] = {value, version_};
+}
+
+History* Root::history_of(const at::Tensor& tensor) {
+  for (const auto& history : histories_) {
+    if (history->has(tensor)) return history.get();
+  }
+  return nullptr;
+}
+
+History& Root::own_history_of(const at::Tensor& tensor) {
+  if (History* known = history_of(tensor)) return *known;
+  histories_.push_back(std::make_unique<History>());
+  histories_.back()->add(tensor);
+  return *histories_.back();
+}
+
+void Root::replace(const Geometry& view, ir::Value* value, History& history) {
+  // Views that were read already see it too.
+  std::erase_if(history.seen_,
+                [&](const auto& seen) { return !seen.second.replaced && seen.first != geometry_; });
+  history.seen_[view] = {value, version_, true};
+}
+
 void Root::add_view(const Geometry& view, const Geometry& base, ViewLinkPtr link) {
-  if (!knows(view)) views_[view] = {.base = base, .link = std::move(link), .version = UINT64_MAX};
+  if (!knows(view)) views_[view] = {.base = base, .link = std::move(link)};
 }
 
 bool Root::add_strided_view(const Geometry& view) {
@@ -66,31 +89,39 @@ bool Root::add_strided_view(const Geometry& view) {
   return true;
 }
 
-ir::Value* Root::read(Cursor& cursor, const Geometry& geometry) {
-  View& view = views_.at(geometry);
-  if (!view.link) return cursor.bring(value_, this);
-  if (view.version != version_ || &view.value->graph() != &cursor.builder().graph()) {
-    view.value = view.link->read(cursor.builder(), read(cursor, view.base));
-    view.version = version_;
-  }
-  return view.value;
-}
-
-void Root::write(Cursor& cursor, const Geometry& geometry, ir::Value* value) {
-  View& view = views_.at(geometry);
+ir::Value* Root::read(Cursor& cursor, const Geometry& geometry, History& history) {
+  const View& view = views_.at(geometry);
+  History::Sight& sight = history.seen_[geometry];
   if (!view.link) {
-    value_ = value;
-    ++version_;
-    return;
+    if (sight.version == version_) return cursor.bring(sight.value, this);
+    ir::Value* value = cursor.join(this->value(), sight.value, this);
+    if (&value->graph() == &this->value()->graph()) sight = {value, version_};
+    return value;
   }
-  ir::Value* base = view.link->write(cursor.builder(), read(cursor, view.base), value);
-  write(cursor, view.base, base);
-  view.value = value;
-  view.version = version_;
+  if (sight.version != version_ || &sight.value->graph() != &cursor.builder().graph()) {
+    sight = {view.link->read(cursor.builder(), read(cursor, view.base, history)), version_};
+  }
+  return sight.value;
 }
 
-Root& Memory::add(const at::Tensor& tensor, ir::Value* value) {
-  roots_.push_back(std::make_unique<Root>(tensor, value));
+void Root::write(Cursor& cursor, const Geometry& geometry, ir::Value* value, History* history) {
+  put(cursor, geometry, value, history ? *history : data_);
+  if (history) data_.seen_[geometry_] = history->seen_[geometry_];
+}
+
+void Root::put(Cursor& cursor, const Geometry& geometry, ir::Value* value, History& history) {
+  const View& view = views_.at(geometry);
+  if (view.link) {
+    ir::Value* base = read(cursor, view.base, history);
+    put(cursor, view.base, view.link->write(cursor.builder(), base, value), history);
+  } else {
+    ++version_;
+  }
+  history.seen_[geometry] = {value, version_};
+}
+
+Root& Memory::add(const at::Tensor& tensor, ir::Value* value, bool followed) {
+  roots_.push_back(std::make_unique<Root>(tensor, value, followed));
   by_storage_.emplace(tensor.storage().unsafeGetStorageImpl(), roots_.back().get());
   return *roots_.back();
 }
@@ -104,6 +135,19 @@ Root* Memory::find(const at::Tensor& tensor) {
   }
   for (auto it = first; it != last; ++it) {
     if (it->second->add_strided_view(geometry)) return it->second;
+  }
+  return nullptr;
+}
+
+History* Memory::move_history(const at::Tensor& tensor, Root& root) {
+  for (const auto& former : roots_) {
+    History* old = former->history_of(tensor);
+    if (!old || former.get() == &root) continue;
+    History& history = root.own_history_of(tensor);
+    // Stale, so that it joins the data where it is read.
+    history.seen_[root.geometry()].value = old->seen_[former->geometry()].value;
+    old->remove(tensor);
+    return &history;
   }
   return nullptr;
 }

@@ -1,6 +1,9 @@
 // Implements tracer.hpp: what is recorded beside the graph around it, functions with their own
 // backward, loops and branches.
+#include <algorithm>
+
 #include "frontends/torch/tracer/tracer.hpp"
+#include "support/error.hpp"
 
 namespace poptorch::frontend {
 
@@ -51,6 +54,69 @@ void Tracer::abandon_function() {
   while (!regions_.empty()) regions_.close();
 }
 
+// --- hooks of gradients
+// ----------------------------------------------------------------------
+
+namespace {
+
+bool writes(const ir::Op& op, uint32_t operand) {
+  const auto& written = op.def().writes;
+  return std::find(written.begin(), written.end(), static_cast<int>(operand)) != written.end();
+}
+
+// Puts `call` in front of the first op that uses `value`.
+void bring_forward(ir::Op* call, ir::Value* value) {
+  ir::Op* first = call;
+  for (const ir::Use& use : value->uses()) {
+    if (use.op && use.op->is_before(first)) first = use.op;
+  }
+  if (first == call) return;
+  for (ir::Value* operand : call->operands()) {
+    ir::Op* maker = operand->producer();
+    if (!maker || maker->is_before(first)) continue;
+    if (!maker->is("constant")) {
+      throw support::UnsupportedError(
+          "[hook] the hook uses a tensor that was made after its own was used first. Register the "
+          "hook before that.");
+    }
+    maker->graph().move_before(maker, first);
+  }
+  call->graph().move_before(call, first);
+}
+
+}  // namespace
+
+at::Tensor Tracer::begin_hook(const at::Tensor& tensor) {
+  // The gradient passes hooks in the order of their registration: the new one stands in front.
+  ir::Value* value = read(tensor);
+  while (value->producer() && hooks_.contains(value->producer())) {
+    value = value->producer()->operand(0);
+  }
+  function_.emplace(regions_, builder_, "hook", std::vector<ir::Value*>{value});
+  ir::Value* gradient = function_->begin_backward({function_->argument(0)}).at(0);
+  return make_tensor(gradient, tensor.scalar_type());
+}
+
+void Tracer::end_hook(const at::Tensor& tensor, const at::Tensor& gradient) {
+  ir::Value* after = function_->end({read(gradient)}).at(0);
+  function_.reset();
+  note_new_ops();
+  ir::Op* call = after->producer();
+  ir::Value* before = call->operand(0);
+  bring_forward(call, before);
+  bool is_first = true;
+  const auto uses = before->uses();
+  for (const ir::Use& use : uses) {
+    if (!use.op || use.op == call || writes(*use.op, use.index)) continue;
+    is_first &= !hooks_.contains(use.op);
+    use.op->set_operand(use.index, after);
+  }
+  hooks_.insert(call);
+  if (!is_first) return;
+  Root& root = root_of(tensor);
+  root.replace(Geometry::of(tensor), after, root.own_history_of(tensor));
+}
+
 // --- loops and branches
 // ---------------------------------------------------------------------------
 
@@ -69,7 +135,7 @@ std::vector<at::Tensor> Tracer::begin_region(const std::vector<at::Tensor>& argu
 void Tracer::restore_written() {
   for (Region::Written& written : regions_.innermost()->written) {
     written.after = written.root->value();
-    written.root->write(*this, written.root->geometry(), written.before);
+    written.root->write(*this, written.root->geometry(), written.before, nullptr);
   }
 }
 
@@ -95,7 +161,7 @@ std::vector<at::Tensor> Tracer::take_results(ir::Op* op,
   }
   for (size_t i = 0; i < written.size(); ++i) {
     Root& root = *written[i].root;
-    store(root, root.geometry(), op->result(outputs.size() + i));
+    store(root, root.geometry(), op->result(outputs.size() + i), nullptr);
   }
   return results;
 }

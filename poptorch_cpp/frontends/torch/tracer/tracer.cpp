@@ -71,7 +71,20 @@ Tracer::Tracer(const TraceRequest& request)
 
 Tracer::~Tracer() {
   current_tracer = outer_;
-  for (const auto& [tensor, device] : devices_) report_device(tensor, device);
+  for (const auto& [tensor, device, storage] : lent_) {
+    tensor.unsafeGetTensorImpl()->set_storage_keep_dtype(storage);
+    report_device(tensor, device);
+  }
+}
+
+void Tracer::check_memory() const {
+  for (size_t i = 0; i < lent_.size(); ++i) {
+    const c10::StorageImpl* now = lent_[i].tensor.storage().unsafeGetStorageImpl();
+    if (now == lent_[i].storage.unsafeGetStorageImpl()) continue;
+    throw UserError(str("[tracer] forward gives '", slots_[i].name,
+                        "' other memory (.data = ..., set_). Write into it instead, under "
+                        "torch.no_grad(): copy_()."));
+  }
 }
 
 std::vector<at::Tensor> Tracer::make_inputs() {
@@ -88,12 +101,13 @@ std::vector<at::Tensor> Tracer::make_inputs() {
 void Tracer::add_state(const NamedTensor& entry) {
   if (Root* known = memory_.find(entry.tensor)) {  // tied
     known->requires_grad |= entry.tensor.requires_grad();
+    known->first_history().add(entry.tensor);
     return;
   }
   const ir::Type type{narrow(ir_dtype(entry.tensor.scalar_type())), entry.tensor.sizes().vec()};
   ir::Value* variable = builder_.variable(
       {.name = entry.name, .type = type, .kind = entry.is_buffer ? "buffer" : "parameter"});
-  Root& root = memory_.add(entry.tensor, variable);
+  Root& root = memory_.add(entry.tensor, variable, true);
   root.slot = entry.name;
   root.variable = variable;
   root.is_buffer = entry.is_buffer;
@@ -101,7 +115,7 @@ void Tracer::add_state(const NamedTensor& entry) {
   if (root.requires_grad && request_.training) active_.insert(variable);
   slots_.push_back(entry);
   noted_ = builder_.graph().last();
-  devices_.emplace_back(entry.tensor, entry.tensor.device());
+  lent_.push_back({entry.tensor, entry.tensor.device(), entry.tensor.storage()});
   report_device(entry.tensor, ipu_device());
 }
 
@@ -124,7 +138,24 @@ Root& Tracer::root_of(const at::Tensor& tensor) {
                         ", dtype=", c10::toString(tensor.scalar_type()), ")", place(),
                         ". Make it with torch.tensor, or move it with .to(x.device)."));
   }
-  return memory_.add(tensor, constant(tensor));
+  return memory_.add(tensor, constant(tensor), true);
+}
+
+ir::Value* Tracer::cut(ir::Value* value) {
+  if (!is_active(value)) return value;
+  ir::Value*& made = detached_[value];
+  const bool is_slot = value->producer() && value->producer()->is("variable");
+  if (!made || is_slot) made = builder_.value("detach", {value});
+  return made;
+}
+
+ir::Value* Tracer::join(ir::Value* data, ir::Value* history, const Root* owner) {
+  ir::Value* here = bring(data, owner);
+  if (!history || !is_active(history) || history->type() != data->type()) return cut(here);
+  if (data == history) return here;
+  ir::Value* joint = builder_.value("with_history", {here, bring(history, owner)});
+  note_new_ops();
+  return joint;
 }
 
 ir::Value* Tracer::read(const at::Tensor& tensor) {
@@ -137,15 +168,13 @@ ir::Value* Tracer::read(const at::Tensor& tensor) {
       set_block(ipu, stage, -1, user_id, false);
     }
   }
-  ir::Value* value = root.read(*this, Geometry::of(tensor));
+  const Geometry geometry = Geometry::of(tensor);
+  History* history = root.history_of(tensor);
+  if (!history && tensor.requires_grad()) history = memory_.move_history(tensor, root);
+  ir::Value* value = history ? root.read(*this, geometry, *history) : root.read(*this, geometry);
   note_new_ops();
-  // Torch cut the history of this handle (detach, .data, no_grad): so does the graph.
-  if (tensor.requires_grad() || !is_active(value)) return value;
-  ir::Value*& cut = detached_[value];
-  const bool is_slot = value->producer() && value->producer()->is("variable");
-  if (!cut || is_slot) cut = builder_.value("detach", {value});
-  note_new_ops();
-  return cut;
+  // Torch follows this handle no more (detach, .data, no_grad): neither does the graph.
+  return history && tensor.requires_grad() ? value : cut(value);
 }
 
 void Tracer::write(const at::Tensor& tensor, ir::Value* value) {
@@ -162,34 +191,30 @@ void Tracer::write(const at::Tensor& tensor, ir::Value* value) {
                         "torch.no_grad()."));
   }
   const Geometry geometry = Geometry::of(tensor);
-  if (root.read(*this, geometry) == value) return;  // x[i] += y ends by storing x[i] in itself
-  if (!is_parameter && !at::GradMode::is_enabled() && is_active(root.read(*this, geometry))) {
-    // Torch keeps the old history here: the gradient passes to what was overwritten.
-    ir::Value* old = root.read(*this, geometry);
-    ir::Value* change = builder_.value("detach", {builder_.value("sub", {value, old})});
-    value = builder_.value("add", {old, change});
-  }
-  store(root, geometry, value);
+  History* history =
+      at::GradMode::is_enabled() && !is_parameter ? &root.own_history_of(tensor) : nullptr;
+  ir::Value* before = history ? root.read(*this, geometry, *history) : root.read(*this, geometry);
+  if (before == value) return;  // x[i] += y ends by storing x[i] in itself
+  store(root, geometry, value, history);
   note_new_ops();
-  if (root.variable || !is_active(root.value())) return;
-  root.add_handle(tensor);
-  root.require_grad();
+  if (!history || root.variable || !is_active(root.value())) return;
+  history->require_grad();
 }
 
-void Tracer::store(Root& root, const Geometry& geometry, ir::Value* value) {
+void Tracer::store(Root& root, const Geometry& geometry, ir::Value* value, History* history) {
   if (&root.value()->graph() != &builder_.graph()) {
     Region& region = *regions_.innermost();
     ir::Value* outer = regions_.bring(root.value(), &root, 1);
     region.input_for(outer, &root);
     region.written.push_back({&root, root.value(), outer});
   }
-  root.write(*this, geometry, value);
+  root.write(*this, geometry, value, history);
   if (in_region() || !root.variable || root.is_buffer) return;
   // A parameter is written at once, so that gradients belong to the slot and not to a value in
   // between.
-  ir::Value* cut = builder_.value("detach", {root.value()});
-  builder_.emit("assign", {root.variable, cut});
-  root.write(*this, root.geometry(), root.variable);
+  ir::Value* written = builder_.value("detach", {root.value()});
+  builder_.emit("assign", {root.variable, written});
+  root.write(*this, root.geometry(), root.variable, &root.first_history());
 }
 
 void Tracer::check_size(const ir::Shape& shape) const {
@@ -202,8 +227,9 @@ at::Tensor Tracer::make_tensor(ir::Value* value, c10::ScalarType dtype) {
   check_size(value->type().shape);
   note_new_ops();
   at::Tensor tensor = make_dataless(value->type().shape, dtype);
-  Root& root = memory_.add(tensor, value);
-  if (is_active(value) && at::GradMode::is_enabled()) root.require_grad();
+  const bool followed = at::GradMode::is_enabled();
+  Root& root = memory_.add(tensor, value, followed);
+  if (followed && is_active(value)) root.history_of(tensor)->require_grad();
   return tensor;
 }
 
@@ -247,8 +273,18 @@ void Tracer::set_block(int ipu, int stage, int phase, const std::string& name, b
   blocks_are_scopes_ |= scoped;
 }
 
+void Tracer::place_hooks() {
+  for (ir::Op* op : builder_.graph().ops()) {
+    if (!hooks_.contains(op) || !op->placement.block.empty()) continue;
+    for (const ir::Use& use : op->result()->uses()) {
+      if (use.op && !use.op->placement.block.empty()) op->placement = use.op->placement;
+    }
+  }
+}
+
 void Tracer::check_blocks() {
   if (!has_blocks_) return;
+  place_hooks();
   ir::Symbol block;  // the one before, or else the first
   for (const ir::Op* op : builder_.graph().ops()) {
     if (block.empty()) block = op->placement.block;
@@ -304,6 +340,7 @@ void Tracer::rethrow_if_cause_of(const std::string& text) const {
 
 TraceResult Tracer::finish(const std::vector<at::Tensor>& outputs) {
   TraceResult result;
+  check_memory();
   check_blocks();
   builder_.location = {};
   builder_.scope = {};

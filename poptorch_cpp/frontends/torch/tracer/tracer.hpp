@@ -106,7 +106,12 @@ class Tracer : private Cursor {
                                          const std::vector<at::Tensor>& arguments);
   std::vector<at::Tensor> begin_backward(const std::vector<at::Tensor>& outputs);
   std::vector<at::Tensor> end_function(const std::vector<at::Tensor>& gradients);
-  void abandon_function();  // after an error, as if it had not begun
+  void abandon_function();  // or hook; after an error, as if it had not begun
+
+  // A gradient hook of `tensor`: the tensor that stands for its gradient; then what the hook makes
+  // of that. All uses of `tensor`, earlier ones too, send their gradient through the hook.
+  at::Tensor begin_hook(const at::Tensor& tensor);
+  void end_hook(const at::Tensor& tensor, const at::Tensor& gradient);
 
   // A loop's body or a branch (in inference only): the tensors that stand for the arguments in it;
   // the end of it, where it gives `outputs`; or its end in an error, as if it had not begun.
@@ -140,20 +145,31 @@ class Tracer : private Cursor {
  private:
   void add_state(const NamedTensor& entry);
   ir::Value* constant(const at::Tensor& tensor);  // of main
+  void place_hooks();                             // of parameters: with what uses them
   void check_blocks();  // UserError for ops outside of scopes; places those before the first block
   ir::Value* bring(ir::Value* value, const Root* owner) override;
+  ir::Value* join(ir::Value* data, ir::Value* history, const Root* owner) override;
+  ir::Value* cut(ir::Value* value);  // without its history
+  void check_memory() const;         // UserError for state that has other memory than before
   bool in_region() const { return !regions_.empty() && !function_; }
-  void store(Root& root, const Geometry& geometry, ir::Value* value);
+  void store(Root& root, const Geometry& geometry, ir::Value* value, History* history);
   void restore_written();  // to what was held before the innermost region
   std::vector<at::Tensor> take_results(ir::Op* op, const std::vector<Region::Written>& written,
                                        const std::vector<at::Tensor>& outputs);
+
+  // A tensor of the user's, as it was before the trace.
+  struct Lent {
+    at::Tensor tensor;
+    c10::Device device;
+    c10::Storage storage;
+  };
 
   TraceRequest request_;
   std::unique_ptr<ir::Module> module_;
   ir::Builder builder_;
   Memory memory_;
   std::vector<NamedTensor> slots_;
-  std::vector<std::pair<at::Tensor, c10::Device>> devices_;  // to restore
+  std::vector<Lent> lent_;  // by slot
   std::unordered_set<const ir::Value*> active_;
   std::unordered_map<const ir::Value*, ir::Value*> detached_;
   ir::Op* noted_ = nullptr;  // the last op that note_new_ops saw
@@ -162,6 +178,7 @@ class Tracer : private Cursor {
   std::set<std::string> warned_;
   Regions regions_{builder_};
   std::optional<FunctionTrace> function_;
+  std::set<const ir::Op*> hooks_;  // calls that stand for hooks of gradients
   std::exception_ptr error_;
   std::string error_text_;
   Tracer* outer_;
