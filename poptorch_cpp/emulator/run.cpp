@@ -214,9 +214,6 @@ void Runner::stream_out(StreamEnd& end, const std::byte* from) {
         return;
       }
       break;
-    case program::Keep::kOnce:
-      if (end.first != 0) return;  // another replica's
-      break;
   }
   std::memcpy(end.data + end.first + kept * end.step, from, static_cast<size_t>(end.bytes));
   end.times[static_cast<size_t>(kept)] = {begin, now()};

@@ -65,7 +65,6 @@ void Runner::make_streams(Replica& shared, int replica) {
         in ? program::group_of(replica, stream.group_size, stream.group_stride) : replica;
     end.first = place * end.bytes;
     end.step = (in ? program::group_count(replicas, stream.group_size) : replicas) * end.bytes;
-    if (stream.keep == program::Keep::kOnce && in) end.first = end.step = 0;
     end.times.resize(static_cast<size_t>(in ? stream.transfers : stream.kept()));
     shared.streams.push_back(std::move(end));
   }

@@ -59,7 +59,6 @@ MainLowering::MainLowering(const Module& module, const LowerOptions& options)
       emitter_(module, target::find_device(options.device), highest_ipu(module) + 1),
       ops_(module, emitter_),
       off_chip_(module, options, emitter_),
-      constants_(partition::constant_values(module.main())),
       order_(schedule_ops(module.main())) {
   check_outer_is_last();
   declare_streams();
@@ -155,9 +154,6 @@ void MainLowering::store_output(const Value* value) {
   const int home = emitter_.tensor(source).ipu;
   const TensorId id = emitter_.on_ipu(source, std::max(home, 0), nullptr);
   for (int stream : it->second) {
-    if (constants_.contains(value)) {
-      emitter_.program().streams[static_cast<size_t>(stream)].keep = program::Keep::kOnce;
-    }
     Instruction store{.kind = Kind::kStreamOut};
     store.inputs = {id};
     store.channel = stream;

@@ -57,7 +57,6 @@ class MainLowering {
   OpLowering ops_;
   Frame frame_;
   OffChip off_chip_;
-  std::unordered_set<const ir::Value*> constants_;  // look-up only
   std::vector<const ir::Op*> order_;                // main's ops as they run
   std::set<std::string> stream_names_;
   std::unordered_map<const ir::Value*, std::vector<int>>

@@ -12,7 +12,6 @@ int64_t Stream::kept() const {
 }
 
 Type Stream::host_type(int replicas) const {
-  if (keep == Keep::kOnce) return host.type;
   const int64_t factor = kept() * (host.to_device ? group_count(replicas, group_size) : replicas);
   Type type = host.type;
   if (!type.shape.empty()) {

@@ -107,7 +107,6 @@ enum class Keep : uint8_t {
   kEveryN,  // transfers period-1, 2·period-1, ...
   kFinal,   // the last
   kSum,     // the sum, element by element, in the order of transfers
-  kOnce,    // one for all transfers and replicas, without a batch dimension: constants
 };
 
 // A host stream of a replica makes `transfers` transfers in a run, counted from 0 by the stream

@@ -50,7 +50,7 @@ inline const KindRow& row_of(Kind kind) { return kKindRows[static_cast<size_t>(k
 // By the value of Base, Keep and Pass.
 constexpr std::array<std::string_view, 5> kBaseWords = {"arena", "state", "constant", "stream",
                                                         "stash"};
-constexpr std::array<std::string_view, 5> kKeepWords = {"all", "every_n", "final", "sum", "once"};
+constexpr std::array<std::string_view, 4> kKeepWords = {"all", "every_n", "final", "sum"};
 constexpr std::array<std::string_view, 4> kPassWords = {"forward", "backward", "update",
                                                         "transfer"};
 

@@ -27,7 +27,8 @@ constexpr program::Keep kKeepOf[] = {program::Keep::kFinal, program::Keep::kEver
 lowering::LowerOptions lower_options_of(const CompileOptions& options, const Compiled& forms,
                                         const transforms::Phasing& phasing,
                                         const HostOverlaps& overlaps) {
-  std::vector<std::pair<program::Keep, int64_t>> keeps;
+  std::vector<std::pair<program::Keep, int64_t>> keeps(options.whole_outputs,
+                                                       {program::Keep::kAll, 1});
   for (const auto& [anchor, name] : forms.anchored) {
     const Anchor& asked = options.anchors[anchor];
     keeps.emplace_back(kKeepOf[static_cast<size_t>(asked.mode)], asked.period);

@@ -42,6 +42,8 @@ struct CompileOptions {
   std::optional<transforms::OptimiserSpec> optimiser = std::nullopt;  // training only
   // Replicas that read the same inputs: groups of `size`, `stride` apart.
   int64_t input_group_size = 1, input_group_stride = 1;
+  // The last outputs of the traced form, which are returned whole: of every micro-batch.
+  size_t whole_outputs = 0;
   // Values by name, with * and ?, that are returned behind the outputs: see Executable::anchored().
   std::vector<Anchor> anchors = {};
   bool floating_point_exceptions = false;

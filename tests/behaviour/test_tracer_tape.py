@@ -302,3 +302,13 @@ def test_other_memory_for_a_parameter_is_refused():
         wrapped(torch.ones(3))
     wrapped.destroy()
     assert model.w.data_ptr() == held
+
+
+def test_equal_losses_are_counted_before_they_are_merged():
+    def function(w, v, x):
+        first, second = (nn.functional.mse_loss(w, v) for _ in range(2))
+        return first + 5 * second
+
+    wrapped = poptorch.trainingModel(Model(function))
+    with pytest.raises(poptorch.Error, match="Multiple independent losses found in graph"):
+        wrapped(torch.ones(3))

@@ -221,7 +221,6 @@ TEST(ProgramStreams, SizeHostBuffersByWhatIsKept) {
   EXPECT_EQ(rows(Keep::kEveryN), 2 * 2 * 4);
   EXPECT_EQ(rows(Keep::kFinal), 2 * 4);
   EXPECT_EQ(rows(Keep::kSum), 2 * 4);
-  EXPECT_EQ(rows(Keep::kOnce), 2);
   Stream scalar{.host = {.name = "l", .type = {ir::DType::kF32, {}}, .to_device = false},
                 .keep = Keep::kFinal};
   EXPECT_EQ(scalar.host_type(1).rank(), 0);

@@ -45,11 +45,26 @@ at::Tensor as_device(const at::Tensor& tensor, const ir::Type& type, const std::
                         ir::shape_text(type.shape), " but got ",
                         ir::shape_text(tensor.sizes().vec()), ". Make a new wrapper for it."));
   }
-  return tensor.detach().to(torch_dtype(type.dtype)).contiguous();
+  return tensor.detach().to(torch_dtype(type.dtype)).contiguous().resolve_neg().resolve_conj();
 }
 
 const at::Tensor& held(const NamedTensor& state) {
   return state.host.defined() ? state.host : state.tensor;
+}
+
+// Whether two elements may lie in one place, as those of expand() do.
+bool overlaps_itself(const at::Tensor& tensor) {
+  std::vector<std::pair<int64_t, int64_t>> steps;  // stride, size
+  for (int64_t i = 0; i < tensor.dim(); ++i) {
+    if (tensor.size(i) > 1) steps.emplace_back(tensor.stride(i), tensor.size(i));
+  }
+  std::sort(steps.begin(), steps.end());
+  int64_t reach = 0;
+  for (const auto& [stride, size] : steps) {
+    if (stride <= reach) return true;
+    reach += stride * (size - 1);
+  }
+  return false;
 }
 
 // Without gradient a weight is not the optimiser's.
@@ -66,11 +81,26 @@ void drop_frozen(transforms::OptimiserSpec& optimiser, const std::vector<NamedTe
 }  // namespace
 
 TorchExecutable::TorchExecutable(std::unique_ptr<session::Executable> executable,
-                                 std::vector<TraceOutput> outputs,
-                                 const std::vector<NamedTensor>& state)
-    : executable_(std::move(executable)), outputs_(std::move(outputs)) {
-  for (const NamedTensor& entry : state) {
+                                 const TraceResult& traced)
+    : executable_(std::move(executable)),
+      outputs_(traced.outputs),
+      written_inputs_(traced.written_inputs) {
+  for (const NamedTensor& entry : traced.state) {
     state_.push_back({entry.name, decltype(ModelTensor::tensor)(held(entry).getIntrusivePtr())});
+  }
+}
+
+void TorchExecutable::check_written(const std::vector<at::Tensor>& inputs) const {
+  for (const size_t written : written_inputs_) {
+    if (overlaps_itself(inputs[written])) {
+      throw UserError(str("[run] forward writes input ", written, ", in which several elements lie ",
+                          "in one place of memory. Pass a clone() of it."));
+    }
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (i == written || !inputs[i].is_alias_of(inputs[written])) continue;
+      throw UserError(str("[run] forward writes input ", written, ", which shares memory with input ",
+                          i, ". Pass a clone() of it."));
+    }
   }
 }
 
@@ -81,6 +111,7 @@ std::vector<at::Tensor> TorchExecutable::run(const std::vector<at::Tensor>& inpu
     throw UserError(str("[run] the model was compiled for ", types.size(), " tensors but got ",
                         inputs.size(), ". Make a new wrapper for another call."));
   }
+  check_written(inputs);
   std::vector<at::Tensor> held, results;
   std::vector<const std::byte*> input_data;
   std::vector<std::byte*> output_data;
@@ -93,7 +124,20 @@ std::vector<at::Tensor> TorchExecutable::run(const std::vector<at::Tensor>& inpu
     output_data.push_back(bytes_of(results.back()));
   }
   executable_->run(input_data, output_data);
+  if (!written_inputs_.empty()) write_inputs(inputs, results);
   return results;
+}
+
+void TorchExecutable::write_inputs(const std::vector<at::Tensor>& inputs,
+                                   std::vector<at::Tensor>& results) const {
+  const auto first = std::count_if(outputs_.begin(), outputs_.end(),
+                                   [](const TraceOutput& output) { return output.index >= 0; });
+  const auto begin = results.begin() + first;
+  for (size_t i = 0; i < written_inputs_.size(); ++i) {
+    const at::Tensor& input = inputs[written_inputs_[i]];
+    input.detach().copy_(begin[static_cast<std::ptrdiff_t>(i)].view(input.sizes()));
+  }
+  results.erase(begin, begin + static_cast<std::ptrdiff_t>(written_inputs_.size()));
 }
 
 void TorchExecutable::weights_to_host() const {
@@ -154,9 +198,15 @@ std::unique_ptr<TorchExecutable> compile_model(const TraceRequest& request, cons
   TraceResult traced = trace(request, forward);
   if (support::log_enabled(support::LogLevel::kTrace)) log_traced(*traced.module);
   if (options.optimiser) drop_frozen(*options.optimiser, request.state);
+  options.whole_outputs = traced.written_inputs.size();
+  if (options.whole_outputs > 0 && options.input_group_size > 1) {
+    throw support::UnsupportedError(
+        str("[inputs] forward writes input ", traced.written_inputs[0],
+            " in place, but groups of replicas share the inputs (inputReplicaGrouping): there is "
+            "one result a replica. Work on a clone() of it."));
+  }
   auto made = std::make_unique<TorchExecutable>(
-      session::compile(std::move(traced.module), options, progress), std::move(traced.outputs),
-      traced.state);
+      session::compile(std::move(traced.module), options, progress), traced);
   made->weights_to_device();
   return made;
 }

@@ -13,14 +13,15 @@ namespace poptorch::frontend {
 
 class TorchExecutable {
  public:
-  TorchExecutable(std::unique_ptr<session::Executable> executable, std::vector<TraceOutput> outputs,
-                  const std::vector<NamedTensor>& state);
+  // Of what was traced, as it was traced.
+  TorchExecutable(std::unique_ptr<session::Executable> executable, const TraceResult& traced);
 
   const std::vector<TraceOutput>& outputs() const { return outputs_; }
   const session::Executable& compiled() const { return *executable_; }
 
-  // One step. Inputs of the device's dtype that are dense are read in place. UserError for another
-  // number, shape or dtype than compiled.
+  // One step. Inputs of the device's dtype that are dense are read in place; those that forward
+  // writes hold what it wrote afterwards. UserError for another number, shape or dtype than
+  // compiled.
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs);
 
   // The model's own tensors, from and to their slots; those that the model has let go of are left
@@ -43,7 +44,11 @@ class TorchExecutable {
   const ir::StateSlot& slot(const std::string& name) const;
 
   std::unique_ptr<session::Executable> executable_;
+  void check_written(const std::vector<at::Tensor>& inputs) const;
+  void write_inputs(const std::vector<at::Tensor>& inputs, std::vector<at::Tensor>& results) const;
+
   std::vector<TraceOutput> outputs_;
+  std::vector<size_t> written_inputs_;  // which outputs stand behind the model's own
   std::vector<ModelTensor> state_;
 };
 

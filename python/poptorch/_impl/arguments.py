@@ -183,7 +183,6 @@ class Signature:
             tensor = tensor.detach()
         if not tensor.is_contiguous():
             warn_once(self.warned, "contiguous", "A non-contiguous input is copied at every call")
-            tensor = tensor.contiguous()
         return tensor
 
 

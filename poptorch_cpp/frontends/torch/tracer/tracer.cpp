@@ -94,6 +94,7 @@ std::vector<at::Tensor> Tracer::make_inputs() {
     auto* value = builder_.graph().add_input({narrow(ir_dtype(dtype)), example.sizes().vec()},
                                              str("input", result.size()));
     result.push_back(make_tensor(value, dtype));
+    inputs_.push_back(memory_.roots().back().get());
   }
   return result;
 }
@@ -338,6 +339,18 @@ void Tracer::rethrow_if_cause_of(const std::string& text) const {
   if (error_ && text.find(error_text_) != std::string::npos) std::rethrow_exception(error_);
 }
 
+std::vector<size_t> Tracer::return_written_inputs() {
+  std::vector<size_t> written;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    ir::Value* value = inputs_[i]->value();
+    if (!inputs_[i]->written() || value == builder_.graph().inputs()[i].get()) continue;
+    const bool is_own = value->producer() && !value->producer()->is("variable");
+    builder_.graph().add_output(is_own ? value : builder_.value("identity", {value}));
+    written.push_back(i);
+  }
+  return written;
+}
+
 TraceResult Tracer::finish(const std::vector<at::Tensor>& outputs) {
   TraceResult result;
   check_memory();
@@ -360,6 +373,7 @@ TraceResult Tracer::finish(const std::vector<at::Tensor>& outputs) {
     result.outputs.push_back({.index = static_cast<int>(builder_.graph().outputs().size())});
     builder_.graph().add_output(value);
   }
+  result.written_inputs = return_written_inputs();
   for (const auto& root : memory_.roots()) {
     if (root->variable && root->value() != root->variable) {
       // Where the new value was made: the last block has nothing to do with it.

@@ -56,6 +56,9 @@ struct TraceOutput {
 struct TraceResult {
   std::unique_ptr<ir::Module> module;
   std::vector<TraceOutput> outputs;
+  // Numbers of the inputs that forward wrote. What they hold at its end are the graph's last
+  // outputs, in this order.
+  std::vector<size_t> written_inputs;
   std::vector<NamedTensor> state;  // without aliases: one entry per slot
 };
 
@@ -150,6 +153,7 @@ class Tracer : private Cursor {
   ir::Value* bring(ir::Value* value, const Root* owner) override;
   ir::Value* join(ir::Value* data, ir::Value* history, const Root* owner) override;
   ir::Value* cut(ir::Value* value);  // without its history
+  std::vector<size_t> return_written_inputs();
   void check_memory() const;         // UserError for state that has other memory than before
   bool in_region() const { return !regions_.empty() && !function_; }
   void store(Root& root, const Geometry& geometry, ir::Value* value, History* history);
@@ -169,6 +173,7 @@ class Tracer : private Cursor {
   ir::Builder builder_;
   Memory memory_;
   std::vector<NamedTensor> slots_;
+  std::vector<const Root*> inputs_;
   std::vector<Lent> lent_;  // by slot
   std::unordered_set<const ir::Value*> active_;
   std::unordered_map<const ir::Value*, ir::Value*> detached_;
