@@ -36,8 +36,8 @@ void check_operands(const OpDef& def, const std::vector<const Type*>& operands) 
       throw UserError(str("[", def.name, "] operand '", row.name, "' is missing."));
     }
     if (!fits(row.constraint, type->dtype)) {
-      throw UserError(str("[", def.name, "] operand '", row.name, "' must be ", row.constraint,
-                          " but is ", *type, "."));
+      throw OperandTypeError(str("[", def.name, "] operand '", row.name, "' must be ",
+                                 row.constraint, " but is ", *type, "."));
     }
   }
 }
@@ -138,10 +138,15 @@ Val operator*(double a, Val b) { return like(b, a) * b; }
 Val operator/(Val a, double b) { return a / like(a, b); }
 Val operator/(double a, Val b) { return like(b, a) / b; }
 
+Val GradBuilder::seen(Val value) const {
+  if (!widens_ || !is_half(value.type().dtype)) return value;
+  return emit("cast", {value}, {{"dtype", DType::kF32}});
+}
+
 Val GradBuilder::dy(size_t i) const {
-  if (output_grads_[i]) return {output_grads_[i], &builder_};
+  if (output_grads_[i]) return seen({output_grads_[i], &builder_});
   const Type& type = op_.result(i)->type();
-  Value* zero = builder_.scalar(type.dtype, 0.0);
+  Value* zero = builder_.scalar(widens_ && is_half(type.dtype) ? DType::kF32 : type.dtype, 0.0);
   if (type.shape.empty()) return {zero, &builder_};
   return emit("broadcast_to", {zero}, {{"shape", Ints(type.shape)}});
 }

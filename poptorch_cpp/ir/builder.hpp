@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ir/module.hpp"
+#include "support/error.hpp"
 
 namespace poptorch::ir {
 
@@ -70,6 +71,11 @@ Val operator/(Val a, double b);
 Val operator/(double a, Val b);
 
 // What a gradient rule sees of the op it differentiates.
+// The row does not take operands of this element type.
+class OperandTypeError : public support::UserError {
+  using UserError::UserError;
+};
+
 class GradBuilder {
  public:
   GradBuilder(Builder& builder, Op& op, std::vector<Value*> output_grads)
@@ -77,11 +83,13 @@ class GradBuilder {
 
   Op& op() const { return op_; }
   Builder& builder() const { return builder_; }
-  Val x(size_t i) const { return {op_.operand(i), &builder_}; }
+  Val x(size_t i) const { return seen({op_.operand(i), &builder_}); }
   bool has(size_t i) const { return op_.operand(i) != nullptr; }
-  Val y(size_t i) const { return {op_.result(i), &builder_}; }
+  Val y(size_t i) const { return seen({op_.result(i), &builder_}); }
   // The gradient of result i; a zero tensor when nothing depends on the result.
   Val dy(size_t i) const;
+  // From here on x, y and dy give halves as f32.
+  void widen_halves() { widens_ = true; }
   bool has_dy(size_t i) const { return output_grads_[i] != nullptr; }
   // False: nobody asks for the gradient of operand i, the rule may return nullptr for it.
   bool needs(size_t i) const { return i < needed.size() ? needed[i] : true; }
@@ -99,9 +107,12 @@ class GradBuilder {
   Val unbroadcast(Val grad, const Type& to) const;
 
  private:
+  Val seen(Val value) const;
+
   Builder& builder_;
   Op& op_;
   std::vector<Value*> output_grads_;
+  bool widens_ = false;
 };
 
 }  // namespace poptorch::ir

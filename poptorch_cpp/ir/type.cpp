@@ -48,6 +48,7 @@ std::optional<DType> dtype_from_name(std::string_view name) {
 
 int64_t size_of(DType dtype) { return row(dtype).size; }
 bool is_float(DType dtype) { return dtype >= DType::kF8_143 && dtype <= DType::kF64; }
+bool is_half(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
 bool is_integer(DType dtype) { return dtype >= DType::kI8 && dtype <= DType::kU64; }
 bool is_signed(DType dtype) {
   return is_float(dtype) || is_complex(dtype) || (dtype >= DType::kI8 && dtype <= DType::kI64);

@@ -34,6 +34,7 @@ std::string_view name(DType dtype);  // "f32"
 std::optional<DType> dtype_from_name(std::string_view name);
 int64_t size_of(DType dtype);  // bytes of one element
 bool is_float(DType dtype);    // f8, f16, bf16, f32, f64
+bool is_half(DType dtype);     // f16, bf16
 bool is_integer(DType dtype);  // signed and unsigned, not bool
 bool is_signed(DType dtype);
 bool is_complex(DType dtype);

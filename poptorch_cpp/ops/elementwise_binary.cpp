@@ -16,37 +16,46 @@ Val zero_like(Val a) { return {a.builder->scalar(a.type().dtype, 0.0), a.builder
 using Rule = std::function<Val(GradBuilder&, Val dy)>;
 
 void add_arithmetic(Registry& r, const char* name, const char* doc, const char* constraint, Rule a,
-                    Rule b, bool commutative, std::string popart) {
+                    Rule b, bool commutative, std::string popart, bool is_simple = false) {
   std::string operand = std::string(": ") + constraint;
   r.add({.name = name,
          .doc = doc,
          .inputs = {"a" + operand, "b" + operand},
          .outputs = {"y"},
          .infer = broadcast_of_operands(),
-         .grad = grad2(std::move(a), std::move(b)),
+         .grad = is_simple ? grad2(std::move(a), std::move(b))
+                           : in_f32(grad2(std::move(a), std::move(b))),
          .cost = per_element(1),
          .elementwise = true,
          .commutative = commutative,
          .popart_type = std::move(popart)});
 }
 
-// maximum and minimum: the gradient goes to the greater (lesser) side, half to each on a tie.
-Rule share(const char* wins, size_t mine, size_t other) {
+// maximum and minimum: the gradient goes to the greater (lesser) side, half to each on a tie, and
+// whole to both where one is nan.
+Rule share(const char* loses, size_t mine, size_t other) {
   return [=](GradBuilder& g, Val dy) {
     Val tie = emit(g.x(0), "eq", g.x(1));
-    Val won = emit(g.x(mine), wins, g.x(other));
-    return select(tie, dy * 0.5, select(won, dy, zero_like(dy)));
+    Val lost = emit(g.x(mine), loses, g.x(other));
+    return select(tie, dy * 0.5, select(lost, zero_like(dy), dy));
   };
+}
+
+// atan2: the other leg over the squared distance; at the origin, where that is 0, zero.
+Val over_distance(GradBuilder& g, Val leg) {
+  Val distance = g.x(0) * g.x(0) + g.x(1) * g.x(1);
+  return select(emit(distance, "eq", zero_like(distance)), zero_like(distance), leg / distance);
 }
 
 void add_arithmetics(Registry& r) {
   auto pass = [](GradBuilder&, Val dy) { return dy; };
-  add_arithmetic(r, "add", "a + b.", "any", pass, pass, true, "Add");
+  add_arithmetic(r, "add", "a + b.", "any", pass, pass, true, "Add", true);
   add_arithmetic(
-      r, "sub", "a - b.", "number", pass, [](GradBuilder&, Val dy) { return -dy; }, false, "Sub");
+      r, "sub", "a - b.", "number", pass, [](GradBuilder&, Val dy) { return -dy; }, false, "Sub",
+      true);
   add_arithmetic(
       r, "mul", "a · b.", "any", [](GradBuilder& g, Val dy) { return dy * g.x(1); },
-      [](GradBuilder& g, Val dy) { return dy * g.x(0); }, true, "Mul");
+      [](GradBuilder& g, Val dy) { return dy * g.x(0); }, true, "Mul", true);
   add_arithmetic(
       r, "div", "a / b.", "float", [](GradBuilder& g, Val dy) { return dy / g.x(1); },
       [](GradBuilder& g, Val dy) { return -dy * (g.y(0) / g.x(1)); }, false, "Div");
@@ -64,14 +73,14 @@ void add_arithmetics(Registry& r) {
         return select(flat, zero_like(dy), dy * (g.y(0) * log));
       },
       false, "Pow");
-  add_arithmetic(r, "maximum", "The greater; nan if either is.", "any", share("gt", 0, 1),
-                 share("gt", 1, 0), true, "Max");
-  add_arithmetic(r, "minimum", "The lesser; nan if either is.", "any", share("lt", 0, 1),
-                 share("lt", 1, 0), true, "Min");
+  add_arithmetic(r, "maximum", "The greater; nan if either is.", "any", share("lt", 0, 1),
+                 share("lt", 1, 0), true, "Max", true);
+  add_arithmetic(r, "minimum", "The lesser; nan if either is.", "any", share("gt", 0, 1),
+                 share("gt", 1, 0), true, "Min", true);
   add_arithmetic(
       r, "atan2", "The angle of the point (b, a).", "float",
-      [](GradBuilder& g, Val dy) { return dy * (g.x(1) / (g.x(0) * g.x(0) + g.x(1) * g.x(1))); },
-      [](GradBuilder& g, Val dy) { return -dy * (g.x(0) / (g.x(0) * g.x(0) + g.x(1) * g.x(1))); },
+      [](GradBuilder& g, Val dy) { return dy * over_distance(g, g.x(1)); },
+      [](GradBuilder& g, Val dy) { return -dy * over_distance(g, g.x(0)); },
       false, "Atan2");
   add_arithmetic(
       r, "fmod", "a - trunc(a / b) · b: the sign of a.", "number", pass,
@@ -79,10 +88,9 @@ void add_arithmetics(Registry& r) {
       "Fmod");
   add_arithmetic(
       r, "remainder", "a - floor(a / b) · b: the sign of b.", "number", pass,
-      [](GradBuilder& g, Val dy) { return -dy * g.emit("floor", {g.x(0) / g.x(1)}); }, false,
+      [](GradBuilder& g, Val dy) { return -dy * g.emit("floor_div", {g.x(0), g.x(1)}); }, false,
       "Mod");
-  auto none = [](GradBuilder&, Val dy) { return dy * 0.0; };
-  add_arithmetic(r, "floor_div", "floor(a / b).", "number", none, none, false, "");
+  add_arithmetic(r, "floor_div", "floor(a / b).", "number", no_slope, no_slope, false, "");
 }
 
 void add_logic(Registry& r) {

@@ -18,7 +18,7 @@ void add_float(Registry& r, const char* name, const char* doc, double flops, Der
          .inputs = {"x: float"},
          .outputs = {"y"},
          .infer = same_as(0),
-         .grad = grad1(std::move(rule)),
+         .grad = grad1_in_f32(std::move(rule)),
          .cost = per_element(flops),
          .elementwise = true,
          .popart_type = std::move(popart)});
@@ -31,7 +31,7 @@ void add_step(Registry& r, const char* name, const char* doc, std::string popart
          .inputs = {"x: number"},
          .outputs = {"y"},
          .infer = same_as(0),
-         .grad = grad1([](GradBuilder&, Val dy) { return dy * 0.0; }),
+         .grad = grad1(no_slope),
          .cost = per_element(1),
          .elementwise = true,
          .popart_type = std::move(popart)});
@@ -191,7 +191,7 @@ void add_activations(Registry& r) {
                    {"scale", AttrType::kFloat, 1.0},
                    {"input_scale", AttrType::kFloat, 1.0}},
          .infer = same_as(0),
-         .grad = grad1([](GradBuilder& g, Val dy) {
+         .grad = grad1_in_f32([](GradBuilder& g, Val dy) {
            double alpha = g.attr<double>("alpha"), scale = g.attr<double>("scale");
            double inner = g.attr<double>("input_scale");
            Val negative = unary(g.x(0) * inner, "exp") * (alpha * scale * inner);
@@ -254,7 +254,7 @@ void add_arithmetic(Registry& r) {
            .outputs = {"y"},
            .infer = same_as(0),
            .grad = std::string(name) == "lgamma"
-                       ? decltype(OpDef::grad)(grad1(
+                       ? decltype(OpDef::grad)(grad1_in_f32(
                              [](GradBuilder& g, Val dy) { return dy * unary(g.x(0), "digamma"); }))
                        : decltype(OpDef::grad)(NoGradient{"polygamma is not supported"}),
            .cost = per_element(40),

@@ -27,10 +27,14 @@ void add_foreign_ops(Registry& r) {
          .infer = as_stated(),
          .grad =
              [](GradBuilder& g) {
-               // Operands: the op's own, then a gradient for each floating or complex result.
+               // Operands: the op's own, then the gradients of floating or complex results that
+               // there are. An absent one is not a zero: torch leaves its contribution out.
                std::vector<Value*> operands = g.op().operands();
+               Ints given;
                for (size_t i = 0; i < g.op().result_count(); ++i) {
-                 if (has_gradient(g.y(i))) operands.push_back(g.dy(i));
+                 if (!has_gradient(g.y(i)) || !g.has_dy(i)) continue;
+                 given.push_back(static_cast<int64_t>(i));
+                 operands.push_back(g.dy(i));
                }
                std::vector<Type> types;
                Ints wanted;
@@ -44,6 +48,7 @@ void add_foreign_ops(Registry& r) {
                Op* op = g.builder().emit("aten_vjp", operands,
                                          {{"schema", g.attr<std::string>("schema")},
                                           {"arguments", g.attr<std::string>("arguments")},
+                                          {"given", given},
                                           {"wanted", wanted}},
                                          types);
                for (size_t i = 0; i < wanted.size(); ++i) out[wanted[i]] = op->result(i);
@@ -51,6 +56,7 @@ void add_foreign_ops(Registry& r) {
              },
          .cost = moves_data()});
   std::vector<ir::AttrDef> vjp = attrs;
+  vjp.push_back({"given", AttrType::kInts, std::nullopt, {}, "results that have gradients"});
   vjp.push_back({"wanted", AttrType::kInts, std::nullopt, {}, "operands to differentiate"});
   r.add({.name = "aten_vjp",
          .doc = "Gradients of an ATen op's operands by torch's own derivative.",

@@ -69,7 +69,7 @@ void add_random_ops(Registry& r) {
          .infer =
              [](const InferContext& c) {
                const auto dtype = c.attr<DType>("dtype");
-               if (dtype != DType::kF16 && dtype != DType::kBF16) {
+               if (!ir::is_half(dtype)) {
                  c.fail(support::str("dtype must be f16 or bf16 but is ", ir::name(dtype), "."));
                }
                return std::vector{Type{dtype, c.operand(0).shape}};

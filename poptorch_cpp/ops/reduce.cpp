@@ -116,13 +116,13 @@ void add_reductions(Registry& r) {
                 grad1([](GradBuilder& g, Val dy) { return spread(g, dy / reduced_count(g)); }),
                 "ReduceMean");
   add_reduction(r, "max", "The greatest over the axes; nan wins.", "x: any",
-                grad1(share_among_equal), "ReduceMax");
-  add_reduction(r, "min", "The least over the axes; nan wins.", "x: any", grad1(share_among_equal),
+                grad1_in_f32(share_among_equal), "ReduceMax");
+  add_reduction(r, "min", "The least over the axes; nan wins.", "x: any", grad1_in_f32(share_among_equal),
                 "ReduceMin");
-  add_reduction(r, "prod", "Product over the axes.", "x: number", grad1(product_of_others),
+  add_reduction(r, "prod", "Product over the axes.", "x: number", grad1_in_f32(product_of_others),
                 "ReduceProd");
   add_reduction(r, "logsumexp", "log Σ exp(x) over the axes.", "x: float",
-                grad1([](GradBuilder& g, Val dy) {
+                grad1_in_f32([](GradBuilder& g, Val dy) {
                   return g.emit("exp", {g.x(0) - restored(g, g.y(0))}) * restored(g, dy);
                 }),
                 "ReduceLogSumExp");
@@ -221,7 +221,7 @@ void add_scans(Registry& r) {
          .outputs = {"y"},
          .attrs = {{"axis", AttrType::kInt}},
          .infer = along,
-         .grad = grad1(running_product_of_others),
+         .grad = grad1_in_f32(running_product_of_others),
          .cost = per_element(1)});
 }
 

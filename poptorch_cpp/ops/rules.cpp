@@ -125,6 +125,28 @@ GradRule grad2(std::function<Val(GradBuilder&, Val)> a, std::function<Val(GradBu
   };
 }
 
+GradRule in_f32(GradRule rule) {
+  return [rule = std::move(rule)](GradBuilder& g) {
+    g.widen_halves();
+    std::vector<Value*> gradients = rule(g);
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      const Value* operand = g.op().operand(i);
+      if (!gradients[i] || gradients[i]->type().dtype == operand->type().dtype) continue;
+      gradients[i] = g.emit("cast", {gradients[i]}, {{"dtype", operand->type().dtype}});
+    }
+    return gradients;
+  };
+}
+
+GradRule grad1_in_f32(std::function<Val(GradBuilder&, Val)> rule) {
+  return in_f32(grad1(std::move(rule)));
+}
+
+Val no_slope(GradBuilder& g, Val dy) {
+  const Val zero{g.builder().scalar(dy.type().dtype, 0.0), dy.builder};
+  return broadcast_to(g, zero, dy.type().shape);
+}
+
 Val reshape_to(GradBuilder& g, Val x, const Shape& shape) {
   return x.type().shape == shape ? x : g.emit("reshape", {x}, {{"shape", Ints(shape)}});
 }

@@ -63,6 +63,12 @@ GradRule grad1(std::function<Val(GradBuilder&, Val dy)> rule);
 // Gradients of a broadcasting two-operand op; each side is summed back to its operand's shape.
 GradRule grad2(std::function<Val(GradBuilder&, Val dy)> a,
                std::function<Val(GradBuilder&, Val dy)> b);
+// For functions that are flat almost everywhere: zero whatever dy is, infinities included.
+Val no_slope(GradBuilder& g, Val dy);
+// `rule` computed in f32 where the op is of halves: each gradient is rounded once, as by torch's
+// kernels, and no square overflows.
+GradRule in_f32(GradRule rule);
+GradRule grad1_in_f32(std::function<Val(GradBuilder&, Val dy)> rule);
 Val reshape_to(GradBuilder& g, Val x, const Shape& shape);
 Val broadcast_to(GradBuilder& g, Val x, const Shape& shape);
 // Puts the axes that a reduction dropped back as ones.

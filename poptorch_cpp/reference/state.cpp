@@ -17,7 +17,7 @@ void assign(const KernelCall& call) {
 // Overwrites operand i. Numbers at random do not depend on the replica: all keep the same weights.
 void store(const Args& a, size_t i, Doubles& values) {
   const DType dtype = a.type(i).dtype;
-  if (a.flag("stochastic_rounding") && (dtype == DType::kF16 || dtype == DType::kBF16)) {
+  if (a.flag("stochastic_rounding") && ir::is_half(dtype)) {
     RandomKey key = a.random();
     key.replica = 0;
     round_at_random(dtype, values, key, uint64_t{i} << 40);

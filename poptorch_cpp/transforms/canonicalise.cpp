@@ -48,7 +48,7 @@ bool is_lossless(DType from, DType to) {
     if (!ir::is_signed(from) && ir::is_signed(to)) return ir::size_of(to) > ir::size_of(from);
     return ir::size_of(to) >= ir::size_of(from);
   }
-  const bool from_half = from == DType::kF16 || from == DType::kBF16;
+  const bool from_half = ir::is_half(from);
   return (from_half && (to == DType::kF32 || to == DType::kF64)) ||
          (from == DType::kF32 && to == DType::kF64);
 }

@@ -11,8 +11,6 @@ using ir::DType;
 using ir::Op;
 using ir::Value;
 
-bool is_half(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
-
 // Ops whose results are new numbers. What writes state rounds by itself; what moves data has
 // nothing to round; foreign kernels and called graphs state their types.
 bool computes(const Op& op) {

@@ -8,7 +8,7 @@ namespace {
 
 using ir::DType;
 
-bool is_half(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
+using ir::is_half;
 
 constexpr int64_t kChunk = 16384;  // elements a task converts
 

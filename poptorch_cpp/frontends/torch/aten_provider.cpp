@@ -47,7 +47,7 @@ std::vector<int64_t> whole_numbers(const std::string& text) {
 struct Prepared {
   GenericCall call;
   bool is_gradient;
-  std::vector<int64_t> needed;
+  std::vector<int64_t> given, needed;
   std::vector<Blob> inputs, outputs;
   size_t operand_count;  // of the forward op: the rest of the inputs are gradients
 
@@ -66,12 +66,12 @@ struct Prepared {
 
   void run(void* const* buffers) const {
     const at::NoGradGuard no_grad;
-    const auto given = tensors(inputs, buffers);
+    const auto held = tensors(inputs, buffers);
     const auto targets = tensors(outputs, buffers + inputs.size());
-    const std::vector<at::Tensor> operands(given.begin(), given.begin() + operand_count);
-    const std::vector<at::Tensor> gradients(given.begin() + operand_count, given.end());
+    const std::vector<at::Tensor> operands(held.begin(), held.begin() + operand_count);
+    const std::vector<at::Tensor> gradients(held.begin() + operand_count, held.end());
     const auto results =
-        is_gradient ? call.gradients(operands, gradients, needed) : call.run(operands);
+        is_gradient ? call.gradients(operands, gradients, given, needed) : call.run(operands);
     for (size_t i = 0; i < targets.size(); ++i) {
       if (!targets[i].defined()) continue;
       if (results.at(i).defined()) {
@@ -88,10 +88,11 @@ Prepared* make_prepared(const PoptorchForeignOp& op) {
   const bool is_gradient = std::string(op.name) == "aten_vjp";
   GenericCall call(attrs.at("schema"), attrs.at("arguments"));
   auto prepared = std::make_unique<Prepared>(
-      Prepared{std::move(call), is_gradient, {}, {}, {}, static_cast<size_t>(op.input_count)});
+      Prepared{std::move(call), is_gradient, {}, {}, {}, {}, static_cast<size_t>(op.input_count)});
   for (int32_t i = 0; i < op.input_count; ++i) prepared->inputs.push_back(blob_of(op.inputs[i]));
   for (int32_t i = 0; i < op.output_count; ++i) prepared->outputs.push_back(blob_of(op.outputs[i]));
   if (is_gradient) {
+    prepared->given = whole_numbers(attrs.at("given"));
     prepared->needed = whole_numbers(attrs.at("wanted"));
     prepared->operand_count = prepared->call.operand_count();
   }

@@ -27,7 +27,7 @@ class Outputs:
         """Takes, for each tensor, its number in a run's results, or the tensor itself."""
         self.sources = list(sources)
         for source in self.sources:
-            if isinstance(source, torch.Tensor):
+            if isinstance(source, torch.Tensor) and source.numel() > 0:
                 warnings.warn(
                     f"Output expected to be on the IPU but is on {source.device.type}",
                     stacklevel=2,

@@ -50,9 +50,10 @@ Val softplus(Call& c, Val x) {
   return c.emit("select", {linear, x, beta == 1.0 ? soft : soft / beta});
 }
 
+// NaN is above every threshold.
 Val threshold(Call& c, Val x) {
-  const Val above = c.emit("gt", {x, number(c, x, c.real("threshold"))});
-  return c.emit("select", {above, x, number(c, x, c.real("value"))});
+  const Val below = c.emit("le", {x, number(c, x, c.real("threshold"))});
+  return c.emit("select", {below, number(c, x, c.real("value")), x});
 }
 
 Val hardshrink(Call& c, Val x) {
@@ -68,7 +69,46 @@ Val softshrink(Call& c, Val x) {
 
 Val log_sigmoid(Call& c, Val x) { return -c.emit("softplus", {-x}); }
 
-Val hard_gate(Call& c, Val x) { return clamp(c, x + 3.0, 0.0, 6.0) / 6.0; }
+// Where low < x < high.
+Val between(Call& c, Val x, double low, double high) {
+  return c.emit("logical_and", {c.emit("gt", {x, number(c, x, low)}),
+                                c.emit("lt", {x, number(c, x, high)})});
+}
+
+// clamp, but torch's derivative is zero on the bounds themselves.
+Val hard_limits(Call& c, Val x, double low, double high) {
+  const Val inside = between(c, x, low, high);
+  return c.with_gradient(clamp(c, x, low, high), c.only_where(inside, x));
+}
+
+Val hard_sigmoid(Call& c, Val x) {
+  const Val y = clamp(c, x + 3.0, 0.0, 6.0) / 6.0;
+  return c.with_gradient(y, c.only_where(between(c, x, -3.0, 3.0), x / 6.0));
+}
+
+Val hard_swish(Call& c, Val x) {
+  const Val y = x * (clamp(c, x + 3.0, 0.0, 6.0) / 6.0);
+  const Val line = c.emit("select", {c.emit("ge", {x, number(c, x, 3.0)}), number(c, x, 1.0),
+                                     x / 3.0 + 0.5});
+  const Val flat = c.emit("le", {x, number(c, x, -3.0)});
+  const Val slope = c.emit("select", {flat, number(c, x, 0.0), line});
+  return c.with_slopes(y, {{x, slope}});
+}
+
+Values hardtanh(Call& c) {
+  const TensorValue x = c.tensor(0);
+  const double low = c.real("min_val", -1.0), high = c.real("max_val", 1.0);
+  if (ir::is_float(x.dtype)) return {{hard_limits(c, c.val(x.value), low, high), x.dtype}};
+  const Val above = c.emit("maximum", {x.value, c.scalar(x.dtype, low)});
+  return {{c.emit("minimum", {above, c.scalar(x.dtype, high)}), x.dtype}};
+}
+
+Values relu6(Call& c) {
+  const TensorValue x = c.tensor(0);
+  if (ir::is_float(x.dtype)) return {{hard_limits(c, c.val(x.value), 0.0, 6.0), x.dtype}};
+  const Val above = c.emit("maximum", {x.value, c.scalar(x.dtype, 0)});
+  return {{c.emit("minimum", {above, c.scalar(x.dtype, 6)}), x.dtype}};
+}
 
 // The weight stands along axis 1 of x.
 Values prelu(Call& c) {
@@ -81,7 +121,10 @@ Values prelu(Call& c) {
   }
   const Val value = c.val(x.value);
   const Val positive = c.emit("gt", {value, number(c, value, 0)});
-  return {{c.emit("select", {positive, value, slope * value}), x.dtype}};
+  const Val y = c.emit("select", {positive, value, slope * value});
+  const Val of_value = c.emit("select", {positive, number(c, value, 1), slope});
+  const Val of_slope = c.emit("select", {positive, number(c, value, 0), value});
+  return {{c.reshape(c.with_slopes(y, {{value, of_value}, {slope, of_slope}}), x.shape()), x.dtype}};
 }
 
 Values glu(Call& c) {
@@ -117,22 +160,23 @@ void add_activation_rules(Rules& r) {
   r.add("elu", of_x(elu));
   r.add("selu", of_x(selu));
   r.add("celu", of_x(celu));
-  r.add("softplus", of_x(softplus));
+  r.compose("softplus", of_x(softplus));
   r.add("threshold", of_x(threshold));
   r.add("hardshrink", of_x(hardshrink));
-  r.add("softshrink", of_x(softshrink));
-  r.add("log_sigmoid", of_x(log_sigmoid));
-  r.add("relu6", of_x([](Call& c, Val x) { return clamp(c, x, 0.0, 6.0); }));
+  r.compose("softshrink", of_x(softshrink));
+  r.compose("log_sigmoid", of_x(log_sigmoid));
+  r.add("relu6", relu6);
+  r.add("hardtanh", hardtanh);
   r.add("leaky_relu", of_x([](Call& c, Val x) {
           return c.emit("leaky_relu", {x}, {{"slope", c.real("negative_slope", 0.01)}});
         }));
-  r.add("hardsigmoid", of_x(hard_gate));
-  r.add("hardswish", of_x([](Call& c, Val x) { return x * hard_gate(c, x); }));
-  r.add("mish", of_x([](Call& c, Val x) { return x * c.emit("tanh", {c.emit("softplus", {x})}); }));
-  r.add("prelu", prelu);
-  r.add("_prelu_kernel", prelu);
-  r.add("glu", glu);
-  r.add("rrelu", rrelu);
+  r.compose("hardsigmoid", of_x(hard_sigmoid));
+  r.compose("hardswish", of_x(hard_swish));
+  r.compose("mish", of_x([](Call& c, Val x) { return x * c.emit("tanh", {c.emit("softplus", {x})}); }));
+  r.compose("prelu", prelu);
+  r.compose("_prelu_kernel", prelu);
+  r.compose("glu", glu);
+  r.compose("rrelu", rrelu);
 }
 
 }  // namespace poptorch::frontend

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "frontends/torch/aten/rules.hpp"
 #include "support/strings.hpp"
@@ -17,28 +18,24 @@ DType float_type(Call& c, DType dtype) {
   return ir::is_float(dtype) || ir::is_complex(dtype) ? dtype : c.default_float();
 }
 
-// a + alpha·b, or a - alpha·b.
-Rule scaled_sum(std::string op) {
-  return [op](Call& c) -> Values {
+// Operand `first` ± alpha · operand `second`. Booleans add as a logical or.
+Rule sum(std::string op, size_t first, size_t second) {
+  const auto plain = [=](Call& c) -> Values {
     const DType dtype = c.result_type({0, 1});
-    Val b = c.operand(1, dtype);
-    if (c.given("alpha") && c.real("alpha") != 1) {
-      b = c.emit("mul", {b, c.operand(c.index_of("alpha"), dtype)});
-    }
-    // Booleans add as a logical or.
-    return {
-        {c.emit(dtype == DType::kBool && op == "add" ? "logical_or" : op, {c.operand(0, dtype), b}),
-         dtype}};
+    const std::string kind = dtype == DType::kBool && op == "add" ? "logical_or" : op;
+    return {{c.emit(kind, {c.operand(first, dtype), c.operand(second, dtype)}), dtype}};
   };
-}
-
-Values rsub(Call& c) {
-  const DType dtype = c.result_type({0, 1});
-  Val a = c.operand(0, dtype);
-  if (c.given("alpha") && c.real("alpha") != 1) {
-    a = c.emit("mul", {a, c.operand(c.index_of("alpha"), dtype)});
-  }
-  return {{c.emit("sub", {c.operand(1, dtype), a}), dtype}};
+  const auto scaled = [=](Call& c) -> Values {
+    const DType dtype = c.result_type({0, 1});
+    const Val factor = c.operand(c.index_of("alpha"), dtype);
+    const Val added = c.emit("mul", {c.operand(second, dtype), factor});
+    const std::string kind = dtype == DType::kBool && op == "add" ? "logical_or" : op;
+    return {{c.emit(kind, {c.operand(first, dtype), added}), dtype}};
+  };
+  return [=](Call& c) {
+    const bool is_scaled = c.given("alpha") && c.real("alpha") != 1;
+    return is_scaled ? in_f32(c, scaled) : plain(c);
+  };
 }
 
 Values multiply(Call& c) {
@@ -47,16 +44,34 @@ Values multiply(Call& c) {
   return {{c.emit(op, {c.operand(0, dtype), c.operand(1, dtype)}), dtype}};
 }
 
+// A path along which every gradient is zero.
+Val nowhere(Call& c, Val a, Val b) {
+  const Val never = c.scalar(DType::kBool, 0);
+  return c.only_where(never, a) + c.only_where(never, b);
+}
+
+Values truncated_quotient(Call& c) {
+  const DType common = c.result_type({0, 1}), dtype = float_type(c, common);
+  const Val a = c.operand(0, dtype), b = c.operand(1, dtype);
+  const Val whole = c.emit("trunc", {a / b});
+  return {{c.cast(c.with_gradient(whole, nowhere(c, a, b)), common), common}};
+}
+
 Values divide(Call& c) {
   const DType common = c.result_type({0, 1});
   const std::string mode = c.given("rounding_mode") ? c.text("rounding_mode") : "";
+  if (mode == "trunc") return in_f32(c, truncated_quotient);
   if (mode == "floor") {
     return {{c.emit("floor_div", {c.operand(0, common), c.operand(1, common)}), common}};
   }
   const DType dtype = float_type(c, common);
-  const Val quotient = c.operand(0, dtype) / c.operand(1, dtype);
-  if (mode.empty()) return {{quotient, dtype}};
-  return {{c.cast(c.emit("trunc", {quotient}), common), common}};
+  return {{c.operand(0, dtype) / c.operand(1, dtype), dtype}};
+}
+
+Values cube(Call& c) {
+  const DType dtype = c.result_type({0, 1});
+  const Val x = c.operand(0, dtype);
+  return {{c.emit("square", {x}) * x, dtype}};
 }
 
 Values power(Call& c) {
@@ -69,7 +84,7 @@ Values power(Call& c) {
     if (exponent == 0.5 && ir::is_float(dtype)) return {{c.emit("sqrt", {x}), dtype}};
     if (exponent == -0.5 && ir::is_float(dtype)) return {{c.emit("rsqrt", {x}), dtype}};
     if (exponent == -1 && ir::is_float(dtype)) return {{c.emit("reciprocal", {x}), dtype}};
-    if (exponent == 3) return {{c.emit("square", {x}) * x, dtype}};
+    if (exponent == 3) return in_f32(c, cube);
   }
   return {{c.emit("pow", {c.operand(0, dtype), c.operand(1, dtype)}), dtype}};
 }
@@ -113,6 +128,35 @@ Values masked_fill(Call& c) {
   return {{c.emit("select", {mask, c.operand(2, x.dtype), x.value}), x.dtype}};
 }
 
+// Bounds that are tensors have gradients: each element's goes to x within the bounds, these
+// included, else to the bound that holds. Where the bounds cross, the higher one does.
+Val clamp_by_tensors(Call& c, Val x, std::optional<Val> low, std::optional<Val> high) {
+  Val y = x;
+  if (low) y = c.emit("maximum", {y, *low});
+  if (high) y = c.emit("minimum", {y, *high});
+  if (!c.training() || !ir::is_float(x.type().dtype)) return y;
+  const auto both = [&](Val a, Val b) { return c.emit("logical_and", {a, b}); };
+  std::optional<Val> inside, path;
+  const auto add = [&](Val part) { path = path ? *path + part : part; };
+  if (low) inside = c.emit("ge", {x, *low});
+  if (high) {
+    const Val below = c.emit("le", {x, *high});
+    inside = inside ? both(*inside, below) : below;
+  }
+  add(c.only_where(*inside, x));
+  if (low) {
+    Val holds = c.emit("lt", {x, *low});
+    if (high) holds = both(holds, c.emit("lt", {*low, *high}));
+    add(c.only_where(holds, *low));
+  }
+  if (high) {
+    Val holds = c.emit("gt", {x, *high});
+    if (low) holds = c.emit("logical_or", {holds, c.emit("lt", {*high, *low})});
+    add(c.only_where(holds, *high));
+  }
+  return c.with_gradient(y, c.broadcast(*path, y.type().shape));
+}
+
 Values clamp_between(Call& c, std::string_view low_name, std::string_view high_name) {
   const size_t low = c.index_of(low_name), high = c.index_of(high_name);
   const bool has_low = low != Call::kNone && c.given(low);
@@ -128,22 +172,10 @@ Values clamp_between(Call& c, std::string_view low_name, std::string_view high_n
     const double to = has_high ? c.number(high).real : kInfinity;
     return {{c.emit("clamp", {x}, {{"low", from}, {"high", to}}), dtype}};
   }
-  if (has_low) x = c.emit("maximum", {x, c.operand(low, dtype)});
-  if (has_high) x = c.emit("minimum", {x, c.operand(high, dtype)});
-  return {{x, dtype}};
-}
-
-// clamp, but torch's derivative is zero on the bounds themselves.
-Values hardtanh(Call& c) {
-  const Values clamped = clamp_between(c, "min_val", "max_val");
-  if (!c.training() || !ir::is_float(clamped[0].dtype)) return clamped;
-  const DType dtype = clamped[0].dtype;
-  const Val x = c.operand(0, dtype);
-  const Val above = c.emit("gt", {x, c.scalar(dtype, c.real("min_val"))});
-  const Val below = c.emit("lt", {x, c.scalar(dtype, c.real("max_val"))});
-  const Val inside = c.emit("logical_and", {above, below});
-  const Val edge = c.emit("detach", {clamped[0].value});
-  return {{c.emit("select", {inside, x, edge}), dtype}};
+  const auto bound = [&](bool has, size_t argument) {
+    return has ? std::optional(c.operand(argument, dtype)) : std::nullopt;
+  };
+  return {{clamp_by_tensors(c, x, bound(has_low, low), bound(has_high, high)), dtype}};
 }
 
 // input + value · (a op b)
@@ -164,17 +196,19 @@ Values lerp(Call& c) {
   return {{start + c.operand(2, dtype) * (c.operand(1, dtype) - start), dtype}};
 }
 
+// Scaled by the greater side, so that no square leaves the range.
 Values hypot(Call& c) {
   const DType dtype = float_type(c, c.result_type({0, 1}));
-  const Val a = c.emit("square", {c.operand(0, dtype)});
-  return {{c.emit("sqrt", {a + c.emit("square", {c.operand(1, dtype)})}), dtype}};
-}
-
-Values xlogy(Call& c) {
-  const DType dtype = float_type(c, c.result_type({0, 1}));
-  const Val x = c.operand(0, dtype), zero = c.scalar(dtype, 0);
-  const Val product = x * c.emit("log", {c.operand(1, dtype)});
-  return {{c.emit("select", {c.emit("eq", {x, zero}), zero, product}), dtype}};
+  const Val a = c.operand(0, dtype), b = c.operand(1, dtype), zero = c.scalar(dtype, 0);
+  const Val a_size = c.emit("abs", {a}), b_size = c.emit("abs", {b});
+  const Val greater = c.emit("maximum", {a_size, b_size});
+  const Val lesser = c.emit("minimum", {a_size, b_size});
+  const Val ratio = c.emit("select", {c.emit("eq", {greater, zero}), zero, lesser / greater});
+  const Val finite = greater * c.emit("sqrt", {c.emit("square", {ratio}) + 1.0});
+  const Val infinite =
+      c.emit("logical_or", {c.emit("isinf", {a}), c.emit("isinf", {b})});
+  const Val length = c.emit("select", {infinite, c.scalar(dtype, kInfinity), finite});
+  return {{c.with_slopes(length, {{a, a / length}, {b, b / length}}), dtype}};
 }
 
 // Like maximum and minimum, but a number wins over nan, and the first operand over its equal.
@@ -199,10 +233,20 @@ Values logaddexp(Call& c) {
 
 }  // namespace
 
+Val xlogy(Call& c, Val x, Val y) {
+  const Val zero = c.scalar(x.type().dtype, 0);
+  const Val is_zero = c.emit("eq", {x, zero}), log = c.emit("log", {y});
+  const Val none = c.emit("logical_and", {is_zero, c.emit("eq", {y, y})});  // nan stays
+  const Val product = c.emit("select", {none, zero, x * log});
+  const Val flat = c.emit("logical_and", {is_zero, c.emit("le", {y, zero})});
+  const Val slope = c.emit("select", {flat, zero, log});
+  return c.with_slopes(product, {{x, slope}, {y, x / y}});
+}
+
 void add_binary_rules(Rules& r) {
-  r.add("add", scaled_sum("add"));
-  r.add("sub", scaled_sum("sub"));
-  r.add("rsub", rsub);
+  r.add("add", sum("add", 0, 1));
+  r.add("sub", sum("sub", 0, 1));
+  r.add("rsub", sum("sub", 1, 0));
   r.add("mul", multiply);
   r.add("div", divide);
   r.add("pow", power);
@@ -233,13 +277,15 @@ void add_binary_rules(Rules& r) {
   r.add("clamp", [](Call& c) { return clamp_between(c, "min", "max"); });
   r.add("clamp_min", [](Call& c) { return clamp_between(c, "min", ""); });
   r.add("clamp_max", [](Call& c) { return clamp_between(c, "", "max"); });
-  r.add("hardtanh", hardtanh);
-  r.add("addcmul", fused_sum("mul"));
-  r.add("addcdiv", fused_sum("div"));
-  r.add("lerp", lerp);
-  r.add("hypot", hypot);
-  r.add("xlogy", xlogy);
-  r.add("logaddexp", logaddexp);
+  r.compose("addcmul", fused_sum("mul"));
+  r.compose("addcdiv", fused_sum("div"));
+  r.compose("lerp", lerp);
+  r.compose("hypot", hypot);
+  r.compose("xlogy", [](Call& c) -> Values {
+    const DType dtype = float_type(c, c.result_type({0, 1}));
+    return {{xlogy(c, c.operand(0, dtype), c.operand(1, dtype)), dtype}};
+  });
+  r.compose("logaddexp", logaddexp);
 }
 
 }  // namespace poptorch::frontend

@@ -47,6 +47,63 @@ size_t Call::at(std::string_view argument) const {
   return i;
 }
 
+// --- halves
+// -------------------------------------------------------------------------------------
+
+TensorValue Call::widened(TensorValue x) {
+  if (!x || !half_ || x.dtype != *half_) return x;
+  return {cast(x.value, DType::kF32), DType::kF32};
+}
+
+std::vector<TensorValue> Call::tensors(size_t argument) {
+  std::vector<TensorValue> list = read_list(argument);
+  for (TensorValue& x : list) x = widened(x);
+  return list;
+}
+
+DType Call::result_type(const std::vector<size_t>& arguments) const {
+  const DType dtype = promoted(arguments);
+  return half_ == dtype ? DType::kF32 : dtype;
+}
+
+std::optional<DType> Call::common_half() {
+  std::optional<DType> common;
+  for (size_t i = 0; i < argument_count(); ++i) {
+    if (!is_tensor(i) || !given(i)) continue;
+    const DType dtype = read(i).dtype;
+    if (!ir::is_float(dtype)) continue;
+    if (!ir::is_half(dtype)) return std::nullopt;
+    if (common && *common != dtype) return std::nullopt;
+    common = dtype;
+  }
+  return common;
+}
+
+// --- derivatives
+// --------------------------------------------------------------------------------
+
+Val Call::with_gradient(Val value, Val path) {
+  if (!training() || !ir::is_float(value.type().dtype)) return value;
+  return emit("with_history", {value, path});
+}
+
+Val Call::with_slopes(Val value, const std::vector<Slope>& slopes) {
+  if (!training()) return value;
+  std::optional<Val> path;
+  for (const Slope& s : slopes) {
+    const Val part = s.operand * emit("detach", {s.slope});
+    path = path ? *path + part : part;
+  }
+  return with_gradient(value, broadcast(*path, value.type().shape));
+}
+
+Val Call::only_where(Val mask, Val x) {
+  return emit("select", {mask, x, scalar(x.type().dtype, 0)});
+}
+
+// --- arguments
+// ----------------------------------------------------------------------------------
+
 TensorValue Call::tensor(std::string_view argument) {
   return given(argument) ? tensor(index_of(argument)) : TensorValue{};
 }

@@ -58,9 +58,9 @@ class Call {
   virtual bool is_tensor(size_t argument) const = 0;
   virtual bool is_list(size_t argument) const = 0;  // of numbers
 
-  // Reads the tensor's current value. An undefined tensor gives a null value.
-  virtual TensorValue tensor(size_t argument) = 0;
-  virtual std::vector<TensorValue> tensors(size_t argument) = 0;  // of a list; absent ones are null
+  // The tensor's current value. An undefined tensor gives a null value.
+  TensorValue tensor(size_t argument) { return widened(read(argument)); }
+  std::vector<TensorValue> tensors(size_t argument);  // of a list; absent ones are null
   virtual Number number(size_t argument) const = 0;
   virtual Ints ints(size_t argument) const = 0;  // a single int gives a list of one
   virtual std::string text(size_t argument) const = 0;
@@ -68,7 +68,7 @@ class Call {
 
   // The dtype of an arithmetic result of these arguments (tensors or numbers), by torch's rules
   // for dimensioned, 0-d and wrapped operands.
-  virtual DType result_type(const std::vector<size_t>& arguments) const = 0;
+  DType result_type(const std::vector<size_t>& arguments) const;
   virtual DType default_float() const = 0;
   // Replaces what the tensor argument holds from here on, through every view of it.
   virtual void write(size_t argument, Value* value) = 0;
@@ -82,6 +82,11 @@ class Call {
   [[noreturn]] void unsupported(const std::string& text) const;
   // UnsupportedError for an operator that nothing here computes, whatever its arguments.
   [[noreturn]] void unsupported_op(const std::string& text) const;
+
+  // While `half` (f16 or bf16) is set, a row sees its halves as f32 and computes in f32.
+  void widen(std::optional<DType> half) { half_ = half; }
+  // The half type that all floating tensors of the call have; none where they have not.
+  std::optional<DType> common_half();
 
   // --- shorthand ------------------------------------------------------------------------------
   bool given(std::string_view argument) const {
@@ -112,14 +117,34 @@ class Call {
   Val broadcast(Value* value, const Shape& shape);
   Val slice(Value* value, int64_t axis, int64_t start, int64_t stop, int64_t step = 1);
 
+  // --- derivatives where those of the composition are not torch's -----------------------------
+  // `value`, whose gradient is that of `path`.
+  Val with_gradient(Val value, Val path);
+  // `value`, element by element a function of operands whose derivatives are the slopes; all
+  // broadcast to it.
+  struct Slope {
+    Val operand, slope;
+  };
+  Val with_slopes(Val value, const std::vector<Slope>& slopes);
+  // x where `mask` is true, without a gradient (and zero) elsewhere.
+  Val only_where(Val mask, Val x);
+
   // A dimension argument made non-negative; UserError when out of range.
   int64_t axis(int64_t dim, int64_t rank) const;
   // The "dim" argument as sorted axes; all of them when it is absent or empty.
   Ints axes(std::string_view argument, int64_t rank) const;
 
+ protected:
+  virtual TensorValue read(size_t argument) = 0;
+  virtual std::vector<TensorValue> read_list(size_t argument) = 0;
+  virtual DType promoted(const std::vector<size_t>& arguments) const = 0;
+  virtual size_t argument_count() const = 0;
+
  private:
   size_t at(std::string_view argument) const;
+  TensorValue widened(TensorValue x);
   Builder& builder_;
+  std::optional<DType> half_;
 };
 
 }  // namespace poptorch::frontend

@@ -45,7 +45,7 @@ struct Operands {
 Operands operands(Call& c, size_t spatial) {
   std::vector<size_t> given{0, 1};
   if (c.given(2)) given.push_back(2);
-  const DType dtype = product_type(c, given);
+  const DType dtype = layer_type(c, given);
   return {c.tensor(0), dtype, batched(c, c.operand(0, dtype), spatial), c.operand(1, dtype),
           c.given(2) ? c.operand(2, dtype).value : nullptr};
 }

@@ -61,7 +61,7 @@ Values frac(Call& c) {
 
 Values exp2(Call& c) {
   const DType dtype = ir::is_float(c.tensor(0).dtype) ? c.tensor(0).dtype : c.default_float();
-  return {{c.emit("exp", {c.operand(0, dtype) * 0.6931471805599453}), dtype}};
+  return {{c.emit("pow", {c.scalar(dtype, 2), c.operand(0, dtype)}), dtype}};
 }
 
 Values to_copy(Call& c) {
@@ -74,11 +74,18 @@ Values to_copy(Call& c) {
 Values nan_to_num(Call& c) {
   const TensorValue x = c.tensor(0);
   if (!ir::is_float(x.dtype)) return {x};
-  const double largest = x.dtype == DType::kF16 ? 65504.0 : 3.4028234663852886e38;
-  const Val zero = c.scalar(x.dtype, c.real("nan", 0.0));
-  const Val number = c.emit("select", {c.emit("isnan", {x.value}), zero, x.value});
-  const double low = c.real("neginf", -largest), high = c.real("posinf", largest);
-  return {{c.emit("clamp", {number}, {{"low", low}, {"high", high}}), x.dtype}};
+  const double largest = x.dtype == DType::kF16    ? 65504.0
+                         : x.dtype == DType::kBF16 ? 3.3895313892515355e38
+                                                   : 3.4028234663852886e38;
+  const auto or_else = [&](const Val& when, double value, const Val& otherwise) {
+    return c.emit("select", {when, c.scalar(x.dtype, value), otherwise});
+  };
+  const Val given = c.val(x.value), infinite = c.emit("isinf", {given});
+  const Val positive = c.emit("gt", {given, c.scalar(x.dtype, 0)});
+  const Val low = or_else(infinite, c.real("neginf", -largest), given);
+  const Val high = or_else(c.emit("logical_and", {infinite, positive}), c.real("posinf", largest),
+                           low);
+  return {{or_else(c.emit("isnan", {given}), c.real("nan", 0.0), high), x.dtype}};
 }
 
 // poptorch.recomputationCheckpoint.
@@ -105,7 +112,7 @@ void add_elementwise_rules(Rules& r) {
   }
   for (const char* op : {"neg", "abs", "sign", "square"}) r.add(op, direct(op));
   for (const char* op : {"ceil", "floor", "round", "trunc"}) r.add(op, rounding(op));
-  r.add("round.decimals", round_decimals);
+  r.compose("round.decimals", round_decimals);
   r.add("sgn", direct("sign"));
   r.add("special_expit", direct_float("sigmoid"));
   r.add("special_erf", direct_float("erf"));
@@ -114,7 +121,7 @@ void add_elementwise_rules(Rules& r) {
   r.add("isfinite", isfinite);
   r.add("logical_not", logical_not);
   r.add("bitwise_not", bitwise_not);
-  r.add("frac", frac);
+  r.compose("frac", frac);
   r.add("exp2", exp2);
   r.add("clone", direct("identity"));
   r.add("poptorch::recomputation_checkpoint", checkpoint);

@@ -18,13 +18,27 @@ Val wrapped(Call& c, Val index, int64_t size) {
   return c.emit("select", {negative, index + static_cast<double>(size), index});
 }
 
+// How often each of `size` rows stands in `index`, a vector of row numbers that are not negative.
+Val hits(Call& c, Val index, int64_t size) {
+  const Val ones = c.full(index.type().shape, DType::kF32, 1);
+  return c.emit("index_add", {c.full({size}, DType::kF32, 0), index, ones},
+                {{"axis", int64_t{0}}});
+}
+
 Values embedding(Call& c) {
   const TensorValue weight = c.tensor(0);
   const Val rows = indices(c, c.tensor(1));
   const int64_t count = weight.shape().at(0);
   int64_t padding = c.integer("padding_idx", -1);
   if (c.given("padding_idx") && padding < -1) padding += count;
-  return {{c.emit("embedding", {weight.value, rows}, {{"padding_index", padding}}), weight.dtype}};
+  const Val y = c.emit("embedding", {weight.value, rows}, {{"padding_index", padding}});
+  if (!c.training() || !c.flag("scale_grad_by_freq", false)) return {{y, weight.dtype}};
+  const Val flat = c.reshape(rows, {rows.type().elements()});
+  const Val times = c.emit("index_select", {hits(c, flat, count), flat}, {{"axis", int64_t{0}}});
+  Shape column = rows.type().shape;
+  column.push_back(1);
+  const Val share = c.cast(1.0 / c.reshape(times, column), weight.dtype);
+  return {{c.with_slopes(y, {{y, share}}), weight.dtype}};
 }
 
 Values gather(Call& c) {
@@ -130,9 +144,6 @@ Values index_select(Call& c) {
   return {{c.emit("index_select", {x.value, flat}, {{"axis", axis}}), x.dtype}};
 }
 
-// A scalar is a vector of one to operators that index along an axis.
-Shape at_least_a_vector(const Shape& shape) { return shape.empty() ? Shape{1} : shape; }
-
 Values index_add(Call& c) {
   const TensorValue x = c.tensor(0);
   const int64_t axis = c.axis(c.integer("dim"), x.rank());
@@ -147,8 +158,23 @@ Values index_add(Call& c) {
   return {{c.reshape(sum, x.shape()), x.dtype}};
 }
 
-// The rows of `axis` named by index, for index_fill and index_copy: axis brought to the front.
-Values put_rows(Call& c, Val source_or_number, bool is_number) {
+// Each row gets the value once, however often it is named.
+Values index_fill(Call& c) {
+  const TensorValue x = c.tensor(0);
+  const int64_t axis = c.axis(c.integer("dim"), x.rank());
+  const Shape whole = at_least_a_vector(x.shape());
+  const Val index = wrapped(c, indices(c, c.tensor("index")), whole[axis]);
+  const Val times = hits(c, c.reshape(index, {index.type().elements()}), whole[axis]);
+  Shape shape(whole.size(), 1);
+  shape[axis] = whole[axis];
+  const Val chosen = c.reshape(c.cast(times, DType::kBool), shape);
+  const Val value = c.operand(c.index_of("value"), x.dtype);
+  const Val filled = c.emit("select", {chosen, value, c.reshape(x.value, whole)});
+  return {{c.reshape(filled, x.shape()), x.dtype}};
+}
+
+// The rows of `axis` named by index: axis brought to the front.
+Values index_copy(Call& c) {
   const TensorValue x = c.tensor(0);
   const int64_t axis = c.axis(c.integer("dim"), x.rank());
   const Shape whole = at_least_a_vector(x.shape());
@@ -165,18 +191,10 @@ Values put_rows(Call& c, Val source_or_number, bool is_number) {
   const Val flat = c.reshape(index, {shape[0]});
   Shape given = whole;
   given[axis] = shape[0];
-  const Val source = is_number ? c.broadcast(source_or_number, shape)
-                               : c.transpose(c.reshape(source_or_number, given), front);
+  const Val source =
+      c.transpose(c.reshape(c.cast(c.tensor("source").value, x.dtype), given), front);
   const Val put = c.emit("index_put", {moved, source, flat}, {{"accumulate", false}});
   return {{c.reshape(c.transpose(put, back), x.shape()), x.dtype}};
-}
-
-Values index_fill(Call& c) {
-  return put_rows(c, c.operand(c.index_of("value"), c.tensor(0).dtype), true);
-}
-
-Values index_copy(Call& c) {
-  return put_rows(c, c.cast(c.tensor("source").value, c.tensor(0).dtype), false);
 }
 
 // --- x[i, :, j]

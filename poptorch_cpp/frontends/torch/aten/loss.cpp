@@ -15,7 +15,11 @@ std::string reduction(Call& c) {
   return kReductions[code];
 }
 
-Val mark(Call& c, Val loss) { return c.emit("identity_loss", {loss}, {{"reduction", "none"}}); }
+// Only what can be trained is a loss.
+Val mark(Call& c, Val loss) {
+  if (!ir::is_float(loss.type().dtype)) return loss;
+  return c.emit("identity_loss", {loss}, {{"reduction", "none"}});
+}
 
 Val reduce_all(Call& c, Val x, const std::string& kind) {
   if (kind == "none") return x;
@@ -74,10 +78,7 @@ Val binary_cross_entropy_with_logits(Call& c, Val x, Val y) {
 
 Val kl_divergence(Call& c, Val x, Val y) {
   if (c.flag("log_target", false)) return c.emit("exp", {y}) * (y - x);
-  const Val zero = c.scalar(y.type().dtype, 0);
-  const Val positive = c.emit("gt", {y, zero});
-  const Val safe = c.emit("select", {positive, y, c.scalar(y.type().dtype, 1)});
-  return c.emit("select", {positive, y * c.emit("log", {safe}), zero}) - y * x;
+  return xlogy(c, y, y) - y * x;
 }
 
 Val soft_margin(Call& c, Val x, Val y) { return c.emit("softplus", {-(x * y)}); }
@@ -234,24 +235,24 @@ Values triplet_margin(Call& c) {
 }  // namespace
 
 void add_loss_rules(Rules& r) {
-  r.add("mse_loss",
+  r.compose("mse_loss",
         elementwise_loss([](Call& c, Val x, Val y) { return c.emit("square", {x - y}); }));
-  r.add("l1_loss", elementwise_loss([](Call& c, Val x, Val y) { return c.emit("abs", {x - y}); }));
-  r.add("smooth_l1_loss", elementwise_loss(smooth_l1));
-  r.add("huber_loss", elementwise_loss(huber));
-  r.add("binary_cross_entropy", elementwise_loss(binary_cross_entropy));
-  r.add("binary_cross_entropy_with_logits", elementwise_loss(binary_cross_entropy_with_logits));
-  r.add("kl_div", elementwise_loss(kl_divergence));
-  r.add("soft_margin_loss", elementwise_loss(soft_margin));
+  r.compose("l1_loss", elementwise_loss([](Call& c, Val x, Val y) { return c.emit("abs", {x - y}); }));
+  r.compose("smooth_l1_loss", elementwise_loss(smooth_l1));
+  r.compose("huber_loss", elementwise_loss(huber));
+  r.compose("binary_cross_entropy", elementwise_loss(binary_cross_entropy));
+  r.compose("binary_cross_entropy_with_logits", elementwise_loss(binary_cross_entropy_with_logits));
+  r.compose("kl_div", elementwise_loss(kl_divergence));
+  r.compose("soft_margin_loss", elementwise_loss(soft_margin));
   r.add("cross_entropy_loss", cross_entropy);
   r.add("nll_loss_nd", nll_loss);
   r.add("nll_loss", nll_loss);
   r.add("nll_loss2d", nll_loss);
-  r.add("margin_ranking_loss", margin_ranking);
-  r.add("hinge_embedding_loss", hinge_embedding);
-  r.add("poisson_nll_loss", poisson_nll);
-  r.add("cosine_embedding_loss", cosine_embedding);
-  r.add("triplet_margin_loss", triplet_margin);
+  r.compose("margin_ranking_loss", margin_ranking);
+  r.compose("hinge_embedding_loss", hinge_embedding);
+  r.compose("poisson_nll_loss", poisson_nll);
+  r.compose("cosine_embedding_loss", cosine_embedding);
+  r.compose("triplet_margin_loss", triplet_margin);
   r.add("poptorch::identity_loss", identity_loss);
 }
 

@@ -1,5 +1,5 @@
-// aten rows of matrix products. Operands of mixed float types are taken to the wider one;
-// products of integers are the generic op's.
+// aten rows of matrix products. Operands of mixed float types are taken to the wider one, but
+// the weights of a layer to the type of its activations; products of integers are the generic op's.
 #include "frontends/torch/aten/rules.hpp"
 
 namespace poptorch::frontend {
@@ -29,7 +29,7 @@ Values product(Call& c) {
 Values linear(Call& c) {
   std::vector<size_t> operands{0, 1};
   if (c.given(2)) operands.push_back(2);
-  const DType dtype = product_type(c, operands);
+  const DType dtype = layer_type(c, operands);
   if (!ir::is_float(dtype)) return {};
   Val x = c.operand(0, dtype);
   const bool is_vector = x.type().rank() == 1;
@@ -44,9 +44,14 @@ Values linear(Call& c) {
 Values scaled_product(Call& c) {
   const DType dtype = product_type(c, {0, 1, 2});
   if (!ir::is_float(dtype)) return {};
+  const double alpha = c.real("alpha", 1.0), beta = c.real("beta", 1.0);
   Val y = matmul(c, c.operand(1, dtype), c.operand(2, dtype));
-  if (c.real("alpha", 1.0) != 1.0) y = y * c.real("alpha");
-  const double beta = c.real("beta", 1.0);
+  // What is weighed with 0 has no part in it: nan and infinity neither.
+  if (alpha == 0.0) {
+    y = c.only_where(c.scalar(DType::kBool, 0), y);
+  } else if (alpha != 1.0) {
+    y = y * alpha;
+  }
   if (beta == 0.0) return {{y, dtype}};
   const Val input = c.operand(0, dtype);
   return {{beta == 1.0 ? y + input : y + input * beta, dtype}};

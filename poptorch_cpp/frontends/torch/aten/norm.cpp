@@ -1,5 +1,7 @@
 // aten rows of normalisations. Batch norm's running statistics are written here: torch's schema
 // does not say so.
+#include <algorithm>
+
 #include "frontends/torch/aten/rules.hpp"
 
 namespace poptorch::frontend {
@@ -16,19 +18,29 @@ Value* optional(Call& c, std::string_view argument, DType dtype) {
   return x ? c.cast(x.value, dtype).value : nullptr;
 }
 
+// Of the statistics that torch hands out beside the result: the weights', else the input's.
+DType statistics_type(Call& c, const TensorValue& x) {
+  const TensorValue weight = c.tensor("weight");
+  return weight ? weight.dtype : x.dtype;
+}
+
+TensorValue empty_vector(Call& c, DType dtype) {
+  return {c.builder().constant(ir::Literal({narrow(dtype), {0}}, {})), dtype};
+}
+
 // (input, weight, bias, running_mean, running_var, training, momentum, eps) → output, mean, inv_std
-Values native_batch_norm(Call& c) {
+Values native_batch_norm(Call& c, bool training) {
   const TensorValue x = c.tensor(0);
   const size_t mean = c.index_of("running_mean"), var = c.index_of("running_var");
-  const std::string_view train = c.index_of("training") == Call::kNone ? "train" : "training";
   const double eps = c.real("eps");
   Value *weight = optional(c, 1), *bias = optional(c, 2);
-  if (!c.flag(train, false)) {
+  if (!training) {
     if (!c.given(mean)) c.fail("evaluation needs running statistics.");
     const Val y =
         c.emit("batch_norm_inference", {x.value, weight, bias, optional(c, mean), optional(c, var)},
                {{"eps", eps}});
-    return {{y, x.dtype}, {}, {}};
+    const TensorValue none = empty_vector(c, statistics_type(c, x));
+    return {{y, x.dtype}, none, none};
   }
   const bool tracks = c.given(mean);
   ir::Op* op =
@@ -38,12 +50,24 @@ Values native_batch_norm(Call& c) {
     c.write(mean, op->result(3));
     c.write(var, op->result(4));
   }
-  return {{op->result(0), x.dtype}, {op->result(1), DType::kF32}, {op->result(2), DType::kF32}};
+  const DType kept = statistics_type(c, x);
+  return {{op->result(0), x.dtype},
+          {c.cast(op->result(1), kept), kept},
+          {c.cast(op->result(2), kept), kept}};
+}
+
+// Two more operators for the same, whose names say whether they train.
+Rule with_reserve(bool training) {
+  return [training](Call& c) {
+    Values results = native_batch_norm(c, training);
+    results.push_back(empty_vector(c, DType::kU8));
+    return results;
+  };
 }
 
 Values batch_norm(Call& c) {
   if (c.tensor(0).rank() < 2) c.fail("needs a batch and a channel dimension.");
-  return {native_batch_norm(c).at(0)};
+  return {native_batch_norm(c, c.flag("training")).at(0)};
 }
 
 Values native_layer_norm(Call& c) {
@@ -52,7 +76,12 @@ Values native_layer_norm(Call& c) {
   ir::Op* op = c.builder().emit(
       "layer_norm", {x.value, optional(c, "weight", x.dtype), optional(c, "bias", x.dtype)},
       {{"axes_count", count}, {"eps", c.real("eps", 1e-5)}});
-  return {{op->result(0), x.dtype}, {op->result(1), DType::kF32}, {op->result(2), DType::kF32}};
+  const DType kept = statistics_type(c, x);
+  Shape shape = x.shape();
+  std::fill(shape.end() - count, shape.end(), 1);
+  return {{op->result(0), x.dtype},
+          {c.cast(c.reshape(op->result(1), shape), kept), kept},
+          {c.cast(c.reshape(op->result(2), shape), kept), kept}};
 }
 
 Values layer_norm(Call& c) { return {native_layer_norm(c).at(0)}; }
@@ -71,7 +100,7 @@ Values rms_norm(Call& c) {
   const auto count = static_cast<int64_t>(c.ints("normalized_shape").size());
   Ints axes;
   for (int64_t i = x.rank() - count; i < x.rank(); ++i) axes.push_back(i);
-  const double epsilon = c.real("eps", x.dtype == DType::kF16 ? 9.765625e-4 : 1.1920929e-7);
+  const double epsilon = c.real("eps", 1.1920929e-7);  // of f32, in which halves are computed too
   const Val square =
       c.emit("mean", {c.emit("square", {value})}, {{"axes", axes}, {"keepdims", true}});
   const Val y = value * c.emit("rsqrt", {square + epsilon});
@@ -83,12 +112,15 @@ Values rms_norm(Call& c) {
 
 void add_norm_rules(Rules& r) {
   r.add("batch_norm", batch_norm);
-  r.add("native_batch_norm", native_batch_norm);
-  r.add("_native_batch_norm_legit", native_batch_norm);
+  for (const char* op : {"native_batch_norm", "_native_batch_norm_legit"}) {
+    r.add(op, [](Call& c) { return native_batch_norm(c, c.flag("training")); });
+  }
+  r.add("_batch_norm_with_update", with_reserve(true));
+  r.add("_batch_norm_no_update", with_reserve(false));
   r.add("layer_norm", layer_norm);
   r.add("native_layer_norm", native_layer_norm);
   r.add("group_norm", group_norm);
-  r.add("rms_norm", rms_norm);
+  r.compose("rms_norm", rms_norm);
 }
 
 }  // namespace poptorch::frontend

@@ -1,4 +1,5 @@
 // aten rows of reductions, scans, sorting and softmax.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -45,6 +46,24 @@ Rule extremum(const char* op) {
   };
 }
 
+// max and min of all elements: equal ones share the gradient, and so do those that are nan where
+// the result is.
+Rule extremum_of_all(const char* op) {
+  return [op](Call& c) -> Values {
+    const TensorValue x = c.tensor(0);
+    const Val given = c.val(x.value);
+    const Ints axes = c.axes("", x.rank());
+    const Val y = reduce(c, op, given, axes, false);
+    if (!c.training() || !ir::is_float(x.dtype) || axes.empty()) return {{y, x.dtype}};
+    const Val both_nan = c.emit("logical_and", {c.emit("isnan", {y}), c.emit("isnan", {given})});
+    const Val is_it = c.emit("logical_or", {c.emit("eq", {given, y}), both_nan});
+    const Val count = c.emit("sum", {c.cast(is_it, DType::kF32)}, {{"axes", axes}});
+    const Val chosen = c.emit("sum", {c.only_where(is_it, given)}, {{"axes", axes}});
+    const Val share = c.emit("detach", {c.cast(c.scalar(DType::kF32, 1) / count, x.dtype)});
+    return {{c.with_gradient(y, chosen * share), x.dtype}};
+  };
+}
+
 // max.dim, min.dim: the value is read at the index, so that its gradient goes to that one element.
 Rule extremum_with_index(const char* op) {
   return [op](Call& c) -> Values {
@@ -76,11 +95,15 @@ Rule index_of_extremum(const char* op) {
   };
 }
 
+// Unlike other reductions, dim=() reduces nothing. The truth values of bytes stay bytes.
 Rule tests(const char* op) {
   return [op](Call& c) -> Values {
     const TensorValue x = c.tensor(0);
+    const DType dtype = x.dtype == DType::kU8 ? DType::kU8 : DType::kBool;
     const Val truth = c.cast(x.value, DType::kBool);
-    return {{reduce(c, op, truth, c.axes("dim", x.rank()), keepdim(c)), DType::kBool}};
+    const bool none = c.given("dim") && c.is_list(c.index_of("dim")) && c.ints("dim").empty();
+    const Ints axes = none ? Ints{} : c.axes("dim", x.rank());
+    return {{c.cast(reduce(c, op, truth, axes, keepdim(c)), dtype), dtype}};
   };
 }
 
@@ -125,27 +148,8 @@ Moments moments(Call& c, TensorValue x) {
   const Val squares = c.emit("square", {c.val(x.value) - mean});
   const Val total = reduce(c, "sum", squares, axes, keepdim(c));
   const Val kept_mean = keepdim(c) ? mean : c.reshape(mean, total.type().shape);
-  return {kept_mean, total / (static_cast<double>(count) - correction)};
+  return {kept_mean, total / std::max(static_cast<double>(count) - correction, 0.0)};
 }
-
-Values var(Call& c) { return {{moments(c, c.tensor(0)).variance, c.tensor(0).dtype}}; }
-
-Values standard_deviation(Call& c) {
-  return {{c.emit("sqrt", {moments(c, c.tensor(0)).variance}), c.tensor(0).dtype}};
-}
-
-Values var_mean(Call& c) {
-  const Moments m = moments(c, c.tensor(0));
-  return {{m.variance, c.tensor(0).dtype}, {m.mean, c.tensor(0).dtype}};
-}
-
-Values std_mean(Call& c) {
-  const Moments m = moments(c, c.tensor(0));
-  return {{c.emit("sqrt", {m.variance}), c.tensor(0).dtype}, {m.mean, c.tensor(0).dtype}};
-}
-
-// --- norms
-// ----------------------------------------------------------------------------------------
 
 // totalʷ whose gradient at 0 is 0, as torch has it, instead of infinite.
 Val root_of(Call& c, Val total, double power) {
@@ -155,6 +159,44 @@ Val root_of(Call& c, Val total, double power) {
   const Val root =
       power == 0.5 ? c.emit("sqrt", {some}) : c.emit("pow", {some, c.scalar(dtype, power)});
   return c.emit("select", {none, c.scalar(dtype, 0), root});
+}
+
+Values var(Call& c) { return {{moments(c, c.tensor(0)).variance, c.tensor(0).dtype}}; }
+
+Values standard_deviation(Call& c) {
+  return {{root_of(c, moments(c, c.tensor(0)).variance, 0.5), c.tensor(0).dtype}};
+}
+
+Values var_mean(Call& c) {
+  const Moments m = moments(c, c.tensor(0));
+  return {{m.variance, c.tensor(0).dtype}, {m.mean, c.tensor(0).dtype}};
+}
+
+Values std_mean(Call& c) {
+  const Moments m = moments(c, c.tensor(0));
+  return {{root_of(c, m.variance, 0.5), c.tensor(0).dtype}, {m.mean, c.tensor(0).dtype}};
+}
+
+// --- norms
+// ----------------------------------------------------------------------------------------
+
+// The derivative of torch's norms: that of |x|ᵖ to the power of 1/p, but zero where the norm is, and,
+// for p < 1, where x is.
+Val norm_slope(Call& c, Val x, Val norm, double order) {
+  const DType dtype = x.type().dtype;
+  const auto zero_where = [&](Val is_zero, Val of) {
+    const Val none = c.emit("eq", {is_zero, c.scalar(dtype, 0)});
+    return c.emit("select", {none, c.scalar(dtype, 0), of});
+  };
+  const auto power = [&](Val base, double exponent) {
+    return c.emit("pow", {base, c.scalar(dtype, exponent)});
+  };
+  const Val size = c.emit("abs", {x}), sign = c.emit("sign", {x});
+  if (order < 1) {
+    return zero_where(x, sign * power(size, order - 1)) * power(norm, 1 - order);
+  }
+  const Val own = order < 2 ? sign * power(size, order - 1) : x * power(size, order - 2);
+  return own * zero_where(norm, 1.0 / power(norm, order - 1));
 }
 
 Values vector_norm(Call& c, double order) {
@@ -174,9 +216,15 @@ Values vector_norm(Call& c, double order) {
     const Val nonzero = c.cast(c.emit("ne", {value, c.scalar(x.dtype, 0)}), x.dtype);
     return {{reduce(c, "sum", nonzero, axes, keep), x.dtype}};
   }
-  const Val total = reduce(c, "sum", c.emit("pow", {size, c.scalar(x.dtype, order)}), axes, keep);
-  if (order > 1) return {{root_of(c, total, 1.0 / order), x.dtype}};
-  return {{c.emit("pow", {total, c.scalar(x.dtype, 1.0 / order)}), x.dtype}};
+  const Val powers = c.emit("pow", {size, c.scalar(x.dtype, order)});
+  const Val total = reduce(c, "sum", powers, axes, true);
+  const Val norm = c.emit("pow", {total, c.scalar(x.dtype, 1.0 / order)});
+  const Val path = value * c.emit("detach", {norm_slope(c, value, norm, order)});
+  Shape shape = x.shape();
+  for (const int64_t axis : axes) shape[axis] = keep ? 1 : 0;
+  if (!keep) std::erase(shape, 0);
+  const Val joint = c.with_gradient(norm, reduce(c, "sum", path, axes, true));
+  return {{c.reshape(joint, shape), x.dtype}};
 }
 
 // --- order
@@ -225,12 +273,17 @@ Rule softmax(const char* op) {
 
 // Rows of -infinity alone give zeros instead of nan.
 Values safe_softmax(Call& c) {
-  const TensorValue plain = softmax("softmax")(c).at(0);
-  const Val x = c.cast(c.tensor(0).value, plain.dtype);
-  const double lowest = -std::numeric_limits<double>::infinity();
-  const Ints axes = x.type().rank() == 0 ? Ints{} : Ints{c.axis(c.integer("dim"), x.type().rank())};
-  const Val off = c.emit("eq", {reduce(c, "max", x, axes, true), c.scalar(plain.dtype, lowest)});
-  return {{c.emit("select", {off, c.scalar(plain.dtype, 0), plain.value}), plain.dtype}};
+  const TensorValue given = c.tensor(0);
+  const DType asked = c.dtype("dtype").value_or(given.dtype);
+  const DType dtype = ir::is_float(asked) ? asked : c.default_float();
+  const Shape shape = at_least_a_vector(given.shape());
+  const Val x = c.reshape(c.cast(given.value, dtype), shape);
+  const int64_t axis = c.axis(c.integer("dim"), given.rank());
+  const Val lowest = c.scalar(dtype, -std::numeric_limits<double>::infinity());
+  const Val zero = c.scalar(dtype, 0);
+  const Val off = c.emit("eq", {reduce(c, "max", x, {axis}, true), lowest});
+  const Val y = c.emit("softmax", {c.emit("select", {off, zero, x})}, {{"axis", axis}});
+  return {{c.reshape(c.emit("select", {off, zero, y}), given.shape()), dtype}};
 }
 
 }  // namespace
@@ -241,8 +294,8 @@ void add_reduce_rules(Rules& r) {
   r.add("mean", mean);
   r.add("amax", extremum("max"));
   r.add("amin", extremum("min"));
-  r.add("max", extremum("max"));
-  r.add("min", extremum("min"));
+  r.add("max", extremum_of_all("max"));
+  r.add("min", extremum_of_all("min"));
   r.add("max.dim", extremum_with_index("argmax"));
   r.add("min.dim", extremum_with_index("argmin"));
   r.add("argmax", index_of_extremum("argmax"));
@@ -253,12 +306,12 @@ void add_reduce_rules(Rules& r) {
   r.add("cumsum", scan("cumsum"));
   r.add("cumprod", scan("cumprod"));
   r.add("logsumexp", logsumexp);
-  r.add("var", var);
-  r.add("std", standard_deviation);
-  r.add("var_mean", var_mean);
-  r.add("std_mean", std_mean);
-  r.add("linalg_vector_norm", [](Call& c) { return vector_norm(c, c.real("ord", 2.0)); });
-  r.add("norm", [](Call& c) { return vector_norm(c, c.real("p", 2.0)); });
+  r.compose("var", var);
+  r.compose("std", standard_deviation);
+  r.compose("var_mean", var_mean);
+  r.compose("std_mean", std_mean);
+  r.compose("linalg_vector_norm", [](Call& c) { return vector_norm(c, c.real("ord", 2.0)); });
+  r.compose("norm", [](Call& c) { return vector_norm(c, c.real("p", 2.0)); });
   r.add("sort", sort);
   r.add("argsort", argsort);
   r.add("topk", topk);

@@ -14,6 +14,10 @@ void Rules::add(std::string name, Rule rule) {
     throw support::InternalError("[tracer] two aten rows are named '" + row->first + "'.");
 }
 
+void Rules::compose(std::string name, Rule rule) {
+  add(std::move(name), [rule = std::move(rule)](Call& c) { return in_f32(c, rule); });
+}
+
 const Rule* Rules::find(const std::string& name, const std::string& overload) const {
   if (!overload.empty()) {
     const auto exact = rows_.find(name + "." + overload);
@@ -52,6 +56,19 @@ const Rules& all_rules() {
   return rules;
 }
 
+std::vector<TensorValue> in_f32(Call& c, const Rule& rule) {
+  const auto half = c.common_half();
+  if (!half) return rule(c);
+  c.widen(half);
+  std::vector<TensorValue> results = rule(c);
+  c.widen({});
+  if (c.given("dtype")) return results;
+  for (TensorValue& result : results) {
+    if (result && result.dtype == DType::kF32) result = {c.cast(result.value, *half), *half};
+  }
+  return results;
+}
+
 Rule direct(std::string op) {
   return [op](Call& c) -> std::vector<TensorValue> {
     const TensorValue x = c.tensor(0);
@@ -77,6 +94,11 @@ DType product_type(Call& call, const std::vector<size_t>& operands) {
                            dtype, ". Cast the former, as in x.float()."));
   }
   return dtype;
+}
+
+DType layer_type(Call& call, const std::vector<size_t>& operands) {
+  const DType common = product_type(call, operands), given = call.tensor(operands[0]).dtype;
+  return ir::is_float(given) ? given : common;
 }
 
 Rule direct_binary(std::string op) {

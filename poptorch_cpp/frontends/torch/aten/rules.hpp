@@ -19,6 +19,9 @@ using Rule = std::function<std::vector<TensorValue>(Call&)>;
 class Rules {
  public:
   void add(std::string name, Rule rule);  // InternalError for a duplicate
+  // A row of several IR ops: on halves it computes in f32 and rounds its results once, as torch's
+  // kernels do.
+  void compose(std::string name, Rule rule);
   const Rule* find(const std::string& name, const std::string& overload) const;
   std::vector<std::string> names() const;  // sorted
 
@@ -28,6 +31,9 @@ class Rules {
 
 const Rules& all_rules();
 
+// A scalar is a vector of one to operators along an axis.
+inline Shape at_least_a_vector(const Shape& shape) { return shape.empty() ? Shape{1} : shape; }
+
 // One IR op of the first operand, same dtype.
 Rule direct(std::string op);
 // The same with integers and bools taken to the default float type.
@@ -35,9 +41,17 @@ Rule direct_float(std::string op);
 // One IR op of two operands promoted to their common type.
 Rule direct_binary(std::string op);
 
+// What `rule` gives when it computes halves in f32 and rounds its results once.
+std::vector<TensorValue> in_f32(Call& call, const Rule& rule);
+
+// x · log(y), and 0 where x is 0, with torch's derivatives.
+Val xlogy(Call& call, Val x, Val y);
+
 // The common dtype of the operands of a product or convolution. Floats meet at the wider one;
 // integers do not become floats by themselves: UserError, as in torch.
 DType product_type(Call& call, const std::vector<size_t>& operands);
+// As product_type, of a layer: operand 0 is the activations, whose float type weights follow.
+DType layer_type(Call& call, const std::vector<size_t>& operands);
 
 void add_elementwise_rules(Rules& rules);
 void add_binary_rules(Rules& rules);

@@ -43,6 +43,9 @@ std::vector<Value*> common_type(Call& c, DType& dtype) {
 Values cat(Call& c) {
   DType dtype;
   auto xs = common_type(c, dtype);
+  // Empty ones count for the dtype alone.
+  std::erase_if(xs, [](const Value* x) { return x->type().elements() == 0; });
+  if (xs.empty()) return {};
   const int64_t axis = c.axis(c.integer("dim", 0), xs[0]->type().rank());
   return {{c.emit("concat", xs, {{"axis", axis}}), dtype}};
 }
@@ -205,6 +208,12 @@ Values upsample_nearest(Call& c) {
   return {{result, x.dtype}};
 }
 
+Values split_by_tensor(Call& c) {
+  c.unsupported(
+      "where to split is a tensor, whose values are not known while the model is traced. Give the "
+      "number of parts or the places as numbers: indices_or_sections=[2, 5].");
+}
+
 }  // namespace
 
 void add_shape_rules(Rules& r) {
@@ -226,6 +235,7 @@ void add_shape_rules(Rules& r) {
   r.add("triu", triangle("ge"));
   r.add("pixel_shuffle", pixel_shuffle);
   r.add("pixel_unshuffle", pixel_unshuffle);
+  r.add("tensor_split.tensor_indices_or_sections", split_by_tensor);
 }
 
 }  // namespace poptorch::frontend

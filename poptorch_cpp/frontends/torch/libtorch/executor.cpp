@@ -138,7 +138,7 @@ Executor::Tensors Executor::run(const Tensors& inputs, const Forward& forward) {
     frontend::TraceRequest request;
     request.state = state_of(*state_->module);
     request.training = options.training;
-    request.scopes_from_state = true;
+    request.without_python = true;
     const frontend::BegunBlocks begun(*state_->module, request.state);
     request.begins = begun.by_slot();
     const int64_t steps = options.device_iterations * options.gradient_accumulation;

@@ -4,6 +4,7 @@
 #include <c10/core/ScalarType.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <functional>
 #include <set>
 #include <unordered_map>
@@ -56,13 +57,13 @@ Results backward_inside(const Handled& h) {
 }
 
 Results same_tensor(const Handled& h) {
-  if (h.tracer.read(h.arguments[0].toTensor()) == h.tracer.read(h.arguments[1].toTensor())) {
-    return {true};
-  }
-  support::log(support::LogLevel::kWarn,
-               str("torch.equal", h.tracer.place(),
-                   " is taken as False: values are not known while the model is traced"));
-  return {false};
+  const at::Tensor &a = h.arguments[0].toTensor(), &b = h.arguments[1].toTensor();
+  if (a.sizes() != b.sizes()) return {false};
+  if (h.tracer.read(a) == h.tracer.read(b)) return {true};
+  // torch::nn::MultiheadAttention asks whether its arguments are one tensor. Both answers compute
+  // the same.
+  if (h.tracer.without_python()) return {false};
+  return value_needed(h);
 }
 
 // torch.tensor(...) ends here: its data becomes a constant of the graph.
@@ -141,6 +142,7 @@ bool is_differentiable(c10::ScalarType dtype) {
 
 at::Tensor adopt_view(const Handled& h, const at::Tensor& base, const at::Tensor& result,
                       int64_t index, int64_t& position) {
+  if (result.numel() == 0) return h.tracer.make_empty(result.sizes().vec(), result.scalar_type());
   Root& root = h.tracer.root_of(base);
   const Geometry geometry = Geometry::of(result);
   if (auto link = link_of_view(h.info.name, h.call, base, result, index, position)) {
@@ -217,17 +219,17 @@ Results view_in_place(const Handled& h, const c10::OperatorHandle& functional) {
 
 at::Tensor new_tensor(const Handled& h, const TensorValue& value) {
   if (!value) return {};
-  const bool is_one_of_several = h.op.schema().returns().size() > 1;
-  if (is_one_of_several && ir::element_count(value.shape()) == 0) {
-    // What this call leaves empty, such as the vectors beside singular values. To read it is
-    // refused.
-    PauseGuard pause;
-    return at::empty(value.shape(), torch_dtype(value.dtype));
+  if (ir::element_count(value.shape()) == 0) {
+    const ir::Shape shape = value.shape();
+    ir::Op* maker = value.value->producer();
+    if (maker && maker->result_count() == 1 && maker->unused()) maker->graph().erase(maker);
+    return h.tracer.make_empty(shape, torch_dtype(value.dtype));
   }
   return h.tracer.make_tensor(value.value, torch_dtype(value.dtype));
 }
 
 void overwrite(const Handled& h, const at::Tensor& tensor, const TensorValue& value) {
+  if (tensor.numel() == 0 && ir::element_count(value.shape()) == 0) return;
   if (!c10::canCast(torch_dtype(value.dtype), tensor.scalar_type())) {
     h.call.fail(str("a result of dtype ", c10::toString(torch_dtype(value.dtype)),
                     " cannot be written into a tensor of dtype ",
@@ -240,6 +242,14 @@ void overwrite(const Handled& h, const at::Tensor& tensor, const TensorValue& va
                     ". Use the operator that is not in place."));
   }
   h.tracer.write(tensor, h.call.cast(value.value, ir_dtype(tensor.scalar_type())));
+}
+
+// Whether the operator's results are the arguments that it writes. Those of others that write
+// (batch norms, their statistics) are new; their rows write by themselves.
+bool returns_written(const Handled& h) {
+  if (h.info.writes.empty()) return false;
+  const auto& returns = h.op.schema().returns();
+  return returns.empty() || returns[0].alias_info();
 }
 
 // In-place and out= operators: the functional results go into the written arguments.
@@ -266,11 +276,38 @@ bool is_complex(const Handled& h) {
   return false;
 }
 
+bool is_empty(const IValue& argument) {
+  if (argument.isTensor()) return argument.toTensor().defined() && argument.toTensor().numel() == 0;
+  if (!argument.isList() || argument.isIntList() || argument.isDoubleList()) return false;
+  const auto items = argument.toListRef();
+  return std::any_of(items.begin(), items.end(), [](const IValue& item) { return is_empty(item); });
+}
+
+// Tensors without elements, which no row sees: given, or asked for by size.
+bool concerns_empty(const Handled& h) {
+  if (h.info.functional == "cat") return false;  // which leaves them out
+  if (h.call.given("size")) {
+    const ir::Ints size = h.call.ints("size");
+    if (std::find(size.begin(), size.end(), 0) != size.end()) return true;
+  }
+  return std::any_of(h.arguments.begin(), h.arguments.end(), is_empty);
+}
+
+// None where the row does not take operands of these types: the generic op does.
+std::vector<TensorValue> by_row(const Handled& h) {
+  try {
+    return (*h.info.rule)(h.call);
+  } catch (const ir::OperandTypeError&) {
+    h.call.widen({});
+    return {};
+  }
+}
+
 Results compute(const Handled& h) {
   std::vector<TensorValue> values;
-  if (h.info.rule && !is_complex(h)) values = (*h.info.rule)(h.call);
+  if (h.info.rule && !is_complex(h) && !concerns_empty(h)) values = by_row(h);
   if (values.empty()) values = emit_generic(h.tracer, h.op, h.info, h.arguments, h.call);
-  if (!h.info.writes.empty()) return write_back(h, values);
+  if (returns_written(h)) return write_back(h, values);
   Results results;
   size_t next = 0;
   for (const auto& result : h.op.schema().returns()) {

@@ -4,6 +4,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
+
 #include "frontends/torch/tracer/generic_call.hpp"
 #include "frontends/torch/tracer/types.hpp"
 #include "support/error.hpp"
@@ -39,15 +41,20 @@ std::vector<at::Tensor> infer(const GenericCall& call, const std::vector<at::Ten
   }
 }
 
-// Nothing to compute on the device: the host's values are a constant.
-std::vector<TensorValue> constants(Tracer& tracer, const GenericCall& generic) {
+// Nothing to compute on the device: the host's values are constants.
+std::vector<TensorValue> constants_of(Tracer& tracer, const std::vector<at::Tensor>& results) {
   PauseGuard pause;
   std::vector<TensorValue> values;
-  for (const at::Tensor& result : generic.run({})) {
+  for (const at::Tensor& result : results) {
     values.push_back(
         {tracer.builder().constant(literal_of(result)), ir_dtype(result.scalar_type())});
   }
   return values;
+}
+
+std::vector<at::Tensor> run_on_host(const GenericCall& generic) {
+  PauseGuard pause;
+  return generic.run({});
 }
 
 }  // namespace
@@ -62,13 +69,17 @@ std::vector<TensorValue> emit_generic(Tracer& tracer, const c10::OperatorHandle&
   }
   std::vector<at::Tensor> operands;
   const GenericCall generic = GenericCall::of(op, arguments, operands);
-  if (operands.empty()) return constants(tracer, generic);
+  if (operands.empty()) return constants_of(tracer, run_on_host(generic));
   std::vector<at::Tensor> results;
   try {
     results = infer(generic, operands);
   } catch (const c10::NotImplementedError&) {
     call.unsupported_op("It has no CPU kernel, which would stand in for one of the device's.");
   }
+  const bool all_empty = std::all_of(results.begin(), results.end(), [](const at::Tensor& result) {
+    return result.defined() && result.numel() == 0;
+  });
+  if (all_empty) return constants_of(tracer, results);
   std::vector<ir::Value*> values;
   for (const auto& operand : operands) values.push_back(tracer.read(operand));
   std::vector<ir::Type> types;

@@ -4,6 +4,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/clone.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
 
 #include "frontends/torch/torch_functions.hpp"
@@ -41,10 +42,20 @@ class Encoder {
  private:
   Json tensor(const at::Tensor& tensor) {
     if (!tensor.defined()) return {};
+    const std::string dtype(ir::name(ir_dtype(tensor.scalar_type())));
+    JsonObject object;
+    if (tensor.numel() == 0) {
+      JsonList sizes;
+      for (const int64_t size : tensor.sizes()) sizes.emplace_back(size);
+      object.emplace_back("empty", std::move(sizes));
+      object.emplace_back("of", dtype);
+      return Json(std::move(object));
+    }
     operands_.push_back(tensor);
     const auto number = static_cast<int64_t>(operands_.size()) - 1;
-    return Json(JsonObject{{"operand", Json(number)},
-                           {"dtype", Json(std::string(ir::name(ir_dtype(tensor.scalar_type()))))}});
+    object.emplace_back("operand", number);
+    object.emplace_back("dtype", dtype);
+    return Json(std::move(object));
   }
   std::vector<at::Tensor>& operands_;
 };
@@ -55,6 +66,19 @@ void collect_dtypes(const Json& value, std::vector<c10::ScalarType>& dtypes) {
   } else if (const Json* dtype = value.find("dtype")) {
     dtypes.push_back(torch_dtype(*ir::dtype_from_name(dtype->get<std::string>())));
   }
+}
+
+// The tensor that `value` stands for: an operand, or one without elements.
+std::optional<at::Tensor> tensor_of(const Json& value, const std::vector<at::Tensor>& operands) {
+  if (const Json* operand = value.find("operand")) {
+    return operands.at(static_cast<size_t>(operand->get<int64_t>()));
+  }
+  const Json* sizes = value.find("empty");
+  if (!sizes) return std::nullopt;
+  ir::Shape shape;
+  for (const Json& size : sizes->get<JsonList>()) shape.push_back(size.get<int64_t>());
+  const auto dtype = torch_dtype(*ir::dtype_from_name(value.find("of")->get<std::string>()));
+  return at::empty(shape, at::TensorOptions().dtype(dtype));
 }
 
 IValue decode(const Json& value, const c10::Type& type, const std::vector<at::Tensor>& operands);
@@ -85,8 +109,7 @@ IValue decode_list(const JsonList& items, const c10::Type& element,
     case TypeKind::OptionalType:
       return as_list.operator()<std::optional<at::Tensor>>(
           [&](const Json& item) -> std::optional<at::Tensor> {
-            if (item.is_null()) return std::nullopt;
-            return operands.at(static_cast<size_t>(item.find("operand")->get<int64_t>()));
+            return item.is_null() ? std::nullopt : tensor_of(item, operands);
           });
     default:
       return as_list.operator()<int64_t>([](const Json& item) { return item.get<int64_t>(); });
@@ -100,9 +123,7 @@ IValue decode(const Json& value, const c10::Type& type, const std::vector<at::Te
   }
   if (type.kind() == TypeKind::DeviceObjType) return IValue(c10::Device(c10::kCPU));
   if (value.is_null()) return type.kind() == TypeKind::TensorType ? IValue(at::Tensor()) : IValue();
-  if (const Json* operand = value.find("operand")) {
-    return operands.at(static_cast<size_t>(operand->get<int64_t>()));
-  }
+  if (const auto tensor = tensor_of(value, operands)) return *tensor;
   if (const auto* items = std::get_if<JsonList>(&value)) {
     return decode_list(*items, *type.castRaw<c10::ListType>()->getElementType(), operands);
   }
@@ -196,6 +217,7 @@ std::vector<at::Tensor> GenericCall::run(const std::vector<at::Tensor>& operands
 
 std::vector<at::Tensor> GenericCall::gradients(const std::vector<at::Tensor>& operands,
                                                const std::vector<at::Tensor>& result_gradients,
+                                               const std::vector<int64_t>& given,
                                                const std::vector<int64_t>& needed) const {
   const at::AutoGradMode grad(true);
   auto leaves = widened(operands);
@@ -206,16 +228,18 @@ std::vector<at::Tensor> GenericCall::gradients(const std::vector<at::Tensor>& op
   }
   const auto results = invoke(leaves);
   std::vector<at::Tensor> outputs, gradients;
-  auto gradient = result_gradients.begin();
-  for (const at::Tensor& result : results) {
-    if (!result.is_floating_point() && !result.is_complex()) continue;
-    const at::Tensor given = *gradient++;
-    if (!given.defined() || !result.requires_grad()) continue;
+  for (size_t i = 0; i < given.size(); ++i) {
+    const at::Tensor& result = results.at(static_cast<size_t>(given[i]));
+    if (!result_gradients[i].defined() || !result.requires_grad()) continue;
     outputs.push_back(result);
-    gradients.push_back(given.to(result.scalar_type()));
+    gradients.push_back(result_gradients[i].to(result.scalar_type()));
   }
   if (outputs.empty()) return std::vector<at::Tensor>(wanted.size());
-  return torch::autograd::grad(outputs, wanted, gradients, false, false, true);
+  auto result = torch::autograd::grad(outputs, wanted, gradients, false, false, true);
+  for (at::Tensor& gradient : result) {
+    if (gradient.defined() && gradient.is_sparse()) gradient = gradient.to_dense();
+  }
+  return result;
 }
 
 }  // namespace poptorch::frontend

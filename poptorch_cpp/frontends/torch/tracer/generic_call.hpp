@@ -27,10 +27,11 @@ class GenericCall {
   // Runs the operator on `operands` (of narrowed types) with torch's own kernels. Gives the written
   // arguments' new values when there are any, else the results, flat. Operands stay as they are.
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& operands) const;
-  // Gradients of the operands numbered in `needed`, given those of run()'s floating-point results
-  // in order (undefined: zero). An undefined gradient means that nothing depends on the operand.
+  // Gradients of the operands numbered in `needed`, given those of run()'s results numbered in
+  // `given`. An undefined gradient means that nothing depends on the operand.
   std::vector<at::Tensor> gradients(const std::vector<at::Tensor>& operands,
                                     const std::vector<at::Tensor>& result_gradients,
+                                    const std::vector<int64_t>& given,
                                     const std::vector<int64_t>& needed) const;
 
  private:

@@ -47,11 +47,11 @@ TensorValue TorchCall::value_of(const at::Tensor& tensor) {
   return {tracer_.read(tensor), ir_dtype(tensor.scalar_type())};
 }
 
-TensorValue TorchCall::tensor(size_t argument) {
+TensorValue TorchCall::read(size_t argument) {
   return given(argument) ? value_of(arguments_[argument].toTensor()) : TensorValue{};
 }
 
-std::vector<TensorValue> TorchCall::tensors(size_t argument) {
+std::vector<TensorValue> TorchCall::read_list(size_t argument) {
   std::vector<TensorValue> result;
   for (const c10::IValue& item : arguments_[argument].toListRef()) {
     result.push_back(item.isNone() ? TensorValue{} : value_of(item.toTensor()));
@@ -93,7 +93,7 @@ DType TorchCall::dtype(size_t argument) const {
   return ir_dtype(arguments_[argument].toScalarType());
 }
 
-DType TorchCall::result_type(const std::vector<size_t>& arguments) const {
+DType TorchCall::promoted(const std::vector<size_t>& arguments) const {
   at::native::ResultTypeState state;
   for (const size_t i : arguments) {
     const c10::IValue& value = arguments_[i];

@@ -26,17 +26,20 @@ class TorchCall final : public Call {
   // Python numbers that torch wrapped into tensors are numbers.
   bool is_tensor(size_t argument) const override;
   bool is_list(size_t argument) const override;
-  TensorValue tensor(size_t argument) override;
-  std::vector<TensorValue> tensors(size_t argument) override;
   Number number(size_t argument) const override;
   Ints ints(size_t argument) const override;
   std::string text(size_t argument) const override;
   DType dtype(size_t argument) const override;
-  DType result_type(const std::vector<size_t>& arguments) const override;
   DType default_float() const override;
   void write(size_t argument, Value* value) override;
   bool training() const override { return tracer_.training(); }
   std::string place() const override { return tracer_.place(); }
+
+ protected:
+  TensorValue read(size_t argument) override;
+  std::vector<TensorValue> read_list(size_t argument) override;
+  DType promoted(const std::vector<size_t>& arguments) const override;
+  size_t argument_count() const override { return arguments_.size(); }
 
  private:
   TensorValue value_of(const at::Tensor& tensor);

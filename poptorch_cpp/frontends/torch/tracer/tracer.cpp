@@ -3,6 +3,7 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include "frontends/torch/aten/call.hpp"
@@ -91,6 +92,11 @@ std::vector<at::Tensor> Tracer::make_inputs() {
   std::vector<at::Tensor> result;
   for (const auto& example : request_.inputs) {
     const auto dtype = example.scalar_type();
+    if (example.numel() == 0) {
+      throw UserError(str("Zero-sized tensors are unsupported (Got shape ",
+                          ir::shape_text(example.sizes().vec()), "): input ", result.size(),
+                          ". Leave the argument out."));
+    }
     auto* value = builder_.graph().add_input({narrow(ir_dtype(dtype)), example.sizes().vec()},
                                              str("input", result.size()));
     result.push_back(make_tensor(value, dtype));
@@ -100,6 +106,7 @@ std::vector<at::Tensor> Tracer::make_inputs() {
 }
 
 void Tracer::add_state(const NamedTensor& entry) {
+  if (entry.tensor.numel() == 0) return;  // nothing to keep: a constant where it is read
   if (Root* known = memory_.find(entry.tensor)) {  // tied
     known->requires_grad |= entry.tensor.requires_grad();
     known->first_history().add(entry.tensor);
@@ -161,7 +168,7 @@ ir::Value* Tracer::join(ir::Value* data, ir::Value* history, const Root* owner) 
 
 ir::Value* Tracer::read(const at::Tensor& tensor) {
   Root& root = root_of(tensor);
-  if (root.variable && request_.scopes_from_state) {
+  if (root.variable && request_.without_python) {
     const std::string& slot = root.slot.text();
     builder_.scope = slot.substr(0, slot.rfind('.') == std::string::npos ? 0 : slot.rfind('.'));
     if (auto begin = request_.begins.find(slot); begin != request_.begins.end()) {
@@ -218,20 +225,18 @@ void Tracer::store(Root& root, const Geometry& geometry, ir::Value* value, Histo
   root.write(*this, root.geometry(), root.variable, &root.first_history());
 }
 
-void Tracer::check_size(const ir::Shape& shape) const {
-  if (ir::element_count(shape) > 0) return;
-  throw UserError(
-      str("Zero-sized tensors are unsupported (Got shape ", ir::shape_text(shape), ")", place()));
-}
-
 at::Tensor Tracer::make_tensor(ir::Value* value, c10::ScalarType dtype) {
-  check_size(value->type().shape);
   note_new_ops();
   at::Tensor tensor = make_dataless(value->type().shape, dtype);
   const bool followed = at::GradMode::is_enabled();
   Root& root = memory_.add(tensor, value, followed);
   if (followed && is_active(value)) root.history_of(tensor)->require_grad();
   return tensor;
+}
+
+at::Tensor Tracer::make_empty(const ir::Shape& shape, c10::ScalarType dtype) {
+  const ir::Type type{narrow(ir_dtype(dtype)), shape};
+  return make_tensor(builder_.constant(ir::Literal(type, {})), dtype);
 }
 
 void Tracer::note_new_ops() {
@@ -359,6 +364,10 @@ TraceResult Tracer::finish(const std::vector<at::Tensor>& outputs) {
   builder_.scope = {};
   builder_.placement = {};
   for (const at::Tensor& output : outputs) {
+    if (output.defined() && output.numel() == 0) {
+      result.outputs.push_back({.host = at::empty(output.sizes(), output.scalar_type())});
+      continue;
+    }
     Root* root = output.defined() ? memory_.find(output) : nullptr;
     // A host tensor that forward wrote to has its new value on the device alone.
     if (!is_dataless(output) && !(root && (root->variable || root->written()))) {

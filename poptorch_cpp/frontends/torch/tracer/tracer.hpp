@@ -41,8 +41,9 @@ struct TraceRequest {
   std::vector<at::Tensor> inputs;  // examples of one micro-batch: only shape and dtype count
   std::vector<NamedTensor> state;
   bool training = false;
-  // Without hooks to say which module runs: an op belongs to the module whose tensors it reads.
-  bool scopes_from_state = false;
+  // A program of LibTorch. Without hooks to say which module runs, an op belongs to the module
+  // whose tensors it reads.
+  bool without_python = false;
   std::map<std::string, BlockBegin> begins = {};  // by slot
   // The user's line that is running; absent: not known.
   std::function<ir::Location()> locate = {};
@@ -84,6 +85,7 @@ class Tracer : private Cursor {
   Cursor& cursor() { return *this; }
   ir::Module& module() { return *module_; }
   bool training() const { return request_.training; }
+  bool without_python() const { return request_.without_python; }
 
   // The value that `tensor` holds now, in its narrowed dtype. A host tensor of no one becomes a
   // constant.
@@ -92,7 +94,9 @@ class Tracer : private Cursor {
   void write(const at::Tensor& tensor, ir::Value* value);
   // A new tensor that holds `value`.
   at::Tensor make_tensor(ir::Value* value, c10::ScalarType dtype);
-  void check_size(const ir::Shape& shape) const;  // UserError for tensors without elements
+  // One without elements. It holds nothing, and no op reads it: what an operator makes of it is
+  // known on the host.
+  at::Tensor make_empty(const ir::Shape& shape, c10::ScalarType dtype);
   // The root of `tensor`, made as a constant when there was none.
   Root& root_of(const at::Tensor& tensor);
   // True when gradients reach a parameter from `value`.
