@@ -80,8 +80,7 @@ void add_arithmetics(Registry& r) {
   add_arithmetic(
       r, "atan2", "The angle of the point (b, a).", "float",
       [](GradBuilder& g, Val dy) { return dy * over_distance(g, g.x(1)); },
-      [](GradBuilder& g, Val dy) { return -dy * over_distance(g, g.x(0)); },
-      false, "Atan2");
+      [](GradBuilder& g, Val dy) { return -dy * over_distance(g, g.x(0)); }, false, "Atan2");
   add_arithmetic(
       r, "fmod", "a - trunc(a / b) · b: the sign of a.", "number", pass,
       [](GradBuilder& g, Val dy) { return -dy * g.emit("trunc", {g.x(0) / g.x(1)}); }, false,

@@ -117,8 +117,8 @@ void add_reductions(Registry& r) {
                 "ReduceMean");
   add_reduction(r, "max", "The greatest over the axes; nan wins.", "x: any",
                 grad1_in_f32(share_among_equal), "ReduceMax");
-  add_reduction(r, "min", "The least over the axes; nan wins.", "x: any", grad1_in_f32(share_among_equal),
-                "ReduceMin");
+  add_reduction(r, "min", "The least over the axes; nan wins.", "x: any",
+                grad1_in_f32(share_among_equal), "ReduceMin");
   add_reduction(r, "prod", "Product over the axes.", "x: number", grad1_in_f32(product_of_others),
                 "ReduceProd");
   add_reduction(r, "logsumexp", "log Σ exp(x) over the axes.", "x: float",

@@ -166,12 +166,6 @@ def test_synthetic_data_replaces_the_inputs():
     assert torch.equal(wrapped(torch.zeros(100), torch.zeros(2, dtype=torch.int64))[0], x)
 
 
-def test_constants_come_back_once():
-    options = poptorch.Options().deviceIterations(4)
-    rows, constant = poptorch.inferenceModel(lambda x: (x, torch.ones(2)), options)(X)
-    assert rows.shape == X.shape and torch.equal(constant, torch.ones(2))
-
-
 @pytest.mark.parametrize("strategy", [poptorch.ShardedExecution, poptorch.PipelinedExecution])
 def test_clipping_anchors_and_checks_over_two_ipus(strategy):
     torch.manual_seed(0)

@@ -1,5 +1,8 @@
 """What the tracer captures: views, in-place writes, state, constants, dtypes."""
 
+import copy
+
+import poptorch
 import pytest
 import torch
 import torch.nn.functional as F
@@ -259,16 +262,38 @@ def test_inference_mode_inside_forward():
     compare_inference(seeded(Model), torch.randn(3, 4))
 
 
-def test_half_inputs_meet_float_weights():
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: nn.Linear(4, 4),
+        lambda: nn.Conv1d(3, 2, 2),
+        lambda: nn.ConvTranspose1d(3, 2, 2),
+        lambda: nn.LayerNorm(4),
+        lambda: nn.GroupNorm(1, 3),
+        lambda: nn.BatchNorm1d(3),
+    ],
+)
+def test_weights_follow_the_activations(make):
+    layer, x = seeded(make), torch.randn(2, 3, 4)
+    expected = copy.deepcopy(layer)(x)
+    half = poptorch.inferenceModel(copy.deepcopy(layer))(x.half())
+    assert half.dtype == torch.float16
+    torch.testing.assert_close(half.float(), expected, rtol=5e-3, atol=5e-3)
+    whole = poptorch.inferenceModel(copy.deepcopy(layer).half())(x)
+    assert whole.dtype == torch.float32
+    torch.testing.assert_close(whole, expected, rtol=5e-3, atol=5e-3)
+
+
+def test_float_weights_train_on_half_activations():
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
             self.fc = nn.Linear(4, 4)
 
         def forward(self, x):
-            return self.fc(x) if x.device.type == "ipu" else self.fc(x.float())
+            return self.fc(x) if x.device.type == "ipu" else self.fc(x.float()).half()
 
-    compare_training(seeded(Model), torch.randn(3, 4).half())
+    compare_training(seeded(Model), torch.randn(3, 4).half(), tolerance=2e-3)
 
 
 def test_autocast_reaches_whole_layers():

@@ -45,7 +45,8 @@ at::Tensor as_device(const at::Tensor& tensor, const ir::Type& type, const std::
                         ir::shape_text(type.shape), " but got ",
                         ir::shape_text(tensor.sizes().vec()), ". Make a new wrapper for it."));
   }
-  return tensor.detach().to(torch_dtype(type.dtype)).contiguous().resolve_neg().resolve_conj();
+  const at::Tensor dense = tensor.detach().to(torch_dtype(type.dtype)).contiguous();
+  return dense.is_neg() || dense.is_conj() ? dense.resolve_neg().resolve_conj() : dense;
 }
 
 const at::Tensor& held(const NamedTensor& state) {
@@ -93,13 +94,14 @@ TorchExecutable::TorchExecutable(std::unique_ptr<session::Executable> executable
 void TorchExecutable::check_written(const std::vector<at::Tensor>& inputs) const {
   for (const size_t written : written_inputs_) {
     if (overlaps_itself(inputs[written])) {
-      throw UserError(str("[run] forward writes input ", written, ", in which several elements lie ",
+      throw UserError(str("[run] forward writes input ", written,
+                          ", in which several elements lie ",
                           "in one place of memory. Pass a clone() of it."));
     }
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (i == written || !inputs[i].is_alias_of(inputs[written])) continue;
-      throw UserError(str("[run] forward writes input ", written, ", which shares memory with input ",
-                          i, ". Pass a clone() of it."));
+      throw UserError(str("[run] forward writes input ", written,
+                          ", which shares memory with input ", i, ". Pass a clone() of it."));
     }
   }
 }

@@ -71,8 +71,8 @@ Val log_sigmoid(Call& c, Val x) { return -c.emit("softplus", {-x}); }
 
 // Where low < x < high.
 Val between(Call& c, Val x, double low, double high) {
-  return c.emit("logical_and", {c.emit("gt", {x, number(c, x, low)}),
-                                c.emit("lt", {x, number(c, x, high)})});
+  return c.emit("logical_and",
+                {c.emit("gt", {x, number(c, x, low)}), c.emit("lt", {x, number(c, x, high)})});
 }
 
 // clamp, but torch's derivative is zero on the bounds themselves.
@@ -88,8 +88,8 @@ Val hard_sigmoid(Call& c, Val x) {
 
 Val hard_swish(Call& c, Val x) {
   const Val y = x * (clamp(c, x + 3.0, 0.0, 6.0) / 6.0);
-  const Val line = c.emit("select", {c.emit("ge", {x, number(c, x, 3.0)}), number(c, x, 1.0),
-                                     x / 3.0 + 0.5});
+  const Val line =
+      c.emit("select", {c.emit("ge", {x, number(c, x, 3.0)}), number(c, x, 1.0), x / 3.0 + 0.5});
   const Val flat = c.emit("le", {x, number(c, x, -3.0)});
   const Val slope = c.emit("select", {flat, number(c, x, 0.0), line});
   return c.with_slopes(y, {{x, slope}});
@@ -124,7 +124,8 @@ Values prelu(Call& c) {
   const Val y = c.emit("select", {positive, value, slope * value});
   const Val of_value = c.emit("select", {positive, number(c, value, 1), slope});
   const Val of_slope = c.emit("select", {positive, number(c, value, 0), value});
-  return {{c.reshape(c.with_slopes(y, {{value, of_value}, {slope, of_slope}}), x.shape()), x.dtype}};
+  return {
+      {c.reshape(c.with_slopes(y, {{value, of_value}, {slope, of_slope}}), x.shape()), x.dtype}};
 }
 
 Values glu(Call& c) {
@@ -172,7 +173,8 @@ void add_activation_rules(Rules& r) {
         }));
   r.compose("hardsigmoid", of_x(hard_sigmoid));
   r.compose("hardswish", of_x(hard_swish));
-  r.compose("mish", of_x([](Call& c, Val x) { return x * c.emit("tanh", {c.emit("softplus", {x})}); }));
+  r.compose("mish",
+            of_x([](Call& c, Val x) { return x * c.emit("tanh", {c.emit("softplus", {x})}); }));
   r.compose("prelu", prelu);
   r.compose("_prelu_kernel", prelu);
   r.compose("glu", glu);

@@ -205,8 +205,7 @@ Values hypot(Call& c) {
   const Val lesser = c.emit("minimum", {a_size, b_size});
   const Val ratio = c.emit("select", {c.emit("eq", {greater, zero}), zero, lesser / greater});
   const Val finite = greater * c.emit("sqrt", {c.emit("square", {ratio}) + 1.0});
-  const Val infinite =
-      c.emit("logical_or", {c.emit("isinf", {a}), c.emit("isinf", {b})});
+  const Val infinite = c.emit("logical_or", {c.emit("isinf", {a}), c.emit("isinf", {b})});
   const Val length = c.emit("select", {infinite, c.scalar(dtype, kInfinity), finite});
   return {{c.with_slopes(length, {{a, a / length}, {b, b / length}}), dtype}};
 }

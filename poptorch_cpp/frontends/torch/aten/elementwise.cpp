@@ -83,8 +83,8 @@ Values nan_to_num(Call& c) {
   const Val given = c.val(x.value), infinite = c.emit("isinf", {given});
   const Val positive = c.emit("gt", {given, c.scalar(x.dtype, 0)});
   const Val low = or_else(infinite, c.real("neginf", -largest), given);
-  const Val high = or_else(c.emit("logical_and", {infinite, positive}), c.real("posinf", largest),
-                           low);
+  const Val high =
+      or_else(c.emit("logical_and", {infinite, positive}), c.real("posinf", largest), low);
   return {{or_else(c.emit("isnan", {given}), c.real("nan", 0.0), high), x.dtype}};
 }
 

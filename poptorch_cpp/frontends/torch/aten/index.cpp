@@ -21,8 +21,7 @@ Val wrapped(Call& c, Val index, int64_t size) {
 // How often each of `size` rows stands in `index`, a vector of row numbers that are not negative.
 Val hits(Call& c, Val index, int64_t size) {
   const Val ones = c.full(index.type().shape, DType::kF32, 1);
-  return c.emit("index_add", {c.full({size}, DType::kF32, 0), index, ones},
-                {{"axis", int64_t{0}}});
+  return c.emit("index_add", {c.full({size}, DType::kF32, 0), index, ones}, {{"axis", int64_t{0}}});
 }
 
 Values embedding(Call& c) {

@@ -236,8 +236,9 @@ Values triplet_margin(Call& c) {
 
 void add_loss_rules(Rules& r) {
   r.compose("mse_loss",
-        elementwise_loss([](Call& c, Val x, Val y) { return c.emit("square", {x - y}); }));
-  r.compose("l1_loss", elementwise_loss([](Call& c, Val x, Val y) { return c.emit("abs", {x - y}); }));
+            elementwise_loss([](Call& c, Val x, Val y) { return c.emit("square", {x - y}); }));
+  r.compose("l1_loss",
+            elementwise_loss([](Call& c, Val x, Val y) { return c.emit("abs", {x - y}); }));
   r.compose("smooth_l1_loss", elementwise_loss(smooth_l1));
   r.compose("huber_loss", elementwise_loss(huber));
   r.compose("binary_cross_entropy", elementwise_loss(binary_cross_entropy));

@@ -70,12 +70,16 @@ Values batch_norm(Call& c) {
   return {native_batch_norm(c, c.flag("training")).at(0)};
 }
 
+ir::Op* layer_norm_op(Call& c, const TensorValue& x, int64_t axes_count) {
+  return c.builder().emit("layer_norm",
+                          {x.value, optional(c, "weight", x.dtype), optional(c, "bias", x.dtype)},
+                          {{"axes_count", axes_count}, {"eps", c.real("eps", 1e-5)}});
+}
+
 Values native_layer_norm(Call& c) {
   const TensorValue x = c.tensor(0);
   const auto count = static_cast<int64_t>(c.ints("normalized_shape").size());
-  ir::Op* op = c.builder().emit(
-      "layer_norm", {x.value, optional(c, "weight", x.dtype), optional(c, "bias", x.dtype)},
-      {{"axes_count", count}, {"eps", c.real("eps", 1e-5)}});
+  ir::Op* op = layer_norm_op(c, x, count);
   const DType kept = statistics_type(c, x);
   Shape shape = x.shape();
   std::fill(shape.end() - count, shape.end(), 1);
@@ -84,7 +88,11 @@ Values native_layer_norm(Call& c) {
           {c.cast(c.reshape(op->result(2), shape), kept), kept}};
 }
 
-Values layer_norm(Call& c) { return {native_layer_norm(c).at(0)}; }
+Values layer_norm(Call& c) {
+  const TensorValue x = c.tensor(0);
+  const auto count = static_cast<int64_t>(c.ints("normalized_shape").size());
+  return {{layer_norm_op(c, x, count)->result(0), x.dtype}};
+}
 
 Values group_norm(Call& c) {
   const TensorValue x = c.tensor(0);

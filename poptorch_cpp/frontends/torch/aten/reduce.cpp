@@ -180,8 +180,8 @@ Values std_mean(Call& c) {
 // --- norms
 // ----------------------------------------------------------------------------------------
 
-// The derivative of torch's norms: that of |x|ᵖ to the power of 1/p, but zero where the norm is, and,
-// for p < 1, where x is.
+// The derivative of torch's norms: that of |x|ᵖ to the power of 1/p, but zero where the norm is,
+// and, for p < 1, where x is.
 Val norm_slope(Call& c, Val x, Val norm, double order) {
   const DType dtype = x.type().dtype;
   const auto zero_where = [&](Val is_zero, Val of) {

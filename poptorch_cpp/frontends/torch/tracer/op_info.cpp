@@ -11,8 +11,7 @@ namespace poptorch::frontend {
 namespace {
 
 // Tagged as dynamic by torch although their shapes are static.
-const std::set<std::string> kNotDynamic{"aten::ctc_loss", "aten::_ctc_loss",
-                                        "aten::repeat_interleave"};
+const std::set<std::string> kNotDynamic{"aten::ctc_loss", "aten::_ctc_loss"};
 
 // Composites that read values on the host on their way: taken whole, by the generic op.
 const std::set<std::string> kWhole{"aten::ctc_loss"};

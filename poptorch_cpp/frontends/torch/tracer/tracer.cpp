@@ -106,7 +106,7 @@ std::vector<at::Tensor> Tracer::make_inputs() {
 }
 
 void Tracer::add_state(const NamedTensor& entry) {
-  if (entry.tensor.numel() == 0) return;  // nothing to keep: a constant where it is read
+  if (entry.tensor.numel() == 0) return;           // nothing to keep: a constant where it is read
   if (Root* known = memory_.find(entry.tensor)) {  // tied
     known->requires_grad |= entry.tensor.requires_grad();
     known->first_history().add(entry.tensor);

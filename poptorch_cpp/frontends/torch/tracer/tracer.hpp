@@ -158,7 +158,7 @@ class Tracer : private Cursor {
   ir::Value* join(ir::Value* data, ir::Value* history, const Root* owner) override;
   ir::Value* cut(ir::Value* value);  // without its history
   std::vector<size_t> return_written_inputs();
-  void check_memory() const;         // UserError for state that has other memory than before
+  void check_memory() const;  // UserError for state that has other memory than before
   bool in_region() const { return !regions_.empty() && !function_; }
   void store(Root& root, const Geometry& geometry, ir::Value* value, History* history);
   void restore_written();  // to what was held before the innermost region
