@@ -120,6 +120,7 @@ session::CompileOptions options_of(const py::dict& given,
   take(given, "input_group_size", options.input_group_size);
   take(given, "input_group_stride", options.input_group_stride);
   take(given, "floating_point_exceptions", options.floating_point_exceptions);
+  take(given, "check_indices", options.check_indices);
   take(given, "recompute", options.recompute);
   if (given.contains("replica_groups")) {
     using Given = std::map<std::string, std::tuple<int, int, bool>>;

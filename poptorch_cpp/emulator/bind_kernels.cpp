@@ -146,6 +146,17 @@ class Binding {
     finish(node);
   }
 
+  // Reference kernels know no layouts.
+  static void check_plain(const KernelRequest& request) {
+    auto plain = [](const std::vector<Layout>& layouts) {
+      return std::all_of(layouts.begin(), layouts.end(),
+                         [](const Layout& l) { return l.kind == Layout::Kind::kPlain; });
+    };
+    if (plain(request.input_layouts) && plain(request.output_layouts)) return;
+    throw support::InternalError(support::str("[bind] the kernel of '", request.op->name,
+                                              "' asked for layouts and refused."));
+  }
+
   // Returns the chain as a node of its own when the kernel refuses it as an epilogue.
   std::optional<Node> bind_op(Node& node) {
     const KernelRow* row =
@@ -176,6 +187,7 @@ class Binding {
     }
     if (row) node.kernel = row->bind(request);
     if (!node.kernel) {
+      check_plain(request);
       node.kernel = bind_fallback(request);
       node.fallback = true;
     }

@@ -42,7 +42,7 @@ class StateLayouts {
 
   void collect(const std::vector<Node>& block) {
     for (const Node& node : block) {
-      const bool chooses = choosing_row(node) != nullptr;
+      const bool chooses = choosing_row(plan_, node) != nullptr;
       for (size_t i = 0; i < node.inputs.size(); ++i) {
         if (node.inputs[i] == kNoValue) continue;
         Users& users = users_[plan_.value(node.inputs[i]).storage];
@@ -74,7 +74,7 @@ class StateLayouts {
   Layout wanted(const Node& node, size_t operand, const Layout& offered) const {
     KernelRequest request = make_request(plan_, node);
     request.input_layouts[operand] = offered;
-    choosing_row(node)->choose_layouts(request);
+    choosing_row(plan_, node)->choose_layouts(request);
     return request.input_layouts[operand];
   }
 
@@ -203,7 +203,7 @@ class ValueLayouts {
   void settle_op(Node& node) {
     const Layout carried = carried_.of(node);
     std::vector<Layout> taken(node.inputs.size(), carried), made_in(node.outputs.size(), carried);
-    if (const KernelRow* row = choosing_row(node)) {
+    if (const KernelRow* row = choosing_row(plan_, node)) {
       KernelRequest request = make_request(plan_, node);
       row->choose_layouts(request);
       taken = std::move(request.input_layouts);

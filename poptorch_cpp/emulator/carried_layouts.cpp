@@ -28,10 +28,13 @@ int channels_of(const std::vector<Node>& block) {
 
 }  // namespace
 
-const KernelRow* choosing_row(const Node& node) {
+const KernelRow* choosing_row(const Plan& plan, const Node& node) {
   if (!node.def || !node.def->writes.empty()) return nullptr;
   const KernelRow* row = all_kernels().find(node.def->name);
-  return row && row->choose_layouts ? row : nullptr;
+  if (!row || !row->choose_layouts) return nullptr;
+  if (row->layouts_of_any_type || node.inputs.empty() || node.inputs[0] == kNoValue) return row;
+  const ir::DType dtype = plan.value(node.inputs[0]).type.dtype;
+  return dtype == ir::DType::kF32 || ir::is_half(dtype) ? row : nullptr;
 }
 
 CarriedLayouts::CarriedLayouts(const Plan& plan)
@@ -68,7 +71,7 @@ void CarriedLayouts::estimate(const Node& node) {
     (stash ? stashes_ : channels_)[number] = held(node.inputs[0]);
   } else if (takes(node)) {
     note(node.outputs, {of(node)});
-  } else if (const KernelRow* row = choosing_row(node)) {
+  } else if (const KernelRow* row = choosing_row(plan_, node)) {
     KernelRequest request = make_request(plan_, node);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] != kNoValue) request.input_layouts[i] = held(node.inputs[i]);

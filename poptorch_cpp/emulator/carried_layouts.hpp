@@ -9,7 +9,7 @@
 namespace poptorch::emulator {
 
 // The kernel row that chooses the layouts of the node's operands; nullptr when they are plain.
-const KernelRow* choosing_row(const Node& node);
+const KernelRow* choosing_row(const Plan& plan, const Node& node);
 
 class CarriedLayouts {
  public:

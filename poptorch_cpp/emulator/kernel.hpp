@@ -96,6 +96,8 @@ struct KernelRow {
   bool takes_epilogue = false;
   // The kernel may write output i over input in_place_input[i] when that input dies here.
   std::vector<int> in_place_input;
+  // Layouts are chosen where operand 0 is f32, f16 or bf16. True: whatever it is.
+  bool layouts_of_any_type = false;
 };
 
 class KernelTable {

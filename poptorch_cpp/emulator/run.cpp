@@ -70,7 +70,11 @@ bool Runner::advance(Machine& machine, int worker) {
     const auto bytes = static_cast<size_t>(step.bytes);
     switch (step.kind) {
       case Step::Kind::kKernel:
-        run_kernel(step, machine, worker);
+        try {
+          run_kernel(step, machine, worker);
+        } catch (const support::UserError& error) {
+          throw support::UserError(error.what() + program::place_of(plan_.program, step.op_id));
+        }
         break;
       case Step::Kind::kCopy:
         if (buffers[0] != buffers[1]) std::memcpy(buffers[1], buffers[0], bytes);

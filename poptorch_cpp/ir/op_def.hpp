@@ -87,6 +87,11 @@ using GradRule = std::function<std::vector<Value*>(GradBuilder&)>;
 using InferRule = std::function<std::vector<Type>(const InferContext&)>;
 using CostRule = std::function<Cost(const Op&)>;
 
+struct IndexOperand {
+  size_t operand;
+  int64_t places;
+};
+
 struct OpDef {
   std::string name;
   std::string doc;
@@ -108,6 +113,9 @@ struct OpDef {
   // Must run even if no result is used (writes are counted without it): host_store, print ...
   bool side_effect = false;
   std::string popart_type = {};  // "Add"; what print_schedule shows
+  // Operands that are indices, and how many places each chooses from. Empty: none, or the kernel
+  // itself refuses those out of range.
+  std::function<std::vector<IndexOperand>(const Op&)> indices = {};
 
   // Filled in when the row is registered.
   std::vector<OperandDef> operand_defs = {};

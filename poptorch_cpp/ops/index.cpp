@@ -19,6 +19,34 @@ int64_t axis_of(const InferContext& c) {
 
 ir::Attrs same_axis(const GradBuilder& g) { return {{"axis", g.attr<int64_t>("axis")}}; }
 
+using IndexOperands = std::vector<ir::IndexOperand>;
+
+// Operand 1 chooses along the attribute `axis` of operand 0.
+IndexOperands along_axis(const Op& op) {
+  const auto axis = static_cast<size_t>(op.attr<int64_t>("axis"));
+  return {{1, op.operand(0)->type().shape[axis]}};
+}
+
+// Operands from `first` on choose along the leading axes of operand 0.
+std::function<IndexOperands(const Op&)> leading_axes(size_t first) {
+  return [first](const Op& op) {
+    IndexOperands found;
+    for (size_t i = first; i < op.operand_count(); ++i) {
+      found.push_back({i, op.operand(0)->type().shape[i - first]});
+    }
+    return found;
+  };
+}
+
+// Operand `start` is where `size` of the places of operand 0 begin.
+std::function<IndexOperands(const Op&)> starts(size_t start) {
+  return [start](const Op& op) -> IndexOperands {
+    const auto axis = static_cast<size_t>(op.attr<int64_t>("axis"));
+    const int64_t size = start == 1 ? op.attr<int64_t>("size") : op.operand(1)->type().shape[axis];
+    return {{start, op.operand(0)->type().shape[axis] - size + 1}};
+  };
+}
+
 Val zeros(GradBuilder& g, const Type& type) {
   return broadcast_to(g, {g.builder().scalar(type.dtype, 0.0), &g.builder()}, type.shape);
 }
@@ -85,7 +113,8 @@ void add_gathers(Registry& r) {
                    g.emit("scatter", {zeros(g, g.x(0).type()), g.x(1), g.dy(0)}, attrs), nullptr};
              },
          .cost = moves_data(),
-         .popart_type = "GatherElements"});
+         .popart_type = "GatherElements",
+         .indices = along_axis});
   r.add({.name = "scatter",
          .doc = "x with src written (or reduced) to indices along the axis (torch.scatter).",
          .inputs = {"x", "indices: i32", "src"},
@@ -121,7 +150,8 @@ void add_gathers(Registry& r) {
                return std::vector<Value*>{hole, nullptr, dsrc};
              },
          .cost = moves_data(),
-         .popart_type = "Scatter"});
+         .popart_type = "Scatter",
+         .indices = along_axis});
 }
 
 void add_selects(Registry& r) {
@@ -145,7 +175,8 @@ void add_selects(Registry& r) {
                    nullptr};
              },
          .cost = moves_data(),
-         .popart_type = "Gather"});
+         .popart_type = "Gather",
+         .indices = along_axis});
   r.add({.name = "index_add",
          .doc = "x with slices of src added along the axis at the indices, in order.",
          .inputs = {"x: number", "indices: i32", "src: number"},
@@ -168,7 +199,8 @@ void add_selects(Registry& r) {
                                           g.emit("index_select", {g.dy(0), g.x(1)}, same_axis(g))};
              },
          .cost = moves_data(),
-         .popart_type = "ScatterReduce"});
+         .popart_type = "ScatterReduce",
+         .indices = along_axis});
 }
 
 // The shape of x[indices...]: the indices' broadcast shape, then x's remaining axes.
@@ -203,7 +235,8 @@ void add_fancy(Registry& r) {
                out[0] = g.emit("index_put", operands, {{"accumulate", true}});
                return out;
              },
-         .cost = moves_data()});
+         .cost = moves_data(),
+         .indices = leading_axes(1)});
   r.add({.name = "index_put",
          .doc = "x with x[i, j, ...] replaced by the values, or increased by them, in order.",
          .inputs = {"x", "values", "indices: i32*"},
@@ -231,7 +264,8 @@ void add_fancy(Registry& r) {
                out[1] = g.emit("index", read);
                return out;
              },
-         .cost = moves_data()});
+         .cost = moves_data(),
+         .indices = leading_axes(2)});
   r.add({.name = "one_hot",
          .doc = "1 at the index along a new last axis, 0 elsewhere.",
          .inputs = {"indices: i32"},
@@ -245,7 +279,8 @@ void add_fancy(Registry& r) {
              },
          .grad = NoGradient{"its operand is an index"},
          .cost = per_element(1),
-         .popart_type = "OneHot"});
+         .popart_type = "OneHot",
+         .indices = [](const Op& op) { return IndexOperands{{0, op.attr<int64_t>("classes")}}; }});
 }
 
 void add_dynamic(Registry& r) {
@@ -272,7 +307,8 @@ void add_dynamic(Registry& r) {
                  nullptr};
            },
        .cost = moves_data(),
-       .popart_type = "DynamicSlice"});
+       .popart_type = "DynamicSlice",
+       .indices = starts(1)});
   r.add({.name = "dynamic_update",
          .doc = "x with src put along the axis from `start` on, wrapping past the end.",
          .inputs = {"x", "src", "start: i32"},
@@ -301,7 +337,8 @@ void add_dynamic(Registry& r) {
                return std::vector<Value*>{dx, dsrc, nullptr};
              },
          .cost = moves_data(),
-         .popart_type = "DynamicUpdate"});
+         .popart_type = "DynamicUpdate",
+         .indices = starts(2)});
 }
 
 }  // namespace

@@ -98,7 +98,9 @@ void add_identity_loss(Registry& r) {
        .doc = "Marks a loss: its mean, its sum or itself, where backpropagation begins with ones.",
        .inputs = {"x: float"},
        .outputs = {"loss"},
-       .attrs = {kReduction},
+       .attrs =
+           {kReduction,
+            {"of", AttrType::kString, std::string(), {}, "torch's loss function, by its name"}},
        .infer =
            [](const InferContext& c) {
              bool whole = c.attr<std::string>("reduction") == "none";

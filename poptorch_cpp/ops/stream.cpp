@@ -107,6 +107,15 @@ void add_stream_ops(Registry& r) {
          .grad = NoGradient{"it has no results"},
          .cost = moves_data(),
          .side_effect = true});
+  r.add({.name = "check_indices",
+         .doc = "Ends the run when an index is not in [0, places).",
+         .inputs = {"indices: int"},
+         .outputs = {},
+         .attrs = {{"places", AttrType::kInt}, {"op", AttrType::kString}},
+         .infer = nothing(),
+         .grad = NoGradient{"it has no results"},
+         .cost = moves_data(),
+         .side_effect = true});
   r.add({.name = "print_tensor",
          .doc = "x, printed on stderr when the program runs, and its gradient if asked.",
          .inputs = {"x"},

@@ -4,7 +4,11 @@
 #include <algorithm>
 #include <iterator>
 
+#include "support/strings.hpp"
+
 namespace poptorch::program {
+
+using support::str;
 
 int64_t Stream::kept() const {
   if (host.to_device || keep == Keep::kAll) return transfers;
@@ -28,6 +32,34 @@ int group_of(int replica, int size, int stride) {
 }
 
 int group_count(int replicas, int size) { return size == 0 ? 1 : replicas / size; }
+
+namespace {
+
+const Instruction* find(const std::vector<Instruction>& list, uint64_t op_id) {
+  for (const Instruction& instruction : list) {
+    if (instruction.op_id == op_id && instruction.kind == Instruction::Kind::kCompute) {
+      return &instruction;
+    }
+    for (const auto& block : instruction.blocks) {
+      if (const Instruction* inner = find(block, op_id)) return inner;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::string place_of(const Program& program, uint64_t op_id) {
+  const Instruction* found = nullptr;
+  for (const IpuProgram& ipu : program.ipus) {
+    if (!found) found = find(ipu.body, op_id);
+  }
+  if (!found || (found->location.empty() && found->scope.empty())) return "";
+  std::string text = " (";
+  if (!found->location.empty()) text += str(found->location.file, ":", found->location.line);
+  if (found->scope.empty()) return text + ")";
+  return str(text, found->location.empty() ? "" : ", ", "in module '", found->scope, "')");
+}
 
 int64_t stash_bytes(const Program& program, int ipu) {
   int64_t total = 0;

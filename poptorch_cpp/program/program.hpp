@@ -172,6 +172,9 @@ void complete_operands(Instruction& instruction, const ir::OpDef& def);
 // valid.
 bool is_view(Symbol op);
 
+// " (model.py:42, in module 'encoder')" of the op that an instruction stems from, as far as known.
+std::string place_of(const Program& program, uint64_t op_id);
+
 // The text form; parse(print(p)) prints the same. UserError for bad text.
 std::string print(const Program& program, bool locations = false);
 Program parse(std::string_view text, const ir::Registry& registry,

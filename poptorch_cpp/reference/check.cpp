@@ -1,4 +1,4 @@
-// The kernel of check_floats: floating-point exceptions, told from results and operands.
+// Kernels that only look: floating-point exceptions, told from results and operands; indices.
 #include <cmath>
 
 #include "reference/kernels.hpp"
@@ -43,8 +43,21 @@ void check_floats(const KernelCall& call) {
                    "Precision.enableFloatingPointExceptions off."));
 }
 
+void check_indices(const KernelCall& call) {
+  const Args a(call);
+  const int64_t places = a.integer("places");
+  for (const int64_t index : a.ints(0)) {
+    if (index >= 0 && index < places) continue;
+    throw support::UserError(support::str("[", a.text("op"), "] index ", index, " is not in [0, ",
+                                          places, "). Correct the indices."));
+  }
+}
+
 }  // namespace
 
-void add_check_kernels(Table& table) { table["check_floats"] = {check_floats}; }
+void add_check_kernels(Table& table) {
+  table["check_floats"] = {check_floats};
+  table["check_indices"] = {check_indices};
+}
 
 }  // namespace poptorch::reference

@@ -7,8 +7,8 @@
 namespace poptorch::reference {
 namespace {
 
-// The place of each window's first greatest element (nan wins) among the input's, a channel after
-// the other; -1 where a window is empty.
+// The place of each window's first greatest element (of nan, which wins, the last) among the
+// input's, a channel after the other; -1 where a window is empty.
 Integers winners(const Doubles& x, const Windows& w, int64_t channels) {
   const int64_t in = w.in_size(), out = w.out_size();
   Integers best(static_cast<size_t>(channels * out), -1);
@@ -20,8 +20,7 @@ Integers winners(const Doubles& x, const Windows& w, int64_t channels) {
         winner = c * in + element;
         return;
       }
-      const double held = x[static_cast<size_t>(winner)];
-      if (!std::isnan(held) && (value > held || std::isnan(value))) winner = c * in + element;
+      if (std::isnan(value) || value > x[static_cast<size_t>(winner)]) winner = c * in + element;
     });
   }
   return best;

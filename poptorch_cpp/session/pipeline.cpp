@@ -130,6 +130,7 @@ transforms::PassContext pass_context(const CompileOptions& options) {
           .replication_factor = options.replication_factor,
           .mean_reduction = options.mean_reduction,
           .stochastic_rounding = options.stochastic_rounding,
+          .check_indices = options.check_indices,
           .optimiser = options.optimiser,
           .replica_groups = options.replica_groups,
           .recompute = options.recompute,
@@ -157,6 +158,8 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const CompileOpt
   passes.run("canonicalise", *module);
   passes.run("merge_common_subexpressions", *module);
   passes.run("eliminate_dead_ops", *module);
+  // Once it is known which reads and writes there are.
+  passes.run("check_indices", *module);
   forms.normal = module->clone();
 
   // --- differentiated ---

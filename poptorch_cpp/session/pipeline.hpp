@@ -10,7 +10,7 @@
 namespace poptorch::session {
 
 // Steps of the progress: those of the pipeline, and binding.
-constexpr int kCompileSteps = 24;
+constexpr int kCompileSteps = 25;
 
 // Each IR form as it was (a clone: printing waits until someone asks), and the program.
 struct Compiled {

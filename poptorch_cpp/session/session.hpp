@@ -47,6 +47,7 @@ struct CompileOptions {
   // Values by name, with * and ?, that are returned behind the outputs: see Executable::anchored().
   std::vector<Anchor> anchors = {};
   bool floating_point_exceptions = false;
+  bool check_indices = false;  // of every op that reads or writes by index
   std::map<std::string, transforms::ReplicaGroup> replica_groups = {};  // of parameters, by name
   bool recompute = true;             // forward values in the backward stages of a pipeline
   bool stochastic_rounding = false;  // of float16 and bfloat16 results

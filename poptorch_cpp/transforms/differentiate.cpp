@@ -23,6 +23,20 @@ using support::InternalError;
 using support::str;
 using support::UserError;
 
+std::string place_of(const Op& op) {
+  return op.location.empty() ? "" : str(" (", op.location.file.text(), ":", op.location.line, ")");
+}
+
+// What a loss function of torch left as it is; poptorch.identity_loss says so itself.
+void refuse_unreduced(const Op& loss) {
+  const std::string& function = loss.attr<std::string>("of");
+  const ir::Type& type = loss.result()->type();
+  if (function.empty() || type.elements() == 1) return;
+  throw UserError(str("[loss] the loss of ", function, place_of(loss), " has reduction='none': ", type,
+                      ", but one number is trained. Use reduction='mean' or 'sum', or mark what is "
+                      "to be minimised: poptorch.identity_loss(loss, reduction='mean')."));
+}
+
 // The `identity_loss` on which no other depends.
 Op* find_loss(const Graph& graph) {
   std::unordered_set<const Op*> feeds_loss;
@@ -47,21 +61,18 @@ Op* find_loss(const Graph& graph) {
         "Multiple independent losses found in graph. Graph must have one final loss. Wrap final "
         "graph loss in poptorch.identity_loss.");
   }
+  refuse_unreduced(*final_losses[0]);
   return final_losses[0];
 }
 
 // What a model computes from its loss has no gradient, though torch's own backward() would start
 // there: a forgotten identity_loss changes training silently.
 void warn_of_arithmetic_after(const Op& loss) {
-  auto at = [](const Op& op) {
-    return op.location.empty() ? ""
-                               : str(" (", op.location.file.text(), ":", op.location.line, ")");
-  };
   for (const ir::Use& use : loss.result()->uses()) {
     if (!use.op || !use.op->def().elementwise || use.op->is("cast")) continue;
     support::log(support::LogLevel::kWarn,
-                 str("[loss] gradients start at the loss", at(loss), ", and what '", use.op->name(),
-                     "'", at(*use.op),
+                 str("[loss] gradients start at the loss", place_of(loss), ", and what '", use.op->name(),
+                     "'", place_of(*use.op),
                      " makes of it has none. If that is to be minimised, mark it as the loss: "
                      "poptorch.identity_loss(value, reduction='none')."));
     return;

@@ -15,6 +15,7 @@ const std::vector<PassRow>& all_passes() {
       {"anchor_values", anchor_values},
       {"anchor_gradients", anchor_gradients},
       {"check_floats", check_floats},
+      {"check_indices", check_indices},
       {"round_stochastically", round_stochastically},
   };
   return rows;

@@ -24,7 +24,8 @@ struct PassContext {
   int64_t gradient_accumulation = 1;
   int64_t replication_factor = 1;
   bool mean_reduction = true;        // of gradients over accumulation and replicas; false: sum
-  bool stochastic_rounding = false;  // of float16 and bfloat16 results
+  bool stochastic_rounding = false;
+  bool check_indices = false;  // of float16 and bfloat16 results
   std::optional<OptimiserSpec> optimiser;
   // Of parameters, by name: their gradients are summed in each group alone.
   std::map<std::string, ReplicaGroup> replica_groups = {};
@@ -82,6 +83,11 @@ void anchor_gradients(ir::Module& module, PassContext& context);
 // Behind every op that computes floating-point numbers, a `check_floats`: it ends the run where an
 // operation is invalid, divides by zero or overflows.
 void check_floats(ir::Module& module, PassContext& context);
+
+// In front of every op that reads or writes by index, a `check_indices`: it ends the run where an
+// index is out of range, which otherwise reads zeros and writes nothing. Does nothing unless
+// context.check_indices.
+void check_indices(ir::Module& module, PassContext& context);
 
 // Makes every op that computes float16 or bfloat16 compute in f32 and round at random
 // (`stochastic_cast`), casts included. Left as they are: what only moves data, foreign kernels,

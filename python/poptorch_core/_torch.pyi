@@ -86,7 +86,7 @@ def compile(
         mean_reduction, strategy ("pipelined", "sharded", "serial_phased" or "parallel_phased"),
         liveness, separate_backward_phase, locations, round_ipu_count,
         random_seed, threads, device, memory_limit, input_group_size, input_group_stride,
-        floating_point_exceptions, stochastic_rounding,
+        floating_point_exceptions, check_indices, stochastic_rounding,
         anchors (a list of (name, output_mode, period)); all optional.
     optimiser: {"kind": "sgd", "groups": [{"values": {name: number}, "variable": [name],
         "parameters": [slot name]}], "loss_scaling": 1.0, "loss_scaling_variable": False,

@@ -65,7 +65,8 @@ void add_elementwise_kernels(KernelTable& table) {
                .choose_layouts = choose_elementwise_layouts,
                .bind = bind,
                .takes_epilogue = false,
-               .in_place_input = {0}});
+               .in_place_input = {0},
+               .layouts_of_any_type = true});
   }
 }
 

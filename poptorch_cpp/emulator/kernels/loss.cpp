@@ -3,16 +3,23 @@
 #include "emulator/kernels/families.hpp"
 #include "emulator/kernels/lanes.hpp"
 #include "emulator/kernels/row_kernel.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
 
 namespace poptorch::emulator {
 namespace {
 
 struct ClassLoss {
   int64_t rows, classes, ignored;
-  std::string reduction;
+  std::string reduction, op;
 
+  // UserError for a target that is no class.
   bool counts(const int32_t* target, int64_t row) const {
-    return target[row] != ignored && target[row] >= 0 && target[row] < classes;
+    const int32_t t = target[row];
+    if (t == ignored) return false;
+    if (t >= 0 && t < classes) return true;
+    throw support::UserError(support::str("[", op, "] target ", t, " is not in [0, ", classes,
+                                          "). Correct the labels, or set ignore_index."));
   }
   int64_t counted(const int32_t* target) const {
     int64_t count = 0;
@@ -27,7 +34,7 @@ std::optional<ClassLoss> plain_loss(const KernelRequest& request) {
       request.op->find_attr("label_smoothing") && request.attr<double>("label_smoothing") != 0.0;
   if (x.size() != 2 || x[0] == 0 || x[1] == 0 || smooth || request.inputs[2]) return std::nullopt;
   return ClassLoss{x[0], x[1], request.attr<int64_t>("ignore_index"),
-                   request.attr<std::string>("reduction")};
+                   request.attr<std::string>("reduction"), request.op->name};
 }
 
 // Operands: scores (or log-probabilities), target, weight. The losses are summed in double.

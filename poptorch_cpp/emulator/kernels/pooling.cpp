@@ -170,11 +170,20 @@ class MaxPoolGrad final : public PoolGrad {
           float* to = dx + pixel * w_.channels + c;
 #pragma GCC ivdep
           for (int64_t i = 0; i < n; ++i) {
-            const bool hit = v[i] == y[i] || v[i] != v[i];
+            const bool hit = v[i] == y[i];
             to[i] += hit ? left[i] : 0.0f;
             left[i] = hit ? 0.0f : left[i];
           }
         });
+        for (int64_t i = 0; i < n; ++i) {
+          if (y[i] == y[i]) continue;
+          int64_t last = -1;  // the last nan takes it
+          w_.each(p, [&](int64_t pixel) {
+            const float v = x[pixel * w_.channels + c + i];
+            if (v != v) last = pixel;
+          });
+          if (last >= 0) dx[last * w_.channels + c + i] += dy[i];
+        }
       }
     }
   }

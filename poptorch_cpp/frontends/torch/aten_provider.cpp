@@ -109,11 +109,13 @@ void* prepare(const PoptorchForeignOp* op, char* error, size_t size) {
 }
 
 int32_t run(void* handle, void* const* buffers, char* error, size_t size) {
+  const auto* prepared = static_cast<const Prepared*>(handle);
   try {
-    static_cast<const Prepared*>(handle)->run(buffers);
+    prepared->run(buffers);
     return 0;
   } catch (const c10::Error& failure) {
-    std::snprintf(error, size, "%s", failure.what_without_backtrace());
+    std::snprintf(error, size, "%s: %s", prepared->call.schema().c_str(),
+                  failure.what_without_backtrace());
   } catch (const std::exception& failure) {
     std::snprintf(error, size, "%s", failure.what());
   }

@@ -45,8 +45,7 @@ at::Tensor as_device(const at::Tensor& tensor, const ir::Type& type, const std::
                         ir::shape_text(type.shape), " but got ",
                         ir::shape_text(tensor.sizes().vec()), ". Make a new wrapper for it."));
   }
-  const at::Tensor dense = tensor.detach().to(torch_dtype(type.dtype)).contiguous();
-  return dense.is_neg() || dense.is_conj() ? dense.resolve_neg().resolve_conj() : dense;
+  return narrowed(tensor, what);
 }
 
 const at::Tensor& held(const NamedTensor& state) {

@@ -30,6 +30,7 @@ def compile_options(options: Options, training: bool) -> dict:
         "input_group_size": group,
         "input_group_stride": options.replication_factor // group if orthogonal else 1,
         "floating_point_exceptions": options.Precision.enable_floating_point_exceptions,
+        "check_indices": options.Emulator.check_indices,
         "stochastic_rounding": options.Precision.enable_stochastic_rounding,
         # PopART's RecomputationType; 0 is NoRecompute.
         "recompute": int(options._Popart.options.get("autoRecomputation", 3)) != 0,

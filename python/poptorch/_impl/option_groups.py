@@ -220,6 +220,9 @@ class EmulatorOptions(OptionGroup):
             "How many IPUs there are, a power of two, of version 1, 2 or 21; processes with the "
             "same folder share them. None: POPTORCH_IPU_POOL, else 64 of version 2.",
             defaults={"device_pool": None}, setter=_set_device_pool),
+        Row("checkIndices", False, boolean, COMPILE,
+            "Stop with an error where an index of gather, scatter, one_hot or the like is out of "
+            "range, which otherwise reads zeros and writes nothing."),
         Row("memoryLimit", "", _check_memory_limit, COMPILE,
             "What happens when a program does not fit into an IPU: 'warn', 'error' or 'off'. "
             "Empty: POPTORCH_MEMORY_LIMIT, else 'warn'."),

@@ -134,6 +134,11 @@ Val Call::operand(size_t argument, DType dtype) {
   const Number given_number = number(argument);
   const DType narrowed = narrow(dtype);
   if (given_number.kind == Number::Kind::kFloat) return scalar(dtype, given_number.real);
+  if (narrowed != dtype && !ir::is_float(dtype) &&
+      given_number.integer != static_cast<int32_t>(given_number.integer)) {
+    fail(str("the number ", given_number.integer,
+             " needs 64 bits, but the device has numbers of 32 bits. Use a smaller one."));
+  }
   return val(builder_.constant(ir::Literal::scalar(narrowed, given_number.integer)));
 }
 
@@ -176,6 +181,12 @@ Val Call::slice(Value* value, int64_t axis, int64_t start, int64_t stop, int64_t
   stops[axis] = stop;
   steps[axis] = step;
   return emit("slice", {value}, {{"starts", starts}, {"stops", stops}, {"steps", steps}});
+}
+
+Val Call::wrapped_indices(const TensorValue& indices, int64_t size) {
+  const Val index = cast(indices.value, DType::kI32);
+  const Val negative = emit("lt", {index, scalar(DType::kI32, 0)});
+  return emit("select", {negative, index + static_cast<double>(size), index});
 }
 
 int64_t Call::axis(int64_t dim, int64_t rank) const {

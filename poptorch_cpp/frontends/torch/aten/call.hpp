@@ -129,6 +129,8 @@ class Call {
   // x where `mask` is true, without a gradient (and zero) elsewhere.
   Val only_where(Val mask, Val x);
 
+  // Indices into `size` places as i32, those that count from the end counted from the start.
+  Val wrapped_indices(const TensorValue& indices, int64_t size);
   // A dimension argument made non-negative; UserError when out of range.
   int64_t axis(int64_t dim, int64_t rank) const;
   // The "dim" argument as sorted axes; all of them when it is absent or empty.

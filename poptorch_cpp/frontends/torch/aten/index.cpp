@@ -12,12 +12,6 @@ using Values = std::vector<TensorValue>;
 
 Val indices(Call& c, const TensorValue& x) { return c.cast(x.value, DType::kI32); }
 
-// Adds `size` to negative indices.
-Val wrapped(Call& c, Val index, int64_t size) {
-  const Val negative = c.emit("lt", {index, c.scalar(DType::kI32, 0)});
-  return c.emit("select", {negative, index + static_cast<double>(size), index});
-}
-
 // How often each of `size` rows stands in `index`, a vector of row numbers that are not negative.
 Val hits(Call& c, Val index, int64_t size) {
   const Val ones = c.full(index.type().shape, DType::kF32, 1);
@@ -101,6 +95,7 @@ Values scatter_add(Call& c) {
 double neutral(const std::string& reduction, DType dtype) {
   if (reduction == "sum") return 0;
   if (reduction == "prod") return 1;
+  if (dtype == DType::kBool) return reduction == "max" ? 0 : 1;
   const double bound = ir::is_float(dtype) ? std::numeric_limits<double>::infinity() : 2147483647.0;
   return reduction == "max" ? -bound : bound;
 }
@@ -162,7 +157,7 @@ Values index_fill(Call& c) {
   const TensorValue x = c.tensor(0);
   const int64_t axis = c.axis(c.integer("dim"), x.rank());
   const Shape whole = at_least_a_vector(x.shape());
-  const Val index = wrapped(c, indices(c, c.tensor("index")), whole[axis]);
+  const Val index = c.wrapped_indices(c.tensor("index"), whole[axis]);
   const Val times = hits(c, c.reshape(index, {index.type().elements()}), whole[axis]);
   Shape shape(whole.size(), 1);
   shape[axis] = whole[axis];
@@ -184,7 +179,7 @@ Values index_copy(Call& c) {
   }
   for (int64_t i = 0; i < rank; ++i) back[front[i]] = i;
   const Val moved = c.transpose(c.reshape(x.value, whole), front);
-  const Val index = wrapped(c, indices(c, c.tensor("index")), whole[axis]);
+  const Val index = c.wrapped_indices(c.tensor("index"), whole[axis]);
   Shape shape = moved.type().shape;
   shape[0] = index.type().elements();
   const Val flat = c.reshape(index, {shape[0]});
@@ -196,130 +191,11 @@ Values index_copy(Call& c) {
   return {{c.reshape(c.transpose(put, back), x.shape()), x.dtype}};
 }
 
-// --- x[i, :, j]
-// -----------------------------------------------------------------------------------
-
-// Index tensors brought to one shape, and x with the indexed axes in front.
-struct Indexing {
-  Val x;
-  std::vector<Value*> indices;
-  Ints back;          // the permutation that undoes that of x
-  Shape index_shape;  // of the broadcast indices
-  int64_t first = 0;  // where the indexed axes stood, when they were adjacent; else 0
-};
-
-Indexing indexing(Call& c, const TensorValue& x, const Values& given) {
-  Indexing result;
-  Ints front, rest;
-  for (int64_t axis = 0; axis < x.rank(); ++axis) {
-    const auto i = static_cast<size_t>(axis);
-    const bool indexed = i < given.size() && given[i];
-    (indexed ? front : rest).push_back(axis);
-    if (!indexed) continue;
-    const auto joint = ir::broadcast(result.index_shape, given[i].shape());
-    if (!joint) c.fail("the index tensors do not broadcast.");
-    result.index_shape = *joint;
-  }
-  const bool adjacent = front.back() - front.front() + 1 == static_cast<int64_t>(front.size());
-  result.first = adjacent ? front.front() : 0;
-  for (const int64_t axis : front) {
-    const Val index = wrapped(c, indices(c, given[axis]), x.shape()[axis]);
-    result.indices.push_back(c.broadcast(index, result.index_shape));
-  }
-  Ints permutation = front;
-  permutation.insert(permutation.end(), rest.begin(), rest.end());
-  result.back.resize(permutation.size());
-  for (size_t i = 0; i < permutation.size(); ++i) {
-    result.back[permutation[i]] = static_cast<int64_t>(i);
-  }
-  result.x = c.transpose(x.value, permutation);
-  return result;
-}
-
-// From [index..., rest...] to where torch puts the index dimensions, as a permutation.
-Ints placed(const Indexing& in, int64_t rank) {
-  const auto count = static_cast<int64_t>(in.index_shape.size());
-  Ints permutation;
-  for (int64_t i = 0; i < in.first; ++i) permutation.push_back(count + i);
-  for (int64_t i = 0; i < count; ++i) permutation.push_back(i);
-  for (int64_t i = count + in.first; i < rank; ++i) permutation.push_back(i);
-  return permutation;
-}
-
-Values index(Call& c) {
-  const TensorValue x = c.tensor(0);
-  const Values given = c.tensors(1);
-  for (const auto& one : given) {
-    if (one && one.dtype == DType::kBool) {
-      c.unsupported(
-          "Operations using aten::nonzero are unsupported because the operator's output shape is "
-          "determined at runtime. Use torch.where or masked_fill instead of a boolean mask.");
-    }
-  }
-  const Indexing in = indexing(c, x, given);
-  std::vector<Value*> operands{in.x};
-  operands.insert(operands.end(), in.indices.begin(), in.indices.end());
-  const Val picked = c.emit("index", operands);
-  return {{c.transpose(picked, placed(in, picked.type().rank())), x.dtype}};
-}
-
-// x[mask] = value, or += value: a choice per element, when the same value goes to every place.
-Values put_where(Call& c, const TensorValue& x, const TensorValue& mask, Val value,
-                 bool accumulate) {
-  Shape one = value.type().shape;
-  const auto rest = static_cast<size_t>(x.rank()) - mask.shape().size();
-  while (one.size() > rest && one.front() == 1) one.erase(one.begin());
-  if (one.size() > rest) {
-    c.unsupported(
-        "values for the places of a boolean mask are not supported, as their number is not known "
-        "while the model is traced. Use torch.where.");
-  }
-  Shape shape = mask.shape();
-  shape.resize(x.rank(), 1);
-  const Val chosen = c.reshape(mask.value, shape), old = c.val(x.value);
-  const Val put = c.broadcast(c.reshape(value, one), x.shape());
-  return {{c.emit("select", {chosen, accumulate ? old + put : put, old}), x.dtype}};
-}
-
-Values index_put(Call& c) {
-  const TensorValue x = c.tensor(0);
-  const Values given = c.tensors(1);
-  const Val value = c.cast(c.tensor("values").value, x.dtype);
-  const bool accumulate = c.flag("accumulate", false);
-  if (given.size() == 1 && given[0] && given[0].dtype == DType::kBool) {
-    return put_where(c, x, given[0], value, accumulate);
-  }
-  for (const auto& one : given) {
-    if (one && one.dtype == DType::kBool) {
-      c.unsupported("a boolean mask beside other indices is not supported. Use torch.where.");
-    }
-  }
-  const Indexing in = indexing(c, x, given);
-  Shape shape = in.index_shape;
-  shape.insert(shape.end(), in.x.type().shape.begin() + static_cast<int64_t>(in.indices.size()),
-               in.x.type().shape.end());
-  // The value broadcasts to the indexed shape as torch shows it; bring it to [index..., rest...].
-  const auto rank = static_cast<int64_t>(shape.size());
-  const Ints seen = placed(in, rank);
-  Shape seen_shape(rank);
-  Ints back(rank);
-  for (int64_t i = 0; i < rank; ++i) {
-    seen_shape[i] = shape[seen[i]];
-    back[seen[i]] = i;
-  }
-  std::vector<Value*> operands{in.x, c.transpose(c.broadcast(value, seen_shape), back)};
-  operands.insert(operands.end(), in.indices.begin(), in.indices.end());
-  const Val put = c.emit("index_put", operands, {{"accumulate", accumulate}});
-  return {{c.transpose(put, in.back), x.dtype}};
-}
-
-// --------------------------------------------------------------------------------------------------
-
 Values take(Call& c) {
   const TensorValue x = c.tensor(0), index = c.tensor("index");
   const int64_t count = x.value->type().elements();
   const Val flat_index =
-      c.reshape(wrapped(c, indices(c, index), count), {index.value->type().elements()});
+      c.reshape(c.wrapped_indices(index, count), {index.value->type().elements()});
   const Val picked =
       c.emit("index_select", {c.reshape(x.value, {count}), flat_index}, {{"axis", int64_t{0}}});
   return {{c.reshape(picked, index.shape()), x.dtype}};
@@ -345,17 +221,29 @@ Values bincount(Call& c) {
   return {{total, dtype}};
 }
 
-// Index of the first boundary at or above each value (right: above).
+// The boundary that torch's bisection ends at: for sorted boundaries the first one at or above each
+// value (right: above). NaN is above everything.
 Values bucketize(Call& c) {
-  const TensorValue x = c.tensor(0), boundaries = c.tensor("boundaries");
-  Shape shape = x.shape();
-  shape.push_back(1);
-  const Val below = c.emit(
-      c.flag("right", false) ? "le" : "lt",
-      {c.cast(boundaries.value, DType::kF32), c.cast(c.reshape(x.value, shape), DType::kF32)});
-  const Val count = c.emit("sum", {c.cast(below, DType::kI32)},
-                           {{"axes", Ints{static_cast<int64_t>(shape.size()) - 1}}});
-  return {{count, c.flag("out_int32", false) ? DType::kI32 : DType::kI64}};
+  const size_t other = c.index_of("boundaries");
+  const DType dtype = c.result_type({0, other});
+  const Shape shape = c.tensor(0).shape();
+  const int64_t elements = ir::element_count(shape), count = c.tensor(other).shape().at(0);
+  const Val x = c.reshape(c.operand(0, dtype), {elements}), bounds = c.operand(other, dtype);
+  const char* stays = c.flag("right", false) ? "gt" : "ge";
+  Val low = c.full({elements}, DType::kI32, 0);
+  Val high = c.full({elements}, DType::kI32, static_cast<double>(count));
+  const Val last = c.scalar(DType::kI32, static_cast<double>(count - 1));
+  for (int64_t left = count; left > 0; left /= 2) {
+    const Val half = c.emit("floor_div", {high - low, c.scalar(DType::kI32, 2)});
+    const Val middle = c.emit("minimum", {low + half, last});
+    const Val bound = c.emit("index_select", {bounds, middle}, {{"axis", int64_t{0}}});
+    const Val is_open = c.emit("lt", {low, high}), is_left = c.emit(stays, {bound, x});
+    const Val goes_left = c.emit("logical_and", {is_open, is_left});
+    const Val goes_right = c.emit("logical_and", {is_open, c.emit("logical_not", {is_left})});
+    low = c.emit("select", {goes_right, middle + 1.0, low});
+    high = c.emit("select", {goes_left, middle, high});
+  }
+  return {{c.reshape(low, shape), c.flag("out_int32", false) ? DType::kI32 : DType::kI64}};
 }
 
 }  // namespace
@@ -370,10 +258,6 @@ void add_index_rules(Rules& r) {
   r.add("index_add", index_add);
   r.add("index_fill", index_fill);
   r.add("index_copy", index_copy);
-  r.add("index.Tensor", index);
-  r.add("index_put", index_put);
-  r.add("_unsafe_index.Tensor", index);
-  r.add("_index_put_impl", index_put);
   r.add("take", take);
   r.add("one_hot", one_hot);
   r.add("bincount", bincount);

@@ -18,7 +18,7 @@ std::string reduction(Call& c) {
 // Only what can be trained is a loss.
 Val mark(Call& c, Val loss) {
   if (!ir::is_float(loss.type().dtype)) return loss;
-  return c.emit("identity_loss", {loss}, {{"reduction", "none"}});
+  return c.emit("identity_loss", {loss}, {{"reduction", "none"}, {"of", c.name()}});
 }
 
 Val reduce_all(Call& c, Val x, const std::string& kind) {
@@ -155,25 +155,33 @@ Values identity_loss(Call& c) {
   return {{c.emit("identity_loss", {x.value}, {{"reduction", c.text("reduction")}}), x.dtype}};
 }
 
+// max(x, 0), whose derivative at 0 is 1, as torch has it where it clamps.
+Val not_negative(Call& c, Val x) { return c.emit("clamp", {x}, {{"low", 0.0}}); }
+
+DType float_type(Call& c, const std::vector<size_t>& arguments) {
+  const DType dtype = c.result_type(arguments);
+  return ir::is_float(dtype) ? dtype : c.default_float();
+}
+
 // Losses that torch would take apart: taken apart here, so that the result is marked.
 Values margin_ranking(Call& c) {
-  const DType dtype = c.result_type({0, 1, 2});
+  const DType dtype = float_type(c, {0, 1, 2});
   const Val difference = c.operand(0, dtype) - c.operand(1, dtype);
-  const Val loss = c.emit("relu", {c.real("margin", 0.0) - c.operand(2, dtype) * difference});
+  const Val loss = not_negative(c, c.real("margin", 0.0) - c.operand(2, dtype) * difference);
   return {{mark(c, reduce_all(c, loss, reduction(c))), dtype}};
 }
 
 Values hinge_embedding(Call& c) {
   const DType dtype = c.result_type({0, 1});
   const Val x = c.operand(0, dtype), y = c.operand(1, dtype), zero = c.scalar(dtype, 0);
-  const Val apart = c.emit("relu", {c.real("margin", 1.0) - x});
+  const Val apart = not_negative(c, c.real("margin", 1.0) - x);
   const Val first = c.emit("select", {c.emit("ne", {y, c.scalar(dtype, 1)}), apart, zero});
   const Val second = c.emit("select", {c.emit("ne", {y, c.scalar(dtype, -1)}), x, zero});
   return {{mark(c, reduce_all(c, first + second, reduction(c))), dtype}};
 }
 
 Values poisson_nll(Call& c) {
-  const DType dtype = c.result_type({0, 1});
+  const DType dtype = float_type(c, {0, 1});
   const Val x = c.operand(0, dtype), y = c.operand(1, dtype);
   Val loss =
       c.flag("log_input") ? c.emit("exp", {x}) - y * x : x - y * c.emit("log", {x + c.real("eps")});
@@ -192,7 +200,7 @@ Val norm_along_last(Call& c, Val x, double epsilon) {
 
 Values cosine_embedding(Call& c) {
   constexpr double kEpsilon = 1e-12;  // torch's own
-  const DType dtype = c.result_type({0, 1});
+  const DType dtype = float_type(c, {0, 1});
   const Val a = c.operand(0, dtype), b = c.operand(1, dtype), y = c.operand(2, dtype);
   const Val dot = c.emit("sum", {a * b}, {{"axes", Ints{a.type().rank() - 1}}});
   const Val lengths = norm_along_last(c, a, kEpsilon) * norm_along_last(c, b, kEpsilon);
@@ -200,7 +208,7 @@ Values cosine_embedding(Call& c) {
   const Val zero = c.scalar(dtype, 0);
   const Val together =
       c.emit("select", {c.emit("eq", {y, c.scalar(dtype, 1)}), 1.0 - cosine, zero});
-  const Val apart = c.emit("relu", {cosine - c.real("margin", 0.0)});
+  const Val apart = not_negative(c, cosine - c.real("margin", 0.0));
   const Val far = c.emit("select", {c.emit("eq", {y, c.scalar(dtype, -1)}), apart, zero});
   return {{mark(c, reduce_all(c, together + far, reduction(c))), dtype}};
 }
@@ -228,7 +236,7 @@ Values triplet_margin(Call& c) {
   if (c.flag("swap", false)) {
     far = c.emit("minimum", {far, pairwise_distance(c, positive, negative)});
   }
-  const Val loss = c.emit("relu", {(near - far) + c.real("margin", 1.0)});
+  const Val loss = not_negative(c, (near - far) + c.real("margin", 1.0));
   return {{mark(c, reduce_all(c, loss, reduction(c))), dtype}};
 }
 

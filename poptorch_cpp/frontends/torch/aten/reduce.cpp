@@ -163,9 +163,20 @@ Val root_of(Call& c, Val total, double power) {
 
 Values var(Call& c) { return {{moments(c, c.tensor(0)).variance, c.tensor(0).dtype}}; }
 
-Values standard_deviation(Call& c) {
-  return {{root_of(c, moments(c, c.tensor(0)).variance, 0.5), c.tensor(0).dtype}};
+// The root of the variance, computed from deviations over their greatest: no square overflows.
+Val deviation(Call& c, const TensorValue& x) {
+  const Ints axes = c.axes("dim", x.rank());
+  const Val given = c.val(x.value), zero = c.scalar(x.dtype, 0);
+  const Val apart = c.emit("abs", {given - reduce(c, "mean", given, axes, true)});
+  const Val most = c.emit("detach", {reduce(c, "max", apart, axes, true)});
+  const Val usable = c.emit(
+      "logical_not", {c.emit("logical_or", {c.emit("eq", {most, zero}), c.emit("isinf", {most})})});
+  const Val unit = c.emit("select", {usable, most, c.scalar(x.dtype, 1)});
+  const Val root = root_of(c, moments(c, {given / unit, x.dtype}).variance, 0.5);
+  return root * c.reshape(unit, root.type().shape);
 }
+
+Values standard_deviation(Call& c) { return {{deviation(c, c.tensor(0)), c.tensor(0).dtype}}; }
 
 Values var_mean(Call& c) {
   const Moments m = moments(c, c.tensor(0));
@@ -173,8 +184,9 @@ Values var_mean(Call& c) {
 }
 
 Values std_mean(Call& c) {
-  const Moments m = moments(c, c.tensor(0));
-  return {{root_of(c, m.variance, 0.5), c.tensor(0).dtype}, {m.mean, c.tensor(0).dtype}};
+  const TensorValue x = c.tensor(0);
+  const Val mean = moments(c, x).mean;
+  return {{deviation(c, x), x.dtype}, {mean, x.dtype}};
 }
 
 // --- norms
@@ -199,6 +211,26 @@ Val norm_slope(Call& c, Val x, Val norm, double order) {
   return own * zero_where(norm, 1.0 / power(norm, order - 1));
 }
 
+// What was reduced with its dimensions kept, as keepdim has it.
+Val without_axes(Call& c, Val kept, const Ints& axes) {
+  if (keepdim(c)) return kept;
+  Shape shape = kept.type().shape;
+  for (const int64_t axis : axes) shape[axis] = 0;
+  std::erase(shape, 0);
+  return c.reshape(kept, shape);
+}
+
+// The norm of infinite order. Elements of that size share the gradient, nan among them.
+Val greatest_or_least(Call& c, Val x, Val size, const Ints& axes, bool greatest) {
+  const Val norm = reduce(c, greatest ? "max" : "min", size, axes, true);
+  const Val both_nan = c.emit("logical_and", {c.emit("isnan", {size}), c.emit("isnan", {norm})});
+  const Val is_it = c.emit("logical_or", {c.emit("eq", {size, norm}), both_nan});
+  const Val hits = c.cast(is_it, x.type().dtype);
+  const Val slope = c.emit("sign", {x}) * hits / reduce(c, "sum", hits, axes, true);
+  const Val path = reduce(c, "sum", x * c.emit("detach", {slope}), axes, true);
+  return without_axes(c, c.with_gradient(norm, path), axes);
+}
+
 Values vector_norm(Call& c, double order) {
   TensorValue x = c.tensor(0);
   x.dtype = c.dtype("dtype").value_or(ir::is_float(x.dtype) ? x.dtype : c.default_float());
@@ -211,7 +243,7 @@ Values vector_norm(Call& c, double order) {
   }
   const Val size = c.emit("abs", {value});
   if (order == 1) return {{reduce(c, "sum", size, axes, keep), x.dtype}};
-  if (std::isinf(order)) return {{reduce(c, order > 0 ? "max" : "min", size, axes, keep), x.dtype}};
+  if (std::isinf(order)) return {{greatest_or_least(c, value, size, axes, order > 0), x.dtype}};
   if (order == 0) {
     const Val nonzero = c.cast(c.emit("ne", {value, c.scalar(x.dtype, 0)}), x.dtype);
     return {{reduce(c, "sum", nonzero, axes, keep), x.dtype}};
@@ -220,11 +252,8 @@ Values vector_norm(Call& c, double order) {
   const Val total = reduce(c, "sum", powers, axes, true);
   const Val norm = c.emit("pow", {total, c.scalar(x.dtype, 1.0 / order)});
   const Val path = value * c.emit("detach", {norm_slope(c, value, norm, order)});
-  Shape shape = x.shape();
-  for (const int64_t axis : axes) shape[axis] = keep ? 1 : 0;
-  if (!keep) std::erase(shape, 0);
   const Val joint = c.with_gradient(norm, reduce(c, "sum", path, axes, true));
-  return {{c.reshape(joint, shape), x.dtype}};
+  return {{without_axes(c, joint, axes), x.dtype}};
 }
 
 // --- order

@@ -1,24 +1,14 @@
 // The dispatcher's handler: every operator that the user's forward calls, above autograd.
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 #include <c10/core/ScalarType.h>
 #include <torch/library.h>
 
 #include <algorithm>
-#include <functional>
-#include <set>
-#include <unordered_map>
 
 #include "frontends/torch/tracer/autocast.hpp"
 #include "frontends/torch/tracer/generic.hpp"
-#include "frontends/torch/tracer/host_tensors.hpp"
-#include "frontends/torch/tracer/op_info.hpp"
-#include "frontends/torch/tracer/torch_call.hpp"
-#include "frontends/torch/tracer/tracer.hpp"
+#include "frontends/torch/tracer/handled.hpp"
 #include "frontends/torch/tracer/types.hpp"
-#include "frontends/torch/tracer/views.hpp"
 #include "support/error.hpp"
-#include "support/log.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::frontend {
@@ -28,194 +18,6 @@ using c10::IValue;
 using support::str;
 using support::UserError;
 using torch::jit::Stack;
-
-struct Handled {
-  Tracer& tracer;
-  const c10::OperatorHandle& op;
-  const OpInfo& info;
-  c10::ArrayRef<IValue> arguments;
-  TorchCall& call;
-};
-
-using Results = std::vector<IValue>;
-using Handler = std::function<Results(const Handled&)>;
-
-// --- operators that are not computations
-// ----------------------------------------------------------
-
-Results value_needed(const Handled& h) {
-  throw UserError(str("[", h.info.name, "] the value of a tensor is needed on the host",
-                      h.tracer.place(),
-                      ", but it is not known while the model is traced. Keep .item(), `if tensor:` "
-                      "and other reads of values out of forward; use torch.where for a choice."));
-}
-
-Results backward_inside(const Handled& h) {
-  h.call.unsupported(
-      "gradients inside forward are not supported. Return the loss; the training step adds the "
-      "backward pass.");
-}
-
-Results same_tensor(const Handled& h) {
-  const at::Tensor &a = h.arguments[0].toTensor(), &b = h.arguments[1].toTensor();
-  if (a.sizes() != b.sizes()) return {false};
-  if (h.tracer.read(a) == h.tracer.read(b)) return {true};
-  // torch::nn::MultiheadAttention asks whether its arguments are one tensor. Both answers compute
-  // the same.
-  if (h.tracer.without_python()) return {false};
-  return value_needed(h);
-}
-
-// torch.tensor(...) ends here: its data becomes a constant of the graph.
-Results lifted(const Handled& h) {
-  const at::Tensor& tensor = h.arguments[0].toTensor();
-  if (is_dataless(tensor)) return {tensor};
-  if (!was_for_device(tensor)) {
-    h.tracer.warn_once("No device set in torch.tensor(): forcing to IPU");
-  }
-  accept_host_tensor(tensor);
-  return {h.tracer.make_tensor(h.tracer.read(tensor), tensor.scalar_type())};
-}
-
-Results cut_in_place(const Handled& h) {
-  const at::Tensor& tensor = h.arguments[0].toTensor();
-  tensor.unsafeGetTensorImpl()->set_requires_grad(false);
-  if (History* history = h.tracer.root_of(tensor).history_of(tensor)) history->remove(tensor);
-  return {tensor};
-}
-
-Results nothing(const Handled&) { return {}; }
-
-Results unchecked(const Handled& h) {
-  h.tracer.warn_once(str(
-      "torch.linalg", h.tracer.place(),
-      " does not check its matrices on the device: where eager torch raises an error (singular, "
-      "not positive definite), the result has nan or infinity"));
-  return {};
-}
-
-const std::unordered_map<std::string, Handler>& handlers() {
-  static const std::unordered_map<std::string, Handler> rows{
-      {"aten::item", value_needed},
-      {"aten::_local_scalar_dense", value_needed},
-      {"aten::is_nonzero", value_needed},
-      {"aten::allclose", value_needed},
-      {"aten::equal", same_tensor},
-      {"aten::_backward", backward_inside},
-      {"aten::lift_fresh", lifted},
-      {"aten::lift", lifted},
-      {"aten::detach_", cut_in_place},
-      {"aten::_assert_async", nothing},
-      {"aten::_linalg_check_errors", unchecked},
-  };
-  return rows;
-}
-
-const std::set<std::string>& factories() {
-  static const std::set<std::string> names{"arange",   "empty", "full",  "full_like",  "linspace",
-                                           "logspace", "ones",  "rand",  "randint",    "randn",
-                                           "randperm", "range", "zeros", "zeros_like", "normal"};
-  return names;
-}
-
-// What concerns the device an operator was asked for. Wherever that is, the IPU is meant.
-void settle_device(const Handled& h) {
-  if (h.info.name == "aten::_to_copy") {
-    accept_host_tensor(h.arguments[0].toTensor());
-  } else if (factories().contains(h.info.functional)) {
-    const size_t device = h.call.index_of("device");
-    // Python fills in the CPU where the user names no device.
-    const bool on_host = device != Call::kNone &&
-                         (h.arguments[device].isNone() || h.arguments[device].toDevice().is_cpu());
-    if (on_host) {
-      h.tracer.warn_once(str("No device set in torch.", h.info.functional, "(): forcing to IPU"));
-    }
-  }
-}
-
-bool is_differentiable(c10::ScalarType dtype) {
-  return c10::isFloatingType(dtype) || c10::isComplexType(dtype);
-}
-
-// --- views
-// ----------------------------------------------------------------------------------------
-
-at::Tensor adopt_view(const Handled& h, const at::Tensor& base, const at::Tensor& result,
-                      int64_t index, int64_t& position) {
-  if (result.numel() == 0) return h.tracer.make_empty(result.sizes().vec(), result.scalar_type());
-  Root& root = h.tracer.root_of(base);
-  const Geometry geometry = Geometry::of(result);
-  if (auto link = link_of_view(h.info.name, h.call, base, result, index, position)) {
-    root.add_view(geometry, Geometry::of(base), std::move(link));
-  } else if (!root.knows(geometry) && !root.add_strided_view(geometry)) {
-    h.call.unsupported("a view of this kind is not supported. Use a copy: reshape, clone or to.");
-  }
-  report_device(result, ipu_device());
-  const bool follows = at::GradMode::is_enabled() && h.info.name != "aten::detach" &&
-                       is_differentiable(result.scalar_type());
-  // Read now: emitted with the user's line of this view.
-  if (!follows) {
-    root.read(h.tracer.cursor(), geometry);
-    return result;
-  }
-  History& history = root.own_history_of(base);
-  root.read(h.tracer.cursor(), geometry, history);
-  history.add(result);
-  result.unsafeGetTensorImpl()->set_requires_grad(base.requires_grad());
-  return result;
-}
-
-Results view(const Handled& h) {
-  const at::Tensor base = h.arguments[0].toTensor();
-  h.tracer.root_of(base);
-  Stack stack(h.arguments.begin(), h.arguments.end());
-  {
-    PauseGuard pause;
-    h.op.callBoxed(stack);
-  }
-  int64_t position = 0;
-  if (stack[0].isTensor()) return {adopt_view(h, base, stack[0].toTensor(), 0, position)};
-  std::vector<at::Tensor> parts;
-  for (const at::Tensor& part : stack[0].toTensorVector()) {
-    parts.push_back(adopt_view(h, base, part, static_cast<int64_t>(parts.size()), position));
-  }
-  return {IValue(parts)};
-}
-
-// The operator without its underscore, when it is a view of its first argument.
-std::optional<c10::OperatorHandle> view_of_place(const c10::OperatorHandle& op,
-                                                 const OpInfo& info) {
-  if (!op.hasTag(at::Tag::inplace_view)) return std::nullopt;
-  for (const std::string& overload : {info.overload, std::string("int")}) {
-    const auto found =
-        c10::Dispatcher::singleton().findSchema({"aten::" + info.functional, overload});
-    if (found && info_of(*found).is_view) return found;
-  }
-  return std::nullopt;
-}
-
-// unsqueeze_ and its like: the tensor becomes a view of what it was.
-Results view_in_place(const Handled& h, const c10::OperatorHandle& functional) {
-  const at::Tensor& tensor = h.arguments[0].toTensor();
-  h.tracer.root_of(tensor);
-  Results arguments = h.arguments.vec();
-  {
-    PauseGuard pause;
-    const at::Tensor before = tensor.alias();
-    report_device(before, tensor.device());
-    before.unsafeGetTensorImpl()->set_requires_grad(tensor.requires_grad());
-    arguments[0] = before;
-  }
-  TorchCall call(h.tracer, functional.schema(), arguments);
-  const at::Tensor after =
-      view({h.tracer, functional, info_of(functional), arguments, call})[0].toTensor();
-  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(after.sizes(), after.strides(),
-                                                      after.storage_offset());
-  return {tensor};
-}
-
-// --- computations
-// ---------------------------------------------------------------------------------
 
 at::Tensor new_tensor(const Handled& h, const TensorValue& value) {
   if (!value) return {};
@@ -303,10 +105,22 @@ std::vector<TensorValue> by_row(const Handled& h) {
   }
 }
 
+// What a user computes in float64 has the precision of float32. Conversions say nothing.
+void warn_of_float64(const Handled& h, const std::vector<TensorValue>& values) {
+  const bool is_double = std::any_of(values.begin(), values.end(), [](const TensorValue& value) {
+    return value && value.dtype == ir::DType::kF64;
+  });
+  if (!is_double || h.info.functional == "_to_copy" || h.call.index_of("dtype") != Call::kNone)
+    return;
+  h.tracer.warn_once(
+      str("[", h.info.name, "] float64 is computed in float32 on the device", h.tracer.place()));
+}
+
 Results compute(const Handled& h) {
   std::vector<TensorValue> values;
   if (h.info.rule && !is_complex(h) && !concerns_empty(h)) values = by_row(h);
   if (values.empty()) values = emit_generic(h.tracer, h.op, h.info, h.arguments, h.call);
+  warn_of_float64(h, values);
   if (returns_written(h)) return write_back(h, values);
   Results results;
   size_t next = 0;
@@ -330,7 +144,7 @@ Results data_dependent(const Handled& h) {
 }
 
 bool handled_here(const OpInfo& info) {
-  if (handlers().contains(info.name) || info.rule) return true;
+  if (special_handler(info.name) || info.rule) return true;
   if (info.is_composite) return false;
   return info.has_tensor_results || !info.writes.empty();
 }
@@ -343,9 +157,9 @@ void dispatch(Tracer& tracer, const c10::OperatorHandle& op, const OpInfo& info,
   TorchCall call(tracer, op.schema(), arguments);
   const Handled handled{tracer, op, info, arguments, call};
   settle_device(handled);
-  const auto special = handlers().find(info.name);
+  const Handler* special = special_handler(info.name);
   const auto renamed = view_of_place(op, info);
-  Results results = special != handlers().end()         ? special->second(handled)
+  Results results = special                             ? (*special)(handled)
                     : renamed                           ? view_in_place(handled, *renamed)
                     : info.is_view && !info.rule        ? view(handled)
                     : info.data_dependent && !info.rule ? data_dependent(handled)

@@ -86,6 +86,9 @@ std::vector<TensorValue> emit_generic(Tracer& tracer, const c10::OperatorHandle&
   std::vector<TensorValue> out;
   for (const auto& result : results) {
     if (!result.defined()) call.unsupported("an undefined result of a generic op.");
+    if (result.scalar_type() == at::kUInt64) {
+      call.unsupported("its result needs integers of 64 bits, and the device has 32.");
+    }
     types.push_back({narrow(ir_dtype(result.scalar_type())), result.sizes().vec()});
   }
   ir::Op* made = tracer.builder().emit(

@@ -8,6 +8,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "frontends/torch/torch_functions.hpp"
+#include "frontends/torch/tracer/trusting_ops.hpp"
 #include "frontends/torch/tracer/types.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
@@ -201,6 +202,7 @@ std::vector<at::Tensor> GenericCall::invoke(std::vector<at::Tensor> operands) co
   for (size_t i = 0; i < items.size(); ++i) {
     stack.push_back(decode(items[i], *schema.arguments()[i].real_type(), operands));
   }
+  check_trusted_arguments(schema.name(), stack);
   for (const size_t i : writes_) stack[i] = stack[i].toTensor().clone();
   std::vector<IValue> written;
   for (const size_t i : writes_) written.push_back(stack[i]);

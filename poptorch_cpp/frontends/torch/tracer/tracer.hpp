@@ -151,6 +151,7 @@ class Tracer : private Cursor {
 
  private:
   void add_state(const NamedTensor& entry);
+  void lend(const NamedTensor& entry);
   ir::Value* constant(const at::Tensor& tensor);  // of main
   void place_hooks();                             // of parameters: with what uses them
   void check_blocks();  // UserError for ops outside of scopes; places those before the first block
@@ -167,6 +168,7 @@ class Tracer : private Cursor {
 
   // A tensor of the user's, as it was before the trace.
   struct Lent {
+    std::string name;
     at::Tensor tensor;
     c10::Device device;
     c10::Storage storage;
@@ -178,7 +180,7 @@ class Tracer : private Cursor {
   Memory memory_;
   std::vector<NamedTensor> slots_;
   std::vector<const Root*> inputs_;
-  std::vector<Lent> lent_;  // by slot
+  std::vector<Lent> lent_;
   std::unordered_set<const ir::Value*> active_;
   std::unordered_map<const ir::Value*, ir::Value*> detached_;
   ir::Op* noted_ = nullptr;  // the last op that note_new_ops saw

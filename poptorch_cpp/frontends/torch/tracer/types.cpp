@@ -5,7 +5,9 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <array>
+#include <cmath>
 #include <cstring>
+#include <type_traits>
 
 #include "frontends/torch/aten/call.hpp"
 #include "support/error.hpp"
@@ -99,9 +101,68 @@ void report_device(const at::Tensor& tensor, c10::Device device) {
   tensor.unsafeGetTensorImpl()->*DeviceAccess::kMember = device;
 }
 
-ir::Literal literal_of(const at::Tensor& tensor) {
+namespace {
+
+template <typename Wide, typename Narrow>
+constexpr bool fits(Wide value) {
+  if constexpr (std::is_floating_point_v<Wide>) {
+    return !(std::isfinite(value) && std::isinf(static_cast<Narrow>(value)));
+  } else {
+    return static_cast<Wide>(static_cast<Narrow>(value)) == value;
+  }
+}
+
+std::string place_in(const at::Tensor& tensor, int64_t element) {
+  std::vector<int64_t> position(static_cast<size_t>(tensor.dim()));
+  for (size_t axis = position.size(); axis-- > 0;) {
+    position[axis] = element % tensor.size(static_cast<int64_t>(axis));
+    element /= tensor.size(static_cast<int64_t>(axis));
+  }
+  return ir::shape_text(position);
+}
+
+template <typename Wide, typename Narrow>
+at::Tensor narrowed_as(const at::Tensor& tensor, ScalarType dtype, const std::string& what) {
+  const at::Tensor dense = tensor.detach().contiguous().resolve_neg();
+  const at::Tensor result = at::empty(tensor.sizes(), at::TensorOptions().dtype(dtype));
+  const auto* from = static_cast<const Wide*>(dense.const_data_ptr());
+  auto* to = static_cast<Narrow*>(result.mutable_data_ptr());
+  bool all_fit = true;
+  for (int64_t i = 0; i < dense.numel(); ++i) {
+    to[i] = static_cast<Narrow>(from[i]);
+    all_fit &= fits<Wide, Narrow>(from[i]);
+  }
+  for (int64_t i = 0; !all_fit && i < dense.numel(); ++i) {
+    if (fits<Wide, Narrow>(from[i])) continue;
+    throw support::UserError(support::str(
+        "[64 bits] ", what, " holds ", from[i], " at ", place_in(dense, i), ", as ",
+        c10::toString(tensor.scalar_type()), ", but the device has numbers of 32 bits. Keep such ",
+        "values out of the model, or scale them."));
+  }
+  return result;
+}
+
+}  // namespace
+
+at::Tensor narrowed(const at::Tensor& tensor, const std::string& what) {
+  switch (tensor.scalar_type()) {
+    case ScalarType::Long:
+      return narrowed_as<int64_t, int32_t>(tensor, ScalarType::Int, what);
+    case ScalarType::UInt64:
+      return narrowed_as<uint64_t, uint32_t>(tensor, ScalarType::UInt32, what);
+    case ScalarType::Double:
+      return narrowed_as<double, float>(tensor, ScalarType::Float, what);
+    default:
+      break;
+  }
+  const auto dtype = torch_dtype(narrow(ir_dtype(tensor.scalar_type())));
+  const at::Tensor dense = tensor.detach().to(dtype).contiguous();
+  return dense.is_neg() || dense.is_conj() ? dense.resolve_neg().resolve_conj() : dense;
+}
+
+ir::Literal literal_of(const at::Tensor& tensor, const std::string& what) {
   const ir::Type type{narrow(ir_dtype(tensor.scalar_type())), tensor.sizes().vec()};
-  const at::Tensor dense = tensor.detach().to(torch_dtype(type.dtype)).contiguous();
+  const at::Tensor dense = narrowed(tensor, what);
   std::vector<std::byte> data(static_cast<size_t>(type.bytes()));
   if (!data.empty()) std::memcpy(data.data(), dense.const_data_ptr(), data.size());
   return ir::Literal(type, std::move(data));

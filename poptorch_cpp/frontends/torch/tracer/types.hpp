@@ -22,6 +22,10 @@ void report_device(const at::Tensor& tensor, c10::Device device);
 c10::Device ipu_device();
 
 // The values of a host tensor in the narrowed dtype.
-ir::Literal literal_of(const at::Tensor& tensor);
+// UserError as from narrowed().
+ir::Literal literal_of(const at::Tensor& tensor, const std::string& what = "a constant");
+// The tensor dense and of the dtype that the device holds for its own. UserError for a number of 64
+// bits that 32 cannot hold, which names `what` ("input 0") and the number's place.
+at::Tensor narrowed(const at::Tensor& tensor, const std::string& what);
 
 }  // namespace poptorch::frontend

@@ -1,0 +1,38 @@
+// One operator call on its way through the dispatcher's handler, and the parts of the handler that
+// are files of their own.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "frontends/torch/tracer/op_info.hpp"
+#include "frontends/torch/tracer/torch_call.hpp"
+#include "frontends/torch/tracer/tracer.hpp"
+
+namespace poptorch::frontend {
+
+struct Handled {
+  Tracer& tracer;
+  const c10::OperatorHandle& op;
+  const OpInfo& info;
+  c10::ArrayRef<c10::IValue> arguments;
+  TorchCall& call;
+};
+
+using Results = std::vector<c10::IValue>;
+using Handler = std::function<Results(const Handled&)>;
+
+// The handler of an operator that is no computation (item, equal, detach_, ...); nullptr: none.
+const Handler* special_handler(const std::string& name);
+// What concerns the device an operator was asked for. Wherever that is, the IPU is meant.
+void settle_device(const Handled& handled);
+
+// Results that share memory with an argument.
+Results view(const Handled& handled);
+// The operator without its underscore, when it is a view of its first argument: unsqueeze_ and its
+// like, after which the tensor is a view of what it was.
+std::optional<c10::OperatorHandle> view_of_place(const c10::OperatorHandle& op, const OpInfo& info);
+Results view_in_place(const Handled& handled, const c10::OperatorHandle& functional);
+
+}  // namespace poptorch::frontend

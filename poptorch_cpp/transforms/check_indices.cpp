@@ -1,0 +1,23 @@
+// Puts a check in front of every op that reads or writes by index. Of the ops that differentiate
+// one, which take the same indices, none needs it.
+#include "ir/builder.hpp"
+#include "transforms/passes.hpp"
+
+namespace poptorch::transforms {
+
+void check_indices(ir::Module& module, PassContext& context) {
+  if (!context.check_indices) return;
+  for (const auto& graph : module.graphs()) {
+    for (ir::Op* op : graph->op_list()) {
+      if (!op->def().indices || op->forward_id != 0) continue;
+      ir::Builder builder(*graph, op);
+      builder.copy_context(*op);
+      for (const auto& [operand, places] : op->def().indices(*op)) {
+        builder.emit("check_indices", {op->operand(operand)},
+                     {{"places", places}, {"op", op->name()}});
+      }
+    }
+  }
+}
+
+}  // namespace poptorch::transforms
