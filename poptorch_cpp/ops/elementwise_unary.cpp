@@ -54,6 +54,11 @@ Val unary(Val x, const char* op) { return {x.builder->value(op, {x}), x.builder}
 Val select(Val condition, Val a, Val b) {
   return {a.builder->value("select", {condition, a, b}), a.builder};
 }
+// False for nan, whose gradient torch lets pass.
+Val not_above(Val x, double bound) {
+  Value* number = x.builder->scalar(x.type().dtype, bound);
+  return {x.builder->value("le", {x, number}), x.builder};
+}
 Val greater(Val x, double bound) {
   Value* number = x.builder->scalar(x.type().dtype, bound);
   return {x.builder->value("gt", {x, number}), x.builder};
@@ -131,8 +136,8 @@ void add_activations(Registry& r) {
          .outputs = {"y"},
          .infer = same_as(0),
          .grad = grad1([](GradBuilder& g, Val dy) {
-           return select(greater(g.y(0), 0), dy,
-                         {g.builder().scalar(dy.type().dtype, 0.0), dy.builder});
+           Val zero{g.builder().scalar(dy.type().dtype, 0.0), dy.builder};
+           return select(not_above(g.y(0), 0), zero, dy);
          }),
          .cost = per_element(1),
          .elementwise = true,
@@ -195,7 +200,7 @@ void add_activations(Registry& r) {
            double alpha = g.attr<double>("alpha"), scale = g.attr<double>("scale");
            double inner = g.attr<double>("input_scale");
            Val negative = unary(g.x(0) * inner, "exp") * (alpha * scale * inner);
-           return select(greater(g.x(0), 0), dy * scale, dy * negative);
+           return select(not_above(g.x(0), 0), dy * negative, dy * scale);
          }),
          .cost = per_element(10),
          .elementwise = true,

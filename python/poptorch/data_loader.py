@@ -28,30 +28,37 @@ class _SubDataset(torch.utils.data.Dataset):
     """This process's contiguous share of a data set, of equal length in every process.
 
     Shuffling is global: every process draws the same permutation of the whole, so that the shares
-    of an epoch do not overlap. Items left over by the division rotate in with the epochs.
+    of an epoch do not overlap. Epochs take the first and the last items of it by turns, where the
+    division leaves some over. The permutation lies in shared memory: workers that live from epoch
+    to epoch see the new one.
     """
 
     def __init__(self, dataset: Any, options: Any, step: int, drop_last: bool) -> None:
         self._dataset = dataset
         self._index = options.Distributed.processId
         self._count = options.Distributed.numProcesses
-        self._seed: int | None = None
+        self._random: torch.Tensor | None = None  # the state of the generator
         self._epoch = 0
         total = len(dataset)
         if drop_last:
             self._length = total // (step * self._count) * step
         else:
             self._length = math.ceil(total / self._count)
-        self._order: list[int] | None = None
+        self._order: torch.Tensor | None = None
 
     def shuffle_globally(self, seed: int) -> None:
-        self._seed = seed
-        self.next_epoch()
+        self._random = torch.Generator().manual_seed(seed).get_state()
+        self._order = torch.arange(len(self._dataset)).share_memory_()
 
     def next_epoch(self) -> None:
-        if self._seed is not None:
-            generator = torch.Generator().manual_seed(self._seed + self._epoch)
-            self._order = torch.randperm(len(self._dataset), generator=generator).tolist()
+        if self._order is None:
+            return
+        generator = torch.Generator()
+        generator.set_state(self._random)
+        order = torch.randperm(len(self._dataset), generator=generator)
+        self._random = generator.get_state()
+        left_over = max(len(order) - self._length * self._count, 0)
+        self._order.copy_(order.roll(-left_over) if self._epoch % 2 else order)
         self._epoch += 1
 
     def __len__(self) -> int:
@@ -59,7 +66,7 @@ class _SubDataset(torch.utils.data.Dataset):
 
     def __getitem__(self, index: int) -> Any:
         position = (self._index * self._length + index) % len(self._dataset)
-        return self._dataset[self._order[position] if self._order else position]
+        return self._dataset[position if self._order is None else int(self._order[position])]
 
 
 class _CombinedBatches(torch.utils.data.Sampler):

@@ -250,3 +250,24 @@ def test_named_buffers_are_uploaded_on_request():
     model.scale.fill_(3)
     wrapped.copyNamedBuffersToDevice()
     assert wrapped(x).tolist() == [3, 3]
+
+
+def test_an_upload_counts_whatever_the_device_has_learned():
+    model = torch.nn.Linear(2, 1, bias=False)
+    torch.nn.init.ones_(model.weight)
+
+    class WithLoss(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, x):
+            return poptorch.identity_loss(self.model(x), "sum")
+
+    wrapped = poptorch.trainingModel(
+        WithLoss(), optimizer=torch.optim.SGD(model.parameters(), lr=1.0)
+    )
+    wrapped(torch.ones(1, 2))
+    wrapped.copyWeightsToDevice()
+    assert model.weight.tolist() == [[1.0, 1.0]]
+    assert wrapped(torch.ones(1, 2)).item() == 2.0

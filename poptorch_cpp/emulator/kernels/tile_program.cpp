@@ -134,13 +134,13 @@ std::vector<int> TileProgramBuilder::op(const ir::OpDef& def, const ir::Attrs& a
     if (!narrow) continue;
     const int rounded = impl_->make_register(results[i]);
     impl_->program->instructions_.push_back(
-        {.op = "round",
+        {.op = "narrow",
          .fn = narrow,
          .product = {},
          .sources = {made[i]},
          .results = {rounded},
          .immediates = {},
-         .text = support::str("%", rounded, " = round %", made[i], " ", results[i])});
+         .text = support::str("%", rounded, " = narrow %", made[i], " ", results[i])});
     made[i] = rounded;
   }
   return made;

@@ -149,7 +149,7 @@ class Shortener {
     for (Instruction& step : steps_) {
       for (int r : step.results) made[r] = true;
       for (int& source : step.sources) source = source < 0 ? source : stands_for[source];
-      const bool assigns = step.op == "assign", rounds = step.op == "round";
+      const bool assigns = step.op == "assign", rounds = step.op == "narrow";
       if (!assigns && !rounds && step.op != "cast") continue;
       const int from = step.sources[assigns ? 1 : 0], to = step.results[0];
       if (rounds && !(rounded[from] && registers_[from].dtype == registers_[to].dtype)) {
@@ -187,14 +187,14 @@ class Shortener {
     return step >= 0 && uses_[reg] == 1 && steps_[step].fn && steps_[step].op == op ? step : -1;
   }
   int rounds(int reg) const {
-    const int step = made_by(reg, "round");
+    const int step = made_by(reg, "narrow");
     return step >= 0 && registers_[reg].dtype == DType::kF16 ? step : -1;
   }
   // The step that rounds the only use of `reg` to float16; else -1.
   int rounded_later(int reg) const {
     if (uses_[reg] != 1) return -1;
     for (size_t s = maker_[reg] + 1; s < steps_.size(); ++s) {
-      if (!steps_[s].fn || steps_[s].op != "round" || steps_[s].sources[0] != reg) continue;
+      if (!steps_[s].fn || steps_[s].op != "narrow" || steps_[s].sources[0] != reg) continue;
       return registers_[steps_[s].results[0]].dtype == DType::kF16 ? static_cast<int>(s) : -1;
     }
     return -1;

@@ -10,7 +10,7 @@
 namespace poptorch::emulator {
 
 struct Instruction {
-  std::string op;  // of the table, "cast", or "round": to the range of the result's dtype
+  std::string op;  // of the table, "cast", or "narrow": to the range of the result's dtype
   MicroFn fn = nullptr;
   ProductForm product;
   std::vector<int> sources;  // -1: absent

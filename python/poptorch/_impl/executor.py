@@ -139,6 +139,8 @@ class PoplarExecutor(Inspection, Attachment, WeightCopies, RefusedMethods):
             self._optimiser_watch.look()
             if self._model_watch.flags_touched:
                 self._model_watch.look_at_flags(self._model)
+        if self._looks_at_runs and self._training:
+            self._used_loss_scale = self._loss_scale()
         results = self._executable.run(tensors)
         self._runs += 1
         if self._training:

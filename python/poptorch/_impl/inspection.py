@@ -110,7 +110,8 @@ class Inspection:
     def getAnchoredTensor(self, short_name: str) -> torch.Tensor | dict[str, torch.Tensor]:
         """The last run's value of a tensor that Options.anchorTensor asked for.
 
-        State (weights, buffers, the optimiser's) is as the run left it. A name with * or ? that
+        State (weights, buffers, the optimiser's) is as the run left it, `finalLossScale` what the
+        run began with. A name with * or ? that
         matches several tensors gives a dict. Raises AssertionError for unknown short names.
         """
         anchors = self._options.anchored_tensors
@@ -130,7 +131,7 @@ class Inspection:
             if name in slots:
                 found[name] = self._executable.read_state(slots[name])
             else:
-                found[name] = self._loss_scale() if name == LOSS_SCALE else self._rate(name)
+                found[name] = self._used_loss_scale if name == LOSS_SCALE else self._rate(name)
         return next(iter(found.values())) if len(found) == 1 else found
 
     def _loss_scale(self) -> torch.Tensor:
@@ -149,7 +150,7 @@ class Inspection:
         if self._executable is None or not self._runs:
             return {name: [[]] for name in _COUNTERS}
         inputs = len(self._executable.input_types())
-        outputs = len(self._executable.output_types()) - len(self._executable.anchored())
+        outputs = sum(isinstance(source, int) for source in self._executable.outputs)
         times = [self._executable.transfer_times(i) for i in range(inputs + outputs)]
         by_counter = [times[:inputs], times[:inputs], times[inputs:], times[inputs:]]
         return {

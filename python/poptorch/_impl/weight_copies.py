@@ -24,10 +24,13 @@ class WeightCopies:
         return self._weights.root().sync_host()
 
     def copyWeightsToDevice(self) -> None:
-        """Copies the model's tensors to this device; other wrappers of the model follow."""
+        """Copies the model's tensors to this device; other wrappers of the model follow.
+
+        What training changed on a device and nobody has fetched is lost: the host's values count.
+        """
         executable = self._compiled()
         shared = self._weights.root()
-        shared.sync_host()
+        shared.newest = None
         executable.weights_to_device()
         shared.version += 1
         self._weights_seen = shared.version

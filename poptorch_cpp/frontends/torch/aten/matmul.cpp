@@ -52,8 +52,11 @@ Values scaled_product(Call& c) {
   } else if (alpha != 1.0) {
     y = y * alpha;
   }
-  if (beta == 0.0) return {{y, dtype}};
   const Val input = c.operand(0, dtype);
+  if (beta == 0.0) {
+    const Val path = y + c.only_where(c.scalar(DType::kBool, 0), input);
+    return {{c.with_gradient(y, path), dtype}};
+  }
   return {{beta == 1.0 ? y + input : y + input * beta, dtype}};
 }
 

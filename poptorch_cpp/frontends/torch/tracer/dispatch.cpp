@@ -22,10 +22,7 @@ using torch::jit::Stack;
 at::Tensor new_tensor(const Handled& h, const TensorValue& value) {
   if (!value) return {};
   if (ir::element_count(value.shape()) == 0) {
-    const ir::Shape shape = value.shape();
-    ir::Op* maker = value.value->producer();
-    if (maker && maker->result_count() == 1 && maker->unused()) maker->graph().erase(maker);
-    return h.tracer.make_empty(shape, torch_dtype(value.dtype));
+    return h.tracer.make_empty(value.shape(), torch_dtype(value.dtype));
   }
   return h.tracer.make_tensor(value.value, torch_dtype(value.dtype));
 }
