@@ -57,7 +57,7 @@ class MainLowering {
   OpLowering ops_;
   Frame frame_;
   OffChip off_chip_;
-  std::vector<const ir::Op*> order_;                // main's ops as they run
+  std::vector<const ir::Op*> order_;  // main's ops as they run
   std::set<std::string> stream_names_;
   std::unordered_map<const ir::Value*, std::vector<int>>
       outputs_;  // main's, not yet stored; look-up only

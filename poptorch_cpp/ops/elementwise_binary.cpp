@@ -69,7 +69,8 @@ void add_arithmetics(Registry& r) {
       [](GradBuilder& g, Val dy) {
         // Where a is 0 and b is not negative, the limit is 0, not 0 · -inf.
         Val log = g.emit("log", {g.x(0)});
-        Val flat = emit(g.x(0), "eq", zero_like(g.x(0)));
+        Val flat = emit(emit(g.x(0), "eq", zero_like(g.x(0))), "logical_and",
+                        emit(g.x(1), "ge", zero_like(g.x(1))));
         return select(flat, zero_like(dy), dy * (g.y(0) * log));
       },
       false, "Pow");

@@ -32,7 +32,8 @@ void refuse_unreduced(const Op& loss) {
   const std::string& function = loss.attr<std::string>("of");
   const ir::Type& type = loss.result()->type();
   if (function.empty() || type.elements() == 1) return;
-  throw UserError(str("[loss] the loss of ", function, place_of(loss), " has reduction='none': ", type,
+  throw UserError(str("[loss] the loss of ", function, place_of(loss),
+                      " has reduction='none': ", type,
                       ", but one number is trained. Use reduction='mean' or 'sum', or mark what is "
                       "to be minimised: poptorch.identity_loss(loss, reduction='mean')."));
 }
@@ -71,8 +72,8 @@ void warn_of_arithmetic_after(const Op& loss) {
   for (const ir::Use& use : loss.result()->uses()) {
     if (!use.op || !use.op->def().elementwise || use.op->is("cast")) continue;
     support::log(support::LogLevel::kWarn,
-                 str("[loss] gradients start at the loss", place_of(loss), ", and what '", use.op->name(),
-                     "'", place_of(*use.op),
+                 str("[loss] gradients start at the loss", place_of(loss), ", and what '",
+                     use.op->name(), "'", place_of(*use.op),
                      " makes of it has none. If that is to be minimised, mark it as the loss: "
                      "poptorch.identity_loss(value, reduction='none')."));
     return;

@@ -23,7 +23,7 @@ struct PassContext {
   int64_t forward_stages = 1;  // of the pipeline: assign_stages counts them
   int64_t gradient_accumulation = 1;
   int64_t replication_factor = 1;
-  bool mean_reduction = true;        // of gradients over accumulation and replicas; false: sum
+  bool mean_reduction = true;  // of gradients over accumulation and replicas; false: sum
   bool stochastic_rounding = false;
   bool check_indices = false;  // of float16 and bfloat16 results
   std::optional<OptimiserSpec> optimiser;

@@ -227,7 +227,11 @@ Values logaddexp(Call& c) {
   const Val a = c.operand(0, dtype), b = c.operand(1, dtype);
   const Val apart = c.emit("select", {c.emit("eq", {a, b}), c.scalar(dtype, 0), b - a});
   const Val rest = c.emit("softplus", {-c.emit("abs", {apart})});
-  return {{c.emit("maximum", {a, b}) + rest, dtype}};
+  const Val y = c.emit("maximum", {a, b}) + rest;
+  const auto slope = [&](Val mine, Val other) {
+    return 1.0 / (c.emit("exp", {other - mine}) + 1.0);
+  };
+  return {{c.with_slopes(y, {{a, slope(a, b)}, {b, slope(b, a)}}), dtype}};
 }
 
 }  // namespace

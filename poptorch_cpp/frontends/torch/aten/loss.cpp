@@ -81,7 +81,7 @@ Val kl_divergence(Call& c, Val x, Val y) {
   return xlogy(c, y, y) - y * x;
 }
 
-Val soft_margin(Call& c, Val x, Val y) { return c.emit("softplus", {-(x * y)}); }
+Val soft_margin(Call& c, Val x, Val y) { return c.emit("log1p", {c.emit("exp", {-(x * y)})}); }
 
 // Classes stand on axis 1, or on axis 0 when there is no batch.
 struct Classes {

@@ -102,33 +102,32 @@ Values roll(Call& c) {
   return {{result, x.dtype}};
 }
 
-// Torch lists paddings from the last axis: (low, high) pairs. Negative ones cut.
-Val padded(Call& c, Val x, const Ints& amounts, const std::string& mode, double value) {
-  const int64_t rank = x.type().rank();
-  Ints low(rank, 0), high(rank, 0), starts(rank, 0), stops(x.type().shape), steps(rank, 1);
-  bool cuts = false, pads = false;
-  for (size_t i = 0; i * 2 + 1 < amounts.size(); ++i) {
-    const int64_t axis = rank - 1 - static_cast<int64_t>(i);
-    low[axis] = std::max<int64_t>(amounts[2 * i], 0);
-    high[axis] = std::max<int64_t>(amounts[2 * i + 1], 0);
-    starts[axis] = std::max<int64_t>(-amounts[2 * i], 0);
-    stops[axis] -= std::max<int64_t>(-amounts[2 * i + 1], 0);
-    cuts |= amounts[2 * i] < 0 || amounts[2 * i + 1] < 0;
-    if (stops[axis] <= starts[axis]) {
-      c.unsupported("negative padding that cuts a whole dimension away is not supported.");
-    }
-    pads |= low[axis] > 0 || high[axis] > 0;
-  }
-  if (cuts) x = c.emit("slice", {x}, {{"starts", starts}, {"stops", stops}, {"steps", steps}});
-  if (!pads) return cuts ? x : c.emit("identity", {x});
-  return c.emit("pad", {x}, {{"low", low}, {"high", high}, {"value", value}, {"mode", mode}});
-}
-
+// Torch lists paddings from the last axis: (low, high) pairs. Negative ones cut; the generic op
+// takes those that cut a whole dimension away.
 Rule pad(std::string mode) {
   return [mode](Call& c) -> Values {
-    const TensorValue x = c.tensor(0);
+    const TensorValue given = c.tensor(0);
     const Ints amounts = c.ints(size_t{1});
-    return {{padded(c, c.val(x.value), amounts, mode, c.real("value", 0.0)), x.dtype}};
+    const int64_t rank = given.rank();
+    Ints low(rank, 0), high(rank, 0), starts(rank, 0), stops(given.shape()), steps(rank, 1);
+    bool cuts = false, pads = false;
+    for (size_t i = 0; i * 2 + 1 < amounts.size(); ++i) {
+      const int64_t axis = rank - 1 - static_cast<int64_t>(i);
+      low[axis] = std::max<int64_t>(amounts[2 * i], 0);
+      high[axis] = std::max<int64_t>(amounts[2 * i + 1], 0);
+      starts[axis] = std::max<int64_t>(-amounts[2 * i], 0);
+      stops[axis] -= std::max<int64_t>(-amounts[2 * i + 1], 0);
+      if (stops[axis] <= starts[axis]) return {};
+      cuts |= amounts[2 * i] < 0 || amounts[2 * i + 1] < 0;
+      pads |= low[axis] > 0 || high[axis] > 0;
+    }
+    Val x = c.val(given.value);
+    if (cuts) x = c.emit("slice", {x}, {{"starts", starts}, {"stops", stops}, {"steps", steps}});
+    if (pads) {
+      const double value = c.real("value", 0.0);
+      x = c.emit("pad", {x}, {{"low", low}, {"high", high}, {"value", value}, {"mode", mode}});
+    }
+    return {{cuts || pads ? x : c.emit("identity", {x}), given.dtype}};
   };
 }
 

@@ -1,0 +1,141 @@
+"""Runs the survey over several processes: `python tests/survey/run.py [names] [--out file]`.
+
+A process that dies or hangs is a finding against the case it was at; another takes over behind it.
+"""
+
+import argparse
+import collections
+import json
+import multiprocessing
+import pathlib
+import queue
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+HANG_SECONDS = 120
+
+
+def _chosen(cases, most: int):
+    """At most so many of them, spread evenly; 0: all."""
+    cases = list(cases)
+    return cases[:: -(-len(cases) // most)] if most and cases else cases
+
+
+def _work(name: str, skip: int, most: int, say) -> None:
+    import logging
+    import os
+    import warnings
+
+    os.environ["POPTORCH_LOG_LEVEL"] = "OFF"
+
+    import entries
+    import torch
+    import trial
+
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    logging.disable(logging.CRITICAL)
+    number = 0
+    for dtype in entries.DTYPES:
+        try:
+            for case in _chosen(entries.cases(name, dtype), most):
+                number += 1
+                if number <= skip:
+                    continue
+                say(("at", name, number, case.key))
+                forward = trial.run_forward(case)
+                say(("done", name, "forward", case.key, forward.kind, forward.text))
+                training = trial.run_training(case)
+                if training is not None:
+                    say(("done", name, "training", case.key, training.kind, training.text))
+        except Exception as error:  # of the table's own
+            say(("done", name, "table", f"{name} {dtype}", "table", repr(error)))
+    say(("end", name))
+
+
+def _serve(inbox, outbox, most: int) -> None:
+    while (task := inbox.get()) is not None:
+        _work(*task, most, outbox.put)
+
+
+class Worker:
+    """A process with its own queues, and what it is at."""
+
+    def __init__(self, context, most: int) -> None:
+        self.inbox, self.outbox = context.SimpleQueue(), context.Queue()
+        self.process = context.Process(
+            target=_serve, args=(self.inbox, self.outbox, most), daemon=True
+        )
+        self.process.start()
+        self.name, self.at, self.number, self.since = None, "", 0, time.monotonic()
+
+    def give(self, name: str, skip: int) -> None:
+        self.name, self.at, self.number, self.since = name, "", skip, time.monotonic()
+        self.inbox.put((name, skip))
+
+
+def survey(names, jobs, most, report) -> None:
+    context = multiprocessing.get_context("spawn")
+    todo = collections.deque((name, 0) for name in names)
+    workers = [Worker(context, most) for _ in range(jobs)]
+    for place in range(jobs):
+        if todo:
+            workers[place].give(*todo.popleft())
+    while any(w.name for w in workers):
+        for place, worker in enumerate(workers):
+            if worker.name is None:
+                continue
+            try:
+                message = worker.outbox.get(timeout=0.05)
+            except queue.Empty:
+                died = not worker.process.is_alive()
+                hangs = time.monotonic() - worker.since > HANG_SECONDS
+                if died or hangs:
+                    kind = "hang" if hangs else "crash"
+                    exit_code = worker.process.exitcode
+                    report(worker.name, "forward", worker.at, kind, f"exit {exit_code}")
+                    worker.process.kill()
+                    workers[place] = Worker(context, most)
+                    workers[place].give(worker.name, worker.number)
+                continue
+            worker.since = time.monotonic()
+            if message[0] == "at":
+                worker.number, worker.at = message[2], message[3]
+            elif message[0] == "done":
+                report(*message[1:])
+            else:
+                worker.name = None
+                if todo:
+                    worker.give(*todo.popleft())
+    for worker in workers:
+        worker.inbox.put(None)
+
+
+def main() -> None:
+    import entries
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--out", default="build/survey.jsonl")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--most", type=int, default=0, help="cases an entry and dtype; 0: all")
+    args = parser.parse_args()
+    names = [n for n in entries.names() if not args.names or n in args.names]
+    counts = collections.Counter()
+    start = time.monotonic()
+    with open(args.out, "w") as out:
+
+        def report(name, step, key, kind, text):
+            counts[step, kind] += 1
+            out.write(json.dumps([name, step, key, kind, text]) + "\n")
+
+        survey(names, args.jobs, args.most, report)
+    for (step, kind), count in sorted(counts.items()):
+        print(f"{step:10}{kind:10}{count:8}")
+    print(f"{time.monotonic() - start:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
