@@ -110,7 +110,7 @@ struct AttrPrinter {
     for (int64_t i = 0; i < v.type().elements(); ++i) items.push_back(element_text(v, i));
     return support::str("dense<", v.type(), ": ", support::join(items, ", "), ">");
   }
-  std::string operator()(const GraphRef& v) const { return "@" + v.name.text(); }
+  std::string operator()(const GraphRef& v) const { return graph_text(v.name); }
 };
 
 bool same_bits(double a, double b) {
@@ -221,6 +221,16 @@ std::string_view name(AttrType type) {
 }
 
 std::string attr_text(const Attr& attr) { return std::visit(AttrPrinter{}, attr); }
+
+std::string graph_text(Symbol name) {
+  const std::string& text = name.text();
+  auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  const bool is_plain =
+      !text.empty() && letter(text[0]) && std::all_of(text.begin(), text.end(), [&](char c) {
+        return letter(c) || (c >= '0' && c <= '9') || c == '.' || c == '/';
+      });
+  return "@" + (is_plain ? text : support::quoted(text));
+}
 
 bool same_attr(const Attr& a, const Attr& b) {
   if (a.index() != b.index()) return false;

@@ -47,6 +47,9 @@ class Builder {
 std::vector<Type> infer_types(const OpDef& def, const std::vector<Value*>& operands,
                               const Attrs& attrs, const Module* module,
                               std::vector<Type> stated = {});
+std::vector<Type> infer_types(const OpDef& def, std::vector<const Type*> operands,
+                              const Attrs& attrs, const Module* module,
+                              std::vector<Type> stated = {});
 
 struct Val {
   Value* value = nullptr;

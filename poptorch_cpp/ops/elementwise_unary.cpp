@@ -162,7 +162,7 @@ void add_activations(Registry& r) {
          .popart_type = "Gelu"});
   r.add({.name = "gelu_grad",
          .doc = "dy · gelu'(x).",
-         .inputs = {"x: float", "dy: float"},
+         .inputs = {"x: float", "dy: x"},
          .outputs = {"dx"},
          .attrs = {{"approximate", AttrType::kString, std::string("none"), {"none", "tanh"}}},
          .infer = broadcast_of_operands(),

@@ -1,6 +1,7 @@
 // Ops whose kernels come from outside the core: any ATen op by its schema, and its gradient.
 #include "ops/all_ops.hpp"
 #include "ops/rules.hpp"
+#include "support/strings.hpp"
 
 namespace poptorch::ops {
 namespace {
@@ -51,13 +52,25 @@ void add_foreign_ops(Registry& r) {
              },
          .cost = moves_data()});
   std::vector<ir::AttrDef> vjp = attrs;
-  vjp.push_back({"wanted", AttrType::kInts, std::nullopt, {}, "operands to differentiate"});
+  vjp.push_back(
+      at_least(0, {"wanted", AttrType::kInts, std::nullopt, {}, "operands to differentiate"}));
   r.add({.name = "aten_vjp",
          .doc = "Gradients of an ATen op's operands by torch's own derivative.",
          .inputs = {"xs: any*"},
          .outputs = {"dxs*"},
          .attrs = vjp,
-         .infer = as_stated(),
+         .infer =
+             [](const InferContext& c) {
+               std::vector<Type> gradients;
+               for (int64_t i : c.attr<Ints>("wanted")) {
+                 const auto operand = static_cast<size_t>(i);
+                 if (!c.has(operand)) {
+                   c.fail(support::str("there is no operand ", i, " to differentiate."));
+                 }
+                 gradients.push_back(c.operand(operand));
+               }
+               return gradients;
+             },
          .grad = NoGradient{"second derivatives of generic ops are not supported"},
          .cost = moves_data()});
 }

@@ -13,7 +13,6 @@ Val matmul(GradBuilder& g, Val a, Val b, bool transpose_a, bool transpose_b) {
 }
 
 std::vector<Type> infer_matmul(const InferContext& c) {
-  require_same_dtype(c, 0, 1);
   require_rank(c, 0, 2);
   require_rank(c, 1, 2);
   Shape a = c.operand(0).shape, b = c.operand(1).shape;
@@ -52,20 +51,13 @@ std::vector<Value*> matmul_gradient(GradBuilder& g) {
 }
 
 std::vector<Type> infer_linear(const InferContext& c) {
-  require_same_dtype(c, 0, 1);
   require_rank(c, 0, 2);
   const Type &x = c.operand(0), &w = c.operand(1);
   if (w.rank() != 2 || x.shape.back() != w.shape[1]) {
     c.fail(str("x ", ir::shape_text(x.shape), " does not fit w ", ir::shape_text(w.shape),
                ": the last dimension of x must be ", w.rank() == 2 ? w.shape[1] : -1, "."));
   }
-  if (c.has(2)) {
-    require_same_dtype(c, 0, 2);
-    if (c.operand(2).shape != Shape{w.shape[0]}) {
-      c.fail(str("bias must be ", ir::shape_text({w.shape[0]}), " but is ",
-                 ir::shape_text(c.operand(2).shape), "."));
-    }
-  }
+  require_shape(c, 2, {w.shape[0]});
   Type y = x;
   y.shape.back() = w.shape[0];
   return {y};
@@ -91,7 +83,7 @@ void add_matmul_ops(Registry& r) {
   r.add(
       {.name = "matmul",
        .doc = "Matrix product of the last two dimensions; leading dimensions broadcast.",
-       .inputs = {"a: float", "b: float"},
+       .inputs = {"a: float", "b: a"},
        .outputs = {"y"},
        .attrs = {{"transpose_a", AttrType::kBool, false}, {"transpose_b", AttrType::kBool, false}},
        .infer = infer_matmul,
@@ -100,7 +92,7 @@ void add_matmul_ops(Registry& r) {
        .popart_type = "MatMul"});
   r.add({.name = "linear",
          .doc = "x · wᵀ + bias over the last dimension of x.",
-         .inputs = {"x: float", "w: float", "bias: float?"},
+         .inputs = {"x: float", "w: x", "bias: x?"},
          .outputs = {"y"},
          .infer = infer_linear,
          .grad = linear_gradient,

@@ -1,0 +1,15 @@
+// What a row says of an op's operands, attributes and results, checked.
+#pragma once
+
+#include "ir/op_def.hpp"
+
+namespace poptorch::ir {
+
+// UserError `[op] ...` naming the operand, attribute or result that does not fit the row. An absent
+// operand is nullptr.
+void check_operands(const OpDef& def, const std::vector<const Type*>& operands);
+void check_attrs(const OpDef& def, const Attrs& attrs);
+// As many as the row says, and types that a tensor can have.
+void check_results(const OpDef& def, const std::vector<Type>& results);
+
+}  // namespace poptorch::ir
