@@ -13,10 +13,11 @@ namespace {
 const ir::Registry& registry() {
   static const ir::Registry* instance = [] {
     auto* rows = new ir::Registry();
+    const std::vector<std::string> one = {"x?"}, three = {"x?", "y?", "z?"};
     for (const char* name : {"add", "relu", "reshape"}) {
       rows->add({.name = name,
                  .doc = "d",
-                 .inputs = {"xs*"},
+                 .inputs = name == std::string("add") ? three : one,
                  .outputs = {"y"},
                  .attrs = {{"scale", ir::AttrType::kFloat, 1.0}},
                  .infer = [](const ir::InferContext& c) { return c.stated; },
@@ -118,10 +119,10 @@ std::string edited(const Refusal& refusal) {
 }
 
 constexpr Refusal kBadText[] = {
-    {"unknown op", "relu(%h)", "rellu(%h)", "no instruction or op 'rellu'"},
-    {"unknown tensor", "copy(%h)", "copy(%g)", "no tensor 'g'"},
-    {"unknown state", "state(\"w\")", "state(\"v\")", "no state 'v'"},
-    {"unknown stream", "@[stream=\"y\"]", "@[stream=\"z\"]", "no stream 'z'"},
+    {"unknown op", "relu(%h)", "rellu(%h)", "no instruction or op \"rellu\""},
+    {"unknown tensor", "copy(%h)", "copy(%g)", "no tensor \"g\""},
+    {"unknown state", "state(\"w\")", "state(\"v\")", "no state \"v\""},
+    {"unknown stream", "@[stream=\"y\"]", "@[stream=\"z\"]", "no stream \"z\""},
     {"unknown key", "depth=2", "dept=2", "'dept' is not known"},
     {"value of a wrong type", "depth=2", "depth=\"2\"", "wrong type"},
     {"declared twice", "tensor %h2", "tensor %h", "declared twice"},
