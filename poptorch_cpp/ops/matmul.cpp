@@ -66,11 +66,13 @@ std::vector<Type> infer_linear(const InferContext& c) {
 std::vector<Value*> linear_gradient(GradBuilder& g) {
   Val x = g.x(0), w = g.x(1), dy = g.dy(0);
   const int64_t in = w.type().shape[1], out_size = w.type().shape[0];
+  const Shape& leading = x.type().shape;
+  const int64_t count = ir::element_count(Shape(leading.begin(), leading.end() - 1));
   std::vector<Value*> out(3, nullptr);
   if (g.needs(0)) out[0] = matmul(g, dy, w, false, false);
-  Val rows = reshape_to(g, dy, {dy.type().elements() / out_size, out_size});
+  Val rows = reshape_to(g, dy, {count, out_size});
   if (g.needs(1)) {
-    Val flat = reshape_to(g, x, {x.type().elements() / in, in});
+    Val flat = reshape_to(g, x, {count, in});
     out[1] = matmul(g, rows, flat, true, false);
   }
   if (g.has(2) && g.needs(2)) out[2] = g.emit("sum", {rows}, {{"axes", Ints{0}}});
