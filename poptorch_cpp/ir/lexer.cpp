@@ -126,7 +126,8 @@ double Lexer::number(std::string_view what) {
     if (token_.kind != Token::Kind::kNumber || bad) fail(str("expected ", what, ", a number"));
     advance();
   }
-  return negative ? -value : value;
+  // One nan is as good as another: its sign would be lost in print.
+  return negative && !std::isnan(value) ? -value : value;
 }
 
 void Lexer::fail(const std::string& text) const {

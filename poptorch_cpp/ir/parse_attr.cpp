@@ -1,4 +1,5 @@
 // The parser of types and attribute values.
+#include <charconv>
 #include <cmath>
 
 #include "ir/parse.hpp"
@@ -12,12 +13,33 @@ using support::str;
 // No row has as many.
 constexpr size_t kMaxAttrs = 64;
 
+// "nan." and the bits of a nan of `dtype`, in hexadecimal.
+Literal parse_nan(Lexer& lexer, DType dtype) {
+  const Token place = lexer.next();
+  uint64_t bits = 0;
+  const char *begin = place.text.data() + 4, *end = place.text.data() + place.text.size();
+  const auto parsed = std::from_chars(begin, end, bits, 16);
+  const auto* bytes = reinterpret_cast<const std::byte*>(&bits);
+  const auto size = static_cast<size_t>(size_of(dtype));
+  Literal one(Type{dtype, {}}, {bytes, bytes + size});
+  const bool fits = size == sizeof bits || bits >> (8 * size) == 0;
+  if (parsed.ec != std::errc() || parsed.ptr != end || !fits || !std::isnan(one.number_at(0))) {
+    lexer.fail_at(place, str("expected the bits of a nan of ", dtype, "."));
+  }
+  return one;
+}
+
 void append_number(Lexer& lexer, std::vector<std::byte>& data, DType dtype, std::string_view what) {
   const Token place = lexer.peek();
-  const double value = lexer.number(what);
-  Literal one = Literal::scalar(dtype, value);
-  if (std::isfinite(value) && !std::isfinite(one.number_at(0))) {
-    lexer.fail_at(place, str(place.text, " is beyond the numbers of ", dtype, "."));
+  Literal one;
+  if (place.kind == Token::Kind::kName && place.text.starts_with("nan.")) {
+    one = parse_nan(lexer, dtype);
+  } else {
+    const double value = lexer.number(what);
+    one = Literal::scalar(dtype, value);
+    if (std::isfinite(value) && !std::isfinite(one.number_at(0))) {
+      lexer.fail_at(place, str(place.text, " is beyond the numbers of ", dtype, "."));
+    }
   }
   data.insert(data.end(), one.data(), one.data() + size_of(dtype));
 }

@@ -73,8 +73,12 @@ size_t find_non_utf8(std::string_view text) {
   return std::string_view::npos;
 }
 
+// Nobody mistypes what is longer, and the time to compare goes with the length.
+constexpr size_t kLongestMistyped = 100;
+
 std::string closest_name(std::string_view name, const std::vector<std::string>& candidates) {
   std::string best;
+  if (name.size() > kLongestMistyped) return best;
   size_t best_distance = std::max<size_t>(2, name.size() / 2) + 1;
   for (const auto& candidate : candidates) {
     std::vector<size_t> row(candidate.size() + 1);
