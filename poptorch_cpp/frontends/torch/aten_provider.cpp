@@ -94,29 +94,39 @@ Prepared* make_prepared(const PoptorchForeignOp& op) {
   if (is_gradient) {
     prepared->needed = whole_numbers(attrs.at("wanted"));
     prepared->operand_count = prepared->call.operand_count();
+    if (prepared->operand_count > prepared->inputs.size()) {
+      throw support::UserError(support::str("its arguments name ", prepared->operand_count,
+                                            " operands but it has ", prepared->inputs.size(), "."));
+    }
   }
   return prepared.release();
 }
 
-void* prepare(const PoptorchForeignOp* op, char* error, size_t size) {
+// What `work` throws as text; false when it does.
+template <typename Work>
+bool explained(char* error, size_t size, Work work) {
   try {
-    return make_prepared(*op);
-  } catch (const std::exception& failure) {
+    work();
+    return true;
+  } catch (const support::Error& failure) {
     std::snprintf(error, size, "%s", failure.what());
-    return nullptr;
+  } catch (const c10::Error& failure) {
+    std::snprintf(error, size, "%s", failure.what_without_backtrace());
+  } catch (const std::exception&) {
+    std::snprintf(error, size, "its arguments are not those of the operator.");
   }
+  return false;
+}
+
+void* prepare(const PoptorchForeignOp* op, char* error, size_t size) {
+  void* prepared = nullptr;
+  explained(error, size, [&] { prepared = make_prepared(*op); });
+  return prepared;
 }
 
 int32_t run(void* handle, void* const* buffers, char* error, size_t size) {
-  try {
-    static_cast<const Prepared*>(handle)->run(buffers);
-    return 0;
-  } catch (const c10::Error& failure) {
-    std::snprintf(error, size, "%s", failure.what_without_backtrace());
-  } catch (const std::exception& failure) {
-    std::snprintf(error, size, "%s", failure.what());
-  }
-  return 1;
+  const auto* prepared = static_cast<const Prepared*>(handle);
+  return explained(error, size, [&] { prepared->run(buffers); }) ? 0 : 1;
 }
 
 void release(void* handle) { delete static_cast<Prepared*>(handle); }
