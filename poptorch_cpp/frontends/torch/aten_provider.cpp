@@ -94,6 +94,11 @@ Prepared* make_prepared(const PoptorchForeignOp& op) {
   if (is_gradient) {
     prepared->needed = whole_numbers(attrs.at("wanted"));
     prepared->operand_count = prepared->call.operand_count();
+    for (int64_t i : prepared->needed) {
+      if (i < 0 || static_cast<size_t>(i) >= prepared->operand_count) {
+        throw support::UserError(support::str("it has no operand ", i, " to differentiate."));
+      }
+    }
     if (prepared->operand_count > prepared->inputs.size()) {
       throw support::UserError(support::str("its arguments name ", prepared->operand_count,
                                             " operands but it has ", prepared->inputs.size(), "."));

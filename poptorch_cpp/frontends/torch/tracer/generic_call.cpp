@@ -7,6 +7,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "frontends/torch/torch_functions.hpp"
+#include "frontends/torch/tracer/call_arguments.hpp"
 #include "frontends/torch/tracer/types.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
@@ -53,7 +54,8 @@ void collect_dtypes(const Json& value, std::vector<c10::ScalarType>& dtypes) {
   if (const auto* items = std::get_if<JsonList>(&value)) {
     for (const Json& item : *items) collect_dtypes(item, dtypes);
   } else if (const Json* dtype = value.find("dtype")) {
-    dtypes.push_back(torch_dtype(*ir::dtype_from_name(dtype->get<std::string>())));
+    const auto known = ir::dtype_from_name(dtype->get<std::string>());
+    if (known) dtypes.push_back(torch_dtype(*known));
   }
 }
 
@@ -152,7 +154,9 @@ GenericCall::GenericCall(c10::OperatorHandle op, Json arguments)
 }
 
 GenericCall::GenericCall(const std::string& schema, const std::string& arguments)
-    : GenericCall(find_operator(schema), parse_json(arguments)) {}
+    : GenericCall(find_operator(schema), parse_json(arguments)) {
+  check_arguments(op_.schema(), arguments_);
+}
 
 GenericCall GenericCall::of(const c10::OperatorHandle& op, c10::ArrayRef<IValue> arguments,
                             std::vector<at::Tensor>& operands) {
@@ -209,6 +213,9 @@ std::vector<at::Tensor> GenericCall::gradients(const std::vector<at::Tensor>& op
   auto gradient = result_gradients.begin();
   for (const at::Tensor& result : results) {
     if (!result.is_floating_point() && !result.is_complex()) continue;
+    if (gradient == result_gradients.end()) {
+      throw support::UserError("[aten] a floating result has no gradient.");
+    }
     const at::Tensor given = *gradient++;
     if (!given.defined() || !result.requires_grad()) continue;
     outputs.push_back(result);
