@@ -79,7 +79,9 @@ const Attr& Op::attr_value(Symbol name) const {
 
 void Op::add_after(Op* op) {
   graph_->module_->note_change();
-  if (std::find(after_.begin(), after_.end(), op) == after_.end()) after_.push_back(op);
+  if (std::find(after_.begin(), after_.end(), op) != after_.end()) return;
+  after_.push_back(op);
+  op->awaited_by_.push_back(this);
 }
 
 bool Op::is_before(const Op* other) const {
@@ -161,6 +163,11 @@ void Graph::erase(Op* op) {
   for (uint32_t i = 0; i < op->operands_.size(); ++i) {
     if (op->operands_[i]) op->operands_[i]->remove_use({op, i});
   }
+  for (Op* waiting : op->awaited_by_) {
+    std::erase(waiting->after_, op);
+    for (Op* earlier : op->after_) waiting->add_after(earlier);
+  }
+  for (Op* earlier : op->after_) std::erase(earlier->awaited_by_, op);
   unlink(op);
   delete op;
 }

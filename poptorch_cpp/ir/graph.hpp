@@ -143,7 +143,7 @@ class Op {
   std::vector<Value*> operands_;
   std::vector<std::unique_ptr<Value>> results_;
   Attrs attrs_;
-  std::vector<Op*> after_;
+  std::vector<Op*> after_, awaited_by_;  // the two ends of the same edges
   Op* next_ = nullptr;
   Op* previous_ = nullptr;
   mutable uint64_t order_ = 0;
@@ -170,7 +170,8 @@ class Graph {
   // Adds an op before `before` (nullptr: at the end). No checks and no inference: use Builder.
   Op* insert(const OpDef& def, std::vector<Value*> operands, Attrs attrs,
              std::vector<Type> result_types, Op* before = nullptr);
-  void erase(Op* op);                    // its results must be unused
+  // Its results must be unused. What runs after it then runs after what it ran after.
+  void erase(Op* op);
   void move_before(Op* op, Op* before);  // nullptr: to the end
 
   Op* first() const { return first_; }

@@ -146,6 +146,34 @@ class Mutation {
     return start;
   }
 
+  // A piece behind a %, from a random place on; the first piece when there is none.
+  size_t pick_name() {
+    const size_t start = below(pieces_.size());
+    for (size_t i = 0; i + 1 < pieces_.size(); ++i) {
+      const size_t place = (start + i) % pieces_.size();
+      if (place > 0 && pieces_[place - 1] == "%") return place;
+    }
+    return 0;
+  }
+
+  std::string name() { return pieces_[pick_name()]; }
+
+  std::string placement() {
+    static constexpr const char* kPlaces[] = {"ipu=0",
+                                              "ipu=1",
+                                              "ipu=1 stage=1",
+                                              "ipu=2 stage=2",
+                                              "ipu=0 stage=0 phase=0",
+                                              "ipu=0 stage=1 phase=1",
+                                              "ipu=1 stage=2 phase=2",
+                                              "block=\"b\"",
+                                              "io_tiles",
+                                              "accumulate_outer",
+                                              "ipu=3 stage=3 accumulate_outer",
+                                              "weights_to_host"};
+    return std::string(" @[") + one_of(kPlaces) + "]";
+  }
+
   // The pieces of the line around a random one.
   std::pair<size_t, size_t> line() {
     size_t begin = below(pieces_.size()), end = begin;
@@ -163,7 +191,7 @@ class Mutation {
 
   void edit() {
     const auto at = [&](size_t i) { return pieces_.begin() + static_cast<std::ptrdiff_t>(i); };
-    switch (below(14)) {
+    switch (below(17)) {
       case 0:
       case 1:
       case 2:
@@ -208,6 +236,17 @@ class Mutation {
         break;
       }
       case 13:
+      case 14: {  // where and after what a line's op runs
+        const size_t end = line().second;
+        pieces_.insert(at(end - (end > 0)), below(2) ? placement() : " after(%" + name() + ")");
+        break;
+      }
+      case 15: {  // another operand
+        const size_t place = pick_name();
+        pieces_[place] = name();
+        break;
+      }
+      case 16:
         std::swap(pieces_[pick(false)], pieces_[pick(false)]);
         break;
     }

@@ -195,6 +195,21 @@ TEST(Graph, UsesFollowEdits) {
             std::string::npos);
 }
 
+TEST(Graph, ErasingAnOpHandsItsControlEdgesOn) {
+  auto module = parse(
+      "graph @main(%x: f32[2]) -> () {\n%a = scale(%x) : f32[2]\n"
+      "%b = scale(%x) : f32[2] after(%a)\n%c = scale(%x) : f32[2] after(%b)\nreturn\n}",
+      registry());
+  Graph& main = module->main();
+  Op *a = main.first(), *c = main.last();
+  main.erase(a->next());
+  verify(*module);
+  EXPECT_EQ(c->after(), std::vector<Op*>{a});
+  main.erase(a);
+  verify(*module);
+  EXPECT_TRUE(c->after().empty());
+}
+
 TEST(Graph, CopyOpsInlinesACall) {
   auto module = parse(kText, registry());
   Graph& main = module->main();
