@@ -11,6 +11,7 @@
 #include "bindings/errors.hpp"
 #include "bindings/numpy.hpp"
 #include "bindings/report.hpp"
+#include "bindings/text.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
 #include "ops/all_ops.hpp"
@@ -71,14 +72,15 @@ ir::Type state_type(const Executable& executable, const std::string& name) {
                                near.empty() ? "" : str(" Did you mean '", near, "'?")));
 }
 
-py::array read_state(const Executable& executable, const std::string& name) {
+py::array read_state(const Executable& executable, const Text& name) {
   py::array array = empty_array(state_type(executable, name));
   executable.read_state(name, mutable_bytes_of(array));
   return array;
 }
 
-void write_state(Executable& executable, const std::string& name, const py::array& array) {
-  const py::array dense = checked(array, state_type(executable, name), str("state '", name, "'"));
+void write_state(Executable& executable, const Text& name, const py::array& array) {
+  const py::array dense =
+      checked(array, state_type(executable, name), str("state '", name.value, "'"));
   executable.write_state(name, bytes_of(dense));
 }
 
@@ -89,17 +91,16 @@ const ir::Type& row_type(const Executable& executable, const std::string& name) 
   throw support::UserError(str("[remote] the program has no remote buffer '", name, "'."));
 }
 
-py::array read_remote(const Executable& executable, const std::string& name, int replica,
-                      int64_t entry) {
+py::array read_remote(const Executable& executable, const Text& name, int replica, int64_t entry) {
   py::array array = empty_array(row_type(executable, name));
   executable.read_remote(name, replica, entry, mutable_bytes_of(array));
   return array;
 }
 
-void write_remote(Executable& executable, const std::string& name, int replica, int64_t entry,
+void write_remote(Executable& executable, const Text& name, int replica, int64_t entry,
                   const py::array& row) {
   const py::array dense =
-      checked(row, row_type(executable, name), str("a row of remote buffer '", name, "'"));
+      checked(row, row_type(executable, name), str("a row of remote buffer '", name.value, "'"));
   executable.write_remote(name, replica, entry, bytes_of(dense));
 }
 
@@ -116,10 +117,10 @@ std::unique_ptr<Executable> compile(const ir::Module& module, const CompileOptio
   return session::compile(module.clone(), options, locked);
 }
 
-void run_pass(ir::Module& module, const std::string& name, const CompileOptions& options) {
+void run_pass(ir::Module& module, const Text& name, const CompileOptions& options) {
   transforms::PassContext context = session::pass_context(options);
   const session::Progress silent;
-  session::PassRunner(context, silent, 1).run(name, module);
+  session::PassRunner(context, silent, 1).run(name.value, module);
 }
 
 // --- the module
@@ -162,7 +163,9 @@ void bind_options(py::module_& m) {
       .def_readwrite("optimiser", &CompileOptions::optimiser)
       .def_readwrite("random_seed", &CompileOptions::random_seed)
       .def_readwrite("threads", &CompileOptions::threads)
-      .def_readwrite("device", &CompileOptions::device);
+      .def_property(
+          "device", [](const CompileOptions& o) { return o.device; },
+          [](CompileOptions& o, const Text& device) { o.device = device.value; });
 }
 
 void bind_ir(py::module_& m) {
@@ -181,8 +184,9 @@ void bind_ir(py::module_& m) {
            [](const ir::Module& a, const ir::Module& b) { return ir::structurally_equal(a, b); });
   m.def(
       "parse",
-      [](const std::string& text, const std::string& origin) {
-        return ir::parse(text, ops::registry(), origin);
+      [](const std::variant<py::str, py::bytes>& text, const Text& origin) {
+        const auto object = std::visit([](const py::object& any) { return any; }, text);
+        return ir::parse(bytes_of_text(object), ops::registry(), origin.value);
       },
       "Reads a module from its text.", py::arg("text"), py::arg("origin") = "text");
   m.def("run_pass", &run_pass, "Runs one pass, by name, on the module in place.", py::arg("module"),
@@ -214,7 +218,12 @@ void bind_executable(py::module_& m) {
            py::arg("name"), py::arg("replica"), py::arg("entry"))
       .def("write_remote", &write_remote, py::arg("name"), py::arg("replica"), py::arg("entry"),
            py::arg("row"))
-      .def("text", &Executable::text, py::arg("form"), py::arg("locations") = false)
+      .def(
+          "text",
+          [](const Executable& e, const Text& form, bool locations) {
+            return e.text(form, locations);
+          },
+          py::arg("form"), py::arg("locations") = false)
       .def("report", [](const Executable& e) { return report_dict(e.report()); });
   m.def(
       "compile", &compile,
@@ -228,8 +237,8 @@ void bind_log(py::module_& m) {
   m.def("set_log_level",
         [](int level) { support::set_log_level(static_cast<support::LogLevel>(level)); });
   m.def("log_level", [] { return static_cast<int>(support::log_level()); });
-  m.def("log", [](int level, const std::string& text) {
-    support::log(static_cast<support::LogLevel>(level), text);
+  m.def("log", [](int level, const Text& text) {
+    support::log(static_cast<support::LogLevel>(level), text.value);
   });
 }
 

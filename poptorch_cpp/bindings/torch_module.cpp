@@ -12,6 +12,7 @@
 #include "bindings/errors.hpp"
 #include "bindings/line_finder.hpp"
 #include "bindings/report.hpp"
+#include "bindings/text.hpp"
 #include "frontends/torch/compile.hpp"
 #include "frontends/torch/tracer/types.hpp"
 #include "ir/text.hpp"
@@ -29,8 +30,7 @@ using frontend::TorchExecutable;
 using frontend::TraceRequest;
 using Call = std::function<std::vector<at::Tensor>(std::vector<at::Tensor>)>;
 // Name, tensor, whether it is a buffer, and what holds the values when the tensor does not.
-using NamedTensors =
-    std::vector<std::tuple<std::string, at::Tensor, bool, std::optional<at::Tensor>>>;
+using NamedTensors = std::vector<std::tuple<Text, at::Tensor, bool, std::optional<at::Tensor>>>;
 using TypeText = std::pair<std::string, std::vector<int64_t>>;
 
 // --- tracing
@@ -68,7 +68,7 @@ Trace make_trace(Call call, std::vector<at::Tensor> inputs, const NamedTensors& 
   Trace trace;
   trace.request.inputs = std::move(inputs);
   for (const auto& [name, tensor, is_buffer, host] : state) {
-    trace.request.state.push_back({name, tensor, is_buffer, host.value_or(at::Tensor())});
+    trace.request.state.push_back({name.value, tensor, is_buffer, host.value_or(at::Tensor())});
   }
   trace.request.training = training;
   trace.request.locate = [finder] { return (*finder)(); };
@@ -151,17 +151,17 @@ py::dict timeline_of(const TorchExecutable& model, int64_t micro_batches) {
   return timeline_dict(model.compiled().timeline(micro_batches));
 }
 
-void push_scope(const std::string& name) {
-  if (auto* tracer = frontend::Tracer::current()) tracer->push_scope(name);
+void push_scope(const Text& name) {
+  if (auto* tracer = frontend::Tracer::current()) tracer->push_scope(name.value);
 }
 
 void pop_scope() {
   if (auto* tracer = frontend::Tracer::current()) tracer->pop_scope();
 }
 
-void set_block(int ipu, int stage, int phase, const std::string& name, bool scoped) {
+void set_block(int ipu, int stage, int phase, const Text& name, bool scoped) {
   if (auto* tracer = frontend::Tracer::current()) {
-    tracer->set_block(ipu, stage, phase, name, scoped);
+    tracer->set_block(ipu, stage, phase, name.value, scoped);
   }
 }
 
@@ -175,9 +175,8 @@ frontend::Tracer& running_trace() {
   throw support::InternalError("[tracer] there is no trace.");
 }
 
-std::vector<at::Tensor> begin_function(const std::string& name,
-                                       const std::vector<at::Tensor>& arguments) {
-  return running_trace().begin_function(name, arguments);
+std::vector<at::Tensor> begin_function(const Text& name, const std::vector<at::Tensor>& arguments) {
+  return running_trace().begin_function(name.value, arguments);
 }
 
 OptionalTensors begin_backward(const std::vector<at::Tensor>& outputs) {
@@ -236,7 +235,7 @@ void bind_executable(py::module_& m) {
       .def("write_state", &TorchExecutable::write_state)
       .def(
           "text",
-          [](const TorchExecutable& e, const std::string& form, bool locations) {
+          [](const TorchExecutable& e, const Text& form, bool locations) {
             return e.compiled().text(form, locations);
           },
           py::arg("form"), py::arg("locations") = false)

@@ -9,7 +9,7 @@ namespace poptorch::emulator {
 class Memory {
  public:
   Memory() = default;
-  explicit Memory(int64_t bytes);
+  explicit Memory(int64_t bytes);  // UserError when the host has not as much
   ~Memory();
   Memory(Memory&& other) noexcept { *this = static_cast<Memory&&>(other); }
   Memory& operator=(Memory&& other) noexcept;

@@ -1,6 +1,8 @@
 // Implements pass_runner.hpp.
 #include "session/pass_runner.hpp"
 
+#include <time.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
@@ -24,6 +26,13 @@ using support::str;
 double now() {
   using Clock = std::chrono::steady_clock;
   return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+}
+
+// Of this thread, which other programs on the machine do not lengthen.
+double cpu_time() {
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 std::set<std::string> names_in(const char* variable) {
@@ -80,6 +89,7 @@ PassRunner::PassRunner(transforms::PassContext& context, Progress progress, int 
     : context_(context),
       progress_(std::move(progress)),
       steps_(steps),
+      start_(cpu_time()),
       disabled_(names_in("POPTORCH_DISABLE_PASSES")),
       dumped_(names_in("POPTORCH_DUMP")) {}
 
@@ -96,6 +106,19 @@ PassRunner::Timed::~Timed() {
   }
 }
 
+void PassRunner::verify(const ir::Module& module) {
+  const double start = cpu_time();
+  ir::verify(module);
+  verify_seconds_ += cpu_time() - start;
+}
+
+void PassRunner::log_verifying() const {
+  if (support::LogLevel::kDebug < support::compiler_log_level()) return;
+  support::log_compiler(support::LogLevel::kDebug, str("compile: of ", (cpu_time() - start_) * 1e3,
+                                                       " ms of CPU time, verifying the IR took ",
+                                                       verify_seconds_ * 1e3, " ms"));
+}
+
 void PassRunner::run(std::string_view name, ir::Module& module) {
   const transforms::PassRow& row = find_pass(name);
   Timed timed(*this, name);
@@ -104,9 +127,7 @@ void PassRunner::run(std::string_view name, ir::Module& module) {
   const std::string before = dump ? ir::print(module) : "";
   try {
     row.run(module, context_);
-    const double start = now();
-    ir::verify(module);
-    verify_seconds_ += now() - start;
+    verify(module);
   } catch (support::Error& error) {
     error.add_frame(str("pass ", name));
     throw;

@@ -2,6 +2,8 @@
 #include "session/session.hpp"
 
 #include <mutex>
+#include <new>
+#include <stdexcept>
 
 #include "emulator/engine.hpp"
 #include "ir/text.hpp"
@@ -13,6 +15,19 @@
 
 namespace poptorch::session {
 namespace {
+
+// What the standard library throws when a program's sizes are beyond the host.
+template <typename Work>
+auto refusing_exhaustion(Work work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+  } catch (const std::length_error&) {
+  }
+  throw support::UserError(
+      "[memory] this host has not the memory that the program needs. Make tensors and batches "
+      "smaller, or use fewer replicas and iterations.");
+}
 
 class CompiledModel final : public Executable {
  public:
@@ -32,7 +47,7 @@ class CompiledModel final : public Executable {
   void run(const std::vector<const std::byte*>& inputs,
            const std::vector<std::byte*>& outputs) override {
     std::lock_guard lock(mutex_);
-    engine_.run(inputs, outputs);
+    refusing_exhaustion([&] { engine_.run(inputs, outputs); });
   }
 
   const std::vector<ir::StateSlot>& states() const override { return states_; }
@@ -122,12 +137,14 @@ class CompiledModel final : public Executable {
 
 std::unique_ptr<Executable> compile(std::unique_ptr<ir::Module> module,
                                     const CompileOptions& options, const Progress& progress) {
-  const ir::Registry& registry = module->registry();
-  Compiled forms = compile_to_program(std::move(module), options, progress);
-  if (progress) progress(kCompileSteps - 1, kCompileSteps, "bind");
-  auto model = std::make_unique<CompiledModel>(std::move(forms), registry, options.threads);
-  if (progress) progress(kCompileSteps, kCompileSteps, "ready");
-  return model;
+  return refusing_exhaustion([&] {
+    const ir::Registry& registry = module->registry();
+    Compiled forms = compile_to_program(std::move(module), options, progress);
+    if (progress) progress(kCompileSteps - 1, kCompileSteps, "bind");
+    auto model = std::make_unique<CompiledModel>(std::move(forms), registry, options.threads);
+    if (progress) progress(kCompileSteps, kCompileSteps, "ready");
+    return model;
+  });
 }
 
 }  // namespace poptorch::session

@@ -247,7 +247,7 @@ class Options(OptionGroup):
 
         Raises ConfigFileError for a line that is anything else: files are never executed.
         """
-        with open(filepath, encoding="utf-8") as file:
+        with open(filepath, encoding="utf-8", errors="surrogateescape") as file:
             for number, line in enumerate(file, 1):
                 text = line.strip()
                 if not text or text.startswith("#"):
@@ -256,8 +256,12 @@ class Options(OptionGroup):
                     option_files.apply_line(self, text)
                 except option_files.Refused as error:
                     raise ConfigFileError(
-                        f"SyntaxError at line {number} of {filepath}: {error}\n> options.{text}"
+                        f"SyntaxError at line {number} of {filepath}: {error}\n> options."
+                        + text.encode("utf-8", "backslashreplace").decode()
                     ) from None
+                except Exception as error:
+                    error.add_note(f"at line {number} of {filepath}")
+                    raise
         return self
 
     def from_json(self, text: str) -> "Options":

@@ -6,7 +6,9 @@ own option objects with their setters.
 """
 
 import ast
+import inspect
 import json
+import warnings
 from enum import Enum
 
 import torch
@@ -24,8 +26,45 @@ _SETTERS = {
 }
 
 
+# Beyond it no option has a meaning, and Python does not even print large integers.
+_INTEGERS = range(-(2**63), 2**64)
+
+
 class Refused(Exception):
     """A text outside the grammar, with the reason."""
+
+
+def _parsed(text: str) -> ast.expr:
+    """The expression that the text is. Refused for anything else, whatever its characters."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text, mode="eval").body
+    except SyntaxError as error:
+        raise Refused(error.msg) from None
+    except UnicodeError:
+        raise Refused("it is not UTF-8") from None
+    except (ValueError, MemoryError, RecursionError):
+        raise Refused("it has null bytes or is nested too deep") from None
+
+
+def _invoke(setter, *arguments, **keywords):
+    """Calls what takes such arguments. Refused when it takes others."""
+    try:
+        inspect.signature(setter).bind(*arguments, **keywords)
+    except TypeError as error:
+        raise Refused(f"{getattr(setter, '__name__', 'it')}: {error}") from None
+    return setter(*arguments, **keywords)
+
+
+def _literal(node: ast.expr):
+    try:
+        value = ast.literal_eval(node)
+    except (ValueError, TypeError, MemoryError, RecursionError):
+        raise Refused(f"{ast.unparse(node)} is not a literal") from None
+    if isinstance(value, int) and value not in _INTEGERS:
+        raise Refused("an integer is beyond 64 bits")
+    return value
 
 
 def _constructible() -> dict[str, type]:
@@ -65,15 +104,14 @@ def _argument(node: ast.expr):
         return kind(_argument(item) for item in node.elts)
     if isinstance(node, ast.Dict) and None not in node.keys:
         keys = [_argument(key) for key in node.keys]
+        if any(isinstance(key, (list, dict)) for key in keys):
+            raise Refused("a key of a dict is a list or a dict")
         return dict(zip(keys, map(_argument, node.values), strict=True))
     if isinstance(node, ast.Attribute):
         return _named(_dotted(node))
     if isinstance(node, ast.Call):
         return _object(node)
-    try:
-        return ast.literal_eval(node)
-    except ValueError:
-        raise Refused(f"{ast.unparse(node)} is not a literal") from None
+    return _literal(node)
 
 
 def _object(node: ast.Call):
@@ -83,13 +121,13 @@ def _object(node: ast.Call):
     name = _dotted(node.func)[-1]
     if name not in _constructible():
         raise Refused(f"{name} is not an option object")
-    return _constructible()[name](*map(_argument, node.args))
+    return _invoke(_constructible()[name], *map(_argument, node.args))
 
 
 def _call(target, names: list[str], node: ast.Call):
     """Calls a setter of an option object, by its path of names."""
     if len(names) == 1 and names[0] in _SETTERS.get(type(target), ()) and not node.keywords:
-        return getattr(target, names[0])(*map(_argument, node.args))
+        return _invoke(getattr(target, names[0]), *map(_argument, node.args))
     for name in names[:-1]:
         target = target._subgroups().get(name) if isinstance(target, OptionGroup) else None
     known = isinstance(target, OptionGroup) and names[-1] in {row.name for row in target.ROWS}
@@ -99,15 +137,11 @@ def _call(target, names: list[str], node: ast.Call):
     if any(keyword.arg is None for keyword in node.keywords):
         raise Refused("** is not taken")
     keywords = {keyword.arg: _argument(keyword.value) for keyword in node.keywords}
-    return getattr(target, names[-1])(*arguments, **keywords)
+    return _invoke(getattr(target, names[-1]), *arguments, **keywords)
 
 
 def apply_line(options: OptionGroup, text: str) -> None:
     """Runs one line, without its leading `options.`. Raises Refused or what the setter raises."""
-    try:
-        tree = ast.parse(text.strip(), mode="eval").body
-    except SyntaxError as error:
-        raise Refused(error.msg) from None
 
     def run(node):
         if not isinstance(node, ast.Call):
@@ -122,7 +156,10 @@ def apply_line(options: OptionGroup, text: str) -> None:
                 return _call(run(target), names, node)
         return _call(options, _dotted(node.func), node)
 
-    run(tree)
+    try:
+        run(_parsed(text.strip()))
+    except RecursionError:
+        raise Refused("it is nested too deep") from None
 
 
 def apply_json(options: OptionGroup, text: str) -> None:
@@ -138,7 +175,13 @@ def apply_json(options: OptionGroup, text: str) -> None:
             return [convert(item) for item in value]
         return value
 
-    for path, value in json.loads(text).items():
+    try:
+        given = json.loads(text)
+    except RecursionError:
+        raise Refused("it is nested too deep") from None
+    if not isinstance(given, dict):
+        raise Refused("an object of option names is expected")
+    for path, value in given.items():
         *groups, name = path.split(".")
         target = options
         for group in groups:
@@ -146,4 +189,4 @@ def apply_json(options: OptionGroup, text: str) -> None:
         if target is None or name not in {row.name for row in target.ROWS}:
             raise Refused(f"there is no option {path}")
         value = convert(value)
-        getattr(target, name)(*value) if isinstance(value, list) else getattr(target, name)(value)
+        _invoke(getattr(target, name), *(value if isinstance(value, list) else [value]))

@@ -135,6 +135,7 @@ def _with_warning(method: Callable, name: str) -> Callable:
         logger.warning(f"Option {name} has no effect in this version")
         return method(self, *arguments, **keywords)
 
+    warning_method.__wrapped__ = method  # whose signature it has
     return warning_method
 
 

@@ -8,6 +8,7 @@
 #include "frontends/torch/tracer/generic.hpp"
 #include "frontends/torch/tracer/handled.hpp"
 #include "frontends/torch/tracer/types.hpp"
+#include "ir/row_checks.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
