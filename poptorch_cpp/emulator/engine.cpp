@@ -93,6 +93,10 @@ void Engine::run(const std::vector<const std::byte*>& inputs,
   impl_->random.micro_batch += static_cast<uint64_t>(impl_->program.micro_batches_per_run);
 }
 
+bool Engine::left_state_partial() const {
+  return impl_->runner.failed() && impl_->store.is_written();
+}
+
 void Engine::read_state(const std::string& name, std::byte* data) const {
   impl_->store.read(name, data);
 }

@@ -5,8 +5,7 @@
 
 namespace poptorch::emulator {
 
-Runner::Runner(const Plan& plan, const Code& code, const StateStore& store,
-               const EngineOptions& options)
+Runner::Runner(const Plan& plan, const Code& code, StateStore& store, const EngineOptions& options)
     : plan_(plan), code_(code), store_(store), options_(options), pool_(options.threads) {
   scratch_stride_ = (code.scratch_bytes + 63) / 64 * 64;
   scratch_ = Memory(scratch_stride_ * pool_.threads());

@@ -1,6 +1,7 @@
 // Implements state_store.hpp.
 #include "emulator/state_store.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "emulator/relayout.hpp"
@@ -10,6 +11,12 @@
 namespace poptorch::emulator {
 
 using support::str;
+
+namespace {
+
+constexpr const char* kAccumulator = "accumulator";  // a kind of slot: see ir/module.hpp
+
+}  // namespace
 
 StateStore::StateStore(const Plan& plan)
     : storages_(plan.storages), replicas_(plan.program.replicas), held_(plan.storages.size()) {
@@ -110,6 +117,26 @@ void StateStore::write(const std::string& name, const std::byte* data) {
     for (int copy = 0; copy < copies(slot); ++copy) {
       const int place = slot.written ? group(slot, copy) : copy;
       put(storage, copy, data + place * bytes);
+    }
+  }
+}
+
+bool StateStore::is_written() const {
+  return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
+    return slot.written && slot.state->slot.kind != kAccumulator;
+  });
+}
+
+void StateStore::restart_accumulators() {
+  for (const Slot& slot : slots_) {
+    if (slot.state->slot.kind != kAccumulator) continue;
+    const auto& initial = slot.state->slot.initial;
+    for (int32_t storage : slot.storages) {
+      std::vector<Memory>& copies = held_[static_cast<size_t>(storage)].copies;
+      for (size_t copy = 0; copy < copies.size(); ++copy) {
+        std::memset(copies[copy].data(), 0, static_cast<size_t>(copies[copy].bytes()));
+        if (initial) put(storage, static_cast<int>(copy), initial->data());
+      }
     }
   }
 }

@@ -5,6 +5,7 @@
 
 #include "support/error.hpp"
 #include "support/strings.hpp"
+#include "support/watch.hpp"
 
 namespace poptorch::ir {
 namespace {
@@ -77,6 +78,8 @@ Val like(Val a, double number) { return {a.builder->scalar(a.type().dtype, numbe
 
 std::vector<Type> infer_types(const OpDef& def, const std::vector<Value*>& operands,
                               const Attrs& attrs, const Module* module, std::vector<Type> stated) {
+  // Whatever a compilation does for long, it comes by here or by Graph::insert.
+  support::check_interrupt();
   std::vector<const Type*> types;
   types.reserve(operands.size());
   for (Value* operand : operands) types.push_back(operand ? &operand->type() : nullptr);

@@ -6,6 +6,7 @@
 #include "ir/module.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
+#include "support/watch.hpp"
 
 namespace poptorch::ir {
 
@@ -113,6 +114,7 @@ void Graph::add_output(Value* value) {
 
 Op* Graph::insert(const OpDef& def, std::vector<Value*> operands, Attrs attrs,
                   std::vector<Type> result_types, Op* before) {
+  support::check_interrupt();
   auto* op = new Op();
   op->def_ = &def;
   op->id_ = module_->next_op_id();

@@ -6,6 +6,7 @@
 
 #include "support/error.hpp"
 #include "support/strings.hpp"
+#include "support/watch.hpp"
 
 namespace poptorch::lowering {
 
@@ -210,6 +211,7 @@ int Emitter::find_remote(Symbol name) const {
 }
 
 void Emitter::emit(int ipu, Instruction instruction) {
+  support::check_interrupt();
   ++emitted_;
   open_[static_cast<size_t>(ipu)].back().push_back(std::move(instruction));
 }
