@@ -11,6 +11,7 @@
 #include "bindings/errors.hpp"
 #include "bindings/numpy.hpp"
 #include "bindings/report.hpp"
+#include "bindings/watched.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
 #include "ops/all_ops.hpp"
@@ -52,10 +53,7 @@ py::list run(Executable& executable, const std::vector<py::array>& arrays) {
     outputs.push_back(mutable_bytes_of(array));
     results.append(std::move(array));
   }
-  {
-    py::gil_scoped_release release;
-    executable.run(inputs, outputs);
-  }
+  watched([&] { executable.run(inputs, outputs); });
   return results;
 }
 
@@ -73,13 +71,15 @@ ir::Type state_type(const Executable& executable, const std::string& name) {
 
 py::array read_state(const Executable& executable, const std::string& name) {
   py::array array = empty_array(state_type(executable, name));
-  executable.read_state(name, mutable_bytes_of(array));
+  std::byte* const data = mutable_bytes_of(array);
+  watched([&] { executable.read_state(name, data); });
   return array;
 }
 
 void write_state(Executable& executable, const std::string& name, const py::array& array) {
   const py::array dense = checked(array, state_type(executable, name), str("state '", name, "'"));
-  executable.write_state(name, bytes_of(dense));
+  const std::byte* const data = bytes_of(dense);
+  watched([&] { executable.write_state(name, data); });
 }
 
 const ir::Type& row_type(const Executable& executable, const std::string& name) {
@@ -92,7 +92,8 @@ const ir::Type& row_type(const Executable& executable, const std::string& name) 
 py::array read_remote(const Executable& executable, const std::string& name, int replica,
                       int64_t entry) {
   py::array array = empty_array(row_type(executable, name));
-  executable.read_remote(name, replica, entry, mutable_bytes_of(array));
+  std::byte* const data = mutable_bytes_of(array);
+  watched([&] { executable.read_remote(name, replica, entry, data); });
   return array;
 }
 
@@ -100,12 +101,12 @@ void write_remote(Executable& executable, const std::string& name, int replica, 
                   const py::array& row) {
   const py::array dense =
       checked(row, row_type(executable, name), str("a row of remote buffer '", name, "'"));
-  executable.write_remote(name, replica, entry, bytes_of(dense));
+  const std::byte* const data = bytes_of(dense);
+  watched([&] { executable.write_remote(name, replica, entry, data); });
 }
 
 std::unique_ptr<Executable> compile(const ir::Module& module, const CompileOptions& options,
                                     const session::Progress& progress) {
-  py::gil_scoped_release release;
   session::Progress locked;
   if (progress) {
     locked = [&progress](int done, int steps, const std::string& name) {
@@ -113,7 +114,7 @@ std::unique_ptr<Executable> compile(const ir::Module& module, const CompileOptio
       progress(done, steps, name);
     };
   }
-  return session::compile(module.clone(), options, locked);
+  return watched([&] { return session::compile(module.clone(), options, locked); });
 }
 
 void run_pass(ir::Module& module, const std::string& name, const CompileOptions& options) {
@@ -201,6 +202,7 @@ void bind_executable(py::module_& m) {
       .def_property_readonly("output_types",
                              [types](const Executable& e) { return types(e.output_types()); })
       .def("run", &run, "One step on dense arrays of input_types; returns those of output_types.")
+      .def("forget_partial_state", &Executable::forget_partial_state)
       .def_property_readonly("states",
                              [](const Executable& e) {
                                std::vector<std::string> names;
@@ -241,6 +243,7 @@ PYBIND11_MODULE(_core, m) {
   m.doc() = "The compiler and emulator without torch.";
   m.attr("Error") = py::module_::import("poptorch_core.errors").attr("Error");
   register_errors();
+  register_watched();
   bind_options(m);
   bind_ir(m);
   bind_executable(m);

@@ -29,12 +29,36 @@ at::Tensor empty_of(const ir::Type& type) {
   return at::empty(type.shape, at::TensorOptions().dtype(torch_dtype(type.dtype)));
 }
 
-// `tensor` as the device wants it: dense, of dtype `type.dtype`.
-at::Tensor as_device(const at::Tensor& tensor, const ir::Type& type, const std::string& what) {
+// Whether the tensor has memory for all of its elements: a storage can be resized beneath it.
+bool has_memory(const at::Tensor& tensor) {
+  if (tensor.numel() == 0) return true;
+  int64_t last = tensor.storage_offset();
+  for (int64_t i = 0; i < tensor.dim(); ++i) last += (tensor.size(i) - 1) * tensor.stride(i);
+  return static_cast<uint64_t>(last + 1) * tensor.element_size() <= tensor.storage().nbytes();
+}
+
+// UserError unless `tensor` has values on the host, in its own memory.
+void check_host(const at::Tensor& tensor, const std::string& what) {
   if (!tensor.device().is_cpu() || tensor.layout() != at::kStrided) {
     throw UserError(str("[run] ", what, " is on ", tensor.device().str(),
                         " or is not dense. Pass a dense tensor of the host: .cpu(), .to_dense()."));
   }
+  if (!tensor.has_storage() || !has_memory(tensor)) {
+    throw UserError(str("[run] ", what, " has no memory of its own for its ", tensor.numel(),
+                        " elements: it is a tensor of another kind, or its storage was made "
+                        "smaller. Pass a plain tensor that holds its values."));
+  }
+}
+
+// Whether the bytes of a value of `type` can be written where the tensor's are.
+bool is_laid_out_as(const at::Tensor& tensor, const ir::Type& type) {
+  return tensor.is_contiguous() && tensor.scalar_type() == torch_dtype(type.dtype) &&
+         tensor.sizes() == at::IntArrayRef(type.shape);
+}
+
+// `tensor` as the device wants it: dense, of dtype `type.dtype`.
+at::Tensor as_device(const at::Tensor& tensor, const ir::Type& type, const std::string& what) {
+  check_host(tensor, what);
   const ir::DType given = ir_dtype(tensor.scalar_type());
   if (given != type.dtype && narrow(given) != type.dtype) {
     throw UserError(str("[run] Data type mismatch for ", what, ": expected ", type.dtype,
@@ -98,19 +122,39 @@ std::vector<at::Tensor> TorchExecutable::run(const std::vector<at::Tensor>& inpu
 
 void TorchExecutable::weights_to_host() const {
   const at::NoGradGuard no_grad;
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // to, from; the same where that will do
+  std::vector<std::pair<std::string, std::byte*>> reads;
   for (const ModelTensor& state : state_) {
     const at::Tensor tensor(state.tensor.lock());
-    if (tensor.defined()) tensor.detach().copy_(read_state(state.name));
+    if (!tensor.defined()) continue;
+    const ir::Type type = executable_->state_type(slot(state.name));
+    check_host(tensor, state.name);
+    copies.emplace_back(tensor.detach(), is_laid_out_as(tensor, type) ? tensor : empty_of(type));
+    reads.emplace_back(state.name, bytes_of(copies.back().second));
+  }
+  executable_->read_states(reads);
+  for (auto& [to, from] : copies) {
+    if (to.const_data_ptr() != from.const_data_ptr()) {
+      to.copy_(from);
+    } else if (!to.is_inference()) {
+      to.unsafeGetTensorImpl()->bump_version();
+    }
   }
 }
 
 void TorchExecutable::weights_to_device(const std::vector<std::string>& names) {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> held;
+  std::vector<std::pair<std::string, const std::byte*>> writes;
   for (const ModelTensor& state : state_) {
     const bool wanted =
         names.empty() || std::find(names.begin(), names.end(), state.name) != names.end();
     const at::Tensor tensor(state.tensor.lock());
-    if (wanted && tensor.defined()) write_state(state.name, tensor);
+    if (!wanted || !tensor.defined()) continue;
+    held.push_back(as_device(tensor, executable_->state_type(slot(state.name)), state.name));
+    writes.emplace_back(state.name, static_cast<const std::byte*>(held.back().const_data_ptr()));
   }
+  executable_->write_states(writes);
 }
 
 const ir::StateSlot& TorchExecutable::slot(const std::string& name) const {
