@@ -18,6 +18,7 @@
 #include "program/program.hpp"
 #include "session/pass_runner.hpp"
 #include "session/session.hpp"
+#include "support/environment.hpp"
 #include "support/log.hpp"
 #include "support/strings.hpp"
 #include "target/device.hpp"
@@ -226,6 +227,25 @@ void bind_executable(py::module_& m) {
       py::arg("progress") = session::Progress());
 }
 
+// The table of environment variables and its readers, for the Python layer and the documentation.
+void bind_environment(py::module_& m) {
+  using support::Variable;
+  m.def("environment", [] {
+    static constexpr const char* kKinds[] = {"text", "choice", "flag", "number", "names"};
+    py::list rows;
+    for (const Variable& variable : support::environment_variables()) {
+      rows.append(py::make_tuple(variable.name, kKinds[static_cast<size_t>(variable.kind)],
+                                 variable.doc, variable.allowed,
+                                 std::pair(variable.least, variable.most), variable.has_effect));
+    }
+    return rows;
+  });
+  m.def("check_environment", &support::check_environment);
+  m.def("environment_text", &support::environment_text, py::arg("name"), py::arg("otherwise") = "");
+  m.def("environment_flag", &support::environment_flag);
+  m.def("environment_number", &support::environment_number);
+}
+
 void bind_log(py::module_& m) {
   m.def("set_log_level",
         [](int level) { support::set_log_level(static_cast<support::LogLevel>(level)); });
@@ -247,6 +267,7 @@ PYBIND11_MODULE(_core, m) {
   bind_options(m);
   bind_ir(m);
   bind_executable(m);
+  bind_environment(m);
   bind_log(m);
   m.def("op_names", [] {
     std::vector<std::string> names;

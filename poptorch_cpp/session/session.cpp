@@ -9,6 +9,7 @@
 #include "session/report.hpp"
 #include "session/timeline.hpp"
 #include "session/turns.hpp"
+#include "support/environment.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
@@ -152,6 +153,7 @@ class CompiledModel final : public Executable {
 
 std::unique_ptr<Executable> compile(std::unique_ptr<ir::Module> module,
                                     const CompileOptions& options, const Progress& progress) {
+  support::check_environment();
   const ir::Registry& registry = module->registry();
   Compiled forms = compile_to_program(std::move(module), options, progress);
   if (progress) progress(kCompileSteps - 1, kCompileSteps, "bind");

@@ -5,12 +5,12 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "frontends/torch/aten/call.hpp"
 #include "frontends/torch/aten_provider.hpp"
 #include "frontends/torch/tracer/types.hpp"
 #include "ir/text.hpp"
+#include "support/environment.hpp"
 #include "support/error.hpp"
 #include "support/log.hpp"
 #include "support/strings.hpp"
@@ -184,8 +184,7 @@ void TorchExecutable::write_state(const std::string& name, const at::Tensor& val
 // Its first POPTORCH_MAX_GRAPH_LEN characters; without the variable all.
 void log_traced(const ir::Module& module) {
   std::string text = ir::print(module, {.locations = true});
-  const char* asked = std::getenv("POPTORCH_MAX_GRAPH_LEN");
-  const size_t limit = asked ? std::strtoull(asked, nullptr, 10) : 0;
+  const auto limit = static_cast<size_t>(support::environment_number("POPTORCH_MAX_GRAPH_LEN", 0));
   if (limit > 0 && text.size() > limit) text = text.substr(0, limit) + "... (cut)";
   support::log(support::LogLevel::kTrace, "traced:\n" + text);
 }

@@ -1,9 +1,7 @@
 """When a wrapper has a device, and which."""
 
-import os
-
 import torch
-from poptorch._impl import device_pool
+from poptorch._impl import device_pool, environment
 from poptorch._impl.one_thread import one_thread
 from poptorch._impl.optimiser_state import Record
 from poptorch.enums import ConnectionType
@@ -22,7 +20,7 @@ class Attachment:
         if self._options.offline_ipu_version:
             return device_pool.VERSIONS[self._options.offline_ipu_version]
         if self._options.use_model:
-            version = os.environ.get("POPTORCH_IPU_MODEL_VERSION", "ipu2")
+            version = environment.text("POPTORCH_IPU_MODEL_VERSION", "ipu2")
             return f"{version}-small" if device_pool.uses_small_model() else version
         return device_pool.VERSIONS[self._device_pool().version]
 
