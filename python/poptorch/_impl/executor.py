@@ -5,6 +5,7 @@ import threading
 import torch
 from poptorch._impl import (
     blocks,
+    compile_log,
     device_pool,
     optimisers,
     outputs,
@@ -81,6 +82,7 @@ class PoplarExecutor(Compiling, Inspection, Attachment, WeightCopies, RefusedMet
                 )
             raise Error(text)
         session_options.check(self._options._Popart.options)
+        compile_log.check(self._options)
         replicated = self._options.replication_factor > 1
         if replicated and self._options.broadcast_buffers and any(True for _ in self._buffers()):
             raise Error(
