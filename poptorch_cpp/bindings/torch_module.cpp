@@ -14,6 +14,8 @@
 #include "bindings/report.hpp"
 #include "bindings/watched.hpp"
 #include "frontends/torch/compile.hpp"
+#include "frontends/torch/plain_tensor.hpp"
+#include "frontends/torch/tracer/outside.hpp"
 #include "frontends/torch/tracer/types.hpp"
 #include "ir/text.hpp"
 #include "support/log.hpp"
@@ -53,8 +55,8 @@ std::vector<at::Tensor> run_user_code(const Call& call, const std::vector<at::Te
     if (!reads_values(error.what())) throw;
     const ir::Location line = finder.of_traceback(error.trace());
     throw support::UserError(support::str(
-        "[tracer] the values of a tensor are needed on the host (", line.file, ":", line.line,
-        "), but they are not known while the model is traced. Keep numpy(), tolist(), print and "
+        "[tracer] the values of a tensor are needed on the host", ir::place_text(line),
+        ", but they are not known while the model is traced. Keep numpy(), tolist(), print and "
         "other reads of values out of forward, or return the tensor and read it afterwards."));
   }
 }
@@ -273,6 +275,11 @@ void bind_executable(py::module_& m) {
 
 PYBIND11_MODULE(_torch, m) {
   register_errors();
+  frontend::set_raise_outside([](const support::Error& error) {
+    const py::gil_scoped_acquire gil;
+    raise_python_error(error);
+    throw py::error_already_set();
+  });
   register_watched();
   bind_executable(m);
   bind_regions(m);
@@ -292,6 +299,10 @@ PYBIND11_MODULE(_torch, m) {
     return tracer != nullptr && tracer->training();
   });
   m.def("is_traced", [](const at::Tensor& tensor) { return frontend::is_dataless(tensor); });
+  m.def("why_not_plain", [](const at::Tensor& tensor) {
+    const frontend::NotPlain found = frontend::why_not_plain(tensor);
+    return std::pair(found.problem, found.cure);
+  });
   m.def("call_untraced", [](const py::object& function, const py::args& args) {
     const c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKey::DeferredInit);
     return function(*args);

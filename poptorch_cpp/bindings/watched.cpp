@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <new>
 #include <thread>
 
 #include "bindings/errors.hpp"
@@ -64,6 +65,10 @@ void register_watched() {
   py::register_local_exception_translator([](std::exception_ptr pointer) {
     try {
       if (pointer) std::rethrow_exception(pointer);
+    } catch (const std::bad_alloc&) {
+      raise_python_error(support::UserError(
+          "[memory] the host's memory is spent. Use a smaller model or smaller batches, or a host "
+          "with more memory."));
     } catch (const support::Interrupted&) {
       raise_python_error(support::UserError(
           "[run] the program ends while another of its threads runs or compiles a model: that is "

@@ -32,7 +32,7 @@ StateStore::StateStore(const Plan& plan)
       slots_[index].storages.push_back(static_cast<int32_t>(i));
       held_[i].slot = storage.index;
     } else if (storage.base == Base::kConstant) {
-      held_[i].copies.emplace_back(storage.bytes());
+      held_[i].copies.emplace_back(storage.bytes(), "a constant");
       put(static_cast<int32_t>(i), 0, plan.program.constants[index].data());
     }
   }
@@ -48,7 +48,8 @@ StateStore::StateStore(const Plan& plan)
     for (int32_t storage : slot.storages) {
       Held& held = held_[static_cast<size_t>(storage)];
       for (int copy = 0; copy < copies(slot); ++copy) {
-        held.copies.emplace_back(storages_[static_cast<size_t>(storage)].bytes());
+        held.copies.emplace_back(storages_[static_cast<size_t>(storage)].bytes(),
+                                 str("state '", slot.state->slot.name, "'"));
         const auto& initial = slot.state->slot.initial;
         if (initial) put(storage, copy, initial->data());
       }

@@ -13,6 +13,10 @@ namespace poptorch::ir {
 using support::InternalError;
 using support::str;
 
+std::string place_text(const Location& location) {
+  return location.empty() ? "" : str(" (", location.file, ":", location.line, ")");
+}
+
 void Value::remove_use(Use use) {
   // Newest first: passes mostly drop what they added last, and whole ops drop all their uses.
   auto it = std::find(uses_.rbegin(), uses_.rend(), use);

@@ -28,7 +28,7 @@ constexpr int64_t kStateAlignment = 8;
 std::string where(const ir::Op* op) {
   if (!op) return "an output of the model";
   std::string text = str("op '", op->name(), "'");
-  if (!op->location.empty()) text += str(" (", op->location.file, ":", op->location.line, ")");
+  text += ir::place_text(op->location);
   return text;
 }
 

@@ -126,6 +126,12 @@ PassRunner::PassRunner(transforms::PassContext& context, Progress progress, int 
       disabled_(disabled_passes()),
       dumped_(dumped_passes()) {}
 
+void PassRunner::out_of_memory(std::string_view step) {
+  throw support::UserError(str("[memory] the host's memory is spent in step '", step,
+                               "' of the compilation. Compile a smaller model, or on a host with "
+                               "more memory."));
+}
+
 PassRunner::Timed::Timed(PassRunner& runner, std::string_view name)
     : runner_(runner), name_(name), start_(now()) {
   if (runner_.progress_) runner_.progress_(runner_.done_, runner_.steps_, name_);
@@ -153,6 +159,8 @@ void PassRunner::run(std::string_view name, ir::Module& module) {
   } catch (support::Error& error) {
     error.add_frame(str("pass ", name));
     throw;
+  } catch (const std::bad_alloc&) {
+    out_of_memory(name);
   }
   if (!dump) return;
   const std::string after = ir::print(module);

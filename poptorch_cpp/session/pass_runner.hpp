@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <new>
 #include <set>
 #include <string>
 #include <string_view>
@@ -31,12 +32,18 @@ class PassRunner {
   template <typename Work>
   auto step(std::string_view name, Work work) {
     Timed timed(*this, name);
-    return work();
+    try {
+      return work();
+    } catch (const std::bad_alloc&) {
+      out_of_memory(name);
+    }
   }
 
   double verify_seconds() const { return verify_seconds_; }
 
  private:
+  [[noreturn]] static void out_of_memory(std::string_view step);  // UserError: the host's
+
   // Tells the progress and the log about a step; adds its name to an error that leaves it.
   class Timed {
    public:

@@ -14,6 +14,7 @@
 #include "support/error.hpp"
 #include "support/log.hpp"
 #include "support/strings.hpp"
+#include "transforms/call_size.hpp"
 
 namespace poptorch::session {
 namespace {
@@ -142,7 +143,10 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const CompileOpt
   PassRunner passes(context, progress, kCompileSteps);
   Compiled forms;
 
-  passes.step("verify the traced form", [&] { ir::verify(*module); });
+  passes.step("verify the traced form", [&] {
+    ir::verify(*module);
+    transforms::check_call_size(*module);
+  });
   partition::refuse_dead_blocks(*module);
   share_parameters(*module, options);
   forms.traced = module->clone();

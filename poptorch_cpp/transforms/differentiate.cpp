@@ -53,15 +53,11 @@ Op* find_loss(const Graph& graph) {
 // What a model computes from its loss has no gradient, though torch's own backward() would start
 // there: a forgotten identity_loss changes training silently.
 void warn_of_arithmetic_after(const Op& loss) {
-  auto at = [](const Op& op) {
-    return op.location.empty() ? ""
-                               : str(" (", op.location.file.text(), ":", op.location.line, ")");
-  };
   for (const ir::Use& use : loss.result()->uses()) {
     if (!use.op || !use.op->def().elementwise || use.op->is("cast")) continue;
     support::log(support::LogLevel::kWarn,
-                 str("[loss] gradients start at the loss", at(loss), ", and what '", use.op->name(),
-                     "'", at(*use.op),
+                 str("[loss] gradients start at the loss", ir::place_text(loss.location),
+                     ", and what '", use.op->name(), "'", ir::place_text(use.op->location),
                      " makes of it has none. If that is to be minimised, mark it as the loss: "
                      "poptorch.identity_loss(value, reduction='none')."));
     return;

@@ -2,6 +2,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "transforms/call_size.hpp"
 #include "transforms/passes.hpp"
 
 namespace poptorch::transforms {
@@ -84,8 +85,14 @@ class Inliner {
 }  // namespace
 
 void inline_calls(ir::Module& module, PassContext& context) {
+  check_call_size(module);
   Inliner inliner(module, context.training);
-  for (const auto& graph : module.graphs()) inliner.visit(*graph);
+  // With a @main, the rest is for what it reaches, or goes.
+  if (ir::Graph* main = module.find_graph("main")) {
+    inliner.visit(*main);
+  } else {
+    for (const auto& graph : module.graphs()) inliner.visit(*graph);
+  }
   inliner.sweep();
 }
 

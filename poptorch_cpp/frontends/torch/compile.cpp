@@ -8,6 +8,7 @@
 
 #include "frontends/torch/aten/call.hpp"
 #include "frontends/torch/aten_provider.hpp"
+#include "frontends/torch/plain_tensor.hpp"
 #include "frontends/torch/tracer/types.hpp"
 #include "ir/text.hpp"
 #include "support/environment.hpp"
@@ -25,29 +26,22 @@ std::byte* bytes_of(const at::Tensor& tensor) {
   return static_cast<std::byte*>(tensor.mutable_data_ptr());
 }
 
-at::Tensor empty_of(const ir::Type& type) {
-  return at::empty(type.shape, at::TensorOptions().dtype(torch_dtype(type.dtype)));
-}
-
-// Whether the tensor has memory for all of its elements: a storage can be resized beneath it.
-bool has_memory(const at::Tensor& tensor) {
-  if (tensor.numel() == 0) return true;
-  int64_t last = tensor.storage_offset();
-  for (int64_t i = 0; i < tensor.dim(); ++i) last += (tensor.size(i) - 1) * tensor.stride(i);
-  return static_cast<uint64_t>(last + 1) * tensor.element_size() <= tensor.storage().nbytes();
+at::Tensor empty_of(const ir::Type& type, const std::string& what) {
+  try {
+    return at::empty(type.shape, at::TensorOptions().dtype(torch_dtype(type.dtype)));
+  } catch (const c10::Error&) {  // torch tells no type of its own for this
+    throw UserError(str("[memory] the host has not the memory that ", what, ", ", type,
+                        ", needs. Return less, or from fewer micro-batches (outputMode)."));
+  }
 }
 
 // UserError unless `tensor` has values on the host, in its own memory.
 void check_host(const at::Tensor& tensor, const std::string& what) {
-  if (!tensor.device().is_cpu() || tensor.layout() != at::kStrided) {
-    throw UserError(str("[run] ", what, " is on ", tensor.device().str(),
-                        " or is not dense. Pass a dense tensor of the host: .cpu(), .to_dense()."));
-  }
-  if (!tensor.has_storage() || !has_memory(tensor)) {
-    throw UserError(str("[run] ", what, " has no memory of its own for its ", tensor.numel(),
-                        " elements: it is a tensor of another kind, or its storage was made "
-                        "smaller. Pass a plain tensor that holds its values."));
-  }
+  const NotPlain found = why_not_plain(tensor);
+  if (found.problem.empty()) return;
+  throw UserError(str("[run] ", what, " ", found.problem,
+                      ", but a wrapped model takes plain tensors of the host. Pass ", found.cure,
+                      found.cure.starts_with(".") ? " of it." : "."));
 }
 
 // Whether the bytes of a value of `type` can be written where the tensor's are.
@@ -113,7 +107,7 @@ std::vector<at::Tensor> TorchExecutable::run(const std::vector<at::Tensor>& inpu
     input_data.push_back(static_cast<const std::byte*>(held.back().const_data_ptr()));
   }
   for (const ir::Type& type : executable_->output_types()) {
-    results.push_back(empty_of(type));
+    results.push_back(empty_of(type, str("output ", results.size())));
     output_data.push_back(bytes_of(results.back()));
   }
   executable_->run(input_data, output_data);
@@ -129,7 +123,8 @@ void TorchExecutable::weights_to_host() const {
     if (!tensor.defined()) continue;
     const ir::Type type = executable_->state_type(slot(state.name));
     check_host(tensor, state.name);
-    copies.emplace_back(tensor.detach(), is_laid_out_as(tensor, type) ? tensor : empty_of(type));
+    copies.emplace_back(tensor.detach(),
+                        is_laid_out_as(tensor, type) ? tensor : empty_of(type, state.name));
     reads.emplace_back(state.name, bytes_of(copies.back().second));
   }
   executable_->read_states(reads);
@@ -165,7 +160,7 @@ const ir::StateSlot& TorchExecutable::slot(const std::string& name) const {
 }
 
 at::Tensor TorchExecutable::read_state(const std::string& name) const {
-  at::Tensor value = empty_of(executable_->state_type(slot(name)));
+  at::Tensor value = empty_of(executable_->state_type(slot(name)), name);
   executable_->read_state(name, bytes_of(value));
   return value;
 }

@@ -4,7 +4,7 @@ import time
 
 from poptorch import _native, optim
 from poptorch._impl import blocks, compile_log, hooks, outputs, torch_state, weights
-from poptorch._impl.arguments import Arguments, check_host, warn_about_dicts
+from poptorch._impl.arguments import Arguments, check_host, check_weights, warn_about_dicts
 from poptorch._impl.changes import OptimiserWatch
 from poptorch._impl.compile_options import compile_options
 from poptorch._impl.one_thread import one_thread
@@ -36,6 +36,8 @@ class Compiling:
                     f"{name}."
                 )
         warn_about_dicts(arguments)
+        if self._is_module:
+            check_weights(self._model)
         if self._training:
             outputs.explain_backward()
             weights.wrap_again(self._user_model, self)

@@ -13,7 +13,7 @@ from poptorch._impl import (
     torch_state,
     weights,
 )
-from poptorch._impl.arguments import Arguments, Signature
+from poptorch._impl.arguments import Arguments, Signature, check_initialised
 from poptorch._impl.attachment import Attachment
 from poptorch._impl.batching import Batching, resolve_output_mode
 from poptorch._impl.changes import ModelWatch, OptimiserWatch
@@ -60,6 +60,8 @@ class PoplarExecutor(Compiling, Inspection, Attachment, WeightCopies, RefusedMet
         self._user_model = model
         self._training = training
         self._is_module = isinstance(model, torch.nn.Module)
+        if self._is_module:
+            check_initialised(model)
         self._model = weights.shallow_copy(model) if self._is_module else model
         self._weights = weights.weights_of(model) if self._is_module else weights.Weights()
         self._weights_seen = -1

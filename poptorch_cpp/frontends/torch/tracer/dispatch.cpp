@@ -12,6 +12,7 @@
 #include "frontends/torch/tracer/generic.hpp"
 #include "frontends/torch/tracer/host_tensors.hpp"
 #include "frontends/torch/tracer/op_info.hpp"
+#include "frontends/torch/tracer/outside.hpp"
 #include "frontends/torch/tracer/torch_call.hpp"
 #include "frontends/torch/tracer/tracer.hpp"
 #include "frontends/torch/tracer/types.hpp"
@@ -328,6 +329,7 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stac
   constexpr c10::DispatchKeySet kBelow(c10::DispatchKeySet::FULL_AFTER,
                                        c10::DispatchKey::DeferredInit);
   Tracer* tracer = Tracer::current();
+  if (!tracer) refuse_outside(op, *stack);
   const OpInfo* info = tracer ? &info_of(op) : nullptr;
   if (!info || !handled_here(*info)) {
     op.redispatchBoxed(keys & kBelow, stack);
