@@ -2,6 +2,7 @@
 #include "ir/builder.hpp"
 
 #include "ir/row_checks.hpp"
+#include "support/watch.hpp"
 
 namespace poptorch::ir {
 namespace {
@@ -25,6 +26,8 @@ std::vector<Type> infer_types(const OpDef& def, std::vector<const Type*> operand
 
 std::vector<Type> infer_types(const OpDef& def, const std::vector<Value*>& operands,
                               const Attrs& attrs, const Module* module, std::vector<Type> stated) {
+  // Whatever a compilation does for long, it comes by here or by Graph::insert.
+  support::check_interrupt();
   std::vector<const Type*> types;
   types.reserve(operands.size());
   for (Value* operand : operands) types.push_back(operand ? &operand->type() : nullptr);

@@ -6,11 +6,16 @@
 #include "ir/module.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
+#include "support/watch.hpp"
 
 namespace poptorch::ir {
 
 using support::InternalError;
 using support::str;
+
+std::string place_text(const Location& location) {
+  return location.empty() ? "" : str(" (", location.file, ":", location.line, ")");
+}
 
 void Value::remove_use(Use use) {
   // Newest first: passes mostly drop what they added last, and whole ops drop all their uses.
@@ -140,6 +145,7 @@ void Graph::add_output(Value* value) {
 
 Op* Graph::insert(const OpDef& def, std::vector<Value*> operands, Attrs attrs,
                   std::vector<Type> result_types, Op* before) {
+  support::check_interrupt();
   auto* op = new Op();
   op->def_ = &def;
   op->id_ = module_->next_op_id();

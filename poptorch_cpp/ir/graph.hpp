@@ -89,6 +89,7 @@ struct Location {
   bool empty() const { return file.empty(); }
   bool operator==(const Location&) const = default;
 };
+std::string place_text(const Location& location);  // " (model.py:12)"; nothing for an empty one
 
 class Op {
  public:

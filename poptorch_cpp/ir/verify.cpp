@@ -173,6 +173,10 @@ bool verify_graph(const Graph& graph, SeenOps& seen) {
   return calls;
 }
 
+std::string count_text(double count) {
+  return count < 0x1p53 ? std::to_string(static_cast<int64_t>(count)) : str("about ", count);
+}
+
 // What graphs come to with all that they hold.
 class Expansion {
  public:
@@ -205,13 +209,13 @@ class Expansion {
       if (op->def().calls) add_callees(*op, size, outer);
     }
     if (size.ops > kMaxExpandedOps) {
-      refuse(graph, str("comes to ", size.ops,
+      refuse(graph, str("comes to ", count_text(size.ops),
                         " ops with the graphs that it calls, each counted as "
                         "often as it is called, but ",
                         kMaxExpandedOps, " are the limit"));
     }
     if (size.executions > kMaxExecutions) {
-      refuse(graph, str("would run ", size.executions, " ops with the rounds of its repeats, but ",
+      refuse(graph, str("would run ", count_text(size.executions), " ops with the rounds of its repeats, but ",
                         kMaxExecutions, " are the limit"));
     }
     if (size.nesting >= kMaxNesting) {

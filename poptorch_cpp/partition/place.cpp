@@ -339,7 +339,7 @@ std::unordered_set<const Value*> constant_values(const ir::Graph& graph) {
 std::string describe(const Op& op) {
   std::string text = str("op '", op.name(), "'");
   if (!op.placement.block.empty()) text += str(" of block '", op.placement.block, "'");
-  if (!op.location.empty()) return text + str(" (", op.location.file, ":", op.location.line, ")");
+  if (!op.location.empty()) return text + ir::place_text(op.location);
   return op.scope.empty() ? text : text + str(" (in ", op.scope, ")");
 }
 

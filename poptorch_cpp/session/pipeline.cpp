@@ -20,7 +20,7 @@ namespace {
 using support::str;
 
 // Of the loops over micro-batches, each.
-constexpr int64_t kMostRounds = int64_t{1} << 20;
+constexpr int64_t kMostRounds = int64_t{1} << 30;
 
 // By OutputMode.
 constexpr program::Keep kKeepOf[] = {program::Keep::kFinal, program::Keep::kEveryN,
@@ -122,6 +122,7 @@ void check_options(const CompileOptions& options) {
   within("the input group's stride", options.input_group_stride, ir::kMaxReplicas);
   check_group("the inputs", options.input_group_size, options.input_group_stride, options);
   const int64_t batches = options.device_iterations * options.gradient_accumulation;
+  within("deviceIterations times gradientAccumulation", batches, program::kMaxMicroBatches);
   auto divides = [&](OutputMode mode, int64_t period) {
     if (mode != OutputMode::kEveryN || batches % period == 0) return;
     throw support::UserError(str("[options] OutputMode.EveryN keeps one in ", period, " of the ",

@@ -2,7 +2,8 @@
 
 A line is a chain of calls on the options object, `Training.gradientAccumulation(4)`. Arguments are
 literals, lists, tuples, dicts, members of poptorch's enumerations, torch's dtypes, and poptorch's
-own option objects with their setters.
+own option objects with their setters. A folder is relative to the one that the program has set, and
+inside it.
 """
 
 import ast
@@ -10,6 +11,7 @@ import inspect
 import json
 import warnings
 from enum import Enum
+from pathlib import Path
 
 import torch
 from poptorch import enums
@@ -44,17 +46,21 @@ def _parsed(text: str) -> ast.expr:
         raise Refused(error.msg) from None
     except UnicodeError:
         raise Refused("it is not UTF-8") from None
-    except (ValueError, MemoryError, RecursionError):
+    except (ValueError, MemoryError, RecursionError, SystemError):
         raise Refused("it has null bytes or is nested too deep") from None
 
 
-def _invoke(setter, *arguments, **keywords):
-    """Calls what takes such arguments. Refused when it takes others."""
+def _bound(setter, name: str, arguments, keywords) -> inspect.BoundArguments:
+    """The arguments by their names. Refused when the setter takes others."""
     try:
-        inspect.signature(setter).bind(*arguments, **keywords)
+        return inspect.signature(setter).bind(*arguments, **keywords)
     except TypeError as error:
-        raise Refused(f"{getattr(setter, '__name__', 'it')}: {error}") from None
-    return setter(*arguments, **keywords)
+        raise Refused(f"{name}: {error}") from None
+
+
+def _invoke(setter, *arguments):
+    bound = _bound(setter, setter.__name__, arguments, {})
+    return setter(*bound.args)
 
 
 def _literal(node: ast.expr):
@@ -124,24 +130,60 @@ def _object(node: ast.Call):
     return _invoke(_constructible()[name], *map(_argument, node.args))
 
 
-def _call(target, names: list[str], node: ast.Call):
-    """Calls a setter of an option object, by its path of names."""
+def _call(target, names: list[str], node: ast.Call, owner: OptionGroup | None = None):
+    """Calls a setter of an option object, by its path of names.
+
+    owner: the options that a draft `target` is for, if it is one.
+    """
     if len(names) == 1 and names[0] in _SETTERS.get(type(target), ()) and not node.keywords:
         return _invoke(getattr(target, names[0]), *map(_argument, node.args))
-    for name in names[:-1]:
-        target = target._subgroups().get(name) if isinstance(target, OptionGroup) else None
-    known = isinstance(target, OptionGroup) and names[-1] in {row.name for row in target.ROWS}
-    if not known:
-        raise Refused(f"there is no option {'.'.join(names)}")
     arguments = [_argument(value) for value in node.args]
     if any(keyword.arg is None for keyword in node.keywords):
         raise Refused("** is not taken")
     keywords = {keyword.arg: _argument(keyword.value) for keyword in node.keywords}
-    return _invoke(getattr(target, names[-1]), *arguments, **keywords)
+    return _set(target, names, arguments, keywords, owner)
 
 
-def apply_line(options: OptionGroup, text: str) -> None:
-    """Runs one line, without its leading `options.`. Raises Refused or what the setter raises."""
+def _set(target, names: list[str], arguments: list, keywords: dict, owner: OptionGroup | None):
+    path = ".".join(names)
+    for name in names[:-1]:
+        target, owner = _subgroup(target, name), _subgroup(owner, name)
+    rows = target.ROWS if isinstance(target, OptionGroup) else ()
+    row = next((row for row in rows if row.name == names[-1]), None)
+    if row is None:
+        raise Refused(f"there is no option {path}")
+    setter = getattr(target, row.name)
+    bound = _bound(setter, path, arguments, keywords)
+    if row.inside and owner is not None:
+        argument, folder_of = row.inside
+        bound.apply_defaults()
+        if bound.arguments[argument]:
+            bound.arguments[argument] = _inside(bound.arguments[argument], folder_of(owner))
+    return setter(*bound.args, **bound.kwargs)
+
+
+def _subgroup(group, name: str):
+    return group._subgroups().get(name) if isinstance(group, OptionGroup) else None
+
+
+def _inside(given, folder: str) -> str:
+    """The path `given` in `folder`, which it may not leave."""
+    path = Path(given) if isinstance(given, str) and "\0" not in given else None
+    if path is None or path.is_absolute() or ".." in path.parts:
+        raise Refused(
+            f"{given!r} leaves {folder!r}, the folder that the program has set. Name one inside it"
+        )
+    whole = Path(folder, path)
+    if not whole.resolve().is_relative_to(Path(folder).resolve()):
+        raise Refused(f"{str(whole)!r} is a link that leads out of {folder!r}")
+    return str(whole)
+
+
+def apply_line(draft: OptionGroup, text: str, owner: OptionGroup) -> None:
+    """Runs one line, without its leading `options.`. Raises Refused or what the setter raises.
+
+    draft: of `owner`, whose folders are what the line's folders may be in.
+    """
 
     def run(node):
         if not isinstance(node, ast.Call):
@@ -153,8 +195,9 @@ def apply_line(options: OptionGroup, text: str) -> None:
                 names.insert(0, target.attr)
                 target = target.value
             if isinstance(target, ast.Call):  # a chain of setters
-                return _call(run(target), names, node)
-        return _call(options, _dotted(node.func), node)
+                before = run(target)
+                return _call(before, names, node, _same_group(before, draft, owner))
+        return _call(draft, _dotted(node.func), node, owner)
 
     try:
         run(_parsed(text.strip()))
@@ -162,7 +205,15 @@ def apply_line(options: OptionGroup, text: str) -> None:
         raise Refused("it is nested too deep") from None
 
 
-def apply_json(options: OptionGroup, text: str) -> None:
+def _same_group(group, draft: OptionGroup, owner: OptionGroup) -> OptionGroup | None:
+    """What stands in `owner` where `group` stands in its draft."""
+    for name, subgroup in draft._subgroups().items():
+        if subgroup is group:
+            return owner._subgroups()[name]
+    return owner if group is draft else None
+
+
+def apply_json(draft: OptionGroup, text: str, owner: OptionGroup) -> None:
     """Calls setters as {"Training.gradientAccumulation": 4, "outputMode": "OutputMode.All"}."""
 
     def convert(value):
@@ -175,18 +226,21 @@ def apply_json(options: OptionGroup, text: str) -> None:
             return [convert(item) for item in value]
         return value
 
+    def once(pairs):
+        names = [name for name, _ in pairs]
+        for name in names:
+            if names.count(name) > 1:
+                raise Refused(f"{name} is there twice")
+        return dict(pairs)
+
     try:
-        given = json.loads(text)
+        given = json.loads(text, object_pairs_hook=once)
     except RecursionError:
         raise Refused("it is nested too deep") from None
     if not isinstance(given, dict):
-        raise Refused("an object of option names is expected")
+        example = '{"Training.gradientAccumulation": 4}'
+        raise Refused(f"expected an object such as {example}, not a {type(given).__name__}")
     for path, value in given.items():
-        *groups, name = path.split(".")
-        target = options
-        for group in groups:
-            target = target._subgroups().get(group) if isinstance(target, OptionGroup) else None
-        if target is None or name not in {row.name for row in target.ROWS}:
-            raise Refused(f"there is no option {path}")
         value = convert(value)
-        _invoke(getattr(target, name), *(value if isinstance(value, list) else [value]))
+        arguments = value if isinstance(value, list) else [value]
+        _set(draft, path.split("."), arguments, {}, owner)

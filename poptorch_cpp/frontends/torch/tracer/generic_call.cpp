@@ -221,6 +221,14 @@ std::vector<at::Tensor> GenericCall::run(const std::vector<at::Tensor>& operands
   return invoke(widened(operands));
 }
 
+namespace {
+
+bool differentiable(const at::Tensor& tensor) {
+  return tensor.is_floating_point() || tensor.is_complex();
+}
+
+}  // namespace
+
 std::vector<at::Tensor> GenericCall::gradients(const std::vector<at::Tensor>& operands,
                                                const std::vector<at::Tensor>& result_gradients,
                                                const std::vector<int64_t>& given,
@@ -236,7 +244,7 @@ std::vector<at::Tensor> GenericCall::gradients(const std::vector<at::Tensor>& op
   std::vector<at::Tensor> outputs, gradients;
   for (size_t i = 0; i < given.size(); ++i) {
     const auto place = static_cast<size_t>(given[i]);
-    if (place >= results.size() || !isDifferentiableType(results[place].scalar_type())) {
+    if (place >= results.size() || !differentiable(results[place])) {
       throw support::UserError(
           support::str("[aten] has no floating result ", place, " that a gradient could be of."));
     }

@@ -84,8 +84,9 @@ at::Tensor make_dataless(const ir::Shape& shape, ScalarType dtype) {
                                             c10::DataPtr(nullptr, ipu_device()), nullptr, false));
   storage.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
       std::string(kNoValues));
+  // The tracer's key, so that what outlives the trace comes to it and is refused.
   const c10::DispatchKeySet keys{c10::DispatchKey::CPU, c10::DispatchKey::AutogradCPU,
-                                 c10::DispatchKey::ADInplaceOrView};
+                                 c10::DispatchKey::ADInplaceOrView, c10::DispatchKey::DeferredInit};
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), keys, meta);
   tensor.unsafeGetTensorImpl()->set_sizes_contiguous(shape);
   report_device(tensor, ipu_device());

@@ -1,0 +1,187 @@
+// Implements run.hpp: machines take turns on threads, and what ends a run before its end.
+#include <algorithm>
+#include <utility>
+
+#include "emulator/run.hpp"
+#include "support/error.hpp"
+
+namespace poptorch::emulator {
+
+void Runner::run(const std::vector<const std::byte*>& inputs,
+                 const std::vector<std::byte*>& outputs, const RandomState& random) {
+  random_ = random;
+  if (std::exchange(failed_, true)) forget_failed_run();
+  watch_ = support::Watch::current();
+  stop_ = told_ = false;
+  for (Replica& replica : replicas_) {
+    for (StreamEnd& end : replica.streams) {
+      const auto buffer = static_cast<size_t>(end.host_buffer);
+      end.transfers = 0;
+      end.data =
+          end.stream->host.to_device ? const_cast<std::byte*>(inputs[buffer]) : outputs[buffer];
+    }
+  }
+  for (Machine& machine : machines_) {
+    machine.at = 0;
+    machine.micro_batch = 0;
+    machine.round = 0;
+    machine.ticket = machine.seen = -1;
+  }
+  if (machines_.size() == 1) {
+    advance(machines_.front(), 0);
+  } else {
+    run_machines();
+  }
+  if (stop_) throw support::Interrupted();
+  failed_ = false;
+}
+
+void Runner::run_machines() {
+  waiting_.clear();
+  for (Machine& machine : machines_) waiting_.push_back(&machine);
+  unfinished_ = static_cast<int>(machines_.size());
+  running_ = 0;
+  stalled_at_ = -1;
+  overfill_ = false;
+  const int lanes = std::min(pool_.threads(), static_cast<int>(machines_.size()));
+  if (lanes == 1 || !options_.concurrent_machines) {
+    run_all(0, true);
+  } else {
+    auto lane = [&](int, int worker) { run_all(worker, false); };
+    pool_.run(lanes, lane, [&] { may_go_on(0); });
+  }
+}
+
+// It left tensors under way, machines half met, sums half made and weights half packed.
+void Runner::forget_failed_run() {
+  store_.restart_accumulators();
+  for (Machine& machine : machines_) {
+    std::fill(machine.prepared.begin(), machine.prepared.end(), -1);
+  }
+  for (Replica& replica : replicas_) {
+    for (Channel& channel : replica.channels) channel.clear();
+    replica.sync.clear();
+  }
+  for (auto& groups : collectives_) {
+    for (auto& collective : groups) collective->clear();
+  }
+}
+
+int64_t Runner::events_of(const Machine& machine) const {
+  return machine.shared->events.load() + meetings_.load();
+}
+
+void Runner::note_event(Machine& machine) {
+  machine.shared->events.fetch_add(1);
+  pool_.announce();
+}
+
+// Of those that can go on, one that this worker ran last, or that none has; else, where it may take
+// others', the first by turns.
+Machine* Runner::next_machine(int worker, bool take_others) {
+  std::lock_guard lock(mutex_);
+  if (unfinished_ <= 0) return nullptr;
+  auto found = waiting_.end();
+  bool can_go_on = false;
+  for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
+    if ((*it)->seen == events_of(**it)) continue;
+    const bool own = (*it)->worker == worker || (*it)->worker < 0;
+    can_go_on = true;
+    if (own || (take_others && found == waiting_.end())) found = it;
+    if (own) break;
+  }
+  if (found == waiting_.end()) {
+    if (running_ == 0 && !can_go_on) break_stall();
+    return nullptr;
+  }
+  Machine* machine = *found;
+  waiting_.erase(found);
+  machine->worker = worker;
+  ++running_;
+  return machine;
+}
+
+// Every machine waits and nothing has happened since: one full channel may grow, once.
+void Runner::break_stall() {
+  pool_.announce();  // whoever idles must look again, or learn that there is nothing more
+  int64_t events = meetings_.load();
+  for (const Replica& replica : replicas_) events += replica.events.load();
+  if (stalled_at_ == events) {
+    unfinished_ = 0;
+    throw support::InternalError("[engine] the IPUs wait for each other for ever.");
+  }
+  stalled_at_ = events;
+  overfill_ = true;
+  for (Machine* machine : waiting_) machine->seen = -1;
+}
+
+void Runner::give_back(Machine* machine, bool finished) {
+  std::lock_guard lock(mutex_);
+  --running_;
+  if (finished) {
+    --unfinished_;
+  } else {
+    waiting_.push_back(machine);
+  }
+}
+
+// Some nanoseconds, but for the rare times at which the watch is due.
+bool Runner::may_go_on(int worker) {
+  if (stop_.load(std::memory_order_relaxed)) return false;
+  if (!watch_) return true;
+  const bool due = watch_->is_due();
+  if (worker == 0) {
+    if (due || told_.load(std::memory_order_relaxed)) {
+      told_ = false;
+      if (watch_->wants_stop()) stop_ = true;
+    }
+  } else if (due) {
+    told_ = true;
+    pool_.announce();
+  }
+  return !stop_.load(std::memory_order_relaxed);
+}
+
+void Runner::run_all(int worker, bool alone) {
+  while (true) {
+    // At every turn: these may be too short for advance() to look.
+    if (!may_go_on(worker)) return leave_all();
+    const uint32_t signal = pool_.signal();
+    Machine* machine = next_machine(worker, alone);
+    if (!machine && !alone) {
+      // Its last worker may be about to go on with it, and has its memory at hand.
+      pool_.pause();
+      machine = next_machine(worker, true);
+    }
+    if (machine) {
+      try {
+        const Turn turn = advance(*machine, worker);
+        if (turn == Turn::kStop) return leave_all();
+        give_back(machine, turn == Turn::kEnd);
+      } catch (...) {
+        leave_all();
+        throw;
+      }
+      pool_.announce();  // what it gave back may go on with what happened meanwhile
+      continue;
+    }
+    {
+      std::lock_guard lock(mutex_);
+      if (unfinished_ <= 0) return;
+    }
+    if (!alone) pool_.idle(signal);
+  }
+}
+
+// Nobody waits for what will not come.
+void Runner::leave_all() {
+  stop_ = true;
+  {
+    std::lock_guard lock(mutex_);
+    unfinished_ = 0;
+    waiting_.clear();
+  }
+  pool_.announce();
+}
+
+}  // namespace poptorch::emulator
