@@ -54,7 +54,7 @@ bool in_range(const Range& range, double value) {
 }
 
 std::string bound_text(double bound) {
-  const bool whole = std::fabs(bound) <= 0x1p53 && bound == std::floor(bound);
+  const bool whole = std::fabs(bound) < 0x1p63 && bound == std::floor(bound);
   return whole ? std::to_string(static_cast<int64_t>(bound)) : support::float_text(bound);
 }
 

@@ -191,7 +191,7 @@ class Expansion {
  private:
   // In doubles, which saturate.
   struct Size {
-    double ops = 0, executions = 0;
+    double ops = 0, rounds = 1;
     int nesting = 0;
     enum { kNew, kOpen, kKnown } state = kNew;
   };
@@ -205,7 +205,6 @@ class Expansion {
     size.state = Size::kOpen;
     for (const Op* op : graph.ops()) {
       size.ops += 1;
-      size.executions += 1;
       if (op->def().calls) add_callees(*op, size, outer);
     }
     if (size.ops > kMaxExpandedOps) {
@@ -214,9 +213,10 @@ class Expansion {
                         "often as it is called, but ",
                         kMaxExpandedOps, " are the limit"));
     }
-    if (size.executions > kMaxExecutions) {
-      refuse(graph, str("would run ", count_text(size.executions), " ops with the rounds of its repeats, but ",
-                        kMaxExecutions, " are the limit"));
+    if (size.rounds > static_cast<double>(kMaxRounds)) {
+      refuse(graph,
+             str("would run a body ", count_text(size.rounds),
+                 " times with the rounds of its repeats, but ", kMaxRounds, " are the limit"));
     }
     if (size.nesting >= kMaxNesting) {
       refuse(graph,
@@ -235,7 +235,7 @@ class Expansion {
       if (!callee) fail(op, str("there is no graph @", reference->name));
       const Size inner = size_of(*callee, outer + 1);
       size.ops += inner.ops;
-      size.executions += rounds * inner.executions;
+      size.rounds = std::max(size.rounds, rounds * inner.rounds);
       size.nesting = std::max(size.nesting, inner.nesting + 1);
     }
   }

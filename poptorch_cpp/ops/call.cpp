@@ -10,6 +10,8 @@
 namespace poptorch::ops {
 namespace {
 
+constexpr double kMostRounds = 0x1p62;  // as the verifier's
+
 using support::str;
 
 const ir::Graph& callee(const InferContext& c, const char* attr) {
@@ -106,7 +108,7 @@ void add_call_ops(Registry& r) {
          .doc = "Runs a graph `count` times; output i feeds input i of the next round.",
          .inputs = {"xs: any*"},
          .outputs = {"ys*"},
-         .attrs = {{"graph", AttrType::kGraph}, within({"count", AttrType::kInt}, 0, INT32_MAX)},
+         .attrs = {{"graph", AttrType::kGraph}, within({"count", AttrType::kInt}, 0, kMostRounds)},
          .infer = infer_repeat,
          .grad = by_autodiff,
          .cost = no_cost(),

@@ -81,7 +81,8 @@ class Program:
             lambda: self.optimiser.state_dict(),
             self.training.detachFromDevice,
             self.step,
-            self.training.copyWeightsToDevice,
+            # What the host has not fetched is lost to it.
+            lambda: (self.training.copyWeightsToHost(), self.training.copyWeightsToDevice()),
             self.training.copyWeightsToHost,
             self.training.destroy,
             self.step,

@@ -185,7 +185,7 @@ WRONG_LINES = [
     ("deviceIterations(" + "(" * 500, "nest|never closed"),
     ("deviceIterations(" + "[" * 3000 + "]" * 3000 + ")", "."),
     ("sourceLocationExcludes([" + "'a'," * 10 + "3])", "list of strings"),
-    ("deviceIterations(99999999999999999999)", "positive integer"),
+    ("deviceIterations(99999999999999999999)", "beyond 64 bits"),
     ("setAvailableMemoryProportion({[]: 1})", "."),
     ("useIpuId(None)", "expected an integer"),
     ("__init__()", "there is no option __init__"),

@@ -38,6 +38,7 @@ class Watch:
 
     def __init__(self):
         self.on = False
+        self.seen = ""  # what no text may do
         sys.addaudithook(self._see)
 
     def _see(self, event, arguments):
@@ -48,7 +49,8 @@ class Watch:
         )
         if written or event.startswith(FORBIDDEN):
             self.on = False
-            raise SystemError(f"the text made the interpreter do {event} {arguments!r}")
+            self.seen = f"the text made the interpreter do {event} {arguments!r}"
+            raise SystemError(self.seen)
 
 
 WATCH = None
@@ -82,13 +84,15 @@ def apply(data: bytes) -> bool:
         _file.truncate()
         _file.write(data)
         _file.flush()
-    WATCH.on = True
+    WATCH.on, WATCH.seen = True, ""
     try:
         if is_json:
             options.from_json(data.decode("utf-8", "replace"))
         else:
             options.loadFromFile(_file.name)
     except Exception as error:
+        if WATCH.seen:
+            raise SystemError(WATCH.seen) from error
         if not is_ours(error):
             raise
         str(error).encode()  # a message is text

@@ -124,7 +124,8 @@ void add_range_cases(const AttrDef& row, const Attr& value, std::vector<Case>& c
   const bool whole = row.type == AttrType::kInt || row.type == AttrType::kInts;
   if (!whole && !row.range) return;
   const Range range = row.range.value_or(Range{-kMost, kMost});
-  for (const double bound : {range.least - 1, range.most + 1, double{NAN}}) {
+  for (const double bound :
+       {range.least - 1, std::nextafter(range.most + 1, INFINITY), double{NAN}}) {
     if (std::isinf(bound) || (whole && std::isnan(bound))) continue;
     const std::string title = str("of ", bound);
     if (row.type == AttrType::kInt) {

@@ -63,7 +63,7 @@ at::Tensor as_device(const at::Tensor& tensor, const ir::Type& type, const std::
                         ir::shape_text(type.shape), " but got ",
                         ir::shape_text(tensor.sizes().vec()), ". Make a new wrapper for it."));
   }
-  return narrowed(tensor, what);
+  return given == type.dtype ? plain(tensor) : narrowed(tensor, what);
 }
 
 const at::Tensor& held(const NamedTensor& state) {
