@@ -27,8 +27,8 @@ Setters return the object they are called on, so that calls can be chained; the 
 setter reads the value back. A model wrapper freezes the options it is given; `clone()` gives a copy
 that can be changed. Assigning an attribute runs the checks of its setter. `loadFromFile` takes a
 file of setter calls, one a line without `options.`, and never executes it; `from_json`, and the
-variable `POPTORCH_DEFAULT_OPTIONS`, take `{"Training.gradientAccumulation": 4}`. Both are taken as a
-whole or, where anything in them is wrong, not at all; folders in them are relative to those that
+variable `POPTORCH_DEFAULT_OPTIONS`, take `{"Training.gradientAccumulation": 4}`. Both are taken as
+a whole or, where anything in them is wrong, not at all; folders in them are relative to those that
 the program has set and stay inside: `logDir` to the current folder unless the program has set one,
 `devicePool` to the runtime folder (`$XDG_RUNTIME_DIR/poptorch`, else `poptorch-<user>` beside
 temporary files).
