@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import compositions_blocks
 import compositions_layers
 import compositions_masks
 import torch
@@ -38,9 +39,10 @@ def compositions() -> Iterator[Case]:
             (compositions_masks.XWM, (mask,)),
             (compositions_masks.XWI, (numbers,)),
             (compositions_layers.XW, ()),
+            (compositions_blocks.XW, ()),
         ):
             for name, function in table.items():
                 yield _composition(name, function, (x, w, *extra), dtype)
-        for name, make in compositions_layers.LAYERS.items():
+        for name, make in (compositions_layers.LAYERS | compositions_blocks.LAYERS).items():
             layer = _held(make).to(dtype)
             yield Case(f"{name} {str(dtype)[6:]}", layer, [x.to(dtype)], layer)
