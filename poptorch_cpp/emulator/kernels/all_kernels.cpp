@@ -53,7 +53,8 @@ class Rewired final : public BoundKernel {
 template <Isa isa>
 void add_wide_kernels(KernelTable& all) {
   add_attention_kernels<isa>(all);
-  add_lstm_kernels<isa>(all);
+  add_recurrent_kernels<isa>(all);
+  add_recurrent_gradients<isa>(all);
 }
 
 }  // namespace

@@ -22,7 +22,9 @@ void add_softmax_kernels(KernelTable& table);
 template <Isa isa>
 void add_attention_kernels(KernelTable& table);
 template <Isa isa>
-void add_lstm_kernels(KernelTable& table);
+void add_recurrent_kernels(KernelTable& table);
+template <Isa isa>
+void add_recurrent_gradients(KernelTable& table);
 
 // `kernel` with its buffers picked from KernelArgs: buffer i is args.buffers[from[i]], and
 // absent when from[i] is -1.
