@@ -77,6 +77,7 @@ const KernelTable& all_kernels() {
     add_random_kernels(all);
     add_move_kernels(all);
     add_embedding_kernels(all);
+    add_index_kernels(all);
     add_layer_norm_kernels(all);
     add_batch_norm_kernels(all);
     add_reduce_kernels(all);

@@ -13,6 +13,7 @@ void add_pool_kernels(KernelTable& table);
 void add_random_kernels(KernelTable& table);
 void add_move_kernels(KernelTable& table);
 void add_embedding_kernels(KernelTable& table);
+void add_index_kernels(KernelTable& table);
 void add_layer_norm_kernels(KernelTable& table);
 void add_batch_norm_kernels(KernelTable& table);
 void add_reduce_kernels(KernelTable& table);
