@@ -35,6 +35,11 @@ void Runner::run_kernel(const Step& step, Machine& machine, int worker) {
       random_.micro_batch + static_cast<uint64_t>(machine.micro_batch + step.micro_batch_offset);
   args.random.round = machine.round;
   const BoundKernel& kernel = *step.kernel;
+  if (step.reference >= 0) {
+    const double begin = now();
+    kernel.run(args, 0, 0);
+    return reference_time_.add(step.reference, now() - begin);
+  }
   const int phases = kernel.phases();
   int first = 0;
   if (step.prepared >= 0) {
@@ -269,10 +274,16 @@ void Runner::run(const std::vector<const std::byte*>& inputs,
     machine.micro_batch = 0;
     machine.ticket = machine.seen = -1;
   }
+  const double begin = reference_time_.empty() ? 0 : now();
+  const int lanes = run_machines();
+  if (!reference_time_.empty()) reference_time_.finish_run(now() - begin, lanes);
+  failed_ = false;
+}
+
+int Runner::run_machines() {
   if (machines_.size() == 1) {
     advance(machines_.front(), 0);
-    failed_ = false;
-    return;
+    return 1;
   }
   waiting_.clear();
   for (Machine& machine : machines_) waiting_.push_back(&machine);
@@ -283,11 +294,11 @@ void Runner::run(const std::vector<const std::byte*>& inputs,
   const int lanes = std::min(pool_.threads(), static_cast<int>(machines_.size()));
   if (lanes == 1 || !options_.concurrent_machines) {
     run_all(0, true);
-  } else {
-    auto lane = [&](int, int worker) { run_all(worker, false); };
-    pool_.run(lanes, lane);
+    return 1;
   }
-  failed_ = false;
+  auto lane = [&](int, int worker) { run_all(worker, false); };
+  pool_.run(lanes, lane);
+  return lanes;
 }
 
 // A run that failed left tensors under way and machines half met.

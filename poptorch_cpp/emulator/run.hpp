@@ -15,6 +15,7 @@
 #include "emulator/memory.hpp"
 #include "emulator/plan.hpp"
 #include "emulator/pool.hpp"
+#include "emulator/reference_time.hpp"
 #include "emulator/state_store.hpp"
 #include "emulator/step.hpp"
 
@@ -71,6 +72,7 @@ class Runner {
   std::vector<std::pair<double, double>> transfer_times(size_t stream) const;
   std::byte* remote_row(int buffer, int replica, int64_t entry);
   HostMemory memory() const;
+  const ReferenceTime& reference_time() const { return reference_time_; }
 
  private:
   void make_replicas();
@@ -80,6 +82,7 @@ class Runner {
 
   // Until the end (true) or until the machine must wait (false).
   bool advance(Machine& machine, int worker);
+  int run_machines();  // returns the threads that took machines
   void run_kernel(const Step& step, Machine& machine, int worker);
   bool meet(const Step& step, Machine& machine);
   void stream_in(StreamEnd& end, std::byte* to);
@@ -105,6 +108,7 @@ class Runner {
   Memory scratch_;
   int64_t scratch_stride_ = 0;
   RandomState random_;
+  ReferenceTime reference_time_;
   bool failed_ = false;  // the last run did not end
 
   std::atomic<int64_t> meetings_{0};   // events of all replicas: arrivals at collectives
