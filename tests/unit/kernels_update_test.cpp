@@ -14,7 +14,8 @@ struct UpdateCase {
   std::vector<double> numbers;
 };
 
-std::vector<std::optional<TestTensor>> operands_of(const UpdateCase& c, int64_t n) {
+std::vector<std::optional<TestTensor>> operands_of(const UpdateCase& c, int64_t n,
+                                                   DType dtype = DType::kF32) {
   std::vector<std::optional<TestTensor>> made;
   size_t number = 0;
   for (char kind : c.operands) {
@@ -25,7 +26,7 @@ std::vector<std::optional<TestTensor>> operands_of(const UpdateCase& c, int64_t 
       const double value = c.numbers.at(number++);
       made.emplace_back(TestTensor(DType::kF64, {}, value, value, seed));
     } else {
-      made.emplace_back(TestTensor(DType::kF32, {n}, kind == 'p' ? 1 : -1, 2, seed));
+      made.emplace_back(TestTensor(dtype, {n}, kind == 'p' ? 1 : -1, 2, seed));
     }
   }
   return made;
@@ -105,6 +106,37 @@ TEST(Updates, OfCenteredRmspropMatchTheReference) {
           ASSERT_NEAR(given[i]->at(e), expected[i]->at(e), 4e-6) << "operand " << i;
         }
       }
+    }
+  }
+}
+
+// Halves are widened, and what is written is rounded once, as the reference does.
+TEST(Updates, OfHalvesMatchTheReference) {
+  const std::pair<UpdateCase, const char*> cases[] = {
+      {{"sgd_update", {{"maximize", true}}, "ffnn", {0.1, 0.01}}, "w"},
+      {{"sgd_momentum_update", {{"nesterov", true}}, "fffnnnnn", {2, 0.1, 0.01, 0.9, 0.1}}, "wb"},
+      {{"adam_update", {}, "ffpfnnnnnn", {3, 0.1, 0.9, 0.99, 1e-3, 0.01}}, "wmv"},
+      {{"adam_update", {{"decoupled", true}}, "ffpfnnnnnn", {1, 0.1, 0.9, 0.99, 1e-3, 0.01}},
+       "wmv"},
+      {{"rmsprop_update", {}, "fpfnnnnnf-", {0.1, 0.9, 1e-3, 0.01, 0.5}}, "ws"}};
+  for (DType dtype : {DType::kF16, DType::kBF16}) {
+    const double ulp = dtype == DType::kF16 ? 1.0 / 1024 : 1.0 / 128;
+    for (const auto& [c, written] : cases) {
+      SCOPED_TRACE(c.op);
+      auto expected = operands_of(c, 5003, dtype), given = expected;
+      KernelRun oracle(c.op, c.attrs, pointers(expected)), run(c.op, c.attrs, pointers(given));
+      run_reference(oracle, c.attrs);
+      ASSERT_TRUE(run.bind());
+      run.run(3);
+      int64_t apart = 0;
+      for (size_t i = 0; i < std::strlen(written); ++i) {
+        for (int64_t e = 0; e < 5003; ++e) {
+          const double want = expected[i]->at(e), have = given[i]->at(e);
+          ASSERT_NEAR(have, want, ulp * std::max(std::abs(want), 1e-3)) << "operand " << i;
+          apart += have != want;
+        }
+      }
+      EXPECT_LE(apart, 15) << "ties aside, the numbers are the same";
     }
   }
 }
