@@ -1,27 +1,16 @@
 // Implements run.hpp: the loop over steps.
 #include "emulator/run.hpp"
 
-#include <algorithm>
-#include <chrono>
 #include <cstring>
-#include <thread>
 #include <utility>
 
+#include "emulator/clock.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::emulator {
 
 using support::str;
-
-namespace {
-
-double now() {
-  using Clock = std::chrono::steady_clock;
-  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
 
 void Runner::run_kernel(const Step& step, Machine& machine, int worker) {
   KernelArgs args;
@@ -253,153 +242,6 @@ std::byte* Runner::stash(const Step& step, Machine& machine) {
   const int64_t slot = (machine.micro_batch + step.micro_batch_offset) % depth;
   return machine.stashes[static_cast<size_t>(step.index)].data() +
          (slot < 0 ? slot + depth : slot) * step.bytes;
-}
-
-// --- taking turns
-// ----------------------------------------------------------------------------------
-void Runner::run(const std::vector<const std::byte*>& inputs,
-                 const std::vector<std::byte*>& outputs, const RandomState& random) {
-  random_ = random;
-  if (std::exchange(failed_, true)) forget_exchanges();
-  for (Replica& replica : replicas_) {
-    for (StreamEnd& end : replica.streams) {
-      const auto buffer = static_cast<size_t>(end.host_buffer);
-      end.transfers = 0;
-      end.data =
-          end.stream->host.to_device ? const_cast<std::byte*>(inputs[buffer]) : outputs[buffer];
-    }
-  }
-  for (Machine& machine : machines_) {
-    machine.at = 0;
-    machine.micro_batch = 0;
-    machine.ticket = machine.seen = -1;
-  }
-  const double begin = reference_time_.empty() ? 0 : now();
-  const int lanes = run_machines();
-  if (!reference_time_.empty()) reference_time_.finish_run(now() - begin, lanes);
-  failed_ = false;
-}
-
-int Runner::run_machines() {
-  if (machines_.size() == 1) {
-    advance(machines_.front(), 0);
-    return 1;
-  }
-  waiting_.clear();
-  for (Machine& machine : machines_) waiting_.push_back(&machine);
-  unfinished_ = static_cast<int>(machines_.size());
-  running_ = 0;
-  stalled_at_ = -1;
-  overfill_ = false;
-  const int lanes = std::min(pool_.threads(), static_cast<int>(machines_.size()));
-  if (lanes == 1 || !options_.concurrent_machines) {
-    run_all(0, true);
-    return 1;
-  }
-  auto lane = [&](int, int worker) { run_all(worker, false); };
-  pool_.run(lanes, lane);
-  return lanes;
-}
-
-// A run that failed left tensors under way and machines half met.
-void Runner::forget_exchanges() {
-  for (Replica& replica : replicas_) {
-    for (Channel& channel : replica.channels) channel.clear();
-    replica.sync.clear();
-  }
-  for (auto& groups : collectives_) {
-    for (auto& collective : groups) collective->clear();
-  }
-}
-
-int64_t Runner::events_of(const Machine& machine) const {
-  return machine.shared->events.load() + meetings_.load();
-}
-
-void Runner::note_event(Machine& machine) {
-  machine.shared->events.fetch_add(1);
-  pool_.announce();
-}
-
-// Of those that can go on, one that this worker ran last, or that none has; else, where it may take
-// others', the first by turns.
-Machine* Runner::next_machine(int worker, bool take_others) {
-  std::lock_guard lock(mutex_);
-  if (unfinished_ <= 0) return nullptr;
-  auto found = waiting_.end();
-  bool can_go_on = false;
-  for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
-    if ((*it)->seen == events_of(**it)) continue;
-    const bool own = (*it)->worker == worker || (*it)->worker < 0;
-    can_go_on = true;
-    if (own || (take_others && found == waiting_.end())) found = it;
-    if (own) break;
-  }
-  if (found == waiting_.end()) {
-    if (running_ == 0 && !can_go_on) break_stall();
-    return nullptr;
-  }
-  Machine* machine = *found;
-  waiting_.erase(found);
-  machine->worker = worker;
-  ++running_;
-  return machine;
-}
-
-// Every machine waits and nothing has happened since: one full channel may grow, once.
-void Runner::break_stall() {
-  pool_.announce();  // whoever idles must look again, or learn that there is nothing more
-  int64_t events = meetings_.load();
-  for (const Replica& replica : replicas_) events += replica.events.load();
-  if (stalled_at_ == events) {
-    unfinished_ = 0;
-    throw support::InternalError("[engine] the IPUs wait for each other for ever.");
-  }
-  stalled_at_ = events;
-  overfill_ = true;
-  for (Machine* machine : waiting_) machine->seen = -1;
-}
-
-void Runner::give_back(Machine* machine, bool finished) {
-  std::lock_guard lock(mutex_);
-  --running_;
-  if (finished) {
-    --unfinished_;
-  } else {
-    waiting_.push_back(machine);
-  }
-}
-
-void Runner::run_all(int worker, bool alone) {
-  while (true) {
-    const uint32_t signal = pool_.signal();
-    Machine* machine = next_machine(worker, alone);
-    if (!machine && !alone) {
-      // Its last worker may be about to go on with it, and has its memory at hand.
-      pool_.pause();
-      machine = next_machine(worker, true);
-    }
-    if (machine) {
-      try {
-        give_back(machine, advance(*machine, worker));
-      } catch (...) {
-        {
-          std::lock_guard lock(mutex_);
-          unfinished_ = 0;  // nobody waits for what will not come
-          waiting_.clear();
-        }
-        pool_.announce();
-        throw;
-      }
-      pool_.announce();  // what it gave back may go on with what happened meanwhile
-      continue;
-    }
-    {
-      std::lock_guard lock(mutex_);
-      if (unfinished_ <= 0) return;
-    }
-    if (!alone) pool_.idle(signal);
-  }
 }
 
 }  // namespace poptorch::emulator

@@ -125,6 +125,16 @@ def test_updates(name, dtype):
     assert reference_kernels(wrapped) == []
 
 
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_updates_that_round_at_random(name):
+    model = Squared(nn.Linear(8, 8)).half()
+    options = poptorch.Options()
+    options.Precision.enableStochasticRounding(True)
+    wrapped = poptorch.trainingModel(model, options, OPTIMISERS[name](model.parameters()))
+    wrapped.compile(torch.randn(4, 8).half())
+    assert reference_kernels(wrapped) == []
+
+
 class Slow(nn.Module):
     def forward(self, x):
         return torch.cumprod(x, 1)

@@ -141,6 +141,40 @@ TEST(Updates, OfHalvesMatchTheReference) {
   }
 }
 
+// The same numbers are drawn, so that the halves are the reference's but where float and double
+// part.
+TEST(Updates, RoundAtRandomWithTheNumbersOfTheReference) {
+  const UpdateCase cases[] = {
+      {"sgd_update", {}, "ffnn", {0.1, 0.01}},
+      {"adam_update", {{"decoupled", true}}, "ffpfnnnnnn", {1, 0.1, 0.9, 0.99, 1e-3, 0.01}},
+      {"lamb_direction", {}, "fpffnnnnn", {2, 0.9, 0.99, 1e-3, 0.01}},
+      {"accumulate", {{"scale", 0.3}}, "ff", {}}};
+  for (DType dtype : {DType::kF16, DType::kBF16}) {
+    for (UpdateCase c : cases) {
+      SCOPED_TRACE(c.op);
+      c.attrs.set("stochastic_rounding", true);
+      auto expected = operands_of(c, 5003, dtype), given = expected;
+      KernelRun oracle(c.op, c.attrs, pointers(expected)), run(c.op, c.attrs, pointers(given));
+      const size_t kept = run.outputs.size() > 1 ? 2 : 0;  // results that are operands' memory
+      for (size_t i = 0; i < kept; ++i) {
+        oracle.buffers[expected.size() + i] = oracle.buffers[i];
+        run.buffers[given.size() + i] = run.buffers[i];
+      }
+      run_reference(oracle, c.attrs, {.seed = 3, .op_id = 7, .micro_batch = 2});
+      ASSERT_TRUE(run.bind());
+      run.run(3, {.seed = 3, .op_id = 7, .replica = 5, .micro_batch = 2});
+      int64_t apart = 0;
+      for (int64_t e = 0; e < 5003; ++e) apart += given[0]->at(e) != expected[0]->at(e);
+      EXPECT_LE(apart, 25);
+      for (size_t o = kept; o < run.outputs.size(); ++o) {
+        for (int64_t e = 0; e < 5003; ++e) {
+          ASSERT_NEAR(run.outputs[o].at(e), oracle.outputs[o].at(e), 0.02) << "output " << o;
+        }
+      }
+    }
+  }
+}
+
 // Moments that have faded are zero, unless eps lets them show.
 TEST(Updates, OfAdamFlushDenormalMoments) {
   for (double eps : {1e-8, 0.0}) {
@@ -193,9 +227,10 @@ TEST(Updates, OfLambMatchTheReference) {
 }
 
 TEST(StochasticCast, HasTheBitsOfTheReference) {
-  for (double scale : {1.0, 1e-6, 1e-3, 300.0, 7e4}) {
+  for (double scale : {1.0, 1e-39, 1e-6, 1e-3, 300.0, 7e4}) {
     TestTensor x(DType::kF32, {3001}, -scale, scale, 3);
     for (const ir::Attrs& attrs : {ir::Attrs{{"dtype", DType::kF16}},
+                                   {{"dtype", DType::kBF16}},
                                    {{"dtype", DType::kF16}, {"same_in_replicas", true}}}) {
       KernelRun oracle("stochastic_cast", attrs, {&x}), run("stochastic_cast", attrs, {&x});
       run_reference(oracle, attrs, {5, 7, 2, 3, 4});

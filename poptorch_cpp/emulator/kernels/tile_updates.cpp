@@ -15,8 +15,8 @@ using enum RegisterClass;
 
 bool flag(const MicroQuery& q, const char* name) { return std::get<bool>(q.attr(name)); }
 
-// Results are rounded to nearest when stored: rounding half types at random is the reference
-// kernel's, which has the numbers.
+// Stores round to nearest. An update that rounds half types at random is asked for with floats as
+// results: see round_at_random.hpp.
 bool rounds_to_nearest(const MicroQuery& q) {
   return !flag(q, "stochastic_rounding") ||
          std::none_of(q.results.begin(), q.results.end(), ir::is_half);
