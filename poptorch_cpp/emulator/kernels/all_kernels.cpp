@@ -81,6 +81,9 @@ const KernelTable& all_kernels() {
     add_layer_norm_kernels(all);
     add_batch_norm_kernels(all);
     add_reduce_kernels(all);
+    add_search_kernels(all);
+    add_group_norm_kernels(all);
+    add_pad_kernels(all);
     add_loss_kernels(all);
     add_softmax_kernels(all);
     host_isa() == Isa::kAvx512 ? add_wide_kernels<Isa::kAvx512>(all)

@@ -17,6 +17,9 @@ void add_index_kernels(KernelTable& table);
 void add_layer_norm_kernels(KernelTable& table);
 void add_batch_norm_kernels(KernelTable& table);
 void add_reduce_kernels(KernelTable& table);
+void add_search_kernels(KernelTable& table);
+void add_group_norm_kernels(KernelTable& table);
+void add_pad_kernels(KernelTable& table);
 void add_loss_kernels(KernelTable& table);
 void add_softmax_kernels(KernelTable& table);
 // Of wide/, whose files are compiled for several instruction sets.
