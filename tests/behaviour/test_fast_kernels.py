@@ -47,6 +47,9 @@ IMAGES = {
     "softmax": lambda x: torch.softmax(x, 1),
     "log_softmax": lambda x: torch.log_softmax(x, 1),
     "logsumexp": lambda x: torch.logsumexp(x, 1),
+    "cross_entropy": lambda x: nn.functional.cross_entropy(
+        x, torch.zeros(2, 9, 9).long(), torch.ones(4).to(x.dtype), label_smoothing=0.1
+    ),
     "group_norm": nn.GroupNorm(2, 4),
     "pad": lambda x: nn.functional.pad(x, (1, 2, 1, 2), value=1.5),
     "pad_by_reflection": lambda x: nn.functional.pad(x, (1, 2, 1, 2), mode="reflect"),
