@@ -142,10 +142,17 @@ TEST(Random, DrawsTheNumbersOfTheReference) {
   for (int64_t n : {1, 6, 37, 5000}) {
     expect_matches_reference({"dropout", {{"p", 0.3}}, {f32({n})}, 1e-6});
     expect_matches_reference({"dropout", {{"p", 1.0}}, {f32({n})}, 0});
-    expect_matches_reference(
-        {"random_uniform", {{"shape", Ints{n}}, {"low", -1.0}, {"high", 3.0}}, {}, 1e-7});
-    expect_matches_reference(
-        {"random_normal", {{"shape", Ints{n}}, {"mean", 1.0}, {"std", 2.0}}, {}, 1e-6});
+    for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+      expect_matches_reference(
+          {"random_uniform",
+           {{"shape", Ints{n}}, {"low", -1.0}, {"high", 3.0}, {"dtype", dtype}},
+           {},
+           0});
+      expect_matches_reference({"random_normal",
+                                {{"shape", Ints{n}}, {"mean", 1.0}, {"std", 2.0}, {"dtype", dtype}},
+                                {},
+                                0});
+    }
   }
 }
 

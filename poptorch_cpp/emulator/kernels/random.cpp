@@ -76,37 +76,56 @@ class StochasticCast final : public Draw {
   ir::DType dtype_;
 };
 
-class Uniform final : public Draw {
+// Draws that make floats of any type to 32 bits, rounded once.
+class DrawFloats : public Draw {
+ public:
+  explicit DrawFloats(const KernelRequest& request)
+      : Draw(request), dtype_(request.outputs[0].dtype) {}
+
+ protected:
+  void put(const KernelArgs& args, int64_t i, double value) const {
+    if (dtype_ == ir::DType::kF32) {
+      buffer_of<float>(args, 0)[i] = static_cast<float>(value);
+    } else {
+      buffer_of<uint16_t>(args, 0)[i] =
+          dtype_ == ir::DType::kF16 ? ir::to_half_bits(value) : ir::to_bfloat16_bits(value);
+    }
+  }
+  ir::DType dtype_;
+};
+
+class Uniform final : public DrawFloats {
  public:
   explicit Uniform(const KernelRequest& request)
-      : Draw(request),
+      : DrawFloats(request),
         low_(request.attr<double>("low")),
         span_(request.attr<double>("high") - low_) {}
 
  private:
   void use(const KernelArgs& args, int64_t first, int64_t count,
            const uint32_t* numbers) const override {
-    float* y = buffer_of<float>(args, 0) + first;
+    const int digits = reference::random_digits(dtype_);
     for (int64_t i = 0; i < count; ++i) {
-      y[i] = static_cast<float>(low_ + span_ * reference::unit_interval(numbers[i]));
+      put(args, first + i, low_ + span_ * reference::unit_interval(numbers[i], digits));
     }
   }
   double low_, span_;
 };
 
-class Normal final : public Draw {
+class Normal final : public DrawFloats {
  public:
   explicit Normal(const KernelRequest& request)
-      : Draw(request), mean_(request.attr<double>("mean")), std_(request.attr<double>("std")) {}
+      : DrawFloats(request),
+        mean_(request.attr<double>("mean")),
+        std_(request.attr<double>("std")) {}
 
  private:
   void use(const KernelArgs& args, int64_t first, int64_t count,
            const uint32_t* numbers) const override {
-    float* y = buffer_of<float>(args, 0) + first;
     for (int64_t i = 0; i < count; i += 2) {
       const auto pair = reference::normal_pair(numbers[i], numbers[i + 1]);
       for (int64_t k = i; k < std::min(i + 2, count); ++k) {
-        y[k] = static_cast<float>(mean_ + std_ * pair[k - i]);
+        put(args, first + k, mean_ + std_ * pair[k - i]);
       }
     }
   }
@@ -115,8 +134,7 @@ class Normal final : public Draw {
 
 template <typename Kernel>
 std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
-  // Half types draw fewer digits: the reference kernel knows how.
-  if (has_half(request) || !only_float_to_32(request)) return nullptr;
+  if (!only_float_to_32(request)) return nullptr;
   return std::make_unique<Kernel>(request);
 }
 
