@@ -143,7 +143,9 @@ class Put final : public BoundKernel {
         copy_parts_(parts_for(bytes_ / 8, bytes_)),
         find_parts_(parts_for(2 * places_.count(), places_.count())) {
     ns_ = places_.count() * (4 + places_.run() / 4);
-    write_parts_ = std::min<int64_t>(parts_for(ns_, places_.blocks()), 8);
+    // Every part looks at all places; which part writes one changes no bit.
+    const int64_t most = request.threads == 1 ? 1 : 2 * request.threads;
+    write_parts_ = std::min(parts_for(ns_, places_.blocks()), most);
   }
   int phases() const override { return 2; }
   int tasks(int phase) const override {

@@ -7,6 +7,7 @@
 
 #include "emulator/kernels/along_axis.hpp"
 #include "emulator/kernels/families.hpp"
+#include "emulator/kernels/lanes.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -133,12 +134,9 @@ std::unique_ptr<BoundKernel> bind_logsumexp(const KernelRequest& request) {
   const int64_t n = Lines(request.inputs[0]->shape, axes->first, axes->second).size;
   return make_along_axis(request, axes->first, axes->second, 4, 0, [n](const Line& line) {
     const float* x = line.at<float>(0);
-    float top = -INFINITY;
-    for (int64_t i = 0; i < n; ++i) top = x[i] > top || x[i] != x[i] ? x[i] : top;
-    const float shift = std::isinf(top) ? 0.0f : top;
-    double total = 0;
-    for (int64_t i = 0; i < n; ++i) total += std::exp(x[i] - shift);
-    *line.at<float>(1) = static_cast<float>(std::log(total) + shift);
+    const float top = lanes::max(x, n), shift = std::isinf(top) ? 0.0f : top;
+    const float total = lanes::sum(n, [x, shift](int64_t i) { return vec::exp(x[i] - shift); });
+    *line.at<float>(1) = std::log(total) + shift;
   });
 }
 
