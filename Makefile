@@ -35,6 +35,11 @@ $(VENV)/.development: requirements-dev.txt $(VENV)/.runtime
 	@$(PIP) install -r requirements-dev.txt
 	@touch $@
 
+$(VENV)/.fuzzing: requirements-fuzz.txt $(VENV)/.development
+	@tools/install_system_packages.sh $(PYTHON) fuzz
+	@$(PIP) install -r requirements-fuzz.txt
+	@touch $@
+
 build/.configured-$(WERROR): $(VENV)/.runtime
 	cmake -G Ninja -B build -DPython_EXECUTABLE=$(BIN)/python -DPOPTORCH_WERROR=$(WERROR)
 	@rm -f build/.configured-* && touch $@
@@ -98,6 +103,23 @@ asan: $(VENV)/.runtime ## unit tests under the address and undefined-behaviour s
 tsan: $(VENV)/.runtime ## unit tests under the thread sanitizer
 	$(call sanitized,tsan,thread)
 
+# libFuzzer with the address and undefined-behaviour sanitizers on the texts of IR and programs, and
+# atheris on those of options: RUNS executions each. What is found is left in the folder that it names.
+FUZZ := build-fuzz
+RUNS ?= 20000
+fuzz: native $(VENV)/.fuzzing ## run the fuzzers of tests/fuzz, RUNS executions each
+	cmake -G Ninja -B $(FUZZ) -DPython_EXECUTABLE=$(BIN)/python -DCMAKE_CXX_COMPILER=clang++-16 \
+	  -DPOPTORCH_TORCH=OFF -DPOPTORCH_TESTS=OFF -DPOPTORCH_FUZZ=ON \
+	  -DPOPTORCH_SANITIZE=address$(comma)undefined
+	ninja -C $(FUZZ) -j $(JOBS) fuzz_ir fuzz_program
+	$(BIN)/python tools/fuzz_seeds.py $(FUZZ)/seeds
+	for target in ir program; do mkdir -p $(FUZZ)/found/$$target && \
+	  POPTORCH_LOG_LEVEL=OFF $(FUZZ)/tests/fuzz/fuzz_$$target -runs=$(RUNS) -max_len=6000 \
+	    -timeout=25 -rss_limit_mb=4000 -print_final_stats=1 -close_fd_mask=2 \
+	    -artifact_prefix=$(FUZZ)/found/$$target- $(FUZZ)/found/$$target \
+	    $(FUZZ)/seeds/$$target tests/fuzz/corpus/$$target || exit 1; done
+	PYTHONPATH=build/python $(BIN)/python tests/fuzz/fuzz_options.py --runs $(RUNS)
+
 cov: $(VENV)/.development ## line coverage of the core by the unit tests
 	cmake -G Ninja -B build-cov -DPython_EXECUTABLE=$(BIN)/python -DPOPTORCH_TORCH=OFF \
 	  -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS=--coverage
@@ -112,4 +134,4 @@ clean: ## remove what was built, keep .venv
 	rm -rf build build-* dist python/*.egg-info
 
 comma := ,
-.PHONY: help native install demo test test-fast golden bench wheel format lint asan tsan cov docs clean
+.PHONY: help native install demo test test-fast golden bench wheel format lint asan tsan fuzz cov docs clean

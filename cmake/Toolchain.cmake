@@ -17,7 +17,9 @@ set(POPTORCH_WARNINGS -Wall -Wextra $<$<BOOL:${POPTORCH_WERROR}>:-Werror>)
 # DT_RPATH, not DT_RUNPATH: it also holds for the libraries of our libraries, so that oneDNN finds the
 # libgomp that torch ships and a process has one.
 add_link_options(-Wl,--disable-new-dtags)
-string(APPEND CMAKE_SHARED_LINKER_FLAGS " -Wl,--no-undefined")
+if(NOT POPTORCH_FUZZ)  # clang's runtimes are in the program
+  string(APPEND CMAKE_SHARED_LINKER_FLAGS " -Wl,--no-undefined")
+endif()
 
 if(POPTORCH_SANITIZE)
   if(POPTORCH_TORCH)
@@ -28,6 +30,14 @@ if(POPTORCH_SANITIZE)
   add_compile_options(-fsanitize=${POPTORCH_SANITIZE} -fno-omit-frame-pointer
                       -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${POPTORCH_SANITIZE})
+endif()
+
+if(POPTORCH_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang" OR NOT POPTORCH_SANITIZE)
+    message(FATAL_ERROR "[build] POPTORCH_FUZZ=ON with ${CMAKE_CXX_COMPILER_ID}: libFuzzer is clang's. "
+                        "Configure with CXX=clang++-16 and -DPOPTORCH_SANITIZE=address,undefined.")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
 find_program(POPTORCH_CCACHE ccache)

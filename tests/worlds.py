@@ -60,9 +60,10 @@ def enter(config, monkeypatch):
     """Until monkeypatch is undone, models run in that world."""
     from poptorch import _native
     from poptorch._impl import blocks, executor
+    from poptorch._impl import compiling as compilation
 
     resolve, record = executor.resolve_output_mode, blocks.recording
-    describe, compile_one = executor.compile_options, _native.compile_model
+    describe, compile_one = compilation.compile_options, _native.compile_model
     batching_of = executor.Batching.of
     construct = executor.PoplarExecutor.__init__
     default = repr(poptorch.Options().execution_strategy)
@@ -125,7 +126,7 @@ def enter(config, monkeypatch):
 
     monkeypatch.setattr(executor.PoplarExecutor, "__init__", construct_for)
     monkeypatch.setattr(executor, "resolve_output_mode", choose_strategy)
-    monkeypatch.setattr(executor, "compile_options", compile_options)
+    monkeypatch.setattr(compilation, "compile_options", compile_options)
     monkeypatch.setattr(executor.Batching, "of", callers_batching)
     monkeypatch.setattr(blocks, "recording", recording)
     monkeypatch.setattr(_native, "compile_model", compile_model)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the distribution's packages that the build needs and this machine lacks, and says which.
-# Does nothing when all are there. Needs root (or sudo) for apt-get only.
+# Does nothing when all are there. Needs root (or sudo) for apt-get only. With `fuzz` as the second
+# argument also those of the fuzzers.
 set -euo pipefail
 
 python=${1:-python3}
@@ -21,6 +22,10 @@ need python3 command -v "$python"
 need python3-venv "$python" -c 'import ensurepip, venv'
 need python3-dev "$python" -c \
   'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")'
+if [ "${2:-}" = fuzz ]; then
+  need clang-16 command -v clang++-16
+  need libclang-rt-16-dev ls /usr/lib/llvm-16/lib/clang/16/lib/linux/libclang_rt.fuzzer-x86_64.a
+fi
 
 [ ${#missing[@]} -eq 0 ] && exit 0
 echo "[set-up] Missing system packages: ${missing[*]}"

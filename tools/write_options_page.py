@@ -25,9 +25,15 @@ Every option of `poptorch.Options`. This page is made from the table that the co
 
 Setters return the object they are called on, so that calls can be chained; the attribute beside a
 setter reads the value back. A model wrapper freezes the options it is given; `clone()` gives a copy
-that can be changed. `loadFromFile` takes a file of setter calls, one a line without `options.`, and
-never executes it; `from_json`, and the variable `POPTORCH_DEFAULT_OPTIONS`, take
-`{"Training.gradientAccumulation": 4}`.
+that can be changed. Assigning an attribute runs the checks of its setter. `loadFromFile` takes a
+file of setter calls, one a line without `options.`, and never executes it; `from_json`, and the
+variable `POPTORCH_DEFAULT_OPTIONS`, take `{"Training.gradientAccumulation": 4}`. Both are taken as a
+whole or, where anything in them is wrong, not at all; folders in them are relative to those that
+the program has set and stay inside: `logDir` to the current folder unless the program has set one,
+`devicePool` to the runtime folder (`$XDG_RUNTIME_DIR/poptorch`, else `poptorch-<user>` beside
+temporary files).
+
+A variable of the environment with a value that its table does not take is an error that names it.
 """
 GROUPS = [
     ("Options", "General", poptorch.Options),
@@ -61,9 +67,12 @@ def page():
         table = ["| setter | attribute | default | what it does | takes effect |"]
         table += ["|---|---|---|---|---|", *rows(group)]
         parts.append(f"## {title}: `{path}`\n\n" + "\n".join(table) + "\n")
-    table = ["| variable | what it does |", "|---|---|"]
-    for name, (doc, has_effect) in environment.VARIABLES.items():
-        table.append(f"| `{name}` | {doc}{'' if has_effect else '; nothing yet: a warning'} |")
+    table = ["| variable | values | what it does |", "|---|---|---|"]
+    for name, kind, doc, allowed, (least, most), has_effect in environment.VARIABLES:
+        ranges = {"flag": "`0`, `1`", "number": f"{least} to {most}", "names": "a,b"}
+        values = ", ".join(f"`{value}`" for value in allowed) or ranges.get(kind, "text")
+        effect = "" if has_effect else "; nothing yet: a warning"
+        table.append(f"| `{name}` | {values} | {doc}{effect} |")
     parts.append("## Environment variables\n\n" + "\n".join(table) + "\n")
     table = ["| function | instead |", "|---|---|"]
     table += [f"| `poptorch.{name}` | {text} |" for name, text in refused.INSTEAD.items()]

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "bindings/numpy.hpp"
+#include "bindings/text.hpp"
 #include "ir/builder.hpp"
 #include "ops/all_ops.hpp"
 #include "support/strings.hpp"
@@ -19,7 +20,7 @@ struct pybind11::detail::is_copy_constructible<poptorch::ir::Op> : std::false_ty
 namespace poptorch::bindings {
 namespace {
 
-using PyType = std::pair<std::string, ir::Shape>;
+using PyType = std::pair<Text, ir::Shape>;
 using support::str;
 
 constexpr auto kOwned = py::return_value_policy::reference_internal;
@@ -30,8 +31,12 @@ ir::DType dtype_of(const std::string& name) {
   return *dtype;
 }
 
-ir::Type type_of(const PyType& type) { return {dtype_of(type.first), type.second}; }
-PyType py_type(const ir::Type& type) { return {std::string(ir::name(type.dtype)), type.shape}; }
+ir::Type type_of(const PyType& type) {
+  const std::string defect = ir::defect_of(type.second);
+  if (!defect.empty()) throw support::UserError(str("[ir] ", defect));
+  return {dtype_of(type.first), type.second};
+}
+PyType py_type(const ir::Type& type) { return {{std::string(ir::name(type.dtype))}, type.shape}; }
 
 ir::Literal literal_of(const py::array& array, const std::string& dtype) {
   ir::Type type{dtype_of(dtype), ir::Shape(array.shape(), array.shape() + array.ndim())};
@@ -50,9 +55,9 @@ ir::Attr attr_of(const py::handle& value, ir::AttrType type) {
     case ir::AttrType::kFloat:
       return value.cast<double>();
     case ir::AttrType::kString:
-      return value.cast<std::string>();
+      return value.cast<Text>().value;
     case ir::AttrType::kDType:
-      return dtype_of(value.cast<std::string>());
+      return dtype_of(value.cast<Text>());
     case ir::AttrType::kInts:
       return value.cast<ir::Ints>();
     case ir::AttrType::kFloats:
@@ -70,29 +75,40 @@ ir::Attr attr_of(const py::handle& value, ir::AttrType type) {
 ir::Attrs attrs_of(const ir::OpDef& def, const py::dict& given) {
   ir::Attrs attrs;
   for (const auto& [key, value] : given) {
-    const std::string name = py::str(key);
+    const auto name = py::cast<Text>(key).value;
     const ir::AttrDef* row = def.find_attr(name);
     if (!row) {
       throw support::InternalError(str("[ir] op '", def.name, "' has no attribute '", name, "'."));
     }
-    attrs.set(name, attr_of(value, row->type));
+    try {
+      attrs.set(name, attr_of(value, row->type));
+    } catch (const py::cast_error&) {
+      throw support::UserError(str("[", def.name, "] attribute '", name, "' must be ",
+                                   ir::name(row->type), " but is ", ascii_of(value), "."));
+    }
   }
   return attrs;
 }
 
-ir::Op* emit(ir::Graph& graph, const std::string& name, const std::vector<ir::Value*>& operands,
-             const py::dict& attrs, int ipu, bool io_tiles, const std::string& scope) {
+ir::Op* emit(ir::Graph& graph, const Text& name, const std::vector<ir::Value*>& operands,
+             const py::dict& attrs, int ipu, bool io_tiles, const Text& scope) {
+  if (ipu < -1 || ipu >= ir::kMaxIpus) {
+    throw support::UserError(
+        str("[ir] there is no IPU ", ipu, ". Choose one from 0 to ", ir::kMaxIpus - 1, "."));
+  }
   ir::Builder builder(graph);
   builder.placement.ipu = ipu;
   builder.placement.io_tiles = io_tiles;
-  builder.scope = scope;
-  return builder.emit(name, operands, attrs_of(graph.module().registry().get(name), attrs));
+  builder.scope = scope.value;
+  return builder.emit(name.value, operands,
+                      attrs_of(graph.module().registry().get(name.value), attrs));
 }
 
 void bind_value_and_op(py::module_& m) {
   py::class_<ir::Value, std::unique_ptr<ir::Value, py::nodelete>>(m, "Value", "A value of a graph.")
       .def_property_readonly("type", [](const ir::Value& v) { return py_type(v.type()); })
-      .def_property("name", &ir::Value::name, &ir::Value::set_name)
+      .def_property("name", &ir::Value::name,
+                    [](ir::Value& v, const Text& name) { v.set_name(name.value); })
       .def_property_readonly("by_reference", &ir::Value::by_reference)
       .def_property_readonly("index", &ir::Value::index)
       .def_property_readonly("producer", &ir::Value::producer, kOwned);
@@ -149,28 +165,29 @@ void bind_graph(py::module_& m) {
       .def_property_readonly("ops", &ir::Graph::op_list, kOwned)
       .def(
           "add_input",
-          [](ir::Graph& g, const PyType& type, const std::string& name, bool by_reference) {
+          [](ir::Graph& g, const PyType& type, const Text& name, bool by_reference) {
             return g.add_input(type_of(type), name, by_reference);
           },
           kOwned, py::arg("type"), py::arg("name"), py::arg("by_reference") = false)
       .def("set_outputs", &ir::Graph::set_outputs)
       .def(
           "constant",
-          [](ir::Graph& g, const py::array& array, const std::string& dtype) {
+          [](ir::Graph& g, const py::array& array, const Text& dtype) {
             return ir::Builder(g).constant(literal_of(array, dtype));
           },
           kOwned, "A constant of the array's elements.")
       .def(
           "scalar",
-          [](ir::Graph& g, const std::string& dtype, double value) {
+          [](ir::Graph& g, const Text& dtype, double value) {
             return ir::Builder(g).scalar(dtype_of(dtype), value);
           },
           kOwned, "A constant without dimensions.")
       .def(
           "variable",
-          [](ir::Graph& g, const std::string& name) {
-            const ir::StateSlot* slot = g.module().find_state(name);
-            if (!slot) throw support::InternalError(str("[ir] there is no state '", name, "'."));
+          [](ir::Graph& g, const Text& name) {
+            const ir::StateSlot* slot = g.module().find_state(name.value);
+            if (!slot)
+              throw support::InternalError(str("[ir] there is no state '", name.value, "'."));
             return ir::Builder(g).variable(*slot);
           },
           kOwned, "A declared state slot.")
@@ -218,13 +235,13 @@ void bind_ir_building(py::module_& m) {
       .def(py::init([] { return std::make_unique<ir::Module>(ops::registry()); }))
       .def(
           "add_graph",
-          [](ir::Module& module, const std::string& name) { return &module.add_graph(name); },
+          [](ir::Module& module, const Text& name) { return &module.add_graph(name.value); },
           kOwned)
       .def(
           "add_state",
-          [](ir::Module& module, const std::string& name, const PyType& type,
-             const std::string& kind, int group_size, int group_stride) {
-            module.add_state({.name = name,
+          [](ir::Module& module, const Text& name, const PyType& type, const Text& kind,
+             int group_size, int group_stride) {
+            module.add_state({.name = name.value,
                               .type = type_of(type),
                               .kind = kind,
                               .group_size = group_size,
@@ -242,13 +259,13 @@ void bind_ir_building(py::module_& m) {
           },
           kOwned)
       .def("add_stream",
-           [](ir::Module& module, const std::string& name, const PyType& type, bool to_device) {
-             module.add_stream({.name = name, .type = type_of(type), .to_device = to_device});
+           [](ir::Module& module, const Text& name, const PyType& type, bool to_device) {
+             module.add_stream({.name = name.value, .type = type_of(type), .to_device = to_device});
            })
-      .def("add_remote_buffer",
-           [](ir::Module& module, const std::string& name, const PyType& type, int64_t entries) {
-             module.add_remote_buffer({.name = name, .type = type_of(type), .entries = entries});
-           });
+      .def("add_remote_buffer", [](ir::Module& module, const Text& name, const PyType& type,
+                                   int64_t entries) {
+        module.add_remote_buffer({.name = name.value, .type = type_of(type), .entries = entries});
+      });
   bind_value_and_op(m);
   bind_graph(m);
   bind_autodiff(m);

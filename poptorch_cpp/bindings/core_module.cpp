@@ -11,12 +11,15 @@
 #include "bindings/errors.hpp"
 #include "bindings/numpy.hpp"
 #include "bindings/report.hpp"
+#include "bindings/text.hpp"
+#include "bindings/watched.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
 #include "ops/all_ops.hpp"
 #include "program/program.hpp"
 #include "session/pass_runner.hpp"
 #include "session/session.hpp"
+#include "support/environment.hpp"
 #include "support/log.hpp"
 #include "support/strings.hpp"
 #include "target/device.hpp"
@@ -52,10 +55,7 @@ py::list run(Executable& executable, const std::vector<py::array>& arrays) {
     outputs.push_back(mutable_bytes_of(array));
     results.append(std::move(array));
   }
-  {
-    py::gil_scoped_release release;
-    executable.run(inputs, outputs);
-  }
+  watched([&] { executable.run(inputs, outputs); });
   return results;
 }
 
@@ -71,15 +71,18 @@ ir::Type state_type(const Executable& executable, const std::string& name) {
                                near.empty() ? "" : str(" Did you mean '", near, "'?")));
 }
 
-py::array read_state(const Executable& executable, const std::string& name) {
+py::array read_state(const Executable& executable, const Text& name) {
   py::array array = empty_array(state_type(executable, name));
-  executable.read_state(name, mutable_bytes_of(array));
+  std::byte* const data = mutable_bytes_of(array);
+  watched([&] { executable.read_state(name, data); });
   return array;
 }
 
-void write_state(Executable& executable, const std::string& name, const py::array& array) {
-  const py::array dense = checked(array, state_type(executable, name), str("state '", name, "'"));
-  executable.write_state(name, bytes_of(dense));
+void write_state(Executable& executable, const Text& name, const py::array& array) {
+  const py::array dense =
+      checked(array, state_type(executable, name), str("state '", name.value, "'"));
+  const std::byte* const data = bytes_of(dense);
+  watched([&] { executable.write_state(name, data); });
 }
 
 const ir::Type& row_type(const Executable& executable, const std::string& name) {
@@ -89,23 +92,23 @@ const ir::Type& row_type(const Executable& executable, const std::string& name) 
   throw support::UserError(str("[remote] the program has no remote buffer '", name, "'."));
 }
 
-py::array read_remote(const Executable& executable, const std::string& name, int replica,
-                      int64_t entry) {
+py::array read_remote(const Executable& executable, const Text& name, int replica, int64_t entry) {
   py::array array = empty_array(row_type(executable, name));
-  executable.read_remote(name, replica, entry, mutable_bytes_of(array));
+  std::byte* const data = mutable_bytes_of(array);
+  watched([&] { executable.read_remote(name, replica, entry, data); });
   return array;
 }
 
-void write_remote(Executable& executable, const std::string& name, int replica, int64_t entry,
+void write_remote(Executable& executable, const Text& name, int replica, int64_t entry,
                   const py::array& row) {
   const py::array dense =
-      checked(row, row_type(executable, name), str("a row of remote buffer '", name, "'"));
-  executable.write_remote(name, replica, entry, bytes_of(dense));
+      checked(row, row_type(executable, name), str("a row of remote buffer '", name.value, "'"));
+  const std::byte* const data = bytes_of(dense);
+  watched([&] { executable.write_remote(name, replica, entry, data); });
 }
 
 std::unique_ptr<Executable> compile(const ir::Module& module, const CompileOptions& options,
                                     const session::Progress& progress) {
-  py::gil_scoped_release release;
   session::Progress locked;
   if (progress) {
     locked = [&progress](int done, int steps, const std::string& name) {
@@ -113,13 +116,13 @@ std::unique_ptr<Executable> compile(const ir::Module& module, const CompileOptio
       progress(done, steps, name);
     };
   }
-  return session::compile(module.clone(), options, locked);
+  return watched([&] { return session::compile(module.clone(), options, locked); });
 }
 
-void run_pass(ir::Module& module, const std::string& name, const CompileOptions& options) {
+void run_pass(ir::Module& module, const Text& name, const CompileOptions& options) {
   transforms::PassContext context = session::pass_context(options);
   const session::Progress silent;
-  session::PassRunner(context, silent, 1).run(name, module);
+  session::PassRunner(context, silent, 1).run(name.value, module);
 }
 
 // --- the module
@@ -162,7 +165,9 @@ void bind_options(py::module_& m) {
       .def_readwrite("optimiser", &CompileOptions::optimiser)
       .def_readwrite("random_seed", &CompileOptions::random_seed)
       .def_readwrite("threads", &CompileOptions::threads)
-      .def_readwrite("device", &CompileOptions::device);
+      .def_property(
+          "device", [](const CompileOptions& o) { return o.device; },
+          [](CompileOptions& o, const Text& device) { o.device = device.value; });
 }
 
 void bind_ir(py::module_& m) {
@@ -181,8 +186,9 @@ void bind_ir(py::module_& m) {
            [](const ir::Module& a, const ir::Module& b) { return ir::structurally_equal(a, b); });
   m.def(
       "parse",
-      [](const std::string& text, const std::string& origin) {
-        return ir::parse(text, ops::registry(), origin);
+      [](const std::variant<py::str, py::bytes>& text, const Text& origin) {
+        const auto object = std::visit([](const py::object& any) { return any; }, text);
+        return ir::parse(bytes_of_text(object), ops::registry(), origin.value);
       },
       "Reads a module from its text.", py::arg("text"), py::arg("origin") = "text");
   m.def("run_pass", &run_pass, "Runs one pass, by name, on the module in place.", py::arg("module"),
@@ -201,6 +207,7 @@ void bind_executable(py::module_& m) {
       .def_property_readonly("output_types",
                              [types](const Executable& e) { return types(e.output_types()); })
       .def("run", &run, "One step on dense arrays of input_types; returns those of output_types.")
+      .def("forget_partial_state", &Executable::forget_partial_state)
       .def_property_readonly("states",
                              [](const Executable& e) {
                                std::vector<std::string> names;
@@ -214,7 +221,12 @@ void bind_executable(py::module_& m) {
            py::arg("name"), py::arg("replica"), py::arg("entry"))
       .def("write_remote", &write_remote, py::arg("name"), py::arg("replica"), py::arg("entry"),
            py::arg("row"))
-      .def("text", &Executable::text, py::arg("form"), py::arg("locations") = false)
+      .def(
+          "text",
+          [](const Executable& e, const Text& form, bool locations) {
+            return e.text(form, locations);
+          },
+          py::arg("form"), py::arg("locations") = false)
       .def("report", [](const Executable& e) { return report_dict(e.report()); });
   m.def(
       "compile", &compile,
@@ -224,12 +236,31 @@ void bind_executable(py::module_& m) {
       py::arg("progress") = session::Progress());
 }
 
+// The table of environment variables and its readers, for the Python layer and the documentation.
+void bind_environment(py::module_& m) {
+  using support::Variable;
+  m.def("environment", [] {
+    static constexpr const char* kKinds[] = {"text", "choice", "flag", "number", "names"};
+    py::list rows;
+    for (const Variable& variable : support::environment_variables()) {
+      rows.append(py::make_tuple(variable.name, kKinds[static_cast<size_t>(variable.kind)],
+                                 variable.doc, variable.allowed,
+                                 std::pair(variable.least, variable.most), variable.has_effect));
+    }
+    return rows;
+  });
+  m.def("check_environment", &support::check_environment);
+  m.def("environment_text", &support::environment_text, py::arg("name"), py::arg("otherwise") = "");
+  m.def("environment_flag", &support::environment_flag);
+  m.def("environment_number", &support::environment_number);
+}
+
 void bind_log(py::module_& m) {
   m.def("set_log_level",
         [](int level) { support::set_log_level(static_cast<support::LogLevel>(level)); });
   m.def("log_level", [] { return static_cast<int>(support::log_level()); });
-  m.def("log", [](int level, const std::string& text) {
-    support::log(static_cast<support::LogLevel>(level), text);
+  m.def("log", [](int level, const Text& text) {
+    support::log(static_cast<support::LogLevel>(level), text.value);
   });
 }
 
@@ -241,9 +272,11 @@ PYBIND11_MODULE(_core, m) {
   m.doc() = "The compiler and emulator without torch.";
   m.attr("Error") = py::module_::import("poptorch_core.errors").attr("Error");
   register_errors();
+  register_watched();
   bind_options(m);
   bind_ir(m);
   bind_executable(m);
+  bind_environment(m);
   bind_log(m);
   m.def("op_names", [] {
     std::vector<std::string> names;

@@ -12,7 +12,11 @@
 #include "bindings/errors.hpp"
 #include "bindings/line_finder.hpp"
 #include "bindings/report.hpp"
+#include "bindings/text.hpp"
+#include "bindings/watched.hpp"
 #include "frontends/torch/compile.hpp"
+#include "frontends/torch/plain_tensor.hpp"
+#include "frontends/torch/tracer/outside.hpp"
 #include "frontends/torch/tracer/types.hpp"
 #include "ir/text.hpp"
 #include "support/log.hpp"
@@ -29,8 +33,8 @@ using frontend::TorchExecutable;
 using frontend::TraceRequest;
 using Call = std::function<std::vector<at::Tensor>(std::vector<at::Tensor>)>;
 // Name, tensor, whether it is a buffer, and what holds the values when the tensor does not.
-using NamedTensors =
-    std::vector<std::tuple<std::string, at::Tensor, bool, std::optional<at::Tensor>>>;
+using NamedTensors = std::vector<std::tuple<Text, at::Tensor, bool, std::optional<at::Tensor>>>;
+using Tensors = std::vector<at::Tensor>;
 using TypeText = std::pair<std::string, std::vector<int64_t>>;
 
 // --- tracing
@@ -51,8 +55,8 @@ std::vector<at::Tensor> run_user_code(const Call& call, const std::vector<at::Te
     if (!reads_values(error.what())) throw;
     const ir::Location line = finder.of_traceback(error.trace());
     throw support::UserError(support::str(
-        "[tracer] the values of a tensor are needed on the host (", line.file, ":", line.line,
-        "), but they are not known while the model is traced. Keep numpy(), tolist(), print and "
+        "[tracer] the values of a tensor are needed on the host", ir::place_text(line),
+        ", but they are not known while the model is traced. Keep numpy(), tolist(), print and "
         "other reads of values out of forward, or return the tensor and read it afterwards."));
   }
 }
@@ -68,7 +72,7 @@ Trace make_trace(Call call, std::vector<at::Tensor> inputs, const NamedTensors& 
   Trace trace;
   trace.request.inputs = std::move(inputs);
   for (const auto& [name, tensor, is_buffer, host] : state) {
-    trace.request.state.push_back({name, tensor, is_buffer, host.value_or(at::Tensor())});
+    trace.request.state.push_back({name.value, tensor, is_buffer, host.value_or(at::Tensor())});
   }
   trace.request.training = training;
   trace.request.locate = [finder] { return (*finder)(); };
@@ -86,8 +90,9 @@ std::unique_ptr<TorchExecutable> compile(Call call, std::vector<at::Tensor> inpu
   const auto compile_options = options_of(options, optimiser);
   const Trace trace = make_trace(std::move(call), std::move(inputs), state,
                                  compile_options.training, std::move(excludes));
-  const py::gil_scoped_release release;
-  return frontend::compile_model(trace.request, trace.forward, compile_options, progress);
+  return watched([&] {
+    return frontend::compile_model(trace.request, trace.forward, compile_options, progress);
+  });
 }
 
 py::dict profile(Call call, std::vector<at::Tensor> inputs, const NamedTensors& state,
@@ -96,12 +101,8 @@ py::dict profile(Call call, std::vector<at::Tensor> inputs, const NamedTensors& 
   const auto compile_options = options_of(options, optimiser);
   const Trace trace = make_trace(std::move(call), std::move(inputs), state,
                                  compile_options.training, std::move(excludes));
-  session::Profile result;
-  {
-    const py::gil_scoped_release release;
-    result = frontend::profile_model(trace.request, trace.forward, compile_options);
-  }
-  return profile_dict(result);
+  return profile_dict(watched(
+      [&] { return frontend::profile_model(trace.request, trace.forward, compile_options); }));
 }
 
 std::string trace_text(Call call, std::vector<at::Tensor> inputs, const NamedTensors& state,
@@ -151,17 +152,17 @@ py::dict timeline_of(const TorchExecutable& model, int64_t micro_batches) {
   return timeline_dict(model.compiled().timeline(micro_batches));
 }
 
-void push_scope(const std::string& name) {
-  if (auto* tracer = frontend::Tracer::current()) tracer->push_scope(name);
+void push_scope(const Text& name) {
+  if (auto* tracer = frontend::Tracer::current()) tracer->push_scope(name.value);
 }
 
 void pop_scope() {
   if (auto* tracer = frontend::Tracer::current()) tracer->pop_scope();
 }
 
-void set_block(int ipu, int stage, int phase, const std::string& name, bool scoped) {
+void set_block(int ipu, int stage, int phase, const Text& name, bool scoped) {
   if (auto* tracer = frontend::Tracer::current()) {
-    tracer->set_block(ipu, stage, phase, name, scoped);
+    tracer->set_block(ipu, stage, phase, name.value, scoped);
   }
 }
 
@@ -175,9 +176,8 @@ frontend::Tracer& running_trace() {
   throw support::InternalError("[tracer] there is no trace.");
 }
 
-std::vector<at::Tensor> begin_function(const std::string& name,
-                                       const std::vector<at::Tensor>& arguments) {
-  return running_trace().begin_function(name, arguments);
+std::vector<at::Tensor> begin_function(const Text& name, const std::vector<at::Tensor>& arguments) {
+  return running_trace().begin_function(name.value, arguments);
 }
 
 OptionalTensors begin_backward(const std::vector<at::Tensor>& outputs) {
@@ -197,8 +197,6 @@ std::vector<at::Tensor> end_function(const OptionalTensors& gradients) {
 // --- loops and branches
 // -----------------------------------------------------------------------------
 
-using Tensors = std::vector<at::Tensor>;
-
 void bind_regions(py::module_& m) {
   using frontend::Region;
   py::class_<Region, std::shared_ptr<Region>>(m, "Region");
@@ -216,27 +214,38 @@ void bind_regions(py::module_& m) {
 }
 
 void bind_executable(py::module_& m) {
-  using Release = py::call_guard<py::gil_scoped_release>;
   py::class_<TorchExecutable>(m, "Executable")
       .def_property_readonly("outputs", outputs_of)
-      .def("run", &TorchExecutable::run, Release())
+      .def("run", [](TorchExecutable& e,
+                     const Tensors& inputs) { return watched([&] { return e.run(inputs); }); })
+      .def("close", &TorchExecutable::close)
+      .def("reopen", [](TorchExecutable& e) { watched([&] { e.reopen(); }); })
+      .def("forget_partial_state", &TorchExecutable::forget_partial_state)
       .def("input_types",
            [](const TorchExecutable& e) { return type_texts(e.compiled().input_types()); })
       .def("output_types",
            [](const TorchExecutable& e) { return type_texts(e.compiled().output_types()); })
-      .def("weights_to_host", &TorchExecutable::weights_to_host, Release())
+      .def("weights_to_host",
+           [](const TorchExecutable& e) { watched([&] { e.weights_to_host(); }); })
       .def(
           "weights_to_device",
           [](TorchExecutable& e, const std::optional<std::vector<std::string>>& names) {
-            if (!names || !names->empty()) e.weights_to_device(names.value_or(ir::Strings{}));
+            if (names && names->empty()) return;
+            watched([&] { e.weights_to_device(names.value_or(ir::Strings{})); });
           },
           py::arg("names") = py::none())
       .def("states", states_of)
-      .def("read_state", &TorchExecutable::read_state)
-      .def("write_state", &TorchExecutable::write_state)
+      .def("read_state",
+           [](const TorchExecutable& e, const std::string& name) {
+             return watched([&] { return e.read_state(name); });
+           })
+      .def("write_state",
+           [](TorchExecutable& e, const std::string& name, const at::Tensor& value) {
+             watched([&] { e.write_state(name, value); });
+           })
       .def(
           "text",
-          [](const TorchExecutable& e, const std::string& form, bool locations) {
+          [](const TorchExecutable& e, const Text& form, bool locations) {
             return e.compiled().text(form, locations);
           },
           py::arg("form"), py::arg("locations") = false)
@@ -248,16 +257,29 @@ void bind_executable(py::module_& m) {
       .def("timeline", timeline_of)
       .def("anchored", [](const TorchExecutable& e) { return e.compiled().anchored(); })
       .def("anchor_names", [](const TorchExecutable& e) { return e.compiled().anchor_names(); })
-      .def("transfer_times", [](const TorchExecutable& e,
-                                size_t stream) { return e.compiled().transfer_times(stream); })
-      .def("random_state", [](const TorchExecutable& e) { return e.compiled().random_state(); })
-      .def("set_random_state", &TorchExecutable::set_random_state);
+      .def("transfer_times",
+           [](const TorchExecutable& e, size_t stream) {
+             return watched([&] { return e.compiled().transfer_times(stream); });
+           })
+      .def("random_state",
+           [](const TorchExecutable& e) {
+             return watched([&] { return e.compiled().random_state(); });
+           })
+      .def("set_random_state", [](TorchExecutable& e, std::pair<uint64_t, uint64_t> state) {
+        watched([&] { e.set_random_state(state); });
+      });
 }
 
 }  // namespace
 
 PYBIND11_MODULE(_torch, m) {
   register_errors();
+  frontend::set_raise_outside([](const support::Error& error) {
+    const py::gil_scoped_acquire gil;
+    raise_python_error(error);
+    throw py::error_already_set();
+  });
+  register_watched();
   bind_executable(m);
   bind_regions(m);
   m.def("compile", compile, py::arg("call"), py::arg("inputs"), py::arg("named_tensors"),
@@ -276,6 +298,10 @@ PYBIND11_MODULE(_torch, m) {
     return tracer != nullptr && tracer->training();
   });
   m.def("is_traced", [](const at::Tensor& tensor) { return frontend::is_dataless(tensor); });
+  m.def("why_not_plain", [](const at::Tensor& tensor) {
+    const frontend::NotPlain found = frontend::why_not_plain(tensor);
+    return std::pair(found.problem, found.cure);
+  });
   m.def("call_untraced", [](const py::object& function, const py::args& args) {
     const c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKey::DeferredInit);
     return function(*args);

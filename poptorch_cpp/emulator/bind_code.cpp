@@ -6,6 +6,7 @@
 #include "emulator/step.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
+#include "support/watch.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -15,6 +16,7 @@ using support::str;
 
 // Shorter kernels run on the thread that reaches them: waking others costs about this.
 constexpr int64_t kInlineNs = 6000;
+constexpr int64_t kInlineBytes = 64 << 10;  // moved in about that time
 
 bool goes_off_chip(const std::vector<Instruction>& block) {
   return std::any_of(block.begin(), block.end(), [](const Instruction& step) {
@@ -38,6 +40,7 @@ class Emitting {
     ipu_ = &code_.ipus.emplace_back();
     emit_block(body);
     add(Step::Kind::kEnd, "end");
+    for (Step& step : ipu_->steps) step.lasts |= step.bytes >= kInlineBytes;
   }
 
  private:
@@ -63,7 +66,10 @@ class Emitting {
   int32_t here() const { return static_cast<int32_t>(ipu_->steps.size()); }
 
   void emit_block(const std::vector<Node>& block) {
-    for (const Node& node : block) emit(node);
+    for (const Node& node : block) {
+      support::check_interrupt();
+      emit(node);
+    }
   }
 
   void emit(const Node& node) {
@@ -86,7 +92,9 @@ class Emitting {
     step.kernel = node.kernel.get();
     int64_t tasks = 0;
     for (int phase = 0; phase < node.kernel->phases(); ++phase) tasks += node.kernel->tasks(phase);
-    step.inline_only = tasks == node.kernel->phases() || node.kernel->estimated_ns() < kInlineNs;
+    const int64_t ns = node.kernel->estimated_ns();
+    step.inline_only = tasks == node.kernel->phases() || ns < kInlineNs;
+    step.lasts = ns == 0 || ns >= kInlineNs;  // 0: nobody knows
     const Instruction* origin = node.instruction;
     if (!origin && node.chain) origin = node.chain->ops.front().instruction;
     if (origin) {  // a reorder has none

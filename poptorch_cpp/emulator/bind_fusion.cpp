@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "emulator/plan.hpp"
+#include "support/watch.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -36,6 +37,7 @@ class Fusion {
 
   void run() {
     for (size_t i = 0; i < block_.size(); ++i) {
+      support::check_interrupt();
       Node& node = block_[i];
       now_ = i;
       if (!node.blocks.empty()) {

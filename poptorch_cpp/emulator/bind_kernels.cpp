@@ -8,6 +8,7 @@
 #include "emulator/plan.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
+#include "support/watch.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -116,6 +117,7 @@ class Binding {
     std::vector<Node> result;
     result.reserve(block.size());
     for (Node& node : block) {
+      support::check_interrupt();
       for (auto& inner : node.blocks) run(inner);
       if (node.is_chain()) {
         if (node.chain) bind_chain(node);

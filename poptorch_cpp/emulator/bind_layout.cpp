@@ -11,6 +11,7 @@
 #include "emulator/carried_layouts.hpp"
 #include "emulator/plan.hpp"
 #include "emulator/relayout.hpp"
+#include "support/watch.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -139,6 +140,7 @@ class ValueLayouts {
 
   void run() {
     for (Node& node : block_) {
+      support::check_interrupt();
       for (auto& inner : node.blocks) ValueLayouts(plan_, carried_, inner, ipu_).run();
       if (node.is_chain()) {
         settle_chain(node);

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "emulator/plan.hpp"
+#include "support/watch.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -114,6 +115,7 @@ class ArenaPlanner {
 
   void walk(std::vector<Node>& block) {
     for (Node& node : block) {
+      support::check_interrupt();
       ++position_;
       if (!node.blocks.empty()) {
         for (ValueId id : node.inputs) {

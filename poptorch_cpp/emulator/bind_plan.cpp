@@ -6,6 +6,7 @@
 #include "emulator/plan.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
+#include "support/watch.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -183,6 +184,7 @@ class Planner {
 
   void count(const std::vector<Node>& block) {
     for (const Node& node : block) {
+      support::check_interrupt();
       for (ValueId id : node.inputs) {
         if (id != kNoValue) ++plan_.storage_of(id).readers;
       }

@@ -1,7 +1,6 @@
 // Implements engine.hpp: bind in its passes, then hand over to the runner.
 #include "emulator/engine.hpp"
 
-#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -10,6 +9,7 @@
 #include "emulator/run.hpp"
 #include "emulator/state_store.hpp"
 #include "emulator/step.hpp"
+#include "support/environment.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
@@ -20,8 +20,7 @@ using support::str;
 
 EngineOptions resolved(EngineOptions options) {
   if (options.threads <= 0) {
-    const char* given = std::getenv("POPTORCH_NUM_THREADS");
-    options.threads = given ? std::atoi(given) : 0;
+    options.threads = static_cast<int>(support::environment_number("POPTORCH_NUM_THREADS", 0));
   }
   if (options.threads <= 0) {
     options.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -91,6 +90,10 @@ void Engine::run(const std::vector<const std::byte*>& inputs,
   }
   impl_->runner.run(inputs, outputs, impl_->random);
   impl_->random.micro_batch += static_cast<uint64_t>(impl_->program.micro_batches_per_run);
+}
+
+bool Engine::left_state_partial() const {
+  return impl_->runner.failed() && impl_->store.is_written();
 }
 
 void Engine::read_state(const std::string& name, std::byte* data) const {

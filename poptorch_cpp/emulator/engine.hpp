@@ -56,8 +56,12 @@ class Engine {
 
   // One run. `inputs` holds one buffer for every stream into the device, `outputs` one for every
   // stream out of it, each in the order of Program::streams, dense, of Stream::host_type. After an
-  // error the state is what the completed instructions left. Not re-entrant.
+  // error the state is what the completed instructions left, but for sums of gradients, which begin
+  // anew; so it is when the watch of the calling thread stopped the run (support::Interrupted).
+  // Not re-entrant.
   void run(const std::vector<const std::byte*>& inputs, const std::vector<std::byte*>& outputs);
+  // Whether the last run did not come to its end, and so left some of what it writes unwritten.
+  bool left_state_partial() const;
 
   // State slots by name, row-major; grouped slots are [groups, ...]. UserError for another name.
   // Slots that nobody has written hold their initial value.

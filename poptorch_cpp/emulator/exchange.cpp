@@ -84,7 +84,7 @@ bool Channel::send(const std::byte* data, bool even_if_full) {
   if (count_ >= kAhead && !even_if_full) return false;
   if (empty_.empty()) {
     empty_.push_back(slots_.size());
-    slots_.emplace_back(bytes_);
+    slots_.emplace_back(bytes_, "a tensor on its way between IPUs");
   }
   const size_t slot = empty_.back();
   empty_.pop_back();

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <new>
 #include <utility>
+
+#include "support/error.hpp"
+#include "support/strings.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -19,18 +21,24 @@ int64_t rounded(int64_t bytes) {
   return (std::max<int64_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
 }
 
+[[noreturn]] void fail(int64_t bytes, std::string_view what) {
+  throw support::UserError(
+      support::str("[memory] the host has not the ", bytes, " bytes that ", what,
+                   " needs. Use a smaller model or smaller batches, or a host with more memory."));
+}
+
 }  // namespace
 
-Memory::Memory(int64_t bytes) : bytes_(rounded(bytes)) {
+Memory::Memory(int64_t bytes, std::string_view what) : bytes_(rounded(bytes)) {
   const auto size = static_cast<size_t>(bytes_);
   if (bytes_ >= kMapped) {
     void* pages = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (pages == MAP_FAILED) throw std::bad_alloc();
+    if (pages == MAP_FAILED) fail(bytes_, what);
     madvise(pages, size, MADV_HUGEPAGE);
     data_ = static_cast<std::byte*>(pages);
   } else {
     data_ = static_cast<std::byte*>(std::aligned_alloc(kAlignment, size));
-    if (!data_) throw std::bad_alloc();
+    if (!data_) fail(bytes_, what);
     std::memset(data_, 0, size);
   }
 }

@@ -3,13 +3,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace poptorch::emulator {
 
 class Memory {
  public:
   Memory() = default;
-  explicit Memory(int64_t bytes);
+  // UserError, with `what` and how much, where the host has not as much.
+  Memory(int64_t bytes, std::string_view what);
   ~Memory();
   Memory(Memory&& other) noexcept { *this = static_cast<Memory&&>(other); }
   Memory& operator=(Memory&& other) noexcept;

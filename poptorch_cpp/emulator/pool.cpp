@@ -44,7 +44,8 @@ class Job {
   // By its owner, as `worker`: returns when every task is done; rethrows the error of the first
   // task by number, whoever ran it. `announce` tells the others.
   template <typename Announce>
-  void run(int tasks, const TaskRef& task, int worker, Announce announce) {
+  void run(int tasks, const TaskRef& task, int worker, Announce announce,
+           const std::function<void()>& meanwhile = {}) {
     tasks_ = tasks;
     task_ = &task;
     next_.store(0, std::memory_order_relaxed);
@@ -54,7 +55,10 @@ class Job {
     announce();
     work_off(worker);
     open_.store(false);
-    for (int i = 0; inside_.load() != 0; ++i) wait_a_little(i);
+    for (int i = 0; inside_.load() != 0; ++i) {
+      wait_a_little(i);
+      if (i >= kSpins && meanwhile) meanwhile();
+    }
     owned_ = false;
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   }
@@ -116,7 +120,7 @@ struct Team {
   void wait(uint32_t seen);
   void announce();
   void worker_loop(int worker);
-  void run(int tasks, const TaskRef& task);
+  void run(int tasks, const TaskRef& task, const std::function<void()>& meanwhile);
   void run_nested(int tasks, const TaskRef& task, int worker);
   void start();
   void shut_down();
@@ -167,7 +171,7 @@ void Team::start() {
   }
 }
 
-void Team::run(int tasks, const TaskRef& task) {
+void Team::run(int tasks, const TaskRef& task, const std::function<void()>& meanwhile) {
   std::lock_guard lock(callers);
   const bool shared = tasks > 1 && size > 1;
   if (shared && threads.empty()) start();
@@ -176,9 +180,10 @@ void Team::run(int tasks, const TaskRef& task) {
     const Current& before;
     ~Restore() { current = before; }
   } restore{before};
-  outer.run(tasks, task, 0, [&] {
+  auto tell = [&] {
     if (shared) announce();
-  });
+  };
+  outer.run(tasks, task, 0, tell, meanwhile);
 }
 
 void Team::run_nested(int tasks, const TaskRef& task, int worker) {
@@ -225,12 +230,12 @@ Pool::~Pool() {
 
 int Pool::threads() const { return impl_->threads; }
 
-void Pool::run(int tasks, TaskRef task) {
+void Pool::run(int tasks, TaskRef task, const std::function<void()>& meanwhile) {
   Team& team = impl_->here();
   if (current.team == &team) {
     team.run_nested(tasks, task, current.worker);
   } else if (tasks > 0) {
-    team.run(tasks, task);
+    team.run(tasks, task, meanwhile);
   }
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 namespace poptorch::emulator {
@@ -35,7 +36,9 @@ class Pool {
   // here. May be called from several threads; the tasks of a call from inside a task are run by its
   // worker and those that are idle. `worker` is in [0, threads()): the owner of the scratch memory
   // to use.
-  void run(int tasks, TaskRef task);
+  // `meanwhile`, which must not throw, is called time and again by a caller that has nothing left
+  // to do but to wait for tasks that others took.
+  void run(int tasks, TaskRef task, const std::function<void()>& meanwhile = {});
 
   // For tasks that find work among themselves. signal() counts what may be new work; announce()
   // counts and wakes; idle() helps with another task's call of run(), or else waits until signal()

@@ -1,5 +1,6 @@
 #include "emulator/reference_time.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "support/log.hpp"
@@ -16,11 +17,12 @@ ReferenceTime::ReferenceTime(std::vector<std::string> ops)
     : ops_(std::move(ops)), run_(ops_.size()), all_(ops_.size()), told_(ops_.size()) {}
 
 void ReferenceTime::finish_run(double seconds, int lanes) {
-  seconds_ += seconds * lanes;
+  const int64_t whole = nanoseconds(seconds * lanes);
+  whole_ += whole;
   for (size_t i = 0; i < ops_.size(); ++i) {
-    const double spent = static_cast<double>(run_[i].exchange(0)) * 1e-9;
+    const int64_t spent = run_[i].exchange(0);
     all_[i] += spent;
-    const double share = spent / (seconds * lanes);
+    const double share = static_cast<double>(spent) / static_cast<double>(whole);
     if (told_[i] || !(share > kWorthTelling)) continue;
     told_[i] = true;
     support::log(support::LogLevel::kWarn,
@@ -33,8 +35,9 @@ void ReferenceTime::finish_run(double seconds, int lanes) {
 
 std::vector<std::pair<std::string, double>> ReferenceTime::shares() const {
   std::vector<std::pair<std::string, double>> shares;
+  const auto whole = static_cast<double>(std::max<int64_t>(whole_, 1));
   for (size_t i = 0; i < ops_.size(); ++i) {
-    shares.emplace_back(ops_[i], seconds_ > 0 ? all_[i] / seconds_ : 0);
+    shares.emplace_back(ops_[i], static_cast<double>(all_[i]) / whole);
   }
   return shares;
 }

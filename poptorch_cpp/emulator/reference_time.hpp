@@ -16,21 +16,22 @@ class ReferenceTime {
   explicit ReferenceTime(std::vector<std::string> ops);
 
   void add(int32_t op, double seconds) {  // from any thread
-    run_[static_cast<size_t>(op)].fetch_add(static_cast<int64_t>(seconds * 1e9),
-                                            std::memory_order_relaxed);
+    run_[static_cast<size_t>(op)].fetch_add(nanoseconds(seconds), std::memory_order_relaxed);
   }
   bool empty() const { return ops_.empty(); }
   // A run of `seconds` on `lanes` threads that run machines is over.
   void finish_run(double seconds, int lanes);
-  // By op: the share of the time of all runs so far.
+  // By op: the share of the time of all runs so far. From any thread, during a run as well.
   std::vector<std::pair<std::string, double>> shares() const;
 
  private:
+  static int64_t nanoseconds(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
+
   std::vector<std::string> ops_;
-  std::vector<std::atomic<int64_t>> run_;  // nanoseconds of the run, by op
-  std::vector<double> all_;                // seconds of all runs, by op
+  // Nanoseconds by op: of the run, and of all runs; then of all lanes of these.
+  std::vector<std::atomic<int64_t>> run_, all_;
+  std::atomic<int64_t> whole_{0};
   std::vector<bool> told_;
-  double seconds_ = 0;  // of all runs and lanes
 };
 
 }  // namespace poptorch::emulator

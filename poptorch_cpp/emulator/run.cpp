@@ -12,6 +12,13 @@ namespace poptorch::emulator {
 
 using support::str;
 
+namespace {
+
+// Of steps that do not last, so that these cost nothing in loops of them.
+constexpr int kStepsBetweenLooks = 64;
+
+}  // namespace
+
 void Runner::run_kernel(const Step& step, Machine& machine, int worker) {
   KernelArgs args;
   args.buffers = machine.table.data() + step.buffers;
@@ -36,12 +43,14 @@ void Runner::run_kernel(const Step& step, Machine& machine, int worker) {
     first = std::exchange(seen, store_.version()) == store_.version() ? 1 : 0;
   }
   for (int phase = first; phase < phases; ++phase) {
+    if (stop_.load(std::memory_order_relaxed)) return;
     const int tasks = kernel.tasks(phase);
     if (step.inline_only || tasks == 1) {
       for (int task = 0; task < tasks; ++task) kernel.run(args, phase, task);
       continue;
     }
     auto one = [&](int task, int helper) {
+      if (!may_go_on(helper)) return;
       KernelArgs own = args;
       own.scratch = scratch_.data() + helper * scratch_stride_;
       kernel.run(own, phase, task);
@@ -50,16 +59,22 @@ void Runner::run_kernel(const Step& step, Machine& machine, int worker) {
   }
 }
 
-bool Runner::advance(Machine& machine, int worker) {
+Runner::Turn Runner::advance(Machine& machine, int worker) {
   const Step* steps = machine.code->steps.data();
   std::byte** table = machine.table.data();
   int32_t at = machine.at;
   auto wait_here = [&] {
     machine.at = at;
-    return false;
+    return Turn::kWait;
   };
+  int until_look = kStepsBetweenLooks;
   for (;;) {
+    if (--until_look < 0) {
+      until_look = kStepsBetweenLooks;
+      if (!may_go_on(worker)) return Turn::kStop;
+    }
     const Step& step = steps[at];
+    if (step.lasts) until_look = 0;
     std::byte* const* buffers = table + step.buffers;
     const auto bytes = static_cast<size_t>(step.bytes);
     switch (step.kind) {
@@ -144,7 +159,7 @@ bool Runner::advance(Machine& machine, int worker) {
         continue;
       case Step::Kind::kEnd:
         machine.at = at;
-        return true;
+        return Turn::kEnd;
     }
     ++at;
   }

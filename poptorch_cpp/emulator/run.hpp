@@ -18,6 +18,7 @@
 #include "emulator/reference_time.hpp"
 #include "emulator/state_store.hpp"
 #include "emulator/step.hpp"
+#include "support/watch.hpp"
 
 namespace poptorch::emulator {
 
@@ -64,11 +65,13 @@ struct Machine {
 
 class Runner {
  public:
-  Runner(const Plan& plan, const Code& code, const StateStore& store, const EngineOptions& options);
+  Runner(const Plan& plan, const Code& code, StateStore& store, const EngineOptions& options);
 
+  // Raises support::Interrupted when the watch of the calling thread stops it.
   void run(const std::vector<const std::byte*>& inputs, const std::vector<std::byte*>& outputs,
            const RandomState& random);
 
+  bool failed() const { return failed_; }  // the last run did not come to its end
   std::vector<std::pair<double, double>> transfer_times(size_t stream) const;
   std::byte* remote_row(int buffer, int replica, int64_t entry);
   HostMemory memory() const;
@@ -80,17 +83,20 @@ class Runner {
   void make_streams(Replica& shared, int replica);
   void make_collectives();
 
-  // Until the end (true) or until the machine must wait (false).
-  bool advance(Machine& machine, int worker);
-  int run_machines();  // returns the threads that took machines
+  enum class Turn : uint8_t { kEnd, kWait, kStop };
+  // Until the end, until the machine must wait or until the run is stopped.
+  Turn advance(Machine& machine, int worker);
   void run_kernel(const Step& step, Machine& machine, int worker);
   bool meet(const Step& step, Machine& machine);
   void stream_in(StreamEnd& end, std::byte* to);
   void stream_out(StreamEnd& end, const std::byte* from);
   std::byte* row(const Step& step, Machine& machine);
   std::byte* stash(const Step& step, Machine& machine);
-  void forget_exchanges();
+  void forget_failed_run();
+  bool may_go_on(int worker);
+  int run_machines();  // returns the threads that took machines
   void run_all(int worker, bool alone);
+  void leave_all();
   Machine* next_machine(int worker, bool take_others);  // nullptr: none now
   int64_t events_of(const Machine& machine) const;
   void note_event(Machine& machine);
@@ -99,7 +105,7 @@ class Runner {
 
   const Plan& plan_;
   const Code& code_;
-  const StateStore& store_;
+  StateStore& store_;
   EngineOptions options_;
   Pool pool_;
   std::deque<Replica> replicas_;
@@ -109,7 +115,13 @@ class Runner {
   int64_t scratch_stride_ = 0;
   RandomState random_;
   ReferenceTime reference_time_;
-  bool failed_ = false;  // the last run did not end
+  bool failed_ = false;
+
+  // Stopping. The thread that called run() is worker 0 and asks its watch; another worker that
+  // finds it due tells that one.
+  support::Watch* watch_ = nullptr;
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> told_{false};
 
   std::atomic<int64_t> meetings_{0};   // events of all replicas: arrivals at collectives
   std::atomic<bool> overfill_{false};  // nobody can go on: a full channel may grow

@@ -1,6 +1,5 @@
-// Implements run.hpp: a run from its begin to its end, and whose turn it is.
+// Implements run.hpp: machines take turns on threads, and what ends a run before its end.
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "emulator/clock.hpp"
@@ -12,7 +11,9 @@ namespace poptorch::emulator {
 void Runner::run(const std::vector<const std::byte*>& inputs,
                  const std::vector<std::byte*>& outputs, const RandomState& random) {
   random_ = random;
-  if (std::exchange(failed_, true)) forget_exchanges();
+  if (std::exchange(failed_, true)) forget_failed_run();
+  watch_ = support::Watch::current();
+  stop_ = told_ = false;
   for (Replica& replica : replicas_) {
     for (StreamEnd& end : replica.streams) {
       const auto buffer = static_cast<size_t>(end.host_buffer);
@@ -24,10 +25,12 @@ void Runner::run(const std::vector<const std::byte*>& inputs,
   for (Machine& machine : machines_) {
     machine.at = 0;
     machine.micro_batch = 0;
+    machine.round = 0;
     machine.ticket = machine.seen = -1;
   }
   const double begin = reference_time_.empty() ? 0 : now();
   const int lanes = run_machines();
+  if (stop_) throw support::Interrupted();
   if (!reference_time_.empty()) reference_time_.finish_run(now() - begin, lanes);
   failed_ = false;
 }
@@ -49,12 +52,16 @@ int Runner::run_machines() {
     return 1;
   }
   auto lane = [&](int, int worker) { run_all(worker, false); };
-  pool_.run(lanes, lane);
+  pool_.run(lanes, lane, [&] { may_go_on(0); });
   return lanes;
 }
 
-// A run that failed left tensors under way and machines half met.
-void Runner::forget_exchanges() {
+// It left tensors under way, machines half met, sums half made and weights half packed.
+void Runner::forget_failed_run() {
+  store_.restart_accumulators();
+  for (Machine& machine : machines_) {
+    std::fill(machine.prepared.begin(), machine.prepared.end(), -1);
+  }
   for (Replica& replica : replicas_) {
     for (Channel& channel : replica.channels) channel.clear();
     replica.sync.clear();
@@ -122,8 +129,27 @@ void Runner::give_back(Machine* machine, bool finished) {
   }
 }
 
+// Some nanoseconds, but for the rare times at which the watch is due.
+bool Runner::may_go_on(int worker) {
+  if (stop_.load(std::memory_order_relaxed)) return false;
+  if (!watch_) return true;
+  const bool due = watch_->is_due();
+  if (worker == 0) {
+    if (due || told_.load(std::memory_order_relaxed)) {
+      told_ = false;
+      if (watch_->wants_stop()) stop_ = true;
+    }
+  } else if (due) {
+    told_ = true;
+    pool_.announce();
+  }
+  return !stop_.load(std::memory_order_relaxed);
+}
+
 void Runner::run_all(int worker, bool alone) {
   while (true) {
+    // At every turn: these may be too short for advance() to look.
+    if (!may_go_on(worker)) return leave_all();
     const uint32_t signal = pool_.signal();
     Machine* machine = next_machine(worker, alone);
     if (!machine && !alone) {
@@ -133,14 +159,11 @@ void Runner::run_all(int worker, bool alone) {
     }
     if (machine) {
       try {
-        give_back(machine, advance(*machine, worker));
+        const Turn turn = advance(*machine, worker);
+        if (turn == Turn::kStop) return leave_all();
+        give_back(machine, turn == Turn::kEnd);
       } catch (...) {
-        {
-          std::lock_guard lock(mutex_);
-          unfinished_ = 0;  // nobody waits for what will not come
-          waiting_.clear();
-        }
-        pool_.announce();
+        leave_all();
         throw;
       }
       pool_.announce();  // what it gave back may go on with what happened meanwhile
@@ -152,6 +175,17 @@ void Runner::run_all(int worker, bool alone) {
     }
     if (!alone) pool_.idle(signal);
   }
+}
+
+// Nobody waits for what will not come.
+void Runner::leave_all() {
+  stop_ = true;
+  {
+    std::lock_guard lock(mutex_);
+    unfinished_ = 0;
+    waiting_.clear();
+  }
+  pool_.announce();
 }
 
 }  // namespace poptorch::emulator

@@ -2,11 +2,13 @@
 #include <algorithm>
 
 #include "emulator/run.hpp"
+#include "support/strings.hpp"
 
 namespace poptorch::emulator {
 
-Runner::Runner(const Plan& plan, const Code& code, const StateStore& store,
-               const EngineOptions& options)
+using support::str;
+
+Runner::Runner(const Plan& plan, const Code& code, StateStore& store, const EngineOptions& options)
     : plan_(plan),
       code_(code),
       store_(store),
@@ -14,7 +16,7 @@ Runner::Runner(const Plan& plan, const Code& code, const StateStore& store,
       pool_(options.threads),
       reference_time_(code.reference_ops) {
   scratch_stride_ = (code.scratch_bytes + 63) / 64 * 64;
-  scratch_ = Memory(scratch_stride_ * pool_.threads());
+  scratch_ = Memory(scratch_stride_ * pool_.threads(), "the threads' scratch memory");
   make_replicas();
   make_collectives();
 }
@@ -26,7 +28,8 @@ void Runner::make_replicas() {
     Replica& shared = replicas_.emplace_back(ipus);
     for (int64_t bytes : code_.channel_bytes) shared.channels.emplace_back(bytes);
     for (const ir::RemoteBuffer& buffer : program.remote_buffers) {
-      shared.remote.emplace_back(buffer.type.bytes() * buffer.entries);
+      shared.remote.emplace_back(buffer.type.bytes() * buffer.entries,
+                                 str("remote buffer '", buffer.name, "'"));
     }
     make_streams(shared, r);
     for (int ipu = 0; ipu < ipus; ++ipu) make_machine(r, ipu);
@@ -40,10 +43,12 @@ void Runner::make_machine(int replica, int ipu) {
   machine.replica = replica;
   machine.rounds_left.resize(static_cast<size_t>(machine.code->loops));
   machine.prepared.resize(static_cast<size_t>(machine.code->prepared), -1);
-  machine.arena = Memory(plan_.arena_bytes[static_cast<size_t>(ipu)]);
+  machine.arena = Memory(plan_.arena_bytes[static_cast<size_t>(ipu)],
+                         str("the activations of IPU ", ipu, " of replica ", replica));
   for (const program::Stash& stash : plan_.program.stashes) {
     if (stash.ipu == ipu) {
-      machine.stashes.emplace_back(stash.type.bytes() * stash.depth);
+      machine.stashes.emplace_back(stash.type.bytes() * stash.depth,
+                                   str("what IPU ", ipu, " keeps for its backward stages"));
     } else {
       machine.stashes.emplace_back();
     }

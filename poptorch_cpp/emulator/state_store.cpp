@@ -1,6 +1,7 @@
 // Implements state_store.hpp.
 #include "emulator/state_store.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "emulator/relayout.hpp"
@@ -10,6 +11,12 @@
 namespace poptorch::emulator {
 
 using support::str;
+
+namespace {
+
+constexpr const char* kAccumulator = "accumulator";  // a kind of slot: see ir/module.hpp
+
+}  // namespace
 
 StateStore::StateStore(const Plan& plan)
     : storages_(plan.storages), replicas_(plan.program.replicas), held_(plan.storages.size()) {
@@ -25,7 +32,7 @@ StateStore::StateStore(const Plan& plan)
       slots_[index].storages.push_back(static_cast<int32_t>(i));
       held_[i].slot = storage.index;
     } else if (storage.base == Base::kConstant) {
-      held_[i].copies.emplace_back(storage.bytes());
+      held_[i].copies.emplace_back(storage.bytes(), "a constant");
       put(static_cast<int32_t>(i), 0, plan.program.constants[index].data());
     }
   }
@@ -41,7 +48,8 @@ StateStore::StateStore(const Plan& plan)
     for (int32_t storage : slot.storages) {
       Held& held = held_[static_cast<size_t>(storage)];
       for (int copy = 0; copy < copies(slot); ++copy) {
-        held.copies.emplace_back(storages_[static_cast<size_t>(storage)].bytes());
+        held.copies.emplace_back(storages_[static_cast<size_t>(storage)].bytes(),
+                                 str("state '", slot.state->slot.name, "'"));
         const auto& initial = slot.state->slot.initial;
         if (initial) put(storage, copy, initial->data());
       }
@@ -110,6 +118,26 @@ void StateStore::write(const std::string& name, const std::byte* data) {
     for (int copy = 0; copy < copies(slot); ++copy) {
       const int place = slot.written ? group(slot, copy) : copy;
       put(storage, copy, data + place * bytes);
+    }
+  }
+}
+
+bool StateStore::is_written() const {
+  return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
+    return slot.written && slot.state->slot.kind != kAccumulator;
+  });
+}
+
+void StateStore::restart_accumulators() {
+  for (const Slot& slot : slots_) {
+    if (slot.state->slot.kind != kAccumulator) continue;
+    const auto& initial = slot.state->slot.initial;
+    for (int32_t storage : slot.storages) {
+      std::vector<Memory>& copies = held_[static_cast<size_t>(storage)].copies;
+      for (size_t copy = 0; copy < copies.size(); ++copy) {
+        std::memset(copies[copy].data(), 0, static_cast<size_t>(copies[copy].bytes()));
+        if (initial) put(storage, static_cast<int>(copy), initial->data());
+      }
     }
   }
 }

@@ -23,6 +23,10 @@ class StateStore {
   void read(const std::string& name, std::byte* data) const;
   void write(const std::string& name, const std::byte* data);
   int64_t bytes(const std::string& name) const;
+  // Whether runs change any state beside sums of gradients.
+  bool is_written() const;
+  // Sums of gradients begin anew: of a run that did not come to its end they hold a part.
+  void restart_accumulators();
   // Changes whenever write() may have changed what programs only read.
   int64_t version() const { return version_; }
 

@@ -33,6 +33,7 @@ struct Step {
   };
   Kind kind = Kind::kEnd;
   bool inline_only = true;       // kKernel: too short for the pool
+  bool lasts = false;            // long enough to look behind it whether the run should go on
   bool has_row = false;          // kLoad, kStore
   bool per_micro_batch = false;  // kLoopEnd: steps the micro-batch counter
   bool is_repeat = false;        // kLoopBegin, kLoopEnd: a loop of the model; `count` rounds

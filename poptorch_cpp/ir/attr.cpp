@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 
@@ -67,23 +68,46 @@ std::string integer_text(const Literal& literal, int64_t index) {
   return std::to_string(literal.integer_at(index));
 }
 
-// Floats and complex numbers that decimal text cannot carry exactly (nan payloads) print as bits.
+template <typename T>
+std::string hex_text(T bits) {
+  char text[24];
+  return std::string(text, std::to_chars(text, text + sizeof text, uint64_t{bits}, 16).ptr);
+}
+
+// A number of `dtype`, exactly: a nan whose bits are not those of "nan" prints as them, "nan.7fc1".
+std::string float_element_text(DType dtype, const std::byte* data, int64_t index) {
+  if (dtype == DType::kF64) {
+    const auto value = load<double>(data, index);
+    const auto bits = load<uint64_t>(data, index);
+    const bool other = std::isnan(value) && bits != std::bit_cast<uint64_t>(double{NAN});
+    return other ? "nan." + hex_text(bits) : support::float_text(value);
+  }
+  if (dtype == DType::kF32) {
+    const auto value = load<float>(data, index);
+    const auto bits = load<uint32_t>(data, index);
+    const bool other = std::isnan(value) && bits != std::bit_cast<uint32_t>(NAN);
+    return other ? "nan." + hex_text(bits) : support::float32_text(value);
+  }
+  const auto bits = load<uint16_t>(data, index);
+  const bool half = dtype == DType::kF16;
+  const double value = half ? from_half_bits(bits) : from_bfloat16_bits(bits);
+  const bool other =
+      std::isnan(value) && bits != (half ? to_half_bits(NAN) : to_bfloat16_bits(NAN));
+  return other ? "nan." + hex_text(bits) : support::float_text(value);
+}
+
 std::string element_text(const Literal& literal, int64_t index) {
   DType dtype = literal.type().dtype;
   if (dtype == DType::kBool) return literal.integer_at(index) ? "true" : "false";
   if (is_complex(dtype)) {
-    const bool wide = dtype == DType::kC128;
-    double re =
-        wide ? load<double>(literal.data(), 2 * index) : load<float>(literal.data(), 2 * index);
-    double im = wide ? load<double>(literal.data(), 2 * index + 1)
-                     : load<float>(literal.data(), 2 * index + 1);
-    return "(" + support::float_text(re) + " " + support::float_text(im) + ")";
+    const DType part = dtype == DType::kC128 ? DType::kF64 : DType::kF32;
+    return "(" + float_element_text(part, literal.data(), 2 * index) + " " +
+           float_element_text(part, literal.data(), 2 * index + 1) + ")";
   }
   if (dtype == DType::kF8_143 || dtype == DType::kF8_152) {
     return std::to_string(load<uint8_t>(literal.data(), index));  // as bits
   }
-  if (dtype == DType::kF32) return support::float32_text(load<float>(literal.data(), index));
-  if (is_float(dtype)) return support::float_text(literal.number_at(index));
+  if (is_float(dtype)) return float_element_text(dtype, literal.data(), index);
   return integer_text(literal, index);
 }
 
@@ -110,7 +134,7 @@ struct AttrPrinter {
     for (int64_t i = 0; i < v.type().elements(); ++i) items.push_back(element_text(v, i));
     return support::str("dense<", v.type(), ": ", support::join(items, ", "), ">");
   }
-  std::string operator()(const GraphRef& v) const { return "@" + v.name.text(); }
+  std::string operator()(const GraphRef& v) const { return graph_text(v.name); }
 };
 
 bool same_bits(double a, double b) {
@@ -119,9 +143,9 @@ bool same_bits(double a, double b) {
 
 }  // namespace
 
-Literal::Literal(Type type, std::vector<std::byte> data)
-    : type_(std::move(type)),
-      data_(std::make_shared<const std::vector<std::byte>>(std::move(data))) {
+Literal::Literal(Type type, std::vector<std::byte> data) : type_(std::move(type)) {
+  data.reserve(1);  // so that data() is an address, whatever is copied from it
+  data_ = std::make_shared<const std::vector<std::byte>>(std::move(data));
   if (static_cast<int64_t>(data_->size()) != type_.bytes()) {
     throw support::InternalError(support::str("[literal] ", type_, " needs ", type_.bytes(),
                                               " bytes but got ", data_->size()));
@@ -221,6 +245,16 @@ std::string_view name(AttrType type) {
 }
 
 std::string attr_text(const Attr& attr) { return std::visit(AttrPrinter{}, attr); }
+
+std::string graph_text(Symbol name) {
+  const std::string& text = name.text();
+  auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  const bool is_plain =
+      !text.empty() && letter(text[0]) && std::all_of(text.begin(), text.end(), [&](char c) {
+        return letter(c) || (c >= '0' && c <= '9') || c == '.' || c == '/';
+      });
+  return "@" + (is_plain ? text : support::quoted(text));
+}
 
 bool same_attr(const Attr& a, const Attr& b) {
   if (a.index() != b.index()) return false;

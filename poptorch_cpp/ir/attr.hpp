@@ -73,6 +73,7 @@ inline AttrType type_of(const Attr& attr) { return static_cast<AttrType>(attr.in
 
 // `2`, `0.5`, `"mean"`, `f16`, `[1, 2]`, `@body`, `dense<f32[2]: 1.0, 2.0>`; parses back exactly.
 std::string attr_text(const Attr& attr);
+std::string graph_text(Symbol name);           // `@body`, or `@"my body"` where it is not plain
 bool same_attr(const Attr& a, const Attr& b);  // floats by bits, so that nan equals nan
 
 // Attributes by name, sorted.
@@ -89,6 +90,7 @@ class Attrs {
   void set(Symbol key, Attr value);
   void erase(Symbol key);
   bool empty() const { return entries_.empty(); }
+  size_t size() const { return entries_.size(); }
   auto begin() const { return entries_.begin(); }
   auto end() const { return entries_.end(); }
   bool operator==(const Attrs& other) const;

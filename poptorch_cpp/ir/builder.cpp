@@ -1,73 +1,11 @@
 // Implements builder.hpp: the checks that every new op passes, and the operators of Val.
 #include "ir/builder.hpp"
 
-#include <algorithm>
-
-#include "support/error.hpp"
-#include "support/strings.hpp"
+#include "ir/row_checks.hpp"
+#include "support/watch.hpp"
 
 namespace poptorch::ir {
 namespace {
-
-using support::str;
-using support::UserError;
-
-bool fits(const std::string& constraint, DType dtype) {
-  if (constraint == "any") return true;
-  if (constraint == "float") return is_float(dtype) || is_complex(dtype);
-  if (constraint == "int") return is_integer(dtype);
-  if (constraint == "bool") return dtype == DType::kBool;
-  if (constraint == "number") return dtype != DType::kBool;
-  return name(dtype) == constraint;
-}
-
-void check_operands(const OpDef& def, const std::vector<const Type*>& operands) {
-  const auto& rows = def.operand_defs;
-  const bool variadic = !rows.empty() && rows.back().variadic;
-  if (operands.size() > rows.size() && !variadic) {
-    throw UserError(
-        str("[", def.name, "] takes ", rows.size(), " operands but got ", operands.size(), "."));
-  }
-  for (size_t i = 0; i < std::max(operands.size(), rows.size()); ++i) {
-    const OperandDef& row = rows[std::min(i, rows.size() - 1)];
-    const Type* type = i < operands.size() ? operands[i] : nullptr;
-    if (!type) {
-      if (row.optional || row.variadic) continue;
-      throw UserError(str("[", def.name, "] operand '", row.name, "' is missing."));
-    }
-    if (!fits(row.constraint, type->dtype)) {
-      throw OperandTypeError(str("[", def.name, "] operand '", row.name, "' must be ",
-                                 row.constraint, " but is ", *type, "."));
-    }
-  }
-}
-
-void check_attrs(const OpDef& def, const Attrs& attrs) {
-  for (const auto& [key, value] : attrs) {
-    const AttrDef* row = def.find_attr(key);
-    if (!row) {
-      std::vector<std::string> names;
-      for (const auto& known : def.attrs) names.push_back(known.name);
-      throw UserError(str("[", def.name, "] has no attribute '", key,
-                          "'; it has: ", names.empty() ? "none" : support::join(names, ", "), "."));
-    }
-    if (type_of(value) != row->type) {
-      throw UserError(str("[", def.name, "] attribute '", key, "' must be ", name(row->type),
-                          " but is ", attr_text(value), "."));
-    }
-    if (row->allowed.empty()) continue;
-    const auto& text = std::get<std::string>(value);
-    if (std::find(row->allowed.begin(), row->allowed.end(), text) == row->allowed.end()) {
-      throw UserError(str("[", def.name, "] attribute '", key, "' must be one of ",
-                          support::join(row->allowed, ", "), " but is '", text, "'."));
-    }
-  }
-  for (const auto& row : def.attrs) {
-    if (!row.default_value && !attrs.find(row.name)) {
-      throw UserError(str("[", def.name, "] attribute '", row.name, "' is required."));
-    }
-  }
-}
 
 Val binary(const char* op, Val a, Val b) { return {a.builder->value(op, {a, b}), a.builder}; }
 
@@ -75,16 +13,25 @@ Val like(Val a, double number) { return {a.builder->scalar(a.type().dtype, numbe
 
 }  // namespace
 
+std::vector<Type> infer_types(const OpDef& def, std::vector<const Type*> operands,
+                              const Attrs& attrs, const Module* module, std::vector<Type> stated) {
+  check_operands(def, operands);
+  check_attrs(def, attrs);
+  InferContext context(def, std::move(operands), attrs, module);
+  context.stated = std::move(stated);
+  std::vector<Type> results = def.infer(context);
+  check_results(def, results);
+  return results;
+}
+
 std::vector<Type> infer_types(const OpDef& def, const std::vector<Value*>& operands,
                               const Attrs& attrs, const Module* module, std::vector<Type> stated) {
+  // Whatever a compilation does for long, it comes by here or by Graph::insert.
+  support::check_interrupt();
   std::vector<const Type*> types;
   types.reserve(operands.size());
   for (Value* operand : operands) types.push_back(operand ? &operand->type() : nullptr);
-  check_operands(def, types);
-  check_attrs(def, attrs);
-  InferContext context(def, std::move(types), attrs, module);
-  context.stated = std::move(stated);
-  return def.infer(context);
+  return infer_types(def, std::move(types), attrs, module, std::move(stated));
 }
 
 void Builder::copy_context(const Op& op) {
@@ -104,6 +51,7 @@ Op* Builder::emit(std::string_view name, std::vector<Value*> operands, Attrs att
   op->location = location;
   op->scope = scope;
   op->forward_id = forward_id;
+  op->mark_checked();
   return op;
 }
 

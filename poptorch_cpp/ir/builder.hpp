@@ -48,6 +48,9 @@ class Builder {
 std::vector<Type> infer_types(const OpDef& def, const std::vector<Value*>& operands,
                               const Attrs& attrs, const Module* module,
                               std::vector<Type> stated = {});
+std::vector<Type> infer_types(const OpDef& def, std::vector<const Type*> operands,
+                              const Attrs& attrs, const Module* module,
+                              std::vector<Type> stated = {});
 
 struct Val {
   Value* value = nullptr;
@@ -71,11 +74,6 @@ Val operator/(Val a, double b);
 Val operator/(double a, Val b);
 
 // What a gradient rule sees of the op it differentiates.
-// The row does not take operands of this element type.
-class OperandTypeError : public support::UserError {
-  using UserError::UserError;
-};
-
 class GradBuilder {
  public:
   GradBuilder(Builder& builder, Op& op, std::vector<Value*> output_grads)

@@ -6,11 +6,16 @@
 #include "ir/module.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
+#include "support/watch.hpp"
 
 namespace poptorch::ir {
 
 using support::InternalError;
 using support::str;
+
+std::string place_text(const Location& location) {
+  return location.empty() ? "" : str(" (", location.file, ":", location.line, ")");
+}
 
 void Value::remove_use(Use use) {
   // Newest first: passes mostly drop what they added last, and whole ops drop all their uses.
@@ -20,17 +25,30 @@ void Value::remove_use(Use use) {
   uses_.pop_back();
 }
 
+void Value::set_type(Type type) {
+  graph_->module_->note_change();
+  type_ = std::move(type);
+  if (producer_) producer_->checked_ = false;
+  for (const Use& use : uses_) {
+    if (use.op) use.op->checked_ = false;
+  }
+}
+
 void Value::replace_all_uses_with(Value* other) {
   if (other == this) return;
+  graph_->module_->note_change();
   for (const Use& use : uses_) {
     (use.op ? use.op->operands_[use.index] : graph_->outputs_[use.index]) = other;
+    if (use.op && other->type_ != type_) use.op->checked_ = false;
   }
   other->uses_.insert(other->uses_.end(), uses_.begin(), uses_.end());
   uses_.clear();
 }
 
 void Op::set_operand(size_t i, Value* value) {
+  if (i < operands_.size() && operands_[i] == value) return;
   auto index = static_cast<uint32_t>(i);
+  note_change();
   if (operands_.size() <= i) operands_.resize(i + 1, nullptr);
   if (operands_[i]) operands_[i]->remove_use({this, index});
   operands_[i] = value;
@@ -42,7 +60,13 @@ bool Op::unused() const {
                      [](const auto& result) { return result->uses().empty(); });
 }
 
+void Op::note_change() {
+  checked_ = false;
+  graph_->module_->note_change();
+}
+
 void Op::set_attr(Symbol name, Attr value) {
+  note_change();
   const AttrDef* row = def_->find_attr(name);
   if (row && row->default_value && same_attr(*row->default_value, value)) {
     attrs_.erase(name);
@@ -59,7 +83,10 @@ const Attr& Op::attr_value(Symbol name) const {
 }
 
 void Op::add_after(Op* op) {
-  if (std::find(after_.begin(), after_.end(), op) == after_.end()) after_.push_back(op);
+  graph_->module_->note_change();
+  if (std::find(after_.begin(), after_.end(), op) != after_.end()) return;
+  after_.push_back(op);
+  op->awaited_by_.push_back(this);
 }
 
 bool Op::is_before(const Op* other) const {
@@ -76,6 +103,7 @@ Graph::~Graph() {
 }
 
 Value* Graph::add_input(Type type, std::string name, bool by_reference) {
+  module_->note_change();
   auto index = static_cast<uint32_t>(inputs_.size());
   inputs_.emplace_back(new Value(this, nullptr, index, std::move(type)));
   inputs_.back()->name_ = std::move(name);
@@ -87,11 +115,13 @@ void Graph::erase_input(size_t index) {
   if (!inputs_[index]->uses().empty()) {
     throw InternalError(str("[ir] input ", index, " of @", name_, " is still used"));
   }
+  module_->note_change();
   inputs_.erase(inputs_.begin() + static_cast<int64_t>(index));
   for (size_t i = index; i < inputs_.size(); ++i) inputs_[i]->index_ = static_cast<uint32_t>(i);
 }
 
 void Graph::set_outputs(std::vector<Value*> outputs) {
+  module_->note_change();
   for (size_t i = 0; i < outputs_.size(); ++i) {
     outputs_[i]->remove_use({nullptr, static_cast<uint32_t>(i)});
   }
@@ -100,6 +130,7 @@ void Graph::set_outputs(std::vector<Value*> outputs) {
 }
 
 void Graph::set_output(size_t index, Value* value) {
+  module_->note_change();
   Use use{nullptr, static_cast<uint32_t>(index)};
   outputs_[index]->remove_use(use);
   outputs_[index] = value;
@@ -107,12 +138,14 @@ void Graph::set_output(size_t index, Value* value) {
 }
 
 void Graph::add_output(Value* value) {
+  module_->note_change();
   value->uses_.push_back({nullptr, static_cast<uint32_t>(outputs_.size())});
   outputs_.push_back(value);
 }
 
 Op* Graph::insert(const OpDef& def, std::vector<Value*> operands, Attrs attrs,
                   std::vector<Type> result_types, Op* before) {
+  support::check_interrupt();
   auto* op = new Op();
   op->def_ = &def;
   op->id_ = module_->next_op_id();
@@ -136,6 +169,11 @@ void Graph::erase(Op* op) {
   for (uint32_t i = 0; i < op->operands_.size(); ++i) {
     if (op->operands_[i]) op->operands_[i]->remove_use({op, i});
   }
+  for (Op* waiting : op->awaited_by_) {
+    std::erase(waiting->after_, op);
+    for (Op* earlier : op->after_) waiting->add_after(earlier);
+  }
+  for (Op* earlier : op->after_) std::erase(earlier->awaited_by_, op);
   unlink(op);
   delete op;
 }
@@ -154,6 +192,7 @@ std::vector<Op*> Graph::op_list() const {
 }
 
 void Graph::link(Op* op, Op* before) {
+  module_->note_change();
   op->next_ = before;
   op->previous_ = before ? before->previous_ : last_;
   (op->previous_ ? op->previous_->next_ : first_) = op;
@@ -168,6 +207,7 @@ void Graph::link(Op* op, Op* before) {
 }
 
 void Graph::unlink(Op* op) {
+  module_->note_change();
   (op->previous_ ? op->previous_->next_ : first_) = op->next_;
   (op->next_ ? op->next_->previous_ : last_) = op->previous_;
   --op_count_;

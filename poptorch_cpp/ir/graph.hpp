@@ -33,7 +33,7 @@ struct Use {
 class Value {
  public:
   const Type& type() const { return type_; }
-  void set_type(Type type) { type_ = std::move(type); }
+  void set_type(Type type);
   const std::string& name() const { return name_; }  // a hint: not unique, may be empty
   void set_name(std::string name) { name_ = std::move(name); }
   Op* producer() const { return producer_; }  // nullptr for a graph input
@@ -66,6 +66,10 @@ enum class ExecutionContext : uint8_t {
   kWeightsToHost
 };
 
+// Of a replica, and of a pipeline or phased execution: what is more is refused.
+constexpr int kMaxIpus = 1 << 12;
+constexpr int kMaxStages = 1 << 16;
+
 // Where and when an op runs; -1 is "not decided". Printed as
 // `@[ipu=0 stage=1 phase=2 block="encoder" io_tiles]`.
 struct Placement {
@@ -85,10 +89,14 @@ struct Location {
   bool empty() const { return file.empty(); }
   bool operator==(const Location&) const = default;
 };
+std::string place_text(const Location& location);  // " (model.py:12)"; nothing for an empty one
 
 class Op {
  public:
   const OpDef& def() const { return *def_; }
+  // True from when operands, attributes and results were found to fit the row until one changes.
+  bool is_checked() const { return checked_; }
+  void mark_checked() const { checked_ = true; }
   bool is(std::string_view name) const { return def_->name == name; }
   const std::string& name() const { return def_->name; }
   uint64_t id() const { return id_; }
@@ -128,6 +136,7 @@ class Op {
   friend class Graph;
   friend class Value;
   Op() = default;
+  void note_change();
 
   const OpDef* def_ = nullptr;
   uint64_t id_ = 0;
@@ -135,10 +144,11 @@ class Op {
   std::vector<Value*> operands_;
   std::vector<std::unique_ptr<Value>> results_;
   Attrs attrs_;
-  std::vector<Op*> after_;
+  std::vector<Op*> after_, awaited_by_;  // the two ends of the same edges
   Op* next_ = nullptr;
   Op* previous_ = nullptr;
   mutable uint64_t order_ = 0;
+  mutable bool checked_ = false;
 };
 
 class Graph {
@@ -161,7 +171,8 @@ class Graph {
   // Adds an op before `before` (nullptr: at the end). No checks and no inference: use Builder.
   Op* insert(const OpDef& def, std::vector<Value*> operands, Attrs attrs,
              std::vector<Type> result_types, Op* before = nullptr);
-  void erase(Op* op);                    // its results must be unused
+  // Its results must be unused. What runs after it then runs after what it ran after.
+  void erase(Op* op);
   void move_before(Op* op, Op* before);  // nullptr: to the end
 
   Op* first() const { return first_; }

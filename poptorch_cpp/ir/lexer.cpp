@@ -1,6 +1,7 @@
 // Implements lexer.hpp.
 #include "ir/lexer.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -24,9 +25,29 @@ int hex_value(char c) {
   return -1;
 }
 
+// Of a UTF-8 character: not its first byte.
+bool is_continued(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
+
+// What stands in a message of a token, which may be a text of any length.
+std::string shortened(const std::string& text) {
+  constexpr size_t kLongest = 60;
+  if (text.size() <= kLongest) return text;
+  size_t end = kLongest;
+  while (is_continued(text[end])) --end;
+  return text.substr(0, end) + "...";
+}
+
 }  // namespace
 
 Lexer::Lexer(std::string_view text, std::string_view origin) : text_(text), origin_(origin) {
+  const size_t bad = support::find_non_utf8(text);
+  if (bad != std::string_view::npos) {
+    const std::string_view before = text.substr(0, bad);
+    const auto line = std::count(before.begin(), before.end(), '\n') + 1;
+    const size_t column = bad - (before.find_last_of('\n') + 1) + 1;
+    throw support::UserError(
+        str("[parse] ", origin, ":", line, ":", column, ": the text is not UTF-8 from here on."));
+  }
   advance();
 }
 
@@ -64,13 +85,29 @@ std::string Lexer::string(std::string_view what) {
   return next().text;
 }
 
-int64_t Lexer::integer(std::string_view what) {
-  int64_t value = 0;
+template <typename T>
+T Lexer::whole(const std::string& expected) {
+  T value = 0;
   const char* end = token_.text.data() + token_.text.size();
   auto parsed = std::from_chars(token_.text.data(), end, value);
   if (token_.kind != Token::Kind::kNumber || parsed.ptr != end || parsed.ec != std::errc()) {
-    fail(str("expected ", what, ", an integer of 64 bits"));
+    fail(expected);
   }
+  return value;
+}
+
+int64_t Lexer::integer(std::string_view what, int64_t least, int64_t most) {
+  const bool any = least == INT64_MIN && most == INT64_MAX;
+  const std::string range =
+      any ? "an integer of 64 bits" : str("an integer from ", least, " to ", most);
+  const auto value = whole<int64_t>(str("expected ", what, ", ", range));
+  if (value < least || value > most) fail(str("expected ", what, ", ", range));
+  advance();
+  return value;
+}
+
+uint64_t Lexer::natural(std::string_view what) {
+  const auto value = whole<uint64_t>(str("expected ", what, ", a natural number of 64 bits"));
   advance();
   return value;
 }
@@ -89,13 +126,19 @@ double Lexer::number(std::string_view what) {
     if (token_.kind != Token::Kind::kNumber || bad) fail(str("expected ", what, ", a number"));
     advance();
   }
-  return negative ? -value : value;
+  // One nan is as good as another: its sign would be lost in print.
+  return negative && !std::isnan(value) ? -value : value;
 }
 
 void Lexer::fail(const std::string& text) const {
-  std::string got = token_.kind == Token::Kind::kEnd ? "the end" : "'" + token_.text + "'";
-  throw support::UserError(str("[parse] ", origin_, ":", token_.line, ":", token_.column, ": ",
-                               text, " but got ", got, "."));
+  const bool end = token_.kind == Token::Kind::kEnd;
+  fail_at(token_,
+          str(text, " but got ", end ? "the end" : "'" + shortened(token_.text) + "'", "."));
+}
+
+void Lexer::fail_at(const Token& token, const std::string& text) const {
+  throw support::UserError(
+      str("[parse] ", origin_, ":", token.line, ":", token.column, ": ", text));
 }
 
 void Lexer::skip_space() {
@@ -121,50 +164,62 @@ void Lexer::advance() {
   token_.column = static_cast<int>(at_ - line_start_) + 1;
   if (at_ >= text_.size()) return;
   const size_t begin = at_;
-  char c = text_[at_];
-  char following = at_ + 1 < text_.size() ? text_[at_ + 1] : '\0';
+  const char c = text_[at_];
+  const char following = at_ + 1 < text_.size() ? text_[at_ + 1] : '\0';
+  if (c == '"') return read_string();
   if (name_start(c)) {
     while (at_ < text_.size() && name_part(text_[at_])) ++at_;
     token_.kind = Token::Kind::kName;
   } else if (digit(c) || (c == '-' && digit(following))) {
-    ++at_;
-    while (at_ < text_.size()) {
-      char part = text_[at_];
-      bool sign_of_exponent =
-          (part == '-' || part == '+') && (text_[at_ - 1] == 'e' || text_[at_ - 1] == 'E');
-      if (!number_part(part) && !sign_of_exponent) break;
-      ++at_;
-    }
-    token_.kind = Token::Kind::kNumber;
-    // A name that begins with digits, such as %0.weight.
-    if (at_ < text_.size() && name_part(text_[at_]) && c != '-') {
-      while (at_ < text_.size() && name_part(text_[at_])) ++at_;
-      token_.kind = Token::Kind::kName;
-    }
-  } else if (c == '"') {
-    token_.kind = Token::Kind::kString;
-    for (++at_; at_ < text_.size() && text_[at_] != '"'; ++at_) {
-      if (text_[at_] != '\\' || at_ + 1 >= text_.size()) {
-        token_.text += text_[at_];
-      } else if (text_[++at_] == 'n') {
-        token_.text += '\n';
-      } else if (text_[at_] == 'x' && at_ + 2 < text_.size()) {
-        int high = hex_value(text_[at_ + 1]), low = hex_value(text_[at_ + 2]);
-        if (high < 0 || low < 0) fail("a bad \\x escape");
-        token_.text += static_cast<char>(high * 16 + low);
-        at_ += 2;
-      } else {
-        token_.text += text_[at_];
-      }
-    }
-    if (at_ >= text_.size()) fail("a string without an end");
-    ++at_;
-    return;
+    read_number();
   } else {
     at_ += (c == '-' && following == '>') ? 2 : 1;
+    while (at_ < text_.size() && is_continued(text_[at_])) ++at_;
     token_.kind = Token::Kind::kPunct;
   }
   token_.text = std::string(text_.substr(begin, at_ - begin));
+}
+
+void Lexer::read_number() {
+  const bool negative = text_[at_] == '-';
+  ++at_;
+  for (; at_ < text_.size(); ++at_) {
+    const char part = text_[at_], before = text_[at_ - 1];
+    const bool sign = (part == '-' || part == '+') && (before == 'e' || before == 'E');
+    if (!number_part(part) && !sign) break;
+  }
+  token_.kind = Token::Kind::kNumber;
+  // A name that begins with digits, such as %0.weight.
+  if (at_ < text_.size() && name_part(text_[at_]) && !negative) {
+    while (at_ < text_.size() && name_part(text_[at_])) ++at_;
+    token_.kind = Token::Kind::kName;
+  }
+}
+
+void Lexer::read_string() {
+  token_.kind = Token::Kind::kString;
+  const size_t line_end = std::min(text_.find('\n', at_), text_.size());
+  for (++at_; at_ < line_end && text_[at_] != '"'; ++at_) {
+    if (text_[at_] != '\\' || at_ + 1 == line_end) {
+      token_.text += text_[at_];
+    } else if (text_[++at_] == 'n') {
+      token_.text += '\n';
+    } else if (text_[at_] == 'x') {
+      const int high = at_ + 1 < line_end ? hex_value(text_[at_ + 1]) : -1;
+      const int low = at_ + 2 < line_end ? hex_value(text_[at_ + 2]) : -1;
+      // What is beyond ASCII stands as itself.
+      if (high < 0 || high > 7 || low < 0) {
+        fail_at(token_, "a string has a bad \\x escape. It takes two digits, from 00 to 7f.");
+      }
+      token_.text += static_cast<char>(high * 16 + low);
+      at_ += 2;
+    } else {
+      token_.text += text_[at_];
+    }
+  }
+  if (at_ >= line_end)
+    fail_at(token_, "a string has no end in its line. Write \\n for a new line.");
+  ++at_;
 }
 
 }  // namespace poptorch::ir

@@ -20,6 +20,7 @@ struct Token {
 
 class Lexer {
  public:
+  // UserError for text that is not UTF-8.
   Lexer(std::string_view text, std::string_view origin);
 
   const Token& peek() const { return token_; }
@@ -29,14 +30,21 @@ class Lexer {
   void expect(std::string_view punct_or_name);
   std::string name(std::string_view what);    // a name token's text
   std::string string(std::string_view what);  // a string token's text
-  int64_t integer(std::string_view what);
-  double number(std::string_view what);  // an integer, a float, inf, -inf or nan
-  // UserError `[parse] origin:line:column: text`, at the current token.
+  int64_t integer(std::string_view what, int64_t least = INT64_MIN, int64_t most = INT64_MAX);
+  uint64_t natural(std::string_view what);  // of 64 bits
+  double number(std::string_view what);     // an integer, a float, inf, -inf or nan
+  // UserError `[parse] origin:line:column: text but got ...`, at the current token.
   [[noreturn]] void fail(const std::string& text) const;
+  // UserError `[parse] origin:line:column: text`, at a token that was read.
+  [[noreturn]] void fail_at(const Token& token, const std::string& text) const;
 
  private:
   void advance();
   void skip_space();
+  void read_number();
+  void read_string();
+  template <typename T>
+  T whole(const std::string& expected);
 
   std::string_view text_;
   std::string_view origin_;

@@ -22,9 +22,23 @@ T* find_named(const std::vector<std::unique_ptr<T>>& items, Symbol name) {
   return nullptr;
 }
 
+std::string defect_of_name(Symbol name) {
+  if (name.empty()) return "its name is empty.";
+  const size_t at = support::find_non_utf8(name.text());
+  return at == std::string::npos ? "" : str("its name is not UTF-8 from byte ", at, " on.");
+}
+
+std::string defect_of_named(Symbol name, const Type& type) {
+  const std::string defect = defect_of_name(name);
+  return defect.empty() ? defect_of(type.shape) : defect;
+}
+
 template <typename T>
 T& declare(std::vector<std::unique_ptr<T>>& items, T* known, T item, const char* what) {
   if (!known) {
+    if (const std::string defect = defect_of(item); !defect.empty()) {
+      throw UserError(str("[module] ", what, " ", support::quoted(item.name.text()), ": ", defect));
+    }
     items.push_back(std::make_unique<T>(std::move(item)));
     return *items.back();
   }
@@ -47,6 +61,7 @@ Op* copy_op(const Op& from, Graph& to, Op* before, ValueMap& values, OpMap& ops)
   std::vector<Type> types;
   for (size_t i = 0; i < from.result_count(); ++i) types.push_back(from.result(i)->type());
   Op* op = to.insert(from.def(), std::move(operands), from.attrs(), std::move(types), before);
+  if (from.is_checked()) op->mark_checked();
   op->placement = from.placement;
   op->location = from.location;
   op->scope = from.scope;
@@ -64,8 +79,42 @@ Op* copy_op(const Op& from, Graph& to, Op* before, ValueMap& values, OpMap& ops)
 
 }  // namespace
 
+std::string defect_of(const StateSlot& slot) {
+  static constexpr std::string_view kKinds[] = {"parameter",   "buffer",          "optimiser_state",
+                                                "accumulator", "hyper_parameter", "rng"};
+  if (std::find(std::begin(kKinds), std::end(kKinds), slot.kind) == std::end(kKinds)) {
+    return str("'", slot.kind, "' is no kind of state. The kinds are ", support::join(kKinds, ", "),
+               ".");
+  }
+  if (slot.group_size < 0 || slot.group_size > kMaxReplicas || slot.group_stride < 1 ||
+      slot.group_stride > kMaxReplicas) {
+    return str("groups of ", slot.group_size, " replicas, ", slot.group_stride,
+               " apart, cannot be. A size is 0 (all replicas) to ", kMaxReplicas,
+               ", a stride 1 to ", kMaxReplicas, ".");
+  }
+  if (slot.initial && slot.initial->type() != slot.type) {
+    return str("its initial value is ", slot.initial->type(), ", not ", slot.type, ".");
+  }
+  return defect_of_named(slot.name, slot.type);
+}
+
+std::string defect_of(const HostStream& stream) {
+  return defect_of_named(stream.name, stream.type);
+}
+
+std::string defect_of(const RemoteBuffer& buffer) {
+  Shape rows = buffer.type.shape;
+  rows.insert(rows.begin(), buffer.entries);
+  if (buffer.entries < 1) return str("it has ", buffer.entries, " entries, not at least 1.");
+  return defect_of_named(buffer.name, {buffer.type.dtype, rows});
+}
+
 Graph& Module::add_graph(Symbol name) {
+  if (const std::string defect = defect_of_name(name); !defect.empty()) {
+    throw UserError(str("[module] graph ", support::quoted(name.text()), ": ", defect));
+  }
   if (find_graph(name)) throw UserError(str("[module] graph @", name, " is defined twice."));
+  note_change();
   graphs_.emplace_back(new Graph(this, name));
   graphs_by_name_[name.text()] = graphs_.back().get();
   return *graphs_.back();
@@ -82,11 +131,13 @@ Graph& Module::main() const {
 }
 
 void Module::erase_graph(Symbol name) {
+  note_change();
   graphs_by_name_.erase(name.text());
   std::erase_if(graphs_, [&](const auto& graph) { return graph->name() == name; });
 }
 
 StateSlot& Module::add_state(StateSlot slot) {
+  note_change();
   StateSlot* known = find_state(slot.name);
   StateSlot& out = declare(states_, known, std::move(slot), "state");
   states_by_name_[out.name.text()] = &out;

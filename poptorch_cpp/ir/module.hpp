@@ -41,6 +41,14 @@ struct RemoteBuffer {
   int64_t entries = 1;
 };
 
+// Replicas of a program, and replicas between two of a group.
+constexpr int kMaxReplicas = 1 << 15;
+
+// What keeps it from being declared, as a sentence; empty when nothing does.
+std::string defect_of(const StateSlot& slot);
+std::string defect_of(const HostStream& stream);
+std::string defect_of(const RemoteBuffer& buffer);
+
 class Module {
  public:
   explicit Module(const Registry& registry) : registry_(&registry) {}
@@ -49,13 +57,13 @@ class Module {
 
   const Registry& registry() const { return *registry_; }
 
-  Graph& add_graph(Symbol name);  // UserError when the name is taken
+  Graph& add_graph(Symbol name);  // UserError when the name is taken or no text
   Graph* find_graph(Symbol name) const;
   Graph& main() const;  // InternalError when there is none
   void erase_graph(Symbol name);
   const std::vector<std::unique_ptr<Graph>>& graphs() const { return graphs_; }
 
-  // Each declares once; a second declaration with another type is a UserError.
+  // Each declares once; a defect or a second declaration with another type is a UserError.
   StateSlot& add_state(StateSlot slot);
   HostStream& add_stream(HostStream stream);
   RemoteBuffer& add_remote_buffer(RemoteBuffer buffer);
@@ -67,6 +75,11 @@ class Module {
   const std::vector<std::unique_ptr<RemoteBuffer>>& remote_buffers() const { return buffers_; }
 
   uint64_t next_op_id() { return next_op_id_++; }
+  // True from when the verifier accepted the module until a graph or declaration is added, or
+  // anything of a graph changes but names, placements, scopes and locations.
+  bool is_verified() const { return verified_; }
+  void mark_verified() const { verified_ = true; }
+  void note_change() { verified_ = false; }
   // A deep copy that keeps op ids, names and order.
   std::unique_ptr<Module> clone() const;
 
@@ -79,6 +92,7 @@ class Module {
   std::unordered_map<std::string, Graph*> graphs_by_name_;      // look-up only, never iterated
   std::unordered_map<std::string, StateSlot*> states_by_name_;  // likewise
   uint64_t next_op_id_ = 1;
+  mutable bool verified_ = false;
 };
 
 // Copies the ops of `from` into `to` before `before`, mapping `from`'s inputs to `arguments`;

@@ -2,7 +2,7 @@
 #include "ir/op_def.hpp"
 
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "ir/graph.hpp"
 #include "support/error.hpp"
@@ -15,8 +15,15 @@ using support::InternalError;
 using support::str;
 using support::UserError;
 
-// "bias: float?" → {bias, float, optional}.
-OperandDef parse_operand(const std::string& op, std::string text) {
+// "bias: float?" → {bias, float, optional}. `earlier` are the operands before it.
+OperandDef parse_operand(const std::string& op, std::string text,
+                         const std::vector<OperandDef>& earlier) {
+  using Rule = OperandDef::Rule;
+  static const std::map<std::string, Rule> kClasses = {{"any", Rule::kAny},
+                                                       {"float", Rule::kFloat},
+                                                       {"int", Rule::kInt},
+                                                       {"bool", Rule::kBool},
+                                                       {"number", Rule::kNumber}};
   OperandDef operand;
   if (!text.empty() && text.back() == '?') operand.optional = true;
   if (!text.empty() && text.back() == '*') operand.variadic = true;
@@ -24,9 +31,23 @@ OperandDef parse_operand(const std::string& op, std::string text) {
   auto colon = text.find(": ");
   operand.name = text.substr(0, colon);
   if (colon != std::string::npos) operand.constraint = text.substr(colon + 2);
-  static const std::set<std::string> kClasses = {"any", "float", "int", "bool", "number"};
-  if (operand.name.empty() ||
-      (!kClasses.count(operand.constraint) && !dtype_from_name(operand.constraint))) {
+  const bool same = operand.constraint[0] == '=';
+  const std::string named = operand.constraint.substr(same ? 1 : 0);
+  const auto other = std::find_if(earlier.begin(), earlier.end(), [&](const OperandDef& one) {
+    return one.name == named && !one.optional;
+  });
+  if (const auto known = kClasses.find(operand.constraint); known != kClasses.end()) {
+    operand.rule = known->second;
+  } else if (const auto dtype = dtype_from_name(operand.constraint)) {
+    operand.rule = Rule::kDType;
+    operand.dtype = *dtype;
+  } else if (other != earlier.end()) {
+    operand.rule = same ? Rule::kSame : Rule::kLike;
+    operand.other = static_cast<size_t>(other - earlier.begin());
+  } else {
+    operand.name.clear();
+  }
+  if (operand.name.empty()) {
     throw InternalError(str("[registry] op '", op, "' has a malformed operand '", text, "'"));
   }
   return operand;
@@ -54,7 +75,7 @@ void InferContext::fail(const std::string& text) const {
 
 const AttrDef* OpDef::find_attr(Symbol attr) const {
   for (const auto& row : attrs) {
-    if (row.name == attr.text()) return &row;
+    if (row.name == attr) return &row;
   }
   return nullptr;
 }
@@ -71,15 +92,16 @@ void Registry::add(OpDef def) {
   if (std::holds_alternative<std::monostate>(def.grad)) refuse("has neither gradient nor reason");
   def.operand_defs.clear();
   for (size_t i = 0; i < def.inputs.size(); ++i) {
-    def.operand_defs.push_back(parse_operand(def.name, def.inputs[i]));
+    def.operand_defs.push_back(parse_operand(def.name, def.inputs[i], def.operand_defs));
     if (def.operand_defs.back().variadic && i + 1 != def.inputs.size()) {
       refuse("has a variadic operand that is not the last");
     }
   }
   for (const auto& attr : def.attrs) {
     if (attr.default_value && type_of(*attr.default_value) != attr.type) {
-      refuse("has a default of another type for attribute '" + attr.name + "'");
+      refuse("has a default of another type for attribute '" + attr.name.text() + "'");
     }
+    def.calls |= attr.type == AttrType::kGraph;
   }
   for (int written : def.writes) {
     if (written < 0 || written >= static_cast<int>(def.operand_defs.size())) {

@@ -56,18 +56,33 @@ class InferContext {
 
 struct OperandDef {
   std::string name;
-  // "any", "float", "int", "bool", "number" (not bool) or a dtype's name.
+  // "any", "float", "int", "bool", "number" (not bool), a dtype's name, an earlier operand's name
+  // (its element type) or "=" and that name (its type).
   std::string constraint = "any";
   bool optional = false;
   bool variadic = false;  // last operand only; takes the rest
+
+  // The constraint as it is checked.
+  enum class Rule : uint8_t { kAny, kFloat, kInt, kBool, kNumber, kDType, kLike, kSame };
+  Rule rule = Rule::kAny;
+  DType dtype = DType::kF32;  // of kDType
+  size_t other = 0;           // of kLike and kSame: the earlier operand
+};
+
+// The least and the greatest that a number may be.
+struct Range {
+  double least, most;
 };
 
 struct AttrDef {
-  std::string name;
+  Symbol name;
   AttrType type = AttrType::kInt;
   std::optional<Attr> default_value = std::nullopt;  // none: required
   Strings allowed = {};                              // for strings; empty: any
   std::string doc = {};
+  // Of numbers and of each number of a list. None: floats are free, integers are within
+  // kMaxElements, so that sums of a few do not overflow.
+  std::optional<Range> range = std::nullopt;
 };
 
 // Work of one execution. `target` turns it into cycles.
@@ -95,7 +110,8 @@ struct IndexOperand {
 struct OpDef {
   std::string name;
   std::string doc;
-  std::vector<std::string> inputs;   // "x: float", "bias: float?", "rest: any*"
+  // "x: float", "w: x", "bias: x?", "dy: =y", "rest: any*"
+  std::vector<std::string> inputs;
   std::vector<std::string> outputs;  // "y"; a single "ys*" means any number
   std::vector<AttrDef> attrs = {};
   InferRule infer;
@@ -119,6 +135,7 @@ struct OpDef {
 
   // Filled in when the row is registered.
   std::vector<OperandDef> operand_defs = {};
+  bool calls = false;  // an attribute names a graph
   const AttrDef* find_attr(Symbol attr) const;
   bool variadic_outputs() const { return outputs.size() == 1 && outputs[0].back() == '*'; }
   bool has_effect() const { return side_effect || !writes.empty(); }

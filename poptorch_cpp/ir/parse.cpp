@@ -1,12 +1,14 @@
-// The parser of text.hpp: declarations, graphs and ops. It builds through infer_types, so that text
-// cannot make what a front end could not.
+// The parser of text.hpp: declarations, graphs and ops. It builds through infer_types and verifies
+// every op, so that text cannot make what a front end could not.
 #include "ir/parse.hpp"
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "ir/builder.hpp"
 #include "ir/text.hpp"
+#include "ir/verify.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
@@ -25,77 +27,121 @@ class Parser {
       if (lexer_.accept("state")) {
         parse_state();
       } else if (lexer_.accept("stream")) {
-        auto [name, type, attrs] = parse_declaration();
-        const Attr* to_device = attrs.find("to_device");
-        module_->add_stream({name, type, !to_device || get<bool>(*to_device, "to_device")});
+        parse_stream();
       } else if (lexer_.accept("remote")) {
-        auto [name, type, attrs] = parse_declaration();
-        const Attr* entries = attrs.find("entries");
-        module_->add_remote_buffer({name, type, entries ? get<int64_t>(*entries, "entries") : 1});
+        parse_remote();
       } else if (lexer_.accept("graph")) {
         parse_graph();
       } else {
         lexer_.fail("expected 'graph', 'state', 'stream' or 'remote'");
       }
     }
+    at(lexer_.peek(), [&] { verify(*module_); });
     return std::move(module_);
   }
 
  private:
-  struct Declaration {
-    std::string name;
-    Type type;
-    Attrs attrs;
-  };
-
-  template <typename T>
-  T get(const Attr& attr, const char* what) {
-    if (const T* value = std::get_if<T>(&attr)) return *value;
-    lexer_.fail(str("attribute '", what,
-                    "' has a value of the wrong type, before which the parser"
-                    " stopped"));
+  // Does what may be refused; the refusal is given the token's place.
+  template <typename Work>
+  auto at(const Token& token, Work work) -> decltype(work()) {
+    try {
+      return work();
+    } catch (const support::Error& error) {
+      lexer_.fail_at(token, error.what());
+    }
   }
 
+  // --- declarations
+  struct Declaration {
+    Token place = {};  // of the name
+    Type type = {};
+    Attrs attrs = {};
+  };
+
   Declaration parse_declaration() {
-    Declaration out;
-    out.name = lexer_.string("a name");
+    Declaration out{.place = lexer_.peek()};
+    lexer_.string("a name");
     lexer_.expect(":");
     out.type = parse_type(lexer_);
     out.attrs = parse_attrs(lexer_, nullptr);
     return out;
   }
 
-  void parse_state() {
-    auto [name, type, attrs] = parse_declaration();
-    StateSlot slot{.name = name, .type = type};
-    for (const auto& [key, value] : attrs) {
-      if (key.text() == "kind")
-        slot.kind = get<std::string>(value, "kind");
-      else if (key.text() == "group_size")
-        slot.group_size = static_cast<int>(get<int64_t>(value, "group_size"));
-      else if (key.text() == "group_stride")
-        slot.group_stride = static_cast<int>(get<int64_t>(value, "group_stride"));
-      else if (key.text() == "initial")
-        slot.initial = get<Literal>(value, "initial");
-      else
-        lexer_.fail(str("a state has no attribute '", key, "', before which the parser stopped"));
+  // Takes the attribute out of the declaration; `otherwise` when it is not there.
+  template <typename T>
+  T take(Declaration& from, const char* name, T otherwise) {
+    const Attr* attr = from.attrs.find(name);
+    if (!attr) return otherwise;
+    const T* value = std::get_if<T>(attr);
+    if (!value) {
+      lexer_.fail_at(from.place, str("attribute '", name, "' is ", attr_text(*attr),
+                                     ", a value of the wrong type."));
     }
-    module_->add_state(std::move(slot));
+    T out = *value;
+    from.attrs.erase(name);
+    return out;
   }
 
+  int take_int(Declaration& from, const char* name, int otherwise) {
+    const auto value = take<int64_t>(from, name, otherwise);
+    if (value != static_cast<int>(value)) {
+      lexer_.fail_at(from.place, str("attribute '", name, "' is ", value, ", beyond 32 bits."));
+    }
+    return static_cast<int>(value);
+  }
+
+  // Adds `item` to the module, which must not know its name.
+  template <typename T>
+  void declare(const Declaration& from, const T* known, T item, T& (Module::*add)(T)) {
+    if (!from.attrs.empty()) {
+      lexer_.fail_at(from.place, str("there is no attribute '", from.attrs.begin()->first,
+                                     "' of such a declaration."));
+    }
+    if (known) lexer_.fail_at(from.place, str("'", from.place.text, "' is declared twice."));
+    at(from.place, [&] { ((*module_).*add)(std::move(item)); });
+  }
+
+  void parse_state() {
+    Declaration from = parse_declaration();
+    StateSlot slot{.name = from.place.text, .type = from.type};
+    slot.kind = take(from, "kind", slot.kind);
+    slot.group_size = take_int(from, "group_size", slot.group_size);
+    slot.group_stride = take_int(from, "group_stride", slot.group_stride);
+    if (from.attrs.find("initial")) slot.initial = take(from, "initial", Literal());
+    declare(from, module_->find_state(slot.name), slot, &Module::add_state);
+  }
+
+  void parse_stream() {
+    Declaration from = parse_declaration();
+    HostStream stream{.name = from.place.text, .type = from.type};
+    stream.to_device = take(from, "to_device", stream.to_device);
+    declare(from, module_->find_stream(stream.name), stream, &Module::add_stream);
+  }
+
+  void parse_remote() {
+    Declaration from = parse_declaration();
+    RemoteBuffer buffer{.name = from.place.text, .type = from.type};
+    buffer.entries = take(from, "entries", buffer.entries);
+    declare(from, module_->find_remote_buffer(buffer.name), buffer, &Module::add_remote_buffer);
+  }
+
+  // --- graphs
   void parse_graph() {
     lexer_.expect("@");
-    graph_ = &module_->add_graph(lexer_.name("a graph's name"));
+    const Token place = lexer_.peek();
+    const std::string name = parse_graph_name(lexer_);
+    graph_ = at(place, [&] { return &module_->add_graph(name); });
     values_.clear();
     labels_.clear();
     lexer_.expect("(");
     while (!lexer_.accept(")")) {
       if (!graph_->inputs().empty()) lexer_.expect(",");
       lexer_.expect("%");
-      std::string name = lexer_.name("an input's name");
+      const Token input = lexer_.peek();
+      lexer_.name("an input's name");
       lexer_.expect(":");
       bool by_reference = lexer_.accept("&");
-      define(name, graph_->add_input(parse_type(lexer_), name, by_reference));
+      define(input, graph_->add_input(parse_type(lexer_), input.text, by_reference));
     }
     lexer_.expect("->");
     lexer_.expect("(");
@@ -111,23 +157,23 @@ class Parser {
       if (!graph_->outputs().empty()) lexer_.expect(",");
       graph_->add_output(parse_value());
     }
-    check_outputs(output_types);
+    check_outputs(place, output_types);
   }
 
-  void check_outputs(const std::vector<Type>& types) {
-    bool equal = types.size() == graph_->outputs().size();
-    for (size_t i = 0; equal && i < types.size(); ++i) {
-      equal = types[i] == graph_->outputs()[i]->type();
-    }
+  void check_outputs(const Token& place, const std::vector<Type>& types) {
+    const auto& outputs = graph_->outputs();
+    const bool equal =
+        std::equal(types.begin(), types.end(), outputs.begin(), outputs.end(),
+                   [](const Type& type, const Value* output) { return type == output->type(); });
     if (!equal) {
-      throw support::UserError(str("[parse] graph @", graph_->name(),
-                                   " returns values of other types than its head says."));
+      lexer_.fail_at(place, str("graph @", graph_->name(),
+                                " returns values of other types than its head says."));
     }
   }
 
-  void define(const std::string& name, Value* value) {
-    if (!values_.emplace(name, value).second) {
-      lexer_.fail(str("%", name, " is defined twice, the second time"));
+  void define(const Token& name, Value* value) {
+    if (!values_.emplace(name.text, value).second) {
+      lexer_.fail_at(name, str("%", name.text, " is defined twice."));
     }
   }
 
@@ -139,22 +185,25 @@ class Parser {
     return it->second;
   }
 
+  // --- ops
   void parse_op() {
-    std::vector<std::string> results;
-    std::string label;
+    std::vector<Token> results;
+    Token label;
     while (lexer_.at("%") || lexer_.at("^")) {
       bool is_label = lexer_.accept("^");
       if (!is_label) lexer_.expect("%");
-      std::string name = lexer_.name("a result's name");
-      if (is_label)
-        label = name;
-      else
-        results.push_back(name);
+      Token name = lexer_.peek();
+      lexer_.name("a result's name");
+      if (is_label) {
+        label = std::move(name);
+      } else {
+        results.push_back(std::move(name));
+      }
       if (!lexer_.accept(",")) lexer_.expect("=");
     }
     const OpDef* def = module_->registry().find(lexer_.peek().text);
     if (!def) refuse_op(lexer_.peek().text);
-    std::string op_name = lexer_.next().text;
+    const Token place = lexer_.next();
     std::vector<Value*> operands = parse_operands();
     Attrs attrs = parse_attrs(lexer_, def);
     std::vector<Type> stated;
@@ -163,20 +212,24 @@ class Parser {
       while (lexer_.accept(","));
     }
     if (stated.size() != results.size()) lexer_.fail("expected a type for each result");
-    Op* op = build(*def, std::move(operands), std::move(attrs), stated);
+    Op* op = at(place, [&] { return build(*def, std::move(operands), std::move(attrs), stated); });
     for (size_t i = 0; i < results.size(); ++i) {
-      op->result(i)->set_name(results[i]);
+      op->result(i)->set_name(results[i].text);
       define(results[i], op->result(i));
     }
-    if (!label.empty()) labels_[label] = op;
+    if (!label.text.empty() && !labels_.emplace(label.text, op).second) {
+      lexer_.fail_at(label, str("^", label.text, " is defined twice."));
+    }
     parse_trailers(*op);
+    at(place, [&] { verify_op(*op); });
   }
 
   [[noreturn]] void refuse_op(const std::string& name) {
     std::vector<std::string> names;
     for (const OpDef* def : module_->registry().all()) names.push_back(def->name);
-    lexer_.fail(str("there is no op '", name, "' (closest: '", support::closest_name(name, names),
-                    "'); expected an op"));
+    const std::string near = support::closest_name(name, names);
+    lexer_.fail_at(lexer_.peek(), str("there is no op ", support::quoted(name),
+                                      near.empty() ? "." : str(" (closest: '", near, "').")));
   }
 
   std::vector<Value*> parse_operands() {
@@ -191,45 +244,51 @@ class Parser {
 
   Op* build(const OpDef& def, std::vector<Value*> operands, Attrs attrs,
             const std::vector<Type>& stated) {
-    std::vector<Type> types;
-    try {
-      types = infer_types(def, operands, attrs, module_.get(), stated);
-    } catch (const support::UserError& error) {
-      lexer_.fail(str(error.what(), " Stopped"));
+    for (const auto& [key, value] : attrs) {
+      const auto* reference = std::get_if<GraphRef>(&value);
+      if (reference && reference->name == graph_->name()) {
+        throw support::UserError(str("graph @", graph_->name(), " calls itself."));
+      }
     }
+    if (def.name == "variable") declare_variable(attrs, stated);
+    std::vector<Type> types = infer_types(def, operands, attrs, module_.get(), stated);
     if (types != stated) {
-      std::vector<std::string> inferred;
-      for (const Type& type : types) inferred.push_back(str(type));
-      lexer_.fail(str("op '", def.name, "' gives ", support::join(inferred, ", "),
-                      ", not the types stated before this. Stopped"));
+      throw support::UserError(str("op '", def.name, "' gives ", support::join(types, ", "),
+                                   ", not ", support::join(stated, ", "), "."));
     }
-    if (def.name == "variable") {
-      // A slot that is not declared is declared by its first use.
-      std::string name = std::get<std::string>(*attrs.find("name"));
-      module_->add_state({.name = name, .type = types[0]});
-    }
-    return graph_->insert(def, std::move(operands), std::move(attrs), std::move(types));
+    Op* op = graph_->insert(def, std::move(operands), std::move(attrs), std::move(types));
+    op->mark_checked();
+    return op;
+  }
+
+  // A slot that is not declared is declared by its first use.
+  void declare_variable(const Attrs& attrs, const std::vector<Type>& stated) {
+    const Attr* attr = attrs.find("name");
+    const auto* name = attr ? std::get_if<std::string>(attr) : nullptr;
+    if (!name || stated.size() != 1 || module_->find_state(*name)) return;
+    module_->add_state({.name = *name, .type = stated[0]});
   }
 
   void parse_trailers(Op& op) {
+    std::unordered_set<std::string> seen;
+    auto accept_once = [&](const char* word) {
+      if (lexer_.at(word) && !seen.insert(word).second) lexer_.fail("expected the next op");
+      return lexer_.accept(word);
+    };
     for (;;) {
-      if (lexer_.accept("@")) {
+      if (accept_once("@")) {
         parse_placement(op.placement);
-      } else if (lexer_.accept("after")) {
+      } else if (accept_once("after")) {
         lexer_.expect("(");
         do op.add_after(parse_earlier());
         while (lexer_.accept(","));
         lexer_.expect(")");
-      } else if (lexer_.accept("scope")) {
+      } else if (accept_once("scope")) {
         lexer_.expect("(");
         op.scope = lexer_.string("a scope");
         lexer_.expect(")");
-      } else if (lexer_.accept("loc")) {
-        lexer_.expect("(");
-        op.location.file = lexer_.string("a file");
-        lexer_.expect(":");
-        op.location.line = static_cast<int>(lexer_.integer("a line"));
-        lexer_.expect(")");
+      } else if (accept_once("loc")) {
+        std::tie(op.location.file, op.location.line) = parse_location(lexer_);
       } else {
         return;
       }
@@ -249,18 +308,20 @@ class Parser {
   }
 
   void parse_placement(Placement& placement) {
+    std::unordered_set<std::string> seen;
     lexer_.expect("[");
     while (!lexer_.accept("]")) {
-      auto number = [&](int& field) {
+      if (!seen.insert(lexer_.peek().text).second) lexer_.fail("expected another word");
+      auto number = [&](int limit) {
         lexer_.expect("=");
-        field = static_cast<int>(lexer_.integer("a number"));
+        return static_cast<int>(lexer_.integer("a number", 0, limit - 1));
       };
       if (lexer_.accept("ipu"))
-        number(placement.ipu);
+        placement.ipu = number(kMaxIpus);
       else if (lexer_.accept("stage"))
-        number(placement.stage);
+        placement.stage = number(kMaxStages);
       else if (lexer_.accept("phase"))
-        number(placement.phase);
+        placement.phase = number(kMaxStages);
       else if (lexer_.accept("block"))
         lexer_.expect("="), placement.block = lexer_.string("a name");
       else if (lexer_.accept("io_tiles"))

@@ -1,5 +1,6 @@
 // The parser of types and attribute values.
-#include <algorithm>
+#include <charconv>
+#include <cmath>
 
 #include "ir/parse.hpp"
 #include "support/strings.hpp"
@@ -9,12 +10,54 @@ namespace {
 
 using support::str;
 
-// A guard against text that asks for memory it does not fill.
-constexpr int64_t kMaxElements = int64_t{1} << 40;
+// No row has as many.
+constexpr size_t kMaxAttrs = 64;
 
-void append_number(std::vector<std::byte>& data, DType dtype, double value) {
-  Literal one = Literal::scalar(dtype, value);
+// "nan." and the bits of a nan of `dtype`, in hexadecimal.
+Literal parse_nan(Lexer& lexer, DType dtype) {
+  const Token place = lexer.next();
+  uint64_t bits = 0;
+  const char *begin = place.text.data() + 4, *end = place.text.data() + place.text.size();
+  const auto parsed = std::from_chars(begin, end, bits, 16);
+  const auto* bytes = reinterpret_cast<const std::byte*>(&bits);
+  const auto size = static_cast<size_t>(size_of(dtype));
+  Literal one(Type{dtype, {}}, {bytes, bytes + size});
+  const bool fits = size == sizeof bits || bits >> (8 * size) == 0;
+  if (parsed.ec != std::errc() || parsed.ptr != end || !fits || !std::isnan(one.number_at(0))) {
+    lexer.fail_at(place, str("expected the bits of a nan of ", dtype, "."));
+  }
+  return one;
+}
+
+void append_number(Lexer& lexer, std::vector<std::byte>& data, DType dtype, std::string_view what) {
+  const Token place = lexer.peek();
+  Literal one;
+  if (place.kind == Token::Kind::kName && place.text.starts_with("nan.")) {
+    one = parse_nan(lexer, dtype);
+  } else {
+    const double value = lexer.number(what);
+    one = Literal::scalar(dtype, value);
+    if (std::isfinite(value) && !std::isfinite(one.number_at(0))) {
+      lexer.fail_at(place, str(place.text, " is beyond the numbers of ", dtype, "."));
+    }
+  }
   data.insert(data.end(), one.data(), one.data() + size_of(dtype));
+}
+
+// Integers, and float8 by its bits.
+void append_integer(Lexer& lexer, std::vector<std::byte>& data, DType dtype) {
+  const int bits = static_cast<int>(8 * size_of(dtype));
+  uint64_t value = 0;
+  if (dtype == DType::kU64) {
+    value = lexer.natural("an element");
+  } else if (is_integer(dtype) && is_signed(dtype)) {
+    const int64_t most = INT64_MAX >> (64 - bits);
+    value = static_cast<uint64_t>(lexer.integer("an element", -most - 1, most));
+  } else {
+    value = static_cast<uint64_t>(lexer.integer("an element", 0, (int64_t{1} << bits) - 1));
+  }
+  const auto* bytes = reinterpret_cast<const std::byte*>(&value);
+  data.insert(data.end(), bytes, bytes + size_of(dtype));
 }
 
 void parse_element(Lexer& lexer, DType dtype, std::vector<std::byte>& data) {
@@ -25,16 +68,13 @@ void parse_element(Lexer& lexer, DType dtype, std::vector<std::byte>& data) {
   } else if (is_complex(dtype)) {
     DType part = dtype == DType::kC64 ? DType::kF32 : DType::kF64;
     lexer.expect("(");
-    append_number(data, part, lexer.number("a real part"));
-    append_number(data, part, lexer.number("an imaginary part"));
+    append_number(lexer, data, part, "a real part");
+    append_number(lexer, data, part, "an imaginary part");
     lexer.expect(")");
   } else if (is_float(dtype) && size_of(dtype) > 1) {
-    append_number(data, dtype, lexer.number("an element"));
+    append_number(lexer, data, dtype, "an element");
   } else {
-    // Integers, and float8 by its bits.
-    int64_t value = lexer.integer("an element");
-    const auto* bytes = reinterpret_cast<const std::byte*>(&value);
-    data.insert(data.end(), bytes, bytes + size_of(dtype));
+    append_integer(lexer, data, dtype);
   }
 }
 
@@ -62,7 +102,10 @@ Attr parse_list(Lexer& lexer, std::optional<AttrType> expected) {
   bool is_float_list = expected == AttrType::kFloats;
   while (!lexer.accept("]")) {
     if (!strings.empty() || !floats.empty()) lexer.expect(",");
-    if (lexer.peek().kind == Token::Kind::kString) {
+    const bool is_string = lexer.peek().kind == Token::Kind::kString;
+    if (is_string ? !floats.empty() : !strings.empty())
+      lexer.fail("expected an item like the others");
+    if (is_string) {
       strings.push_back(lexer.string("an item"));
       continue;
     }
@@ -90,19 +133,16 @@ DType parse_dtype(Lexer& lexer) {
 }
 
 Type parse_type(Lexer& lexer) {
+  const Token place = lexer.peek();
   Type type;
   type.dtype = parse_dtype(lexer);
   lexer.expect("[");
-  int64_t elements = 1;
   while (!lexer.accept("]")) {
     if (!type.shape.empty()) lexer.expect(",");
-    int64_t size = lexer.integer("a dimension");
-    if (size < 0 || (size > 0 && elements > kMaxElements / size)) {
-      lexer.fail("a dimension is negative or too large, before which the parser stopped");
-    }
-    elements *= std::max<int64_t>(size, 1);
-    type.shape.push_back(size);
+    type.shape.push_back(lexer.integer("a dimension"));
   }
+  const std::string defect = defect_of(type.shape);
+  if (!defect.empty()) lexer.fail_at(place, defect);
   return type;
 }
 
@@ -112,7 +152,7 @@ Attr parse_attr(Lexer& lexer, std::optional<AttrType> expected) {
   if (lexer.accept("true")) return true;
   if (lexer.accept("false")) return false;
   if (lexer.accept("[")) return parse_list(lexer, expected);
-  if (lexer.accept("@")) return GraphRef{lexer.name("a graph's name")};
+  if (lexer.accept("@")) return GraphRef{parse_graph_name(lexer)};
   if (lexer.accept("dense")) return parse_literal(lexer);
   bool number = token.kind == Token::Kind::kNumber;
   bool float_text = token.text.find_first_of(".e") != std::string::npos;
@@ -126,13 +166,29 @@ Attrs parse_attrs(Lexer& lexer, const OpDef* def) {
   if (!lexer.accept("{")) return attrs;
   while (!lexer.accept("}")) {
     if (!attrs.empty()) lexer.expect(",");
-    std::string key = lexer.name("an attribute's name");
-    if (attrs.find(key)) lexer.fail(str("attribute '", key, "' stands twice, the second time"));
+    const Token place = lexer.peek();
+    const std::string key = lexer.name("an attribute's name");
+    if (attrs.find(key)) lexer.fail_at(place, str("attribute '", key, "' stands twice."));
+    if (attrs.size() == kMaxAttrs) lexer.fail_at(place, "there are too many attributes.");
     lexer.expect("=");
     const AttrDef* row = def ? def->find_attr(key) : nullptr;
     attrs.set(key, parse_attr(lexer, row ? std::optional(row->type) : std::nullopt));
   }
   return attrs;
+}
+
+std::string parse_graph_name(Lexer& lexer) {
+  const bool is_quoted = lexer.peek().kind == Token::Kind::kString;
+  return is_quoted ? lexer.string("a graph's name") : lexer.name("a graph's name");
+}
+
+std::pair<std::string, int> parse_location(Lexer& lexer) {
+  lexer.expect("(");
+  std::string file = lexer.string("a file");
+  lexer.expect(":");
+  const auto line = static_cast<int>(lexer.integer("a line", 0, INT32_MAX));
+  lexer.expect(")");
+  return {std::move(file), line};
 }
 
 }  // namespace poptorch::ir

@@ -139,8 +139,8 @@ void print_graph(std::ostringstream& out, const Graph& graph, const PrintOptions
     outputs.push_back(names(output));
     types.push_back(str(output->type()));
   }
-  out << "graph @" << graph.name() << "(" << join(inputs, ", ") << ") -> (" << join(types, ", ")
-      << ") {\n";
+  out << "graph " << graph_text(graph.name()) << "(" << join(inputs, ", ") << ") -> ("
+      << join(types, ", ") << ") {\n";
   for (const Op* op : graph.ops()) out << "  " << op_text(*op, names, options) << "\n";
   out << "  return" << (outputs.empty() ? "" : " ") << join(outputs, ", ") << "\n}\n";
 }

@@ -13,7 +13,9 @@
 //   }
 // `_` is an absent optional operand; `&` marks a by-reference input; `//` starts a comment. State
 // declared by its first `variable` op alone has kind "parameter". A label before a result-less op
-// is printed only when something runs after it.
+// is printed only when something runs after it. Graphs whose name is not plain are quoted
+// (`@"f.<locals>.g"`); a nan in a constant that is not the usual one prints as its bits
+// (`nan.ffc00001`). Text is UTF-8, names included.
 #pragma once
 
 #include <memory>
@@ -36,7 +38,8 @@ std::string print(const Graph& graph, const PrintOptions& options = {});
 // One op as one line, for messages: names are as the graph would print them.
 std::string print(const Op& op);
 
-// UserError `[parse] line:column: ...` for bad text. `origin` names the text in messages.
+// A module that verifies. UserError `[parse] origin:line:column: ...` for any other text; `origin`
+// names it in messages.
 std::unique_ptr<Module> parse(std::string_view text, const Registry& registry,
                               std::string_view origin = "text");
 

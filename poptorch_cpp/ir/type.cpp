@@ -79,6 +79,21 @@ std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
   return out;
 }
 
+std::string defect_of(const Shape& shape) {
+  if (shape.size() > kMaxRank) {
+    return support::str("a tensor has at most ", kMaxRank, " dimensions, not ", shape.size(), ".");
+  }
+  int64_t elements = 1;
+  for (int64_t size : shape) {
+    if (size < 0) return support::str(shape_text(shape), " has a negative size.");
+    if (size > 1 && elements > kMaxElements / size) {
+      return support::str(shape_text(shape), " has more than ", kMaxElements, " elements.");
+    }
+    elements *= std::max<int64_t>(size, 1);
+  }
+  return "";
+}
+
 std::string shape_text(const Shape& shape) { return "[" + support::join(shape, ", ") + "]"; }
 
 std::ostream& operator<<(std::ostream& out, const Type& type) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "ir/builder.hpp"
@@ -72,6 +71,37 @@ void check_uses(const Graph& graph, const Value* value, size_t& uses) {
   }
 }
 
+void check_all_uses(const Graph& graph) {
+  size_t uses = 0, operands = graph.outputs().size();
+  for (const auto& input : graph.inputs()) check_uses(graph, input.get(), uses);
+  for (const Op* op : graph.ops()) {
+    for (const Value* operand : op->operands()) operands += operand != nullptr;
+    for (size_t i = 0; i < op->result_count(); ++i) check_uses(graph, op->result(i), uses);
+  }
+  if (uses != operands) fail(graph, "a use is recorded twice or missing");
+}
+
+// A sum that is zero when uses mirror operands, without a look at the users of each value: that
+// would be most of the verifier's time.
+class UseSum {
+ public:
+  void add_uses_of(const Value& value) {
+    for (const Use& use : value.uses()) sum_ += term(&value, use.op, use.index);
+  }
+  void take(const Value* value, const Op* op, uint32_t index) { sum_ -= term(value, op, index); }
+  bool is_zero() const { return sum_ == 0; }
+
+ private:
+  static uint64_t term(const Value* value, const Op* op, uint32_t index) {
+    uint64_t x = reinterpret_cast<uintptr_t>(value) * 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 29) ^ reinterpret_cast<uintptr_t>(op)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 32) ^ index) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+  }
+
+  uint64_t sum_ = 0;
+};
+
 void check_types(const Op& op) {
   std::vector<Type> stated;
   for (size_t i = 0; i < op.result_count(); ++i) stated.push_back(op.result(i)->type());
@@ -98,73 +128,153 @@ void check_writes(const Op& op) {
   }
 }
 
-void check_names(const Op& op, std::vector<const Graph*>& callees) {
-  const Module& module = op.graph().module();
-  for (const auto& [key, value] : op.attrs()) {
-    if (const auto* reference = std::get_if<GraphRef>(&value)) {
-      const Graph* callee = module.find_graph(reference->name);
-      if (!callee) fail(op, str("there is no graph @", reference->name));
-      callees.push_back(callee);
-    }
-  }
-  if (op.is("variable")) {
-    const StateSlot* slot = module.find_state(op.attr<std::string>("name"));
-    if (!slot) fail(op, "the state slot is not declared");
-    if (slot->type != op.result()->type()) fail(op, str("the state slot is ", slot->type));
+void check_op(const Op& op) {
+  // What a graph looks like from outside may change without its callers.
+  if (!op.is_checked() || op.def().calls) check_types(op);
+  op.mark_checked();
+  if (!op.def().writes.empty()) check_writes(op);
+  verify_placement(op);
+}
+
+void check_declarations(const Module& module) {
+  for (const auto& slot : module.states()) {
+    // The rest was checked when it was declared.
+    const bool plain = slot->group_size == 0 && slot->group_stride == 1 && !slot->initial;
+    const std::string defect = plain ? "" : defect_of(*slot);
+    if (!defect.empty()) throw InternalError(str("[verify] state '", slot->name, "': ", defect));
   }
 }
 
-// Returns the graphs that it calls.
-std::vector<const Graph*> verify_graph(const Graph& graph, SeenOps& seen) {
-  std::vector<const Graph*> callees;
-  size_t uses = 0, operands = 0;
+// True when an op of it names a graph.
+bool verify_graph(const Graph& graph, SeenOps& seen) {
+  UseSum uses;
+  bool calls = false;
   seen.enter(graph);
-  for (const auto& input : graph.inputs()) check_uses(graph, input.get(), uses);
+  for (const auto& input : graph.inputs()) uses.add_uses_of(*input);
   for (const Op* op : graph.ops()) {
     for (const Op* earlier : op->after()) {
       if (!seen.contains(*earlier)) fail(*op, "an after() names an op that does not come before");
     }
     check_operands(*op, seen);
-    check_types(*op);
-    check_writes(*op);
-    check_names(*op, callees);
+    check_op(*op);
+    calls |= op->def().calls;
     if (!seen.add(*op)) fail(*op, "the op's id is not unique");
-    for (const Value* operand : op->operands()) operands += operand != nullptr;
-    for (size_t i = 0; i < op->result_count(); ++i) check_uses(graph, op->result(i), uses);
+    for (uint32_t i = 0; i < op->operand_count(); ++i) {
+      if (op->operand(i)) uses.take(op->operand(i), op, i);
+    }
+    for (size_t i = 0; i < op->result_count(); ++i) uses.add_uses_of(*op->result(i));
   }
-  for (const Value* output : graph.outputs()) {
+  for (uint32_t i = 0; i < graph.outputs().size(); ++i) {
+    const Value* output = graph.outputs()[i];
     if (!seen.defines(*output)) fail(graph, "an output is not defined in the graph");
+    uses.take(output, nullptr, i);
   }
-  if (uses != operands + graph.outputs().size()) fail(graph, "a use is recorded twice or missing");
-  return callees;
+  if (!uses.is_zero()) check_all_uses(graph);
+  return calls;
 }
 
-using Callees = std::unordered_map<const Graph*, std::vector<const Graph*>>;  // look-up only
-
-// Calls must not be recursive: graphs are inlined and differentiated by walking them.
-void check_no_recursion(const Graph& graph, const Callees& callees,
-                        std::vector<const Graph*>& stack, std::unordered_set<const Graph*>& done) {
-  if (done.count(&graph)) return;
-  for (const Graph* outer : stack) {
-    if (outer == &graph) fail(graph, "the graph calls itself");
-  }
-  stack.push_back(&graph);
-  for (const Graph* callee : callees.at(&graph)) {
-    check_no_recursion(*callee, callees, stack, done);
-  }
-  stack.pop_back();
-  done.insert(&graph);
+std::string count_text(double count) {
+  return count < 0x1p53 ? std::to_string(static_cast<int64_t>(count)) : str("about ", count);
 }
+
+// What graphs come to with all that they hold.
+class Expansion {
+ public:
+  explicit Expansion(const Module& module) : module_(module) {
+    for (const auto& graph : module.graphs()) sizes_[graph.get()];
+  }
+
+  void check() {
+    for (const auto& graph : module_.graphs()) size_of(*graph, 0);
+  }
+
+ private:
+  // In doubles, which saturate.
+  struct Size {
+    double ops = 0, rounds = 1;
+    int nesting = 0;
+    enum { kNew, kOpen, kKnown } state = kNew;
+  };
+
+  const Size& size_of(const Graph& graph, int outer) {
+    Size& size = sizes_[&graph];
+    if (size.state == Size::kKnown) return size;
+    // Graphs are inlined and differentiated by walking them.
+    if (size.state == Size::kOpen) fail(graph, "the graph calls itself");
+    if (outer >= kMaxNesting) refuse(graph, str("is nested in more than ", kMaxNesting, " others"));
+    size.state = Size::kOpen;
+    for (const Op* op : graph.ops()) {
+      size.ops += 1;
+      if (op->def().calls) add_callees(*op, size, outer);
+    }
+    if (size.ops > kMaxExpandedOps) {
+      refuse(graph, str("comes to ", count_text(size.ops),
+                        " ops with the graphs that it calls, each counted as "
+                        "often as it is called, but ",
+                        kMaxExpandedOps, " are the limit"));
+    }
+    if (size.rounds > static_cast<double>(kMaxRounds)) {
+      refuse(graph,
+             str("would run a body ", count_text(size.rounds),
+                 " times with the rounds of its repeats, but ", kMaxRounds, " are the limit"));
+    }
+    if (size.nesting >= kMaxNesting) {
+      refuse(graph,
+             str("nests graphs ", size.nesting, " deep, but ", kMaxNesting, " is the limit"));
+    }
+    size.state = Size::kKnown;
+    return size;
+  }
+
+  void add_callees(const Op& op, Size& size, int outer) {
+    const double rounds = op.is("repeat") ? static_cast<double>(op.attr<int64_t>("count")) : 1;
+    for (const auto& [key, value] : op.attrs()) {
+      const auto* reference = std::get_if<GraphRef>(&value);
+      if (!reference || reference->name.empty()) continue;
+      const Graph* callee = module_.find_graph(reference->name);
+      if (!callee) fail(op, str("there is no graph @", reference->name));
+      const Size inner = size_of(*callee, outer + 1);
+      size.ops += inner.ops;
+      size.rounds = std::max(size.rounds, rounds * inner.rounds);
+      size.nesting = std::max(size.nesting, inner.nesting + 1);
+    }
+  }
+
+  [[noreturn]] static void refuse(const Graph& graph, const std::string& text) {
+    throw support::UserError(
+        str("[module] graph @", graph.name(), " ", text, ". Call fewer graphs, or smaller ones."));
+  }
+
+  const Module& module_;
+  std::unordered_map<const Graph*, Size> sizes_;  // look-up only
+};
 
 }  // namespace
 
+void verify_op(const Op& op) { check_op(op); }
+
+void verify_placement(const Op& op) {
+  const struct {
+    const char* what;
+    int number, limit;
+  } numbers[] = {{"IPU", op.placement.ipu, kMaxIpus},
+                 {"stage", op.placement.stage, kMaxStages},
+                 {"phase", op.placement.phase, kMaxStages}};
+  for (const auto& [what, number, limit] : numbers) {
+    if (number >= -1 && number < limit) continue;
+    throw support::UserError(str("[placement] op '", op.name(), "' is in ", what, " ", number,
+                                 ". Choose one from 0 to ", limit - 1, ": `", print(op), "`."));
+  }
+}
+
 void verify(const Module& module) {
+  if (module.is_verified()) return;
+  check_declarations(module);
   SeenOps seen;
-  Callees callees;
-  for (const auto& graph : module.graphs()) callees[graph.get()] = verify_graph(*graph, seen);
-  std::vector<const Graph*> stack;
-  std::unordered_set<const Graph*> done;
-  for (const auto& graph : module.graphs()) check_no_recursion(*graph, callees, stack, done);
+  bool calls = false;
+  for (const auto& graph : module.graphs()) calls |= verify_graph(*graph, seen);
+  if (calls) Expansion(module).check();
+  module.mark_verified();
 }
 
 }  // namespace poptorch::ir

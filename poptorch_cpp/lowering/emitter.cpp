@@ -6,6 +6,7 @@
 
 #include "support/error.hpp"
 #include "support/strings.hpp"
+#include "support/watch.hpp"
 
 namespace poptorch::lowering {
 
@@ -27,7 +28,7 @@ constexpr int64_t kStateAlignment = 8;
 std::string where(const ir::Op* op) {
   if (!op) return "an output of the model";
   std::string text = str("op '", op->name(), "'");
-  if (!op->location.empty()) text += str(" (", op->location.file, ":", op->location.line, ")");
+  text += ir::place_text(op->location);
   return text;
 }
 
@@ -210,6 +211,7 @@ int Emitter::find_remote(Symbol name) const {
 }
 
 void Emitter::emit(int ipu, Instruction instruction) {
+  support::check_interrupt();
   ++emitted_;
   open_[static_cast<size_t>(ipu)].back().push_back(std::move(instruction));
 }

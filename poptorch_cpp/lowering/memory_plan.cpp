@@ -6,6 +6,8 @@
 #include <set>
 #include <tuple>
 
+#include "support/watch.hpp"
+
 namespace poptorch::lowering {
 namespace {
 
@@ -129,6 +131,7 @@ class Planner {
     const int64_t begin = position_;
     if (loop) crossing_.emplace_back();
     for (const Instruction& instruction : block) {
+      support::check_interrupt();
       ++position_;
       for (TensorId id : instruction.inputs) touch(id, false);
       for (TensorId id : instruction.outputs) touch(id, true);
@@ -231,6 +234,7 @@ class Planner {
     std::vector<FreeList> arenas(program_.ipus.size());
     size_t dead = 0;
     for (TensorId id : births) {
+      support::check_interrupt();
       for (; life(deaths[dead]).end < life(id).begin; ++dead) {
         const TensorId gone = deaths[dead];
         const int64_t size = bytes[static_cast<size_t>(gone)];

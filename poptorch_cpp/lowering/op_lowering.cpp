@@ -6,7 +6,6 @@
 #include <string>
 
 #include "ir/text.hpp"
-#include "partition/regions.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
@@ -286,7 +285,7 @@ std::vector<TensorId> OpLowering::lower_body(const Op& op, const Graph& body,
 std::vector<TensorId> OpLowering::arguments_of(const Op& op, size_t first, const Frame& frame) {
   std::vector<TensorId> ids;
   for (size_t i = first; i < op.operand_count(); ++i) {
-    const int ipu = partition::operand_ipu(module_, op, i, ipu_of(op, frame));
+    const int ipu = regions_.operand_ipu(op, i, ipu_of(op, frame));
     ids.push_back(operand(op, i, frame, ipu));
   }
   return ids;
@@ -328,7 +327,7 @@ void OpLowering::lower_repeat(const Op& op, Frame& frame) {
   const size_t carried = op.result_count();
   std::vector<int> homes;
   for (size_t i = 0; i < carried; ++i) {
-    homes.push_back(partition::result_ipu(module_, op, i, ipu_of(op, frame)));
+    homes.push_back(regions_.result_ipu(op, i, ipu_of(op, frame)));
     arguments[i] = copy(arguments[i], homes[i]);
     frame.values[op.result(i)] = arguments[i];
   }
@@ -349,7 +348,7 @@ void OpLowering::lower_if(const Op& op, Frame& frame) {
   std::vector<TensorId> results;
   std::vector<int> homes;
   for (size_t i = 0; i < op.result_count(); ++i) {
-    homes.push_back(partition::result_ipu(module_, op, i, own));
+    homes.push_back(regions_.result_ipu(op, i, own));
     results.push_back(define(op, i, frame, homes[i]));
   }
   std::vector<std::vector<std::vector<Instruction>>> branches;  // by branch and IPU

@@ -9,6 +9,7 @@
 
 #include "ir/module.hpp"
 #include "lowering/emitter.hpp"
+#include "partition/regions.hpp"
 
 namespace poptorch::lowering {
 
@@ -22,7 +23,8 @@ struct Frame {
 
 class OpLowering {
  public:
-  OpLowering(const ir::Module& module, Emitter& emitter) : module_(module), emitter_(emitter) {}
+  OpLowering(const ir::Module& module, Emitter& emitter)
+      : module_(module), regions_(module), emitter_(emitter) {}
 
   // Emits the op and notes in `frame` what its results are.
   void lower(const ir::Op& op, Frame& frame);
@@ -70,6 +72,7 @@ class OpLowering {
   void lower_if(const ir::Op& op, Frame& frame);
 
   const ir::Module& module_;
+  partition::Regions regions_;
   Emitter& emitter_;
   Arrival arrival_;
 };

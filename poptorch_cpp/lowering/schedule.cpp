@@ -8,6 +8,7 @@
 
 #include "ir/effects.hpp"
 #include "ir/module.hpp"
+#include "support/watch.hpp"
 
 namespace poptorch::lowering {
 namespace {
@@ -68,6 +69,7 @@ class Scheduler {
     std::vector<std::vector<const Op*>> behind(ops_.size() + 1);
     anchors_.resize(ops_.size());
     for (size_t i = 0; i < ops_.size(); ++i) {
+      support::check_interrupt();
       const int at = static_cast<int>(i);
       anchors_[i] = movable_[i] ? anchor(*ops_[i]) : at;
       note_touches(*ops_[i], anchors_[i]);

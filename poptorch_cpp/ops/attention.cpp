@@ -10,8 +10,6 @@ using support::str;
 
 std::vector<Type> infer_attention(const InferContext& c) {
   const Type &q = c.operand(0), &k = c.operand(1), &v = c.operand(2);
-  require_same_dtype(c, 0, 1);
-  require_same_dtype(c, 0, 2);
   for (size_t i = 0; i < 3; ++i) {
     if (c.operand(i).rank() != 4) c.fail("q, k and v must be [batch, heads, length, width].");
   }
@@ -20,7 +18,6 @@ std::vector<Type> infer_attention(const InferContext& c) {
   if (!fits) c.fail(str("q ", q, ", k ", k, " and v ", v, " do not fit together."));
   if (c.has(3)) {
     Shape scores = {q.shape[0], q.shape[1], q.shape[2], k.shape[2]};
-    require_same_dtype(c, 0, 3);
     if (ir::broadcast(c.operand(3).shape, scores) != scores) {
       c.fail(str("mask ", c.operand(3), " does not broadcast to ", ir::shape_text(scores), "."));
     }
@@ -46,7 +43,7 @@ void add_attention_ops(Registry& r) {
          .doc = "softmax(scale · q·kᵀ + mask) · v over the last two axes, and the log of each "
                 "softmax's denominator. `causal`: query i sees keys 0 to i. A query whose mask is "
                 "-infinity everywhere has the result 0, the logarithm +infinity and no gradient.",
-         .inputs = {"q: float", "k: float", "v: float", "mask: float?"},
+         .inputs = {"q: float", "k: q", "v: q", "mask: q?"},
          .outputs = {"o", "logsumexp"},
          .attrs = attrs,
          .infer = infer_attention,
@@ -80,12 +77,14 @@ void add_attention_ops(Registry& r) {
          .cost = [](const Op& op) { return attention_cost(op, 2); }});
   r.add({.name = "attention_grad",
          .doc = "Gradients of attention's q, k and v.",
-         .inputs = {"q: float", "k: float", "v: float", "mask: float?", "o: float",
-                    "logsumexp: float", "do: float"},
+         .inputs = {"q: float", "k: q", "v: q", "mask: q?", "o: q", "logsumexp: float", "do: =o"},
          .outputs = {"dq", "dk", "dv"},
          .attrs = attrs,
          .infer =
              [](const InferContext& c) {
+               const std::vector<Type> forward = infer_attention(c);
+               require_type(c, 4, forward[0]);
+               require_type(c, 5, forward[1]);
                return std::vector{c.operand(0), c.operand(1), c.operand(2)};
              },
          .grad = NoGradient{"second derivatives of attention are not supported"},

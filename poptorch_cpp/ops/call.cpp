@@ -1,4 +1,7 @@
 // Calls, loops and branches over graphs of the module.
+#include <algorithm>
+#include <iterator>
+
 #include "ir/module.hpp"
 #include "ops/all_ops.hpp"
 #include "ops/rules.hpp"
@@ -6,6 +9,8 @@
 
 namespace poptorch::ops {
 namespace {
+
+constexpr double kMostRounds = 0x1p62;  // as the verifier's
 
 using support::str;
 
@@ -34,10 +39,36 @@ std::vector<Type> call_types(const InferContext& c, const ir::Graph& graph, size
   return out;
 }
 
+bool is_floating(const Type& type) { return ir::is_float(type.dtype); }
+
+// A call's own gradient: (xs, results, gradients of the floating results) → those of the floating
+// xs.
+void check_gradient(const InferContext& c, const std::vector<Type>& results) {
+  if (c.attr<ir::GraphRef>("gradient").name.empty()) return;
+  const ir::Graph& gradient = callee(c, "gradient");
+  std::vector<Type> takes, gives;
+  for (size_t i = 0; i < c.operand_count(); ++i) takes.push_back(c.operand(i));
+  std::copy_if(takes.begin(), takes.end(), std::back_inserter(gives), is_floating);
+  takes.insert(takes.end(), results.begin(), results.end());
+  std::copy_if(results.begin(), results.end(), std::back_inserter(takes), is_floating);
+  auto fits = [](const auto& values, const std::vector<Type>& types) {
+    return std::equal(values.begin(), values.end(), types.begin(), types.end(),
+                      [](const auto& value, const Type& type) { return value->type() == type; });
+  };
+  if (fits(gradient.inputs(), takes) && fits(gradient.outputs(), gives)) return;
+  c.fail(str("the gradient graph @", gradient.name(), " must take (", support::join(takes, ", "),
+             ") and give (", support::join(gives, ", "), ")."));
+}
+
+std::vector<Type> infer_call(const InferContext& c) {
+  std::vector<Type> results = call_types(c, callee(c, "graph"), 0);
+  check_gradient(c, results);
+  return results;
+}
+
 std::vector<Type> infer_repeat(const InferContext& c) {
   const ir::Graph& graph = callee(c, "graph");
   std::vector<Type> out = call_types(c, graph, 0);
-  if (c.attr<int64_t>("count") < 0) c.fail("count must not be negative.");
   if (out.size() > graph.inputs().size()) {
     c.fail(str("graph @", graph.name(), " has more outputs than inputs to feed."));
   }
@@ -69,7 +100,7 @@ void add_call_ops(Registry& r) {
          .inputs = {"xs: any*"},
          .outputs = {"ys*"},
          .attrs = {{"graph", AttrType::kGraph}, {"gradient", AttrType::kGraph, ir::GraphRef{}}},
-         .infer = [](const InferContext& c) { return call_types(c, callee(c, "graph"), 0); },
+         .infer = infer_call,
          .grad = by_autodiff,
          .cost = no_cost(),
          .popart_type = "Call"});
@@ -77,7 +108,7 @@ void add_call_ops(Registry& r) {
          .doc = "Runs a graph `count` times; output i feeds input i of the next round.",
          .inputs = {"xs: any*"},
          .outputs = {"ys*"},
-         .attrs = {{"graph", AttrType::kGraph}, {"count", AttrType::kInt}},
+         .attrs = {{"graph", AttrType::kGraph}, within({"count", AttrType::kInt}, 0, kMostRounds)},
          .infer = infer_repeat,
          .grad = by_autodiff,
          .cost = no_cost(),

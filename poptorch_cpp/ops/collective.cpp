@@ -1,5 +1,6 @@
 // Collectives over groups of replicas: a group is `group_size` replicas `group_stride` apart, all
 // of them when the size is 0. Reduced in the order of the replicas.
+#include "ir/module.hpp"
 #include "ops/all_ops.hpp"
 #include "ops/rules.hpp"
 #include "support/strings.hpp"
@@ -8,8 +9,8 @@ namespace poptorch::ops {
 namespace {
 
 std::vector<ir::AttrDef> group(std::vector<ir::AttrDef> more) {
-  more.push_back({"group_size", AttrType::kInt, int64_t{0}});
-  more.push_back({"group_stride", AttrType::kInt, int64_t{1}});
+  more.push_back(within({"group_size", AttrType::kInt, int64_t{0}}, 0, ir::kMaxReplicas));
+  more.push_back(within({"group_stride", AttrType::kInt, int64_t{1}}, 1, ir::kMaxReplicas));
   return more;
 }
 

@@ -19,12 +19,11 @@ void add_constant_ops(Registry& r) {
          .inputs = {},
          .outputs = {"y"},
          .attrs = {{"dtype", AttrType::kDType},
-                   {"size", AttrType::kInt},
+                   at_least(0, {"size", AttrType::kInt}),
                    {"start", AttrType::kFloat, 0.0},
                    {"step", AttrType::kFloat, 1.0}},
          .infer =
              [](const InferContext& c) {
-               if (c.attr<int64_t>("size") < 0) c.fail("size must not be negative.");
                return std::vector{Type{c.attr<DType>("dtype"), {c.attr<int64_t>("size")}}};
              },
          .grad = NoGradient{"a range has no operands"},

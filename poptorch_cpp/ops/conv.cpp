@@ -9,10 +9,10 @@ namespace {
 using support::str;
 
 std::vector<ir::AttrDef> geometry(std::vector<ir::AttrDef> more = {}) {
-  std::vector<ir::AttrDef> attrs = {{"strides", AttrType::kInts},
-                                    {"padding", AttrType::kInts},
-                                    {"dilation", AttrType::kInts},
-                                    {"groups", AttrType::kInt, int64_t{1}}};
+  std::vector<ir::AttrDef> attrs = {at_least(1, {"strides", AttrType::kInts}),
+                                    at_least(0, {"padding", AttrType::kInts}),
+                                    at_least(1, {"dilation", AttrType::kInts}),
+                                    at_least(1, {"groups", AttrType::kInt, int64_t{1}})};
   attrs.insert(attrs.end(), more.begin(), more.end());
   return attrs;
 }
@@ -24,8 +24,11 @@ ir::Attrs geometry_of(const GradBuilder& g) {
           {"groups", g.attr<int64_t>("groups")}};
 }
 
-void check_geometry(const InferContext& c, size_t spatial) {
-  for (const char* name : {"strides", "padding", "dilation"}) {
+void check_geometry(const InferContext& c, size_t spatial,
+                    std::initializer_list<const char*> more = {}) {
+  std::vector<const char*> names = {"strides", "padding", "dilation"};
+  names.insert(names.end(), more);
+  for (const char* name : names) {
     if (c.attr<Ints>(name).size() != spatial) {
       c.fail(str("attribute '", name, "' needs ", spatial, " numbers but has ",
                  c.attr<Ints>(name).size(), "."));
@@ -33,12 +36,14 @@ void check_geometry(const InferContext& c, size_t spatial) {
   }
 }
 
-std::vector<Type> infer_conv(const InferContext& c) {
-  require_same_dtype(c, 0, 1);
-  require_rank(c, 0, 3);
-  const Shape &x = c.operand(0).shape, &w = c.operand(1).shape;
+// The shape of a convolution's result.
+Shape convolved(const InferContext& c, const Shape& x, const Shape& w) {
   const int64_t groups = c.attr<int64_t>("groups");
-  if (w.size() != x.size() || groups < 1 || x[1] != w[1] * groups || w[0] % groups != 0) {
+  if (x.size() < 3 || x.size() > 5) {
+    c.fail(str("x ", ir::shape_text(x), " must have 1 to 3 spatial dimensions."));
+  }
+  if (w.size() != x.size() || Wide{w[1]} * groups != x[1] || w[0] % groups != 0 || w[0] == 0 ||
+      x[1] == 0) {
     c.fail(str("x ", ir::shape_text(x), " does not fit w ", ir::shape_text(w), " with ", groups,
                " groups."));
   }
@@ -47,38 +52,60 @@ std::vector<Type> infer_conv(const InferContext& c) {
              &dilation = c.attr<Ints>("dilation");
   Shape y = {x[0], w[0]};
   for (size_t i = 0; i < strides.size(); ++i) {
-    int64_t room = x[i + 2] + 2 * padding[i] - dilation[i] * (w[i + 2] - 1) - 1;
-    if (room < 0) {
-      c.fail(str("the kernel ", ir::shape_text(w), " is larger than the padded input ",
+    const Wide room = x[i + 2] + 2 * Wide{padding[i]} - Wide{dilation[i]} * (w[i + 2] - 1) - 1;
+    if (room < 0 || w[i + 2] == 0) {
+      c.fail(str("the kernel ", ir::shape_text(w), " is empty or larger than the padded input ",
                  ir::shape_text(x), "."));
     }
-    y.push_back(room / strides[i] + 1);
+    y.push_back(checked_size(c, room / strides[i] + 1));
   }
-  if (c.has(2) && c.operand(2).shape != Shape{w[0]}) {
-    c.fail(str("bias must be ", ir::shape_text({w[0]}), " but is ",
-               ir::shape_text(c.operand(2).shape), "."));
-  }
+  return y;
+}
+
+std::vector<Type> infer_conv(const InferContext& c) {
+  const Shape& w = c.operand(1).shape;
+  const Shape y = convolved(c, c.operand(0).shape, w);
+  require_shape(c, 2, {w[0]});
   return {Type{c.operand(0).dtype, y}};
 }
 
 std::vector<Type> infer_conv_transpose(const InferContext& c) {
-  require_same_dtype(c, 0, 1);
-  require_rank(c, 0, 3);
+  require_rank(c, 0, 3, 5);
   const Shape &x = c.operand(0).shape, &w = c.operand(1).shape;
   const int64_t groups = c.attr<int64_t>("groups");
-  if (w.size() != x.size() || groups < 1 || x[1] != w[0] || x[1] % groups != 0) {
+  if (w.size() != x.size() || x[1] != w[0] || x[1] % groups != 0 || x[1] == 0 || w[1] == 0) {
     c.fail(str("x ", ir::shape_text(x), " does not fit w ", ir::shape_text(w), " with ", groups,
                " groups."));
   }
-  check_geometry(c, x.size() - 2);
+  check_geometry(c, x.size() - 2, {"output_padding"});
   const Ints &strides = c.attr<Ints>("strides"), &padding = c.attr<Ints>("padding"),
              &dilation = c.attr<Ints>("dilation"), &extra = c.attr<Ints>("output_padding");
-  Shape y = {x[0], w[1] * groups};
+  Shape y = {x[0], checked_size(c, Wide{w[1]} * groups)};
   for (size_t i = 0; i < strides.size(); ++i) {
-    y.push_back((x[i + 2] - 1) * strides[i] - 2 * padding[i] + dilation[i] * (w[i + 2] - 1) +
-                extra.at(i) + 1);
+    if (w[i + 2] == 0) c.fail(str("the kernel ", ir::shape_text(w), " is empty."));
+    y.push_back(checked_size(c, (x[i + 2] - 1) * Wide{strides[i]} - 2 * Wide{padding[i]} +
+                                    Wide{dilation[i]} * (w[i + 2] - 1) + extra[i] + 1));
   }
+  require_shape(c, 2, {y[1]});
   return {Type{c.operand(0).dtype, y}};
+}
+
+std::vector<Type> infer_grad_input(const InferContext& c) {
+  const Shape& x = c.attr<Ints>("input_shape");
+  require_shape(c, 0, convolved(c, x, c.operand(1).shape));
+  return {Type{c.operand(0).dtype, x}};
+}
+
+// dy may stop before x ends: x may be what a transposed convolution with output padding gave.
+std::vector<Type> infer_grad_weight(const InferContext& c) {
+  const Shape &w = c.attr<Ints>("weight_shape"), &dy = c.operand(1).shape;
+  const Shape y = convolved(c, c.operand(0).shape, w);
+  bool fits = dy.size() == y.size();
+  for (size_t i = 0; fits && i < y.size(); ++i) fits = i < 2 ? dy[i] == y[i] : dy[i] <= y[i];
+  if (!fits) {
+    c.fail(str("dy must be ", ir::shape_text(y), " but is ", ir::shape_text(dy), "."));
+  }
+  return {Type{c.operand(0).dtype, w}};
 }
 
 Cost conv_cost(const Op& op, const Shape& weight, const Shape& output) {
@@ -138,7 +165,7 @@ std::vector<Value*> conv_transpose_gradient(GradBuilder& g) {
 void add_conv_ops(Registry& r) {
   r.add({.name = "conv",
          .doc = "Cross-correlation of x [n, c, spatial...] with w [out, c / groups, kernel...].",
-         .inputs = {"x: float", "w: float", "bias: float?"},
+         .inputs = {"x: float", "w: x", "bias: x?"},
          .outputs = {"y"},
          .attrs = geometry(),
          .infer = infer_conv,
@@ -150,9 +177,9 @@ void add_conv_ops(Registry& r) {
          .popart_type = "Conv"});
   r.add({.name = "conv_transpose",
          .doc = "The transpose of conv: w is [c, out / groups, kernel...].",
-         .inputs = {"x: float", "w: float", "bias: float?"},
+         .inputs = {"x: float", "w: x", "bias: x?"},
          .outputs = {"y"},
-         .attrs = geometry({{"output_padding", AttrType::kInts}}),
+         .attrs = geometry({at_least(0, {"output_padding", AttrType::kInts})}),
          .infer = infer_conv_transpose,
          .grad = conv_transpose_gradient,
          .cost =
@@ -162,13 +189,10 @@ void add_conv_ops(Registry& r) {
          .popart_type = "ConvTranspose"});
   r.add({.name = "conv_grad_input",
          .doc = "The gradient of conv's x.",
-         .inputs = {"dy: float", "w: float"},
+         .inputs = {"dy: float", "w: dy"},
          .outputs = {"dx"},
-         .attrs = geometry({{"input_shape", AttrType::kInts}}),
-         .infer =
-             [](const InferContext& c) {
-               return std::vector{Type{c.operand(0).dtype, c.attr<Ints>("input_shape")}};
-             },
+         .attrs = geometry({at_least(0, {"input_shape", AttrType::kInts})}),
+         .infer = infer_grad_input,
          .grad = NoGradient{"second derivatives of conv are not supported"},
          .cost =
              [](const Op& op) {
@@ -177,13 +201,10 @@ void add_conv_ops(Registry& r) {
          .popart_type = "ConvDataGrad"});
   r.add({.name = "conv_grad_weight",
          .doc = "The gradient of conv's w.",
-         .inputs = {"x: float", "dy: float"},
+         .inputs = {"x: float", "dy: x"},
          .outputs = {"dw"},
-         .attrs = geometry({{"weight_shape", AttrType::kInts}}),
-         .infer =
-             [](const InferContext& c) {
-               return std::vector{Type{c.operand(0).dtype, c.attr<Ints>("weight_shape")}};
-             },
+         .attrs = geometry({at_least(0, {"weight_shape", AttrType::kInts})}),
+         .infer = infer_grad_weight,
          .grad = NoGradient{"second derivatives of conv are not supported"},
          .cost =
              [](const Op& op) {

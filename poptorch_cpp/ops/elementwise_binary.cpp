@@ -20,7 +20,7 @@ void add_arithmetic(Registry& r, const char* name, const char* doc, const char* 
   std::string operand = std::string(": ") + constraint;
   r.add({.name = name,
          .doc = doc,
-         .inputs = {"a" + operand, "b" + operand},
+         .inputs = {"a" + operand, "b: a"},
          .outputs = {"y"},
          .infer = broadcast_of_operands(),
          .grad = is_simple ? grad2(std::move(a), std::move(b))
@@ -106,7 +106,7 @@ void add_logic(Registry& r) {
                   Row{"logical_xor", "Exactly one is not zero.", "", true}}) {
     r.add({.name = row.name,
            .doc = row.doc,
-           .inputs = {"a", "b"},
+           .inputs = {"a", "b: a"},
            .outputs = {"y"},
            .infer = broadcast_of_operands(DType::kBool),
            .grad = NoGradient{"its result is a truth value"},
@@ -123,7 +123,7 @@ void add_logic(Registry& r) {
         Row{"shift_right", "a / 2ᵇ on the bits; signed integers keep their sign.", "", false}}) {
     r.add({.name = row.name,
            .doc = row.doc,
-           .inputs = {"a", "b"},
+           .inputs = {"a", "b: a"},
            .outputs = {"y"},
            .infer =
                [](const InferContext& c) {
@@ -146,7 +146,7 @@ void add_elementwise_binary_ops(Registry& r) {
   add_logic(r);
   r.add({.name = "select",
          .doc = "a where the condition is true, else b.",
-         .inputs = {"condition: bool", "a", "b"},
+         .inputs = {"condition: bool", "a", "b: a"},
          .outputs = {"y"},
          .infer =
              [](const InferContext& c) {

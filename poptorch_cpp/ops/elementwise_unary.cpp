@@ -168,7 +168,7 @@ void add_activations(Registry& r) {
          .popart_type = "Gelu"});
   r.add({.name = "gelu_grad",
          .doc = "dy · gelu'(x).",
-         .inputs = {"x: float", "dy: float"},
+         .inputs = {"x: float", "dy: x"},
          .outputs = {"dx"},
          .attrs = {{"approximate", AttrType::kString, std::string("none"), {"none", "tanh"}}},
          .infer = broadcast_of_operands(),
@@ -285,15 +285,6 @@ void add_scaling(Registry& r) {
          .cost = per_element(1)});
 }
 
-std::vector<Type> same_types(const InferContext& context) {
-  const Type &x = context.operand(0), &history = context.operand(1);
-  if (x != history) {
-    context.fail(
-        support::str("'x' and 'history' must have one type but are ", x, " and ", history, "."));
-  }
-  return {x};
-}
-
 void add_copies(Registry& r) {
   r.add({.name = "cast",
          .doc = "Every element converted: floats round to nearest even, float to "
@@ -343,9 +334,9 @@ void add_copies(Registry& r) {
   r.add(
       {.name = "with_history",
        .doc = "x, whose gradient goes to `history`: a mark of what was written unseen by autograd.",
-       .inputs = {"x", "history"},
+       .inputs = {"x", "history: =x"},
        .outputs = {"y"},
-       .infer = same_types,
+       .infer = same_as(0),
        .grad = [](GradBuilder& g) { return std::vector<Value*>{nullptr, g.dy(0)}; },
        .cost = no_cost(),
        .popart_type = "Identity"});

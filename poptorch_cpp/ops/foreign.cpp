@@ -1,6 +1,7 @@
 // Ops whose kernels come from outside the core: any ATen op by its schema, and its gradient.
 #include "ops/all_ops.hpp"
 #include "ops/rules.hpp"
+#include "support/strings.hpp"
 
 namespace poptorch::ops {
 namespace {
@@ -56,14 +57,33 @@ void add_foreign_ops(Registry& r) {
              },
          .cost = moves_data()});
   std::vector<ir::AttrDef> vjp = attrs;
-  vjp.push_back({"given", AttrType::kInts, std::nullopt, {}, "results that have gradients"});
-  vjp.push_back({"wanted", AttrType::kInts, std::nullopt, {}, "operands to differentiate"});
+  vjp.push_back(
+      at_least(0, {"given", AttrType::kInts, std::nullopt, {}, "results that have gradients"}));
+  vjp.push_back(
+      at_least(0, {"wanted", AttrType::kInts, std::nullopt, {}, "operands to differentiate"}));
   r.add({.name = "aten_vjp",
          .doc = "Gradients of an ATen op's operands by torch's own derivative.",
          .inputs = {"xs: any*"},
          .outputs = {"dxs*"},
          .attrs = vjp,
-         .infer = as_stated(),
+         .infer =
+             [](const InferContext& c) {
+               const size_t given = c.attr<Ints>("given").size();
+               if (given == 0 || given >= c.operand_count()) {
+                 c.fail(support::str("'given' names ", given, " results, but of its ",
+                                     c.operand_count(),
+                                     " operands the last are their gradients, one each."));
+               }
+               std::vector<Type> gradients;
+               for (int64_t i : c.attr<Ints>("wanted")) {
+                 const auto operand = static_cast<size_t>(i);
+                 if (!c.has(operand)) {
+                   c.fail(support::str("there is no operand ", i, " to differentiate."));
+                 }
+                 gradients.push_back(c.operand(operand));
+               }
+               return gradients;
+             },
          .grad = NoGradient{"second derivatives of generic ops are not supported"},
          .cost = moves_data()});
 }

@@ -80,15 +80,30 @@ void add_embedding(Registry& r) {
          .doc = "dy summed into the rows that embedding read.",
          .inputs = {"dy: float", "indices: i32"},
          .outputs = {"dw"},
-         .attrs = {{"rows", AttrType::kInt}, padding},
+         .attrs = {at_least(0, {"rows", AttrType::kInt}), padding},
          .infer =
              [](const InferContext& c) {
+               require_rank(c, 0, 1);
+               Shape shape = c.operand(1).shape;
+               shape.push_back(c.operand(0).shape.back());
+               require_shape(c, 0, shape);
                return std::vector{
                    Type{c.operand(0).dtype, {c.attr<int64_t>("rows"), c.operand(0).shape.back()}}};
              },
          .grad = NoGradient{"second derivatives of embedding are not supported"},
          .cost = per_operand_element(1),
          .popart_type = "GatherGrad"});
+}
+
+// Indices along an axis of x, one for each element of the rest or of a part of it.
+void require_indices(const InferContext& c) {
+  const Shape &x = c.operand(0).shape, &indices = c.operand(1).shape;
+  const auto axis = static_cast<size_t>(axis_of(c));
+  bool fits = indices.size() == x.size();
+  for (size_t i = 0; fits && i < x.size(); ++i) fits = i == axis || indices[i] <= x[i];
+  if (fits) return;
+  c.fail(str("indices ", c.operand(1), " must have the rank of x ", c.operand(0),
+             " and be no larger but along axis ", axis, "."));
 }
 
 void add_gathers(Registry& r) {
@@ -99,10 +114,7 @@ void add_gathers(Registry& r) {
          .attrs = {{"axis", AttrType::kInt}},
          .infer =
              [](const InferContext& c) {
-               axis_of(c);
-               if (c.operand(1).rank() != c.operand(0).rank()) {
-                 c.fail(str("x ", c.operand(0), " and indices ", c.operand(1), " differ in rank."));
-               }
+               require_indices(c);
                return std::vector{Type{c.operand(0).dtype, c.operand(1).shape}};
              },
          .grad =
@@ -117,7 +129,7 @@ void add_gathers(Registry& r) {
          .indices = along_axis});
   r.add({.name = "scatter",
          .doc = "x with src written (or reduced) to indices along the axis (torch.scatter).",
-         .inputs = {"x", "indices: i32", "src"},
+         .inputs = {"x", "indices: i32", "src: x"},
          .outputs = {"y"},
          .attrs = {{"axis", AttrType::kInt},
                    {"reduction",
@@ -126,13 +138,8 @@ void add_gathers(Registry& r) {
                     {"none", "sum", "max", "min", "prod"}}},
          .infer =
              [](const InferContext& c) {
-               axis_of(c);
-               require_same_dtype(c, 0, 2);
-               if (c.operand(1).shape != c.operand(2).shape ||
-                   c.operand(1).rank() != c.operand(0).rank()) {
-                 c.fail(str("indices ", c.operand(1), " and src ", c.operand(2),
-                            " must have one shape of the rank of x ", c.operand(0), "."));
-               }
+               require_indices(c);
+               require_shape(c, 2, c.operand(1).shape);
                return std::vector{c.operand(0)};
              },
          .grad =
@@ -164,7 +171,7 @@ void add_selects(Registry& r) {
              [](const InferContext& c) {
                int64_t axis = axis_of(c);
                Shape shape = c.operand(0).shape;
-               if (c.operand(1).rank() != 1) c.fail("indices must have one dimension.");
+               require_rank(c, 1, 1, 1);
                shape[axis] = c.operand(1).shape[0];
                return std::vector{Type{c.operand(0).dtype, shape}};
              },
@@ -179,18 +186,15 @@ void add_selects(Registry& r) {
          .indices = along_axis});
   r.add({.name = "index_add",
          .doc = "x with slices of src added along the axis at the indices, in order.",
-         .inputs = {"x: number", "indices: i32", "src: number"},
+         .inputs = {"x: number", "indices: i32", "src: x"},
          .outputs = {"y"},
          .attrs = {{"axis", AttrType::kInt}},
          .infer =
              [](const InferContext& c) {
                Shape expected = c.operand(0).shape;
-               expected[axis_of(c)] = c.operand(1).elements();
-               require_same_dtype(c, 0, 2);
-               if (c.operand(2).shape != expected) {
-                 c.fail(
-                     str("src must be ", ir::shape_text(expected), " but is ", c.operand(2), "."));
-               }
+               require_rank(c, 1, 1, 1);
+               expected[axis_of(c)] = c.operand(1).shape[0];
+               require_shape(c, 2, expected);
                return std::vector{c.operand(0)};
              },
          .grad =
@@ -239,17 +243,12 @@ void add_fancy(Registry& r) {
          .indices = leading_axes(1)});
   r.add({.name = "index_put",
          .doc = "x with x[i, j, ...] replaced by the values, or increased by them, in order.",
-         .inputs = {"x", "values", "indices: i32*"},
+         .inputs = {"x", "values: x", "indices: i32*"},
          .outputs = {"y"},
          .attrs = {{"accumulate", AttrType::kBool, false}},
          .infer =
              [](const InferContext& c) {
-               require_same_dtype(c, 0, 1);
-               Shape slot = indexed_shape(c, 2);
-               if (c.operand(1).shape != slot) {
-                 c.fail(
-                     str("values must be ", ir::shape_text(slot), " but are ", c.operand(1), "."));
-               }
+               require_shape(c, 1, indexed_shape(c, 2));
                return std::vector{c.operand(0)};
              },
          .grad =
@@ -270,7 +269,7 @@ void add_fancy(Registry& r) {
          .doc = "1 at the index along a new last axis, 0 elsewhere.",
          .inputs = {"indices: i32"},
          .outputs = {"y"},
-         .attrs = {{"classes", AttrType::kInt}, {"dtype", AttrType::kDType}},
+         .attrs = {at_least(0, {"classes", AttrType::kInt}), {"dtype", AttrType::kDType}},
          .infer =
              [](const InferContext& c) {
                Shape shape = c.operand(0).shape;
@@ -293,6 +292,7 @@ void add_dynamic(Registry& r) {
        .infer =
            [](const InferContext& c) {
              Shape shape = c.operand(0).shape;
+             require_one_element(c, 1);
              int64_t& extent = shape[axis_of(c)];
              int64_t size = c.attr<int64_t>("size");
              if (size < 1 || size > extent)
@@ -311,20 +311,18 @@ void add_dynamic(Registry& r) {
        .indices = starts(1)});
   r.add({.name = "dynamic_update",
          .doc = "x with src put along the axis from `start` on, wrapping past the end.",
-         .inputs = {"x", "src", "start: i32"},
+         .inputs = {"x", "src: x", "start: i32"},
          .outputs = {"y"},
          .attrs = {{"axis", AttrType::kInt}},
          .infer =
              [](const InferContext& c) {
                int64_t axis = axis_of(c);
-               require_same_dtype(c, 0, 1);
+               require_one_element(c, 2);
                Shape expected = c.operand(0).shape;
                if (c.operand(1).rank() == c.operand(0).rank()) {
                  expected[axis] = std::min(expected[axis], c.operand(1).shape[axis]);
                }
-               if (c.operand(1).shape != expected) {
-                 c.fail(str("src ", c.operand(1), " does not fit x ", c.operand(0), "."));
-               }
+               require_shape(c, 1, expected);
                return std::vector{c.operand(0)};
              },
          .grad =

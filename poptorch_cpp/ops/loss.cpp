@@ -1,4 +1,6 @@
 // Losses that are computed whole, and the mark that names a loss.
+#include <cmath>
+
 #include "ops/all_ops.hpp"
 #include "ops/rules.hpp"
 #include "support/strings.hpp"
@@ -10,7 +12,9 @@ using support::str;
 
 const ir::AttrDef kReduction{
     "reduction", AttrType::kString, std::string("mean"), {"mean", "sum", "none"}};
-const ir::AttrDef kIgnored{"ignore_index", AttrType::kInt, int64_t{-100}};
+// Any integer: what no target can be ignores nothing.
+const ir::AttrDef kIgnored =
+    within({"ignore_index", AttrType::kInt, int64_t{-100}}, -INFINITY, INFINITY);
 
 // x is [n, classes, ...] with target [n, ...], or [classes] with a scalar target.
 Type class_loss(const InferContext& c, size_t target, size_t weight) {
@@ -23,11 +27,14 @@ Type class_loss(const InferContext& c, size_t target, size_t weight) {
     c.fail(str("target must be ", ir::shape_text(rest), " for scores ", ir::shape_text(x.shape),
                " but is ", ir::shape_text(c.operand(target).shape), "."));
   }
-  if (c.has(weight) && c.operand(weight).shape != Shape{x.shape[axis]}) {
-    c.fail(str("weight must be ", ir::shape_text({x.shape[axis]}), " but is ",
-               ir::shape_text(c.operand(weight).shape), "."));
-  }
+  require_shape(c, weight, {x.shape[axis]});
   return {x.dtype, c.attr<std::string>("reduction") == "none" ? rest : Shape{}};
+}
+
+// Of the scores, given the gradient of the loss.
+std::vector<Type> loss_gradient(const InferContext& c) {
+  require_type(c, 3, class_loss(c, 1, 2));
+  return {c.operand(0)};
 }
 
 ir::Attrs loss_attrs(const GradBuilder& g) {
@@ -38,7 +45,7 @@ ir::Attrs loss_attrs(const GradBuilder& g) {
 void add_class_losses(Registry& r) {
   r.add({.name = "nll_loss",
          .doc = "-x[target], weighted; mean divides by the sum of the weights that count.",
-         .inputs = {"log_probabilities: float", "target: i32", "weight: float?"},
+         .inputs = {"log_probabilities: float", "target: i32", "weight: log_probabilities?"},
          .outputs = {"loss"},
          .attrs = {kReduction, kIgnored},
          .infer = [](const InferContext& c) { return std::vector{class_loss(c, 1, 2)}; },
@@ -51,17 +58,18 @@ void add_class_losses(Registry& r) {
          .popart_type = "Nll"});
   r.add({.name = "nll_loss_grad",
          .doc = "The gradient of nll_loss's first operand.",
-         .inputs = {"log_probabilities: float", "target: i32", "weight: float?", "dloss: float"},
+         .inputs = {"log_probabilities: float", "target: i32", "weight: log_probabilities?",
+                    "dloss: log_probabilities"},
          .outputs = {"dx"},
          .attrs = {kReduction, kIgnored},
-         .infer = same_as(0),
+         .infer = loss_gradient,
          .grad = NoGradient{"second derivatives of nll_loss are not supported"},
          .cost = per_operand_element(1),
          .popart_type = "NllGrad"});
-  const ir::AttrDef smoothing{"label_smoothing", AttrType::kFloat, 0.0};
+  const ir::AttrDef smoothing = within({"label_smoothing", AttrType::kFloat, 0.0}, 0, 1);
   r.add({.name = "softmax_cross_entropy",
          .doc = "log_softmax over the class axis, then nll_loss with torch's label smoothing.",
-         .inputs = {"logits: float", "target: i32", "weight: float?"},
+         .inputs = {"logits: float", "target: i32", "weight: logits?"},
          .outputs = {"loss", "log_probabilities"},
          .attrs = {kReduction, kIgnored, smoothing},
          .infer =
@@ -82,10 +90,11 @@ void add_class_losses(Registry& r) {
          .popart_type = "NllWithSoftmaxGradDirect"});
   r.add({.name = "softmax_cross_entropy_grad",
          .doc = "The gradient of softmax_cross_entropy's logits.",
-         .inputs = {"log_probabilities: float", "target: i32", "weight: float?", "dloss: float"},
+         .inputs = {"log_probabilities: float", "target: i32", "weight: log_probabilities?",
+                    "dloss: log_probabilities"},
          .outputs = {"dx"},
          .attrs = {kReduction, kIgnored, smoothing},
-         .infer = same_as(0),
+         .infer = loss_gradient,
          .grad = NoGradient{"second derivatives of cross entropy are not supported"},
          .cost = per_operand_element(10),
          .popart_type = "SoftmaxGradDirect"});

@@ -13,7 +13,6 @@ Val matmul(GradBuilder& g, Val a, Val b, bool transpose_a, bool transpose_b) {
 }
 
 std::vector<Type> infer_matmul(const InferContext& c) {
-  require_same_dtype(c, 0, 1);
   require_rank(c, 0, 2);
   require_rank(c, 1, 2);
   Shape a = c.operand(0).shape, b = c.operand(1).shape;
@@ -52,20 +51,13 @@ std::vector<Value*> matmul_gradient(GradBuilder& g) {
 }
 
 std::vector<Type> infer_linear(const InferContext& c) {
-  require_same_dtype(c, 0, 1);
   require_rank(c, 0, 2);
   const Type &x = c.operand(0), &w = c.operand(1);
   if (w.rank() != 2 || x.shape.back() != w.shape[1]) {
     c.fail(str("x ", ir::shape_text(x.shape), " does not fit w ", ir::shape_text(w.shape),
                ": the last dimension of x must be ", w.rank() == 2 ? w.shape[1] : -1, "."));
   }
-  if (c.has(2)) {
-    require_same_dtype(c, 0, 2);
-    if (c.operand(2).shape != Shape{w.shape[0]}) {
-      c.fail(str("bias must be ", ir::shape_text({w.shape[0]}), " but is ",
-                 ir::shape_text(c.operand(2).shape), "."));
-    }
-  }
+  require_shape(c, 2, {w.shape[0]});
   Type y = x;
   y.shape.back() = w.shape[0];
   return {y};
@@ -74,11 +66,13 @@ std::vector<Type> infer_linear(const InferContext& c) {
 std::vector<Value*> linear_gradient(GradBuilder& g) {
   Val x = g.x(0), w = g.x(1), dy = g.dy(0);
   const int64_t in = w.type().shape[1], out_size = w.type().shape[0];
+  const Shape& leading = x.type().shape;
+  const int64_t count = ir::element_count(Shape(leading.begin(), leading.end() - 1));
   std::vector<Value*> out(3, nullptr);
   if (g.needs(0)) out[0] = matmul(g, dy, w, false, false);
-  Val rows = reshape_to(g, dy, {dy.type().elements() / out_size, out_size});
+  Val rows = reshape_to(g, dy, {count, out_size});
   if (g.needs(1)) {
-    Val flat = reshape_to(g, x, {x.type().elements() / in, in});
+    Val flat = reshape_to(g, x, {count, in});
     out[1] = matmul(g, rows, flat, true, false);
   }
   if (g.has(2) && g.needs(2)) out[2] = g.emit("sum", {rows}, {{"axes", Ints{0}}});
@@ -91,7 +85,7 @@ void add_matmul_ops(Registry& r) {
   r.add(
       {.name = "matmul",
        .doc = "Matrix product of the last two dimensions; leading dimensions broadcast.",
-       .inputs = {"a: float", "b: float"},
+       .inputs = {"a: float", "b: a"},
        .outputs = {"y"},
        .attrs = {{"transpose_a", AttrType::kBool, false}, {"transpose_b", AttrType::kBool, false}},
        .infer = infer_matmul,
@@ -100,7 +94,7 @@ void add_matmul_ops(Registry& r) {
        .popart_type = "MatMul"});
   r.add({.name = "linear",
          .doc = "x · wᵀ + bias over the last dimension of x.",
-         .inputs = {"x: float", "w: float", "bias: float?"},
+         .inputs = {"x: float", "w: x", "bias: x?"},
          .outputs = {"y"},
          .infer = infer_linear,
          .grad = linear_gradient,

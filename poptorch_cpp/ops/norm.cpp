@@ -13,11 +13,23 @@ const ir::AttrDef kEps{"eps", AttrType::kFloat, 1e-5};
 // Operands from `first` to `last`, where present, are vectors of one number a channel.
 void check_channels(const InferContext& c, size_t first, size_t last) {
   require_rank(c, 0, 2);
-  for (size_t i = first; i <= last; ++i) {
-    if (!c.has(i) || c.operand(i).shape == Shape{c.operand(0).shape[1]}) continue;
-    c.fail(str("operand '", c.def().operand_defs[i].name, "' must be ",
-               ir::shape_text({c.operand(0).shape[1]}), " but is ", c.operand(i), "."));
-  }
+  for (size_t i = first; i <= last; ++i) require_shape(c, i, {c.operand(0).shape[1]});
+}
+
+// Mean and inv_std: of f64 as precise, else f32.
+Type statistics(const InferContext& c, Shape shape) {
+  return {c.operand(0).dtype == DType::kF64 ? DType::kF64 : DType::kF32, std::move(shape)};
+}
+
+// Of the gradient ops: weight of shape `inner` and the forward op's statistics. Returns the
+// gradients; those of weight and bias without a weight are of `otherwise`.
+std::vector<Type> checked_gradients(const InferContext& c, const Shape& inner,
+                                    const Type& statistics, DType otherwise) {
+  require_shape(c, 1, inner);
+  require_type(c, 2, statistics);
+  require_type(c, 3, statistics);
+  const Type parameter{c.has(1) ? c.operand(1).dtype : otherwise, inner};
+  return {c.operand(0), parameter, parameter};
 }
 
 // A vector of channels as it broadcasts against x [n, c, ...].
@@ -46,12 +58,11 @@ void add_batch_norm(Registry& r) {
          .infer =
              [](const InferContext& c) {
                check_channels(c, 1, 4);
-               if (c.operand(0).elements() == c.operand(0).shape[1]) {
+               if (c.operand(0).elements() <= c.operand(0).shape[1]) {
                  c.fail(str("needs more than one value per channel when training, got input size ",
                             ir::shape_text(c.operand(0).shape), "."));
                }
-               Type channel{DType::kF32, {c.operand(0).shape[1]}};
-               if (c.operand(0).dtype == DType::kF64) channel.dtype = DType::kF64;
+               const Type channel = statistics(c, {c.operand(0).shape[1]});
                return std::vector{c.operand(0), channel, channel, c.has(3) ? c.operand(3) : channel,
                                   c.has(4) ? c.operand(4) : channel};
              },
@@ -66,13 +77,14 @@ void add_batch_norm(Registry& r) {
          .popart_type = "BatchNormalization"});
   r.add({.name = "batch_norm_grad",
          .doc = "Gradients of batch_norm's x, weight and bias.",
-         .inputs = {"x: float", "weight: float?", "mean: float", "inv_std: float", "dy: float"},
+         .inputs = {"x: float", "weight: float?", "mean: float", "inv_std: float", "dy: =x"},
          .outputs = {"dx", "dweight", "dbias"},
          .infer =
              [](const InferContext& c) {
-               Type channel{c.has(1) ? c.operand(1).dtype : c.operand(2).dtype,
-                            {c.operand(0).shape[1]}};
-               return std::vector{c.operand(0), channel, channel};
+               require_rank(c, 0, 2);
+               const Shape channels = {c.operand(0).shape[1]};
+               const Type mean = statistics(c, channels);
+               return checked_gradients(c, channels, mean, mean.dtype);
              },
          .grad = NoGradient{"second derivatives of batch_norm are not supported"},
          .cost = per_operand_element(12),
@@ -117,10 +129,6 @@ Shape trailing(const InferContext& c) {
   return Shape(x.end() - c.attr<int64_t>("axes_count"), x.end());
 }
 
-DType statistics_dtype(const InferContext& c) {
-  return c.operand(0).dtype == DType::kF64 ? DType::kF64 : DType::kF32;
-}
-
 void add_layer_norm(Registry& r) {
   const ir::AttrDef axes{"axes_count", AttrType::kInt, int64_t{1}};
   r.add({.name = "layer_norm",
@@ -130,15 +138,11 @@ void add_layer_norm(Registry& r) {
          .attrs = {axes, kEps},
          .infer =
              [](const InferContext& c) {
-               Shape inner = trailing(c);
-               for (size_t i = 1; i <= 2; ++i) {
-                 if (c.has(i) && c.operand(i).shape != inner) {
-                   c.fail(str("operand '", c.def().operand_defs[i].name, "' must be ",
-                              ir::shape_text(inner), " but is ", c.operand(i), "."));
-                 }
-               }
-               Type statistics{statistics_dtype(c), leading(c)};
-               return std::vector{c.operand(0), statistics, statistics};
+               const Type mean = statistics(c, leading(c));
+               const Shape inner = trailing(c);
+               require_shape(c, 1, inner);
+               require_shape(c, 2, inner);
+               return std::vector{c.operand(0), mean, mean};
              },
          .grad =
              [](GradBuilder& g) {
@@ -152,20 +156,29 @@ void add_layer_norm(Registry& r) {
          .popart_type = "LayerNormalization"});
   r.add({.name = "layer_norm_grad",
          .doc = "Gradients of layer_norm's x, weight and bias.",
-         .inputs = {"x: float", "weight: float?", "mean: float", "inv_std: float", "dy: float"},
+         .inputs = {"x: float", "weight: float?", "mean: float", "inv_std: float", "dy: =x"},
          .outputs = {"dx", "dweight", "dbias"},
          .attrs = {axes},
          .infer =
              [](const InferContext& c) {
-               Type inner{c.has(1) ? c.operand(1).dtype : c.operand(0).dtype, trailing(c)};
-               return std::vector{c.operand(0), inner, inner};
+               const Type mean = statistics(c, leading(c));
+               return checked_gradients(c, trailing(c), mean, c.operand(0).dtype);
              },
          .grad = NoGradient{"second derivatives of layer_norm are not supported"},
          .cost = per_operand_element(12)});
 }
 
+// One number a group of channels of each sample.
+Type group_statistics(const InferContext& c) {
+  require_rank(c, 0, 2);
+  const Shape& x = c.operand(0).shape;
+  const int64_t count = c.attr<int64_t>("groups");
+  if (x[1] % count != 0) c.fail(str(x[1], " channels do not divide into ", count, " groups."));
+  return statistics(c, {x[0], count});
+}
+
 void add_group_norm(Registry& r) {
-  const ir::AttrDef groups{"groups", AttrType::kInt};
+  const ir::AttrDef groups = at_least(1, {"groups", AttrType::kInt});
   r.add({.name = "group_norm",
          .doc = "(x - mean) · inv_std · weight + bias; statistics over each group of channels of "
                 "each sample, weight and bias a number a channel.",
@@ -175,13 +188,8 @@ void add_group_norm(Registry& r) {
          .infer =
              [](const InferContext& c) {
                check_channels(c, 1, 2);
-               const Shape& x = c.operand(0).shape;
-               int64_t count = c.attr<int64_t>("groups");
-               if (count < 1 || x[1] % count != 0) {
-                 c.fail(str(x[1], " channels do not divide into ", count, " groups."));
-               }
-               Type statistics{statistics_dtype(c), {x[0], count}};
-               return std::vector{c.operand(0), statistics, statistics};
+               const Type mean = group_statistics(c);
+               return std::vector{c.operand(0), mean, mean};
              },
          .grad =
              [](GradBuilder& g) {
@@ -195,14 +203,13 @@ void add_group_norm(Registry& r) {
          .popart_type = "GroupNormalization"});
   r.add({.name = "group_norm_grad",
          .doc = "Gradients of group_norm's x, weight and bias.",
-         .inputs = {"x: float", "weight: float?", "mean: float", "inv_std: float", "dy: float"},
+         .inputs = {"x: float", "weight: float?", "mean: float", "inv_std: float", "dy: =x"},
          .outputs = {"dx", "dweight", "dbias"},
          .attrs = {groups},
          .infer =
              [](const InferContext& c) {
-               Type channel{c.has(1) ? c.operand(1).dtype : c.operand(0).dtype,
-                            {c.operand(0).shape[1]}};
-               return std::vector{c.operand(0), channel, channel};
+               const Type mean = group_statistics(c);
+               return checked_gradients(c, {c.operand(0).shape[1]}, mean, c.operand(0).dtype);
              },
          .grad = NoGradient{"second derivatives of group_norm are not supported"},
          .cost = per_operand_element(12),

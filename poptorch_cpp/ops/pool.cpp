@@ -10,34 +10,36 @@ using support::str;
 
 // Output sizes as torch computes them; with ceil_mode a window must begin inside the input or its
 // left padding.
-Shape pooled_shape(const InferContext& c, const Ints& dilation) {
-  require_rank(c, 0, 3);
-  const Shape& x = c.operand(0).shape;
+Shape pooled_shape(const InferContext& c, const Shape& x, const Ints& dilation) {
+  if (x.size() < 3 || x.size() > 5) {
+    c.fail(str("the input ", ir::shape_text(x), " must have 1 to 3 spatial dimensions."));
+  }
   const Ints &kernel = c.attr<Ints>("kernel"), &strides = c.attr<Ints>("strides"),
              &padding = c.attr<Ints>("padding");
   const size_t spatial = x.size() - 2;
-  if (kernel.size() != spatial || strides.size() != spatial || padding.size() != spatial) {
-    c.fail(str("kernel, strides and padding need ", spatial, " numbers each."));
+  for (const Ints* list : {&kernel, &strides, &padding, &dilation}) {
+    if (list->size() == spatial) continue;
+    c.fail(str("kernel, strides, padding and dilation need ", spatial, " numbers each."));
   }
   Shape y = {x[0], x[1]};
   for (size_t i = 0; i < spatial; ++i) {
-    int64_t step = strides[i];
-    int64_t room = x[i + 2] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1;
+    const Wide step = strides[i];
+    const Wide room = x[i + 2] + 2 * Wide{padding[i]} - Wide{dilation[i]} * (kernel[i] - 1) - 1;
     if (room < 0 || padding[i] * 2 > kernel[i]) {
       c.fail(str("kernel ", ir::shape_text(kernel), " with padding ", ir::shape_text(padding),
                  " does not fit the input ", ir::shape_text(x), "."));
     }
-    int64_t size = (room + (c.attr<bool>("ceil_mode") ? step - 1 : 0)) / step + 1;
+    Wide size = (room + (c.attr<bool>("ceil_mode") ? step - 1 : 0)) / step + 1;
     if (c.attr<bool>("ceil_mode") && (size - 1) * step >= x[i + 2] + padding[i]) --size;
-    y.push_back(size);
+    y.push_back(checked_size(c, size));
   }
   return y;
 }
 
 std::vector<ir::AttrDef> window(std::vector<ir::AttrDef> more) {
-  std::vector<ir::AttrDef> attrs = {{"kernel", AttrType::kInts},
-                                    {"strides", AttrType::kInts},
-                                    {"padding", AttrType::kInts},
+  std::vector<ir::AttrDef> attrs = {at_least(1, {"kernel", AttrType::kInts}),
+                                    at_least(1, {"strides", AttrType::kInts}),
+                                    at_least(0, {"padding", AttrType::kInts}),
                                     {"ceil_mode", AttrType::kBool, false}};
   attrs.insert(attrs.end(), more.begin(), more.end());
   return attrs;
@@ -56,10 +58,18 @@ CostRule window_cost() {
   };
 }
 
+Type max_pooled(const InferContext& c) {
+  return {c.operand(0).dtype, pooled_shape(c, c.operand(0).shape, c.attr<Ints>("dilation"))};
+}
+
+Shape avg_pooled(const InferContext& c, const Shape& x) {
+  return pooled_shape(c, x, Ints(c.attr<Ints>("kernel").size(), 1));
+}
+
 }  // namespace
 
 void add_pool_ops(Registry& r) {
-  const std::vector<ir::AttrDef> max_attrs = window({{"dilation", AttrType::kInts}});
+  const std::vector<ir::AttrDef> max_attrs = window({at_least(1, {"dilation", AttrType::kInts})});
   const std::vector<ir::AttrDef> average = {{"count_include_pad", AttrType::kBool, true},
                                             {"divisor", AttrType::kInt, int64_t{0}}};
   r.add({.name = "max_pool",
@@ -67,11 +77,7 @@ void add_pool_ops(Registry& r) {
          .inputs = {"x: number"},
          .outputs = {"y"},
          .attrs = max_attrs,
-         .infer =
-             [](const InferContext& c) {
-               return std::vector{
-                   Type{c.operand(0).dtype, pooled_shape(c, c.attr<Ints>("dilation"))}};
-             },
+         .infer = [](const InferContext& c) { return std::vector{max_pooled(c)}; },
          .grad =
              [](GradBuilder& g) {
                return std::vector<Value*>{
@@ -82,10 +88,14 @@ void add_pool_ops(Registry& r) {
          .popart_type = "MaxPool"});
   r.add({.name = "max_pool_grad",
          .doc = "dy sent to the first greatest element of each window.",
-         .inputs = {"x: number", "y: number", "dy: number"},
+         .inputs = {"x: number", "y: x", "dy: =y"},
          .outputs = {"dx"},
          .attrs = max_attrs,
-         .infer = same_as(0),
+         .infer =
+             [](const InferContext& c) {
+               require_type(c, 1, max_pooled(c));
+               return std::vector{c.operand(0)};
+             },
          .grad = NoGradient{"second derivatives of max_pool are not supported"},
          .cost = window_cost(),
          .popart_type = "MaxPoolGrad"});
@@ -96,8 +106,7 @@ void add_pool_ops(Registry& r) {
          .attrs = window(average),
          .infer =
              [](const InferContext& c) {
-               return std::vector{Type{c.operand(0).dtype,
-                                       pooled_shape(c, Ints(c.attr<Ints>("kernel").size(), 1))}};
+               return std::vector{Type{c.operand(0).dtype, avg_pooled(c, c.operand(0).shape)}};
              },
          .grad =
              [](GradBuilder& g) {
@@ -109,7 +118,7 @@ void add_pool_ops(Registry& r) {
          .cost = window_cost(),
          .popart_type = "AveragePool"});
   std::vector<ir::AttrDef> grad_attrs = window(average);
-  grad_attrs.push_back({"input_shape", AttrType::kInts});
+  grad_attrs.push_back(at_least(0, {"input_shape", AttrType::kInts}));
   r.add({.name = "avg_pool_grad",
          .doc = "dy spread over the windows of avg_pool.",
          .inputs = {"dy: float"},
@@ -117,7 +126,9 @@ void add_pool_ops(Registry& r) {
          .attrs = grad_attrs,
          .infer =
              [](const InferContext& c) {
-               return std::vector{Type{c.operand(0).dtype, c.attr<Ints>("input_shape")}};
+               const Shape& x = c.attr<Ints>("input_shape");
+               require_shape(c, 0, avg_pooled(c, x));
+               return std::vector{Type{c.operand(0).dtype, x}};
              },
          .grad = NoGradient{"second derivatives of avg_pool are not supported"},
          .cost = window_cost(),

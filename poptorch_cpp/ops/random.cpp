@@ -11,7 +11,7 @@ namespace {
 void add_draw(Registry& r, const char* name, const char* doc, std::vector<ir::AttrDef> attrs,
               const char* popart) {
   attrs.insert(attrs.begin(),
-               {{"shape", AttrType::kInts}, {"dtype", AttrType::kDType, DType::kF32}});
+               {at_least(0, {"shape", AttrType::kInts}), {"dtype", AttrType::kDType, DType::kF32}});
   r.add({.name = name,
          .doc = doc,
          .inputs = {},
@@ -19,7 +19,11 @@ void add_draw(Registry& r, const char* name, const char* doc, std::vector<ir::At
          .attrs = std::move(attrs),
          .infer =
              [](const InferContext& c) {
-               return std::vector{Type{c.attr<DType>("dtype"), c.attr<Ints>("shape")}};
+               const auto dtype = c.attr<DType>("dtype");
+               if (!ir::is_float(dtype)) {
+                 c.fail(support::str("dtype must be a float but is ", ir::name(dtype), "."));
+               }
+               return std::vector{Type{dtype, c.attr<Ints>("shape")}};
              },
          .grad = NoGradient{"it has no operands"},
          .cost = per_element(10),
@@ -38,7 +42,7 @@ void add_random_ops(Registry& r) {
          .doc = "32 random bits an element.",
          .inputs = {},
          .outputs = {"y"},
-         .attrs = {{"shape", AttrType::kInts}},
+         .attrs = {at_least(0, {"shape", AttrType::kInts})},
          .infer =
              [](const InferContext& c) {
                return std::vector{Type{DType::kU32, c.attr<Ints>("shape")}};
@@ -50,12 +54,10 @@ void add_random_ops(Registry& r) {
          .doc = "32 random bits an element, a function of the seed alone.",
          .inputs = {"seed: u32"},
          .outputs = {"y"},
-         .attrs = {{"shape", AttrType::kInts}},
+         .attrs = {at_least(0, {"shape", AttrType::kInts})},
          .infer =
              [](const InferContext& c) {
-               if (c.operand(0).shape != Shape{2}) {
-                 c.fail(support::str("the seed must be u32[2] but is ", c.operand(0), "."));
-               }
+               require_shape(c, 0, {2});
                return std::vector{Type{DType::kU32, c.attr<Ints>("shape")}};
              },
          .grad = NoGradient{"bits do not change by degrees"},
@@ -89,12 +91,9 @@ void add_random_ops(Registry& r) {
          .doc = "x · mask / (1 - p) with a mask that is true with probability 1 - p.",
          .inputs = {"x: float"},
          .outputs = {"y", "mask"},
-         .attrs = {{"p", AttrType::kFloat}},
+         .attrs = {within({"p", AttrType::kFloat}, 0, 1)},
          .infer =
              [](const InferContext& c) {
-               double p = c.attr<double>("p");
-               if (!(p >= 0 && p <= 1))
-                 c.fail(support::str("p must lie in [0, 1] but is ", p, "."));
                return std::vector{c.operand(0), Type{DType::kBool, c.operand(0).shape}};
              },
          .grad = grad1([](GradBuilder& g, Val dy) {

@@ -13,10 +13,7 @@ using support::str;
 InferRule reduces(std::optional<DType> result = std::nullopt) {
   return [result](const InferContext& c) {
     const Ints& axes = c.attr<Ints>("axes");
-    for (size_t i = 0; i < axes.size(); ++i) {
-      checked_axis(c, axes[i], c.operand(0).rank());
-      if (i && axes[i] <= axes[i - 1]) c.fail("axes must be ascending and different.");
-    }
+    checked_axes(c, axes, c.operand(0).rank());
     return std::vector{Type{result.value_or(c.operand(0).dtype),
                             reduced_shape(c.operand(0).shape, axes, c.attr<bool>("keepdims"))}};
   };
@@ -174,7 +171,7 @@ void add_orders(Registry& r) {
          .doc = "The k greatest (least) along the axis, in order, and their indices.",
          .inputs = {"x: any"},
          .outputs = {"values", "indices"},
-         .attrs = {{"k", AttrType::kInt},
+         .attrs = {at_least(0, {"k", AttrType::kInt}),
                    {"axis", AttrType::kInt},
                    {"largest", AttrType::kBool, true},
                    {"sorted", AttrType::kBool, true}},
@@ -183,9 +180,9 @@ void add_orders(Registry& r) {
                int64_t axis = checked_axis(c, c.attr<int64_t>("axis"), c.operand(0).rank());
                int64_t k = c.attr<int64_t>("k");
                Shape shape = c.operand(0).shape;
-               if (k < 0 || shape.empty() || k > shape[static_cast<size_t>(axis)]) {
-                 c.fail(str("k is ", k, " but the axis has ", shape.empty() ? 1 : shape[axis],
-                            " elements."));
+               if (shape.empty()) c.fail("a scalar has no axis. Reshape it to [1].");
+               if (k > shape[static_cast<size_t>(axis)]) {
+                 c.fail(str("k is ", k, " but the axis has ", shape[axis], " elements."));
                }
                shape[static_cast<size_t>(axis)] = k;
                return std::vector{Type{c.operand(0).dtype, shape}, Type{DType::kI32, shape}};

@@ -3,33 +3,42 @@
 
 #include "ops/all_ops.hpp"
 #include "ops/rules.hpp"
-#include "support/strings.hpp"
 
 namespace poptorch::ops {
 namespace {
-
-using support::str;
 
 struct Sizes {
   int64_t time, batch, hidden;
 };
 
-// Checks x, the states before `weights` and the weights behind them.
-Sizes check(const InferContext& c, size_t weights, int64_t gates) {
-  require_rank(c, 0, 3);
-  const Shape &x = c.operand(0).shape, &h = c.operand(1).shape;
-  const int64_t hidden = h.empty() ? 0 : h.back();
-  const Shape expected[] = {
-      {gates * hidden, x[2]}, {gates * hidden, hidden}, {gates * hidden}, {gates * hidden}};
-  for (size_t i = 1; i < weights + 4; ++i) {
-    if (!c.has(i)) continue;
-    Shape shape = i < weights ? Shape{x[1], hidden} : expected[i - weights];
-    if (c.operand(i).shape != shape) {
-      c.fail(str("operand '", c.def().operand_defs[i].name, "' must be ", ir::shape_text(shape),
-                 " but is ", c.operand(i), "."));
-    }
-  }
+// Checks x, the states before operand `weights`, the two weights and, where the op has them, the
+// biases behind.
+Sizes check(const InferContext& c, size_t weights, int64_t gates, bool biases = true) {
+  require_rank(c, 0, 3, 3);
+  require_rank(c, 1, 2, 2);
+  const Shape& x = c.operand(0).shape;
+  const int64_t hidden = c.operand(1).shape[1], rows = checked_size(c, Wide{gates} * hidden);
+  for (size_t i = 1; i < weights; ++i) require_shape(c, i, {x[1], hidden});
+  require_shape(c, weights, {rows, x[2]});
+  require_shape(c, weights + 1, {rows, hidden});
+  for (size_t i = 2; biases && i < 4; ++i) require_shape(c, weights + i, {rows});
   return {x[0], x[1], hidden};
+}
+
+// The result types of a gradient op, whose operands behind the weights are y, `kept` numbers a
+// hidden unit that the forward op reserved, dy, and the gradients of the last states.
+std::vector<Type> gradients(const InferContext& c, size_t weights, int64_t gates, int64_t kept) {
+  const auto [time, batch, hidden] = check(c, weights, gates, false);
+  const Shape y = {time, batch, hidden};
+  require_shape(c, weights + 2, y);
+  require_shape(c, weights + 3, {time, batch, kept * hidden});
+  require_shape(c, weights + 4, y);
+  for (size_t i = 1; i < weights; ++i) require_shape(c, weights + 4 + i, {batch, hidden});
+  std::vector<Type> results;
+  for (size_t i = 0; i < weights + 2; ++i) results.push_back(c.operand(i));
+  const Type bias{c.operand(0).dtype, {gates * hidden}};
+  results.insert(results.end(), {bias, bias});
+  return results;
 }
 
 CostRule gates_cost(double products) {
@@ -62,8 +71,8 @@ void add_lstm(Registry& r) {
   r.add({.name = "lstm",
          .doc = "Gates i f g o; c = f · c + i · g, h = o · tanh(c). `reserve` keeps the activated "
                 "gates and the cell of every step: [time, batch, 5 · hidden].",
-         .inputs = {"x: float", "h0: float", "c0: float", "w_input: float", "w_hidden: float",
-                    "bias_input: float?", "bias_hidden: float?"},
+         .inputs = {"x: float", "h0: x", "c0: x", "w_input: x", "w_hidden: x", "bias_input: x?",
+                    "bias_hidden: x?"},
          .outputs = {"y", "h", "c", "reserve"},
          .attrs = {kReverse},
          .infer =
@@ -86,16 +95,11 @@ void add_lstm(Registry& r) {
          .popart_type = "LSTM"});
   r.add({.name = "lstm_grad",
          .doc = "Gradients of lstm's operands.",
-         .inputs = {"x: float", "h0: float", "c0: float", "w_input: float", "w_hidden: float",
-                    "y: float", "reserve: float", "dy: float", "dh: float", "dc: float"},
+         .inputs = {"x: float", "h0: x", "c0: x", "w_input: x", "w_hidden: x", "y: x", "reserve: x",
+                    "dy: x", "dh: x", "dc: x"},
          .outputs = {"dx", "dh0", "dc0", "dw_input", "dw_hidden", "dbias_input", "dbias_hidden"},
          .attrs = {kReverse},
-         .infer =
-             [](const InferContext& c) {
-               Type bias{c.operand(3).dtype, {c.operand(3).shape[0]}};
-               return std::vector{c.operand(0), c.operand(1), c.operand(2), c.operand(3),
-                                  c.operand(4), bias,         bias};
-             },
+         .infer = [](const InferContext& c) { return gradients(c, 3, 4, 5); },
          .grad = NoGradient{"second derivatives of lstm are not supported"},
          .cost = gates_cost(2),
          .popart_type = "LSTMGrad"});
@@ -105,8 +109,8 @@ void add_gru(Registry& r) {
   r.add({.name = "gru",
          .doc = "Gates r z n; n = tanh(x·Wn + bn + r · (h·Un + cn)), h = (1 - z) · n + z · h. "
                 "`reserve` keeps r, z, n and h·Un + cn of every step: [time, batch, 4 · hidden].",
-         .inputs = {"x: float", "h0: float", "w_input: float", "w_hidden: float",
-                    "bias_input: float?", "bias_hidden: float?"},
+         .inputs = {"x: float", "h0: x", "w_input: x", "w_hidden: x", "bias_input: x?",
+                    "bias_hidden: x?"},
          .outputs = {"y", "h", "reserve"},
          .attrs = {kReverse},
          .infer =
@@ -127,16 +131,11 @@ void add_gru(Registry& r) {
          .popart_type = "GRU"});
   r.add({.name = "gru_grad",
          .doc = "Gradients of gru's operands.",
-         .inputs = {"x: float", "h0: float", "w_input: float", "w_hidden: float", "y: float",
-                    "reserve: float", "dy: float", "dh: float"},
+         .inputs = {"x: float", "h0: x", "w_input: x", "w_hidden: x", "y: x", "reserve: x", "dy: x",
+                    "dh: x"},
          .outputs = {"dx", "dh0", "dw_input", "dw_hidden", "dbias_input", "dbias_hidden"},
          .attrs = {kReverse},
-         .infer =
-             [](const InferContext& c) {
-               Type bias{c.operand(2).dtype, {c.operand(2).shape[0]}};
-               return std::vector{c.operand(0), c.operand(1), c.operand(2),
-                                  c.operand(3), bias,         bias};
-             },
+         .infer = [](const InferContext& c) { return gradients(c, 2, 3, 4); },
          .grad = NoGradient{"second derivatives of gru are not supported"},
          .cost = gates_cost(2),
          .popart_type = "GRUGrad"});

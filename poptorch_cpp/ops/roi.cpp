@@ -9,24 +9,21 @@ namespace {
 using support::str;
 
 std::vector<ir::AttrDef> grid() {
-  return {{"rows", AttrType::kInt},
-          {"columns", AttrType::kInt},
+  return {at_least(1, {"rows", AttrType::kInt}),
+          at_least(1, {"columns", AttrType::kInt}),
           {"scale", AttrType::kFloat, 1.0},
-          {"samples", AttrType::kInt, int64_t{0}}};
+          within({"samples", AttrType::kInt, int64_t{0}}, 0, 1 << 20)};
 }
 
 // [regions, channels, rows, columns]
 Type of_regions(const InferContext& c) {
-  const Type &x = c.operand(0), &rois = c.operand(1), &image = c.operand(2);
+  const Type &x = c.operand(0), &rois = c.operand(1);
   if (x.rank() != 4) c.fail(str("x must be [images, channels, height, width] but is ", x, "."));
   if (rois.rank() != 2 || rois.shape[1] != 4) {
     c.fail(str("rois must be [regions, 4] but is ", rois, "."));
   }
-  if (image.shape != Shape{rois.shape[0]}) {
-    c.fail(str("image must be one number a region, [", rois.shape[0], "], but is ", image, "."));
-  }
+  require_shape(c, 2, {rois.shape[0]});
   const int64_t rows = c.attr<int64_t>("rows"), columns = c.attr<int64_t>("columns");
-  if (rows < 1 || columns < 1) c.fail(str("cannot make ", rows, " by ", columns, " bins."));
   return {x.dtype, {rois.shape[0], x.shape[1], rows, columns}};
 }
 
@@ -35,10 +32,12 @@ CostRule sampling() {
   return [](const Op& op) {
     const auto given = static_cast<double>(op.attr<int64_t>("samples"));
     const double samples = given > 0 ? given * given : 4;
-    const double bins = static_cast<double>(op.attr<int64_t>("rows") * op.attr<int64_t>("columns"));
+    const double bins = static_cast<double>(op.attr<int64_t>("rows")) *
+                        static_cast<double>(op.attr<int64_t>("columns"));
     const Type& x = op.operand(0)->type();
     const Type& rois = op.operand(1)->type();
-    const double elements = bins * static_cast<double>(rois.shape[0] * x.shape[1]);
+    const double elements =
+        bins * static_cast<double>(rois.shape[0]) * static_cast<double>(x.shape[1]);
     return Cost{8 * samples * elements, bytes_of(op)};
   };
 }
@@ -73,8 +72,7 @@ void add_roi_ops(Registry& r) {
          .attrs = grid(),
          .infer =
              [](const InferContext& c) {
-               const Type y = of_regions(c);
-               if (c.operand(3) != y) c.fail(str("dy must be ", y, " but is ", c.operand(3), "."));
+               require_type(c, 3, of_regions(c));
                return std::vector{c.operand(0), c.operand(1)};
              },
          .grad = NoGradient{"second derivatives of roi_align are not supported"},

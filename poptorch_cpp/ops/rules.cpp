@@ -24,17 +24,44 @@ InferRule as_stated() {
   };
 }
 
-void require_same_dtype(const InferContext& c, size_t i, size_t j) {
-  if (c.operand(i).dtype == c.operand(j).dtype) return;
-  c.fail(str("operands '", c.def().operand_defs[i].name, "' and '", c.def().operand_defs[j].name,
-             "' must have one element type but are ", c.operand(i), " and ", c.operand(j),
-             ". Cast one of them."));
+namespace {
+
+const std::string& name_of(const InferContext& c, size_t operand) {
+  return c.def().operand_defs[operand].name;
 }
 
-void require_rank(const InferContext& c, size_t operand, int64_t at_least) {
-  if (c.operand(operand).rank() >= at_least) return;
-  c.fail(str("operand '", c.def().operand_defs[operand].name, "' needs at least ", at_least,
-             " dimensions but is ", c.operand(operand), "."));
+}  // namespace
+
+void require_rank(const InferContext& c, size_t operand, int64_t at_least, int64_t at_most) {
+  const int64_t rank = c.operand(operand).rank();
+  if (rank >= at_least && rank <= at_most) return;
+  const bool few = rank < at_least;
+  c.fail(str("operand '", name_of(c, operand), "' needs ", few ? "at least " : "at most ",
+             few ? at_least : at_most, " dimensions but is ", c.operand(operand), "."));
+}
+
+void require_shape(const InferContext& c, size_t operand, const Shape& shape) {
+  if (!c.has(operand) || c.operand(operand).shape == shape) return;
+  c.fail(str("operand '", name_of(c, operand), "' must be ", ir::shape_text(shape), " but is ",
+             c.operand(operand), "."));
+}
+
+void require_type(const InferContext& c, size_t operand, const Type& type) {
+  if (!c.has(operand) || c.operand(operand) == type) return;
+  c.fail(str("operand '", name_of(c, operand), "' must be ", type, " but is ", c.operand(operand),
+             "."));
+}
+
+void require_one_element(const InferContext& c, size_t operand) {
+  if (c.operand(operand).elements() == 1) return;
+  c.fail(str("operand '", name_of(c, operand), "' must be one element but is ", c.operand(operand),
+             "."));
+}
+
+int64_t checked_size(const InferContext& c, Wide size) {
+  if (size >= 0 && size <= ir::kMaxElements) return static_cast<int64_t>(size);
+  c.fail(str("an axis of its result would have ", static_cast<double>(size),
+             " elements, which is not in [0, ", ir::kMaxElements, "]."));
 }
 
 int64_t checked_axis(const InferContext& c, int64_t axis, int64_t rank) {
@@ -42,8 +69,14 @@ int64_t checked_axis(const InferContext& c, int64_t axis, int64_t rank) {
   c.fail(str("axis ", axis, " is out of range for ", rank, " dimensions."));
 }
 
+void checked_axes(const InferContext& c, const Ints& axes, int64_t rank) {
+  for (size_t i = 0; i < axes.size(); ++i) {
+    checked_axis(c, axes[i], rank);
+    if (i && axes[i] <= axes[i - 1]) c.fail("axes must be ascending and different.");
+  }
+}
+
 Type broadcast_pair(const InferContext& c, size_t i, size_t j) {
-  require_same_dtype(c, i, j);
   auto shape = ir::broadcast(c.operand(i).shape, c.operand(j).shape);
   if (!shape) {
     c.fail(str("shapes ", ir::shape_text(c.operand(i).shape), " and ",
@@ -58,7 +91,6 @@ InferRule broadcast_of_operands(std::optional<DType> result) {
     for (size_t i = 1; i < c.operand_count(); ++i) {
       if (!c.has(i)) continue;
       auto shape = ir::broadcast(type.shape, c.operand(i).shape);
-      require_same_dtype(c, 0, i);
       if (!shape) {
         c.fail(str("shapes ", ir::shape_text(type.shape), " and ",
                    ir::shape_text(c.operand(i).shape), " do not broadcast together."));
@@ -68,6 +100,15 @@ InferRule broadcast_of_operands(std::optional<DType> result) {
     if (result) type.dtype = *result;
     return std::vector{type};
   };
+}
+
+ir::AttrDef within(ir::AttrDef def, double least, double most) {
+  def.range = ir::Range{least, most};
+  return def;
+}
+
+ir::AttrDef at_least(double least, ir::AttrDef def) {
+  return within(std::move(def), least, static_cast<double>(ir::kMaxElements));
 }
 
 Shape reduced_shape(const Shape& shape, const Ints& axes, bool keepdims) {

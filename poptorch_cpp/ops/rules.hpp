@@ -37,12 +37,21 @@ InferRule nothing();    // no results
 InferRule as_stated();  // what the text or the front end says
 // Operands of one dtype, broadcast together; `result` overrides the dtype (comparisons).
 InferRule broadcast_of_operands(std::optional<DType> result = std::nullopt);
-// The broadcast of operands i and j alone.
+// The broadcast of operands i and j alone, which have one dtype.
 Type broadcast_pair(const InferContext& context, size_t i, size_t j);
-// Fails unless operands i and j have one dtype.
-void require_same_dtype(const InferContext& context, size_t i, size_t j);
-void require_rank(const InferContext& context, size_t operand, int64_t at_least);
+void require_rank(const InferContext& context, size_t operand, int64_t at_least,
+                  int64_t at_most = ir::kMaxRank);
+// Fails unless operand i, where it is present, has this shape or type.
+void require_shape(const InferContext& context, size_t operand, const Shape& shape);
+void require_type(const InferContext& context, size_t operand, const Type& type);
+void require_one_element(const InferContext& context, size_t operand);
+// Sizes are computed in 128 bits: there, products of attributes do not overflow.
+using Wide = __int128;
+// `size` as that of an axis; fails when no tensor has such an axis.
+int64_t checked_size(const InferContext& context, Wide size);
 int64_t checked_axis(const InferContext& context, int64_t axis, int64_t rank);
+// Fails unless the axes are in range, ascending and different.
+void checked_axes(const InferContext& context, const Ints& axes, int64_t rank);
 // The shape without `axes`, or with ones there.
 Shape reduced_shape(const Shape& shape, const Ints& axes, bool keepdims);
 
@@ -52,6 +61,11 @@ CostRule per_operand_element(double flops);  // of operand 0
 CostRule moves_data();                       // no arithmetic
 CostRule no_cost();                          // resolved at compile time
 double bytes_of(const Op& op);               // operands and results, once each
+
+// --- Attributes ---------------------------------------------------------------------------------
+// `def` with a range for its number or the numbers of its list.
+ir::AttrDef within(ir::AttrDef def, double least, double most);
+ir::AttrDef at_least(double least, ir::AttrDef def);  // and at most kMaxElements
 
 // Of ops that write state: written float16 and bfloat16 elements are rounded at random, with the
 // same numbers in every replica.

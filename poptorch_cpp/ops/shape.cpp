@@ -18,7 +18,7 @@ Shape sliced_shape(const InferContext& c, const Shape& x) {
   }
   Shape out;
   for (size_t i = 0; i < x.size(); ++i) {
-    if (starts[i] < 0 || stops[i] > x[i] || steps[i] < 1 || starts[i] > stops[i]) {
+    if (stops[i] > x[i] || starts[i] > stops[i]) {
       c.fail(str("slice ", starts[i], ":", stops[i], ":", steps[i], " is out of range for ", x[i],
                  " elements of axis ", i, "."));
     }
@@ -34,7 +34,8 @@ ir::Attrs slice_attrs(const GradBuilder& g) {
 }
 
 std::vector<ir::AttrDef> slice_defs() {
-  return {{"starts", AttrType::kInts}, {"stops", AttrType::kInts}, {"steps", AttrType::kInts}};
+  return {at_least(0, {"starts", AttrType::kInts}), at_least(0, {"stops", AttrType::kInts}),
+          at_least(1, {"steps", AttrType::kInts})};
 }
 
 void add_views(Registry& r) {
@@ -43,10 +44,12 @@ void add_views(Registry& r) {
        .doc = "The same elements in row-major order under another shape.",
        .inputs = {"x"},
        .outputs = {"y"},
-       .attrs = {{"shape", AttrType::kInts}},
+       .attrs = {at_least(0, {"shape", AttrType::kInts})},
        .infer =
            [](const InferContext& c) {
              const Ints& shape = c.attr<Ints>("shape");
+             const std::string defect = ir::defect_of(shape);
+             if (!defect.empty()) c.fail(defect);
              if (ir::element_count(shape) != c.operand(0).elements()) {
                c.fail(str("cannot give ", ir::shape_text(c.operand(0).shape), " the shape ",
                           ir::shape_text(shape), ": the number of elements differs."));
@@ -89,7 +92,7 @@ void add_views(Registry& r) {
          .doc = "x repeated to `shape` as NumPy broadcasts.",
          .inputs = {"x"},
          .outputs = {"y"},
-         .attrs = {{"shape", AttrType::kInts}},
+         .attrs = {at_least(0, {"shape", AttrType::kInts})},
          .infer =
              [](const InferContext& c) {
                const Ints& shape = c.attr<Ints>("shape");
@@ -109,7 +112,7 @@ void add_views(Registry& r) {
          .attrs = {{"axes", AttrType::kInts}},
          .infer =
              [](const InferContext& c) {
-               for (int64_t axis : c.attr<Ints>("axes")) checked_axis(c, axis, c.operand(0).rank());
+               checked_axes(c, c.attr<Ints>("axes"), c.operand(0).rank());
                return std::vector{c.operand(0)};
              },
          .grad = grad1([](GradBuilder& g, Val dy) {
@@ -181,17 +184,12 @@ void add_slices(Registry& r) {
          .popart_type = "Slice"});
   r.add({.name = "insert_slice",
          .doc = "x with the slice replaced by src.",
-         .inputs = {"x", "src"},
+         .inputs = {"x", "src: x"},
          .outputs = {"y"},
          .attrs = slice_defs(),
          .infer =
              [](const InferContext& c) {
-               require_same_dtype(c, 0, 1);
-               Shape slot = sliced_shape(c, c.operand(0).shape);
-               if (c.operand(1).shape != slot) {
-                 c.fail(str("src must be ", ir::shape_text(slot), " but is ",
-                            ir::shape_text(c.operand(1).shape), "."));
-               }
+               require_shape(c, 1, sliced_shape(c, c.operand(0).shape));
                return std::vector{c.operand(0)};
              },
          .grad =
@@ -206,22 +204,44 @@ void add_slices(Registry& r) {
          .popart_type = "SliceInplace"});
 }
 
-std::vector<Type> infer_pad(const InferContext& c) {
+// `x` with low and high elements more along each axis; with `sign` -1, less.
+Shape padded_shape(const InferContext& c, int64_t sign) {
   const Ints &low = c.attr<Ints>("low"), &high = c.attr<Ints>("high");
-  Type out = c.operand(0);
-  if (low.size() != out.shape.size() || high.size() != out.shape.size()) {
-    c.fail(str("low and high need ", out.shape.size(), " numbers each."));
+  Shape out = c.operand(0).shape;
+  if (low.size() != out.size() || high.size() != out.size()) {
+    c.fail(str("low and high need ", out.size(), " numbers each."));
   }
-  bool reflect = c.attr<std::string>("mode") == "reflect";
-  for (size_t i = 0; i < low.size(); ++i) {
-    int64_t most = reflect ? out.shape[i] - 1 : INT64_MAX;
-    if (low[i] < 0 || high[i] < 0 || low[i] > most || high[i] > most) {
+  for (size_t i = 0; i < out.size(); ++i) {
+    out[i] = checked_size(c, Wide{out[i]} + sign * (Wide{low[i]} + high[i]));
+  }
+  return out;
+}
+
+// What is padded must have the elements that padding copies.
+void check_copies(const InferContext& c, const Shape& x) {
+  const Ints &low = c.attr<Ints>("low"), &high = c.attr<Ints>("high");
+  const std::string& mode = c.attr<std::string>("mode");
+  for (size_t i = 0; i < x.size(); ++i) {
+    int64_t most = INT64_MAX;
+    if (mode == "reflect") most = std::max<int64_t>(x[i] - 1, 0);
+    if (mode == "replicate" && x[i] == 0) most = 0;
+    if (low[i] > most || high[i] > most) {
       c.fail(str("padding ", low[i], " and ", high[i], " does not fit axis ", i, " of ",
-                 c.operand(0), "."));
+                 ir::shape_text(x), "."));
     }
-    out.shape[i] += low[i] + high[i];
   }
-  return {out};
+}
+
+std::vector<Type> infer_pad(const InferContext& c) {
+  const Shape out = padded_shape(c, 1);
+  check_copies(c, c.operand(0).shape);
+  return {Type{c.operand(0).dtype, out}};
+}
+
+std::vector<Type> infer_pad_grad(const InferContext& c) {
+  const Shape x = padded_shape(c, -1);
+  check_copies(c, x);
+  return {Type{c.operand(0).dtype, x}};
 }
 
 Val pad_gradient(GradBuilder& g, Val dy) {
@@ -244,8 +264,8 @@ void add_pads(Registry& r) {
          .doc = "x with `low` and `high` elements added before and after each axis.",
          .inputs = {"x"},
          .outputs = {"y"},
-         .attrs = {{"low", AttrType::kInts},
-                   {"high", AttrType::kInts},
+         .attrs = {at_least(0, {"low", AttrType::kInts}),
+                   at_least(0, {"high", AttrType::kInts}),
                    {"value", AttrType::kFloat, 0.0},
                    mode},
          .infer = infer_pad,
@@ -256,15 +276,9 @@ void add_pads(Registry& r) {
          .doc = "dy summed back to the elements that a reflecting or replicating pad copied.",
          .inputs = {"dy: float"},
          .outputs = {"dx"},
-         .attrs = {{"low", AttrType::kInts}, {"high", AttrType::kInts}, mode},
-         .infer =
-             [](const InferContext& c) {
-               Type out = c.operand(0);
-               for (size_t i = 0; i < out.shape.size(); ++i) {
-                 out.shape[i] -= c.attr<Ints>("low").at(i) + c.attr<Ints>("high").at(i);
-               }
-               return std::vector{out};
-             },
+         .attrs = {at_least(0, {"low", AttrType::kInts}), at_least(0, {"high", AttrType::kInts}),
+                   mode},
+         .infer = infer_pad_grad,
          .grad = NoGradient{"second derivatives of pad are not supported"},
          .cost = per_operand_element(1),
          .popart_type = "PadGrad"});

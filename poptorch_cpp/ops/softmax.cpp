@@ -29,7 +29,7 @@ void add_pair(Registry& r, const std::string& name, const char* doc, const char*
          .popart_type = popart});
   r.add({.name = name + "_grad",
          .doc = grad_doc,
-         .inputs = {"y: float", "dy: float"},
+         .inputs = {"y: float", "dy: =y"},
          .outputs = {"dx"},
          .attrs = {{"axis", AttrType::kInt}},
          .infer = along_axis(),

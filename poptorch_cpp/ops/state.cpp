@@ -1,4 +1,5 @@
 // Reading and writing named state.
+#include "ir/module.hpp"
 #include "ops/all_ops.hpp"
 #include "ops/rules.hpp"
 #include "support/strings.hpp"
@@ -7,10 +8,19 @@ namespace poptorch::ops {
 namespace {
 
 std::vector<Type> checked_write(const InferContext& c) {
-  if (c.operand(0) != c.operand(1)) {
-    c.fail(support::str("dst is ", c.operand(0), " but src is ", c.operand(1), "."));
-  }
+  require_shape(c, 1, c.operand(0).shape);
   return {};
+}
+
+// What is declared has one type. An op whose slot nobody declared is the verifier's to refuse.
+std::vector<Type> infer_variable(const InferContext& c) {
+  const auto& name = c.attr<std::string>("name");
+  const ir::StateSlot* slot = c.module() ? c.module()->find_state(name) : nullptr;
+  if (slot && (c.stated.size() != 1 || c.stated[0] != slot->type)) {
+    c.fail(support::str("state '", name, "' is ", slot->type, "."));
+  }
+  if (c.stated.size() != 1) c.fail("needs its result type stated.");
+  return c.stated;
 }
 
 }  // namespace
@@ -22,17 +32,16 @@ void add_state_ops(Registry& r) {
          .inputs = {},
          .outputs = {"y"},
          .attrs = {{"name", AttrType::kString}},
-         .infer = as_stated(),
+         .infer = infer_variable,
          .grad = NoGradient{"a variable has no operands"},
          .cost = no_cost()});
   r.add({.name = "assign",
          .doc = "dst becomes src, or all of it the number src.",
-         .inputs = {"dst", "src"},
+         .inputs = {"dst", "src: dst"},
          .outputs = {},
          .infer =
              [](const InferContext& c) {
-               const bool number = c.operand(1).rank() == 0;
-               if (number && c.operand(0).dtype == c.operand(1).dtype) return std::vector<Type>{};
+               if (c.operand(1).rank() == 0) return std::vector<Type>{};
                return checked_write(c);
              },
          .grad = writes,
@@ -45,11 +54,7 @@ void add_state_ops(Registry& r) {
          .inputs = {"dst: float", "src: float"},
          .outputs = {},
          .attrs = {{"scale", AttrType::kFloat, 1.0}, kStochasticRounding},
-         .infer =
-             [](const InferContext& c) {
-               if (c.operand(0).shape != c.operand(1).shape) return checked_write(c);
-               return std::vector<Type>{};
-             },
+         .infer = checked_write,
          .grad = writes,
          .cost = per_operand_element(2),
          .writes = {0},

@@ -1,4 +1,6 @@
 // Data to and from the host and Streaming Memory, copies between IPUs, printing.
+#include <algorithm>
+
 #include "ir/module.hpp"
 #include "ops/all_ops.hpp"
 #include "ops/rules.hpp"
@@ -9,10 +11,13 @@ namespace {
 
 using support::str;
 
-Type stream_type(const InferContext& c) {
+Type stream_type(const InferContext& c, bool to_device) {
   const auto& name = c.attr<std::string>("stream");
   const ir::HostStream* stream = c.module() ? c.module()->find_stream(name) : nullptr;
   if (!stream) c.fail(str("there is no stream '", name, "'."));
+  if (stream->to_device != to_device) {
+    c.fail(str("stream '", name, "' runs ", to_device ? "to the host." : "to the device."));
+  }
   return stream->type;
 }
 
@@ -30,7 +35,7 @@ void add_host_ops(Registry& r) {
          .inputs = {},
          .outputs = {"x"},
          .attrs = {{"stream", AttrType::kString}},
-         .infer = [](const InferContext& c) { return std::vector{stream_type(c)}; },
+         .infer = [](const InferContext& c) { return std::vector{stream_type(c, true)}; },
          .grad = none,
          .cost = moves_data(),
          .side_effect = true,
@@ -42,9 +47,7 @@ void add_host_ops(Registry& r) {
          .attrs = {{"stream", AttrType::kString}},
          .infer =
              [](const InferContext& c) {
-               if (stream_type(c) != c.operand(0)) {
-                 c.fail(str("the stream takes ", stream_type(c), " but x is ", c.operand(0), "."));
-               }
+               require_type(c, 0, stream_type(c, false));
                return std::vector<Type>{};
              },
          .grad = none,
@@ -56,7 +59,11 @@ void add_host_ops(Registry& r) {
          .inputs = {"row: i32"},
          .outputs = {"x"},
          .attrs = {{"buffer", AttrType::kString}},
-         .infer = [](const InferContext& c) { return std::vector{buffer_type(c)}; },
+         .infer =
+             [](const InferContext& c) {
+               require_one_element(c, 0);
+               return std::vector{buffer_type(c)};
+             },
          .grad = none,
          .cost = moves_data(),
          .side_effect = true,
@@ -68,9 +75,8 @@ void add_host_ops(Registry& r) {
          .attrs = {{"buffer", AttrType::kString}},
          .infer =
              [](const InferContext& c) {
-               if (buffer_type(c) != c.operand(0)) {
-                 c.fail(str("the buffer holds ", buffer_type(c), " but x is ", c.operand(0), "."));
-               }
+               require_type(c, 0, buffer_type(c));
+               require_one_element(c, 1);
                return std::vector<Type>{};
              },
          .grad = none,
@@ -87,10 +93,11 @@ void add_stream_ops(Registry& r) {
          .doc = "x on IPU `to`.",
          .inputs = {"x"},
          .outputs = {"y"},
-         .attrs = {{"to", AttrType::kInt}},
+         .attrs = {within({"to", AttrType::kInt}, 0, ir::kMaxIpus - 1)},
          .infer = same_as(0),
          .grad = grad1([](GradBuilder& g, Val dy) {
-           return g.emit("ipu_copy", {dy}, {{"to", int64_t{g.op().placement.ipu}}});
+           // What is not placed yet is on IPU 0.
+           return g.emit("ipu_copy", {dy}, {{"to", int64_t{std::max(g.op().placement.ipu, 0)}}});
          }),
          .cost = moves_data(),
          .popart_type = "IpuCopy"});
@@ -111,7 +118,7 @@ void add_stream_ops(Registry& r) {
          .doc = "Ends the run when an index is not in [0, places).",
          .inputs = {"indices: int"},
          .outputs = {},
-         .attrs = {{"places", AttrType::kInt}, {"op", AttrType::kString}},
+         .attrs = {at_least(0, {"places", AttrType::kInt}), {"op", AttrType::kString}},
          .infer = nothing(),
          .grad = NoGradient{"it has no results"},
          .cost = moves_data(),

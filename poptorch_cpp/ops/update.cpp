@@ -20,11 +20,7 @@ std::vector<Type> checked_shapes(const InferContext& c) {
   for (size_t i = 1; i < c.operand_count(); ++i) {
     if (!c.has(i)) continue;
     const ir::OperandDef& def = c.def().operand_defs[i];
-    const Shape expected = def.constraint == "f64" ? Shape{} : c.operand(0).shape;
-    if (c.operand(i).shape != expected) {
-      c.fail(str("operand '", def.name, "' must have shape ", ir::shape_text(expected), " but is ",
-                 c.operand(i), "."));
-    }
+    require_shape(c, i, def.constraint == "f64" ? Shape{} : c.operand(0).shape);
   }
   return {};
 }

@@ -46,17 +46,17 @@ void take_place(Op& op, const Placement& from) {
 }
 
 // Where `op` uses its operand, and where a value is made: of ops that run graphs, in those.
-Placement used_at(const ir::Module& module, const Op& op, size_t operand) {
+Placement used_at(const Regions& regions, const Op& op, size_t operand) {
   Placement place = op.placement;
-  place.ipu = operand_ipu(module, op, operand, place.ipu);
+  place.ipu = regions.operand_ipu(op, operand, place.ipu);
   return place;
 }
 
-Placement made_at(const ir::Module& module, const Value& value) {
+Placement made_at(const Regions& regions, const Value& value) {
   const Op& op = *value.producer();
   Placement place = op.placement;
   for (size_t i = 0; i < op.result_count(); ++i) {
-    if (op.result(i) == &value) place.ipu = result_ipu(module, op, i, place.ipu);
+    if (op.result(i) == &value) place.ipu = regions.result_ipu(op, i, place.ipu);
   }
   return place;
 }
@@ -68,7 +68,7 @@ class Placer {
   };
 
  public:
-  explicit Placer(ir::Module& module) : module_(module) {}
+  explicit Placer(ir::Module& module) : module_(module), regions_(module) {}
 
   void run() {
     const std::vector<Op*> ops = module_.main().op_list();
@@ -94,7 +94,7 @@ class Placer {
     for (size_t i = 0; i < op.operand_count(); ++i) {
       const Value* value = op.operand(i);
       if (!value) continue;
-      const Home use{&op, used_at(module_, op, i)};
+      const Home use{&op, used_at(regions_, op, i)};
       const Op* variable = state_read(value);
       if (!variable) {
         if (!value->producer()) inputs_.emplace(value, use.place);
@@ -142,7 +142,7 @@ class Placer {
   std::optional<Placement> place_of(const Value* value) const {
     if (const Op* op = value->producer()) {
       if (!has_place(*op) || op->placement.ipu < 0) return std::nullopt;
-      return made_at(module_, *value);
+      return made_at(regions_, *value);
     }
     auto it = inputs_.find(value);
     return it == inputs_.end() ? std::nullopt : std::optional(it->second);
@@ -167,6 +167,7 @@ class Placer {
   }
 
   ir::Module& module_;
+  Regions regions_;
   std::map<Symbol, Home> homes_;                             // of state: its first use
   std::unordered_map<const Value*, Placement> inputs_ = {};  // look-up only
 };
@@ -174,26 +175,30 @@ class Placer {
 // Where each value of main lies.
 class Homes {
  public:
-  explicit Homes(const ir::Module& module) : module_(module) {
+  explicit Homes(const ir::Module& module) : module_(module), regions_(module) {
     for (const Op* op : module.main().ops()) {
       if (!has_place(*op)) continue;
       for (int index : op->def().writes) {
         const Value* value = op->operand(static_cast<size_t>(index));
         if (const Op* variable = value ? state_read(value) : nullptr) {
           const auto operand = static_cast<size_t>(index);
-          written_.emplace(slot_of(*variable), used_at(module, *op, operand));
+          written_.emplace(slot_of(*variable), used_at(*op, operand));
         }
       }
       for (size_t i = 0; i < op->operand_count(); ++i) {
         const Value* value = op->operand(i);
         if (!value) continue;
-        if (!value->producer()) settle(inputs_, value, used_at(module, *op, i));
+        if (!value->producer()) settle(inputs_, value, used_at(*op, i));
         const Op* variable = state_read(value);
-        if (variable) settle(states_, slot_of(*variable), used_at(module, *op, i));
+        if (variable) settle(states_, slot_of(*variable), used_at(*op, i));
       }
     }
     // Where it is written, which is one place.
     for (const auto& [slot, place] : written_) states_[slot] = place;
+  }
+
+  Placement used_at(const Op& op, size_t operand) const {
+    return partition::used_at(regions_, op, operand);
   }
 
   // Nobody copies constants, weights and hyper-parameters; lowering knows them on each IPU.
@@ -212,7 +217,7 @@ class Homes {
 
   Placement of(const Value* value) const {
     if (const Op* variable = state_read(value)) return states_.at(slot_of(*variable));
-    return value->producer() ? made_at(module_, *value) : inputs_.at(value);
+    return value->producer() ? made_at(regions_, *value) : inputs_.at(value);
   }
 
  private:
@@ -229,6 +234,7 @@ class Homes {
   }
 
   const ir::Module& module_;
+  Regions regions_;
   std::map<Symbol, Placement> written_;                 // by whom
   std::unordered_map<const Value*, Placement> inputs_;  // look-up only
   std::map<Symbol, Placement> states_;
@@ -237,7 +243,7 @@ class Homes {
 class Copies {
  public:
   explicit Copies(ir::Module& module)
-      : module_(module), main_(module.main()), homes_(module), constants_(constant_values(main_)) {}
+      : main_(module.main()), homes_(module), constants_(constant_values(main_)) {}
 
   void run() {
     for (Op* op : main_.ops()) {
@@ -245,7 +251,7 @@ class Copies {
       if (!has_place(*op)) continue;
       for (size_t i = 0; i < op->operand_count(); ++i) {
         if (!op->operand(i)) continue;
-        op->set_operand(i, on_ipu(op->operand(i), used_at(module_, *op, i).ipu, *op));
+        op->set_operand(i, on_ipu(op->operand(i), homes_.used_at(*op, i).ipu, *op));
       }
       for (int index : op->def().writes) copied_.erase(op->operand(static_cast<size_t>(index)));
     }
@@ -299,7 +305,6 @@ class Copies {
 
   using ConstantPlace = std::tuple<const Op*, int, int, ir::ExecutionContext>;
 
-  const ir::Module& module_;
   ir::Graph& main_;
   Homes homes_;
   std::unordered_set<const Value*> constants_;
@@ -334,7 +339,7 @@ std::unordered_set<const Value*> constant_values(const ir::Graph& graph) {
 std::string describe(const Op& op) {
   std::string text = str("op '", op.name(), "'");
   if (!op.placement.block.empty()) text += str(" of block '", op.placement.block, "'");
-  if (!op.location.empty()) return text + str(" (", op.location.file, ":", op.location.line, ")");
+  if (!op.location.empty()) return text + ir::place_text(op.location);
   return op.scope.empty() ? text : text + str(" (in ", op.scope, ")");
 }
 
@@ -353,7 +358,7 @@ void verify_placed(const ir::Module& module) {
       const Value* value = op->operand(i);
       if (!value || homes.is_everywhere(value)) continue;
       const int home = homes.of(value).ipu;
-      if (home != used_at(module, *op, i).ipu) {
+      if (home != homes.used_at(*op, i).ipu) {
         throw support::InternalError(
             str("[placed] ", ir::print(*op), " uses a value of IPU ", home, " without a copy."));
       }

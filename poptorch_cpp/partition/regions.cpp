@@ -2,27 +2,22 @@
 #include "partition/regions.hpp"
 
 #include <algorithm>
-#include <set>
 #include <vector>
 
 namespace poptorch::partition {
-namespace {
 
 using ir::Graph;
 using ir::Op;
 using ir::Value;
 
 // The graph that `op` runs, or of a conditional the first; nullptr for any other op.
-const Graph* body_of(const ir::Module& module, const Op& op) {
+const Graph* Regions::body_of(const Op& op) const {
   const char* attr = op.is("repeat") ? "graph" : op.is("if") ? "then" : nullptr;
-  return attr ? module.find_graph(op.attr<ir::GraphRef>(attr).name) : nullptr;
-}
-const Graph& other_branch(const ir::Module& module, const Op& conditional) {
-  return *module.find_graph(conditional.attr<ir::GraphRef>("else").name);
+  return attr ? module_.find_graph(op.attr<ir::GraphRef>(attr).name) : nullptr;
 }
 
 // Of the first use that names an IPU, or else of what is made from the value; -1: nothing does.
-int first_use(const ir::Module& module, const Value& value, std::set<const Op*>& seen) {
+int Regions::find_first_use(const Value& value, Seen& seen) const {
   std::vector<ir::Use> uses;
   for (const ir::Use& use : value.uses()) {
     if (use.op) uses.push_back(use);
@@ -31,77 +26,82 @@ int first_use(const ir::Module& module, const Value& value, std::set<const Op*>&
     return a.op != b.op && a.op->is_before(b.op);
   });
   for (const ir::Use& use : uses) {
-    const int ipu = operand_ipu(module, *use.op, use.index, use.op->placement.ipu);
+    const int ipu = operand_ipu(*use.op, use.index, use.op->placement.ipu);
     if (ipu >= 0) return ipu;
   }
   for (const ir::Use& use : uses) {
     if (!seen.insert(use.op).second) continue;
     for (size_t i = 0; i < use.op->result_count(); ++i) {
-      const int ipu = first_use(module, *use.op->result(i), seen);
+      const int ipu = find_first_use(*use.op->result(i), seen);
       if (ipu >= 0) return ipu;
     }
   }
   return -1;
 }
 
-int first_use(const ir::Module& module, const Value& value) {
-  std::set<const Op*> seen;
-  return first_use(module, value, seen);
+int Regions::first_use(const Value& value) const {
+  if (const auto known = first_uses_.find(&value); known != first_uses_.end()) return known->second;
+  Seen seen;
+  const int found = find_first_use(value, seen);
+  return first_uses_[&value] = found;
 }
 
 // Where a value of a body is: an op that names no IPU is where its operands are. -1: nothing says.
-int home_of(const ir::Module& module, const Value& value, std::set<const Op*>& seen) {
+int Regions::find_home(const Value& value, Seen& seen) const {
   const Op* op = value.producer();
-  if (!op) return first_use(module, value);
-  if (op->placement.ipu >= 0 || body_of(module, *op)) {
+  if (!op) return first_use(value);
+  if (op->placement.ipu >= 0 || body_of(*op)) {
     size_t index = 0;
     while (op->result(index) != &value) ++index;
-    return result_ipu(module, *op, index, op->placement.ipu);
+    return result_ipu(*op, index, op->placement.ipu);
   }
   if (!seen.insert(op).second) return -1;
   for (const Value* operand : op->operands()) {
-    const int found = operand ? home_of(module, *operand, seen) : -1;
+    const int found = operand ? find_home(*operand, seen) : -1;
     if (found >= 0) return found;
   }
   return -1;
 }
 
-int home_of(const ir::Module& module, const Value& value, int own) {
-  std::set<const Op*> seen;
-  const int found = home_of(module, value, seen);
-  return found >= 0 ? found : own;
+int Regions::home_of(const Value& value, int own) const {
+  auto known = homes_.find(&value);
+  if (known == homes_.end()) {
+    Seen seen;
+    const int found = find_home(value, seen);
+    known = homes_.emplace(&value, found).first;
+  }
+  return known->second >= 0 ? known->second : own;
 }
 
-}  // namespace
-
-int operand_ipu(const ir::Module& module, const Op& op, size_t index, int own) {
-  const Graph* body = body_of(module, op);
+int Regions::operand_ipu(const Op& op, size_t index, int own) const {
+  const Graph* body = body_of(op);
   if (!body) return own;
   if (op.is("if")) {
     if (index == 0) return own;  // the condition
-    const int used = first_use(module, *body->inputs()[index - 1]);
-    const int other = first_use(module, *other_branch(module, op).inputs()[index - 1]);
+    const Graph& other_branch = *module_.find_graph(op.attr<ir::GraphRef>("else").name);
+    const int used = first_use(*body->inputs()[index - 1]);
+    const int other = first_use(*other_branch.inputs()[index - 1]);
     return used >= 0 ? used : other >= 0 ? other : own;
   }
   const size_t carried = op.result_count();
   // What a round only hands on is where the round before has it from.
   for (size_t rounds = 0, at = index; rounds <= carried; ++rounds) {
-    const int used = first_use(module, *body->inputs()[at]);
+    const int used = first_use(*body->inputs()[at]);
     if (used >= 0 || at >= carried) return used >= 0 ? used : own;
     const Value* next = body->outputs()[at];
-    if (next->producer()) return home_of(module, *next, own);
+    if (next->producer()) return home_of(*next, own);
     at = 0;
     while (body->inputs()[at].get() != next) ++at;
   }
   return own;
 }
 
-int result_ipu(const ir::Module& module, const Op& op, size_t index, int own) {
+int Regions::result_ipu(const Op& op, size_t index, int own) const {
   if (op.is("ipu_copy")) return static_cast<int>(op.attr<int64_t>("to"));
-  const Graph* body = body_of(module, op);
+  const Graph* body = body_of(op);
   if (!body) return own;
-  if (op.is("repeat")) return operand_ipu(module, op, index, own);
-  return home_of(module, *body->outputs()[index], own);
+  if (op.is("repeat")) return operand_ipu(op, index, own);
+  return home_of(*body->outputs()[index], own);
 }
 
 }  // namespace poptorch::partition

@@ -2,14 +2,37 @@
 // operands, and where they leave its results.
 #pragma once
 
+#include <set>
+#include <unordered_map>
+
 #include "ir/module.hpp"
 
 namespace poptorch::partition {
 
-// The IPU on which `op`, itself on `own`, uses operand `index`: of an op that runs graphs, that of
-// its first use in them; `own` where nothing says.
-int operand_ipu(const ir::Module& module, const ir::Op& op, size_t index, int own);
-// The IPU on which result `index` is. What a repeat carries stays where its body takes it.
-int result_ipu(const ir::Module& module, const ir::Op& op, size_t index, int own);
+// Answers are kept: the graphs that ops run must not change while this lives. Graphs in graphs
+// would otherwise be walked again for each of theirs.
+class Regions {
+ public:
+  explicit Regions(const ir::Module& module) : module_(module) {}
+
+  // The IPU on which `op`, itself on `own`, uses operand `index`: of an op that runs graphs, that
+  // of its first use in them; `own` where nothing says.
+  int operand_ipu(const ir::Op& op, size_t index, int own) const;
+  // The IPU on which result `index` is. What a repeat carries stays where its body takes it.
+  int result_ipu(const ir::Op& op, size_t index, int own) const;
+
+ private:
+  using Seen = std::set<const ir::Op*>;
+  using Known = std::unordered_map<const ir::Value*, int>;  // look-up only
+
+  const ir::Graph* body_of(const ir::Op& op) const;
+  int first_use(const ir::Value& value) const;
+  int find_first_use(const ir::Value& value, Seen& seen) const;
+  int home_of(const ir::Value& value, int own) const;
+  int find_home(const ir::Value& value, Seen& seen) const;
+
+  const ir::Module& module_;
+  mutable Known first_uses_, homes_;  // of values of bodies
+};
 
 }  // namespace poptorch::partition

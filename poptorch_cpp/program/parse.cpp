@@ -1,17 +1,24 @@
 // The parser of program.hpp: every name is resolved while reading, so that a program from text has
-// no dangling index.
+// no dangling index, and every op is checked against its row.
 #include "ir/parse.hpp"
 
 #include <algorithm>
 #include <unordered_map>
 
+#include "ir/builder.hpp"
+#include "program/fields.hpp"
 #include "program/text.hpp"
+#include "support/error.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::program {
 namespace {
 
+using ir::Token;
 using support::str;
+
+// Of loops and conditionals: they are read and walked by recursion.
+constexpr int kMaxNesting = 256;
 
 class Parser {
  public:
@@ -20,12 +27,12 @@ class Parser {
 
   Program run() {
     lexer_.expect("program");
-    read_attrs();
-    take("device", program_.device);
-    take("micro_batches", program_.micro_batches_per_run);
-    take("random_seed", program_.random_seed);
-    take("replicas", program_.replicas);
-    end_attrs();
+    fields_.read_braces();
+    fields_.take("device", program_.device);
+    fields_.take("micro_batches", program_.micro_batches_per_run);
+    fields_.take("random_seed", program_.random_seed);
+    fields_.take("replicas", program_.replicas);
+    fields_.end();
     while (lexer_.peek().kind != ir::Token::Kind::kEnd) {
       if (lexer_.accept("state")) {
         parse_state();
@@ -49,92 +56,54 @@ class Parser {
   }
 
  private:
-  // --- attributes in braces or brackets, taken one by one
-  // -----------------------------------------
-  void read_attrs() { attrs_ = ir::parse_attrs(lexer_, nullptr); }
-
-  void read_bracket() {
-    attrs_ = {};
-    if (!lexer_.accept("@")) return;
-    lexer_.expect("[");
-    while (!lexer_.accept("]")) {
-      const std::string key = lexer_.name("a key");
-      lexer_.expect("=");
-      attrs_.set(key, ir::parse_attr(lexer_));
-    }
-  }
-
-  template <typename Stored>
-  const Stored* take_attr(std::string_view key) {
-    const ir::Attr* attr = attrs_.find(key);
-    if (!attr) return nullptr;
-    const auto* value = std::get_if<Stored>(attr);
-    if (!value) lexer_.fail(str("'", key, "' has a value of the wrong type"));
-    return value;
-  }
-
-  template <typename T>
-  void take(std::string_view key, T& field) {
-    using Stored = std::conditional_t<std::is_same_v<T, bool> || std::is_same_v<T, std::string> ||
-                                          std::is_same_v<T, ir::Ints>,
-                                      T, int64_t>;
-    if (const Stored* value = take_attr<Stored>(key)) {
-      field = static_cast<T>(*value);
-      attrs_.erase(key);
-    }
-  }
-
-  template <typename Enum, size_t N>
-  void take_word(std::string_view key, const std::array<std::string_view, N>& words, Enum& field) {
-    std::string word;
-    take(key, word);
-    if (word.empty()) return;
-    auto it = std::find(words.begin(), words.end(), word);
-    if (it == words.end()) lexer_.fail(str("'", word, "' is no value of '", key, "'"));
-    field = static_cast<Enum>(it - words.begin());
-  }
-
-  void end_attrs() {
-    if (!attrs_.empty()) lexer_.fail(str("'", attrs_.begin()->first, "' is not known here"));
-  }
-
   // --- declarations -----------------------------------------------------------------------------
   ir::Literal parse_literal() {
-    ir::Attr attr = ir::parse_attr(lexer_, ir::AttrType::kLiteral);
-    return std::get<ir::Literal>(attr);
+    const Token place = lexer_.peek();
+    const ir::Attr attr = ir::parse_attr(lexer_, ir::AttrType::kLiteral);
+    const auto* literal = std::get_if<ir::Literal>(&attr);
+    if (!literal) lexer_.fail_at(place, "expected dense<...>, a constant.");
+    return *literal;
   }
 
-  std::pair<std::string, Type> parse_declared() {
-    std::string name = lexer_.string("a name");
+  using Table = std::unordered_map<std::string, int>;
+
+  // The token's text is the name.
+  std::pair<Token, Type> parse_declared() {
+    Token name = lexer_.peek();
+    lexer_.string("a name");
     lexer_.expect(":");
-    return {name, ir::parse_type(lexer_)};
+    return {std::move(name), ir::parse_type(lexer_)};
   }
 
-  int declare(std::unordered_map<std::string, int>& table, const std::string& name) {
-    const int index = static_cast<int>(table.size());
-    if (!table.emplace(name, index).second) lexer_.fail(str("'", name, "' is declared twice"));
-    return index;
+  void declare(Table& table, const Token& name) {
+    if (table.emplace(name.text, static_cast<int>(table.size())).second) return;
+    lexer_.fail_at(name, str(support::quoted(name.text), " is declared twice."));
   }
 
-  int find(const std::unordered_map<std::string, int>& table, const std::string& name,
-           std::string_view what) {
-    auto it = table.find(name);
-    if (it == table.end()) lexer_.fail(str("there is no ", what, " '", name, "'"));
-    return it->second;
+  int find(const Table& table, const Token& name, std::string_view what) {
+    auto it = table.find(name.text);
+    if (it != table.end()) return it->second;
+    lexer_.fail_at(name, str("there is no ", what, " ", support::quoted(name.text), "."));
+  }
+
+  int find_string(const Table& table, std::string_view what) {
+    const Token name = lexer_.peek();
+    lexer_.string(str("a ", what, "'s name"));
+    return find(table, name, what);
   }
 
   void parse_state() {
     auto [name, type] = parse_declared();
-    State state{.slot = {.name = name, .type = type}};
-    read_attrs();
-    take("group_size", state.slot.group_size);
-    take("group_stride", state.slot.group_stride);
-    take("ipu", state.ipu);
-    take("kind", state.slot.kind);
-    take("offset", state.offset);
-    take("on_chip", state.on_chip);
-    take("shards", state.shards);
-    end_attrs();
+    State state{.slot = {.name = name.text, .type = type}};
+    fields_.read_braces();
+    fields_.take("group_size", state.slot.group_size);
+    fields_.take("group_stride", state.slot.group_stride);
+    fields_.take("ipu", state.ipu);
+    fields_.take("kind", state.slot.kind);
+    fields_.take("offset", state.offset);
+    fields_.take("on_chip", state.on_chip);
+    fields_.take("shards", state.shards);
+    fields_.end();
     if (lexer_.accept("=")) state.slot.initial = parse_literal();
     declare(states_, name);
     program_.states.push_back(std::move(state));
@@ -142,25 +111,25 @@ class Parser {
 
   void parse_stream() {
     auto [name, type] = parse_declared();
-    Stream stream{.host = {.name = name, .type = type, .to_device = false}};
-    read_attrs();
-    take("group_size", stream.group_size);
-    take("group_stride", stream.group_stride);
-    take_word("keep", kKeepWords, stream.keep);
-    take("period", stream.period);
-    take("to_device", stream.host.to_device);
-    take("transfers", stream.transfers);
-    end_attrs();
+    Stream stream{.host = {.name = name.text, .type = type, .to_device = false}};
+    fields_.read_braces();
+    fields_.take("group_size", stream.group_size);
+    fields_.take("group_stride", stream.group_stride);
+    fields_.take_word("keep", kKeepWords, stream.keep);
+    fields_.take("period", stream.period);
+    fields_.take("to_device", stream.host.to_device);
+    fields_.take("transfers", stream.transfers);
+    fields_.end();
     declare(streams_, name);
     program_.streams.push_back(std::move(stream));
   }
 
   void parse_remote() {
     auto [name, type] = parse_declared();
-    ir::RemoteBuffer buffer{.name = name, .type = type};
-    read_attrs();
-    take("entries", buffer.entries);
-    end_attrs();
+    ir::RemoteBuffer buffer{.name = name.text, .type = type};
+    fields_.read_braces();
+    fields_.take("entries", buffer.entries);
+    fields_.end();
     declare(remotes_, name);
     program_.remote_buffers.push_back(std::move(buffer));
   }
@@ -168,21 +137,22 @@ class Parser {
   void parse_stash() {
     lexer_.expect(":");
     Stash stash{.type = ir::parse_type(lexer_)};
-    read_attrs();
-    take("depth", stash.depth);
-    take("ipu", stash.ipu);
-    end_attrs();
+    fields_.read_braces();
+    fields_.take("depth", stash.depth);
+    fields_.take("ipu", stash.ipu);
+    fields_.end();
     program_.stashes.push_back(std::move(stash));
   }
 
   void parse_tensor() {
     lexer_.expect("%");
-    const std::string name = lexer_.name("a tensor's name");
+    const Token name = lexer_.peek();
+    lexer_.name("a tensor's name");
     lexer_.expect(":");
-    Tensor tensor{.type = ir::parse_type(lexer_), .name = name};
-    read_attrs();
-    take("ipu", tensor.ipu);
-    end_attrs();
+    Tensor tensor{.type = ir::parse_type(lexer_), .name = name.text};
+    fields_.read_braces();
+    fields_.take("ipu", tensor.ipu);
+    fields_.end();
     lexer_.expect("at");
     const std::string word = lexer_.name("an address");
     auto it = std::find(kBaseWords.begin(), kBaseWords.end(), word);
@@ -201,45 +171,53 @@ class Parser {
   }
 
   int32_t parse_index(Base base) {
-    if (base == Base::kState) return find(states_, lexer_.string("a state's name"), "state");
-    if (base == Base::kStream) return find(streams_, lexer_.string("a stream's name"), "stream");
+    if (base == Base::kState) return find_string(states_, "state");
+    if (base == Base::kStream) return find_string(streams_, "stream");
+    const Token place = lexer_.peek();
     const int64_t index = lexer_.integer("an index");
     const size_t limit =
         base == Base::kConstant ? program_.constants.size() : program_.stashes.size();
     if (index < 0 || static_cast<size_t>(index) >= limit) {
-      lexer_.fail(str("index ", index, " is not below ", limit));
+      lexer_.fail_at(place, str("index ", index, " is not below ", limit, "."));
     }
     return static_cast<int32_t>(index);
   }
 
   // --- instructions -----------------------------------------------------------------------------
   void parse_ipu() {
+    const Token place = lexer_.peek();
     const int64_t number = lexer_.integer("an IPU's number");
     if (number != static_cast<int64_t>(program_.ipus.size())) {
-      lexer_.fail(str("IPU ", number, " stands where IPU ", program_.ipus.size(), " belongs"));
+      lexer_.fail_at(place,
+                     str("IPU ", number, " stands where IPU ", program_.ipus.size(), " belongs."));
     }
     IpuProgram ipu;
-    read_bracket();
-    take("arena", ipu.arena_bytes);
-    take("code", ipu.code_bytes);
-    take("constants", ipu.constant_bytes);
-    take("state", ipu.state_bytes);
-    end_attrs();
+    fields_.read_bracket();
+    fields_.take("arena", ipu.arena_bytes);
+    fields_.take("code", ipu.code_bytes);
+    fields_.take("constants", ipu.constant_bytes);
+    fields_.take("state", ipu.state_bytes);
+    fields_.end();
     lexer_.expect("{");
     ipu.body = parse_block();
     program_.ipus.push_back(std::move(ipu));
   }
 
   std::vector<Instruction> parse_block() {
+    if (++nesting_ > kMaxNesting)
+      lexer_.fail(str("expected at most ", kMaxNesting, " nested blocks"));
     std::vector<Instruction> block;
     while (!lexer_.accept("}")) block.push_back(parse_instruction());
+    --nesting_;
     return block;
   }
 
   TensorId parse_tensor_id() {
     if (lexer_.accept("_")) return kNoTensor;
     lexer_.expect("%");
-    return find(tensors_, lexer_.name("a tensor's name"), "tensor");
+    const Token name = lexer_.peek();
+    lexer_.name("a tensor's name");
+    return find(tensors_, name, "tensor");
   }
 
   Instruction parse_instruction() {
@@ -249,6 +227,7 @@ class Parser {
       while (lexer_.accept(","));
       lexer_.expect("=");
     }
+    const Token place = lexer_.peek();
     const std::string word = lexer_.name("an instruction");
     const KindRow* row = &kKindRows[0];
     for (const KindRow& candidate : kKindRows) {
@@ -258,7 +237,9 @@ class Parser {
     const ir::OpDef* def = nullptr;
     if (row->kind == Kind::kCompute) {
       def = registry_.find(word);
-      if (!def) lexer_.fail(str("there is no instruction or op '", word, "'"));
+      if (!def) {
+        lexer_.fail_at(place, str("there is no instruction or op ", support::quoted(word), "."));
+      }
       instruction.op = word;
     }
     lexer_.expect("(");
@@ -275,6 +256,7 @@ class Parser {
     const bool nested = row->kind == Kind::kLoop || row->kind == Kind::kIf;
     if (!nested) instruction.attrs = ir::parse_attrs(lexer_, def);
     parse_tail(instruction, *row);
+    if (def) check_op(instruction, *def, place);
     if (nested) {
       lexer_.expect("{");
       instruction.blocks.push_back(parse_block());
@@ -287,51 +269,88 @@ class Parser {
     return instruction;
   }
 
+  // Operands, attributes and results fit the op's row, and nothing writes constants.
+  void check_op(const Instruction& instruction, const ir::OpDef& def, const Token& place) {
+    auto tensor = [&](TensorId id) -> const Tensor* {
+      return id == kNoTensor ? nullptr : &program_.tensors[static_cast<size_t>(id)];
+    };
+    std::vector<const Type*> operands;
+    for (TensorId id : instruction.inputs)
+      operands.push_back(id == kNoTensor ? nullptr : &tensor(id)->type);
+    std::vector<Type> stated, given;
+    for (TensorId id : instruction.outputs) {
+      if (id == kNoTensor) lexer_.fail_at(place, "a result is absent.");
+      stated.push_back(tensor(id)->type);
+    }
+    try {
+      given = ir::infer_types(def, operands, instruction.attrs, nullptr, stated);
+    } catch (const support::Error& error) {
+      lexer_.fail_at(place, error.what());
+    }
+    if (given != stated) {
+      lexer_.fail_at(place, str("op '", def.name, "' gives ", support::join(given, ", "), ", not ",
+                                support::join(stated, ", "), "."));
+    }
+    for (int written : def.writes) {
+      const auto operand = static_cast<size_t>(written);
+      const Tensor* into =
+          operand < instruction.inputs.size() ? tensor(instruction.inputs[operand]) : nullptr;
+      if (into && into->base == Base::kConstant) {
+        lexer_.fail_at(place, str("op '", def.name, "' writes %", into->name, ", a constant."));
+      }
+    }
+  }
+
   void parse_tail(Instruction& instruction, const KindRow& row) {
-    read_bracket();
+    fields_.read_bracket();
     if (row.channel == "stream" || row.channel == "remote") {
-      std::string name;
-      take(row.channel, name);
-      if (!name.empty() || row.channel == "stream")
-        instruction.channel =
-            find(row.channel == "stream" ? streams_ : remotes_, name, row.channel);
+      const bool stream = row.channel == "stream";
+      Token name = fields_.place();
+      name.text.clear();
+      const bool given = fields_.has(row.channel);
+      fields_.take(row.channel, name.text);
+      if (given || stream) {
+        instruction.channel = find(stream ? streams_ : remotes_, name, row.channel);
+      }
     } else if (!row.channel.empty()) {
-      take(row.channel, instruction.channel);
+      fields_.take(row.channel, instruction.channel);
     }
     std::string block;
-    take("block", block);
+    fields_.take("block", block);
     instruction.block = block;
-    take("cycles", instruction.cycles);
-    take("id", instruction.op_id);
+    fields_.take("cycles", instruction.cycles);
+    fields_.take("id", instruction.op_id);
     ir::Ints in_place;
-    take("in_place", in_place);
-    instruction.in_place.assign(in_place.begin(), in_place.end());
-    take("micro_batch", instruction.micro_batch_offset);
-    take_word("pass", kPassWords, instruction.pass);
-    take("peer", instruction.peer);
-    take("per_micro_batch", instruction.per_micro_batch);
-    take("phase", instruction.phase);
-    take("rewind", instruction.rewind);
-    take("stage", instruction.stage);
-    end_attrs();
+    fields_.take("in_place", in_place);
+    for (int64_t operand : in_place) {
+      if (operand < -1 || operand >= static_cast<int64_t>(instruction.inputs.size())) {
+        fields_.fail("'in_place' names operand ", operand, ", which is not there.");
+      }
+      instruction.in_place.push_back(static_cast<int>(operand));
+    }
+    fields_.take("micro_batch", instruction.micro_batch_offset);
+    fields_.take_word("pass", kPassWords, instruction.pass);
+    fields_.take("peer", instruction.peer);
+    fields_.take("per_micro_batch", instruction.per_micro_batch);
+    fields_.take("phase", instruction.phase);
+    fields_.take("rewind", instruction.rewind);
+    fields_.take("stage", instruction.stage);
+    fields_.end();
     if (lexer_.accept("scope")) {
       lexer_.expect("(");
       instruction.scope = lexer_.string("a scope");
       lexer_.expect(")");
     }
     if (lexer_.accept("loc")) {
-      lexer_.expect("(");
-      instruction.location.file = lexer_.string("a file");
-      lexer_.expect(":");
-      instruction.location.line = static_cast<int>(lexer_.integer("a line"));
-      lexer_.expect(")");
+      std::tie(instruction.location.file, instruction.location.line) = ir::parse_location(lexer_);
     }
   }
 
   ir::Lexer lexer_;
   const ir::Registry& registry_;
   Program program_;
-  ir::Attrs attrs_;
+  Fields fields_{lexer_};
+  int nesting_ = 0;
   std::unordered_map<std::string, int> states_, streams_, remotes_, tensors_;
 };
 

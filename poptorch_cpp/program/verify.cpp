@@ -1,7 +1,9 @@
-// The verifier of program.hpp: indices, types, channels and counts here; memory in replay.cpp.
+// The verifier of program.hpp: indices, types, channels and counts here; what is declared in
+// declared.cpp, memory in replay.cpp.
 #include <map>
 #include <set>
 
+#include "program/declared.hpp"
 #include "program/replay.hpp"
 #include "program/text.hpp"
 #include "support/error.hpp"
@@ -17,6 +19,8 @@ template <typename... Args>
   throw support::InternalError(str("[program] ", args...));
 }
 
+using Wide = __int128;
+
 // How often the two ends of a channel, or of a stream, run in one run of a replica.
 struct Ends {
   int sender = -1, receiver = -1;
@@ -30,12 +34,7 @@ class Verifier {
   explicit Verifier(const Program& program) : program_(program) {}
 
   void run() {
-    if (program_.replicas < 1 || program_.micro_batches_per_run < 1) {
-      fail("replicas (", program_.replicas, ") and micro-batches (", program_.micro_batches_per_run,
-           ") are at least 1.");
-    }
-    check_unique_names();
-    for (const Tensor& tensor : program_.tensors) check_tensor(tensor);
+    verify_declared(program_);
     for (size_t i = 0; i < program_.ipus.size(); ++i) check_ipu(static_cast<int>(i));
     check_channels();
     check_transfers();
@@ -46,64 +45,12 @@ class Verifier {
     return index >= 0 && index < static_cast<int64_t>(size);
   }
 
-  void check_unique_names() const {
-    std::set<Symbol> names;
-    for (const Stream& stream : program_.streams) {
-      if (!names.insert(stream.host.name).second) fail("stream '", stream.host.name, "' is twice.");
-    }
-    names.clear();
-    for (const State& state : program_.states) {
-      if (!names.insert(state.slot.name).second) fail("state '", state.slot.name, "' is twice.");
-    }
-  }
-
-  void check_tensor(const Tensor& tensor) const {
-    if (!index_ok(tensor.ipu, program_.ipus.size())) {
-      fail("%", tensor.name, " lies on IPU ", tensor.ipu, " of ", program_.ipus.size(), ".");
-    }
-    if (tensor.offset < 0) fail("%", tensor.name, " has offset ", tensor.offset, ".");
-    if (tensor.base == Base::kArena) return;
-    const Type* within = base_type(tensor);
-    if (!within) fail("%", tensor.name, " names an object that is not declared.");
-    if (tensor.offset + tensor.type.bytes() > within->bytes()) {
-      fail("%", tensor.name, " : ", tensor.type, " does not fit into ", *within, ".");
-    }
-    if (tensor.base == Base::kState) {
-      const State& state = program_.states[static_cast<size_t>(tensor.index)];
-      if (state.ipu != -1 && state.ipu != tensor.ipu) {
-        fail("state '", state.slot.name, "' of IPU ", state.ipu, " is used on IPU ", tensor.ipu,
-             ".");
-      }
-    }
-  }
-
-  const Type* base_type(const Tensor& tensor) const {
-    const auto index = static_cast<size_t>(tensor.index);
-    switch (tensor.base) {
-      case Base::kState:
-        return index_ok(tensor.index, program_.states.size()) ? &program_.states[index].slot.type
-                                                              : nullptr;
-      case Base::kConstant:
-        return index_ok(tensor.index, program_.constants.size()) ? &program_.constants[index].type()
-                                                                 : nullptr;
-      case Base::kStream:
-        return index_ok(tensor.index, program_.streams.size()) ? &program_.streams[index].host.type
-                                                               : nullptr;
-      case Base::kStash:
-        return index_ok(tensor.index, program_.stashes.size()) ? &program_.stashes[index].type
-                                                               : nullptr;
-      case Base::kArena:
-        break;
-    }
-    return nullptr;
-  }
-
   void check_ipu(int ipu) {
     ipu_ = ipu;
     steps_ = 0;
     check_block(program_.ipus[static_cast<size_t>(ipu)].body, 1, false);
     if (steps_ != 0 && steps_ != program_.micro_batches_per_run) {
-      fail("IPU ", ipu, " counts ", steps_, " micro-batches in a run of ",
+      fail("IPU ", ipu, " counts ", static_cast<double>(steps_), " micro-batches in a run of ",
            program_.micro_batches_per_run, ".");
     }
     const int64_t peak = replay_arena(program_, ipu);
@@ -117,17 +64,23 @@ class Verifier {
   void check_block(const std::vector<Instruction>& block, int64_t times, bool optional) {
     for (const Instruction& instruction : block) {
       check_instruction(instruction, times, optional);
-      int64_t inner = times;
-      if (instruction.kind == Kind::kLoop) {
-        if (instruction.count < 0) fail("a loop runs ", instruction.count, " times.");
-        inner *= instruction.count;
-        if (instruction.per_micro_batch) steps_ += inner;
-        steps_ -= inner * instruction.rewind;
-      }
+      const int64_t inner = instruction.kind == Kind::kLoop ? rounds_of(instruction, times) : times;
       for (const auto& nested : instruction.blocks) {
         check_block(nested, inner, optional || instruction.kind == Kind::kIf);
       }
     }
+  }
+
+  // How often the body of a loop runs that runs `times` times itself.
+  int64_t rounds_of(const Instruction& loop, int64_t times) {
+    if (loop.count < 0 || (times > 0 && loop.count > kMaxRounds / times)) {
+      fail("a loop runs ", loop.count, " times, ", times, " times in a run.");
+    }
+    if (loop.rewind < 0 || loop.rewind > kMaxAhead) fail("a loop rewinds by ", loop.rewind, ".");
+    const int64_t rounds = times * loop.count;
+    if (loop.per_micro_batch) steps_ += rounds;
+    steps_ -= Wide{rounds} * loop.rewind;
+    return rounds;
   }
 
   void check_operands(const Instruction& instruction) const {
@@ -140,7 +93,14 @@ class Verifier {
       }
     };
     for (TensorId id : instruction.inputs) check(id);
-    for (TensorId id : instruction.outputs) check(id);
+    for (TensorId id : instruction.outputs) {
+      check(id);
+      if (id == kNoTensor) fail("'", word(instruction), "' has an absent result.");
+      const Tensor& tensor = program_.tensors[static_cast<size_t>(id)];
+      if (tensor.base == Base::kConstant) {
+        fail("'", word(instruction), "' writes %", tensor.name, ", a constant.");
+      }
+    }
     if (!instruction.in_place.empty() &&
         instruction.in_place.size() != instruction.outputs.size()) {
       fail("'", word(instruction), "' has ", instruction.outputs.size(), " results but ",
@@ -178,8 +138,54 @@ class Verifier {
     }
   }
 
+  // What only some instructions have: a row, marks of transfers, replicas in groups.
+  void check_attrs(const Instruction& instruction) const {
+    if (std::abs(int64_t{instruction.micro_batch_offset}) > kMaxAhead) {
+      fail("'", word(instruction), "' is ", instruction.micro_batch_offset,
+           " micro-batches ahead.");
+    }
+    if (instruction.kind == Kind::kCompute) return check_collective(instruction);
+    for (const auto& [key, value] : instruction.attrs) {
+      const bool fits = (key == "row" && std::holds_alternative<int64_t>(value)) ||
+                        (key == "overlap" && std::holds_alternative<std::string>(value)) ||
+                        (key == "io_tiles" && std::holds_alternative<bool>(value));
+      if (!fits) {
+        fail("'", word(instruction), "' has the attribute ", key, "=", ir::attr_text(value), ".");
+      }
+    }
+  }
+
+  void check_collective(const Instruction& instruction) const {
+    auto number = [&](std::string_view name, int64_t otherwise) {
+      const ir::Attr* attr = instruction.attrs.find(name);
+      const auto* value = attr ? std::get_if<int64_t>(attr) : nullptr;
+      return value ? *value : otherwise;
+    };
+    const int64_t size = number("group_size", 0), stride = number("group_stride", 1);
+    if (size == 0) return;
+    if (size < 1 || stride < 1 || size > ir::kMaxReplicas || stride > ir::kMaxReplicas ||
+        program_.replicas % (size * stride) != 0) {
+      fail("'", word(instruction), "' has groups of ", size, " by ", stride, " among ",
+           program_.replicas, " replicas.");
+    }
+  }
+
+  // The row of a remote buffer, of which there are so many entries.
+  void check_row(const Instruction& instruction, size_t operand, int64_t entries) const {
+    if (const ir::Attr* fixed = instruction.attrs.find("row")) {
+      const int64_t row = std::get<int64_t>(*fixed);
+      if (!index_ok(row, static_cast<size_t>(entries))) {
+        fail("'", word(instruction), "' names row ", row, " of ", entries, ".");
+      }
+    } else if (const Type& row = type(instruction.inputs[operand]);
+               row.dtype != ir::DType::kI32 || row.elements() != 1) {
+      fail("'", word(instruction), "' takes its row from ", row, ", not from one i32.");
+    }
+  }
+
   void check_instruction(const Instruction& instruction, int64_t times, bool optional) {
     check_operands(instruction);
+    check_attrs(instruction);
     const int channel = instruction.channel;
     const size_t slot = static_cast<size_t>(channel);
     switch (instruction.kind) {
@@ -218,6 +224,7 @@ class Verifier {
         expect_counts(instruction, (load ? 0 : 1) + row, load ? 1 : 0);
         expect_type(instruction, type(load ? instruction.outputs[0] : instruction.inputs[0]),
                     program_.remote_buffers[slot].type);
+        check_row(instruction, load ? 0 : 1, program_.remote_buffers[slot].entries);
         break;
       }
       case Kind::kStash:
@@ -259,6 +266,9 @@ class Verifier {
     expect_counts(instruction, send ? 1 : 0, send ? 0 : 1);
     if (!index_ok(instruction.peer, program_.ipus.size()) || instruction.peer == ipu_) {
       fail("IPU ", ipu_, " has no peer ", instruction.peer, ".");
+    }
+    if (!index_ok(instruction.channel, kMaxChannels)) {
+      fail("there is no channel ", instruction.channel, ".");
     }
     Ends& ends = channels_[instruction.channel];
     const Type& moved = type(send ? instruction.inputs[0] : instruction.outputs[0]);
@@ -315,22 +325,12 @@ class Verifier {
         fail("stream '", stream.host.name, "' makes ", count, " transfers, not ", stream.transfers,
              ".");
       }
-      if (stream.keep == Keep::kEveryN &&
-          (stream.period < 1 || stream.transfers % stream.period != 0)) {
-        fail("stream '", stream.host.name, "' keeps every ", stream.period, "th of ",
-             stream.transfers, " transfers.");
-      }
-      if (stream.group_size < 1 || stream.group_stride < 1 ||
-          program_.replicas % (stream.group_size * stream.group_stride) != 0) {
-        fail("stream '", stream.host.name, "' has groups of ", stream.group_size, " by ",
-             stream.group_stride, " among ", program_.replicas, " replicas.");
-      }
     }
   }
 
   const Program& program_;
   int ipu_ = 0;
-  int64_t steps_ = 0;
+  Wide steps_ = 0;  // of the micro-batch counter
   std::map<int, Ends> channels_, streams_;
 };
 

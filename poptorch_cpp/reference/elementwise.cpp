@@ -54,6 +54,7 @@ double remainder(double a, double b) {
 }
 int64_t floor_div(int64_t a, int64_t b) {
   if (b == 0) return 0;
+  if (b == -1) return -a;  // the least integer has no quotient
   const int64_t q = a / b;
   return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
 }

@@ -27,7 +27,9 @@ Buffer buffer_of(const Literal& literal) {
 }
 
 Buffer zeros(const Type& type) {
-  return std::make_shared<std::vector<std::byte>>(static_cast<size_t>(type.bytes()));
+  auto buffer = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(type.bytes()));
+  buffer->reserve(1);  // an address even where there is nothing
+  return buffer;
 }
 
 Doubles doubles_of(const Type& type, const Buffer& buffer) {

@@ -12,20 +12,23 @@ struct Grouping {
   std::function<int64_t(int64_t)> statistics, weight;
 };
 
+// Elements of a channel of a sample; of an x without elements nobody asks.
+int64_t inner_size(const Shape& x) { return ir::element_count(Shape(x.begin() + 2, x.end())); }
+
 Grouping by_channel(const Shape& x) {
-  int64_t inner = ir::element_count(x) / (x[0] * x[1]), channels = x[1];
+  int64_t inner = inner_size(x), channels = x[1];
   auto channel = [=](int64_t i) { return i / inner % channels; };
   return {channels, channels, channel, channel};
 }
 
 Grouping by_rows(const Shape& x, int64_t axes) {
   int64_t inner = ir::element_count(Shape(x.end() - axes, x.end()));
-  return {ir::element_count(x) / inner, inner, [=](int64_t i) { return i / inner; },
-          [=](int64_t i) { return i % inner; }};
+  return {ir::element_count(Shape(x.begin(), x.end() - axes)), inner,
+          [=](int64_t i) { return i / inner; }, [=](int64_t i) { return i % inner; }};
 }
 
 Grouping by_groups(const Shape& x, int64_t groups) {
-  int64_t inner = ir::element_count(x) / (x[0] * x[1]), channels = x[1];
+  int64_t inner = inner_size(x), channels = x[1];
   int64_t run = inner * channels / groups;
   return {x[0] * groups, channels, [=](int64_t i) { return i / run; },
           [=](int64_t i) { return i / inner % channels; }};
@@ -37,6 +40,11 @@ Grouping grouping(Tensors& c) {
   return by_channel(c.shape(0));
 }
 
+// How many elements each of `groups` has.
+double share(const Doubles& x, size_t groups) {
+  return groups ? static_cast<double>(x.size() / groups) : 0;
+}
+
 struct Moments {
   Doubles mean, variance;  // biased
   double count;
@@ -44,7 +52,7 @@ struct Moments {
 
 Moments moments(const Doubles& x, const Grouping& g) {
   auto groups = static_cast<size_t>(g.statistics_count);
-  Moments m{Doubles(groups, 0), Doubles(groups, 0), static_cast<double>(x.size() / groups)};
+  Moments m{Doubles(groups, 0), Doubles(groups, 0), share(x, groups)};
   for (size_t i = 0; i < x.size(); ++i) m.mean[g.statistics(i)] += x[i];
   for (double& mean : m.mean) mean /= m.count;
   for (size_t i = 0; i < x.size(); ++i) {
@@ -91,7 +99,7 @@ void normalise_grad(Tensors& c) {
     dweight[w] += dy[i] * normal;
     dbias[w] += dy[i];
   }
-  const double count = static_cast<double>(x.size() / mean.size());
+  const double count = share(x, mean.size());
   for (size_t i = 0; i < x.size(); ++i) {
     int64_t s = g.statistics(i);
     double normal = (x[i] - mean[s]) * inv_std[s];

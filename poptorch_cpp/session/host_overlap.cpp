@@ -16,9 +16,7 @@ using support::UserError;
 
 constexpr int kFewestTiles = 32;
 
-std::string line_of(const Op& op) {
-  return op.location.empty() ? "" : str(" (", op.location.file, ":", op.location.line, ")");
-}
+std::string line_of(const Op& op) { return ir::place_text(op.location); }
 
 void check_options(const Op& mark, const CompileOptions& options) {
   if (options.strategy == transforms::Strategy::kPipelined) {

@@ -2,11 +2,11 @@
 #include "session/memory_limit.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <set>
 
 #include "session/remedies.hpp"
 #include "session/report.hpp"
+#include "support/environment.hpp"
 #include "support/error.hpp"
 #include "support/log.hpp"
 #include "support/strings.hpp"
@@ -150,12 +150,11 @@ std::string describe_overflow(const Program& program) {
 }
 
 void check_memory_limit(const Program& program, const std::string& asked) {
-  const char* variable = std::getenv("POPTORCH_MEMORY_LIMIT");
-  const std::string mode = !asked.empty() ? asked : variable ? variable : "warn";
+  const std::string mode =
+      !asked.empty() ? asked : support::environment_text("POPTORCH_MEMORY_LIMIT", "warn");
   if (mode != "warn" && mode != "error" && mode != "off") {
     throw support::UserError(str("[memory] the memory limit is '", mode,
-                                 "'. Set POPTORCH_MEMORY_LIMIT, or Emulator.memoryLimit(), to "
-                                 "warn, error or off."));
+                                 "'. Set Emulator.memoryLimit() to warn, error or off."));
   }
   if (mode == "off") return;
   const std::string text = describe_overflow(program);

@@ -1,8 +1,9 @@
 // Implements pass_runner.hpp.
 #include "session/pass_runner.hpp"
 
+#include <time.h>
+
 #include <chrono>
-#include <cstdlib>
 #include <iostream>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "partition/place.hpp"
 #include "partition/recompute.hpp"
 #include "partition/stages.hpp"
+#include "support/environment.hpp"
 #include "support/error.hpp"
 #include "support/log.hpp"
 #include "support/strings.hpp"
@@ -26,14 +28,11 @@ double now() {
   return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
 }
 
-std::set<std::string> names_in(const char* variable) {
-  std::set<std::string> names;
-  const char* text = std::getenv(variable);
-  std::istringstream items(text ? text : "");
-  for (std::string item; std::getline(items, item, ',');) {
-    if (!item.empty()) names.insert(item);
-  }
-  return names;
+// Of this thread, which other programs on the machine do not lengthen.
+double cpu_time() {
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 const std::vector<transforms::PassRow>& partition_passes() {
@@ -47,7 +46,8 @@ const std::vector<transforms::PassRow>& partition_passes() {
       {"recompute_forward",
        [](ir::Module& module, transforms::PassContext& context) {
          partition::recompute_forward(module, context);
-       }},
+       },
+       true},
       {"insert_copies",
        [](ir::Module& module, transforms::PassContext&) { partition::insert_copies(module); }},
       {"assign_phases",
@@ -62,14 +62,66 @@ const std::vector<transforms::PassRow>& partition_passes() {
 
 }  // namespace
 
-const transforms::PassRow& find_pass(std::string_view name) {
-  std::vector<std::string> known;
+namespace {
+
+// Null for a name that is none; `known` gets all of them.
+const transforms::PassRow* look_for_pass(std::string_view name, std::vector<std::string>& known) {
+  const transforms::PassRow* found = nullptr;
   for (const auto* table : {&transforms::all_passes(), &partition_passes()}) {
     for (const auto& row : *table) {
-      if (row.name == name) return row;
+      if (row.name == name) found = &row;
       known.emplace_back(row.name);
     }
   }
+  return found;
+}
+
+// The passes that a variable names, each of which `takes` accepts.
+template <typename Takes>
+std::set<std::string> passes_in(std::string_view variable, Takes takes, const std::string& cure) {
+  std::set<std::string> names;
+  for (const std::string& name : support::environment_names(variable)) {
+    std::vector<std::string> known;
+    const transforms::PassRow* row = look_for_pass(name, known);
+    if (!takes(name, row)) {
+      const std::string near = row ? "" : support::closest_name(name, known);
+      throw support::UserError(str("[environment] ", variable, " names '", name, "', which is ",
+                                   row ? "a pass that is needed" : "no pass", ".",
+                                   near.empty() ? "" : str(" Did you mean '", near, "'?"), " ",
+                                   cure));
+    }
+    names.insert(name);
+  }
+  return names;
+}
+
+std::set<std::string> disabled_passes() {
+  std::vector<std::string> optional;
+  for (const auto* table : {&transforms::all_passes(), &partition_passes()}) {
+    for (const auto& row : *table) {
+      if (row.optional) optional.emplace_back(row.name);
+    }
+  }
+  return passes_in(
+      "POPTORCH_DISABLE_PASSES",
+      [](const std::string&, const transforms::PassRow* row) { return row && row->optional; },
+      str("Name some of ", support::join(optional, ", "), ", or unset it."));
+}
+
+std::set<std::string> dumped_passes() {
+  std::vector<std::string> known;
+  look_for_pass("", known);
+  return passes_in(
+      "POPTORCH_DUMP",
+      [](const std::string& name, const transforms::PassRow* row) { return row || name == "all"; },
+      str("Name some of all, ", support::join(known, ", "), ", or unset it."));
+}
+
+}  // namespace
+
+const transforms::PassRow& find_pass(std::string_view name) {
+  std::vector<std::string> known;
+  if (const transforms::PassRow* row = look_for_pass(name, known)) return *row;
   std::string text = str("[pipeline] there is no pass '", name, "'.");
   const std::string near = support::closest_name(name, known);
   if (!near.empty()) text += str(" Did you mean '", near, "'?");
@@ -80,8 +132,9 @@ PassRunner::PassRunner(transforms::PassContext& context, Progress progress, int 
     : context_(context),
       progress_(std::move(progress)),
       steps_(steps),
-      disabled_(names_in("POPTORCH_DISABLE_PASSES")),
-      dumped_(names_in("POPTORCH_DUMP")) {}
+      start_(cpu_time()),
+      disabled_(disabled_passes()),
+      dumped_(dumped_passes()) {}
 
 PassRunner::Timed::Timed(PassRunner& runner, std::string_view name)
     : runner_(runner), name_(name), start_(now()) {
@@ -96,6 +149,19 @@ PassRunner::Timed::~Timed() {
   }
 }
 
+void PassRunner::verify(const ir::Module& module) {
+  const double start = cpu_time();
+  ir::verify(module);
+  verify_seconds_ += cpu_time() - start;
+}
+
+void PassRunner::log_verifying() const {
+  if (support::LogLevel::kDebug < support::compiler_log_level()) return;
+  support::log_compiler(support::LogLevel::kDebug, str("compile: of ", (cpu_time() - start_) * 1e3,
+                                                       " ms of CPU time, verifying the IR took ",
+                                                       verify_seconds_ * 1e3, " ms"));
+}
+
 void PassRunner::run(std::string_view name, ir::Module& module) {
   const transforms::PassRow& row = find_pass(name);
   Timed timed(*this, name);
@@ -104,9 +170,7 @@ void PassRunner::run(std::string_view name, ir::Module& module) {
   const std::string before = dump ? ir::print(module) : "";
   try {
     row.run(module, context_);
-    const double start = now();
-    ir::verify(module);
-    verify_seconds_ += now() - start;
+    verify(module);
   } catch (support::Error& error) {
     error.add_frame(str("pass ", name));
     throw;

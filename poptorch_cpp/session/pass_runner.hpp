@@ -34,7 +34,10 @@ class PassRunner {
     return work();
   }
 
-  double verify_seconds() const { return verify_seconds_; }
+  // Runs the verifier as a part of a step.
+  void verify(const ir::Module& module);
+  // Tells the log what verifying took of this thread's time since the runner was made.
+  void log_verifying() const;
 
  private:
   // Tells the progress and the log about a step; adds its name to an error that leaves it.
@@ -53,7 +56,7 @@ class PassRunner {
   Progress progress_;
   int steps_;
   int done_ = 0;
-  double verify_seconds_ = 0;
+  double start_, verify_seconds_ = 0;
   std::set<std::string> disabled_;  // POPTORCH_DISABLE_PASSES, comma-separated
   std::set<std::string> dumped_;    // POPTORCH_DUMP: names of passes, or "all"
 };

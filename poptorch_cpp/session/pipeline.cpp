@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "ir/verify.hpp"
 #include "lowering/lower.hpp"
 #include "partition/blocks.hpp"
 #include "partition/place.hpp"
@@ -19,6 +18,9 @@ namespace poptorch::session {
 namespace {
 
 using support::str;
+
+// Of the loops over micro-batches, each.
+constexpr int64_t kMostRounds = int64_t{1} << 30;
 
 // By OutputMode.
 constexpr program::Keep kKeepOf[] = {program::Keep::kFinal, program::Keep::kEveryN,
@@ -66,6 +68,12 @@ void check_ipu_count(const ir::Module& module, const CompileOptions& options) {
   const int64_t of_replica = user ? user->placement.ipu + int64_t{1} : 1;
   const auto needed = static_cast<uint64_t>(of_replica * options.replication_factor);
   const uint64_t reserved = std::bit_ceil(needed);
+  if (reserved > program::kMaxIpusInAll) {
+    throw support::UserError(str("[options] ", of_replica, " IPUs for each of ",
+                                 options.replication_factor, " replicas are ", needed,
+                                 " in all, but there are at most ", program::kMaxIpusInAll,
+                                 ". Use fewer replicas or IPUs."));
+  }
   if (needed == reserved || options.round_ipu_count) return;
   throw support::UserError(
       str("The model specifies the use of ", needed, " IPUs, however PopTorch must reserve a ",
@@ -75,17 +83,46 @@ void check_ipu_count(const ir::Module& module, const CompileOptions& options) {
           "poptorch.Options().autoRoundNumIPUs(True).", user ? " " : "", highest_ipu(module)));
 }
 
+// A group is `size` replicas, `stride` apart; 0: all of them.
+void check_group(const std::string& whose, int64_t size, int64_t stride,
+                 const CompileOptions& options) {
+  if (size == 0 || options.replication_factor % (size * stride) == 0) return;
+  throw support::UserError(str("[replicas] the groups of ", whose, " are of ", size, " replicas, ",
+                               stride, " apart, but there are ", options.replication_factor,
+                               " replicas. The product of size and stride must divide them."));
+}
+
+// Of state and of collectives.
+void check_groups(const ir::Module& module, const CompileOptions& options) {
+  for (const auto& slot : module.states()) {
+    if (slot->group_size == 0) continue;
+    check_group(str("'", slot->name, "'"), slot->group_size, slot->group_stride, options);
+  }
+  for (const auto& graph : module.graphs()) {
+    for (const ir::Op* op : graph->ops()) {
+      if (!op->def().find_attr("group_size")) continue;
+      check_group(partition::describe(*op), op->attr<int64_t>("group_size"),
+                  op->attr<int64_t>("group_stride"), options);
+    }
+  }
+}
+
 void check_options(const CompileOptions& options) {
-  auto at_least_one = [](const char* name, int64_t value) {
-    if (value < 1) {
-      throw support::UserError(str("[options] ", name, " is ", value, ". It must be at least 1."));
+  auto within = [](const char* name, int64_t value, int64_t most) {
+    if (value < 1 || value > most) {
+      throw support::UserError(str("[options] ", name, " is ", value,
+                                   ". It must be at least 1 and at most ", most, "."));
     }
   };
-  at_least_one("deviceIterations", options.device_iterations);
-  at_least_one("gradientAccumulation", options.gradient_accumulation);
-  at_least_one("replicationFactor", options.replication_factor);
-  at_least_one("the output period", options.output_period);
+  within("deviceIterations", options.device_iterations, kMostRounds);
+  within("gradientAccumulation", options.gradient_accumulation, kMostRounds);
+  within("replicationFactor", options.replication_factor, ir::kMaxReplicas);
+  within("the output period", options.output_period, program::kMaxMicroBatches);
+  within("the input group's size", options.input_group_size, ir::kMaxReplicas);
+  within("the input group's stride", options.input_group_stride, ir::kMaxReplicas);
+  check_group("the inputs", options.input_group_size, options.input_group_stride, options);
   const int64_t batches = options.device_iterations * options.gradient_accumulation;
+  within("deviceIterations times gradientAccumulation", batches, program::kMaxMicroBatches);
   auto divides = [&](OutputMode mode, int64_t period) {
     if (mode != OutputMode::kEveryN || batches % period == 0) return;
     throw support::UserError(str("[options] OutputMode.EveryN keeps one in ", period, " of the ",
@@ -144,9 +181,10 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const CompileOpt
   PassRunner passes(context, progress, kCompileSteps);
   Compiled forms;
 
-  passes.step("verify the traced form", [&] { ir::verify(*module); });
+  passes.step("verify the traced form", [&] { passes.verify(*module); });
   partition::refuse_dead_blocks(*module);
   share_parameters(*module, options);
+  check_groups(*module, options);
   forms.traced = module->clone();
   const HostOverlaps overlaps = take_host_overlaps(*module, options);
 
@@ -196,6 +234,7 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const CompileOpt
   forms.program = passes.step("lower", [&] {
     return lowering::lower(*module, lower_options_of(options, forms, context.phasing, overlaps));
   });
+  passes.log_verifying();
   check_memory_limit(forms.program, options.memory_limit);
   forms.placed = std::move(module);
   return forms;

@@ -126,17 +126,20 @@ class Profiler {
   std::unordered_map<std::string, size_t> last_of_;  // segment of a module; look-up only
 };
 
-// The slot of the optimiser's that follows a parameter is named after it.
-bool belongs_to(const std::string& slot, const std::string& parameter) {
-  return slot == parameter || slot.ends_with("." + parameter);
+// What a slot is of: accumulator.<parameter>, optimiser.<what>.<parameter>, or itself.
+std::string parameter_of(const ir::StateSlot& slot) {
+  std::string name = slot.name.text();
+  const int prefixes = slot.kind == "accumulator" ? 1 : slot.kind == "optimiser_state" ? 2 : 0;
+  for (int i = 0; i < prefixes; ++i) name.erase(0, name.find('.') + 1);
+  return name;
 }
 
 }  // namespace
 
-int64_t bytes_with_optimiser(const Program& program, const ir::StateSlot& slot) {
-  int64_t bytes = 0;
+std::unordered_map<std::string, int64_t> bytes_with_optimiser(const Program& program) {
+  std::unordered_map<std::string, int64_t> bytes;
   for (const program::State& state : program.states) {
-    if (belongs_to(state.slot.name.text(), slot.name.text())) bytes += state.slot.type.bytes();
+    bytes[parameter_of(state.slot)] += state.slot.type.bytes();
   }
   return bytes;
 }
@@ -151,9 +154,11 @@ Profile profile(std::unique_ptr<ir::Module> module, CompileOptions options) {
   const Program& program = compiled.program;
   Profile result;
   Profiler(program, result).run();
+  const auto bytes = bytes_with_optimiser(program);
   for (const program::State& state : program.states) {
+    const std::string& name = state.slot.name.text();
     if (state.slot.kind == "parameter" || state.slot.kind == "buffer") {
-      result.states.emplace_back(state.slot.name.text(), bytes_with_optimiser(program, state.slot));
+      result.states.emplace_back(name, bytes.at(name));
     }
   }
   result.capacity_bytes = target::find_device(program.device).sram();

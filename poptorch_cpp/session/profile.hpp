@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "ir/module.hpp"
@@ -33,7 +34,7 @@ struct Profile {
 // tensors.
 Profile profile(std::unique_ptr<ir::Module> module, CompileOptions options);
 
-// Bytes of a parameter with what the optimiser keeps of it.
-int64_t bytes_with_optimiser(const program::Program& program, const ir::StateSlot& slot);
+// Bytes of each parameter or buffer, with what the optimiser keeps of it, by name.
+std::unordered_map<std::string, int64_t> bytes_with_optimiser(const program::Program& program);
 
 }  // namespace poptorch::session

@@ -39,6 +39,7 @@ struct Module {
 std::vector<Module> modules_of(const Program& program, int ipu) {
   std::vector<Module> modules;
   std::set<std::string> parameters;
+  const auto bytes = bytes_with_optimiser(program);
   for_each_instruction(program.ipus[static_cast<size_t>(ipu)].body, [&](const Instruction& step) {
     if (step.pass != program::Pass::kForward || step.scope.empty()) return;
     for (TensorId id : step.inputs) {
@@ -50,7 +51,7 @@ std::vector<Module> modules_of(const Program& program, int ipu) {
       if (modules.empty() || modules.back().path != step.scope.text()) {
         modules.push_back({step.scope.text()});
       }
-      modules.back().bytes += bytes_with_optimiser(program, slot);
+      modules.back().bytes += bytes.at(slot.name.text());
     }
   });
   return modules;

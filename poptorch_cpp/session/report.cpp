@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "session/simulate.hpp"
+#include "support/saturate.hpp"
 #include "target/device.hpp"
 
 namespace poptorch::session {
@@ -15,6 +16,7 @@ namespace {
 
 using program::Instruction;
 using program::Program;
+using support::saturating_product;
 using Kind = Instruction::Kind;
 
 // Adds up the work of the IPUs in one run.
@@ -68,7 +70,7 @@ class Account {
       if (instruction.kind == Kind::kIf) {
         walk_branches(instruction, times);
       } else if (loop) {
-        walk(instruction.blocks[0], times * instruction.count);
+        walk(instruction.blocks[0], saturating_product(times, instruction.count));
       }
     }
   }
@@ -83,44 +85,51 @@ class Account {
     return program_.tensors[static_cast<size_t>(id)].type.bytes();
   }
 
+  // What a transfer moves in one round.
+  int64_t moved(const Instruction& instruction, bool in) const {
+    return bytes_of((in ? instruction.outputs : instruction.inputs)[0]);
+  }
+
+  static void add(int64_t& sum, int64_t more) { sum = support::saturating_sum(sum, more); }
+
   void step(const Instruction& instruction, int64_t times) {
     // What a receive takes is the sender's time.
-    const int64_t cycles = instruction.kind == Kind::kReceive ? 0 : times * instruction.cycles;
-    if (on_io_tiles(instruction)) work_->overlapped_cycles += cycles;
+    const int64_t cycles =
+        instruction.kind == Kind::kReceive ? 0 : saturating_product(times, instruction.cycles);
+    if (on_io_tiles(instruction)) add(work_->overlapped_cycles, cycles);
     switch (instruction.kind) {
       case Kind::kSend:
-        work_->link_cycles += cycles;
-        work_->link_bytes += times * bytes_of(instruction.inputs[0]);
+        add(work_->link_cycles, cycles);
+        add(work_->link_bytes, saturating_product(times, bytes_of(instruction.inputs[0])));
         break;
       case Kind::kStreamIn:
       case Kind::kStreamOut: {
         const bool in = instruction.kind == Kind::kStreamIn;
-        work_->host_cycles += cycles;
-        work_->host_bytes += times * bytes_of((in ? instruction.outputs : instruction.inputs)[0]);
+        add(work_->host_cycles, cycles);
+        add(work_->host_bytes, saturating_product(times, moved(instruction, in)));
         break;
       }
       case Kind::kOffChipLoad:
       case Kind::kOffChipStore: {
         const bool in = instruction.kind == Kind::kOffChipLoad;
-        work_->streaming_cycles += cycles;
-        work_->streaming_bytes +=
-            times * bytes_of((in ? instruction.outputs : instruction.inputs)[0]);
+        add(work_->streaming_cycles, cycles);
+        add(work_->streaming_bytes, saturating_product(times, moved(instruction, in)));
         break;
       }
       default:
-        work_->compute_cycles += cycles;
+        add(work_->compute_cycles, cycles);
     }
     if (instruction.kind == Kind::kLoop || instruction.kind == Kind::kIf) return;
     if (instruction.pass != program::Pass::kUpdate && instruction.kind != Kind::kReceive) {
-      (instruction.stage < 0 ? unplaced_ : stages_[{instruction.stage, ipu_}]) += cycles;
+      add(instruction.stage < 0 ? unplaced_ : stages_[{instruction.stage, ipu_}], cycles);
     }
     if (instruction.kind != Kind::kCompute) return;
     const int stage = std::max(instruction.stage, 0);
     note_block(instruction.block.text(), {stage, ipu_});
     Total& total = ops_[{ipu_, stage, instruction.block.text(), instruction.scope.text(),
                          instruction.op.text()}];
-    total.count += times;
-    total.cycles += cycles;
+    add(total.count, times);
+    add(total.cycles, cycles);
     if (const ir::Attr* schema = instruction.attrs.find("schema")) {
       schemas_.insert(std::get<std::string>(*schema));
     }

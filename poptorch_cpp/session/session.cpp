@@ -1,18 +1,35 @@
 // Implements session.hpp: the compiled forms with the engine that runs the program.
 #include "session/session.hpp"
 
-#include <mutex>
+#include <atomic>
+#include <new>
+#include <stdexcept>
 
 #include "emulator/engine.hpp"
 #include "ir/text.hpp"
 #include "session/pipeline.hpp"
 #include "session/report.hpp"
 #include "session/timeline.hpp"
+#include "session/turns.hpp"
+#include "support/environment.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::session {
 namespace {
+
+// What the standard library throws when a program's sizes are beyond the host.
+template <typename Work>
+auto refusing_exhaustion(Work work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+  } catch (const std::length_error&) {
+  }
+  throw support::UserError(
+      "[memory] this host has not the memory that the program needs. Make tensors and batches "
+      "smaller, or use fewer replicas and iterations.");
+}
 
 class CompiledModel final : public Executable {
  public:
@@ -31,9 +48,28 @@ class CompiledModel final : public Executable {
 
   void run(const std::vector<const std::byte*>& inputs,
            const std::vector<std::byte*>& outputs) override {
-    std::lock_guard lock(mutex_);
-    engine_.run(inputs, outputs);
+    const Turns::Turn turn(turns_);
+    if (is_closed_) {
+      throw support::UserError(
+          "[run] destroy() was called while this thread was about to run the model. Call destroy() "
+          "when no thread uses the wrapper any more.");
+    }
+    try {
+      refusing_exhaustion([&] { engine_.run(inputs, outputs); });
+    } catch (...) {
+      if (engine_.left_state_partial()) has_partial_state_ = true;
+      throw;
+    }
   }
+  void close() override {
+    const Turns::Turn turn(turns_, Turns::IfTaken::kRefuse);
+    is_closed_ = true;
+  }
+  void reopen() override {
+    const Turns::Turn turn(turns_);
+    is_closed_ = false;
+  }
+  bool forget_partial_state() override { return has_partial_state_.exchange(false); }
 
   const std::vector<ir::StateSlot>& states() const override { return states_; }
   ir::Type state_type(const ir::StateSlot& slot) const override {
@@ -45,11 +81,19 @@ class CompiledModel final : public Executable {
     return type;
   }
   void read_state(const std::string& name, std::byte* data) const override {
-    std::lock_guard lock(mutex_);
+    const Turns::Turn turn(turns_);
     engine_.read_state(name, data);
   }
+  void read_states(const std::vector<std::pair<std::string, std::byte*>>& into) const override {
+    const Turns::Turn turn(turns_);
+    for (const auto& [name, data] : into) engine_.read_state(name, data);
+  }
+  void write_states(const std::vector<std::pair<std::string, const std::byte*>>& from) override {
+    const Turns::Turn turn(turns_);
+    for (const auto& [name, data] : from) engine_.write_state(name, data);
+  }
   void write_state(const std::string& name, const std::byte* data) override {
-    std::lock_guard lock(mutex_);
+    const Turns::Turn turn(turns_);
     engine_.write_state(name, data);
   }
 
@@ -58,12 +102,12 @@ class CompiledModel final : public Executable {
   }
   void read_remote(const std::string& name, int replica, int64_t entry,
                    std::byte* data) const override {
-    std::lock_guard lock(mutex_);
+    const Turns::Turn turn(turns_);
     engine_.read_remote(name, replica, entry, data);
   }
   void write_remote(const std::string& name, int replica, int64_t entry,
                     const std::byte* data) override {
-    std::lock_guard lock(mutex_);
+    const Turns::Turn turn(turns_);
     engine_.write_remote(name, replica, entry, data);
   }
 
@@ -85,7 +129,6 @@ class CompiledModel final : public Executable {
   }
 
   Report report() const override {
-    std::lock_guard lock(mutex_);
     Report report = make_report(engine_.program());
     report.reference_kernels = engine_.reference_shares();
     return report;
@@ -101,23 +144,25 @@ class CompiledModel final : public Executable {
   }
   const std::vector<std::string>& anchor_names() const override { return forms_.anchor_names; }
   std::vector<std::pair<double, double>> transfer_times(size_t stream) const override {
-    std::lock_guard lock(mutex_);
+    const Turns::Turn turn(turns_);
     return engine_.transfer_times(stream);
   }
 
   std::pair<uint64_t, uint64_t> random_state() const override {
-    std::lock_guard lock(mutex_);
+    const Turns::Turn turn(turns_);
     const emulator::RandomState state = engine_.random_state();
     return {state.seed, state.micro_batch};
   }
   void set_random_state(std::pair<uint64_t, uint64_t> state) override {
-    std::lock_guard lock(mutex_);
+    const Turns::Turn turn(turns_);
     engine_.set_random_state({state.first, state.second});
   }
 
  private:
   Compiled forms_;  // without the program, which the engine holds
-  mutable std::mutex mutex_;
+  mutable Turns turns_;
+  bool is_closed_ = false;
+  std::atomic<bool> has_partial_state_{false};
   emulator::Engine engine_;
   std::vector<ir::Type> input_types_, output_types_;
   std::vector<ir::StateSlot> states_;
@@ -127,12 +172,15 @@ class CompiledModel final : public Executable {
 
 std::unique_ptr<Executable> compile(std::unique_ptr<ir::Module> module,
                                     const CompileOptions& options, const Progress& progress) {
-  const ir::Registry& registry = module->registry();
-  Compiled forms = compile_to_program(std::move(module), options, progress);
-  if (progress) progress(kCompileSteps - 1, kCompileSteps, "bind");
-  auto model = std::make_unique<CompiledModel>(std::move(forms), registry, options.threads);
-  if (progress) progress(kCompileSteps, kCompileSteps, "ready");
-  return model;
+  support::check_environment();
+  return refusing_exhaustion([&] {
+    const ir::Registry& registry = module->registry();
+    Compiled forms = compile_to_program(std::move(module), options, progress);
+    if (progress) progress(kCompileSteps - 1, kCompileSteps, "bind");
+    auto model = std::make_unique<CompiledModel>(std::move(forms), registry, options.threads);
+    if (progress) progress(kCompileSteps, kCompileSteps, "ready");
+    return model;
+  });
 }
 
 }  // namespace poptorch::session

@@ -151,14 +151,25 @@ class Executable {
   // Types of one run's inputs and outputs: with the batching factors applied to dimension 0.
   virtual const std::vector<ir::Type>& input_types() const = 0;
   virtual const std::vector<ir::Type>& output_types() const = 0;
-  // One step. Buffers are dense row-major of those types. Not re-entrant: calls are serialised.
+  // One step. Buffers are dense row-major of those types. Calls from several threads are
+  // serialised, with those that read and write state. The watch of the calling thread may stop it
+  // (support::Interrupted), also while it waits for another.
   virtual void run(const std::vector<const std::byte*>& inputs,
                    const std::vector<std::byte*>& outputs) = 0;
+  // From close() on no run begins; state can be read. UserError while another thread runs.
+  virtual void close() = 0;
+  virtual void reopen() = 0;
+  // Whether, since this was last asked, a run did not come to its end and so left some of the state
+  // that it writes unwritten.
+  virtual bool forget_partial_state() = 0;
 
   // State slots, by name. On the host a grouped slot is [groups, ...].
   virtual const std::vector<ir::StateSlot>& states() const = 0;
   virtual ir::Type state_type(const ir::StateSlot& slot) const = 0;
   virtual void read_state(const std::string& name, std::byte* data) const = 0;
+  // Several, between two runs.
+  virtual void read_states(const std::vector<std::pair<std::string, std::byte*>>& into) const = 0;
+  virtual void write_states(const std::vector<std::pair<std::string, const std::byte*>>& from) = 0;
   virtual void write_state(const std::string& name, const std::byte* data) = 0;
 
   // Row `entry` of the remote buffer `name` of a replica; `remote_buffers` are the program's.

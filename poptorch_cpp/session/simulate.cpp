@@ -7,23 +7,30 @@
 #include <set>
 #include <string>
 
+#include "support/saturate.hpp"
+
 namespace poptorch::session {
 
 using program::Instruction;
+using support::saturating_product;
+using support::saturating_sum;
 using Kind = Instruction::Kind;
 
 int64_t cycles_of(const Instruction& instruction) {
   if (instruction.kind == Kind::kLoop) {
-    return instruction.cycles + instruction.count * cycles_of(instruction.blocks[0]);
+    const int64_t rounds = saturating_product(instruction.count, cycles_of(instruction.blocks[0]));
+    return saturating_sum(instruction.cycles, rounds);
   }
   int64_t longest = 0;
   for (const auto& inner : instruction.blocks) longest = std::max(longest, cycles_of(inner));
-  return instruction.cycles + longest;
+  return saturating_sum(instruction.cycles, longest);
 }
 
 int64_t cycles_of(const std::vector<Instruction>& block) {
   int64_t total = 0;
-  for (const Instruction& instruction : block) total += cycles_of(instruction);
+  for (const Instruction& instruction : block) {
+    total = saturating_sum(total, cycles_of(instruction));
+  }
   return total;
 }
 
@@ -118,7 +125,7 @@ class Machine {
     if (instruction.pass == program::Pass::kUpdate) {
       for (int stream : of_accumulation_) taken_.erase(stream);
     }
-    clock += cycles_of(instruction);
+    clock = saturating_sum(clock, cycles_of(instruction));
   }
 
   void transfer(const Instruction& instruction) {
@@ -131,7 +138,7 @@ class Machine {
       const auto& loop = std::get<std::string>(*instruction.attrs.find("overlap"));
       if (loop == "accumulation_loop") of_accumulation_.insert(instruction.channel);
     }
-    io_clock_ = std::max(io_clock_, ready) + instruction.cycles;
+    io_clock_ = saturating_sum(std::max(io_clock_, ready), instruction.cycles);
     if (instruction.kind == Kind::kStreamIn) {
       taken_[instruction.channel] = clock = std::max(clock, io_clock_);
     } else if (!host) {
@@ -166,7 +173,7 @@ int64_t simulate(const program::Program& program) {
         if (instruction.kind == Kind::kSync) break;
         if (instruction.kind == Kind::kSend) {
           ipu.wait_for_operands(instruction);
-          ipu.clock += instruction.cycles;
+          ipu.clock = saturating_sum(ipu.clock, instruction.cycles);
           sent[instruction.channel].push_back(ipu.clock);
         } else {
           auto& queue = sent[instruction.channel];
@@ -185,7 +192,7 @@ int64_t simulate(const program::Program& program) {
     for (const Machine& ipu : ipus) latest = std::max(latest, ipu.clock);
     for (Machine& ipu : ipus) {
       if (!all_sync || ipu.done) continue;
-      ipu.clock = latest + ipu.waiting->cycles;
+      ipu.clock = saturating_sum(latest, ipu.waiting->cycles);
       ipu.waiting = nullptr;
       moved = true;
     }

@@ -7,8 +7,10 @@
 #include <spdlog/spdlog.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <memory>
+
+#include "support/environment.hpp"
+#include "support/error.hpp"
 
 namespace poptorch::support {
 namespace {
@@ -32,10 +34,9 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
   return spdlog::level::info;
 }
 
-// An unknown name is refused by the front ends, which can say where.
-LogLevel level_from_environment(const char* variable, LogLevel otherwise) {
-  const char* text = std::getenv(variable);
-  const std::string name = text ? text : "";
+// An unknown name is for check_environment() to refuse: a log must not throw.
+LogLevel level_from_environment(const char* variable, LogLevel otherwise) try {
+  const std::string name = environment_text(variable);
   if (name == "TRACE_ALL") return LogLevel::kTraceAll;
   if (name == "TRACE") return LogLevel::kTrace;
   if (name == "DEBUG" || name == "DEBUG_IR") return LogLevel::kDebug;
@@ -43,6 +44,8 @@ LogLevel level_from_environment(const char* variable, LogLevel otherwise) {
   if (name == "WARN") return LogLevel::kWarn;
   if (name == "ERR") return LogLevel::kErr;
   if (name == "OFF") return LogLevel::kOff;
+  return name.empty() ? otherwise : static_cast<LogLevel>(name[0] - '0');
+} catch (const UserError&) {
   return otherwise;
 }
 
@@ -60,8 +63,7 @@ std::atomic<LogLevel>& compilers_level() {
 
 spdlog::logger& logger() {
   static std::shared_ptr<spdlog::logger> instance = [] {
-    const char* destination = std::getenv("POPTORCH_LOG_DEST");
-    std::string where = destination ? destination : "stderr";
+    const std::string where = environment_text("POPTORCH_LOG_DEST", "stderr");
     spdlog::sink_ptr sink;
     if (where == "stdout") {
       sink = std::make_shared<spdlog::sinks::stdout_color_sink_mt>();

@@ -29,13 +29,14 @@ std::string float32_text(float value) { return shortest_text(value); }
 
 std::string quoted(std::string_view text) {
   std::string out = "\"";
+  const bool plain = find_non_utf8(text) == std::string_view::npos;
   for (unsigned char c : text) {
     if (c == '"' || c == '\\') {
       out += '\\';
       out += static_cast<char>(c);
     } else if (c == '\n') {
       out += "\\n";
-    } else if (c < 0x20) {
+    } else if (c < 0x20 || (c >= 0x80 && !plain)) {
       char hex[8];
       std::snprintf(hex, sizeof hex, "\\x%02x", c);
       out += hex;
@@ -46,8 +47,38 @@ std::string quoted(std::string_view text) {
   return out + '"';
 }
 
+size_t find_non_utf8(std::string_view text) {
+  // Unicode's table 3-7: by the first byte, the range of the second and the length.
+  struct Row {
+    unsigned char first, last, low, high;
+    size_t length;
+  };
+  static constexpr Row kRows[] = {
+      {0x00, 0x7f, 0x00, 0x00, 1}, {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
+      {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
+      {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4}};
+  auto within = [&](size_t at, unsigned char low, unsigned char high) {
+    const auto c = at < text.size() ? static_cast<unsigned char>(text[at]) : 0;
+    return c >= low && c <= high;
+  };
+  for (size_t i = 0; i < text.size();) {
+    const Row* row = std::find_if(std::begin(kRows), std::end(kRows),
+                                  [&](const Row& one) { return within(i, one.first, one.last); });
+    if (row == std::end(kRows)) return i;
+    for (size_t k = 1; k < row->length; ++k) {
+      if (!within(i + k, k == 1 ? row->low : 0x80, k == 1 ? row->high : 0xbf)) return i;
+    }
+    i += row->length;
+  }
+  return std::string_view::npos;
+}
+
+// Nobody mistypes what is longer, and the time to compare goes with the length.
+constexpr size_t kLongestMistyped = 100;
+
 std::string closest_name(std::string_view name, const std::vector<std::string>& candidates) {
   std::string best;
+  if (name.size() > kLongestMistyped) return best;
   size_t best_distance = std::max<size_t>(2, name.size() / 2) + 1;
   for (const auto& candidate : candidates) {
     std::vector<size_t> row(candidate.size() + 1);

@@ -35,8 +35,12 @@ std::string join(const Range& range, std::string_view separator) {
 std::string float_text(double value);
 std::string float32_text(float value);  // shorter: exact for a float
 
-// `text` in double quotes with quotes, backslashes and control characters escaped.
+// `text` in double quotes with quotes, backslashes and control characters escaped, and all but
+// ASCII where it is not UTF-8.
 std::string quoted(std::string_view text);
+
+// The position of the first byte that is not part of a UTF-8 character; npos when there is none.
+size_t find_non_utf8(std::string_view text);
 
 // The name among `candidates` that is closest to `name` by edit distance; empty when none is near.
 std::string closest_name(std::string_view name, const std::vector<std::string>& candidates);

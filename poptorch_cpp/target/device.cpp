@@ -80,6 +80,11 @@ std::vector<Device> make_devices() {
   return devices;
 }
 
+// Beyond any run; sums over the ops of a program fit 64 bits.
+constexpr double kMostCycles = 0x1p42;
+
+int64_t rounded(double cycles) { return std::llround(std::min(cycles, kMostCycles)); }
+
 double cycles_of(const Device& device, double bytes, double bandwidth) {
   return bytes / bandwidth * device.clock;
 }
@@ -108,11 +113,11 @@ int64_t compute_cycles(const Device& device, const Work& work) {
   const double arithmetic = work.flops / (lanes * device.tiles);
   const double memory = cycles_of(device, work.bytes, device.sram_bandwidth);
   const double exchange = work.local ? 0 : cycles_of(device, work.bytes, device.exchange_bandwidth);
-  return std::llround(std::max({arithmetic, memory, exchange}) + kVertexCycles);
+  return rounded(std::max({arithmetic, memory, exchange}) + kVertexCycles);
 }
 
 int64_t transfer_cycles(const Device& device, double bytes, double bandwidth) {
-  return std::llround(cycles_of(device, bytes, bandwidth) + kTransferLatencyCycles);
+  return rounded(cycles_of(device, bytes, bandwidth) + kTransferLatencyCycles);
 }
 
 int64_t code_bytes(const Device& device, int64_t instructions, int64_t vertices) {

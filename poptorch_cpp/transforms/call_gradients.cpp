@@ -150,12 +150,12 @@ class Preparation {
     std::replace(wanted_.begin(), wanted_.end(), old, by);
   }
 
-  // A gradient for a slot that only the called graph names would be lost.
-  void refuse_slots(const Op& op) const {
+  // A gradient for a slot that only the called graph names would be lost. Looks at a graph once.
+  void refuse_slots(const Op& op) {
     for (const auto& [key, value] : op.attrs()) {
       const auto* reference = std::get_if<ir::GraphRef>(&value);
       const Graph* callee = reference ? graph_.module().find_graph(reference->name) : nullptr;
-      if (!callee) continue;
+      if (!callee || !searched_.insert(callee).second) continue;
       for (const Op* inner : callee->ops()) {
         if (inner->is("variable") && slots_.count(inner->attr<std::string>("name"))) {
           throw UnsupportedError(str("[autodiff] graph @", callee->name(), " reads parameter '",
@@ -171,6 +171,7 @@ class Preparation {
   std::vector<GradientSeed>& seeds_;
   std::vector<Value*>& wanted_;
   std::set<std::string> slots_;
+  std::unordered_set<const Graph*> searched_;  // look-up only
   std::map<std::tuple<ir::Symbol, std::vector<size_t>, std::vector<size_t>>,
            std::shared_ptr<const GradientGraph>>
       known_;
@@ -197,9 +198,7 @@ CallGradients::CallGradients(Graph& graph, std::vector<GradientSeed>& seeds,
     if (found.op->is("if")) {
       throw UnsupportedError(
           str("[autodiff] the branches of an `if` are not differentiated",
-              found.op->location.empty()
-                  ? ""
-                  : str(" (", found.op->location.file, ":", found.op->location.line, ")"),
+              ir::place_text(found.op->location),
               ", but a gradient passes through it. Compute both branches and select."));
     }
     if (found.op->is("repeat")) preparation.unroll(*found.op);

@@ -23,16 +23,12 @@ using support::InternalError;
 using support::str;
 using support::UserError;
 
-std::string place_of(const Op& op) {
-  return op.location.empty() ? "" : str(" (", op.location.file.text(), ":", op.location.line, ")");
-}
-
 // What a loss function of torch left as it is; poptorch.identity_loss says so itself.
 void refuse_unreduced(const Op& loss) {
   const std::string& function = loss.attr<std::string>("of");
   const ir::Type& type = loss.result()->type();
   if (function.empty() || type.elements() == 1) return;
-  throw UserError(str("[loss] the loss of ", function, place_of(loss),
+  throw UserError(str("[loss] the loss of ", function, ir::place_text(loss.location),
                       " has reduction='none': ", type,
                       ", but one number is trained. Use reduction='mean' or 'sum', or mark what is "
                       "to be minimised: poptorch.identity_loss(loss, reduction='mean')."));
@@ -72,8 +68,8 @@ void warn_of_arithmetic_after(const Op& loss) {
   for (const ir::Use& use : loss.result()->uses()) {
     if (!use.op || !use.op->def().elementwise || use.op->is("cast")) continue;
     support::log(support::LogLevel::kWarn,
-                 str("[loss] gradients start at the loss", place_of(loss), ", and what '",
-                     use.op->name(), "'", place_of(*use.op),
+                 str("[loss] gradients start at the loss", ir::place_text(loss.location),
+                     ", and what '", use.op->name(), "'", ir::place_text(use.op->location),
                      " makes of it has none. If that is to be minimised, mark it as the loss: "
                      "poptorch.identity_loss(value, reduction='none')."));
     return;

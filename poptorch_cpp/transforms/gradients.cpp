@@ -24,8 +24,8 @@ using support::str;
 using support::UnsupportedError;
 
 std::string place_of(const Op& op) {
-  if (op.location.empty()) return op.scope.empty() ? "" : str(" (in ", op.scope, ")");
-  return str(" (", op.location.file, ":", op.location.line, ")");
+  if (op.location.empty() && !op.scope.empty()) return str(" (in ", op.scope, ")");
+  return ir::place_text(op.location);
 }
 
 class Backward {

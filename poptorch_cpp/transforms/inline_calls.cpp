@@ -85,7 +85,12 @@ class Inliner {
 
 void inline_calls(ir::Module& module, PassContext& context) {
   Inliner inliner(module, context.training);
-  for (const auto& graph : module.graphs()) inliner.visit(*graph);
+  // With a @main, the rest is for what it reaches, or goes.
+  if (ir::Graph* main = module.find_graph("main")) {
+    inliner.visit(*main);
+  } else {
+    for (const auto& graph : module.graphs()) inliner.visit(*graph);
+  }
   inliner.sweep();
 }
 

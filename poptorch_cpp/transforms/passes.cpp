@@ -5,11 +5,11 @@ namespace poptorch::transforms {
 
 const std::vector<PassRow>& all_passes() {
   static const std::vector<PassRow> rows = {
-      {"eliminate_dead_ops", eliminate_dead_ops},
-      {"merge_common_subexpressions", merge_common_subexpressions},
-      {"canonicalise", canonicalise},
-      {"fold_constants", fold_constants},
-      {"inline_calls", inline_calls},
+      {"eliminate_dead_ops", eliminate_dead_ops, true},
+      {"merge_common_subexpressions", merge_common_subexpressions, true},
+      {"canonicalise", canonicalise, true},
+      {"fold_constants", fold_constants, true},
+      {"inline_calls", inline_calls, true},
       {"differentiate", differentiate},
       {"lower_optimiser", lower_optimiser},
       {"anchor_values", anchor_values},

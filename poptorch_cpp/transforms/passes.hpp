@@ -109,6 +109,7 @@ using PassFunction = void (*)(ir::Module&, PassContext&);
 struct PassRow {
   std::string_view name;
   PassFunction run;
+  bool optional = false;  // without it programs are slower or larger, and give the same
 };
 
 // Every pass, in no particular order: session/pipeline.cpp is the order.

@@ -12,6 +12,7 @@
 #include "ir/effects.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
+#include "support/watch.hpp"
 #include "transforms/memory_writes.hpp"
 #include "transforms/passes.hpp"
 
@@ -170,6 +171,7 @@ class Driver {
     // Rows shrink or order the graph, so this many steps only come from rows that undo each other.
     size_t budget = 100 * (graph_.op_count() + 100);
     while (!queue_.empty()) {
+      support::check_interrupt();
       auto it = pending_.find(queue_.front());
       queue_.pop_front();
       if (it == pending_.end()) continue;

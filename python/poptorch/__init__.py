@@ -8,13 +8,14 @@ _os.environ.setdefault("RDMAV_FORK_SAFE", "1")
 if not _faulthandler.is_enabled():
     _faulthandler.enable()
 
-from poptorch import _logging
+# First, so that a wrong installation ends in one clear error.
+from poptorch import _logging, _native
 
 _logging.set_up()
 
 import poptorch_core
 import torch as _torch
-from poptorch import _impl, _native, _utils, enums, ops, optim, options, profiling
+from poptorch import _impl, _utils, enums, ops, optim, options, profiling
 from poptorch._impl import blocks as _blocks
 from poptorch._impl import environment as _environment
 from poptorch._impl.device_pool import ipuHardwareIsAvailable, ipuHardwareVersion
@@ -55,7 +56,7 @@ def setLogLevel(level: str | int) -> None:
     _native.set_log_level(_logging.set_level(level))
 
 
-_environment.warn_about_variables_without_effect()
+_environment.check()
 
 profiling.Channel("poptorch").instrument(
     PoplarExecutor,

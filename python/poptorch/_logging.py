@@ -4,10 +4,8 @@ Level and destination come from POPTORCH_LOG_LEVEL and POPTORCH_LOG_DEST; the co
 """
 
 import logging
-import os
 import sys
 import traceback
-from collections.abc import Callable
 from subprocess import CalledProcessError
 
 import poptorch_core
@@ -99,9 +97,15 @@ def _make_handler(destination: str) -> logging.Handler:
     if destination in ("stdout", "stderr"):
         handler = _Handler(destination)
         handler.setFormatter(_Formatter(getattr(sys, destination).isatty()))
-    else:
+        return handler
+    try:
         handler = logging.FileHandler(destination)
-        handler.setFormatter(_Formatter(False))
+    except OSError as error:
+        raise poptorch_core.Error(
+            f"[logging] POPTORCH_LOG_DEST is {destination!r}, which cannot be written: "
+            f"{error.strerror}. Set it to stderr, stdout or a file, or unset it."
+        ) from None
+    handler.setFormatter(_Formatter(False))
     return handler
 
 
@@ -141,30 +145,22 @@ def setPopartLogLevel(level: str) -> None:
 
 def set_up() -> None:
     """Adds the handler and follows the environment. A bad level is an error at import."""
+    from poptorch_core import _core  # which _native has found to be loadable
+
     for number, python_level in LEVELS.values():
         if number <= 0:
             logging.addLevelName(python_level, "TRACE")
     if not logger.handlers:
-        handler = _make_handler(os.environ.get("POPTORCH_LOG_DEST", "stderr"))
+        handler = _make_handler(_core.environment_text("POPTORCH_LOG_DEST", "stderr"))
         handler.addFilter(_repeats)
         logger.addHandler(handler)
     logger.propagate = False
     # Somebody else's hook is left alone.
     if sys.excepthook is sys.__excepthook__:
         sys.excepthook = log_uncaught
-    _from_environment("POPTORCH_LOG_LEVEL", set_level, DEFAULT_LEVEL)
-    _from_environment("POPART_LOG_LEVEL", level_name)  # the core follows it by itself
-
-
-def _from_environment(variable: str, take: Callable, default: str = "") -> None:
-    asked = os.environ.get(variable) or default
-    try:
-        if asked:
-            take(int(asked) if asked.lstrip("-").isdigit() else asked)
-    except ValueError as error:
-        raise poptorch_core.Error(
-            f"[logging] {variable}={asked}: {error}. Set it to one of these or unset it."
-        ) from None
+    level = _core.environment_text("POPTORCH_LOG_LEVEL", DEFAULT_LEVEL)
+    set_level(int(level) if level.isdecimal() else level)
+    _core.environment_text("POPART_LOG_LEVEL")  # the core follows it by itself
 
 
 def log_uncaught(kind, value, traceback_) -> None:

@@ -6,6 +6,7 @@ cannot be traced.
 """
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from unittest import mock
@@ -15,6 +16,9 @@ import torch.utils.checkpoint
 from poptorch import _tracer_function, _tracer_hooks
 from poptorch._impl.locations import OWN_FILES, user_location
 from poptorch_core import Error, _torch
+
+# What a trace changes of torch is there for all threads.
+_one_trace = threading.RLock()
 
 
 def compile(
@@ -88,7 +92,7 @@ def named_tensors(
 
 def _prepared(call, model, module_scopes: bool, training: bool):
     def run(inputs: list[torch.Tensor]) -> list[torch.Tensor]:
-        with contextlib.ExitStack() as stack:
+        with _one_trace, contextlib.ExitStack() as stack:
             if module_scopes and model is not None:
                 stack.enter_context(_module_scopes(model))
             stack.enter_context(_traceable_torch(training))
@@ -114,13 +118,23 @@ def _module_scopes(model: torch.nn.Module) -> Iterator[None]:
         if id(module) in paths:
             _torch.pop_scope()
 
-    entering = hooks.register_module_forward_pre_hook(enter)
-    leaving = hooks.register_module_forward_hook(leave, always_call=True)
-    try:
+    with contextlib.ExitStack() as stack:
+        # Not by handle, and twice: Ctrl-C may come before there is one, or during the first.
+        for _ in range(2):
+            stack.callback(_unregister, enter, leave)
+        hooks.register_module_forward_pre_hook(enter)
+        hooks.register_module_forward_hook(leave, always_call=True)
         yield
-    finally:
-        entering.remove()
-        leaving.remove()
+
+
+def _unregister(*functions: Callable) -> None:
+    """Takes functions out of torch's hooks of all modules."""
+    module = torch.nn.modules.module
+    for hooks in (module._global_forward_pre_hooks, module._global_forward_hooks):
+        for key in [key for key, hook in hooks.items() if hook in functions]:
+            module._global_forward_hooks_with_kwargs.pop(key, None)
+            module._global_forward_hooks_always_called.pop(key, None)
+            del hooks[key]
 
 
 @contextlib.contextmanager
@@ -148,18 +162,26 @@ def _traceable_torch(training: bool) -> Iterator[None]:
             constructor = _HostConstructor(getattr(torch, name))
             stack.enter_context(mock.patch.object(torch, name, constructor))
         for name in ("backward", "grad"):
-            stack.enter_context(mock.patch.object(torch.autograd, name, _refuse_gradients))
+            replace = _here(getattr(torch.autograd, name), _refuse_gradients)
+            stack.enter_context(mock.patch.object(torch.autograd, name, replace))
         # Recomputation is the compiler's affair; here a checkpoint is a plain call.
         checkpoint = torch.utils.checkpoint
         stack.enter_context(mock.patch.object(checkpoint, "CheckpointFunction", _PlainCall))
-        stack.enter_context(
-            mock.patch.object(
-                checkpoint, "_checkpoint_without_reentrant_generator", _around_plain_call
-            )
-        )
+        name = "_checkpoint_without_reentrant_generator"
+        around = _here(getattr(checkpoint, name), _around_plain_call)
+        stack.enter_context(mock.patch.object(checkpoint, name, around))
         apply = _tracer_function.apply_method(training)
         stack.enter_context(mock.patch.object(torch.autograd.Function, "apply", apply))
         yield
+
+
+def _here(plain: Callable, traced: Callable) -> Callable:
+    """`traced` in the thread that traces, `plain` in those that do something else meanwhile."""
+
+    def chosen(*arguments, **keywords):
+        return (traced if _torch.is_tracing() else plain)(*arguments, **keywords)
+
+    return chosen
 
 
 _HOST_CONSTRUCTORS = [

@@ -48,7 +48,9 @@ def apply_method(training: bool) -> classmethod:
 
     def apply(cls, *arguments):
         # Without gradients, and inside another function's own rules, backward does not matter.
-        if not training or not torch.is_grad_enabled() or _torch.in_function():
+        if not training or not torch.is_grad_enabled() or not _torch.is_tracing():
+            return plain(cls, *arguments)
+        if _torch.in_function():
             return plain(cls, *arguments)
         return _record(cls, arguments)
 

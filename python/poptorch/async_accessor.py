@@ -2,17 +2,17 @@
 
 The worker fills slots in order and the parent reads them in order. Two semaphores count free and
 filled slots; a row of shared integers says what a slot holds. Nothing is pickled after the start.
+Memory and semaphores have no names: they are gone with the two processes, however these end.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import dataclasses
 import enum as _enum
-import multiprocessing.connection
 import os
 import signal
-import threading
 import traceback
 import weakref
 from collections.abc import Iterator
@@ -20,11 +20,15 @@ from typing import Any
 
 import torch
 import torch.multiprocessing as torch_mp
+import torch.utils.data
+from poptorch._impl.shared_ring import Ring
 from poptorch._impl.structures import Node, flatten, unflatten
 from poptorch.enums import SharingStrategy
 from poptorch_core import Error
+from poptorch_core.process_guard import EndsWithMaker, Process, end_with, this_process
+from torch.utils.data import dataloader as torch_dataloader
 
-_POLL_SECONDS = 0.1  # how often a waiting side looks whether the other one lives
+_POLL_SECONDS = 0.1  # how often to look whether the worker lives, where the kernel does not tell
 _START_METHODS = {
     SharingStrategy.SharedMemory: "spawn",
     SharingStrategy.FileSystem: "spawn",
@@ -38,7 +42,6 @@ class _Slot(_enum.IntEnum):
 
     DATA = 0
     END_OF_EPOCH = 1
-    FAILED = 2
 
 
 def _taken_apart(item: Any) -> tuple[Node, list[torch.Tensor]]:
@@ -57,14 +60,36 @@ def _taken_apart(item: Any) -> tuple[Node, list[torch.Tensor]]:
     return node, tensors
 
 
-@dataclasses.dataclass
-class _Shared:
-    """What both processes hold."""
+@contextlib.contextmanager
+def workers_end_with_this_process(loader: torch.utils.data.DataLoader) -> Iterator[None]:
+    """Worker processes that the loader starts meanwhile end with this one, however that ends.
 
-    free: Any  # counts slots that the worker may fill
-    filled: Any  # counts slots that the parent may read
-    go: Any  # counts epochs that the worker may load
-    stop: Any
+    Torch's own look every five seconds whether their parent, which may be a fork server, lives.
+    """
+    asked = loader.worker_init_fn
+    loader.worker_init_fn = EndsWithMaker(asked)
+    try:
+        yield
+    finally:
+        loader.worker_init_fn = asked
+
+
+def _guard_all_loaders() -> None:
+    """Of this process: the workers of every DataLoader end with it."""
+    plain = torch_dataloader._MultiProcessingDataLoaderIter.__init__
+
+    def guarded(self, loader):
+        with workers_end_with_this_process(loader):
+            plain(self, loader)
+
+    torch_dataloader._MultiProcessingDataLoaderIter.__init__ = guarded
+
+
+@dataclasses.dataclass
+class _Task:
+    """What the worker is asked to do."""
+
+    program: Process
     buffer_size: int
     rebatched_size: int | None
     keep_partial: bool
@@ -73,36 +98,30 @@ class _Shared:
 class _Worker:
     """The loop of the worker process."""
 
-    def __init__(self, dataset: Any, connection: Any, shared: _Shared) -> None:
-        self._dataset, self._connection = dataset, connection
-        self._shared = shared
+    def __init__(self, dataset: Any, connection: Any, task: _Task) -> None:
+        self._dataset, self._connection, self._task = dataset, connection, task
         self._slot = 0
         self._rows = 0  # rows already in the slot being filled, when rebatching
 
     def run(self) -> None:
         # The parent answers Ctrl-C and ends us; a second handler here would only print noise.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        threading.Thread(target=self._watch_parent, daemon=True).start()
+        os.setpgid(0, 0)  # what the data set starts ends with us
+        end_with(self._task.program)
+        _guard_all_loaders()
         # The cores are the step's: a second thread that spins at barriers would slow down both.
         torch.set_num_threads(1)
         try:
             self._start()
-            while self._wait(self._shared.go):
+            while self._wait(self._go):
                 self._epoch()
         except Exception:
-            self._fail(traceback.format_exc())
-
-    def _watch_parent(self) -> None:
-        # Under a fork server the parent is not the process that forked us: ask multiprocessing.
-        multiprocessing.connection.wait([multiprocessing.parent_process().sentinel])
-        os._exit(1)
+            self._connection.send(("failed", traceback.format_exc(), None))
 
     def _wait(self, semaphore: Any) -> bool:
         """False when the parent has asked to stop."""
-        while not semaphore.acquire(timeout=_POLL_SECONDS):
-            if self._shared.stop.is_set():
-                return False
-        return not self._shared.stop.is_set()
+        stop = [self._connection.fileno()]
+        return not self._connection.poll() and semaphore.acquire(unless=stop)
 
     def _start(self) -> None:
         """Describes the first item to the parent and receives the ring that it made for it."""
@@ -112,10 +131,11 @@ class _Worker:
         except StopIteration:
             raise ValueError("The data set has no items.") from None
         structure, tensors = _taken_apart(self._first)
-        size = self._shared.rebatched_size
+        size = self._task.rebatched_size
         shapes = [((size, *t.shape[1:]) if size else tuple(t.shape), t.dtype) for t in tensors]
         self._connection.send(("started", structure, shapes))
-        self._header, self._ring = self._connection.recv()
+        self._ring = Ring.received(self._connection, self._task.buffer_size, shapes)
+        self._free, self._filled, self._go = self._ring.semaphores
 
     def _epoch(self) -> None:
         if self._first is None:
@@ -127,53 +147,48 @@ class _Worker:
         for item in self._iterator:
             if not self._put(item):
                 return
-        if self._rows and self._shared.keep_partial:
+        if self._rows and self._task.keep_partial:
             self._publish(_Slot.DATA, self._rows)
         elif self._rows:
-            self._shared.free.release()  # the slot taken for rows that are dropped
+            self._free.release()  # the slot taken for rows that are dropped
         self._rows = 0
-        if self._wait(self._shared.free):
+        if self._wait(self._free):
             self._publish(_Slot.END_OF_EPOCH, 0)
 
     def _put(self, item: Any) -> bool:
         _, tensors = _taken_apart(item)
-        if self._shared.rebatched_size is None:
-            if not self._wait(self._shared.free):
+        rebatched = self._task.rebatched_size
+        if rebatched is None:
+            if not self._wait(self._free):
                 return False
-            for ring, tensor in zip(self._ring, tensors, strict=True):
+            for ring, tensor in zip(self._ring.tensors, tensors, strict=True):
                 slot = ring[self._slot]
                 (slot[: len(tensor)] if tensor.dim() else slot).copy_(tensor)
             self._publish(_Slot.DATA, len(tensors[0]) if tensors[0].dim() else 1)
             return True
         done, rows = 0, len(tensors[0])
         while done < rows:
-            if self._rows == 0 and not self._wait(self._shared.free):
+            if self._rows == 0 and not self._wait(self._free):
                 return False
-            count = min(rows - done, self._shared.rebatched_size - self._rows)
-            for ring, tensor in zip(self._ring, tensors, strict=True):
+            count = min(rows - done, rebatched - self._rows)
+            for ring, tensor in zip(self._ring.tensors, tensors, strict=True):
                 ring[self._slot][self._rows : self._rows + count].copy_(tensor[done : done + count])
             done += count
             self._rows += count
-            if self._rows == self._shared.rebatched_size:
+            if self._rows == rebatched:
                 self._publish(_Slot.DATA, self._rows)
                 self._rows = 0
         return True
 
     def _publish(self, kind: _Slot, rows: int) -> None:
-        self._header[self._slot, 0] = int(kind)
-        self._header[self._slot, 1] = rows
-        self._slot = (self._slot + 1) % self._shared.buffer_size
-        self._shared.filled.release()
-
-    def _fail(self, text: str) -> None:
-        self._connection.send(("failed", text, None))
-        if hasattr(self, "_header"):
-            self._header[:, 0] = int(_Slot.FAILED)
-            self._shared.filled.release()
+        self._ring.header[self._slot, 0] = int(kind)
+        self._ring.header[self._slot, 1] = rows
+        self._slot = (self._slot + 1) % self._task.buffer_size
+        self._filled.release()
 
 
-def _run_worker(dataset: Any, connection: Any, shared: _Shared) -> None:
-    _Worker(dataset, connection, shared).run()
+def _run_worker(dataset: Any, connection: Any, task: _Task) -> None:
+    _Worker(dataset, connection, task).run()
 
 
 # Accessors whose worker still runs: ended at exit, so that no process outlives the program.
@@ -234,28 +249,17 @@ class AsynchronousDataAccessor:
         self._epoch_requested = False
         self._held = False  # a slot is in the hands of the user
         self._slot = 0
-        self._process = None
-        context = torch_mp.get_context(_START_METHODS[SharingStrategy(sharing_strategy)])
-        self._shared = _Shared(
-            free=context.Semaphore(buffer_size),
-            filled=context.Semaphore(0),
-            go=context.Semaphore(0),
-            stop=context.Event(),
-            buffer_size=buffer_size,
-            rebatched_size=rebatched_size,
-            keep_partial=_keep_partial,
-        )
-        self._start(context, sharing_strategy)
+        self._process = self._worker_file = None
+        self._task = _Task(this_process(), buffer_size, rebatched_size, _keep_partial)
+        self._start(torch_mp.get_context(_START_METHODS[SharingStrategy(sharing_strategy)]))
         if early_preload:
             self._request_epoch()
 
-    def _start(self, context: Any, sharing_strategy: SharingStrategy) -> None:
-        if sharing_strategy == SharingStrategy.FileSystem:
-            torch_mp.set_sharing_strategy("file_system")
+    def _start(self, context: Any) -> None:
         self._connection, theirs = context.Pipe()
         # Not a daemon: the data set may be a DataLoader with workers of its own.
         self._process = context.Process(
-            target=_run_worker, args=(self._dataset, theirs, self._shared)
+            target=_run_worker, args=(self._dataset, theirs, self._task)
         )
         try:
             self._process.start()
@@ -275,35 +279,47 @@ class AsynchronousDataAccessor:
             ) from error
         theirs.close()
         _live.add(self)
+        self._worker_file = _file_of(self._process.pid)
+        failure = self._meet_worker()
+        if failure is not None:
+            self.terminate()
+            raise Error(f"AsynchronousDataAccessor worker thread failed to start: {failure}")
+
+    def _meet_worker(self) -> str | None:
+        """Takes the worker's description of an item and gives it a ring; what failed, if it did."""
         try:
             kind, detail, shapes = self._connection.recv()
-        except EOFError:
-            kind, detail, shapes = "failed", f"exit code {self._process.exitcode}", None
-        if kind == "failed":
-            self.terminate()
-            raise Error(f"AsynchronousDataAccessor worker thread failed to start: {detail}")
-        self._structure = detail
-        slots = self._shared.buffer_size
-        self._header = torch.zeros((slots, 2), dtype=torch.int64).share_memory_()
-        self._ring = [
-            torch.empty((slots, *shape), dtype=dtype).share_memory_() for shape, dtype in shapes
-        ]
-        self._connection.send((self._header, self._ring))
+            if kind == "failed":
+                return detail
+            self._structure = detail
+            self._ring = Ring(self._task.buffer_size, shapes)
+            self._ring.send(self._connection, self._process.pid)
+        except MemoryError as error:
+            return str(error)
+        except (EOFError, OSError):  # it has ended
+            self._process.join(timeout=1.0)
+            return f"exit code {self._process.exitcode}"
+        self._free, self._filled, self._go = self._ring.semaphores
+        return None
 
     def terminate(self) -> None:
         """Ends the worker process. May be called more than once."""
-        if self._process is None:
+        process = self._process
+        if process is None:
             return
-        self._shared.stop.set()
-        self._process.join(timeout=1.0)
-        if self._process.is_alive():
-            self._process.terminate()
-            self._process.join(timeout=1.0)
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join()
+        with contextlib.suppress(OSError):  # it has ended
+            self._connection.send("stop")
+        process.join(timeout=1.0)
+        if process.is_alive():
+            process.terminate()
+            process.join(timeout=1.0)
+        if process.is_alive():
+            process.kill()
+            process.join()
         self._process = None
         self._connection.close()
+        if self._worker_file is not None:
+            os.close(self._worker_file)
         _live.discard(self)
 
     def __del__(self) -> None:
@@ -326,16 +342,19 @@ class AsynchronousDataAccessor:
 
     def _request_epoch(self) -> None:
         self._epoch_requested = True
-        self._shared.go.release()
+        self._go.release()
 
     def _next(self) -> Any:
         self._release_held()
-        while not self._shared.filled.acquire(timeout=_POLL_SECONDS):
-            assert self._process is not None and self._process.is_alive(), self._death()
-        kind, rows = (int(x) for x in self._header[self._slot])
-        assert kind != _Slot.FAILED, self._death()
+        assert self._process is not None, self._death()
+        ends = [self._connection.fileno()]
+        if self._worker_file is not None:
+            ends.append(self._worker_file)
+        while not self._filled.acquire(unless=ends, timeout=_POLL_SECONDS):
+            assert not self._connection.poll() and self._process.is_alive(), self._death()
+        kind, rows = (int(x) for x in self._ring.header[self._slot])
         slot = self._slot
-        self._slot = (slot + 1) % self._shared.buffer_size
+        self._slot = (slot + 1) % self._task.buffer_size
         self._held = True
         if kind == _Slot.END_OF_EPOCH:
             self._release_held()
@@ -343,13 +362,13 @@ class AsynchronousDataAccessor:
             if self._load_indefinitely:
                 self._request_epoch()
             return None
-        tensors = (ring[slot][:rows] if ring.dim() > 1 else ring[slot] for ring in self._ring)
-        return unflatten(self._structure, tensors)
+        slots = (tensor[slot] for tensor in self._ring.tensors)
+        return unflatten(self._structure, (item[:rows] if item.dim() else item for item in slots))
 
     def _release_held(self) -> None:
         if self._held:
             self._held = False
-            self._shared.free.release()
+            self._free.release()
 
     def _death(self) -> str:
         """What the worker said before it ended, or how it ended."""
@@ -363,3 +382,11 @@ class AsynchronousDataAccessor:
             except EOFError:
                 pass  # killed before it could say anything
         return f"AsynchronousDataAccessor: the worker process died while loading data: {reason}"
+
+
+def _file_of(pid: int) -> int | None:
+    """What can be read once that process has ended; None where there is no such thing."""
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None

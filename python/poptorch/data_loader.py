@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.utils.data
 from poptorch._logging import logger
-from poptorch.async_accessor import AsynchronousDataAccessor
+from poptorch.async_accessor import AsynchronousDataAccessor, workers_end_with_this_process
 from poptorch.enums import DataLoaderMode
 from poptorch.options import Options
 from poptorch_core import Error
@@ -268,7 +268,8 @@ class DataLoader(torch.utils.data.DataLoader):
     def _plain_iterator(self) -> Iterator[Any]:
         if self._shared_out is not None:
             self._shared_out.next_epoch()
-        return super().__iter__()
+        with workers_end_with_this_process(self):
+            return super().__iter__()
 
 
 class _Plain:

@@ -1,11 +1,12 @@
 """poptorch.Options: every option is one row of a table here or, of groups, in option_groups.py."""
 
 import copy
-import os
+import re
+from collections.abc import Mapping
 
 import torch
 from poptorch import enums
-from poptorch._impl import device_pool, option_files
+from poptorch._impl import device_pool, environment, option_files
 from poptorch._impl.option_groups import (
     DistributedOptions,
     EmulatorOptions,
@@ -27,11 +28,14 @@ from poptorch._impl.option_rows import (
     OptionGroup,
     Row,
     boolean,
-    integer,
+    file_name,
+    folder,
     member,
+    number_in,
     positive_int,
     string,
     strings,
+    whole,
 )
 from poptorch._impl.phased_strategies import (
     ParallelPhasedExecution as ParallelPhasedExecution,
@@ -67,7 +71,14 @@ def _set_output_mode(_options, mode, period=None):
     return {"output_mode": int(mode), "output_return_period": period or 1}
 
 
+def _assign_output_mode(_options, attribute, value):
+    if attribute == "output_mode":
+        return {attribute: number_in(enums.OutputMode, value)}
+    return {attribute: positive_int(value)}
+
+
 def _set_input_groups(options, input_group_size, input_group_type):
+    positive_int(input_group_size)
     replicas = options.replication_factor
     if input_group_type == enums.CommGroupType.All:
         raise ValueError("[options] CommGroupType.All is not supported for input groups.")
@@ -81,9 +92,15 @@ def _set_input_groups(options, input_group_size, input_group_type):
     return {"input_group_size": input_group_size, "input_group_type": int(input_group_type)}
 
 
+def _assign_input_groups(options, attribute, value):
+    values = {"size": options.input_group_size, "type": options.input_group_type}
+    values[attribute.removeprefix("input_group_")] = value
+    kind = enums.CommGroupType(number_in(enums.CommGroupType, values["type"]))
+    return {attribute: _set_input_groups(options, values["size"], kind)[attribute]}
+
+
 def _check_replication(value):
-    positive_int(value)
-    if value > 64:
+    if positive_int(value) > 64:
         raise Error(
             f"Too many IPUs requested ({value}). Experiments that need more than 64 IPUs require "
             "distributed execution."
@@ -92,8 +109,17 @@ def _check_replication(value):
 
 
 def _check_memory_proportions(value):
-    for key in value:
-        assert key.startswith("IPU"), f"[options] expected a key such as 'IPU0' but got {key!r}."
+    assert isinstance(value, Mapping), f"[options] expected {{'IPU0': 0.5}} but got {value!r}."
+    for key, proportion in value.items():
+        assert isinstance(key, str) and re.fullmatch(r"IPU\d+", key), (
+            f"[options] expected a key such as 'IPU0' but got {key!r}."
+        )
+        is_number = isinstance(proportion, (int, float)) and not isinstance(proportion, bool)
+        if not is_number or not 0 <= proportion <= 1:
+            raise ValueError(
+                f"[options] expected a share of an IPU's memory, from 0 to 1, for {key} but got "
+                f"{proportion!r}."
+            )
     return dict(value)
 
 
@@ -103,18 +129,38 @@ def _check_max_repeat_logs(value):
     return value
 
 
+def _check_ipu_version(value):
+    assert not isinstance(value, bool) and value in (1, 2, 21), (
+        f"[options] ipu_version is 1, 2 or 21, not {value!r}."
+    )
+    return value
+
+
 def _set_offline_target(_options, ipu_version=2):
-    assert ipu_version in (1, 2, 21), f"[options] ipu_version is 1, 2 or 21, not {ipu_version!r}."
     return {
         "connection_type": int(enums.ConnectionType.Never),
-        "offline_ipu_version": ipu_version,
+        "offline_ipu_version": _check_ipu_version(ipu_version),
     }
 
 
-def _set_random_seed(_options, random_seed):
-    assert isinstance(random_seed, int), f"[options] expected an integer, not {random_seed!r}."
-    torch.manual_seed(random_seed)
+def _set_random_seed(options, random_seed):
+    whole(0, 2**64 - 1)(random_seed)
+    options._when_taken(lambda: torch.manual_seed(random_seed))
     return {"random_seed": random_seed}
+
+
+def _assign_anchors(options, attribute, value):
+    for name, anchor in value.items():
+        is_anchor = isinstance(name, str) and isinstance(anchor, (tuple, list)) and len(anchor) == 3
+        if not is_anchor or not isinstance(anchor[0], str):
+            raise ValueError(
+                "[options] expected {name: (tensor, mode, period)} but got "
+                f"{{{name!r}: {anchor!r}}}. Call anchorTensor()."
+            )
+        if anchor[1] is not None:
+            number_in(enums.OutputMode, anchor[1])
+        positive_int(anchor[2])
+    return {attribute: {name: tuple(anchor) for name, anchor in value.items()}}
 
 
 def _set_ipu_model(_options, use_model):
@@ -138,14 +184,14 @@ class Options(OptionGroup):
             "Replicas of a group (of a size and a CommGroupType) share one input slice.",
             defaults={"input_group_size": 1,
                       "input_group_type": int(enums.CommGroupType.Consecutive)},
-            setter=_set_input_groups),
+            setter=_set_input_groups, assign=_assign_input_groups),
         Row("broadcastBuffers", True, boolean, COMPILE,
             "True refuses replicas for models with buffers; False keeps one buffer a replica.",
             argument_default=True),
         Row("outputMode", None, None, COMPILE,
             "Which micro-batches' outputs a call returns; EveryN takes a period.",
             defaults={"output_mode": int(enums.OutputMode.Default), "output_return_period": 1},
-            setter=_set_output_mode),
+            setter=_set_output_mode, assign=_assign_output_mode),
         Row("setExecutionStrategy", PipelinedExecution(), strategy_of, COMPILE,
             "How a model that is spread over several IPUs runs on them.",
             attribute="execution_strategy"),
@@ -156,41 +202,46 @@ class Options(OptionGroup):
             "Share of an IPU's memory for temporary data, by IPU: {'IPU0': 0.5}.",
             attribute="available_memory_proportion"),
         Row("logDir", ".", string, HOST,
-            "Folder for `<model name>.log`, what each compilation made; `.`: none is written."),
+            "Folder for `<model name>.log`, what each compilation made; `.`: none is written.",
+            inside=("value", lambda options: options.log_dir)),
         Row("maxRepeatLogs", 4, _check_max_repeat_logs, HOST,
             "How often one message of the Python layer may repeat; None: without limit."),
-        Row("modelName", "", string, HOST,
-            "Name of the model in logs and reports; empty: `training` or `inference`."),
-        Row("enableExecutableCaching", os.environ.get("POPTORCH_CACHE_DIR"), lambda v: v, PENDING,
-            "Folder that keeps executables; None: none are kept.", attribute="cache_path"),
+        Row("modelName", "", file_name, HOST,
+            "Name of the model in logs and reports, and of its files; empty: `training` or "
+            "`inference`."),
+        Row("enableExecutableCaching", environment.text("POPTORCH_CACHE_DIR") or None, folder,
+            PENDING, "Folder that keeps executables; None: none are kept.", attribute="cache_path",
+            inside=("value", lambda options: options.cache_path or ".")),
         Row("useIpuModel", None, None, RUN, "Run on the IPU Model; wins over POPTORCH_IPU_MODEL.",
             defaults={"use_model": device_pool.uses_model()},
-            setter=_set_ipu_model),
+            setter=_set_ipu_model, assign=lambda o, _, value: _set_ipu_model(o, value)),
         Row("connectionType", int(enums.ConnectionType.Always), member(enums.ConnectionType), RUN,
             "When to attach to a device."),
         Row("syncPattern", int(enums.SyncPattern.Full), member(enums.SyncPattern), RECORDED,
             "Which IPUs synchronise."),
-        Row("useIpuId", None, integer, RUN,
+        Row("useIpuId", None, whole(0), RUN,
             "Which device of the pool to attach to: single IPUs come first, then pairs, and so on.",
             attribute="ipu_id"),
         Row("useOfflineIpuTarget", None, None, RUN,
             "Compile for IPU version 1, 2 or 21 without attaching.",
-            defaults={"offline_ipu_version": 0}, setter=_set_offline_target),
+            defaults={"offline_ipu_version": 0}, setter=_set_offline_target,
+            assign=lambda _o, name, value: {name: _check_ipu_version(value)}),
         Row("anchorTensor", None, None, COMPILE,
             "A tensor to return by name besides the outputs: see getAnchoredTensor.",
-            defaults={"anchored_tensors": {}}),
+            defaults={"anchored_tensors": {}}, assign=_assign_anchors),
         Row("randomSeed", None, None, COMPILE,
             "Seed of the device's generators (None: 0); also seeds torch's.",
-            defaults={"random_seed": None}, setter=_set_random_seed),
+            defaults={"random_seed": None}, setter=_set_random_seed,
+            assign=lambda o, _, value: _set_random_seed(o, value)),
         Row("enableStableNorm", False, boolean, RECORDED,
             "Two-pass variances; ours always are.", attribute="stable_norm"),
         Row("enableSyntheticData", False, boolean, RUN,
             "Random data in place of the inputs, drawn once.", attribute="synthetic_data"),
         Row("logCycleCount", False, boolean, RUN, "Count cycles: see cycleCount()."),
-        Row("enableProfiling", None, lambda v: v, PENDING,
+        Row("enableProfiling", None, folder, PENDING,
             "Write a report of each model into this folder.", attribute="profile_dir",
-            argument_default="."),
-        Row("disableModuleNamescope", False, lambda _v: True, COMPILE,
+            argument_default=".", inside=("value", lambda options: options.profile_dir or ".")),
+        Row("disableModuleNamescope", False, boolean, COMPILE,
             "Op names without module paths.", argument_default=True),
         Row("updatableNamedBuffers", [], strings, RUN,
             "Buffers that copyNamedBuffersToDevice() uploads."),
@@ -216,8 +267,8 @@ class Options(OptionGroup):
             Emulator=EmulatorOptions(),
             _Popart=PopartOptions(),
         )
-        if os.environ.get("POPTORCH_DEFAULT_OPTIONS"):
-            self.from_json(os.environ["POPTORCH_DEFAULT_OPTIONS"])
+        if given := environment.text("POPTORCH_DEFAULT_OPTIONS"):
+            self._take_json(given, "[environment] POPTORCH_DEFAULT_OPTIONS")
 
     def anchorTensor(
         self,
@@ -245,30 +296,49 @@ class Options(OptionGroup):
     def loadFromFile(self, filepath: str) -> "Options":
         """Applies a file whose lines are setter calls without `options.`; `#` starts a comment.
 
-        Raises ConfigFileError for a line that is anything else: files are never executed.
+        All of it or, after an error, nothing. Raises ConfigFileError, with the line, for one that
+        is anything else, as files are never executed, and for values that the setter refuses.
+        Folders in it are relative to those that the program has set, and stay inside.
         """
-        with open(filepath, encoding="utf-8") as file:
+        draft = self._draft()
+        with open(filepath, encoding="utf-8", errors="surrogateescape") as file:
             for number, line in enumerate(file, 1):
                 text = line.strip()
                 if not text or text.startswith("#"):
                     continue
                 try:
-                    option_files.apply_line(self, text)
+                    option_files.apply_line(draft, text, self)
                 except option_files.Refused as error:
                     raise ConfigFileError(
-                        f"SyntaxError at line {number} of {filepath}: {error}\n> options.{text}"
+                        f"SyntaxError at line {number} of {filepath}: {error}\n> options."
+                        + text.encode("utf-8", "backslashreplace").decode()
                     ) from None
+                except Exception as error:
+                    reason = error.message if isinstance(error, Error) else error
+                    raise ConfigFileError(
+                        f"Wrong value at line {number} of {filepath}: {reason}\n> options."
+                        + text.encode("utf-8", "backslashreplace").decode()
+                    ) from None
+        self._adopt(draft)
         return self
 
     def from_json(self, text: str) -> "Options":
         """Applies {"Training.gradientAccumulation": 4, "outputMode": "OutputMode.All"}.
 
-        A list is spread as the setter's arguments. Raises ConfigFileError for unknown options.
+        A list is spread as the setter's arguments. All of it or, after an error, nothing. Raises
+        ConfigFileError for unknown options and for values that the setter refuses. Folders in it
+        are relative to those that the program has set, and stay inside.
         """
+        return self._take_json(text, "[options] JSON options")
+
+    def _take_json(self, text: str, where: str) -> "Options":
+        draft = self._draft()
         try:
-            option_files.apply_json(self, text)
-        except (option_files.Refused, ValueError) as error:
-            raise ConfigFileError(f"[options] JSON options: {error}: {text}") from None
+            option_files.apply_json(draft, text, self)
+        except Exception as error:
+            reason = error.message if isinstance(error, Error) else error
+            raise ConfigFileError(f"{where}: {reason}: {text}") from None
+        self._adopt(draft)
         return self
 
     def toDict(self) -> dict:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from poptorch._impl import environment, own_folders
 from poptorch._logging import logger
 from poptorch_core import Error
 
@@ -49,13 +50,12 @@ class _Trace:
     def write(self) -> None:
         if os.getpid() != self._process:  # a forked child has the parent's events
             return
-        self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"poptorch_{self._process}.json"
-        path.write_text(json.dumps({"traceEvents": self.events}))
+        own_folders.write_text(path, json.dumps({"traceEvents": self.events}), "profiling")
 
 
 def _asked_trace() -> _Trace | None:
-    text = os.environ.get("PVTI_OPTIONS", "")
+    text = environment.text("PVTI_OPTIONS")
     if not text:
         return None
     try:

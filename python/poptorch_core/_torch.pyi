@@ -31,8 +31,16 @@ class Executable:
     def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         """One step. Inputs have the batching factors applied to dimension 0; int64 and float64
         are narrowed, non-contiguous ones copied. Results are new tensors (int32 for int64,
-        float32 for float64). Without the GIL, no Python inside."""
+        float32 for float64). Without the GIL, but for handlers of signals, which the main thread
+        lets run now and then; what they raise ends the step. Calls of several threads take turns.
+        """
 
+    def close(self) -> None:
+        """No step begins from here on. Raises Error while another thread runs one."""
+    def reopen(self) -> None: ...
+    def forget_partial_state(self) -> bool:
+        """Whether, since this was last asked, a step did not come to its end and left some of the
+        state that it writes unwritten."""
     def input_types(self) -> list[tuple[str, list[int]]]:
         """("f32", [16, 784]) per input of `run`."""
     def output_types(self) -> list[tuple[str, list[int]]]: ...

@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from poptorch_core import _core
 from popxl.build_graph import build_graph
-from popxl.errors import unsupported
+from popxl.errors import Error, unsupported
 from popxl.graph import Graph
 from popxl.replica_grouping import ReplicaGrouping
 
@@ -19,10 +18,13 @@ _ir_ids = itertools.count()
 
 
 def _from_launcher(name: str, default: int) -> int:
-    given = os.environ.get(name, str(default))
-    if not given.strip().isdigit() or int(given) < 1:
-        raise ValueError(f"Ir(replication='popdist') takes a positive int from {name}: {given!r}.")
-    return int(given)
+    try:
+        return _core.environment_number(name, default)
+    except Error:
+        given = _core.environment_text(name)
+        raise ValueError(
+            f"Ir(replication='popdist') takes a positive int from {name}: {given!r}."
+        ) from None
 
 
 def _replicas_of_launcher() -> int:

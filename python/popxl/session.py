@@ -15,6 +15,11 @@ from popxl.tensor import Constant, Tensor, Variable
 from popxl.utils import to_numpy
 
 _DEVICES = ("cpu", "ipu_model", "ipu_hw")
+_WARNING = 3  # a level of the core's log
+_PARTIAL = (
+    "some variables are on the device as it left them in the middle of the program. Write them "
+    "with write_variables_data to go on from values that you know"
+)
 
 
 class Session:
@@ -126,12 +131,18 @@ class Session:
         inputs: an array of shape (num_host_transfers if > 1, replicas if > 1) + stream.shape for
             each stream to the device; 64-bit arrays become 32 bits if downcast_inputs.
         Returns an array for each stream to the host, shaped likewise. ValueError: not attached,
-        missing or unexpected streams, other shapes or dtypes. TypeError: no dict.
+        missing or unexpected streams, other shapes or dtypes. TypeError: no dict. A signal whose
+        handler raises, as Ctrl-C does, ends the run within half a second.
         """
         self._check_attached("run")
         arrays = self._checked_inputs({} if inputs is None else inputs, downcast_inputs)
-        results = self._executable.run(arrays)
-        self._stale = True
+        self._stale = True  # also when the run is cut short
+        try:
+            results = self._executable.run(arrays)
+        except BaseException:
+            if self._executable.forget_partial_state():
+                _core.log(_WARNING, f"The run of {self!r} was cut short: {_PARTIAL}.")
+            raise
         return _Results(
             (port.stream, port.returned(result))
             for port, result in zip(self._gives, results, strict=True)

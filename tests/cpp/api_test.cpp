@@ -3,9 +3,11 @@
 #include <torch/nn.h>
 #include <torch/optim.h>
 
+#include <chrono>
 #include <poptorch/poptorch.hpp>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 namespace {
 
@@ -201,6 +203,29 @@ TEST(CppApi, RefusesWithTheCure) {
   expect_text(error_of([&] { inference(batch.x.narrow(0, 0, 4)); }),
               "expected [8, 6] but got [4, 6]");
   expect_text(error_of([&] { inference.graph("nonsense"); }), "nonsense");
+}
+
+struct SlowImpl : nn::Module {
+  SlowImpl() { linear = register_module("linear", nn::Linear(4, 4)); }
+  Tensor forward(const Tensor& x) { return linear(x); }
+  nn::Linear linear{nullptr};
+};
+TORCH_MODULE(Slow);
+
+TEST(CppApi, InterruptsACallFromAnotherThread) {
+  constexpr int64_t kSteps = 6000000;
+  Slow slow;
+  auto model = poptorch::inferenceModel(
+      slow, Options().deviceIterations(kSteps).outputMode(OutputMode::Final));
+  const Tensor x = torch::ones({kSteps, 4});
+  const Tensor expected = model(x)[0];  // compiles
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    model.interrupt();
+  });
+  EXPECT_THROW(model(x), poptorch::Interrupted);
+  other.join();
+  EXPECT_TRUE(torch::equal(model(x)[0], expected));
 }
 
 }  // namespace

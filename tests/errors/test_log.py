@@ -117,7 +117,7 @@ def test_levels_in_the_environment():
     assert "compile: lower took" not in errors and "Compiled" in errors
     with pytest.raises(subprocess.CalledProcessError) as failed:
         run("import poptorch", POPART_LOG_LEVEL="wibble")
-    assert "POPART_LOG_LEVEL=wibble: Unknown log level: wibble. Valid" in failed.value.stderr
+    assert "[environment] POPART_LOG_LEVEL is 'wibble'. Set it to TRACE, DEB" in failed.value.stderr
 
 
 def test_a_traced_form_in_the_log():
@@ -132,9 +132,7 @@ def test_the_ordinary_path_logs_one_line():
     assert len(errors.splitlines()) == 1
 
 
-@pytest.mark.parametrize(
-    "name", [name for name, (_, works) in environment.VARIABLES.items() if not works]
-)
+@pytest.mark.parametrize("name", [name for name, *_, works in environment.VARIABLES if not works])
 def test_variables_without_effect_say_so(name):
     _, errors = run("import poptorch", **{name: "x"})
     assert f"The environment variable {name} has no effect in this version" in errors
@@ -147,10 +145,90 @@ def test_the_version_of_the_ipu_model(version):
     assert run(program, **variables)[0] == "0\n"
 
 
+STANDARD = {"XDG_RUNTIME_DIR"}  # not this project's
+
+
 def test_every_variable_is_in_the_table():
-    sources = [*(ROOT / "python/poptorch").rglob("*.py"), *(ROOT / "poptorch_cpp").rglob("*.cpp")]
+    known = {name for name, *_ in environment.VARIABLES}
+    readers = r"environment(?:_text|_flag|_number|_names|\.text|\.flag|\.number)\(\s*"
+    sources = [*(ROOT / "python").rglob("*.py"), *(ROOT / "poptorch_cpp").rglob("*.cpp")]
     read = set()
     for source in sources:
         text = source.read_text()
-        read |= set(re.findall(r'(?:getenv\(|environ\.get\(\s*|environ\[)"(\w+)"', text))
-    assert read - {"HOME", "TMPDIR"} <= set(environment.VARIABLES)
+        read |= set(re.findall(rf'{readers}"(\w+)"', text))
+        # There is one reader of the environment, in either language.
+        if source.name == "environment.cpp":
+            continue
+        assert "getenv(" not in text, source
+        by_name = set(re.findall(r'environ(?:\.get\(|\[)\s*"(\w+)"', text))
+        assert by_name <= STANDARD, source
+    assert len(read) > 12 and read <= known
+
+
+BAD = {
+    "choice": ("wibble", "Set it to .* or "),
+    "flag": ("maybe", "Set it to 0 or 1, or unset it"),
+    "number": ("abc", r"Set it to a whole number from \d+ to \d+, or unset it"),
+}
+
+
+@pytest.mark.parametrize("name, kind", [row[:2] for row in environment.VARIABLES if row[1] in BAD])
+def test_values_of_variables_are_checked(name, kind, monkeypatch):
+    bad, cure = BAD[kind]
+    monkeypatch.setenv(name, bad)
+    text = rf"\[environment\] {name} is '{bad}'\. {cure}"
+    with pytest.raises(poptorch.Error, match=text):
+        environment.check()
+    with pytest.raises(poptorch.Error, match=text):
+        poptorch.inferenceModel(torch.relu).compile(X)
+
+
+@pytest.mark.parametrize("number", ["-1", "1025", "99999999999999999999", "1.5", "0x10", " 2"])
+def test_numbers_are_in_their_range(number, monkeypatch):
+    monkeypatch.setenv("POPTORCH_NUM_THREADS", number)
+    with pytest.raises(poptorch.Error, match="a whole number from 0 to 1024"):
+        poptorch.inferenceModel(torch.relu).compile(X)
+
+
+@pytest.mark.parametrize(
+    "variable, value, reason",
+    [
+        ("POPTORCH_DUMP", "nopass", "names 'nopass', which is no pass"),
+        ("POPTORCH_DUMP", "all,canonicalize", "Did you mean 'canonicalise'"),
+        ("POPTORCH_DISABLE_PASSES", "nopass", "names 'nopass', which is no pass"),
+        ("POPTORCH_DISABLE_PASSES", "place_ops", "'place_ops', which is a pass that is needed"),
+        ("POPTORCH_DISABLE_PASSES", "all", "names 'all', which is no pass"),
+    ],
+)
+def test_names_of_passes_are_checked(variable, value, reason, monkeypatch):
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(poptorch.Error, match=rf"\[environment\] {variable} .*{reason}"):
+        poptorch.inferenceModel(torch.relu).compile(X)
+
+
+def test_passes_that_nothing_needs_may_be_left_out(monkeypatch):
+    optional = "eliminate_dead_ops,merge_common_subexpressions,canonicalise,fold_constants"
+    monkeypatch.setenv("POPTORCH_DISABLE_PASSES", f"{optional},inline_calls,recompute_forward")
+    model = poptorch.inferenceModel(lambda x: torch.relu(x * 2 + 1))
+    assert torch.equal(model(X), torch.relu(X * 2 + 1))
+
+
+def test_variables_that_are_not_there(log, monkeypatch):
+    monkeypatch.setenv("POPTORCH_NUM_THREAD", "2")
+    monkeypatch.setenv("POPTORCH_WIBBLE", "2")
+    environment.check()
+    assert "no environment variable POPTORCH_NUM_THREAD: it has no effect. Did you me" in log.text
+    assert "no environment variable POPTORCH_WIBBLE: it has no effect" in log.text
+
+
+def test_a_log_that_cannot_be_written(tmp_path):
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        run("import poptorch", POPTORCH_LOG_DEST=str(tmp_path / "none" / "log"))
+    assert "POPTORCH_LOG_DEST is '" in failed.value.stderr
+    assert "cannot be written: No such file or directory" in failed.value.stderr
+
+
+@pytest.mark.parametrize("level", ["err", "4", "ERR"])
+def test_levels_by_number_and_in_small_letters(level):
+    _, errors = run(COMPILES, POPTORCH_LOG_LEVEL=level)
+    assert errors == ""

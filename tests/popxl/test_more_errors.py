@@ -207,7 +207,7 @@ ERRORS = {
     ),
     "region's bins": (
         popart_exception,
-        "RoiAlign.*cannot make 0 by 1 bins",
+        "RoiAlign.*'rows' must be at least 1",
         lambda: ops.roi_align(image(), t(1, 4), ids(1), (0, 1), 1.0, 1),
     ),
     "concat of nothing": (ValueError, "at least one", lambda: ops.concat([])),

@@ -66,7 +66,7 @@ TEST(Rows, RefuseWrongOperandsByName) {
   };
   const Case cases[] = {
       {"add(%a, %b)", "%a: f32[2,3], %b: f32[4]", "shapes [2, 3] and [4] do not broadcast"},
-      {"add(%a, %b)", "%a: f32[2], %b: f16[2]", "must have one element type"},
+      {"add(%a, %b)", "%a: f32[2], %b: f16[2]", "operand 'b' must be f32 as 'a' but is f16[2]"},
       {"matmul(%a, %b)", "%a: f32[2,3], %b: f32[4,5]", "the inner dimensions are 3 and 4"},
       {"linear(%a, %b)", "%a: f32[2,3], %b: f32[4,5]", "last dimension of x must be 5"},
       {"reshape(%a) {shape=[7]}", "%a: f32[2,3]", "cannot give [2, 3] the shape [7]"},

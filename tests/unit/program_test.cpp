@@ -13,16 +13,25 @@ namespace {
 const ir::Registry& registry() {
   static const ir::Registry* instance = [] {
     auto* rows = new ir::Registry();
+    const std::vector<std::string> one = {"x?"}, three = {"x?", "y?", "z?"};
     for (const char* name : {"add", "relu", "reshape"}) {
       rows->add({.name = name,
                  .doc = "d",
-                 .inputs = {"xs*"},
+                 .inputs = name == std::string("add") ? three : one,
                  .outputs = {"y"},
                  .attrs = {{"scale", ir::AttrType::kFloat, 1.0}},
                  .infer = [](const ir::InferContext& c) { return c.stated; },
                  .grad = ir::NoGradient{"test"},
                  .cost = [](const ir::Op&) { return ir::Cost{}; }});
     }
+    rows->add({.name = "all_reduce",
+               .doc = "d",
+               .inputs = {"x"},
+               .outputs = {"y"},
+               .attrs = {{"group_size", ir::AttrType::kInt, int64_t{0}}},
+               .infer = [](const ir::InferContext& c) { return c.stated; },
+               .grad = ir::NoGradient{"test"},
+               .cost = [](const ir::Op&) { return ir::Cost{}; }});
     return rows;
   }();
   return *instance;
@@ -118,18 +127,44 @@ std::string edited(const Refusal& refusal) {
 }
 
 constexpr Refusal kBadText[] = {
-    {"unknown op", "relu(%h)", "rellu(%h)", "no instruction or op 'rellu'"},
-    {"unknown tensor", "copy(%h)", "copy(%g)", "no tensor 'g'"},
-    {"unknown state", "state(\"w\")", "state(\"v\")", "no state 'v'"},
-    {"unknown stream", "@[stream=\"y\"]", "@[stream=\"z\"]", "no stream 'z'"},
+    {"unknown op", "relu(%h)", "rellu(%h)", "no instruction or op \"rellu\""},
+    {"unknown tensor", "copy(%h)", "copy(%g)", "no tensor \"g\""},
+    {"unknown state", "state(\"w\")", "state(\"v\")", "no state \"v\""},
+    {"unknown stream", "@[stream=\"y\"]", "@[stream=\"z\"]", "no stream \"z\""},
     {"unknown key", "depth=2", "dept=2", "'dept' is not known"},
     {"value of a wrong type", "depth=2", "depth=\"2\"", "wrong type"},
     {"declared twice", "tensor %h2", "tensor %h", "declared twice"},
     {"IPUs out of order", "ipu 1 @", "ipu 2 @", "IPU 2 stands where IPU 1 belongs"},
     {"constant out of range", "constant(1)", "constant(2)", "index 2 is not below 2"},
+    {"constant that is none", "constant dense<bool[]: true>", "constant true", "expected dense<"},
+    {"replicas beyond 32 bits", "replicas=2", "replicas=4294967296", "'replicas' is 4294967296"},
+    {"stash depth beyond 32 bits", "depth=2", "depth=4294967298", "'depth' is 4294967298"},
+    {"peer beyond 32 bits", "peer=1", "peer=4294967297", "'peer' is 4294967297"},
+    {"key twice in braces", "depth=2", "depth=2, depth=2", "attribute 'depth' stands twice"},
+    {"key twice in a bracket", "channel=3 peer=1", "channel=3 channel=3", "'channel' stands twice"},
+    {"unknown word of keep", "keep=\"every_n\"", "keep=\"\"", "\"\" is no value of 'keep'"},
+    {"unknown pass", "pass=\"backward\"", "pass=\"back\"", "\"back\" is no value of 'pass'"},
+    {"unknown base", "at constant(0)", "at heap(0)", "'heap' is no base of an address"},
+    {"offset beyond 64 bits", "at arena(64)\n", "at arena(9223372036854775808)\n",
+     "expected an offset, an integer of 64 bits"},
+    {"stream without a name", " @[stream=\"y\"]", "", "there is no stream \"\""},
+    {"unknown remote buffer", "{row=2} @[remote=\"rows\"]", "{row=2} @[remote=\"row\"]",
+     "there is no remote \"row\""},
+    {"in place of an operand beyond 32 bits", "in_place=[0] stage", "in_place=[4294967296] stage",
+     "names operand 4294967296"},
+    {"operand too many", "relu(%h)", "relu(%h, %h)", "takes 1 operands but got 2"},
+    {"attribute that the row has not", "{scale=0.5}", "{shift=0.5}", "has no attribute 'shift'"},
+    {"attribute of another type", "{scale=0.5}", "{scale=\"up\"}", "must be float but is \"up\""},
+    {"result absent", "%y = relu(%h)", "_ = relu(%h)", "a result is absent"},
+    {"result too many", "%y = relu(%h)", "%y, %y = relu(%h)", "gives 1 results, not 2"},
+    {"literal beyond its type", "2.5>", "1e39>", "1e39 is beyond the numbers of f32"},
+    {"text that is not UTF-8", "\"fc.0\"", "\"\xe9\"", "text:23:85: the text is not UTF-8"},
+    {"line beyond 32 bits", "scope(\"fc.0\")", "loc(\"m.py\":2147483648)",
+     "an integer from 0 to 2147483647"},
 };
 
 TEST(ProgramText, RefusesBadText) {
+  std::cout << "ill-formed program texts: " << std::size(kBadText) << "\n";
   for (const Refusal& refusal : kBadText) {
     try {
       parse(edited(refusal), registry());
@@ -175,11 +210,66 @@ constexpr Refusal kBadPrograms[] = {
     {"condition of many elements", "if(%yes)", "if(%h)", "a condition is one element"},
     {"groups do not divide the replicas", "{to_device=true, transfers=4}",
      "{group_size=4, to_device=true, transfers=4}", "among 2 replicas"},
+    {"no micro-batches", "micro_batches=4", "micro_batches=0", "micro-batches (0) are at least 1"},
+    {"too many micro-batches", "micro_batches=4", "micro_batches=9223372036854775807",
+     "are more than 1099511627776"},
+    {"no replicas", "replicas=2", "replicas=0", "replicas (0)"},
+    {"too many replicas", "replicas=2", "replicas=65536", "more than 65536 IPUs in all"},
+    {"state's kind unknown", "kind=\"buffer\"", "kind=\"weight\"", "is no kind of state"},
+    {"state's groups do not divide", "group_size=1, kind", "group_size=3, kind",
+     "state 'w' has groups of 3 by 1 among 2 replicas"},
+    {"state's groups of too many by too many", "group_size=1, kind",
+     "group_size=32768, group_stride=32768, kind", "groups of 32768 by 32768"},
+    {"state on no IPU", "kind=\"buffer\"", "ipu=5, kind=\"buffer\"", "on IPU 5 of 2"},
+    {"state in more shards than replicas", "offset=64}", "offset=64, shards=3}", "in 3 shards"},
+    {"state at a negative offset", "offset=64}", "offset=-8}", "has offset -8"},
+    {"state of another type than its value", "dense<f32[4]: 0.0, 0.0, 1.0, 2.5>",
+     "dense<f32[1]: 0.0>", "its initial value is f32[1], not f32[4]"},
+    {"remote buffer without entries", "{entries=3}", "{entries=0}", "it has 0 entries"},
+    {"row beyond the entries", "{row=2} @[remote=\"rows\"]", "{row=3} @[remote=\"rows\"]",
+     "names row 3 of 3"},
+    {"row that is no number", "{row=2} @[remote=\"rows\"]", "{row=\"2\"} @[remote=\"rows\"]",
+     "has the attribute row=\"2\""},
+    {"attribute of a transfer unknown", "sync()", "sync() {speed=2}", "has the attribute speed=2"},
+    {"stash without depth", "depth=2", "depth=0", "has depth 0"},
+    {"stash of no IPU", "depth=2", "depth=2, ipu=2", "on IPU 2 of 2"},
+    {"tensor on no IPU", "%y : f32[4] {ipu=1}", "%y : f32[4] {ipu=2}", "lies on IPU 2 of 2"},
+    {"tensor at a negative offset", "{ipu=1} at arena(64)", "{ipu=1} at arena(-64)", "offset -64"},
+    {"tensor off its elements' grid", "{ipu=1} at arena(64)", "{ipu=1} at arena(66)", "offset 66"},
+    {"tensor at no offset there is", "{ipu=1} at arena(64)", "{ipu=1} at arena(2251799813685248)",
+     "has offset 2251799813685248"},
+    {"constant too small", "%one : f32[4] at constant(0)", "%one : f32[5] at constant(0)",
+     "does not fit into f32[4]"},
+    {"result in a constant", "%y = copy(%h)", "%yes = copy(%yes)", "writes %yes, a constant"},
+    {"stream of no host buffer that there is", "tensor %y : f32[4] {ipu=1} at arena(64)",
+     "stream \"z\" : f32[4] {transfers=1099511627776}\ntensor %y : f32[4] {ipu=1} at arena(64)",
+     "needs a host buffer"},
+    {"stream of negative transfers", "period=2, transfers=4", "period=2, transfers=-4",
+     "makes -4 transfers"},
+    {"loop of negative rounds", "loop(4)", "loop(-4)", "a loop runs -4 times"},
+    {"loops of too many rounds", "sync()", "loop(4611686018427387904) { loop(2) { sync() } }",
+     "a loop runs 2 times, 4611686018427387904 times"},
+    {"rewind of negative batches", "@[per_micro_batch=true]", "@[per_micro_batch=true rewind=-1]",
+     "rewinds by -1"},
+    {"micro-batches too far ahead", "micro_batch=-1", "micro_batch=-2147483648",
+     "micro-batches ahead"},
+    {"channel below zero", "send(%sum) @[channel=3", "send(%sum) @[channel=-3", "no channel -3"},
+    {"channel beyond the limit", "send(%sum) @[channel=3", "send(%sum) @[channel=2147483647",
+     "no channel 2147483647"},
+    {"stash that there is not", "stash(%sum) @[stash=0]", "stash(%sum) @[stash=1]",
+     "no such stash"},
+    {"send to itself", "channel=3 peer=1", "channel=3 peer=0", "has no peer 0"},
+    {"copy of nothing", "%y = copy(%h)", "%y = copy()", "0 operands and 1 results, not 1 and 1"},
+    {"copy of another type", "%y = copy(%h)", "%y = copy(%h2)", "moves f32[2,2] where f32[4]"},
+    {"restore of another type", "%back = restore()", "%x, %back = restore()", "0 operands and 2"},
+    {"collective among groups that there are not", "%y = relu(%h) {scale=2.0}",
+     "%y = all_reduce(%h) {group_size=3}", "'all_reduce' has groups of 3 by 1 among 2 replicas"},
     {"stream on two IPUs", "%back = load() {row=2} @[remote=\"rows\" phase=1]",
      "stream_out(%back) @[stream=\"y\"]", "used by IPUs 0 and 1"},
 };
 
 TEST(ProgramVerify, RefusesBrokenPrograms) {
+  std::cout << "ill-formed programs: " << std::size(kBadPrograms) << "\n";
   for (const Refusal& refusal : kBadPrograms) {
     try {
       verify(parse(edited(refusal), registry()));

@@ -1,15 +1,20 @@
-// The façade: batching, forms, reports, options, and what the pass wrapper adds to errors.
+// The façade: batching, forms, reports, options, what the pass wrapper adds to errors, and what
+// stops it.
 #include "session/session.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "ir/text.hpp"
 #include "ops/all_ops.hpp"
 #include "session/memory_limit.hpp"
 #include "session/pipeline.hpp"
+#include "session/turns.hpp"
 #include "support/error.hpp"
+#include "support/watch.hpp"
 
 namespace poptorch::session {
 namespace {
@@ -226,6 +231,62 @@ TEST(Session, TellsProgressStepByStep) {
   EXPECT_EQ(names.size(), static_cast<size_t>(kCompileSteps) + 1);
   EXPECT_EQ(names.back(), "ready");
   EXPECT_NE(std::find(names.begin(), names.end(), "lower"), names.end());
+}
+
+// Many layers, one after the other.
+std::string deep(int layers) {
+  std::string text = "graph @main(%x0: f32[1,2]) -> (f32[1,2]) {\n";
+  for (int i = 0; i < layers; ++i) {
+    const std::string from = std::to_string(i), to = std::to_string(i + 1);
+    text += "  %s" + from + " = sin(%x" + from + ") : f32[1,2]\n";
+    text += "  %x" + to + " = add(%s" + from + ", %x" + from + ") : f32[1,2]\n";
+  }
+  return text + "  return %x" + std::to_string(layers) + "\n}\n";
+}
+
+TEST(Session, StopsACompilation) {
+  auto module = ir::parse(deep(5000), ops::registry());
+  int asked = 0;
+  support::Watch watch([&asked] { return ++asked > 0; }, std::chrono::milliseconds(0));
+  EXPECT_THROW(compile(std::move(module), {}), support::Interrupted);
+  EXPECT_EQ(asked, 1);
+}
+
+TEST(Session, RunsNothingOnceClosed) {
+  const auto model = compiled(kScale, {});
+  const std::vector<Floats> inputs = {{1, 1}};
+  run(*model, inputs);
+  model->close();
+  EXPECT_THROW(run(*model, inputs), support::UserError);
+  Floats weight(2);
+  model->read_states({{"w", reinterpret_cast<std::byte*>(weight.data())}});
+  EXPECT_EQ(weight, Floats({1, 10}));
+  model->reopen();
+  EXPECT_EQ(run(*model, inputs)[1], Floats({11}));
+}
+
+// A turn is somebody's: its own thread is told, another waits or is refused.
+TEST(Session, TakesTurns) {
+  Turns turns;
+  bool second = false;
+  std::thread waiting;
+  {
+    const Turns::Turn first(turns);
+    EXPECT_THROW(const Turns::Turn again(turns), support::UserError);
+    std::thread([&] {
+      using Refusing = Turns::Turn;
+      EXPECT_THROW(const Refusing refused(turns, Turns::IfTaken::kRefuse), support::UserError);
+      const support::Watch watch([] { return true; }, std::chrono::milliseconds(0));
+      EXPECT_THROW(const Refusing stopped(turns), support::Interrupted);
+    }).join();
+    waiting = std::thread([&] {
+      const Turns::Turn turn(turns);
+      second = true;
+    });
+    EXPECT_FALSE(second);
+  }
+  waiting.join();
+  EXPECT_TRUE(second);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "emulator/kernels/families.hpp"
 #include "emulator/kernels/index_places.hpp"
 #include "emulator/kernels/support.hpp"
+#include "emulator/kernels/tile_map.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -73,13 +74,13 @@ class Pick final : public BoundKernel {
 struct Add {
   template <typename T>
   static T join(T a, T b) {
-    return a + b;
+    return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));
   }
 };
 struct Multiply {
   template <typename T>
   static T join(T a, T b) {
-    return a * b;
+    return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
   }
 };
 struct Most {

@@ -1,10 +1,8 @@
 #include "emulator/kernels/isa.hpp"
 
-#include <cstdlib>
-#include <string_view>
+#include <string>
 
-#include "support/error.hpp"
-#include "support/strings.hpp"
+#include "support/environment.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -15,12 +13,7 @@ bool has_avx512() {
 }
 
 Isa chosen() {
-  const char* given = std::getenv("POPTORCH_MAX_CPU_ISA");
-  const std::string_view most = given ? given : "AVX512";
-  if (most != "AVX512" && most != "AVX2") {
-    throw support::UserError(
-        support::str("[kernels] POPTORCH_MAX_CPU_ISA is '", most, "'. Set it to AVX512 or AVX2."));
-  }
+  const std::string most = support::environment_text("POPTORCH_MAX_CPU_ISA", "AVX512");
   return most == "AVX512" && has_avx512() ? Isa::kAvx512 : Isa::kAvx2;
 }
 

@@ -2,9 +2,16 @@
 // which is why the loops are marked free of carried dependencies instead of using restrict.
 #pragma once
 
+#include <type_traits>
+
 #include "emulator/kernels/tile_ops.hpp"
 
 namespace poptorch::emulator {
+
+// Overflow of integers wraps: arithmetic on the unsigned bits.
+template <typename T>
+using Wrapping =
+    std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
 
 template <typename T, typename R, typename F>
 void map1(const MicroArgs& a, int64_t n) {

@@ -95,31 +95,47 @@ Prepared* make_prepared(const PoptorchForeignOp& op) {
     prepared->given = whole_numbers(attrs.at("given"));
     prepared->needed = whole_numbers(attrs.at("wanted"));
     prepared->operand_count = prepared->call.operand_count();
+    for (int64_t i : prepared->needed) {
+      if (i < 0 || static_cast<size_t>(i) >= prepared->operand_count) {
+        throw support::UserError(support::str("it has no operand ", i, " to differentiate."));
+      }
+    }
+    const size_t named = prepared->operand_count + prepared->given.size();
+    if (named != prepared->inputs.size()) {
+      throw support::UserError(support::str("its arguments name ", named,
+                                            " operands and gradients but it has ",
+                                            prepared->inputs.size(), "."));
+    }
   }
   return prepared.release();
 }
 
-void* prepare(const PoptorchForeignOp* op, char* error, size_t size) {
+// What `work` throws as text, torch's own after the operator that it is `of`; false when it does.
+template <typename Work>
+bool explained(const GenericCall* of, char* error, size_t size, Work work) {
   try {
-    return make_prepared(*op);
-  } catch (const std::exception& failure) {
+    work();
+    return true;
+  } catch (const support::Error& failure) {
     std::snprintf(error, size, "%s", failure.what());
-    return nullptr;
+  } catch (const c10::Error& failure) {
+    const std::string schema = of ? of->schema() + ": " : "";
+    std::snprintf(error, size, "%s%s", schema.c_str(), failure.what_without_backtrace());
+  } catch (const std::exception&) {
+    std::snprintf(error, size, "its arguments are not those of the operator.");
   }
+  return false;
+}
+
+void* prepare(const PoptorchForeignOp* op, char* error, size_t size) {
+  void* prepared = nullptr;
+  explained(nullptr, error, size, [&] { prepared = make_prepared(*op); });
+  return prepared;
 }
 
 int32_t run(void* handle, void* const* buffers, char* error, size_t size) {
   const auto* prepared = static_cast<const Prepared*>(handle);
-  try {
-    prepared->run(buffers);
-    return 0;
-  } catch (const c10::Error& failure) {
-    std::snprintf(error, size, "%s: %s", prepared->call.schema().c_str(),
-                  failure.what_without_backtrace());
-  } catch (const std::exception& failure) {
-    std::snprintf(error, size, "%s", failure.what());
-  }
-  return 1;
+  return explained(&prepared->call, error, size, [&] { prepared->run(buffers); }) ? 0 : 1;
 }
 
 void release(void* handle) { delete static_cast<Prepared*>(handle); }

@@ -5,12 +5,13 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "frontends/torch/aten/call.hpp"
 #include "frontends/torch/aten_provider.hpp"
+#include "frontends/torch/plain_tensor.hpp"
 #include "frontends/torch/tracer/types.hpp"
 #include "ir/text.hpp"
+#include "support/environment.hpp"
 #include "support/error.hpp"
 #include "support/log.hpp"
 #include "support/strings.hpp"
@@ -25,16 +26,33 @@ std::byte* bytes_of(const at::Tensor& tensor) {
   return static_cast<std::byte*>(tensor.mutable_data_ptr());
 }
 
-at::Tensor empty_of(const ir::Type& type) {
-  return at::empty(type.shape, at::TensorOptions().dtype(torch_dtype(type.dtype)));
+at::Tensor empty_of(const ir::Type& type, const std::string& what) {
+  try {
+    return at::empty(type.shape, at::TensorOptions().dtype(torch_dtype(type.dtype)));
+  } catch (const c10::Error&) {  // torch tells no type of its own for this
+    throw UserError(str("[memory] the host has not the memory that ", what, ", ", type,
+                        ", needs. Return less, or from fewer micro-batches (outputMode)."));
+  }
+}
+
+// UserError unless `tensor` has values on the host, in its own memory.
+void check_host(const at::Tensor& tensor, const std::string& what) {
+  const NotPlain found = why_not_plain(tensor);
+  if (found.problem.empty()) return;
+  throw UserError(str("[run] ", what, " ", found.problem,
+                      ", but a wrapped model takes plain tensors of the host. Pass ", found.cure,
+                      found.cure.starts_with(".") ? " of it." : "."));
+}
+
+// Whether the bytes of a value of `type` can be written where the tensor's are.
+bool is_laid_out_as(const at::Tensor& tensor, const ir::Type& type) {
+  return tensor.is_contiguous() && tensor.scalar_type() == torch_dtype(type.dtype) &&
+         tensor.sizes() == at::IntArrayRef(type.shape);
 }
 
 // `tensor` as the device wants it: dense, of dtype `type.dtype`.
 at::Tensor as_device(const at::Tensor& tensor, const ir::Type& type, const std::string& what) {
-  if (!tensor.device().is_cpu() || tensor.layout() != at::kStrided) {
-    throw UserError(str("[run] ", what, " is on ", tensor.device().str(),
-                        " or is not dense. Pass a dense tensor of the host: .cpu(), .to_dense()."));
-  }
+  check_host(tensor, what);
   const ir::DType given = ir_dtype(tensor.scalar_type());
   if (given != type.dtype && narrow(given) != type.dtype) {
     throw UserError(str("[run] Data type mismatch for ", what, ": expected ", type.dtype,
@@ -45,7 +63,7 @@ at::Tensor as_device(const at::Tensor& tensor, const ir::Type& type, const std::
                         ir::shape_text(type.shape), " but got ",
                         ir::shape_text(tensor.sizes().vec()), ". Make a new wrapper for it."));
   }
-  return narrowed(tensor, what);
+  return given == type.dtype ? plain(tensor) : narrowed(tensor, what);
 }
 
 const at::Tensor& held(const NamedTensor& state) {
@@ -121,7 +139,7 @@ std::vector<at::Tensor> TorchExecutable::run(const std::vector<at::Tensor>& inpu
     input_data.push_back(static_cast<const std::byte*>(held.back().const_data_ptr()));
   }
   for (const ir::Type& type : executable_->output_types()) {
-    results.push_back(empty_of(type));
+    results.push_back(empty_of(type, str("output ", results.size())));
     output_data.push_back(bytes_of(results.back()));
   }
   executable_->run(input_data, output_data);
@@ -143,19 +161,40 @@ void TorchExecutable::write_inputs(const std::vector<at::Tensor>& inputs,
 
 void TorchExecutable::weights_to_host() const {
   const at::NoGradGuard no_grad;
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // to, from; the same where that will do
+  std::vector<std::pair<std::string, std::byte*>> reads;
   for (const ModelTensor& state : state_) {
     const at::Tensor tensor(state.tensor.lock());
-    if (tensor.defined()) tensor.detach().copy_(read_state(state.name));
+    if (!tensor.defined()) continue;
+    const ir::Type type = executable_->state_type(slot(state.name));
+    check_host(tensor, state.name);
+    copies.emplace_back(tensor.detach(),
+                        is_laid_out_as(tensor, type) ? tensor : empty_of(type, state.name));
+    reads.emplace_back(state.name, bytes_of(copies.back().second));
+  }
+  executable_->read_states(reads);
+  for (auto& [to, from] : copies) {
+    if (to.const_data_ptr() != from.const_data_ptr()) {
+      to.copy_(from);
+    } else if (!to.is_inference()) {
+      to.unsafeGetTensorImpl()->bump_version();
+    }
   }
 }
 
 void TorchExecutable::weights_to_device(const std::vector<std::string>& names) {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> held;
+  std::vector<std::pair<std::string, const std::byte*>> writes;
   for (const ModelTensor& state : state_) {
     const bool wanted =
         names.empty() || std::find(names.begin(), names.end(), state.name) != names.end();
     const at::Tensor tensor(state.tensor.lock());
-    if (wanted && tensor.defined()) write_state(state.name, tensor);
+    if (!wanted || !tensor.defined()) continue;
+    held.push_back(as_device(tensor, executable_->state_type(slot(state.name)), state.name));
+    writes.emplace_back(state.name, static_cast<const std::byte*>(held.back().const_data_ptr()));
   }
+  executable_->write_states(writes);
 }
 
 const ir::StateSlot& TorchExecutable::slot(const std::string& name) const {
@@ -166,7 +205,7 @@ const ir::StateSlot& TorchExecutable::slot(const std::string& name) const {
 }
 
 at::Tensor TorchExecutable::read_state(const std::string& name) const {
-  at::Tensor value = empty_of(executable_->state_type(slot(name)));
+  at::Tensor value = empty_of(executable_->state_type(slot(name)), name);
   executable_->read_state(name, bytes_of(value));
   return value;
 }
@@ -185,8 +224,7 @@ void TorchExecutable::write_state(const std::string& name, const at::Tensor& val
 // Its first POPTORCH_MAX_GRAPH_LEN characters; without the variable all.
 void log_traced(const ir::Module& module) {
   std::string text = ir::print(module, {.locations = true});
-  const char* asked = std::getenv("POPTORCH_MAX_GRAPH_LEN");
-  const size_t limit = asked ? std::strtoull(asked, nullptr, 10) : 0;
+  const auto limit = static_cast<size_t>(support::environment_number("POPTORCH_MAX_GRAPH_LEN", 0));
   if (limit > 0 && text.size() > limit) text = text.substr(0, limit) + "... (cut)";
   support::log(support::LogLevel::kTrace, "traced:\n" + text);
 }

@@ -23,6 +23,9 @@ class TorchExecutable {
   // writes hold what it wrote afterwards. UserError for another number, shape or dtype than
   // compiled.
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs);
+  void close() { executable_->close(); }
+  void reopen() { executable_->reopen(); }
+  bool forget_partial_state() { return executable_->forget_partial_state(); }
 
   // The model's own tensors, from and to their slots; those that the model has let go of are left
   // out. Empty `names`: all of them.

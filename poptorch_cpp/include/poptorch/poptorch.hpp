@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <source_location>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -88,7 +89,12 @@ struct Report {
   std::vector<std::string> generic_ops;  // aten ops without a kernel of their own
 };
 
-// A wrapped module, whatever its class. Not thread-safe.
+// What a call ends with that interrupt() has stopped.
+class Interrupted : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// A wrapped module, whatever its class. Not thread-safe, but for interrupt().
 class Executor {
  public:
   using Tensors = std::vector<torch::Tensor>;
@@ -103,6 +109,10 @@ class Executor {
   // One call. The first one traces `forward` and compiles; later ones want the same shapes. Rows of
   // the inputs: micro-batch times gradientAccumulation times deviceIterations.
   Tensors run(const Tensors& inputs, const Forward& forward);
+  // Ends the call under way, if there is one, within half a second: it throws Interrupted. From any
+  // thread, or the handler of a signal. Of the step at hand, some weights may then be updated on
+  // the device and some not; copyWeightsToDevice() puts the module's there.
+  void interrupt() noexcept;
   bool isCompiled() const;
 
   // After training the module's own tensors are stale until they are copied; a changed module has
@@ -117,6 +127,8 @@ class Executor {
   Report report() const;
 
  private:
+  Tensors call(const Tensors& inputs, const Forward& forward);
+
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import torch
 from poptorch._impl.structures import CURE, Node, check_keys, check_same, flatten, unflatten
 from poptorch._logging import logger, warn_once
-from poptorch_core import Error
+from poptorch_core import Error, _torch
+from torch.nn.parameter import UninitializedTensorMixin
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 VAR_POSITIONAL = inspect.Parameter.VAR_POSITIONAL
@@ -80,21 +81,37 @@ def _check_kind(node: Node) -> None:
         )
 
 
-def check_host(name: str, tensor: torch.Tensor) -> None:
+UNINITIALISED = (
+    "has no shape yet: run the model once on the host, or initialise it, before it is wrapped"
+)
+
+
+def check_host(name: str, tensor: torch.Tensor, where: str = "call") -> None:
     """Raises poptorch.Error unless the tensor has values that the device can be sent."""
-    if tensor.device.type != "cpu":
+    if isinstance(tensor, UninitializedTensorMixin):
+        raise Error(f"[{where}] {name} {UNINITIALISED}.")
+    problem, cure = _torch.why_not_plain(tensor)
+    if problem:
+        cure = f"{cure} of it" if cure.startswith(".") else cure
         raise Error(
-            f"[call] {name} is a tensor of device {tensor.device}, but a wrapped model takes "
-            "tensors of the host. Pass .cpu() of it."
+            f"[{where}] {name} {problem}, but a wrapped model takes plain tensors of the host. "
+            f"Pass {cure}."
         )
 
 
-def _check_dense(name: str, tensor: torch.Tensor) -> None:
-    if tensor.layout != torch.strided:
-        raise Error(
-            f"[call] {name} is a tensor of layout {tensor.layout}, but a wrapped model takes dense "
-            "tensors. Pass .to_dense() of it."
-        )
+def check_weights(model: torch.nn.Module) -> None:
+    """Raises poptorch.Error unless all parameters and buffers have values."""
+    for kind, members in (("parameter", model.named_parameters), ("buffer", model.named_buffers)):
+        for name, tensor in members():
+            check_host(f"{kind} {name}", tensor, "model")
+
+
+def check_initialised(model: torch.nn.Module) -> None:
+    """Raises poptorch.Error for parameters and buffers of lazy modules that have no shape."""
+    for members in (model.named_parameters, model.named_buffers):
+        for name, tensor in members():
+            if isinstance(tensor, UninitializedTensorMixin):
+                raise Error(f"[model] {name} {UNINITIALISED}.")
 
 
 class Signature:
@@ -153,7 +170,8 @@ class Signature:
         for node in bound.all_nodes():
             _check_kind(node)
         for node, tensor in zip(bound.tensor_nodes(), leaves, strict=True):
-            _check_dense(node.name, tensor)
+            if tensor.device.type != "meta":  # which will do where nothing runs
+                check_host(node.name, tensor)
         bound.tensors = self._on_device(leaves)
         return bound
 

@@ -1,9 +1,8 @@
 """When a wrapper has a device, and which."""
 
-import os
-
 import torch
-from poptorch._impl import device_pool
+from poptorch._impl import device_pool, environment
+from poptorch._impl.one_thread import one_thread
 from poptorch._impl.optimiser_state import Record
 from poptorch.enums import ConnectionType
 from poptorch_core import Error
@@ -21,7 +20,7 @@ class Attachment:
         if self._options.offline_ipu_version:
             return device_pool.VERSIONS[self._options.offline_ipu_version]
         if self._options.use_model:
-            version = os.environ.get("POPTORCH_IPU_MODEL_VERSION", "ipu2")
+            version = environment.text("POPTORCH_IPU_MODEL_VERSION", "ipu2")
             return f"{version}-small" if device_pool.uses_small_model() else version
         return device_pool.VERSIONS[self._device_pool().version]
 
@@ -35,6 +34,7 @@ class Attachment:
         """Whether the executable is on a device."""
         return self._attached
 
+    @one_thread
     def attachToDevice(self) -> None:
         """Takes a device again, with the weights as the host has them.
 
@@ -45,19 +45,21 @@ class Attachment:
         executable = self._compiled()
         if self._attached:
             raise Error("Device is already attached. Call detachFromDevice() first.")
-        if not self._options.use_model:
+        if not self._options.use_model and self._lease is None:
             ipus = executable.ipus() * self._options.replication_factor
             pool = self._device_pool()
             self._lease = device_pool.acquire(
                 pool, ipus, self._options.ipu_id, executable.highest_ipu()
             )
-        self._attached = True
-        self._fast_inputs = self._fast_when_attached
         if self._runs:
             self._weights.root().sync_host()
             executable.weights_to_device()
             self._weights.root().host_is_known()
+        self._attached = True
+        if self._fast_when_attached is not None:
+            self._fast = executable, self._fast_when_attached
 
+    @one_thread
     def detachFromDevice(self) -> None:
         """Gives the device back; weights and optimiser state come to the host before."""
         self._compiled()
@@ -69,11 +71,11 @@ class Attachment:
         self._release()
 
     def _release(self) -> None:
+        self._fast = None
+        self._attached = False
         if self._lease is not None:
             self._lease.release()
             self._lease = None
-        self._attached = False
-        self._fast_inputs = None
 
     def _make_synthetic_inputs(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         generator = torch.Generator().manual_seed(self._options.random_seed or 0)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from poptorch._impl import own_folders
 from poptorch._logging import logger
 
 
@@ -10,13 +11,18 @@ def model_name(executor) -> str:
     return executor.options.model_name or ("training" if executor._training else "inference")
 
 
+def check(options) -> None:
+    """Raises poptorch.Error where nothing can be written into Options.logDir."""
+    if options.log_dir != ".":
+        own_folders.check_writable(Path(options.log_dir), "logDir")
+
+
 def write(executor) -> None:
     """Writes `<logDir>/<model name>.log`, unless the folder is the default one."""
     options = executor.options
     if options.log_dir == ".":
         return
     path = Path(options.log_dir) / f"{model_name(executor)}.log"
-    path.parent.mkdir(parents=True, exist_ok=True)
     report = executor.report()
     lines = [
         f"model: {executor._name()}",
@@ -26,5 +32,5 @@ def write(executor) -> None:
         "",
         executor.graph("placed", locations=True),
     ]
-    path.write_text("\n".join(lines), encoding="utf-8")
+    own_folders.write_text(path, "\n".join(lines), "logDir")
     logger.debug(f"Wrote {path}")

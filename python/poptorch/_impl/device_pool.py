@@ -8,12 +8,14 @@ single IPUs, then the pairs of neighbours, the groups of four, and so on up to t
 import fcntl
 import gc
 import os
-import tempfile
 import time
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from poptorch._impl import environment, own_folders
 from poptorch._logging import logger
 from poptorch_core import Error
 
@@ -41,7 +43,7 @@ class Pool:
     @classmethod
     def of_environment(cls) -> "Pool":
         """POPTORCH_IPU_POOL=<IPUs>[:<version>[:<folder>]]; 64 of version 2 without it."""
-        text = os.environ.get("POPTORCH_IPU_POOL", "")
+        text = environment.text("POPTORCH_IPU_POOL")
         if not text:
             return cls()
         numbers, folder = text.split(":", 2)[:2], "".join(text.split(":", 2)[2:])
@@ -53,12 +55,15 @@ class Pool:
                 "<folder>]], for example 16:21."
             ) from None
 
-    def lock_folder(self) -> Path:
-        """Where the lock files are, made if needed."""
-        base = self.folder or os.path.join(tempfile.gettempdir(), f"poptorch-ipus-{os.getuid()}")
-        path = Path(base, VERSIONS[self.version])
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return path
+    @contextmanager
+    def lock_folder(self) -> Iterator[int]:
+        """Where the lock files are, as a file descriptor: a folder of this user's own."""
+        base = self.folder or own_folders.runtime_folder() / "ipus"
+        file = own_folders.open_private(Path(base, VERSIONS[self.version]), "device pool")
+        try:
+            yield file
+        finally:
+            os.close(file)
 
     def groups(self, size: int) -> dict[int, range]:
         """Devices of `size` IPUs, a power of two: id → its IPUs."""
@@ -139,16 +144,13 @@ def ipuHardwareVersion() -> int:
 
 def uses_model() -> bool:
     """Whether the environment asks for an IPU Model, of any size, instead of devices."""
-    return _is_set("POPTORCH_IPU_MODEL") or uses_small_model()
+    return environment.flag("POPTORCH_IPU_MODEL") or uses_small_model()
 
 
 def uses_small_model() -> bool:
     """Whether the environment asks for the IPU Model of four tiles."""
-    return _is_set("POPTORCH_SMALL_IPU_MODEL") and not _is_set("POPTORCH_IPU_MODEL")
-
-
-def _is_set(variable: str) -> bool:
-    return os.environ.get(variable, "0") not in ("0", "")
+    small = environment.flag("POPTORCH_SMALL_IPU_MODEL")
+    return small and not environment.flag("POPTORCH_IPU_MODEL")
 
 
 def acquire(pool: Pool, ipus: int, device: int | None = None, why: str = "") -> Lease:
@@ -170,16 +172,14 @@ def acquire(pool: Pool, ipus: int, device: int | None = None, why: str = "") -> 
     held = sum(lease.ipus for lease in _leases)
     if held + size > max(pool.ipus // _SHARE_TO_COLLECT, 1):
         gc.collect()
-    waits = _is_set("POPTORCH_WAIT_FOR_IPU")
+    waits = environment.flag("POPTORCH_WAIT_FOR_IPU")
     told = collected = False
     while True:
-        for number, members in candidates.items():
-            files = _lock_all(pool.lock_folder(), members)
-            if files is not None:
-                logger.debug(
-                    f"Acquired device {number}, IPUs {members.start} to {members.stop - 1}"
-                )
-                return Lease(number, files)
+        with pool.lock_folder() as folder:
+            lease = _lease_one(folder, candidates)
+        if lease is not None:
+            logger.debug(f"Acquired device {lease.device}")
+            return lease
         if not collected:  # a wrapper that nobody uses may hold one until it is collected
             gc.collect()
             collected = True
@@ -217,30 +217,59 @@ def _candidates(pool: Pool, size: int, device: int | None, why: str) -> dict[int
     return {device: groups[device]}
 
 
-def _lock_all(folder: Path, members: range) -> list[int] | None:
-    files: list[int] = []
-    for ipu in members:
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        file = os.open(folder / f"{ipu}.lock", flags, 0o600)
-        files.append(file)
+def _lease_one(folder: int, candidates: dict[int, range]) -> Lease | None:
+    for number, members in candidates.items():
+        files: list[int] = []
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            _close([files.pop()])
+            if all(_lock(folder, f"{ipu}.lock", files) for ipu in members):
+                return Lease(number, files)
             _unlock(files)
-            return None
-        os.ftruncate(file, 0)
-        os.pwrite(file, str(os.getpid()).encode(), 0)
-    return files
+        except BaseException:  # of a signal's handler as well
+            _unlock(files)
+            raise
+    return None
+
+
+def _lock(folder: int, name: str, files: list[int]) -> bool:
+    """Adds the locked file to `files`; False when somebody else holds it."""
+    try:
+        file = own_folders.open_own(name, folder)
+    except OSError as error:
+        raise Error(
+            f"[device pool] the lock file {name} cannot be used: {error.strerror}. Remove it, or "
+            "choose another folder with POPTORCH_IPU_POOL or Emulator.devicePool()."
+        ) from None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(file)
+        return False
+    files.append(file)
+    os.ftruncate(file, 0)
+    os.pwrite(file, str(os.getpid()).encode(), 0)
+    return True
 
 
 def _holders(pool: Pool, candidates: dict[int, range]) -> str:
     members = [ipu for group in candidates.values() for ipu in group]
-    files = [pool.lock_folder() / f"{ipu}.lock" for ipu in members]
-    found = {file.read_text() for file in files if file.exists()}
+    with pool.lock_folder() as folder:
+        found = {_holder(folder, f"{ipu}.lock") for ipu in members}
     own = str(os.getpid())
     # A process that ended without a word has left its number.
     names = [f"process {pid}" for pid in sorted(found - {own, ""}) if Path("/proc", pid).exists()]
     if own in found:
         names.insert(0, "another wrapper of this process")
     return "held by " + (", ".join(names) or "another process")
+
+
+def _holder(folder: int, name: str) -> str:
+    """The number of the process that holds a file, or nothing."""
+    try:
+        file = own_folders.open_own(name, folder)
+    except OSError:
+        return ""
+    try:
+        text = os.pread(file, 20, 0)
+    finally:
+        os.close(file)
+    return text.decode() if text.isdigit() else ""

@@ -1,42 +1,44 @@
 """PoplarExecutor: a user's model, compiled at its first call and run on the device ever after."""
 
-import time
+import threading
 
 import torch
-from poptorch import _native, optim
 from poptorch._impl import (
     blocks,
     compile_log,
     device_pool,
-    hooks,
     optimisers,
     outputs,
     session_options,
     torch_state,
     weights,
 )
-from poptorch._impl.arguments import Arguments, Signature, check_host, warn_about_dicts
+from poptorch._impl.arguments import Arguments, Signature, check_initialised
 from poptorch._impl.attachment import Attachment
 from poptorch._impl.batching import Batching, resolve_output_mode
 from poptorch._impl.changes import ModelWatch, OptimiserWatch
-from poptorch._impl.compile_options import compile_options
+from poptorch._impl.compiling import Compiling
 from poptorch._impl.inspection import Inspection
 from poptorch._impl.locations import user_location
-from poptorch._impl.progress import Progress
+from poptorch._impl.one_thread import at_once, one_thread
+from poptorch._impl.optimiser_state import Record
 from poptorch._impl.refused import RefusedMethods
 from poptorch._impl.replica_groups import Groupings, grouped
 from poptorch._impl.weight_copies import WeightCopies
 from poptorch._logging import logger, set_repeat_limit
-from poptorch.enums import ConnectionType, MeanReductionStrategy, ReductionType
+from poptorch.enums import MeanReductionStrategy, ReductionType
 from poptorch.options import Options
 from poptorch_core import Error
 
+_NO_FAST = (None, ())
 
-class PoplarExecutor(Inspection, Attachment, WeightCopies, RefusedMethods):
+
+class PoplarExecutor(Compiling, Inspection, Attachment, WeightCopies, RefusedMethods):
     """Made by poptorch.trainingModel and poptorch.inferenceModel.
 
     The call takes the model's arguments, with the batching factors of the options in the first
     dimension, and gives the model's results. What this class lacks is looked up in the model.
+    Several threads may use a wrapper: their calls take turns.
     """
 
     def __init__(
@@ -53,10 +55,13 @@ class PoplarExecutor(Inspection, Attachment, WeightCopies, RefusedMethods):
             raise Error(
                 f"Invalid type: 'options' is of type {type(options)} but must be poptorch.Options."
             )
+        self._lock = threading.RLock()
         self._executable = None
         self._user_model = model
         self._training = training
         self._is_module = isinstance(model, torch.nn.Module)
+        if self._is_module:
+            check_initialised(model)
         self._model = weights.shallow_copy(model) if self._is_module else model
         self._weights = weights.weights_of(model) if self._is_module else weights.Weights()
         self._weights_seen = -1
@@ -79,6 +84,7 @@ class PoplarExecutor(Inspection, Attachment, WeightCopies, RefusedMethods):
                 )
             raise Error(text)
         session_options.check(self._options._Popart.options)
+        compile_log.check(self._options)
         replicated = self._options.replication_factor > 1
         if replicated and self._options.broadcast_buffers and any(True for _ in self._buffers()):
             raise Error(
@@ -88,9 +94,9 @@ class PoplarExecutor(Inspection, Attachment, WeightCopies, RefusedMethods):
             )
         self._signature = Signature(model.forward if self._is_module else model)
         self._arguments: Arguments | None = None
-        # Shape and type of the inputs of calls that need no preparation: now, and once attached.
-        self._fast_inputs: list | None = None
-        self._fast_when_attached: list | None = None
+        # Of calls that need no preparation: the executable, shape and type of the inputs...
+        self._fast: tuple | None = None
+        self._fast_when_attached: list | None = None  # ...and the latter, while it is detached
         self._attached = False
         self._lease: device_pool.Lease | None = None
         self._outputs = outputs.Outputs()
@@ -112,45 +118,68 @@ class PoplarExecutor(Inspection, Attachment, WeightCopies, RefusedMethods):
     # --- running ---------------------------------------------------------------------------------
     def __call__(self, *args, **kwargs):
         """One step: the model's results, of the micro-batches that the output mode asks for."""
-        fast = self._fast_inputs
+        executable, expected = self._fast or _NO_FAST
         tensors = args
-        if fast is None or kwargs or len(args) != len(fast):
-            tensors = self._prepare(args, kwargs)
+        if executable is None or kwargs or len(args) != len(expected):
+            executable, tensors = self._prepare(args, kwargs)
         else:
-            for tensor, (shape, dtype) in zip(args, fast):  # noqa: B905  (lengths are equal)
+            for tensor, (shape, dtype) in zip(args, expected):  # noqa: B905  (lengths are equal)
                 if (
                     type(tensor) is not torch.Tensor
                     or tensor.dtype is not dtype
                     or tensor.shape != shape
                 ):
-                    tensors = self._prepare(args, kwargs)
+                    executable, tensors = self._prepare(args, kwargs)
                     break
         shared = self._weights
         if shared.merged_into is not None:
             shared = self._weights = shared.root()
         if self._weights_seen != shared.version:
-            shared.sync_host()
-            self._executable.weights_to_device()
-            self._weights_seen = shared.version
-            shared.host_is_known()
+            self._take_newest_weights(executable)
         else:
             shared.warn_about_host_changes()
         if self._training:
             self._optimiser_watch.look()
             if self._model_watch.flags_touched:
                 self._model_watch.look_at_flags(self._model)
-        if self._looks_at_runs and self._training:
-            self._used_loss_scale = self._loss_scale()
-        results = self._executable.run(tensors)
-        self._runs += 1
-        if self._training:
+            if self._looks_at_runs:
+                self._used_loss_scale = self._loss_scale()
+            # Before the run: the device has the newest weights also when that is cut short.
             self._weights_seen = shared.changed_on(self)
+        try:
+            results = executable.run(tensors)
+        except BaseException:
+            self._tell_of_partial_state(executable)
+            raise
+        self._runs += 1
         if self._looks_at_runs:
             results = self._look_at(results)
         return self._rebuild(results)
 
-    def _prepare(self, args: tuple, kwargs: dict) -> list[torch.Tensor]:
-        """Binds and checks a call's arguments; compiles when needed; gives the tensors."""
+    @one_thread
+    def _take_newest_weights(self, executable) -> None:
+        """Brings weights that another device, or the host, has."""
+        shared = self._weights.root()
+        if self._weights_seen != shared.version:
+            version = shared.version
+            shared.sync_host()
+            executable.weights_to_device()
+            self._weights_seen = version
+            shared.host_is_known()
+
+    def _tell_of_partial_state(self, executable) -> None:
+        if executable.forget_partial_state():
+            logger.warning(
+                f"The run of {self._name()} was cut short: of the step at hand, some weights, "
+                "optimiser state or buffers are updated on the device and some are not. It goes on "
+                "with those; load a checkpoint, or call copyWeightsToDevice() with weights that "
+                "the host has kept, to go on from a whole step"
+            )
+
+    @one_thread
+    def _prepare(self, args: tuple, kwargs: dict) -> tuple:
+        """Binds and checks a call's arguments; compiles when needed; gives what is to run, and the
+        tensors."""
         self._check_online()
         try:
             arguments = self._signature.bind(args, kwargs)
@@ -165,125 +194,43 @@ class PoplarExecutor(Inspection, Attachment, WeightCopies, RefusedMethods):
         if not self._attached:
             self.attachToDevice()
         if self._options.synthetic_data:
-            return self._synthetic_inputs
-        return tensors
-
-    # --- compiling -------------------------------------------------------------------------------
-    def compile(self, *args, **kwargs) -> None:
-        """Traces and compiles for arguments like these, without running."""
-        if self._executable is not None:
-            logger.warning("Call to compile() ignored: the executable is already compiled")
-            return
-        self._compile(self._signature.bind(args, kwargs), whole_call_positional=not kwargs)
-
-    def _compile(self, arguments: Arguments, whole_call_positional: bool) -> None:
-        names = [node.name for node in arguments.tensor_nodes()]
-        for name, tensor in zip(names, arguments.tensors, strict=True):
-            check_host(name, tensor)
-            self._batching.check(name, tensor)
-            if 0 in tensor.shape:
-                raise Error(
-                    f"Zero-sized tensors are unsupported (Got shape {list(tensor.shape)}): input "
-                    f"{name}."
-                )
-        warn_about_dicts(arguments)
-        if self._training:
-            outputs.explain_backward()
-            if not weights.is_wrapped(self._user_model):  # destroyed since
-                weights.wrap(self._user_model, self)
-            if self._optimizer is None:
-                self._optimizer = optim.SGD(self._model.parameters(), lr=0.01)
-            self._optimiser_spec = self._described(self._optimizer)
-            if self._optimiser_spec["running_mean"]:
-                self._options.Training._set_running_mean()
-        self._weights.root().sync_host()
-        self._outputs = outputs.Outputs()
-
-        def call(tensors):
-            positional, keyword = arguments.rebuild(iter(tensors))
-            with blocks.recording(self._options.execution_strategy, self._model):
-                return self._outputs.record(self._model(*positional, **keyword))
-
-        made_options = self._compile_options(names)
-        progress = Progress(self._options.show_compilation_progress_bar)
-        start = time.perf_counter()
-        finished = False
-        try:
-            stand_ins = self._groupings.stand_ins(self._model)
-            with hooks.around_compilation(), stand_ins as held_by:
-                executable = _native.compile_model(
-                    call,
-                    self._model if self._is_module else None,
-                    [self._batching.micro_batch(tensor) for tensor in arguments.tensors],
-                    made_options,
-                    self._optimiser_spec,
-                    location_excludes=self._options.source_location_excludes,
-                    module_scopes=not self._options.disable_module_namescope,
-                    progress=progress,
-                    held_by=held_by,
-                )
-            finished = True
-        finally:
-            progress.close(finished)
-        self._compile_seconds = time.perf_counter() - start
-        self._outputs.connect(executable.outputs)
-        self._rebuild = self._outputs.rebuilder()
-        self._executable = executable
-        self._groupings.closed = True
-        self._arguments = arguments
-        self._weights_seen = self._weights.root().version
-        self._weights.root().host_is_known()
-        try:
-            self._check_anchors()
-        except Error:
-            self._executable = None
-            raise
-        if self._training:
-            relaxed = self._options.relax_optimizer_attributes_checks
-            self._optimizer._opt_called = True  # torch's schedulers ask for it
-            self._optimiser_watch = OptimiserWatch(self._optimizer, relaxed)
-            self._model_watch.compiled(self._model)
-            torch_state.bind(self._optimizer, self)
-        if self._options.synthetic_data:
-            self._synthetic_inputs = self._make_synthetic_inputs(arguments.tensors)
-        if whole_call_positional and not self._options.synthetic_data:
-            self._fast_when_attached = arguments.all_tensors()
-        if self._options.connection_type == ConnectionType.Always:
-            self.attachToDevice()
-        logger.info(f"Compiled {self._name()} in {self._compile_seconds:.2f} s")
-        compile_log.write(self)
-
-    def _compile_options(self, input_names: list[str]) -> dict:
-        made = compile_options(self._options, self._training)
-        made["device"] = self._device_profile()
-        made["anchors"] = self._anchor_requests(input_names)
-        made["replica_groups"] = self._groupings.of(self._model)
-        return made
-
-    def _name(self) -> str:
-        kind = "training" if self._training else "inference"
-        what = type(self._model).__name__ if self._is_module else repr(self._model)
-        what = self._options.model_name or what
-        return f"{what} for {kind}"
+            tensors = self._synthetic_inputs
+        return self._executable, tensors
 
     # --- the end --------------------------------------------------------------------------------
     def destroy(self) -> None:
-        """Fetches weights and optimiser state, frees the device and unwraps the model."""
-        shared = self._weights.root()
-        if shared.newest is self:
-            shared.sync_host()
-        if self._executable is not None and self._training:
-            torch_state.unbind(self._optimizer, self)
-        self._release()
-        self._executable = None
-        self._groupings.closed = False
-        self._arguments = None
-        self._fast_inputs = None
-        self._runs = 0
-        if self._training:
-            weights.unwrap(self._user_model)
+        """Fetches weights and optimiser state, frees the device and unwraps the model.
+
+        Raises poptorch.Error while another thread runs or compiles the model.
+        """
+        with at_once(self, "destroy"):
+            if self._executable is not None:
+                self._give_up(self._executable)
+            self._groupings.closed = False
+            self._arguments = None
+            if self._training:
+                weights.unwrap(self._user_model)
+
+    def _give_up(self, executable) -> None:
+        """All of it, or, where that is cut short, nothing."""
+        executable.close()
+        try:
+            shared = self._weights.root()
+            if shared.newest is self:
+                shared.sync_host()
+            if self._training:
+                torch_state.unbind(self._optimizer, self)
+            self._release()
+            self._executable = None
+        except BaseException:
+            if self._executable is not None:
+                executable.reopen()
+                if self._training:
+                    Record.of(self._optimizer).bind(self)
+            raise
 
     # --- optimiser -------------------------------------------------------------------------------
+    @one_thread
     def setOptimizer(self, optimizer: torch.optim.Optimizer) -> None:
         """Takes the values of `optimizer`, from the next step on.
 

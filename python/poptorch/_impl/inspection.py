@@ -203,7 +203,7 @@ class Inspection:
             if self._options.use_model:
                 raise Error("Cycle count logging is only supported on actual IPU hardware.")
             logger.debug(f"Total number of IPU cycles: {self.cycleCount()}")
-        kept = len(results) - len(self._executable.anchored())
+        kept = len(results) - len(self._compiled().anchored())
         self._anchored = results[kept:]
         return results[:kept]
 

@@ -142,8 +142,22 @@ def describe(optimiser: torch.optim.Optimizer, model: torch.nn.Module) -> dict:
 
 
 def _check_parameters(optimiser, model: torch.nn.Module, names: dict[int, str]) -> None:
-    """Raises poptorch.Error for an optimiser that could not train anything of the model."""
+    """Raises poptorch.Error for an optimiser that could not train anything of the model, or would
+    train something twice."""
     held = [id(p) for group in optimiser.param_groups for p in group["params"]]
+    if len(set(held)) < len(held):
+        twice = next(key for key in held if held.count(key) > 1)
+        groups = [
+            index
+            for index, group in enumerate(optimiser.param_groups)
+            for parameter in group["params"]
+            if id(parameter) == twice
+        ]
+        raise Error(
+            f"[optimiser] {names.get(twice, 'a parameter')} is {len(groups)} times in the "
+            f"optimizer's parameter groups (of number {', '.join(map(str, groups))}), but a step "
+            "updates it once. Name each parameter once."
+        )
     trainable = any(parameter.requires_grad for parameter in model.parameters())
     if trainable and not any(key in names for key in held):
         raise Error(

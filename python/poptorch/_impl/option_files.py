@@ -2,12 +2,16 @@
 
 A line is a chain of calls on the options object, `Training.gradientAccumulation(4)`. Arguments are
 literals, lists, tuples, dicts, members of poptorch's enumerations, torch's dtypes, and poptorch's
-own option objects with their setters.
+own option objects with their setters. A folder is relative to the one that the program has set, and
+inside it.
 """
 
 import ast
+import inspect
 import json
+import warnings
 from enum import Enum
+from pathlib import Path
 
 import torch
 from poptorch import enums
@@ -24,8 +28,49 @@ _SETTERS = {
 }
 
 
+# Beyond it no option has a meaning, and Python does not even print large integers.
+_INTEGERS = range(-(2**63), 2**64)
+
+
 class Refused(Exception):
     """A text outside the grammar, with the reason."""
+
+
+def _parsed(text: str) -> ast.expr:
+    """The expression that the text is. Refused for anything else, whatever its characters."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text, mode="eval").body
+    except SyntaxError as error:
+        raise Refused(error.msg) from None
+    except UnicodeError:
+        raise Refused("it is not UTF-8") from None
+    except (ValueError, MemoryError, RecursionError, SystemError):
+        raise Refused("it has null bytes or is nested too deep") from None
+
+
+def _bound(setter, name: str, arguments, keywords) -> inspect.BoundArguments:
+    """The arguments by their names. Refused when the setter takes others."""
+    try:
+        return inspect.signature(setter).bind(*arguments, **keywords)
+    except TypeError as error:
+        raise Refused(f"{name}: {error}") from None
+
+
+def _invoke(setter, *arguments):
+    bound = _bound(setter, setter.__name__, arguments, {})
+    return setter(*bound.args)
+
+
+def _literal(node: ast.expr):
+    try:
+        value = ast.literal_eval(node)
+    except (ValueError, TypeError, MemoryError, RecursionError):
+        raise Refused(f"{ast.unparse(node)} is not a literal") from None
+    if isinstance(value, int) and value not in _INTEGERS:
+        raise Refused("an integer is beyond 64 bits")
+    return value
 
 
 def _constructible() -> dict[str, type]:
@@ -65,15 +110,14 @@ def _argument(node: ast.expr):
         return kind(_argument(item) for item in node.elts)
     if isinstance(node, ast.Dict) and None not in node.keys:
         keys = [_argument(key) for key in node.keys]
+        if any(isinstance(key, (list, dict)) for key in keys):
+            raise Refused("a key of a dict is a list or a dict")
         return dict(zip(keys, map(_argument, node.values), strict=True))
     if isinstance(node, ast.Attribute):
         return _named(_dotted(node))
     if isinstance(node, ast.Call):
         return _object(node)
-    try:
-        return ast.literal_eval(node)
-    except ValueError:
-        raise Refused(f"{ast.unparse(node)} is not a literal") from None
+    return _literal(node)
 
 
 def _object(node: ast.Call):
@@ -83,31 +127,63 @@ def _object(node: ast.Call):
     name = _dotted(node.func)[-1]
     if name not in _constructible():
         raise Refused(f"{name} is not an option object")
-    return _constructible()[name](*map(_argument, node.args))
+    return _invoke(_constructible()[name], *map(_argument, node.args))
 
 
-def _call(target, names: list[str], node: ast.Call):
-    """Calls a setter of an option object, by its path of names."""
+def _call(target, names: list[str], node: ast.Call, owner: OptionGroup | None = None):
+    """Calls a setter of an option object, by its path of names.
+
+    owner: the options that a draft `target` is for, if it is one.
+    """
     if len(names) == 1 and names[0] in _SETTERS.get(type(target), ()) and not node.keywords:
-        return getattr(target, names[0])(*map(_argument, node.args))
-    for name in names[:-1]:
-        target = target._subgroups().get(name) if isinstance(target, OptionGroup) else None
-    known = isinstance(target, OptionGroup) and names[-1] in {row.name for row in target.ROWS}
-    if not known:
-        raise Refused(f"there is no option {'.'.join(names)}")
+        return _invoke(getattr(target, names[0]), *map(_argument, node.args))
     arguments = [_argument(value) for value in node.args]
     if any(keyword.arg is None for keyword in node.keywords):
         raise Refused("** is not taken")
     keywords = {keyword.arg: _argument(keyword.value) for keyword in node.keywords}
-    return getattr(target, names[-1])(*arguments, **keywords)
+    return _set(target, names, arguments, keywords, owner)
 
 
-def apply_line(options: OptionGroup, text: str) -> None:
-    """Runs one line, without its leading `options.`. Raises Refused or what the setter raises."""
-    try:
-        tree = ast.parse(text.strip(), mode="eval").body
-    except SyntaxError as error:
-        raise Refused(error.msg) from None
+def _set(target, names: list[str], arguments: list, keywords: dict, owner: OptionGroup | None):
+    path = ".".join(names)
+    for name in names[:-1]:
+        target, owner = _subgroup(target, name), _subgroup(owner, name)
+    rows = target.ROWS if isinstance(target, OptionGroup) else ()
+    row = next((row for row in rows if row.name == names[-1]), None)
+    if row is None:
+        raise Refused(f"there is no option {path}")
+    setter = getattr(target, row.name)
+    bound = _bound(setter, path, arguments, keywords)
+    if row.inside and owner is not None:
+        argument, folder_of = row.inside
+        bound.apply_defaults()
+        if bound.arguments[argument]:
+            bound.arguments[argument] = _inside(bound.arguments[argument], folder_of(owner))
+    return setter(*bound.args, **bound.kwargs)
+
+
+def _subgroup(group, name: str):
+    return group._subgroups().get(name) if isinstance(group, OptionGroup) else None
+
+
+def _inside(given, folder: str) -> str:
+    """The path `given` in `folder`, which it may not leave."""
+    path = Path(given) if isinstance(given, str) and "\0" not in given else None
+    if path is None or path.is_absolute() or ".." in path.parts:
+        raise Refused(
+            f"{given!r} leaves {folder!r}, the folder that the program has set. Name one inside it"
+        )
+    whole = Path(folder, path)
+    if not whole.resolve().is_relative_to(Path(folder).resolve()):
+        raise Refused(f"{str(whole)!r} is a link that leads out of {folder!r}")
+    return str(whole)
+
+
+def apply_line(draft: OptionGroup, text: str, owner: OptionGroup) -> None:
+    """Runs one line, without its leading `options.`. Raises Refused or what the setter raises.
+
+    draft: of `owner`, whose folders are what the line's folders may be in.
+    """
 
     def run(node):
         if not isinstance(node, ast.Call):
@@ -119,13 +195,25 @@ def apply_line(options: OptionGroup, text: str) -> None:
                 names.insert(0, target.attr)
                 target = target.value
             if isinstance(target, ast.Call):  # a chain of setters
-                return _call(run(target), names, node)
-        return _call(options, _dotted(node.func), node)
+                before = run(target)
+                return _call(before, names, node, _same_group(before, draft, owner))
+        return _call(draft, _dotted(node.func), node, owner)
 
-    run(tree)
+    try:
+        run(_parsed(text.strip()))
+    except RecursionError:
+        raise Refused("it is nested too deep") from None
 
 
-def apply_json(options: OptionGroup, text: str) -> None:
+def _same_group(group, draft: OptionGroup, owner: OptionGroup) -> OptionGroup | None:
+    """What stands in `owner` where `group` stands in its draft."""
+    for name, subgroup in draft._subgroups().items():
+        if subgroup is group:
+            return owner._subgroups()[name]
+    return owner if group is draft else None
+
+
+def apply_json(draft: OptionGroup, text: str, owner: OptionGroup) -> None:
     """Calls setters as {"Training.gradientAccumulation": 4, "outputMode": "OutputMode.All"}."""
 
     def convert(value):
@@ -138,12 +226,21 @@ def apply_json(options: OptionGroup, text: str) -> None:
             return [convert(item) for item in value]
         return value
 
-    for path, value in json.loads(text).items():
-        *groups, name = path.split(".")
-        target = options
-        for group in groups:
-            target = target._subgroups().get(group) if isinstance(target, OptionGroup) else None
-        if target is None or name not in {row.name for row in target.ROWS}:
-            raise Refused(f"there is no option {path}")
+    def once(pairs):
+        names = [name for name, _ in pairs]
+        for name in names:
+            if names.count(name) > 1:
+                raise Refused(f"{name} is there twice")
+        return dict(pairs)
+
+    try:
+        given = json.loads(text, object_pairs_hook=once)
+    except RecursionError:
+        raise Refused("it is nested too deep") from None
+    if not isinstance(given, dict):
+        example = '{"Training.gradientAccumulation": 4}'
+        raise Refused(f"expected an object such as {example}, not a {type(given).__name__}")
+    for path, value in given.items():
         value = convert(value)
-        getattr(target, name)(*value) if isinstance(value, list) else getattr(target, name)(value)
+        arguments = value if isinstance(value, list) else [value]
+        _set(draft, path.split("."), arguments, {}, owner)

@@ -4,6 +4,7 @@ import os
 
 import torch
 from poptorch import enums
+from poptorch._impl import environment, own_folders
 from poptorch._impl.device_pool import Pool
 from poptorch._impl.option_rows import (
     COMPILE,
@@ -13,10 +14,12 @@ from poptorch._impl.option_rows import (
     OptionGroup,
     Row,
     boolean,
-    integer,
+    optional_boolean,
     positive_int,
+    whole,
 )
 from poptorch._logging import logger
+from poptorch_core import Error
 
 
 def _check_partials_type(value):
@@ -135,11 +138,11 @@ class TensorLocationSettings(OptionGroup):
     """Where a kind of tensor lives. Values never depend on it; memory accounts do."""
 
     ROWS = (
-        Row("minElementsForOffChip", 2, integer, COMPILE,
+        Row("minElementsForOffChip", 2, whole(0), COMPILE,
             "Smaller tensors always stay on chip."),
-        Row("minElementsForReplicatedTensorSharding", 8192, integer, COMPILE,
+        Row("minElementsForReplicatedTensorSharding", 8192, whole(0), COMPILE,
             "Smaller tensors are never sharded over replicas."),
-        Row("useOnChipStorage", None, lambda v: v, COMPILE,
+        Row("useOnChipStorage", None, optional_boolean, COMPILE,
             "On chip (True), in Streaming Memory (False) or by default (None).",
             argument_default=True),
         Row("useReplicatedTensorSharding", False, boolean, COMPILE,
@@ -167,6 +170,40 @@ class TensorLocationOptions(OptionGroup):
     )  # fmt: skip
 
 
+def _check_variable(name):
+    if not isinstance(name, str) or not name or "=" in name or "\0" in name:
+        raise ValueError(f"[options] expected a name of a variable but got {name!r}.")
+    return name
+
+
+def _set_variables(_options, var_num_processes, var_process_id):
+    return {
+        "num_processes_variable": _check_variable(var_num_processes),
+        "process_id_variable": _check_variable(var_process_id),
+        "process_id": None,
+        "num_processes": None,
+    }
+
+
+def _check_processes(process_id, num_processes):
+    whole(0)(process_id)
+    whole(1)(num_processes)
+    if process_id >= num_processes:
+        raise ValueError(
+            f"[options] there is no process {process_id} among {num_processes}: they are numbered "
+            f"from 0 to {num_processes - 1}."
+        )
+    return {"process_id": process_id, "num_processes": num_processes}
+
+
+def _assign_processes(options, attribute, value):
+    values = {"process_id": options.process_id, "num_processes": options.num_processes}
+    values[attribute] = value
+    if None in values.values():  # the other one follows
+        return {attribute: whole(0 if attribute == "process_id" else 1)(value)}
+    return _check_processes(**values)
+
+
 class DistributedOptions(OptionGroup):
     """Several processes without PopRun: `opts.Distributed`."""
 
@@ -175,13 +212,12 @@ class DistributedOptions(OptionGroup):
             "Variables that hold the number of processes and this one's number.",
             defaults={"num_processes_variable": "OMPI_COMM_WORLD_SIZE",
                       "process_id_variable": "OMPI_COMM_WORLD_RANK"},
-            setter=lambda _o, var_num_processes, var_process_id: {
-                "num_processes_variable": var_num_processes,
-                "process_id_variable": var_process_id, "process_id": None, "num_processes": None}),
+            setter=_set_variables, assign=lambda _o, name, value: {name: _check_variable(value)}),
         Row("configureProcessId", None, None, HOST, "This process's number, and how many.",
             defaults={"process_id": None, "num_processes": None},
-            setter=lambda _o, process_id, num_processes: {
-                "process_id": process_id, "num_processes": num_processes}),
+            setter=lambda _o, process_id, num_processes: _check_processes(
+                process_id, num_processes),
+            assign=_assign_processes),
         Row("disable", None, None, HOST, "One process, whatever the environment says.",
             defaults={}, setter=lambda _o: {"process_id": 0, "num_processes": 1}),
     )  # fmt: skip
@@ -191,14 +227,21 @@ class DistributedOptions(OptionGroup):
         """The number of this process, from 0."""
         if self.process_id is not None:
             return self.process_id
-        return int(os.environ.get(self.process_id_variable, "0"))
+        found = environment.number_of_variable(self.process_id_variable, 0, least=0)
+        if found >= self.numProcesses:
+            raise Error(
+                f"[environment] {self.process_id_variable} is {found}, but there are "
+                f"{self.numProcesses} processes ({self.num_processes_variable}), numbered from 0. "
+                "Set both, or unset them."
+            )
+        return found
 
     @property
     def numProcesses(self) -> int:
         """How many processes there are."""
         if self.num_processes is not None:
             return self.num_processes
-        return int(os.environ.get(self.num_processes_variable, "1"))
+        return environment.number_of_variable(self.num_processes_variable, 1, least=1)
 
 
 def _check_memory_limit(value):
@@ -208,8 +251,23 @@ def _check_memory_limit(value):
 
 
 def _set_device_pool(_options, ipus, version=2, folder=""):
+    whole(0)(ipus)
+    if not isinstance(folder, (str, os.PathLike)):
+        raise ValueError(f"[options] expected a folder but got {folder!r}.")
     Pool(ipus, version, folder)  # refuses what cannot be
-    return {"device_pool": (ipus, version, folder)}
+    return {"device_pool": (ipus, version, str(folder))}
+
+
+def _assign_device_pool(options, _attribute, value):
+    if not isinstance(value, (tuple, list)) or not 1 <= len(value) <= 3:
+        raise ValueError(f"[options] expected (IPUs, version, folder) but got {value!r}.")
+    return _set_device_pool(options, *value)
+
+
+def _pool_folder(options) -> str:
+    """Where pools of option files may be."""
+    given = options.device_pool
+    return (given and given[2]) or str(own_folders.runtime_folder())
 
 
 class EmulatorOptions(OptionGroup):
@@ -219,7 +277,8 @@ class EmulatorOptions(OptionGroup):
         Row("devicePool", None, None, RUN,
             "How many IPUs there are, a power of two, of version 1, 2 or 21; processes with the "
             "same folder share them. None: POPTORCH_IPU_POOL, else 64 of version 2.",
-            defaults={"device_pool": None}, setter=_set_device_pool),
+            defaults={"device_pool": None}, setter=_set_device_pool, assign=_assign_device_pool,
+            inside=("folder", _pool_folder)),
         Row("checkIndices", False, boolean, COMPILE,
             "Stop with an error where an index of gather, scatter, one_hot or the like is out of "
             "range, which otherwise reads zeros and writes nothing."),
@@ -234,7 +293,8 @@ class PopartOptions(OptionGroup):
 
     ROWS = (
         Row("set", None, None, RECORDED, "Records one session option.", defaults={"options": {}},
-            setter=lambda o, key, value: {"options": {**o.options, key: value}}),
+            setter=lambda o, key, value: {"options": {**o.options, key: value}},
+            assign=lambda _o, name, value: {name: dict(value)}),
         Row("setEngineOptions", None, None, RECORDED, "Records engine options.", defaults={},
             setter=lambda o, values: {"options": {**o.options, "engineOptions": dict(values)}}),
         Row("setPatterns", None, None, RECORDED, "Records patterns and their level.", defaults={},

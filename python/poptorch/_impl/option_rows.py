@@ -6,13 +6,16 @@ methods, attributes, repr, freezing and copies of the options classes come from 
 
 import copy
 import difflib
+import functools
 import inspect
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from poptorch._impl.locations import user_location
 from poptorch._logging import logger
 from poptorch_core import Error
 
@@ -35,7 +38,10 @@ class Row:
     """One option. `check(value)` gives the value to store or raises.
 
     `setter(options, *arguments)`, instead of `check`, gives all values to store as a dict, for
-    options that are more than one value; `defaults` are their defaults.
+    options that are more than one value; `defaults` are their defaults, and
+    `assign(options, attribute, value)` gives what to store when one of them is assigned.
+    `inside`, of an option that names a folder: its argument, and what gives the folder that a file
+    of options must stay in (see option_files.py).
     """
 
     name: str
@@ -47,6 +53,8 @@ class Row:
     argument_default: Any = ...  # of the setter's argument; ... when it is required
     setter: Callable[..., dict] | None = None
     defaults: dict[str, Any] | None = None
+    assign: Callable[[Any, str, Any], dict] | None = None
+    inside: tuple[str, Callable[[Any], str]] | None = None
 
     def values(self) -> dict[str, Any]:
         """Attribute name → default."""
@@ -54,11 +62,38 @@ class Row:
             return self.defaults
         return {self.attribute or snake_case(self.name): self.default}
 
+    def assigned(self, options: Any, attribute: str, value: Any) -> dict[str, Any]:
+        """What to store when the attribute is assigned, after the setter's own checks."""
+        if self.assign is not None:
+            return self.assign(options, attribute, value)
+        return {attribute: getattr(self.check, "of_stored", self.check)(value)}
+
 
 # --- checks --------------------------------------------------------------------------------------
+LARGEST = 2**31 - 1  # products of two such numbers are numbers of 64 bits
+
+
+def whole(least: int, most: int = LARGEST) -> Callable:
+    """Accepts whole numbers of a range."""
+
+    def check(value):
+        assert isinstance(value, int) and not isinstance(value, bool), (
+            f"[options] expected an integer but got {value!r}."
+        )
+        if not least <= value <= most:
+            raise ValueError(
+                f"[options] expected a whole number from {least} to {most} but got {value}."
+            )
+        return value
+
+    return check
+
+
 def positive_int(value):
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise Error(f"[options] expected a positive integer but got {value!r}. Pass 1 or more.")
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST:
+        raise Error(
+            f"[options] expected a positive integer but got {value!r}. Pass 1 to {LARGEST}."
+        )
     return value
 
 
@@ -68,9 +103,14 @@ def boolean(value):
     return value
 
 
+def optional_boolean(value):
+    return value if value is None else boolean(value)
+
+
 def strings(value):
     """Accepts several strings, but not one: it would be taken for its letters."""
-    assert not isinstance(value, str) and all(isinstance(item, str) for item in value), (
+    is_list = isinstance(value, Iterable) and not isinstance(value, str)
+    assert is_list and all(isinstance(item, str) for item in value), (
         f"[options] expected a list of strings but got {value!r}."
     )
     return list(value)
@@ -81,8 +121,23 @@ def string(value):
     return value
 
 
-def integer(value):
-    assert isinstance(value, int), f"[options] expected an integer but got {value!r}."
+def file_name(value):
+    """Accepts what can be a part of a file's name."""
+    string(value)
+    bad = [c for c in value if c in "/\\" or not c.isprintable()]
+    if bad or value in (".", "..") or len(value.encode()) > 200:
+        raise ValueError(
+            f"[options] expected a name of up to 200 bytes without / and \\, as files are named "
+            f"after it, but got {value!r}."
+        )
+    return value
+
+
+def folder(value):
+    """Accepts a path, or None."""
+    assert value is None or isinstance(value, (str, os.PathLike)), (
+        f"[options] expected a folder or None but got {value!r}."
+    )
     return value
 
 
@@ -95,7 +150,16 @@ def member(enum: type[IntEnum]) -> Callable:
         )
         return int(value)
 
+    check.of_stored = lambda value: number_in(enum, value)
     return check
+
+
+def number_in(enum: type[IntEnum], value) -> int:
+    """The number of a member, which may be given as its number."""
+    if isinstance(value, bool) or value not in list(enum):
+        names = ", ".join(f"{enum.__name__}.{name}" for name in enum.__members__)
+        raise ValueError(f"[options] expected one of {names} but got {value!r}.")
+    return int(value)
 
 
 # --- the class -----------------------------------------------------------------------------------
@@ -103,7 +167,7 @@ def _make_setter(row: Row) -> Callable:
     if row.setter is not None:
 
         def method(self, *arguments, **keywords):
-            self._store(row.setter(self, *arguments, **keywords))
+            self._take(row.name, lambda: row.setter(self, *arguments, **keywords))
             return self
 
         parameters = list(inspect.signature(row.setter).parameters.values())
@@ -113,13 +177,13 @@ def _make_setter(row: Row) -> Callable:
     elif row.argument_default is ...:
 
         def method(self, value):
-            self._store(dict.fromkeys(row.values(), row.check(value)))
+            self._take(row.name, lambda: dict.fromkeys(row.values(), row.check(value)))
             return self
 
     else:
 
         def method(self, value=row.argument_default):
-            self._store(dict.fromkeys(row.values(), row.check(value)))
+            self._take(row.name, lambda: dict.fromkeys(row.values(), row.check(value)))
             return self
 
     if row.effect == PENDING:
@@ -131,11 +195,16 @@ def _make_setter(row: Row) -> Callable:
 
 
 def _with_warning(method: Callable, name: str) -> Callable:
+    @functools.wraps(method)
     def warning_method(self, *arguments, **keywords):
         logger.warning(f"Option {name} has no effect in this version")
         return method(self, *arguments, **keywords)
 
+    warning_method.__wrapped__ = method  # whose signature it has
     return warning_method
+
+
+_STATE = ("_frozen", "_effects")  # of an object itself: copies have their own
 
 
 class OptionGroup:
@@ -155,12 +224,49 @@ class OptionGroup:
         values = {}
         for row in self.ROWS:
             values.update(copy.deepcopy(row.values()))
-        self.__dict__.update(_values=values, _frozen=False)
+        self.__dict__.update(_values=values, _frozen=False, _effects=None)
 
-    def _store(self, values: dict[str, Any]) -> None:
+    def _check_free(self) -> None:
         if self._frozen:
             raise AttributeError("Can't modify frozen Options")
+
+    def _store(self, values: dict[str, Any]) -> None:
+        self._check_free()
         self._values.update(values)
+
+    def _take(self, name: str, values: Callable[[], dict[str, Any]]) -> None:
+        """Stores values of an option; an error says which it is and where it was given."""
+        self._check_free()
+        try:
+            self._store(values())
+        except (Error, AssertionError, ValueError) as error:
+            if self._effects is not None:  # whoever reads the file says where
+                raise
+            text = error.message if isinstance(error, Error) else str(error)
+            raise type(error)(f"{text} ({name}, given at {user_location()})") from None
+
+    def _when_taken(self, effect: Callable[[], None]) -> None:
+        """Something that a setter does beyond storing: now, or when the draft is taken."""
+        if self._effects is None:
+            effect()
+        else:
+            self._effects.append(effect)
+
+    def _draft(self):
+        """A copy to change, which `_adopt` takes over at once, with what setters do beside."""
+        made = copy.deepcopy(self)
+        effects: list[Callable] = []
+        for group in (made, *made._subgroups().values()):
+            group.__dict__["_effects"] = effects
+        return made
+
+    def _adopt(self, draft: "OptionGroup") -> None:
+        self._check_free()
+        for name, group in draft._subgroups().items():
+            self._subgroups()[name]._store(group._values)
+        self._store(draft._values)
+        for effect in draft._effects:
+            effect()
 
     def __getattr__(self, name: str):
         values = self.__dict__.get("_values", {})
@@ -181,17 +287,21 @@ class OptionGroup:
         if name == "__class__":
             object.__setattr__(self, name, value)
             return
-        default = self._default(name)
-        assert default is None or value is None or isinstance(value, type(default)), (
+        row = self._row(name)
+        default = row.values()[name]
+        assert default is None or isinstance(value, type(default)), (
             f"Unexpected type {type(value)} for option {name}: expected {type(default)}."
         )
-        self._store({name: value})
+        if type(value) is type(default) and value == default:
+            self._take(name, lambda: {name: copy.deepcopy(default)})
+        else:
+            self._take(name, lambda: row.assigned(self, name, value))
 
-    def _default(self, name: str):
+    def _row(self, attribute: str) -> Row:
         for row in self.ROWS:
-            if name in row.values():
-                return row.values()[name]
-        raise self._invalid(name)
+            if attribute in row.values():
+                return row
+        raise self._invalid(attribute)
 
     def _subgroups(self) -> dict[str, "OptionGroup"]:
         return {k: v for k, v in self.__dict__.items() if isinstance(v, OptionGroup)}
@@ -221,9 +331,9 @@ class OptionGroup:
         made = type(self).__new__(type(self))
         memo[id(self)] = made
         made.__dict__.update(
-            {k: copy.deepcopy(v, memo) for k, v in self.__dict__.items() if k != "_frozen"}
+            {k: copy.deepcopy(v, memo) for k, v in self.__dict__.items() if k not in _STATE}
         )
-        made.__dict__["_frozen"] = False
+        made.__dict__.update(_frozen=False, _effects=None)
         return made
 
     def __repr__(self) -> str:

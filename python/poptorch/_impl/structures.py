@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from poptorch_core import Error
+from torch.nn.parameter import UninitializedTensorMixin
 
 CURE = (
     "The model is compiled for one signature: wrap it again for another one, or call destroy() "
@@ -76,9 +77,10 @@ def flatten(value, leaves: list[torch.Tensor], name: str = "") -> Node:
     if isinstance(value, torch.Tensor):
         leaves.append(value)
         place = len(leaves) - 1
-        return Node(
-            "tensor", type(value), shape=value.shape, dtype=value.dtype, index=place, name=name
-        )
+        # What has none is refused by whoever wants the values.
+        has_shape = not isinstance(value, UninitializedTensorMixin) and not value.is_nested
+        shape = value.shape if has_shape else None
+        return Node("tensor", type(value), shape=shape, dtype=value.dtype, index=place, name=name)
     parser = _parser_of(value)
     if parser is not None:
         children = tuple(

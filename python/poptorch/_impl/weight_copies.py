@@ -1,5 +1,6 @@
 """Copies of weights and buffers between the model on the host and a wrapper's device."""
 
+from poptorch._impl.one_thread import one_thread
 from poptorch_core import Error
 
 
@@ -7,22 +8,26 @@ class WeightCopies:
     """Mixed into PoplarExecutor, whose attributes it reads and writes."""
 
     def _fetch_weights(self) -> None:
-        self._executable.weights_to_host()
-        self._weights.root().host_is_known()
+        executable = self._executable
+        if executable is not None:  # else another thread's destroy() has fetched them
+            executable.weights_to_host()
 
+    @one_thread
     def copyWeightsToHost(self) -> None:
         """Copies this device's parameters and buffers into the model's tensors."""
         executable = self._compiled()
         shared = self._weights.root()
         if shared.newest is self:
-            shared.newest = None
-        executable.weights_to_host()
-        shared.host_is_known()
+            shared.sync_host()
+        else:
+            executable.weights_to_host()
+            shared.host_is_known()
 
     def copyWeightsToHostIfNeeded(self) -> bool:
         """Fetches the newest weights from whichever device has them; whether there were any."""
         return self._weights.root().sync_host()
 
+    @one_thread
     def copyWeightsToDevice(self) -> None:
         """Copies the model's tensors to this device; other wrappers of the model follow.
 
@@ -36,6 +41,7 @@ class WeightCopies:
         self._weights_seen = shared.version
         shared.host_is_known()
 
+    @one_thread
     def copyNamedBuffersToDevice(self) -> None:
         """Copies the buffers of Options.updatableNamedBuffers to this device."""
         executable = self._compiled()
@@ -53,6 +59,7 @@ class WeightCopies:
                 )
         executable.weights_to_device(names)
 
+    @one_thread
     def load_state_dict(self, state_dict, strict: bool = True):
         """Loads into the model and, when compiled, onto the device; torch's report of keys."""
         report = self._user_model.load_state_dict(state_dict, strict)

@@ -55,6 +55,7 @@ class Weights:
         self._views: list[torch.Tensor] = []
         self._counts: list[int] = []
         self._replaced = False  # a tensor's memory, by `.data = `, since then
+        self._fetching = False  # counts mean nothing, also when that was cut short
         self._warned = False
 
     def watch(self, tensor: torch.Tensor) -> None:
@@ -68,7 +69,7 @@ class Weights:
     def host_is_known(self) -> None:
         """What the host holds now came from a device or went there."""
         self._counts = [view._version for view in self._views]
-        self._replaced = False
+        self._replaced = self._fetching = False
 
     def memory_was_replaced(self) -> None:
         """A tensor has other memory than before, which no counter tells."""
@@ -79,6 +80,9 @@ class Weights:
         if self._warned:
             return
         if not self._replaced and self._counts == [view._version for view in self._views]:
+            return
+        if self._fetching:
+            self.host_is_known()
             return
         self._warned = True
         logger.warning(
@@ -111,10 +115,14 @@ class Weights:
 
     def sync_host(self) -> bool:
         """Fetches the newest weights; False when the host had them."""
-        executor, self.newest = self.newest, None
+        executor, version = self.newest, self.version
         if executor is None:
             return False
+        self._fetching = True
         executor._fetch_weights()
+        self.host_is_known()
+        if self.version == version:  # another thread's step may have made newer ones
+            self.newest = None
         return True
 
 
@@ -243,6 +251,7 @@ def wrap(model: torch.nn.Module, executor) -> None:
             make = object.__new__
         return make, arguments, *rest
 
+    _wrap_tensors(model, executor)
     model.__class__ = type(
         f"Poptorch{original.__name__}",
         (original,),
@@ -253,6 +262,17 @@ def wrap(model: torch.nn.Module, executor) -> None:
             "__reduce_ex__": reduce_ex,
         },
     )
+
+
+def wrap_again(model: torch.nn.Module, executor) -> None:
+    """Wraps what destroy(), which may have been cut short, has unwrapped."""
+    if is_wrapped(model):
+        _wrap_tensors(model, executor)
+    else:
+        wrap(model, executor)
+
+
+def _wrap_tensors(model: torch.nn.Module, executor) -> None:
     tensor_class = functools.cache(lambda kind: _tensor_class(kind, executor))
     for tensor in _tensors(model):
         if _original_class(type(tensor)) is type(tensor):
@@ -262,9 +282,9 @@ def wrap(model: torch.nn.Module, executor) -> None:
 def unwrap(model: torch.nn.Module) -> None:
     """Gives the model and its tensors their own classes back."""
     if is_wrapped(model):
-        model.__class__ = _original_class(type(model))
         for tensor in _tensors(model):
             tensor.__class__ = _original_class(type(tensor))
+        model.__class__ = _original_class(type(model))
 
 
 def shallow_copy(model: torch.nn.Module) -> torch.nn.Module:

@@ -39,15 +39,10 @@ void select(const MicroArgs& a, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = condition[i] != 0 ? x[i] : z[i];
 }
 
-// Overflow wraps: arithmetic on the unsigned bits.
-template <typename T>
-using Unsigned =
-    std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
-
 template <typename T>
 T whole_power(T base, T exponent) {
   if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 == 0 ? 1 : -1) : 0;
-  Unsigned<T> result = 1, factor = base;
+  Wrapping<T> result = 1, factor = base;
   for (; exponent != 0; exponent >>= 1, factor *= factor) {
     if (exponent & 1) result *= factor;
   }
@@ -74,7 +69,7 @@ void add_divisions(std::vector<MicroRow>& rows) {
   // Dividing by zero is the user's business; it must not kill the process.
   add_whole(rows, "floor_div", [](auto x, auto z) {
     using T = decltype(x);
-    if (z == 0 || z == -1) return z == 0 ? T(0) : static_cast<T>(0 - Unsigned<T>(x));
+    if (z == 0 || z == -1) return z == 0 ? T(0) : static_cast<T>(0 - Wrapping<T>(x));
     const T q = x / z;
     return static_cast<T>(x % z != 0 && (x < 0) != (z < 0) ? q - 1 : q);
   });
@@ -96,7 +91,7 @@ void add_bits(std::vector<MicroRow>& rows) {
   add_whole(rows, "shift_left", [](auto x, auto z) {
     using T = decltype(x);
     const bool gone = z < 0 || z >= T(8 * sizeof(T));
-    return gone ? T(0) : static_cast<T>(Unsigned<T>(x) << z);
+    return gone ? T(0) : static_cast<T>(Wrapping<T>(x) << z);
   });
   add_whole(rows, "shift_right", [](auto x, auto z) {
     using T = decltype(x);
@@ -111,15 +106,15 @@ template <Isa isa>
 void add_binary_rows(std::vector<MicroRow>& rows) {
   auto sum = [](auto x, auto z) {
     using T = decltype(x);
-    return static_cast<T>(Unsigned<T>(x) + Unsigned<T>(z));
+    return static_cast<T>(Wrapping<T>(x) + Wrapping<T>(z));
   };
   auto difference = [](auto x, auto z) {
     using T = decltype(x);
-    return static_cast<T>(Unsigned<T>(x) - Unsigned<T>(z));
+    return static_cast<T>(Wrapping<T>(x) - Wrapping<T>(z));
   };
   auto product = [](auto x, auto z) {
     using T = decltype(x);
-    return static_cast<T>(Unsigned<T>(x) * Unsigned<T>(z));
+    return static_cast<T>(Wrapping<T>(x) * Wrapping<T>(z));
   };
   add_number(rows, "add", sum);
   add_number(rows, "sub", difference);

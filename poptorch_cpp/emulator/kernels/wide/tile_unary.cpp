@@ -195,8 +195,11 @@ void add_library_functions(std::vector<MicroRow>& rows) {
 
 template <Isa isa>
 void add_unary_rows(std::vector<MicroRow>& rows) {
-  add_number(rows, "neg", [](auto x) { return -x; });
-  add_number(rows, "square", [](auto x) { return x * x; });
+  add_number(rows, "neg", [](auto x) { return -Wrapping<decltype(x)>(x); });
+  add_number(rows, "square", [](auto x) {
+    const Wrapping<decltype(x)> w(x);
+    return w * w;
+  });
   add_number(rows, "relu", [](auto x) { return x < 0 ? decltype(x)(0) : x; });
   add_number(rows, "sign", [](auto x) {
     using T = decltype(x);
@@ -205,7 +208,10 @@ void add_unary_rows(std::vector<MicroRow>& rows) {
   add_number(rows, "identity", [](auto x) { return x; });
   add_number(rows, "detach", [](auto x) { return x; });
   add_float(rows, "abs", [](float x) { return vec::abs(x); });
-  auto absolute = [](auto x) { return x < 0 ? -x : x; };
+  auto absolute = [](auto x) {
+    const Wrapping<decltype(x)> w(x);
+    return x < 0 ? -w : w;
+  };
   rows.push_back({"abs", kI32, kI32, map1<int32_t, int32_t, decltype(absolute)>});
   rows.push_back({"abs", kI64, kI64, map1<int64_t, int64_t, decltype(absolute)>});
   add_integer_identity(rows, "ceil", [](auto x) { return std::ceil(x); });

@@ -2,6 +2,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>
 
+#include <atomic>
+
 #include "frontends/torch/compile.hpp"
 #include "frontends/torch/libtorch/blocks.hpp"
 #include "frontends/torch/libtorch/optimiser.hpp"
@@ -9,6 +11,7 @@
 #include "poptorch/poptorch.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
+#include "support/watch.hpp"
 
 namespace poptorch {
 
@@ -59,6 +62,7 @@ struct Executor::State {
   std::shared_ptr<torch::nn::Module> module;
   session::CompileOptions options;
   std::unique_ptr<frontend::TorchExecutable> executable;
+  std::atomic<bool> stop{false};
 
   const frontend::TorchExecutable& compiled() const {
     if (executable) return *executable;
@@ -132,7 +136,19 @@ Executor::Executor(std::shared_ptr<torch::nn::Module> module, const Options& opt
 Executor::~Executor() = default;
 Executor::Executor(Executor&&) noexcept = default;
 
+void Executor::interrupt() noexcept { state_->stop = true; }
+
 Executor::Tensors Executor::run(const Tensors& inputs, const Forward& forward) {
+  state_->stop = false;
+  const support::Watch watch([&stop = state_->stop] { return stop.load(); });
+  try {
+    return call(inputs, forward);
+  } catch (const support::Interrupted&) {
+    throw Interrupted("[run] interrupt() was called.");
+  }
+}
+
+Executor::Tensors Executor::call(const Tensors& inputs, const Forward& forward) {
   if (!state_->executable) {
     const auto& options = state_->options;
     frontend::TraceRequest request;

@@ -7,7 +7,9 @@
 #include "frontends/torch/tracer/autocast.hpp"
 #include "frontends/torch/tracer/generic.hpp"
 #include "frontends/torch/tracer/handled.hpp"
+#include "frontends/torch/tracer/outside.hpp"
 #include "frontends/torch/tracer/types.hpp"
+#include "ir/row_checks.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
@@ -180,6 +182,7 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stac
   constexpr c10::DispatchKeySet kBelow(c10::DispatchKeySet::FULL_AFTER,
                                        c10::DispatchKey::DeferredInit);
   Tracer* tracer = Tracer::current();
+  if (!tracer) refuse_outside(op, *stack);
   const OpInfo* info = tracer ? &info_of(op) : nullptr;
   if (!info || !handled_here(*info)) {
     op.redispatchBoxed(keys & kBelow, stack);

@@ -51,11 +51,9 @@ void Tracer::check_blocks() {
       op->placement.ipu = op->placement.stage = 0;
       continue;
     }
-    const ir::Location& line = op->location;
-    const std::string place = line.empty() ? "" : str(" (", line.file, ":", line.line, ")");
     throw UserError(str("No active Block, all the ops must belong to a Block: op '", op->name(),
-                        "'", place, " is outside of every poptorch.Block, ", side, " block '",
-                        block,
+                        "'", ir::place_text(op->location), " is outside of every poptorch.Block, ",
+                        side, " block '", block,
                         "'. Put it into one, or use poptorch.BeginBlock, which lasts until the ",
                         "next one begins. A Block that ends within another ends both."));
   }

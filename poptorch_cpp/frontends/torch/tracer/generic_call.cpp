@@ -8,6 +8,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "frontends/torch/torch_functions.hpp"
+#include "frontends/torch/tracer/call_arguments.hpp"
 #include "frontends/torch/tracer/trusting_ops.hpp"
 #include "frontends/torch/tracer/types.hpp"
 #include "support/error.hpp"
@@ -65,7 +66,8 @@ void collect_dtypes(const Json& value, std::vector<c10::ScalarType>& dtypes) {
   if (const auto* items = std::get_if<JsonList>(&value)) {
     for (const Json& item : *items) collect_dtypes(item, dtypes);
   } else if (const Json* dtype = value.find("dtype")) {
-    dtypes.push_back(torch_dtype(*ir::dtype_from_name(dtype->get<std::string>())));
+    const auto known = ir::dtype_from_name(dtype->get<std::string>());
+    if (known) dtypes.push_back(torch_dtype(*known));
   }
 }
 
@@ -174,7 +176,9 @@ GenericCall::GenericCall(c10::OperatorHandle op, Json arguments)
 }
 
 GenericCall::GenericCall(const std::string& schema, const std::string& arguments)
-    : GenericCall(find_operator(schema), parse_json(arguments)) {}
+    : GenericCall(find_operator(schema), parse_json(arguments)) {
+  check_arguments(op_.schema(), arguments_);
+}
 
 GenericCall GenericCall::of(const c10::OperatorHandle& op, c10::ArrayRef<IValue> arguments,
                             std::vector<at::Tensor>& operands) {
@@ -217,6 +221,14 @@ std::vector<at::Tensor> GenericCall::run(const std::vector<at::Tensor>& operands
   return invoke(widened(operands));
 }
 
+namespace {
+
+bool differentiable(const at::Tensor& tensor) {
+  return tensor.is_floating_point() || tensor.is_complex();
+}
+
+}  // namespace
+
 std::vector<at::Tensor> GenericCall::gradients(const std::vector<at::Tensor>& operands,
                                                const std::vector<at::Tensor>& result_gradients,
                                                const std::vector<int64_t>& given,
@@ -231,7 +243,12 @@ std::vector<at::Tensor> GenericCall::gradients(const std::vector<at::Tensor>& op
   const auto results = invoke(leaves);
   std::vector<at::Tensor> outputs, gradients;
   for (size_t i = 0; i < given.size(); ++i) {
-    const at::Tensor& result = results.at(static_cast<size_t>(given[i]));
+    const auto place = static_cast<size_t>(given[i]);
+    if (place >= results.size() || !differentiable(results[place])) {
+      throw support::UserError(
+          support::str("[aten] has no floating result ", place, " that a gradient could be of."));
+    }
+    const at::Tensor& result = results[place];
     if (!result_gradients[i].defined() || !result.requires_grad()) continue;
     outputs.push_back(result);
     gradients.push_back(result_gradients[i].to(result.scalar_type()));

@@ -85,18 +85,25 @@ class Parser {
     }
     return Json(real);
   }
+  // Values are read by recursion; no argument nests deep.
+  void enter() {
+    constexpr int kDeepest = 64;
+    if (++depth_ > kDeepest) fail();
+    ++at_;
+  }
   Json list() {
     JsonList items;
-    ++at_;
+    enter();
     while (!take(']')) {
       if (!items.empty() && !take(',')) fail();
       items.push_back(value());
     }
+    --depth_;
     return Json(std::move(items));
   }
   Json object() {
     JsonObject entries;
-    ++at_;
+    enter();
     while (!take('}')) {
       if (!entries.empty() && !take(',')) fail();
       skip();
@@ -104,6 +111,7 @@ class Parser {
       if (!take(':')) fail();
       entries.emplace_back(std::move(key), value());
     }
+    --depth_;
     if (entries.size() == 1 && entries[0].first == "float") return special(entries[0].second);
     return Json(std::move(entries));
   }
@@ -115,6 +123,7 @@ class Parser {
 
   std::string_view text_;
   size_t at_ = 0;
+  int depth_ = 0;
 };
 
 struct Printer {

@@ -284,10 +284,7 @@ void Tracer::warn_once(const std::string& text) {
   if (warned_.insert(text).second) support::log(support::LogLevel::kWarn, text);
 }
 
-std::string Tracer::place() const {
-  const ir::Location here = location();
-  return here.empty() ? "" : str(" (", here.file, ":", here.line, ")");
-}
+std::string Tracer::place() const { return ir::place_text(location()); }
 
 void Tracer::remember(std::exception_ptr error, std::string text) {
   error_ = std::move(error);

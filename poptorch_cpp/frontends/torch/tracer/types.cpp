@@ -84,8 +84,9 @@ at::Tensor make_dataless(const ir::Shape& shape, ScalarType dtype) {
                                             c10::DataPtr(nullptr, ipu_device()), nullptr, false));
   storage.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
       std::string(kNoValues));
+  // The tracer's key, so that what outlives the trace comes to it and is refused.
   const c10::DispatchKeySet keys{c10::DispatchKey::CPU, c10::DispatchKey::AutogradCPU,
-                                 c10::DispatchKey::ADInplaceOrView};
+                                 c10::DispatchKey::ADInplaceOrView, c10::DispatchKey::DeferredInit};
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), keys, meta);
   tensor.unsafeGetTensorImpl()->set_sizes_contiguous(shape);
   report_device(tensor, ipu_device());
@@ -121,9 +122,18 @@ std::string place_in(const at::Tensor& tensor, int64_t element) {
   return ir::shape_text(position);
 }
 
+}  // namespace
+
+at::Tensor plain(const at::Tensor& tensor) {
+  const at::Tensor dense = tensor.detach().contiguous();
+  return dense.is_neg() || dense.is_conj() ? dense.resolve_neg().resolve_conj() : dense;
+}
+
+namespace {
+
 template <typename Wide, typename Narrow>
 at::Tensor narrowed_as(const at::Tensor& tensor, ScalarType dtype, const std::string& what) {
-  const at::Tensor dense = tensor.detach().contiguous().resolve_neg();
+  const at::Tensor dense = plain(tensor);
   const at::Tensor result = at::empty(tensor.sizes(), at::TensorOptions().dtype(dtype));
   const auto* from = static_cast<const Wide*>(dense.const_data_ptr());
   auto* to = static_cast<Narrow*>(result.mutable_data_ptr());
@@ -155,9 +165,7 @@ at::Tensor narrowed(const at::Tensor& tensor, const std::string& what) {
     default:
       break;
   }
-  const auto dtype = torch_dtype(narrow(ir_dtype(tensor.scalar_type())));
-  const at::Tensor dense = tensor.detach().to(dtype).contiguous();
-  return dense.is_neg() || dense.is_conj() ? dense.resolve_neg().resolve_conj() : dense;
+  return plain(tensor.detach().to(torch_dtype(narrow(ir_dtype(tensor.scalar_type())))));
 }
 
 ir::Literal literal_of(const at::Tensor& tensor, const std::string& what) {

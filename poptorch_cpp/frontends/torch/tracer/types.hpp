@@ -21,6 +21,9 @@ bool is_dataless(const at::Tensor& tensor);
 void report_device(const at::Tensor& tensor, c10::Device device);
 c10::Device ipu_device();
 
+// The values of a host tensor, dense and with lazy conjugations and negations applied.
+at::Tensor plain(const at::Tensor& tensor);
+
 // The values of a host tensor in the narrowed dtype.
 // UserError as from narrowed().
 ir::Literal literal_of(const at::Tensor& tensor, const std::string& what = "a constant");

@@ -1,0 +1,73 @@
+// Python text as it comes into the core: UTF-8 always. A lone surrogate, or bytes that are not
+// UTF-8, are a poptorch error and not one of Python's codecs or of pybind11.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <string>
+#include <utility>
+
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::bindings {
+
+// A std::string that a bound function takes from Python.
+struct Text {
+  std::string value;
+  operator const std::string&() const { return value; }  // NOLINT: implicit by design
+};
+
+// For messages: ASCII whatever the object, of a bounded length.
+inline std::string ascii_of(pybind11::handle object) {
+  const auto text = pybind11::reinterpret_steal<pybind11::object>(PyObject_ASCII(object.ptr()));
+  if (!text) throw pybind11::error_already_set();
+  const std::string ascii = PyUnicode_AsUTF8(text.ptr());
+  constexpr size_t kLongest = 100;
+  return ascii.size() <= kLongest ? ascii : ascii.substr(0, kLongest) + "...";
+}
+
+// The bytes of a str or bytes, lone surrogates included: for what checks them itself and says where
+// they stand.
+inline std::string bytes_of_text(const pybind11::object& text) {
+  if (PyBytes_Check(text.ptr())) return pybind11::bytes(text);
+  const auto encoded = pybind11::reinterpret_steal<pybind11::object>(
+      PyUnicode_AsEncodedString(text.ptr(), "utf-8", "surrogatepass"));
+  if (!encoded) throw pybind11::error_already_set();
+  return pybind11::bytes(encoded);
+}
+
+[[noreturn]] inline void refuse_text(pybind11::handle object) {
+  throw support::UserError(support::str("[text] ", ascii_of(object),
+                                        " cannot be written as UTF-8. Use other characters."));
+}
+
+}  // namespace poptorch::bindings
+
+template <>
+struct pybind11::detail::type_caster<poptorch::bindings::Text> {
+  PYBIND11_TYPE_CASTER(poptorch::bindings::Text, const_name("str"));
+
+  bool load(handle source, bool) {
+    namespace support = poptorch::support;
+    if (PyBytes_Check(source.ptr())) {
+      value.value.assign(PyBytes_AS_STRING(source.ptr()),
+                         static_cast<size_t>(PyBytes_GET_SIZE(source.ptr())));
+      if (support::find_non_utf8(value.value) == std::string::npos) return true;
+      poptorch::bindings::refuse_text(source);
+    }
+    if (!PyUnicode_Check(source.ptr())) return false;
+    Py_ssize_t size = 0;
+    const char* data = PyUnicode_AsUTF8AndSize(source.ptr(), &size);
+    if (!data) {
+      PyErr_Clear();
+      poptorch::bindings::refuse_text(source);
+    }
+    value.value.assign(data, static_cast<size_t>(size));
+    return true;
+  }
+
+  static handle cast(const poptorch::bindings::Text& text, return_value_policy, handle) {
+    return pybind11::str(text.value).release();
+  }
+};

@@ -1,0 +1,35 @@
+// Implements turns.hpp.
+#include "session/turns.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "support/error.hpp"
+#include "support/watch.hpp"
+
+namespace poptorch::session {
+
+void Turns::enter(IfTaken if_taken) {
+  using std::chrono::microseconds;
+  constexpr microseconds kLongestNap{1000};
+  const std::thread::id self = std::this_thread::get_id();
+  microseconds nap{20};
+  for (std::thread::id holder;
+       !holder_.compare_exchange_strong(holder, self, std::memory_order_acquire);
+       holder = std::thread::id()) {
+    if (holder == self) {
+      throw support::UserError(
+          "[run] the handler of a signal uses the model whose run it interrupts, in the same "
+          "thread. Let the handler set a flag, and look at that when the call has returned.");
+    }
+    if (if_taken == IfTaken::kRefuse) {
+      throw support::UserError(
+          "[destroy] another thread runs the model. Wait for its call to return, or interrupt it.");
+    }
+    support::check_interrupt();
+    std::this_thread::sleep_for(nap);
+    nap = std::min(nap * 2, kLongestNap);
+  }
+}
+
+}  // namespace poptorch::session

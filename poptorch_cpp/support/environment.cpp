@@ -1,0 +1,233 @@
+// Implements environment.hpp: the table, and the only reader of the environment.
+#include "support/environment.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstdlib>
+#include <sstream>
+
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::support {
+namespace {
+
+using Kind = Variable::Kind;
+
+const std::vector<std::string_view> kLevels = {"TRACE", "DEBUG", "INFO", "WARN", "ERR", "OFF"};
+const std::vector<std::string_view> kMoreLevels = {"TRACE_ALL", "DEBUG_IR", "0", "1",
+                                                   "2",         "3",        "4", "6"};
+constexpr int64_t kMany = int64_t{1} << 31;
+
+std::vector<Variable> make_table() {
+  return {
+      {.name = "POPTORCH_LOG_LEVEL",
+       .kind = Kind::kChoice,
+       .doc = "the least level that is logged; INFO by default",
+       .allowed = kLevels,
+       .also = kMoreLevels},
+      {.name = "POPTORCH_LOG_DEST",
+       .kind = Kind::kText,
+       .doc = "where the log goes: `stderr` (the default), `stdout` or a file"},
+      {.name = "POPTORCH_DEFAULT_OPTIONS",
+       .kind = Kind::kText,
+       .doc = "JSON that every new Options takes: see `from_json`"},
+      {.name = "POPTORCH_NUM_THREADS",
+       .kind = Kind::kNumber,
+       .doc =
+           "threads of the host that run the IPUs, 0 for as many as it has cores; results do not "
+           "depend",
+       .least = 0,
+       .most = 1024},
+      {.name = "POPTORCH_MAX_CPU_ISA",
+       .kind = Kind::kChoice,
+       .doc = "what kernels may use; `AVX512` by default",
+       .allowed = {"AVX512", "AVX2"}},
+      {.name = "POPTORCH_IPU_POOL",
+       .kind = Kind::kText,
+       .doc = "`<ipus>[:<version>[:<folder>]]`: the devices that there are"},
+      {.name = "POPTORCH_IPU_MODEL",
+       .kind = Kind::kFlag,
+       .doc = "1: run without a device; `useIpuModel` wins"},
+      {.name = "POPTORCH_IPU_MODEL_VERSION",
+       .kind = Kind::kChoice,
+       .doc = "what the IPU Model stands for; `ipu2` by default",
+       .allowed = {"ipu1", "ipu2", "ipu21"}},
+      {.name = "POPTORCH_SMALL_IPU_MODEL",
+       .kind = Kind::kFlag,
+       .doc = "1: 4 tiles an IPU; POPTORCH_IPU_MODEL wins"},
+      {.name = "POPTORCH_WAIT_FOR_IPU",
+       .kind = Kind::kFlag,
+       .doc = "1: try again every 15 s while no device is free"},
+      {.name = "POPTORCH_MEMORY_LIMIT",
+       .kind = Kind::kChoice,
+       .doc = "what happens with programs that do not fit; `warn` by default",
+       .allowed = {"warn", "error", "off"}},
+      {.name = "POPART_LOG_LEVEL",
+       .kind = Kind::kChoice,
+       .doc = "level of the compiler's own lines; else POPTORCH_LOG_LEVEL's",
+       .allowed = kLevels,
+       .also = kMoreLevels},
+      {.name = "POPTORCH_MAX_GRAPH_LEN",
+       .kind = Kind::kNumber,
+       .doc = "characters of a traced form in the log at TRACE; 0, the default: all",
+       .least = 0,
+       .most = kMany},
+      {.name = "POPTORCH_DUMP",
+       .kind = Kind::kNames,
+       .doc = "`all` or passes: print the module after each that changed it"},
+      {.name = "POPTORCH_DISABLE_PASSES",
+       .kind = Kind::kNames,
+       .doc = "passes to skip, to look for a fault; those that nothing needs"},
+      {.name = "PVTI_OPTIONS",
+       .kind = Kind::kText,
+       .doc = "`{\"enable\":\"true\"}`: write a trace of the host's calls"},
+      {.name = "OMPI_COMM_WORLD_SIZE",
+       .kind = Kind::kNumber,
+       .doc = "default of `Distributed.numProcesses`",
+       .least = 1,
+       .most = kMany},
+      {.name = "OMPI_COMM_WORLD_RANK",
+       .kind = Kind::kNumber,
+       .doc = "default of `Distributed.processId`",
+       .least = 0,
+       .most = kMany},
+      {.name = "POPDIST_NUM_TOTAL_REPLICAS",
+       .kind = Kind::kNumber,
+       .doc = "replicas of `popxl.Ir(replication='popdist')`",
+       .least = 1,
+       .most = kMany},
+      {.name = "POPDIST_NUM_LOCAL_REPLICAS",
+       .kind = Kind::kNumber,
+       .doc = "those of one process, which must be all of them",
+       .least = 1,
+       .most = kMany},
+      {.name = "POPTORCH_CACHE_DIR",
+       .kind = Kind::kText,
+       .doc = "default of `enableExecutableCaching`",
+       .has_effect = false},
+      {.name = "POPTORCH_EXPORT_PROTO_FILE",
+       .kind = Kind::kText,
+       .doc = "file for the model as ONNX",
+       .has_effect = false},
+      {.name = "POPLAR_ENGINE_OPTIONS",
+       .kind = Kind::kText,
+       .doc = "options of Poplar's reports",
+       .has_effect = false},
+  };
+}
+
+const Variable& find(std::string_view name) {
+  for (const Variable& variable : environment_variables()) {
+    if (variable.name == name) return variable;
+  }
+  throw InternalError(str("[environment] there is no row for ", name, "."));
+}
+
+std::string read(const Variable& variable) {
+  const char* text = std::getenv(std::string(variable.name).c_str());
+  return text ? text : "";
+}
+
+[[noreturn]] void refuse(const Variable& variable, const std::string& value) {
+  throw UserError(
+      str("[environment] ", variable.name, " is '", value, "'. ", environment_cure(variable.name)));
+}
+
+bool equal(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
+    return std::tolower(x) == std::tolower(y);
+  });
+}
+
+std::string choice_of(const Variable& variable, const std::string& value) {
+  for (const auto* list : {&variable.allowed, &variable.also}) {
+    for (std::string_view known : *list) {
+      if (equal(known, value)) return std::string(known);
+    }
+  }
+  refuse(variable, value);
+}
+
+int64_t number_of(const Variable& variable, const std::string& value) {
+  int64_t number = 0;
+  const char* end = value.data() + value.size();
+  const auto [at, error] = std::from_chars(value.data(), end, number);
+  const bool in_range = number >= variable.least && number <= variable.most;
+  if (error != std::errc() || at != end || !in_range) refuse(variable, value);
+  return number;
+}
+
+bool flag_of(const Variable& variable, const std::string& value) {
+  if (value == "1" || value == "true") return true;
+  if (value == "0" || value == "false") return false;
+  refuse(variable, value);
+}
+
+void check(const Variable& variable) {
+  const std::string value = read(variable);
+  if (value.empty()) return;
+  if (variable.kind == Kind::kChoice) choice_of(variable, value);
+  if (variable.kind == Kind::kFlag) flag_of(variable, value);
+  if (variable.kind == Kind::kNumber) number_of(variable, value);
+}
+
+}  // namespace
+
+const std::vector<Variable>& environment_variables() {
+  static const std::vector<Variable> table = make_table();
+  return table;
+}
+
+std::string environment_text(std::string_view name, std::string_view otherwise) {
+  const Variable& variable = find(name);
+  const std::string value = read(variable);
+  if (value.empty()) return std::string(otherwise);
+  return variable.kind == Kind::kChoice ? choice_of(variable, value) : value;
+}
+
+bool environment_flag(std::string_view name) {
+  const std::string value = read(find(name));
+  return !value.empty() && flag_of(find(name), value);
+}
+
+int64_t environment_number(std::string_view name, int64_t otherwise) {
+  const std::string value = read(find(name));
+  return value.empty() ? otherwise : number_of(find(name), value);
+}
+
+std::vector<std::string> environment_names(std::string_view name) {
+  std::vector<std::string> names;
+  std::istringstream items(read(find(name)));
+  for (std::string item; std::getline(items, item, ',');) {
+    if (!item.empty()) names.push_back(item);
+  }
+  return names;
+}
+
+void check_environment() {
+  for (const Variable& variable : environment_variables()) check(variable);
+}
+
+std::string environment_cure(std::string_view name) {
+  const Variable& variable = find(name);
+  std::string text = str("Set it to ");
+  switch (variable.kind) {
+    case Kind::kChoice:
+      text += join(std::vector(variable.allowed.begin(), variable.allowed.end() - 1), ", ");
+      text += str(" or ", variable.allowed.back());
+      break;
+    case Kind::kFlag:
+      text += "0 or 1";
+      break;
+    case Kind::kNumber:
+      text += str("a whole number from ", variable.least, " to ", variable.most);
+      break;
+    default:
+      text += "something else";
+  }
+  return text + ", or unset it.";
+}
+
+}  // namespace poptorch::support

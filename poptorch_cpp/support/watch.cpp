@@ -1,0 +1,51 @@
+// Implements watch.hpp.
+#include "support/watch.hpp"
+
+#include <x86intrin.h>
+
+#include <utility>
+
+namespace poptorch::support {
+namespace {
+
+// 15 to 60 ms, whatever the processor: how often the clock is read.
+constexpr uint64_t kTicks = uint64_t{1} << 26;
+
+thread_local Watch* watch_of_thread = nullptr;
+
+}  // namespace
+
+const char* Interrupted::what() const noexcept { return "interrupted"; }
+
+Watch::Watch(std::function<bool()> stops, std::chrono::milliseconds first_look)
+    : stops_(std::move(stops)),
+      first_look_(first_look),
+      outer_(std::exchange(watch_of_thread, this)),
+      due_(__rdtsc() + kTicks) {}
+
+Watch::~Watch() { watch_of_thread = outer_; }
+
+Watch* Watch::current() { return watch_of_thread; }
+
+bool Watch::is_due() {
+  uint64_t due = due_.load(std::memory_order_relaxed);
+  const uint64_t now = __rdtsc();
+  return now >= due && due_.compare_exchange_strong(due, now + kTicks, std::memory_order_relaxed);
+}
+
+bool Watch::wants_stop() {
+  if (stopped_) return true;
+  const auto now = Clock::now();
+  // The first call comes kTicks after the start: nobody pays for a clock before.
+  if (next_look_ == Clock::time_point{}) next_look_ = now + first_look_;
+  if (now < next_look_) return false;
+  next_look_ = now + kNextLook;
+  return stopped_ = stops_();
+}
+
+void check_interrupt() {
+  Watch* watch = Watch::current();
+  if (watch && watch->is_due() && watch->wants_stop()) throw Interrupted();
+}
+
+}  // namespace poptorch::support

@@ -1,0 +1,115 @@
+"""Memory and semaphores of two processes without names: nothing of them outlives the processes.
+
+They travel as file descriptors over the connection of the two.
+"""
+
+from __future__ import annotations
+
+import mmap
+import multiprocessing.reduction
+import os
+import select
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+
+import torch
+
+_ALIGNMENT = 64
+Shape = tuple[tuple[int, ...], torch.dtype]
+
+
+class Semaphore:
+    """A counter of the kernel's: one process adds, the other waits and takes."""
+
+    def __init__(self, value: int = 0, *, file: int | None = None) -> None:
+        flags = os.EFD_SEMAPHORE | os.EFD_CLOEXEC
+        self.file = os.eventfd(0, flags) if file is None else file
+        if value:
+            self.release(value)
+
+    def release(self, count: int = 1) -> None:
+        os.eventfd_write(self.file, count)
+
+    def acquire(self, unless: Sequence[int], timeout: float | None = None) -> bool:
+        """Takes one. False when, before there is one, any file of `unless` has something to read or
+        was closed at its other end, or the time (in seconds) is over."""
+        poll = select.poll()
+        for file in (self.file, *unless):
+            poll.register(file, select.POLLIN)
+        ready = {file for file, _ in poll.poll(None if timeout is None else timeout * 1000)}
+        if self.file not in ready:
+            return False
+        os.eventfd_read(self.file)
+        return True
+
+    def close(self) -> None:
+        if self.file >= 0:
+            os.close(self.file)
+        self.file = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class Ring:
+    """`slots` places for an item: tensors [slots, *shape], and what each slot holds, [slots, 2].
+
+    semaphores: counts of free slots, of filled ones, and of epochs that the worker may load.
+    Raises MemoryError, with what is asked for, where there is not as much.
+    """
+
+    def __init__(self, slots: int, shapes: Sequence[Shape], files: Sequence[int] | None = None):
+        specs = [((2,), torch.int64), *shapes]
+        sizes = [slots * _elements(shape) * dtype.itemsize for shape, dtype in specs]
+        offsets = [0]
+        for size in sizes:
+            offsets.append(offsets[-1] + -(-size // _ALIGNMENT) * _ALIGNMENT)
+        if files is None:
+            self._memory = os.memfd_create("poptorch-ring", os.MFD_CLOEXEC)
+            self.semaphores = Semaphore(slots), Semaphore(), Semaphore()
+        else:
+            self._memory = files[0]
+            self.semaphores = tuple(Semaphore(file=file) for file in files[1:])
+        try:
+            if files is None:
+                os.ftruncate(self._memory, offsets[-1])
+            whole = mmap.mmap(self._memory, offsets[-1])
+        except OSError as error:
+            raise MemoryError(
+                f"[data] {offsets[-1]} bytes of shared memory for {slots} items cannot be had "
+                f"({error.strerror}). Use smaller batches or a smaller buffer_size."
+            ) from error
+        self.header, *self.tensors = (
+            _view(whole, (slots, *shape), dtype, offset)
+            for (shape, dtype), offset in zip(specs, offsets, strict=False)
+        )
+
+    def send(self, connection: Connection, pid: int) -> None:
+        """Gives it to the process at the other end."""
+        for file in (self._memory, *(semaphore.file for semaphore in self.semaphores)):
+            multiprocessing.reduction.send_handle(connection, file, pid)
+
+    @classmethod
+    def received(cls, connection: Connection, slots: int, shapes: Sequence[Shape]) -> Ring:
+        """What the other end sends."""
+        files = [multiprocessing.reduction.recv_handle(connection) for _ in range(4)]
+        return cls(slots, shapes, files)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_memory"):
+            os.close(self._memory)
+
+
+def _elements(shape: Sequence[int]) -> int:
+    count = 1
+    for size in shape:
+        count *= size
+    return count
+
+
+def _view(whole: mmap.mmap, shape: tuple[int, ...], dtype: torch.dtype, offset: int):
+    count = _elements(shape)
+    if count == 0:
+        return torch.empty(shape, dtype=dtype)
+    flat = torch.frombuffer(whole, dtype=dtype, count=count, offset=offset)
+    return flat.view(shape)

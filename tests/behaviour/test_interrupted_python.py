@@ -1,0 +1,195 @@
+"""Ctrl-C anywhere in the Python layer: afterwards a wrapper goes on, and has made as many steps
+as it says, or one more.
+
+Everywhere: POPTORCH_INTERRUPT_EVERY=1 (one in so many points is tried).
+"""
+
+import dis
+import functools
+import inspect
+import os
+import random
+import sys
+import traceback
+from pathlib import Path
+
+import poptorch
+import pytest
+import torch
+
+PACKAGE = str(Path(poptorch.__file__).parent)
+EVERY = int(os.environ.get("POPTORCH_INTERRUPT_EVERY", "60"))
+X = torch.linspace(-1, 1, 6).reshape(2, 3)
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.first, self.last = torch.nn.Linear(3, 4), torch.nn.Linear(4, 2)
+
+    def forward(self, x):
+        y = self.last(torch.tanh(self.first(x)))
+        return y, poptorch.identity_loss(y.square(), reduction="mean")
+
+
+def weights_after(steps):
+    model = Net()
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for _ in range(steps):
+        optimiser.zero_grad()
+        model(X)[1].backward()
+        optimiser.step()
+    return [parameter.detach().clone() for parameter in model.parameters()]
+
+
+STEPS = 6
+EXPECTED = [weights_after(steps) for steps in range(2 * STEPS)]
+
+
+def steps_made(model):
+    """How many steps the host's weights have behind them; None: they are none of eager's."""
+    held = [parameter.detach().clone() for parameter in model.parameters()]
+    for steps, expected in enumerate(EXPECTED):
+        if all(torch.allclose(a, b, rtol=1e-5, atol=1e-6) for a, b in zip(held, expected)):  # noqa: B905
+            return steps
+    return None
+
+
+class Program:
+    """Trains, reads weights, runs an inference wrapper of the same weights, detaches, destroys."""
+
+    def __init__(self):
+        self.model = Net()
+        self.optimiser = torch.optim.SGD(self.model.parameters(), lr=0.1, momentum=0.9)
+        options = poptorch.Options().showCompilationProgressBar(False)
+        self.training = poptorch.trainingModel(self.model, options, self.optimiser)
+        self.inference = poptorch.inferenceModel(self.model, options)
+        self.asked = 0
+
+    def step(self):
+        self.asked += 1
+        self.training(X)
+
+    def actions(self):
+        return [
+            self.step,
+            lambda: self.model.first.weight.sum(),
+            self.step,
+            lambda: self.inference(X),
+            lambda: self.training.setOptimizer(self.optimiser),
+            lambda: self.optimiser.state_dict(),
+            self.training.detachFromDevice,
+            self.step,
+            # What the host has not fetched is lost to it.
+            lambda: (self.training.copyWeightsToHost(), self.training.copyWeightsToDevice()),
+            self.training.copyWeightsToHost,
+            self.training.destroy,
+            self.step,
+        ]
+
+
+@functools.cache
+def calls_of(code):
+    """Offsets of the instructions at which Python looks for signals: calls, and ends of rounds.
+
+    Without the calls of __exit__ at the end of a `with`, before which it never looks.
+    """
+    found, loaded = set(), 0
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in ("CALL", "CALL_FUNCTION_EX", "JUMP_BACKWARD") and loaded < 3:
+            found.add(instruction.offset)
+        if instruction.opname != "PRECALL":
+            is_none = instruction.opname == "LOAD_CONST" and instruction.argval is None
+            loaded = loaded + 1 if is_none else 0
+    return found
+
+
+def traced(action, stop_at):
+    """Runs an action with an interrupt at a point of the package, before a call or when one
+    returns; gives the points left to it."""
+    left = [stop_at]
+
+    def on_event(frame, event, _):
+        # A generator that yields returns as well, but is closed when that is interrupted.
+        returns = event == "return" and not frame.f_code.co_flags & inspect.CO_GENERATOR
+        if returns or event == "opcode" and frame.f_lasti in calls_of(frame.f_code):
+            left[0] -= 1
+            if left[0] == 0:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return on_event
+
+    def on_call(frame, *_):
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            return None
+        frame.f_trace_lines, frame.f_trace_opcodes = False, True
+        return on_event
+
+    sys.settrace(on_call)
+    try:
+        action()
+    finally:
+        sys.settrace(None)
+    return left[0]
+
+
+def count_points():
+    program = Program()
+    total = 10**9
+    left = total
+    for action in program.actions():
+        left = traced(action, left)
+    return total - left
+
+
+@pytest.fixture
+def log(caplog):
+    poptorch._logging.logger.propagate = True
+    yield caplog
+    poptorch._logging.logger.propagate = False
+
+
+def interrupted_at(line):
+    """The program with an interrupt at that line of it, which is then done to its end."""
+    program = Program()
+    left, where = line, None
+    for number, action in enumerate(program.actions()):
+        if where is None:
+            try:
+                left = traced(action, left)
+            except KeyboardInterrupt as error:
+                last = traceback.extract_tb(error.__traceback__)[-2]  # above on_event
+                where = f"action {number}, {last.filename}:{last.lineno}"
+        else:
+            try:
+                action()
+            except poptorch.Error as error:
+                # What was interrupted may have been done, or not.
+                assert "is not attached" in str(error) or "has not been compiled" in str(error)
+    return program, where
+
+
+def check(program, log, where):
+    patched = (torch.autograd.grad, torch.autograd.backward, torch.autograd.Function.apply)
+    for function in patched:
+        assert function.__module__.startswith("torch"), f"{function} is still replaced, {where}"
+    assert not torch.nn.modules.module._global_forward_hooks, where
+    assert not torch.nn.modules.module._global_forward_pre_hooks, where
+    assert "changed on the host" not in log.text, where
+    made = steps_made(program.model)
+    assert made in (program.asked - 1, program.asked), f"{made} of {program.asked}, {where}"
+    program.step()
+    again = steps_made(program.model)
+    assert again == made + 1, f"{again} after {made}, {where}"
+
+
+def test_an_interrupt_at_any_line_leaves_a_wrapper_that_goes_on(log):
+    lines = count_points()
+    assert lines > 500
+    points = range(1, lines + 1)
+    chosen = points if EVERY == 1 else random.Random(4).sample(points, lines // EVERY)
+    for line in chosen:
+        log.clear()
+        program, where = interrupted_at(line)
+        check(program, log, where)

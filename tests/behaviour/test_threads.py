@@ -1,0 +1,200 @@
+"""Threads that share a wrapper, and programs that end while a thread runs a model."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import poptorch
+import pytest
+import torch
+from interrupting import Linears, interrupted, quiet, training
+
+
+def in_threads(count, work):
+    """Runs work(i) in threads; gives the errors."""
+    errors = []
+
+    def run(i):
+        try:
+            work(i)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return errors
+
+
+def test_threads_share_an_inference_wrapper():
+    linear = torch.nn.Linear(4, 4)
+    model = poptorch.inferenceModel(linear, quiet())
+    inputs = [torch.randn(3, 4) for _ in range(4)]
+    expected = [linear(x).detach() for x in inputs]
+
+    def call(i):
+        for _ in range(200):
+            torch.testing.assert_close(model(inputs[i]), expected[i])
+
+    assert in_threads(4, call) == []
+
+
+def test_every_step_of_every_thread_is_made():
+    weight = torch.nn.Linear(4, 1, bias=False)
+    torch.nn.init.zeros_(weight.weight)
+
+    class Sum(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = weight
+
+        def forward(self, x):
+            return poptorch.identity_loss(-self.linear(x).sum(), reduction="none")
+
+    model = Sum()
+    trained = poptorch.trainingModel(model, quiet(), torch.optim.SGD(model.parameters(), lr=1.0))
+
+    def call(_):
+        for _ in range(100):
+            trained(torch.ones(1, 4))
+
+    assert in_threads(4, call) == []
+    assert model.linear.weight.tolist() == [[400.0] * 4]
+
+
+def test_threads_compile_one_at_a_time():
+    def call(i):
+        linear = Linears(i + 1)
+        x = torch.randn(2, 4)
+        result = poptorch.trainingModel(linear, quiet())(x)
+        assert torch.isfinite(result).all()
+        parameter = torch.ones(2, requires_grad=True)  # torch is as it was for other threads
+        parameter.square().sum().backward()
+        assert parameter.grad.tolist() == [2.0, 2.0]
+
+    assert in_threads(6, call) == []
+    assert torch.autograd.grad.__module__ == "torch.autograd"
+
+
+def test_a_wrapper_is_not_destroyed_while_a_thread_runs_it():
+    model, rows = training(4_000_000)
+    model.compile(rows)
+    results = []
+    thread = threading.Thread(target=lambda: results.append(model(rows)))
+    thread.start()
+    time.sleep(0.3)
+    with pytest.raises(poptorch.Error, match="another thread runs the model"):
+        model.destroy()
+    thread.join()
+    assert torch.isfinite(results[0]).all()
+    model.destroy()
+    assert not model.isCompiled()
+
+
+def test_destroying_between_the_calls_of_a_thread_raises_only_poptorchs_errors():
+    linear = torch.nn.Linear(4, 4)
+    model = poptorch.inferenceModel(linear, quiet())
+    model(torch.ones(1, 4))
+    errors, done = [], threading.Event()
+
+    def call():
+        while not done.is_set():
+            try:
+                torch.testing.assert_close(model(torch.ones(1, 4)), linear(torch.ones(1, 4)))
+            except poptorch.Error as error:
+                errors.append(str(error))
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    for _ in range(30):
+        with contextlib.suppress(poptorch.Error):
+            model.destroy()
+        time.sleep(0.002)
+    done.set()
+    thread.join()
+    assert all("destroy() was called while" in error for error in errors)
+
+
+def test_a_thread_that_waits_for_anothers_run_can_be_stopped():
+    model, rows = training(6_000_000)
+    model.compile(rows)
+    thread = threading.Thread(target=lambda: model(rows))
+    thread.start()
+    time.sleep(0.2)
+    with interrupted():
+        model(rows)
+    assert thread.is_alive()
+    thread.join()
+
+
+# --- programs ------------------------------------------------------------------------------------
+PROGRAM = """
+import signal, sys, threading, time
+import poptorch, torch
+
+def run():
+    print("running", flush=True)
+    model(torch.ones(4))
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+options = poptorch.Options().showCompilationProgressBar(False)
+model = poptorch.inferenceModel(
+    lambda x: poptorch.for_loop(2**62, lambda y: [y * 1.5], [x])[0], options
+)
+model.compile(torch.ones(4))
+thread = threading.Thread(target=run, daemon=DAEMON)
+thread.start()
+time.sleep(0.5)
+print("now", flush=True)
+WAIT
+"""
+
+
+def program_ends(tmp_path, daemon, wait, signalled):
+    """stderr of the program, whose thread runs for ever, and its exit code."""
+    file = tmp_path / "program.py"
+    file.write_text(PROGRAM.replace("DAEMON", str(daemon)).replace("WAIT", wait))
+    process = subprocess.Popen(
+        [sys.executable, file],
+        env={**os.environ, "PYTHONPATH": ":".join(p for p in sys.path if p)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        while process.stdout.readline() not in ("now\n", ""):
+            pass
+        if signalled:
+            time.sleep(0.3)
+            process.send_signal(signal.SIGINT)
+        start = time.monotonic()
+        written = process.communicate(timeout=20)[1]
+        assert time.monotonic() - start < 3
+    finally:
+        process.kill()
+        process.wait()
+    return written, process.returncode
+
+
+def test_a_program_ends_though_a_thread_runs(tmp_path):
+    written, status = program_ends(tmp_path, daemon=False, wait="pass", signalled=False)
+    assert "the program ends while another of its threads runs or compiles a model" in written
+    assert status == 0
+
+
+def test_a_program_ends_though_a_daemon_thread_runs(tmp_path):
+    written, status = program_ends(tmp_path, daemon=True, wait="pass", signalled=False)
+    assert status == 0 and "Fatal" not in written
+
+
+@pytest.mark.parametrize("daemon", [False, True])
+def test_the_main_thread_is_interrupted_while_another_runs(tmp_path, daemon):
+    written, status = program_ends(tmp_path, daemon, wait="thread.join()", signalled=True)
+    assert "KeyboardInterrupt" in written and "Fatal" not in written
+    assert status in (1, -signal.SIGINT)

@@ -1,0 +1,308 @@
+"""Values of options that are refused: by setters, by assignment, in files and in JSON."""
+
+import math
+import os
+import re
+
+import poptorch
+import pytest
+import torch
+from poptorch._impl.option_rows import OptionGroup
+
+NONSENSE = [object(), [object()], {"a": object()}, -(2**80), 2**80, "\0", math.nan, b"x", 3 + 4j]
+
+
+def groups():
+    options = poptorch.Options()
+    yield from [options, *options._subgroups().values(), poptorch.TensorLocationSettings()]
+
+
+def attributes():
+    return [
+        pytest.param(type(group), name, id=f"{type(group).__name__}.{name}")
+        for group in groups()
+        for row in group.ROWS
+        for name in row.values()
+    ]
+
+
+def fresh(kind) -> OptionGroup:
+    return next(group for group in groups() if type(group) is kind)
+
+
+@pytest.mark.parametrize("kind, name", attributes())
+def test_assignment_refuses_nonsense(kind, name):
+    for value in NONSENSE:
+        options = fresh(kind)
+        before = getattr(options, name)
+        try:
+            setattr(options, name, value)
+        except (poptorch.Error, AssertionError, ValueError) as error:
+            assert name in str(error) and "<locals>" not in str(error)
+            assert getattr(options, name) == before
+        else:
+            # What a text or a collection of anything may be.
+            free = ("log_dir", "cache_path", "profile_dir", "options", "num_processes_variable")
+            assert name in free, f"{name} takes {value!r}"
+
+
+@pytest.mark.parametrize("kind, name", attributes())
+def test_assignment_takes_what_is_read(kind, name):
+    options = fresh(kind)
+    value = getattr(options, name)
+    setattr(options, name, value)
+    assert getattr(options, name) == value
+
+
+TAKEN = [
+    ("device_iterations", 3, 3),
+    ("output_mode", poptorch.OutputMode.All, 2),
+    ("output_mode", 2, 2),
+    ("connection_type", poptorch.ConnectionType.Never, 2),
+    ("connection_type", 1, 1),
+    ("ipu_id", 3, 3),
+    ("available_memory_proportion", {"IPU1": 1}, {"IPU1": 1}),
+    ("random_seed", 2**64 - 1, 2**64 - 1),
+    ("Training.accumulation_and_replication_reduction_type", poptorch.ReductionType.Sum, 0),
+    ("TensorLocations.num_io_tiles", 32, 32),
+    ("Distributed.num_processes", 4, 4),
+    ("Emulator.device_pool", (4, 1, "x"), (4, 1, "x")),
+    ("Emulator.memory_limit", "off", "off"),
+]
+
+
+@pytest.mark.parametrize("path, value, stored", TAKEN)
+def test_assignment_takes_what_the_setter_takes(path, value, stored):
+    group = poptorch.Options()
+    *groups, name = path.split(".")
+    for part in groups:
+        group = getattr(group, part)
+    setattr(group, name, value)
+    assert getattr(group, name) == stored
+
+
+REFUSED = [
+    ("device_iterations", -1, "positive integer but got -1. Pass 1 to 2147483647"),
+    ("device_iterations", 2**31, "positive integer but got 2147483648"),
+    ("device_iterations", True, "positive integer but got True"),
+    ("replication_factor", 65, "Too many IPUs requested"),
+    ("available_memory_proportion", {"IPU0": 5.0}, "from 0 to 1, for IPU0 but got 5.0"),
+    ("available_memory_proportion", {"IPUs": 0.5}, "a key such as 'IPU0' but got 'IPUs'"),
+    ("random_seed", -1, "from 0 to 18446744073709551615 but got -1"),
+    ("random_seed", 2**70, f"but got {2**70}"),
+    ("output_mode", 7, "one of OutputMode.Final, .* but got 7"),
+    ("connection_type", 9, "one of ConnectionType.Always, .* but got 9"),
+    ("input_group_size", 3, "3 must divide the replication factor 1"),
+    ("ipu_id", -1, "whole number from 0 to"),
+    ("offline_ipu_version", 3, "1, 2 or 21, not 3"),
+    ("model_name", "../x", "without / and "),
+    ("model_name", "a/b", "without / and "),
+    ("model_name", "a\nb", "without / and "),
+    ("model_name", "n" * 201, "up to 200 bytes"),
+    ("anchored_tensors", {"a": 3}, "Call anchorTensor"),
+    ("Training.gradient_accumulation", 0, "positive integer but got 0"),
+    ("Distributed.process_id", -1, "whole number from 0"),
+    ("Emulator.memory_limit", "perhaps", "'warn', 'error' or 'off'"),
+    ("Emulator.device_pool", (3,), "choose 0 or a power of two"),
+    ("TensorLocations.num_io_tiles", 33, "even number between 32 and 192"),
+    ("TensorLocations.location_weight", {}, "TensorLocationSettings"),
+]
+
+
+@pytest.mark.parametrize("path, value, reason", REFUSED)
+def test_assignment_runs_the_setters_checks(path, value, reason):
+    group = poptorch.Options()
+    *groups, name = path.split(".")
+    for part in groups:
+        group = getattr(group, part)
+    with pytest.raises((poptorch.Error, AssertionError, ValueError), match=reason) as caught:
+        setattr(group, name, value)
+    assert re.search(rf"\({name}, given at .*test_refused_options.py:\d+\)", str(caught.value))
+
+
+def test_a_setter_says_where_it_was_called():
+    with pytest.raises(ValueError, match=r"\(randomSeed, given at .*test_refused_options.py:\d+"):
+        poptorch.Options().randomSeed(-1)
+
+
+def test_numbers_of_processes_fit_together(monkeypatch):
+    distributed = poptorch.Options().Distributed
+    with pytest.raises(ValueError, match="no process 5 among 2: they are numbered from 0 to 1"):
+        distributed.configureProcessId(5, 2)
+    distributed.process_id = 5
+    with pytest.raises(ValueError, match="no process 5 among 2"):
+        distributed.num_processes = 2
+    distributed.setEnvVarNames("MY_COUNT", "MY_RANK")
+    monkeypatch.setenv("MY_COUNT", "2")
+    monkeypatch.setenv("MY_RANK", "2")
+    with pytest.raises(poptorch.Error, match=r"MY_RANK is 2, but there are 2 processes \(MY_COUN"):
+        _ = distributed.processId
+    monkeypatch.setenv("MY_COUNT", "two")
+    with pytest.raises(poptorch.Error, match="MY_COUNT is 'two'. Set it to a whole number of 1 or"):
+        _ = distributed.numProcesses
+
+
+def test_frozen_options_do_not_seed():
+    options = poptorch.Options()
+    options._freeze()
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    torch.manual_seed(5)
+    with pytest.raises(AttributeError, match="Can't modify frozen Options"):
+        options.randomSeed(3)
+    assert torch.rand(1) == expected
+
+
+# --- files and JSON ------------------------------------------------------------------------------
+def load(folder, text, options=None):
+    file = folder / "poptorch.conf"
+    file.write_text(text)
+    return (options or poptorch.Options()).loadFromFile(str(file))
+
+
+WRONG_LINES = [
+    ("deviceIterations(0)", "positive integer but got 0"),
+    ("deviceIterations()", "missing a required argument"),
+    ("deviceIterations(1, 2)", "too many positional arguments"),
+    ("deviceIterations(wibble=1)", "argument"),
+    ("outputMode(2)", "OutputMode"),
+    ("randomSeed(-1)", "from 0 to"),
+    ("replicationFactor(100)", "Too many IPUs"),
+    ("Training.gradientAccumulation('2')", "positive integer"),
+    ("setAvailableMemoryProportion({'IPU0': 5.0})", "from 0 to 1"),
+    ("Distributed.configureProcessId(5, 2)", "no process 5 among 2"),
+    ("setExecutionStrategy(3)", "."),
+    ("TensorLocations.setWeightLocation(3)", "TensorLocationSettings"),
+    ("modelName('../../etc/passwd')", "without / and"),
+    ("logDir('/etc')", "leaves '.', the folder that the program has set"),
+    ("logDir('a/../../b')", "leaves '.'"),
+    ("logDir(3)", "leaves '.'"),
+    ("enableProfiling('/etc')", "leaves '.'"),
+    ("enableExecutableCaching('/etc')", "leaves '.'"),
+    ("Emulator.devicePool(4, 2, '/etc')", "leaves '.*/poptorch"),
+    ("Emulator.devicePool(4, folder='../x')", "leaves '.*/poptorch"),
+    ("replicationFactor(2).logDir('/etc')", "leaves '.'"),
+    ("deviceIterations(" + "(" * 500, "nest|never closed"),
+    ("deviceIterations(" + "[" * 3000 + "]" * 3000 + ")", "."),
+    ("sourceLocationExcludes([" + "'a'," * 10 + "3])", "list of strings"),
+    ("deviceIterations(99999999999999999999)", "beyond 64 bits"),
+    ("setAvailableMemoryProportion({[]: 1})", "."),
+    ("useIpuId(None)", "expected an integer"),
+    ("__init__()", "there is no option __init__"),
+    ("_values.update({})", "there is no option"),
+    ("loadFromFile('x')", "there is no option loadFromFile"),
+    ("from_json('{}')", "there is no option from_json"),
+    ("clone()", "there is no option clone"),
+    ("Training.__class__('x')", "there is no option"),
+    ("deviceIterations(*[1])", "not a literal"),
+    ("deviceIterations(**{'a': 1})", r"\*\* is not taken"),
+    ("deviceIterations(f'{1}')", "not a literal"),
+    ("deviceIterations(lambda: 1)", "not a literal"),
+    ("deviceIterations([x for x in (1,)])", "not a literal"),
+]
+
+
+@pytest.mark.parametrize("line, reason", WRONG_LINES, ids=range(len(WRONG_LINES)))
+def test_a_wrong_line_is_named_and_nothing_is_taken(tmp_path, line, reason):
+    options = poptorch.Options()
+    before = repr(options)
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    torch.manual_seed(5)
+    good = "deviceIterations(7)\nTraining.gradientAccumulation(3)\nrandomSeed(9)\n"
+    with pytest.raises(poptorch.ConfigFileError, match=reason) as caught:
+        load(tmp_path, f"{good}\n  {line}\n", options)
+    assert f" at line 5 of {tmp_path / 'poptorch.conf'}: " in str(caught.value)
+    assert str(caught.value).endswith(f"> options.{line}")
+    assert repr(options) == before
+    assert torch.rand(1) == expected
+
+
+def test_a_file_is_taken_at_once(tmp_path):
+    options = load(tmp_path, "randomSeed(9)\nTraining.gradientAccumulation(3)\nmodelName('m')")
+    drawn = torch.rand(1)
+    torch.manual_seed(9)
+    assert torch.rand(1) == drawn
+    assert options.Training.gradient_accumulation == 3 and options.model_name == "m"
+    options.deviceIterations(2)  # it is no draft any more
+    assert options.device_iterations == 2
+
+
+def test_bytes_that_are_no_text(tmp_path):
+    file = tmp_path / "poptorch.conf"
+    file.write_bytes(b"deviceIterations(2)\n\xff\xfe\0(\n")
+    with pytest.raises(poptorch.ConfigFileError, match="at line 2"):
+        poptorch.Options().loadFromFile(str(file))
+
+
+WRONG_JSON = [
+    ("[1,2]", "expected an object such as .*, not a list"),
+    ("3", "not a int"),
+    ("{", "Expecting property name"),
+    ('{"deviceIterations": 0}', "positive integer"),
+    ('{"deviceIterations": 2, "deviceIterations": 3}', "deviceIterations is there twice"),
+    ('{"deviceIterations": [1, 2]}', "too many positional arguments"),
+    ('{"Training": 2}', "there is no option Training"),
+    ('{"Training.deviceIterations.x": 2}', "there is no option"),
+    ('{"logDir": "/etc"}', "leaves '.'"),
+    ('{"modelName": "a/b"}', "without / and"),
+    ('{"Emulator.devicePool": [4, 2, "/etc"]}', "leaves"),
+    ('{"randomSeed": -1}', "from 0 to"),
+    ("[" * 100000, ""),
+]
+
+
+@pytest.mark.parametrize("text, reason", WRONG_JSON, ids=range(len(WRONG_JSON)))
+def test_wrong_json_is_refused_and_nothing_is_taken(text, reason, monkeypatch):
+    options = poptorch.Options()
+    with pytest.raises(poptorch.ConfigFileError, match=reason) as caught:
+        options.from_json(text)
+    assert "[options] JSON options: " in str(caught.value)
+    assert repr(options) == repr(poptorch.Options())
+    if len(text) < 1000:
+        monkeypatch.setenv("POPTORCH_DEFAULT_OPTIONS", text)
+        with pytest.raises(poptorch.ConfigFileError, match=reason) as caught:
+            poptorch.Options()
+        assert "[environment] POPTORCH_DEFAULT_OPTIONS: " in str(caught.value)
+
+
+# --- folders -------------------------------------------------------------------------------------
+def test_folders_of_a_file_are_in_those_of_the_program(tmp_path, monkeypatch):
+    program = poptorch.Options().logDir(str(tmp_path / "logs"))
+    program.Emulator.devicePool(4, 2, str(tmp_path / "pools"))
+    text = "logDir('run/1')\nEmulator.devicePool(8, folder='mine')\nmodelName('net')"
+    options = load(tmp_path, text, program)
+    assert options.log_dir == str(tmp_path / "logs/run/1")
+    assert options.Emulator.device_pool == (8, 2, str(tmp_path / "pools/mine"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    options = load(tmp_path, "logDir('logs')\nEmulator.devicePool(8, folder='mine')")
+    assert options.log_dir == "logs"
+    assert options.Emulator.device_pool == (8, 2, str(tmp_path / "poptorch/mine"))
+    assert load(tmp_path, "Emulator.devicePool(8)").Emulator.device_pool == (8, 2, "")
+
+
+def test_a_link_out_of_the_programs_folder_is_refused(tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/out").symlink_to(tmp_path)
+    program = poptorch.Options().logDir(str(tmp_path / "logs"))
+    with pytest.raises(poptorch.ConfigFileError, match="is a link that leads out of"):
+        load(tmp_path, "logDir('out')", program)
+
+
+def test_a_log_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file", tmp_path / "file/below"):
+        options = poptorch.Options().logDir(str(folder))
+        with pytest.raises(poptorch.Error, match=r"\[logDir\] '.*/file.*' cannot be written: .*"):
+            poptorch.inferenceModel(torch.relu, options)
+
+
+def test_a_link_in_place_of_a_log_is_left_alone(tmp_path):
+    (tmp_path / "victim").write_text("mine")
+    (tmp_path / "inference.log").symlink_to(tmp_path / "victim")
+    model = poptorch.inferenceModel(torch.relu, poptorch.Options().logDir(str(tmp_path)))
+    with pytest.raises(poptorch.Error, match=r"\[logDir\] '.*inference.log' cannot be written"):
+        model.compile(torch.ones(2))
+    assert (tmp_path / "victim").read_text() == "mine"
+    assert os.listdir(tmp_path) and torch.equal(model(torch.ones(2)), torch.ones(2))

@@ -1,0 +1,170 @@
+// The target of IR text.
+#include <functional>
+#include <stdexcept>
+
+#include "emulator/engine.hpp"
+#include "ir/text.hpp"
+#include "ir/verify.hpp"
+#include "ops/all_ops.hpp"
+#include "session/pipeline.hpp"
+#include "session/report.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
+#include "targets.hpp"
+
+namespace poptorch::fuzz {
+namespace {
+
+// Beyond these a text is parsed and printed, but not compiled, or compiled but not run.
+constexpr size_t kMostOps = 400;   // with those of called graphs
+constexpr double kMostWork = 3e6;  // of a run, in operations and bytes
+constexpr int64_t kMostMemory = 1 << 24;
+
+void require(bool law, const std::string& text) {
+  if (!law) throw std::logic_error("broken law: " + text);
+}
+
+session::CompileOptions options_of(const ir::Module& module, std::string_view text) {
+  uint64_t hash = std::hash<std::string_view>()(text);
+  auto pick = [&](uint64_t n) {
+    const uint64_t choice = hash % n;
+    hash /= n;
+    return static_cast<int64_t>(choice);
+  };
+  session::CompileOptions options;
+  options.memory_limit = "off";
+  options.threads = 1;
+  options.round_ipu_count = true;
+  options.strategy = static_cast<transforms::Strategy>(pick(4));
+  options.gradient_accumulation = 1 + pick(3);
+  options.replication_factor = int64_t{1} << pick(3);
+  options.device_iterations = 1 + pick(2);
+  options.floating_point_exceptions = pick(4) == 0;
+  options.stochastic_rounding = pick(4) == 0;
+  options.recompute = pick(2) == 0;
+  if (text.find("identity_loss") == std::string_view::npos) return options;
+  options.training = true;
+  transforms::OptimiserGroup group;
+  group.values = {{"lr", 0.125}};
+  for (const auto& slot : module.states()) {
+    if (slot->kind == "parameter") group.parameters.push_back(slot->name.text());
+  }
+  options.optimiser.emplace();
+  options.optimiser->kind = pick(2) ? "sgd" : "adam";
+  options.optimiser->groups = {group};
+  return options;
+}
+
+// Ops and work of a graph with all that it calls, as often as it does.
+struct Size {
+  size_t ops = 0;
+  double work = 0;
+};
+
+Size size_of(const ir::Graph& graph) {
+  Size size;
+  for (const ir::Op* op : graph.ops()) {
+    const ir::Cost cost = op->def().cost(*op);
+    size.ops += 1;
+    size.work += cost.flops + cost.bytes;
+    const double rounds = op->is("repeat") ? static_cast<double>(op->attr<int64_t>("count")) : 1;
+    for (const auto& [key, value] : op->attrs()) {
+      const auto* reference = std::get_if<ir::GraphRef>(&value);
+      if (!reference || size.ops > kMostOps) continue;
+      const Size inner = size_of(*graph.module().find_graph(reference->name));
+      size.ops += inner.ops;
+      size.work += rounds * inner.work;
+    }
+  }
+  return size;
+}
+
+bool is_small(const session::Compiled& compiled, const session::CompileOptions& options) {
+  const Size size = size_of(compiled.placed->main());
+  const double batches = static_cast<double>(compiled.program.micro_batches_per_run);
+  const auto replicas = static_cast<double>(options.replication_factor);
+  if (size.work * batches * replicas > kMostWork) return false;
+  double bytes = 0;
+  for (const auto& ipu : compiled.program.ipus) {
+    bytes += static_cast<double>(ipu.arena_bytes + ipu.state_bytes + ipu.constant_bytes);
+  }
+  for (const auto& stream : compiled.program.streams) {
+    bytes += static_cast<double>(stream.transfers) *
+             (16 + static_cast<double>(stream.host.type.bytes()));
+  }
+  for (const auto& buffer : compiled.program.remote_buffers) {
+    bytes += static_cast<double>(buffer.entries) * static_cast<double>(buffer.type.bytes());
+  }
+  for (const auto& stash : compiled.program.stashes) {
+    bytes += static_cast<double>(stash.depth) * static_cast<double>(stash.type.bytes());
+  }
+  return bytes * replicas < kMostMemory;
+}
+
+void run(session::Compiled compiled) {
+  emulator::Engine engine(std::move(compiled.program), ops::registry(), {.threads = 1});
+  std::vector<std::vector<std::byte>> buffers;
+  std::vector<const std::byte*> inputs;
+  std::vector<std::byte*> outputs;
+  for (const program::Stream& stream : engine.program().streams) {
+    const auto bytes = static_cast<size_t>(stream.host_type(engine.program().replicas).bytes());
+    buffers.emplace_back(bytes + 1);
+    // Small numbers in every type.
+    const bool truths = stream.host.type.dtype == ir::DType::kBool;
+    for (size_t i = 0; i < bytes; ++i) {
+      buffers.back()[i] = std::byte(i % 4 == 3 && !truths ? 0x3f : i % 2);
+    }
+    if (stream.host.to_device) {
+      inputs.push_back(buffers.back().data());
+    } else {
+      outputs.push_back(buffers.back().data());
+    }
+  }
+  engine.run(inputs, outputs);
+}
+
+void compile(const ir::Module& module, std::string_view text, Reached& reached) {
+  const session::CompileOptions options = options_of(module, text);
+  session::Compiled compiled = session::compile_to_program(module.clone(), options, {});
+  for (const auto* form : {&compiled.normal, &compiled.differentiated, &compiled.placed}) {
+    const std::string printed = ir::print(**form);
+    require(ir::print(*ir::parse(printed, ops::registry(), "form")) == printed, printed);
+  }
+  const std::string printed = program::print(compiled.program);
+  const program::Program again = program::parse(printed, ops::registry(), "program");
+  require(program::print(again) == printed, printed);
+  program::verify(again);
+  session::make_report(compiled.program);
+  reached = Reached::kCompiled;
+  if (!is_small(compiled, options)) return;
+  run(std::move(compiled));
+  reached = Reached::kRun;
+}
+
+}  // namespace
+
+Reached fuzz_ir(std::string_view text) {
+  std::unique_ptr<ir::Module> module;
+  try {
+    module = ir::parse(text, ops::registry(), "fuzz");
+  } catch (const support::UserError&) {
+    return Reached::kNothing;
+  }
+  module->note_change();
+  ir::verify(*module);
+  const std::string printed = ir::print(*module, {.locations = true});
+  const auto again = ir::parse(printed, ops::registry(), "printed");
+  std::string why;
+  require(ir::structurally_equal(*module, *again, &why), why + "\n" + printed);
+  require(ir::print(*again, {.locations = true}) == printed, printed);
+  const ir::Graph* main = module->find_graph("main");
+  if (!main || size_of(*main).ops > kMostOps) return Reached::kVerified;
+  Reached reached = Reached::kVerified;
+  try {
+    compile(*module, text, reached);
+  } catch (const support::Error&) {
+  }
+  return reached;
+}
+
+}  // namespace poptorch::fuzz

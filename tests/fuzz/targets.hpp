@@ -1,0 +1,27 @@
+// What is fuzzed, and how texts are changed. libFuzzer calls these through main.cpp; the unit tests
+// feed them the corpus and mutants of every golden text.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace poptorch::fuzz {
+
+// How far a text came before a poptorch error refused it.
+enum class Reached : uint8_t { kNothing, kParsed, kVerified, kCompiled, kRun };
+
+// Each returns when the text is refused with a poptorch error, or accepted and keeps its laws. A
+// broken law, or a foreign exception on the way, leaves as std::exception.
+
+// IR: what is parsed verifies, prints, parses back equal; compiles, within bounds of size, under
+// options that the text's hash picks; its program prints and parses back; and a small one runs.
+Reached fuzz_ir(std::string_view text);
+// Programs: what is parsed prints, and parses back to the same text; verifying refuses or accepts.
+Reached fuzz_program(std::string_view text);
+
+// `text` with some tokens or lines changed, removed, repeated or exchanged, by the numbers that
+// follow from `seed`.
+std::string mutated(std::string_view text, uint64_t seed);
+
+}  // namespace poptorch::fuzz

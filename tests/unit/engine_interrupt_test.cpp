@@ -1,0 +1,176 @@
+// A run that its watch stops: it ends soon, whatever it is doing, and leaves nothing behind that a
+// later run could see beside the state that it wrote.
+#include <chrono>
+
+#include "engine_testing.hpp"
+#include "session/pipeline.hpp"
+#include "support/watch.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kAtOnce{0};
+
+// Two linear layers with a weight each, on IPUs 0 and `second`.
+std::string net(int second) {
+  const std::string first = "@[ipu=0 stage=0]";
+  const std::string there =
+      "@[ipu=" + std::to_string(second) + " stage=" + std::to_string(second) + "]";
+  return R"(
+state "w" : f32[4,4]
+state "v" : f32[4,4]
+graph @main(%x: f32[2,4]) -> (f32[]) {
+  %w = variable() {name="w"} : f32[4,4] )" +
+         first + R"(
+  %v = variable() {name="v"} : f32[4,4] )" +
+         there + R"(
+  %h = linear(%x, %w, _) : f32[2,4] )" +
+         first + R"(
+  %d, %mask = dropout(%h) {p=0.25} : f32[2,4], bool[2,4] )" +
+         first + R"(
+  %y = linear(%d, %v, _) : f32[2,4] )" +
+         there + R"(
+  %s = mul(%y, %y) : f32[2,4] )" +
+         there + R"(
+  %m = mean(%s) {axes=[0,1]} : f32[] )" +
+         there + R"(
+  %loss = identity_loss(%m) {reduction="none"} : f32[] )" +
+         there + R"(
+  return %loss
+}
+)";
+}
+
+program::Program compiled(int ipus, int replicas) {
+  auto module = ir::parse(net(ipus - 1), ops::registry());
+  session::CompileOptions options;
+  options.training = true;
+  options.device_iterations = 2;
+  options.gradient_accumulation = 60000;
+  options.replication_factor = replicas;
+  options.output_mode = session::OutputMode::kFinal;
+  transforms::OptimiserGroup group;
+  group.values = {{"lr", 0.01}, {"momentum", 0.9}, {"weight_decay", 0.0}, {"dampening", 0.0}};
+  group.parameters = {"w", "v"};
+  transforms::OptimiserSpec spec;
+  spec.kind = "sgd";
+  spec.groups = {group};
+  options.optimiser = spec;
+  return std::move(session::compile_to_program(std::move(module), options, {}).program);
+}
+
+struct Way {
+  int ipus, replicas, threads;
+};
+
+class EngineInterrupt : public testing::TestWithParam<Way> {};
+
+// All but the sums of gradients.
+void write_states(Engine& engine) {
+  uint32_t seed = 7;
+  for (const program::State& state : engine.program().states) {
+    if (state.slot.kind == "accumulator") continue;
+    const std::string& name = state.slot.name.text();
+    const auto bytes = static_cast<size_t>(engine.state_bytes(name));
+    const bool is_float = state.slot.type.dtype == ir::DType::kF32;
+    engine.write_state(name,
+                       (is_float ? bytes_of(numbers(bytes / 4, seed++)) : Bytes(bytes)).data());
+  }
+}
+
+Outcome outcome_of(Engine& engine, const std::vector<Bytes>& inputs) {
+  write_states(engine);
+  engine.set_random_state({});
+  Outcome result;
+  result.outputs = run_once(engine, inputs);
+  for (const program::State& state : engine.program().states) {
+    const std::string& name = state.slot.name.text();
+    Bytes& bytes = result.states[name];
+    bytes.resize(static_cast<size_t>(engine.state_bytes(name)));
+    engine.read_state(name, bytes.data());
+  }
+  return result;
+}
+
+TEST_P(EngineInterrupt, EndsSoonAndLeavesNothingToTheNextRun) {
+  const program::Program program = compiled(GetParam().ipus, GetParam().replicas);
+  const std::vector<Bytes> inputs = made_up_inputs(program);
+  const EngineOptions options{.threads = GetParam().threads};
+  Engine fresh(program, ops::registry(), options);
+  const Outcome expected = outcome_of(fresh, inputs);
+  EXPECT_FALSE(fresh.left_state_partial());
+
+  Engine engine(program, ops::registry(), options);
+  write_states(engine);
+  Clock::time_point asked{};
+  {
+    support::Watch watch(
+        [&] {
+          asked = Clock::now();
+          return true;
+        },
+        kAtOnce);
+    EXPECT_THROW(run_once(engine, inputs), support::Interrupted);
+  }
+  EXPECT_LT(Clock::now() - asked, std::chrono::milliseconds(500));
+  EXPECT_TRUE(engine.left_state_partial());
+  const Outcome after = outcome_of(engine, inputs);
+  EXPECT_EQ(after.outputs, expected.outputs);
+  for (const auto& [name, bytes] : expected.states) EXPECT_EQ(after.states.at(name), bytes) << name;
+  EXPECT_FALSE(engine.left_state_partial());
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, EngineInterrupt,
+                         testing::Values(Way{1, 1, 1}, Way{1, 1, 4}, Way{2, 1, 1}, Way{2, 1, 2},
+                                         Way{1, 2, 2}, Way{2, 2, 3}));
+
+// The random numbers of a repeat's rounds come from the round: one that is cut short must not
+// shift those of the next run.
+TEST(EngineInterruptOfRepeats, LeavesTheRoundsAlone) {
+  const program::Program program = lowered(R"(
+graph @round(%a: f32[1]) -> (f32[1]) {
+  %r = random_uniform() {shape=[1], low=0.0, high=1.0} : f32[1]
+  return %r
+}
+graph @main(%x: f32[1]) -> (f32[1]) {
+  %y = repeat(%x) {graph=@round, count=1500000} : f32[1]
+  return %y
+}
+)");
+  const std::vector<Bytes> inputs = made_up_inputs(program);
+  Engine fresh(program, ops::registry(), {.threads = 1});
+  const std::vector<Bytes> expected = run_once(fresh, inputs);
+  Engine engine(program, ops::registry(), {.threads = 1});
+  {
+    support::Watch watch([] { return true; }, kAtOnce);
+    EXPECT_THROW(run_once(engine, inputs), support::Interrupted);
+  }
+  EXPECT_FALSE(engine.left_state_partial());
+  EXPECT_EQ(run_once(engine, inputs), expected);
+}
+
+TEST(Watch, IsOfOneThreadAndNests) {
+  EXPECT_EQ(support::Watch::current(), nullptr);
+  support::check_interrupt();
+  {
+    support::Watch outer([] { return false; });
+    {
+      support::Watch inner([] { return false; });
+      EXPECT_EQ(support::Watch::current(), &inner);
+    }
+    EXPECT_EQ(support::Watch::current(), &outer);
+  }
+  EXPECT_EQ(support::Watch::current(), nullptr);
+}
+
+TEST(Watch, StopsWorkThatAsks) {
+  support::Watch watch([] { return true; }, kAtOnce);
+  const auto work = [] {
+    for (;;) support::check_interrupt();
+  };
+  EXPECT_THROW(work(), support::Interrupted);
+}
+
+}  // namespace
+}  // namespace poptorch::emulator
