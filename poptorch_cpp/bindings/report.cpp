@@ -31,6 +31,7 @@ py::dict ipu_dict(const session::MemoryReport& memory, const session::WorkReport
 
 py::dict report_dict(const session::Report& report) {
   py::list ipus, stages, ops, streams;
+  py::dict reference_kernels;
   for (size_t i = 0; i < report.ipus.size(); ++i) {
     ipus.append(ipu_dict(report.ipus[i], report.work[i]));
   }
@@ -43,17 +44,19 @@ py::dict report_dict(const session::Report& report) {
                         "module"_a = op.module, "op"_a = op.op, "count"_a = op.count,
                         "cycles"_a = op.cycles));
   }
+  for (const auto& [op, share] : report.reference_kernels) reference_kernels[py::str(op)] = share;
   for (const session::StreamReport& stream : report.streams) {
     streams.append(py::dict("name"_a = stream.name, "to_device"_a = stream.to_device,
                             "overlap"_a = stream.overlap, "overlaps"_a = stream.overlaps));
   }
-  return py::dict(
-      "ipus"_a = ipus, "streams"_a = streams, "stages"_a = stages, "ops"_a = ops,
-      "device"_a = report.device, "replicas"_a = report.replicas, "idle_ipus"_a = report.idle_ipus,
-      "streaming_bytes"_a = report.streaming_bytes,
-      "streaming_capacity"_a = report.streaming_capacity, "bubbles"_a = report.bubbles,
-      "bottleneck_stage"_a = report.bottleneck_stage, "cycles_per_run"_a = report.cycles_per_run,
-      "seconds_per_run"_a = report.seconds_per_run, "generic_ops"_a = report.generic_ops);
+  return py::dict("ipus"_a = ipus, "streams"_a = streams, "stages"_a = stages, "ops"_a = ops,
+                  "device"_a = report.device, "replicas"_a = report.replicas,
+                  "idle_ipus"_a = report.idle_ipus, "streaming_bytes"_a = report.streaming_bytes,
+                  "streaming_capacity"_a = report.streaming_capacity, "bubbles"_a = report.bubbles,
+                  "bottleneck_stage"_a = report.bottleneck_stage,
+                  "cycles_per_run"_a = report.cycles_per_run,
+                  "seconds_per_run"_a = report.seconds_per_run,
+                  "generic_ops"_a = report.generic_ops, "reference_kernels"_a = reference_kernels);
 }
 
 py::dict timeline_dict(const session::Timeline& timeline) {

@@ -20,6 +20,13 @@ struct ForeignRow {
 };
 constexpr ForeignRow kForeignOps[] = {{"aten", "aten"}, {"aten_vjp", "aten"}};
 
+const ForeignRow* find_foreign(const ir::OpDef& op) {
+  for (const ForeignRow& row : kForeignOps) {
+    if (op.name == row.op) return &row;
+  }
+  return nullptr;
+}
+
 class ForeignKernel final : public BoundKernel {
  public:
   ForeignKernel(const PoptorchForeignProvider& provider, const KernelRequest& request)
@@ -121,10 +128,10 @@ bool is_collective(const ir::OpDef& op) {
   return op.name == "all_reduce" || op.name == "all_gather" || op.name == "reduce_scatter";
 }
 
+bool is_foreign(const ir::OpDef& op) { return find_foreign(op) != nullptr; }
+
 std::unique_ptr<BoundKernel> bind_fallback(const KernelRequest& request) {
-  for (const ForeignRow& row : kForeignOps) {
-    if (request.op->name == row.op) return bind_foreign(row, request);
-  }
+  if (const ForeignRow* row = find_foreign(*request.op)) return bind_foreign(*row, request);
   if (reference::find_kernel(request.op->name)) return std::make_unique<ReferenceKernel>(request);
   throw support::UnsupportedError(
       str("[engine] there is no kernel for op '", request.op->name, "'. Choose another op."));

@@ -101,12 +101,23 @@ class Emitting {
       step.op_id = origin->op_id;
       step.micro_batch_offset = origin->micro_batch_offset;
     }
+    if (node.provider == Provider::kReference && !plan_.options.reference_only) {
+      step.reference = reference_op(node.def->name);
+    }
     for (ValueId id : node.buffers) add_buffer(id);
     if (node.prepared) step.prepared = ipu_->prepared++;
     step.workspace = static_cast<uint32_t>(ipu_->addresses.size());
     add_buffer(node.workspace);
     code_.scratch_bytes = std::max(code_.scratch_bytes, node.kernel->scratch_bytes());
     code_.kernels.push_back(node.kernel);
+  }
+
+  int32_t reference_op(const std::string& name) {
+    auto& ops = code_.reference_ops;
+    const auto found = std::find(ops.begin(), ops.end(), name);
+    const auto at = static_cast<int32_t>(found - ops.begin());
+    if (found == ops.end()) ops.push_back(name);
+    return at;
   }
 
   std::string value_text(ValueId id) const {
@@ -135,7 +146,9 @@ class Emitting {
     if (!node.outputs.empty()) text = values_text(node.outputs) + " = " + text;
     text += "(" + values_text(node.inputs) + ")";
     if (node.chain) text += "; " + chain_text(*node.chain);
-    return node.fallback ? text + " (fallback)" : text;
+    static constexpr const char* kProviders[] = {"", " (reference)", " (bookkeeping)",
+                                                 " (foreign)"};
+    return text + kProviders[static_cast<size_t>(node.provider)];
   }
 
   std::string reorder_text(const Node& node) const {

@@ -159,6 +159,15 @@ class Binding {
                                               "' asked for layouts and refused."));
   }
 
+  static Provider provider_of(const KernelRequest& request) {
+    if (is_foreign(*request.op)) return Provider::kForeign;
+    auto one = [](const auto& type) { return !type || type->elements() == 1; };
+    bool numbers = std::all_of(request.inputs.begin(), request.inputs.end(), one);
+    for (const ir::Type& type : request.outputs) numbers &= type.elements() == 1;
+    const bool silent = request.outputs.empty() && request.op->writes.empty();
+    return numbers || silent ? Provider::kBookkeeping : Provider::kReference;
+  }
+
   // Returns the chain as a node of its own when the kernel refuses it as an epilogue.
   std::optional<Node> bind_op(Node& node) {
     const KernelRow* row =
@@ -191,7 +200,7 @@ class Binding {
     if (!node.kernel) {
       check_plain(request);
       node.kernel = bind_fallback(request);
-      node.fallback = true;
+      node.provider = provider_of(request);
     }
     finish(node);
     return apart;

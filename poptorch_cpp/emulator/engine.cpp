@@ -127,6 +127,10 @@ void Engine::set_random_state(RandomState state) { impl_->random = state; }
 
 HostMemory Engine::memory() const { return impl_->runner.memory(); }
 
+std::vector<std::pair<std::string, double>> Engine::reference_shares() const {
+  return impl_->runner.reference_time().shares();
+}
+
 std::string Engine::text() const {
   std::string text;
   for (size_t i = 0; i < impl_->code.ipus.size(); ++i) {

@@ -81,6 +81,8 @@ class Engine {
   void set_random_state(RandomState state);
 
   HostMemory memory() const;
+  // By op that has a reference kernel: the share of the time of all runs so far that they took.
+  std::vector<std::pair<std::string, double>> reference_shares() const;
   // What was bound, one line a step, for logs and tests: kernels, fused chains, layouts.
   std::string text() const;
 

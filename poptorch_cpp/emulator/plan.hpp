@@ -67,6 +67,10 @@ struct Chain {
   std::shared_ptr<const TileProgram> program = nullptr;
 };
 
+// Whose kernel a node has. Bookkeeping is what a reference kernel does as well as any: single
+// numbers, and ops without results (checks, prints).
+enum class Provider : uint8_t { kFast, kReference, kBookkeeping, kForeign };
+
 struct Node {
   const Instruction* instruction = nullptr;  // nullptr: a chain, or a reorder
   const ir::OpDef* def = nullptr;            // of a compute instruction
@@ -80,7 +84,7 @@ struct Node {
   std::vector<ValueId> buffers;  // what the kernel is handed
   ValueId workspace = kNoValue;
   bool prepared = false;  // the workspace is kept from run to run
-  bool fallback = false;  // a reference or foreign kernel
+  Provider provider = Provider::kFast;
 
   bool is_chain() const { return !instruction; }
 };

@@ -15,6 +15,7 @@
 #include "emulator/memory.hpp"
 #include "emulator/plan.hpp"
 #include "emulator/pool.hpp"
+#include "emulator/reference_time.hpp"
 #include "emulator/state_store.hpp"
 #include "emulator/step.hpp"
 #include "support/watch.hpp"
@@ -74,6 +75,7 @@ class Runner {
   std::vector<std::pair<double, double>> transfer_times(size_t stream) const;
   std::byte* remote_row(int buffer, int replica, int64_t entry);
   HostMemory memory() const;
+  const ReferenceTime& reference_time() const { return reference_time_; }
 
  private:
   void make_replicas();
@@ -92,7 +94,7 @@ class Runner {
   std::byte* stash(const Step& step, Machine& machine);
   void forget_failed_run();
   bool may_go_on(int worker);
-  void run_machines();
+  int run_machines();  // returns the threads that took machines
   void run_all(int worker, bool alone);
   void leave_all();
   Machine* next_machine(int worker, bool take_others);  // nullptr: none now
@@ -112,6 +114,7 @@ class Runner {
   Memory scratch_;
   int64_t scratch_stride_ = 0;
   RandomState random_;
+  ReferenceTime reference_time_;
   bool failed_ = false;
 
   // Stopping. The thread that called run() is worker 0 and asks its watch; another worker that

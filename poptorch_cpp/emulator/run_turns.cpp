@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "emulator/clock.hpp"
 #include "emulator/run.hpp"
 #include "support/error.hpp"
 
@@ -27,16 +28,18 @@ void Runner::run(const std::vector<const std::byte*>& inputs,
     machine.round = 0;
     machine.ticket = machine.seen = -1;
   }
-  if (machines_.size() == 1) {
-    advance(machines_.front(), 0);
-  } else {
-    run_machines();
-  }
+  const double begin = reference_time_.empty() ? 0 : now();
+  const int lanes = run_machines();
   if (stop_) throw support::Interrupted();
+  if (!reference_time_.empty()) reference_time_.finish_run(now() - begin, lanes);
   failed_ = false;
 }
 
-void Runner::run_machines() {
+int Runner::run_machines() {
+  if (machines_.size() == 1) {
+    advance(machines_.front(), 0);
+    return 1;
+  }
   waiting_.clear();
   for (Machine& machine : machines_) waiting_.push_back(&machine);
   unfinished_ = static_cast<int>(machines_.size());
@@ -46,10 +49,11 @@ void Runner::run_machines() {
   const int lanes = std::min(pool_.threads(), static_cast<int>(machines_.size()));
   if (lanes == 1 || !options_.concurrent_machines) {
     run_all(0, true);
-  } else {
-    auto lane = [&](int, int worker) { run_all(worker, false); };
-    pool_.run(lanes, lane, [&] { may_go_on(0); });
+    return 1;
   }
+  auto lane = [&](int, int worker) { run_all(worker, false); };
+  pool_.run(lanes, lane, [&] { may_go_on(0); });
+  return lanes;
 }
 
 // It left tensors under way, machines half met, sums half made and weights half packed.

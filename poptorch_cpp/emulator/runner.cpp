@@ -9,7 +9,12 @@ namespace poptorch::emulator {
 using support::str;
 
 Runner::Runner(const Plan& plan, const Code& code, StateStore& store, const EngineOptions& options)
-    : plan_(plan), code_(code), store_(store), options_(options), pool_(options.threads) {
+    : plan_(plan),
+      code_(code),
+      store_(store),
+      options_(options),
+      pool_(options.threads),
+      reference_time_(code.reference_ops) {
   scratch_stride_ = (code.scratch_bytes + 63) / 64 * 64;
   scratch_ = Memory(scratch_stride_ * pool_.threads(), "the threads' scratch memory");
   make_replicas();

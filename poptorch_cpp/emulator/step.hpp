@@ -47,6 +47,7 @@ struct Step {
   uint64_t op_id = 0;
   const BoundKernel* kernel = nullptr;
   uint32_t workspace = 0;  // entry in the table
+  int32_t reference = -1;  // of Code::reference_ops, when the kernel is one whose time is measured
   int32_t prepared = -1;   // counter of the states' version that its phase 0 saw; -1: none
 };
 
@@ -77,6 +78,7 @@ struct Code {
   std::vector<IpuCode> ipus;
   std::vector<CollectiveSpec> collectives;
   std::vector<std::shared_ptr<const BoundKernel>> kernels;  // keeps alive what steps point to
+  std::vector<std::string> reference_ops;                   // that have a reference kernel
   int channels = 0;
   std::vector<int64_t> channel_bytes;  // by channel
   int64_t scratch_bytes = 0;           // of one worker

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "ir/type.hpp"
+
 namespace poptorch::reference {
 
 // What an op's numbers depend on, beside the index of the element.
@@ -54,8 +56,12 @@ class Philox {
   Block counter_;
 };
 
-// The leading `digits` bits as a number of [0, 1): f32 and f64 use 24, f16 11, bf16 8, so that
-// rounding to the dtype never gives 1.
+// Of numbers of [0, 1) of a type, so that rounding to it never gives 1.
+inline int random_digits(ir::DType dtype) {
+  return dtype == ir::DType::kF16 ? 11 : dtype == ir::DType::kBF16 ? 8 : 24;
+}
+
+// The leading `digits` bits as a number of [0, 1).
 inline double unit_interval(uint32_t bits, int digits = 24) {
   return std::ldexp(static_cast<double>(bits >> (32 - digits)), -digits);
 }

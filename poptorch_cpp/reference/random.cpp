@@ -4,12 +4,10 @@
 namespace poptorch::reference {
 namespace {
 
-int digits_of(DType dtype) { return dtype == DType::kF16 ? 11 : dtype == DType::kBF16 ? 8 : 24; }
-
 void random_uniform(Tensors& c) {
   const Philox philox(c.random());
   const double low = c.number("low"), span = c.number("high") - low;
-  const int digits = digits_of(c.result().dtype);
+  const int digits = random_digits(c.result().dtype);
   Doubles& y = c.out();
   for (size_t i = 0; i < y.size(); ++i) y[i] = low + span * unit_interval(philox.bits(i), digits);
 }
@@ -71,7 +69,7 @@ void round_at_random(DType dtype, Doubles& values, const RandomKey& key, uint64_
   const Philox philox(key);
   const int least = dtype == DType::kF16 ? -14 : -126;
   for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = rounded_at_random(values[i], philox.bits(first + i), digits_of(dtype), least);
+    values[i] = rounded_at_random(values[i], philox.bits(first + i), random_digits(dtype), least);
   }
 }
 

@@ -128,7 +128,11 @@ class CompiledModel final : public Executable {
                      "program and bound."));
   }
 
-  Report report() const override { return make_report(engine_.program()); }
+  Report report() const override {
+    Report report = make_report(engine_.program());
+    report.reference_kernels = engine_.reference_shares();
+    return report;
+  }
   int ipus() const override { return static_cast<int>(engine_.program().ipus.size()); }
   std::string highest_ipu() const override { return session::highest_ipu(*forms_.placed); }
   Timeline timeline(int64_t micro_batches) const override {

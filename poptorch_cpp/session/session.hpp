@@ -115,6 +115,8 @@ struct Report {
   int64_t cycles_per_run = 0;
   double seconds_per_run = 0;            // modelled: cycles over the device's clock
   std::vector<std::string> generic_ops;  // aten ops that run through the generic kernel
+  // By op without a fast kernel here: the share of the time of the runs so far, measured.
+  std::vector<std::pair<std::string, double>> reference_kernels;
 };
 
 // What an IPU does for one stage (in a phase) of one micro-batch, forward or backward.

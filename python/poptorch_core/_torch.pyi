@@ -71,7 +71,8 @@ class Executable:
         "name", "bytes", "cycles", "io_tiles"}."""
     def report(self) -> dict[str, Any]:
         """The fields of session::Report: "ipus" (bytes held, cycles and bytes moved, by IPU),
-        "stages", "ops", "bubbles", "bottleneck_stage", "cycles_per_run", "generic_ops", ..."""
+        "stages", "ops", "bubbles", "bottleneck_stage", "cycles_per_run", "generic_ops",
+        "reference_kernels" (measured), ..."""
     def ipus(self) -> int:
         """IPUs of one replica."""
     def highest_ipu(self) -> str:

@@ -81,6 +81,7 @@ class KernelRun {
     request.op = &ops::registry().get(op);
     request.attrs = std::move(attrs);
     request.op_id = 7;
+    request.threads = 4;
     std::vector<const ir::Type*> types;
     for (TestTensor* input : inputs) {
       types.push_back(input ? &input->type : nullptr);

@@ -56,6 +56,31 @@ void for_products(const Geometry& g, const Shape& xs, const Shape& ws, const Sha
   }
 }
 
+// Against the reference, whose output padding is a stretch of zeros and bias.
+TEST(ConvTranspose, MatchesTheReference) {
+  const Geometry cases[] = {
+      {3, 6, 8, 2, {5, 7}, {3, 2}, 2, 1, 1},   {2, 5, 4, 1, {9}, {4}, 3, 0, 2},
+      {2, 4, 4, 4, {6, 6}, {3, 3}, 1, 1, 1},   {1, 3, 5, 1, {3, 4, 5}, {2, 3, 1}, 2, 0, 1},
+      {8, 32, 16, 1, {8, 8}, {4, 4}, 2, 1, 1}, {2, 16, 32, 1, {9, 9}, {3, 3}, 1, 4, 1}};
+  for (const Geometry& g : cases) {
+    const size_t spatial = g.size.size();
+    Shape x = {g.batch, g.in}, w = {g.in, g.out / g.groups};
+    x.insert(x.end(), g.size.begin(), g.size.end());
+    w.insert(w.end(), g.kernel.begin(), g.kernel.end());
+    const ir::Attrs attrs = {{"strides", Ints(spatial, g.stride)},
+                             {"padding", Ints(spatial, g.padding)},
+                             {"dilation", Ints(spatial, g.dilation)},
+                             {"output_padding", Ints(spatial, g.stride - 1)},
+                             {"groups", g.groups}};
+    const TestTensor from = random_f32(x, 1), with = random_f32(w, 2);
+    for (bool channels_last : {false, true}) {
+      expect_matches_reference({"conv_transpose", attrs, {from, with}, 1e-4, channels_last});
+      expect_matches_reference(
+          {"conv_transpose", attrs, {from, with, random_f32({g.out}, 3)}, 1e-4, channels_last});
+    }
+  }
+}
+
 class Conv : public testing::TestWithParam<Geometry> {};
 
 TEST_P(Conv, AndItsGradientsMatchLoops) {

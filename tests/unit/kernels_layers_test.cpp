@@ -83,6 +83,28 @@ TEST(Lstm, MatchesTheReference) {
   }
 }
 
+TEST(Gru, MatchesTheReference) {
+  for (bool reverse : {false, true}) {
+    for (int64_t time : {1, 5}) {
+      const int64_t batch = 11, in = 7, n = 20;
+      const ir::Attrs attrs = {{"reverse", reverse}};
+      TestTensor x = f32({time, batch, in}), h = f32({batch, n}, 2), wi = f32({3 * n, in}, 3),
+                 wh = f32({3 * n, n}, 4), bi = f32({3 * n}, 5), bh = f32({3 * n}, 6);
+      expect_matches_reference({"gru", attrs, {x, h, wi, wh}});
+      expect_matches_reference({"gru", attrs, {x, h, wi, wh, std::nullopt, bh}});
+      expect_matches_reference({"gru", attrs, {x, h, wi, wh, bi, bh}});
+      KernelRun forward("gru", attrs, {&x, &h, &wi, &wh, &bi, &bh});
+      ASSERT_TRUE(forward.bind());
+      forward.run(1);
+      expect_matches_reference({"gru_grad",
+                                attrs,
+                                {x, h, wi, wh, forward.outputs[0], forward.outputs[2],
+                                 f32({time, batch, n}, 7), f32({batch, n}, 8)},
+                                1e-4});
+    }
+  }
+}
+
 TEST(Attention, MatchesTheReference) {
   for (bool causal : {false, true}) {
     for (Shape mask : {Shape{}, {2, 1, 1, 70}, {70, 70}}) {
@@ -120,10 +142,17 @@ TEST(Random, DrawsTheNumbersOfTheReference) {
   for (int64_t n : {1, 6, 37, 5000}) {
     expect_matches_reference({"dropout", {{"p", 0.3}}, {f32({n})}, 1e-6});
     expect_matches_reference({"dropout", {{"p", 1.0}}, {f32({n})}, 0});
-    expect_matches_reference(
-        {"random_uniform", {{"shape", Ints{n}}, {"low", -1.0}, {"high", 3.0}}, {}, 1e-7});
-    expect_matches_reference(
-        {"random_normal", {{"shape", Ints{n}}, {"mean", 1.0}, {"std", 2.0}}, {}, 1e-6});
+    for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+      expect_matches_reference(
+          {"random_uniform",
+           {{"shape", Ints{n}}, {"low", -1.0}, {"high", 3.0}, {"dtype", dtype}},
+           {},
+           0});
+      expect_matches_reference({"random_normal",
+                                {{"shape", Ints{n}}, {"mean", 1.0}, {"std", 2.0}, {"dtype", dtype}},
+                                {},
+                                0});
+    }
   }
 }
 
@@ -156,6 +185,14 @@ TEST(Move, MatchesTheReferenceForEveryElementSize) {
         {"slice",
          {{"starts", Ints{1, 0, 2}}, {"stops", Ints{5, 3, 9}}, {"steps", Ints{2, 1, 3}}},
          {tensor({6, 3, 9}, 1)},
+         0});
+    for (const Ints& axes : {Ints{0}, {1, 2}, {0, 2}, {}}) {
+      expect_matches_reference({"reverse", {{"axes", axes}}, {tensor({6, 3, 9}, 1)}, 0});
+    }
+    expect_matches_reference(
+        {"insert_slice",
+         {{"starts", Ints{1, 0, 2}}, {"stops", Ints{5, 3, 9}}, {"steps", Ints{2, 1, 3}}},
+         {tensor({6, 3, 9}, 1), tensor({2, 3, 3}, 2)},
          0});
     for (int64_t axis : {0, 1, 2}) {
       Shape a = {3, 4, 5}, b = a, c = a;

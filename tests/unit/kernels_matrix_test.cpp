@@ -25,15 +25,23 @@ std::vector<Scenario> scenarios() {
   grad_input.set("input_shape", Ints{8, 32, 12, 12});
   grad_weight.set("weight_shape", Ints{48, 32, 3, 3});
   const ir::Shape x = {8, 32, 12, 12}, w = {48, 32, 3, 3}, y = {8, 48, 12, 12};
-  return {{"linear", {}, {f32({200, 300}, 1), f32({260, 300}, 2), f32({260}, 3)}},
-          {"matmul", {{"transpose_a", true}}, {f32({300, 200}, 1), f32({300, 130}, 2)}},
-          {"conv", geometry, {f32(x, 1), f32(w, 2)}},
-          {"conv_grad_input", grad_input, {f32(y, 1), f32(w, 2)}},
-          {"conv_grad_weight", grad_weight, {f32(x, 1), f32(y, 2)}},
-          {"lstm",
-           {},
-           {f32({6, 20, 40}, 1), f32({20, 48}, 2), f32({20, 48}, 3), f32({192, 40}, 4),
-            f32({192, 48}, 5), f32({192}, 6), f32({192}, 7)}}};
+  return {
+      {"linear", {}, {f32({200, 300}, 1), f32({260, 300}, 2), f32({260}, 3)}},
+      {"matmul", {{"transpose_a", true}}, {f32({300, 200}, 1), f32({300, 130}, 2)}},
+      {"conv", geometry, {f32(x, 1), f32(w, 2)}},
+      {"conv_grad_input", grad_input, {f32(y, 1), f32(w, 2)}},
+      {"conv_grad_weight", grad_weight, {f32(x, 1), f32(y, 2)}},
+      {"lstm",
+       {},
+       {f32({6, 20, 40}, 1), f32({20, 48}, 2), f32({20, 48}, 3), f32({192, 40}, 4),
+        f32({192, 48}, 5), f32({192}, 6), f32({192}, 7)}},
+      {"gru",
+       {},
+       {f32({6, 20, 40}, 1), f32({20, 48}, 2), f32({144, 40}, 3), f32({144, 48}, 4), f32({144}, 5),
+        f32({144}, 6)}},
+      {"index_add",
+       {{"axis", int64_t{0}}},
+       {f32({300, 40}, 1), TestTensor(ir::DType::kI32, {5000}, 0, 299, 2), f32({5000, 40}, 3)}}};
 }
 
 TEST(Matrix, KernelsGiveTheSameBitsOnAnyThreadAndReplica) {

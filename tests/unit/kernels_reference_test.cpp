@@ -67,6 +67,30 @@ TEST(Loss, MatchesTheReference) {
   }
 }
 
+TEST(Loss, OfAnyKindMatchesTheReference) {
+  for (const auto& [scores, places] :
+       {std::pair<Shape, Shape>{{50, 10}, {50}}, {{3, 10, 9, 11}, {3, 9, 11}}, {{10}, {}}}) {
+    for (const char* reduction : {"mean", "sum", "none"}) {
+      const TestTensor x = f32(scores), y = f32(scores, 4), weight(DType::kF32, {10}, 0.5, 2, 5);
+      TestTensor target = ints(places, 10),
+                 dloss = f32(std::string(reduction) == "none" ? places : Shape{});
+      if (places.size() > 0) reinterpret_cast<int32_t*>(target.data.data())[7] = -100;
+      for (const auto& weights : {std::optional(weight), std::optional<TestTensor>()}) {
+        const ir::Attrs attrs = {{"reduction", std::string(reduction)}};
+        expect_matches_reference({"nll_loss", attrs, {x, target, weights}});
+        expect_matches_reference({"nll_loss_grad", attrs, {y, target, weights, dloss}});
+        for (double smoothing : {0.0, 0.2}) {
+          ir::Attrs smooth = attrs;
+          smooth.set("label_smoothing", smoothing);
+          expect_matches_reference({"softmax_cross_entropy", smooth, {x, target, weights}});
+          expect_matches_reference(
+              {"softmax_cross_entropy_grad", smooth, {y, target, weights, dloss}});
+        }
+      }
+    }
+  }
+}
+
 struct PoolCase {
   Shape x, y;
   Ints kernel, strides, padding, dilation;

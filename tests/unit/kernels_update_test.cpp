@@ -14,7 +14,8 @@ struct UpdateCase {
   std::vector<double> numbers;
 };
 
-std::vector<std::optional<TestTensor>> operands_of(const UpdateCase& c, int64_t n) {
+std::vector<std::optional<TestTensor>> operands_of(const UpdateCase& c, int64_t n,
+                                                   DType dtype = DType::kF32) {
   std::vector<std::optional<TestTensor>> made;
   size_t number = 0;
   for (char kind : c.operands) {
@@ -25,7 +26,7 @@ std::vector<std::optional<TestTensor>> operands_of(const UpdateCase& c, int64_t 
       const double value = c.numbers.at(number++);
       made.emplace_back(TestTensor(DType::kF64, {}, value, value, seed));
     } else {
-      made.emplace_back(TestTensor(DType::kF32, {n}, kind == 'p' ? 1 : -1, 2, seed));
+      made.emplace_back(TestTensor(dtype, {n}, kind == 'p' ? 1 : -1, 2, seed));
     }
   }
   return made;
@@ -109,6 +110,71 @@ TEST(Updates, OfCenteredRmspropMatchTheReference) {
   }
 }
 
+// Halves are widened, and what is written is rounded once, as the reference does.
+TEST(Updates, OfHalvesMatchTheReference) {
+  const std::pair<UpdateCase, const char*> cases[] = {
+      {{"sgd_update", {{"maximize", true}}, "ffnn", {0.1, 0.01}}, "w"},
+      {{"sgd_momentum_update", {{"nesterov", true}}, "fffnnnnn", {2, 0.1, 0.01, 0.9, 0.1}}, "wb"},
+      {{"adam_update", {}, "ffpfnnnnnn", {3, 0.1, 0.9, 0.99, 1e-3, 0.01}}, "wmv"},
+      {{"adam_update", {{"decoupled", true}}, "ffpfnnnnnn", {1, 0.1, 0.9, 0.99, 1e-3, 0.01}},
+       "wmv"},
+      {{"rmsprop_update", {}, "fpfnnnnnf-", {0.1, 0.9, 1e-3, 0.01, 0.5}}, "ws"}};
+  for (DType dtype : {DType::kF16, DType::kBF16}) {
+    const double ulp = dtype == DType::kF16 ? 1.0 / 1024 : 1.0 / 128;
+    for (const auto& [c, written] : cases) {
+      SCOPED_TRACE(c.op);
+      auto expected = operands_of(c, 5003, dtype), given = expected;
+      KernelRun oracle(c.op, c.attrs, pointers(expected)), run(c.op, c.attrs, pointers(given));
+      run_reference(oracle, c.attrs);
+      ASSERT_TRUE(run.bind());
+      run.run(3);
+      int64_t apart = 0;
+      for (size_t i = 0; i < std::strlen(written); ++i) {
+        for (int64_t e = 0; e < 5003; ++e) {
+          const double want = expected[i]->at(e), have = given[i]->at(e);
+          ASSERT_NEAR(have, want, ulp * std::max(std::abs(want), 1e-3)) << "operand " << i;
+          apart += have != want;
+        }
+      }
+      EXPECT_LE(apart, 15) << "ties aside, the numbers are the same";
+    }
+  }
+}
+
+// The same numbers are drawn, so that the halves are the reference's but where float and double
+// part.
+TEST(Updates, RoundAtRandomWithTheNumbersOfTheReference) {
+  const UpdateCase cases[] = {
+      {"sgd_update", {}, "ffnn", {0.1, 0.01}},
+      {"adam_update", {{"decoupled", true}}, "ffpfnnnnnn", {1, 0.1, 0.9, 0.99, 1e-3, 0.01}},
+      {"lamb_direction", {}, "fpffnnnnn", {2, 0.9, 0.99, 1e-3, 0.01}},
+      {"accumulate", {{"scale", 0.3}}, "ff", {}}};
+  for (DType dtype : {DType::kF16, DType::kBF16}) {
+    for (UpdateCase c : cases) {
+      SCOPED_TRACE(c.op);
+      c.attrs.set("stochastic_rounding", true);
+      auto expected = operands_of(c, 5003, dtype), given = expected;
+      KernelRun oracle(c.op, c.attrs, pointers(expected)), run(c.op, c.attrs, pointers(given));
+      const size_t kept = run.outputs.size() > 1 ? 2 : 0;  // results that are operands' memory
+      for (size_t i = 0; i < kept; ++i) {
+        oracle.buffers[expected.size() + i] = oracle.buffers[i];
+        run.buffers[given.size() + i] = run.buffers[i];
+      }
+      run_reference(oracle, c.attrs, {.seed = 3, .op_id = 7, .micro_batch = 2});
+      ASSERT_TRUE(run.bind());
+      run.run(3, {.seed = 3, .op_id = 7, .replica = 5, .micro_batch = 2});
+      int64_t apart = 0;
+      for (int64_t e = 0; e < 5003; ++e) apart += given[0]->at(e) != expected[0]->at(e);
+      EXPECT_LE(apart, 25);
+      for (size_t o = kept; o < run.outputs.size(); ++o) {
+        for (int64_t e = 0; e < 5003; ++e) {
+          ASSERT_NEAR(run.outputs[o].at(e), oracle.outputs[o].at(e), 0.02) << "output " << o;
+        }
+      }
+    }
+  }
+}
+
 // Moments that have faded are zero, unless eps lets them show.
 TEST(Updates, OfAdamFlushDenormalMoments) {
   for (double eps : {1e-8, 0.0}) {
@@ -161,9 +227,10 @@ TEST(Updates, OfLambMatchTheReference) {
 }
 
 TEST(StochasticCast, HasTheBitsOfTheReference) {
-  for (double scale : {1.0, 1e-6, 1e-3, 300.0, 7e4}) {
+  for (double scale : {1.0, 1e-39, 1e-6, 1e-3, 300.0, 7e4}) {
     TestTensor x(DType::kF32, {3001}, -scale, scale, 3);
     for (const ir::Attrs& attrs : {ir::Attrs{{"dtype", DType::kF16}},
+                                   {{"dtype", DType::kBF16}},
                                    {{"dtype", DType::kF16}, {"same_in_replicas", true}}}) {
       KernelRun oracle("stochastic_cast", attrs, {&x}), run("stochastic_cast", attrs, {&x});
       run_reference(oracle, attrs, {5, 7, 2, 3, 4});

@@ -53,7 +53,8 @@ class Rewired final : public BoundKernel {
 template <Isa isa>
 void add_wide_kernels(KernelTable& all) {
   add_attention_kernels<isa>(all);
-  add_lstm_kernels<isa>(all);
+  add_recurrent_kernels<isa>(all);
+  add_recurrent_gradients<isa>(all);
 }
 
 }  // namespace
@@ -76,9 +77,13 @@ const KernelTable& all_kernels() {
     add_random_kernels(all);
     add_move_kernels(all);
     add_embedding_kernels(all);
+    add_index_kernels(all);
     add_layer_norm_kernels(all);
     add_batch_norm_kernels(all);
     add_reduce_kernels(all);
+    add_search_kernels(all);
+    add_group_norm_kernels(all);
+    add_pad_kernels(all);
     add_loss_kernels(all);
     add_softmax_kernels(all);
     host_isa() == Isa::kAvx512 ? add_wide_kernels<Isa::kAvx512>(all)

@@ -4,6 +4,7 @@
 #include "emulator/kernels/conv_gemm.hpp"
 #include "emulator/kernels/conv_grad.hpp"
 #include "emulator/kernels/conv_onednn.hpp"
+#include "emulator/kernels/conv_transpose.hpp"
 #include "emulator/kernels/families.hpp"
 
 namespace poptorch::emulator {
@@ -30,7 +31,9 @@ std::unique_ptr<BoundKernel> bind_conv(const KernelRequest& request) {
   if (!channels_last(request)) return nullptr;
   const auto shape = ConvShape::of(request, request.inputs[0]->shape, request.inputs[1]->shape,
                                    request.outputs[0].shape);
-  if (shape.depthwise()) return make_depthwise(request, shape);
+  if (shape.depthwise()) {
+    if (auto kernel = make_depthwise(request, shape)) return kernel;
+  }
   if (auto kernel = make_onednn_conv(request, shape)) return kernel;
   const WeightView weights{.matrix = {nullptr, 1, shape.depth()},
                            .tap_stride = shape.group_in(),
@@ -62,6 +65,11 @@ std::unique_ptr<BoundKernel> bind_grad_input(const KernelRequest& request) {
   return make_conv_gemm(request, flipped, weights, {.y = 2});
 }
 
+std::unique_ptr<BoundKernel> bind_transpose(const KernelRequest& request) {
+  auto products = bind_grad_input(products_of_transpose(request));
+  return products ? make_conv_transpose(request, std::move(products)) : nullptr;
+}
+
 std::unique_ptr<BoundKernel> bind_grad_weight(const KernelRequest& request) {
   if (!channels_last(request)) return nullptr;
   const auto shape = ConvShape::of(request, request.inputs[0]->shape, request.outputs[0].shape,
@@ -76,6 +84,11 @@ void add_conv_kernels(KernelTable& table) {
   table.add({.op = "conv",
              .choose_layouts = choose_channels_last,
              .bind = bind_floats<bind_conv>,
+             .takes_epilogue = true,
+             .in_place_input = {}});
+  table.add({.op = "conv_transpose",
+             .choose_layouts = choose_channels_last,
+             .bind = bind_floats<bind_transpose>,
              .takes_epilogue = true,
              .in_place_input = {}});
   table.add({.op = "conv_grad_input",

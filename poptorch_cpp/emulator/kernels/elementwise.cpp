@@ -1,6 +1,7 @@
 // A kernel for every element-wise op and optimiser update: a tile program of one op.
 #include "emulator/kernels/families.hpp"
 #include "emulator/kernels/layouts.hpp"
+#include "emulator/kernels/round_at_random.hpp"
 #include "emulator/kernels/tile_ops.hpp"
 #include "emulator/kernels/tile_program.hpp"
 
@@ -9,20 +10,62 @@ namespace {
 
 using ir::Shape;
 
+// What an op makes: its results or, when it has none, the operands that it writes.
+struct Result {
+  ir::DType dtype;
+  int buffer;   // of KernelArgs
+  int operand;  // that it writes; -1: none
+};
+
+std::vector<Result> results_of(const KernelRequest& request) {
+  std::vector<Result> made;
+  const auto& writes = request.op->writes;
+  const int inputs = static_cast<int>(request.inputs.size());
+  for (size_t i = 0; i < request.outputs.size(); ++i) {
+    made.push_back({request.outputs[i].dtype, inputs + static_cast<int>(i),
+                    i < writes.size() ? writes[i] : -1});
+  }
+  if (!made.empty()) return made;
+  for (int operand : writes) {
+    if (operand >= inputs) continue;
+    const auto& type = request.inputs[static_cast<size_t>(operand)];
+    if (type) made.push_back({type->dtype, operand, operand});
+  }
+  return made;
+}
+
+bool rounds_at_random(const KernelRequest& request) {
+  return request.op->find_attr("stochastic_rounding") && request.attr<bool>("stochastic_rounding");
+}
+
+// Numbers at random follow the elements' row-major order.
+void choose_layouts(KernelRequest& request) {
+  if (!rounds_at_random(request)) return choose_elementwise_layouts(request);
+  std::fill(request.input_layouts.begin(), request.input_layouts.end(), Layout{});
+  std::fill(request.output_layouts.begin(), request.output_layouts.end(), Layout{});
+}
+
 std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
   std::vector<ir::DType> operands, results;
   for (const auto& type : request.inputs) {
     if (type) operands.push_back(type->dtype);
   }
-  for (const ir::Type& type : request.outputs) results.push_back(type.dtype);
-  // Updates have no results of their own: what they write are operands.
-  const bool update = request.outputs.empty();
-  for (size_t i = 0; update && i < request.op->writes.size(); ++i) {
-    const auto& type = request.inputs[request.op->writes[i]];
-    if (type) results.push_back(type->dtype);
+  // What is rounded at random is made as float, behind all other buffers.
+  const int all = static_cast<int>(request.inputs.size() + request.outputs.size());
+  ir::Attrs attrs = request.attrs;
+  std::vector<Result> made = results_of(request);
+  std::vector<RoundedResult> rounded;
+  for (Result& result : made) {
+    if (rounds_at_random(request) && result.operand >= 0 && ir::is_half(result.dtype)) {
+      rounded.push_back({result.buffer, result.operand, result.dtype});
+      result = {ir::DType::kF32, all + static_cast<int>(rounded.size()) - 1, result.operand};
+    }
+    results.push_back(result.dtype);
   }
-  if (!TileProgramBuilder::supports(*request.op, request.attrs, operands, results)) return nullptr;
+  if (!rounded.empty()) attrs.set("stochastic_rounding", false);
+  if (!TileProgramBuilder::supports(*request.op, attrs, operands, results)) return nullptr;
 
+  const bool update = request.outputs.empty();
   const ir::Type& type = update ? *request.inputs[0] : request.outputs[0];
   const Shape& result = type.shape;
   const Layout& layout = update ? request.input_layouts[0] : request.output_layouts[0];
@@ -38,23 +81,18 @@ std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
           operand_strides(operand->shape, request.input_layouts[i].kind, result, layout.kind)));
     }
   }
-  for (int reg : builder.op(*request.op, request.attrs, registers, results, request.op_id)) {
+  for (int reg : builder.op(*request.op, attrs, registers, results, request.op_id)) {
     builder.output(reg);
   }
-  // Absent operands have a place in KernelArgs but no buffer in a tile program; updates have no
-  // result buffers but write their operands.
+  // Absent operands have a place in KernelArgs but no buffer in a tile program.
   std::vector<int> buffers;
-  const int inputs = static_cast<int>(request.inputs.size());
-  for (int i = 0; i < inputs; ++i) {
-    if (request.inputs[i]) buffers.push_back(i);
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    if (request.inputs[i]) buffers.push_back(static_cast<int>(i));
   }
-  for (size_t i = 0; i < request.outputs.size(); ++i) {
-    buffers.push_back(inputs + static_cast<int>(i));
-  }
-  for (size_t i = 0; update && i < request.op->writes.size(); ++i) {
-    if (request.inputs[request.op->writes[i]]) buffers.push_back(request.op->writes[i]);
-  }
-  return rewire(bind_tile_program(builder.finish()), std::move(buffers));
+  for (const Result& written : made) buffers.push_back(written.buffer);
+  auto kernel = rewire(bind_tile_program(builder.finish()), std::move(buffers));
+  if (rounded.empty()) return kernel;
+  return make_update_at_random(std::move(kernel), std::move(rounded), all, type.elements());
 }
 
 }  // namespace
@@ -62,7 +100,7 @@ std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
 void add_elementwise_kernels(KernelTable& table) {
   for (const std::string& op : micro_op_names()) {
     table.add({.op = op,
-               .choose_layouts = choose_elementwise_layouts,
+               .choose_layouts = choose_layouts,
                .bind = bind,
                .takes_epilogue = false,
                .in_place_input = {0},

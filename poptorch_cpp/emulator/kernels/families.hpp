@@ -13,16 +13,22 @@ void add_pool_kernels(KernelTable& table);
 void add_random_kernels(KernelTable& table);
 void add_move_kernels(KernelTable& table);
 void add_embedding_kernels(KernelTable& table);
+void add_index_kernels(KernelTable& table);
 void add_layer_norm_kernels(KernelTable& table);
 void add_batch_norm_kernels(KernelTable& table);
 void add_reduce_kernels(KernelTable& table);
+void add_search_kernels(KernelTable& table);
+void add_group_norm_kernels(KernelTable& table);
+void add_pad_kernels(KernelTable& table);
 void add_loss_kernels(KernelTable& table);
 void add_softmax_kernels(KernelTable& table);
 // Of wide/, whose files are compiled for several instruction sets.
 template <Isa isa>
 void add_attention_kernels(KernelTable& table);
 template <Isa isa>
-void add_lstm_kernels(KernelTable& table);
+void add_recurrent_kernels(KernelTable& table);
+template <Isa isa>
+void add_recurrent_gradients(KernelTable& table);
 
 // `kernel` with its buffers picked from KernelArgs: buffer i is args.buffers[from[i]], and
 // absent when from[i] is -1.

@@ -1,10 +1,9 @@
 // Cross entropy of [n, classes] scores and its gradient: log-probabilities row by row, then the
-// losses in the order of rows. Weights, smoothing and further dimensions run the reference kernel.
+// losses in the order of rows. Weights, smoothing and further dimensions are of class_loss.hpp.
+#include "emulator/kernels/class_loss.hpp"
 #include "emulator/kernels/families.hpp"
 #include "emulator/kernels/lanes.hpp"
 #include "emulator/kernels/row_kernel.hpp"
-#include "support/error.hpp"
-#include "support/strings.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -17,9 +16,8 @@ struct ClassLoss {
   bool counts(const int32_t* target, int64_t row) const {
     const int32_t t = target[row];
     if (t == ignored) return false;
-    if (t >= 0 && t < classes) return true;
-    throw support::UserError(support::str("[", op, "] target ", t, " is not in [0, ", classes,
-                                          "). Correct the labels, or set ignore_index."));
+    check_target(op, t, classes);
+    return true;
   }
   int64_t counted(const int32_t* target) const {
     int64_t count = 0;
@@ -83,7 +81,7 @@ class ForwardLoss final : public BoundKernel {
 // Operands: log-probabilities, target, weight, dloss.
 std::unique_ptr<BoundKernel> bind_grad(const KernelRequest& request, bool softmax) {
   auto loss = plain_loss(request);
-  if (!loss) return nullptr;
+  if (!loss) return make_class_loss_grad(request, softmax);
   const ClassLoss l = *loss;
   return make_row_kernel(request, l.rows, l.classes,
                          [l, softmax](const KernelArgs& args, int64_t row) {
@@ -111,7 +109,7 @@ std::unique_ptr<BoundKernel> bind_grad(const KernelRequest& request, bool softma
 template <bool softmax>
 std::unique_ptr<BoundKernel> bind_forward(const KernelRequest& request) {
   auto loss = plain_loss(request);
-  if (!loss) return nullptr;
+  if (!loss) return make_class_loss(request, softmax);
   return std::make_unique<ForwardLoss>(*loss, softmax);
 }
 template <bool softmax>

@@ -1,4 +1,5 @@
-// Data movement: transpose, slice, concat, broadcast_to as strided copies of elements of any dtype.
+// Data movement: transpose, slice, concat, broadcast_to, reverse, insert_slice as strided copies of
+// elements of any dtype.
 #include <cstring>
 
 #include "emulator/kernels/families.hpp"
@@ -14,6 +15,7 @@ struct Box {
   Shape sizes, from_strides, to_strides;
   int64_t from_offset = 0, to_offset = 0;
   int input = 0;
+  int phase = 0;  // of a box over what another one has copied: the next
 };
 
 // Drops dimensions of size 1 and merges those that both sides walk as one; never empty.
@@ -77,15 +79,19 @@ class Copy final : public BoundKernel {
       // Tasks cut the outermost dimension.
       const int64_t parts = elements == 0 ? 0 : parts_for(elements * element_ / 8, box.sizes[0]);
       parts_.push_back(parts);
-      tasks_ += static_cast<int>(parts);
+      tasks_.resize(static_cast<size_t>(box.phase) + 1);
+      tasks_.back() += static_cast<int>(parts);
     }
   }
-  int tasks(int) const override { return tasks_; }
+  int phases() const override { return static_cast<int>(tasks_.size()); }
+  int tasks(int phase) const override { return tasks_[static_cast<size_t>(phase)]; }
   int64_t estimated_ns() const override { return ns_; }
-  void run(const KernelArgs& args, int, int task) const override {
+  void run(const KernelArgs& args, int phase, int task) const override {
     size_t b = 0;
+    while (boxes_[b].phase != phase) ++b;
     for (; task >= parts_[b]; ++b) task -= static_cast<int>(parts_[b]);
     const Box& box = boxes_[b];
+    if (args.buffers[box.input] == args.buffers[output_]) return;  // in place: it is there
     const Range outer = part_of(box.sizes[0], parts_[b], task);
     const std::byte* from = args.buffers[box.input] + box.from_offset * element_;
     std::byte* to = args.buffers[output_] + box.to_offset * element_;
@@ -129,7 +135,7 @@ class Copy final : public BoundKernel {
   int64_t element_;
   int output_;
   std::vector<int64_t> parts_;
-  int tasks_ = 0;
+  std::vector<int> tasks_;  // by phase
   int64_t ns_ = 0;
 };
 
@@ -153,14 +159,47 @@ std::unique_ptr<BoundKernel> bind_broadcast(const KernelRequest& request) {
                          .to_strides = ir::row_major_strides(y)}});
 }
 
+// The part of a tensor of `shape` that a slice names.
+struct Part {
+  Shape strides;
+  int64_t offset = 0;
+  Part(const KernelRequest& request, const Shape& shape) : strides(ir::row_major_strides(shape)) {
+    for (size_t d = 0; d < shape.size(); ++d) {
+      offset += request.attr<ir::Ints>("starts")[d] * strides[d];
+      strides[d] *= request.attr<ir::Ints>("steps")[d];
+    }
+  }
+};
+
 std::unique_ptr<BoundKernel> bind_slice(const KernelRequest& request) {
   const Shape& y = request.outputs[0].shape;
-  Box box{.sizes = y,
-          .from_strides = ir::row_major_strides(request.inputs[0]->shape),
-          .to_strides = ir::row_major_strides(y)};
-  for (size_t d = 0; d < y.size(); ++d) {
-    box.from_offset += request.attr<ir::Ints>("starts")[d] * box.from_strides[d];
-    box.from_strides[d] *= request.attr<ir::Ints>("steps")[d];
+  const Part part(request, request.inputs[0]->shape);
+  return make(request, {{.sizes = y,
+                         .from_strides = part.strides,
+                         .to_strides = ir::row_major_strides(y),
+                         .from_offset = part.offset}});
+}
+
+std::unique_ptr<BoundKernel> bind_insert(const KernelRequest& request) {
+  const Shape &y = request.outputs[0].shape, &src = request.inputs[1]->shape;
+  const Shape all = ir::row_major_strides(y);
+  const Part part(request, y);
+  return make(request, {{.sizes = y, .from_strides = all, .to_strides = all},
+                        {.sizes = src,
+                         .from_strides = ir::row_major_strides(src),
+                         .to_strides = part.strides,
+                         .to_offset = part.offset,
+                         .input = 1,
+                         .phase = 1}});
+}
+
+std::unique_ptr<BoundKernel> bind_reverse(const KernelRequest& request) {
+  const Shape& y = request.outputs[0].shape;
+  Box box{
+      .sizes = y, .from_strides = ir::row_major_strides(y), .to_strides = ir::row_major_strides(y)};
+  for (int64_t axis : request.attr<ir::Ints>("axes")) {
+    box.from_offset += (y[axis] - 1) * box.from_strides[axis];
+    box.from_strides[axis] *= -1;
   }
   return make(request, {box});
 }
@@ -186,17 +225,19 @@ std::unique_ptr<BoundKernel> bind_concat(const KernelRequest& request) {
 }  // namespace
 
 void add_move_kernels(KernelTable& table) {
-  auto add = [&](const char* op, auto bind) {
+  auto add = [&](const char* op, auto bind, std::vector<int> in_place = {}) {
     table.add({.op = op,
                .choose_layouts = nullptr,
                .bind = bind,
                .takes_epilogue = false,
-               .in_place_input = {}});
+               .in_place_input = std::move(in_place)});
   };
   add("transpose", bind_transpose);
   add("broadcast_to", bind_broadcast);
   add("slice", bind_slice);
   add("concat", bind_concat);
+  add("reverse", bind_reverse);
+  add("insert_slice", bind_insert, {0});
 }
 
 }  // namespace poptorch::emulator

@@ -1,41 +1,29 @@
 // Random draws. Element i of the type, in row-major order, uses
 // number i of the op's sequence, so these kernels keep plain layouts.
-#include <bit>
-
 #include "emulator/kernels/families.hpp"
+#include "emulator/kernels/round_at_random.hpp"
 #include "emulator/kernels/support.hpp"
-#include "reference/philox.hpp"
 
 namespace poptorch::emulator {
 namespace {
 
 using reference::Philox;
 
-constexpr int64_t kBatch = 32;  // numbers drawn at once, eight Philox blocks
-
-// Calls use() for runs of at most kBatch elements of a task's part.
+// Calls use() for runs of at most kDrawn elements of a task's part.
 class Draw : public BoundKernel {
  public:
   explicit Draw(const KernelRequest& request)
       : elements_(request.outputs[0].elements()),
-        parts_(parts_for(elements_ * 2, divide_up(elements_, kBatch))) {}
+        parts_(parts_for(elements_ * 2, divide_up(elements_, kDrawn))) {}
   int tasks(int) const override { return elements_ == 0 ? 0 : static_cast<int>(parts_); }
   int64_t estimated_ns() const override { return elements_ * 2; }
   void run(const KernelArgs& args, int, int task) const override {
-    const RandomKey& key = args.random;
-    const Philox philox({.seed = key.seed,
-                         .op_id = key.op_id,
-                         .replica = same_in_replicas_ ? 0 : key.replica,
-                         .micro_batch = key.micro_batch,
-                         .round = key.round});
-    const Range range = part_of(elements_, parts_, task, kBatch);
-    for (int64_t i = range.begin; i < range.end; i += kBatch) {
-      uint32_t numbers[kBatch];
-      for (int64_t b = 0; b < kBatch; b += 4) {
-        const Philox::Block block = philox.block(static_cast<uint64_t>((i + b) / 4));
-        std::copy(block.begin(), block.end(), numbers + b);
-      }
-      use(args, i, std::min(kBatch, range.end - i), numbers);
+    const Philox philox = philox_of(args.random, same_in_replicas_);
+    const Range range = part_of(elements_, parts_, task, kDrawn);
+    for (int64_t i = range.begin; i < range.end; i += kDrawn) {
+      uint32_t numbers[kDrawn];
+      draw(philox, static_cast<uint64_t>(i), numbers);
+      use(args, i, std::min(kDrawn, range.end - i), numbers);
     }
   }
 
@@ -71,63 +59,73 @@ class Dropout final : public Draw {
   float scale_;
 };
 
-// float32 to float16. The bits are those of reference::rounded_at_random.
+// float32 to half types.
 class StochasticCast final : public Draw {
  public:
-  explicit StochasticCast(const KernelRequest& request) : Draw(request) {
+  explicit StochasticCast(const KernelRequest& request)
+      : Draw(request), dtype_(request.outputs[0].dtype) {
     same_in_replicas_ = request.attr<bool>("same_in_replicas");
   }
 
  private:
   void use(const KernelArgs& args, int64_t first, int64_t count,
            const uint32_t* numbers) const override {
-    const float* x = input_of<float>(args, 0) + first;
-    uint16_t* y = buffer_of<uint16_t>(args, 1) + first;
-    for (int64_t i = 0; i < count; ++i) y[i] = narrowed(x[i], numbers[i]);
+    round_at_random(dtype_, input_of<float>(args, 0) + first, numbers, count,
+                    buffer_of<uint16_t>(args, 1) + first);
   }
-  static uint16_t narrowed(float x, uint32_t word) {
-    constexpr uint32_t kLeastNormal = 0x38800000, kOverflow = 0x47800000;  // 2^-14, 65536
-    const uint32_t bits = std::bit_cast<uint32_t>(x), magnitude = bits & 0x7fffffff;
-    if (magnitude < kLeastNormal || magnitude >= kOverflow) {
-      return ir::to_half_bits(reference::rounded_at_random(x, word, 11, -14));
-    }
-    // Thirteen bits go: up when they, as a fraction, are more than the word.
-    const uint32_t up = (word >> 19) < (magnitude & 0x1fff);
-    return static_cast<uint16_t>((bits >> 16 & 0x8000) | ((magnitude >> 13) - (112 << 10) + up));
-  }
+  ir::DType dtype_;
 };
 
-class Uniform final : public Draw {
+// Draws that make floats of any type to 32 bits, rounded once.
+class DrawFloats : public Draw {
+ public:
+  explicit DrawFloats(const KernelRequest& request)
+      : Draw(request), dtype_(request.outputs[0].dtype) {}
+
+ protected:
+  void put(const KernelArgs& args, int64_t i, double value) const {
+    if (dtype_ == ir::DType::kF32) {
+      buffer_of<float>(args, 0)[i] = static_cast<float>(value);
+    } else {
+      buffer_of<uint16_t>(args, 0)[i] =
+          dtype_ == ir::DType::kF16 ? ir::to_half_bits(value) : ir::to_bfloat16_bits(value);
+    }
+  }
+  ir::DType dtype_;
+};
+
+class Uniform final : public DrawFloats {
  public:
   explicit Uniform(const KernelRequest& request)
-      : Draw(request),
+      : DrawFloats(request),
         low_(request.attr<double>("low")),
         span_(request.attr<double>("high") - low_) {}
 
  private:
   void use(const KernelArgs& args, int64_t first, int64_t count,
            const uint32_t* numbers) const override {
-    float* y = buffer_of<float>(args, 0) + first;
+    const int digits = reference::random_digits(dtype_);
     for (int64_t i = 0; i < count; ++i) {
-      y[i] = static_cast<float>(low_ + span_ * reference::unit_interval(numbers[i]));
+      put(args, first + i, low_ + span_ * reference::unit_interval(numbers[i], digits));
     }
   }
   double low_, span_;
 };
 
-class Normal final : public Draw {
+class Normal final : public DrawFloats {
  public:
   explicit Normal(const KernelRequest& request)
-      : Draw(request), mean_(request.attr<double>("mean")), std_(request.attr<double>("std")) {}
+      : DrawFloats(request),
+        mean_(request.attr<double>("mean")),
+        std_(request.attr<double>("std")) {}
 
  private:
   void use(const KernelArgs& args, int64_t first, int64_t count,
            const uint32_t* numbers) const override {
-    float* y = buffer_of<float>(args, 0) + first;
     for (int64_t i = 0; i < count; i += 2) {
       const auto pair = reference::normal_pair(numbers[i], numbers[i + 1]);
       for (int64_t k = i; k < std::min(i + 2, count); ++k) {
-        y[k] = static_cast<float>(mean_ + std_ * pair[k - i]);
+        put(args, first + k, mean_ + std_ * pair[k - i]);
       }
     }
   }
@@ -136,8 +134,7 @@ class Normal final : public Draw {
 
 template <typename Kernel>
 std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
-  // Half types draw fewer digits: the reference kernel knows how.
-  if (has_half(request) || !only_float_to_32(request)) return nullptr;
+  if (!only_float_to_32(request)) return nullptr;
   return std::make_unique<Kernel>(request);
 }
 
@@ -148,7 +145,7 @@ std::unique_ptr<BoundKernel> bind_dropout(const KernelRequest& request) {
 
 std::unique_ptr<BoundKernel> bind_stochastic_cast(const KernelRequest& request) {
   if (request.inputs[0]->dtype != ir::DType::kF32) return nullptr;
-  if (request.outputs[0].dtype != ir::DType::kF16) return nullptr;
+  if (!ir::is_half(request.outputs[0].dtype)) return nullptr;
   return std::make_unique<StochasticCast>(request);
 }
 

@@ -1,5 +1,6 @@
 // Reductions over any axes. Dimensions are grouped into kept and reduced ones, alternating; the
 // innermost group is summed in lanes or column by column, partial results join in a fixed order.
+#include "emulator/kernels/along_axis.hpp"
 #include "emulator/kernels/families.hpp"
 #include "emulator/kernels/lanes.hpp"
 #include "emulator/kernels/layouts.hpp"
@@ -221,6 +222,7 @@ void choose_layouts(KernelRequest& request) {
 template <typename Op>
 std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
   const ir::Type& x = *request.inputs[0];
+  if (x.dtype == ir::DType::kI32) return bind_integer_reduction(request);
   if (x.dtype != ir::DType::kF32 || x.elements() == 0 ||
       request.output_layouts[0].kind != Layout::Kind::kPlain) {
     return nullptr;

@@ -1,4 +1,5 @@
-// Softmax, its logarithm and their gradients along the last axis, a row at a time in cache.
+// Softmax, its logarithm and their gradients along an axis, a row at a time in cache.
+#include "emulator/kernels/along_axis.hpp"
 #include "emulator/kernels/families.hpp"
 #include "emulator/kernels/lanes.hpp"
 #include "emulator/kernels/row_kernel.hpp"
@@ -31,15 +32,26 @@ void log_softmax_grad(const float* y, const float* dy, float* dx, int64_t n) {
 using Unary = void (*)(const float*, float*, int64_t);
 using Binary = void (*)(const float*, const float*, float*, int64_t);
 
-bool last_axis(const KernelRequest& request) {
-  return request.attr<int64_t>("axis") == request.outputs[0].rank() - 1 &&
-         request.outputs[0].elements() > 0;
-}
+// The axis, and its size where there is something to do.
+struct Axis {
+  int64_t index, size;
+  bool last, empty;
+  explicit Axis(const KernelRequest& request)
+      : index(request.attr<int64_t>("axis")),
+        size(request.outputs[0].shape[static_cast<size_t>(index)]),
+        last(index == request.outputs[0].rank() - 1),
+        empty(request.outputs[0].elements() == 0) {}
+};
 
 template <Unary f>
 std::unique_ptr<BoundKernel> bind_unary(const KernelRequest& request) {
-  if (!last_axis(request)) return nullptr;
-  const int64_t n = request.outputs[0].shape.back();
+  const Axis axis(request);
+  const int64_t n = axis.size;
+  if (axis.empty) return nullptr;
+  if (!axis.last) {
+    return make_along_axis(request, axis.index, axis.index, 2, 0,
+                           [n](const Line& line) { f(line.at<float>(0), line.at<float>(1), n); });
+  }
   return make_row_kernel(
       request, request.outputs[0].elements() / n, n * 2, [n](const KernelArgs& args, int64_t row) {
         f(input_of<float>(args, 0) + row * n, buffer_of<float>(args, 1) + row * n, n);
@@ -48,8 +60,14 @@ std::unique_ptr<BoundKernel> bind_unary(const KernelRequest& request) {
 
 template <Binary f>
 std::unique_ptr<BoundKernel> bind_binary(const KernelRequest& request) {
-  if (!last_axis(request)) return nullptr;
-  const int64_t n = request.outputs[0].shape.back();
+  const Axis axis(request);
+  const int64_t n = axis.size;
+  if (axis.empty) return nullptr;
+  if (!axis.last) {
+    return make_along_axis(request, axis.index, axis.index, 2, 0, [n](const Line& line) {
+      f(line.at<float>(0), line.at<float>(1), line.at<float>(2), n);
+    });
+  }
   return make_row_kernel(request, request.outputs[0].elements() / n, n * 2,
                          [n](const KernelArgs& args, int64_t row) {
                            f(input_of<float>(args, 0) + row * n, input_of<float>(args, 1) + row * n,

@@ -1,5 +1,6 @@
 // Optimiser updates and other writes of state as micro-ops: one pass over every tensor, in the
 // order of operations of torch's single-tensor optimisers. Results are the written operands.
+#include <algorithm>
 #include <cmath>
 
 #include "emulator/kernels/flush_denormals.hpp"
@@ -14,12 +15,11 @@ using enum RegisterClass;
 
 bool flag(const MicroQuery& q, const char* name) { return std::get<bool>(q.attr(name)); }
 
-// Other element types round between the steps of the formula: the reference kernel does that.
-bool all_f32(const MicroQuery& q) {
-  for (ir::DType dtype : q.operands) {
-    if (dtype != ir::DType::kF32 && dtype != ir::DType::kF64) return false;
-  }
-  return true;
+// Stores round to nearest. An update that rounds half types at random is asked for with floats as
+// results: see round_at_random.hpp.
+bool rounds_to_nearest(const MicroQuery& q) {
+  return !flag(q, "stochastic_rounding") ||
+         std::none_of(q.results.begin(), q.results.end(), ir::is_half);
 }
 
 std::vector<double> maximize_and(const MicroQuery& q, std::initializer_list<const char*> names) {
@@ -148,38 +148,41 @@ void add_update_rows(std::vector<MicroRow>& rows) {
                   kF32,
                   over_memory<Sgd>,
                   [](const MicroQuery& q) { return maximize_and(q, {}); },
-                  all_f32,
+                  rounds_to_nearest,
                   {products.sgd, Sgd::kGradient}});
   rows.push_back({"sgd_momentum_update", kF32, kF32, sgd_momentum,
-                  [](const MicroQuery& q) { return maximize_and(q, {"nesterov"}); }, all_f32});
+                  [](const MicroQuery& q) { return maximize_and(q, {"nesterov"}); },
+                  rounds_to_nearest});
   auto adam_numbers = [](const MicroQuery& q) { return maximize_and(q, {"bias_correction"}); };
   rows.push_back({"adam_update",
                   kF32,
                   kF32,
                   over_memory<Adam<true>>,
                   adam_numbers,
-                  [](const MicroQuery& q) { return all_f32(q) && flag(q, "decoupled"); },
+                  [](const MicroQuery& q) { return rounds_to_nearest(q) && flag(q, "decoupled"); },
                   {products.adamw, Adam<true>::kGradient}});
   rows.push_back({"adam_update",
                   kF32,
                   kF32,
                   over_memory<Adam<false>>,
                   adam_numbers,
-                  [](const MicroQuery& q) { return all_f32(q) && !flag(q, "decoupled"); },
+                  [](const MicroQuery& q) { return rounds_to_nearest(q) && !flag(q, "decoupled"); },
                   {products.adam, Adam<false>::kGradient}});
-  rows.push_back({"lamb_direction", kF32, kF32, lamb_direction, adam_numbers, all_f32});
+  rows.push_back({"lamb_direction", kF32, kF32, lamb_direction, adam_numbers, rounds_to_nearest});
   auto rmsprop_numbers = [](const MicroQuery& q) { return maximize_and(q, {}); };
-  rows.push_back({"rmsprop_update", kF32, kF32, rmsprop<true>, rmsprop_numbers,
-                  [](const MicroQuery& q) { return all_f32(q) && flag(q, "tf_variant"); }});
-  rows.push_back({"rmsprop_update", kF32, kF32, rmsprop<false>, rmsprop_numbers,
-                  [](const MicroQuery& q) { return all_f32(q) && !flag(q, "tf_variant"); }});
+  rows.push_back(
+      {"rmsprop_update", kF32, kF32, rmsprop<true>, rmsprop_numbers,
+       [](const MicroQuery& q) { return rounds_to_nearest(q) && flag(q, "tf_variant"); }});
+  rows.push_back(
+      {"rmsprop_update", kF32, kF32, rmsprop<false>, rmsprop_numbers,
+       [](const MicroQuery& q) { return rounds_to_nearest(q) && !flag(q, "tf_variant"); }});
   rows.push_back(
       {"accumulate",
        kF32,
        kF32,
        over_memory<Accumulate>,
        [](const MicroQuery& q) { return std::vector{std::get<double>(q.attr("scale"))}; },
-       [](const MicroQuery& q) { return all_f32(q) || !flag(q, "stochastic_rounding"); },
+       rounds_to_nearest,
        {products.accumulate, Accumulate::kGradient}});
   rows.push_back({"assign", kF32, kF32, assign<float>});
   rows.push_back({"assign", kI32, kI32, assign<int32_t>});
