@@ -68,6 +68,15 @@ test: install $(VENV)/.development ## set up, build, install and run every test
 test-fast: native ## the core's unit and golden tests
 	build/$(UNIT_TESTS) --gtest_brief=1
 
+# Every sample of PyTorch's own tables; writes docs/refused-ops.md.
+test-ops: native $(VENV)/.development ## OpInfo and ModuleInfo whole, against eager torch
+	PYTHONPATH=build/python $(BIN)/python tests/survey/run.py --jobs $(JOBS)
+
+# SHARE of the counts of a whole night.
+SHARE ?= 1
+nightly: native $(VENV)/.fuzzing ## what takes hours: a table with the figures of the run
+	$(BIN)/python tests/nightly/run.py --share $(SHARE)
+
 golden: native ## rewrite the expectations of tests/ir
 	POPTORCH_REWRITE_GOLDEN=1 build/$(UNIT_TESTS) --gtest_brief=1
 
@@ -134,4 +143,4 @@ clean: ## remove what was built, keep .venv
 	rm -rf build build-* dist python/*.egg-info
 
 comma := ,
-.PHONY: help native install demo test test-fast golden bench wheel format lint asan tsan fuzz cov docs clean
+.PHONY: help native install demo test test-fast test-ops nightly golden bench wheel format lint asan tsan fuzz cov docs clean

@@ -36,12 +36,32 @@ def recorded(model: torch.nn.Module | None, training: bool) -> Iterator[None]:
         for name in ("register_post_accumulate_grad_hook",):
             stack.enter_context(patch(torch.Tensor, name, _refuse))
         if training and model is not None:
+            _refuse_of_modules(model)
             _record_of_parameters(model)
         yield
 
 
 def _is_state(model: torch.nn.Module | None, tensor: torch.Tensor) -> bool:
     return model is not None and any(tensor is parameter for parameter in model.parameters())
+
+
+def _refuse_of_modules(model: torch.nn.Module) -> None:
+    everywhere = torch.nn.modules.module
+    if everywhere._global_backward_hooks or everywhere._global_backward_pre_hooks:
+        raise _backward_hook_refused("every module has")
+    for name, module in model.named_modules():
+        if module._backward_hooks or module._backward_pre_hooks:
+            kind = type(module).__name__
+            raise _backward_hook_refused(f"module '{name}' ({kind}) has" if name else f"{kind} has")
+
+
+def _backward_hook_refused(whose: str) -> Error:
+    return Error(
+        f"[hook] {whose} a hook of the backward pass (register_full_backward_hook and the like), "
+        "which is not supported: the gradients of a module's inputs and outputs are not there at "
+        "one time. Use register_hook of a tensor in forward, which may change its gradient, or "
+        "anchorTensor to read one."
+    )
 
 
 def _record_of_parameters(model: torch.nn.Module) -> None:

@@ -73,7 +73,7 @@ Size size_of(const ir::Graph& graph) {
       if (!reference || size.ops > kMostOps) continue;
       const Size inner = size_of(*graph.module().find_graph(reference->name));
       size.ops += inner.ops;
-      size.work += rounds * inner.work;
+      size.work += rounds * (1 + inner.work);
     }
   }
   return size;

@@ -174,3 +174,14 @@ def cases(name: str, dtype: torch.dtype) -> Iterator[Case]:
     for info in op_db:
         if _name(info) == name and dtype in info.dtypes:
             yield from _op_cases(info, dtype)
+
+
+def find(key: str) -> Case:
+    """The case of a key: the entry's name, the dtype, the sample's number, what was changed."""
+    entry, dtype = next(
+        (name, dtype)
+        for name in names()
+        for dtype in DTYPES
+        if key.startswith(f"{name} {str(dtype)[6:]} ")
+    )
+    return next(case for case in cases(entry, dtype) if case.key == key)

@@ -36,14 +36,37 @@ def refused(findings) -> dict[str, dict[str, int]]:
     return table
 
 
-def page(findings) -> str:
-    rows = []
-    for text, entries in sorted(refused(findings).items()):
-        names = ", ".join(f"`{name}`" for name in sorted(entries))
-        rows.append(f"| {text} | {names} | {sum(entries.values())} |\n")
-    return HEAD + "".join(rows)
+class Page:
+    """The table: reason → entries, and how many samples."""
+
+    def __init__(self, rows: dict[str, tuple[set[str], int]]) -> None:
+        self._rows = rows
+
+    @classmethod
+    def of(cls, findings) -> "Page":
+        table = refused(findings)
+        return cls({text: (set(names), sum(names.values())) for text, names in table.items()})
+
+    @classmethod
+    def read(cls) -> "Page":
+        rows = {}
+        for line in PAGE.read_text().splitlines() if PAGE.exists() else ():
+            cells = re.split(r"(?<!\\) \| ", line.strip("| "))
+            if len(cells) == 3 and cells[2].isdigit():
+                rows[cells[0]] = set(re.findall("`([^`]*)`", cells[1])), int(cells[2])
+        return cls(rows)
+
+    def has(self, entry: str, text: str) -> bool:
+        return entry in self._rows.get(reason(text), ((), 0))[0]
+
+    def write(self) -> None:
+        lines = [HEAD]
+        for text, (entries, count) in sorted(self._rows.items()):
+            names = ", ".join(f"`{name}`" for name in sorted(entries))
+            lines.append(f"| {text} | {names} | {count} |\n")
+        PAGE.write_text("".join(lines))
 
 
 if __name__ == "__main__":
     with open(sys.argv[1]) as lines:
-        PAGE.write_text(page(map(json.loads, lines)))
+        Page.of(map(json.loads, lines)).write()

@@ -14,7 +14,11 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
+from excused import is_excused
+from refused_page import Page
+
 HANG_SECONDS = 120
+PASSES = {"same", "refused", "raised", "lenient"}
 
 
 def _chosen(cases, most: int):
@@ -113,6 +117,19 @@ def survey(names, jobs, most, report) -> None:
         worker.inbox.put(None)
 
 
+def _judge(findings, seconds: float) -> int:
+    """Prints the findings that nothing excuses, and the counts; 1 if there are such."""
+    counts = collections.Counter()
+    for _, step, key, kind, text in findings:
+        excused = kind == "wrong" and is_excused(key, step)
+        counts["excused" if excused else kind] += 1
+        if kind not in PASSES and not excused:
+            print(f"{key}, {step}: {kind}: {text}")
+    told = ", ".join(f"{count} {kind}" for kind, count in counts.most_common())
+    print(f"survey: {told}; {seconds / 60:.1f} minutes")
+    return int(any(counts[kind] for kind in counts if kind not in {*PASSES, "excused"}))
+
+
 def main() -> None:
     import entries
 
@@ -123,18 +140,18 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=0, help="cases an entry and dtype; 0: all")
     args = parser.parse_args()
     names = [n for n in entries.names() if not args.names or n in args.names]
-    counts = collections.Counter()
+    findings = []
     start = time.monotonic()
     with open(args.out, "w") as out:
 
-        def report(name, step, key, kind, text):
-            counts[step, kind] += 1
-            out.write(json.dumps([name, step, key, kind, text]) + "\n")
+        def report(*finding):
+            findings.append(finding)
+            out.write(json.dumps(finding) + "\n")
 
         survey(names, args.jobs, args.most, report)
-    for (step, kind), count in sorted(counts.items()):
-        print(f"{step:10}{kind:10}{count:8}")
-    print(f"{time.monotonic() - start:.0f} s")
+    if not args.names and not args.most:
+        Page.of(findings).write()
+    sys.exit(_judge(findings, time.monotonic() - start))
 
 
 if __name__ == "__main__":

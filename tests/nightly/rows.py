@@ -1,0 +1,90 @@
+"""What `make nightly` runs: one Row a line of the table of what must survive."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+PYTEST = "{python} -m pytest -q -n {jobs} "
+
+
+@dataclass
+class Row:
+    """A command, of which `{count}` is `full` at a share of 1, and the figure in its output."""
+
+    name: str
+    what: str
+    command: str
+    figure: Callable[[str], str]
+    full: int = 0
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+def line(pattern: str) -> Callable[[str], str]:
+    """The last line that has it."""
+
+    def find(text: str) -> str:
+        found = [one for one in text.splitlines() if re.search(pattern, one)]
+        return found[-1].strip("= ") if found else "no figure"
+
+    return find
+
+
+def _lines(*patterns: str) -> Callable[[str], str]:
+    return lambda text: "; ".join(line(pattern)(text) for pattern in patterns)
+
+
+def _executions(text: str) -> str:
+    counts = re.findall(r"number_of_executed_units: (\d+)|^(?:options: )?(\d+) texts", text, re.M)
+    findings = len(re.findall(r"SUMMARY: |Test unit written to", text))
+    return f"{' + '.join(a or b for a, b in counts)} executions, {findings} findings"
+
+
+PASSED = line(r"\d+ passed|\d+ failed")
+
+ROWS = (
+    Row("R1, R2", "PyTorch's own tables: values, in place, gradients",
+        "{python} tests/survey/run.py --jobs {jobs} --most {count}",
+        line("survey:"), full=1_000_000),
+    Row("R3", "optimisers over their hyper-parameters, and when resumed",
+        PYTEST + "tests/behaviour/test_optimisers.py tests/behaviour/test_optimiser_steps.py "
+        "tests/behaviour/test_optimiser_scaling.py tests/behaviour/test_resume.py", PASSED),
+    Row("R4", "random modules, cut at random: eager = each strategy",
+        PYTEST + "tests/behaviour/test_partition_fuzz.py", PASSED, full=20_000,
+        environment={"POPTORCH_FUZZ_SEEDS": "{count}"}),
+    Row("R5", "verifier: ill-formed modules, mutants of every golden text",
+        "build/tests/unit/poptorch_unit_tests --gtest_brief=1",
+        _lines("ill-formed ops refused", "mutants of golden modules", "mutants of golden programs"),
+        full=100_000, environment={"POPTORCH_MUTANTS": "{per_golden}"}),
+    Row("R6, S2", "fuzzers of IR, programs and options, sanitized",
+        "make fuzz RUNS={count}", _executions, full=2_000_000),
+    Row("R9", "memory that does not suffice, and the remedies",
+        PYTEST + "tests/behaviour/test_memory_remedies.py tests/behaviour/test_plan.py", PASSED),
+    Row("R10", "the same bits over runs, threads, strategies and replicas",
+        PYTEST + "tests/behaviour/test_determinism.py tests/behaviour/test_replicas.py", PASSED),
+    Row("R11", "NaN, infinities and automatic loss scaling",
+        PYTEST + "tests/behaviour/test_optimiser_scaling.py tests/errors/test_refused_values.py",
+        PASSED),
+    Row("R12", "kills of programs that load data: nothing is left within 2 s",
+        PYTEST + "tests/behaviour/test_data_ends.py", PASSED, full=30,
+        environment={"POPTORCH_KILL_POINTS": "{count}"}),
+    Row("R12", "Ctrl-C at every point of the Python layer",
+        PYTEST + "tests/behaviour/test_interrupted_python.py tests/behaviour/test_interrupts.py "
+        "tests/behaviour/test_threads.py", PASSED, full=1,
+        environment={"POPTORCH_INTERRUPT_EVERY": "{one_in}"}),
+    Row("R12", "signals at random times of a program",
+        "{python} tests/nightly/signals.py --points {count}", line("signals:"), full=300),
+    Row("R12", "unit tests under the thread sanitizer", "make tsan", line(r"PASSED|FAILED")),
+    Row("R14", "soak: memory by steps, and by wrappers that come and go",
+        "{python} tests/nightly/soak.py --steps {count} --cycles {cycles}", line("soak:"),
+        full=1_000_000),
+    Row("R15", "line coverage of the core by its unit tests", "make cov", line(r"lines: ")),
+)  # fmt: skip
+
+NOT_BUILT = {
+    "R7": "a cache that processes share: there is no cache of executables yet",
+    "R8": "kills and faults while files are written: executables are not written yet",
+    "R13": "injected faults of IPUs",
+    "S1": "executables as data",
+    "S3": "libraries of custom ops",
+    "S5": "a trace of the calls to the network",
+}

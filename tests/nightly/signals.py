@@ -1,0 +1,68 @@
+"""Signals at random times: `python tests/nightly/signals.py --points 300`.
+
+A program trains with data of loading processes, compiles anew, infers and copies weights, over and
+over. SIGINT reaches it at a random time of that; it must be in the handler within a second, must
+be able to go on with the same wrappers, and must end without an error. Prints the longest time.
+"""
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+PROGRAM = Path(__file__).with_name("interrupted.py")
+
+
+def interrupt(after: float) -> tuple[float, str]:
+    """Seconds to the handler, and what is wrong, if anything."""
+    process = subprocess.Popen(
+        [sys.executable, PROGRAM],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "POPTORCH_LOG_LEVEL": "ERR"},
+    )
+    try:
+        if process.stdout.readline() != "ready\n":
+            return 0.0, process.stderr.read()
+        time.sleep(after)
+        sent = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        line = process.stdout.readline()
+        seconds = time.monotonic() - sent
+        _, errors = process.communicate(timeout=60)
+        if line != "stopped\n" or process.returncode != 0:
+            return seconds, errors
+        return seconds, "" if seconds < 1 else f"{seconds:.2f} s to the handler"
+    except subprocess.TimeoutExpired:
+        return 60.0, "it does not end"
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--points", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    numbers = random.Random(args.seed)
+    longest, wrong = 0.0, 0
+    for point in range(args.points):
+        after = numbers.uniform(0, 1.5)
+        seconds, error = interrupt(after)
+        longest = max(longest, seconds)
+        if error:
+            wrong += 1
+            print(f"point {point}, after {after:.3f} s: {error}", flush=True)
+    slowest = f"at most {longest * 1e3:.0f} ms to the handler"
+    print(f"signals: {args.points} points, {wrong} wrong, {slowest}")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
