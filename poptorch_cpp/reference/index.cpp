@@ -83,6 +83,16 @@ void gather(const KernelCall& call) {
   for (size_t k = 0; k < places.size(); ++k) move(places[k], static_cast<int64_t>(k));
 }
 
+// Nan wins over every number.
+template <typename T>
+T greatest(T a, T b) {
+  return a >= b || a != a ? a : b;
+}
+template <typename T>
+T least(T a, T b) {
+  return a <= b || a != a ? a : b;
+}
+
 template <typename Values>
 void combine_at(const Args& a, Values x, const Values& src, const Integers& places) {
   const std::string& how = a.text("reduction");
@@ -91,8 +101,8 @@ void combine_at(const Args& a, Values x, const Values& src, const Integers& plac
     auto& value = x[static_cast<size_t>(places[k])];
     value = how == "sum"    ? value + src[k]
             : how == "prod" ? value * src[k]
-            : how == "max"  ? std::max(value, src[k])
-                            : std::min(value, src[k]);
+            : how == "max"  ? greatest(value, src[k])
+                            : least(value, src[k]);
   }
   a.out(0, x);
 }

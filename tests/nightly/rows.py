@@ -44,7 +44,7 @@ PASSED = line(r"\d+ passed|\d+ failed")
 ROWS = (
     Row("R1, R2", "PyTorch's own tables: values, in place, gradients",
         "{python} tests/survey/run.py --jobs {jobs} --most {count}",
-        line("survey:"), full=1_000_000),
+        line("survey:"), full=1_000),
     Row("R3", "optimisers over their hyper-parameters, and when resumed",
         PYTEST + "tests/behaviour/test_optimisers.py tests/behaviour/test_optimiser_steps.py "
         "tests/behaviour/test_optimiser_scaling.py tests/behaviour/test_resume.py", PASSED),

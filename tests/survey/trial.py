@@ -187,6 +187,11 @@ def run_forward(case: Case) -> Outcome:
     return Outcome("same")
 
 
+def _dense(gradient: torch.Tensor | None) -> torch.Tensor | None:
+    """A copy, as the device has it."""
+    return None if gradient is None else gradient.to_dense().clone()
+
+
 def _eager_gradients(case: Case, dtype: torch.dtype | None = None):
     """Loss and gradients by name; None where eager torch has none."""
     model = Trained(case)
@@ -201,7 +206,7 @@ def _eager_gradients(case: Case, dtype: torch.dtype | None = None):
             loss.backward()
         except Exception:
             return None
-    gradients = {n: None if p.grad is None else p.grad.clone() for n, p in model.named_parameters()}
+    gradients = {n: _dense(p.grad) for n, p in model.named_parameters()}
     for parameter in model.parameters():
         parameter.grad = None
     return gradients

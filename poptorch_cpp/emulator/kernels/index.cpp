@@ -83,16 +83,17 @@ struct Multiply {
     return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
   }
 };
+// Nan wins over every number.
 struct Most {
   template <typename T>
   static T join(T a, T b) {
-    return std::max(a, b);
+    return a >= b || a != a ? a : b;
   }
 };
 struct Least {
   template <typename T>
   static T join(T a, T b) {
-    return std::min(a, b);
+    return a <= b || a != a ? a : b;
   }
 };
 

@@ -38,21 +38,30 @@ Rule elementwise_loss(Compose compose) {
   };
 }
 
+// `near` up to `bound` of a distance, `far` beyond it, infinity too; `steep` is the slope at
+// `bound`.
+Val near_or_far(Call& c, Val x, Val y, Val near, Val far, double bound, double steep) {
+  const auto number = [&](double value) { return c.scalar(x.type().dtype, value); };
+  const Val apart = x - y;
+  const Val is_near = c.emit("lt", {c.emit("abs", {apart}), number(bound)});
+  const Val above = c.emit("maximum", {apart, number(-bound)});
+  const Val slope = c.emit("minimum", {above, number(bound)}) * (steep / bound);
+  return c.with_slopes(c.emit("select", {is_near, near, far}), {{x, slope}, {y, -slope}});
+}
+
 Val smooth_l1(Call& c, Val x, Val y) {
   const double beta = c.real("beta", 1.0);
   const Val distance = c.emit("abs", {x - y});
   if (beta == 0) return distance;
   const Val near = c.emit("square", {distance}) * (0.5 / beta);
-  const Val is_near = c.emit("lt", {distance, c.scalar(x.type().dtype, beta)});
-  return c.emit("select", {is_near, near, distance - 0.5 * beta});
+  return near_or_far(c, x, y, near, distance - 0.5 * beta, beta, 1);
 }
 
 Val huber(Call& c, Val x, Val y) {
   const double delta = c.real("delta", 1.0);
   const Val distance = c.emit("abs", {x - y});
-  const Val is_near = c.emit("lt", {distance, c.scalar(x.type().dtype, delta)});
-  return c.emit("select",
-                {is_near, c.emit("square", {distance}) * 0.5, (distance - 0.5 * delta) * delta});
+  const Val near = c.emit("square", {distance}) * 0.5;
+  return near_or_far(c, x, y, near, (distance - 0.5 * delta) * delta, delta, delta);
 }
 
 Val optional_weight(Call& c, Val loss) {
