@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "frontends/torch/tracer/generic_call.hpp"
+#include "frontends/torch/tracer/trusting_ops.hpp"
 #include "frontends/torch/tracer/types.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
@@ -29,6 +30,7 @@ std::vector<at::Tensor> infer(const GenericCall& call, const std::vector<at::Ten
   PauseGuard pause;
   std::vector<at::Tensor> zeros, metas;
   for (const auto& operand : operands) zeros.push_back(stand_in(operand, c10::kCPU));
+  fit_stand_ins(call.schema(), zeros);
   try {
     return call.run(zeros);
   } catch (const c10::Error&) {
@@ -86,6 +88,9 @@ std::vector<TensorValue> emit_generic(Tracer& tracer, const c10::OperatorHandle&
   std::vector<TensorValue> out;
   for (const auto& result : results) {
     if (!result.defined()) call.unsupported("an undefined result of a generic op.");
+    if (result.layout() != at::kStrided) {
+      call.unsupported("its result is sparse, and the device's tensors are dense. Keep it dense.");
+    }
     if (result.scalar_type() == at::kUInt64) {
       call.unsupported("its result needs integers of 64 bits, and the device has 32.");
     }

@@ -46,4 +46,11 @@ void check_trusted_arguments(const std::string& op, const torch::jit::Stack& sta
   if (op == "aten::ctc_loss" || op == "aten::_ctc_loss") check_ctc_targets(stack);
 }
 
+// The lengths of targets that are one list add up to their number.
+void fit_stand_ins(const std::string& schema, std::vector<at::Tensor>& operands) {
+  if (schema != "aten::ctc_loss.Tensor" || operands[1].dim() != 1) return;
+  operands[2].fill_(operands[0].size(0));
+  operands[3].view({-1}).narrow(0, 0, 1).fill_(operands[1].numel());
+}
+
 }  // namespace poptorch::frontend
