@@ -1,5 +1,7 @@
 """What signals.py interrupts: it loads data, compiles, trains, infers and copies weights."""
 
+import signal
+
 import poptorch
 import torch
 
@@ -51,6 +53,7 @@ def work(rounds):
 
 held = []
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
     work(1)
     print("ready", flush=True)
     try:

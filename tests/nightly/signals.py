@@ -8,12 +8,14 @@ be able to go on with the same wrappers, and must end without an error. Prints t
 import argparse
 import os
 import random
+import select
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+SECONDS_TO_WAIT = 30
 PROGRAM = Path(__file__).with_name("interrupted.py")
 
 
@@ -32,14 +34,17 @@ def interrupt(after: float) -> tuple[float, str]:
         time.sleep(after)
         sent = time.monotonic()
         process.send_signal(signal.SIGINT)
-        line = process.stdout.readline()
+        heard, _, _ = select.select([process.stdout], [], [], SECONDS_TO_WAIT)
         seconds = time.monotonic() - sent
-        _, errors = process.communicate(timeout=60)
+        if not heard:
+            return seconds, "no answer"
+        line = process.stdout.readline()
+        _, errors = process.communicate(timeout=SECONDS_TO_WAIT)
         if line != "stopped\n" or process.returncode != 0:
             return seconds, errors
         return seconds, "" if seconds < 1 else f"{seconds:.2f} s to the handler"
     except subprocess.TimeoutExpired:
-        return 60.0, "it does not end"
+        return seconds, "it does not end"
     finally:
         process.kill()
         process.communicate()
