@@ -40,7 +40,7 @@ def run(row: Row, number: int, share: float, jobs: int) -> tuple[bool, str, floa
         row.command.format(**given),
         shell=True,
         cwd=ROOT,
-        env={**os.environ, **environment, "PYTHONPATH": path, "POPTORCH_LOG_LEVEL": "ERR"},
+        env={**os.environ, **environment, "PYTHONPATH": path},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         errors="replace",
