@@ -12,8 +12,9 @@ import torch
 
 
 @contextlib.contextmanager
-def interrupted(after=0.5, within=1.0):
-    """Expects the body to be stopped by a signal, soon after it."""
+def interrupted(after=0.5, within=8.0):
+    """Expects the body to be stopped by a signal, and not to end by itself. How soon after it is
+    measured by tests/nightly/signals.py: here other work may be on the machine."""
     sent = []
 
     def handler(*_):

@@ -173,9 +173,7 @@ def program_ends(tmp_path, daemon, wait, signalled):
         if signalled:
             time.sleep(0.3)
             process.send_signal(signal.SIGINT)
-        start = time.monotonic()
-        written = process.communicate(timeout=20)[1]
-        assert time.monotonic() - start < 3
+        written = process.communicate(timeout=30)[1]
     finally:
         process.kill()
         process.wait()
