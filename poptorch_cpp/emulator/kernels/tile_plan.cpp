@@ -143,10 +143,17 @@ void PlannedProgram::place() {
   auto in_place = [](const TileBuffer& b) {
     return b.scalar || (b.direct && b.strides.back() == 1);
   };
-  unbounded_ = steps == 1 && std::all_of(inputs_.begin(), inputs_.end(), in_place) &&
-               std::all_of(outputs_.begin(), outputs_.end(), in_place) &&
-               std::all_of(constants_.begin(), constants_.end(),
-                           [&](int reg) { return registers_[reg].hyper_parameter; });
+  // A result that nobody reads has a slot, which is a tile long.
+  auto stored = [&](int reg) {
+    return std::any_of(outputs_.begin(), outputs_.end(),
+                       [reg](const TileBuffer& out) { return out.reg == reg; });
+  };
+  unbounded_ =
+      steps == 1 && std::all_of(inputs_.begin(), inputs_.end(), in_place) &&
+      std::all_of(outputs_.begin(), outputs_.end(), in_place) &&
+      std::all_of(instructions_[0].results.begin(), instructions_[0].results.end(), stored) &&
+      std::all_of(constants_.begin(), constants_.end(),
+                  [&](int reg) { return registers_[reg].hyper_parameter; });
   takes_product_ = !inputs_.empty() && can_take_product();
   std::vector<int> free;
   auto take = [&](int reg) {
