@@ -10,10 +10,12 @@ namespace {
 template <typename Visit>
 void for_each_target(const Args& a, Visit visit) {
   const Shape& shape = a.shape(0);
+  ir::Ints axes = a.list("axes");
+  if (shape.empty()) axes.clear();  // axis 0 of a scalar is none
   Shape kept = shape;
-  for (int64_t axis : a.list("axes")) kept[static_cast<size_t>(axis)] = 1;
+  for (int64_t axis : axes) kept[static_cast<size_t>(axis)] = 1;
   Shape strides = ir::row_major_strides(kept);
-  for (int64_t axis : a.list("axes")) strides[static_cast<size_t>(axis)] = 0;
+  for (int64_t axis : axes) strides[static_cast<size_t>(axis)] = 0;
   for_each_offset(shape, strides, visit);
 }
 
