@@ -76,7 +76,9 @@ void reverse(const KernelCall& call) {
   Shape strides = ir::row_major_strides(a.shape(0));
   int64_t first = 0;
   if (a.result().elements() == 0) return;
-  for (int64_t axis : a.list("axes")) {
+  ir::Ints axes = a.list("axes");
+  if (a.shape(0).empty()) axes.clear();  // axis 0 of a scalar is none
+  for (int64_t axis : axes) {
     int64_t& stride = strides[static_cast<size_t>(axis)];
     first += stride * (a.shape(0)[static_cast<size_t>(axis)] - 1);
     stride = -stride;

@@ -197,6 +197,7 @@ std::unique_ptr<BoundKernel> bind_reverse(const KernelRequest& request) {
   const Shape& y = request.outputs[0].shape;
   Box box{
       .sizes = y, .from_strides = ir::row_major_strides(y), .to_strides = ir::row_major_strides(y)};
+  if (y.empty()) return make(request, {box});  // axis 0 of a scalar is none
   for (int64_t axis : request.attr<ir::Ints>("axes")) {
     box.from_offset += (y[axis] - 1) * box.from_strides[axis];
     box.from_strides[axis] *= -1;
