@@ -43,6 +43,7 @@ struct RemoteBuffer {
 
 // Replicas of a program, and replicas between two of a group.
 constexpr int kMaxReplicas = 1 << 15;
+constexpr int64_t kMaxRounds = int64_t{1} << 62;  // of a body in a run, with the loops around it
 
 // What keeps it from being declared, as a sentence; empty when nothing does.
 std::string defect_of(const StateSlot& slot);

@@ -10,8 +10,7 @@ namespace poptorch::ir {
 // What a module may be at most. Every op that names a graph holds the graph's ops, as often as it
 // is named: what inlining and lowering would make of it.
 constexpr int64_t kMaxExpandedOps = int64_t{1} << 20;
-constexpr int64_t kMaxRounds = int64_t{1} << 62;  // of a body, with the repeats that it is in
-constexpr int kMaxNesting = 256;                  // of graphs in graphs
+constexpr int kMaxNesting = 256;  // of graphs in graphs
 
 // InternalError naming op and rule when an invariant of graph.hpp, a row's operand or attribute
 // constraint, an inferred type, a called graph's signature or a declaration does not hold;

@@ -10,8 +10,6 @@
 namespace poptorch::ops {
 namespace {
 
-constexpr double kMostRounds = 0x1p62;  // as the verifier's
-
 using support::str;
 
 const ir::Graph& callee(const InferContext& c, const char* attr) {
@@ -104,15 +102,16 @@ void add_call_ops(Registry& r) {
          .grad = by_autodiff,
          .cost = no_cost(),
          .popart_type = "Call"});
-  r.add({.name = "repeat",
-         .doc = "Runs a graph `count` times; output i feeds input i of the next round.",
-         .inputs = {"xs: any*"},
-         .outputs = {"ys*"},
-         .attrs = {{"graph", AttrType::kGraph}, within({"count", AttrType::kInt}, 0, kMostRounds)},
-         .infer = infer_repeat,
-         .grad = by_autodiff,
-         .cost = no_cost(),
-         .popart_type = "Loop"});
+  r.add(
+      {.name = "repeat",
+       .doc = "Runs a graph `count` times; output i feeds input i of the next round.",
+       .inputs = {"xs: any*"},
+       .outputs = {"ys*"},
+       .attrs = {{"graph", AttrType::kGraph}, within({"count", AttrType::kInt}, 0, ir::kMaxRounds)},
+       .infer = infer_repeat,
+       .grad = by_autodiff,
+       .cost = no_cost(),
+       .popart_type = "Loop"});
   r.add({.name = "if",
          .doc = "Runs `then` or `else` on the operands behind the condition.",
          .inputs = {"condition: bool", "xs: any*"},

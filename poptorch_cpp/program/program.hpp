@@ -20,10 +20,9 @@ using ir::Type;
 // What a program may have at most: sums of these fit 64 bits.
 constexpr int kMaxIpusInAll = 1 << 16;  // of all replicas
 constexpr int64_t kMaxMicroBatches = int64_t{1} << 40;
-constexpr int64_t kMaxBytes = int64_t{1} << 50;   // an offset, or what an IPU needs
-constexpr int64_t kMaxRounds = int64_t{1} << 62;  // of an instruction in one run
-constexpr int kMaxChannels = 1 << 20;             // between IPUs of a replica
-constexpr int kMaxAhead = 1 << 20;                // micro-batches, in rewinds and offsets
+constexpr int64_t kMaxBytes = int64_t{1} << 50;  // an offset, or what an IPU needs
+constexpr int kMaxChannels = 1 << 20;            // between IPUs of a replica
+constexpr int kMaxAhead = 1 << 20;               // micro-batches, in rewinds and offsets
 
 // What an address is relative to.
 enum class Base : uint8_t {

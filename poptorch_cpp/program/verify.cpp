@@ -73,7 +73,7 @@ class Verifier {
 
   // How often the body of a loop runs that runs `times` times itself.
   int64_t rounds_of(const Instruction& loop, int64_t times) {
-    if (loop.count < 0 || (times > 0 && loop.count > kMaxRounds / times)) {
+    if (loop.count < 0 || (times > 0 && loop.count > ir::kMaxRounds / times)) {
       fail("a loop runs ", loop.count, " times, ", times, " times in a run.");
     }
     if (loop.rewind < 0 || loop.rewind > kMaxAhead) fail("a loop rewinds by ", loop.rewind, ".");
