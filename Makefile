@@ -18,7 +18,6 @@ UNIT_TESTS := tests/unit/poptorch_unit_tests
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
 
-# --- set-up --------------------------------------------------------------------------------------
 $(VENV)/.runtime: requirements.txt
 	@tools/install_system_packages.sh $(PYTHON)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -56,7 +55,6 @@ install: native ## install the package into .venv
 	  POPTORCH_BUILD_DIR=$(CURDIR)/build $(PIP) install --no-build-isolation --no-deps . && \
 	  touch $(VENV)/.installed; fi
 
-# --- use -----------------------------------------------------------------------------------------
 demo: install ## build, install and train the example network
 	$(BIN)/python examples/python/mnist.py
 
@@ -88,7 +86,6 @@ wheel: native ## put a wheel into dist/
 	POPTORCH_BUILD_DIR=$(CURDIR)/build $(PIP) wheel --no-build-isolation --no-deps -w dist .
 	@ls dist
 
-# --- habits --------------------------------------------------------------------------------------
 format: $(VENV)/.development ## format all sources
 	@$(BIN)/clang-format -i $(CPP_FILES)
 	@$(BIN)/ruff check --quiet --fix . && $(BIN)/ruff format --quiet .

@@ -33,8 +33,6 @@ using session::CompileOptions;
 using session::Executable;
 using support::str;
 
-// --- running
-// ----------------------------------------------------------------------------------------
 py::list run(Executable& executable, const std::vector<py::array>& arrays) {
   const auto& types = executable.input_types();
   if (arrays.size() != types.size()) {
@@ -125,8 +123,6 @@ void run_pass(ir::Module& module, const Text& name, const CompileOptions& option
   session::PassRunner(context, silent, 1).run(name.value, module);
 }
 
-// --- the module
-// -------------------------------------------------------------------------------------
 void bind_options(py::module_& m) {
   py::enum_<session::OutputMode>(m, "OutputMode")
       .value("Final", session::OutputMode::kFinal)

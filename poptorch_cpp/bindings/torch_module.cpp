@@ -37,9 +37,6 @@ using NamedTensors = std::vector<std::tuple<Text, at::Tensor, bool, std::optiona
 using Tensors = std::vector<at::Tensor>;
 using TypeText = std::pair<std::string, std::vector<int64_t>>;
 
-// --- tracing
-// --------------------------------------------------------------------------------------
-
 // Errors that torch raises when it reaches for data which a traced tensor has not.
 bool reads_values(const std::string& text) {
   return text.find("values of this tensor are needed on the host") != std::string::npos ||
@@ -120,9 +117,6 @@ std::string user_location(std::vector<std::string> excludes) {
   return line.empty() ? "an unknown line" : support::str(line.file, ":", line.line);
 }
 
-// --- results
-// --------------------------------------------------------------------------------------
-
 TypeText type_text(const ir::Type& type) { return {std::string(ir::name(type.dtype)), type.shape}; }
 
 std::vector<TypeText> type_texts(const std::vector<ir::Type>& types) {
@@ -166,9 +160,6 @@ void set_block(int ipu, int stage, int phase, const Text& name, bool scoped) {
   }
 }
 
-// --- autograd.Function
-// ----------------------------------------------------------------------------
-
 using OptionalTensors = std::vector<std::optional<at::Tensor>>;
 
 frontend::Tracer& running_trace() {
@@ -193,9 +184,6 @@ std::vector<at::Tensor> end_function(const OptionalTensors& gradients) {
   for (const auto& gradient : gradients) given.push_back(gradient.value_or(at::Tensor()));
   return running_trace().end_function(given);
 }
-
-// --- loops and branches
-// -----------------------------------------------------------------------------
 
 void bind_regions(py::module_& m) {
   using frontend::Region;

@@ -86,7 +86,6 @@ class Emitting {
     }
   }
 
-  // --- kernels --------------------------------------------------------------------------------
   void emit_kernel(const Node& node) {
     Step& step = add(Step::Kind::kKernel, kernel_text(node));
     step.kernel = node.kernel.get();
@@ -155,7 +154,6 @@ class Emitting {
     return str(values_text(node.outputs), " = reorder(", values_text(node.inputs), ")");
   }
 
-  // --- control --------------------------------------------------------------------------------
   void emit_loop(const Node& node) {
     const Instruction& loop = *node.instruction;
     const int32_t counter = ipu_->loops++;
@@ -188,7 +186,6 @@ class Emitting {
     ipu_->steps[static_cast<size_t>(jump)].target = here();
   }
 
-  // --- moves ----------------------------------------------------------------------------------
   void emit_moved(const Node& node) {
     if (is_collective(*node.def)) {
       emit_collective(node);

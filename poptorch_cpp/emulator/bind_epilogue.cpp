@@ -97,7 +97,6 @@ class Attaching {
     keys_[index] = {last.major, ++moved_};
   }
 
-  // --- pairs ----------------------------------------------------------------------------------
   bool can_produce(size_t index, ValueId input, const Chain& chain) const {
     const Node& node = block_[index];
     if (!node.def || node.chain || !node.def->writes.empty() || node.outputs.empty()) return false;

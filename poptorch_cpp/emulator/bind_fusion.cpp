@@ -53,7 +53,6 @@ class Fusion {
   }
 
  private:
-  // --- what may be fused ----------------------------------------------------------------------
   const ir::Shape& space_of(const Node& node) const {
     const ValueId id = node.outputs.empty() ? node.inputs[static_cast<size_t>(node.def->writes[0])]
                                             : node.outputs[0];
@@ -83,7 +82,6 @@ class Fusion {
     return TileProgramBuilder::supports(*node.def, node.instruction->attrs, operands, results);
   }
 
-  // --- groups ---------------------------------------------------------------------------------
   Group single(size_t index) const {
     const Node& node = block_[index];
     Group group;
@@ -241,7 +239,6 @@ class Fusion {
     });
   }
 
-  // --- chains ---------------------------------------------------------------------------------
   void replace_members() {
     std::vector<int> group_ending_at(block_.size(), -1);
     std::vector<bool> member(block_.size(), false);

@@ -18,8 +18,6 @@ namespace {
 
 using Kind = Layout::Kind;
 
-// --- states
-// ----------------------------------------------------------------------------------------
 class StateLayouts {
  public:
   explicit StateLayouts(Plan& plan) : plan_(plan) {}
@@ -131,8 +129,6 @@ class StateLayouts {
   std::set<int32_t> followers_;
 };
 
-// --- values
-// ----------------------------------------------------------------------------------------
 class ValueLayouts {
  public:
   ValueLayouts(Plan& plan, const CarriedLayouts& carried, std::vector<Node>& block, int ipu)
@@ -201,7 +197,6 @@ class ValueLayouts {
     return static_cast<ValueId>(plan_.values.size() - 1);
   }
 
-  // --- nodes ----------------------------------------------------------------------------------
   void settle_op(Node& node) {
     const Layout carried = carried_.of(node);
     std::vector<Layout> taken(node.inputs.size(), carried), made_in(node.outputs.size(), carried);

@@ -148,7 +148,6 @@ class ArenaPlanner {
     }
   }
 
-  // --- results over operands ------------------------------------------------------------------
   void reuse(const Node& node) {
     if (node.chain) {
       for (ValueId output : node.chain->outputs) {
@@ -203,7 +202,6 @@ class ArenaPlanner {
     return storage;
   }
 
-  // --- offsets --------------------------------------------------------------------------------
   int64_t place() {
     std::vector<int32_t> roots;
     for (int32_t storage : order_) {

@@ -47,7 +47,6 @@ class Planner {
     return instruction.kind == Kind::kCompute ? &registry_.get(instruction.op.text()) : nullptr;
   }
 
-  // --- values ---------------------------------------------------------------------------------
   void make_values() {
     std::map<std::pair<Base, int32_t>, int32_t> shared;
     for (const program::Tensor& tensor : program_.tensors) {
@@ -82,7 +81,6 @@ class Planner {
 
   int32_t& storage(TensorId id) { return plan_.values[static_cast<size_t>(id)].storage; }
 
-  // --- accesses -------------------------------------------------------------------------------
   void scan_span(const std::vector<Instruction>& block, int parent, bool loop) {
     const int span = static_cast<int>(spans_.size());
     spans_.push_back({parent, position_, 0, loop});
@@ -125,7 +123,6 @@ class Planner {
     }
   }
 
-  // --- views ----------------------------------------------------------------------------------
   void alias_views(const std::vector<Instruction>& block) {
     for (const Instruction& instruction : block) {
       if (instruction.kind == Kind::kCompute && program::is_view(instruction.op) &&
@@ -167,7 +164,6 @@ class Planner {
     return true;
   }
 
-  // --- nodes ----------------------------------------------------------------------------------
   std::vector<Node> make_nodes(const std::vector<Instruction>& block) {
     std::vector<Node> nodes;
     for (const Instruction& instruction : block) {

@@ -77,8 +77,6 @@ void reduce_as(const std::string& op, const std::vector<const std::byte*>& opera
 
 }  // namespace
 
-// --- channels
-// --------------------------------------------------------------------------------------
 bool Channel::send(const std::byte* data, bool even_if_full) {
   std::lock_guard lock(mutex_);
   if (count_ >= kAhead && !even_if_full) return false;
@@ -117,8 +115,6 @@ void Channel::clear() {
   }
 }
 
-// --- barriers
-// --------------------------------------------------------------------------------------
 int64_t Barrier::arrive() {
   std::lock_guard lock(mutex_);
   const int64_t ticket = round_;
@@ -134,8 +130,6 @@ bool Barrier::is_open(int64_t ticket) {
   return round_ > ticket;
 }
 
-// --- collectives
-// -----------------------------------------------------------------------------------
 Collective::Collective(const CollectiveSpec& spec, int members)
     : spec_(spec),
       operands_(static_cast<size_t>(members)),

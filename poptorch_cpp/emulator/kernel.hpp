@@ -88,14 +88,14 @@ class BoundKernel {
 
 struct KernelRow {
   std::string op;
-  // Changes request.input_layouts / output_layouts from what the producers offer to what the kernel
-  // wants; the engine inserts reorders. Absent: everything plain.
-  std::function<void(KernelRequest&)> choose_layouts;
   // nullptr: no fast kernel for these types, shapes or layouts; the engine runs the reference one.
   std::function<std::unique_ptr<BoundKernel>(const KernelRequest&)> bind;
+  // Changes request.input_layouts / output_layouts from what the producers offer to what the kernel
+  // wants; the engine inserts reorders. Absent: everything plain.
+  std::function<void(KernelRequest&)> choose_layouts = nullptr;
   bool takes_epilogue = false;
   // The kernel may write output i over input in_place_input[i] when that input dies here.
-  std::vector<int> in_place_input;
+  std::vector<int> in_place_input = {};
   // Layouts are chosen where operand 0 is f32, f16 or bf16. True: whatever it is.
   bool layouts_of_any_type = false;
 };

@@ -145,8 +145,6 @@ void for_each_access(const Plan& plan, const Node& node, See see) {
 // What a kernel row is asked about a compute node: without the epilogue.
 KernelRequest make_request(const Plan& plan, const Node& node);
 
-// --- the passes, in order
-// -------------------------------------------------------------------------- Nodes from
 // instructions; views become aliases where nothing can tell the difference.
 Plan make_plan(const program::Program& program, const ir::Registry& registry,
                const EngineOptions& options);

@@ -192,8 +192,6 @@ bool Runner::meet(const Step& step, Machine& machine) {
   return true;
 }
 
-// --- transfers
-// -------------------------------------------------------------------------------------
 void Runner::stream_in(StreamEnd& end, std::byte* to) {
   if (end.transfers == end.stream->transfers) {
     throw support::InternalError(str("[engine] stream '", end.stream->host.name,

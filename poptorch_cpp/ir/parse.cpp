@@ -51,7 +51,6 @@ class Parser {
     }
   }
 
-  // --- declarations
   struct Declaration {
     Token place = {};  // of the name
     Type type = {};
@@ -125,7 +124,6 @@ class Parser {
     declare(from, module_->find_remote_buffer(buffer.name), buffer, &Module::add_remote_buffer);
   }
 
-  // --- graphs
   void parse_graph() {
     lexer_.expect("@");
     const Token place = lexer_.peek();
@@ -185,7 +183,6 @@ class Parser {
     return it->second;
   }
 
-  // --- ops
   void parse_op() {
     std::vector<Token> results;
     Token label;

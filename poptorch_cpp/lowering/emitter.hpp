@@ -20,7 +20,6 @@ class Emitter {
   program::Program& program() { return program_; }
   const target::Device& device() const { return device_; }
 
-  // --- tensors --------------------------------------------------------------------------------
   // kUndecided as `ipu`: the IPU of the first use.
   static constexpr int kUndecided = -1;
   program::TensorId add_tensor(program::Tensor tensor);
@@ -48,7 +47,6 @@ class Emitter {
   int find_stream(support::Symbol name) const;
   int find_remote(support::Symbol name) const;
 
-  // --- instructions ---------------------------------------------------------------------------
   void emit(int ipu, program::Instruction instruction);
   int64_t emitted() const { return emitted_; }      // instructions so far
   int64_t host_cycles(program::TensorId id) const;  // of a transfer to or from the host

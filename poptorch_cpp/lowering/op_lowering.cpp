@@ -223,8 +223,6 @@ void OpLowering::lower_ipu_copy(const Op& op, Frame& frame) {
   emitter_.emit(to, std::move(receive));
 }
 
-// --- transfers
-
 void OpLowering::lower_host_load(const Op& op, Frame& frame) {
   Instruction load = started(op, frame, Kind::kStreamIn);
   load.outputs = {define(op, 0, frame, ipu_of(op, frame))};
@@ -259,8 +257,6 @@ void OpLowering::lower_remote_store(const Op& op, Frame& frame) {
   store.cycles = emitter_.host_cycles(store.inputs[0]);
   emitter_.emit(ipu, std::move(store));
 }
-
-// --- called graphs
 
 const Graph& OpLowering::callee(const Op& op, std::string_view attr) const {
   return *module_.find_graph(op.attr<ir::GraphRef>(attr).name);

@@ -82,8 +82,6 @@ class Phased {
     std::set<int> phases = {};
   };
 
-  // --- who needs what when
-  // -----------------------------------------------------------------------
   void note(const Op& op) {
     const int phase = op.placement.phase;
     for (size_t i = 0; i < op.operand_count(); ++i) {
@@ -152,8 +150,6 @@ class Phased {
     return stays[1].first - stays[0].second < 2 ? Stays() : stays;
   }
 
-  // --- one phase
-  // ---------------------------------------------------------------------------------
   void lower_phase(int number, const Phase& phase) {
     const ir::Placement when{.phase = number};
     const int64_t before = emitter_.emitted();

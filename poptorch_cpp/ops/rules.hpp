@@ -31,7 +31,6 @@ using ir::Type;
 using ir::Val;
 using ir::Value;
 
-// --- Result types -------------------------------------------------------------------------------
 InferRule same_as(size_t operand);
 InferRule nothing();    // no results
 InferRule as_stated();  // what the text or the front end says
@@ -55,14 +54,12 @@ void checked_axes(const InferContext& context, const Ints& axes, int64_t rank);
 // The shape without `axes`, or with ones there.
 Shape reduced_shape(const Shape& shape, const Ints& axes, bool keepdims);
 
-// --- Costs --------------------------------------------------------------------------------------
 CostRule per_element(double flops);          // of result 0
 CostRule per_operand_element(double flops);  // of operand 0
 CostRule moves_data();                       // no arithmetic
 CostRule no_cost();                          // resolved at compile time
 double bytes_of(const Op& op);               // operands and results, once each
 
-// --- Attributes ---------------------------------------------------------------------------------
 // `def` with a range for its number or the numbers of its list.
 ir::AttrDef within(ir::AttrDef def, double least, double most);
 ir::AttrDef at_least(double least, ir::AttrDef def);  // and at most kMaxElements
@@ -71,7 +68,6 @@ ir::AttrDef at_least(double least, ir::AttrDef def);  // and at most kMaxElement
 // same numbers in every replica.
 inline const ir::AttrDef kStochasticRounding{"stochastic_rounding", AttrType::kBool, false};
 
-// --- Gradients ----------------------------------------------------------------------------------
 // Gradient of a one-operand op from dy.
 GradRule grad1(std::function<Val(GradBuilder&, Val dy)> rule);
 // Gradients of a broadcasting two-operand op; each side is summed back to its operand's shape.

@@ -24,8 +24,6 @@ void insert_copies(ir::Module& module);
 // InternalError when an op of main has no IPU, or uses a value of another IPU without a copy.
 void verify_placed(const ir::Module& module);
 
-// --- shared with stages.cpp and the lowering
-
 // Constants and reads of state have no place of their own.
 bool has_place(const ir::Op& op);
 // The `variable` op that `value` denotes the memory of; nullptr for any other value.

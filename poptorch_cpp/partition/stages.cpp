@@ -144,10 +144,16 @@ class Stages {
   std::unordered_set<const Op*> backward_;  // look-up only
 };
 
+// Nothing is outside of a loop that accumulates when nothing is accumulated.
+void take_inside(ir::Graph& main) {
+  for (Op* op : main.ops()) op->placement.context = ir::ExecutionContext::kNormal;
+}
+
 }  // namespace
 
 void assign_stages(ir::Module& module, transforms::PassContext& context) {
   if (context.strategy != transforms::Strategy::kPipelined) return;
+  if (!context.training && context.gradient_accumulation == 1) take_inside(module.main());
   Stages stages(module);
   const int64_t count = stages.collect();
   if (count > 1) {

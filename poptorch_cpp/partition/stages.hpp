@@ -11,8 +11,9 @@ namespace poptorch::partition {
 // placed ops. A stage that an op names (its IPU when it names none) is a forward stage; neighbours,
 // by number, on one IPU become one. Of n forward stages, stage i keeps number i forward and has
 // number 2(n-1) - i backward: the last one is forward and backward at once. Updates of weights have
-// no stage. UserError for a stage on two IPUs, for data that flows from a later stage to an earlier
-// one, and for fewer micro-batches than the pipeline has stages.
+// no stage; where nothing accumulates, what runs outside of accumulation is inside. UserError for a
+// stage on two IPUs, for data that flows from a later stage to an earlier one, and for fewer
+// micro-batches than the pipeline has stages.
 void assign_stages(ir::Module& module, transforms::PassContext& context);
 
 }  // namespace poptorch::partition

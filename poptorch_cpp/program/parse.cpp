@@ -57,7 +57,6 @@ class Parser {
   }
 
  private:
-  // --- declarations -----------------------------------------------------------------------------
   ir::Literal parse_literal() {
     const Token place = lexer_.peek();
     const ir::Attr attr = ir::parse_attr(lexer_, ir::AttrType::kLiteral);
@@ -184,7 +183,6 @@ class Parser {
     return static_cast<int32_t>(index);
   }
 
-  // --- instructions -----------------------------------------------------------------------------
   void parse_ipu() {
     const Token place = lexer_.peek();
     const int64_t number = lexer_.integer("an IPU's number");

@@ -14,7 +14,6 @@ using IntFn = int64_t (*)(int64_t);
 using FloatFn2 = double (*)(double, double);
 using IntFn2 = int64_t (*)(int64_t, int64_t);
 
-// --- special functions --------------------------------------------------------------------------
 double erfinv(double y) {
   if (std::isnan(y) || std::fabs(y) > 1) return NAN;
   if (std::fabs(y) == 1) return std::copysign(INFINITY, y);
@@ -67,7 +66,6 @@ int64_t power(int64_t a, int64_t b) {
   return static_cast<int64_t>(result);
 }
 
-// --- tables -------------------------------------------------------------------------------------
 struct UnaryRow {
   const char* name;
   FloatFn on_floats;
@@ -177,7 +175,6 @@ const auto& row_of(const Rows& rows, std::string_view name) {
                        [&](const auto& row) { return row.name == name; });
 }
 
-// --- drivers ------------------------------------------------------------------------------------
 bool on_integers(const Args& a, size_t operand) { return !ir::is_float(a.type(operand).dtype); }
 
 void unary(const KernelCall& call) {

@@ -188,7 +188,6 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const CompileOpt
   forms.traced = module->clone();
   const HostOverlaps overlaps = take_host_overlaps(*module, options);
 
-  // --- normal ---
   // Calls first: everything behind sees through them. A call with its own gradient stays.
   passes.run("inline_calls", *module);
   passes.run("anchor_values", *module);
@@ -200,7 +199,6 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const CompileOpt
   passes.run("check_indices", *module);
   forms.normal = module->clone();
 
-  // --- differentiated ---
   passes.run("differentiate", *module);
   // Again: gradients that the user gave are calls.
   passes.run("inline_calls", *module);
@@ -218,7 +216,6 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const CompileOpt
   if (options.floating_point_exceptions) passes.run("check_floats", *module);
   forms.differentiated = module->clone();
 
-  // --- placed ---
   forms.anchored = std::move(context.anchored);
   forms.anchor_names = std::move(context.anchor_names);
   passes.run("place_ops", *module);

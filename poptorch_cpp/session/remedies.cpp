@@ -29,7 +29,6 @@ void for_each_instruction(const std::vector<Instruction>& block, See see) {
   }
 }
 
-// --- another cut ---------------------------------------------------------------------------------
 // The modules of an IPU in the order of their first op, with the state that they would take along.
 struct Module {
   std::string path;
@@ -82,7 +81,6 @@ void add_cut(const Program& program, int ipu, int64_t over, std::vector<Remedy>&
   }
 }
 
-// --- off chip ------------------------------------------------------------------------------------
 void add_off_chip(const MemoryReport& memory, std::vector<Remedy>& remedies) {
   struct Kind {
     int64_t bytes;
@@ -101,7 +99,6 @@ void add_off_chip(const MemoryReport& memory, std::vector<Remedy>& remedies) {
            "(poptorch.TensorLocationSettings().useOnChipStorage(False))")});
 }
 
-// --- a checkpoint --------------------------------------------------------------------------------
 struct Recomputed {
   std::string name, scope;
   int64_t bytes = 0;

@@ -16,9 +16,6 @@ using ir::Shape;
 using ir::Type;
 using ir::Value;
 
-// --- Guards and helpers
-// ---------------------------------------------------------------------------
-
 bool is_splat(const Match& m, char name, double number) {
   const auto splat = splat_of(m.value(name));
   return splat && *splat == number && std::signbit(*splat) == std::signbit(number);
@@ -52,9 +49,6 @@ bool is_lossless(DType from, DType to) {
   return (from_half && (to == DType::kF32 || to == DType::kF64)) ||
          (from == DType::kF32 && to == DType::kF64);
 }
-
-// --- Arithmetic
-// -----------------------------------------------------------------------------------
 
 bool is_exact_reciprocal(const Match& m) {
   const auto divisor = splat_of(m.value('c'));
@@ -95,9 +89,6 @@ const std::vector<Rewrite> kArithmetic = {
     {"logical_not(logical_not(x))", keeps_x, give_x},
     {"select(c, x, x)", keeps_x, give_x},
 };
-
-// --- Copies, views and conversions
-// ------------------------------------------------------------------
 
 // Axes of more than one element keep their order: the elements do not move.
 bool moves_nothing(const Match& m) {
@@ -145,9 +136,6 @@ const std::vector<Rewrite> kCopies = {
      [](const Match& m) { return m.op(0).attr<Ints>("axes") == m.op(1).attr<Ints>("axes"); },
      give_x},
 };
-
-// --- Slices and joins
-// -------------------------------------------------------------------------------
 
 struct Slice {
   Ints starts, stops, steps;
@@ -238,9 +226,6 @@ const std::vector<Rewrite> kSlices = {
     {"pad(x)", pads_nothing, give_x},
 };
 
-// --- Matrix products
-// --------------------------------------------------------------------------------
-
 bool swaps_last_two(const Op& transpose) {
   Ints expected(transpose.attr<Ints>("permutation").size());
   if (expected.size() < 2) return false;
@@ -275,9 +260,6 @@ const std::vector<Rewrite> kProducts = {
     {"add(linear(x, w), b)", is_bias,
      [](const Match& m) { return emit(m, "linear", {m['x'], m['w'], m['b']}); }},
 };
-
-// --- Losses
-// -----------------------------------------------------------------------------------------
 
 bool is_over_classes(const Match& m) {
   const int64_t classes = m.type('x').rank() == 1 ? 0 : 1;

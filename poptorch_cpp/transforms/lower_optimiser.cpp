@@ -142,7 +142,6 @@ class Lowering {
     return loss_scale_;
   }
 
-  // --- all gradients together -------------------------------------------------------------------
   // What no parameter's context is right for.
   ir::Builder common(const Parameter& any) const {
     ir::Builder builder(main_);

@@ -78,7 +78,6 @@ class _Optimiser:
     def _torch_class(cls):
         return next(base for base in cls.__mro__ if base.__module__.startswith("torch.optim"))
 
-    # --- state ---------------------------------------------------------------------------------
     def state_dict(self) -> dict:
         """torch's dict with "ipu_state" and "ipu_param": tensors by name, fetched from the device,
         or None before a wrapper with this optimiser was compiled."""

@@ -117,7 +117,6 @@ class Graph:
     _captured: "dict[Tensor, Tensor]"  # those, with the inputs
     _routed: "dict[Tensor, Tensor]"  # inputs that calls fill with tensors of graphs further out
 
-    # --- what it holds ----------------------------------------------------------------------------
     @property
     def name(self) -> str:
         """E.g. "Linear_subgraph(0)"; the main graph is called "main"."""
@@ -191,7 +190,6 @@ class Graph:
     def __repr__(self) -> str:
         return f"Graph[name={self._name} id={self.id}]"
 
-    # --- as a context -----------------------------------------------------------------------------
     def __enter__(self) -> "Graph":
         if _context.graphs and _context.graphs[-1]._ir is not self._ir:
             raise RuntimeError(
@@ -211,7 +209,6 @@ class Graph:
 
         return View(self)
 
-    # --- hooks ------------------------------------------------------------------------------------
     def register_op_created_hook(self, fn: Callable[[OpRecord], None]) -> int:
         """Calls `fn` with every op that is added to this graph from now on. Returns a handle."""
         handle = self._ir._next("hook")
@@ -224,7 +221,6 @@ class Graph:
             raise ValueError(f"Graph {self._name} has no hook {handle}.")
         del self._hooks[handle]
 
-    # --- for the modules of the package -----------------------------------------------------------
     def _unique(self, name: str) -> str:
         scope = f"{self.id}/" if self.id else ""
         if scope + name in self._tensors:

@@ -172,7 +172,6 @@ class Ir:
     def __repr__(self) -> str:
         return f"Ir[id={self._id}]"
 
-    # --- for the modules of the package -----------------------------------------------------------
     def _next(self, what: str) -> int:
         return next(self._counters.setdefault(what, itertools.count()))
 

@@ -77,7 +77,6 @@ class Session:
             self._executable.write_state(slot, data)
         self._stale = False  # the device may be newer than the host
 
-    # --- streams ----------------------------------------------------------------------------------
     def _check_transfers(self) -> None:
         types = [*self._executable.input_types, *self._executable.output_types]
         for stream, (_, shape) in zip([*self._inputs, *self._outputs], types, strict=True):
@@ -122,7 +121,6 @@ class Session:
             )
         return [port.checked(inputs[port.stream], downcast) for port in self._takes]
 
-    # --- running ----------------------------------------------------------------------------------
     def run(
         self, inputs: "Mapping[HostToDeviceStream, Any] | None" = None, downcast_inputs: bool = True
     ) -> dict[DeviceToHostStream, np.ndarray]:
@@ -194,7 +192,6 @@ class Session:
         finally:
             self._depth -= 1
 
-    # --- variables --------------------------------------------------------------------------------
     def weights_from_host(self) -> None:
         """Sends variables that were written on the host to the device. ValueError if detached."""
         self._check_attached("weights_from_host")

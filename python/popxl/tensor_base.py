@@ -140,7 +140,6 @@ class Tensor(Operators):
         tensor._producer, tensor._ipu, tensor._io_tiles = producer, ipu, _context.io_tiles
         return graph._add_tensor(tensor, name)
 
-    # --- what it is -------------------------------------------------------------------------------
     @property
     def id(self) -> str:
         """The name, behind its graph's when that is not the main graph."""
@@ -235,7 +234,6 @@ class Tensor(Operators):
     def __hash__(self) -> int:
         return id(self)
 
-    # --- values, for the ops ----------------------------------------------------------------------
     def _root(self) -> "Tensor":
         return self if self._base is None else self._base._root()
 

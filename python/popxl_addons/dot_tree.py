@@ -25,7 +25,6 @@ class DotTree(Generic[Leaf]):
 
     _map: "dict[str, Any]"
 
-    # --- one key ----------------------------------------------------------------------------------
     def insert(
         self, key: "str | int", value: "Leaf | DotTree[Leaf]", overwrite: bool = False
     ) -> Any:
@@ -92,7 +91,6 @@ class DotTree(Generic[Leaf]):
         node = self._find(".".join(path)) if path else self
         return node._map.pop(node._resolved(last))
 
-    # --- all keys ---------------------------------------------------------------------------------
     def to_dict(self) -> "dict[str, Leaf]":
         """All values by dotted name, in the order in which they were inserted."""
         out: dict[str, Leaf] = {}

@@ -108,7 +108,6 @@ class Module(popxl.Module):
 
         graph._before_autodiff.append(tell)
 
-    # --- graphs -----------------------------------------------------------------------------------
     def create_graph(
         self, *args: Any, **kwargs: Any
     ) -> "tuple[NamedVariableFactories, GraphWithNamedArgs]":
@@ -133,7 +132,6 @@ class Module(popxl.Module):
         named = GraphWithNamedArgs(graph, self._named_inputs)
         return self._variable_factories, named
 
-    # --- gradients written by hand ----------------------------------------------------------------
     def build_grad(self, *grads: popxl.Tensor) -> Any:
         """Writes the gradient's ops, for `create_grad_graph`; to be overridden.
 
@@ -190,7 +188,6 @@ class Module(popxl.Module):
         )
         return BoundGraph(graph, graph.mapping(inputs)).call  # type: ignore[arg-type]
 
-    # --- state ------------------------------------------------------------------------------------
     def add_variable_input(
         self,
         name: str,

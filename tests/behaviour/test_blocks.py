@@ -49,7 +49,6 @@ def chain(count=3):
     return torch.nn.Sequential(*layers)
 
 
-# --- ids and stages -------------------------------------------------------------------------------
 def test_blocks_are_on_the_ipus_that_they_name():
     made = wrapped(Scoped(*({"ipu_id": i} for i in range(4))))
     assert places(made) == [(0, 0), (1, 1), (2, 2), (3, 3)]
@@ -119,7 +118,6 @@ def test_block_functions_keep_name_result_and_arguments():
     assert places(wrapped(Model())) == [(0, 0), (1, 1)]
 
 
-# --- BeginBlock -----------------------------------------------------------------------------------
 def test_begin_block_lasts_until_the_next_and_code_before_is_on_ipu_0():
     model = chain(4)
     assert poptorch.BeginBlock(model[1], ipu_id=1) is model[1]
@@ -229,7 +227,6 @@ def test_a_layer_that_runs_twice_begins_its_block_twice():
     assert places(wrapped(Model())) == [(1, 1), (1, 1)]
 
 
-# --- refusals -------------------------------------------------------------------------------------
 HERE = r"test_blocks\.py:\d+"
 
 

@@ -169,7 +169,6 @@ def test_is_running_on_ipu():
     assert set(seen[:-1]) == {True}
 
 
-# --- batching ------------------------------------------------------------------------------------
 class Mean(torch.nn.Module):
     """The mean of a micro-batch, a scalar, and its rows doubled."""
 

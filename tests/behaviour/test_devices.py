@@ -134,7 +134,6 @@ def test_queries_follow_the_pool(monkeypatch):
             poptorch.ipuHardwareIsAvailable()
 
 
-# --- other processes -----------------------------------------------------------------------------
 HOLDER = """
     import sys, time
     from poptorch._impl import device_pool

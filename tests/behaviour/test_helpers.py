@@ -13,7 +13,6 @@ import torch
 X = torch.randn(4, 3)
 
 
-# --- poptorch.testing ----------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "other, close",
     [
@@ -42,7 +41,6 @@ def test_allclose_of_other_values():
             allclose({"b": X}, other)
 
 
-# --- poptorch._utils -----------------------------------------------------------------------------
 def test_structures_come_apart_and_together():
     structure = {"a": (X, 3), "b": [X + 1, None]}
     tensors = poptorch._utils.flattenTensorStructure(structure)
@@ -62,7 +60,6 @@ def test_tensors_of_the_traced_model_are_on_the_ipu():
     assert seen == [True] and not poptorch._utils.isOnIpu(X) and not poptorch._utils.isOnIpu(3)
 
 
-# --- poptorch.profiling --------------------------------------------------------------------------
 PROFILED = """
 import poptorch, torch
 channel = poptorch.profiling.Channel("mine")
@@ -123,7 +120,6 @@ def test_only_methods_can_be_instrumented():
         channel.instrument([], "wibble")
 
 
-# --- logs ----------------------------------------------------------------------------------------
 def test_a_message_repeats_as_often_as_allowed(capsys):
     for limit, expected in ((None, 9), (1, 1), (4, 4)):
         poptorch.inferenceModel(torch.relu, poptorch.Options().maxRepeatLogs(limit))
@@ -158,7 +154,6 @@ def test_log_dir_and_model_name(tmp_path):
     assert "Options(device_iterations=1" in text and "linear(" in text and "compiled in: " in text
 
 
-# --- what a wrapper shows ------------------------------------------------------------------------
 def test_the_repr_shows_blocks():
     model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 2))
     poptorch.BeginBlock(model[1], user_id="head", ipu_id=0)

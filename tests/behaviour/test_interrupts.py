@@ -143,7 +143,6 @@ def test_a_popxl_session_is_stopped_and_usable(capfd):
     assert "was cut short: some variables are on the device" in capfd.readouterr().err
 
 
-# --- handlers ------------------------------------------------------------------------------------
 def test_a_handler_cannot_use_the_model_that_it_interrupts():
     model = poptorch.inferenceModel(Endless(), quiet())
     model(ENDS)

@@ -97,7 +97,6 @@ def test_ops_are_counted_by_module():
         assert rows[f"layers.{layer}", "linear"]["count"] == ACCUMULATION
 
 
-# --- out of memory -------------------------------------------------------------------------------
 def over(limit, monkeypatch, width=8192):
     """Compiles what an Mk1 IPU cannot hold."""
     monkeypatch.delenv("POPTORCH_MEMORY_LIMIT", raising=False)

@@ -92,7 +92,6 @@ def test_a_norm_that_is_no_number_is_an_error():
         wrapped(*given)
 
 
-# --- automatic loss scaling ----------------------------------------------------------------------
 def scaled(model, lr=0.5):
     options = poptorch.Options()
     options.Training.setAutomaticLossScaling(True)

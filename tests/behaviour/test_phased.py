@@ -129,7 +129,6 @@ def test_automatic_loss_scaling_goes_on():
         assert all(torch.equal(one, other) for one, other in zip(results, expected, strict=True))
 
 
-# --- where things are -----------------------------------------------------------------------------
 def memory(report):
     return sum(ipu["state_bytes"] for ipu in report["ipus"])
 
@@ -208,7 +207,6 @@ def test_liveness_decides_which_activations_leave():
     assert always == 0 < after <= apart < each
 
 
-# --- how strategies are written -------------------------------------------------------------------
 def test_phases_are_stages_lists_of_stages_or_lists_of_ids():
     strategy = poptorch.SerialPhasedExecution(Phase(Stage("a"), Stage("b")))
     assert [stage.blocks for stage in strategy.phase(0).stages] == [["a"], ["b"]]

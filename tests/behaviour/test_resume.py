@@ -224,7 +224,6 @@ def test_a_destroyed_wrapper_goes_on_with_its_state(namespace):
     assert all(map(torch.equal, *runs))
 
 
-# --- torch.optim ---------------------------------------------------------------------------------
 TORCH_KINDS = {
     "SGD": {"momentum": 0.9, "dampening": 0.3, "weight_decay": 0.1},
     "Adam": {},

@@ -133,7 +133,6 @@ def test_a_thread_that_waits_for_anothers_run_can_be_stopped():
     thread.join()
 
 
-# --- programs ------------------------------------------------------------------------------------
 PROGRAM = """
 import signal, sys, threading, time
 import poptorch, torch

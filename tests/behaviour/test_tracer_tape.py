@@ -123,7 +123,6 @@ def test_memory_and_history(function):
     compare_training(Model(function), torch.ones(3), steps=2)
 
 
-# --- hooks ---------------------------------------------------------------------------------------
 def hook_on_activation(w, v, x):
     h = w * 2
     h.register_hook(lambda g: g * 10)

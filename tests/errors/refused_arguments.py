@@ -3,7 +3,7 @@
 import poptorch
 import torch
 from poptorch import AutoStage, Phase, Stage
-from refused_annotations import LINE, Refusal
+from refusals import LINE, Refusal
 
 NUMBER = "An ipu_id is a number from 0, not "
 

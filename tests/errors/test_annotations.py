@@ -7,9 +7,10 @@ import poptorch
 import pytest
 import refused_annotations
 import refused_arguments
-from refused_annotations import LINE
+import refused_scopes
+from refusals import LINE
 
-REFUSED = refused_annotations.REFUSED | refused_arguments.REFUSED
+REFUSED = refused_annotations.REFUSED | refused_scopes.REFUSED | refused_arguments.REFUSED
 
 
 def message_of(call):

@@ -28,7 +28,6 @@ def log(caplog):
     poptorch._logging.logger.propagate = False
 
 
-# --- gradients -----------------------------------------------------------------------------------
 def freeze_by_method(model):
     model.fc.requires_grad_(False)
 
@@ -75,7 +74,6 @@ def test_flags_that_end_as_they_were_are_no_change(log):
     assert "gradients from here on" not in log.text
 
 
-# --- members -------------------------------------------------------------------------------------
 REPLACED = {
     "fc of a Model": lambda m: setattr(m, "fc", torch.nn.Linear(3, 3)),
     "0 of a ModuleList": lambda m: m.layers.__setitem__(0, torch.nn.Linear(3, 3)),
@@ -143,7 +141,6 @@ def test_what_stays_the_same_object_is_no_change(log):
     assert "replaced" not in log.text
 
 
-# --- dtypes --------------------------------------------------------------------------------------
 INTEGERS = torch.ones(4, 3, dtype=torch.int32)
 PRODUCTS = {
     "linear": lambda x: torch.nn.functional.linear(x, torch.ones(2, 3)),
@@ -170,7 +167,6 @@ def test_products_of_one_kind_are_taken():
     assert torch.equal(ours[0], square) and torch.equal(ours[1], torch.full((4, 2), 3.0))
 
 
-# --- names ---------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", refused.INSTEAD)
 def test_functions_that_are_missing_are_refused_by_name(name):
     with pytest.raises(poptorch.Error, match=f"poptorch.{name} is not supported by this version"):
@@ -184,7 +180,6 @@ def test_methods_that_are_missing_are_refused_by_name(name):
         getattr(wrapped, name)("file")
 
 
-# --- loops and branches --------------------------------------------------------------------------
 def test_loops_repeat():
     def step(x, y):
         x.mul_(2)  # a copy: the input stays

@@ -42,7 +42,6 @@ def log(caplog):
     poptorch._logging.logger.propagate = False
 
 
-# --- floating-point exceptions -------------------------------------------------------------------
 INF, NAN, ZERO = float("inf"), float("nan"), 0.0
 
 
@@ -96,7 +95,6 @@ def test_training_with_floating_point_exceptions():
         wrapped(X * INF)
 
 
-# --- devices -------------------------------------------------------------------------------------
 def test_attaching_and_detaching():
     wrapped, _ = compiled()
     with pytest.raises(poptorch.Error, match="Device is already attached"):
@@ -190,7 +188,6 @@ def test_compilation_time_needs_the_progress_bar():
         wrapped.compilationTime()
 
 
-# --- random state and anchors --------------------------------------------------------------------
 def test_random_state():
     wrapped = poptorch.inferenceModel(Model())
     with pytest.raises(poptorch.Error, match="Model has not been compiled"):
@@ -210,7 +207,6 @@ def test_anchors():
         poptorch.inferenceModel(Model()).getTensorNames()
 
 
-# --- changes that the device does not see --------------------------------------------------------
 def test_a_scheduler_without_set_optimizer_is_warned_about_once(log):
     wrapped, optimiser = compiled()
     scheduler = torch.optim.lr_scheduler.ExponentialLR(optimiser, 0.5)
@@ -300,7 +296,6 @@ def test_reads_and_copies_are_no_edits(log):
     assert "changed on the host" not in log.text
 
 
-# --- optimisers ----------------------------------------------------------------------------------
 def test_groups_must_agree_on_centered():
     model = Model()
     groups = [{"params": [model.fc.weight], "centered": True}, {"params": [model.fc.bias]}]
@@ -332,7 +327,6 @@ def test_max_grad_norm_is_compiled_in():
         wrapped.setOptimizer(optimiser)
 
 
-# --- session options -----------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "change, text",
     [
@@ -353,7 +347,6 @@ def test_known_session_options_are_recorded():
     assert wrapped.options._Popart.options["engineOptions"] == {"a": "b"}
 
 
-# --- uncaught exceptions -------------------------------------------------------------------------
 def test_the_excepthook_logs_the_traceback_and_a_childs_stderr(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(
@@ -373,7 +366,6 @@ def test_the_excepthook_logs_the_traceback_and_a_childs_stderr(tmp_path):
     assert "CalledProcessError" in done.stderr and "from the child" in done.stderr
 
 
-# --- types ---------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "wide, narrow", [(torch.int64, torch.int32), (torch.float64, torch.float32)]
 )

@@ -75,7 +75,6 @@ def test_the_compiler_has_a_level_of_its_own(capfd):
         poptorch._logging.setPopartLogLevel("wibble")
 
 
-# --- the environment -----------------------------------------------------------------------------
 def run(program, **variables):
     """stdout and stderr of a program in a process of its own."""
     done = subprocess.run(

@@ -217,7 +217,6 @@ def test_the_attributes_of_errors():
     assert "'poptorch_cpp_error': " in str(caught.value)
 
 
-# --- at import -----------------------------------------------------------------------------------
 def import_poptorch(tmp_path, *, before):
     """stderr of a process that imports poptorch after running `before`."""
     program = tmp_path / "program.py"

@@ -153,7 +153,6 @@ def test_frozen_options_do_not_seed():
     assert torch.rand(1) == expected
 
 
-# --- files and JSON ------------------------------------------------------------------------------
 def load(folder, text, options=None):
     file = folder / "poptorch.conf"
     file.write_text(text)
@@ -266,7 +265,6 @@ def test_wrong_json_is_refused_and_nothing_is_taken(text, reason, monkeypatch):
         assert "[environment] POPTORCH_DEFAULT_OPTIONS: " in str(caught.value)
 
 
-# --- folders -------------------------------------------------------------------------------------
 def test_folders_of_a_file_are_in_those_of_the_program(tmp_path, monkeypatch):
     program = poptorch.Options().logDir(str(tmp_path / "logs"))
     program.Emulator.devicePool(4, 2, str(tmp_path / "pools"))

@@ -30,7 +30,6 @@ def _refused(model, *given, train=True, options=None):
     return raised.value.message
 
 
-# --- targets -------------------------------------------------------------------------------------
 CLASS_LOSSES = {
     "cross_entropy": F.cross_entropy,
     "weighted": lambda y, t: F.cross_entropy(y, t, weight=torch.ones(3)),
@@ -91,7 +90,6 @@ def test_unreduced_losses_may_be_reduced_and_marked():
     torch.testing.assert_close(total, (each * each).mean())
 
 
-# --- indices -------------------------------------------------------------------------------------
 X = torch.arange(12.0).reshape(3, 4)
 INDEXED = {
     "gather": lambda x, i: x.gather(0, i[None]),
@@ -126,7 +124,6 @@ def test_embedding_is_always_checked():
     assert "index 7 is outside a table of 5 rows" in text and "in module '0'" in text
 
 
-# --- 64 bits -------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
@@ -174,7 +171,6 @@ def test_arithmetic_in_float64_is_warned_about(capfd):
         assert re.search(rf"aten::{op}\] float64 is computed in float32.*\({HERE}\)", line)
 
 
-# --- values that are not known -------------------------------------------------------------------
 @pytest.mark.parametrize(
     "function",
     [

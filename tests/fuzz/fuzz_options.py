@@ -8,10 +8,12 @@ the interpreter sees of it ends the fuzzer, and so does an exception that is not
 """
 
 import argparse
+import gc
 import os
 import random
 import sys
 import tempfile
+import threading
 import traceback
 from pathlib import Path
 
@@ -34,15 +36,24 @@ ALLOWED = ("os.putenv", "os.listdir", "os.scandir")
 
 
 class Watch:
-    """What the interpreter does between `begin` and `end`."""
+    """What this thread does while `on`, apart from what the collector of garbage ends."""
 
     def __init__(self):
         self.on = False
         self.seen = ""  # what no text may do
+        self._thread = threading.get_ident()
         sys.addaudithook(self._see)
 
+    def __enter__(self):
+        gc.disable()
+        self.on, self.seen = True, ""
+
+    def __exit__(self, *_):
+        self.on = False
+        gc.enable()
+
     def _see(self, event, arguments):
-        if not self.on or event in ALLOWED:
+        if not self.on or event in ALLOWED or threading.get_ident() != self._thread:
             return
         written = (
             event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wax+")
@@ -84,12 +95,12 @@ def apply(data: bytes) -> bool:
         _file.truncate()
         _file.write(data)
         _file.flush()
-    WATCH.on, WATCH.seen = True, ""
     try:
-        if is_json:
-            options.from_json(data.decode("utf-8", "replace"))
-        else:
-            options.loadFromFile(_file.name)
+        with WATCH:
+            if is_json:
+                options.from_json(data.decode("utf-8", "replace"))
+            else:
+                options.loadFromFile(_file.name)
     except Exception as error:
         if WATCH.seen:
             raise SystemError(WATCH.seen) from error
@@ -97,8 +108,6 @@ def apply(data: bytes) -> bool:
             raise
         str(error).encode()  # a message is text
         return False
-    finally:
-        WATCH.on = False
     repr(options.clone())
     return True
 

@@ -46,7 +46,6 @@ def compare(function, *inputs, runs=2):
     return wrapped
 
 
-# --- values --------------------------------------------------------------------------------------
 def nested(m, x):
     def inner(a, b):
         return b, a + m.fc(b) * 0.1
@@ -228,7 +227,6 @@ def test_micro_batches_choose_for_themselves():
     torch.testing.assert_close(ours, torch.cat(expected))
 
 
-# --- one branch, one body ------------------------------------------------------------------------
 def test_a_branch_that_does_not_run_computes_nothing():
     options = poptorch.Options()
     options.Precision.enableFloatingPointExceptions(True)  # the other one's NaN would end the run
@@ -288,7 +286,6 @@ def test_random_numbers_differ_between_rounds_and_branches():
         assert not any(torch.equal(a, b) for b in draws[:i])
 
 
-# --- many IPUs -----------------------------------------------------------------------------------
 class Blocks(torch.nn.Module):
     def __init__(self, loop_on):
         super().__init__()
@@ -346,7 +343,6 @@ def test_a_block_that_begins_in_a_body_is_refused():
         poptorch.inferenceModel(model)(X)
 
 
-# --- errors --------------------------------------------------------------------------------------
 def test_a_tensor_of_a_body_is_not_known_outside():
     def model(x):
         kept = []

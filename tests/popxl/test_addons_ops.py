@@ -45,7 +45,6 @@ def check(results, expected, tolerance=1e-4):
         np.testing.assert_allclose(result, right, rtol=tolerance, atol=tolerance)
 
 
-# --- spread over replicas -------------------------------------------------------------------------
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_cross_entropy_of_classes_on_replicas(reduction):
     scores, labels = rand(5, 12) * 4, rng.integers(0, 12, 5)
@@ -142,7 +141,6 @@ def test_strided_collectives():
     check([total, whole], [[x[p].sum(0) for p in pairs], [np.concatenate(x[p]) for p in pairs]])
 
 
-# --- on one replica -------------------------------------------------------------------------------
 @pytest.mark.parametrize("rotary", [6, 4])
 def test_rotary_embedding(rotary):
     x, dy = rand(2, 3, 5, 6), rand(2, 3, 5, 6)
@@ -210,7 +208,6 @@ def test_small_ops():
         addons.ops.grad_reduce_square_add([])
 
 
-# --- layers ---------------------------------------------------------------------------------------
 def run_layer(module, layer, x, dtype=None):
     """The module on x with the data of torch's layer."""
     ir = popxl.Ir()

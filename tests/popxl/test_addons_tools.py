@@ -117,7 +117,6 @@ def test_weights_are_collected_and_written():
     assert addons.OrderedDict is OrderedDict
 
 
-# --- sessions -------------------------------------------------------------------------------------
 def task(scale=1.0, name="w", **arguments):
     ir = popxl.Ir()
     with ir.main_graph, popxl.in_sequence():
@@ -163,7 +162,6 @@ def test_a_task_takes_another_ones_state():
         other.load_from_session(session, {"z": "v"})
 
 
-# --- factories ------------------------------------------------------------------------------------
 def test_data_is_mapped_into_memory(tmp_path):
     def program(**arguments):
         ir = popxl.Ir()
@@ -211,7 +209,6 @@ def test_settings_for_hardware_are_accepted():
         addons.patterns.apply_pre_alias_patterns(ir.main_graph, "some")
 
 
-# --- gradients ------------------------------------------------------------------------------------
 class ByHand(addons.Module):
     """tanh(x @ w) with its gradient written out; `twist` scales it, to tell it from autodiff's."""
 
@@ -318,7 +315,6 @@ def test_what_inlining_does_is_one_of_three(value):
         addons.Module(grad_inlining_error=value)
 
 
-# --- Adam -----------------------------------------------------------------------------------------
 @pytest.mark.parametrize("correct", [True, False])
 @pytest.mark.parametrize("decay", [0.0, 0.01])
 @pytest.mark.parametrize("scaled", [False, True])

@@ -24,7 +24,6 @@ class Scale(addons.Module):
         return ops.tanh(x @ weight)
 
 
-# --- repeats --------------------------------------------------------------------------------------
 def test_a_repeated_graph_feeds_itself():
     def program(x, y):
         graph = popxl.gir().create_graph(lambda a, b: (a * b + 1.0,), x, y)
@@ -63,7 +62,6 @@ def test_a_repeated_graph_carries_what_it_writes():
         addons.repeat_graph(ir.create_graph(lambda a: (a, a + 1.0), x), 2)
 
 
-# --- batch serialisation --------------------------------------------------------------------------
 def streams_of(array):
     return popxl.h2d_stream(array.shape[1:], popxl.dtype.as_dtype(array), "x")
 
@@ -237,7 +235,6 @@ def test_batch_serialisation_refuses():
                 addons.batch_serialise(graph, **arguments)
 
 
-# --- tensors of outer graphs ----------------------------------------------------------------------
 def test_tensors_are_routed_through_the_graphs_between():
     def program(x, y):
         ir = popxl.gir()
@@ -260,7 +257,6 @@ def test_tensors_are_routed_through_the_graphs_between():
     np.testing.assert_allclose(z, x * y + 1, rtol=1e-6)
 
 
-# --- replicated tensor sharding -------------------------------------------------------------------
 def test_shards_are_gathered_and_reduced_by_name():
     x = rand(4, 2, 3)
 

@@ -218,7 +218,6 @@ def test_gradient_infos_belong_to_their_graphs(ir):
         info.inputs_dict(ops.call_with_info(b, tensor(2)))
 
 
-# --- sessions -------------------------------------------------------------------------------------
 @pytest.fixture
 def program(ir):
     stream = popxl.h2d_stream((2,), F32, "x")

@@ -40,7 +40,6 @@ def refused(error, text, written=False):
     return lambda function: MISTAKES.append((function, error, text, written)) or function
 
 
-# --- data -----------------------------------------------------------------------------------------
 @refused(ValueError, r"\[x .* of shape \(2, 3\) but got \(3, 2\)\. Give the data that shape")
 def shape_of_data(p):
     p.run({p.stream: X.T})
@@ -92,7 +91,6 @@ def session_of_a_graph(p):
     popxl.Session(p.ir.main_graph)
 
 
-# --- variables ------------------------------------------------------------------------------------
 @refused(TypeError, r"\[v .*is a variable of Ir\[id=\d+\] but the session runs Ir\[id=\d+\]")
 def variable_of_another_program(p):
     popxl.Session(p.ir).write_variable_data(Program().v, X)
@@ -116,7 +114,6 @@ def result_as_a_variable(p):
     popxl.Session(p.ir).get_tensor_data(p.y)
 
 
-# --- ops ------------------------------------------------------------------------------------------
 @refused(RuntimeError, "no current graph. Write ops inside `with ir.main_graph:`")
 def stream_outside(p):
     ops.host_load(p.stream)
@@ -183,7 +180,6 @@ def gradient_of_the_main_graph(p):
     autodiff(p.ir.main_graph)
 
 
-# --- modules --------------------------------------------------------------------------------------
 class Scale(addons.Module):
     def build(self, x: popxl.Tensor):
         return x * self.add_variable_input("w", lambda: X)
@@ -239,7 +235,6 @@ def test_a_gradient_comes_before_calls():
     np.testing.assert_allclose(got, np.sin(np.sin(X)), rtol=1e-5)
 
 
-# --- two programs ---------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "use, cure",
     [
@@ -260,7 +255,6 @@ def test_programs_share_nothing(use, cure):
         use(p, other)
 
 
-# --- dtypes and shapes ----------------------------------------------------------------------------
 TAKE_DTYPES = [
     lambda dtype: popxl.variable(X, dtype),
     lambda dtype: popxl.constant(X, dtype),

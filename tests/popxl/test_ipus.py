@@ -68,7 +68,6 @@ def test_training_on_two_ipus_is_training_on_one(ipus):
         np.testing.assert_array_equal(a, b)
 
 
-# --- loops over two IPUs --------------------------------------------------------------------------
 F32 = popxl.float32
 W = [np.random.default_rng(i).normal(size=(2, 2)).astype(np.float32) * 0.5 for i in range(2)]
 START = np.float32([[1, -2], [0.5, 3]])
@@ -200,7 +199,6 @@ def test_the_branches_of_a_conditional_work_on_two_ipus(taken):
     assert all(ipu["link_cycles"] > 0 for ipu in report["ipus"])
 
 
-# --- who may use what where -----------------------------------------------------------------------
 def on_ipu(ipu, *shape):
     with popxl.ipu(ipu):
         return popxl.constant(np.ones(shape), F32) + 1.0

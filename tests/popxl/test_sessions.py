@@ -108,7 +108,6 @@ def test_64_bit_inputs_become_32_bits_when_asked(downcast):
                 session.run({stream: np.int64([1, 2])}, downcast_inputs=False)
 
 
-# --- tensors, names, dtypes -----------------------------------------------------------------------
 def test_names_are_scoped_and_unique():
     ir = popxl.Ir()
     with ir.main_graph:

@@ -19,7 +19,6 @@ def _scaled(function):
 
 # name: (function, tensors...)
 CORNERS = {
-    # --- halves: sums and squares in float32 ---
     "rms_norm of small halves": (lambda x: F.rms_norm(x, (2,)), t([1e-3, 2e-3], dtype=HALF)),
     "rms_norm of large halves": _scaled(lambda x: F.rms_norm(x, (2,))),
     "normalize of large halves": _scaled(F.normalize),
@@ -40,7 +39,6 @@ CORNERS = {
         t(1.0, 4.4, -7.7, 100.0, dtype=HALF)),
     "floor among other steps, of halves": (lambda x: (x / 3).floor().clamp(-2, 9) - x.trunc(),
         t(1.0, 4.4, -7.7, 100.0, dtype=HALF)),
-    # --- gradients at corners ---
     "std of equal values": (lambda x: x.std(), t(2.0, 2.0, 2.0)),
     "std_mean of equal values": (lambda x: torch.std_mean(x, 0), t([2.0, 1.0], [2.0, 3.0])),
     "atan2 at the origin": (torch.atan2, t(0.0, 1.0, 0.0), t(0.0, 0.0, -2.0)),
@@ -80,7 +78,6 @@ CORNERS = {
         t(1.0, -1.0)),
     "nuclear norm of equal values": (lambda x: torch.linalg.matrix_norm(x, "nuc"),
         t([2.0, 2.0], [2.0, 2.0])),
-    # --- ranges ---
     "hypot of huge values": (torch.hypot, t(1e30, 3e-30, 0.0, INF), t(1e30, 4e-30, 0.0, NAN)),
     "std of huge values": (lambda x: x.std(), t(1e30, -1e30, 5e29)),
     "kl_div of negative targets": (F.kl_div, t(-1.0, -2.0, -3.0), t(-0.5, 0.0, NAN)),
@@ -95,7 +92,6 @@ CORNERS = {
         t(0.0, 1.0, 2.5, NAN, 9.0), t(3.0, 1.0, 2.0, 5.0, NAN)) for r in (False, True)},
     "bucketize of large integers": (torch.bucketize, t(16777217, dtype=torch.int32),
         t(16777216, 16777217, 16777218, dtype=torch.int32)),
-    # --- dtypes ---
     "hardtanh of integers": (lambda x: F.hardtanh(x, -1, 2), t(-5, 1, 7, dtype=torch.int32)),
     "relu6 of integers": (F.relu6, t(-5, 3, 9, dtype=torch.int32)),
     "scatter_reduce amax of truth values": (lambda x, s: x.scatter_reduce(

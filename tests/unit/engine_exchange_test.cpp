@@ -239,8 +239,6 @@ TEST(EngineStreams, KeepWhatTheHostAsksFor) {
   }
 }
 
-// --- random numbers
-// --------------------------------------------------------------------------------
 TEST(EngineRandom, FollowsSeedReplicaAndMicroBatch) {
   const program::Program program = lowered(
       "graph @main() -> (f32[4]) {\n"

@@ -45,7 +45,6 @@ Value* input(Graph& graph, DType dtype, Shape shape) {
   return graph.add_input({dtype, std::move(shape)}, "wrong");
 }
 
-// --- operands -----------------------------------------------------------------------------------
 DType unlike(const OperandDef& row, DType dtype) {
   switch (row.rule) {
     case OperandDef::Rule::kNumber:
@@ -109,7 +108,6 @@ void add_operand_cases(const Op& op, std::vector<Case>& cases) {
   }
 }
 
-// --- attributes ---------------------------------------------------------------------------------
 Attr of_another_type(AttrType type) {
   return type == AttrType::kString ? Attr(int64_t{1}) : Attr(std::string("wrong"));
 }
@@ -181,7 +179,6 @@ void add_attr_cases(const Op& op, std::vector<Case>& cases) {
   }
 }
 
-// --- results and placement ----------------------------------------------------------------------
 void add_result_cases(const Op& op, std::vector<Case>& cases) {
   if (op.is("aten")) return;  // its results are what it says
   for (size_t i = 0; i < op.result_count(); ++i) {

@@ -263,16 +263,18 @@ std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
 }  // namespace
 
 void add_batch_norm_kernels(KernelTable& table) {
-  auto add = [&](const char* op, auto bind) {
-    table.add({.op = op,
-               .choose_layouts = choose_layouts,
-               .bind = bind,
-               .takes_epilogue = true,
-               .in_place_input = {}});
-  };
-  add("batch_norm", bind_floats<bind<Training>>);
-  add("batch_norm_grad", bind_floats<bind<Gradient>>);
-  add("batch_norm_inference", bind_floats<bind<Inference>>);
+  table.add({.op = "batch_norm",
+             .bind = bind_floats<bind<Training>>,
+             .choose_layouts = choose_layouts,
+             .takes_epilogue = true});
+  table.add({.op = "batch_norm_grad",
+             .bind = bind_floats<bind<Gradient>>,
+             .choose_layouts = choose_layouts,
+             .takes_epilogue = true});
+  table.add({.op = "batch_norm_inference",
+             .bind = bind_floats<bind<Inference>>,
+             .choose_layouts = choose_layouts,
+             .takes_epilogue = true});
 }
 
 }  // namespace poptorch::emulator

@@ -82,25 +82,19 @@ std::unique_ptr<BoundKernel> bind_grad_weight(const KernelRequest& request) {
 
 void add_conv_kernels(KernelTable& table) {
   table.add({.op = "conv",
-             .choose_layouts = choose_channels_last,
              .bind = bind_floats<bind_conv>,
-             .takes_epilogue = true,
-             .in_place_input = {}});
+             .choose_layouts = choose_channels_last,
+             .takes_epilogue = true});
   table.add({.op = "conv_transpose",
-             .choose_layouts = choose_channels_last,
              .bind = bind_floats<bind_transpose>,
-             .takes_epilogue = true,
-             .in_place_input = {}});
+             .choose_layouts = choose_channels_last,
+             .takes_epilogue = true});
   table.add({.op = "conv_grad_input",
-             .choose_layouts = choose_channels_last,
              .bind = bind_floats<bind_grad_input>,
-             .takes_epilogue = false,
-             .in_place_input = {}});
+             .choose_layouts = choose_channels_last});
   table.add({.op = "conv_grad_weight",
-             .choose_layouts = choose_channels_last,
              .bind = bind_floats<bind_grad_weight>,
-             .takes_epilogue = false,
-             .in_place_input = {}});
+             .choose_layouts = choose_channels_last});
 }
 
 }  // namespace poptorch::emulator

@@ -100,9 +100,8 @@ std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
 void add_elementwise_kernels(KernelTable& table) {
   for (const std::string& op : micro_op_names()) {
     table.add({.op = op,
-               .choose_layouts = choose_layouts,
                .bind = bind,
-               .takes_epilogue = false,
+               .choose_layouts = choose_layouts,
                .in_place_input = {0},
                .layouts_of_any_type = true});
   }

@@ -91,16 +91,8 @@ std::unique_ptr<BoundKernel> bind_add_back(const KernelRequest& request) {
 }  // namespace
 
 void add_embedding_kernels(KernelTable& table) {
-  table.add({.op = "embedding",
-             .choose_layouts = nullptr,
-             .bind = bind_pick,
-             .takes_epilogue = false,
-             .in_place_input = {}});
-  table.add({.op = "embedding_grad",
-             .choose_layouts = nullptr,
-             .bind = bind_floats<bind_add_back>,
-             .takes_epilogue = true,
-             .in_place_input = {}});
+  table.add({.op = "embedding", .bind = bind_pick});
+  table.add({.op = "embedding_grad", .bind = bind_floats<bind_add_back>, .takes_epilogue = true});
 }
 
 }  // namespace poptorch::emulator

@@ -115,16 +115,8 @@ std::unique_ptr<BoundKernel> bind_gradient(const KernelRequest& request) {
 }  // namespace
 
 void add_group_norm_kernels(KernelTable& table) {
-  table.add({.op = "group_norm",
-             .choose_layouts = nullptr,
-             .bind = bind_floats<bind_forward>,
-             .takes_epilogue = true,
-             .in_place_input = {}});
-  table.add({.op = "group_norm_grad",
-             .choose_layouts = nullptr,
-             .bind = bind_floats<bind_gradient>,
-             .takes_epilogue = false,
-             .in_place_input = {}});
+  table.add({.op = "group_norm", .bind = bind_floats<bind_forward>, .takes_epilogue = true});
+  table.add({.op = "group_norm_grad", .bind = bind_floats<bind_gradient>});
 }
 
 }  // namespace poptorch::emulator

@@ -261,21 +261,14 @@ std::unique_ptr<BoundKernel> bind_window_put(const KernelRequest& request) {
 }  // namespace
 
 void add_index_kernels(KernelTable& table) {
-  auto add = [&](const char* op, auto bind, std::vector<int> in_place = {}) {
-    table.add({.op = op,
-               .choose_layouts = nullptr,
-               .bind = bind,
-               .takes_epilogue = false,
-               .in_place_input = std::move(in_place)});
-  };
-  add("gather", bind_gather);
-  add("index_select", bind_select);
-  add("index", bind_index);
-  add("dynamic_slice", bind_window);
-  add("scatter", bind_scatter, {0});
-  add("index_add", bind_floats<bind_index_add>, {0});
-  add("index_put", bind_index_put, {0});
-  add("dynamic_update", bind_window_put, {0});
+  table.add({.op = "gather", .bind = bind_gather});
+  table.add({.op = "index_select", .bind = bind_select});
+  table.add({.op = "index", .bind = bind_index});
+  table.add({.op = "dynamic_slice", .bind = bind_window});
+  table.add({.op = "scatter", .bind = bind_scatter, .in_place_input = {0}});
+  table.add({.op = "index_add", .bind = bind_floats<bind_index_add>, .in_place_input = {0}});
+  table.add({.op = "index_put", .bind = bind_index_put, .in_place_input = {0}});
+  table.add({.op = "dynamic_update", .bind = bind_window_put, .in_place_input = {0}});
 }
 
 }  // namespace poptorch::emulator

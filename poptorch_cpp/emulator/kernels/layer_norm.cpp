@@ -109,16 +109,8 @@ std::unique_ptr<BoundKernel> bind_gradient(const KernelRequest& request) {
 }  // namespace
 
 void add_layer_norm_kernels(KernelTable& table) {
-  table.add({.op = "layer_norm",
-             .choose_layouts = nullptr,
-             .bind = bind_floats<bind_forward>,
-             .takes_epilogue = true,
-             .in_place_input = {}});
-  table.add({.op = "layer_norm_grad",
-             .choose_layouts = nullptr,
-             .bind = bind_floats<bind_gradient>,
-             .takes_epilogue = true,
-             .in_place_input = {}});
+  table.add({.op = "layer_norm", .bind = bind_floats<bind_forward>, .takes_epilogue = true});
+  table.add({.op = "layer_norm_grad", .bind = bind_floats<bind_gradient>, .takes_epilogue = true});
 }
 
 }  // namespace poptorch::emulator

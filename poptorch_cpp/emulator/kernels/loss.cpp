@@ -120,17 +120,13 @@ std::unique_ptr<BoundKernel> bind_backward(const KernelRequest& request) {
 }  // namespace
 
 void add_loss_kernels(KernelTable& table) {
-  auto add = [&](const char* op, auto bind, bool epilogue) {
-    table.add({.op = op,
-               .choose_layouts = nullptr,
-               .bind = bind,
-               .takes_epilogue = epilogue,
-               .in_place_input = {}});
-  };
-  add("softmax_cross_entropy", bind_floats<bind_forward<true>>, false);
-  add("nll_loss", bind_floats<bind_forward<false>>, false);
-  add("softmax_cross_entropy_grad", bind_floats<bind_backward<true>>, true);
-  add("nll_loss_grad", bind_floats<bind_backward<false>>, true);
+  table.add({.op = "softmax_cross_entropy", .bind = bind_floats<bind_forward<true>>});
+  table.add({.op = "nll_loss", .bind = bind_floats<bind_forward<false>>});
+  table.add({.op = "softmax_cross_entropy_grad",
+             .bind = bind_floats<bind_backward<true>>,
+             .takes_epilogue = true});
+  table.add(
+      {.op = "nll_loss_grad", .bind = bind_floats<bind_backward<false>>, .takes_epilogue = true});
 }
 
 }  // namespace poptorch::emulator

@@ -239,16 +239,8 @@ std::unique_ptr<BoundKernel> bind_matmul(const KernelRequest& request) {
 }  // namespace
 
 void add_matmul_kernels(KernelTable& table) {
-  table.add({.op = "linear",
-             .choose_layouts = nullptr,
-             .bind = bind_floats<bind_linear>,
-             .takes_epilogue = true,
-             .in_place_input = {}});
-  table.add({.op = "matmul",
-             .choose_layouts = nullptr,
-             .bind = bind_floats<bind_matmul>,
-             .takes_epilogue = true,
-             .in_place_input = {}});
+  table.add({.op = "linear", .bind = bind_floats<bind_linear>, .takes_epilogue = true});
+  table.add({.op = "matmul", .bind = bind_floats<bind_matmul>, .takes_epilogue = true});
 }
 
 }  // namespace poptorch::emulator

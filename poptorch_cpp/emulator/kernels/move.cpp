@@ -226,19 +226,12 @@ std::unique_ptr<BoundKernel> bind_concat(const KernelRequest& request) {
 }  // namespace
 
 void add_move_kernels(KernelTable& table) {
-  auto add = [&](const char* op, auto bind, std::vector<int> in_place = {}) {
-    table.add({.op = op,
-               .choose_layouts = nullptr,
-               .bind = bind,
-               .takes_epilogue = false,
-               .in_place_input = std::move(in_place)});
-  };
-  add("transpose", bind_transpose);
-  add("broadcast_to", bind_broadcast);
-  add("slice", bind_slice);
-  add("concat", bind_concat);
-  add("reverse", bind_reverse);
-  add("insert_slice", bind_insert, {0});
+  table.add({.op = "transpose", .bind = bind_transpose});
+  table.add({.op = "broadcast_to", .bind = bind_broadcast});
+  table.add({.op = "slice", .bind = bind_slice});
+  table.add({.op = "concat", .bind = bind_concat});
+  table.add({.op = "reverse", .bind = bind_reverse});
+  table.add({.op = "insert_slice", .bind = bind_insert, .in_place_input = {0}});
 }
 
 }  // namespace poptorch::emulator

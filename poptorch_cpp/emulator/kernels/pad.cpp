@@ -212,16 +212,9 @@ std::unique_ptr<BoundKernel> bind_one_hot(const KernelRequest& request) {
 }  // namespace
 
 void add_pad_kernels(KernelTable& table) {
-  auto add = [&](const char* op, auto bind) {
-    table.add({.op = op,
-               .choose_layouts = nullptr,
-               .bind = bind,
-               .takes_epilogue = false,
-               .in_place_input = {}});
-  };
-  add("pad", bind_pad);
-  add("pad_grad", bind_floats<bind_pad_grad>);
-  add("one_hot", bind_one_hot);
+  table.add({.op = "pad", .bind = bind_pad});
+  table.add({.op = "pad_grad", .bind = bind_floats<bind_pad_grad>});
+  table.add({.op = "one_hot", .bind = bind_one_hot});
 }
 
 }  // namespace poptorch::emulator

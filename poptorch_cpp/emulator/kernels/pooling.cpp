@@ -237,17 +237,20 @@ std::unique_ptr<BoundKernel> bind_grad(const KernelRequest& request) {
 }  // namespace
 
 void add_pool_kernels(KernelTable& table) {
-  auto add = [&](const char* op, auto bind, bool epilogue) {
-    table.add({.op = op,
-               .choose_layouts = choose_channels_last,
-               .bind = bind,
-               .takes_epilogue = epilogue,
-               .in_place_input = {}});
-  };
-  add("max_pool", bind_floats<bind_pool<true>>, true);
-  add("avg_pool", bind_floats<bind_pool<false>>, true);
-  add("max_pool_grad", bind_floats<bind_grad<MaxPoolGrad>>, false);
-  add("avg_pool_grad", bind_floats<bind_grad<AvgPoolGrad>>, false);
+  table.add({.op = "max_pool",
+             .bind = bind_floats<bind_pool<true>>,
+             .choose_layouts = choose_channels_last,
+             .takes_epilogue = true});
+  table.add({.op = "avg_pool",
+             .bind = bind_floats<bind_pool<false>>,
+             .choose_layouts = choose_channels_last,
+             .takes_epilogue = true});
+  table.add({.op = "max_pool_grad",
+             .bind = bind_floats<bind_grad<MaxPoolGrad>>,
+             .choose_layouts = choose_channels_last});
+  table.add({.op = "avg_pool_grad",
+             .bind = bind_floats<bind_grad<AvgPoolGrad>>,
+             .choose_layouts = choose_channels_last});
 }
 
 }  // namespace poptorch::emulator

@@ -152,17 +152,10 @@ std::unique_ptr<BoundKernel> bind_stochastic_cast(const KernelRequest& request) 
 }  // namespace
 
 void add_random_kernels(KernelTable& table) {
-  auto add = [&](const char* op, auto bind) {
-    table.add({.op = op,
-               .choose_layouts = nullptr,
-               .bind = bind,
-               .takes_epilogue = false,
-               .in_place_input = {}});
-  };
-  add("dropout", bind_floats<bind_dropout>);
-  add("stochastic_cast", bind_stochastic_cast);
-  add("random_uniform", bind<Uniform>);
-  add("random_normal", bind<Normal>);
+  table.add({.op = "dropout", .bind = bind_floats<bind_dropout>});
+  table.add({.op = "stochastic_cast", .bind = bind_stochastic_cast});
+  table.add({.op = "random_uniform", .bind = bind<Uniform>});
+  table.add({.op = "random_normal", .bind = bind<Normal>});
 }
 
 }  // namespace poptorch::emulator

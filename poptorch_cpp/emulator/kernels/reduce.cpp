@@ -241,18 +241,13 @@ std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
 }  // namespace
 
 void add_reduce_kernels(KernelTable& table) {
-  auto add = [&](const char* op, auto bind, auto choose) {
-    table.add({.op = op,
-               .choose_layouts = choose,
-               .bind = bind,
-               .takes_epilogue = false,
-               .in_place_input = {}});
-  };
-  add("sum", bind_floats<bind<Sum>>, choose_layouts_of_sum);
-  add("mean", bind_floats<bind<Sum>>, choose_layouts_of_sum);
-  add("max", bind_floats<bind<Max>>, choose_layouts);
-  add("min", bind_floats<bind<Min>>, choose_layouts);
-  add("prod", bind_floats<bind<Product>>, choose_layouts_of_sum);
+  table.add({.op = "sum", .bind = bind_floats<bind<Sum>>, .choose_layouts = choose_layouts_of_sum});
+  table.add(
+      {.op = "mean", .bind = bind_floats<bind<Sum>>, .choose_layouts = choose_layouts_of_sum});
+  table.add({.op = "max", .bind = bind_floats<bind<Max>>, .choose_layouts = choose_layouts});
+  table.add({.op = "min", .bind = bind_floats<bind<Min>>, .choose_layouts = choose_layouts});
+  table.add(
+      {.op = "prod", .bind = bind_floats<bind<Product>>, .choose_layouts = choose_layouts_of_sum});
 }
 
 }  // namespace poptorch::emulator

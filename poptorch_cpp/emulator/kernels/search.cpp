@@ -165,22 +165,15 @@ std::unique_ptr<BoundKernel> bind_integer_reduction(const KernelRequest& request
 }
 
 void add_search_kernels(KernelTable& table) {
-  auto add = [&](const char* op, auto bind) {
-    table.add({.op = op,
-               .choose_layouts = nullptr,
-               .bind = bind,
-               .takes_epilogue = false,
-               .in_place_input = {}});
-  };
-  add("argmax", bind_floats<by_type<Argument>>);
-  add("argmin", bind_floats<by_type<Argument>>);
-  add("cumsum", bind_floats<by_type<Scan>>);
-  add("cumprod", bind_floats<by_type<Scan>>);
-  add("sort", bind_floats<by_type<Order>>);
-  add("topk", bind_floats<by_type<Order>>);
-  add("any", bind_floats<by_type<Truth>>);
-  add("all", bind_floats<by_type<Truth>>);
-  add("logsumexp", bind_floats<bind_logsumexp>);
+  table.add({.op = "argmax", .bind = bind_floats<by_type<Argument>>});
+  table.add({.op = "argmin", .bind = bind_floats<by_type<Argument>>});
+  table.add({.op = "cumsum", .bind = bind_floats<by_type<Scan>>});
+  table.add({.op = "cumprod", .bind = bind_floats<by_type<Scan>>});
+  table.add({.op = "sort", .bind = bind_floats<by_type<Order>>});
+  table.add({.op = "topk", .bind = bind_floats<by_type<Order>>});
+  table.add({.op = "any", .bind = bind_floats<by_type<Truth>>});
+  table.add({.op = "all", .bind = bind_floats<by_type<Truth>>});
+  table.add({.op = "logsumexp", .bind = bind_floats<bind_logsumexp>});
 }
 
 }  // namespace poptorch::emulator

@@ -88,17 +88,16 @@ void log_softmax_row(const float* x, float* y, int64_t n) {
 }
 
 void add_softmax_kernels(KernelTable& table) {
-  auto add = [&](const char* op, auto bind) {
-    table.add({.op = op,
-               .choose_layouts = nullptr,
-               .bind = bind,
-               .takes_epilogue = true,
-               .in_place_input = {}});
-  };
-  add("softmax", bind_floats<bind_unary<softmax>>);
-  add("log_softmax", bind_floats<bind_unary<log_softmax_row>>);
-  add("softmax_grad", bind_floats<bind_binary<softmax_grad>>);
-  add("log_softmax_grad", bind_floats<bind_binary<log_softmax_grad>>);
+  table.add({.op = "softmax", .bind = bind_floats<bind_unary<softmax>>, .takes_epilogue = true});
+  table.add({.op = "log_softmax",
+             .bind = bind_floats<bind_unary<log_softmax_row>>,
+             .takes_epilogue = true});
+  table.add({.op = "softmax_grad",
+             .bind = bind_floats<bind_binary<softmax_grad>>,
+             .takes_epilogue = true});
+  table.add({.op = "log_softmax_grad",
+             .bind = bind_floats<bind_binary<log_softmax_grad>>,
+             .takes_epilogue = true});
 }
 
 }  // namespace poptorch::emulator

@@ -17,8 +17,6 @@ namespace {
 
 using ir::DType;
 
-// --- the joined steps
-// -----------------------------------------------------------------------------
 // y[i] = f(x[i], z[i]) by eights; the tail runs the same instructions.
 template <typename F>
 void by_eight(const float* x, const float* z, float* y, int64_t n, F f) {
@@ -108,8 +106,6 @@ void root_ratio(const MicroArgs& a, int64_t n) {
            });
 }
 
-// --- finding them
-// ---------------------------------------------------------------------------------
 class Shortener {
  public:
   Shortener(std::vector<Instruction>& steps, std::vector<Register>& registers,

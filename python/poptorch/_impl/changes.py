@@ -72,7 +72,6 @@ class OptimiserWatch:
             log(text)
 
 
-# --- models --------------------------------------------------------------------------------------
 # Module of a user's model → those who want to know when it loses a member.
 _watched: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 

@@ -115,7 +115,6 @@ class PoplarExecutor(Compiling, Inspection, Attachment, WeightCopies, RefusedMet
     def _buffers(self):
         return self._model.buffers() if self._is_module else ()
 
-    # --- running ---------------------------------------------------------------------------------
     def __call__(self, *args, **kwargs):
         """One step: the model's results, of the micro-batches that the output mode asks for."""
         executable, expected = self._fast or _NO_FAST
@@ -197,7 +196,6 @@ class PoplarExecutor(Compiling, Inspection, Attachment, WeightCopies, RefusedMet
             tensors = self._synthetic_inputs
         return self._executable, tensors
 
-    # --- the end --------------------------------------------------------------------------------
     def destroy(self) -> None:
         """Fetches weights and optimiser state, frees the device and unwraps the model.
 
@@ -229,7 +227,6 @@ class PoplarExecutor(Compiling, Inspection, Attachment, WeightCopies, RefusedMet
                     Record.of(self._optimizer).bind(self)
             raise
 
-    # --- optimiser -------------------------------------------------------------------------------
     @one_thread
     def setOptimizer(self, optimizer: torch.optim.Optimizer) -> None:
         """Takes the values of `optimizer`, from the next step on.
@@ -269,7 +266,6 @@ class PoplarExecutor(Compiling, Inspection, Attachment, WeightCopies, RefusedMet
         )
         return spec
 
-    # --- inspection ------------------------------------------------------------------------------
     @property
     def model(self):
         """The user's model."""

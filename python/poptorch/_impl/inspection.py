@@ -42,7 +42,6 @@ class Inspection:
         "attributes"}, ...], ...}, a list of ops for every graph."""
         return popart_ir.as_json(self.graph("placed"))
 
-    # --- anchors ---------------------------------------------------------------------------------
     def schedule(self, micro_batches: int = 64) -> dict:
         """Which IPU works on which micro-batch when: see poptorch._impl.schedule.describe."""
         options = self._options
@@ -140,7 +139,6 @@ class Inspection:
             scale = scale * self._executable.read_state("optimiser.loss_scale_factor").float()
         return scale
 
-    # --- times -----------------------------------------------------------------------------------
     def getPerfCounters(self) -> dict[str, list[list[float]]]:
         """When the last run's transfers took place, in seconds of time.perf_counter().
 
@@ -215,7 +213,6 @@ class Inspection:
             raise Error("Please compile the model before obtaining compilation time.")
         return datetime.timedelta(seconds=self._compile_seconds)
 
-    # --- random numbers --------------------------------------------------------------------------
     @property
     def rng_state(self) -> list[int]:
         """Seed of the device's random numbers, and how many micro-batches have drawn from them.

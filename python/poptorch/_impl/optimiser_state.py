@@ -164,7 +164,6 @@ def matching(pattern: str, names) -> list[str]:
     return [name for name in names if fnmatch.fnmatchcase(name, pattern.replace("[", "[[]"))]
 
 
-# --- what PopART derives from an SGD's numbers ---------------------------------------------------
 RATES = ("scaledLearningRate0___default___FLOAT", "weightDecayScaleFactor0___default___FLOAT")
 _RATE = re.compile(
     r"(?P<what>scaledLearningRate|weightDecayScaleFactor)(?P<variant>[012]?)"

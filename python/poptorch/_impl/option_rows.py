@@ -69,7 +69,6 @@ class Row:
         return {attribute: getattr(self.check, "of_stored", self.check)(value)}
 
 
-# --- checks --------------------------------------------------------------------------------------
 LARGEST = 2**31 - 1  # products of two such numbers are numbers of 64 bits
 
 
@@ -162,7 +161,6 @@ def number_in(enum: type[IntEnum], value) -> int:
     return int(value)
 
 
-# --- the class -----------------------------------------------------------------------------------
 def _make_setter(row: Row) -> Callable:
     if row.setter is not None:
 

@@ -137,7 +137,6 @@ def _smallest_largest(costs: Costs, stages: int, cost) -> list[int] | None:
     return firsts[::-1]
 
 
-# --- from the compiler's profile to parts --------------------------------------------------------
 def _ancestors(path: str) -> list[str]:
     """ "a.b.c" → a, a.b, a.b.c."""
     names = path.split(".") if path else []
@@ -201,7 +200,6 @@ def parts_of(profile: dict, weights: dict[str, int]) -> list[Part]:
     return parts
 
 
-# --- the result ----------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Plan:
     """What poptorch.plan proposes; str() is the table with the lines to paste."""

@@ -149,7 +149,6 @@ def _tensors(model: torch.nn.Module) -> list[torch.Tensor]:
     return [*model.parameters(), *model.buffers()]
 
 
-# --- tensors -------------------------------------------------------------------------------------
 class _FetchOnRead:
     """Mixed into the class of a tensor: any look at its values fetches the newest first."""
 
@@ -211,7 +210,6 @@ def _tensor_class(original: type, executor) -> type:
     return type("PoptorchParameter", (_FetchOnRead, Grouped, original), fields)
 
 
-# --- models --------------------------------------------------------------------------------------
 def is_wrapped(model: torch.nn.Module) -> bool:
     """Whether a training wrapper holds the model."""
     return "_poptorch_original" in type(model).__dict__

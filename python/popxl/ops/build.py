@@ -122,7 +122,6 @@ class OpBuild:
             return value
         return self("cast", value, dtype=dtype._core)
 
-    # --- results ----------------------------------------------------------------------------------
     def output(self, value: Any, name: str, meta_shape: "tuple[int, ...]" = ()) -> Tensor:
         """The op's next output."""
         made = Tensor._make(

@@ -63,7 +63,6 @@ class Pipelining:
         found = grad_info.inputs_dict(call_info)
         return {t: self.stash_and_restore_tensor(value) for t, value in found.items()}
 
-    # --- running ----------------------------------------------------------------------------------
     def _source(self, t: popxl.Tensor) -> popxl.Tensor:
         """`t`, or what it stands for: a tensor from outside that no stage writes is no result."""
         for _, graph in self._blocks:

@@ -190,16 +190,8 @@ std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
 
 template <Isa isa>
 void add_attention_kernels(KernelTable& table) {
-  table.add({.op = "attention",
-             .choose_layouts = nullptr,
-             .bind = bind_floats<bind<Forward>>,
-             .takes_epilogue = false,
-             .in_place_input = {}});
-  table.add({.op = "attention_grad",
-             .choose_layouts = nullptr,
-             .bind = bind_floats<bind<Backward>>,
-             .takes_epilogue = false,
-             .in_place_input = {}});
+  table.add({.op = "attention", .bind = bind_floats<bind<Forward>>});
+  table.add({.op = "attention_grad", .bind = bind_floats<bind<Backward>>});
 }
 
 template void add_attention_kernels<kIsa>(KernelTable&);

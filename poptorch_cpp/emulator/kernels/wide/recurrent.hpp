@@ -123,11 +123,7 @@ std::unique_ptr<BoundKernel> bind_recurrent(const KernelRequest& request) {
 
 template <typename Cell, template <typename> typename Kernel>
 void add_recurrent_row(KernelTable& table, const char* op) {
-  table.add({.op = op,
-             .choose_layouts = nullptr,
-             .bind = bind_floats<bind_recurrent<Kernel<Cell>>>,
-             .takes_epilogue = false,
-             .in_place_input = {}});
+  table.add({.op = op, .bind = bind_floats<bind_recurrent<Kernel<Cell>>>});
 }
 
 }  // namespace POPTORCH_ISA

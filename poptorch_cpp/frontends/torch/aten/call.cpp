@@ -47,9 +47,6 @@ size_t Call::at(std::string_view argument) const {
   return i;
 }
 
-// --- halves
-// -------------------------------------------------------------------------------------
-
 TensorValue Call::widened(TensorValue x) {
   if (!x || !half_ || x.dtype != *half_) return x;
   return {cast(x.value, DType::kF32), DType::kF32};
@@ -79,9 +76,6 @@ std::optional<DType> Call::common_half() {
   return common;
 }
 
-// --- derivatives
-// --------------------------------------------------------------------------------
-
 Val Call::with_gradient(Val value, Val path) {
   if (!training() || !ir::is_float(value.type().dtype)) return value;
   return emit("with_history", {value, path});
@@ -100,9 +94,6 @@ Val Call::with_slopes(Val value, const std::vector<Slope>& slopes) {
 Val Call::only_where(Val mask, Val x) {
   return emit("select", {mask, x, scalar(x.type().dtype, 0)});
 }
-
-// --- arguments
-// ----------------------------------------------------------------------------------
 
 TensorValue Call::tensor(std::string_view argument) {
   return given(argument) ? tensor(index_of(argument)) : TensorValue{};

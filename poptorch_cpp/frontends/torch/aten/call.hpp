@@ -88,7 +88,6 @@ class Call {
   // The half type that all floating tensors of the call have; none where they have not.
   std::optional<DType> common_half();
 
-  // --- shorthand ------------------------------------------------------------------------------
   bool given(std::string_view argument) const {
     const size_t i = index_of(argument);
     return i != kNone && given(i);
@@ -117,7 +116,6 @@ class Call {
   Val broadcast(Value* value, const Shape& shape);
   Val slice(Value* value, int64_t axis, int64_t start, int64_t stop, int64_t step = 1);
 
-  // --- derivatives where those of the composition are not torch's -----------------------------
   // `value`, whose gradient is that of `path`.
   Val with_gradient(Val value, Val path);
   // `value`, element by element a function of operands whose derivatives are the slopes; all

@@ -109,9 +109,6 @@ Values convolution(Call& c) {
   return c.flag("transposed") ? transposed(c, spatial) : conv(spatial)(c);
 }
 
-// --- pools
-// ----------------------------------------------------------------------------------------
-
 Values max_pool(Call& c, size_t spatial) {
   const TensorValue input = c.tensor(0);
   const Ints kernel = spread(c, "kernel_size", spatial, 1);

@@ -130,9 +130,6 @@ Values logsumexp(Call& c) {
       {reduce(c, "logsumexp", c.cast(x.value, dtype), c.axes("dim", x.rank()), keepdim(c)), dtype}};
 }
 
-// --- moments
-// --------------------------------------------------------------------------------------
-
 struct Moments {
   Val mean, variance;
 };
@@ -188,9 +185,6 @@ Values std_mean(Call& c) {
   const Val mean = moments(c, x).mean;
   return {{deviation(c, x), x.dtype}, {mean, x.dtype}};
 }
-
-// --- norms
-// ----------------------------------------------------------------------------------------
 
 // The derivative of torch's norms: that of |x|ᵖ to the power of 1/p, but zero where the norm is,
 // and, for p < 1, where x is.
@@ -256,9 +250,6 @@ Values vector_norm(Call& c, double order) {
   return {{without_axes(c, joint, axes), x.dtype}};
 }
 
-// --- order
-// ----------------------------------------------------------------------------------------
-
 Values sort(Call& c) {
   const TensorValue x = c.tensor(0);
   if (x.rank() == 0) return {x, {c.scalar(DType::kI64, 0), DType::kI64}};
@@ -281,9 +272,6 @@ Values topk(Call& c) {
                                  {"sorted", c.flag("sorted", true)}});
   return {{op->result(0), x.dtype}, {op->result(1), DType::kI64}};
 }
-
-// --- softmax
-// --------------------------------------------------------------------------------------
 
 Rule softmax(const char* op) {
   return [op](Call& c) -> Values {

@@ -7,9 +7,6 @@
 
 namespace poptorch::frontend {
 
-// --- torch.autograd.Function
-// ----------------------------------------------------------------------
-
 std::vector<at::Tensor> Tracer::begin_function(const std::string& name,
                                                const std::vector<at::Tensor>& arguments) {
   std::vector<ir::Value*> operands;
@@ -53,9 +50,6 @@ void Tracer::abandon_function() {
   function_.reset();
   while (!regions_.empty()) regions_.close();
 }
-
-// --- hooks of gradients
-// ----------------------------------------------------------------------
 
 namespace {
 
@@ -116,9 +110,6 @@ void Tracer::end_hook(const at::Tensor& tensor, const at::Tensor& gradient) {
   Root& root = root_of(tensor);
   root.replace(Geometry::of(tensor), after, root.own_history_of(tensor));
 }
-
-// --- loops and branches
-// ---------------------------------------------------------------------------
 
 std::vector<at::Tensor> Tracer::begin_region(const std::vector<at::Tensor>& arguments) {
   std::vector<ir::Value*> operands;

@@ -40,9 +40,6 @@ Graph& fresh_graph(ir::Module& module, const std::string& name) {
   return module.add_graph(candidate);
 }
 
-// --- Region
-// ---------------------------------------------------------------------------------------
-
 Value* Region::add_argument(Value* outer, const ir::Type& type) {
   operands_.push_back(outer);
   return graph_->add_input(type);
@@ -75,9 +72,6 @@ void Region::settle() {
   }
 }
 
-// --- Regions
-// --------------------------------------------------------------------------------------
-
 std::shared_ptr<Region> Regions::open(const std::string& name, bool scratch) {
   Graph& graph = fresh_graph(builder_.graph().module(), name);
   if (scratch) scratch_.push_back(graph.name());
@@ -108,9 +102,6 @@ Value* Regions::bring(Value* value, const Root* owner, size_t outwards) const {
   }
   return value;
 }
-
-// --- ops
-// ------------------------------------------------------------------------------------------
 
 ir::Op* emit_repeat(ir::Builder& builder, Region& body, int64_t count) {
   const size_t arguments = body.results.size();
