@@ -55,6 +55,8 @@ class Watch:
     def _see(self, event, arguments):
         if not self.on or event in ALLOWED or threading.get_ident() != self._thread:
             return
+        if event == "import" and arguments[0].startswith("encodings."):  # the interpreter's own
+            return
         written = (
             event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wax+")
         )
