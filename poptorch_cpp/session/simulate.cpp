@@ -49,10 +49,15 @@ bool has_events(const std::vector<Instruction>& block) {
   });
 }
 
+// Of loops with so many rounds (first), how many are walked (second); of others, all.
+using Rounds = std::map<int64_t, int64_t>;
+
 // One IPU's place in its list: a stack of blocks, each with what is left of its loop.
 class Cursor {
  public:
-  explicit Cursor(const std::vector<Instruction>& body) { stack_.push_back({&body, 0, 1}); }
+  Cursor(const std::vector<Instruction>& body, const Rounds& walked) : walked_(walked) {
+    stack_.push_back({&body, 0, 1});
+  }
 
   // The next instruction; loops and branches without events whole. nullptr at the end.
   const Instruction* next() {
@@ -68,7 +73,7 @@ class Cursor {
         return &instruction;
       }
       // Of branches, all IPUs take the first.
-      const int64_t rounds = instruction.kind == Kind::kLoop ? instruction.count : 1;
+      const int64_t rounds = instruction.kind == Kind::kLoop ? rounds_of(instruction.count) : 1;
       if (rounds > 0) stack_.push_back({&instruction.blocks[0], 0, rounds});
     }
     return nullptr;
@@ -80,13 +85,20 @@ class Cursor {
     size_t index;
     int64_t rounds;
   };
+
+  int64_t rounds_of(int64_t count) const {
+    const auto found = walked_.find(count);
+    return found == walked_.end() ? count : found->second;
+  }
+
+  const Rounds& walked_;
   std::vector<Level> stack_;
 };
 
 // One IPU: its compute tiles work in the order of the list, its IO tiles beside them.
 class Machine {
  public:
-  explicit Machine(const std::vector<Instruction>& body) : cursor_(body) {}
+  Machine(const std::vector<Instruction>& body, const Rounds& walked) : cursor_(body, walked) {}
 
   const Instruction* waiting = nullptr;  // for others
   int64_t clock = 0;
@@ -154,11 +166,9 @@ class Machine {
   std::set<int> of_accumulation_;  // streams that overlap with that loop
 };
 
-}  // namespace
-
-int64_t simulate(const program::Program& program) {
+int64_t walk(const program::Program& program, const Rounds& walked) {
   std::vector<Machine> ipus;
-  for (const auto& ipu : program.ipus) ipus.emplace_back(ipu.body);
+  for (const auto& ipu : program.ipus) ipus.emplace_back(ipu.body, walked);
   std::map<int, std::deque<int64_t>> sent;  // by channel: when each message is there
   for (bool moved = true; moved;) {
     moved = false;
@@ -200,6 +210,70 @@ int64_t simulate(const program::Program& program) {
   int64_t latest = 0;
   for (const Machine& ipu : ipus) latest = std::max(latest, ipu.clock);
   return latest;
+}
+
+// How many instructions a walk meets when no loop goes on for more than `most` rounds.
+int64_t steps_of(const std::vector<Instruction>& block, int64_t most) {
+  int64_t steps = 0;
+  for (const Instruction& instruction : block) {
+    int64_t inner = 0;
+    if (std::any_of(instruction.blocks.begin(), instruction.blocks.end(), has_events)) {
+      inner = steps_of(instruction.blocks[0], most);
+      if (instruction.kind == Kind::kLoop) {
+        inner = saturating_product(std::min(instruction.count, most), inner);
+      }
+    }
+    steps = saturating_sum(steps, saturating_sum(1, inner));
+  }
+  return steps;
+}
+
+// The rounds of loops with events that have more than `most`.
+void note_long_loops(const std::vector<Instruction>& block, int64_t most,
+                     std::set<int64_t>& found) {
+  for (const Instruction& instruction : block) {
+    if (std::none_of(instruction.blocks.begin(), instruction.blocks.end(), has_events)) continue;
+    if (instruction.kind == Kind::kLoop && instruction.count > most)
+      found.insert(instruction.count);
+    for (const auto& inner : instruction.blocks) note_long_loops(inner, most, found);
+  }
+}
+
+// A loop that has gone on for a while adds the same to each further round: what `counts` of rounds
+// take follows from what few and twice as many do.
+int64_t extrapolate(const program::Program& program, Rounds walked, std::set<int64_t> counts,
+                    int64_t most) {
+  if (counts.empty()) return walk(program, walked);
+  const int64_t count = *counts.begin();
+  counts.erase(count);
+  walked[count] = most / 2;
+  const int64_t few = extrapolate(program, walked, counts, most);
+  walked[count] = most;
+  const int64_t many = extrapolate(program, walked, counts, most);
+  const double a_round = static_cast<double>(many - few) / static_cast<double>(most - most / 2);
+  const double rest = a_round * static_cast<double>(count - most);
+  return rest < 0x1p62 ? saturating_sum(many, static_cast<int64_t>(rest)) : INT64_MAX;
+}
+
+constexpr int64_t kMostSteps = 1 << 19;  // of a walk
+constexpr size_t kMostLongLoops = 3;
+
+}  // namespace
+
+int64_t simulate(const program::Program& program) {
+  int64_t most = INT64_MAX;
+  auto steps = [&] {
+    int64_t all = 0;
+    for (const auto& ipu : program.ipus) all = saturating_sum(all, steps_of(ipu.body, most));
+    return all;
+  };
+  while (most >= 2 && steps() > kMostSteps) most /= 2;
+  std::set<int64_t> counts;
+  for (const auto& ipu : program.ipus) note_long_loops(ipu.body, most, counts);
+  if (most >= 2 && counts.size() <= kMostLongLoops) return extrapolate(program, {}, counts, most);
+  int64_t longest = 0;
+  for (const auto& ipu : program.ipus) longest = std::max(longest, cycles_of(ipu.body));
+  return longest;
 }
 
 }  // namespace poptorch::session

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "session/simulate.hpp"
+#include "support/saturate.hpp"
 
 namespace poptorch::session {
 namespace {
@@ -45,6 +46,13 @@ class Walk {
 
  private:
   void loop(const Instruction& loop) {
+    if (loop.op_id != 0 && loop.count > kMostRounds) {  // of one op of one micro-batch
+      const int64_t micro_batch = counter_ + loop.micro_batch_offset;
+      if (micro_batch >= micro_batches_ || is_update(loop)) return;
+      int64_t& cycles = current(loop, micro_batch).cycles;
+      cycles = support::saturating_sum(cycles, cycles_of(loop));
+      return;
+    }
     const bool between = between_updates_;
     between_updates_ = !loop.per_micro_batch && loop.rewind == 0 && loop.op_id == 0;
     for (int64_t round = 0; round < loop.count && counter_ - kLongest < micro_batches_; ++round) {
@@ -127,6 +135,8 @@ class Walk {
 
   // Stages of a pipeline lag behind the counter by at most this.
   static constexpr int64_t kLongest = 256;
+  // Of an op's loop that is shown instruction by instruction.
+  static constexpr int64_t kMostRounds = 4096;
 
   const program::Program& program_;
   int ipu_;

@@ -12,6 +12,7 @@
 #include "ops/all_ops.hpp"
 #include "session/memory_limit.hpp"
 #include "session/pipeline.hpp"
+#include "session/simulate.hpp"
 #include "session/turns.hpp"
 #include "support/error.hpp"
 #include "support/watch.hpp"
@@ -129,6 +130,29 @@ TEST(Session, RefusesOptionsThatCannotBe) {
   expect_refused({.device_iterations = 3, .output_mode = OutputMode::kEveryN, .output_period = 2},
                  "keeps one in 2 of the 3 micro-batches");
   expect_refused({.device = "ipu9"}, "there is no device 'ipu9'");
+}
+
+// Of loops that are too long to be walked, the time is that of a pipeline that goes on as it does.
+TEST(Session, TellsTheTimeOfLongLoops) {
+  constexpr const char* kPipeline = R"(
+state "a.weight" : f32[8,4]
+graph @main(%x: f32[2,4]) -> (f32[2,8]) {
+  %w = variable() {name="a.weight"} : f32[8,4] @[ipu=0]
+  %h = linear(%x, %w) : f32[2,8] @[ipu=0]
+  %y = relu(%h) : f32[2,8] @[ipu=1]
+  %z = exp(%y) : f32[2,8] @[ipu=2]
+  return %z
+}
+)";
+  auto cycles = [&](int64_t iterations) {
+    const CompileOptions options{.round_ipu_count = true, .device_iterations = iterations};
+    return simulate(compile_to_program(ir::parse(kPipeline, ops::registry()), options, {}).program);
+  };
+  const int64_t few = cycles(1000), step = cycles(1001) - few;
+  EXPECT_EQ(cycles(20000), few + 19000 * step);
+  for (const int64_t many : {1'000'000, 1'000'000'000}) {
+    EXPECT_EQ(cycles(many), few + (many - 1000) * step) << many;
+  }
 }
 
 // Work, bytes and waiting of two IPUs, against what the text says.
