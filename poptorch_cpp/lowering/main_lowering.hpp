@@ -11,7 +11,6 @@
 
 #include "ir/module.hpp"
 #include "lowering/emitter.hpp"
-#include "lowering/lower.hpp"
 #include "lowering/off_chip.hpp"
 #include "lowering/op_lowering.hpp"
 
@@ -19,11 +18,11 @@ namespace poptorch::lowering {
 
 class MainLowering {
  public:
-  MainLowering(const ir::Module& module, const LowerOptions& options);
+  explicit MainLowering(const ir::Module& module);
 
   const ir::Module& module() const { return module_; }
   const ir::Graph& graph() const { return module_.main(); }
-  const LowerOptions& options() const { return options_; }
+  const ir::Execution& execution() const { return module_.execution(); }
   Emitter& emitter() { return emitter_; }
   OpLowering& ops() { return ops_; }
   Frame& frame() { return frame_; }
@@ -46,13 +45,13 @@ class MainLowering {
 
  private:
   void declare_streams();
+  void keep_anchored(std::vector<program::Stream>& streams) const;
   ir::Attrs transfer_attrs(const std::vector<std::string>& overlaps, size_t index) const;
   support::Symbol stream_name(const std::string& name, std::string_view kind, size_t index);
   void count_transfers(program::Program& program) const;
   void check_outer_is_last() const;
 
   const ir::Module& module_;
-  const LowerOptions& options_;
   Emitter emitter_;
   OpLowering ops_;
   Frame frame_;

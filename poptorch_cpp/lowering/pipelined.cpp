@@ -43,12 +43,12 @@ class Pipeline {
       lower_stage(static_cast<int>(stage), by_stage[stage]);
       bodies.push_back(emitter_.close_block());
     }
-    const bool training = main_.options().gradient_accumulation > 1;
-    const int64_t rounds = training ? main_.options().device_iterations : 1;
+    const bool training = main_.execution().gradient_accumulation > 1;
+    const int64_t rounds = training ? main_.execution().device_iterations : 1;
     emitter_.open_block();
     const std::vector<int> ahead = emit_round(
         emitter_, bodies,
-        training ? main_.options().gradient_accumulation : main_.options().device_iterations);
+        training ? main_.execution().gradient_accumulation : main_.execution().device_iterations);
     if (training) lower_updates(ahead);
     emitter_.close_rounds(rounds, ahead);
   }

@@ -116,9 +116,10 @@ class Recomputation {
 
 }  // namespace
 
-void recompute_forward(ir::Module& module, const transforms::PassContext& context) {
-  if (context.training && context.recompute && context.forward_stages > 1) {
-    Recomputation(module.main(), context.forward_stages).run();
+void recompute_forward(ir::Module& module) {
+  const ir::Execution& execution = module.execution();
+  if (execution.training && execution.recompute && execution.forward_stages > 1) {
+    Recomputation(module.main(), execution.forward_stages).run();
   }
 }
 

@@ -63,23 +63,23 @@ class Stages {
     }
   }
 
-  void check_micro_batches(int64_t count, const transforms::PassContext& context) const {
+  void check_micro_batches(int64_t count, const ir::Execution& execution) const {
     const int64_t all = 2 * count - 1;
-    if (context.training && context.gradient_accumulation < all) {
+    if (execution.training && execution.gradient_accumulation < all) {
       refuse_count(
           str("poptorch.Options().Training.gradientAccumulation must be greater than or equal to "
               "the number of pipeline stages (",
               all, ") when using poptorch.PipelinedExecution. Please note that a model with ",
               count, " pipeline stages in PopTorch will have an additional ", count - 1,
               " stages when training."),
-          context.gradient_accumulation, all);
+          execution.gradient_accumulation, all);
     }
-    if (!context.training && context.device_iterations < count) {
+    if (!execution.training && execution.device_iterations < count) {
       refuse_count(
           str("poptorch.Options().deviceIterations must be greater than or equal to the number of "
               "pipeline stages (",
               count, ") when using PopTorch.PipelinedExecution."),
-          context.device_iterations, count);
+          execution.device_iterations, count);
     }
   }
 
@@ -151,17 +151,17 @@ void take_inside(ir::Graph& main) {
 
 }  // namespace
 
-void assign_stages(ir::Module& module, transforms::PassContext& context) {
-  if (context.strategy != transforms::Strategy::kPipelined) return;
-  if (!context.training && context.gradient_accumulation == 1) take_inside(module.main());
+void assign_stages(ir::Module& module) {
+  ir::Execution& execution = module.execution();
+  if (!execution.training && execution.gradient_accumulation == 1) take_inside(module.main());
   Stages stages(module);
   const int64_t count = stages.collect();
   if (count > 1) {
     stages.check_order();
-    stages.check_micro_batches(count, context);
+    stages.check_micro_batches(count, execution);
   }
   if (count > 1 || stages.are_named()) stages.renumber(count);
-  context.forward_stages = count;
+  execution.forward_stages = count;
 }
 
 }  // namespace poptorch::partition

@@ -6,7 +6,14 @@ from poptorch import _native, optim
 from poptorch._impl import blocks, compile_log, hooks, outputs, torch_state, weights
 from poptorch._impl.arguments import Arguments, check_host, check_weights, warn_about_dicts
 from poptorch._impl.changes import OptimiserWatch
-from poptorch._impl.compile_options import compile_options
+from poptorch._impl.compile_options import (
+    Line,
+    anchor_lines,
+    execution_lines,
+    group_lines,
+    host_options,
+    optimiser_lines,
+)
 from poptorch._impl.one_thread import one_thread
 from poptorch._impl.progress import Progress
 from poptorch._logging import logger
@@ -54,7 +61,7 @@ class Compiling:
             with blocks.recording(self._options.execution_strategy, self._model):
                 return self._outputs.record(self._model(*positional, **keyword))
 
-        made_options = self._compile_options(names)
+        lines = self._execution_lines(names)
         progress = Progress(self._options.show_compilation_progress_bar)
         start = time.perf_counter()
         finished = False
@@ -65,8 +72,8 @@ class Compiling:
                     call,
                     self._model if self._is_module else None,
                     [self._batching.micro_batch(tensor) for tensor in arguments.tensors],
-                    made_options,
-                    self._optimiser_spec,
+                    lines,
+                    host_options(self._options),
                     location_excludes=self._options.source_location_excludes,
                     module_scopes=not self._options.disable_module_namescope,
                     progress=progress,
@@ -109,12 +116,13 @@ class Compiling:
         if whole_call_positional and not self._options.synthetic_data:
             self._fast_when_attached = arguments.all_tensors()
 
-    def _compile_options(self, input_names: list[str]) -> dict:
-        made = compile_options(self._options, self._training)
-        made["device"] = self._device_profile()
-        made["anchors"] = self._anchor_requests(input_names)
-        made["replica_groups"] = self._groupings.of(self._model)
-        return made
+    def _execution_lines(self, input_names: list[str]) -> list[Line]:
+        return [
+            *execution_lines(self._options, self._training, self._device_profile()),
+            *group_lines(self._groupings.of(self._model)),
+            *anchor_lines(self._anchor_requests(input_names)),
+            *optimiser_lines(self._optimiser_spec),
+        ]
 
     def _name(self) -> str:
         kind = "training" if self._training else "inference"

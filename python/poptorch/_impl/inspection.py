@@ -91,8 +91,7 @@ class Inspection:
         for name, own_mode, period in self._options.anchored_tensors.values():
             chosen = mode if own_mode is None else (own_mode, period)
             requests.append((inputs.get(name, name), *chosen))
-        # With one request at least, the compiler tells every name.
-        return requests or [("", *mode)]
+        return requests
 
     def _check_anchors(self) -> None:
         """Raises poptorch.Error for an anchor that names nothing."""
