@@ -59,12 +59,8 @@ class Value {
   std::vector<Use> uses_;
 };
 
-enum class ExecutionContext : uint8_t {
-  kNormal,
-  kAccumulateOuter,
-  kWeightsFromHost,
-  kWeightsToHost
-};
+// Once a micro-batch, or, when gradients are accumulated, once a weight update.
+enum class ExecutionContext : uint8_t { kNormal, kAccumulateOuter };
 
 // Of a replica, and of a pipeline or phased execution: what is more is refused.
 constexpr int kMaxIpus = 1 << 12;

@@ -335,12 +335,8 @@ class Parser {
         placement.io_tiles = true;
       else if (lexer_.accept("accumulate_outer"))
         placement.context = ExecutionContext::kAccumulateOuter;
-      else if (lexer_.accept("weights_from_host"))
-        placement.context = ExecutionContext::kWeightsFromHost;
-      else if (lexer_.accept("weights_to_host"))
-        placement.context = ExecutionContext::kWeightsToHost;
       else
-        lexer_.fail("expected ipu, stage, phase, block, io_tiles or a context");
+        lexer_.fail("expected ipu, stage, phase, block, io_tiles or accumulate_outer");
     }
   }
 

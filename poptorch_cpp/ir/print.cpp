@@ -90,17 +90,14 @@ std::string attrs_text(const Attrs& attrs, const PrintOptions& options) {
 }
 
 std::string placement_text(const Placement& placement) {
-  static constexpr std::string_view kContexts[] = {"", "accumulate_outer", "weights_from_host",
-                                                   "weights_to_host"};
   std::vector<std::string> items;
   if (placement.ipu >= 0) items.push_back(str("ipu=", placement.ipu));
   if (placement.stage >= 0) items.push_back(str("stage=", placement.stage));
   if (placement.phase >= 0) items.push_back(str("phase=", placement.phase));
   if (!placement.block.empty()) items.push_back("block=" + quoted(placement.block.text()));
   if (placement.io_tiles) items.push_back("io_tiles");
-  if (placement.context != ExecutionContext::kNormal) {
-    items.emplace_back(kContexts[static_cast<size_t>(placement.context)]);
-  }
+  if (placement.context == ExecutionContext::kAccumulateOuter)
+    items.emplace_back("accumulate_outer");
   return items.empty() ? "" : " @[" + join(items, " ") + "]";
 }
 

@@ -169,8 +169,7 @@ class Mutation {
                                               "block=\"b\"",
                                               "io_tiles",
                                               "accumulate_outer",
-                                              "ipu=3 stage=3 accumulate_outer",
-                                              "weights_to_host"};
+                                              "ipu=3 stage=3 accumulate_outer"};
     return std::string(" @[") + one_of(kPlaces) + "]";
   }
 
