@@ -78,15 +78,10 @@ Program MainLowering::finish() {
   return program;
 }
 
-bool MainLowering::is_outer(const Op& op) const {
-  return execution().gradient_accumulation > 1 &&
-         op.placement.context == ir::ExecutionContext::kAccumulateOuter;
-}
-
 void MainLowering::lower_section(bool outer) {
   std::vector<const Op*> ops;
   for (const Op* op : order_) {
-    if (is_outer(*op) == outer) ops.push_back(op);
+    if (partition::is_outer(*op) == outer) ops.push_back(op);
   }
   off_chip_.begin_section(ops);
   for (const Op* op : ops) lower_op(*op);
@@ -185,7 +180,7 @@ void MainLowering::store_output(const Value* value) {
 void MainLowering::store_late_outputs(bool outer) {
   for (const Value* output : module_.main().outputs()) {
     const Op* producer = output->producer();
-    if ((producer && is_outer(*producer)) == outer) store_output(output);
+    if ((producer && partition::is_outer(*producer)) == outer) store_output(output);
   }
 }
 
@@ -213,7 +208,7 @@ void MainLowering::check_outer_is_last() const {
     return op && op->is("variable") ? Symbol(op->attr<std::string>("name")) : Symbol();
   };
   for (const Op* op : module_.main().ops()) {
-    if (is_outer(*op)) {
+    if (partition::is_outer(*op)) {
       for (int index : op->def().writes) {
         if (const Value* value = op->operand(static_cast<size_t>(index))) {
           slots.insert(slot_of(value));

@@ -29,8 +29,6 @@ class MainLowering {
   OffChip& off_chip() { return off_chip_; }
   const std::vector<const ir::Op*>& order() const { return order_; }
 
-  // Whether the op runs once a weight update, behind the loop over micro-batches.
-  bool is_outer(const ir::Op& op) const;
   // The op with its off-chip state, and the transfers of those of its results that main returns.
   void lower_op(const ir::Op& op);
   // The ops of one section, then store_late_outputs().

@@ -56,7 +56,7 @@ class Phased {
       io_tiles_.store = execution_.locations.activations.io_tiles_store;
     }
     for (const Op* op : main_.order()) {
-      if (main_.is_outer(*op)) continue;
+      if (partition::is_outer(*op)) continue;
       if (!partition::has_place(*op)) {
         reads_.push_back(op);
         continue;

@@ -29,7 +29,7 @@ class Pipeline {
   void run() {
     std::vector<std::vector<const Op*>> by_stage(static_cast<size_t>(crossings_.stages()));
     for (const Op* op : main_.order()) {
-      if (main_.is_outer(*op)) continue;
+      if (partition::is_outer(*op)) continue;
       // State is read in place: reads come before the work of every stage.
       if (!partition::has_place(*op)) {
         main_.ops().lower(*op, main_.frame());
@@ -104,7 +104,7 @@ class Pipeline {
     // What main returns and no op of it makes.
     for (const Value* output : main_.graph().outputs()) {
       const Readiness* ready = crossings_.of(output);
-      const bool made = output->producer() && main_.is_outer(*output->producer());
+      const bool made = output->producer() && partition::is_outer(*output->producer());
       if (!made && (ready ? ready->stage : 0) == stage) main_.store_output(output);
     }
   }

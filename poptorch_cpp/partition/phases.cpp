@@ -49,11 +49,6 @@ class Phases {
   }
 
  private:
-  bool is_outer(const Op& op) const {
-    return execution_.gradient_accumulation > 1 &&
-           op.placement.context == ir::ExecutionContext::kAccumulateOuter;
-  }
-
   bool is_backward(const Op& op) const {
     if (op.forward_id != 0) return true;
     const auto& operands = op.operands();

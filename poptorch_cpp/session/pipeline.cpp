@@ -88,6 +88,12 @@ void share_parameters(ir::Module& module) {
 
 }  // namespace
 
+int compile_steps(const ir::Module& module) {
+  constexpr size_t kOfEvery = 22;
+  const lowering::Strategy& strategy = lowering::find_strategy(module.execution().strategy);
+  return static_cast<int>(kOfEvery + strategy.before_copies.size() + strategy.behind_copies.size());
+}
+
 std::string highest_ipu(const ir::Module& placed) {
   const ir::Op* user = user_of_highest_ipu(placed);
   if (!user) return "";
@@ -98,7 +104,7 @@ std::string highest_ipu(const ir::Module& placed) {
 Compiled compile_to_program(std::unique_ptr<ir::Module> module, const HostOptions& options,
                             const Progress& progress) {
   const lowering::Strategy& strategy = lowering::find_strategy(module->execution().strategy);
-  PassRunner passes(progress, kCompileSteps);
+  PassRunner passes(progress, compile_steps(*module));
   Compiled forms;
 
   passes.step("verify the traced form", [&] { passes.verify(*module); });

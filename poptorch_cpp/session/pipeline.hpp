@@ -9,8 +9,8 @@
 
 namespace poptorch::session {
 
-// Steps of the progress: those of the pipeline, and binding.
-constexpr int kCompileSteps = 25;
+// Steps of the progress: those of the pipeline under the module's strategy, and binding.
+int compile_steps(const ir::Module& module);
 
 // Each IR form as it was (a clone: printing waits until someone asks), and the program.
 struct Compiled {

@@ -176,11 +176,12 @@ std::unique_ptr<Executable> compile(std::unique_ptr<ir::Module> module, const Ho
   support::check_environment();
   return refusing_exhaustion([&] {
     const ir::Registry& registry = module->registry();
+    const int steps = compile_steps(*module);
     Compiled forms = compile_to_program(std::move(module), options, progress);
-    if (progress) progress(kCompileSteps - 1, kCompileSteps, "bind");
+    if (progress) progress(steps - 1, steps, "bind");
     auto model = std::make_unique<CompiledModel>(std::move(forms), registry,
                                                  static_cast<int>(options.threads));
-    if (progress) progress(kCompileSteps, kCompileSteps, "ready");
+    if (progress) progress(steps, steps, "ready");
     return model;
   });
 }
