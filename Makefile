@@ -120,7 +120,7 @@ fuzz: native $(VENV)/.fuzzing ## run the fuzzers of tests/fuzz, RUNS executions 
 	ninja -C $(FUZZ) -j $(JOBS) fuzz_ir fuzz_program
 	$(BIN)/python tools/fuzz_seeds.py $(FUZZ)/seeds
 	for target in ir program; do mkdir -p $(FUZZ)/found/$$target && \
-	  POPTORCH_LOG_LEVEL=OFF $(FUZZ)/tests/fuzz/fuzz_$$target -runs=$(RUNS) -max_len=6000 \
+	  POPTORCH_LOG_LEVEL=OFF $(FUZZ)/tests/fuzz/fuzz_$$target -runs=$(RUNS) -entropic=0 -max_len=6000 \
 	    -timeout=60 -rss_limit_mb=4000 -print_final_stats=1 -close_fd_mask=2 \
 	    -artifact_prefix=$(FUZZ)/found/$$target- $(FUZZ)/found/$$target \
 	    $(FUZZ)/seeds/$$target tests/fuzz/corpus/$$target || exit 1; done
