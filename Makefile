@@ -78,6 +78,9 @@ nightly: native $(VENV)/.fuzzing ## what takes hours: a table with the figures o
 golden: native ## rewrite the expectations of tests/ir
 	POPTORCH_REWRITE_GOLDEN=1 build/$(UNIT_TESTS) --gtest_brief=1
 
+stubs: native $(VENV)/.development ## rewrite the type stubs of the native modules and of the options
+	PYTHONPATH=build/python $(BIN)/python tools/write_stubs.py
+
 bench: install $(VENV)/.development ## measure against eager, torch.compile and (if installed) JAX
 	$(BIN)/python -m benchmarks.run
 
@@ -140,4 +143,4 @@ clean: ## remove what was built, keep .venv
 	rm -rf build build-* dist python/*.egg-info
 
 comma := ,
-.PHONY: help native install demo test test-fast test-ops nightly golden bench wheel format lint asan tsan fuzz cov docs clean
+.PHONY: help native install demo test test-fast test-ops nightly golden stubs bench wheel format lint asan tsan fuzz cov docs clean
