@@ -14,10 +14,8 @@ from poptorch._impl.option_groups import (
     PopartOptions,
     PrecisionOptions,
     TensorLocationOptions,
-    TrainingOptions,
-)
-from poptorch._impl.option_groups import (
     TensorLocationSettings as TensorLocationSettings,
+    TrainingOptions,
 )
 from poptorch._impl.option_rows import (
     COMPILE,
@@ -39,15 +37,15 @@ from poptorch._impl.option_rows import (
 )
 from poptorch._impl.phased_strategies import (
     ParallelPhasedExecution as ParallelPhasedExecution,
-)
-from poptorch._impl.phased_strategies import Phase as Phase
-from poptorch._impl.phased_strategies import (
+    Phase as Phase,
     SerialPhasedExecution as SerialPhasedExecution,
 )
-from poptorch._impl.strategies import PipelinedExecution as PipelinedExecution
-from poptorch._impl.strategies import ShardedExecution as ShardedExecution
-from poptorch._impl.strategies import Stage as Stage
-from poptorch._impl.strategies import strategy_of
+from poptorch._impl.strategies import (
+    PipelinedExecution as PipelinedExecution,
+    ShardedExecution as ShardedExecution,
+    Stage as Stage,
+    strategy_of,
+)
 from poptorch._logging import logger
 from poptorch_core import Error
 

@@ -3,8 +3,7 @@
 from typing import Any
 
 from popxl.context import get_current_graph
-from popxl.dtypes import checked
-from popxl.dtypes import dtype as dtype_class
+from popxl.dtypes import checked, dtype as dtype_class
 from popxl.tensor_base import Tensor, core_type, static_shape
 
 

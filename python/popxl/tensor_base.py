@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from popxl import dtypes
 from popxl.context import _context, get_current_graph, scoped
-from popxl.dtypes import checked
-from popxl.dtypes import dtype as dtype_class
+from popxl.dtypes import checked, dtype as dtype_class
 from popxl.errors import UndefinedValue
 from popxl.operators import Operators
 

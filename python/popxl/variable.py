@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from popxl.context import get_current_graph, scoped
-from popxl.dtypes import as_bits, checked
-from popxl.dtypes import dtype as dtype_class
+from popxl.dtypes import as_bits, checked, dtype as dtype_class
 from popxl.fp8_utils import host_pow2scale_cast_to_fp8, is_float8
 from popxl.layout import Layout
 from popxl.replica_grouping import ReplicaGrouping

@@ -4,8 +4,7 @@ from typing import Any
 
 from popxl import dtypes
 from popxl.context import _context
-from popxl.dtypes import checked
-from popxl.dtypes import dtype as dtype_class
+from popxl.dtypes import checked, dtype as dtype_class
 from popxl.ops.build import OpBuild, check_tensors, emit_in, with_gradient
 from popxl.streams import DeviceToHostStream, HostToDeviceStream
 from popxl.tensor import Constant, Tensor, TensorSpec, Variable

@@ -4,8 +4,7 @@ import math
 from typing import Any
 
 from popxl import dtypes
-from popxl.dtypes import checked
-from popxl.dtypes import dtype as dtype_class
+from popxl.dtypes import checked, dtype as dtype_class
 from popxl.ops.build import OpBuild, composed, in_place, simple
 from popxl.tensor import Tensor
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 from popxl import dtypes
-from popxl.dtypes import checked
-from popxl.dtypes import dtype as dtype_class
+from popxl.dtypes import checked, dtype as dtype_class
 from popxl.ops.build import OpBuild, composed
 from popxl.tensor import Tensor, constant
 

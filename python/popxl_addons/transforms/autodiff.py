@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import popxl
-from popxl.transforms import GradGraphInfo
-from popxl.transforms import autodiff as popxl_autodiff
+from popxl.transforms import GradGraphInfo, autodiff as popxl_autodiff
 from popxl_addons.graph import GraphWithNamedArgs
 
 
