@@ -80,6 +80,7 @@ golden: native ## rewrite the expectations of tests/ir
 
 stubs: native $(VENV)/.development ## rewrite the type stubs of the native modules and of the options
 	PYTHONPATH=build/python $(BIN)/python tools/write_stubs.py
+	PYTHONPATH=build/python $(BIN)/python tools/write_option_types.py
 
 bench: install $(VENV)/.development ## measure against eager, torch.compile and (if installed) JAX
 	$(BIN)/python -m benchmarks.run

@@ -182,7 +182,7 @@ class ShardedExecution(PipelinedExecution):
     NAME = "sharded"
 
 
-def strategy_of(value) -> ExecutionStrategy:
+def strategy_of(value: ExecutionStrategy | AutoStage) -> ExecutionStrategy:
     """The check of Options.setExecutionStrategy: a strategy, or an AutoStage for a pipeline."""
     if isinstance(value, AutoStage):
         value = PipelinedExecution(value)
