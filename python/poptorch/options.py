@@ -72,7 +72,7 @@ def _set_output_mode(
     return {"output_mode": int(mode), "output_return_period": period or 1}
 
 
-def _assign_output_mode(_options, attribute, value):
+def _assign_output_mode(_options: OptionGroup, attribute: str, value: Any) -> Stored:
     if attribute == "output_mode":
         return {attribute: number_in(enums.OutputMode, value)}
     return {attribute: positive_int(value)}
@@ -95,7 +95,7 @@ def _set_input_groups(
     return {"input_group_size": input_group_size, "input_group_type": int(input_group_type)}
 
 
-def _assign_input_groups(options, attribute, value):
+def _assign_input_groups(options: "Options", attribute: str, value: Any) -> Stored:
     values = {"size": options.input_group_size, "type": options.input_group_type}
     values[attribute.removeprefix("input_group_")] = value
     kind = enums.CommGroupType(number_in(enums.CommGroupType, values["type"]))
@@ -152,7 +152,7 @@ def _set_random_seed(options: OptionGroup, random_seed: int) -> Stored:
     return {"random_seed": random_seed}
 
 
-def _assign_anchors(options, attribute, value):
+def _assign_anchors(_options: OptionGroup, attribute: str, value: Any) -> Stored:
     for name, anchor in value.items():
         is_anchor = isinstance(name, str) and isinstance(anchor, (tuple, list)) and len(anchor) == 3
         if not is_anchor or not isinstance(anchor[0], str):

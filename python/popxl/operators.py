@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from popxl.dtypes import dtype as dtype_class
     from popxl.tensor import Tensor
 
 
-def _tensor(value: Any, like: "Tensor") -> "Tensor":
+def _tensor(value: Any, like: "Operators") -> "Tensor":
     """`value` as a tensor: a constant of `like`'s dtype when it is none. ValueError if empty."""
     from popxl.tensor import Tensor, constant
 
@@ -27,6 +28,15 @@ class Operators:
     __iter__ = None  # a tensor is no sequence of its rows
     __contains__ = None
     __array_ufunc__ = None  # so that NumPy leaves `array + tensor` to the tensor
+
+    if TYPE_CHECKING:  # of Tensor
+
+        @property
+        def shape(self) -> tuple[int, ...]: ...
+        @property
+        def dtype(self) -> dtype_class: ...
+        @property
+        def rank(self) -> int: ...
 
     def __add__(self, other: Any) -> "Tensor":
         return _ops().add(self, _tensor(other, self))
@@ -188,7 +198,11 @@ def _index(t: Any, key: Any) -> "Tensor":
     keys = key if isinstance(key, tuple) else (key,)
     if len(keys) > t.rank:
         raise IndexError(f"{len(keys)} indices for a tensor of shape {t.shape}.")
-    start, stop, step, axes, strides, squeezed = [], [], [], [], [1] * t.rank, []
+    start: list[int] = []
+    stop: list[int | None] = []
+    step: list[int] = []
+    axes: list[int] = []
+    strides, squeezed = [1] * t.rank, []
     for axis, k in enumerate(keys):
         size = t.shape[axis]
         if isinstance(k, slice):

@@ -39,6 +39,8 @@ class RemoteBuffer:
         """Counts the buffers of the Ir from 1."""
         return self._id
 
+    _entries: int
+
     @property
     def entries(self) -> int:
         """The number of rows; it may change until an op uses the buffer."""

@@ -6,7 +6,7 @@ What a check is annotated with is the type of the setter's argument and of the a
 import os
 from collections.abc import Callable, Iterable
 from enum import IntEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from poptorch_core import Error
 
@@ -100,7 +100,7 @@ def member(enum: type[IntEnum]) -> Callable[[IntEnum], int]:
     return check
 
 
-def number_in(enum: type[IntEnum], value: object) -> int:
+def number_in(enum: type[IntEnum], value: Any) -> int:
     """The number of a member, which may be given as its number."""
     if isinstance(value, bool) or value not in list(enum):
         names = ", ".join(f"{enum.__name__}.{name}" for name in enum.__members__)

@@ -261,7 +261,7 @@ def _set_device_pool(
     whole(0)(ipus)
     if not isinstance(folder, (str, os.PathLike)):
         raise ValueError(f"[options] expected a folder but got {folder!r}.")
-    Pool(ipus, version, folder)  # refuses what cannot be
+    Pool(ipus, version, str(folder))  # refuses what cannot be
     return {"device_pool": (ipus, version, str(folder))}
 
 

@@ -67,28 +67,37 @@ class Row:
         """What to store when the attribute is assigned, after the setter's own checks."""
         if self.assign is not None:
             return self.assign(options, attribute, value)
-        return {attribute: getattr(self.check, "of_stored", self.check)(value)}
+        check = self.checked()
+        return {attribute: getattr(check, "of_stored", check)(value)}
+
+    def checked(self) -> Callable[[Any], Any]:
+        """The check, of a row that has one."""
+        assert self.check is not None
+        return self.check
+
+
+def _unannotated(row: Row) -> Callable:
+    if row.setter is not None:
+        stored = row.setter
+
+        def several(self, *arguments, **keywords):
+            self._take(row.name, lambda: stored(self, *arguments, **keywords))
+            return self
+
+        return several
+    check = row.checked()
+
+    def one(self, value):
+        self._take(row.name, lambda: dict.fromkeys(row.values(), check(value)))
+        return self
+
+    if row.argument_default is not ...:
+        one.__defaults__ = (row.argument_default,)
+    return one
 
 
 def _make_setter(row: Row) -> Callable:
-    if row.setter is not None:
-
-        def method(self, *arguments, **keywords):
-            self._take(row.name, lambda: row.setter(self, *arguments, **keywords))
-            return self
-
-    elif row.argument_default is ...:
-
-        def method(self, value):
-            self._take(row.name, lambda: dict.fromkeys(row.values(), row.check(value)))
-            return self
-
-    else:
-
-        def method(self, value=row.argument_default):
-            self._take(row.name, lambda: dict.fromkeys(row.values(), row.check(value)))
-            return self
-
+    method: Any = _unannotated(row)
     method.__signature__ = _signature(row, inspect.signature(method))
     if row.effect == PENDING:
         method = _with_warning(method, row.name)
@@ -100,12 +109,12 @@ def _make_setter(row: Row) -> Callable:
 
 def _signature(row: Row, made: inspect.Signature) -> inspect.Signature:
     """That of a setter: the arguments of the row's own, or of `made` with the type of its check."""
-    first, value = made.parameters["self"], made.parameters.get("value")
+    first, *rest = made.parameters.values()
     if row.setter is not None:
         rest = list(inspect.signature(row.setter).parameters.values())[1:]
     else:
-        (checked,) = inspect.signature(row.check).parameters.values()
-        rest = [value.replace(annotation=checked.annotation)]
+        (checked,) = inspect.signature(row.checked()).parameters.values()
+        rest = [rest[0].replace(annotation=checked.annotation)]
     return inspect.Signature([first, *rest])
 
 
@@ -129,7 +138,7 @@ class OptionGroup:
     ROWS: tuple[Row, ...] = ()
     _values: dict[str, Any]
     _frozen: bool
-    _effects: list[Callable[[], None]] | None
+    _effects: list[Callable[[], object]] | None
 
     def __init_subclass__(cls, **keywords) -> None:
         super().__init_subclass__(**keywords)
@@ -164,7 +173,7 @@ class OptionGroup:
             text = error.message if isinstance(error, Error) else str(error)
             raise type(error)(f"{text} ({name}, given at {user_location()})") from None
 
-    def _when_taken(self, effect: Callable[[], None]) -> None:
+    def _when_taken(self, effect: Callable[[], object]) -> None:
         """Something that a setter does beyond storing: now, or when the draft is taken."""
         if self._effects is None:
             effect()
@@ -174,7 +183,7 @@ class OptionGroup:
     def _draft(self: _Group) -> _Group:
         """A copy to change, which `_adopt` takes over at once, with what setters do beside."""
         made = copy.deepcopy(self)
-        effects: list[Callable[[], None]] = []
+        effects: list[Callable[[], object]] = []
         for group in (made, *made._subgroups().values()):
             group.__dict__["_effects"] = effects
         return made

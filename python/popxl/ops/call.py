@@ -359,7 +359,7 @@ def conditional_with_info(
     op = OpBuild("If", cond, *tensors, together=False)
     op.record.called = (then_branch, else_branch)
     op.graph._placed |= then_branch._placed or else_branch._placed
-    types = [(t.dtype._core, list(t.shape)) for t in tensors]
+    types = [(t.dtype._core, list(t.shape)) for t in tensors if t is not None]  # all are given
     attrs = {
         "then": _branch_graph(caller, then_branch, types, 0, "then"),
         "else": _branch_graph(caller, else_branch, types, len(then_tensors), "else"),

@@ -73,7 +73,7 @@ def _group(group: "ReplicaGrouping | CommGroup | None") -> tuple[int, int]:
     return rg.group_size, rg.stride  # NotImplementedError when the stride varies
 
 
-def _attrs(group: "ReplicaGrouping | None") -> dict[str, int]:
+def _attrs(group: "ReplicaGrouping | CommGroup | None") -> dict[str, int]:
     size, stride = _group(group)
     return {"group_size": size, "group_stride": stride}
 

@@ -112,7 +112,7 @@ def print_tensor(
         raise ValueError(f"float_format must be one of {_FLOAT_FORMATS}: {float_format!r}.")
     layout = (summarise_threshold, edge_items, max_line_width, digits, float_format)
     lines = [str(x) for x in (*layout, separator, open_bracket, close_bracket)]
-    attrs = {"title": title or f"print_{t.name}", "format": "\n".join(lines)}
+    attrs: dict[str, Any] = {"title": title or f"print_{t.name}", "format": "\n".join(lines)}
     op = OpBuild("PrintTensor", t)
     if print_self:
         value = op("print_tensor", t, print_gradient=print_gradient, **attrs)

@@ -57,7 +57,7 @@ def _gather(op_type: str, t: Any, indices: Any, axis: int, size: int, name: str)
 
     def body(op: OpBuild) -> Any:
         values = [t._read(), op.cast(indices, dtypes.int32)]
-        return _by_group(op, size, values, lambda v, a: _taken(op, *v, a), axis)
+        return _by_group(op, size, values, lambda v, a: _taken(op, v[0], v[1], a), axis)
 
     return composed(op_type, [t, indices], name, body)
 

@@ -25,7 +25,7 @@ def _scalar(
     wide = wide or dtype
     if isinstance(scale, Tensor):
         return op.cast(op.cast(scale, dtype), wide)
-    return op.scalar(wide, np.asarray(scale, dtype.as_numpy()))
+    return op.scalar(wide, float(np.asarray(scale, dtype.as_numpy())))
 
 
 def _rest(op: OpBuild, scale: Scalar, dtype: dtype_class, wide: dtype_class) -> Any:
@@ -34,7 +34,7 @@ def _rest(op: OpBuild, scale: Scalar, dtype: dtype_class, wide: dtype_class) -> 
         one = op.scalar(dtypes.float32, 1)
         rest = op("sub", one, op.cast(scale, dtypes.float32))
         return op.cast(op.cast(rest, dtype), wide)
-    return _scalar(op, np.float32(1) - np.float32(scale), dtype, wide)
+    return _scalar(op, float(np.float32(1) - np.float32(scale)), dtype, wide)
 
 
 def _check_shapes(op_type: str, t: Tensor, X: Tensor) -> None:

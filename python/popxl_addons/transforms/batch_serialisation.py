@@ -169,12 +169,22 @@ def batch_serialise_fwd_and_grad(
         grad_loads[inner] = source
     first = batch_serialise(
         forward_graph,
-        *(steps, forward_loads, {t: s for t, s in streams.items() if t in forward}),
-        *(kept, seed_input, rows, io_mode),
+        steps,
+        forward_loads,
+        {t: s for t, s in streams.items() if t in forward},
+        kept,
+        seed_input,
+        rows,
+        io_mode,
     )
     second = batch_serialise(
         gradient_graph,
-        *(steps, grad_loads, {t: s for t, s in streams.items() if t in gradient}),
-        *({t: h for t, h in handles.items() if t in gradient}, None, rows, io_mode),
+        steps,
+        grad_loads,
+        {t: s for t, s in streams.items() if t in gradient},
+        {t: h for t, h in handles.items() if t in gradient},
+        None,
+        rows,
+        io_mode,
     )
     return first, second
