@@ -94,9 +94,10 @@ format: $(VENV)/.development ## format all sources
 	@$(BIN)/clang-format -i $(CPP_FILES)
 	@$(BIN)/ruff check --quiet --fix . && $(BIN)/ruff format --quiet .
 
-lint: $(VENV)/.development ## formatting, Python lint, layers, lengths
+lint: $(VENV)/.development ## formatting, Python lint and types, layers, lengths
 	@$(BIN)/clang-format --dry-run -Werror $(CPP_FILES)
 	$(BIN)/ruff check . && $(BIN)/ruff format --check --quiet .
+	$(BIN)/mypy
 	$(BIN)/python tools/check_layers.py
 	$(BIN)/python tools/check_sources.py
 

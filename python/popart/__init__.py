@@ -5,7 +5,7 @@
 """
 
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from popxl.context import ExecutionContext as ExecutionContext
 from popxl.errors import popart_exception as popart_exception, unsupported
@@ -36,7 +36,9 @@ MISSING = (
 )
 
 
-def __getattr__(name: str) -> Any:
-    if name in MISSING:
-        raise unsupported(f"popart.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # which would take any name
+
+    def __getattr__(name: str) -> Any:
+        if name in MISSING:
+            raise unsupported(f"popart.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

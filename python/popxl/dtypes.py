@@ -4,7 +4,7 @@
 """
 
 import builtins
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -141,7 +141,9 @@ def as_bits(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def __getattr__(name: str) -> Any:
-    if name == "_PT_TO_POPXL":  # needs torch: made when asked for
-        return {t.as_torch(): t for t in _ALL if t._torch is not None}
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # which would take any name
+
+    def __getattr__(name: str) -> Any:
+        if name == "_PT_TO_POPXL":  # needs torch: made when asked for
+            return {t.as_torch(): t for t in _ALL if t._torch is not None}
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
