@@ -67,11 +67,12 @@ popart.Builder  # attr-defined
 def errors(tmp_path_factory):
     """(file, line) → codes that mypy finds in programs, in one run of it."""
     folder = tmp_path_factory.mktemp("programs")
+    cache = ROOT / ".mypy_cache" / os.environ.get("PYTEST_XDIST_WORKER", "users")
     (folder / "program.py").write_text(PROGRAM)
     (folder / "names.py").write_text("\n".join(names_program()))
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--config-file="]
-        + ["--cache-dir", ROOT / ".mypy_cache/users", folder / "program.py", folder / "names.py"],
+        + ["--cache-dir", cache, folder / "program.py", folder / "names.py"],
         **{"env": {**os.environ, "MYPYPATH": str(ROOT / "python")}, "cwd": folder},
         **{"capture_output": True, "text": True, "check": False},
     )
