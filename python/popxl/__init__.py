@@ -7,6 +7,7 @@ compiles and runs it on the emulator. docs/popxl.md says how.
 from popxl import (
     dtypes as dtypes,
     fp8_utils as fp8_utils,
+    operators,
     ops as ops,
     random_seed as random_seed,
     streams as streams,
@@ -82,3 +83,5 @@ from popxl.tensor import (
     graph_output as graph_output,
     variable as variable,
 )
+
+operators.provide(ops, constant)

@@ -6,6 +6,7 @@ from typing import Any
 
 import popxl
 from popxl.errors import popart_exception
+from popxl.records import of
 from popxl.transforms import ExpectedConnection, ExpectedConnectionType, GradGraphInfo
 from popxl_addons.graph import BoundGraph, GraphWithNamedArgs
 from popxl_addons.graph_cache import GraphCache
@@ -90,7 +91,7 @@ class Module(popxl.Module):
         """Before a graph with the ops of this module among others is differentiated: see above."""
         graph = popxl.gcg()
         has_gradient = type(self).build_grad is not Module.build_grad
-        if not has_gradient or graph._built_by is self or self._grad_inlining == "ignore":
+        if not has_gradient or of(graph).built_by is self or self._grad_inlining == "ignore":
             return
         name = type(self).__name__
         text = (
@@ -106,7 +107,7 @@ class Module(popxl.Module):
                 raise popart_exception(text)
             warnings.warn(text, stacklevel=4)  # the caller of autodiff
 
-        graph._before_autodiff.append(tell)
+        of(graph).before_autodiff.append(tell)
 
     def create_graph(
         self, *args: Any, **kwargs: Any
@@ -163,9 +164,9 @@ class Module(popxl.Module):
             grads = [popxl.graph_input(t.shape, t.dtype, f"{t.name}_grad") for t in outputs]
             results = self.build_grad(*grads)
             results = [results] if isinstance(results, popxl.Tensor) else list(results or ())
-            made._set_outputs([*results, *self._var_grads.values()])
+            of(made).set_outputs([*results, *self._var_grads.values()])
         known = (*forward.inputs, *outputs)
-        forward._set_outputs([*outputs, *(t for t in self._aux if t not in known)])
+        of(forward).set_outputs([*outputs, *(t for t in self._aux if t not in known)])
         kinds = ExpectedConnectionType
         expected = [ExpectedConnection(t, kinds.FwdGrad) for t in outputs]
         expected += [ExpectedConnection(t, kinds.Fwd) for t in self._aux]

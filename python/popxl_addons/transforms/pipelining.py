@@ -12,7 +12,9 @@ from typing import Any
 
 import popxl
 from popxl import ops
+from popxl.capture import take_in
 from popxl.ops.call import CallSiteInfo
+from popxl.records import of
 from popxl.transforms import GradGraphInfo
 
 _STEPS_PER_STAGE = 2
@@ -41,7 +43,7 @@ class Pipelining:
         if self._inside is not None or stage < 0:
             raise ValueError(f"Stage {stage} cannot begin inside of stage {self._inside}.")
         graph = self._parent.ir.create_empty_graph(f"pipeline_stage_{stage}")
-        graph._sources = (self._parent, *(other for _, other in self._blocks))
+        take_in(graph, (self._parent, *(other for _, other in self._blocks)))
         self._inside = stage
         try:
             with graph:
@@ -66,18 +68,18 @@ class Pipelining:
     def _source(self, t: popxl.Tensor) -> popxl.Tensor:
         """`t`, or what it stands for: a tensor from outside that no stage writes is no result."""
         for _, graph in self._blocks:
-            for outer, inner in graph._captured.items():
+            for outer, inner in of(graph).captured.items():
                 if inner is t and not self._is_written(outer):
                     return self._source(outer)
         return t
 
     def _is_written(self, outer: popxl.Tensor) -> bool:
-        seen = (graph._captured.get(outer) for _, graph in self._blocks)
-        return any(t is not None and t._value.by_reference and t._version for t in seen)
+        seen = (of(graph).captured.get(outer) for _, graph in self._blocks)
+        return any(t is not None and of(t).value.by_reference and of(t).version for t in seen)
 
     def _find_uses(self) -> None:
         for _, graph in self._blocks:
-            self._uses[graph] = {t: self._source(outer) for outer, t in graph._captured.items()}
+            self._uses[graph] = {t: self._source(outer) for outer, t in of(graph).captured.items()}
 
     def _check(self) -> None:
         count = len(self.stages)
@@ -89,9 +91,9 @@ class Pipelining:
         home = {graph: stage for stage, graph in self._blocks}
         for stage, graph in self._blocks:
             for t in self._uses[graph].values():
-                if home.get(t._graph, 0) > stage:
+                if home.get(of(t).graph, 0) > stage:
                     raise ValueError(
-                        f"Stage {stage} uses {t!r} of stage {home[t._graph]}. Stages must not go "
+                        f"Stage {stage} uses {t!r} of stage {home[of(t).graph]}. Stages must not go "
                         "backwards."
                     )
 
@@ -100,11 +102,11 @@ class Pipelining:
         wanted: dict[popxl.Graph, list[popxl.Tensor]] = {g: [] for _, g in self._blocks}
         for _, graph in self._blocks:
             for t in self._uses[graph].values():
-                if t._graph in wanted and t not in wanted[t._graph]:
-                    wanted[t._graph].append(t)
+                if of(t).graph in wanted and t not in wanted[of(t).graph]:
+                    wanted[of(t).graph].append(t)
         for graph, outputs in wanted.items():
             with graph:
-                graph._set_outputs(outputs)
+                of(graph).set_outputs(outputs)
 
     def _call(self, graph: popxl.Graph, known: dict[popxl.Tensor, popxl.Tensor]) -> dict:
         """Runs a block of one step, on the results of its step so far; returns the block's."""
@@ -132,13 +134,13 @@ class Pipelining:
     ) -> list[popxl.Tensor]:
         """Runs `body` in a loop: it gets what is carried and returns it for the next round."""
         graph = self._parent.ir.create_empty_graph(name)
-        graph._sources = (self._parent,)
+        take_in(graph, (self._parent,))
         with graph:
             inputs = [popxl.graph_input(t.shape, t.dtype, t.name) for t in carried]
             for inner, t in zip(inputs, carried, strict=True):
-                inner._ipu = t._ipu
-            graph._set_outputs(body(inputs))
-        captured = {inner: t for t, inner in graph._captured.items()}
+                of(inner).ipu = of(t).ipu
+            of(graph).set_outputs(body(inputs))
+        captured = {inner: t for t, inner in of(graph).captured.items()}
         return list(ops.repeat(graph, count, *carried, inputs_dict=captured))
 
     def _run_cycles(self) -> None:
@@ -197,5 +199,6 @@ def pipelined_execution(steps: int) -> Iterator[Pipelining]:
 
 def _ipus(graph: popxl.Graph) -> set[int]:
     """The IPUs of a graph's ops, and of the graphs that it calls."""
-    found = {t._ipu for op in graph._ops for t in op.outputs if t._ipu is not None}
+    ipus = (of(t).ipu for op in of(graph).ops for t in op.outputs)
+    found = {ipu for ipu in ipus if ipu is not None}
     return found.union(*(_ipus(called) for called in graph.called_graphs))
