@@ -10,6 +10,7 @@ from popxl.records import of
 from popxl.transforms import ExpectedConnection, ExpectedConnectionType, GradGraphInfo
 from popxl_addons.graph import BoundGraph, GraphWithNamedArgs
 from popxl_addons.graph_cache import GraphCache
+from popxl_addons.module_state import ModuleState, state_of
 from popxl_addons.named_tensors import NamedTensors
 from popxl_addons.variable_factory import NamedVariableFactories, VariableFactory
 
@@ -36,41 +37,24 @@ class Module(popxl.Module):
             raise ValueError(
                 f"grad_inlining_error must be one of {_INLINING} but is {grad_inlining_error!r}."
             )
-        object.__setattr__(self, "_children", {})
+        object.__setattr__(self, "_state", ModuleState())
         self._cache = cache if isinstance(cache, GraphCache) else GraphCache() if cache else None
         self._grad_inlining = grad_inlining_error
         self._name_scope: str | None = None
-        self._reset()
 
-    _children: "dict[str, Module]"
+    _state: ModuleState
     _grad_inlining: str
     _aux: "dict[popxl.Tensor, popxl.Tensor]"
     _var_grads: "dict[popxl.Tensor, popxl.Tensor]"
-    _variable_factories: NamedVariableFactories
-    _named_inputs: NamedTensors
-
-    def _reset(self) -> None:
-        """Forgets what building collected, here and in the modules below."""
-        object.__setattr__(self, "_variable_factories", NamedVariableFactories())
-        object.__setattr__(self, "_named_inputs", NamedTensors())
-        for name, child in self._children.items():
-            child._reset()
-            self._link(name, child)
-
-    def _link(self, name: str, child: "Module") -> None:
-        self._variable_factories.insert(name, child._variable_factories, overwrite=True)
-        self._named_inputs.insert(name, child._named_inputs, overwrite=True)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Module):
             self._check_made("before assigning modules")
-            self._children[name] = value
-            value.set_name_scope(name)
-            self._link(name, value)
+            self._state.add(name, value)
         object.__setattr__(self, name, value)
 
     def _check_made(self, when: str) -> None:
-        if "_children" not in self.__dict__:
+        if "_state" not in self.__dict__:
             name = type(self).__name__
             raise RuntimeError(f"Call super().__init__() {when} in {name}.__init__.")
 
@@ -124,14 +108,14 @@ class Module(popxl.Module):
         return self._cache.cached(self, args, kwargs, make)
 
     def _create_graph(self, args: tuple, kwargs: dict) -> Any:
-        self._reset()
+        self._state.reset()
         scope, self._name_scope = self._name_scope, None
         try:
             graph = popxl.gir().create_graph(self, *args, **kwargs)
         finally:
             self._name_scope = scope
-        named = GraphWithNamedArgs(graph, self._named_inputs)
-        return self._variable_factories, named
+        named = GraphWithNamedArgs(graph, self._state.inputs)
+        return self._state.factories, named
 
     def build_grad(self, *grads: popxl.Tensor) -> Any:
         """Writes the gradient's ops, for `create_grad_graph`; to be overridden.
@@ -238,8 +222,8 @@ class Module(popxl.Module):
                 "and call graph.bind(factories.init())."
             )
         factory.name = factory.name or name
-        self._variable_factories.insert(name, factory, overwrite)
-        return self._named_inputs.insert(name, factory.create_input(), overwrite)
+        self._state.factories.insert(name, factory, overwrite)
+        return self._state.inputs.insert(name, factory.create_input(), overwrite)
 
     def add_variable_inputs(
         self, name: "str | int", factories: NamedVariableFactories, overwrite: bool = False
@@ -248,8 +232,8 @@ class Module(popxl.Module):
         with popxl.name_scope(str(name)):
             inputs = {key: f.create_input() for key, f in factories.to_dict().items()}
         named = NamedTensors.from_dict(inputs)
-        self._variable_factories.insert(name, factories, overwrite)
-        self._named_inputs.insert(name, named, overwrite)
+        self._state.factories.insert(name, factories, overwrite)
+        self._state.inputs.insert(name, named, overwrite)
         return named  # type: ignore[return-value]
 
     @classmethod
@@ -257,22 +241,20 @@ class Module(popxl.Module):
         """A module that holds others as "0", "1", ..."""
         made = Module()
         for i, module in enumerate(modules):
-            made._children[str(i)] = module
-            module.set_name_scope(str(i))
-            made._link(str(i), module)
+            state_of(made).add(str(i), module)
         return made
 
     def get(self, key: "str | int") -> "Module":
         """The module below called `key`. KeyError when there is none."""
-        return self._children[str(key)]
+        return self._state.children[str(key)]
 
     def __getitem__(self, key: "str | int") -> "Module":
         if isinstance(key, int) and key < 0:
-            key += len(self._children)
+            key += len(self._state.children)
         return self.get(key)
 
     def __iter__(self) -> "Iterator[Module]":
-        return iter(self._children.values())
+        return iter(self._state.children.values())
 
     def __len__(self) -> int:
-        return len(self._children)
+        return len(self._state.children)

@@ -10,24 +10,9 @@ import popxl
 from popxl.ops.collectives import replicated_all_gather, replicated_reduce_scatter
 from popxl_addons.graph import GraphWithNamedArgs
 from popxl_addons.named_tensors import NamedTensors
+from popxl_addons.sharded_spec import replica_sharded_spec as replica_sharded_spec
 
 Group: TypeAlias = "popxl.ReplicaGrouping | None"
-
-
-def replica_sharded_spec(
-    t: "popxl.Tensor | popxl.TensorSpec", shard_over: "int | popxl.ReplicaGrouping"
-) -> popxl.TensorSpec:
-    """The spec of a shard of `t`, with t's shape as meta shape.
-
-    shard_over: replicas that share it; 1 leaves `t` as it is.
-    """
-    count = shard_over if isinstance(shard_over, int) else shard_over.group_size
-    if count == 1:
-        return popxl.TensorSpec(t.shape, t.dtype, t.meta_shape)
-    elements = 1
-    for size in t.shape:
-        elements *= size
-    return popxl.TensorSpec((-(-elements // count),), t.dtype, t.shape)
 
 
 def gather_replica_sharded_tensor(

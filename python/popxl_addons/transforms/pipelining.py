@@ -21,64 +21,34 @@ _STEPS_PER_STAGE = 2
 _Queues = dict[popxl.Tensor, list[Any]]
 
 
-class Pipelining:
-    """The stages of a pipeline; made by `pipelined_execution`."""
+class _Pipeline:
+    """Stages, and the loops of calls that they become. blocks: as written: stage, its ops."""
 
     def __init__(self, steps: int) -> None:
-        self.steps = steps
-        self._parent: Any = popxl.gcg()
-        self._blocks: list[tuple[int, popxl.Graph]] = []  # as written: stage, its ops
-        self._inside: int | None = None
+        self.steps, self.parent = steps, popxl.gcg()
+        self.blocks: list[tuple[int, popxl.Graph]] = []
         # What each block's inputs stand for.
         self._uses: dict[popxl.Graph, dict[popxl.Tensor, popxl.Tensor]] = {}
 
     @property
     def stages(self) -> list[int]:
         """The numbers of the stages so far, ascending."""
-        return sorted({stage for stage, _ in self._blocks})
-
-    @contextmanager
-    def stage(self, stage: int) -> Iterator[int]:
-        """Ops inside belong to this stage, from 0. ValueError inside another stage."""
-        if self._inside is not None or stage < 0:
-            raise ValueError(f"Stage {stage} cannot begin inside of stage {self._inside}.")
-        graph = self._parent.ir.create_empty_graph(f"pipeline_stage_{stage}")
-        take_in(graph, (self._parent, *(other for _, other in self._blocks)))
-        self._inside = stage
-        try:
-            with graph:
-                yield stage
-        finally:
-            self._inside = None
-        self._blocks.append((stage, graph))
-
-    def stash_and_restore_tensor(
-        self, t: popxl.Tensor, from_stage: "int | None" = None
-    ) -> popxl.Tensor:
-        """`t` of an earlier stage of the same step, kept until this stage runs."""
-        return t
-
-    def stash_and_restore_activations(
-        self, call_info: CallSiteInfo, grad_info: GradGraphInfo
-    ) -> dict[popxl.Tensor, popxl.Tensor]:
-        """`grad_info.inputs_dict(call_info)`, each tensor kept until this stage runs."""
-        found = grad_info.inputs_dict(call_info)
-        return {t: self.stash_and_restore_tensor(value) for t, value in found.items()}
+        return sorted({stage for stage, _ in self.blocks})
 
     def _source(self, t: popxl.Tensor) -> popxl.Tensor:
         """`t`, or what it stands for: a tensor from outside that no stage writes is no result."""
-        for _, graph in self._blocks:
+        for _, graph in self.blocks:
             for outer, inner in of(graph).captured.items():
                 if inner is t and not self._is_written(outer):
                     return self._source(outer)
         return t
 
     def _is_written(self, outer: popxl.Tensor) -> bool:
-        seen = (of(graph).captured.get(outer) for _, graph in self._blocks)
+        seen = (of(graph).captured.get(outer) for _, graph in self.blocks)
         return any(t is not None and of(t).value.by_reference and of(t).version for t in seen)
 
     def _find_uses(self) -> None:
-        for _, graph in self._blocks:
+        for _, graph in self.blocks:
             self._uses[graph] = {t: self._source(outer) for outer, t in of(graph).captured.items()}
 
     def _check(self) -> None:
@@ -88,19 +58,19 @@ class Pipelining:
                 f"A pipeline of {count} stages needs at least {max(1, _STEPS_PER_STAGE * count)} "
                 f"steps but got {self.steps}."
             )
-        home = {graph: stage for stage, graph in self._blocks}
-        for stage, graph in self._blocks:
+        home = {graph: stage for stage, graph in self.blocks}
+        for stage, graph in self.blocks:
             for t in self._uses[graph].values():
                 if home.get(of(t).graph, 0) > stage:
                     raise ValueError(
-                        f"Stage {stage} uses {t!r} of stage {home[of(t).graph]}. Stages must not go "
-                        "backwards."
+                        f"Stage {stage} uses {t!r} of stage {home[of(t).graph]}. Stages must not "
+                        "go backwards."
                     )
 
     def _set_outputs(self) -> None:
         """Makes what later stages use outputs of the stages that compute it."""
-        wanted: dict[popxl.Graph, list[popxl.Tensor]] = {g: [] for _, g in self._blocks}
-        for _, graph in self._blocks:
+        wanted: dict[popxl.Graph, list[popxl.Tensor]] = {g: [] for _, g in self.blocks}
+        for _, graph in self.blocks:
             for t in self._uses[graph].values():
                 if of(t).graph in wanted and t not in wanted[of(t).graph]:
                     wanted[of(t).graph].append(t)
@@ -113,11 +83,12 @@ class Pipelining:
         inputs = {inner: known.get(t, t) for inner, t in self._uses[graph].items()}
         return dict(zip(graph.outputs, ops.call(graph, inputs_dict=inputs), strict=True))
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Writes the loops into the current graph. ValueError for wrong stages."""
         self._find_uses()
         self._check()
         self._set_outputs()
-        graphs = [graph for _, graph in self._blocks]
+        graphs = [graph for _, graph in self.blocks]
         if len(set().union(*(_ipus(graph) for graph in graphs))) < 2:
             self._repeat("pipeline_step", self.steps, [], self._run_step)
         else:
@@ -125,7 +96,7 @@ class Pipelining:
 
     def _run_step(self, _inputs: list[popxl.Tensor]) -> list[popxl.Tensor]:
         known: dict[popxl.Tensor, popxl.Tensor] = {}
-        for _, graph in self._blocks:
+        for _, graph in self.blocks:
             known |= self._call(graph, known)
         return []
 
@@ -133,8 +104,8 @@ class Pipelining:
         self, name: str, count: int, carried: list[popxl.Tensor], body: Callable[[list], list]
     ) -> list[popxl.Tensor]:
         """Runs `body` in a loop: it gets what is carried and returns it for the next round."""
-        graph = self._parent.ir.create_empty_graph(name)
-        take_in(graph, (self._parent,))
+        graph = self.parent.ir.create_empty_graph(name)
+        take_in(graph, (self.parent,))
         with graph:
             inputs = [popxl.graph_input(t.shape, t.dtype, t.name) for t in carried]
             for inner, t in zip(inputs, carried, strict=True):
@@ -146,8 +117,8 @@ class Pipelining:
     def _run_cycles(self) -> None:
         """Fills the pipeline cycle by cycle, runs full cycles in a loop, and empties it."""
         place = {stage: i for i, stage in enumerate(self.stages)}
-        made = {t: place[stage] for stage, graph in self._blocks for t in graph.outputs}
-        blocks = [(place[stage], graph) for stage, graph in self._blocks]
+        made = {t: place[stage] for stage, graph in self.blocks for t in graph.outputs}
+        blocks = [(place[stage], graph) for stage, graph in self.blocks]
         # Results by age, the newest first, for as many cycles as their last user is behind.
         ages = {
             t: max(p - born for p, g in blocks if t in self._uses[g].values())
@@ -183,6 +154,48 @@ class Pipelining:
             queues = cycle(queues, index + 1, deep)
 
 
+class Pipelining:
+    """The stages of a pipeline; made by `pipelined_execution`."""
+
+    def __init__(self, pipeline: _Pipeline) -> None:
+        self._pipeline, self.steps = pipeline, pipeline.steps
+        self._inside: int | None = None
+
+    @property
+    def stages(self) -> list[int]:
+        """The numbers of the stages so far, ascending."""
+        return self._pipeline.stages
+
+    @contextmanager
+    def stage(self, stage: int) -> Iterator[int]:
+        """Ops inside belong to this stage, from 0. ValueError inside another stage."""
+        if self._inside is not None or stage < 0:
+            raise ValueError(f"Stage {stage} cannot begin inside of stage {self._inside}.")
+        parent, blocks = self._pipeline.parent, self._pipeline.blocks
+        graph = parent.ir.create_empty_graph(f"pipeline_stage_{stage}")
+        take_in(graph, (parent, *(other for _, other in blocks)))
+        self._inside = stage
+        try:
+            with graph:
+                yield stage
+        finally:
+            self._inside = None
+        blocks.append((stage, graph))
+
+    def stash_and_restore_tensor(
+        self, t: popxl.Tensor, from_stage: "int | None" = None
+    ) -> popxl.Tensor:
+        """`t` of an earlier stage of the same step, kept until this stage runs."""
+        return t
+
+    def stash_and_restore_activations(
+        self, call_info: CallSiteInfo, grad_info: GradGraphInfo
+    ) -> dict[popxl.Tensor, popxl.Tensor]:
+        """`grad_info.inputs_dict(call_info)`, each tensor kept until this stage runs."""
+        found = grad_info.inputs_dict(call_info)
+        return {t: self.stash_and_restore_tensor(value) for t, value in found.items()}
+
+
 @contextmanager
 def pipelined_execution(steps: int) -> Iterator[Pipelining]:
     """Runs the ops inside `steps` times, in the stages that they are written in.
@@ -192,9 +205,9 @@ def pipelined_execution(steps: int) -> Iterator[Pipelining]:
     store them. Streams make one transfer a step.
     ValueError: fewer steps than twice the stages, no stage, a stage that uses a later one.
     """
-    pipeline = Pipelining(steps)
-    yield pipeline
-    pipeline._run()
+    pipeline = _Pipeline(steps)
+    yield Pipelining(pipeline)
+    pipeline.run()
 
 
 def _ipus(graph: popxl.Graph) -> set[int]:
