@@ -9,7 +9,7 @@ import copy
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from popxl.context import _context
+from popxl.context import current
 from popxl.records import ConstantRecord, GraphRecord, OpRecord as OpRecord, made, of
 from popxl.tensor import Constant, Tensor, Variable
 from popxl.tensor_base import make_tensor
@@ -97,16 +97,16 @@ class Graph:
         return f"Graph[name={self._record.name} id={self.id}]"
 
     def __enter__(self) -> "Graph":
-        if _context.graphs and _context.graphs[-1].ir is not self.ir:
+        if current.graphs and current.graphs[-1].ir is not self.ir:
             raise RuntimeError(
                 f"{self!r} belongs to {self._record.ir!r} but the current graph to "
-                f"{_context.graphs[-1].ir!r}. Leave that graph's context first."
+                f"{current.graphs[-1].ir!r}. Leave that graph's context first."
             )
-        _context.graphs.append(self)
+        current.graphs.append(self)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        _context.graphs.pop()
+        current.graphs.pop()
 
     @property
     def _pb_graph(self) -> Any:

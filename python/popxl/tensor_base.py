@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from popxl import dtypes
-from popxl.context import _context, get_current_graph, scoped
+from popxl.context import current, get_current_graph, scoped
 from popxl.dtypes import checked, core_name, dtype as dtype_class
 from popxl.errors import UndefinedValue
 from popxl.operators import Operators
@@ -214,7 +214,7 @@ def make_tensor(
         shape, dtype = tuple(sizes), dtypes.of_core_name(core_dtype)
     else:
         shape, dtype = spec.shape, spec.dtype
-    kept = record(graph, shape, dtype, value, io_tiles=_context.io_tiles, **fields)
+    kept = record(graph, shape, dtype, value, io_tiles=current.io_tiles, **fields)
     kept.tensor = tensor = made(kind, kept)
     of(graph).add_tensor(tensor, name)
     return tensor

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from popxl import dtypes
-from popxl.context import _context, get_current_graph, scoped
+from popxl.context import current, get_current_graph, scoped
 from popxl.dtypes import core_name, dtype as dtype_class
 from popxl.errors import Error, popart_exception
 from popxl.records import of
@@ -52,7 +52,7 @@ def _check_places(op_type: str, tensors: "list[Tensor]") -> None:
             f"{op_type}: {a!r} is on IPU {a.ipu} ({a.tile_set} tiles) but {b!r} on IPU {b.ipu} "
             f"({b.tile_set} tiles). Copy one with ops.ipu_copy or ops.io_tile_copy."
         )
-    here = _context.ipu
+    here = current.ipu
     if here is not None and tensors and of(tensors[0]).ipu != here:
         home = of(tensors[0]).ipu
         raise ValueError(
@@ -85,10 +85,10 @@ class OpBuild:
         self.graph = check_tensors(op_type, inputs, together)
         inputs = tuple(t if t is None else of(t).here() for t in inputs)
         self.record = of(self.graph).add_op(op_type, inputs)
-        self._ipu = _context.ipu
+        self._ipu = current.ipu
         of(self.graph).placed |= self._ipu is not None
         given = [of(t).ipu for t in inputs if t is not None and of(t).ipu is not None]
-        self.home = _context.ipu if _context.ipu is not None else (given[0] if given else 0)
+        self.home = current.ipu if current.ipu is not None else (given[0] if given else 0)
         for tensor in inputs if together else ():
             if tensor is not None and of(tensor).ipu is None:
                 of(tensor).ipu = self.home
@@ -97,9 +97,9 @@ class OpBuild:
         """Adds a core op on values or tensors; returns it. popart_exception if they do not fit."""
         values = [of(o).read() if isinstance(o, Tensor) else o for o in operands]
         ipu = -1 if self._ipu is None else self._ipu
-        scope = "/".join(_context.names)
+        scope = "/".join(current.names)
         try:
-            return of(self.graph).core.emit(name, values, attrs, ipu, _context.io_tiles, scope)
+            return of(self.graph).core.emit(name, values, attrs, ipu, current.io_tiles, scope)
         except Error as error:  # e.g. shapes that do not fit
             inputs = ", ".join(map(repr, self.record.inputs))
             text = f"{self.record.op_type}({inputs}): {error.message}"

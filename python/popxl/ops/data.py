@@ -3,7 +3,7 @@
 from typing import Any
 
 from popxl import dtypes
-from popxl.context import _context
+from popxl.context import current
 from popxl.dtypes import checked, core_name, dtype as dtype_class
 from popxl.ops.build import OpBuild, check_tensors, emit_in, with_gradient
 from popxl.records import of
@@ -136,7 +136,7 @@ def io_tile_copy(t: Tensor) -> Tensor:
     """`t` on the other set of tiles of its IPU: from compute to io tiles, or back."""
     op = OpBuild("IoTileCopy", t, together=False)
     to_io = not of(t).io_tiles
-    scope, ipu = "/".join(_context.names), -1 if of(t).ipu is None else of(t).ipu
+    scope, ipu = "/".join(current.names), -1 if of(t).ipu is None else of(t).ipu
     core = of(op.graph).core.emit("identity", [of(t).read()], {}, ipu, to_io, scope)
     if of(t).ipu is not None:
         op.home = of(t).ipu

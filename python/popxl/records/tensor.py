@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from popxl.context import _context
+from popxl.context import current
 from popxl.dtypes import core_name, dtype as dtype_class
 from popxl.records.link import of
 
@@ -57,7 +57,7 @@ class TensorRecord:
 
     def here(self) -> "Tensor":
         """The tensor, or what stands for it in a current graph that takes in those of others."""
-        graph = of(_context.graphs[-1] if _context.graphs else self.graph)
+        graph = of(current.graphs[-1] if current.graphs else self.graph)
         return graph.capture(self.tensor) if self.graph in graph.sources else self.tensor
 
     def read(self) -> Any:
