@@ -83,15 +83,17 @@ class OpBuild:
     def __init__(self, op_type: str, *inputs: "Tensor | None", together: bool = True) -> None:
         """together: whether all inputs lie on one IPU, which is that of the outputs."""
         self.graph = check_tensors(op_type, inputs, together)
+        self._kept = of(self.graph)
         inputs = tuple(t if t is None else of(t).here() for t in inputs)
-        self.record = of(self.graph).add_op(op_type, inputs)
+        self.record = self._kept.add_op(op_type, inputs)
         self._ipu = current.ipu
-        of(self.graph).placed |= self._ipu is not None
-        given = [of(t).ipu for t in inputs if t is not None and of(t).ipu is not None]
+        self._kept.placed |= self._ipu is not None
+        records = [of(t) for t in inputs if t is not None]
+        given = [record.ipu for record in records if record.ipu is not None]
         self.home = current.ipu if current.ipu is not None else (given[0] if given else 0)
-        for tensor in inputs if together else ():
-            if tensor is not None and of(tensor).ipu is None:
-                of(tensor).ipu = self.home
+        for record in records if together else ():
+            if record.ipu is None:
+                record.ipu = self.home
 
     def emit(self, name: str, *operands: Any, **attrs: Any) -> Any:
         """Adds a core op on values or tensors; returns it. popart_exception if they do not fit."""
@@ -99,7 +101,7 @@ class OpBuild:
         ipu = -1 if self._ipu is None else self._ipu
         scope = "/".join(current.names)
         try:
-            return of(self.graph).core.emit(name, values, attrs, ipu, current.io_tiles, scope)
+            return self._kept.core.emit(name, values, attrs, ipu, current.io_tiles, scope)
         except Error as error:  # e.g. shapes that do not fit
             inputs = ", ".join(map(repr, self.record.inputs))
             text = f"{self.record.op_type}({inputs}): {error.message}"
@@ -110,12 +112,12 @@ class OpBuild:
 
     def scalar(self, dtype: dtype_class, value: float) -> Any:
         """A constant without dimensions."""
-        return of(self.graph).core.scalar(core_name(dtype), float(value))
+        return self._kept.core.scalar(core_name(dtype), float(value))
 
     def array(self, array: Any, dtype: dtype_class) -> Any:
         """A constant."""
         data = np.ascontiguousarray(np.asarray(array, dtype.as_numpy()))
-        return of(self.graph).core.constant(data, core_name(dtype))
+        return self._kept.core.constant(data, core_name(dtype))
 
     def cast(self, x: Any, dtype: dtype_class) -> Any:
         """A value or tensor as `dtype`; as it is when it has that type."""
@@ -178,7 +180,7 @@ class OpBuild:
 
     def done(self) -> None:
         """Tells the graph's hooks. Every op ends with it."""
-        of(self.graph).created(self.record)
+        self._kept.created(self.record)
 
 
 def simple(op_type: str, core: str, inputs: Sequence[Tensor], name: str, **attrs: Any) -> Tensor:

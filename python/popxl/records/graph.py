@@ -89,7 +89,8 @@ class GraphRecord:
 
     def id_of(self, name: str) -> str:
         """What a tensor of this name would be called."""
-        return f"{self.id}/{name}" if self.id else name
+        id = self.id
+        return f"{id}/{name}" if id else name
 
     def keep(self, tensor: "Tensor", id: str) -> None:
         """Makes a tensor one of this graph, with this id."""
