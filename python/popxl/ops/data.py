@@ -138,8 +138,8 @@ def io_tile_copy(t: Tensor) -> Tensor:
     to_io = not of(t).io_tiles
     scope, ipu = "/".join(current.names), -1 if of(t).ipu is None else of(t).ipu
     core = of(op.graph).core.emit("identity", [of(t).read()], {}, ipu, to_io, scope)
-    if of(t).ipu is not None:
-        op.home = of(t).ipu
+    if (home := of(t).ipu) is not None:
+        op.home = home
     out = op.output(core.results[0], f"{t.name}_iotilecopy")
     of(out).io_tiles = to_io
     op.done()
