@@ -59,8 +59,7 @@ def strategy_of(config):
 def enter(config, monkeypatch):
     """Until monkeypatch is undone, models run in that world."""
     from poptorch import _native
-    from poptorch._impl import blocks, executor
-    from poptorch._impl import compiling as compilation
+    from poptorch._impl import blocks, compiling as compilation, executor
 
     resolve, record = executor.resolve_output_mode, blocks.recording
     describe, compile_one = compilation.compile_options, _native.compile_model

@@ -4,11 +4,14 @@ Importing it checks torch and oneDNN first, so that a wrong installation ends in
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from poptorch import _versions
 from poptorch_core import DependencyError
+
+if TYPE_CHECKING:
+    from poptorch_core._torch import Executable
 
 
 def _check_torch() -> None:
@@ -43,8 +46,6 @@ _torch = _import_torch_module()
 
 from poptorch import _tracer  # noqa: E402  (needs what was checked above)
 
-Executable = _torch.Executable
-
 
 def compile_model(
     call: Callable[[list[torch.Tensor]], list[torch.Tensor]],
@@ -53,7 +54,7 @@ def compile_model(
     options: dict[str, Any],
     optimiser: dict[str, Any] | None,
     **keywords,
-) -> Executable:
+) -> "Executable":
     """Traces and compiles; see poptorch_core/_torch.pyi for the arguments."""
     return _tracer.compile(call, model, inputs, options, optimiser, **keywords)
 

@@ -129,7 +129,9 @@ def _install_hooks() -> None:
     torch_module.register_module_parameter_registration_hook(_report_replaced)
     torch_module.register_module_buffer_registration_hook(_report_replaced)
     # Torch has no hook for this.
-    torch.nn.Module.__delattr__ = _reporting(torch.nn.Module.__delattr__)
+    torch.nn.Module.__delattr__ = _reporting(  # type: ignore[method-assign]
+        torch.nn.Module.__delattr__
+    )
 
 
 def _reporting(delete):

@@ -46,7 +46,7 @@ class Record:
         self.parameters = parameters
         self.loaded = loaded
         self.steps_before = 0
-        self._executor = None
+        self._executor: weakref.ref | None = None
 
     @classmethod
     def of(cls, optimizer) -> "Record":
@@ -154,7 +154,7 @@ def states_by_name(executable, kind: str | None) -> dict[str, str]:
             found[slot] = slot
         if what == "parameter" and kind is not None:
             found[f"UpdatedVar___{slot}"] = slot
-        if what == "optimiser_state":
+        if what == "optimiser_state" and kind is not None:
             found[state_name(slot, kind)] = slot
     return found
 

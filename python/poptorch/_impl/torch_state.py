@@ -61,7 +61,8 @@ def _after_state_dict(optimizer: torch.optim.Optimizer, state_dict: dict) -> Non
 
 def _restore_unrounded(optimizer: torch.optim.Optimizer) -> None:
     """After a load_state_dict. Moments that have changed since stay as they are."""
-    unrounded = optimizer.state.pop(_UNROUNDED, {})
+    state: dict = optimizer.state  # by parameter, and one entry of ours
+    unrounded = state.pop(_UNROUNDED, {})
     for index, parameter in enumerate(_weights(optimizer)):
         entry = optimizer.state.get(parameter, {})
         for name, moment in unrounded.get(index, {}).items():

@@ -9,6 +9,7 @@ import copy
 import copyreg
 import functools
 import weakref
+from typing import Any, cast
 
 import torch
 from poptorch._impl.replica_groups import Grouped
@@ -31,12 +32,13 @@ _METADATA = {
     )
 }
 # Writing the flag tells nothing about values either, but a compiled program knows the old one.
-_WRITE_FLAG = {torch.Tensor.requires_grad_, torch.Tensor.requires_grad.__set__}
+_TENSOR: Any = torch.Tensor  # as no checker knows it: with its descriptors
+_WRITE_FLAG = {torch.Tensor.requires_grad_, _TENSOR.requires_grad.__set__}
 
 
 # `.data` shares memory, but no counter of changes: a wrapped tensor gives its detach() instead.
-_READ_DATA = torch.Tensor.data.__get__
-_WRITE_DATA = torch.Tensor.data.__set__
+_READ_DATA = _TENSOR.data.__get__
+_WRITE_DATA = _TENSOR.data.__set__
 
 
 class Weights:
@@ -182,7 +184,7 @@ class _FetchOnRead:
         return _plain(self).__reduce_ex__(protocol)
 
 
-def _plain(tensor: torch.Tensor) -> torch.Tensor:
+def _plain(tensor: Any) -> torch.Tensor:
     """A tensor of the original class on the same storage, with current values."""
     type(tensor).__dict__["_poptorch_weights"].root().sync_host()
     with torch._C.DisableTorchFunctionSubclass():
@@ -231,8 +233,8 @@ def wrap(model: torch.nn.Module, executor) -> None:
 
     def destroy(self):
         """Frees the device of the training wrapper and unwraps this model."""
-        if held() is not None:
-            held().destroy()
+        if (wrapper := held()) is not None:
+            wrapper.destroy()
         else:
             unwrap(self)
 
@@ -244,8 +246,10 @@ def wrap(model: torch.nn.Module, executor) -> None:
         weights.root().sync_host()
         made = original.__new__(original)
         made.__dict__.update(self.__dict__)
-        make, arguments, *rest = made.__reduce_ex__(protocol)
-        if make is copyreg.__newobj__:  # pickle insists that it makes the object's own class
+        make, arguments, *rest = cast(tuple, made.__reduce_ex__(protocol))
+        if (
+            make is vars(copyreg)["__newobj__"]
+        ):  # pickle insists that it makes the object's own class
             make = object.__new__
         return make, arguments, *rest
 
@@ -294,7 +298,8 @@ def shallow_copy(model: torch.nn.Module) -> torch.nn.Module:
             return module
         if id(module) not in copies:
             kind = _original_class(type(module))
-            made = copies[id(module)] = kind.__new__(kind)
+            made: torch.nn.Module = object.__new__(kind)
+            copies[id(module)] = made
             made.__dict__.update(module.__dict__)
             made.__dict__["_modules"] = {
                 name: child if child is None else visit(child)
