@@ -59,12 +59,12 @@ def strategy_of(config):
 def enter(config, monkeypatch):
     """Until monkeypatch is undone, models run in that world."""
     from poptorch import _native
-    from poptorch._impl import blocks, executor
+    from poptorch._impl import blocks, executor, wrapped
     from poptorch._impl import compiling as compilation
 
-    resolve, record = executor.resolve_output_mode, blocks.recording
+    resolve, record = wrapped.resolve_output_mode, blocks.recording
     describe, compile_one = compilation.compile_options, _native.compile_model
-    batching_of = executor.Batching.of
+    batching_of = wrapped.Batching.of
     construct = executor.PoplarExecutor.__init__
     default = repr(poptorch.Options().execution_strategy)
     wrapping = []  # the model
@@ -75,7 +75,7 @@ def enter(config, monkeypatch):
         return next((entry for entry in entered if entry[0] is options), None)
 
     def construct_for(self, model, *arguments, **keywords):
-        wrapping[:] = [getattr(model, "_user_model", model)]
+        wrapping[:] = [model.model if isinstance(model, executor.PoplarExecutor) else model]
         construct(self, model, *arguments, **keywords)
 
     def choose_strategy(options, training):
@@ -125,9 +125,9 @@ def enter(config, monkeypatch):
             yield recorder
 
     monkeypatch.setattr(executor.PoplarExecutor, "__init__", construct_for)
-    monkeypatch.setattr(executor, "resolve_output_mode", choose_strategy)
+    monkeypatch.setattr(wrapped, "resolve_output_mode", choose_strategy)
     monkeypatch.setattr(compilation, "compile_options", compile_options)
-    monkeypatch.setattr(executor.Batching, "of", callers_batching)
+    monkeypatch.setattr(wrapped.Batching, "of", callers_batching)
     monkeypatch.setattr(blocks, "recording", recording)
     monkeypatch.setattr(_native, "compile_model", compile_model)
 
