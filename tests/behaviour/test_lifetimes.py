@@ -144,6 +144,27 @@ def test_a_failed_compilation_leaves_the_optimiser_to_others():
     assert optimiser.state[model.first.weight]["momentum_buffer"].shape == (7,)
 
 
+def test_a_refused_optimiser_leaves_the_former_one_in_place():
+    models = Model(), Model()
+    models[1].load_state_dict(models[0].state_dict())
+    optimisers = [momentum(model) for model in models]
+    pairs = zip(models, optimisers, strict=True)
+    wrapped = [poptorch.trainingModel(model, optimizer=optimiser) for model, optimiser in pairs]
+    for one in wrapped:
+        one(X)
+    refused = wrong_state(models[0])
+    refused.param_groups[0]["lr"] = 0.5
+    refused.state[models[0].first.bias] = {"momentum_buffer": torch.full((3,), 1e3)}
+    with pytest.raises(poptorch.Error):
+        wrapped[0].setOptimizer(refused)
+    assert torch.equal(wrapped[0](X), wrapped[1](X))
+    assert torch.equal(models[0].first.bias, models[1].first.bias)
+    states = [optimiser.state_dict()["state"] for optimiser in optimisers]
+    for index in range(4):
+        moments = [state[index]["momentum_buffer"] for state in states]
+        assert torch.equal(*moments)
+
+
 @pytest.mark.parametrize("connection", ["Always", "OnDemand"])
 def test_attaching_brings_what_the_host_has_written_meanwhile(connection):
     options = poptorch.Options().connectionType(poptorch.ConnectionType[connection])

@@ -15,7 +15,6 @@ from poptorch._impl import (
     popart_ir,
     refused,
     schedule,
-    torch_state,
     transfers,
     weight_copies,
     weights,
@@ -155,10 +154,7 @@ class PoplarExecutor:
         if not self._training:
             raise Error("[optimiser] an inferenceModel has no optimiser: use trainingModel.")
         if self._compiled is not None:
-            optimiser_updates.send(self._compiled, optimizer, self._wrapped.model)
-            if optimizer is not self._optimizer:
-                torch_state.unbind(self._optimizer, self)
-                torch_state.bind(optimizer, self)
+            optimiser_updates.exchange(self, self._compiled, optimizer)
         else:
             optimisers.kind_of(optimizer)
         self._optimizer = optimizer
