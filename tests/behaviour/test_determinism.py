@@ -16,8 +16,9 @@ from benchmarks.workloads import make
 
 world, *names = sys.argv[1:]
 if world:
-    import pytest, worlds
-    worlds.enter(worlds.CONFIGS[world], pytest.MonkeyPatch())
+    import worlds
+    inside = worlds.entered(worlds.CONFIGS[world])
+    inside.__enter__()
 for name in names:
     instance = make(name)
     options = poptorch.Options().showCompilationProgressBar(False)

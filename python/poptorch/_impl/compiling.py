@@ -4,7 +4,7 @@ import time
 
 import torch
 from poptorch import _native
-from poptorch._impl import anchors, attachment, blocks, hooks, optimiser_updates, outputs
+from poptorch._impl import anchors, attachment, hooks, optimiser_updates, outputs
 from poptorch._impl.arguments import Arguments, check_host, check_weights, warn_about_dicts
 from poptorch._impl.changes import OptimiserWatch
 from poptorch._impl.compile_options import compile_options
@@ -75,7 +75,7 @@ def _executable(
 ) -> _native.Executable:
     def call(tensors):
         positional, keyword = arguments.rebuild(iter(tensors))
-        with blocks.recording(options.execution_strategy, wrapped.model):
+        with wrapped.placement.recording(wrapped.model):
             return recorder.record(wrapped.model(*positional, **keyword))
 
     made_options = compile_options(options, wrapped.training)
@@ -101,7 +101,7 @@ def _executable(
         finished = True
     finally:
         progress.close(finished)
-    return executable
+    return wrapped.placement.adapted(executable)
 
 
 def _names(arguments: Arguments) -> list[str]:

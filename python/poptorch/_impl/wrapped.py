@@ -7,6 +7,7 @@ import torch
 from poptorch._impl import compile_log, session_options, weights
 from poptorch._impl.arguments import Signature, check_initialised
 from poptorch._impl.batching import Batching, resolve_output_mode
+from poptorch._impl.placement_policy import Placement, placement_of
 from poptorch._impl.replica_groups import Groupings
 from poptorch._logging import set_repeat_limit
 from poptorch.options import Options
@@ -25,6 +26,7 @@ class Wrapped:
     training: bool
     options: Options
     batching: Batching
+    placement: Placement
     signature: Signature
     groupings: Groupings
 
@@ -56,6 +58,9 @@ def wrapped(model: Callable, options: Options | None, training: bool) -> Wrapped
     set_repeat_limit(options.max_repeat_logs)
     options = options.clone()
     resolve_output_mode(options, training)
+    batching = Batching.of(options, training)  # the caller's
+    placement = placement_of(user_model, options, training)
+    placement.apply_to(options, training)
     options._freeze()
     _check(options, model, training)
     return Wrapped(
@@ -63,7 +68,8 @@ def wrapped(model: Callable, options: Options | None, training: bool) -> Wrapped
         model=model,
         training=training,
         options=options,
-        batching=Batching.of(options, training),
+        batching=batching,
+        placement=placement,
         signature=Signature(user_model.forward if user_model is not model else model),
         groupings=Groupings(options.replication_factor),
     )
