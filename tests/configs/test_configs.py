@@ -113,3 +113,16 @@ def test_updates_are_those_of_torch(world, name):
     run(split, [batch], config, True)
     for key, tensor in eager.state_dict().items():
         assert torch.allclose(split.state_dict()[key], tensor, rtol=1e-4, atol=1e-5), key
+
+
+def test_a_world_without_passes_has_none():
+    def forms():
+        wrapped = poptorch.inferenceModel(lambda x: torch.relu(x.t().t()) * (torch.ones(1) + 1))
+        wrapped.compile(torch.ones(3, 3))
+        return wrapped.graph("traced"), wrapped.graph("normal")
+
+    with environment(CONFIGS["passes_off"]):
+        traced, normal = forms()
+        assert normal == traced
+    traced, normal = forms()
+    assert normal != traced
