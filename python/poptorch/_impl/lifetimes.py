@@ -25,14 +25,15 @@ def begin(executor, arguments: Arguments, *, positional: bool) -> Compiled:
     shared = shared.root()
     compiled.device.weights_seen = shared.version
     shared.host_is_known()
-    _hold(executor, compiled)
+    executor._compiled = compiled
     if wrapped.training:
         try:
             torch_state.bind(executor._optimizer, executor)
         except BaseException:
-            _hold(executor, None)
+            executor._compiled = None
             raise
         executor._optimizer._opt_called = True  # torch's schedulers ask for it
+    wrapped.groupings.closed = True
     if executor._model_watch is not None:
         executor._model_watch.compiled(wrapped.model)
     if wrapped.options.connection_type == ConnectionType.Always:
@@ -46,6 +47,7 @@ def end(executor) -> None:
     """Brings weights and optimiser state to the host, and frees the device."""
     if executor._compiled is not None:
         _give_up(executor, executor._compiled)
+    executor._wrapped.groupings.closed = False
     if executor._model_watch is not None:
         executor._model_watch.destroyed()
     if executor._wrapped.training:
@@ -63,15 +65,10 @@ def _give_up(executor, compiled: Compiled) -> None:
         if training:
             torch_state.unbind(executor._optimizer, executor)
         attachment.release(compiled)
-        _hold(executor, None)
+        executor._compiled = None
     except BaseException:
         if executor._compiled is not None:
             compiled.executable.reopen()
             if training:
                 Record.of(executor._optimizer).bind(executor)
         raise
-
-
-def _hold(executor, compiled: Compiled | None) -> None:
-    executor._compiled = compiled
-    executor._wrapped.groupings.closed = compiled is not None

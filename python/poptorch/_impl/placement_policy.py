@@ -44,7 +44,8 @@ class Placement:
 
     def apply_to(self, options: Options, training: bool) -> None:
         """Brings the strategy and the repetitions into a wrapper's options."""
-        options.setExecutionStrategy(self.strategy)
+        if self.strategy is not options.execution_strategy:
+            options.setExecutionStrategy(self.strategy)
         if self.repeats == 1:
             return
         if training:
