@@ -86,7 +86,8 @@ def _optional_passes():
     """The names of all, from the core, which tells them to who asks for another one."""
     with mock.patch.dict(os.environ, POPTORCH_DISABLE_PASSES="none of them"):
         try:
-            poptorch.inferenceModel(torch.neg).compile(torch.ones(1))
+            options = poptorch.Options().showCompilationProgressBar(False)
+            poptorch.inferenceModel(torch.neg, options).compile(torch.ones(1))
         except poptorch.Error as error:
             return re.search(r"Name some of (.*), or unset it", str(error))[1].replace(" ", "")
     raise AssertionError("a pass that there is not was taken")
