@@ -11,7 +11,7 @@ from poptorch import _versions
 from poptorch_core import DependencyError
 
 if TYPE_CHECKING:
-    from poptorch_core._torch import Executable
+    from poptorch_core._torch import Executable as Executable
 
 
 def _check_torch() -> None:

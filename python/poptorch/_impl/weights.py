@@ -121,7 +121,9 @@ class Weights:
         if executor is None:
             return False
         self._fetching = True
-        executor._fetch_weights()
+        compiled = executor._compiled
+        if compiled is not None:  # else another thread's destroy() has fetched them
+            compiled.executable.weights_to_host()
         self.host_is_known()
         if self.version == version:  # another thread's step may have made newer ones
             self.newest = None
@@ -208,7 +210,7 @@ def _tensor_class(original: type, executor) -> type:
     }
     if not issubclass(original, torch.nn.Parameter):
         return type("PoptorchBuffer", (_FetchOnRead, original), fields)
-    fields["_poptorch_groupings"] = executor._groupings
+    fields["_poptorch_groupings"] = executor._wrapped.groupings
     return type("PoptorchParameter", (_FetchOnRead, Grouped, original), fields)
 
 
