@@ -11,7 +11,7 @@ from poptorch import _versions
 from poptorch_core import DependencyError
 
 if TYPE_CHECKING:
-    from poptorch_core._torch import Executable as Executable
+    from poptorch_core._torch import Executable as Executable  # else below, once it is checked
 
 
 def _check_torch() -> None:
@@ -43,6 +43,8 @@ def _import_torch_module():
 
 _check_torch()
 _torch = _import_torch_module()
+if not TYPE_CHECKING:
+    Executable = _torch.Executable
 
 from poptorch import _tracer  # noqa: E402  (needs what was checked above)
 
