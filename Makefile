@@ -78,6 +78,10 @@ nightly: native $(VENV)/.fuzzing ## what takes hours: a table with the figures o
 golden: native ## rewrite the expectations of tests/ir
 	POPTORCH_REWRITE_GOLDEN=1 build/$(UNIT_TESTS) --gtest_brief=1
 
+stubs: native $(VENV)/.development ## rewrite the type stubs of the native modules and of the options
+	PYTHONPATH=build/python $(BIN)/python tools/write_stubs.py
+	PYTHONPATH=build/python $(BIN)/python tools/write_option_types.py
+
 bench: install $(VENV)/.development ## measure against eager, torch.compile and (if installed) JAX
 	$(BIN)/python -m benchmarks.run
 
@@ -90,9 +94,10 @@ format: $(VENV)/.development ## format all sources
 	@$(BIN)/clang-format -i $(CPP_FILES)
 	@$(BIN)/ruff check --quiet --fix . && $(BIN)/ruff format --quiet .
 
-lint: $(VENV)/.development ## formatting, Python lint, layers, lengths
+lint: $(VENV)/.development ## formatting, Python lint and types, layers, lengths
 	@$(BIN)/clang-format --dry-run -Werror $(CPP_FILES)
 	$(BIN)/ruff check . && $(BIN)/ruff format --check --quiet .
+	$(BIN)/mypy
 	$(BIN)/python tools/check_layers.py
 	$(BIN)/python tools/check_sources.py
 
@@ -120,7 +125,7 @@ fuzz: native $(VENV)/.fuzzing ## run the fuzzers of tests/fuzz, RUNS executions 
 	ninja -C $(FUZZ) -j $(JOBS) fuzz_ir fuzz_program
 	$(BIN)/python tools/fuzz_seeds.py $(FUZZ)/seeds
 	for target in ir program; do mkdir -p $(FUZZ)/found/$$target && \
-	  POPTORCH_LOG_LEVEL=OFF $(FUZZ)/tests/fuzz/fuzz_$$target -runs=$(RUNS) -max_len=6000 \
+	  POPTORCH_LOG_LEVEL=OFF $(FUZZ)/tests/fuzz/fuzz_$$target -runs=$(RUNS) -entropic=0 -max_len=6000 \
 	    -timeout=60 -rss_limit_mb=4000 -print_final_stats=1 -close_fd_mask=2 \
 	    -artifact_prefix=$(FUZZ)/found/$$target- $(FUZZ)/found/$$target \
 	    $(FUZZ)/seeds/$$target tests/fuzz/corpus/$$target || exit 1; done
@@ -140,4 +145,4 @@ clean: ## remove what was built, keep .venv
 	rm -rf build build-* dist python/*.egg-info
 
 comma := ,
-.PHONY: help native install demo test test-fast test-ops nightly golden bench wheel format lint asan tsan fuzz cov docs clean
+.PHONY: help native install demo test test-fast test-ops nightly golden stubs bench wheel format lint asan tsan fuzz cov docs clean

@@ -35,22 +35,23 @@ def pytest_generate_tests(metafunc):
 
 
 @pytest.fixture(autouse=True)
-def world(request, monkeypatch):
+def world(request):
     """The config that was asked for, for one test; None without one."""
     name = getattr(request, "param", None)
     if name is None:
-        return None
+        yield None
+        return
     case = request.node.name.replace(f"[{name}-", "[")
     if reason := worlds.reason_to_skip(worlds.CONFIGS[name], request.path.name, case):
         pytest.skip(reason)
-    worlds.enter(worlds.CONFIGS[name], monkeypatch)
-    return worlds.CONFIGS[name]
+    with worlds.entered(worlds.CONFIGS[name]):
+        yield worlds.CONFIGS[name]
 
 
 @pytest.fixture
 def micro_batches(world):
     """How many a weight update needs to fill the world's pipeline: for models that count them."""
-    return worlds.micro_batches_of(world, world["ipus"], training=True) if world else 1
+    return worlds.micro_batches_of(world, world.get("ipus", 1), training=True) if world else 1
 
 
 @pytest.fixture

@@ -1,28 +1,32 @@
 """Worlds: the configs of tests/configs, and how a model gets into one by itself.
 
-A model without annotations and with the default strategy gets the config's strategy; the layers
-that hold its parameters are dealt out to the config's parts as they run. Where the options have
-too few micro-batches to fill the config's pipeline, each runs several times: the mean of equal
-gradients is the gradient. Where the config has replicas and the options do not, all replicas read
-the same inputs, and all must give the same results unless the program draws random numbers, of
-which each replica has its own. Callers see none of it.
+A config may have a strategy, and variables of the environment. For a strategy, a model without
+annotations and with the default strategy gets the config's; the layers that hold its parameters are
+dealt out to the config's parts as they run. Where the options have too few micro-batches to fill
+the config's pipeline, each runs several times: the mean of equal gradients is the gradient. Where
+the config has replicas and the options do not, all replicas read the same inputs, and all must give
+the same results unless the program draws random numbers, of which each replica has its own. Callers
+see none of it.
 """
 
 import contextlib
-import dataclasses
+import functools
 import itertools
 import json
+import os
 import pathlib
 import re
+from unittest import mock
 
 import poptorch
 import torch
+from poptorch._impl import placement_policy
 
 CONFIGS = {
     path.stem: json.loads(path.read_text())
     for path in sorted((pathlib.Path(__file__).parent / "configs").glob("*.json"))
 }
-EVERY_WORLD = CONFIGS.pop("every_world")  # no world: exceptions of all
+PLACED_WORLDS = CONFIGS.pop("placed_worlds")  # no world: exceptions of those with a strategy
 SUM = poptorch.ReductionType.Sum  # of equal gradients is none of them
 
 # What draws random numbers, in the text of a program.
@@ -35,7 +39,8 @@ SUITE = [name for name, config in CONFIGS.items() if "suite_skip" in config]
 
 def reason_to_skip(config, path, test=""):
     """Why the config leaves the test, or the whole file, out; None when it does not."""
-    for table in (EVERY_WORLD["suite_skip"], config.get("suite_skip", {})):
+    tables = [PLACED_WORLDS] if "strategy" in config else []
+    for table in (each.get("suite_skip", {}) for each in [*tables, config]):
         for reason, tests in table.items():
             if path in tests or f"{path}::{test}" in tests:
                 return reason
@@ -56,80 +61,71 @@ def strategy_of(config):
     return strategy
 
 
-def enter(config, monkeypatch):
-    """Until monkeypatch is undone, models run in that world."""
-    from poptorch import _native
-    from poptorch._impl import blocks, executor
-    from poptorch._impl import compiling as compilation
+@contextlib.contextmanager
+def entered(config):
+    """While it lasts, models that are wrapped run in that world."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(environment(config))
+        if "strategy" in config:
+            stack.enter_context(placement_policy.using(Policy(config)))
+        yield
 
-    resolve, record = executor.resolve_output_mode, blocks.recording
-    describe, compile_one = compilation.compile_options, _native.compile_model
-    batching_of = executor.Batching.of
-    construct = executor.PoplarExecutor.__init__
-    default = repr(poptorch.Options().execution_strategy)
-    wrapping = []  # the model
-    entered = []  # (options, strategy, times, replicas)
-    compiling = []  # of `entered`, the last that was compiled
 
-    def entry_of(options):
-        return next((entry for entry in entered if entry[0] is options), None)
+def environment(config):
+    """While it lasts, this process and those that it starts have the config's variables."""
+    variables = config.get("environment", {})
+    known = {"{optional_passes}": _optional_passes}
+    return mock.patch.dict(
+        os.environ,
+        {name: known[text]() if text in known else text for name, text in variables.items()},
+    )
 
-    def construct_for(self, model, *arguments, **keywords):
-        wrapping[:] = [getattr(model, "_user_model", model)]
-        construct(self, model, *arguments, **keywords)
 
-    def choose_strategy(options, training):
-        resolve(options, training)
-        if repr(options.execution_strategy) != default:
-            return
-        strategy = strategy_of(config)
-        times = _repeats(len(_layers_of_parts(*wrapping, config)), config, options, training)
+@functools.cache
+def _optional_passes():
+    """The names of all, from the core, which tells them to who asks for another one."""
+    with mock.patch.dict(os.environ, POPTORCH_DISABLE_PASSES="none of them"):
+        try:
+            options = poptorch.Options().showCompilationProgressBar(False)
+            poptorch.inferenceModel(torch.neg, options).compile(torch.ones(1))
+        except poptorch.Error as error:
+            return re.search(r"Name some of (.*), or unset it", str(error))[1].replace(" ", "")
+    raise AssertionError("a pass that there is not was taken")
+
+
+class Policy(placement_policy.PlacementPolicy):
+    """The config's placement, for models whose options have the default strategy."""
+
+    DEFAULT = repr(poptorch.Options().execution_strategy)
+
+    def __init__(self, config):
+        self._config = config
+
+    def place(self, model, options, training):
+        config, placement = self._config, super().place(model, options, training)
+        if repr(options.execution_strategy) != self.DEFAULT:
+            return placement
+        parts = _layers_of_parts(model, config)
+        times = _repeats(len(parts), config, options, training)
         replicas = config["replicas"] if options.replication_factor == 1 else 1
         if training and options.Training.accumulation_and_replication_reduction_type == SUM:
             if times > 1:
-                return
+                return placement
             replicas = 1
-        options._values["execution_strategy"] = strategy
-        options._values["auto_round_num_ipus"] = True
-        if training:
-            options.Training._values["gradient_accumulation"] *= times
-        else:
-            options._values["device_iterations"] *= times
+        options.autoRoundNumIPUs(True)
         if replicas > 1:
-            options._values["replication_factor"] = options._values["input_group_size"] = replicas
-            options._values["broadcast_buffers"] = False
-        entered.append((options, strategy, times, replicas))
-
-    def callers_batching(options, training):
-        made = batching_of(options, training)
-        entry = entry_of(options)
-        if entry is None:
-            return made
-        name = "gradient_accumulation" if training else "device_iterations"
-        return dataclasses.replace(made, **{name: getattr(made, name) // entry[2]})
-
-    def compile_options(options, training):
-        made = describe(options, training)
-        compiling[:] = [entry] if (entry := entry_of(options)) else []
-        made["output_period"] *= entry[2] if entry else 1
-        return made
-
-    def compile_model(*args, **keywords):
-        made = compile_one(*args, **keywords)
-        return Repeating(made, *compiling[0][2:]) if compiling else made
-
-    @contextlib.contextmanager
-    def recording(strategy, model):
-        mine = any(strategy is entry[1] for entry in entered) and isinstance(model, torch.nn.Module)
-        with record(strategy, model) as recorder, _cut(model, config) if mine else _whole():
-            yield recorder
-
-    monkeypatch.setattr(executor.PoplarExecutor, "__init__", construct_for)
-    monkeypatch.setattr(executor, "resolve_output_mode", choose_strategy)
-    monkeypatch.setattr(compilation, "compile_options", compile_options)
-    monkeypatch.setattr(executor.Batching, "of", callers_batching)
-    monkeypatch.setattr(blocks, "recording", recording)
-    monkeypatch.setattr(_native, "compile_model", compile_model)
+            options.replicationFactor(replicas).broadcastBuffers(False)
+            options.inputReplicaGrouping(replicas, poptorch.CommGroupType.Consecutive)
+        return placement_policy.Placement(
+            strategy_of(config),
+            times,
+            tuple(
+                placement_policy.BlockStart(path, f"part{part}", part)
+                for part, layers in enumerate(parts)
+                for path in layers
+            ),
+            lambda executable: Repeating(executable, times, replicas),
+        )
 
 
 class Repeating:
@@ -189,7 +185,7 @@ def _enters(tail):
 
 def micro_batches_of(config, parts, training):
     """The fewest micro-batches that fill the config's pipeline of that many parts."""
-    if config["strategy"] != "PipelinedExecution":
+    if config.get("strategy") != "PipelinedExecution":
         return 1
     return 2 * parts - 1 if training else parts
 
@@ -204,35 +200,10 @@ def _repeats(parts, config, options, training):
     return times
 
 
-@contextlib.contextmanager
-def _whole():
-    yield
-
-
 def _layers_of_parts(model, config):
-    """For each part of the config: the layers with parameters or buffers that belong to it."""
-    modules = model.modules() if isinstance(model, torch.nn.Module) else ()
-    holders = [module for module in modules if module._parameters or module._buffers]
+    """For each part of the config: paths of layers with parameters or buffers that belong to it."""
+    modules = model.named_modules() if isinstance(model, torch.nn.Module) else ()
+    holders = [path for path, module in modules if module._parameters or module._buffers]
     parts = max(1, min(len(holders), config.get("phases") or config["ipus"]))
     bounds = [-(-len(holders) * part // parts) for part in range(parts + 1)]
     return [holders[begin:end] for begin, end in itertools.pairwise(bounds)]
-
-
-@contextlib.contextmanager
-def _cut(model, config):
-    parts = _layers_of_parts(model, config)
-    part_of = {id(layer): part for part, layers in enumerate(parts) for layer in layers}
-    now = -1
-
-    def begin(module, _):
-        nonlocal now
-        part = part_of.get(id(module), -1)
-        if part > now:
-            now = part
-            poptorch.Block.start(f"part{part}", ipu_id=part)
-
-    handle = torch.nn.modules.module.register_module_forward_pre_hook(begin)
-    try:
-        yield
-    finally:
-        handle.remove()

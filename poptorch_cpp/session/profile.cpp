@@ -7,6 +7,7 @@
 
 #include "session/pipeline.hpp"
 #include "session/simulate.hpp"
+#include "support/saturate.hpp"
 #include "target/device.hpp"
 
 namespace poptorch::session {
@@ -61,7 +62,7 @@ class Profiler {
         segments.push_back({.module = instruction.scope.text()});
       }
       last_of_[instruction.scope.text()] = segments.size() - 1;
-      segments.back().forward_cycles += cycles_of(instruction);
+      add(segments.back().forward_cycles, cycles_of(instruction));
       for (TensorId id : instruction.inputs) use(id);
       for (size_t i = 0; i < instruction.outputs.size(); ++i) {
         make(instruction.outputs[i],
@@ -75,9 +76,11 @@ class Profiler {
       if (instruction.pass != program::Pass::kBackward) return;
       const auto found = last_of_.find(instruction.scope.text());
       if (found == last_of_.end()) return;
-      profile_.segments[found->second].backward_cycles += cycles_of(instruction);
+      add(profile_.segments[found->second].backward_cycles, cycles_of(instruction));
     });
   }
+
+  static void add(int64_t& sum, int64_t more) { sum = support::saturating_sum(sum, more); }
 
   int here() const { return static_cast<int>(profile_.segments.size()) - 1; }
   Life& life(TensorId id) { return lives_[static_cast<size_t>(id)]; }
@@ -112,8 +115,8 @@ class Profiler {
         const int64_t bytes = program_.tensors[id].type.bytes();
         Segment& segment = profile_.segments[static_cast<size_t>(at)];
         segment.boundary_bytes += bytes;
-        segment.boundary_cycles +=
-            target::transfer_cycles(device_, static_cast<double>(bytes), device_.link_bandwidth);
+        add(segment.boundary_cycles,
+            target::transfer_cycles(device_, static_cast<double>(bytes), device_.link_bandwidth));
       }
     }
   }

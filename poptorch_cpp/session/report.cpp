@@ -161,17 +161,21 @@ constexpr int64_t kIpusPerMachine = 4;
 
 void add_work(const Program& program, Report& report) {
   Account account(program);
-  int64_t idle = 0;
+  double idle = 0;
   for (size_t i = 0; i < program.ipus.size(); ++i) {
     WorkReport& work = report.work.emplace_back();
     account.add(static_cast<int>(i), work);
-    work.idle_cycles = report.cycles_per_run - work.compute_cycles - work.link_cycles -
-                       work.host_cycles - work.streaming_cycles + work.overlapped_cycles;
-    idle += work.idle_cycles;
+    int64_t busy = 0;
+    for (int64_t part :
+         {work.compute_cycles, work.link_cycles, work.host_cycles, work.streaming_cycles}) {
+      busy = support::saturating_sum(busy, part);
+    }
+    work.idle_cycles = report.cycles_per_run - busy + work.overlapped_cycles;
+    idle += static_cast<double>(work.idle_cycles);
   }
   const auto ipus = static_cast<double>(program.ipus.size());
   const auto cycles = static_cast<double>(report.cycles_per_run);
-  report.bubbles = cycles > 0 ? static_cast<double>(idle) / (ipus * cycles) : 0;
+  report.bubbles = cycles > 0 ? idle / (ipus * cycles) : 0;
   report.stages = account.stages();
   report.ops = account.ops();
   report.generic_ops = account.generic_ops();

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "ir/builder.hpp"
+#include "ir/effects.hpp"
 #include "support/error.hpp"
 #include "support/log.hpp"
 #include "support/strings.hpp"
@@ -35,11 +36,27 @@ void refuse_unreduced(const Op& loss) {
 }
 
 // The `identity_loss` on which no other depends.
+bool is_returned(const Op& op) {
+  for (size_t i = 0; i < op.result_count(); ++i) {
+    const auto& uses = op.result(i)->uses();
+    if (std::any_of(uses.begin(), uses.end(), [](const ir::Use& use) { return !use.op; })) {
+      return true;
+    }
+  }
+  return false;
+}
+
 Op* find_loss(const Graph& graph) {
-  std::unordered_set<const Op*> feeds_loss;
+  std::unordered_set<const Op*> feeds_loss, live;
   std::vector<Op*> final_losses;
   const std::vector<Op*> ops = graph.op_list();
   for (auto it = ops.rbegin(); it != ops.rend(); ++it) {
+    if (live.count(*it) || !ir::is_removable(**it) || is_returned(**it)) {
+      for (const Value* operand : (*it)->operands()) {
+        if (operand && operand->producer()) live.insert(operand->producer());
+      }
+      live.insert(*it);
+    }
     const bool is_loss = (*it)->is("identity_loss");
     if (is_loss && !feeds_loss.count(*it)) final_losses.push_back(*it);
     if (!is_loss && !feeds_loss.count(*it)) continue;
@@ -53,7 +70,11 @@ Op* find_loss(const Graph& graph) {
         "torch's "
         "loss functions, or poptorch.identity_loss.");
   }
+  // Of several, those that nothing comes of do not count.
   if (final_losses.size() > 1) {
+    std::erase_if(final_losses, [&](const Op* loss) { return !live.count(loss); });
+  }
+  if (final_losses.size() != 1) {
     throw UserError(
         "Multiple independent losses found in graph. Graph must have one final loss. Wrap final "
         "graph loss in poptorch.identity_loss.");

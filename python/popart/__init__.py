@@ -5,12 +5,17 @@
 """
 
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from popxl.context import ExecutionContext
-from popxl.errors import popart_exception, unsupported
-from popxl.locations import ReplicatedTensorSharding, TensorLocation, TensorStorage, TileSet
-from popxl.ops.collectives import CommGroup, CommGroupType
+from popxl.context import ExecutionContext as ExecutionContext
+from popxl.errors import popart_exception as popart_exception, unsupported
+from popxl.locations import (
+    ReplicatedTensorSharding as ReplicatedTensorSharding,
+    TensorLocation as TensorLocation,
+    TensorStorage as TensorStorage,
+    TileSet as TileSet,
+)
+from popxl.ops.collectives import CommGroup as CommGroup, CommGroupType as CommGroupType
 
 ReductionType = Enum("ReductionType", {"Sum": 0, "Mean": 1, "NoReduction": 2})
 RecomputationType = Enum("RecomputationType", {"NoRecompute": 0, "Standard": 1, "Pipeline": 2})
@@ -31,7 +36,9 @@ MISSING = (
 )
 
 
-def __getattr__(name: str) -> Any:
-    if name in MISSING:
-        raise unsupported(f"popart.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # which would take any name
+
+    def __getattr__(name: str) -> Any:
+        if name in MISSING:
+            raise unsupported(f"popart.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

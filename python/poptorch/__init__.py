@@ -9,38 +9,59 @@ if not _faulthandler.is_enabled():
     _faulthandler.enable()
 
 # First, so that a wrong installation ends in one clear error.
-from poptorch import _logging, _native
+from poptorch import _logging as _logging, _native as _native, _versions as _versions
 
 _logging.set_up()
 
-import poptorch_core
+import poptorch_core as poptorch_core
 import torch as _torch
-from poptorch import _impl, _utils, enums, ops, optim, options, profiling
-from poptorch._impl import blocks as _blocks
-from poptorch._impl import environment as _environment
-from poptorch._impl.device_pool import ipuHardwareIsAvailable, ipuHardwareVersion
-from poptorch._impl.executor import PoplarExecutor
-from poptorch._impl.hooks import registerPostCompileHook, registerPreCompileHook
-from poptorch._impl.planning import Plan, plan
-from poptorch._impl.structures import ICustomArgParser, registerCustomArgParser
-from poptorch._impl.wrapping import inferenceModel, trainingModel
-from poptorch._versions import VERSION as __version__
-from poptorch.async_accessor import AsynchronousDataAccessor
-from poptorch.data_loader import DataLoader
+from poptorch import (
+    _impl as _impl,
+    _utils as _utils,
+    enums as enums,
+    ops as ops,
+    optim as optim,
+    options as options,
+    profiling as profiling,
+)
+from poptorch._impl import blocks as _blocks, environment as _environment
+from poptorch._impl.device_pool import (
+    ipuHardwareIsAvailable as ipuHardwareIsAvailable,
+    ipuHardwareVersion as ipuHardwareVersion,
+)
+from poptorch._impl.executor import PoplarExecutor as PoplarExecutor
+from poptorch._impl.hooks import (
+    registerPostCompileHook as registerPostCompileHook,
+    registerPreCompileHook as registerPreCompileHook,
+)
+from poptorch._impl.planning import Plan as Plan, plan as plan
+from poptorch._impl.structures import (
+    ICustomArgParser as ICustomArgParser,
+    registerCustomArgParser as registerCustomArgParser,
+)
+from poptorch._impl.wrapping import inferenceModel as inferenceModel, trainingModel as trainingModel
+from poptorch.async_accessor import AsynchronousDataAccessor as AsynchronousDataAccessor
+from poptorch.data_loader import DataLoader as DataLoader
 from poptorch.enums import *
 from poptorch.ops import *
 from poptorch.options import (
-    ConfigFileError,
-    Options,
-    ParallelPhasedExecution,
-    Phase,
-    PipelinedExecution,
-    SerialPhasedExecution,
-    ShardedExecution,
-    Stage,
-    TensorLocationSettings,
+    ConfigFileError as ConfigFileError,
+    Options as Options,
+    ParallelPhasedExecution as ParallelPhasedExecution,
+    Phase as Phase,
+    PipelinedExecution as PipelinedExecution,
+    SerialPhasedExecution as SerialPhasedExecution,
+    ShardedExecution as ShardedExecution,
+    Stage as Stage,
+    TensorLocationSettings as TensorLocationSettings,
 )
-from poptorch_core import Error, RecoverableError, UnrecoverableError
+from poptorch_core import (
+    Error as Error,
+    RecoverableError as RecoverableError,
+    UnrecoverableError as UnrecoverableError,
+)
+
+__version__ = _versions.VERSION
 
 
 def print(module: _torch.nn.Module) -> None:

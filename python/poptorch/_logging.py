@@ -95,9 +95,9 @@ class _Handler(logging.StreamHandler):
 
 def _make_handler(destination: str) -> logging.Handler:
     if destination in ("stdout", "stderr"):
-        handler = _Handler(destination)
-        handler.setFormatter(_Formatter(getattr(sys, destination).isatty()))
-        return handler
+        console = _Handler(destination)
+        console.setFormatter(_Formatter(getattr(sys, destination).isatty()))
+        return console
     try:
         handler = logging.FileHandler(destination)
     except OSError as error:

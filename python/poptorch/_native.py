@@ -4,11 +4,14 @@ Importing it checks torch and oneDNN first, so that a wrong installation ends in
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from poptorch import _versions
 from poptorch_core import DependencyError
+
+if TYPE_CHECKING:
+    from poptorch_core._torch import Executable as Executable  # else below, once it is checked
 
 
 def _check_torch() -> None:
@@ -40,22 +43,22 @@ def _import_torch_module():
 
 _check_torch()
 _torch = _import_torch_module()
+if not TYPE_CHECKING:
+    Executable = _torch.Executable
 
 from poptorch import _tracer  # noqa: E402  (needs what was checked above)
-
-Executable = _torch.Executable
 
 
 def compile_model(
     call: Callable[[list[torch.Tensor]], list[torch.Tensor]],
     model: torch.nn.Module | None,
     inputs: Sequence[torch.Tensor],
-    options: dict[str, Any],
-    optimiser: dict[str, Any] | None,
+    lines: Sequence[tuple[str, str, dict[str, Any]]],
+    host: dict[str, Any],
     **keywords,
-) -> Executable:
+) -> "Executable":
     """Traces and compiles; see poptorch_core/_torch.pyi for the arguments."""
-    return _tracer.compile(call, model, inputs, options, optimiser, **keywords)
+    return _tracer.compile(call, model, inputs, lines, host, **keywords)
 
 
 def is_tracing() -> bool:

@@ -16,7 +16,7 @@ class _Context:
 
     def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
         self.needs_input_grad = needs_input_grad
-        self.saved_tensors = ()
+        self.saved_tensors: tuple[torch.Tensor | None, ...] = ()
         self._not_differentiable: set[int] = set()
 
     def save_for_backward(self, *tensors: torch.Tensor | None) -> None:
@@ -44,7 +44,7 @@ class _Context:
 
 def apply_method(training: bool) -> classmethod:
     """What replaces torch.autograd.Function.apply while a model is traced."""
-    plain = torch.autograd.Function.apply.__func__
+    plain = vars(torch.autograd.Function)["apply"].__func__
 
     def apply(cls, *arguments):
         # Without gradients, and inside another function's own rules, backward does not matter.

@@ -78,11 +78,11 @@ def _guard_all_loaders() -> None:
     """Of this process: the workers of every DataLoader end with it."""
     plain = torch_dataloader._MultiProcessingDataLoaderIter.__init__
 
-    def guarded(self, loader):
+    def guarded(self: Any, loader: torch.utils.data.DataLoader) -> None:
         with workers_end_with_this_process(loader):
             plain(self, loader)
 
-    torch_dataloader._MultiProcessingDataLoaderIter.__init__ = guarded
+    setattr(torch_dataloader._MultiProcessingDataLoaderIter, "__init__", guarded)  # noqa: B010
 
 
 @dataclasses.dataclass
@@ -249,7 +249,8 @@ class AsynchronousDataAccessor:
         self._epoch_requested = False
         self._held = False  # a slot is in the hands of the user
         self._slot = 0
-        self._process = self._worker_file = None
+        self._process: Any = None  # of multiprocessing
+        self._worker_file: int | None = None
         self._task = _Task(this_process(), buffer_size, rebatched_size, _keep_partial)
         self._start(torch_mp.get_context(_START_METHODS[SharingStrategy(sharing_strategy)]))
         if early_preload:

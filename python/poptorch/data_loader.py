@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sized
+from typing import Any, cast
 
 import torch
 import torch.utils.data
@@ -51,7 +51,7 @@ class _SubDataset(torch.utils.data.Dataset):
         self._order = torch.arange(len(self._dataset)).share_memory_()
 
     def next_epoch(self) -> None:
-        if self._order is None:
+        if self._order is None or self._random is None:
             return
         generator = torch.Generator()
         generator.set_state(self._random)
@@ -128,7 +128,7 @@ class DataLoader(torch.utils.data.DataLoader):
         batch_sampler: Any = None,
         **kwargs: Any,
     ) -> None:
-        self._accessor = None
+        self._accessor: AsynchronousDataAccessor | None = None
         if not isinstance(options, Options):
             raise Error(
                 f"Invalid type: 'options' is of type {type(options)} but must be poptorch.Options: "
@@ -216,13 +216,13 @@ class DataLoader(torch.utils.data.DataLoader):
         if iterable or self._combined is None:
             return
         if drop_last:
-            if len(self.dataset) < self._combined:
+            if self._rows() < self._combined:
                 logger.warning(
-                    f"The data set has {len(self.dataset)} rows, but a step takes "
+                    f"The data set has {self._rows()} rows, but a step takes "
                     f"{self._combined}: there is no batch. Use smaller batches or drop_last=False."
                 )
             return
-        rest = len(self.dataset) % self._combined
+        rest = self._rows() % self._combined
         if rest:
             logger.warning(
                 "The number of elements in the dataset is not divisible by the number of elements "
@@ -255,12 +255,16 @@ class DataLoader(torch.utils.data.DataLoader):
             self._accessor.terminate()
 
     def __len__(self) -> int:
-        if not self._rebatched or isinstance(self.dataset, torch.utils.data.IterableDataset):
+        iterable = isinstance(self.dataset, torch.utils.data.IterableDataset)
+        if not self._rebatched or iterable or self._combined is None:
             return super().__len__()
-        whole, rest = divmod(len(self.dataset), self._combined)
+        whole, rest = divmod(self._rows(), self._combined)
         return whole + (1 if rest and self._keeps_partial else 0)
 
-    def __iter__(self) -> Iterator[Any]:
+    def _rows(self) -> int:
+        return len(cast(Sized, self.dataset))
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # also of another process
         if self._accessor is not None:
             return iter(self._accessor)
         return self._plain_iterator()

@@ -1,7 +1,6 @@
 """The enumerations of the public API. The numbers are part of it."""
 
-from enum import Enum as _Enum
-from enum import IntEnum as _IntEnum
+from enum import Enum as _Enum, IntEnum as _IntEnum
 
 
 class OutputMode(_IntEnum):

@@ -1,12 +1,14 @@
 """Operations for use inside a model. All of them also work on the CPU, with torch's autograd."""
 
+from typing import Any
+
 import torch
 from poptorch import _native
 from poptorch._impl import refused
 from poptorch._impl.blocks import BeginBlock, Block, BlockFunction, removeBlocks
 from poptorch._impl.control_flow import cond, for_loop
 from poptorch._impl.structures import flatten, unflatten
-from poptorch.enums import OverlapMode
+from poptorch.enums import MatMulSerializationMode, OverlapMode
 from poptorch_core import Error
 
 __all__ = [
@@ -60,7 +62,7 @@ class NameScope:
     def __enter__(self) -> None:
         _native.push_scope(self.name)
 
-    def __exit__(self, *_exception) -> None:
+    def __exit__(self, *_exception: object) -> None:
         _native.pop_scope()
 
 
@@ -69,13 +71,13 @@ def nop(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.clone()
 
 
-def recomputationCheckpoint(*tensors):
+def recomputationCheckpoint(*tensors: Any) -> Any:
     """The tensors themselves, marked as those that a recomputation keeps.
 
     One tensor comes back as it is; a list or tuple comes back as such. ValueError for others.
     """
 
-    def copy_of(value):
+    def copy_of(value: Any) -> Any:
         if isinstance(value, (list, tuple)):
             return type(value)(copy_of(item) for item in value)
         if not isinstance(value, torch.Tensor):
@@ -87,7 +89,7 @@ def recomputationCheckpoint(*tensors):
     return copy_of(tensors[0]) if len(tensors) == 1 else copy_of(tensors)
 
 
-def set_available_memory(tensor: torch.Tensor, available_memory_proportion: float):
+def set_available_memory(tensor: torch.Tensor, available_memory_proportion: float) -> torch.Tensor:
     """The tensor itself; the proportion (0 to 1) of tile memory is advice for real hardware."""
     if not 0 <= available_memory_proportion <= 1:
         raise Error(
@@ -97,7 +99,7 @@ def set_available_memory(tensor: torch.Tensor, available_memory_proportion: floa
     return tensor.clone()
 
 
-def set_overlap_for_input(input_tensors, mode: OverlapMode):
+def set_overlap_for_input(input_tensors: Any, mode: OverlapMode) -> Any:
     """The model's inputs themselves; their transfers from the host overlap with computation.
 
     input_tensors: arguments of forward that no other op uses, in any nesting of tuples, lists and
@@ -108,7 +110,7 @@ def set_overlap_for_input(input_tensors, mode: OverlapMode):
     return _with_overlap(input_tensors, "input", mode)
 
 
-def set_overlap_for_output(output_tensors, mode: OverlapMode):
+def set_overlap_for_output(output_tensors: Any, mode: OverlapMode) -> Any:
     """The tensors themselves, to be returned; their transfers to the host overlap likewise.
 
     Raises as set_overlap_for_input, and for output modes other than All and Sum.
@@ -116,7 +118,7 @@ def set_overlap_for_output(output_tensors, mode: OverlapMode):
     return _with_overlap(output_tensors, "output", mode)
 
 
-def _with_overlap(tensors, host: str, mode: OverlapMode):
+def _with_overlap(tensors: Any, host: str, mode: OverlapMode) -> Any:
     assert isinstance(mode, OverlapMode), f"Expected a poptorch.OverlapMode but got {mode!r}."
     if mode == OverlapMode.NoOverlap or not _native.is_tracing():
         return tensors
@@ -127,7 +129,13 @@ def _with_overlap(tensors, host: str, mode: OverlapMode):
     return unflatten(node, iter(marked))
 
 
-def serializedMatMul(lhs, rhs, mode, factor: int = 0, keep_precision: bool = False):
+def serializedMatMul(
+    lhs: torch.Tensor,
+    rhs: torch.Tensor,
+    mode: MatMulSerializationMode,
+    factor: int = 0,
+    keep_precision: bool = False,
+) -> torch.Tensor:
     """lhs @ rhs; on hardware computed in `factor` parts along the dimension that `mode` names.
 
     lhs: [..., a, b], rhs: [..., b, c]; `factor` must divide a (InputChannels), b (ReducingDim) or

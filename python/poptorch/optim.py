@@ -4,9 +4,12 @@ Arguments left at None keep their default and are compiled in as constants; thos
 after compilation (`variable_attrs` tells and changes which is which).
 """
 
+from typing import TYPE_CHECKING, Any
+
 import torch
 from poptorch._impl.optimiser_state import Record
 from poptorch._logging import logger
+from torch.optim.optimizer import ParamsT
 
 FLOATS = {torch.float16: "f16", torch.float32: "f32"}
 
@@ -39,7 +42,13 @@ class VariableAttributes:
         self.variable.add(name)
 
 
-class _Optimiser:
+if TYPE_CHECKING:
+    _Base = torch.optim.Optimizer
+else:
+    _Base = object  # a class of torch's comes behind
+
+
+class _Optimiser(_Base):
     """What the optimisers share. A subclass lists its extra attributes: name → default.
 
     GROUP_EXTRAS live in param_groups, GLOBAL_EXTRAS are attributes of the optimiser.
@@ -47,6 +56,8 @@ class _Optimiser:
 
     GROUP_EXTRAS: dict[str, float] = {}
     GLOBAL_EXTRAS: dict[str, object] = {"loss_scaling": 1.0, "max_grad_norm": float("inf")}
+    variable_attrs: VariableAttributes
+    loss_scaling: float
 
     def _set_up(self, arguments: dict) -> None:
         """Takes the locals of __init__: None, for one of torch's, was not passed."""
@@ -71,11 +82,11 @@ class _Optimiser:
         variable = {"lr", *(k for k in passed if k in allowed)}
         self.variable_attrs = VariableAttributes(sorted(variable), allowed)
 
-    def _initialise_torch(self, params, arguments: dict) -> None:
+    def _initialise_torch(self, params: Any, arguments: dict) -> None:
         type(self)._torch_class().__init__(self, params, **arguments)
 
     @classmethod
-    def _torch_class(cls):
+    def _torch_class(cls) -> Any:
         return next(base for base in cls.__mro__ if base.__module__.startswith("torch.optim"))
 
     def state_dict(self) -> dict:
@@ -109,7 +120,7 @@ class _Optimiser:
             "_ipu_record": Record(record.state, record.parameters, record.state is not None),
         }
 
-    def add_param_group(self, param_group) -> None:
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
         for name, value in self._group_extras.items():
             param_group.setdefault(name, value)
         super().add_param_group(param_group)
@@ -144,7 +155,7 @@ class SGD(_Optimiser, torch.optim.SGD):
 
     def __init__(
         self,
-        params,
+        params: ParamsT,
         lr: float | None = None,
         momentum: float | None = None,
         dampening: float | None = None,
@@ -182,7 +193,7 @@ class Adam(_Optimiser, torch.optim.Adam):
 
     def __init__(
         self,
-        params,
+        params: ParamsT,
         lr: float | None = None,
         betas: tuple[float, float] | None = None,
         eps: float | None = None,
@@ -209,7 +220,7 @@ class AdamW(_Optimiser, torch.optim.AdamW):
 
     def __init__(
         self,
-        params,
+        params: ParamsT,
         lr: float | None = None,
         betas: tuple[float, float] | None = None,
         eps: float | None = None,
@@ -241,7 +252,7 @@ class RMSprop(_Optimiser, torch.optim.RMSprop):
 
     def __init__(
         self,
-        params,
+        params: ParamsT,
         lr: float | None = None,
         alpha: float | None = None,
         eps: float | None = None,
@@ -266,10 +277,11 @@ class LAMB(_Optimiser, torch.optim.Optimizer):
 
     GROUP_EXTRAS = {"max_weight_norm": 65500.0}
     GLOBAL_EXTRAS = {"loss_scaling": 1.0, **_MOMENT_TYPES, "bias_correction": True}
+    bias_correction: bool
 
     def __init__(
         self,
-        params,
+        params: ParamsT,
         lr: float | None = None,
         betas: tuple[float, float] | None = None,
         eps: float | None = None,
@@ -283,12 +295,12 @@ class LAMB(_Optimiser, torch.optim.Optimizer):
     ) -> None:
         self._set_up(locals())
 
-    def _initialise_torch(self, params, arguments: dict) -> None:
+    def _initialise_torch(self, params: Any, arguments: dict) -> None:
         defaults = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 1e-2}
         torch.optim.Optimizer.__init__(self, params, {**defaults, **arguments})
 
     @torch.no_grad()
-    def step(self, closure=None):
+    def step(self, closure: Any = None) -> Any:
         """One update on the host, for models that run there."""
         loss = None
         if closure is not None:
@@ -300,7 +312,7 @@ class LAMB(_Optimiser, torch.optim.Optimizer):
                     self._update(parameter, group)
         return loss
 
-    def _update(self, parameter, group) -> None:
+    def _update(self, parameter: Any, group: dict[str, Any]) -> None:
         state = self.state[parameter]
         if not state:
             state["step"] = 0

@@ -3,30 +3,12 @@
 import copy
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import torch
 from poptorch import enums
 from poptorch._impl import device_pool, environment, option_files
-from poptorch._impl.option_groups import (
-    DistributedOptions,
-    EmulatorOptions,
-    JitOptions,
-    PopartOptions,
-    PrecisionOptions,
-    TensorLocationOptions,
-    TrainingOptions,
-)
-from poptorch._impl.option_groups import (
-    TensorLocationSettings as TensorLocationSettings,
-)
-from poptorch._impl.option_rows import (
-    COMPILE,
-    HOST,
-    PENDING,
-    RECORDED,
-    RUN,
-    OptionGroup,
-    Row,
+from poptorch._impl.option_checks import (
     boolean,
     file_name,
     folder,
@@ -37,26 +19,45 @@ from poptorch._impl.option_rows import (
     strings,
     whole,
 )
+from poptorch._impl.option_groups import (
+    DistributedOptions,
+    EmulatorOptions,
+    JitOptions,
+    PopartOptions,
+    PrecisionOptions,
+    Stored,
+    TensorLocationOptions,
+    TensorLocationSettings as TensorLocationSettings,
+    TrainingOptions,
+)
+from poptorch._impl.option_rows import COMPILE, HOST, PENDING, RECORDED, RUN, OptionGroup, Row
 from poptorch._impl.phased_strategies import (
     ParallelPhasedExecution as ParallelPhasedExecution,
-)
-from poptorch._impl.phased_strategies import Phase as Phase
-from poptorch._impl.phased_strategies import (
+    Phase as Phase,
     SerialPhasedExecution as SerialPhasedExecution,
 )
-from poptorch._impl.strategies import PipelinedExecution as PipelinedExecution
-from poptorch._impl.strategies import ShardedExecution as ShardedExecution
-from poptorch._impl.strategies import Stage as Stage
-from poptorch._impl.strategies import strategy_of
+from poptorch._impl.strategies import (
+    PipelinedExecution as PipelinedExecution,
+    ShardedExecution as ShardedExecution,
+    Stage as Stage,
+    strategy_of,
+)
 from poptorch._logging import logger
 from poptorch_core import Error
+
+if TYPE_CHECKING:  # what the rows make of the class
+    from poptorch._impl.option_types import OptionsRows
+else:
+    OptionsRows = OptionGroup
 
 
 class ConfigFileError(Error):
     """A line of an options file that cannot be taken."""
 
 
-def _set_output_mode(_options, mode, period=None):
+def _set_output_mode(
+    _options: OptionGroup, mode: enums.OutputMode, period: int | None = None
+) -> Stored:
     assert isinstance(mode, enums.OutputMode), (
         f"[options] outputMode expects a poptorch.OutputMode but got {mode!r}."
     )
@@ -71,13 +72,15 @@ def _set_output_mode(_options, mode, period=None):
     return {"output_mode": int(mode), "output_return_period": period or 1}
 
 
-def _assign_output_mode(_options, attribute, value):
+def _assign_output_mode(_options: OptionGroup, attribute: str, value: Any) -> Stored:
     if attribute == "output_mode":
         return {attribute: number_in(enums.OutputMode, value)}
     return {attribute: positive_int(value)}
 
 
-def _set_input_groups(options, input_group_size, input_group_type):
+def _set_input_groups(
+    options: "Options", input_group_size: int, input_group_type: enums.CommGroupType
+) -> Stored:
     positive_int(input_group_size)
     replicas = options.replication_factor
     if input_group_type == enums.CommGroupType.All:
@@ -92,14 +95,14 @@ def _set_input_groups(options, input_group_size, input_group_type):
     return {"input_group_size": input_group_size, "input_group_type": int(input_group_type)}
 
 
-def _assign_input_groups(options, attribute, value):
+def _assign_input_groups(options: "Options", attribute: str, value: Any) -> Stored:
     values = {"size": options.input_group_size, "type": options.input_group_type}
     values[attribute.removeprefix("input_group_")] = value
     kind = enums.CommGroupType(number_in(enums.CommGroupType, values["type"]))
     return {attribute: _set_input_groups(options, values["size"], kind)[attribute]}
 
 
-def _check_replication(value):
+def _check_replication(value: int) -> int:
     if positive_int(value) > 64:
         raise Error(
             f"Too many IPUs requested ({value}). Experiments that need more than 64 IPUs require "
@@ -108,7 +111,7 @@ def _check_replication(value):
     return value
 
 
-def _check_memory_proportions(value):
+def _check_memory_proportions(value: Mapping[str, float]) -> dict[str, float]:
     assert isinstance(value, Mapping), f"[options] expected {{'IPU0': 0.5}} but got {value!r}."
     for key, proportion in value.items():
         assert isinstance(key, str) and re.fullmatch(r"IPU\d+", key), (
@@ -123,33 +126,33 @@ def _check_memory_proportions(value):
     return dict(value)
 
 
-def _check_max_repeat_logs(value):
+def _check_max_repeat_logs(value: int | None) -> int | None:
     if value is not None:
         positive_int(value)
     return value
 
 
-def _check_ipu_version(value):
+def _check_ipu_version(value: int) -> int:
     assert not isinstance(value, bool) and value in (1, 2, 21), (
         f"[options] ipu_version is 1, 2 or 21, not {value!r}."
     )
     return value
 
 
-def _set_offline_target(_options, ipu_version=2):
+def _set_offline_target(_options: OptionGroup, ipu_version: int = 2) -> Stored:
     return {
         "connection_type": int(enums.ConnectionType.Never),
         "offline_ipu_version": _check_ipu_version(ipu_version),
     }
 
 
-def _set_random_seed(options, random_seed):
+def _set_random_seed(options: OptionGroup, random_seed: int) -> Stored:
     whole(0, 2**64 - 1)(random_seed)
     options._when_taken(lambda: torch.manual_seed(random_seed))
     return {"random_seed": random_seed}
 
 
-def _assign_anchors(options, attribute, value):
+def _assign_anchors(_options: OptionGroup, attribute: str, value: Any) -> Stored:
     for name, anchor in value.items():
         is_anchor = isinstance(name, str) and isinstance(anchor, (tuple, list)) and len(anchor) == 3
         if not is_anchor or not isinstance(anchor[0], str):
@@ -163,17 +166,17 @@ def _assign_anchors(options, attribute, value):
     return {attribute: {name: tuple(anchor) for name, anchor in value.items()}}
 
 
-def _set_ipu_model(_options, use_model):
+def _set_ipu_model(_options: OptionGroup, use_model: bool) -> Stored:
     state = "Enabled" if boolean(use_model) else "Disabled"
     logger.info(f"From the user configuration: Ipu model: {state}")
     return {"use_model": use_model}
 
 
-def _append_location_excludes(options, *excludes):
+def _append_location_excludes(options: "Options", *excludes: str) -> Stored:
     return {"source_location_excludes": [*options.source_location_excludes, *strings(excludes)]}
 
 
-class Options(OptionGroup):
+class Options(OptionsRows):
     """How a model is compiled and run. Setters return the object, so calls can be chained."""
 
     ROWS = (
@@ -232,7 +235,7 @@ class Options(OptionGroup):
         Row("randomSeed", None, None, COMPILE,
             "Seed of the device's generators (None: 0); also seeds torch's.",
             defaults={"random_seed": None}, setter=_set_random_seed,
-            assign=lambda o, _, value: _set_random_seed(o, value)),
+            assign=lambda o, _, value: _set_random_seed(o, value), stored=int),
         Row("enableStableNorm", False, boolean, RECORDED,
             "Two-pass variances; ours always are.", attribute="stable_norm"),
         Row("enableSyntheticData", False, boolean, RUN,
@@ -255,6 +258,14 @@ class Options(OptionGroup):
         Row("appendToLocationExcludes", None, None, COMPILE,
             "Adds to sourceLocationExcludes.", defaults={}, setter=_append_location_excludes),
     )  # fmt: skip
+
+    Precision: PrecisionOptions
+    Training: TrainingOptions
+    TensorLocations: TensorLocationOptions
+    Jit: JitOptions
+    Distributed: DistributedOptions
+    Emulator: EmulatorOptions
+    _Popart: PopartOptions
 
     def __init__(self) -> None:
         super().__init__()
@@ -341,12 +352,12 @@ class Options(OptionGroup):
         self._adopt(draft)
         return self
 
-    def toDict(self) -> dict:
+    def toDict(self) -> dict[str, Any]:
         """Every value by its dotted name. Raises poptorch.Error before an output mode is chosen."""
         if self.defaultOutputMode():
             raise Error("[options] toDict needs an output mode: call outputMode() first.")
 
-        def collect(group, prefix):
+        def collect(group: OptionGroup, prefix: str) -> dict[str, Any]:
             found = {prefix + name: value for name, value in group._values.items()}
             for name, subgroup in group._subgroups().items():
                 found.update(collect(subgroup, f"{prefix}{name}."))

@@ -101,7 +101,7 @@ class Channel:
 
     def _traced(self, function: Callable, name: str) -> Callable:
         @functools.wraps(function)
-        def traced(*args, **kwargs):
+        def traced(*args: Any, **kwargs: Any) -> Any:
             with self.tracepoint(name):
                 return function(*args, **kwargs)
 

@@ -3,7 +3,7 @@
 It is not called by the public wrapper directly: `poptorch._tracer.compile(...)` prepares torch for
 a trace (module scopes, autograd.Function, reassigned buffers, fast paths) and calls `compile` here.
 
-    poptorch._tracer.compile(call, model, inputs, lines, host, *,
+    poptorch._tracer.compile(call, model, inputs, options, optimiser=None, *,
                              location_excludes=(), module_scopes=True, progress=None) -> Executable
 
 `call(inputs: list[Tensor]) -> list[Tensor]` runs the user's model on flat stand-ins of `inputs`
@@ -14,6 +14,9 @@ and `named_buffers()`; tied tensors have the first of their names.
 Errors of the core (support/error.hpp) are raised as `poptorch_core.Error(message, type,
 frames)`, with the core's what(), type() and frames(); so are stray C++ exceptions, as type
 "poptorch_internal_error".
+
+Importing the module also registers torch.ops.poptorch.identity_loss(Tensor x, str reduction),
+reduction one of "sum", "mean", "none": captured whole in a trace, and only used there.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,70 +24,147 @@ from typing import Any
 
 from torch import Tensor
 
+__all__: list[str] = [
+    "Executable",
+    "Region",
+    "abandon_function",
+    "abandon_region",
+    "begin_backward",
+    "begin_function",
+    "begin_hook",
+    "begin_region",
+    "branch",
+    "call_untraced",
+    "compile",
+    "end_function",
+    "end_hook",
+    "end_region",
+    "in_function",
+    "is_traced",
+    "is_tracing",
+    "is_training",
+    "pop_scope",
+    "profile",
+    "push_scope",
+    "repeat",
+    "set_block",
+    "set_compiler_log_level",
+    "set_log_level",
+    "trace",
+    "user_location",
+    "why_not_plain",
+]
+
 class Executable:
     """A compiled model with its device memory. Names are those of the state slots."""
 
-    # One entry per tensor that `call` returned: its index in the list that `run` gives, or the
-    # tensor itself when the model returned one that lives on the host.
-    outputs: list[int | Tensor]
+    def anchor_names(self) -> list[str]:
+        """Every name that an anchor could have; empty without options["anchors"]."""
 
-    def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+    def anchored(self) -> list[tuple[int, str]]:
+        """What the last results of `run` are: which of options["anchors"] asked, and the name."""
+
+    def close(self) -> None:
+        """No step begins from here on. Raises Error while another thread runs one."""
+
+    def forget_partial_state(self) -> bool:
+        """Whether, since this was last asked, a step did not come to its end and left some of the
+        state that it writes unwritten."""
+
+    def highest_ipu(self) -> str:
+        """A sentence on the block that the highest of them is there for; "" where there is
+        one.
+        """
+
+    def input_types(self) -> list[tuple[str, list[int]]]:
+        """("f32", [16, 784]) per input of `run`."""
+
+    def ipus(self) -> int:
+        """IPUs of one replica."""
+
+    def output_types(self) -> list[tuple[str, list[int]]]: ...
+    def random_state(self) -> tuple[int, int]:
+        """Seed of the random numbers, and the micro-batches that have drawn from them."""
+
+    def read_state(self, name: str, /) -> Tensor: ...
+    def reopen(self) -> None: ...
+    def report(self) -> dict[str, Any]:
+        """The fields of session::Report: "ipus" (bytes held, cycles and bytes moved, by IPU),
+        "stages", "ops", "bubbles", "bottleneck_stage", "cycles_per_run", "generic_ops",
+        "reference_kernels" (measured), ..."""
+
+    def run(self, inputs: Sequence[Tensor], /) -> list[Tensor]:
         """One step. Inputs have the batching factors applied to dimension 0; int64 and float64
         are narrowed, non-contiguous ones copied. Results are new tensors (int32 for int64,
         float32 for float64). Without the GIL, but for handlers of signals, which the main thread
         lets run now and then; what they raise ends the step. Calls of several threads take turns.
         """
 
-    def close(self) -> None:
-        """No step begins from here on. Raises Error while another thread runs one."""
-    def reopen(self) -> None: ...
-    def forget_partial_state(self) -> bool:
-        """Whether, since this was last asked, a step did not come to its end and left some of the
-        state that it writes unwritten."""
-    def input_types(self) -> list[tuple[str, list[int]]]:
-        """("f32", [16, 784]) per input of `run`."""
-    def output_types(self) -> list[tuple[str, list[int]]]: ...
-    def weights_to_host(self) -> None:
-        """Copies every parameter and buffer slot into the model's own tensors, in place."""
-    def weights_to_device(self, names: Sequence[str] | None = None) -> None:
-        """Copies the model's own tensors into the slots (all of them, or those named)."""
+    def set_random_state(self, state: tuple[int, int], /) -> None: ...
     def states(self) -> list[tuple[str, str, str, list[int]]]:
         """(name, kind, dtype, shape) of every slot; kinds as in ir/module.hpp: "parameter",
         "buffer", "optimiser_state", "accumulator", "hyper_parameter", "rng"."""
-    def read_state(self, name: str) -> Tensor: ...
-    def write_state(self, name: str, value: Tensor) -> None: ...
-    def anchored(self) -> list[tuple[int, str]]:
-        """What the last results of `run` are: which of options["anchors"] asked, and the name."""
-    def anchor_names(self) -> list[str]:
-        """Every name that an anchor could have; empty without options["anchors"]."""
-    def transfer_times(self, stream: int) -> list[tuple[float, float]]:
-        """Begin and end of each transfer of the last run, in seconds of time.perf_counter().
-        Streams are the inputs, then the results of `run`; every replica has a transfer."""
-    def random_state(self) -> tuple[int, int]:
-        """Seed of the random numbers, and the micro-batches that have drawn from them."""
-    def set_random_state(self, state: tuple[int, int]) -> None: ...
+
     def text(self, form: str, locations: bool = False) -> str:
         """form: "traced", "normal", "differentiated", "placed", "program"."""
-    def timeline(self, micro_batches: int) -> dict[str, list[dict[str, Any]]]:
+
+    def timeline(self, micro_batches: int, /) -> dict[str, list[dict[str, Any]]]:
         """Of the first micro-batches of a run, IPU by IPU: "cells" {"ipu", "stage", "phase",
         "micro_batch", "backward", "cycles"} and "transfers" {"ipu", "phase", "micro_batch", "kind",
         "name", "bytes", "cycles", "io_tiles"}."""
-    def report(self) -> dict[str, Any]:
-        """The fields of session::Report: "ipus" (bytes held, cycles and bytes moved, by IPU),
-        "stages", "ops", "bubbles", "bottleneck_stage", "cycles_per_run", "generic_ops",
-        "reference_kernels" (measured), ..."""
-    def ipus(self) -> int:
-        """IPUs of one replica."""
-    def highest_ipu(self) -> str:
-        """A sentence on the block that the highest of them is there for; "" where there is one."""
+
+    def transfer_times(self, stream: int, /) -> list[tuple[float, float]]:
+        """Begin and end of each transfer of the last run, in seconds of time.perf_counter().
+        Streams are the inputs, then the results of `run`; every replica has a transfer."""
+
+    def weights_to_device(self, names: Sequence[str] | None = None) -> None:
+        """Copies the model's own tensors into the slots (all of them, or those named)."""
+
+    def weights_to_host(self) -> None:
+        """Copies every parameter and buffer slot into the model's own tensors, in place."""
+
+    def write_state(self, name: str, value: Tensor, /) -> None: ...
+    @property
+    def outputs(self) -> list[int | Tensor]:
+        """One entry per tensor that `call` returned: its index in the list that `run` gives, or the
+        tensor itself when the model returned one that lives on the host."""
+
+class Region:
+    """A loop's body or a branch as recorded, for repeat or branch of the same trace."""
+
+def abandon_function() -> None:
+    """Ends it after an error, wherever it was: nothing of it stays."""
+
+def abandon_region() -> None:
+    """Ends it after an error: nothing of it stays."""
+
+def begin_backward(outputs: Sequence[Tensor], /) -> list[Tensor | None]:
+    """Ends its forward and starts its backward: the gradients of the floating outputs."""
+
+def begin_function(name: str, arguments: Sequence[Tensor], /) -> list[Tensor]:
+    """Starts recording the forward of an autograd.Function: what stands for its arguments."""
+
+def begin_hook(tensor: Tensor, /) -> Tensor:
+    """Starts recording a hook of `tensor`'s gradient: what stands for the gradient."""
+
+def begin_region(arguments: Sequence[Tensor], /) -> list[Tensor]:
+    """Starts recording a loop's body or a branch: what stands for its arguments."""
+
+def branch(
+    condition: Tensor, then_region: Region, else_region: Region, outputs: Sequence[Tensor], /
+) -> list[Tensor]:
+    """The results of the branch that a 0-d bool chooses; both give tensors like `outputs`."""
+
+def call_untraced(function: Callable[..., Any], /, *args: Any) -> Any:
+    """Calls a function as if there were no trace."""
 
 def compile(
-    call: Callable[[list[Tensor]], list[Tensor]],
+    call: Callable[[list[Tensor]], Sequence[Tensor]],
     inputs: Sequence[Tensor],
     named_tensors: Sequence[tuple[str, Tensor, bool, Tensor | None]],
     lines: Sequence[tuple[str, str, dict[str, Any]]],
     host: dict[str, Any],
-    location_excludes: Sequence[str] = (),
+    location_excludes: Sequence[str] = [],
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Executable:
     """Traces `call`, compiles the graph and uploads the weights.
@@ -97,28 +177,22 @@ def compile(
     Errors of the trace surface as the core's errors even when torch wrapped them on the way.
     """
 
-def profile(
-    call: Callable[[list[Tensor]], list[Tensor]],
-    inputs: Sequence[Tensor],
-    named_tensors: Sequence[tuple[str, Tensor, bool, Tensor | None]],
-    lines: Sequence[tuple[str, str, dict[str, Any]]],
-    location_excludes: Sequence[str] = (),
-) -> dict[str, Any]:
-    """What the parts of a model cost: the fields of session::Profile (session/profile.hpp).
-    Nothing is uploaded: tensors may be of device "meta"."""
+def end_function(gradients: Sequence[Tensor | None], /) -> list[Tensor]:
+    """Ends its backward, given the gradients of the floating arguments: the function's
+    outputs.
+    """
 
-def trace(
-    call: Callable[[list[Tensor]], list[Tensor]],
-    inputs: Sequence[Tensor],
-    named_tensors: Sequence[tuple[str, Tensor, bool, Tensor | None]],
-    training: bool = False,
-    location_excludes: Sequence[str] = (),
-    locations: bool = False,
-) -> str:
-    """The traced form as text, without compiling it."""
+def end_hook(tensor: Tensor, gradient: Tensor, /) -> None:
+    """Ends it, given what the hook makes of the gradient; abandon_function after an error."""
 
-def user_location(location_excludes: Sequence[str]) -> str:
-    """ "model.py:12": the user's innermost line. A running trace has its own excludes."""
+def end_region(outputs: Sequence[Tensor], /) -> Region:
+    """Ends it, given its results."""
+
+def in_function() -> bool:
+    """True between begin_function and end_function."""
+
+def is_traced(tensor: Tensor, /) -> bool:
+    """True for a tensor of the running trace: it has no values."""
 
 def is_tracing() -> bool:
     """True while this thread runs the user's model for a trace (isRunningOnIpu)."""
@@ -126,62 +200,46 @@ def is_tracing() -> bool:
 def is_training() -> bool:
     """The same, where the model is wrapped for training."""
 
-def is_traced(tensor: Tensor) -> bool:
-    """True for a tensor of the running trace: it has no values."""
+def pop_scope() -> None: ...
+def profile(
+    call: Callable[[list[Tensor]], Sequence[Tensor]],
+    inputs: Sequence[Tensor],
+    named_tensors: Sequence[tuple[str, Tensor, bool, Tensor | None]],
+    lines: Sequence[tuple[str, str, dict[str, Any]]],
+    location_excludes: Sequence[str] = [],
+) -> dict[str, Any]:
+    """What the parts of a model cost: the fields of session::Profile (session/profile.hpp).
+    Nothing is uploaded: tensors may be of device "meta"."""
 
-def call_untraced(function: Callable[..., Any], *args: Any) -> Any:
-    """Calls a function as if there were no trace."""
+def push_scope(name: str, /) -> None:
+    """Ops traced from here on belong to module path `name`, until pop_scope."""
+
+def repeat(body: Region, count: int, outputs: Sequence[Tensor], /) -> list[Tensor]:
+    """The results of `count` rounds of a body whose one round gave `outputs`."""
 
 def set_block(ipu: int, stage: int, phase: int, name: str, scoped: bool) -> None:
     """Ops that follow run there (-1: unsaid); `scoped`: every op must then be in a block."""
 
-def push_scope(name: str) -> None:
-    """Ops traced from here on belong to module path `name`, until pop_scope."""
+def set_compiler_log_level(level: int, /) -> None:
+    """The same, of the compiler's own messages alone."""
 
-def pop_scope() -> None: ...
-def in_function() -> bool:
-    """True between begin_function and end_function."""
-
-def begin_function(name: str, arguments: Sequence[Tensor]) -> list[Tensor]:
-    """Starts recording the forward of an autograd.Function: what stands for its arguments."""
-
-def begin_backward(outputs: Sequence[Tensor]) -> list[Tensor | None]:
-    """Ends its forward and starts its backward: the gradients of the floating outputs."""
-
-def end_function(gradients: Sequence[Tensor | None]) -> list[Tensor]:
-    """Ends its backward, given the gradients of the floating arguments: the function's outputs."""
-
-def abandon_function() -> None:
-    """Ends it after an error, wherever it was: nothing of it stays."""
-
-def begin_hook(tensor: Tensor) -> Tensor:
-    """Starts recording a hook of `tensor`'s gradient: what stands for the gradient."""
-
-def end_hook(tensor: Tensor, gradient: Tensor) -> None:
-    """Ends it, given what the hook makes of the gradient; abandon_function after an error."""
-
-class Region:
-    """A loop's body or a branch as recorded, for repeat or branch of the same trace."""
-
-def begin_region(arguments: Sequence[Tensor]) -> list[Tensor]:
-    """Starts recording a loop's body or a branch: what stands for its arguments."""
-
-def end_region(outputs: Sequence[Tensor]) -> Region:
-    """Ends it, given its results."""
-
-def abandon_region() -> None:
-    """Ends it after an error: nothing of it stays."""
-
-def repeat(body: Region, count: int, outputs: Sequence[Tensor]) -> list[Tensor]:
-    """The results of `count` rounds of a body whose one round gave `outputs`."""
-
-def branch(
-    condition: Tensor, then_region: Region, else_region: Region, outputs: Sequence[Tensor]
-) -> list[Tensor]:
-    """The results of the branch that a 0-d bool chooses; both give tensors like `outputs`."""
-
-def set_log_level(level: int) -> None:
+def set_log_level(level: int, /) -> None:
     """The core's log level by the numbers of poptorch.setLogLevel (support/log.hpp)."""
 
-# Importing the module also registers torch.ops.poptorch.identity_loss(Tensor x, str reduction),
-# reduction one of "sum", "mean", "none": captured whole in a trace, and only used there.
+def trace(
+    call: Callable[[list[Tensor]], Sequence[Tensor]],
+    inputs: Sequence[Tensor],
+    named_tensors: Sequence[tuple[str, Tensor, bool, Tensor | None]],
+    training: bool = False,
+    location_excludes: Sequence[str] = [],
+    locations: bool = False,
+) -> str:
+    """The traced form as text, without compiling it."""
+
+def user_location(location_excludes: Sequence[str]) -> str:
+    """ "model.py:12": the user's innermost line. A running trace has its own excludes."""
+
+def why_not_plain(tensor: Tensor, /) -> tuple[str, str]:
+    """Why a tensor is not taken, e.g. as it is sparse, and the cure; "" twice for one that
+    is.
+    """

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from popxl.graph import Graph
 from popxl.module import Module
+from popxl.records import of
 from popxl.tensor import Tensor, TensorByRef, TensorSpec, graph_input
 
 if TYPE_CHECKING:
@@ -36,14 +37,14 @@ def build_graph(ir: "Ir", fn: Callable[..., Any], args: tuple, kwargs: dict) -> 
     bound.apply_defaults()
     # The name is taken before graphs that `fn` makes take theirs.
     graph = ir.create_empty_graph(name)
-    graph._built_by = fn
+    of(graph).built_by = fn
     with graph:
         for key, value in bound.arguments.items():
             parameter = signature.parameters[key]
             by_ref = _is_by_ref(parameter.annotation)
             bound.arguments[key] = _as_input(value, key, parameter.kind, by_ref)
         results = fn(*bound.args, **bound.kwargs)
-    graph._set_outputs(_outputs(results, name))
+    of(graph).set_outputs(_outputs(results, name))
     return graph
 
 

@@ -8,6 +8,7 @@ that writes a tensor and every other op that uses the same memory, a chain of re
 from typing import TYPE_CHECKING
 
 from popxl.errors import popart_exception
+from popxl.records import of
 
 if TYPE_CHECKING:
     from popxl.graph import Graph, OpRecord
@@ -19,17 +20,17 @@ _CALLS = ("Call", "Loop")
 
 def check_order(ir: "Ir") -> None:
     """popart_exception naming two ops when their order on one tensor is open."""
-    for graph in ir._graphs:
+    for graph in of(ir).graphs:
         _check_graph(graph)
 
 
 def _check_graph(graph: "Graph") -> None:
     writers: dict[Tensor, list[OpRecord]] = {}
     users: dict[Tensor, list[OpRecord]] = {}
-    for op in graph._ops:
+    for op in of(graph).ops:
         for tensor in op.modified if op.op_type not in _CALLS else ():
-            writers.setdefault(tensor._root(), []).append(op)
-        for root in {t._root() for t in op.inputs if t is not None}:
+            writers.setdefault(of(tensor).root(), []).append(op)
+        for root in {of(t).root() for t in op.inputs if t is not None}:
             users.setdefault(root, []).append(op)
     if not writers:
         return
@@ -48,17 +49,16 @@ def _check_graph(graph: "Graph") -> None:
 
 
 def _place(graph: "Graph", op: "OpRecord") -> int:
-    return op.id - graph._ops[0].id
+    return op.id - of(graph).ops[0].id
 
 
 def _ancestors(graph: "Graph") -> dict[int, int]:
     """For each op the set, as bits, of the ops of its graph that surely come before it."""
     out: dict[int, int] = {}
-    for op in graph._ops:
+    for op in of(graph).ops:
         known = 0
-        direct = [t._producer.id for t in op.inputs if t is not None and t._producer is not None]
-        for before in (*direct, *op.after):
+        for before in (*(maker.id for _, maker in op.makers()), *op.after):
             if before in out and before != op.id:
-                known |= out[before] | 1 << before - graph._ops[0].id
+                known |= out[before] | 1 << before - of(graph).ops[0].id
         out[op.id] = known
     return out

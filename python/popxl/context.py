@@ -34,21 +34,21 @@ class Context:
     sequences: "list[_Sequence]" = field(default_factory=list)
 
 
-_context = Context()
+current = Context()
 
 
 def get_current_context() -> Context:
     """The contexts as they are now."""
-    return _context
+    return current
 
 
 def get_current_graph() -> "Graph":
     """The graph of the innermost `with graph:`. RuntimeError outside of any."""
-    if not _context.graphs:
+    if not current.graphs:
         raise RuntimeError(
             "There is no current graph. Write ops inside `with ir.main_graph:` or a graph's build."
         )
-    return _context.graphs[-1]
+    return current.graphs[-1]
 
 
 def get_main_graph() -> "Graph":
@@ -66,12 +66,12 @@ gcg, gmg, gir = get_current_graph, get_main_graph, get_ir
 
 @contextmanager
 def _set(name: str, value: Any) -> Iterator[None]:
-    before = getattr(_context, name)
-    setattr(_context, name, value)
+    before = getattr(current, name)
+    setattr(current, name, value)
     try:
         yield
     finally:
-        setattr(_context, name, before)
+        setattr(current, name, before)
 
 
 @contextmanager
@@ -101,11 +101,11 @@ def _execution_context(context: ExecutionContext) -> Iterator[None]:
 @contextmanager
 def name_scope(name: str) -> Iterator[str]:
     """Tensors made inside are called `name/...`. Yields the whole scope."""
-    _context.names.append(name)
+    current.names.append(name)
     try:
-        yield "/".join(_context.names)
+        yield "/".join(current.names)
     finally:
-        _context.names.pop()
+        current.names.pop()
 
 
 class debug_context_frame_offset(ContextDecorator):
@@ -128,7 +128,7 @@ def op_debug_context(name: Any) -> Any:
 
 def scoped(name: str) -> str:
     """`name` behind the current name scopes."""
-    return "/".join([*_context.names, name])
+    return "/".join([*current.names, name])
 
 
 @dataclass
@@ -145,10 +145,10 @@ class _Sequence:
 
 def order_op(graph: Any, op_id: int) -> list[int]:
     """Notes a new op; returns the ids of the ops of its graph that must run before it."""
-    if not _context.sequences:
+    if not current.sequences:
         return []
-    sequence = _context.sequences[-1]
-    key = (graph, _context.execution)
+    sequence = current.sequences[-1]
+    key = (graph, current.execution)
     if sequence.chained:
         after = sequence.last.get(key, sequence.before.get(key, []))
         sequence.last[key] = [op_id]
@@ -171,20 +171,20 @@ class in_sequence(ContextDecorator):
         self._entered: list[bool] = []
 
     def __enter__(self) -> "in_sequence":
-        around = _context.sequences[-1] if _context.sequences else None
+        around = current.sequences[-1] if current.sequences else None
         opens = self._mode != "pass" and (around is None or around.chained != self._mode)
         self._entered.append(opens)
         if opens:
             before = {**around.before, **around.last} if around else {}
-            _context.sequences.append(_Sequence(bool(self._mode), before=before))
+            current.sequences.append(_Sequence(bool(self._mode), before=before))
         return self
 
     def __exit__(self, *exception: Any) -> None:
         if not self._entered.pop():
             return
-        done = _context.sequences.pop()
-        if _context.sequences:
-            around = _context.sequences[-1]
+        done = current.sequences.pop()
+        if current.sequences:
+            around = current.sequences[-1]
             for key, ids in done.last.items():
                 if around.chained:
                     around.last[key] = ids

@@ -4,7 +4,7 @@
 """
 
 import builtins
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +16,6 @@ class dtype:
     """An element type. Only the objects of this module exist; the constructor raises TypeError."""
 
     _name: str
-    _core: str  # what the compiler calls it
     _np: np.dtype
     _torch: "str | None"
     is_complex: builtins.bool
@@ -84,10 +83,16 @@ class dtype:
         return self._name
 
 
+_CORE_NAMES: dict[dtype, str] = {}
+_TORCH_NAMES: dict[str, dtype] = {}
+
+
 def _make(name: str, core: str, kind: str, numpy: Any = None, torch: "str | None" = None) -> dtype:
     made = object.__new__(dtype)
-    made._name, made._core, made._torch = name, core, torch
-    made._np = np.dtype(name if numpy is None else numpy)
+    vars(made).update(_name=name, _torch=torch, _np=np.dtype(name if numpy is None else numpy))
+    _CORE_NAMES[made] = core
+    if torch is not None:
+        _TORCH_NAMES[torch] = made
     made.is_complex = kind == "c"
     made.is_int = kind in "iu"
     made.is_floating_point = kind == "f"
@@ -112,15 +117,21 @@ float64 = double = _make("float64", "f64", "f", torch="float64")
 complex64 = _make("complex64", "c64", "c", torch="complex64")
 complex128 = _make("complex128", "c128", "c", torch="complex128")
 
-_ALL = (
-    *(bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64),
-    *(float8_143, float8_152, float16, float32, float64, complex64, complex128),
-)
-_NAMES = {t._name: t for t in _ALL} | {"half": float16, "float": float32, "double": float64}
-_NP_TO_POPXL = {t._np: t for t in _ALL}
+ALL = tuple(_CORE_NAMES)
+_NAMES = {t.name: t for t in ALL} | {"half": float16, "float": float32, "double": float64}
+_NP_TO_POPXL = {t.as_numpy(): t for t in ALL}
 _PY_TO_POPXL = {builtins.bool: bool, builtins.float: float32}
-_TORCH_NAMES = {t._torch: t for t in _ALL if t._torch is not None}
-_CORE_TO_POPXL = {t._core: t for t in _ALL}
+_OF_CORE_NAME = {core: t for t, core in _CORE_NAMES.items()}
+
+
+def core_name(t: dtype) -> str:
+    """What the compiler calls it."""
+    return _CORE_NAMES[t]
+
+
+def of_core_name(name: str) -> dtype:
+    """The type that the compiler calls so."""
+    return _OF_CORE_NAME[name]
 
 
 def checked(x: Any) -> dtype:
@@ -128,7 +139,7 @@ def checked(x: Any) -> dtype:
     if isinstance(x, dtype):
         return x
     try:
-        meant = f"popxl.{dtype.as_dtype(x)._name}"
+        meant = f"popxl.{dtype.as_dtype(x).name}"
     except ValueError:
         meant = "e.g. popxl.float32"
     raise TypeError(f"{x!r} is none of popxl's dtypes. Write {meant}.")
@@ -141,7 +152,9 @@ def as_bits(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def __getattr__(name: str) -> Any:
-    if name == "_PT_TO_POPXL":  # needs torch: made when asked for
-        return {t.as_torch(): t for t in _ALL if t._torch is not None}
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # which would take any name
+
+    def __getattr__(name: str) -> Any:
+        if name == "_PT_TO_POPXL":  # needs torch: made when asked for
+            return {t.as_torch(): t for t in _TORCH_NAMES.values()}
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,11 +12,11 @@ class Layout:
 
     @property
     def replicas(self) -> int:
-        return len(self.rg._assignment)
+        return len(self.rg.assignment)
 
     def row(self, data: np.ndarray, replica: int) -> np.ndarray:
         """What `replica` holds."""
-        group = self.rg._assignment[replica]
+        group = self.rg.assignment[replica]
         whole = data[group] if self.rg.num_groups > 1 else data
         if self.shards == 1:
             return whole

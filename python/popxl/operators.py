@@ -1,24 +1,39 @@
 """The operators, methods and indexing of tensors: each is one or a few ops."""
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from popxl import dtypes
+from popxl.dtypes import dtype as dtype_class
 
 if TYPE_CHECKING:
     from popxl.tensor import Tensor
 
 
-def _tensor(value: Any, like: "Tensor") -> "Tensor":
-    """`value` as a tensor: a constant of `like`'s dtype when it is none. ValueError if empty."""
-    from popxl.tensor import Tensor, constant
+class _Above:
+    """What stands above tensors, which `provide` gives when the package is imported."""
 
-    if isinstance(value, Tensor):
-        return value
+    ops: Any
+    constant: Callable[..., "Tensor"]
+
+
+_above = _Above()
+
+
+def provide(ops: Any, constant: "Callable[..., Tensor]") -> None:
+    """Says what operators call: the module of the ops, and what makes constants."""
+    _above.ops, _above.constant = ops, constant
+
+
+def as_operand(value: Any, like: "Operators") -> "Tensor":
+    """`value` as a tensor: a constant of `like`'s dtype when it is none. ValueError if empty."""
+    if isinstance(value, Operators):
+        return cast("Tensor", value)
     array = np.asarray(value.detach() if hasattr(value, "detach") else value)
     if array.size == 0:
         raise ValueError("An operand must not be empty.")
-    return constant(array, like.dtype)
+    return _above.constant(array, like.dtype)
 
 
 class Operators:
@@ -28,68 +43,77 @@ class Operators:
     __contains__ = None
     __array_ufunc__ = None  # so that NumPy leaves `array + tensor` to the tensor
 
+    if TYPE_CHECKING:  # of Tensor
+
+        @property
+        def shape(self) -> tuple[int, ...]: ...
+        @property
+        def dtype(self) -> dtype_class: ...
+        @property
+        def rank(self) -> int: ...
+
     def __add__(self, other: Any) -> "Tensor":
-        return _ops().add(self, _tensor(other, self))
+        return _above.ops.add(self, as_operand(other, self))
 
     def __radd__(self, other: Any) -> "Tensor":
-        return _ops().add(_tensor(other, self), self)
+        return _above.ops.add(as_operand(other, self), self)
 
     def __iadd__(self, other: Any) -> "Tensor":
-        return _ops().add_(self, _tensor(other, self))
+        return _above.ops.add_(self, as_operand(other, self))
 
     def __sub__(self, other: Any) -> "Tensor":
-        return _ops().sub(self, _tensor(other, self))
+        return _above.ops.sub(self, as_operand(other, self))
 
     def __rsub__(self, other: Any) -> "Tensor":
-        return _ops().sub(_tensor(other, self), self)
+        return _above.ops.sub(as_operand(other, self), self)
 
     def __mul__(self, other: Any) -> "Tensor":
-        return _ops().mul(self, _tensor(other, self))
+        return _above.ops.mul(self, as_operand(other, self))
 
     def __rmul__(self, other: Any) -> "Tensor":
-        return _ops().mul(_tensor(other, self), self)
+        return _above.ops.mul(as_operand(other, self), self)
 
     def __truediv__(self, other: Any) -> "Tensor":
-        return _ops().div(self, _tensor(other, self))
+        return _above.ops.div(self, as_operand(other, self))
 
     def __rtruediv__(self, other: Any) -> "Tensor":
-        return _ops().div(_tensor(other, self), self)
+        return _above.ops.div(as_operand(other, self), self)
 
     def __pow__(self, other: Any) -> "Tensor":
-        return _ops().pow(self, other)
+        return _above.ops.pow(self, other)
 
     def __rpow__(self, other: Any) -> "Tensor":
-        return _ops().pow(_tensor(other, self), self)
+        return _above.ops.pow(as_operand(other, self), self)
 
     def __mod__(self, other: Any) -> "Tensor":
-        return _ops().fmod(self, _tensor(other, self))
+        return _above.ops.fmod(self, as_operand(other, self))
 
     def __rmod__(self, other: Any) -> "Tensor":
-        return _ops().fmod(_tensor(other, self), self)
+        return _above.ops.fmod(as_operand(other, self), self)
 
     def __matmul__(self, other: Any) -> "Tensor":
-        return _ops().matmul(self, _tensor(other, self))
+        return _above.ops.matmul(self, as_operand(other, self))
 
     def __rmatmul__(self, other: Any) -> "Tensor":
-        return _ops().matmul(_tensor(other, self), self)
+        return _above.ops.matmul(as_operand(other, self), self)
 
     def __and__(self, other: Any) -> "Tensor":
-        return _ops().logical_and(self, _tensor(other, self))
+        return _above.ops.logical_and(self, as_operand(other, self))
 
     def __rand__(self, other: Any) -> "Tensor":
-        return _ops().logical_and(_tensor(other, self), self)
+        return _above.ops.logical_and(as_operand(other, self), self)
 
     def __or__(self, other: Any) -> "Tensor":
-        return _ops().logical_or(self, _tensor(other, self))
+        return _above.ops.logical_or(self, as_operand(other, self))
 
     def __ror__(self, other: Any) -> "Tensor":
-        return _ops().logical_or(_tensor(other, self), self)
+        return _above.ops.logical_or(as_operand(other, self), self)
 
     def __invert__(self) -> "Tensor":
-        return _ops().logical_not(self)
+        return _above.ops.logical_not(self)
 
     def __neg__(self) -> "Tensor":
-        return _ops().negate(self)
+        return _above.ops.negate(self)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -113,82 +137,75 @@ class Operators:
     @property
     def T_(self) -> "Tensor":
         """All dimensions in reverse order, sharing this tensor's memory."""
-        return _ops().transpose_(self)
+        return _above.ops.transpose_(self)
 
     def transpose(self, permutation: "Iterable[int] | None" = None) -> "Tensor":
         """Dimension i becomes `permutation[i]`; by default their order is reversed."""
-        return _ops().transpose(self, permutation)
+        return _above.ops.transpose(self, permutation)
 
     def transpose_(self, permutation: "Iterable[int] | None" = None) -> "Tensor":
         """`transpose`, sharing this tensor's memory."""
-        return _ops().transpose_(self, permutation)
+        return _above.ops.transpose_(self, permutation)
 
     def reshape(self, shape: Iterable[int]) -> "Tensor":
         """The same elements in another shape; one size may be -1."""
-        return _ops().reshape(self, shape)
+        return _above.ops.reshape(self, shape)
 
     def reshape_(self, shape: Iterable[int]) -> "Tensor":
         """`reshape`, sharing this tensor's memory."""
-        return _ops().reshape_(self, shape)
+        return _above.ops.reshape_(self, shape)
 
     def flatten(self) -> "Tensor":
         """One dimension."""
-        return _ops().flatten(self)
+        return _above.ops.flatten(self)
 
     def flatten_(self) -> "Tensor":
         """One dimension, sharing this tensor's memory."""
-        return _ops().flatten_(self)
+        return _above.ops.flatten_(self)
 
     def detach(self) -> "Tensor":
         """The tensor without gradient."""
-        return _ops().detach(self)
+        return _above.ops.detach(self)
 
     def detach_(self) -> "Tensor":
         """The tensor without gradient, sharing this tensor's memory."""
-        return _ops().detach_(self)
+        return _above.ops.detach_(self)
 
     def diag(self) -> "Tensor":
         """The diagonal of a matrix. ValueError for another rank."""
         if self.rank != 2:
             raise ValueError(f"diag takes a matrix but got shape {self.shape}.")
-        from popxl.tensor import constant
-
         rows, columns = self.shape
         places = np.arange(min(rows, columns), dtype=np.int32) * (columns + 1)
-        return _ops().gather(self.flatten(), constant(places))
+        return _above.ops.gather(self.flatten(), _above.constant(places))
 
     def copy_to_ipu(self, destination: int, source: "int | None" = None) -> "Tensor":
         """The tensor on IPU `destination`; variables and constants need the source's."""
-        return _ops().ipu_copy(self, destination, source)
+        return _above.ops.ipu_copy(self, destination, source)
 
     def __getitem__(self, key: Any) -> "Tensor":
         return _index(self, key)
 
 
-def _ops() -> Any:
-    from popxl import ops
-
-    return ops
-
-
 def _index(t: Any, key: Any) -> "Tensor":
     """Ints and slices: Slice (and Subsample); int tensors: Gather; a bool mask: where, else 0."""
-    from popxl import dtypes
-    from popxl.tensor import Tensor, constant
-
     if isinstance(key, (list, np.ndarray)) or hasattr(key, "cpu"):
-        key = constant(key)
-    if isinstance(key, Tensor):
+        key = _above.constant(key)
+    if isinstance(key, Operators):
         if key.dtype == dtypes.bool:
-            zero = constant(0, t.dtype)
-            return _ops().where(key, t, zero)
+            zero = _above.constant(0, t.dtype)
+            return _above.ops.where(key, t, zero)
         if not key.dtype.is_int:
             raise TypeError(f"A tensor cannot be indexed by one of {key.dtype}.")
-        return _ops().gather(t, key)
+        return _above.ops.gather(t, key)
     keys = key if isinstance(key, tuple) else (key,)
     if len(keys) > t.rank:
         raise IndexError(f"{len(keys)} indices for a tensor of shape {t.shape}.")
-    start, stop, step, axes, strides, squeezed = [], [], [], [], [1] * t.rank, []
+    start: list[int] = []
+    stop: list[int | None] = []
+    step: list[int] = []
+    axes: list[int] = []
+    strides, squeezed = [1] * t.rank, []
     for axis, k in enumerate(keys):
         size = t.shape[axis]
         if isinstance(k, slice):
@@ -213,7 +230,7 @@ def _index(t: Any, key: Any) -> "Tensor":
                 "and bool masks are taken. Use ops.reshape for new axes."
             )
         step.append(1)
-    out = _ops().slice(t, start, stop, step, axes) if axes else t
+    out = _above.ops.slice(t, start, stop, step, axes) if axes else t
     if any(s > 1 for s in strides):
-        out = _ops().subsample(out, strides)
-    return _ops().squeeze(out, squeezed) if squeezed else out
+        out = _above.ops.subsample(out, strides)
+    return _above.ops.squeeze(out, squeezed) if squeezed else out

@@ -3,15 +3,16 @@
 A shard is a flat part of a variable: replica i of a group holds the i-th, padded with zeros.
 """
 
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from popxl.context import get_current_graph, scoped
 from popxl.dtypes import dtype as dtype_class
 from popxl.layout import Layout
+from popxl.records import RemoteRecord, ShardedRecord, VariableRecord, of
 from popxl.remote_buffer import RemoteBuffer
 from popxl.replica_grouping import ReplicaGrouping
-from popxl.tensor_base import DEFAULT_NAME, HostTensor, Tensor, TensorSpec, core_type
+from popxl.tensor_base import DEFAULT_NAME, HostTensor, Tensor, TensorSpec, core_type, make_tensor
 from popxl.utils import to_numpy
 from popxl.variable import Variable, check_retrieval_mode
 
@@ -19,46 +20,9 @@ from popxl.variable import Variable, check_retrieval_mode
 class RemoteVariable(Variable):
     """A variable in rows of a remote buffer: `ops.remote_load` and `remote_store` reach it."""
 
-    _buffer: RemoteBuffer
-    _offset: int
-    _layout: Layout
-
-    def _read(self) -> Any:
-        raise ValueError(
-            f"{self!r} lies in remote buffer {self._buffer.remote_buffer_id}, row {self._offset}: "
-            "load it with ops.remote_load."
-        )
-
-    def _send(self, executable: Any, data: np.ndarray) -> None:
-        name = self._buffer._use()
-        rows = data if self._all_replicas else self._rows(data)
-        for replica, row in enumerate(rows):
-            executable.write_remote(name, replica, self._offset, np.ascontiguousarray(row))
-
-    def _fetch(self, executable: Any) -> np.ndarray:
-        name = self._buffer._use()
-        rows = [
-            executable.read_remote(name, replica, self._offset)
-            for replica in range(self._layout.replicas)
-        ]
-        return np.stack(rows) if self._all_replicas else self._layout.whole(rows)
-
 
 class ShardedVariable(Variable):
     """A variable of which each replica holds a shard."""
-
-    _layout: Layout
-
-    def _read(self) -> Any:
-        raise ValueError(f"{self!r} lies in shards: use the shard, or gather it.")
-
-    def _send(self, executable: Any, data: np.ndarray) -> None:
-        rows = data if self._all_replicas else self._rows(data)
-        executable.write_state(self._slot, np.ascontiguousarray(rows))
-
-    def _fetch(self, executable: Any) -> np.ndarray:
-        rows = executable.read_state(self._slot)
-        return rows if self._all_replicas else self._layout.whole(list(rows))
 
 
 def _host(
@@ -80,16 +44,22 @@ def _host(
     return array, array.shape[1:]
 
 
+_Made = TypeVar("_Made", RemoteVariable, ShardedVariable)
+
+
 def _named(
-    cls: type, name: "str | None", array: np.ndarray, layout: Layout, mode: str = "one_per_group"
-) -> Any:
-    graph = get_current_graph()
-    spec = TensorSpec(layout.shape, dtype_class.as_dtype(array))
-    made = cls._make(graph, scoped(name or DEFAULT_NAME), None, spec=spec)  # type: ignore
-    made._slot = graph.ir._core_name(scoped(name or DEFAULT_NAME))
-    made._data, made._layout = array, layout
-    made.replica_grouping, made.retrieval_mode = layout.rg, mode
-    graph.ir._slots[made._slot] = made
+    kind: type[_Made],
+    record: type[VariableRecord],
+    name: "str | None",
+    array: np.ndarray,
+    layout: Layout,
+    mode: str = "one_per_group",
+) -> _Made:
+    graph, full = get_current_graph(), scoped(name or DEFAULT_NAME)
+    spec, slot = TensorSpec(layout.shape, dtype_class.as_dtype(array)), of(graph.ir).core_name(full)
+    fields = dict(slot=slot, data=array, layout=layout, grouping=layout.rg, retrieval_mode=mode)
+    made = make_tensor(kind, graph, full, spec=spec, record=record, **fields)
+    of(graph.ir).slots[slot] = made
     return made
 
 
@@ -101,12 +71,14 @@ def _in_buffer(
     name: "str | None",
     mode: str = "one_per_group",
 ) -> RemoteVariable:
-    buffer._check_ir()
-    buffer._check_row(offset)
-    made: RemoteVariable = _named(RemoteVariable, name, array, layout, mode)
+    of(buffer).check_ir()
+    of(buffer).check_row(offset)
+    made = _named(RemoteVariable, RemoteRecord, name, array, layout, mode)
     buffer.validate_tensor_matches_buffer(made, layout.shards)
-    buffer._use()
-    made._buffer, made._offset = buffer, offset
+    of(buffer).use()
+    record = of(made)
+    assert isinstance(record, RemoteRecord)
+    record.buffer, record.offset = buffer, offset
     return made
 
 
@@ -169,7 +141,7 @@ def remote_replica_sharded_variable(
             f"{layout.shape}."
         )
     made = _in_buffer(array, layout, remote_buffer, offset, name, retrieval_mode)
-    made._meta_shape = layout.shape
+    of(made).meta_shape = layout.shape
     return made
 
 
@@ -191,11 +163,11 @@ def replica_sharded_variable(
     check_retrieval_mode(retrieval_mode)
     array, layout = _sharding(data, dtype, downcast, replica_grouping)
     graph = get_current_graph()
-    made: ShardedVariable = _named(ShardedVariable, name, array, layout, retrieval_mode)
-    each = -(-made.nelms // layout.shards)
-    graph.ir._module.add_state(made._slot, core_type((each,), made.dtype), "parameter", 1, 1)
-    value = graph._core.variable(made._slot)
-    shard = Tensor._make(graph, f"{made.name}_shard", value, meta_shape=layout.shape)
+    made = _named(ShardedVariable, ShardedRecord, name, array, layout, retrieval_mode)
+    each, slot = -(-made.nelms // layout.shards), of(made).slot
+    of(graph.ir).module.add_state(slot, core_type((each,), made.dtype), "parameter", 1, 1)
+    value = of(graph).core.variable(slot)
+    shard = make_tensor(Tensor, graph, f"{made.name}_shard", value, meta_shape=layout.shape)
     return made, shard
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from popxl.records import of
+
 if TYPE_CHECKING:
     from popxl.graph import Graph, OpRecord
     from popxl.tensor import Tensor
@@ -18,7 +20,7 @@ class _Numbers:
         return self._numbers.setdefault(tensor, f"%{len(self._numbers) + 1}")
 
     def typed(self, tensor: "Tensor") -> str:
-        return f"{self(tensor)} [{tensor.shape} {tensor.dtype._name}]"
+        return f"{self(tensor)} [{tensor.shape} {tensor.dtype.name}]"
 
 
 def _op_line(op: "OpRecord", number: _Numbers) -> str:
@@ -36,7 +38,7 @@ def schedule_text(graph: "Graph", names: "Mapping[Tensor, str] | None" = None) -
     for tensor in graph.inputs:
         text = number(tensor)
         inputs.append(f"{names[tensor]}={text}" if tensor in names else text)
-    lines = [_op_line(op, number) for op in graph._ops]
+    lines = [_op_line(op, number) for op in of(graph).ops]
     outputs = ", ".join(number(t) for t in graph.outputs)
     head = f"  ({', '.join(inputs)}) -> ({outputs}) {{"
     return "\n".join([f"Graph : {graph.name}", head, *lines, "  }"])

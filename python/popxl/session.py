@@ -10,6 +10,7 @@ from popxl.dtypes import as_bits
 from popxl.errors import compiling
 from popxl.fp8_utils import is_float8
 from popxl.ir import Ir
+from popxl.records import of
 from popxl.streams import DeviceToHostStream, HostToDeviceStream, Stream
 from popxl.tensor import Constant, Tensor, Variable
 from popxl.utils import to_numpy
@@ -43,25 +44,25 @@ class Session:
             raise TypeError(f"Session takes a popxl.Ir but got a {type(ir).__name__}.")
         if device_desc not in _DEVICES:
             raise ValueError(f"device_desc must be one of {_DEVICES} but is {device_desc!r}.")
-        if not any(graph._ops for graph in ir._graphs):
+        if not any(of(graph).ops for graph in of(ir).graphs):
             raise RuntimeError("The Ir has no ops: there is nothing to run.")
-        ipus = 1 + max((t._ipu or 0 for g in ir._graphs for t in g.tensors), default=0)
+        ipus = 1 + max((of(t).ipu or 0 for g in of(ir).graphs for t in g.tensors), default=0)
         if device_desc == "cpu" and ipus * ir.replication_factor > 1:
             raise ValueError(
                 f"The device 'cpu' has one IPU but the program uses {ipus} on each of "
                 f"{ir.replication_factor} replicas. Use 'ipu_hw'."
             )
         check_order(ir)
-        ir._has_session = True
+        of(ir).has_session = True
         self._to_host_on_exit = weights_to_host_on_exit
         self._replicas = ir.replication_factor
         self._transfers = ir.num_host_transfers
-        self._inputs = [s for s in ir._module_streams if isinstance(s, HostToDeviceStream)]
-        self._outputs = [s for s in ir._module_streams if isinstance(s, DeviceToHostStream)]
+        self._inputs = [s for s in of(ir).module_streams if isinstance(s, HostToDeviceStream)]
+        self._outputs = [s for s in of(ir).module_streams if isinstance(s, DeviceToHostStream)]
         # The program says itself when its IPUs run.
         said = {"replication_factor": self._replicas, "strategy": "sharded"}
         with compiling():
-            self._executable = _core.compile(ir._module, [("execution", "", said)])
+            self._executable = _core.compile(of(ir).module, [("execution", "", said)])
         self._check_transfers()
         types = self._executable.input_types
         self._takes = [
@@ -70,9 +71,9 @@ class Session:
         ]
         self._inputs_set = set(self._inputs)
         self._gives = [_Port(s, self._io_shape(s)) for s in self._outputs]
-        self._host = {v: v._host_copy() for v in ir._slots.values()}
+        self._host = {v: of(v).host_copy() for v in of(ir).slots.values()}
         self._written: set[Variable] = set(self._host)  # newer on the host
-        for slot, data in ir._hidden.items():
+        for slot, data in of(ir).hidden.items():
             self._executable.write_state(slot, data)
         self._stale = False  # the device may be newer than the host
 
@@ -195,7 +196,7 @@ class Session:
         """Sends variables that were written on the host to the device. ValueError if detached."""
         self._check_attached("weights_from_host")
         for variable in self._written:
-            variable._send(self._executable, self._host[variable])
+            of(variable).send(self._executable, self._host[variable])
         self._written.clear()
 
     def weights_to_host(self) -> None:
@@ -204,7 +205,7 @@ class Session:
         if self._stale:
             for variable, data in self._host.items():
                 if data.flags.writeable:
-                    data[...] = variable._fetch(self._executable)
+                    data[...] = of(variable).fetch(self._executable)
         self._stale = False
 
     def get_tensor_data(self, tensor: Tensor) -> np.ndarray:
@@ -228,7 +229,7 @@ class Session:
         if self._stale and self.is_attached:
             self.weights_to_host()
         return {
-            t: self._host[t] if isinstance(t, Variable) else t._data.copy()  # type: ignore
+            t: self._host[t] if isinstance(t, Variable) else of(t).data.copy()  # type: ignore
             for t in tensors
         }
 
@@ -260,7 +261,7 @@ class Session:
             )
         if variable not in self._host:
             raise TypeError(self._foreign(variable))
-        if variable._all_replicas:
+        if of(variable).all_replicas:
             raise NotImplementedError(f"{variable!r} is retrieved from all replicas: fixed here.")
         plain = isinstance(given, (bool, int, float, list, tuple))
         array = to_numpy(given, variable.dtype if plain else None, downcast=False, copy=False)

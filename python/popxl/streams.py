@@ -4,7 +4,8 @@ from typing import Any
 
 from popxl.context import get_current_graph
 from popxl.dtypes import dtype as dtype_class
-from popxl.tensor_base import TensorSpec, core_type
+from popxl.records import StreamRecord, of
+from popxl.tensor_base import TensorSpec
 
 
 class Stream:
@@ -16,59 +17,38 @@ class Stream:
         graph = get_current_graph()
         if graph is not graph.main_graph:
             raise ValueError(f"Streams belong to the main graph, but {graph.name} is current.")
-        default = "h2d_stream" if self._to_device else "d2h_stream"
-        self._ir = graph.ir
-        self._spec = TensorSpec(shape, dtype)
-        self._name = name or default
-        self._core_name = self._ir._core_name(self._name)
-        self._used = False
-        self._ir._streams.append(self)
-
-    def _use(self) -> str:
-        """Declares the stream to the compiler with its first op; returns its name there.
-
-        ValueError: the current program is another than the stream's.
-        """
-        here = get_current_graph().ir
-        if self._ir is not here:
-            raise ValueError(
-                f"{self!r} belongs to {self._ir!r} but the current program is {here!r}. Make a "
-                "stream in this one."
-            )
-        if not self._used:
-            self._used = True
-            core = core_type(self.shape, self.dtype)
-            self._ir._module.add_stream(self._core_name, core, self._to_device)
-            self._ir._module_streams.append(self)
-        return self._core_name
+        name = name or ("h2d_stream" if self._to_device else "d2h_stream")
+        spec, core = TensorSpec(shape, dtype), of(graph.ir).core_name(name)
+        self._record = StreamRecord(self, graph.ir, spec, name, core, self._to_device)
+        of(graph.ir).streams.append(self)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of one transfer of one replica."""
-        return self._spec.shape
+        return self._record.spec.shape
 
     @property
     def dtype(self) -> dtype_class:
         """The element type."""
-        return self._spec.dtype
+        return self._record.spec.dtype
 
     @property
     def spec(self) -> TensorSpec:
         """Shape and dtype of one transfer."""
-        return self._spec
+        return self._record.spec
 
     @property
     def name(self) -> str:
         """The name that it was given."""
-        return self._name
+        return self._record.name
 
     @property
     def tensor_id(self) -> str:
         """The name that no other stream of the Ir has."""
-        return self._core_name
+        return self._record.core_name
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}[{self._core_name} {self.dtype} {self.shape}]"
+        return f"{type(self).__name__}[{self._record.core_name} {self.dtype} {self.shape}]"
 
 
 class HostToDeviceStream(Stream):

@@ -1,23 +1,23 @@
 """Tensors: values of a graph, with the operators that make ops of them.
 
 A tensor's value changes only through ops that write in place. Tensors that such ops return, and
-views made by ops ending in `_`, share the memory of the tensor they come from (`_base`).
+views made by ops ending in `_`, share the memory of the tensor they come from.
 """
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from popxl import dtypes
-from popxl.context import _context, get_current_graph, scoped
-from popxl.dtypes import checked
-from popxl.dtypes import dtype as dtype_class
+from popxl.context import current, get_current_graph, scoped
+from popxl.dtypes import checked, core_name, dtype as dtype_class
 from popxl.errors import UndefinedValue
 from popxl.operators import Operators
+from popxl.records import TensorRecord, made, of
 
 if TYPE_CHECKING:
-    from popxl.graph import Graph, OpRecord
+    from popxl.graph import Graph
     from popxl.ir import Ir
 
 HostTensor: TypeAlias = Any  # an array, a torch tensor, lists or a scalar
@@ -84,7 +84,7 @@ class TensorSpec(Mapping):
 
 def core_type(shape: "tuple[int, ...]", dtype: dtype_class) -> tuple[str, list[int]]:
     """A type as the compiler's builder takes it."""
-    return (checked(dtype)._core, list(static_shape(shape)))
+    return (core_name(checked(dtype)), list(static_shape(shape)))
 
 
 class Tensor(Operators):
@@ -96,114 +96,71 @@ class Tensor(Operators):
             "popxl.constant, popxl.graph_input or an op."
         )
 
-    _graph: "Graph"
-    _id: str
-    _shape: tuple[int, ...]
-    _dtype: dtype_class
-    _meta_shape: tuple[int, ...]
-    _value: Any  # the compiler's value; of a view, as it was at _seen
-    _base: "Tensor | None"
-    _parts: "tuple[Tensor, ...]" = ()  # of a view of several tensors: those behind the base
-    _to_view: "Callable[[Any], Any] | None"  # base's value → this one's; None: the same
-    _from_view: "Callable[[Any, Any], Any] | None"  # base's value, a new view → base's new value
-    _version: int  # counts writes, of a tensor that is no view
-    _seen: int
-    _producer: "OpRecord | None"
-    _ipu: "int | None"
-    _io_tiles: bool
-
-    @classmethod
-    def _make(
-        cls,
-        graph: "Graph",
-        name: str,
-        value: Any = None,
-        *,
-        base: "Tensor | None" = None,
-        spec: "TensorSpec | None" = None,
-        to_view: "Callable[[Any], Any] | None" = None,
-        from_view: "Callable[[Any, Any], Any] | None" = None,
-        meta_shape: "tuple[int, ...]" = (),
-        producer: "OpRecord | None" = None,
-        ipu: "int | None" = None,
-    ) -> Any:
-        tensor = object.__new__(cls)
-        tensor._graph, tensor._value, tensor._base = graph, value, base
-        tensor._to_view, tensor._from_view = to_view, from_view
-        tensor._version, tensor._seen = 0, -1
-        if spec is None:
-            core_dtype, shape = value.type
-            tensor._shape, tensor._dtype = tuple(shape), dtypes._CORE_TO_POPXL[core_dtype]
-        else:
-            tensor._shape, tensor._dtype = spec.shape, spec.dtype
-        tensor._meta_shape = tuple(meta_shape or ())
-        tensor._producer, tensor._ipu, tensor._io_tiles = producer, ipu, _context.io_tiles
-        return graph._add_tensor(tensor, name)
+    _record: TensorRecord
 
     @property
     def id(self) -> str:
         """The name, behind its graph's when that is not the main graph."""
-        return self._id
+        return self._record.id
 
     @property
     def name(self) -> str:
         """The name in its graph, behind the name scopes."""
-        prefix = f"{self._graph.id}/" if self._graph.id else ""
-        return self._id[len(prefix) :]
+        return self._record.id[len(of(self._record.graph).id_of("")) :]
 
     @property
     def scope(self) -> str:
         """Everything before the last part of the id."""
-        return self._id.rpartition("/")[0]
+        return self._record.id.rpartition("/")[0]
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The sizes, on one replica."""
-        return self._shape
+        return self._record.shape
 
     @property
     def dtype(self) -> dtype_class:
         """The element type."""
-        return self._dtype
+        return self._record.dtype
 
     @property
     def meta_shape(self) -> tuple[int, ...]:
         """Of a shard: the shape of the whole; else ()."""
-        return self._meta_shape
+        return self._record.meta_shape
 
     @property
     def spec(self) -> TensorSpec:
         """Shape, dtype and meta shape."""
-        return TensorSpec(self._shape, self._dtype, self._meta_shape)
+        return TensorSpec(self._record.shape, self._record.dtype, self._record.meta_shape)
 
     @property
     def rank(self) -> int:
         """The number of dimensions."""
-        return len(self._shape)
+        return len(self._record.shape)
 
     @property
     def nelms(self) -> int:
         """The number of elements."""
-        return int(np.prod(self._shape, dtype=np.int64))
+        return int(np.prod(self._record.shape, dtype=np.int64))
 
     @property
     def ir(self) -> "Ir":
         """The Ir it belongs to."""
-        return self._graph.ir
+        return self._record.graph.ir
 
     @property
     def ipu(self) -> int:
         """The IPU it lies on. UndefinedValue when no op has decided it."""
-        if self._ipu is None:
+        if self._record.ipu is None:
             raise UndefinedValue(f"The IPU of {self!r} is not defined yet.")
-        return self._ipu
+        return self._record.ipu
 
     @property
     def tile_set(self) -> str:
         """ "compute" or "io". UndefinedValue when no op has decided it."""
-        if self._ipu is None:
+        if self._record.ipu is None:
             raise UndefinedValue(f"The tile set of {self!r} is not defined yet.")
-        return "io" if self._io_tiles else "compute"
+        return "io" if self._record.io_tiles else "compute"
 
     @property
     def location_info(self) -> tuple[int, str]:
@@ -218,13 +175,13 @@ class Tensor(Operators):
     def strides(self) -> tuple[int, ...]:
         """Elements between neighbours along each dimension, in row-major order."""
         out, step = [], 1
-        for size in reversed(self._shape):
+        for size in reversed(self._record.shape):
             out.append(step)
             step *= size
         return tuple(reversed(out))
 
     def __repr__(self) -> str:
-        return f"{self._kind}[{self.name} {self._dtype} {self._shape}]"
+        return f"{self._kind}[{self.name} {self._record.dtype} {self._record.shape}]"
 
     _kind = "Tensor"
 
@@ -234,77 +191,33 @@ class Tensor(Operators):
     def __hash__(self) -> int:
         return id(self)
 
-    def _root(self) -> "Tensor":
-        return self if self._base is None else self._base._root()
 
-    def _is_memory(self) -> bool:
-        producer = self._value.producer
-        return producer.name == "variable" if producer is not None else self._value.by_reference
+_Kind = TypeVar("_Kind", bound=Tensor)
 
-    def _here(self) -> "Tensor":
-        """The tensor, or what stands for it in a current graph that takes in those of others."""
-        graph = _context.graphs[-1] if _context.graphs else self._graph
-        return graph._capture(self) if self._graph in graph._sources else self
 
-    def _read(self) -> Any:
-        """The value now, as an operand."""
-        here = self._here()
-        if here is not self:
-            return here._read()
-        if self._base is None:
-            return self._value
-        root = self._root()
-        if self._to_view is None:
-            return self._base._read()
-        version = root._version + sum(t._root()._version for t in self._parts)
-        if self._seen != version:
-            self._value = self._to_view(self._base._read())
-            self._seen = version
-        return self._value
+def make_tensor(
+    kind: type[_Kind],
+    graph: "Graph",
+    name: str,
+    value: Any = None,
+    *,
+    spec: "TensorSpec | None" = None,
+    record: type[TensorRecord] = TensorRecord,
+    **fields: Any,
+) -> _Kind:
+    """A new tensor of a graph, for a value of the compiler's or, as a view, with this spec.
 
-    def _read_out(self) -> Any:
-        """The value now, copied if later writes to memory could reach it.
-
-        An input of a graph may be a caller's memory, whichever way it was passed.
-        """
-        value, root = self._read(), self._root()
-        producer = value.producer
-        own = producer is not None and producer.name != "variable"
-        if own and (self._base is None or not root._is_memory()):
-            return value
-        return self._graph._core.emit("identity", [value]).results[0]
-
-    def _write(self, value: Any) -> None:
-        """Makes `value` the tensor's value from here on."""
-        here = self._here()
-        if here is not self:
-            return here._write(value)
-        if self._base is not None:
-            base = self._base
-            base._write(value if self._from_view is None else self._from_view(base._read(), value))
-        elif self._is_memory():
-            self._graph._core.emit("assign", [self._value, value])
-            self._version += 1
-        else:
-            self._value = value
-            self._graph._by_value[value] = self
-            self._version += 1
-
-    def _accumulate(self, value: Any, scale: float) -> None:
-        """Adds scale · value, in one op where the tensor is memory of its own."""
-        here = self._here()
-        if here is not self:
-            return here._accumulate(value, scale)
-        core = self._graph._core
-        if self._base is None and self._is_memory() and self._dtype.is_floating_point:
-            core.emit("accumulate", [self._value, value], {"scale": float(scale)})
-            self._version += 1
-            return
-        factor = core.scalar(self._dtype._core, float(scale))
-        if value.type[0] != self._dtype._core:
-            value = core.emit("cast", [value], {"dtype": self._dtype._core}).results[0]
-        scaled = core.emit("mul", [value, factor]).results[0]
-        self._write(core.emit("add", [self._read(), scaled]).results[0])
+    record: what to keep of it; `fields` are the record's.
+    """
+    if spec is None:
+        core_dtype, sizes = value.type
+        shape, dtype = tuple(sizes), dtypes.of_core_name(core_dtype)
+    else:
+        shape, dtype = spec.shape, spec.dtype
+    kept = record(graph, shape, dtype, value, io_tiles=current.io_tiles, **fields)
+    kept.tensor = tensor = made(kind, kept)
+    of(graph).add_tensor(tensor, name)
+    return tensor
 
 
 class TensorByRef(Tensor):
@@ -327,10 +240,10 @@ def graph_input(
     if graph is graph.main_graph:
         raise ValueError("The main graph takes no inputs: use popxl.h2d_stream.")
     name = scoped(name or DEFAULT_NAME)
-    value = graph._core.add_input(core_type(shape, dtype), name, by_ref)
-    made = Tensor._make(graph, name, value, meta_shape=meta_shape or ())
-    graph._inputs.append(made)
-    return made
+    value = of(graph).core.add_input(core_type(shape, dtype), name, by_ref)
+    tensor = make_tensor(Tensor, graph, name, value, meta_shape=tuple(meta_shape or ()))
+    of(graph).inputs.append(tensor)
+    return tensor
 
 
 def graph_output(t: Tensor) -> None:
@@ -338,4 +251,4 @@ def graph_output(t: Tensor) -> None:
     graph = get_current_graph()
     if t not in graph:
         raise ValueError(f"{t!r} is not a tensor of graph {graph.name}.")
-    graph._set_outputs([*graph._outputs, t])
+    of(graph).set_outputs([*graph.outputs, t])

@@ -6,9 +6,9 @@ from popxl.dtypes import dtype
 
 def get_all_dtypes() -> list[dtype]:
     """All dtypes."""
-    return list(dtypes._ALL)
+    return list(dtypes.ALL)
 
 
 def get_all_int_dtypes() -> list[dtype]:
     """The signed and unsigned ints."""
-    return [t for t in dtypes._ALL if t.is_int]
+    return [t for t in dtypes.ALL if t.is_int]

@@ -2,19 +2,19 @@
 
 A variable's data lives on the host as NumPy array: `shape_on_host`, with replica groups in front
 when there are several. Its slot on the device is shared by a group's replicas, or is each replica's
-own (`_layout`) where groups are irregular or every replica's value is wanted.
+own (its record's `layout`) where groups are irregular or every replica's value is wanted.
 """
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from popxl.context import get_current_graph, scoped
-from popxl.dtypes import as_bits, checked
-from popxl.dtypes import dtype as dtype_class
+from popxl.dtypes import as_bits, checked, core_name, dtype as dtype_class
 from popxl.fp8_utils import host_pow2scale_cast_to_fp8, is_float8
 from popxl.layout import Layout
+from popxl.records import ConstantRecord, VariableRecord, of
 from popxl.replica_grouping import ReplicaGrouping
-from popxl.tensor_base import DEFAULT_NAME, HostTensor, Tensor, TensorSpec, core_type
+from popxl.tensor_base import DEFAULT_NAME, HostTensor, Tensor, TensorSpec, core_type, make_tensor
 from popxl.utils import to_numpy
 
 if TYPE_CHECKING:
@@ -26,53 +26,34 @@ RETRIEVAL_MODES = ("one_per_group", "all_replicas")
 class Variable(Tensor):
     """A tensor of the main graph that keeps its value between runs."""
 
-    _slot: str
-    _data: np.ndarray
-    _layout: "Layout | None" = None  # of a slot that every replica has for itself
-    replica_grouping: ReplicaGrouping
-    retrieval_mode: str
+    _record: VariableRecord
+
+    @property
+    def replica_grouping(self) -> ReplicaGrouping:
+        """The replicas that share one value."""
+        return self._record.grouping
+
+    @property
+    def retrieval_mode(self) -> str:
+        """ "one_per_group" or "all_replicas"."""
+        return self._record.retrieval_mode
 
     @property
     def shape_on_replica(self) -> tuple[int, ...]:
         """The shape on one replica."""
-        return self._shape
+        return self.shape
 
     @property
     def shape_on_host(self) -> tuple[int, ...]:
         """The shape of the data on the host: groups in front when there are several."""
         groups = self.replica_grouping.num_groups
-        return ((groups,) if groups > 1 else ()) + self._shape
-
-    @property
-    def _all_replicas(self) -> bool:
-        return self.retrieval_mode == "all_replicas" and len(self.replica_grouping.assignment) > 1
-
-    def _host_copy(self) -> np.ndarray:
-        """The session's buffer: memory-mapped data stands for itself."""
-        if self._all_replicas:
-            return self._rows(self._data)
-        return self._data if isinstance(self._data, np.memmap) else self._data.copy()
-
-    def _rows(self, data: np.ndarray) -> np.ndarray:
-        assert self._layout is not None
-        return np.stack([self._layout.row(data, r) for r in range(self._layout.replicas)])
-
-    def _send(self, executable: Any, data: np.ndarray) -> None:
-        if self._layout is not None and not self._all_replicas:
-            data = self._rows(data)
-        executable.write_state(self._slot, as_bits(data))
-
-    def _fetch(self, executable: Any) -> np.ndarray:
-        rows = executable.read_state(self._slot).view(self._dtype.as_numpy())
-        if self._layout is None or self._all_replicas:
-            return rows
-        return self._layout.whole(list(rows))
+        return ((groups,) if groups > 1 else ()) + self.shape
 
 
 class Constant(Tensor):
     """A tensor whose value is part of the program."""
 
-    _data: np.ndarray
+    _record: ConstantRecord
 
 
 def host_data(
@@ -149,19 +130,21 @@ def _make_variable(
     """Declares the state slot of a variable and reads it in `graph`."""
     check_retrieval_mode(retrieval)
     spec = TensorSpec(shape, dtype_class.as_dtype(array))
-    slot = graph.ir._core_name(scoped(name or DEFAULT_NAME))
+    full = scoped(name or DEFAULT_NAME)
+    slot = of(graph.ir).core_name(full)
     own = retrieval == "all_replicas" or not rg.is_const
+    layout = None
     if len(rg.assignment) == 1 or (rg.num_groups == 1 and not own):
-        group, layout = (0, 1), None
+        group = (0, 1)
     elif own:
         group, layout = (1, 1), Layout(rg, shape, 1)
     else:
-        group, layout = (rg.group_size, rg.stride), None
-    graph.ir._module.add_state(slot, core_type(spec.shape, spec.dtype), "parameter", *group)
-    made = Variable._make(graph, scoped(name or DEFAULT_NAME), graph._core.variable(slot))
-    made._slot, made._data, made._layout = slot, array, layout
-    made.replica_grouping, made.retrieval_mode = rg, retrieval
-    graph.ir._slots[slot] = made
+        group = (rg.group_size, rg.stride)
+    of(graph.ir).module.add_state(slot, core_type(spec.shape, spec.dtype), "parameter", *group)
+    value = of(graph).core.variable(slot)
+    fields = dict(slot=slot, data=array, layout=layout, grouping=rg, retrieval_mode=retrieval)
+    made = make_tensor(Variable, graph, full, value, record=VariableRecord, **fields)
+    of(graph.ir).slots[slot] = made
     return made
 
 
@@ -176,7 +159,7 @@ def constant(
     """A constant of the current graph; the arguments are those of `variable`."""
     graph = get_current_graph()
     array = host_data(data, dtype, downcast, log2_scale, nan_on_overflow)
-    value = graph._core.constant(as_bits(array), dtype_class.as_dtype(array)._core)
-    made = Constant._make(graph, scoped(name or DEFAULT_NAME), value)
-    made._data = array
-    return made
+    dtype = dtype_class.as_dtype(array)
+    value = of(graph).core.constant(as_bits(array), core_name(dtype))
+    full = scoped(name or DEFAULT_NAME)
+    return make_tensor(Constant, graph, full, value, record=ConstantRecord, data=array)

@@ -32,28 +32,21 @@ class DotTree(Generic[Leaf]):
         *path, last = _parts(key)
         node = self
         for part in path:
-            child = node._map.setdefault(part, type(self)())
+            child = _held(node).setdefault(part, type(self)())
             if not isinstance(child, DotTree):
                 raise ValueError(f"{part!r} of {key!r} is a value, not a collection.")
             node = child
-        if last in node._map and not overwrite:
+        if last in _held(node) and not overwrite:
             raise ValueError(f"{key!r} is already in the collection.")
-        node._map[last] = value
+        _held(node)[last] = value
         return value
-
-    def _resolved(self, part: str) -> str:
-        if part.startswith("-"):  # from the end
-            numbers = sorted(int(k) for k in self._map if k.isdigit())
-            if int(part) >= -len(numbers):
-                return str(numbers[int(part)])
-        return part
 
     def _find(self, key: "str | int") -> Any:
         node: Any = self
         for part in _parts(key):
             if not isinstance(node, DotTree):
                 raise KeyError(key)
-            node = node._map[node._resolved(part)]
+            node = _held(node)[_resolved(node, part)]
         return node
 
     def get(self, key: "str | int", default: Any = None) -> Any:
@@ -89,7 +82,7 @@ class DotTree(Generic[Leaf]):
         """Removes a value or tree and returns it. KeyError when there is none."""
         *path, last = _parts(key)
         node = self._find(".".join(path)) if path else self
-        return node._map.pop(node._resolved(last))
+        return _held(node).pop(_resolved(node, last))
 
     def to_dict(self) -> "dict[str, Leaf]":
         """All values by dotted name, in the order in which they were inserted."""
@@ -181,3 +174,16 @@ class DotTree(Generic[Leaf]):
 
     def __repr__(self) -> str:
         return repr(self.to_dict())
+
+
+def _held(tree: DotTree) -> dict[str, Any]:
+    """Values and trees at the top: the only attribute, as all other names are the users'."""
+    return vars(tree)["_map"]
+
+
+def _resolved(tree: DotTree, part: str) -> str:
+    if part.startswith("-"):  # from the end
+        numbers = sorted(int(key) for key in _held(tree) if key.isdigit())
+        if int(part) >= -len(numbers):
+            return str(numbers[int(part)])
+    return part

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import popxl
 from popxl.graph import OpRecord
+from popxl.records import of
 from popxl.utils import table_to_string
 
 _FREE = (
@@ -55,7 +56,7 @@ _RULES: dict[str, Callable[[OpRecord], int]] = {
 def evaluate_FLOPs(graph: popxl.Graph) -> "dict[str, int]":
     """The operations of a graph by op type, calls included."""
     found: dict[str, int] = {}
-    for op in graph._ops:
+    for op in of(graph).ops:
         if op.called:
             inner = [evaluate_FLOPs(called) for called in op.called]
             times = op.repeats

@@ -7,7 +7,7 @@ import popxl
 from popxl import ops
 from popxl.ops.call import CallSiteInfo
 from popxl.schedule import schedule_text
-from popxl.transforms import GradGraphInfo
+from popxl.transforms import GradGraphInfo, autodiff
 from popxl_addons.named_tensors import NamedTensors
 from popxl_addons.variable_factory import NamedVariableFactories
 
@@ -118,9 +118,8 @@ class GraphWithNamedArgs:
         called_graphs_grad_info: "Mapping[popxl.Graph, GradGraphInfo] | None" = None,
     ) -> "GraphWithNamedArgs":
         """The gradient graph; see `popxl.transforms.autodiff`."""
-        from popxl_addons.transforms.autodiff import autodiff
-
-        return autodiff(self, grads_provided, grads_required, called_graphs_grad_info)
+        info = autodiff(self.graph, grads_provided, grads_required, called_graphs_grad_info)
+        return GraphWithNamedArgs.from_grad_graph(info)
 
     def print_schedule(self) -> str:
         """The graph's schedule as text, with the names of its inputs."""

@@ -6,9 +6,11 @@ from typing import Any
 
 import popxl
 from popxl.errors import popart_exception
+from popxl.records import of
 from popxl.transforms import ExpectedConnection, ExpectedConnectionType, GradGraphInfo
 from popxl_addons.graph import BoundGraph, GraphWithNamedArgs
 from popxl_addons.graph_cache import GraphCache
+from popxl_addons.module_state import ModuleState, state_of
 from popxl_addons.named_tensors import NamedTensors
 from popxl_addons.variable_factory import NamedVariableFactories, VariableFactory
 
@@ -35,41 +37,24 @@ class Module(popxl.Module):
             raise ValueError(
                 f"grad_inlining_error must be one of {_INLINING} but is {grad_inlining_error!r}."
             )
-        object.__setattr__(self, "_children", {})
+        object.__setattr__(self, "_state", ModuleState())
         self._cache = cache if isinstance(cache, GraphCache) else GraphCache() if cache else None
         self._grad_inlining = grad_inlining_error
         self._name_scope: str | None = None
-        self._reset()
 
-    _children: "dict[str, Module]"
+    _state: ModuleState
     _grad_inlining: str
     _aux: "dict[popxl.Tensor, popxl.Tensor]"
     _var_grads: "dict[popxl.Tensor, popxl.Tensor]"
-    _variable_factories: NamedVariableFactories
-    _named_inputs: NamedTensors
-
-    def _reset(self) -> None:
-        """Forgets what building collected, here and in the modules below."""
-        object.__setattr__(self, "_variable_factories", NamedVariableFactories())
-        object.__setattr__(self, "_named_inputs", NamedTensors())
-        for name, child in self._children.items():
-            child._reset()
-            self._link(name, child)
-
-    def _link(self, name: str, child: "Module") -> None:
-        self._variable_factories.insert(name, child._variable_factories, overwrite=True)
-        self._named_inputs.insert(name, child._named_inputs, overwrite=True)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Module):
             self._check_made("before assigning modules")
-            self._children[name] = value
-            value.set_name_scope(name)
-            self._link(name, value)
+            self._state.add(name, value)
         object.__setattr__(self, name, value)
 
     def _check_made(self, when: str) -> None:
-        if "_children" not in self.__dict__:
+        if "_state" not in self.__dict__:
             name = type(self).__name__
             raise RuntimeError(f"Call super().__init__() {when} in {name}.__init__.")
 
@@ -90,7 +75,7 @@ class Module(popxl.Module):
         """Before a graph with the ops of this module among others is differentiated: see above."""
         graph = popxl.gcg()
         has_gradient = type(self).build_grad is not Module.build_grad
-        if not has_gradient or graph._built_by is self or self._grad_inlining == "ignore":
+        if not has_gradient or of(graph).built_by is self or self._grad_inlining == "ignore":
             return
         name = type(self).__name__
         text = (
@@ -106,7 +91,7 @@ class Module(popxl.Module):
                 raise popart_exception(text)
             warnings.warn(text, stacklevel=4)  # the caller of autodiff
 
-        graph._before_autodiff.append(tell)
+        of(graph).before_autodiff.append(tell)
 
     def create_graph(
         self, *args: Any, **kwargs: Any
@@ -123,14 +108,14 @@ class Module(popxl.Module):
         return self._cache.cached(self, args, kwargs, make)
 
     def _create_graph(self, args: tuple, kwargs: dict) -> Any:
-        self._reset()
+        self._state.reset()
         scope, self._name_scope = self._name_scope, None
         try:
             graph = popxl.gir().create_graph(self, *args, **kwargs)
         finally:
             self._name_scope = scope
-        named = GraphWithNamedArgs(graph, self._named_inputs)
-        return self._variable_factories, named
+        named = GraphWithNamedArgs(graph, self._state.inputs)
+        return self._state.factories, named
 
     def build_grad(self, *grads: popxl.Tensor) -> Any:
         """Writes the gradient's ops, for `create_grad_graph`; to be overridden.
@@ -163,9 +148,9 @@ class Module(popxl.Module):
             grads = [popxl.graph_input(t.shape, t.dtype, f"{t.name}_grad") for t in outputs]
             results = self.build_grad(*grads)
             results = [results] if isinstance(results, popxl.Tensor) else list(results or ())
-            made._set_outputs([*results, *self._var_grads.values()])
+            of(made).set_outputs([*results, *self._var_grads.values()])
         known = (*forward.inputs, *outputs)
-        forward._set_outputs([*outputs, *(t for t in self._aux if t not in known)])
+        of(forward).set_outputs([*outputs, *(t for t in self._aux if t not in known)])
         kinds = ExpectedConnectionType
         expected = [ExpectedConnection(t, kinds.FwdGrad) for t in outputs]
         expected += [ExpectedConnection(t, kinds.Fwd) for t in self._aux]
@@ -237,8 +222,8 @@ class Module(popxl.Module):
                 "and call graph.bind(factories.init())."
             )
         factory.name = factory.name or name
-        self._variable_factories.insert(name, factory, overwrite)
-        return self._named_inputs.insert(name, factory.create_input(), overwrite)
+        self._state.factories.insert(name, factory, overwrite)
+        return self._state.inputs.insert(name, factory.create_input(), overwrite)
 
     def add_variable_inputs(
         self, name: "str | int", factories: NamedVariableFactories, overwrite: bool = False
@@ -247,8 +232,8 @@ class Module(popxl.Module):
         with popxl.name_scope(str(name)):
             inputs = {key: f.create_input() for key, f in factories.to_dict().items()}
         named = NamedTensors.from_dict(inputs)
-        self._variable_factories.insert(name, factories, overwrite)
-        self._named_inputs.insert(name, named, overwrite)
+        self._state.factories.insert(name, factories, overwrite)
+        self._state.inputs.insert(name, named, overwrite)
         return named  # type: ignore[return-value]
 
     @classmethod
@@ -256,22 +241,20 @@ class Module(popxl.Module):
         """A module that holds others as "0", "1", ..."""
         made = Module()
         for i, module in enumerate(modules):
-            made._children[str(i)] = module
-            module.set_name_scope(str(i))
-            made._link(str(i), module)
+            state_of(made).add(str(i), module)
         return made
 
     def get(self, key: "str | int") -> "Module":
         """The module below called `key`. KeyError when there is none."""
-        return self._children[str(key)]
+        return self._state.children[str(key)]
 
     def __getitem__(self, key: "str | int") -> "Module":
         if isinstance(key, int) and key < 0:
-            key += len(self._children)
+            key += len(self._state.children)
         return self.get(key)
 
     def __iter__(self) -> "Iterator[Module]":
-        return iter(self._children.values())
+        return iter(self._state.children.values())
 
     def __len__(self) -> int:
-        return len(self._children)
+        return len(self._state.children)

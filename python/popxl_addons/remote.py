@@ -7,7 +7,7 @@ from popxl import ops
 from popxl_addons.dot_tree import DotTree
 from popxl_addons.graph import GraphWithNamedArgs
 from popxl_addons.named_tensors import NamedRemoteBuffers, NamedTensors
-from popxl_addons.rts import replica_sharded_spec
+from popxl_addons.sharded_spec import replica_sharded_spec
 from popxl_addons.variable_factory import NamedVariableFactories, VariableFactory
 
 
@@ -108,18 +108,3 @@ def store_remote(
     """Tensors into row `row_offset` of the buffers of the same names."""
     graph, _ = store_remote_graph(buffers)
     graph.bind(tensors).call(row_offset)
-
-
-def init_remote(
-    factories: NamedVariableFactories,
-    buffers: NamedRemoteBuffers,
-    entry: int = 0,
-    prefix: "str | None" = None,
-) -> NamedTensors:
-    """A remote variable in row `entry` of each buffer, from the factory of the same name."""
-    out = NamedTensors()
-    known = buffers.to_dict()
-    for key, factory in sorted(factories.to_dict().items()):
-        name = f"{prefix}.{key}" if prefix else key
-        out.insert(key, factory.create_remote_tensor(known[key], entry, name))
-    return out

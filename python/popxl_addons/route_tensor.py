@@ -1,8 +1,9 @@
 """Tensors of outer graphs inside of inner ones."""
 
 import popxl
-from popxl.context import _context
+from popxl.context import current
 from popxl.graph import Graph
+from popxl.records import of
 from popxl.tensor_base import graph_input
 
 
@@ -22,15 +23,15 @@ def route_tensor_into_graph(
     graph = graph or popxl.gcg()
     if t in graph:
         return t
-    for known, source in graph._routed.items():
+    for known, source in of(graph).routed.items():
         if source is t:
             return known
-    if any(graph in op.called for other in graph.ir._graphs for op in other._ops):
+    if any(graph in op.called for other in of(graph.ir).graphs for op in of(other).ops):
         raise ValueError(f"{graph.name} is called already: route {t!r} into it before.")
-    _context.graphs.append(graph)
+    current.graphs.append(graph)
     try:
         made = graph_input(t.shape, t.dtype, t.name, by_ref, t.meta_shape or None)
     finally:
-        _context.graphs.pop()
-    graph._routed[made] = t
+        current.graphs.pop()
+    of(graph).routed[made] = t
     return made

@@ -4,29 +4,15 @@ A shard is flat: replica i of a group holds the i-th part, padded with zeros.
 """
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import popxl
 from popxl.ops.collectives import replicated_all_gather, replicated_reduce_scatter
 from popxl_addons.graph import GraphWithNamedArgs
 from popxl_addons.named_tensors import NamedTensors
+from popxl_addons.sharded_spec import replica_sharded_spec as replica_sharded_spec
 
-Group = "popxl.ReplicaGrouping | None"
-
-
-def replica_sharded_spec(
-    t: "popxl.Tensor | popxl.TensorSpec", shard_over: "int | popxl.ReplicaGrouping"
-) -> popxl.TensorSpec:
-    """The spec of a shard of `t`, with t's shape as meta shape.
-
-    shard_over: replicas that share it; 1 leaves `t` as it is.
-    """
-    count = shard_over if isinstance(shard_over, int) else shard_over.group_size
-    if count == 1:
-        return popxl.TensorSpec(t.shape, t.dtype, t.meta_shape)
-    elements = 1
-    for size in t.shape:
-        elements *= size
-    return popxl.TensorSpec((-(-elements // count),), t.dtype, t.shape)
+Group: TypeAlias = "popxl.ReplicaGrouping | None"
 
 
 def gather_replica_sharded_tensor(
@@ -35,7 +21,7 @@ def gather_replica_sharded_tensor(
     """The whole of a shard, on every replica; a tensor that is none stays as it is."""
     if not t.meta_shape:
         return t
-    return replicated_all_gather(t, group=replica_group)  # type: ignore[arg-type]
+    return replicated_all_gather(t, group=replica_group)
 
 
 def reduce_replica_sharded_tensor(
@@ -45,10 +31,10 @@ def reduce_replica_sharded_tensor(
     replica_group: Group = None,
 ) -> popxl.Tensor:
     """This replica's shard of `t` reduced over shard_group, then over replica_group if given."""
-    shard = replicated_reduce_scatter(t, op, shard_group, True)  # type: ignore[arg-type]
+    shard = replicated_reduce_scatter(t, op, shard_group, True)
     if replica_group is not None:
         reduce = popxl.ops.collectives.replicated_all_reduce_
-        shard = reduce(shard, op, replica_group)  # type: ignore[arg-type]
+        shard = reduce(shard, op, replica_group)
     return shard
 
 

@@ -9,7 +9,7 @@ class InputStreams:
     """Streams to the device by name: `InputStreams(x=((2, 3), popxl.float32))`."""
 
     def __init__(self, **specs: "tuple[tuple[int, ...], popxl.dtype]") -> None:
-        self._streams = {
+        self._streams: dict[str, Any] = {
             name: popxl.h2d_stream(shape, dtype, name) for name, (shape, dtype) in specs.items()
         }
 
@@ -29,6 +29,6 @@ class OutputStreams(InputStreams):
     """Streams to the host by name: `OutputStreams(loss=((), popxl.float32))`."""
 
     def __init__(self, **specs: "tuple[tuple[int, ...], popxl.dtype]") -> None:
-        self._streams = {  # type: ignore[assignment]
+        self._streams = {
             name: popxl.d2h_stream(shape, dtype, name) for name, (shape, dtype) in specs.items()
         }

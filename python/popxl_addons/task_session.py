@@ -52,7 +52,8 @@ class TaskSession(popxl.Session):
         path = Path(folder) / f"{_PREFIX}{number}"
         path.mkdir(parents=True)
         data = self.get_named_tensors_data()
-        np.savez(path / _STATE, **{k: as_bits(v) for k, v in data.items()})
+        arrays: dict[str, Any] = {k: as_bits(v) for k, v in data.items()}
+        np.savez(path / _STATE, **arrays)
         tensors = {
             name: {"shape": list(t.shape), "dtype": t.dtype.name}
             for name, t in self.state.to_dict().items()

@@ -56,7 +56,7 @@ def run_module(
         for stream, t in zip(streams, results, strict=True):
             ops.host_store(stream, t)
     session = popxl.Session(ir, "ipu_hw")
-    known = variables.to_dict()
+    known: dict[str, Any] = variables.to_dict()
     session.write_variables_data({known[k]: v for k, v in (weights or {}).items()})
     with session:
         done = session.run(feeds)

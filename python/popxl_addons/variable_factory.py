@@ -9,6 +9,7 @@ import popxl
 from popxl.utils import to_numpy
 from popxl_addons.dot_tree import DotTree
 from popxl_addons.named_tensors import NamedTensors
+from popxl_addons.sharded_spec import replica_sharded_spec
 
 
 class VariableFactory:
@@ -69,8 +70,6 @@ class VariableFactory:
     @property
     def input_spec(self) -> popxl.TensorSpec:
         """Shape and dtype of the input."""
-        from popxl_addons.rts import replica_sharded_spec
-
         return replica_sharded_spec(popxl.TensorSpec(self.shape, self.dtype), self.shard_over)
 
     def create_tensor(self, name: "str | None" = None, empty: bool = False) -> popxl.Tensor:
@@ -78,19 +77,11 @@ class VariableFactory:
 
         The variables of shards are kept in `sharded_variables`, for the session.
         """
-        return self._variable(self._zeros() if empty else self.next_data(), name)
+        return _variable(self, self._zeros() if empty else self.next_data(), name)
 
     def _zeros(self) -> np.ndarray:
         groups = self.replica_grouping.num_groups if self.replica_grouping else 1
         return np.zeros(((groups,) if groups > 1 else ()) + self.shape, self.dtype.as_numpy())
-
-    def _variable(self, data: np.ndarray, name: "str | None") -> popxl.Tensor:
-        arguments = (data, self.dtype, name or self.name, False, self.replica_grouping)
-        if self.shard_over == 1:
-            return popxl.variable(*arguments)
-        variable, shard = popxl.replica_sharded_variable(*arguments)
-        self.sharded_variables.append(variable)
-        return shard
 
     def create_remote_tensor(
         self, buffer: popxl.RemoteBuffer, entry: int = 0, name: "str | None" = None
@@ -122,6 +113,15 @@ class VariableFactory:
         return f"{prefix}.{self.name}" if prefix and self.name else self.name or prefix
 
 
+def _variable(factory: VariableFactory, data: np.ndarray, name: "str | None") -> popxl.Tensor:
+    arguments = (data, factory.dtype, name or factory.name, False, factory.replica_grouping)
+    if factory.shard_over == 1:
+        return popxl.variable(*arguments)
+    variable, shard = popxl.replica_sharded_variable(*arguments)
+    factory.sharded_variables.append(variable)
+    return shard
+
+
 class NamedVariableFactories(DotTree[VariableFactory]):
     """Factories by name."""
 
@@ -147,16 +147,19 @@ class NamedVariableFactories(DotTree[VariableFactory]):
             folder = Path(memmap_dir)
             folder.mkdir(parents=True, exist_ok=True)
             data = factory.next_memmap(folder / f"{name}.raw", read_only_if_exists)
-            out.insert(key, factory._variable(data, name))
+            out.insert(key, _variable(factory, data, name))
         return out
 
     def init_remote(
         self, buffers: Any, entry: int = 0, prefix: "str | None" = None
     ) -> NamedTensors:
         """A remote variable from each factory, in row `entry` of the buffer of the same name."""
-        from popxl_addons.remote import init_remote
-
-        return init_remote(self, buffers, entry, prefix)
+        out = NamedTensors()
+        known = buffers.to_dict()
+        for key, factory in sorted(self.to_dict().items()):
+            name = f"{prefix}.{key}" if prefix else key
+            out.insert(key, factory.create_remote_tensor(known[key], entry, name))
+        return out
 
     def init_zero(self, prefix: "str | None" = None) -> NamedTensors:
         """Zeros in the current graph, by `ops.init`."""

@@ -2,6 +2,7 @@
 in a world of tests/configs.
 """
 
+import functools
 import os
 import pathlib
 import subprocess
@@ -16,8 +17,9 @@ from benchmarks.workloads import make
 
 world, *names = sys.argv[1:]
 if world:
-    import pytest, worlds
-    worlds.enter(worlds.CONFIGS[world], pytest.MonkeyPatch())
+    import worlds
+    inside = worlds.entered(worlds.CONFIGS[world])
+    inside.__enter__()
 for name in names:
     instance = make(name)
     options = poptorch.Options().showCompilationProgressBar(False)
@@ -56,9 +58,15 @@ def run(threads, hash_seed, world="", workloads=WORKLOADS):
     return done.stdout.splitlines()
 
 
-@pytest.fixture(scope="module")
-def on_one_thread():
+@functools.cache
+def once_with(_variables):
     return run("1", "1")
+
+
+@pytest.fixture
+def on_one_thread(world):
+    """With the world's variables, like the runs that are compared with it."""
+    return once_with(tuple((world or {}).get("environment", {}).items()))
 
 
 @pytest.mark.parametrize("threads, hash_seed", [("1", "2"), ("2", "3"), ("4", "4")])

@@ -57,7 +57,7 @@ class Race:
             for name, tensor in self.eager.model.state_dict().items():
                 self.ours.model.state_dict()[name].copy_(tensor)
         self.wrapped.copyWeightsToDevice()
-        device = self.wrapped._executable
+        device = self.wrapped._compiled.executable
         slots = {name for name, *_ in device.states()}
         steps = set()
         for name, parameter in self.eager.model.named_parameters():

@@ -9,10 +9,10 @@ import poptorch
 import pytest
 import torch
 from config_models import MODELS, make
-from worlds import CONFIGS, strategy_of
+from worlds import CONFIGS, environment, strategy_of
 
 MICRO_BATCH = 2
-ONE_IPU = {"strategy": "PipelinedExecution", "ipus": 1}
+ONE_IPU = {"strategy": "PipelinedExecution", "ipus": 1, "replicas": 1}
 BATCHES = 8  # micro-batches a weight update, or a run of inference
 
 
@@ -53,7 +53,11 @@ def options_of(config, training):
 
 def run(model, batches, config, training):
     """What two runs return, and the state after them."""
-    options = options_of(config, training)
+    with environment(config):
+        return run_there(model, batches, options_of(config, training), training)
+
+
+def run_there(model, batches, options, training):
     if training:
         optimiser = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
         wrapped = poptorch.trainingModel(model, options, optimiser)
@@ -75,7 +79,7 @@ def skip_if_told(config, name, mode):
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("world", CONFIGS)
 def test_values_are_those_of_one_ipu(world, name, mode):
-    config = CONFIGS[world]
+    config = {**ONE_IPU, **CONFIGS[world]}
     skip_if_told(config, name, mode)
     whole, make_batch = make(name)
     split = copy.deepcopy(whole)
@@ -93,7 +97,7 @@ def test_values_are_those_of_one_ipu(world, name, mode):
 @pytest.mark.parametrize("world", CONFIGS)
 def test_updates_are_those_of_torch(world, name):
     """Without dropout: the mean gradient of all micro-batches and replicas, then one step."""
-    config = CONFIGS[world]
+    config = {**ONE_IPU, **CONFIGS[world]}
     split, make_batch = make(name)
     for module in split.modules():
         if isinstance(module, torch.nn.Dropout):
@@ -109,3 +113,16 @@ def test_updates_are_those_of_torch(world, name):
     run(split, [batch], config, True)
     for key, tensor in eager.state_dict().items():
         assert torch.allclose(split.state_dict()[key], tensor, rtol=1e-4, atol=1e-5), key
+
+
+def test_a_world_without_passes_has_none():
+    def forms():
+        wrapped = poptorch.inferenceModel(lambda x: torch.relu(x.t().t()) * (torch.ones(1) + 1))
+        wrapped.compile(torch.ones(3, 3))
+        return wrapped.graph("traced"), wrapped.graph("normal")
+
+    with environment(CONFIGS["passes_off"]):
+        traced, normal = forms()
+        assert normal == traced
+    traced, normal = forms()
+    assert normal != traced

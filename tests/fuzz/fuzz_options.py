@@ -137,9 +137,10 @@ def fuzz_at_random(folder: Path, runs: int, seed: int) -> tuple[int, int]:
 
 def fuzz_by_coverage(atheris, folder: Path, runs: int, seed: int) -> None:
     from poptorch import options
-    from poptorch._impl import option_files, option_groups, option_rows, strategies
+    from poptorch._impl import option_checks, option_files, option_groups, option_rows, strategies
 
-    for module in (option_files, option_rows, option_groups, strategies, options):
+    tables = (option_checks, option_rows, option_groups, options)
+    for module in (option_files, strategies, *tables):
         for name, function in vars(module).items():
             if getattr(function, "__module__", None) == module.__name__ and callable(function):
                 if not isinstance(function, type):

@@ -5,6 +5,7 @@ import popxl
 import popxl_addons as addons
 import pytest
 from popxl import ops
+from popxl.records import of
 from popxl_addons import RemoteHandle, batch_serial_buffer
 from program import run_graph
 
@@ -29,7 +30,7 @@ def test_a_repeated_graph_feeds_itself():
         graph = popxl.gir().create_graph(lambda a, b: (a * b + 1.0,), x, y)
         inputs = graph.inputs
         assert addons.repeat_graph(graph, 3) is graph
-        assert graph.inputs == inputs and [op.op_type for op in graph._ops] == ["Loop"]
+        assert graph.inputs == inputs and [op.op_type for op in of(graph).ops] == ["Loop"]
         assert graph.called_graphs[0].name.endswith("_repeated")
         with pytest.raises(ValueError, match="called already"):
             ops.call(graph, x, y)
@@ -90,7 +91,7 @@ def test_steps_load_and_store(io_mode):
     assert last not in ir.get_all_d2h_streams()
     with session:
         got = session.run({stream: x})[out]
-        kept = [session._executable.read_remote(buffer._use(), 0, i) for i in range(steps)]
+        kept = [session._executable.read_remote(of(buffer).use(), 0, i) for i in range(steps)]
     expected = np.tanh(x @ session.get_tensor_data(variables.weight))
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(np.stack(kept), got)
@@ -173,7 +174,9 @@ def test_rows_are_layers_run_in_phases():
     session = popxl.Session(ir, "ipu_hw")
     with session:
         y = session.run({stream: x})[out]
-        rows = [session._executable.read_remote(weights.weight._use(), 0, i) for i in range(layers)]
+        rows = [
+            session._executable.read_remote(of(weights.weight).use(), 0, i) for i in range(layers)
+        ]
     for weight in rows:
         x = np.tanh(x @ weight)
     np.testing.assert_allclose(y, x, rtol=1e-4, atol=1e-5)

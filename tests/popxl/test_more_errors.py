@@ -353,14 +353,14 @@ class _outside:
     """Leaves the current graphs for a while."""
 
     def __enter__(self):
-        from popxl.context import _context
+        from popxl.context import current
 
-        self.graphs, _context.graphs = _context.graphs, []
+        self.graphs, current.graphs = current.graphs, []
 
     def __exit__(self, *exception):
-        from popxl.context import _context
+        from popxl.context import current
 
-        _context.graphs = self.graphs
+        current.graphs = self.graphs
 
 
 def _of_another():

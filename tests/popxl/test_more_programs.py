@@ -5,6 +5,7 @@ import popxl
 import pytest
 from popxl import ops
 from popxl.ops.collectives import all_reduce_identical_grad_inputs, all_reduce_identical_inputs
+from popxl.records import of
 from popxl.transforms import autodiff
 from program import run_graph
 
@@ -212,7 +213,7 @@ def test_reductions_between_ipus_that_are_identities_one_way(reduce):
         out = []
         for t in (*call.outputs[:2], *grads):
             out.append(popxl.d2h_stream(t.shape, F32))
-            with popxl.ipu(t._ipu or 0):
+            with popxl.ipu(of(t).ipu or 0):
                 ops.host_store(out[-1], t)
     with popxl.Session(ir, "ipu_hw") as session:
         got = session.run()

@@ -10,6 +10,7 @@ import popxl
 import pytest
 from popxl import ops
 from popxl.ops import collectives, var_updates
+from popxl.records import of
 
 F32, F16, I32, U32 = popxl.float32, popxl.float16, popxl.int32, popxl.uint32
 
@@ -305,7 +306,7 @@ def test_types_and_output_names(name):
     ir = popxl.Ir()
     with ir.main_graph:
         call()
-    op = ir.main_graph._ops[-1]
+    op = of(ir.main_graph).ops[-1]
     # Variables take "x", "x__t0" and so on: one of these may name the output.
     assert op.op_type == op_type
     assert [re.sub(r"__t\d+$", "", t.name) for t in op.outputs] == list(names)
@@ -320,7 +321,7 @@ def public(module):
     } - {"collective_attrs"}
 
 
-HELPERS = ("popxl.ops.build", "popxl.context")
+HELPERS = ("popxl.ops.build", "popxl.context", "popxl.dtypes")
 
 
 def test_every_op_is_tested():

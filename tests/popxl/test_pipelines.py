@@ -5,6 +5,7 @@ import popxl
 import popxl_addons as addons
 import pytest
 from popxl import ops
+from popxl.records import of
 
 F32 = popxl.float32
 rng = np.random.default_rng(6)
@@ -89,7 +90,7 @@ def test_pipelines_are_as_long_as_their_stages_whatever_the_steps():
         for steps in (8, 40)
     }
     assert len(lengths) == 1
-    assert sum(op.op_type == "Loop" for op in pipeline(8, 2)[0].main_graph._ops) == 1
+    assert sum(op.op_type == "Loop" for op in of(pipeline(8, 2)[0].main_graph).ops) == 1
 
 
 def test_stages_of_a_pipeline_work_at_the_same_time():
@@ -113,7 +114,7 @@ def test_a_pipeline_on_one_ipu_is_a_loop():
             with pipe.stage(1):
                 ops.add_(total, t)
                 ops.host_store(out, pipe.stash_and_restore_tensor(t) + total)
-    assert [op.op_type for op in ir.main_graph._ops] == ["Loop"]
+    assert [op.op_type for op in of(ir.main_graph).ops] == ["Loop"]
     session, data = popxl.Session(ir), rand(4, 2)
     with session:
         got = session.run({x: data})[out]

@@ -4,6 +4,7 @@ import numpy as np
 import popxl
 import pytest
 from popxl import ops
+from popxl.records import of
 
 
 @pytest.fixture
@@ -153,7 +154,7 @@ def test_in_sequence_chains_ops():
                 _ = t / t
             with popxl.in_sequence("pass"):
                 _ = -t
-    add, mul, sub, div, neg = ir.main_graph._ops
+    add, mul, sub, div, neg = of(ir.main_graph).ops
     assert (add.after, mul.after) == ([], [])
     assert sub.after == div.after == [mul.id]
     assert sorted(neg.after) == [sub.id, div.id]
@@ -161,7 +162,7 @@ def test_in_sequence_chains_ops():
 
 def test_dtypes_convert():
     torch = pytest.importorskip("torch")
-    for dtype in popxl.dtypes._ALL:
+    for dtype in popxl.dtypes.ALL:
         assert popxl.dtype.as_dtype(dtype.as_numpy()) is dtype
         assert popxl.dtype.as_dtype(dtype.name) is dtype
     for name in ("float16", "float32", "int8", "uint8", "bool", "complex64"):

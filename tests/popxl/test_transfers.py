@@ -8,6 +8,7 @@ import pytest
 from popxl import ops, transforms
 from popxl.errors import UnsupportedError
 from popxl.ops.collectives import CommGroup, CommGroupType
+from popxl.records import of
 
 F32 = popxl.float32
 
@@ -17,7 +18,7 @@ def streams(count):
 
 
 def types(graph):
-    return [op.op_type for op in graph._ops]
+    return [op.op_type for op in of(graph).ops]
 
 
 def test_independent_transfers_become_one_op():
@@ -114,7 +115,7 @@ def test_graphs_are_drawn(tmp_path):
         _ = popxl.variable(1.0, name="v") + 1.0 - 2.0
     ir.dot_checkpoint("start", tmp_path / "new")
     text = (tmp_path / "new/start.dot").read_text()
-    add, sub = (op.id for op in ir.main_graph._ops)
+    add, sub = (op.id for op in of(ir.main_graph).ops)
     assert text.startswith("digraph") and text.count("{") == text.count("}") == 2
     assert re.search(rf'op{add} \[label="Add.{add}"\]', text)
     assert f'op{add} -> op{sub} [label="add_out"]' in text

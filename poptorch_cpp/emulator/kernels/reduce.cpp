@@ -189,6 +189,7 @@ class Reduce final : public BoundKernel {
 
 std::vector<bool> reduced_dims(const KernelRequest& request) {
   std::vector<bool> reduced(request.inputs[0]->rank(), false);
+  if (reduced.empty()) return reduced;  // axis 0 of a scalar is none
   for (int64_t axis : request.attr<ir::Ints>("axes")) reduced[axis] = true;
   return reduced;
 }

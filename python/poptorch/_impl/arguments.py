@@ -8,7 +8,7 @@ import torch
 from poptorch._impl.structures import CURE, Node, check_keys, check_same, flatten, unflatten
 from poptorch._logging import logger, warn_once
 from poptorch_core import Error, _torch
-from torch.nn.parameter import UninitializedTensorMixin
+from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 VAR_POSITIONAL = inspect.Parameter.VAR_POSITIONAL
@@ -47,7 +47,7 @@ class Arguments:
         """The node of every tensor, in the order of `tensors`."""
         return [node for node in self.all_nodes() if node.kind == "tensor"]
 
-    def all_tensors(self) -> list[tuple[torch.Size, torch.dtype]] | None:
+    def all_tensors(self) -> list[tuple[torch.Size | None, torch.dtype | None]] | None:
         """Shape and type of each positional argument, the tensors in front of what has a default;
         None when there are others."""
         nodes = self.nodes()

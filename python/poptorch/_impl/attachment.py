@@ -1,87 +1,85 @@
-"""When a wrapper has a device, and which."""
+"""When a compiled model has a device, and which."""
 
 import torch
 from poptorch._impl import device_pool, environment
-from poptorch._impl.one_thread import one_thread
-from poptorch._impl.optimiser_state import Record
+from poptorch._impl.compiled import Compiled
+from poptorch._impl.weights import Weights
 from poptorch.enums import ConnectionType
+from poptorch.options import Options
 from poptorch_core import Error
 
 
-class Attachment:
-    """Mixed into PoplarExecutor, whose attributes it reads and writes."""
+def pool_of(options: Options) -> device_pool.Pool:
+    """Where devices come from."""
+    given = options.Emulator.device_pool
+    return device_pool.Pool(*given) if given else device_pool.Pool.of_environment()
 
-    def _device_pool(self) -> device_pool.Pool:
-        given = self._options.Emulator.device_pool
-        return device_pool.Pool(*given) if given else device_pool.Pool.of_environment()
 
-    def _device_profile(self) -> str:
-        """What is compiled for: a name of poptorch_cpp/target."""
-        if self._options.offline_ipu_version:
-            return device_pool.VERSIONS[self._options.offline_ipu_version]
-        if self._options.use_model:
-            version = environment.text("POPTORCH_IPU_MODEL_VERSION", "ipu2")
-            return f"{version}-small" if device_pool.uses_small_model() else version
-        return device_pool.VERSIONS[self._device_pool().version]
+def profile_of(options: Options) -> str:
+    """What is compiled for: a name of poptorch_cpp/target."""
+    if options.offline_ipu_version:
+        return device_pool.VERSIONS[options.offline_ipu_version]
+    if options.use_model:
+        version = environment.text("POPTORCH_IPU_MODEL_VERSION", "ipu2")
+        return f"{version}-small" if device_pool.uses_small_model() else version
+    return device_pool.VERSIONS[pool_of(options).version]
 
-    def _check_online(self) -> None:
-        assert self._options.connection_type != ConnectionType.Never, (
-            "Trying to run a model on an offline device (ConnectionType.Never). Use another "
-            "connection type."
+
+def check_online(options: Options) -> None:
+    """Raises AssertionError where nothing may run."""
+    assert options.connection_type != ConnectionType.Never, (
+        "Trying to run a model on an offline device (ConnectionType.Never). Use another "
+        "connection type."
+    )
+
+
+def attach(compiled: Compiled, weights: Weights, *, has_weights: bool) -> None:
+    """Takes a device, which gets the host's weights, unless it has them.
+
+    Raises poptorch.Error when attached, or where no device can be had: see device_pool.acquire.
+    """
+    device, options = compiled.device, compiled.options
+    if device.attached:
+        raise Error("Device is already attached. Call detachFromDevice() first.")
+    executable = compiled.executable
+    if not options.use_model and device.lease is None:
+        ipus = executable.ipus() * options.replication_factor
+        device.lease = device_pool.acquire(
+            pool_of(options), ipus, options.ipu_id, executable.highest_ipu()
         )
+    if not has_weights:
+        weights = weights.root()
+        weights.sync_host()
+        executable.weights_to_device()
+        weights.host_is_known()
+    device.attached = True
+    device.expected = compiled.plain_inputs
 
-    def isAttachedToDevice(self) -> bool:
-        """Whether the executable is on a device."""
-        return self._attached
 
-    @one_thread
-    def attachToDevice(self) -> None:
-        """Takes a device again, with the weights as the host has them.
+def check_attached(compiled: Compiled) -> None:
+    """Raises poptorch.Error where there is no device to give back."""
+    if not compiled.device.attached:
+        raise Error("Device is not attached. Call attachToDevice() first.")
 
-        Raises poptorch.Error when not compiled, attached, or where no device can be had: see
-        device_pool.acquire. The IPU Model takes none.
-        """
-        self._check_online()
-        executable = self._compiled()
-        if self._attached:
-            raise Error("Device is already attached. Call detachFromDevice() first.")
-        if not self._options.use_model and self._lease is None:
-            ipus = executable.ipus() * self._options.replication_factor
-            pool = self._device_pool()
-            self._lease = device_pool.acquire(
-                pool, ipus, self._options.ipu_id, executable.highest_ipu()
-            )
-        if self._runs:
-            self._weights.root().sync_host()
-            executable.weights_to_device()
-            self._weights.root().host_is_known()
-        self._attached = True
-        if self._fast_when_attached is not None:
-            self._fast = executable, self._fast_when_attached
 
-    @one_thread
-    def detachFromDevice(self) -> None:
-        """Gives the device back; weights and optimiser state come to the host before."""
-        self._compiled()
-        if not self._attached:
-            raise Error("Device is not attached. Call attachToDevice() first.")
-        self._weights.root().sync_host()
-        if self._training:
-            Record.of(self._optimizer).refresh()
-        self._release()
+def release(compiled: Compiled) -> None:
+    """Gives the device back."""
+    device = compiled.device
+    device.expected = None
+    device.attached = False
+    if device.lease is not None:
+        device.lease.release()
+        device.lease = None
 
-    def _release(self) -> None:
-        self._fast = None
-        self._attached = False
-        if self._lease is not None:
-            self._lease.release()
-            self._lease = None
 
-    def _make_synthetic_inputs(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        generator = torch.Generator().manual_seed(self._options.random_seed or 0)
-        return [
-            torch.randn(tensor.shape, generator=generator).to(tensor.dtype)
-            if tensor.is_floating_point()
-            else torch.zeros_like(tensor)
-            for tensor in tensors
-        ]
+def synthetic_inputs(options: Options, tensors: list[torch.Tensor]) -> list[torch.Tensor] | None:
+    """Inputs like `tensors` that runs take instead, where the options ask for them."""
+    if not options.synthetic_data:
+        return None
+    generator = torch.Generator().manual_seed(options.random_seed or 0)
+    return [
+        torch.randn(tensor.shape, generator=generator).to(tensor.dtype)
+        if tensor.is_floating_point()
+        else torch.zeros_like(tensor)
+        for tensor in tensors
+    ]

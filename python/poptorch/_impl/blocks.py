@@ -278,7 +278,7 @@ def text_with_blocks(module: torch.nn.Module) -> str:
     for each in module.modules():
         for _, hook in _hooks_of(each):
             plain = type(each)._get_name(each)
-            each._get_name = lambda text=f"{hook!r} {plain}": text
+            each.__dict__["_get_name"] = functools.partial(str, f"{hook!r} {plain}")
             added.append(each)
     try:
         return repr(module)

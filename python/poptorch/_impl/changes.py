@@ -12,19 +12,23 @@ _OF_SCHEDULERS = ("step", "_step_count", "_opt_called")
 
 
 class OptimiserWatch:
-    """Looks whether param_groups changed since setOptimizer, and which attributes are new."""
+    """Looks whether param_groups changed since setOptimizer, and which attributes are new.
 
-    def __init__(self, optimizer: torch.optim.Optimizer, relaxed: bool) -> None:
+    spec: what the device was told, see optimisers.describe.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, spec: dict, relaxed: bool) -> None:
         self._level = logger.debug if relaxed else logger.warning
         self._group_keys = [set(group) for group in optimizer.param_groups]
         self._attributes = set(vars(optimizer))
         self._defaults = set(optimizer.defaults)
         self._warned: set[str] = set()
-        self.take(optimizer)
+        self.take(optimizer, spec)
 
-    def take(self, optimizer: torch.optim.Optimizer) -> None:
+    def take(self, optimizer: torch.optim.Optimizer, spec: dict) -> None:
         """The device has this optimiser's values."""
         self._optimizer = optimizer
+        self.spec = spec
         self._values = [
             (group, [(k, v) for k, v in group.items() if k != "params"])
             for group in optimizer.param_groups
@@ -83,7 +87,10 @@ class ModelWatch:
     def __init__(self, model: torch.nn.Module) -> None:
         self.flags_touched = False  # some requires_grad was written since the compilation
         self._compiled_flags: dict[str, bool] = {}
+        self._flags_warned = False
         self._warned: set[str] = set()
+        # While the wrapper is destroyed: what it is to be told when it is used again.
+        self._postponed: list[tuple[str, str, str]] | None = None
         _install_hooks()
         for module in model.modules():
             _watched.setdefault(module, weakref.WeakSet()).add(self)
@@ -91,7 +98,14 @@ class ModelWatch:
     def compiled(self, model: torch.nn.Module) -> None:
         """A program was made for the model as it is now."""
         self._compiled_flags = {n: p.requires_grad for n, p in model.named_parameters()}
-        self.flags_touched = False
+        self.flags_touched = self._flags_warned = False
+        postponed, self._postponed = self._postponed or (), None
+        for loss in postponed:
+            self._warn_of_loss(*loss)
+
+    def destroyed(self) -> None:
+        """There is no program any more, nor need there be another one."""
+        self._postponed = []
 
     def look_at_flags(self, model: torch.nn.Module) -> None:
         """Warns when parameters have been frozen or released since the compilation."""
@@ -101,8 +115,8 @@ class ModelWatch:
             for name, parameter in model.named_parameters()
             if self._compiled_flags.get(name, parameter.requires_grad) != parameter.requires_grad
         ]
-        if changed and "flags" not in self._warned:
-            self._warned.add("flags")
+        if changed and not self._flags_warned:
+            self._flags_warned = True
             now = "no gradients" if self._compiled_flags[changed[0]] else "gradients"
             logger.warning(
                 f"{', '.join(changed)} should get {now} from here on (requires_grad), but the "
@@ -112,12 +126,18 @@ class ModelWatch:
 
     def member_lost(self, module: torch.nn.Module, name: str, how: str) -> None:
         """A module, parameter or buffer of the model is about to go: "replaced" or "deleted"."""
+        loss = type(module).__name__.removeprefix("Poptorch"), name, how
+        if self._postponed is None:
+            self._warn_of_loss(*loss)
+        else:
+            self._postponed.append(loss)
+
+    def _warn_of_loss(self, kind: str, name: str, how: str) -> None:
         if name not in self._warned:
             self._warned.add(name)
             logger.warning(
-                f"{name} of a {type(module).__name__.removeprefix('Poptorch')} was {how} after "
-                "the model was wrapped: the wrapper goes on with what it had. Call destroy() on "
-                "it, and wrap the model again"
+                f"{name} of a {kind} was {how} after the model was wrapped: the wrapper goes on "
+                "with what it had. Call destroy() on it, and wrap the model again"
             )
 
 
@@ -129,7 +149,9 @@ def _install_hooks() -> None:
     torch_module.register_module_parameter_registration_hook(_report_replaced)
     torch_module.register_module_buffer_registration_hook(_report_replaced)
     # Torch has no hook for this.
-    torch.nn.Module.__delattr__ = _reporting(torch.nn.Module.__delattr__)
+    torch.nn.Module.__delattr__ = _reporting(  # type: ignore[method-assign]
+        torch.nn.Module.__delattr__
+    )
 
 
 def _reporting(delete):

@@ -2,13 +2,9 @@
 
 from pathlib import Path
 
-from poptorch._impl import own_folders
+from poptorch._impl import inspection, own_folders
+from poptorch._impl.compiled import Compiled
 from poptorch._logging import logger
-
-
-def model_name(executor) -> str:
-    """Options.modelName, or what the wrapper is for."""
-    return executor.options.model_name or ("training" if executor._training else "inference")
 
 
 def check(options) -> None:
@@ -17,20 +13,23 @@ def check(options) -> None:
         own_folders.check_writable(Path(options.log_dir), "logDir")
 
 
-def write(executor) -> None:
-    """Writes `<logDir>/<model name>.log`, unless the folder is the default one."""
-    options = executor.options
+def write(compiled: Compiled, model: str) -> None:
+    """Writes `<logDir>/<model name>.log`, unless the folder is the default one.
+
+    model: what messages call it.
+    """
+    options = compiled.options
     if options.log_dir == ".":
         return
-    path = Path(options.log_dir) / f"{model_name(executor)}.log"
-    report = executor.report()
+    name = options.model_name or ("training" if compiled.spec else "inference")
+    path = Path(options.log_dir) / f"{name}.log"
     lines = [
-        f"model: {executor._name()}",
+        f"model: {model}",
         f"options: {options!r}",
-        f"compiled in: {executor._compile_seconds:.2f} s",
-        *(f"{name}: {value}" for name, value in report.items()),
+        f"compiled in: {compiled.seconds:.2f} s",
+        *(f"{name}: {value}" for name, value in inspection.report(compiled).items()),
         "",
-        executor.graph("placed", locations=True),
+        compiled.executable.text("placed", True),
     ]
     own_folders.write_text(path, "\n".join(lines), "logDir")
     logger.debug(f"Wrote {path}")

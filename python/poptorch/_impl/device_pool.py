@@ -48,7 +48,8 @@ class Pool:
             return cls()
         numbers, folder = text.split(":", 2)[:2], "".join(text.split(":", 2)[2:])
         try:
-            return cls(*(int(number) for number in numbers), folder=folder)
+            ipus, version = int(numbers[0]), int(numbers[1]) if numbers[1:] else cls.version
+            return cls(ipus, version, folder)
         except ValueError:
             raise Error(
                 f"[device pool] POPTORCH_IPU_POOL is {text!r}. Set it to <IPUs>[:<version>[:"

@@ -46,7 +46,7 @@ class Record:
         self.parameters = parameters
         self.loaded = loaded
         self.steps_before = 0
-        self._executor = None
+        self._executor: weakref.ref | None = None
 
     @classmethod
     def of(cls, optimizer) -> "Record":
@@ -57,6 +57,11 @@ class Record:
     def executor(self):
         """The wrapper whose device runs the optimiser, or None."""
         return None if self._executor is None else self._executor()
+
+    @property
+    def compiled(self):
+        """What that wrapper has compiled, or None."""
+        return None if self.executor is None else self.executor._compiled
 
     def bind(self, executor) -> None:
         """The optimiser runs on the device of `executor` from here on; loaded state goes there."""
@@ -75,12 +80,12 @@ class Record:
 
     def refresh(self) -> None:
         """Fetches from the device, if there is one with anything newer."""
-        executor = self.executor
-        if executor is None or not executor.isCompiled() or self.loaded:
+        compiled = self.compiled
+        if compiled is None or self.loaded:
             return
-        spec, executable = executor._optimiser_spec, executor._executable
-        self.state = {n: executable.read_state(s) for n, s in slots_of(executable, spec).items()}
-        self.parameters = _parameters(spec)
+        read = compiled.executable.read_state
+        self.state = {name: read(slot) for name, slot in slots_of(compiled).items()}
+        self.parameters = _parameters(compiled.spec)
 
     def load(self, state: dict) -> None:
         """Takes `ipu_state` and `ipu_param` of a state_dict; the device gets them if there is one.
@@ -96,13 +101,13 @@ class Record:
             )
         self.state, self.parameters = state["ipu_state"], state.get("ipu_param")
         self.loaded = self.state is not None
-        if self.loaded and self.executor is not None and self.executor.isCompiled():
+        if self.loaded and self.compiled is not None:
             self.upload()
 
     def upload(self) -> None:
         """Writes loaded state to the device. Slots that it lacks keep what they have."""
-        executable = self.executor._executable
-        slots = slots_of(executable, self.executor._optimiser_spec)
+        compiled = self.compiled
+        executable, slots = compiled.executable, slots_of(compiled)
         extra = sorted(self.state.keys() - slots.keys())
         if extra:
             logger.warning(f"Ignoring optimizer state that this model has no place for: {extra}")
@@ -115,13 +120,13 @@ class Record:
         self.refresh()
 
 
-def slots_of(executable, spec: dict) -> dict[str, str]:
+def slots_of(compiled) -> dict[str, str]:
     """Name in a state_dict → slot."""
-    found = {}
-    for slot, kind, _, _ in executable.states():
-        if kind == "optimiser_state":
-            found[state_name(slot, spec["kind"])] = slot
-    return found
+    return {
+        state_name(slot, compiled.spec["kind"]): slot
+        for slot, kind, _, _ in compiled.executable.states()
+        if kind == "optimiser_state"
+    }
 
 
 def state_name(slot: str, kind: str) -> str:
@@ -154,7 +159,7 @@ def states_by_name(executable, kind: str | None) -> dict[str, str]:
             found[slot] = slot
         if what == "parameter" and kind is not None:
             found[f"UpdatedVar___{slot}"] = slot
-        if what == "optimiser_state":
+        if what == "optimiser_state" and kind is not None:
             found[state_name(slot, kind)] = slot
     return found
 

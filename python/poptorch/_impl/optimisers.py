@@ -1,6 +1,7 @@
 """torch.optim and poptorch.optim optimisers as what the compiler takes, and their later changes."""
 
 import weakref
+from typing import Any
 
 import torch
 from poptorch import optim
@@ -15,7 +16,7 @@ _KINDS = {
     torch.optim.RMSprop: "rmsprop",
     optim.LAMB: "lamb",
 }
-_TORCH_DEFAULTS = {
+_TORCH_DEFAULTS: dict[str, dict[str, Any]] = {
     "sgd": {"momentum": 0, "dampening": 0, "weight_decay": 0},
     "adam": {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0},
     "adamw": {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 1e-2},

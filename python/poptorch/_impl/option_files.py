@@ -108,8 +108,8 @@ def _argument(node: ast.expr):
     if isinstance(node, (ast.List, ast.Tuple)):
         kind = list if isinstance(node, ast.List) else tuple
         return kind(_argument(item) for item in node.elts)
-    if isinstance(node, ast.Dict) and None not in node.keys:
-        keys = [_argument(key) for key in node.keys]
+    if isinstance(node, ast.Dict) and None not in node.keys:  # which is `**`
+        keys = [_argument(key) for key in node.keys if key is not None]
         if any(isinstance(key, (list, dict)) for key in keys):
             raise Refused("a key of a dict is a list or a dict")
         return dict(zip(keys, map(_argument, node.values), strict=True))

@@ -1,47 +1,54 @@
 """The groups of poptorch.Options: one class a group, one row an option."""
 
 import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from poptorch import enums
 from poptorch._impl import environment, own_folders
 from poptorch._impl.device_pool import Pool
-from poptorch._impl.option_rows import (
-    COMPILE,
-    HOST,
-    RECORDED,
-    RUN,
-    OptionGroup,
-    Row,
-    boolean,
-    optional_boolean,
-    positive_int,
-    whole,
-)
+from poptorch._impl.option_checks import boolean, optional_boolean, positive_int, whole
+from poptorch._impl.option_rows import COMPILE, HOST, RECORDED, RUN, OptionGroup, Row
 from poptorch._logging import logger
 from poptorch_core import Error
 
+if TYPE_CHECKING:  # what the rows of each class make of it
+    from poptorch._impl.option_types import (
+        DistributedRows,
+        EmulatorRows,
+        JitRows,
+        PopartRows,
+        PrecisionRows,
+        TensorLocationRows,
+        TensorLocationSettingsRows,
+        TrainingRows,
+    )
+else:
+    DistributedRows = EmulatorRows = JitRows = PopartRows = PrecisionRows = OptionGroup
+    TensorLocationRows = TensorLocationSettingsRows = TrainingRows = OptionGroup
 
-def _check_partials_type(value):
+Stored: TypeAlias = dict[str, Any]  # by attribute
+
+
+def _check_partials_type(value: torch.dtype) -> torch.dtype:
     if value not in (torch.float, torch.half):
         raise ValueError(f"[options] the partials type is torch.float or torch.half, not {value}.")
     return value
 
 
-def _ignore_deprecated(name):
-    def setter(_options, _value):
-        logger.warning(f"Precision.{name} is deprecated and has no effect")
-        return {}
-
-    return setter
+def _ignore_casting(_options: OptionGroup, value: enums.HalfFloatCastingBehavior) -> Stored:
+    logger.warning("Precision.halfFloatCasting is deprecated and has no effect")
+    return {}
 
 
-def _check_statistics_flag(_options, value):
+def _ignore_statistics_flag(_options: OptionGroup, value: bool) -> Stored:
     boolean(value)
-    return _ignore_deprecated("runningStatisticsAlwaysFloat")(_options, value)
+    logger.warning("Precision.runningStatisticsAlwaysFloat is deprecated and has no effect")
+    return {}
 
 
-def _check_reduction(value):
+def _check_reduction(value: enums.ReductionType) -> enums.ReductionType:
     if value not in (enums.ReductionType.Sum, enums.ReductionType.Mean) or isinstance(value, bool):
         raise ValueError(
             f"[options] gradients are reduced by ReductionType.Sum or ReductionType.Mean, "
@@ -50,7 +57,7 @@ def _check_reduction(value):
     return enums.ReductionType(value)
 
 
-def _check_mean_strategy(value):
+def _check_mean_strategy(value: enums.MeanReductionStrategy) -> enums.MeanReductionStrategy:
     strategies = enums.MeanReductionStrategy
     if isinstance(value, bool) or value not in list(strategies):
         raise ValueError(f"[options] expected a MeanReductionStrategy but got {value!r}.")
@@ -59,7 +66,7 @@ def _check_mean_strategy(value):
     return strategies(value)
 
 
-def _check_trace_model(_options, value):
+def _check_trace_model(_options: OptionGroup, value: bool) -> Stored:
     if value:
         raise ValueError(
             "[options] Jit.traceModel(True) is not supported: models are captured at "
@@ -69,21 +76,14 @@ def _check_trace_model(_options, value):
     return {}
 
 
-def _check_io_tiles(value):
+def _check_io_tiles(value: int) -> int:
     assert isinstance(value, int) and 32 <= value <= 192 and value % 2 == 0, (
         "numIOTiles must be an even number between 32 and 192."
     )
     return value
 
 
-def _check_location(value):
-    assert isinstance(value, TensorLocationSettings), (
-        f"[options] expected TensorLocationSettings but got {value!r}."
-    )
-    return value
-
-
-class PrecisionOptions(OptionGroup):
+class PrecisionOptions(PrecisionRows):
     """Options of half precision: `opts.Precision`."""
 
     ROWS = (
@@ -94,13 +94,13 @@ class PrecisionOptions(OptionGroup):
         Row("setPartialsType", torch.float, _check_partials_type, RECORDED,
             "Type of the partial sums of matmul and convolution.", attribute="partials_type"),
         Row("halfFloatCasting", None, None, RECORDED, "Deprecated.", defaults={},
-            setter=_ignore_deprecated("halfFloatCasting")),
+            setter=_ignore_casting),
         Row("runningStatisticsAlwaysFloat", None, None, RECORDED, "Deprecated.", defaults={},
-            setter=_check_statistics_flag),
+            setter=_ignore_statistics_flag),
     )  # fmt: skip
 
 
-class TrainingOptions(OptionGroup):
+class TrainingOptions(TrainingRows):
     """Options of training: `opts.Training`."""
 
     ROWS = (
@@ -125,7 +125,7 @@ class TrainingOptions(OptionGroup):
         self._values["meanAccumulationAndReplicationReductionStrategy"] = running
 
 
-class JitOptions(OptionGroup):
+class JitOptions(JitRows):
     """Options of the JIT tracer, which no longer exists: `opts.Jit`."""
 
     ROWS = (
@@ -134,7 +134,7 @@ class JitOptions(OptionGroup):
     )  # fmt: skip
 
 
-class TensorLocationSettings(OptionGroup):
+class TensorLocationSettings(TensorLocationSettingsRows):
     """Where a kind of tensor lives. Values never depend on it; memory accounts do."""
 
     ROWS = (
@@ -154,7 +154,14 @@ class TensorLocationSettings(OptionGroup):
     )  # fmt: skip
 
 
-class TensorLocationOptions(OptionGroup):
+def _check_location(value: TensorLocationSettings) -> TensorLocationSettings:
+    assert isinstance(value, TensorLocationSettings), (
+        f"[options] expected TensorLocationSettings but got {value!r}."
+    )
+    return value
+
+
+class TensorLocationOptions(TensorLocationRows):
     """Locations of kinds of tensors: `opts.TensorLocations`."""
 
     ROWS = (
@@ -170,13 +177,13 @@ class TensorLocationOptions(OptionGroup):
     )  # fmt: skip
 
 
-def _check_variable(name):
+def _check_variable(name: str) -> str:
     if not isinstance(name, str) or not name or "=" in name or "\0" in name:
         raise ValueError(f"[options] expected a name of a variable but got {name!r}.")
     return name
 
 
-def _set_variables(_options, var_num_processes, var_process_id):
+def _set_variables(_options: OptionGroup, var_num_processes: str, var_process_id: str) -> Stored:
     return {
         "num_processes_variable": _check_variable(var_num_processes),
         "process_id_variable": _check_variable(var_process_id),
@@ -185,7 +192,7 @@ def _set_variables(_options, var_num_processes, var_process_id):
     }
 
 
-def _check_processes(process_id, num_processes):
+def _set_processes(_options: OptionGroup, process_id: int, num_processes: int) -> Stored:
     whole(0)(process_id)
     whole(1)(num_processes)
     if process_id >= num_processes:
@@ -201,10 +208,10 @@ def _assign_processes(options, attribute, value):
     values[attribute] = value
     if None in values.values():  # the other one follows
         return {attribute: whole(0 if attribute == "process_id" else 1)(value)}
-    return _check_processes(**values)
+    return _set_processes(options, **values)
 
 
-class DistributedOptions(OptionGroup):
+class DistributedOptions(DistributedRows):
     """Several processes without PopRun: `opts.Distributed`."""
 
     ROWS = (
@@ -215,9 +222,7 @@ class DistributedOptions(OptionGroup):
             setter=_set_variables, assign=lambda _o, name, value: {name: _check_variable(value)}),
         Row("configureProcessId", None, None, HOST, "This process's number, and how many.",
             defaults={"process_id": None, "num_processes": None},
-            setter=lambda _o, process_id, num_processes: _check_processes(
-                process_id, num_processes),
-            assign=_assign_processes),
+            setter=_set_processes, assign=_assign_processes, stored=int),
         Row("disable", None, None, HOST, "One process, whatever the environment says.",
             defaults={}, setter=lambda _o: {"process_id": 0, "num_processes": 1}),
     )  # fmt: skip
@@ -244,17 +249,19 @@ class DistributedOptions(OptionGroup):
         return environment.number_of_variable(self.num_processes_variable, 1, least=1)
 
 
-def _check_memory_limit(value):
+def _check_memory_limit(value: str) -> str:
     if value not in ("warn", "error", "off"):
         raise ValueError(f"[options] memoryLimit is 'warn', 'error' or 'off', not {value!r}.")
     return value
 
 
-def _set_device_pool(_options, ipus, version=2, folder=""):
+def _set_device_pool(
+    _options: OptionGroup, ipus: int, version: int = 2, folder: str | os.PathLike[str] = ""
+) -> Stored:
     whole(0)(ipus)
     if not isinstance(folder, (str, os.PathLike)):
         raise ValueError(f"[options] expected a folder but got {folder!r}.")
-    Pool(ipus, version, folder)  # refuses what cannot be
+    Pool(ipus, version, str(folder))  # refuses what cannot be
     return {"device_pool": (ipus, version, str(folder))}
 
 
@@ -270,7 +277,7 @@ def _pool_folder(options) -> str:
     return (given and given[2]) or str(own_folders.runtime_folder())
 
 
-class EmulatorOptions(OptionGroup):
+class EmulatorOptions(EmulatorRows):
     """Options that only the emulator has: `opts.Emulator`."""
 
     ROWS = (
@@ -278,7 +285,7 @@ class EmulatorOptions(OptionGroup):
             "How many IPUs there are, a power of two, of version 1, 2 or 21; processes with the "
             "same folder share them. None: POPTORCH_IPU_POOL, else 64 of version 2.",
             defaults={"device_pool": None}, setter=_set_device_pool, assign=_assign_device_pool,
-            inside=("folder", _pool_folder)),
+            stored=tuple[int, int, str], inside=("folder", _pool_folder)),
         Row("checkIndices", False, boolean, COMPILE,
             "Stop with an error where an index of gather, scatter, one_hot or the like is out of "
             "range, which otherwise reads zeros and writes nothing."),
@@ -288,16 +295,28 @@ class EmulatorOptions(OptionGroup):
     )  # fmt: skip
 
 
-class PopartOptions(OptionGroup):
+def _record(options: "PopartOptions", key: str, value: Any) -> Stored:
+    return {"options": {**options.options, key: value}}
+
+
+def _record_engine(options: "PopartOptions", values: Mapping[str, Any]) -> Stored:
+    return _record(options, "engineOptions", dict(values))
+
+
+def _record_patterns(
+    options: "PopartOptions", patterns: Mapping[str, bool], level: int = 2
+) -> Stored:
+    return {"options": {**options.options, "patterns": dict(patterns), "patternsLevel": level}}
+
+
+class PopartOptions(PopartRows):
     """Recorded session options for experts: `opts._Popart`."""
 
     ROWS = (
         Row("set", None, None, RECORDED, "Records one session option.", defaults={"options": {}},
-            setter=lambda o, key, value: {"options": {**o.options, key: value}},
-            assign=lambda _o, name, value: {name: dict(value)}),
+            setter=_record, assign=lambda _o, name, value: {name: dict(value)}),
         Row("setEngineOptions", None, None, RECORDED, "Records engine options.", defaults={},
-            setter=lambda o, values: {"options": {**o.options, "engineOptions": dict(values)}}),
+            setter=_record_engine),
         Row("setPatterns", None, None, RECORDED, "Records patterns and their level.", defaults={},
-            setter=lambda o, patterns, level=2: {
-                "options": {**o.options, "patterns": dict(patterns), "patternsLevel": level}}),
+            setter=_record_patterns),
     )  # fmt: skip

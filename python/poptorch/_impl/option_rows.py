@@ -1,19 +1,18 @@
 """What a row of the option table is, and the class that a table makes.
 
 A row gives an option's setter, default, check, documentation and where it takes effect; the
-methods, attributes, repr, freezing and copies of the options classes come from the rows alone.
+methods, attributes, repr, freezing and copies of the options classes come from the rows alone. For
+type checkers the annotations of checks and setters are written out in option_types.pyi.
 """
 
 import copy
 import difflib
 import functools
 import inspect
-import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from poptorch._impl.locations import user_location
 from poptorch._logging import logger
@@ -42,6 +41,7 @@ class Row:
     `assign(options, attribute, value)` gives what to store when one of them is assigned.
     `inside`, of an option that names a folder: its argument, and what gives the folder that a file
     of options must stay in (see option_files.py).
+    `stored` is the type of a value whose default None does not tell it.
     """
 
     name: str
@@ -55,6 +55,7 @@ class Row:
     defaults: dict[str, Any] | None = None
     assign: Callable[[Any, str, Any], dict] | None = None
     inside: tuple[str, Callable[[Any], str]] | None = None
+    stored: Any = None
 
     def values(self) -> dict[str, Any]:
         """Attribute name → default."""
@@ -66,130 +67,55 @@ class Row:
         """What to store when the attribute is assigned, after the setter's own checks."""
         if self.assign is not None:
             return self.assign(options, attribute, value)
-        return {attribute: getattr(self.check, "of_stored", self.check)(value)}
+        check = self.checked()
+        return {attribute: getattr(check, "of_stored", check)(value)}
+
+    def checked(self) -> Callable[[Any], Any]:
+        """The check, of a row that has one."""
+        assert self.check is not None
+        return self.check
 
 
-LARGEST = 2**31 - 1  # products of two such numbers are numbers of 64 bits
+def _unannotated(row: Row) -> Callable:
+    if row.setter is not None:
+        stored = row.setter
 
+        def several(self, *arguments, **keywords):
+            self._take(row.name, lambda: stored(self, *arguments, **keywords))
+            return self
 
-def whole(least: int, most: int = LARGEST) -> Callable:
-    """Accepts whole numbers of a range."""
+        return several
+    check = row.checked()
 
-    def check(value):
-        assert isinstance(value, int) and not isinstance(value, bool), (
-            f"[options] expected an integer but got {value!r}."
-        )
-        if not least <= value <= most:
-            raise ValueError(
-                f"[options] expected a whole number from {least} to {most} but got {value}."
-            )
-        return value
+    def one(self, value):
+        self._take(row.name, lambda: dict.fromkeys(row.values(), check(value)))
+        return self
 
-    return check
-
-
-def positive_int(value):
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST:
-        raise Error(
-            f"[options] expected a positive integer but got {value!r}. Pass 1 to {LARGEST}."
-        )
-    return value
-
-
-def boolean(value):
-    if not isinstance(value, bool):
-        raise ValueError(f"[options] expected True or False but got {value!r}.")
-    return value
-
-
-def optional_boolean(value):
-    return value if value is None else boolean(value)
-
-
-def strings(value):
-    """Accepts several strings, but not one: it would be taken for its letters."""
-    is_list = isinstance(value, Iterable) and not isinstance(value, str)
-    assert is_list and all(isinstance(item, str) for item in value), (
-        f"[options] expected a list of strings but got {value!r}."
-    )
-    return list(value)
-
-
-def string(value):
-    assert isinstance(value, str), f"[options] expected a string but got {value!r}."
-    return value
-
-
-def file_name(value):
-    """Accepts what can be a part of a file's name."""
-    string(value)
-    bad = [c for c in value if c in "/\\" or not c.isprintable()]
-    if bad or value in (".", "..") or len(value.encode()) > 200:
-        raise ValueError(
-            f"[options] expected a name of up to 200 bytes without / and \\, as files are named "
-            f"after it, but got {value!r}."
-        )
-    return value
-
-
-def folder(value):
-    """Accepts a path, or None."""
-    assert value is None or isinstance(value, (str, os.PathLike)), (
-        f"[options] expected a folder or None but got {value!r}."
-    )
-    return value
-
-
-def member(enum: type[IntEnum]) -> Callable:
-    """Accepts members of one enumeration; stores their number."""
-
-    def check(value):
-        assert isinstance(value, enum), (
-            f"[options] expected a member of {enum.__name__} but got {value!r}."
-        )
-        return int(value)
-
-    check.of_stored = lambda value: number_in(enum, value)
-    return check
-
-
-def number_in(enum: type[IntEnum], value) -> int:
-    """The number of a member, which may be given as its number."""
-    if isinstance(value, bool) or value not in list(enum):
-        names = ", ".join(f"{enum.__name__}.{name}" for name in enum.__members__)
-        raise ValueError(f"[options] expected one of {names} but got {value!r}.")
-    return int(value)
+    if row.argument_default is not ...:
+        one.__defaults__ = (row.argument_default,)
+    return one
 
 
 def _make_setter(row: Row) -> Callable:
-    if row.setter is not None:
-
-        def method(self, *arguments, **keywords):
-            self._take(row.name, lambda: row.setter(self, *arguments, **keywords))
-            return self
-
-        parameters = list(inspect.signature(row.setter).parameters.values())
-        first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        method.__signature__ = inspect.Signature([first, *parameters[1:]])
-
-    elif row.argument_default is ...:
-
-        def method(self, value):
-            self._take(row.name, lambda: dict.fromkeys(row.values(), row.check(value)))
-            return self
-
-    else:
-
-        def method(self, value=row.argument_default):
-            self._take(row.name, lambda: dict.fromkeys(row.values(), row.check(value)))
-            return self
-
+    method: Any = _unannotated(row)
+    method.__signature__ = _signature(row, inspect.signature(method))
     if row.effect == PENDING:
         method = _with_warning(method, row.name)
     method.__name__ = row.name
     defaults = ", ".join(f"{value!r}" for value in row.values().values())
     method.__doc__ = f"{row.doc}\n\nDefault: {defaults}. Takes effect at: {row.effect}."
     return method
+
+
+def _signature(row: Row, made: inspect.Signature) -> inspect.Signature:
+    """That of a setter: the arguments of the row's own, or of `made` with the type of its check."""
+    first, *rest = made.parameters.values()
+    if row.setter is not None:
+        rest = list(inspect.signature(row.setter).parameters.values())[1:]
+    else:
+        (checked,) = inspect.signature(row.checked()).parameters.values()
+        rest = [rest[0].replace(annotation=checked.annotation)]
+    return inspect.Signature([first, *rest])
 
 
 def _with_warning(method: Callable, name: str) -> Callable:
@@ -202,6 +128,7 @@ def _with_warning(method: Callable, name: str) -> Callable:
     return warning_method
 
 
+_Group = TypeVar("_Group", bound="OptionGroup")
 _STATE = ("_frozen", "_effects")  # of an object itself: copies have their own
 
 
@@ -209,6 +136,9 @@ class OptionGroup:
     """Holds the values of one table. Unknown names and wrong types are refused."""
 
     ROWS: tuple[Row, ...] = ()
+    _values: dict[str, Any]
+    _frozen: bool
+    _effects: list[Callable[[], object]] | None
 
     def __init_subclass__(cls, **keywords) -> None:
         super().__init_subclass__(**keywords)
@@ -219,7 +149,7 @@ class OptionGroup:
                 setattr(cls, row.name, method)
 
     def __init__(self) -> None:
-        values = {}
+        values: dict[str, Any] = {}
         for row in self.ROWS:
             values.update(copy.deepcopy(row.values()))
         self.__dict__.update(_values=values, _frozen=False, _effects=None)
@@ -243,17 +173,17 @@ class OptionGroup:
             text = error.message if isinstance(error, Error) else str(error)
             raise type(error)(f"{text} ({name}, given at {user_location()})") from None
 
-    def _when_taken(self, effect: Callable[[], None]) -> None:
+    def _when_taken(self, effect: Callable[[], object]) -> None:
         """Something that a setter does beyond storing: now, or when the draft is taken."""
         if self._effects is None:
             effect()
         else:
             self._effects.append(effect)
 
-    def _draft(self):
+    def _draft(self: _Group) -> _Group:
         """A copy to change, which `_adopt` takes over at once, with what setters do beside."""
         made = copy.deepcopy(self)
-        effects: list[Callable] = []
+        effects: list[Callable[[], object]] = []
         for group in (made, *made._subgroups().values()):
             group.__dict__["_effects"] = effects
         return made
@@ -263,14 +193,30 @@ class OptionGroup:
         for name, group in draft._subgroups().items():
             self._subgroups()[name]._store(group._values)
         self._store(draft._values)
-        for effect in draft._effects:
+        for effect in draft._effects or ():
             effect()
 
-    def __getattr__(self, name: str):
-        values = self.__dict__.get("_values", {})
-        if name in values:
-            return values[name]
-        raise self._invalid(name)
+    if not TYPE_CHECKING:  # which knows the names, and would take any other as well
+
+        def __getattr__(self, name: str):
+            values = self.__dict__.get("_values", {})
+            if name in values:
+                return values[name]
+            raise self._invalid(name)
+
+        def __setattr__(self, name: str, value) -> None:
+            if name == "__class__":
+                object.__setattr__(self, name, value)
+                return
+            row = self._row(name)
+            default = row.values()[name]
+            assert default is None or isinstance(value, type(default)), (
+                f"Unexpected type {type(value)} for option {name}: expected {type(default)}."
+            )
+            if type(value) is type(default) and value == default:
+                self._take(name, lambda: {name: copy.deepcopy(default)})
+            else:
+                self._take(name, lambda: row.assigned(self, name, value))
 
     def _invalid(self, name: str) -> AttributeError:
         known = [*self.__dict__.get("_values", {}), *(row.name for row in self.ROWS)]
@@ -280,20 +226,6 @@ class OptionGroup:
             if any(name == row.name for row in group.ROWS):
                 hint = f" Did you mean {path}.{name}?"
         return AttributeError(f"Invalid attribute {name}.{hint}")
-
-    def __setattr__(self, name: str, value) -> None:
-        if name == "__class__":
-            object.__setattr__(self, name, value)
-            return
-        row = self._row(name)
-        default = row.values()[name]
-        assert default is None or isinstance(value, type(default)), (
-            f"Unexpected type {type(value)} for option {name}: expected {type(default)}."
-        )
-        if type(value) is type(default) and value == default:
-            self._take(name, lambda: {name: copy.deepcopy(default)})
-        else:
-            self._take(name, lambda: row.assigned(self, name, value))
 
     def _row(self, attribute: str) -> Row:
         for row in self.ROWS:
@@ -306,7 +238,7 @@ class OptionGroup:
 
     def _recorded(self, prefix: str = "") -> dict[str, Any]:
         """By dotted name, what was set of the options that only hardware could honour."""
-        found = {}
+        found: dict[str, Any] = {}
         for row in self.ROWS:
             if row.effect == RECORDED:
                 for name, default in row.values().items():
@@ -324,7 +256,7 @@ class OptionGroup:
     def _describe(self) -> dict[str, Any]:
         return {**self._values, **self._subgroups()}
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self: _Group, memo: dict) -> _Group:
         """A copy that is not frozen."""
         made = type(self).__new__(type(self))
         memo[id(self)] = made

@@ -35,18 +35,20 @@ class Outputs:
 
     def rebuilder(self) -> Callable[[list[torch.Tensor]], object]:
         """A function that puts the user's structure around a run's results."""
+        node = self.node
+        assert node is not None, "there was no trace"
         if all(type(s) is int and s == i for i, s in enumerate(self.sources)):
-            if self.node.kind == "tensor":
+            if node.kind == "tensor":
                 return operator.itemgetter(0)
-            if self.node.type in (tuple, list) and all(
-                child.kind == "tensor" for child in self.node.children
-            ):
-                return self.node.type
-        return self._rebuild
+            plain: tuple[type, ...] = (tuple, list)
+            if node.type in plain and all(child.kind == "tensor" for child in node.children):
+                return node.type
 
-    def _rebuild(self, results: list[torch.Tensor]):
-        leaves = (s if isinstance(s, torch.Tensor) else results[s] for s in self.sources)
-        return unflatten(self.node, leaves)
+        def rebuild(results: list[torch.Tensor]) -> object:
+            leaves = (s if isinstance(s, torch.Tensor) else results[s] for s in self.sources)
+            return unflatten(node, leaves)
+
+        return rebuild
 
 
 def _check_constants(node: Node) -> None:
@@ -83,6 +85,6 @@ def explain_backward() -> None:
             )
         return original(self, *args, **kwargs)
 
-    backward.explains_poptorch = True
     backward.__doc__ = original.__doc__
-    torch.Tensor.backward = backward
+    backward.__dict__["explains_poptorch"] = True
+    torch.Tensor.backward = backward  # type: ignore[method-assign]

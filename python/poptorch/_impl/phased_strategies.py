@@ -1,5 +1,8 @@
 """Phases and the phased strategies: one phase after the other, the rest off the chip."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from poptorch._impl.locations import user_location
 from poptorch._impl.strategies import (
     ExecutionStrategy,
@@ -19,19 +22,21 @@ class Phase:
     anything else.
     """
 
-    def __init__(self, *stages) -> None:
+    def __init__(self, *stages: Stage | str) -> None:
         assert stages, (
             f"A Phase needs at least one Stage, or the id of a block ({user_location()}). Pass the "
             "stages that run in it, or leave it out."
         )
-        if all(isinstance(stage, str) for stage in stages):
-            stages = (Stage(*stages),)
+        ids = [stage for stage in stages if isinstance(stage, str)]
+        if len(ids) == len(stages):
+            stages = (Stage(*ids),)
+        self._stages: list[Stage] = []
         for stage in stages:
             assert isinstance(stage, Stage), (
                 f"A Phase takes Stage objects, or ids of blocks, but got {stage!r} "
                 f"({user_location()}). Pass either stages or ids alone, as in poptorch.Stage('a')."
             )
-        self._stages = list(stages)
+            self._stages.append(stage)
 
     @property
     def stages(self) -> list[Stage]:
@@ -59,7 +64,7 @@ class Phase:
         return f"Phase({', '.join(map(repr, self._stages))})"
 
 
-def _phase_of(argument) -> Phase:
+def _phase_of(argument: Any) -> Phase:
     if isinstance(argument, Phase):
         return argument
     assert isinstance(argument, (list, tuple)) and argument, (
@@ -70,7 +75,7 @@ def _phase_of(argument) -> Phase:
 
 
 class _PhasedExecution(ExecutionStrategy):
-    def __init__(self, *phases) -> None:
+    def __init__(self, *phases: Phase | Sequence[Stage] | Sequence[str]) -> None:
         assert phases, (
             f"{type(self).__name__} needs at least one phase ({user_location()}). Pass the phases "
             "in their order."

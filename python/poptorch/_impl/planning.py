@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import numpy
 import torch
 from poptorch import _tracer, optim
-from poptorch._impl import blocks, device_pool, optimisers, outputs
+from poptorch._impl import device_pool, optimisers, outputs
 from poptorch._impl.arguments import Signature
 from poptorch._impl.compile_options import optimiser_lines
+from poptorch._impl.placement_policy import BlockStart, Placement
+from poptorch._impl.strategies import PipelinedExecution
 from poptorch_core import Error
 
 
@@ -109,6 +111,7 @@ def best_cuts(costs: Costs, stages: int, capacity: int) -> tuple[list[int], bool
     found = _smallest_largest(
         costs, stages, lambda a, b, behind: costs.memory(a, b, behind).astype(float)
     )
+    assert found is not None  # nothing is infinite
     return found, False
 
 
@@ -215,22 +218,27 @@ class Plan:
         return [stage.begins_at for stage in self.stages[1:]]
 
     @property
+    def placement(self) -> Placement:
+        """A pipeline whose stages after the first begin at the cuts."""
+        begins = [BlockStart(path, str(i), i) for i, path in enumerate(self.cuts, 1)]
+        return Placement(PipelinedExecution(), begins=tuple(begins))
+
+    @property
     def lines(self) -> list[str]:
         """Python lines that make the cuts in `model`."""
         return [
-            f'poptorch.BeginBlock({_expression(path)}, "{i}", ipu_id={i})'
-            for i, path in enumerate(self.cuts, 1)
+            f'poptorch.BeginBlock({_expression(module)}, "{block}", ipu_id={ipu})'
+            for module, block, ipu in self.placement.begins
         ]
 
     def apply(self, model: torch.nn.Module) -> torch.nn.Module:
         """Does what the lines say, and gives the model."""
-        for i, path in enumerate(self.cuts, 1):
-            blocks.BeginBlock(model.get_submodule(path), str(i), ipu_id=i)
+        self.placement.annotate(model)
         return model
 
     def __str__(self) -> str:
         head = ("IPU", "begins at", "weights", "state", "activations", "stash", "cycles")
-        rows = [head]
+        rows: list[tuple[str, ...]] = [head]
         for i, stage in enumerate(self.stages):
             sizes = (stage.weight_bytes, stage.state_bytes, stage.activation_bytes)
             rows.append(

@@ -16,7 +16,6 @@ INSTEAD = {
     "load": "Save the model's state_dict() and wrap the model again.",
     "nearest": "Compute it on the host and pass the result to the model.",
 }
-# Methods of the wrapper.
 METHODS = {
     "compileAndExport": "Save the model's state_dict() and compile again.",
     "save": "Save the model's state_dict() and compile again.",
@@ -38,9 +37,6 @@ def refusal(name: str, instead: str):
 FUNCTIONS = {name: refusal(name, instead) for name, instead in INSTEAD.items()}
 
 
-class RefusedMethods:
-    """Mixed into PoplarExecutor."""
-
-
-for _name, _instead in METHODS.items():
-    setattr(RefusedMethods, _name, refusal(f"PoplarExecutor.{_name}", _instead))
+def method(name: str):
+    """A method of the wrapper that raises."""
+    return refusal(f"PoplarExecutor.{name}", METHODS[name])

@@ -63,7 +63,7 @@ class Groupings:
 
     def of(self, model: torch.nn.Module) -> dict[str, ReplicaGroup]:
         """By parameter: its group. Raises ValueError for groups that do not fit."""
-        found = {}
+        found: dict[str, ReplicaGroup] = {}
         if not self._requests:  # so for functions, which have no parameters
             return found
         for name, tensor in model.named_parameters():  # of tied ones, the first is the slot's
@@ -146,5 +146,4 @@ def grouped(parameter: torch.nn.Parameter, groupings: Groupings) -> torch.nn.Par
     kind = type(
         "GroupedParameter", (Grouped, torch.nn.Parameter), {"_poptorch_groupings": groupings}
     )
-    made = torch.Tensor._make_subclass(kind, parameter.detach(), parameter.requires_grad)
-    return made
+    return torch.Tensor._make_subclass(kind, parameter.detach(), parameter.requires_grad)

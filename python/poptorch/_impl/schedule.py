@@ -65,7 +65,7 @@ def describe(timeline: dict, report: dict, *, strategy: str, a_round: int, io_ti
 
 
 def _blocks_by_ipu(stages: list[dict], ipus: int) -> list[list[str]]:
-    names = [{} for _ in range(ipus)]  # in their order
+    names: list[dict[str, None]] = [{} for _ in range(ipus)]  # in their order
     for stage in stages:
         names[stage["ipu"]].update(dict.fromkeys(stage["blocks"]))
     return [list(blocks) for blocks in names]
@@ -98,10 +98,10 @@ def _beside(move: dict, cells: list[dict], overlap: str, a_round: int) -> int:
 
 
 def _bottleneck(work: list[dict]) -> int:
-    cycles = defaultdict(int)
+    cycles: defaultdict[tuple[int, int], int] = defaultdict(int)
     for cell in work:
         cycles[cell["stage"], cell["micro_batch"]] += cell["cycles"]
-    return max(cycles, key=cycles.get, default=(0, 0))[0]
+    return max(cycles, key=cycles.__getitem__, default=(0, 0))[0]
 
 
 def draw(schedule: dict) -> str:
@@ -142,13 +142,13 @@ def _work_rows(schedule: dict) -> list[list[str]]:
 
 
 def _transfer_rows(schedule: dict) -> dict[int, list[str]]:
-    counts = defaultdict(Counter)  # by IPU and step
+    counts: defaultdict[tuple[int, int], Counter[str]] = defaultdict(Counter)  # by IPU and step
     for move in schedule["transfers"]:
         text = "~" * move["io_tiles"] + _LETTERS[move["kind"]]
         if move["kind"] in ("in", "out"):
             text += str(move["micro_batch"])
         counts[move["ipu"], move["step"]][text] += 1
-    rows = defaultdict(lambda: [""] * schedule["steps"])
+    rows: defaultdict[int, list[str]] = defaultdict(lambda: [""] * schedule["steps"])
     for (ipu, step), texts in counts.items():
         for text, count in texts.items():
             rows[ipu][step] += text if text[-1].isdigit() else f"{text}{count}"

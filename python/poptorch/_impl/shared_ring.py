@@ -69,7 +69,8 @@ class Ring:
             self.semaphores = Semaphore(slots), Semaphore(), Semaphore()
         else:
             self._memory = files[0]
-            self.semaphores = tuple(Semaphore(file=file) for file in files[1:])
+            free, filled, go = (Semaphore(file=file) for file in files[1:])
+            self.semaphores = free, filled, go
         try:
             if files is None:
                 os.ftruncate(self._memory, offsets[-1])

@@ -5,11 +5,13 @@ Phased strategies are in phased_strategies.py.
 A strategy is a description; what a trace counts while it runs is in blocks.BlockRecorder.
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from poptorch._impl.locations import user_location
 from poptorch.enums import AutoStage, Liveness
 
+_Placed = TypeVar("_Placed")
 _MOST_IPUS = 1 << 16  # more than any system has
 
 
@@ -69,7 +71,7 @@ class Stage:
         return f"Stage({blocks})" + (f".ipu({self._ipu})" if self._ipu is not None else "")
 
 
-def stage_of(argument) -> Stage:
+def stage_of(argument: Any) -> Stage:
     """A Stage, or the stage of a block's id or of a list of ids."""
     if isinstance(argument, Stage):
         return argument
@@ -82,7 +84,7 @@ def stage_of(argument) -> Stage:
     return Stage(*argument)
 
 
-def add_block(known: dict, block: str, place) -> None:
+def add_block(known: dict[str, _Placed], block: str, place: _Placed) -> None:
     """Notes where a block is. Raises AssertionError for one that is somewhere already."""
     assert block not in known, (
         f"{block} associated with more than one stage ({user_location()}). Name each block once; "
@@ -91,7 +93,7 @@ def add_block(known: dict, block: str, place) -> None:
     known[block] = place
 
 
-def find_block(known: dict, block: str):
+def find_block(known: dict[str, _Placed], block: str) -> _Placed:
     """Where a block is. Raises AssertionError for one that the strategy does not name."""
     assert block in known, (
         f"Unknown Block '{block}' list of expected Blocks: {list(known)} ({user_location()}). Add "
@@ -100,7 +102,7 @@ def find_block(known: dict, block: str):
     return known[block]
 
 
-def find_stage(known: dict, block: str):
+def find_stage(known: dict[str, _Placed], block: str) -> _Placed:
     """Where a strategy's own block is. Raises AssertionError for an unknown one."""
     assert block in known, (
         f"Unknown block: {block} ({user_location()}). Ask for a block that the execution strategy "
@@ -130,18 +132,18 @@ class PipelinedExecution(ExecutionStrategy):
 
     NAME = "pipelined"
 
-    def __init__(self, *args) -> None:
+    def __init__(self, *args: AutoStage | Stage | str | Sequence[str]) -> None:
         self._auto: AutoStage | None = None
         self._stages: list[Stage] = []
         self._stage_ids: dict[str, int] = {}
         if not args:
             args = (AutoStage.SameAsIpu,)
-        if any(isinstance(argument, AutoStage) for argument in args):
+        if auto := [argument for argument in args if isinstance(argument, AutoStage)]:
             assert len(args) == 1, (
                 f"An AutoStage is the only argument of an execution strategy, not one of {args} "
                 f"({user_location()}). Leave out either the AutoStage or the blocks."
             )
-            self._auto = args[0]
+            (self._auto,) = auto
             return
         self._stages = [stage_of(argument) for argument in args]
         for number, stage in enumerate(self._stages):
@@ -182,7 +184,7 @@ class ShardedExecution(PipelinedExecution):
     NAME = "sharded"
 
 
-def strategy_of(value) -> ExecutionStrategy:
+def strategy_of(value: ExecutionStrategy | AutoStage) -> ExecutionStrategy:
     """The check of Options.setExecutionStrategy: a strategy, or an AutoStage for a pipeline."""
     if isinstance(value, AutoStage):
         value = PipelinedExecution(value)

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from poptorch_core import Error
-from torch.nn.parameter import UninitializedTensorMixin
+from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 
 CURE = (
     "The model is compiled for one signature: wrap it again for another one, or call destroy() "
@@ -87,10 +87,9 @@ def flatten(value, leaves: list[torch.Tensor], name: str = "") -> Node:
             flatten(tensor, leaves, f"{name}[{i}]")
             for i, tensor in enumerate(parser.yieldTensors(value))
         )
-        keys = tuple(range(len(children)))
-        return Node("custom", type(value), keys, children, value, name=name)
+        return Node("custom", type(value), tuple(range(len(children))), children, value, name=name)
     if isinstance(value, dict):
-        keys = tuple(value)
+        keys: tuple = tuple(value)
         kind, members = "dict", [(f"{name}[{key!r}]", value[key]) for key in keys]
     elif isinstance(value, (tuple, list)):
         keys = tuple(range(len(value)))
@@ -113,8 +112,8 @@ def unflatten(node: Node, leaves: Iterator):
         return next(leaves)
     if node.kind == "constant":
         return node.value
-    if node.kind == "custom":
-        return _parser_of(node.value).reconstruct(node.value, leaves)
+    if parser := _parser_of(node.value) if node.kind == "custom" else None:
+        return parser.reconstruct(node.value, leaves)
     items = [unflatten(child, leaves) for child in node.children]
     if node.kind == "dict":
         pairs = zip(node.keys, items, strict=True)

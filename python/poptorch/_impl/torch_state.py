@@ -8,6 +8,7 @@ state_dict() has the device's moments in such an entry as well, so that none of 
 """
 
 import torch
+from poptorch._impl.compiled import Compiled, existing
 from poptorch._impl.optimiser_state import PREFIXES, STEP, Record, slots_of
 
 _MOMENTS = {name for names in PREFIXES.values() for name in names}
@@ -16,17 +17,25 @@ _UNROUNDED = "ipu_moments"  # among the entries of `state`: {index of the weight
 
 
 def bind(optimizer: torch.optim.Optimizer, executor) -> None:
-    """The optimiser runs on the device of `executor` from here on."""
+    """The optimiser runs on the device of `executor` from here on.
+
+    Where its state does not fit the model, that raises, and the optimiser is as before.
+    """
     record = Record.of(optimizer)
-    if _is_torchs(optimizer):
-        _take_from_host(optimizer, record, executor)
-        if _HOOKED not in optimizer.__dict__:
-            optimizer.__dict__[_HOOKED] = (
-                optimizer.register_state_dict_pre_hook(_before_state_dict),
-                optimizer.register_state_dict_post_hook(_after_state_dict),
-                optimizer.register_load_state_dict_post_hook(_after_load_state_dict),
-            )
-    record.bind(executor)
+    before = dict(vars(record))
+    try:
+        if _is_torchs(optimizer):
+            _take_from_host(optimizer, record, executor)
+            if _HOOKED not in optimizer.__dict__:
+                optimizer.__dict__[_HOOKED] = (
+                    optimizer.register_state_dict_pre_hook(_before_state_dict),
+                    optimizer.register_state_dict_post_hook(_after_state_dict),
+                    optimizer.register_load_state_dict_post_hook(_after_load_state_dict),
+                )
+        record.bind(executor)
+    except BaseException:
+        vars(record).update(before)
+        raise
 
 
 def unbind(optimizer: torch.optim.Optimizer, executor) -> None:
@@ -61,7 +70,8 @@ def _after_state_dict(optimizer: torch.optim.Optimizer, state_dict: dict) -> Non
 
 def _restore_unrounded(optimizer: torch.optim.Optimizer) -> None:
     """After a load_state_dict. Moments that have changed since stay as they are."""
-    unrounded = optimizer.state.pop(_UNROUNDED, {})
+    state: dict = optimizer.state  # by parameter, and one entry of ours
+    unrounded = state.pop(_UNROUNDED, {})
     for index, parameter in enumerate(_weights(optimizer)):
         entry = optimizer.state.get(parameter, {})
         for name, moment in unrounded.get(index, {}).items():
@@ -81,8 +91,8 @@ def _is_wider(moment: torch.Tensor | None, parameter: torch.Tensor) -> bool:
 def _after_load_state_dict(optimizer: torch.optim.Optimizer) -> None:
     _restore_unrounded(optimizer)
     record = Record.of(optimizer)
-    executor = record.executor
-    if executor is not None and executor.isCompiled():
+    if record.compiled is not None:
+        executor = record.executor
         record.refresh()
         _take_from_host(optimizer, record, executor)
         if record.loaded:
@@ -90,20 +100,23 @@ def _after_load_state_dict(optimizer: torch.optim.Optimizer) -> None:
         executor.setOptimizer(optimizer)
 
 
-def _device_steps(executor) -> int:
+def _device_steps(compiled: Compiled) -> int:
     """Updates since the compilation."""
-    return executor._runs * executor.options.device_iterations
+    return compiled.device.runs * compiled.options.device_iterations
 
 
 def _parameters(optimizer: torch.optim.Optimizer, executor) -> list[tuple[str, torch.Tensor]]:
     """Name and tensor of the model's parameters that the optimiser updates."""
     held = {id(tensor) for tensor in _weights(optimizer)}
-    return [item for item in executor._model.named_parameters() if id(item[1]) in held]
+    return [item for item in executor._wrapped.model.named_parameters() if id(item[1]) in held]
 
 
 def _bring_to_host(optimizer: torch.optim.Optimizer, record: Record, executor) -> None:
-    state, kind = record.state or {}, executor._optimiser_spec["kind"]
-    steps = state.get(STEP, record.steps_before + _device_steps(executor))
+    compiled = executor._compiled
+    if compiled is None:  # another thread's destroy() has brought it
+        return
+    state, kind = record.state or {}, compiled.spec["kind"]
+    steps = state.get(STEP, record.steps_before + _device_steps(compiled))
     if steps == 0:  # torch makes state in the first step
         return
     for name, parameter in _parameters(optimizer, executor):
@@ -120,7 +133,8 @@ def _bring_to_host(optimizer: torch.optim.Optimizer, record: Record, executor) -
 
 def _take_from_host(optimizer: torch.optim.Optimizer, record: Record, executor) -> None:
     _restore_unrounded(optimizer)
-    kind = executor._optimiser_spec["kind"]
+    compiled = existing(executor._compiled)
+    kind = compiled.spec["kind"]
     found = {}
     for name, parameter in _parameters(optimizer, executor):
         entry = optimizer.state.get(parameter, {})
@@ -130,8 +144,8 @@ def _take_from_host(optimizer: torch.optim.Optimizer, record: Record, executor) 
                 # One count for all; SGD only asks whether there was a step.
                 steps = torch.as_tensor(entry.get("step", 1))
     if found:
-        if STEP in slots_of(executor._executable, executor._optimiser_spec):
+        if STEP in slots_of(compiled):
             found[STEP] = steps
-        record.steps_before = int(steps) - _device_steps(executor)
+        record.steps_before = int(steps) - _device_steps(compiled)
         record.state = {**(record.state or {}), **found}
         record.loaded = True

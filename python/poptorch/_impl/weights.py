@@ -9,6 +9,7 @@ import copy
 import copyreg
 import functools
 import weakref
+from typing import Any, cast
 
 import torch
 from poptorch._impl.replica_groups import Grouped
@@ -31,12 +32,13 @@ _METADATA = {
     )
 }
 # Writing the flag tells nothing about values either, but a compiled program knows the old one.
-_WRITE_FLAG = {torch.Tensor.requires_grad_, torch.Tensor.requires_grad.__set__}
+_TENSOR: Any = torch.Tensor  # as no checker knows it: with its descriptors
+_WRITE_FLAG = {torch.Tensor.requires_grad_, _TENSOR.requires_grad.__set__}
 
 
 # `.data` shares memory, but no counter of changes: a wrapped tensor gives its detach() instead.
-_READ_DATA = torch.Tensor.data.__get__
-_WRITE_DATA = torch.Tensor.data.__set__
+_READ_DATA = _TENSOR.data.__get__
+_WRITE_DATA = _TENSOR.data.__set__
 
 
 class Weights:
@@ -119,7 +121,9 @@ class Weights:
         if executor is None:
             return False
         self._fetching = True
-        executor._fetch_weights()
+        compiled = executor._compiled
+        if compiled is not None:  # else another thread's destroy() has fetched them
+            compiled.executable.weights_to_host()
         self.host_is_known()
         if self.version == version:  # another thread's step may have made newer ones
             self.newest = None
@@ -182,7 +186,7 @@ class _FetchOnRead:
         return _plain(self).__reduce_ex__(protocol)
 
 
-def _plain(tensor: torch.Tensor) -> torch.Tensor:
+def _plain(tensor: Any) -> torch.Tensor:
     """A tensor of the original class on the same storage, with current values."""
     type(tensor).__dict__["_poptorch_weights"].root().sync_host()
     with torch._C.DisableTorchFunctionSubclass():
@@ -206,7 +210,7 @@ def _tensor_class(original: type, executor) -> type:
     }
     if not issubclass(original, torch.nn.Parameter):
         return type("PoptorchBuffer", (_FetchOnRead, original), fields)
-    fields["_poptorch_groupings"] = executor._groupings
+    fields["_poptorch_groupings"] = executor._wrapped.groupings
     return type("PoptorchParameter", (_FetchOnRead, Grouped, original), fields)
 
 
@@ -231,8 +235,8 @@ def wrap(model: torch.nn.Module, executor) -> None:
 
     def destroy(self):
         """Frees the device of the training wrapper and unwraps this model."""
-        if held() is not None:
-            held().destroy()
+        if (wrapper := held()) is not None:
+            wrapper.destroy()
         else:
             unwrap(self)
 
@@ -244,8 +248,10 @@ def wrap(model: torch.nn.Module, executor) -> None:
         weights.root().sync_host()
         made = original.__new__(original)
         made.__dict__.update(self.__dict__)
-        make, arguments, *rest = made.__reduce_ex__(protocol)
-        if make is copyreg.__newobj__:  # pickle insists that it makes the object's own class
+        make, arguments, *rest = cast(tuple, made.__reduce_ex__(protocol))
+        if (
+            make is vars(copyreg)["__newobj__"]
+        ):  # pickle insists that it makes the object's own class
             make = object.__new__
         return make, arguments, *rest
 
@@ -294,7 +300,8 @@ def shallow_copy(model: torch.nn.Module) -> torch.nn.Module:
             return module
         if id(module) not in copies:
             kind = _original_class(type(module))
-            made = copies[id(module)] = kind.__new__(kind)
+            made: torch.nn.Module = object.__new__(kind)
+            copies[id(module)] = made
             made.__dict__.update(module.__dict__)
             made.__dict__["_modules"] = {
                 name: child if child is None else visit(child)

@@ -1,6 +1,8 @@
 """The functions that wrap a model."""
 
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from poptorch._impl import optimisers
@@ -25,13 +27,15 @@ def trainingModel(
     return PoplarExecutor(model, options, True, optimizer)
 
 
-def inferenceModel(model, options: Options | None = None) -> PoplarExecutor:
+def inferenceModel(
+    model: torch.nn.Module | PoplarExecutor | Callable[..., Any], options: Options | None = None
+) -> PoplarExecutor:
     """Wraps a model, a training wrapper or any function of tensors for inference."""
     _check_model(model, "inferenceModel", callable(model))
     return PoplarExecutor(model, options, False)
 
 
-def _check_model(model, function: str, allowed: bool = False) -> None:
+def _check_model(model: Any, function: str, allowed: bool = False) -> None:
     if isinstance(model, torch._dynamo.OptimizedModule):
         raise Error(
             f"[{function}] the model comes from torch.compile, which would compile it for the "

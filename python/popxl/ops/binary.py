@@ -3,7 +3,9 @@
 from typing import Any
 
 from popxl import dtypes
+from popxl.operators import as_operand
 from popxl.ops.build import OpBuild, check_same_dtype, composed, in_place, is_bool, simple
+from popxl.records import of
 from popxl.tensor import Tensor
 
 
@@ -58,9 +60,7 @@ def fmod(lhs: Tensor, rhs: Tensor) -> Tensor:
 
 def pow(t: Tensor, e: "float | Tensor") -> Tensor:
     """t to the power e."""
-    from popxl.operators import _tensor
-
-    return _binary("Pow", "pow", t, _tensor(e, t), "pow_out")
+    return _binary("Pow", "pow", t, as_operand(e, t), "pow_out")
 
 
 def maximum(*ts: Tensor) -> Tensor:
@@ -70,7 +70,7 @@ def maximum(*ts: Tensor) -> Tensor:
     check_same_dtype("Max", *ts)
 
     def body(op: OpBuild) -> Any:
-        out = ts[0]._read()
+        out = of(ts[0]).read()
         for t in ts[1:]:
             out = op("maximum", out, t)
         return out if len(ts) > 1 else op("identity", out)

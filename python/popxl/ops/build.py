@@ -5,10 +5,12 @@ from typing import Any
 
 import numpy as np
 from popxl import dtypes
-from popxl.context import _context, get_current_graph, scoped
-from popxl.dtypes import dtype as dtype_class
+from popxl.context import current, get_current_graph, scoped
+from popxl.dtypes import core_name, dtype as dtype_class
 from popxl.errors import Error, popart_exception
+from popxl.records import of
 from popxl.tensor import Tensor, TensorSpec
+from popxl.tensor_base import make_tensor
 
 
 def check_tensors(op_type: str, tensors: "Sequence[Tensor | None]", together: bool = True) -> Any:
@@ -31,28 +33,28 @@ def check_tensors(op_type: str, tensors: "Sequence[Tensor | None]", together: bo
                 f"{op_type}: {tensor!r} belongs to {tensor.ir!r} but the current program is "
                 f"{graph.ir!r}. Programs share no tensors: make one in this program."
             )
-        if tensor._graph not in (graph, *graph._sources):
+        if of(tensor).graph not in (graph, *of(graph).sources):
             raise ValueError(
-                f"{op_type}: {tensor!r} belongs to graph {tensor._graph.name} but the current "
+                f"{op_type}: {tensor!r} belongs to graph {of(tensor).graph.name} but the current "
                 f"graph is {graph.name}. Pass it as an input of the graph."
             )
     if together:
-        _check_places(op_type, [t for t in tensors if t is not None and t._ipu is not None])
+        _check_places(op_type, [t for t in tensors if t is not None and of(t).ipu is not None])
     return graph
 
 
 def _check_places(op_type: str, tensors: "list[Tensor]") -> None:
     """ValueError unless tensors with a place share it, and `popxl.ipu` around does not differ."""
-    places = {(t._ipu, t._io_tiles): t for t in tensors}
+    places = {(of(t).ipu, of(t).io_tiles): t for t in tensors}
     if len(places) > 1:
         (a, b) = list(places.values())[:2]
         raise ValueError(
-            f"{op_type}: {a!r} is on IPU {a._ipu} ({a.tile_set} tiles) but {b!r} on IPU {b._ipu} "
+            f"{op_type}: {a!r} is on IPU {a.ipu} ({a.tile_set} tiles) but {b!r} on IPU {b.ipu} "
             f"({b.tile_set} tiles). Copy one with ops.ipu_copy or ops.io_tile_copy."
         )
-    here = _context.ipu
-    if here is not None and tensors and tensors[0]._ipu != here:
-        home = tensors[0]._ipu
+    here = current.ipu
+    if here is not None and tensors and of(tensors[0]).ipu != here:
+        home = of(tensors[0]).ipu
         raise ValueError(
             f"{op_type} is written inside popxl.ipu({here}) but takes "
             f"{', '.join(map(repr, tensors))} of IPU {home}. Copy what it takes with "
@@ -81,23 +83,25 @@ class OpBuild:
     def __init__(self, op_type: str, *inputs: "Tensor | None", together: bool = True) -> None:
         """together: whether all inputs lie on one IPU, which is that of the outputs."""
         self.graph = check_tensors(op_type, inputs, together)
-        inputs = tuple(t if t is None else t._here() for t in inputs)
-        self.record = self.graph._add_op(op_type, inputs)
-        self._ipu = _context.ipu
-        self.graph._placed |= self._ipu is not None
-        given = [t._ipu for t in inputs if t is not None and t._ipu is not None]
-        self.home = _context.ipu if _context.ipu is not None else (given[0] if given else 0)
-        for tensor in inputs if together else ():
-            if tensor is not None and tensor._ipu is None:
-                tensor._ipu = self.home
+        self._kept = of(self.graph)
+        inputs = tuple(t if t is None else of(t).here() for t in inputs)
+        self.record = self._kept.add_op(op_type, inputs)
+        self._ipu = current.ipu
+        self._kept.placed |= self._ipu is not None
+        records = [of(t) for t in inputs if t is not None]
+        given = [record.ipu for record in records if record.ipu is not None]
+        self.home = current.ipu if current.ipu is not None else (given[0] if given else 0)
+        for record in records if together else ():
+            if record.ipu is None:
+                record.ipu = self.home
 
     def emit(self, name: str, *operands: Any, **attrs: Any) -> Any:
         """Adds a core op on values or tensors; returns it. popart_exception if they do not fit."""
-        values = [o._read() if isinstance(o, Tensor) else o for o in operands]
+        values = [of(o).read() if isinstance(o, Tensor) else o for o in operands]
         ipu = -1 if self._ipu is None else self._ipu
-        scope = "/".join(_context.names)
+        scope = "/".join(current.names)
         try:
-            return self.graph._core.emit(name, values, attrs, ipu, _context.io_tiles, scope)
+            return self._kept.core.emit(name, values, attrs, ipu, current.io_tiles, scope)
         except Error as error:  # e.g. shapes that do not fit
             inputs = ", ".join(map(repr, self.record.inputs))
             text = f"{self.record.op_type}({inputs}): {error.message}"
@@ -108,44 +112,45 @@ class OpBuild:
 
     def scalar(self, dtype: dtype_class, value: float) -> Any:
         """A constant without dimensions."""
-        return self.graph._core.scalar(dtype._core, float(value))
+        return self._kept.core.scalar(core_name(dtype), float(value))
 
     def array(self, array: Any, dtype: dtype_class) -> Any:
         """A constant."""
         data = np.ascontiguousarray(np.asarray(array, dtype.as_numpy()))
-        return self.graph._core.constant(data, dtype._core)
+        return self._kept.core.constant(data, core_name(dtype))
 
     def cast(self, x: Any, dtype: dtype_class) -> Any:
         """A value or tensor as `dtype`; as it is when it has that type."""
-        value = x._read() if isinstance(x, Tensor) else x
-        if value.type[0] == dtype._core:
+        value = of(x).read() if isinstance(x, Tensor) else x
+        if value.type[0] == core_name(dtype):
             return value
-        return self("cast", value, dtype=dtype._core)
+        return self("cast", value, dtype=core_name(dtype))
 
     def output(self, value: Any, name: str, meta_shape: "tuple[int, ...]" = ()) -> Tensor:
         """The op's next output."""
-        made = Tensor._make(
+        made = make_tensor(
+            Tensor,
             self.graph,
             scoped(name),
             value,
             producer=self.record,
             ipu=self.home,
-            meta_shape=meta_shape,
+            meta_shape=tuple(meta_shape or ()),
         )
         self.record.outputs.append(made)
         return made
 
     def write(self, t: Tensor, value: Any, name: "str | None") -> Tensor:
         """Writes `value` into `t`; the output, if named, shares its memory."""
-        t = t._here()
-        t._write(value)
+        t = of(t).here()
+        of(t).write(value)
         self.record.modified.append(t)
         return t if name is None else self.alias(t, name, t.spec)
 
     def accumulate(self, t: Tensor, x: Tensor, scale: float, name: str) -> Tensor:
         """t += scale · x; the output shares the memory of t."""
-        t = t._here()
-        t._accumulate(x._read(), scale)
+        t = of(t).here()
+        of(t).accumulate(of(x).read(), scale)
         self.record.modified.append(t)
         return self.alias(t, name, t.spec)
 
@@ -158,8 +163,9 @@ class OpBuild:
         from_view: "Callable[[Any, Any], Any] | None" = None,
     ) -> Tensor:
         """The op's next output, sharing the memory of `t`."""
-        t = t._here()
-        made = Tensor._make(
+        t = of(t).here()
+        made = make_tensor(
+            Tensor,
             self.graph,
             scoped(name),
             base=t,
@@ -174,7 +180,7 @@ class OpBuild:
 
     def done(self) -> None:
         """Tells the graph's hooks. Every op ends with it."""
-        self.graph._created(self.record)
+        self._kept.created(self.record)
 
 
 def simple(op_type: str, core: str, inputs: Sequence[Tensor], name: str, **attrs: Any) -> Tensor:
@@ -227,12 +233,12 @@ def with_gradient(
     both written into a graph of the compiler's.
     """
     ir = op.graph.ir
-    types = [(t.dtype._core, list(t.shape)) for t in tensors]
-    ahead = ir._module.add_graph(ir._core_name(f"{op.record.op_type}_forward"))
+    types = [(core_name(t.dtype), list(t.shape)) for t in tensors]
+    ahead = of(ir).module.add_graph(of(ir).core_name(f"{op.record.op_type}_forward"))
     inputs = [ahead.add_input(kind, f"x{i}") for i, kind in enumerate(types)]
     ahead.set_outputs(forward(ahead, inputs))
     results = [value.type for value in ahead.outputs]
-    back = ir._module.add_graph(ir._core_name(f"{op.record.op_type}_backward"))
+    back = of(ir).module.add_graph(of(ir).core_name(f"{op.record.op_type}_backward"))
     for i, kind in enumerate([*types, *results]):
         back.add_input(kind, f"x{i}")
     back.set_outputs(backward(back, [back.add_input(kind, "dy") for kind in results]))

@@ -5,10 +5,12 @@ from typing import Any
 
 import numpy as np
 from popxl.context import get_current_graph
+from popxl.dtypes import core_name
 from popxl.graph import Graph, OpRecord
 from popxl.ops.build import OpBuild, check_tensors
 from popxl.ops.data import scratch
-from popxl.tensor import Tensor, constant
+from popxl.records import of
+from popxl.tensor import Tensor, constant, graph_input
 
 
 class CallSiteInfo:
@@ -29,7 +31,7 @@ class CallSiteInfo:
 
     @property
     def _given(self) -> "list[Tensor | None]":
-        return self._record.inputs[self._first : self._first + len(self._graph._inputs)]
+        return self._record.inputs[self._first : self._first + len(self._graph.inputs)]
 
     @property
     def outputs(self) -> "tuple[Tensor, ...]":
@@ -49,18 +51,18 @@ class CallSiteInfo:
 
     def graph_to_parent(self, graph_tensor: Tensor) -> Tensor:
         """The caller's tensor for an input or output of the graph. ValueError for another."""
-        if graph_tensor in self._graph._inputs:
-            return self.parent_input(self._graph._inputs.index(graph_tensor))
-        if graph_tensor in self._graph._outputs:
-            return self._record.outputs[self._graph._outputs.index(graph_tensor)]
+        if graph_tensor in self._graph.inputs:
+            return self.parent_input(self._graph.inputs.index(graph_tensor))
+        if graph_tensor in self._graph.outputs:
+            return self._record.outputs[self._graph.outputs.index(graph_tensor)]
         raise ValueError(f"{graph_tensor!r} is no input or output of {self._graph.name}.")
 
     def parent_to_graph(self, parent_tensor: Tensor) -> Tensor:
         """The graph's input or output for a tensor of the caller. ValueError for another."""
         if parent_tensor in self.inputs:
-            return self._graph._inputs[self._given.index(parent_tensor)]
+            return self._graph.inputs[self._given.index(parent_tensor)]
         if parent_tensor in self._record.outputs:
-            return self._graph._outputs[self._record.outputs.index(parent_tensor)]
+            return self._graph.outputs[self._record.outputs.index(parent_tensor)]
         raise ValueError(f"{parent_tensor!r} does not go in or out of this call.")
 
     def graph_to_parent_input_index(self, idx: int) -> int:
@@ -108,17 +110,15 @@ def _as_tensor(given: Any, expected: Tensor) -> Tensor:
 
 def routed(inner: Tensor, graph: Graph) -> Tensor:
     """The tensor of the current graph for an input that takes one of a graph further out."""
-    from popxl.tensor_base import graph_input
-
-    outer, here = graph._routed[inner], get_current_graph()
-    if outer._graph in (here, *here._sources):
+    outer, here = of(graph).routed[inner], get_current_graph()
+    if of(outer).graph in (here, *of(here).sources):
         return outer
-    for known, source in here._routed.items():
+    for known, source in of(here).routed.items():
         if source is outer:
             return known
-    by_ref = inner._value.by_reference
+    by_ref = of(inner).value.by_reference
     made = graph_input(outer.shape, outer.dtype, outer.name, by_ref, outer.meta_shape)
-    here._routed[made] = outer
+    of(here).routed[made] = outer
     return made
 
 
@@ -139,23 +139,23 @@ def _bound(
             "graph in this one."
         )
     positional = _flattened(inputs)
-    if len(positional) > len(graph._inputs):
+    if len(positional) > len(graph.inputs):
         raise ValueError(
-            f"{graph.name} takes {len(graph._inputs)} inputs but {len(positional)} were given."
+            f"{graph.name} takes {len(graph.inputs)} inputs but {len(positional)} were given."
         )
-    given: dict[Tensor, Any] = dict(zip(graph._inputs, positional, strict=False))
+    given: dict[Tensor, Any] = dict(zip(graph.inputs, positional, strict=False))
     for key, value in (inputs_dict or {}).items():
-        if not isinstance(key, Tensor) or key not in graph._inputs:
+        if not isinstance(key, Tensor) or key not in graph.inputs:
             raise ValueError(f"{key!r} is no input of {graph.name}.")
         if key in given:
             raise ValueError(f"Input {key!r} of {graph.name} is given twice.")
         given[key] = value
-    given |= {t: routed(t, graph) for t in graph._routed if t not in given}
-    missing = [t.name for t in graph._inputs if t not in given]
+    given |= {t: routed(t, graph) for t in of(graph).routed if t not in given}
+    missing = [t.name for t in graph.inputs if t not in given]
     if missing and check_inputs:
         raise ValueError(f"{graph.name} needs its inputs {missing}. Pass them to the call.")
-    out = [_as_tensor(given[t], t)._here() if t in given else None for t in graph._inputs]
-    for tensor, expected in zip(out, graph._inputs, strict=True):
+    out = [of(_as_tensor(given[t], t)).here() if t in given else None for t in graph.inputs]
+    for tensor, expected in zip(out, graph.inputs, strict=True):
         if tensor is None:
             continue
         if tensor.shape != expected.shape or tensor.dtype != expected.dtype:
@@ -165,14 +165,14 @@ def _bound(
 
 def _nothing(caller: Graph, inner: Tensor) -> Any:
     """What an input gets that nobody passes: memory of its own if it is written, zeros."""
-    if inner._value.by_reference:
-        name = caller.ir._core_name(f"scratch.{inner.name}")
-        caller.ir._module.add_state(name, (inner.dtype._core, list(inner.shape)), "buffer")
-        return caller._core.variable(name)
-    zero = caller._core.scalar(inner.dtype._core, 0.0)
+    if of(inner).value.by_reference:
+        name = of(caller.ir).core_name(f"scratch.{inner.name}")
+        of(caller.ir).module.add_state(name, (core_name(inner.dtype), list(inner.shape)), "buffer")
+        return of(caller).core.variable(name)
+    zero = of(caller).core.scalar(core_name(inner.dtype), 0.0)
     if not inner.shape:
         return zero
-    return caller._core.emit("broadcast_to", [zero], {"shape": list(inner.shape)}).results[0]
+    return of(caller).core.emit("broadcast_to", [zero], {"shape": list(inner.shape)}).results[0]
 
 
 class _Operands:
@@ -183,23 +183,25 @@ class _Operands:
         self.modified: list[Tensor] = []
         self._back: list[tuple[Tensor, Any]] = []
         caller = get_current_graph()
-        pairs = list(zip(tensors, graph._inputs, strict=True))
-        by_ref = [t for t, i in pairs if t is not None and i._value.by_reference and i._version]
-        written = {t._root() for t in by_ref}
+        pairs = list(zip(tensors, graph.inputs, strict=True))
+        by_ref = [
+            t for t, i in pairs if t is not None and of(i).value.by_reference and of(i).version
+        ]
+        written = {of(t).root() for t in by_ref}
         for tensor, inner in pairs:
             if tensor is None:
                 self.values.append(_nothing(caller, inner))
                 continue
-            if not inner._value.by_reference or not inner._version:
+            if not of(inner).value.by_reference or not of(inner).version:
                 # By value: what the graph writes through another input must not be seen.
-                copied = tensor._root() in written
-                self.values.append(tensor._read_out() if copied else tensor._read())
+                copied = of(tensor).root() in written
+                self.values.append(of(tensor).read_out() if copied else of(tensor).read())
                 continue
             self.modified.append(tensor)
-            root = tensor._root()
-            plain = tensor is root or tensor._to_view is None
-            if plain and root._is_memory():
-                self.values.append(root._read())
+            root = of(tensor).root()
+            plain = tensor is root or of(tensor).to_view is None
+            if plain and of(root).is_memory():
+                self.values.append(of(root).read())
             else:
                 memory = scratch(caller, tensor)
                 self.values.append(memory)
@@ -207,15 +209,15 @@ class _Operands:
 
     def write_back(self) -> None:
         for tensor in self.modified:
-            tensor._root()._version += 1
+            of(of(tensor).root()).version += 1
         for tensor, memory in self._back:
-            tensor._write(tensor._graph._core.emit("identity", [memory]).results[0])
+            of(tensor).write(of(of(tensor).graph).core.emit("identity", [memory]).results[0])
 
 
 def _place(out: Tensor, inner: Tensor) -> None:
     """Puts a call's output where the graph leaves it; without IPUs it works on its caller's."""
-    if inner._graph._placed and inner._ipu is not None:
-        out._ipu = inner._ipu
+    if of(of(inner).graph).placed and of(inner).ipu is not None:
+        of(out).ipu = of(inner).ipu
 
 
 def _run(
@@ -223,12 +225,12 @@ def _run(
 ) -> CallSiteInfo:
     op = OpBuild(op_type, *tensors, together=False)
     op.record.called, op.record.repeats = (graph,), attrs.get("count", 1)
-    op.graph._placed |= graph._placed
+    of(op.graph).placed |= of(graph).placed
     operands = _Operands(graph, tensors)
-    results = op.emit(core, *operands.values, graph=graph._core, **attrs).results
+    results = op.emit(core, *operands.values, graph=of(graph).core, **attrs).results
     operands.write_back()
     op.record.modified.extend(operands.modified)
-    for value, inner in zip(results, graph._outputs, strict=True):
+    for value, inner in zip(results, graph.outputs, strict=True):
         out = op.output(value, inner.name, inner.meta_shape)
         _place(out, inner)
     op.done()
@@ -283,9 +285,9 @@ def repeat_with_info(
         raise TypeError(f"The repeat count must be an int but is {repeat_count!r}.")
     if repeat_count < 0:
         raise ValueError(f"The repeat count must not be negative but is {repeat_count}.")
-    if len(graph._outputs) > len(graph._inputs):
+    if len(graph.outputs) > len(graph.inputs):
         raise ValueError(
-            f"{graph.name} has {len(graph._outputs)} outputs but {len(graph._inputs)} inputs: "
+            f"{graph.name} has {len(graph.outputs)} outputs but {len(graph.inputs)} inputs: "
             "each output must feed an input of the next round."
         )
     tensors = _bound(graph, inputs, inputs_dict, check_inputs)
@@ -322,10 +324,10 @@ class ConditionalSiteInfo:
 
 def _branch_graph(caller: Graph, branch: Graph, types: list, first: int, name: str) -> Any:
     """A graph that takes the inputs of both branches and calls one of them."""
-    wrapper = caller.ir._module.add_graph(caller.ir._core_name(f"{branch.name}_{name}"))
+    wrapper = of(caller.ir).module.add_graph(of(caller.ir).core_name(f"{branch.name}_{name}"))
     values = [wrapper.add_input(t, f"x{i}") for i, t in enumerate(types)]
-    mine = values[first : first + len(branch._inputs)]
-    wrapper.set_outputs(wrapper.emit("call", mine, {"graph": branch._core}).results)
+    mine = values[first : first + len(branch.inputs)]
+    wrapper.set_outputs(wrapper.emit("call", mine, {"graph": of(branch).core}).results)
     return wrapper
 
 
@@ -345,9 +347,9 @@ def conditional_with_info(
     NotImplementedError: a branch takes inputs by reference.
     """
     caller = check_tensors("If", [cond], together=False)
-    if any(t._value.by_reference for g in (then_branch, else_branch) for t in g._inputs):
+    if any(of(t).value.by_reference for g in (then_branch, else_branch) for t in g.inputs):
         raise NotImplementedError("The branches of a conditional take no inputs by reference.")
-    outs = [[(t.shape, t.dtype) for t in g._outputs] for g in (then_branch, else_branch)]
+    outs = [[(t.shape, t.dtype) for t in g.outputs] for g in (then_branch, else_branch)]
     if outs[0] != outs[1]:
         raise ValueError(
             f"{then_branch.name} and {else_branch.name} must give the same outputs but give "
@@ -358,14 +360,14 @@ def conditional_with_info(
     tensors = [*then_tensors, *else_tensors]
     op = OpBuild("If", cond, *tensors, together=False)
     op.record.called = (then_branch, else_branch)
-    op.graph._placed |= then_branch._placed or else_branch._placed
-    types = [(t.dtype._core, list(t.shape)) for t in tensors]
+    of(op.graph).placed |= of(then_branch).placed or of(else_branch).placed
+    types = [(core_name(t.dtype), list(t.shape)) for t in tensors if t is not None]  # all are given
     attrs = {
         "then": _branch_graph(caller, then_branch, types, 0, "then"),
         "else": _branch_graph(caller, else_branch, types, len(then_tensors), "else"),
     }
     results = op.emit("if", cond, *tensors, **attrs).results
-    for value, a, b in zip(results, then_branch._outputs, else_branch._outputs, strict=True):
+    for value, a, b in zip(results, then_branch.outputs, else_branch.outputs, strict=True):
         out = op.output(value, f"{a.name}_or_{b.name}")
         _place(out, b)
         _place(out, a)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from popxl import dtypes
 from popxl.context import get_ir
+from popxl.dtypes import core_name
 from popxl.ops.build import (
     OpBuild,
     check_same_dtype,
@@ -21,6 +22,7 @@ from popxl.ops.build import (
     normal_axis,
     with_gradient,
 )
+from popxl.records import of
 from popxl.replica_grouping import ReplicaGrouping
 from popxl.tensor import Tensor
 
@@ -73,7 +75,7 @@ def _group(group: "ReplicaGrouping | CommGroup | None") -> tuple[int, int]:
     return rg.group_size, rg.stride  # NotImplementedError when the stride varies
 
 
-def _attrs(group: "ReplicaGrouping | None") -> dict[str, int]:
+def _attrs(group: "ReplicaGrouping | CommGroup | None") -> dict[str, int]:
     size, stride = _group(group)
     return {"group_size": size, "group_stride": stride}
 
@@ -179,7 +181,7 @@ def replicated_reduce_scatter(
     size, stride = _group(group)
     reduction = _reduction(op)
     b = OpBuild("ReplicatedReduceScatter", t)
-    shards = _shards(b, t._read(), size)
+    shards = _shards(b, of(t).read(), size)
     attrs = {"op": reduction, "group_size": size, "group_stride": stride}
     meta = t.shape if configure_output_for_replicated_tensor_sharding else ()
     out = b.output(b("reduce_scatter", shards, **attrs), f"{t.name}_reduce_scattered", meta)
@@ -192,18 +194,18 @@ def _rank(b: OpBuild, group: "ReplicaGrouping | None") -> Any:
     ir = b.graph.ir
     size, stride = _group(group)
     slot = f"replica_rank.{size}.{stride}"
-    if slot not in ir._hidden:
-        ir._module.add_state(slot, ("i32", []), "buffer", 1, 1)
+    if slot not in of(ir).hidden:
+        of(ir).module.add_state(slot, ("i32", []), "buffer", 1, 1)
         replicas = np.arange(ir.replication_factor, dtype=np.int32)
-        ir._hidden[slot] = replicas // stride % size
-    return b.graph._core.variable(slot)
+        of(ir).hidden[slot] = replicas // stride % size
+    return of(b.graph).core.variable(slot)
 
 
 def replica_sharded_slice(t: Tensor, group: "ReplicaGrouping | None" = None) -> Tensor:
     """This replica's flat shard of its own `t`, padded with zeros; `t`'s shape as meta shape."""
     size, _ = _group(group)
     b = OpBuild("ReplicatedReduceScatter", t)
-    shards = _shards(b, t._read(), size)
+    shards = _shards(b, of(t).read(), size)
     row = b("dynamic_slice", shards, _rank(b, group), axis=0, size=1)
     row = b("reshape", row, shape=row.type[1][1:])
     out = b.output(row, f"{t.name}_sliced", t.meta_shape or t.shape)
@@ -234,13 +236,13 @@ def replicated_slice(t: Tensor, axis: int = 0, group: "ReplicaGrouping | None" =
 def _slice_graphs(b: OpBuild, t: Tensor, axis: int, part: int, group: Any) -> tuple[Any, Any]:
     """A core graph that slices, and one that gathers its gradient."""
     ir = b.graph.ir
-    core = (t.dtype._core, list(t.shape))
-    forward = ir._module.add_graph(ir._core_name("replicated_slice"))
+    core = (core_name(t.dtype), list(t.shape))
+    forward = of(ir).module.add_graph(of(ir).core_name("replicated_slice"))
     x, start = forward.add_input(core, "x"), forward.add_input(("i32", []), "start")
     sliced = forward.emit("dynamic_slice", [x, start], {"axis": axis, "size": part})
     forward.set_outputs(sliced.results)
 
-    backward = ir._module.add_graph(ir._core_name("replicated_slice_gradient"))
+    backward = of(ir).module.add_graph(of(ir).core_name("replicated_slice_gradient"))
     y = sliced.results[0].type
     for name, kind in (("x", core), ("start", ("i32", [])), ("y", y)):
         backward.add_input(kind, name)
@@ -284,7 +286,7 @@ def _reduced(graph: Any, values: list[Any], where: list[int], op: str, dtype: An
             else:
                 total = emit_in(graph, _BETWEEN.get(op, "add"), total, value, ipu=ipu)
         if op == "mean":
-            share = graph.scalar(dtype._core, 1.0 / len(where))
+            share = graph.scalar(core_name(dtype), 1.0 / len(where))
             total = emit_in(graph, "mul", total, share, ipu=ipu)
         out.append(total)
     return out
@@ -308,7 +310,7 @@ def _between(
 
     b = OpBuild("AllReduce", *ts, together=False)
     if kind == "plain":
-        values = _reduced(b.graph._core, [t._read() for t in ts], where, op, dtype)
+        values = _reduced(of(b.graph).core, [of(t).read() for t in ts], where, op, dtype)
     elif kind == "identical_inputs":
         values = with_gradient(b, ts, copy, reduce)
     else:
@@ -316,7 +318,7 @@ def _between(
     out = []
     for value, t, ipu in zip(values, ts, where, strict=True):
         made = b.output(value, f"{t.name}_all_reduce")
-        made._ipu = ipu
+        of(made).ipu = ipu
         out.append(made)
     b.done()
     return out

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
 from popxl.ops.build import OpBuild, check_same_dtype, composed
+from popxl.records import of
 from popxl.tensor import Tensor
 
 PadType: TypeAlias = Literal["not_set", "same_upper", "same_lower", "valid"]
@@ -91,7 +92,7 @@ def conv(
     """
     check_same_dtype("Conv", t, weight)
     body = conv_body(t, weight, stride, padding, dilation, groups, pad_type)
-    values = lambda op: body(op, t._read(), weight._read())  # noqa: E731
+    values = lambda op: body(op, of(t).read(), of(weight).read())  # noqa: E731
     return composed("Conv", [t, weight], "conv_out", values)
 
 
@@ -195,5 +196,5 @@ def conv_transpose(
     body = conv_transpose_body(
         t, weight, stride, padding, dilation, groups, pad_type, output_padding, output_shape
     )
-    values = lambda op: body(op, t._read(), weight._read())  # noqa: E731
+    values = lambda op: body(op, of(t).read(), of(weight).read())  # noqa: E731
     return composed("ConvTranspose", [t, weight], "convtranspose_out", values)

@@ -3,10 +3,10 @@
 from typing import Any
 
 from popxl import dtypes
-from popxl.context import _context
-from popxl.dtypes import checked
-from popxl.dtypes import dtype as dtype_class
+from popxl.context import current
+from popxl.dtypes import checked, core_name, dtype as dtype_class
 from popxl.ops.build import OpBuild, check_tensors, emit_in, with_gradient
+from popxl.records import of
 from popxl.streams import DeviceToHostStream, HostToDeviceStream
 from popxl.tensor import Constant, Tensor, TensorSpec, Variable
 from popxl.tensor_base import static_shape
@@ -43,7 +43,7 @@ def host_load(h2d_stream: HostToDeviceStream, name: "str | None" = None) -> Tens
     name = name or h2d_stream.name
     memory = OpBuild("Init")
     load = OpBuild("HostLoad")
-    value = load("host_load", stream=h2d_stream._use())
+    value = load("host_load", stream=of(h2d_stream).use())
     target = memory.output(value, name)
     memory.done()
     load.record.inputs.append(target)
@@ -61,7 +61,7 @@ def host_store(d2h_stream: DeviceToHostStream, t: Tensor) -> None:
     if t.dtype != d2h_stream.dtype or t.shape != d2h_stream.shape:
         raise ValueError(f"{d2h_stream!r} cannot take {t!r}: dtype and shape must be equal.")
     op = OpBuild("HostStore", t)
-    op.emit("host_store", t, stream=d2h_stream._use())
+    op.emit("host_store", t, stream=of(d2h_stream).use())
     op.done()
 
 
@@ -71,15 +71,15 @@ def ipu_copy(t: Tensor, destination: int, source: "int | None" = None) -> Tensor
     source: the IPU that it comes from; needed for variables and constants (ValueError).
     """
     if source is None:
-        if isinstance(t, (Variable, Constant)) or t._ipu is None:
+        if isinstance(t, (Variable, Constant)) or of(t).ipu is None:
             raise ValueError(f"The source of {t!r} is not known: pass it to ipu_copy.")
-        source = t._ipu
-    if t._ipu not in (None, source):
-        raise ValueError(f"{t!r} is on IPU {t._ipu}: ops.ipu_copy cannot take it from {source}.")
+        source = of(t).ipu
+    if of(t).ipu not in (None, source):
+        raise ValueError(f"{t!r} is on IPU {of(t).ipu}: ops.ipu_copy cannot take it from {source}.")
     op = OpBuild("IpuCopy", t, together=False)
-    op.graph._placed = True
-    t._here()._ipu = source
-    value = op.graph._core.emit("ipu_copy", [t._read()], {"to": destination}, source)
+    of(op.graph).placed = True
+    of(of(t).here()).ipu = source
+    value = of(op.graph).core.emit("ipu_copy", [of(t).read()], {"to": destination}, source)
     op.home = destination
     out = op.output(value.results[0], f"{t.name}_c{destination}")
     op.done()
@@ -113,7 +113,7 @@ def print_tensor(
         raise ValueError(f"float_format must be one of {_FLOAT_FORMATS}: {float_format!r}.")
     layout = (summarise_threshold, edge_items, max_line_width, digits, float_format)
     lines = [str(x) for x in (*layout, separator, open_bracket, close_bracket)]
-    attrs = {"title": title or f"print_{t.name}", "format": "\n".join(lines)}
+    attrs: dict[str, Any] = {"title": title or f"print_{t.name}", "format": "\n".join(lines)}
     op = OpBuild("PrintTensor", t)
     if print_self:
         value = op("print_tensor", t, print_gradient=print_gradient, **attrs)
@@ -135,13 +135,13 @@ def print_tensor(
 def io_tile_copy(t: Tensor) -> Tensor:
     """`t` on the other set of tiles of its IPU: from compute to io tiles, or back."""
     op = OpBuild("IoTileCopy", t, together=False)
-    to_io = not t._io_tiles
-    scope, ipu = "/".join(_context.names), -1 if t._ipu is None else t._ipu
-    core = op.graph._core.emit("identity", [t._read()], {}, ipu, to_io, scope)
-    if t._ipu is not None:
-        op.home = t._ipu
+    to_io = not of(t).io_tiles
+    scope, ipu = "/".join(current.names), -1 if of(t).ipu is None else of(t).ipu
+    core = of(op.graph).core.emit("identity", [of(t).read()], {}, ipu, to_io, scope)
+    if (home := of(t).ipu) is not None:
+        op.home = home
     out = op.output(core.results[0], f"{t.name}_iotilecopy")
-    out._io_tiles = to_io
+    of(out).io_tiles = to_io
     op.done()
     return out
 
@@ -160,9 +160,9 @@ def remote_code_load(graph: Any, destination: str) -> None:
 
 def _rows(buffer: Any, offset: "int | Tensor") -> list[Tensor]:
     """The offset if it is a tensor. ValueError, TypeError: it is no row, or no int."""
-    buffer._check_ir()
+    of(buffer).check_ir()
     if not isinstance(offset, Tensor):
-        buffer._check_row(offset)
+        of(buffer).check_row(offset)
         return []
     if not offset.dtype.is_int:
         raise TypeError(f"A row of a remote buffer is an int but {offset!r} was given.")
@@ -184,13 +184,13 @@ def remote_load(remote_buffer: Any, offset: "int | Tensor", name: "str | None" =
     name = name or f"buffer{remote_buffer.remote_buffer_id}"
     memory = OpBuild("Init")
     op = OpBuild("RemoteLoad", *inputs)
-    value = op("remote_load", _offset(op, offset), buffer=remote_buffer._use())
+    value = op("remote_load", _offset(op, offset), buffer=of(remote_buffer).use())
     target = memory.output(value, name, remote_buffer.meta_shape)
     memory.done()
     op.record.inputs.insert(0, target)
     spec = TensorSpec(target.shape, target.dtype)
     out = op.alias(target, f"{name}_remote_loaded", spec)
-    out._meta_shape = tuple(remote_buffer.meta_shape)
+    of(out).meta_shape = tuple(remote_buffer.meta_shape)
     op.done()
     return out
 
@@ -202,7 +202,7 @@ def remote_load_(remote_buffer: Any, offset: "int | Tensor", t: Tensor) -> Tenso
     """
     remote_buffer.validate_tensor_matches_buffer(t)
     op = OpBuild("RemoteLoadInplace", t, *_rows(remote_buffer, offset))
-    value = op("remote_load", _offset(op, offset), buffer=remote_buffer._use())
+    value = op("remote_load", _offset(op, offset), buffer=of(remote_buffer).use())
     out = op.write(t, value, "remote_load_inplace_out")
     op.done()
     return out
@@ -215,16 +215,16 @@ def remote_store(remote_buffer: Any, offset: "int | Tensor", t: Tensor) -> None:
     """
     remote_buffer.validate_tensor_matches_buffer(t)
     op = OpBuild("RemoteStore", t, *_rows(remote_buffer, offset))
-    op.emit("remote_store", t, _offset(op, offset), buffer=remote_buffer._use())
+    op.emit("remote_store", t, _offset(op, offset), buffer=of(remote_buffer).use())
     op.done()
 
 
 def scratch(graph: Any, t: Tensor) -> Any:
     """A memory slot holding the value of `t`: what a by-reference input can write."""
-    name = graph.ir._core_name(f"scratch.{t.name}")
-    graph.ir._module.add_state(name, (t.dtype._core, list(t.shape)), "buffer")
-    memory = graph._core.variable(name)
-    graph._core.emit("assign", [memory, t._read()])
+    name = of(graph.ir).core_name(f"scratch.{t.name}")
+    of(graph.ir).module.add_state(name, (core_name(t.dtype), list(t.shape)), "buffer")
+    memory = of(graph).core.variable(name)
+    of(graph).core.emit("assign", [memory, of(t).read()])
     return memory
 
 

@@ -4,9 +4,9 @@ import math
 from typing import Any
 
 from popxl import dtypes
-from popxl.dtypes import checked
-from popxl.dtypes import dtype as dtype_class
-from popxl.ops.build import OpBuild, composed, in_place, simple
+from popxl.dtypes import checked, dtype as dtype_class
+from popxl.ops.binary import logical_or
+from popxl.ops.build import OpBuild, composed, in_place, normal_axis, simple
 from popxl.tensor import Tensor
 
 
@@ -94,8 +94,6 @@ def isinf(t: Tensor) -> Tensor:
 
 def isfinite(t: Tensor) -> Tensor:
     """Whether an element is neither NaN nor infinite, as bool."""
-    from popxl.ops.binary import logical_or
-
     return logical_not(logical_or(isnan(t), isinf(t)))
 
 
@@ -164,7 +162,7 @@ def cast(t: Tensor, data_type: dtype_class) -> Tensor:
         raise TypeError(
             "popxl.ops.cast does not take float8: use ops.pow2scale_cast_to_fp8 or _from_fp8."
         )
-    name = f"{t.name}_{data_type._name}"
+    name = f"{t.name}_{data_type.name}"
     return composed("Cast", [t], name, lambda op: op.cast(t, data_type))
 
 
@@ -214,6 +212,4 @@ def swish_(t: Tensor) -> Tensor:
 
 def softmax(t: Tensor, axis: int) -> Tensor:
     """exp(t) divided by its sum along `axis`."""
-    from popxl.ops.build import normal_axis
-
     return simple("Softmax", "softmax", [t], "softmax_out", axis=normal_axis(axis, t.rank))

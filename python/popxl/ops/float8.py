@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from popxl import dtypes
-from popxl.dtypes import dtype as dtype_class
+from popxl.dtypes import core_name, dtype as dtype_class
 from popxl.fp8_utils import is_float8
 from popxl.ops.build import OpBuild, composed
 from popxl.ops.conv import conv_body, conv_transpose_body
@@ -48,9 +48,9 @@ def pow2scale_cast_to_fp8(t: Tensor, log2_scale: "int | Tensor", data_type: dtyp
 
     def body(op: OpBuild) -> Any:
         wide = _scaled(op, op.cast(t, dtypes.float32), log2_scale)
-        return op("cast", wide, dtype=data_type._core)
+        return op("cast", wide, dtype=core_name(data_type))
 
-    name = f"{t.name}_{data_type._name}"
+    name = f"{t.name}_{data_type.name}"
     return composed("Pow2ScaleThenCast", _inputs(t, log2_scale), name, body)
 
 
@@ -68,7 +68,7 @@ def pow2scale_cast_from_fp8(
     def body(op: OpBuild) -> Any:
         return _scaled(op, op.cast(t, data_type), log2_scale)
 
-    name = f"{t.name}_{data_type._name}"
+    name = f"{t.name}_{data_type.name}"
     return composed("CastThenPow2Scale", _inputs(t, log2_scale), name, body)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from popxl import dtypes
 from popxl.ops.build import OpBuild, check_same_dtype, composed, in_place, normal_axis
+from popxl.records import of
 from popxl.tensor import Constant, Tensor
 
 
@@ -56,8 +57,8 @@ def _gather(op_type: str, t: Any, indices: Any, axis: int, size: int, name: str)
     _check_groups(op_type, size, axis, t, indices)
 
     def body(op: OpBuild) -> Any:
-        values = [t._read(), op.cast(indices, dtypes.int32)]
-        return _by_group(op, size, values, lambda v, a: _taken(op, *v, a), axis)
+        values = [of(t).read(), op.cast(indices, dtypes.int32)]
+        return _by_group(op, size, values, lambda v, a: _taken(op, v[0], v[1], a), axis)
 
     return composed(op_type, [t, indices], name, body)
 
@@ -156,7 +157,7 @@ def _scattered(op: OpBuild, values: list, axis: int, size: int, reduction: str) 
         indices = op("broadcast_to", indices, shape=shape)
     if initial is not None:
         return op("scatter", initial, indices, data, axis=axis, reduction=reduction)
-    dtype = dtypes._CORE_TO_POPXL[data.type[0]]
+    dtype = dtypes.of_core_name(data.type[0])
     out_shape = [*shape[:axis], size, *shape[axis + 1 :]]
 
     def filled(value: float, kind: Any) -> Any:
@@ -223,8 +224,8 @@ def grouped_scatter_reduce(
         raise ValueError(f"initial_values must have shape {wanted}: {initial_values!r}.")
 
     def body(op: OpBuild) -> Any:
-        initial = None if initial_values is None else initial_values._read()
-        values = [data._read(), op.cast(indices, dtypes.int32), initial]
+        initial = None if initial_values is None else of(initial_values).read()
+        values = [of(data).read(), op.cast(indices, dtypes.int32), initial]
 
         def work(v: list, a: int) -> Any:
             return _scattered(op, v, a, axis_size, reduction)
@@ -263,7 +264,7 @@ def dynamic_slice(
     axes = _check_dynamic("DynamicSlice", t, index, axes, sizes)
 
     def body(op: OpBuild) -> Any:
-        value = t._read()
+        value = of(t).read()
         for axis, size, start in zip(axes, sizes, _starts(op, index, len(axes)), strict=True):
             value = op("dynamic_slice", value, start, axis=axis, size=size)
         return value
@@ -289,7 +290,7 @@ def _update_body(t: Any, index: Any, t_update: Any, axes: Any, sizes: Any) -> An
 
     def body(op: OpBuild) -> Any:
         parts = list(zip(axes, sizes, _starts(op, index, len(axes)), strict=True))
-        return _updated(op, t._read(), t_update._read(), parts)
+        return _updated(op, of(t).read(), of(t_update).read(), parts)
 
     return body
 
@@ -333,7 +334,7 @@ def onehot(t: Tensor, num_classes: "int | Tensor", values: Tensor, axis: int) ->
         raise TypeError("num_classes must be a number or a constant: shapes do not change.")
     if values.shape != (2,):
         raise ValueError(f"onehot takes two values, off and on, but got {values!r}.")
-    classes = int(num_classes._data if isinstance(num_classes, Constant) else num_classes)
+    classes = int(of(num_classes).data if isinstance(num_classes, Constant) else num_classes)
     axis = normal_axis(axis, t.rank + 1)
     order = list(range(t.rank))
     order.insert(axis, t.rank)
@@ -344,7 +345,7 @@ def onehot(t: Tensor, num_classes: "int | Tensor", values: Tensor, axis: int) ->
         index = op("select", op("lt", index, op.scalar(dtypes.int32, 0)), wrapped, index)
         hot = op("one_hot", index, classes=classes, dtype="bool")
         hot = op("transpose", hot, permutation=order)
-        off, on = (_row(op, values._read(), i) for i in (0, 1))
+        off, on = (_row(op, of(values).read(), i) for i in (0, 1))
         return op("select", hot, on, off)
 
     sizes = num_classes if isinstance(num_classes, Tensor) else None

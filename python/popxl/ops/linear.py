@@ -6,6 +6,7 @@ from popxl import dtypes
 from popxl.context import get_ir
 from popxl.dtypes import dtype as dtype_class
 from popxl.ops.build import OpBuild, check_same_dtype, composed
+from popxl.records import of
 from popxl.tensor import Tensor
 
 _PARTIALS = ("", "float", "half")
@@ -64,7 +65,7 @@ def matmul(
     _check_partials(partials_type)
 
     def body(op: OpBuild) -> Any:
-        a, b = lhs._read(), rhs._read()
+        a, b = of(lhs).read(), of(rhs).read()
         if output_type is not None and output_type is not lhs.dtype:
             a, b = op.cast(a, output_type), op.cast(b, output_type)
         return matmul_values(op, a, b)

@@ -3,7 +3,9 @@
 from typing import Any
 
 from popxl import dtypes
+from popxl.dtypes import core_name
 from popxl.ops.build import OpBuild, composed
+from popxl.records import of
 from popxl.tensor import Tensor
 
 _REDUCTIONS = ("mean", "sum", "none")
@@ -48,7 +50,7 @@ def nll_loss(
     _check(probs, labels, reduction)
 
     def body(op: OpBuild) -> Any:
-        logs = probs._read() if log_prob else op("log", probs)
+        logs = of(probs).read() if log_prob else op("log", probs)
         flat, target = _flat(op, logs, labels, probs.shape[-1])
         return _loss(op, flat, target, labels, ignore_index, reduction)
 
@@ -82,7 +84,7 @@ def nll_loss_with_softmax_grad(
         safe = op("select", valid, target, op.scalar(dtypes.int32, 0))
         mask = op.cast(valid, dtype)
         count = op("sum", op.cast(valid, dtypes.float32), axes=[0])
-    dx = op("sub", flat, op("one_hot", safe, classes=classes, dtype=dtype._core))
+    dx = op("sub", flat, op("one_hot", safe, classes=classes, dtype=core_name(dtype)))
     if mask is not None:
         dx = op("mul", dx, op("reshape", mask, shape=[labels.nelms, 1]))
     rows = labels.nelms if reduction == "mean" and count is None else 1

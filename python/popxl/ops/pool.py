@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from popxl.ops.build import OpBuild, composed
 from popxl.ops.conv import padded, pads
+from popxl.records import of
 from popxl.tensor import Tensor
 
 
@@ -59,7 +60,7 @@ class _Pool:
 
     def image(self, op: OpBuild, t: Tensor, fill: float) -> Any:
         """The image with `fill` between and around its elements, as the windows need it."""
-        value = t._read()
+        value = of(t).read()
         for axis, d in enumerate(self.apart, 2):
             if d > 1:
                 value = _spread(op, value, axis, d, fill)

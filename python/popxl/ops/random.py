@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 from popxl import dtypes
-from popxl.dtypes import checked
-from popxl.dtypes import dtype as dtype_class
+from popxl.dtypes import checked, core_name, dtype as dtype_class
 from popxl.ops.build import OpBuild, composed
 from popxl.tensor import Tensor, constant
 
@@ -27,7 +26,7 @@ def check_seed(op_type: str, seed: Tensor) -> None:
 
 def _unit_interval(op: OpBuild, bits: Any, dtype: dtype_class) -> Any:
     """The leading bits as numbers of [0, 1): as many as the dtype tells apart."""
-    digits = _DIGITS.get(dtype._core, 24)
+    digits = _DIGITS.get(core_name(dtype), 24)
     leading = op("shift_right", bits, op.scalar(dtypes.uint32, 32 - digits))
     small = op.cast(op.cast(leading, dtypes.int32), dtype)
     return op("mul", small, op.scalar(dtype, 2.0**-digits))

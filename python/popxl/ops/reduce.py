@@ -5,6 +5,7 @@ from typing import Any
 
 from popxl import dtypes
 from popxl.ops.build import OpBuild, composed, normal_axis
+from popxl.records import of
 from popxl.tensor import Tensor
 
 Axes = int | Iterable[int] | None
@@ -33,7 +34,7 @@ def _reduction(
     axes = _axes(t, axis)
 
     def body(op: OpBuild) -> Any:
-        value = before(op, t._read())
+        value = before(op, of(t).read())
         return after(op, op(core, value, axes=axes, keepdims=keepdims))
 
     return composed(op_type, [t], name, body)
@@ -118,7 +119,7 @@ def median(t: Tensor, axis: Axes = None, keepdims: bool = False) -> tuple[Tensor
     for a in axes:
         count *= t.shape[a]
     lead = [t.shape[i] for i in kept]
-    value = op("transpose", t, permutation=kept + axes) if t.rank else t._read()
+    value = op("transpose", t, permutation=kept + axes) if t.rank else of(t).read()
     value = op("reshape", value, shape=[*lead, count])
     attrs = {"axis": len(lead), "descending": False, "stable": True}
     results = op.emit("sort", value, **attrs).results
@@ -194,7 +195,7 @@ def histogram(t: Tensor, levels: Sequence[float], absolute_of_input: bool) -> Te
         raise ValueError(f"The levels must rise but are {levels}.")
 
     def body(op: OpBuild) -> Any:
-        value = op("abs", t) if absolute_of_input else t._read()
+        value = op("abs", t) if absolute_of_input else of(t).read()
         column = op("reshape", value, shape=[t.nelms, 1])
         reached = op("ge", column, op.array([levels], t.dtype))
         at_least = op("sum", op.cast(reached, dtypes.int32), axes=[0])

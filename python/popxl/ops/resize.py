@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from popxl import dtypes
 from popxl.ops.build import OpBuild, check_same_dtype, composed
+from popxl.records import of
 from popxl.tensor import Tensor
 
 
@@ -64,7 +65,7 @@ def _resized(op: OpBuild, value: Any, axis: int, places: np.ndarray, mode: str, 
     if mode == "nearest":
         return taken(rule(places))
     below = np.floor(places)
-    dtype = dtypes._CORE_TO_POPXL[value.type[0]]
+    dtype = dtypes.of_core_name(value.type[0])
     parts = []
     for step, weight in _WEIGHTS[mode](places - below).items():
         share = op.array(weight.reshape([-1] + [1] * (rank - axis - 1)), dtype)
@@ -100,7 +101,7 @@ def interpolate(
     }
 
     def body(op: OpBuild) -> Any:
-        value = t._read()
+        value = of(t).read()
         for axis, where in places.items():
             value = _resized(op, value, axis, where, mode, rule)
         return value if places else op("identity", value)

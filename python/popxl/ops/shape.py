@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from popxl.ops.build import OpBuild, check_same_dtype, composed, normal_axis, simple
+from popxl.records import of
 from popxl.tensor import Tensor, TensorSpec
 
 
@@ -128,11 +129,11 @@ def concat_(ts: Sequence[Tensor], axis: int = 0) -> Tensor:
             for t, end in zip(ts, ends, strict=True)
         ]
         for t, part in zip(ts[1:], parts[1:], strict=True):
-            t._write(part)
+            of(t).write(part)
         return parts[0]
 
     out = op.alias(ts[0], "concat_out", TensorSpec(tuple(shape), ts[0].dtype), joined, back)
-    out._parts = tuple(ts[1:])
+    of(out).parts = tuple(ts[1:])
     op.done()
     return out
 

@@ -9,6 +9,7 @@ import numpy as np
 from popxl import dtypes
 from popxl.dtypes import dtype as dtype_class
 from popxl.ops.build import OpBuild, check_same_dtype, check_tensors, in_place
+from popxl.records import of
 from popxl.tensor import Tensor
 
 Scalar: TypeAlias = float | Tensor
@@ -25,7 +26,7 @@ def _scalar(
     wide = wide or dtype
     if isinstance(scale, Tensor):
         return op.cast(op.cast(scale, dtype), wide)
-    return op.scalar(wide, np.asarray(scale, dtype.as_numpy()))
+    return op.scalar(wide, float(np.asarray(scale, dtype.as_numpy())))
 
 
 def _rest(op: OpBuild, scale: Scalar, dtype: dtype_class, wide: dtype_class) -> Any:
@@ -34,7 +35,7 @@ def _rest(op: OpBuild, scale: Scalar, dtype: dtype_class, wide: dtype_class) -> 
         one = op.scalar(dtypes.float32, 1)
         rest = op("sub", one, op.cast(scale, dtypes.float32))
         return op.cast(op.cast(rest, dtype), wide)
-    return _scalar(op, np.float32(1) - np.float32(scale), dtype, wide)
+    return _scalar(op, float(np.float32(1) - np.float32(scale)), dtype, wide)
 
 
 def _check_shapes(op_type: str, t: Tensor, X: Tensor) -> None:
@@ -152,7 +153,7 @@ def copy_var_update_(t: Tensor, X: Tensor) -> Tensor:
     """t = X, of equal shapes and dtypes (ValueError)."""
     _check_shapes("CopyVarUpdate", t, X)
     check_same_dtype("CopyVarUpdate", t, X)
-    return in_place("CopyVarUpdate", [t, X], f"updated__{t.name}", lambda op: X._read())
+    return in_place("CopyVarUpdate", [t, X], f"updated__{t.name}", lambda op: of(X).read())
 
 
 def _bias_corrected(op: OpBuild, value: Any, beta: Scalar, step: Any) -> Any:
@@ -182,7 +183,7 @@ def _updater(
     op = OpBuild(op_type, w, first, second, time_step, *scalars)
     m, v = op.cast(first, dtypes.float32), op.cast(second, dtypes.float32)
     if time_step is not None:
-        time_step._write(op("add", time_step, op.scalar(time_step.dtype, 1)))
+        of(time_step).write(op("add", time_step, op.scalar(time_step.dtype, 1)))
         op.record.modified.append(time_step)
         step = op.cast(time_step, dtypes.float32)
         assert beta1 is not None

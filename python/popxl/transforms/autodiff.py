@@ -6,10 +6,13 @@ from enum import Enum
 from typing import Any
 
 from poptorch_core import _core
+from popxl.dtypes import core_name
 from popxl.errors import compiling, popart_exception
-from popxl.graph import Graph
+from popxl.graph import Graph, wrap_graph
 from popxl.ops.call import CallSiteInfo
+from popxl.records import of
 from popxl.tensor import Tensor
+from popxl.tensor_base import make_tensor
 
 
 class ExpectedConnectionType(Enum):
@@ -63,7 +66,7 @@ class GradGraphInfo:
         """
         self._check(fwd_call_info, self.forward_graph)
         return {
-            self.graph._inputs[i]: fwd_call_info.graph_to_parent(connection.fwd_tensor)
+            self.graph.inputs[i]: fwd_call_info.graph_to_parent(connection.fwd_tensor)
             for i, connection in enumerate(self.expected_inputs)
             if connection.connection_type is ExpectedConnectionType.Fwd
         }
@@ -89,19 +92,19 @@ class GradGraphInfo:
 
 def _indices(graph: Graph, tensors: "Iterable[Tensor] | None") -> list[int]:
     if tensors is None:
-        return [i for i, t in enumerate(graph._outputs) if t.dtype.is_floating_point]
+        return [i for i, t in enumerate(graph.outputs) if t.dtype.is_floating_point]
     out = []
     for tensor in tensors:
-        if tensor not in graph._outputs:
+        if tensor not in graph.outputs:
             raise ValueError(f"{tensor!r} is no output of {graph.name}.")
         _check_floating(tensor)
-        out.append(graph._outputs.index(tensor))
+        out.append(graph.outputs.index(tensor))
     return out
 
 
 def _required(graph: Graph, tensors: "Iterable[Tensor] | None") -> list[Tensor]:
     if tensors is None:
-        return [t for t in graph._inputs if t.dtype.is_floating_point]
+        return [t for t in graph.inputs if t.dtype.is_floating_point]
     out = list(tensors)
     for tensor in out:
         if tensor not in graph:
@@ -119,7 +122,7 @@ def _check_floating(tensor: Tensor) -> None:
 
 
 def _refuse_writes(graph: Graph) -> None:
-    for op in graph._ops:
+    for op in of(graph).ops:
         if op.modified and op.op_type not in ("HostLoad", "RemoteLoad"):
             raise popart_exception(
                 f"[autodiff] {op.op_type}.{op.id} of graph {graph.name} writes in place: such a "
@@ -129,8 +132,8 @@ def _refuse_writes(graph: Graph) -> None:
 
 def _refuse_called(graph: Graph, needed: "list[Tensor]") -> None:
     """popart_exception if an op calls the graph: its results would lack what the gradient needs."""
-    for caller in graph.ir._graphs:
-        for op in caller._ops:
+    for caller in of(graph.ir).graphs:
+        for op in of(caller).ops:
             if graph in op.called:
                 raise popart_exception(
                     f"[autodiff] {op.op_type}.{op.id} of graph {caller.name} calls {graph.name} "
@@ -142,7 +145,7 @@ def _refuse_called(graph: Graph, needed: "list[Tensor]") -> None:
 def _ask_before(graph: Graph, seen: set) -> None:
     """Runs what was left to run before this graph, or one that it calls, is differentiated."""
     seen.add(graph)
-    for check in graph._before_autodiff:
+    for check in of(graph).before_autodiff:
         check()
     for called in graph.called_graphs:
         if called not in seen:
@@ -154,41 +157,47 @@ class _Values:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._outputs = len(graph._outputs)
+        self._outputs = len(graph.outputs)
         called = [
             t
-            for t in graph._tensors.values()
-            if t._base is None and t._value is not None and t._value.producer is not None
-            if t._value.producer.name in ("call", "repeat")
+            for t in of(graph).tensors.values()
+            if of(t).base is None and of(t).value is not None and of(t).value.producer is not None
+            if of(t).value.producer.name in ("call", "repeat")
         ]
         self._called = called
-        graph._core.set_outputs([*graph._core.outputs, *(t._value for t in called)])
+        of(graph).core.set_outputs([*of(graph).core.outputs, *(of(t).value for t in called)])
 
     def settle(self, needed: list[Any]) -> None:
         """After the compiler's work: `needed` are forward values that must be outputs."""
         graph, first = self._graph, self._outputs
-        values = graph._core.outputs
+        values = of(graph).core.outputs
         for tensor, value in zip(self._called, values[first:], strict=False):
-            tensor._value = value
-        for index, tensor in enumerate(graph._outputs):
-            tensor._value = values[index] if tensor._base is None else tensor._value
-        graph._by_value = {
-            t._value: t for t in graph._tensors.values() if t._base is None and t._value is not None
+            of(tensor).value = value
+        for index, tensor in enumerate(graph.outputs):
+            of(tensor).value = values[index] if of(tensor).base is None else of(tensor).value
+        of(graph).by_value = {
+            of(t).value: t
+            for t in of(graph).tensors.values()
+            if of(t).base is None and of(t).value is not None
         }
         kept = list(values[:first])
-        graph._core.set_outputs(kept)
+        of(graph).core.set_outputs(kept)
         new = [v for v in needed if v.producer is not None and v not in kept]
         if new:
             _refuse_called(graph, [self.tensor(v) for v in new])
         for value in dict.fromkeys(new):
             kept.append(value)
-            graph._outputs.append(self.tensor(value))
-        graph._core.set_outputs(kept)
+            of(graph).outputs.append(self.tensor(value))
+        of(graph).core.set_outputs(kept)
 
     def tensor(self, value: Any) -> Tensor:
         """The tensor for a value; a new one for what only the compiler knows."""
-        found = self._graph._by_value.get(value)
-        return found if found is not None else Tensor._make(self._graph, value.name or "t", value)
+        found = of(self._graph).by_value.get(value)
+        return (
+            found
+            if found is not None
+            else make_tensor(Tensor, self._graph, value.name or "t", value)
+        )
 
 
 def autodiff(
@@ -223,10 +232,10 @@ def autodiff(
     _ask_before(graph, set(called_graphs_grad_info or ()))
     values = _Values(graph)
     with compiling():
-        made = _core.autodiff(graph._core, provided, [t._read() for t in required])
+        made = _core.autodiff(of(graph).core, provided, [of(t).read() for t in required])
     ins, outs = made.inputs, made.outputs
     values.settle([value for is_grad, value in ins if not is_grad])
-    grad = Graph._wrap(graph.ir, f"{graph.name}_grad", made.graph)
+    grad = wrap_graph(graph.ir, f"{graph.name}_grad", made.graph)
     info = GradGraphInfo(
         grad,
         graph,
@@ -242,8 +251,8 @@ def _use_grad_info(graph: Graph, called: Graph, info: GradGraphInfo, seen: set) 
         return
     seen.add(graph)
     made = None
-    for op in graph._core.ops:
-        if op.name == "call" and op.calls(called._core):
+    for op in of(graph).core.ops:
+        if op.name == "call" and op.calls(of(called).core):
             made = made or _gradient_of_call(called, info)
             op.set_gradient(made)
     for inner in graph.called_graphs:
@@ -252,24 +261,24 @@ def _use_grad_info(graph: Graph, called: Graph, info: GradGraphInfo, seen: set) 
 
 def _gradient_of_call(called: Graph, info: GradGraphInfo) -> Any:
     """The gradient graph as a call wants it: of inputs, outputs, gradients."""
-    core = called.ir._module.add_graph(called.ir._core_name(f"{info.graph.name}_of_call"))
-    take = lambda t, name: core.add_input((t.dtype._core, list(t.shape)), name)  # noqa: E731
-    forward = {t: take(t, t.name) for t in called._inputs}
-    forward |= {t: take(t, t.name) for t in called._outputs}
-    grads = {t: take(t, f"{t.name}_gradient") for t in called._outputs if t.dtype.is_floating_point}
+    core = of(called.ir).module.add_graph(of(called.ir).core_name(f"{info.graph.name}_of_call"))
+    take = lambda t, name: core.add_input((core_name(t.dtype), list(t.shape)), name)  # noqa: E731
+    forward = {t: take(t, t.name) for t in called.inputs}
+    forward |= {t: take(t, t.name) for t in called.outputs}
+    grads = {t: take(t, f"{t.name}_gradient") for t in called.outputs if t.dtype.is_floating_point}
     passed = []
     for connection in info.expected_inputs:
         is_grad = connection.connection_type is ExpectedConnectionType.FwdGrad
         passed.append((grads if is_grad else forward)[connection.fwd_tensor])
-    results = core.emit("call", passed, {"graph": info.graph._core}).results
+    results = core.emit("call", passed, {"graph": of(info.graph).core}).results
     found = {c.fwd_tensor: r for c, r in zip(info.expected_outputs, results, strict=True)}
     outputs = []
-    for t in called._inputs:
+    for t in called.inputs:
         if not t.dtype.is_floating_point:
             continue
         value = found.get(t)
         if value is None:
-            value = core.scalar(t.dtype._core, 0.0)
+            value = core.scalar(core_name(t.dtype), 0.0)
             if t.shape:
                 value = core.emit("broadcast_to", [value], {"shape": list(t.shape)}).results[0]
         outputs.append(value)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from popxl.context import get_current_graph, in_sequence, io_tiles
 from popxl.graph import Graph, OpRecord
+from popxl.records import of
 
 _MERGED = "MultiExchange"
 _TRANSFERS = ("HostLoad", "HostStore", "RemoteLoad", "RemoteLoadInplace", "RemoteStore")
@@ -16,11 +17,11 @@ _TRANSFERS = ("HostLoad", "HostStore", "RemoteLoad", "RemoteLoadInplace", "Remot
 
 def _merge(graph: Graph, first: int) -> list[OpRecord]:
     """Merges transfers among the ops of the graph from `first` on; returns those ops then."""
-    new = graph._ops[first:]
+    new = of(graph).ops[first:]
     groups: list[list[OpRecord]] = [[]]
     needs: set[int] = set()  # ops that come, directly or not, after a transfer of the open group
     for op in new:
-        before = {t._producer.id for t in op.inputs if t is not None and t._producer is not None}
+        before = {maker.id for _, maker in op.makers()}
         depends = bool((before | set(op.after)) & needs)
         if op.op_type in _TRANSFERS:
             if depends:
@@ -33,7 +34,7 @@ def _merge(graph: Graph, first: int) -> list[OpRecord]:
     for group in groups:
         if len(group) > 1:
             _replace(graph, group)
-    return graph._ops[first:]
+    return of(graph).ops[first:]
 
 
 def _replace(graph: Graph, group: list[OpRecord]) -> None:
@@ -46,11 +47,11 @@ def _replace(graph: Graph, group: list[OpRecord]) -> None:
         merged.modified += op.modified
         merged.after += [i for i in op.after if i not in inside]
     for tensor in merged.outputs:
-        tensor._producer = merged
-    graph._ops = [
-        merged if op is last else op for op in graph._ops if op.id not in inside or op is last
+        of(tensor).producer = merged
+    of(graph).ops = [
+        merged if op is last else op for op in of(graph).ops if op.id not in inside or op is last
     ]
-    for op in graph._ops:
+    for op in of(graph).ops:
         op.after = [last.id if i in inside and op is not merged else i for i in op.after]
 
 
@@ -61,7 +62,7 @@ def merge_exchange() -> Iterator[None]:
     For the graph that is current at the start.
     """
     graph = get_current_graph()
-    first = len(graph._ops)
+    first = len(of(graph).ops)
     yield
     _merge(graph, first)
 
@@ -73,7 +74,7 @@ def io_tile_exchange(verify_overlap: bool = True) -> Iterator[None]:
     verify_overlap: RuntimeError if more than one op (beside Init) is left.
     """
     graph = get_current_graph()
-    first = len(graph._ops)
+    first = len(of(graph).ops)
     with in_sequence(False), io_tiles():
         yield
     left = [op for op in _merge(graph, first) if op.op_type != "Init"]

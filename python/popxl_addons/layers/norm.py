@@ -38,7 +38,8 @@ class LayerNorm(_Norm):
     def build(self, x: popxl.Tensor) -> popxl.Tensor:
         if x.rank != 2:
             raise ValueError(f"LayerNorm takes a matrix but got {x!r}: reshape it.")
-        return ops.layer_norm(x, *self._scale_and_shift(x.shape[-1], x.dtype), self.eps)
+        scale, shift = self._scale_and_shift(x.shape[-1], x.dtype)
+        return ops.layer_norm(x, scale, shift, self.eps)
 
 
 class GroupNorm(_Norm):

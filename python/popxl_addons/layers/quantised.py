@@ -93,7 +93,7 @@ class LinearGQ(Module):
         inputs = [
             self.add_variable_input(
                 f"weight_{name}",
-                lambda name=name: part(name),  # type: ignore[misc]
+                lambda name=name: part(name),
                 replica_grouping=self.replica_grouping,
             )
             for name in names

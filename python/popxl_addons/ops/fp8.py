@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import popxl
 from popxl import dtypes
+from popxl.dtypes import core_name
 from popxl.fp8_utils import is_float8
 from popxl.ops.build import OpBuild, composed
 
@@ -49,7 +50,7 @@ def fp8_mse_scale(t: popxl.Tensor, fp8_format: popxl.dtype = popxl.float8_143) -
         back = op.array(np.ldexp(1.0, -_SCALES)[:, None], f32)
         scaled = op("mul", flat, there)
         limit = _LARGEST[fp8_format]
-        held = op("cast", op("clamp", scaled, low=-limit, high=limit), dtype=fp8_format._core)
+        held = op("cast", op("clamp", scaled, low=-limit, high=limit), dtype=core_name(fp8_format))
         error = op("sub", op("mul", op.cast(held, f32), back), flat)
         mean = op("mean", op("mul", error, error), axes=[1])
         best = op("argmin", mean, axis=0)

@@ -3,15 +3,17 @@
 group: replicas that share a layer; all of them by default.
 """
 
+from typing import TypeAlias
+
 import popxl
 from popxl.ops.build import OpBuild, emit_in, with_gradient
 from popxl.ops.collectives import collective_attrs
 
-Group = "popxl.ReplicaGrouping | None"
+Group: TypeAlias = "popxl.ReplicaGrouping | None"
 
 
 def _one_way(t: popxl.Tensor, op: str, group: Group, forward_reduces: bool) -> popxl.Tensor:
-    attrs = collective_attrs(op, group)  # type: ignore[arg-type]
+    attrs = collective_attrs(op, group)
     reduce = lambda g, v: [emit_in(g, "all_reduce", v[0], **attrs)]  # noqa: E731
     copy = lambda g, v: [emit_in(g, "identity", v[0])]  # noqa: E731
     b = OpBuild("ReplicatedAllReduce", t)
@@ -43,4 +45,4 @@ def replicated_all_reduce_identical_grad_inputs(
 
 def replicated_all_reduce(t: popxl.Tensor, op: str = "add", group: Group = None) -> popxl.Tensor:
     """`t` reduced over the group, and so are the gradients."""
-    return popxl.ops.collectives.replicated_all_reduce(t, op, group)  # type: ignore[arg-type]
+    return popxl.ops.collectives.replicated_all_reduce(t, op, group)

@@ -2,20 +2,12 @@
 
 from popxl.ops.collectives import (
     replicated_all_gather as replicated_all_gather_strided,
-)
-from popxl.ops.collectives import (
     replicated_all_reduce as replicated_all_reduce_strided,
-)
-from popxl.ops.collectives import (
     replicated_all_reduce_ as replicated_all_reduce_strided_,
-)
-from popxl.ops.collectives import (
     replicated_reduce_scatter as replicated_reduce_scatter_strided,
 )
 from popxl_addons.ops.replicated_all_reduce_TP import (
     replicated_all_reduce_identical_grad_inputs as replicated_all_reduce_strided_identical_grad_inputs,  # noqa: E501
-)
-from popxl_addons.ops.replicated_all_reduce_TP import (
     replicated_all_reduce_identical_inputs as replicated_all_reduce_strided_identical_inputs,
 )
 

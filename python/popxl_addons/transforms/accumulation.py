@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import popxl
 from popxl import ops
+from popxl.records import of
 from popxl.transforms import GradGraphInfo
 from popxl_addons.graph import GraphWithNamedArgs
 from popxl_addons.named_tensors import NamedTensors
@@ -58,7 +59,7 @@ def autodiff_with_accumulation(
             accumulator = add(name, tensor.shape, (replica_groupings or {}).get(tensor))
             ops.var_updates.accumulate_mean_(accumulator, by_input[tensor], counter)
         ops.add_(counter, popxl.constant(1, popxl.float32))
-    grad._set_outputs([by_input[t] for t in returned])
+    of(grad).set_outputs([by_input[t] for t in returned])
     kept = [c for c in info.expected_outputs if c.fwd_tensor in returned]
     kept.sort(key=lambda c: returned.index(c.fwd_tensor))
     changed = GradGraphInfo(grad, info.forward_graph, info.expected_inputs, kept)

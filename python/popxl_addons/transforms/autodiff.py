@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import popxl
 from popxl.transforms import GradGraphInfo
-from popxl.transforms import autodiff as popxl_autodiff
 from popxl_addons.graph import GraphWithNamedArgs
 
 
@@ -19,9 +18,8 @@ def autodiff(
 
     See `popxl.transforms.autodiff`. Call it before calling `graph`.
     """
-    forward = graph.graph if isinstance(graph, GraphWithNamedArgs) else graph
-    info = popxl_autodiff(forward, grads_provided, grads_required, called_graphs_grad_info)
-    return GraphWithNamedArgs.from_grad_graph(info)
+    named = graph if isinstance(graph, GraphWithNamedArgs) else GraphWithNamedArgs(graph)
+    return named.autodiff(grads_provided, grads_required, called_graphs_grad_info)
 
 
 def remap_grad_info(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import popxl
 from popxl import ops
+from popxl.records import of
 from popxl.transforms import ExpectedConnectionType
 from popxl_addons.graph import GraphWithNamedArgs
 from popxl_addons.named_tensors import NamedTensors
@@ -44,7 +45,9 @@ def _check(
 
 
 def _like(t: popxl.Tensor) -> popxl.Tensor:
-    return popxl.graph_input(t.shape, t.dtype, t.name, t._value.by_reference, t.meta_shape or None)
+    return popxl.graph_input(
+        t.shape, t.dtype, t.name, of(t).value.by_reference, t.meta_shape or None
+    )
 
 
 class _Body:
@@ -84,7 +87,7 @@ class _Body:
             return self._loaded(t, handle)
         with popxl.io_tiles():
             loaded = self._loaded(t, handle)
-        return ops.io_tile_copy(loaded) if loaded._io_tiles else loaded
+        return ops.io_tile_copy(loaded) if of(loaded).io_tiles else loaded
 
     def _loaded(self, t: popxl.Tensor, handle: Load) -> popxl.Tensor:
         if isinstance(handle, RemoteHandle):
@@ -169,12 +172,22 @@ def batch_serialise_fwd_and_grad(
         grad_loads[inner] = source
     first = batch_serialise(
         forward_graph,
-        *(steps, forward_loads, {t: s for t, s in streams.items() if t in forward}),
-        *(kept, seed_input, rows, io_mode),
+        steps,
+        forward_loads,
+        {t: s for t, s in streams.items() if t in forward},
+        kept,
+        seed_input,
+        rows,
+        io_mode,
     )
     second = batch_serialise(
         gradient_graph,
-        *(steps, grad_loads, {t: s for t, s in streams.items() if t in gradient}),
-        *({t: h for t, h in handles.items() if t in gradient}, None, rows, io_mode),
+        steps,
+        grad_loads,
+        {t: s for t, s in streams.items() if t in gradient},
+        {t: h for t, h in handles.items() if t in gradient},
+        None,
+        rows,
+        io_mode,
     )
     return first, second

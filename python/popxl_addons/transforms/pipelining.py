@@ -12,72 +12,44 @@ from typing import Any
 
 import popxl
 from popxl import ops
+from popxl.capture import take_in
 from popxl.ops.call import CallSiteInfo
+from popxl.records import of
 from popxl.transforms import GradGraphInfo
 
 _STEPS_PER_STAGE = 2
 _Queues = dict[popxl.Tensor, list[Any]]
 
 
-class Pipelining:
-    """The stages of a pipeline; made by `pipelined_execution`."""
+class _Pipeline:
+    """Stages, and the loops of calls that they become. blocks: as written: stage, its ops."""
 
     def __init__(self, steps: int) -> None:
-        self.steps = steps
-        self._parent: Any = popxl.gcg()
-        self._blocks: list[tuple[int, popxl.Graph]] = []  # as written: stage, its ops
-        self._inside: int | None = None
+        self.steps, self.parent = steps, popxl.gcg()
+        self.blocks: list[tuple[int, popxl.Graph]] = []
         # What each block's inputs stand for.
         self._uses: dict[popxl.Graph, dict[popxl.Tensor, popxl.Tensor]] = {}
 
     @property
     def stages(self) -> list[int]:
         """The numbers of the stages so far, ascending."""
-        return sorted({stage for stage, _ in self._blocks})
-
-    @contextmanager
-    def stage(self, stage: int) -> Iterator[int]:
-        """Ops inside belong to this stage, from 0. ValueError inside another stage."""
-        if self._inside is not None or stage < 0:
-            raise ValueError(f"Stage {stage} cannot begin inside of stage {self._inside}.")
-        graph = self._parent.ir.create_empty_graph(f"pipeline_stage_{stage}")
-        graph._sources = (self._parent, *(other for _, other in self._blocks))
-        self._inside = stage
-        try:
-            with graph:
-                yield stage
-        finally:
-            self._inside = None
-        self._blocks.append((stage, graph))
-
-    def stash_and_restore_tensor(
-        self, t: popxl.Tensor, from_stage: "int | None" = None
-    ) -> popxl.Tensor:
-        """`t` of an earlier stage of the same step, kept until this stage runs."""
-        return t
-
-    def stash_and_restore_activations(
-        self, call_info: CallSiteInfo, grad_info: GradGraphInfo
-    ) -> dict[popxl.Tensor, popxl.Tensor]:
-        """`grad_info.inputs_dict(call_info)`, each tensor kept until this stage runs."""
-        found = grad_info.inputs_dict(call_info)
-        return {t: self.stash_and_restore_tensor(value) for t, value in found.items()}
+        return sorted({stage for stage, _ in self.blocks})
 
     def _source(self, t: popxl.Tensor) -> popxl.Tensor:
         """`t`, or what it stands for: a tensor from outside that no stage writes is no result."""
-        for _, graph in self._blocks:
-            for outer, inner in graph._captured.items():
+        for _, graph in self.blocks:
+            for outer, inner in of(graph).captured.items():
                 if inner is t and not self._is_written(outer):
                     return self._source(outer)
         return t
 
     def _is_written(self, outer: popxl.Tensor) -> bool:
-        seen = (graph._captured.get(outer) for _, graph in self._blocks)
-        return any(t is not None and t._value.by_reference and t._version for t in seen)
+        seen = (of(graph).captured.get(outer) for _, graph in self.blocks)
+        return any(t is not None and of(t).value.by_reference and of(t).version for t in seen)
 
     def _find_uses(self) -> None:
-        for _, graph in self._blocks:
-            self._uses[graph] = {t: self._source(outer) for outer, t in graph._captured.items()}
+        for _, graph in self.blocks:
+            self._uses[graph] = {t: self._source(outer) for outer, t in of(graph).captured.items()}
 
     def _check(self) -> None:
         count = len(self.stages)
@@ -86,36 +58,37 @@ class Pipelining:
                 f"A pipeline of {count} stages needs at least {max(1, _STEPS_PER_STAGE * count)} "
                 f"steps but got {self.steps}."
             )
-        home = {graph: stage for stage, graph in self._blocks}
-        for stage, graph in self._blocks:
+        home = {graph: stage for stage, graph in self.blocks}
+        for stage, graph in self.blocks:
             for t in self._uses[graph].values():
-                if home.get(t._graph, 0) > stage:
+                if home.get(of(t).graph, 0) > stage:
                     raise ValueError(
-                        f"Stage {stage} uses {t!r} of stage {home[t._graph]}. Stages must not go "
-                        "backwards."
+                        f"Stage {stage} uses {t!r} of stage {home[of(t).graph]}. Stages must not "
+                        "go backwards."
                     )
 
     def _set_outputs(self) -> None:
         """Makes what later stages use outputs of the stages that compute it."""
-        wanted: dict[popxl.Graph, list[popxl.Tensor]] = {g: [] for _, g in self._blocks}
-        for _, graph in self._blocks:
+        wanted: dict[popxl.Graph, list[popxl.Tensor]] = {g: [] for _, g in self.blocks}
+        for _, graph in self.blocks:
             for t in self._uses[graph].values():
-                if t._graph in wanted and t not in wanted[t._graph]:
-                    wanted[t._graph].append(t)
+                if of(t).graph in wanted and t not in wanted[of(t).graph]:
+                    wanted[of(t).graph].append(t)
         for graph, outputs in wanted.items():
             with graph:
-                graph._set_outputs(outputs)
+                of(graph).set_outputs(outputs)
 
     def _call(self, graph: popxl.Graph, known: dict[popxl.Tensor, popxl.Tensor]) -> dict:
         """Runs a block of one step, on the results of its step so far; returns the block's."""
         inputs = {inner: known.get(t, t) for inner, t in self._uses[graph].items()}
         return dict(zip(graph.outputs, ops.call(graph, inputs_dict=inputs), strict=True))
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Writes the loops into the current graph. ValueError for wrong stages."""
         self._find_uses()
         self._check()
         self._set_outputs()
-        graphs = [graph for _, graph in self._blocks]
+        graphs = [graph for _, graph in self.blocks]
         if len(set().union(*(_ipus(graph) for graph in graphs))) < 2:
             self._repeat("pipeline_step", self.steps, [], self._run_step)
         else:
@@ -123,7 +96,7 @@ class Pipelining:
 
     def _run_step(self, _inputs: list[popxl.Tensor]) -> list[popxl.Tensor]:
         known: dict[popxl.Tensor, popxl.Tensor] = {}
-        for _, graph in self._blocks:
+        for _, graph in self.blocks:
             known |= self._call(graph, known)
         return []
 
@@ -131,21 +104,21 @@ class Pipelining:
         self, name: str, count: int, carried: list[popxl.Tensor], body: Callable[[list], list]
     ) -> list[popxl.Tensor]:
         """Runs `body` in a loop: it gets what is carried and returns it for the next round."""
-        graph = self._parent.ir.create_empty_graph(name)
-        graph._sources = (self._parent,)
+        graph = self.parent.ir.create_empty_graph(name)
+        take_in(graph, (self.parent,))
         with graph:
             inputs = [popxl.graph_input(t.shape, t.dtype, t.name) for t in carried]
             for inner, t in zip(inputs, carried, strict=True):
-                inner._ipu = t._ipu
-            graph._set_outputs(body(inputs))
-        captured = {inner: t for t, inner in graph._captured.items()}
+                of(inner).ipu = of(t).ipu
+            of(graph).set_outputs(body(inputs))
+        captured = {inner: t for t, inner in of(graph).captured.items()}
         return list(ops.repeat(graph, count, *carried, inputs_dict=captured))
 
     def _run_cycles(self) -> None:
         """Fills the pipeline cycle by cycle, runs full cycles in a loop, and empties it."""
         place = {stage: i for i, stage in enumerate(self.stages)}
-        made = {t: place[stage] for stage, graph in self._blocks for t in graph.outputs}
-        blocks = [(place[stage], graph) for stage, graph in self._blocks]
+        made = {t: place[stage] for stage, graph in self.blocks for t in graph.outputs}
+        blocks = [(place[stage], graph) for stage, graph in self.blocks]
         # Results by age, the newest first, for as many cycles as their last user is behind.
         ages = {
             t: max(p - born for p, g in blocks if t in self._uses[g].values())
@@ -181,6 +154,48 @@ class Pipelining:
             queues = cycle(queues, index + 1, deep)
 
 
+class Pipelining:
+    """The stages of a pipeline; made by `pipelined_execution`."""
+
+    def __init__(self, pipeline: _Pipeline) -> None:
+        self._pipeline, self.steps = pipeline, pipeline.steps
+        self._inside: int | None = None
+
+    @property
+    def stages(self) -> list[int]:
+        """The numbers of the stages so far, ascending."""
+        return self._pipeline.stages
+
+    @contextmanager
+    def stage(self, stage: int) -> Iterator[int]:
+        """Ops inside belong to this stage, from 0. ValueError inside another stage."""
+        if self._inside is not None or stage < 0:
+            raise ValueError(f"Stage {stage} cannot begin inside of stage {self._inside}.")
+        parent, blocks = self._pipeline.parent, self._pipeline.blocks
+        graph = parent.ir.create_empty_graph(f"pipeline_stage_{stage}")
+        take_in(graph, (parent, *(other for _, other in blocks)))
+        self._inside = stage
+        try:
+            with graph:
+                yield stage
+        finally:
+            self._inside = None
+        blocks.append((stage, graph))
+
+    def stash_and_restore_tensor(
+        self, t: popxl.Tensor, from_stage: "int | None" = None
+    ) -> popxl.Tensor:
+        """`t` of an earlier stage of the same step, kept until this stage runs."""
+        return t
+
+    def stash_and_restore_activations(
+        self, call_info: CallSiteInfo, grad_info: GradGraphInfo
+    ) -> dict[popxl.Tensor, popxl.Tensor]:
+        """`grad_info.inputs_dict(call_info)`, each tensor kept until this stage runs."""
+        found = grad_info.inputs_dict(call_info)
+        return {t: self.stash_and_restore_tensor(value) for t, value in found.items()}
+
+
 @contextmanager
 def pipelined_execution(steps: int) -> Iterator[Pipelining]:
     """Runs the ops inside `steps` times, in the stages that they are written in.
@@ -190,12 +205,13 @@ def pipelined_execution(steps: int) -> Iterator[Pipelining]:
     store them. Streams make one transfer a step.
     ValueError: fewer steps than twice the stages, no stage, a stage that uses a later one.
     """
-    pipeline = Pipelining(steps)
-    yield pipeline
-    pipeline._run()
+    pipeline = _Pipeline(steps)
+    yield Pipelining(pipeline)
+    pipeline.run()
 
 
 def _ipus(graph: popxl.Graph) -> set[int]:
     """The IPUs of a graph's ops, and of the graphs that it calls."""
-    found = {t._ipu for op in graph._ops for t in op.outputs if t._ipu is not None}
+    ipus = (of(t).ipu for op in of(graph).ops for t in op.outputs)
+    found = {ipu for ipu in ipus if ipu is not None}
     return found.union(*(_ipus(called) for called in graph.called_graphs))

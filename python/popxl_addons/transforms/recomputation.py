@@ -2,6 +2,7 @@
 
 import popxl
 from popxl import ops
+from popxl.records import of
 from popxl.transforms import ExpectedConnection, ExpectedConnectionType, GradGraphInfo
 from popxl_addons.graph import GraphWithNamedArgs
 
@@ -18,7 +19,7 @@ def recompute_graph(grad_graph: GraphWithNamedArgs) -> GraphWithNamedArgs:
     made = popxl.gir().create_empty_graph(f"{grad.name}_recompute")
 
     def like(t: popxl.Tensor) -> popxl.Tensor:
-        return popxl.graph_input(t.shape, t.dtype, t.name, t._value.by_reference, t.meta_shape)
+        return popxl.graph_input(t.shape, t.dtype, t.name, of(t).value.by_reference, t.meta_shape)
 
     with made, popxl.in_sequence():
         provided = {t: like(t) for t, g in zip(grad.inputs, is_grad, strict=False) if g}

@@ -4,6 +4,8 @@ from typing import TypeVar
 
 import popxl
 from popxl import ops
+from popxl.graph import outline
+from popxl.records import of
 from popxl_addons.graph import GraphWithNamedArgs
 
 AnyGraph = TypeVar("AnyGraph", popxl.Graph, GraphWithNamedArgs)
@@ -17,11 +19,11 @@ def repeat_graph(graph: AnyGraph, repeat_count: int) -> AnyGraph:
     inputs.
     """
     plain = graph.graph if isinstance(graph, GraphWithNamedArgs) else graph
-    if any(plain in op.called for other in plain.ir._graphs for op in other._ops):
+    if any(plain in op.called for other in of(plain.ir).graphs for op in of(other).ops):
         raise ValueError(f"{plain.name} is called already: repeat it before.")
     if len(plain.outputs) > len(plain.inputs):
         raise ValueError(f"{plain.name} has more outputs than inputs and cannot feed itself.")
-    inner = plain._outline(f"{plain.name}_repeated")
+    inner = outline(plain, f"{plain.name}_repeated")
     with plain:
-        plain._set_outputs(ops.repeat(inner, repeat_count, *plain.inputs))
+        of(plain).set_outputs(ops.repeat(inner, repeat_count, *plain.inputs))
     return graph

@@ -35,11 +35,11 @@ def write_variables_pb(session: popxl.Session, weights: "Mapping[Any, Any]") -> 
 
     Without tqdm there is no bar.
     """
-    items = list(weights.items())
+    items: Any = list(weights.items())
     try:
         from tqdm import tqdm
 
-        items = tqdm(items, desc="Writing variables")  # type: ignore[assignment]
+        items = tqdm(items, desc="Writing variables")
     except ImportError:
         pass
     for variable, data in items:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from popart._internal.ir import op
 from popart._internal.ir.op import Op
+from popxl.records import of
 
 if TYPE_CHECKING:
     import popxl
@@ -22,7 +23,7 @@ class Graph:
 
     def getOps(self) -> list[Op]:
         """The graph's ops in the order in which they were written."""
-        return [getattr(op, f"{record.op_type}Op")(record) for record in self._graph._ops]
+        return [getattr(op, f"{record.op_type}Op")(record) for record in of(self._graph).ops]
 
 
 class SessionOptions:
@@ -66,4 +67,4 @@ class Ir:
 
     def getAllGraphs(self) -> list[Graph]:
         """All graphs, the main graph first."""
-        return [Graph(graph) for graph in self._ir._graphs]
+        return [Graph(graph) for graph in of(self._ir).graphs]

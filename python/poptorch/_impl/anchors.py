@@ -1,0 +1,100 @@
+"""Tensors that a wrapper returns besides the model's results: their names, and their values."""
+
+import difflib
+
+import torch
+from poptorch._impl import optimiser_state
+from poptorch._impl.compiled import Compiled
+from poptorch.options import Options
+from poptorch_core import Error
+
+LOSS_SCALE = "finalLossScale"
+
+
+def requests(options: Options, input_names: list[str]) -> list[tuple[str, int, int]]:
+    """(name, output mode, period) of every anchor, for the compiler."""
+    inputs = {name: f"input{i}" for i, name in enumerate(input_names)}
+    inputs.setdefault("input", "input0")
+    mode = options.output_mode, options.output_return_period
+    asked = []
+    for name, own_mode, period in options.anchored_tensors.values():
+        chosen = mode if own_mode is None else (own_mode, period)
+        asked.append((inputs.get(name, name), *chosen))
+    return asked
+
+
+def check(compiled: Compiled) -> None:
+    """Raises poptorch.Error for an anchor that names nothing."""
+    found = {index for index, _ in compiled.executable.anchored()}
+    for index, (name, _, _) in enumerate(compiled.options.anchored_tensors.values()):
+        if index not in found and not _states_asked(compiled, name):
+            known = names(compiled)
+            close = difflib.get_close_matches(name, known, 3, 0.3) or known[:3]
+            raise Error(
+                f"[anchorTensor] the model has no tensor {name}. The closest are "
+                f"{', '.join(close)}; getTensorNames() lists all."
+            )
+
+
+def names(compiled: Compiled) -> list[str]:
+    """All that could be asked for."""
+    values = compiled.executable.anchor_names()
+    return [*dict.fromkeys([*_state_names(compiled), *values])]
+
+
+def _slots(compiled: Compiled) -> dict[str, str]:
+    kind = compiled.spec["kind"] if compiled.spec else None
+    return optimiser_state.states_by_name(compiled.executable, kind)
+
+
+def _state_names(compiled: Compiled) -> list[str]:
+    found = list(_slots(compiled))
+    if compiled.spec is None:
+        return found
+    rates = optimiser_state.RATES if compiled.spec["kind"] == "sgd" else ()
+    return [*found, LOSS_SCALE, *rates]
+
+
+def _states_asked(compiled: Compiled, pattern: str) -> list[str]:
+    """The names of state, and of numbers of the optimiser, that an anchor means."""
+    if compiled.spec is not None and _rate(compiled, pattern) is not None:
+        return [pattern]
+    return optimiser_state.matching(pattern, _state_names(compiled))
+
+
+def _rate(compiled: Compiled, name: str) -> torch.Tensor | None:
+    return optimiser_state.rate(name, compiled.spec, loss_scale(compiled))
+
+
+def loss_scale(compiled: Compiled) -> torch.Tensor:
+    """What losses are scaled with now."""
+    scale = torch.tensor(compiled.spec["loss_scaling"])
+    if compiled.spec["automatic_loss_scaling"]:
+        scale = scale * compiled.executable.read_state("optimiser.loss_scale_factor").float()
+    return scale
+
+
+def value(compiled: Compiled, short_name: str) -> torch.Tensor | dict[str, torch.Tensor]:
+    """Of the last run; a dict by name where the anchor's name matches several."""
+    executable, device = compiled.executable, compiled.device
+    anchors = compiled.options.anchored_tensors
+    index = list(anchors).index(short_name)
+    found = {
+        name: tensor
+        for (asked, name), tensor in zip(executable.anchored(), device.anchored, strict=True)
+        if asked == index
+    }
+    slots = _slots(compiled)
+    for name in _states_asked(compiled, anchors[short_name][0]):
+        if name in slots:
+            found[name] = executable.read_state(slots[name])
+        else:
+            found[name] = device.loss_scale if name == LOSS_SCALE else _rate(compiled, name)
+    return next(iter(found.values())) if len(found) == 1 else found
+
+
+def take(compiled: Compiled, results: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Keeps a run's anchored tensors; gives the model's own results."""
+    kept = len(results) - len(compiled.executable.anchored())
+    compiled.device.anchored = results[kept:]
+    return results[:kept]

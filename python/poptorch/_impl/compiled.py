@@ -1,0 +1,68 @@
+"""What a compilation made, which comes and goes as a whole."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from poptorch import _native
+from poptorch._impl.arguments import Arguments
+from poptorch._impl.changes import OptimiserWatch
+from poptorch._impl.device_pool import Lease
+from poptorch.options import Options
+from poptorch_core import Error
+
+
+@dataclass(slots=True)
+class DeviceState:
+    """What a compiled model has on its device, and what its runs have left.
+
+    expected: shape and type of the inputs of calls that need no preparation; None while detached.
+    weights_seen: the version of the weights (see Weights) that the device has.
+    anchored: the last run's anchored tensors. loss_scale: what that run began with.
+    """
+
+    attached: bool = False
+    lease: Lease | None = None
+    expected: list[tuple[torch.Size, torch.dtype]] | None = None
+    weights_seen: int = -1
+    runs: int = 0
+    anchored: list[torch.Tensor] = field(default_factory=list)
+    loss_scale: torch.Tensor | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compiled:
+    """All that a compilation made.
+
+    arguments: those that it was made for; other calls must be like them.
+    rebuild: puts the structure of what the model returned around a run's results.
+    plain_inputs: shape and type of each argument where all were positional tensors.
+    synthetic_inputs: what runs instead of a call's inputs, or None.
+    optimiser: what the device was told of it; None in inference.
+    options: the wrapper's, with what the optimiser needs.
+    """
+
+    executable: _native.Executable
+    arguments: Arguments
+    rebuild: Callable[[list[torch.Tensor]], object]
+    plain_inputs: list[tuple[torch.Size, torch.dtype]] | None
+    synthetic_inputs: list[torch.Tensor] | None
+    optimiser: OptimiserWatch | None
+    options: Options
+    seconds: float
+    device: DeviceState = field(default_factory=DeviceState)
+
+    @property
+    def spec(self) -> dict | None:
+        """The optimiser as the device has it: see optimisers.describe."""
+        return None if self.optimiser is None else self.optimiser.spec
+
+
+def existing(compiled: Compiled | None) -> Compiled:
+    """Raises poptorch.Error unless there is one."""
+    if compiled is None:
+        raise Error(
+            "Model has not been compiled or has been destroyed. Call the wrapper, or its "
+            "compile(), first."
+        )
+    return compiled

@@ -1,0 +1,108 @@
+"""Checks of options: each gives the value to store, or raises.
+
+What a check is annotated with is the type of the setter's argument and of the attribute.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from enum import IntEnum
+from typing import Any, TypeAlias
+
+from poptorch_core import Error
+
+Folder: TypeAlias = str | os.PathLike[str] | None
+LARGEST = 2**31 - 1  # products of two such numbers are numbers of 64 bits
+
+
+def whole(least: int, most: int = LARGEST) -> Callable[[int], int]:
+    """Accepts whole numbers of a range."""
+
+    def check(value: int) -> int:
+        assert isinstance(value, int) and not isinstance(value, bool), (
+            f"[options] expected an integer but got {value!r}."
+        )
+        if not least <= value <= most:
+            raise ValueError(
+                f"[options] expected a whole number from {least} to {most} but got {value}."
+            )
+        return value
+
+    return check
+
+
+def positive_int(value: int) -> int:
+    """Accepts whole numbers from 1 on."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST:
+        raise Error(
+            f"[options] expected a positive integer but got {value!r}. Pass 1 to {LARGEST}."
+        )
+    return value
+
+
+def boolean(value: bool) -> bool:
+    """Accepts True and False, but no numbers."""
+    if not isinstance(value, bool):
+        raise ValueError(f"[options] expected True or False but got {value!r}.")
+    return value
+
+
+def optional_boolean(value: bool | None) -> bool | None:
+    """Accepts None as well."""
+    return value if value is None else boolean(value)
+
+
+def strings(value: Iterable[str]) -> list[str]:
+    """Accepts several strings, but not one: it would be taken for its letters."""
+    is_list = isinstance(value, Iterable) and not isinstance(value, str)
+    assert is_list and all(isinstance(item, str) for item in value), (
+        f"[options] expected a list of strings but got {value!r}."
+    )
+    return list(value)
+
+
+def string(value: str) -> str:
+    """Accepts text."""
+    assert isinstance(value, str), f"[options] expected a string but got {value!r}."
+    return value
+
+
+def file_name(value: str) -> str:
+    """Accepts what can be a part of a file's name."""
+    string(value)
+    bad = [c for c in value if c in "/\\" or not c.isprintable()]
+    if bad or value in (".", "..") or len(value.encode()) > 200:
+        raise ValueError(
+            f"[options] expected a name of up to 200 bytes without / and \\, as files are named "
+            f"after it, but got {value!r}."
+        )
+    return value
+
+
+def folder(value: Folder) -> Folder:
+    """Accepts a path, or None."""
+    assert value is None or isinstance(value, (str, os.PathLike)), (
+        f"[options] expected a folder or None but got {value!r}."
+    )
+    return value
+
+
+def member(enum: type[IntEnum]) -> Callable[[IntEnum], int]:
+    """Accepts members of one enumeration; stores their number."""
+
+    def check(value: IntEnum) -> int:
+        assert isinstance(value, enum), (
+            f"[options] expected a member of {enum.__name__} but got {value!r}."
+        )
+        return int(value)
+
+    check.__annotations__["value"] = enum
+    check.of_stored = lambda value: number_in(enum, value)  # type: ignore[attr-defined]
+    return check
+
+
+def number_in(enum: type[IntEnum], value: Any) -> int:
+    """The number of a member, which may be given as its number."""
+    if isinstance(value, bool) or value not in list(enum):
+        names = ", ".join(f"{enum.__name__}.{name}" for name in enum.__members__)
+        raise ValueError(f"[options] expected one of {names} but got {value!r}.")
+    return int(value)

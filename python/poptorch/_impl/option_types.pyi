@@ -1,0 +1,223 @@
+"""What the rows of the option tables make of their classes, for type checkers.
+
+Made from the tables by tools/write_option_types.py.
+"""
+
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from typing import Any, Self
+
+from poptorch._impl.option_groups import TensorLocationSettings
+from poptorch._impl.option_rows import OptionGroup
+from poptorch._impl.strategies import ExecutionStrategy
+from poptorch.enums import (
+    AutoStage,
+    CommGroupType,
+    ConnectionType,
+    HalfFloatCastingBehavior,
+    MeanReductionStrategy,
+    OutputMode,
+    ReductionType,
+    SyncPattern,
+)
+from torch import dtype
+
+class PrecisionRows(OptionGroup):
+    enable_floating_point_exceptions: bool
+    enable_stochastic_rounding: bool
+    partials_type: dtype
+    def enableFloatingPointExceptions(self, value: bool) -> Self:
+        """Stop with an error at invalid operations, division by zero and overflow; slow."""
+    def enableStochasticRounding(self, value: bool) -> Self:
+        """Round float16 results up or down at random, in proportion."""
+    def setPartialsType(self, value: dtype) -> Self:
+        """Type of the partial sums of matmul and convolution."""
+    def halfFloatCasting(self, value: HalfFloatCastingBehavior) -> Self:
+        """Deprecated."""
+    def runningStatisticsAlwaysFloat(self, value: bool) -> Self:
+        """Deprecated."""
+
+class TrainingRows(OptionGroup):
+    gradient_accumulation: int
+    accumulation_and_replication_reduction_type: ReductionType
+    meanAccumulationAndReplicationReductionStrategy: MeanReductionStrategy
+    auto_loss_scaling: bool
+    convolution_dithering: bool
+    def gradientAccumulation(self, value: int) -> Self:
+        """Micro-batches whose gradients make one weight update."""
+    def accumulationAndReplicationReductionType(self, value: ReductionType) -> Self:
+        """Whether gradients of micro-batches and replicas are averaged or added."""
+    def setMeanAccumulationAndReplicationReductionStrategy(
+        self, value: MeanReductionStrategy
+    ) -> Self:
+        """Whether gradients are divided before they are added up (Running) or after (Post)."""
+    def setAutomaticLossScaling(self, value: bool) -> Self:
+        """Adapt the loss scale to the gradients while training."""
+    def setConvolutionDithering(self, value: bool) -> Self:
+        """Spread convolutions over tiles."""
+
+class JitRows(OptionGroup):
+    def traceModel(self, value: bool) -> Self:
+        """Deprecated; True is refused."""
+
+class TensorLocationSettingsRows(OptionGroup):
+    min_elements_for_off_chip: int
+    min_elements_for_replicated_tensor_sharding: int
+    use_on_chip_storage: bool | None
+    use_replicated_tensor_sharding: bool
+    use_io_tiles_to_load: bool
+    use_io_tiles_to_store: bool
+    def minElementsForOffChip(self, value: int) -> Self:
+        """Smaller tensors always stay on chip."""
+    def minElementsForReplicatedTensorSharding(self, value: int) -> Self:
+        """Smaller tensors are never sharded over replicas."""
+    def useOnChipStorage(self, value: bool | None = True) -> Self:
+        """On chip (True), in Streaming Memory (False) or by default (None)."""
+    def useReplicatedTensorSharding(self, value: bool = True) -> Self:
+        """Shard over replicas."""
+    def useIOTilesToLoad(self, value: bool = True) -> Self:
+        """Load through the IO tiles, if there are any."""
+    def useIOTilesToStore(self, value: bool = True) -> Self:
+        """Store through the IO tiles, if there are any."""
+
+class TensorLocationRows(OptionGroup):
+    num_io_tiles: int
+    location_activation: TensorLocationSettings | None
+    location_weight: TensorLocationSettings | None
+    location_optimizer: TensorLocationSettings | None
+    location_accumulator: TensorLocationSettings | None
+    def numIOTiles(self, value: int) -> Self:
+        """Tiles of each IPU set apart for I/O."""
+    def setActivationLocation(self, value: TensorLocationSettings) -> Self:
+        """Location of activations."""
+    def setWeightLocation(self, value: TensorLocationSettings) -> Self:
+        """Location of weights."""
+    def setOptimizerLocation(self, value: TensorLocationSettings) -> Self:
+        """Location of optimiser state."""
+    def setAccumulatorLocation(self, value: TensorLocationSettings) -> Self:
+        """Location of gradient accumulators."""
+
+class DistributedRows(OptionGroup):
+    num_processes_variable: str
+    process_id_variable: str
+    process_id: int | None
+    num_processes: int | None
+    def setEnvVarNames(self, var_num_processes: str, var_process_id: str) -> Self:
+        """Variables that hold the number of processes and this one's number."""
+    def configureProcessId(self, process_id: int, num_processes: int) -> Self:
+        """This process's number, and how many."""
+    def disable(self) -> Self:
+        """One process, whatever the environment says."""
+
+class EmulatorRows(OptionGroup):
+    device_pool: tuple[int, int, str] | None
+    check_indices: bool
+    memory_limit: str
+    def devicePool(self, ipus: int, version: int = 2, folder: str | PathLike[str] = "") -> Self:
+        """How many IPUs there are, a power of two, of version 1, 2 or 21; processes with the same
+        folder share them. None: POPTORCH_IPU_POOL, else 64 of version 2."""
+    def checkIndices(self, value: bool) -> Self:
+        """Stop with an error where an index of gather, scatter, one_hot or the like is out of
+        range, which otherwise reads zeros and writes nothing."""
+    def memoryLimit(self, value: str) -> Self:
+        """What happens when a program does not fit into an IPU: 'warn', 'error' or 'off'. Empty:
+        POPTORCH_MEMORY_LIMIT, else 'warn'."""
+
+class PopartRows(OptionGroup):
+    options: dict[str, Any]
+    def set(self, key: str, value: Any) -> Self:
+        """Records one session option."""
+    def setEngineOptions(self, values: Mapping[str, Any]) -> Self:
+        """Records engine options."""
+    def setPatterns(self, patterns: Mapping[str, bool], level: int = 2) -> Self:
+        """Records patterns and their level."""
+
+class OptionsRows(OptionGroup):
+    device_iterations: int
+    replication_factor: int
+    input_group_size: int
+    input_group_type: int
+    broadcast_buffers: bool
+    output_mode: int
+    output_return_period: int
+    execution_strategy: ExecutionStrategy
+    auto_round_num_ipus: bool
+    available_memory_proportion: dict[str, float]
+    log_dir: str
+    max_repeat_logs: int | None
+    model_name: str
+    cache_path: str | PathLike[str] | None
+    use_model: bool
+    connection_type: int
+    sync_pattern: int
+    ipu_id: int | None
+    offline_ipu_version: int
+    anchored_tensors: dict[str, Any]
+    random_seed: int | None
+    stable_norm: bool
+    synthetic_data: bool
+    log_cycle_count: bool
+    profile_dir: str | PathLike[str] | None
+    disable_module_namescope: bool
+    updatable_named_buffers: list[str]
+    relax_optimizer_attributes_checks: bool
+    show_compilation_progress_bar: bool
+    source_location_excludes: list[str]
+    def deviceIterations(self, value: int) -> Self:
+        """Iterations of the whole step that one call runs on the device."""
+    def replicationFactor(self, value: int) -> Self:
+        """Data-parallel copies."""
+    def inputReplicaGrouping(self, input_group_size: int, input_group_type: CommGroupType) -> Self:
+        """Replicas of a group (of a size and a CommGroupType) share one input slice."""
+    def broadcastBuffers(self, value: bool = True) -> Self:
+        """True refuses replicas for models with buffers; False keeps one buffer a replica."""
+    def outputMode(self, mode: OutputMode, period: int | None = None) -> Self:
+        """Which micro-batches' outputs a call returns; EveryN takes a period."""
+    def setExecutionStrategy(self, value: ExecutionStrategy | AutoStage) -> Self:
+        """How a model that is spread over several IPUs runs on them."""
+    def autoRoundNumIPUs(self, value: bool = True) -> Self:
+        """Reserve the next power of two of IPUs, where another number is an error."""
+    def setAvailableMemoryProportion(self, value: Mapping[str, float]) -> Self:
+        """Share of an IPU's memory for temporary data, by IPU: {'IPU0': 0.5}."""
+    def logDir(self, value: str) -> Self:
+        """Folder for `<model name>.log`, what each compilation made; `.`: none is written."""
+    def maxRepeatLogs(self, value: int | None) -> Self:
+        """How often one message of the Python layer may repeat; None: without limit."""
+    def modelName(self, value: str) -> Self:
+        """Name of the model in logs and reports, and of its files; empty: `training` or
+        `inference`."""
+    def enableExecutableCaching(self, value: str | PathLike[str] | None) -> Self:
+        """Folder that keeps executables; None: none are kept."""
+    def useIpuModel(self, use_model: bool) -> Self:
+        """Run on the IPU Model; wins over POPTORCH_IPU_MODEL."""
+    def connectionType(self, value: ConnectionType) -> Self:
+        """When to attach to a device."""
+    def syncPattern(self, value: SyncPattern) -> Self:
+        """Which IPUs synchronise."""
+    def useIpuId(self, value: int) -> Self:
+        """Which device of the pool to attach to: single IPUs come first, then pairs, and so
+        on."""
+    def useOfflineIpuTarget(self, ipu_version: int = 2) -> Self:
+        """Compile for IPU version 1, 2 or 21 without attaching."""
+    def randomSeed(self, random_seed: int) -> Self:
+        """Seed of the device's generators (None: 0); also seeds torch's."""
+    def enableStableNorm(self, value: bool) -> Self:
+        """Two-pass variances; ours always are."""
+    def enableSyntheticData(self, value: bool) -> Self:
+        """Random data in place of the inputs, drawn once."""
+    def logCycleCount(self, value: bool) -> Self:
+        """Count cycles: see cycleCount()."""
+    def enableProfiling(self, value: str | PathLike[str] | None = ".") -> Self:
+        """Write a report of each model into this folder."""
+    def disableModuleNamescope(self, value: bool = True) -> Self:
+        """Op names without module paths."""
+    def updatableNamedBuffers(self, value: Iterable[str]) -> Self:
+        """Buffers that copyNamedBuffersToDevice() uploads."""
+    def relaxOptimizerAttributesChecks(self, value: bool = True) -> Self:
+        """Unexpected optimiser attributes are logged at debug level only."""
+    def showCompilationProgressBar(self, value: bool = True) -> Self:
+        """Show a progress bar while compiling."""
+    def sourceLocationExcludes(self, value: Iterable[str]) -> Self:
+        """Files (by substring) that source locations of ops skip."""
+    def appendToLocationExcludes(self, *excludes: str) -> Self:
+        """Adds to sourceLocationExcludes."""

@@ -1,0 +1,99 @@
+"""What a wrapper was made for: it stays the same over all its compilations."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from poptorch._impl import compile_log, session_options, weights
+from poptorch._impl.arguments import Signature, check_initialised
+from poptorch._impl.batching import Batching, resolve_output_mode
+from poptorch._impl.placement_policy import Placement, placement_of
+from poptorch._impl.replica_groups import Groupings
+from poptorch._logging import set_repeat_limit
+from poptorch.options import Options
+from poptorch_core import Error
+
+
+@dataclass(frozen=True, eq=False)
+class Wrapped:
+    """A model with its options.
+
+    model: shares the user's tensors, but has attributes (such as `training`) of its own.
+    """
+
+    user_model: Callable
+    model: Callable
+    training: bool
+    options: Options
+    batching: Batching
+    placement: Placement
+    signature: Signature
+    groupings: Groupings
+
+    @property
+    def module(self) -> torch.nn.Module | None:
+        """The model, unless it is a function."""
+        return self.model if isinstance(self.model, torch.nn.Module) else None
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        kind = "training" if self.training else "inference"
+        what = type(self.model).__name__ if self.module is not None else repr(self.model)
+        return f"{self.options.model_name or what} for {kind}"
+
+
+def wrapped(model: Callable, options: Options | None, training: bool) -> Wrapped:
+    """Freezes the options. Raises poptorch.Error for what they, or the model, cannot be."""
+    options = options if options is not None else Options()
+    if not isinstance(options, Options):
+        raise Error(
+            f"Invalid type: 'options' is of type {type(options)} but must be poptorch.Options."
+        )
+    user_model = model
+    if isinstance(model, torch.nn.Module):
+        check_initialised(model)
+        model = weights.shallow_copy(model)
+    options._freeze()
+    set_repeat_limit(options.max_repeat_logs)
+    options = options.clone()
+    resolve_output_mode(options, training)
+    batching = Batching.of(options, training)  # the caller's
+    placement = placement_of(user_model, options, training)
+    placement.apply_to(options, training)
+    options._freeze()
+    _check(options, model, training)
+    return Wrapped(
+        user_model=user_model,
+        model=model,
+        training=training,
+        options=options,
+        batching=batching,
+        placement=placement,
+        signature=Signature(user_model.forward if user_model is not model else model),
+        groupings=Groupings(options.replication_factor),
+    )
+
+
+def _check(options: Options, model: Callable, training: bool) -> None:
+    if not training and options.Training.gradient_accumulation != 1:
+        text = (
+            "You must set poptorch.Options().Training.gradientAccumulation to 1 or leave it as "
+            "its default value (1) when running a poptorch.inferenceModel()."
+        )
+        if options.execution_strategy.NAME == "pipelined":
+            text += (
+                " Use poptorch.Options().deviceIterations to process a sufficient number of "
+                "batches each run for pipelined execution instead."
+            )
+        raise Error(text)
+    session_options.check(options._Popart.options)
+    compile_log.check(options)
+    buffers = model.buffers() if isinstance(model, torch.nn.Module) else ()
+    replicated = options.replication_factor > 1
+    if replicated and options.broadcast_buffers and any(True for _ in buffers):
+        raise Error(
+            "PopTorch does not support broadcasting buffers. If your model is able to tolerate "
+            "buffers becoming out of sync between replicas, you can disable buffer "
+            "broadcasting using poptorch.Options.broadcastBuffers(False)."
+        )

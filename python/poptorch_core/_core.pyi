@@ -1,0 +1,323 @@
+"""The compiler and emulator without torch."""
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Any, ClassVar, overload
+
+from numpy import ndarray
+from poptorch_core.errors import Error
+
+__all__: list[str] = [
+    "CompileOptions",
+    "Error",
+    "Executable",
+    "GradientGraph",
+    "Graph",
+    "Module",
+    "Op",
+    "OptimiserGroup",
+    "OptimiserSpec",
+    "OutputMode",
+    "Strategy",
+    "Value",
+    "autodiff",
+    "check_environment",
+    "compile",
+    "environment",
+    "environment_flag",
+    "environment_number",
+    "environment_text",
+    "log",
+    "log_level",
+    "op_names",
+    "parse",
+    "run_pass",
+    "set_log_level",
+]
+
+class OutputMode:
+    """
+    Members:
+
+      Final
+
+      EveryN
+
+      All
+
+      Sum
+    """
+
+    All: ClassVar[OutputMode]
+    EveryN: ClassVar[OutputMode]
+    Final: ClassVar[OutputMode]
+    Sum: ClassVar[OutputMode]
+    __members__: ClassVar[dict[str, OutputMode]]
+
+    @overload
+    def __eq__(self, other: OutputMode) -> bool: ...
+    @overload
+    def __eq__(self, other: Any) -> bool: ...
+    def __getstate__(self) -> int: ...
+    def __hash__(self) -> int: ...
+    def __index__(self) -> int: ...
+    def __init__(self, value: int) -> None: ...
+    def __int__(self) -> int: ...
+    @overload
+    def __ne__(self, other: OutputMode) -> bool: ...
+    @overload
+    def __ne__(self, other: Any) -> bool: ...
+    def __repr__(self) -> str: ...
+    def __setstate__(self, state: int) -> None: ...
+    def __str__(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def value(self) -> int: ...
+
+class Strategy:
+    """
+    Members:
+
+      Sharded
+
+      Pipelined
+    """
+
+    Pipelined: ClassVar[Strategy]
+    Sharded: ClassVar[Strategy]
+    __members__: ClassVar[dict[str, Strategy]]
+
+    @overload
+    def __eq__(self, other: Strategy) -> bool: ...
+    @overload
+    def __eq__(self, other: Any) -> bool: ...
+    def __getstate__(self) -> int: ...
+    def __hash__(self) -> int: ...
+    def __index__(self) -> int: ...
+    def __init__(self, value: int) -> None: ...
+    def __int__(self) -> int: ...
+    @overload
+    def __ne__(self, other: Strategy) -> bool: ...
+    @overload
+    def __ne__(self, other: Any) -> bool: ...
+    def __repr__(self) -> str: ...
+    def __setstate__(self, state: int) -> None: ...
+    def __str__(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def value(self) -> int: ...
+
+class OptimiserGroup:
+    def __init__(self) -> None: ...
+    @property
+    def parameters(self) -> list[str]: ...
+    @parameters.setter
+    def parameters(self, names: Sequence[str], /) -> None: ...
+    @property
+    def values(self) -> dict[str, float]: ...
+    @values.setter
+    def values(self, by_name: Mapping[str, float], /) -> None: ...
+    @property
+    def variable(self) -> set[str]: ...
+    @variable.setter
+    def variable(self, names: Set[str], /) -> None: ...
+
+class OptimiserSpec:
+    kind: str
+    loss_scaling: float
+    loss_scaling_variable: bool
+
+    def __init__(self) -> None: ...
+    @property
+    def groups(self) -> list[OptimiserGroup]: ...
+    @groups.setter
+    def groups(self, groups: Sequence[OptimiserGroup], /) -> None: ...
+
+class CompileOptions:
+    device: str
+    device_iterations: int
+    gradient_accumulation: int
+    mean_reduction: bool
+    optimiser: OptimiserSpec | None
+    output_mode: OutputMode
+    output_period: int
+    random_seed: int
+    replication_factor: int
+    strategy: Strategy
+    threads: int
+    training: bool
+
+    def __init__(self) -> None: ...
+
+class Module:
+    """A module of the IR."""
+
+    def __init__(self) -> None: ...
+    def __str__(self) -> str: ...
+    def add_graph(self, name: str, /) -> Graph: ...
+    def add_remote_buffer(
+        self, name: str, row_type: tuple[str, Sequence[int]], rows: int, /
+    ) -> None: ...
+    def add_state(
+        self,
+        name: str,
+        type: tuple[str, Sequence[int]],
+        kind: str = "parameter",
+        group_size: int = 0,
+        group_stride: int = 1,
+    ) -> None:
+        """Declares a state slot; groups of `group_size` replicas share a value, 0: all."""
+
+    def add_stream(
+        self, name: str, type: tuple[str, Sequence[int]], to_device: bool, /
+    ) -> None: ...
+    def clone(self) -> Module: ...
+    def equals(self, other: Module, /) -> bool: ...
+    def text(self, locations: bool = False) -> str: ...
+    def verify(self) -> None: ...
+    @property
+    def graphs(self) -> list[Graph]: ...
+
+class Value:
+    """A value of a graph."""
+
+    name: str
+
+    @property
+    def by_reference(self) -> bool: ...
+    @property
+    def index(self) -> int: ...
+    @property
+    def producer(self) -> Op | None: ...
+    @property
+    def type(self) -> tuple[str, list[int]]: ...
+
+class Op:
+    """An op of a graph."""
+
+    def calls(self, graph: Graph, /) -> bool: ...
+    def set_gradient(self, graph: Graph, /) -> None:
+        """Of a call: the graph that autodiff is to call instead of differentiating the called
+        one.
+        """
+
+    @property
+    def attrs(self) -> dict[str, str]: ...
+    @property
+    def id(self) -> int: ...
+    @property
+    def ipu(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def operands(self) -> list[Value]: ...
+    @property
+    def popart_type(self) -> str: ...
+    @property
+    def results(self) -> list[Value]: ...
+    @property
+    def scope(self) -> str: ...
+
+class Graph:
+    """A graph of a module."""
+
+    def add_input(
+        self, type: tuple[str, Sequence[int]], name: str, by_reference: bool = False
+    ) -> Value: ...
+    def constant(self, array: ndarray, dtype: str, /) -> Value:
+        """A constant of the array's elements."""
+
+    def emit(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        attrs: dict[str, Any] = {},
+        ipu: int = -1,
+        io_tiles: bool = False,
+        scope: str = "",
+    ) -> Op:
+        """Adds an op at the end, checked and with inferred result types."""
+
+    def scalar(self, dtype: str, value: float, /) -> Value:
+        """A constant without dimensions."""
+
+    def set_outputs(self, values: Sequence[Value], /) -> None: ...
+    def variable(self, slot: str, /) -> Value:
+        """A declared state slot."""
+
+    @property
+    def inputs(self) -> list[Value]: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def ops(self) -> list[Op]: ...
+    @property
+    def outputs(self) -> list[Value]: ...
+
+class GradientGraph:
+    """A gradient graph and what it takes and gives: pairs of (is a gradient, value of the
+    forward graph).
+    """
+
+    @property
+    def graph(self) -> Graph: ...
+    @property
+    def inputs(self) -> list[tuple[bool, Value]]: ...
+    @property
+    def outputs(self) -> list[tuple[bool, Value]]: ...
+
+class Executable:
+    """A compiled module with the device memory of its state."""
+
+    def forget_partial_state(self) -> bool: ...
+    def read_remote(self, name: str, replica: int, entry: int) -> ndarray:
+        """Row `entry` of a remote buffer of a replica."""
+
+    def read_state(self, name: str) -> ndarray: ...
+    def report(self) -> dict[str, Any]: ...
+    def run(self, inputs: Sequence[ndarray], /) -> list[ndarray]:
+        """One step on dense arrays of input_types; returns those of output_types."""
+
+    def text(self, form: str, locations: bool = False) -> str: ...
+    def write_remote(self, name: str, replica: int, entry: int, row: ndarray) -> None: ...
+    def write_state(self, name: str, value: ndarray) -> None: ...
+    @property
+    def input_types(self) -> list[tuple[str, list[int]]]: ...
+    @property
+    def output_types(self) -> list[tuple[str, list[int]]]: ...
+    @property
+    def states(self) -> list[str]: ...
+
+def autodiff(forward: Graph, provided: Sequence[int], required: Sequence[Value]) -> GradientGraph:
+    """The gradient graph of `forward`: given the gradients of its outputs `provided`
+    (indices), those of its inputs `required`. Adds outputs to `forward`.
+    """
+
+def check_environment() -> None: ...
+def compile(
+    module: Module,
+    options: CompileOptions = ...,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> Executable:
+    """Compiles a copy of the module, all the way. `progress` is called with (steps done,
+    steps in all, name of the step).
+    """
+
+def environment() -> list[tuple[str, str, str, list[str], tuple[int, int], bool]]:
+    """(name, kind, doc, allowed values, (least, most), whether it has an effect) of every variable;
+    kinds: "text", "choice", "flag", "number", "names"."""
+
+def environment_flag(name: str, /) -> bool: ...
+def environment_number(name: str, otherwise: int, /) -> int: ...
+def environment_text(name: str, otherwise: str = "") -> str: ...
+def log(level: int, text: str, /) -> None: ...
+def log_level() -> int: ...
+def op_names() -> list[str]: ...
+def parse(text: str | bytes, origin: str = "text") -> Module:
+    """Reads a module from its text."""
+
+def run_pass(module: Module, name: str, options: CompileOptions = ...) -> None:
+    """Runs one pass, by name, on the module in place."""
+
+def set_log_level(level: int, /) -> None: ...

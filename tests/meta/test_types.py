@@ -1,0 +1,122 @@
+"""What type checkers say of users' programs: an error at misspelt names, nothing at right ones."""
+
+import os
+import re
+import subprocess
+import sys
+from types import ModuleType
+
+import popxl
+import popxl_addons
+import pytest
+from load_tool import ROOT, load_tool
+from poptorch._impl import refused
+from test_api import NAMES
+
+PROGRAM = """
+import poptorch, popart, popxl, torch
+
+options = poptorch.Options()
+options.deviceIterations(3)
+options.deviceIteration(3)  # attr-defined
+options.deviceIterations("3")  # arg-type
+options.deviceIterations()  # call-arg
+options.deviceIterations(2).replicationFactor(2).Training.gradientAccumulation(4)
+options.Training.gradientAccumulations(4)  # attr-defined
+options.outputMode(poptorch.OutputMode.EveryN, 2).outputMode("All")  # arg-type
+options.outputMode(poptorch.OutputMode.Every)  # attr-defined
+options.device_iterations = 4
+options.device_iterations = "4"  # assignment
+options.device_iteration = 4  # attr-defined
+options.Precision.enableStochasticRounding(True).setPartialsType(torch.half)
+options.TensorLocations.setWeightLocation(poptorch.TensorLocationSettings().useOnChipStorage())
+options.setExecutionStrategy(poptorch.PipelinedExecution("a", "b"))
+options.setExecutionStrategy("a")  # arg-type
+number: int = options.replication_factor
+text: str = options.replication_factor  # assignment
+options.anchorTensor("x", "y")
+options.loadFromFile("options.conf").modelName("m").clone().modelNam("m")  # attr-defined
+
+model = torch.nn.Linear(2, 2)
+optimizer = poptorch.optim.SGD(model.parameters(), lr=0.1)
+poptorch.optim.SGD(model.parameters(), learning_rate=0.1)  # call-arg
+training = poptorch.trainingModel(model, options, optimizer)
+training = poptorch.trainingModel(model, optimizer)  # arg-type
+for batch in poptorch.DataLoader(options, [1, 2], batch_size=1):
+    training(batch)
+
+ir = popxl.Ir(replication=2)
+with ir.main_graph:
+    x = popxl.variable([1, 2, 3], popxl.float32)
+    y = popxl.ops.add(x, x) + x * 2
+    popxl.ops.ad(x, x)  # attr-defined
+    x.shap  # attr-defined
+    y.reshape((3, 1)).T.copy_to_ipu(1)
+    y.copy_to_ipus(1)  # attr-defined
+ir.main_graf  # attr-defined
+ir.create_graph(len, 1).inputs[0].dtype.as_numpy()
+popxl.float33  # attr-defined
+popxl.Session(ir, "cpu").runs()  # attr-defined
+popart.Buildr  # attr-defined
+poptorch.custom_op()  # attr-defined
+popart.Builder  # attr-defined
+"""
+
+
+@pytest.fixture(scope="module")
+def errors(tmp_path_factory):
+    """(file, line) → codes that mypy finds in programs, in one run of it."""
+    folder = tmp_path_factory.mktemp("programs")
+    cache = ROOT / ".mypy_cache" / os.environ.get("PYTEST_XDIST_WORKER", "users")
+    (folder / "program.py").write_text(PROGRAM)
+    (folder / "names.py").write_text("\n".join(names_program()))
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--config-file="]
+        + ["--cache-dir", cache, folder / "program.py", folder / "names.py"],
+        **{"env": {**os.environ, "MYPYPATH": str(ROOT / "python")}, "cwd": folder},
+        **{"capture_output": True, "text": True, "check": False},
+    )
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    found = {}
+    for file, line, code in re.findall(
+        r"(\w+)\.py:(\d+): error: .*\[([\w-]+)\]$", done.stdout, re.M
+    ):
+        found.setdefault((file, int(line)), set()).add(code)
+    return found
+
+
+def names_program():
+    """A line for each public name of the packages."""
+    yield "import poptorch.testing, popxl.transforms, popxl_addons"
+    yield from (f"poptorch.{name}" for name in NAMES if name not in refused.INSTEAD)
+    for module in (popxl, popxl.ops, popxl.transforms, popxl_addons, popxl_addons.ops):
+        for name, value in vars(module).items():
+            if not name.startswith("_") and not isinstance(value, ModuleType):
+                yield f"{module.__name__}.{name}"
+
+
+def test_errors_of_a_program(errors):
+    expected = {
+        ("program", number): {line.partition("  # ")[2]}
+        for number, line in enumerate(PROGRAM.splitlines(), 1)
+        if "  # " in line
+    }
+    assert {key: codes for key, codes in errors.items() if key[0] == "program"} == expected
+
+
+def test_public_names_are_exported(errors):
+    lines = list(names_program())
+    assert [lines[line - 1] for file, line in errors if file == "names"] == []
+    assert len(lines) > 300
+
+
+def test_option_types_are_those_of_the_tables():
+    tool = load_tool("write_option_types")
+    assert tool.FILE.read_text() == tool.text(), "run make stubs"
+
+
+def test_an_option_without_annotation_is_noticed():
+    tool = load_tool("write_option_types")
+    row = tool.option_rows.Row("wibble", 1, lambda value: value, "", "")
+    with pytest.raises(ValueError, match="not annotated"):
+        tool.attribute_type(row, 1, tool.Names())

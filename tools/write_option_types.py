@@ -1,0 +1,104 @@
+"""Writes option_types.pyi: what the rows of poptorch's option tables make of their classes.
+
+The setters are made at run time from the rows; here are their names, arguments and attributes for
+type checkers and editors. With --check nothing is written; the exit status tells whether the file
+is up to date.
+"""
+
+import inspect
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import poptorch  # noqa: F401  # whose modules have the tables
+from poptorch._impl import option_rows
+
+FILE = Path(__file__).resolve().parents[1] / "python/poptorch/_impl/option_types.pyi"
+HEAD = '''"""What the rows of the option tables make of their classes, for type checkers.
+
+Made from the tables by tools/write_option_types.py.
+"""
+
+'''
+
+
+class Names:
+    """Texts of annotations, and the imports that they need."""
+
+    def __init__(self):
+        self.imports = {
+            "from typing import Any, Self",
+            "from poptorch._impl.option_rows import OptionGroup",
+        }
+
+    def text(self, annotation):
+        """The annotation without modules. ValueError where there is none."""
+        if annotation is inspect.Parameter.empty:
+            raise ValueError("an argument or a check is not annotated")
+        return re.sub(r"((?:\w+\.)*\w+)\.(\w+)", self._short, inspect.formatannotation(annotation))
+
+    def _short(self, match):
+        module, name = match.groups()
+        self.imports.add(f"from {module} import {name}")
+        return name
+
+
+def attribute_type(row, default, names):
+    """Of an option's value: what its check gives, or else the type of its default."""
+    if row.check is not None:
+        text = names.text(inspect.signature(row.check).return_annotation)
+    elif default is None:
+        text = names.text(row.stored or inspect.Parameter.empty)
+    else:
+        text = {dict: "dict[str, Any]"}.get(type(default), type(default).__name__)
+    return f"{text} | None" if default is None and "None" not in text.split(" | ") else text
+
+
+def argument(parameter, names):
+    """`name: type`, and ` = default`."""
+    star = "*" if parameter.kind is inspect.Parameter.VAR_POSITIONAL else ""
+    text = f"{star}{parameter.name}: {names.text(parameter.annotation)}"
+    return text if parameter.default is parameter.empty else f"{text} = {parameter.default!r}"
+
+
+def class_lines(group, names):
+    base = group.__name__.removesuffix("Options") or "Options"
+    yield f"class {base}Rows(OptionGroup):"
+    for row in group.ROWS:
+        for name, default in row.values().items():
+            yield f"    {name}: {attribute_type(row, default, names)}"
+    for row in group.ROWS:
+        method = getattr(group, row.name)
+        if method.__module__ != option_rows.__name__:  # written by hand, in the class itself
+            continue
+        _, *given = inspect.signature(method).parameters.values()
+        arguments = ", ".join(["self", *(argument(p, names) for p in given)])
+        doc = "\n        ".join(textwrap.wrap(f'"""{row.doc}"""', 90))
+        yield f"    def {row.name}({arguments}) -> Self:\n        {doc}"
+
+
+def text():
+    names = Names()
+    groups = option_rows.OptionGroup.__subclasses__()
+    classes = ["\n".join(class_lines(group, names)) for group in groups]
+    made = HEAD + "\n".join(sorted(names.imports)) + "\n\n" + "\n\n".join(classes) + "\n"
+    for command in (["check", "--fix", "--select", "I"], ["format"]):
+        made = subprocess.run(
+            [Path(sys.executable).with_name("ruff"), *command, "-q"]
+            + ["--stdin-filename", FILE, "-"],
+            **{"input": made, "capture_output": True, "text": True, "check": True},
+        ).stdout
+    return made
+
+
+def main():
+    if sys.argv[1:] == ["--check"]:
+        return FILE.read_text() != text()
+    FILE.write_text(text())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
