@@ -78,7 +78,7 @@ const Rows<E, OutputMode, Liveness> kExecution = {
     {"forward_stages",
      &E::forward_stages,
      "Found: the stages of the pipeline, forward.",
-     {1, kMaxStages}},
+     {0, kMaxStages}},
     {"last_forward_phase",
      &E::last_forward_phase,
      "Found: the number of the last forward phase.",

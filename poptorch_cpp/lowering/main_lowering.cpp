@@ -217,7 +217,12 @@ void MainLowering::check_outer_is_last() const {
       continue;
     }
     for (const Value* operand : op->operands()) {
-      if (!operand || slots.empty()) continue;
+      if (!operand) continue;
+      if (operand->producer() && partition::is_outer(*operand->producer())) {
+        throw support::UserError(str("[lowering] ", ir::print(*op),
+                                     " of the micro-batch loop uses ", "what is made behind it."));
+      }
+      if (slots.empty()) continue;
       const Symbol slot = slot_of(operand);
       if (!slot.empty() && slots.count(slot)) {
         throw InternalError(str("[lowering] ", ir::print(*op), " of the micro-batch loop reads '",

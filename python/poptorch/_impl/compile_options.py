@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from poptorch._impl.replica_groups import ReplicaGroup
 from poptorch._impl.tensor_locations import locations_of
-from poptorch.enums import CommGroupType, OutputMode, ReductionType
+from poptorch.enums import CommGroupType, Liveness, OutputMode, ReductionType
 from poptorch.options import Options
 
 Line = tuple[str, str, dict]
@@ -23,13 +23,13 @@ def execution_lines(options: Options, training: bool, device: str) -> list[Line]
         "training": training,
         "device": device,
         "strategy": strategy.NAME,
-        "liveness": strategy.liveness.name,
+        "liveness": Liveness(strategy.liveness).name,
         "separate_backward_phase": strategy.separate_backward_phase,
         "io_tiles": options.TensorLocations.num_io_tiles,
         "device_iterations": options.device_iterations,
         "gradient_accumulation": options.Training.gradient_accumulation,
         "replication_factor": options.replication_factor,
-        "output_mode": options.output_mode.name,
+        "output_mode": OutputMode(options.output_mode).name,
         "output_period": options.output_return_period,
         "mean_reduction": reduction == ReductionType.Mean,
         "random_seed": options.random_seed or 0,
