@@ -1,17 +1,26 @@
-// What the compiler is told, from the dicts of python/poptorch/_impl/compile_options.py and
-// optimisers.py. Absent keys leave the field's default.
+// What Python says of an execution, by the tables of ir/execution.hpp and session/session.hpp.
 #pragma once
 
 #include <pybind11/pybind11.h>
 
-#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
 
+#include "ir/execution.hpp"
 #include "session/session.hpp"
 
 namespace poptorch::bindings {
 
-// UserError for unknown names of dtypes and strategies.
-session::CompileOptions options_of(const pybind11::dict& given,
-                                   const std::optional<pybind11::dict>& optimiser);
+// (keyword, name, options): a line of the description.
+using Line = std::tuple<std::string, std::string, pybind11::dict>;
+
+// The description that the lines give, taken in turn. UserError as of ir::take_line().
+void take_lines(ir::Execution& execution, const std::vector<Line>& lines);
+// By name: threads, memory_limit, round_ipu_count.
+session::HostOptions host_options_of(const pybind11::dict& given);
+// Both tables: (keyword, option, text of its default, range or words, whether it changes, doc)
+// each.
+pybind11::list option_table();
 
 }  // namespace poptorch::bindings

@@ -7,6 +7,7 @@
 
 #include <set>
 
+#include "bindings/compile_options.hpp"
 #include "bindings/core_ir.hpp"
 #include "bindings/errors.hpp"
 #include "bindings/numpy.hpp"
@@ -29,7 +30,6 @@ namespace py = pybind11;
 namespace poptorch::bindings {
 namespace {
 
-using session::CompileOptions;
 using session::Executable;
 using support::str;
 
@@ -105,8 +105,10 @@ void write_remote(Executable& executable, const Text& name, int replica, int64_t
   watched([&] { executable.write_remote(name, replica, entry, data); });
 }
 
-std::unique_ptr<Executable> compile(const ir::Module& module, const CompileOptions& options,
-                                    const session::Progress& progress) {
+std::unique_ptr<Executable> compile(const ir::Module& module, const std::vector<Line>& lines,
+                                    const py::dict& host, const session::Progress& progress) {
+  auto copy = module.clone();
+  take_lines(copy->execution(), lines);
   session::Progress locked;
   if (progress) {
     locked = [&progress](int done, int steps, const std::string& name) {
@@ -114,56 +116,13 @@ std::unique_ptr<Executable> compile(const ir::Module& module, const CompileOptio
       progress(done, steps, name);
     };
   }
-  return watched([&] { return session::compile(module.clone(), options, locked); });
+  const session::HostOptions options = host_options_of(host);
+  return watched([&] { return session::compile(std::move(copy), options, locked); });
 }
 
-void run_pass(ir::Module& module, const Text& name, const CompileOptions& options) {
-  transforms::PassContext context = session::pass_context(options);
-  const session::Progress silent;
-  session::PassRunner(context, silent, 1).run(name.value, module);
-}
-
-void bind_options(py::module_& m) {
-  py::enum_<session::OutputMode>(m, "OutputMode")
-      .value("Final", session::OutputMode::kFinal)
-      .value("EveryN", session::OutputMode::kEveryN)
-      .value("All", session::OutputMode::kAll)
-      .value("Sum", session::OutputMode::kSum);
-
-  py::enum_<transforms::Strategy>(m, "Strategy")
-      .value("Sharded", transforms::Strategy::kSharded)
-      .value("Pipelined", transforms::Strategy::kPipelined);
-
-  using transforms::OptimiserGroup;
-  using transforms::OptimiserSpec;
-  py::class_<OptimiserGroup>(m, "OptimiserGroup")
-      .def(py::init<>())
-      .def_readwrite("values", &OptimiserGroup::values)
-      .def_readwrite("variable", &OptimiserGroup::variable)
-      .def_readwrite("parameters", &OptimiserGroup::parameters);
-  py::class_<OptimiserSpec>(m, "OptimiserSpec")
-      .def(py::init<>())
-      .def_readwrite("kind", &OptimiserSpec::kind)
-      .def_readwrite("groups", &OptimiserSpec::groups)
-      .def_readwrite("loss_scaling", &OptimiserSpec::loss_scaling)
-      .def_readwrite("loss_scaling_variable", &OptimiserSpec::loss_scaling_variable);
-
-  py::class_<CompileOptions>(m, "CompileOptions")
-      .def(py::init<>())
-      .def_readwrite("training", &CompileOptions::training)
-      .def_readwrite("strategy", &CompileOptions::strategy)
-      .def_readwrite("device_iterations", &CompileOptions::device_iterations)
-      .def_readwrite("gradient_accumulation", &CompileOptions::gradient_accumulation)
-      .def_readwrite("replication_factor", &CompileOptions::replication_factor)
-      .def_readwrite("output_mode", &CompileOptions::output_mode)
-      .def_readwrite("output_period", &CompileOptions::output_period)
-      .def_readwrite("mean_reduction", &CompileOptions::mean_reduction)
-      .def_readwrite("optimiser", &CompileOptions::optimiser)
-      .def_readwrite("random_seed", &CompileOptions::random_seed)
-      .def_readwrite("threads", &CompileOptions::threads)
-      .def_property(
-          "device", [](const CompileOptions& o) { return o.device; },
-          [](CompileOptions& o, const Text& device) { o.device = device.value; });
+void run_pass(ir::Module& module, const Text& name, const std::vector<Line>& lines) {
+  take_lines(module.execution(), lines);
+  session::PassRunner({}, 1).run(name.value, module);
 }
 
 void bind_ir(py::module_& m) {
@@ -188,7 +147,7 @@ void bind_ir(py::module_& m) {
       },
       "Reads a module from its text.", py::arg("text"), py::arg("origin") = "text");
   m.def("run_pass", &run_pass, "Runs one pass, by name, on the module in place.", py::arg("module"),
-        py::arg("name"), py::arg("options") = CompileOptions());
+        py::arg("name"), py::arg("lines") = py::list());
 }
 
 void bind_executable(py::module_& m) {
@@ -224,12 +183,13 @@ void bind_executable(py::module_& m) {
           },
           py::arg("form"), py::arg("locations") = false)
       .def("report", [](const Executable& e) { return report_dict(e.report()); });
-  m.def(
-      "compile", &compile,
-      "Compiles a copy of the module, all the way. `progress` is called with (steps done, steps in "
-      "all, name of the step).",
-      py::arg("module"), py::arg("options") = CompileOptions(),
-      py::arg("progress") = session::Progress());
+  m.def("compile", &compile,
+        "Compiles a copy of the module, all the way. `lines` of the description of how it is "
+        "executed are "
+        "added to its own. `progress` is called with (steps done, steps in "
+        "all, name of the step).",
+        py::arg("module"), py::arg("lines") = py::list(), py::arg("host") = py::dict(),
+        py::arg("progress") = session::Progress());
 }
 
 // The table of environment variables and its readers, for the Python layer and the documentation.
@@ -269,7 +229,7 @@ PYBIND11_MODULE(_core, m) {
   m.attr("Error") = py::module_::import("poptorch_core.errors").attr("Error");
   register_errors();
   register_watched();
-  bind_options(m);
+  m.def("option_table", &option_table);
   bind_ir(m);
   bind_executable(m);
   bind_environment(m);

@@ -80,26 +80,27 @@ Trace make_trace(Call call, std::vector<at::Tensor> inputs, const NamedTensors& 
 }
 
 std::unique_ptr<TorchExecutable> compile(Call call, std::vector<at::Tensor> inputs,
-                                         const NamedTensors& state, const py::dict& options,
-                                         const std::optional<py::dict>& optimiser,
-                                         std::vector<std::string> excludes,
+                                         const NamedTensors& state, const std::vector<Line>& lines,
+                                         const py::dict& host, std::vector<std::string> excludes,
                                          const session::Progress& progress) {
-  const auto compile_options = options_of(options, optimiser);
-  const Trace trace = make_trace(std::move(call), std::move(inputs), state,
-                                 compile_options.training, std::move(excludes));
+  ir::Execution execution;
+  take_lines(execution, lines);
+  const session::HostOptions options = host_options_of(host);
+  const Trace trace = make_trace(std::move(call), std::move(inputs), state, execution.training,
+                                 std::move(excludes));
   return watched([&] {
-    return frontend::compile_model(trace.request, trace.forward, compile_options, progress);
+    return frontend::compile_model(trace.request, trace.forward, execution, options, progress);
   });
 }
 
 py::dict profile(Call call, std::vector<at::Tensor> inputs, const NamedTensors& state,
-                 const py::dict& options, const std::optional<py::dict>& optimiser,
-                 std::vector<std::string> excludes) {
-  const auto compile_options = options_of(options, optimiser);
-  const Trace trace = make_trace(std::move(call), std::move(inputs), state,
-                                 compile_options.training, std::move(excludes));
-  return profile_dict(watched(
-      [&] { return frontend::profile_model(trace.request, trace.forward, compile_options); }));
+                 const std::vector<Line>& lines, std::vector<std::string> excludes) {
+  ir::Execution execution;
+  take_lines(execution, lines);
+  const Trace trace = make_trace(std::move(call), std::move(inputs), state, execution.training,
+                                 std::move(excludes));
+  return profile_dict(
+      watched([&] { return frontend::profile_model(trace.request, trace.forward, execution); }));
 }
 
 std::string trace_text(Call call, std::vector<at::Tensor> inputs, const NamedTensors& state,
@@ -243,7 +244,14 @@ void bind_executable(py::module_& m) {
       .def("highest_ipu",
            [](const TorchExecutable& model) { return model.compiled().highest_ipu(); })
       .def("timeline", timeline_of)
-      .def("anchored", [](const TorchExecutable& e) { return e.compiled().anchored(); })
+      .def("anchored",
+           [](const TorchExecutable& e) {
+             std::vector<std::pair<int64_t, std::string>> found;
+             for (const auto& one : e.compiled().execution().anchored) {
+               found.emplace_back(one.anchor, one.name);
+             }
+             return found;
+           })
       .def("anchor_names", [](const TorchExecutable& e) { return e.compiled().anchor_names(); })
       .def("transfer_times",
            [](const TorchExecutable& e, size_t stream) {
@@ -271,11 +279,10 @@ PYBIND11_MODULE(_torch, m) {
   bind_executable(m);
   bind_regions(m);
   m.def("compile", compile, py::arg("call"), py::arg("inputs"), py::arg("named_tensors"),
-        py::arg("options"), py::arg("optimiser") = py::none(),
-        py::arg("location_excludes") = ir::Strings{}, py::arg("progress") = py::none());
+        py::arg("lines"), py::arg("host"), py::arg("location_excludes") = ir::Strings{},
+        py::arg("progress") = py::none());
   m.def("profile", profile, py::arg("call"), py::arg("inputs"), py::arg("named_tensors"),
-        py::arg("options"), py::arg("optimiser") = py::none(),
-        py::arg("location_excludes") = ir::Strings{});
+        py::arg("lines"), py::arg("location_excludes") = ir::Strings{});
   m.def("trace", trace_text, py::arg("call"), py::arg("inputs"), py::arg("named_tensors"),
         py::arg("training") = false, py::arg("location_excludes") = ir::Strings{},
         py::arg("locations") = false);

@@ -99,6 +99,7 @@ bool structurally_equal(const Module& a, const Module& b, std::string* why) {
       a.remote_buffers(), b.remote_buffers(),
       [](const RemoteBuffer& x, const RemoteBuffer& y) { return x.entries == y.entries; });
   if (!buffers) return comparison.differ("the remote buffers");
+  if (lines_of(a.execution()) != lines_of(b.execution())) return comparison.differ("the execution");
   if (a.graphs().size() != b.graphs().size()) return comparison.differ("the number of graphs");
   for (const auto& graph : a.graphs()) {
     const Graph* other = b.find_graph(graph->name());

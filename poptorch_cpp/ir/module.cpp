@@ -164,6 +164,7 @@ RemoteBuffer* Module::find_remote_buffer(Symbol name) const { return find_named(
 
 std::unique_ptr<Module> Module::clone() const {
   auto out = std::make_unique<Module>(*registry_);
+  out->execution_ = execution_;
   for (const auto& state : states_) out->add_state(*state);
   for (const auto& stream : streams_) out->add_stream(*stream);
   for (const auto& buffer : buffers_) out->add_remote_buffer(*buffer);

@@ -1,5 +1,5 @@
 // A module: graphs by name, and the things that live outside any graph: state slots, host streams
-// and remote buffers. Graph `main` is the entry.
+// and remote buffers, and how all of it is to be executed. Graph `main` is the entry.
 #pragma once
 
 #include <memory>
@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "ir/execution.hpp"
 #include "ir/graph.hpp"
 
 namespace poptorch::ir {
@@ -75,6 +76,9 @@ class Module {
   const std::vector<std::unique_ptr<HostStream>>& streams() const { return streams_; }
   const std::vector<std::unique_ptr<RemoteBuffer>>& remote_buffers() const { return buffers_; }
 
+  Execution& execution() { return execution_; }
+  const Execution& execution() const { return execution_; }
+
   uint64_t next_op_id() { return next_op_id_++; }
   // True from when the verifier accepted the module until a graph or declaration is added, or
   // anything of a graph changes but names, placements, scopes and locations.
@@ -92,6 +96,7 @@ class Module {
   std::vector<std::unique_ptr<RemoteBuffer>> buffers_;
   std::unordered_map<std::string, Graph*> graphs_by_name_;      // look-up only, never iterated
   std::unordered_map<std::string, StateSlot*> states_by_name_;  // likewise
+  Execution execution_;
   uint64_t next_op_id_ = 1;
   mutable bool verified_ = false;
 };

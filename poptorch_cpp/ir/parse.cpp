@@ -32,8 +32,10 @@ class Parser {
         parse_remote();
       } else if (lexer_.accept("graph")) {
         parse_graph();
+      } else if (is_execution_keyword(lexer_.peek().text)) {
+        parse_execution();
       } else {
-        lexer_.fail("expected 'graph', 'state', 'stream' or 'remote'");
+        lexer_.fail("expected 'execution', 'state', 'stream', 'remote' or 'graph'");
       }
     }
     at(lexer_.peek(), [&] { verify(*module_); });
@@ -49,6 +51,14 @@ class Parser {
     } catch (const support::Error& error) {
       lexer_.fail_at(token, error.what());
     }
+  }
+
+  void parse_execution() {
+    const Token place = lexer_.next();
+    ExecutionLine line{.keyword = place.text};
+    if (lexer_.peek().kind == Token::Kind::kString) line.name = lexer_.string("a name");
+    line.attrs = parse_attrs(lexer_, nullptr);
+    at(place, [&] { take_line(module_->execution(), line); });
   }
 
   struct Declaration {

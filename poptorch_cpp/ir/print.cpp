@@ -168,6 +168,10 @@ void add_callees_first(const Graph& graph, std::unordered_set<const Graph*>& ent
 
 std::string print(const Module& module, const PrintOptions& options) {
   std::ostringstream out;
+  for (const ExecutionLine& line : lines_of(module.execution())) {
+    out << line.keyword << (line.name.empty() ? "" : " " + quoted(line.name))
+        << attrs_text(line.attrs, options) << "\n";
+  }
   for (const auto& state : module.states()) {
     out << "state " << quoted(state->name.text()) << " : " << state->type
         << state_attrs(*state, options) << "\n";

@@ -268,6 +268,8 @@ void verify_placement(const Op& op) {
 }
 
 void verify(const Module& module) {
+  const Graph* main = module.find_graph("main");
+  check(module.execution(), main ? main->outputs().size() : 0);
   if (module.is_verified()) return;
   check_declarations(module);
   SeenOps seen;

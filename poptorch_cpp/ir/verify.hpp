@@ -14,8 +14,8 @@ constexpr int kMaxNesting = 256;  // of graphs in graphs
 
 // InternalError naming op and rule when an invariant of graph.hpp, a row's operand or attribute
 // constraint, an inferred type, a called graph's signature or a declaration does not hold;
-// UserError when the module is merely too large. Looks at nothing that did not change since it was
-// accepted: see Module::is_verified and Op::is_checked.
+// UserError when the module is merely too large, or its execution cannot be. Looks at nothing that
+// did not change since it was accepted: see Module::is_verified and Op::is_checked.
 void verify(const Module& module);
 
 // What verify() says of one op whose operands are defined before it.

@@ -1,22 +1,15 @@
-// Implements lower.hpp: the strategy's schedule, by a table.
+// Implements lower.hpp.
 #include "lowering/lower.hpp"
 
-#include "lowering/schedules.hpp"
+#include "lowering/main_lowering.hpp"
+#include "lowering/strategy.hpp"
 
 namespace poptorch::lowering {
-namespace {
 
-using Schedule = void (*)(MainLowering&);
-
-// By Strategy.
-constexpr Schedule kSchedules[] = {schedule_pipelined, schedule_sequential, schedule_phased,
-                                   schedule_phased};
-
-}  // namespace
-
-program::Program lower(const ir::Module& module, const LowerOptions& options) {
-  MainLowering main(module, options);
-  kSchedules[static_cast<size_t>(options.strategy)](main);
+program::Program lower(const ir::Module& module) {
+  const Strategy& strategy = find_strategy(module.execution().strategy);
+  MainLowering main(module);
+  strategy.schedule(main);
   return main.finish();
 }
 

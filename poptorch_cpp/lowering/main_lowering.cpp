@@ -51,14 +51,17 @@ void count_block(const std::vector<Instruction>& block, int64_t times,
   }
 }
 
+// By OutputMode.
+constexpr program::Keep kKeepOf[] = {program::Keep::kFinal, program::Keep::kEveryN,
+                                     program::Keep::kAll, program::Keep::kSum};
+
 }  // namespace
 
-MainLowering::MainLowering(const Module& module, const LowerOptions& options)
+MainLowering::MainLowering(const Module& module)
     : module_(module),
-      options_(options),
-      emitter_(module, target::find_device(options.device), highest_ipu(module) + 1),
+      emitter_(module, target::find_device(module.execution().device), highest_ipu(module) + 1),
       ops_(module, emitter_),
-      off_chip_(module, options, emitter_),
+      off_chip_(module, emitter_),
       order_(schedule_ops(module.main())) {
   check_outer_is_last();
   declare_streams();
@@ -66,24 +69,19 @@ MainLowering::MainLowering(const Module& module, const LowerOptions& options)
 
 Program MainLowering::finish() {
   Program program = emitter_.finish();
-  program.replicas = options_.replicas;
-  program.random_seed = options_.random_seed;
-  program.micro_batches_per_run = options_.device_iterations * options_.gradient_accumulation;
+  program.replicas = static_cast<int>(execution().replication_factor);
+  program.random_seed = execution().random_seed;
+  program.micro_batches_per_run = execution().device_iterations * execution().gradient_accumulation;
   plan_memory(program, module_.registry());
   count_transfers(program);
   program::verify(program);
   return program;
 }
 
-bool MainLowering::is_outer(const Op& op) const {
-  return options_.gradient_accumulation > 1 &&
-         op.placement.context == ir::ExecutionContext::kAccumulateOuter;
-}
-
 void MainLowering::lower_section(bool outer) {
   std::vector<const Op*> ops;
   for (const Op* op : order_) {
-    if (is_outer(*op) == outer) ops.push_back(op);
+    if (partition::is_outer(*op) == outer) ops.push_back(op);
   }
   off_chip_.begin_section(ops);
   for (const Op* op : ops) lower_op(*op);
@@ -105,8 +103,8 @@ ir::Attrs MainLowering::transfer_attrs(const std::vector<std::string>& overlaps,
                                        size_t index) const {
   ir::Attrs attrs;
   if (index >= overlaps.size() || overlaps[index].empty()) return attrs;
-  int64_t rounds = options_.gradient_accumulation;
-  if (overlaps[index] == "device_iteration_loop") rounds *= options_.device_iterations;
+  int64_t rounds = execution().gradient_accumulation;
+  if (overlaps[index] == "device_iteration_loop") rounds *= execution().device_iterations;
   attrs.set("overlap", overlaps[index]);
   if (rounds > 1) attrs.set("io_tiles", true);
   return attrs;
@@ -126,25 +124,38 @@ void MainLowering::declare_streams() {
   for (const auto& input : main.inputs()) {
     const size_t index = streams.size();
     streams.push_back({.host = {stream_name(input->name(), "input", index), input->type(), true},
-                       .group_size = options_.input_group_size,
-                       .group_stride = options_.input_group_stride});
+                       .group_size = static_cast<int>(execution().input_group_size),
+                       .group_stride = static_cast<int>(execution().input_group_stride)});
     const TensorId id = emitter_.arena_tensor(input->type(), input->name(), Emitter::kUndecided);
     emitter_.load_on_first_use(id, static_cast<int>(index),
-                               transfer_attrs(options_.input_overlaps, index));
+                               transfer_attrs(execution().input_overlaps, index));
     frame_.values[input.get()] = id;
   }
   for (size_t i = 0; i < main.outputs().size(); ++i) {
     const Value* output = main.outputs()[i];
     outputs_[output].push_back(static_cast<int>(streams.size()));
     streams.push_back({.host = {stream_name("", "output", i), output->type(), false},
-                       .keep = options_.keep,
-                       .period = options_.keep_period});
+                       .keep = kKeepOf[static_cast<size_t>(execution().output_mode)],
+                       .period = execution().output_period});
   }
-  for (size_t i = 0; i < options_.last_keeps.size(); ++i) {
-    auto& stream = streams[streams.size() - options_.last_keeps.size() + i];
-    std::tie(stream.keep, stream.period) = options_.last_keeps[i];
-  }
+  keep_anchored(streams);
   for (const auto& stream : module_.streams()) streams.push_back({.host = *stream});
+}
+
+// Of main's last outputs: those that are returned whole, then what anchors asked for.
+void MainLowering::keep_anchored(std::vector<program::Stream>& streams) const {
+  const auto& anchored = execution().anchored;
+  auto stream = streams.end() - static_cast<ptrdiff_t>(anchored.size());
+  for (auto whole = stream - execution().whole_outputs; whole != stream; ++whole) {
+    whole->keep = program::Keep::kAll;
+    whole->period = 1;
+  }
+  for (const ir::Anchored& one : anchored) {
+    const ir::Anchor& asked = execution().anchors.at(static_cast<size_t>(one.anchor));
+    stream->keep = kKeepOf[static_cast<size_t>(asked.mode)];
+    stream->period = asked.period;
+    ++stream;
+  }
 }
 
 void MainLowering::store_output(const Value* value) {
@@ -159,7 +170,7 @@ void MainLowering::store_output(const Value* value) {
     store.channel = stream;
     store.pass = program::Pass::kTransfer;
     store.cycles = emitter_.host_cycles(id);
-    store.attrs = transfer_attrs(options_.output_overlaps,
+    store.attrs = transfer_attrs(execution().output_overlaps,
                                  static_cast<size_t>(stream) - module_.main().inputs().size());
     emitter_.emit(emitter_.tensor(id).ipu, std::move(store));
   }
@@ -169,7 +180,7 @@ void MainLowering::store_output(const Value* value) {
 void MainLowering::store_late_outputs(bool outer) {
   for (const Value* output : module_.main().outputs()) {
     const Op* producer = output->producer();
-    if ((producer && is_outer(*producer)) == outer) store_output(output);
+    if ((producer && partition::is_outer(*producer)) == outer) store_output(output);
   }
 }
 
@@ -197,7 +208,7 @@ void MainLowering::check_outer_is_last() const {
     return op && op->is("variable") ? Symbol(op->attr<std::string>("name")) : Symbol();
   };
   for (const Op* op : module_.main().ops()) {
-    if (is_outer(*op)) {
+    if (partition::is_outer(*op)) {
       for (int index : op->def().writes) {
         if (const Value* value = op->operand(static_cast<size_t>(index))) {
           slots.insert(slot_of(value));
@@ -206,7 +217,12 @@ void MainLowering::check_outer_is_last() const {
       continue;
     }
     for (const Value* operand : op->operands()) {
-      if (!operand || slots.empty()) continue;
+      if (!operand) continue;
+      if (operand->producer() && partition::is_outer(*operand->producer())) {
+        throw support::UserError(str("[lowering] ", ir::print(*op),
+                                     " of the micro-batch loop uses ", "what is made behind it."));
+      }
+      if (slots.empty()) continue;
       const Symbol slot = slot_of(operand);
       if (!slot.empty() && slots.count(slot)) {
         throw InternalError(str("[lowering] ", ir::print(*op), " of the micro-batch loop reads '",

@@ -11,7 +11,6 @@
 
 #include "ir/module.hpp"
 #include "lowering/emitter.hpp"
-#include "lowering/lower.hpp"
 #include "lowering/off_chip.hpp"
 #include "lowering/op_lowering.hpp"
 
@@ -19,19 +18,17 @@ namespace poptorch::lowering {
 
 class MainLowering {
  public:
-  MainLowering(const ir::Module& module, const LowerOptions& options);
+  explicit MainLowering(const ir::Module& module);
 
   const ir::Module& module() const { return module_; }
   const ir::Graph& graph() const { return module_.main(); }
-  const LowerOptions& options() const { return options_; }
+  const ir::Execution& execution() const { return module_.execution(); }
   Emitter& emitter() { return emitter_; }
   OpLowering& ops() { return ops_; }
   Frame& frame() { return frame_; }
   OffChip& off_chip() { return off_chip_; }
   const std::vector<const ir::Op*>& order() const { return order_; }
 
-  // Whether the op runs once a weight update, behind the loop over micro-batches.
-  bool is_outer(const ir::Op& op) const;
   // The op with its off-chip state, and the transfers of those of its results that main returns.
   void lower_op(const ir::Op& op);
   // The ops of one section, then store_late_outputs().
@@ -46,13 +43,13 @@ class MainLowering {
 
  private:
   void declare_streams();
+  void keep_anchored(std::vector<program::Stream>& streams) const;
   ir::Attrs transfer_attrs(const std::vector<std::string>& overlaps, size_t index) const;
   support::Symbol stream_name(const std::string& name, std::string_view kind, size_t index);
   void count_transfers(program::Program& program) const;
   void check_outer_is_last() const;
 
   const ir::Module& module_;
-  const LowerOptions& options_;
   Emitter emitter_;
   OpLowering ops_;
   Frame frame_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "lowering/strategy.hpp"
 #include "partition/place.hpp"
 
 namespace poptorch::lowering {
@@ -30,8 +31,8 @@ bool writes(const Op& op, size_t operand) {
 }
 
 // nullptr for kinds that are never off the chip.
-const target::TensorLocation* location_of(const std::string& kind,
-                                          const target::TensorLocations& locations) {
+const ir::TensorLocation* location_of(const std::string& kind,
+                                      const ir::TensorLocations& locations) {
   if (kind == "parameter" || kind == "buffer") return &locations.weights;
   if (kind == "optimiser_state") return &locations.optimiser_state;
   return kind == "accumulator" ? &locations.accumulators : nullptr;
@@ -47,12 +48,14 @@ Instruction started_transfer(Kind kind, const ir::Placement& when) {
   return transfer;
 }
 
-OffChip::OffChip(const ir::Module& module, const LowerOptions& options, Emitter& emitter)
-    : module_(module), emitter_(emitter) {
-  choose(options);
+OffChip::OffChip(const ir::Module& module, Emitter& emitter) : module_(module), emitter_(emitter) {
+  choose();
 }
 
-void OffChip::choose(const LowerOptions& options) {
+void OffChip::choose() {
+  const ir::Execution& execution = module_.execution();
+  const bool off_by_default = find_strategy(execution.strategy).state_is_off_chip;
+  const int replicas = static_cast<int>(execution.replication_factor);
   std::set<Symbol> used, called;
   for (const Op* op : module_.main().ops()) {
     for (const Value* value : op->operands()) {
@@ -67,14 +70,14 @@ void OffChip::choose(const LowerOptions& options) {
     }
   }
   for (const auto& slot : module_.states()) {
-    const target::TensorLocation* location = location_of(slot->kind, options.locations);
+    const ir::TensorLocation* location = location_of(slot->kind, execution.locations);
     if (!location || !used.count(slot->name) || called.count(slot->name)) continue;
     const int64_t elements = slot->type.elements();
-    const bool on_chip = !location->is_off_chip(elements, transforms::is_phased(options.strategy));
-    const bool shared = slot->group_size == 0 || slot->group_size == options.replicas;
-    const int shards = shared && location->is_sharded(elements) ? options.replicas : 1;
+    const bool on_chip = !location->is_off_chip(elements, off_by_default);
+    const bool shared = slot->group_size == 0 || slot->group_size == replicas;
+    const int shards = shared && location->is_sharded(elements) ? replicas : 1;
     if (on_chip && shards == 1) continue;
-    const bool io_tiles = options.io_tiles > 0;
+    const bool io_tiles = execution.io_tiles > 0;
     slots_[slot->name] = {io_tiles && location->io_tiles_load,
                           io_tiles && location->io_tiles_store};
     emitter_.move_state(slot->name, on_chip, shards);

@@ -8,7 +8,6 @@
 
 #include "ir/module.hpp"
 #include "lowering/emitter.hpp"
-#include "lowering/lower.hpp"
 #include "lowering/op_lowering.hpp"
 
 namespace poptorch::lowering {
@@ -18,10 +17,10 @@ namespace poptorch::lowering {
 // them at other times by itself.
 class OffChip {
  public:
-  // Off the chip are parameters and buffers, optimiser state and accumulators as the options'
-  // locations say (phased: by default), but nothing that called graphs use. In shards is what all
+  // Off the chip are parameters and buffers, optimiser state and accumulators as the
+  // locations say, or the strategy, but nothing that called graphs use. In shards is what all
   // replicas share, likewise.
-  OffChip(const ir::Module& module, const LowerOptions& options, Emitter& emitter);
+  OffChip(const ir::Module& module, Emitter& emitter);
 
   // The slot whose memory `value` is, when that is off the chip; else an empty name.
   support::Symbol slot_of(const ir::Value* value) const;
@@ -52,7 +51,7 @@ class OffChip {
     bool load, store;
   };
 
-  void choose(const LowerOptions& options);
+  void choose();
   void transfer(program::Instruction::Kind kind, program::TensorId from, program::TensorId to,
                 bool io_tiles, const ir::Placement& when);
   int64_t cycles(program::TensorId home, bool gathers) const;

@@ -50,14 +50,13 @@ struct Phase {
 class Phased {
  public:
   explicit Phased(MainLowering& main)
-      : main_(main), emitter_(main.emitter()), phasing_(main.options().phasing) {
-    const LowerOptions& options = main.options();
-    if (options.io_tiles > 0) {
-      io_tiles_.load = options.locations.activations.io_tiles_load;
-      io_tiles_.store = options.locations.activations.io_tiles_store;
+      : main_(main), emitter_(main.emitter()), execution_(main.execution()) {
+    if (execution_.io_tiles > 0) {
+      io_tiles_.load = execution_.locations.activations.io_tiles_load;
+      io_tiles_.store = execution_.locations.activations.io_tiles_store;
     }
     for (const Op* op : main_.order()) {
-      if (main_.is_outer(*op)) continue;
+      if (partition::is_outer(*op)) continue;
       if (!partition::has_place(*op)) {
         reads_.push_back(op);
         continue;
@@ -66,7 +65,7 @@ class Phased {
       note(*op);
     }
     plan_states();
-    if (phasing_.liveness != transforms::Liveness::kAlwaysLive) plan_values();
+    if (execution_.liveness != ir::Liveness::kAlwaysLive) plan_values();
   }
 
   void run() {
@@ -127,7 +126,7 @@ class Phased {
   }
 
   void plan_values() {
-    const target::TensorLocation& location = main_.options().locations.activations;
+    const ir::TensorLocation& location = execution_.locations.activations;
     for (const Value* value : values_) {
       // What is written in place, or shares its memory, stays where it is.
       if (shared_.count(value) || ir::memory_root(value) != value) continue;
@@ -143,8 +142,8 @@ class Phased {
 
   // Stays of a value; after the forward pass alone, unless every phase sends everything away.
   Stays away_from_chip(const std::set<int>& phases) const {
-    if (phasing_.liveness == transforms::Liveness::kOffChipAfterEachPhase) return stays_of(phases);
-    const auto backward = phases.upper_bound(phasing_.last_forward);
+    if (execution_.liveness == ir::Liveness::kOffChipAfterEachPhase) return stays_of(phases);
+    const auto backward = phases.upper_bound(static_cast<int>(execution_.last_forward_phase));
     if (backward == phases.begin() || backward == phases.end()) return {};
     const Stays stays = {{*phases.begin(), *std::prev(backward)}, {*backward, *phases.rbegin()}};
     return stays[1].first - stays[0].second < 2 ? Stays() : stays;
@@ -212,7 +211,7 @@ class Phased {
 
   MainLowering& main_;
   Emitter& emitter_;
-  const transforms::Phasing phasing_;
+  const ir::Execution& execution_;
   struct {
     bool load = false, store = false;
   } io_tiles_;                    // of activations

@@ -17,10 +17,6 @@ using ir::Value;
 using program::Instruction;
 using program::TensorId;
 
-bool in_pipeline(const Op& op) {
-  return partition::has_place(op) && op.placement.context == ir::ExecutionContext::kNormal;
-}
-
 // Copies of blocks. The arena tensors of each phase of the round are its own: in the first phase
 // that has them, those of the original.
 class Cloner {
@@ -59,14 +55,14 @@ class Cloner {
 
 Crossings::Crossings(const ir::Graph& main) {
   for (const Op* op : main.ops()) {
-    if (in_pipeline(*op)) stages_ = std::max(stages_, op->placement.stage + 1);
+    if (partition::is_inner(*op)) stages_ = std::max(stages_, op->placement.stage + 1);
   }
   if (stages_ == 1) return;
   carried_.resize(static_cast<size_t>(stages_));
   carried_once_.resize(carried_.size());
   // Inputs first: each is ready where it is used first.
   for (const Op* op : main.ops()) {
-    if (!in_pipeline(*op)) continue;
+    if (!partition::is_inner(*op)) continue;
     note_results(*op);
     for (const Value* value : op->operands()) {
       if (!value || value->producer()) continue;
@@ -76,7 +72,7 @@ Crossings::Crossings(const ir::Graph& main) {
     }
   }
   for (const Op* op : main.ops()) {
-    if (in_pipeline(*op)) note_uses(*op);
+    if (partition::is_inner(*op)) note_uses(*op);
   }
   check_state(main);
 }
@@ -122,7 +118,7 @@ void Crossings::check_state(const ir::Graph& main) const {
     return support::Symbol(variable.attr<std::string>("name"));
   };
   for (const Op* op : main.ops()) {
-    if (!in_pipeline(*op)) continue;
+    if (!partition::is_inner(*op)) continue;
     for (int index : op->def().writes) {
       const Value* value = op->operand(static_cast<size_t>(index));
       if (const Op* variable = value ? partition::state_read(value) : nullptr) {
@@ -131,7 +127,7 @@ void Crossings::check_state(const ir::Graph& main) const {
     }
   }
   for (const Op* op : main.ops()) {
-    if (!in_pipeline(*op)) continue;
+    if (!partition::is_inner(*op)) continue;
     for (const Value* value : op->operands()) {
       const Op* variable = value ? partition::state_read(value) : nullptr;
       auto writer = variable ? writers.find(slot_of(*variable)) : writers.end();

@@ -29,7 +29,7 @@ class Pipeline {
   void run() {
     std::vector<std::vector<const Op*>> by_stage(static_cast<size_t>(crossings_.stages()));
     for (const Op* op : main_.order()) {
-      if (main_.is_outer(*op)) continue;
+      if (partition::is_outer(*op)) continue;
       // State is read in place: reads come before the work of every stage.
       if (!partition::has_place(*op)) {
         main_.ops().lower(*op, main_.frame());
@@ -43,12 +43,12 @@ class Pipeline {
       lower_stage(static_cast<int>(stage), by_stage[stage]);
       bodies.push_back(emitter_.close_block());
     }
-    const bool training = main_.options().gradient_accumulation > 1;
-    const int64_t rounds = training ? main_.options().device_iterations : 1;
+    const bool training = main_.execution().gradient_accumulation > 1;
+    const int64_t rounds = training ? main_.execution().device_iterations : 1;
     emitter_.open_block();
     const std::vector<int> ahead = emit_round(
         emitter_, bodies,
-        training ? main_.options().gradient_accumulation : main_.options().device_iterations);
+        training ? main_.execution().gradient_accumulation : main_.execution().device_iterations);
     if (training) lower_updates(ahead);
     emitter_.close_rounds(rounds, ahead);
   }
@@ -104,7 +104,7 @@ class Pipeline {
     // What main returns and no op of it makes.
     for (const Value* output : main_.graph().outputs()) {
       const Readiness* ready = crossings_.of(output);
-      const bool made = output->producer() && main_.is_outer(*output->producer());
+      const bool made = output->producer() && partition::is_outer(*output->producer());
       if (!made && (ready ? ready->stage : 0) == stage) main_.store_output(output);
     }
   }

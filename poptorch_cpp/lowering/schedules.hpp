@@ -7,8 +7,11 @@
 
 namespace poptorch::lowering {
 
-// One micro-batch after the other, in the order of the ops. Sharded, all IPUs meet after each.
+// One micro-batch after the other, in the order of the ops.
 void schedule_sequential(MainLowering& main);
+
+// Likewise; IPUs wait for each other after each, so that one is under way at a time.
+void schedule_sharded(MainLowering& main);
 
 // Stages work on different micro-batches at one time: pipeline.hpp. Of one stage: sequential.
 void schedule_pipelined(MainLowering& main);

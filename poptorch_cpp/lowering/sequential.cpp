@@ -1,12 +1,12 @@
-// The sequential schedule: the op list inside the loops over micro-batches and device iterations.
+// The op list inside the loops over micro-batches and device iterations.
 #include "lowering/schedules.hpp"
 
 namespace poptorch::lowering {
 
 void loop_micro_batches(MainLowering& main, const std::function<void()>& micro_batch) {
   Emitter& emitter = main.emitter();
-  const int64_t rounds = main.options().device_iterations;
-  const int64_t batches = main.options().gradient_accumulation;
+  const int64_t rounds = main.execution().device_iterations;
+  const int64_t batches = main.execution().gradient_accumulation;
   const bool accumulate = batches > 1;
   if (rounds > 1) emitter.open_block();
   if (accumulate) emitter.open_block();
@@ -19,10 +19,13 @@ void loop_micro_batches(MainLowering& main, const std::function<void()>& micro_b
 }
 
 void schedule_sequential(MainLowering& main) {
+  loop_micro_batches(main, [&main] { main.lower_section(false); });
+}
+
+void schedule_sharded(MainLowering& main) {
   loop_micro_batches(main, [&main] {
     main.lower_section(false);
-    // Sharded IPUs wait for each other, so that one micro-batch is under way at a time.
-    if (main.options().strategy == transforms::Strategy::kSharded) main.emitter().meet();
+    main.emitter().meet();
   });
 }
 

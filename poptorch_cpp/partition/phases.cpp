@@ -21,8 +21,11 @@ using support::UserError;
 
 class Phases {
  public:
-  Phases(ir::Module& module, const transforms::PassContext& context)
-      : main_(module.main()), context_(context), step_(phase_step(context.phasing.liveness)) {
+  Phases(ir::Module& module, Parity parity)
+      : main_(module.main()),
+        execution_(module.execution()),
+        parity_(parity),
+        step_(phase_step(execution_.liveness)) {
     for (const Op* op : main_.ops()) count_ = std::max(count_, op->placement.phase + 1);
   }
 
@@ -46,11 +49,6 @@ class Phases {
   }
 
  private:
-  bool is_outer(const Op& op) const {
-    return context_.gradient_accumulation > 1 &&
-           op.placement.context == ir::ExecutionContext::kAccumulateOuter;
-  }
-
   bool is_backward(const Op& op) const {
     if (op.forward_id != 0) return true;
     const auto& operands = op.operands();
@@ -61,7 +59,7 @@ class Phases {
 
   int number(int stated, bool forward) const {
     if (forward) return stated * step_;
-    return ((context_.phasing.separate_backward ? 2 * count_ : 2 * (count_ - 1)) - stated) * step_;
+    return ((execution_.separate_backward_phase ? 2 * count_ : 2 * (count_ - 1)) - stated) * step_;
   }
 
   // The memory behind a value: of state, its slot's name; otherwise the value itself.
@@ -117,7 +115,7 @@ class Phases {
     }
     const int ipu = op.placement.ipu;
     if (op.placement.phase < 0) return;  // of no block
-    if (context_.strategy == transforms::Strategy::kParallelPhased && stated % 2 != ipu % 2) {
+    if (parity_ == Parity::kAsIpu && stated % 2 != ipu % 2) {
       const char* parity = stated % 2 ? "odd" : "even";
       throw UserError(str("[phased] ", describe(op), " of phase ", stated, " is on IPU ", ipu,
                           ". With ParallelPhasedExecution, ", parity, " phases run on ", parity,
@@ -131,7 +129,8 @@ class Phases {
   };
 
   ir::Graph& main_;
-  const transforms::PassContext& context_;
+  const ir::Execution& execution_;
+  Parity parity_;
   int step_;
   int count_ = 1;                                       // of forward phases
   std::unordered_map<const Op*, int> stated_;           // look-up only
@@ -141,16 +140,15 @@ class Phases {
 
 }  // namespace
 
-int phase_step(transforms::Liveness liveness) {
+int phase_step(ir::Liveness liveness) {
   constexpr int kSteps[] = {1, 1, 2, 4};  // by Liveness
   return kSteps[static_cast<size_t>(liveness)];
 }
 
-void assign_phases(ir::Module& module, transforms::PassContext& context) {
-  if (!transforms::is_phased(context.strategy)) return;
-  Phases phases(module, context);
+void assign_phases(ir::Module& module, Parity parity) {
+  Phases phases(module, parity);
   phases.run();
-  context.phasing.last_forward = phases.last_forward();
+  module.execution().last_forward_phase = phases.last_forward();
 }
 
 }  // namespace poptorch::partition

@@ -40,7 +40,7 @@ bool writes(const Op& op, size_t operand) {
 void take_place(Op& op, const Placement& from) {
   op.placement.ipu = from.ipu;
   op.placement.block = from.block;
-  if (op.placement.context != ir::ExecutionContext::kNormal) return;
+  if (is_outer(op)) return;
   op.placement.stage = from.stage;
   op.placement.phase = from.phase;
 }
@@ -320,6 +320,13 @@ const Op* state_read(const Value* value) {
   const Op* op = ir::memory_root(value)->producer();
   return op && op->is("variable") ? op : nullptr;
 }
+
+bool is_outer(const Op& op) {
+  return op.placement.context == ir::ExecutionContext::kAccumulateOuter &&
+         op.graph().module().execution().gradient_accumulation > 1;
+}
+
+bool is_inner(const Op& op) { return has_place(op) && !is_outer(op); }
 
 std::unordered_set<const Value*> constant_values(const ir::Graph& graph) {
   std::unordered_set<const Value*> found;

@@ -26,6 +26,10 @@ void verify_placed(const ir::Module& module);
 
 // Constants and reads of state have no place of their own.
 bool has_place(const ir::Op& op);
+// Whether the op of main runs once a weight update, behind the loop over micro-batches.
+bool is_outer(const ir::Op& op);
+// Whether it has a place inside of that loop.
+bool is_inner(const ir::Op& op);
 // The `variable` op that `value` denotes the memory of; nullptr for any other value.
 const ir::Op* state_read(const ir::Value* value);
 // What `graph` computes from constants alone.

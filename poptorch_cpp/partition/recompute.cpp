@@ -14,10 +14,6 @@ namespace {
 using ir::Op;
 using ir::Value;
 
-bool in_pipeline(const Op& op) {
-  return has_place(op) && op.placement.context == ir::ExecutionContext::kNormal;
-}
-
 support::Symbol slot_of(const Op& variable) { return variable.attr<std::string>("name"); }
 
 bool calls_graph(const Op& op) {
@@ -31,7 +27,7 @@ class Recomputation {
   Recomputation(ir::Graph& main, int64_t forward_stages)
       : main_(main), last_stage_(2 * (static_cast<int>(forward_stages) - 1)) {
     for (const Op* op : main.ops()) {
-      if (!in_pipeline(*op)) continue;
+      if (!is_inner(*op)) continue;
       for (int index : op->def().writes) {
         const Value* value = op->operand(static_cast<size_t>(index));
         const Op* variable = value ? state_read(value) : nullptr;
@@ -42,7 +38,7 @@ class Recomputation {
 
   void run() {
     for (Op* user : main_.op_list()) {
-      if (!in_pipeline(*user) || 2 * user->placement.stage <= last_stage_) continue;
+      if (!is_inner(*user) || 2 * user->placement.stage <= last_stage_) continue;
       copy_producers(*user);
       for (size_t i = 0; i < user->operand_count(); ++i) {
         if (user->operand(i)) user->set_operand(i, current(user->operand(i)));
@@ -53,7 +49,7 @@ class Recomputation {
  private:
   // Whether `op` is of the forward stage whose backward stage is `stage`, and can run again there.
   bool runs_again(const Op* op, const Op& user) const {
-    return op && in_pipeline(*op) && op->placement.ipu == user.placement.ipu &&
+    return op && is_inner(*op) && op->placement.ipu == user.placement.ipu &&
            op->placement.stage == last_stage_ - user.placement.stage && is_repeatable(*op);
   }
 
@@ -116,9 +112,10 @@ class Recomputation {
 
 }  // namespace
 
-void recompute_forward(ir::Module& module, const transforms::PassContext& context) {
-  if (context.training && context.recompute && context.forward_stages > 1) {
-    Recomputation(module.main(), context.forward_stages).run();
+void recompute_forward(ir::Module& module) {
+  const ir::Execution& execution = module.execution();
+  if (execution.training && execution.recompute && execution.forward_stages > 1) {
+    Recomputation(module.main(), execution.forward_stages).run();
   }
 }
 

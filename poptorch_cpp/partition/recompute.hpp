@@ -2,7 +2,6 @@
 #pragma once
 
 #include "ir/module.hpp"
-#include "transforms/passes.hpp"
 
 namespace poptorch::partition {
 
@@ -11,7 +10,7 @@ namespace poptorch::partition {
 // ops, of ops with effects or calls, of torch's own kernels, of ops that read state which changes
 // with each micro-batch, and values under `identity {checkpoint=true}`. Needs assigned stages. The
 // last forward stage recomputes nothing: its backward pass follows at once. Keeps every bit. Does
-// nothing when the context says so: then every value waits in a stash.
-void recompute_forward(ir::Module& module, const transforms::PassContext& context);
+// nothing when the execution says so: then every value waits in a stash.
+void recompute_forward(ir::Module& module);
 
 }  // namespace poptorch::partition

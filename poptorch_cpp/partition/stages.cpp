@@ -17,10 +17,6 @@ using ir::Value;
 using support::str;
 using support::UserError;
 
-bool in_pipeline(const Op& op) {
-  return has_place(op) && op.placement.context == ir::ExecutionContext::kNormal;
-}
-
 class Stages {
  public:
   explicit Stages(ir::Module& module) : main_(module.main()) {}
@@ -28,12 +24,12 @@ class Stages {
   // Forward stages after merging.
   int64_t collect() {
     for (const Op* op : main_.ops()) {
-      if (!in_pipeline(*op) || op->placement.stage < 0) continue;
+      if (!is_inner(*op) || op->placement.stage < 0) continue;
       int& lowest = lowest_.emplace(op->placement.ipu, op->placement.stage).first->second;
       lowest = std::min(lowest, op->placement.stage);
     }
     for (const Op* op : main_.ops()) {
-      if (!in_pipeline(*op)) continue;
+      if (!is_inner(*op)) continue;
       if (is_backward(*op)) backward_.insert(op);
       auto [it, is_new] = first_.emplace(stated(*op), op);
       if (!is_new && it->second->placement.ipu != op->placement.ipu) {
@@ -54,39 +50,39 @@ class Stages {
 
   void check_order() const {
     for (const Op* op : main_.ops()) {
-      if (!in_pipeline(*op) || backward_.count(op)) continue;
+      if (!is_inner(*op) || backward_.count(op)) continue;
       for (const Value* value : op->operands()) {
         const Op* producer = value ? value->producer() : nullptr;
-        if (!producer || !in_pipeline(*producer) || backward_.count(producer)) continue;
+        if (!producer || !is_inner(*producer) || backward_.count(producer)) continue;
         if (number_.at(stated(*producer)) > number_.at(stated(*op))) refuse_order(*op, *producer);
       }
     }
   }
 
-  void check_micro_batches(int64_t count, const transforms::PassContext& context) const {
+  void check_micro_batches(int64_t count, const ir::Execution& execution) const {
     const int64_t all = 2 * count - 1;
-    if (context.training && context.gradient_accumulation < all) {
+    if (execution.training && execution.gradient_accumulation < all) {
       refuse_count(
           str("poptorch.Options().Training.gradientAccumulation must be greater than or equal to "
               "the number of pipeline stages (",
               all, ") when using poptorch.PipelinedExecution. Please note that a model with ",
               count, " pipeline stages in PopTorch will have an additional ", count - 1,
               " stages when training."),
-          context.gradient_accumulation, all);
+          execution.gradient_accumulation, all);
     }
-    if (!context.training && context.device_iterations < count) {
+    if (!execution.training && execution.device_iterations < count) {
       refuse_count(
           str("poptorch.Options().deviceIterations must be greater than or equal to the number of "
               "pipeline stages (",
               count, ") when using PopTorch.PipelinedExecution."),
-          context.device_iterations, count);
+          execution.device_iterations, count);
     }
   }
 
   void renumber(int64_t count) {
     for (Op* op : main_.ops()) {
       if (!has_place(*op)) continue;
-      if (!in_pipeline(*op)) {
+      if (!is_inner(*op)) {
         op->placement.stage = -1;
         continue;
       }
@@ -144,24 +140,18 @@ class Stages {
   std::unordered_set<const Op*> backward_;  // look-up only
 };
 
-// Nothing is outside of a loop that accumulates when nothing is accumulated.
-void take_inside(ir::Graph& main) {
-  for (Op* op : main.ops()) op->placement.context = ir::ExecutionContext::kNormal;
-}
-
 }  // namespace
 
-void assign_stages(ir::Module& module, transforms::PassContext& context) {
-  if (context.strategy != transforms::Strategy::kPipelined) return;
-  if (!context.training && context.gradient_accumulation == 1) take_inside(module.main());
+void assign_stages(ir::Module& module) {
+  ir::Execution& execution = module.execution();
   Stages stages(module);
   const int64_t count = stages.collect();
   if (count > 1) {
     stages.check_order();
-    stages.check_micro_batches(count, context);
+    stages.check_micro_batches(count, execution);
   }
   if (count > 1 || stages.are_named()) stages.renumber(count);
-  context.forward_stages = count;
+  execution.forward_stages = count;
 }
 
 }  // namespace poptorch::partition

@@ -3,17 +3,16 @@
 #pragma once
 
 #include "ir/module.hpp"
-#include "transforms/passes.hpp"
 
 namespace poptorch::partition {
 
-// Numbers the stages of main for a pipeline; leaves other strategies' stages as they are. Needs
-// placed ops. A stage that an op names (its IPU when it names none) is a forward stage; neighbours,
-// by number, on one IPU become one. Of n forward stages, stage i keeps number i forward and has
-// number 2(n-1) - i backward: the last one is forward and backward at once. Updates of weights have
-// no stage; where nothing accumulates, what runs outside of accumulation is inside. UserError for a
+// Numbers the stages of main for a pipeline, and notes how many there are forward. Needs placed
+// ops. A stage that an op names (its IPU when it names none) is a forward stage; neighbours, by
+// number, on one IPU become one. Of n forward stages, stage i keeps number i forward and has number
+// 2(n-1) - i backward: the last one is forward and backward at once. Updates of weights have no
+// stage; where nothing accumulates, what runs outside of accumulation is inside. UserError for a
 // stage on two IPUs, for data that flows from a later stage to an earlier one, and for fewer
 // micro-batches than the pipeline has stages.
-void assign_stages(ir::Module& module, transforms::PassContext& context);
+void assign_stages(ir::Module& module);
 
 }  // namespace poptorch::partition

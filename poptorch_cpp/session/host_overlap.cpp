@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "lowering/strategy.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
@@ -18,14 +19,14 @@ constexpr int kFewestTiles = 32;
 
 std::string line_of(const Op& op) { return ir::place_text(op.location); }
 
-void check_options(const Op& mark, const CompileOptions& options) {
-  if (options.strategy == transforms::Strategy::kPipelined) {
+void check_execution(const Op& mark, const ir::Execution& execution) {
+  if (!lowering::find_strategy(execution.strategy).overlaps_host_io) {
     throw UserError(str(
         "Overlapped IO is not supported with poptorch.PipelinedExecution. If you are using only ",
         "one IPU, or one at a time, use poptorch.ShardedExecution instead: ",
         "options.setExecutionStrategy(poptorch.ShardedExecution())", line_of(mark), "."));
   }
-  if (options.io_tiles == 0) {
+  if (execution.io_tiles == 0) {
     throw UserError(str("No IO tiles allocated. You must allocate at least ", kFewestTiles,
                         " IO tiles using poptorch.Options().TensorLocations.numIOTiles",
                         line_of(mark), "."));
@@ -52,36 +53,36 @@ size_t input_of(const ir::Graph& main, const Op& mark) {
   return static_cast<size_t>(found - inputs.begin());
 }
 
-void check_output(const ir::Graph& main, const Op& mark, OutputMode mode) {
+void check_output(const ir::Graph& main, const Op& mark, ir::OutputMode mode) {
   const auto& outputs = main.outputs();
   if (std::find(outputs.begin(), outputs.end(), mark.result()) == outputs.end()) {
     throw UserError(str("poptorch.set_overlap_for_output applied on a node which is not a tensor ",
                         "output of the model", line_of(mark),
                         ". Return what set_overlap_for_output returns."));
   }
-  if (mode == OutputMode::kAll || mode == OutputMode::kSum) return;
+  if (mode == ir::OutputMode::kAll || mode == ir::OutputMode::kSum) return;
   throw UserError(str("Unsupported output mode for overlapped IO: ",
-                      mode == OutputMode::kFinal ? "Final" : "EveryN", line_of(mark),
+                      mode == ir::OutputMode::kFinal ? "Final" : "EveryN", line_of(mark),
                       ". Set poptorch.Options().outputMode to poptorch.OutputMode.All or Sum."));
 }
 
 }  // namespace
 
-HostOverlaps take_host_overlaps(ir::Module& module, const CompileOptions& options) {
+void take_host_overlaps(ir::Module& module) {
   ir::Graph& main = module.main();
-  HostOverlaps overlaps;
+  ir::Execution& execution = module.execution();
   for (Op* op : main.op_list()) {
     if (!op->is("identity") || op->attr<std::string>("host") == "none") continue;
-    check_options(*op, options);
+    check_execution(*op, execution);
     if (op->attr<std::string>("host") == "input") {
-      overlaps.inputs.resize(main.inputs().size());
-      overlaps.inputs[input_of(main, *op)] = op->attr<std::string>("overlap");
+      execution.input_overlaps.resize(main.inputs().size());
+      execution.input_overlaps[input_of(main, *op)] = op->attr<std::string>("overlap");
     } else {
-      check_output(main, *op, options.output_mode);
-      overlaps.outputs.resize(main.outputs().size());
+      check_output(main, *op, execution.output_mode);
+      execution.output_overlaps.resize(main.outputs().size());
       for (size_t i = 0; i < main.outputs().size(); ++i) {
         if (main.outputs()[i] == op->result())
-          overlaps.outputs[i] = op->attr<std::string>("overlap");
+          execution.output_overlaps[i] = op->attr<std::string>("overlap");
       }
     }
   }
@@ -90,7 +91,6 @@ HostOverlaps take_host_overlaps(ir::Module& module, const CompileOptions& option
     op->result()->replace_all_uses_with(op->operand(0));
     main.erase(op);
   }
-  return overlaps;
 }
 
 }  // namespace poptorch::session

@@ -37,25 +37,15 @@ double cpu_time() {
 
 const std::vector<transforms::PassRow>& partition_passes() {
   static const std::vector<transforms::PassRow> rows = {
-      {"place_ops",
-       [](ir::Module& module, transforms::PassContext&) { partition::place_ops(module); }},
-      {"assign_stages",
-       [](ir::Module& module, transforms::PassContext& context) {
-         partition::assign_stages(module, context);
-       }},
-      {"recompute_forward",
-       [](ir::Module& module, transforms::PassContext& context) {
-         partition::recompute_forward(module, context);
-       },
-       true},
-      {"insert_copies",
-       [](ir::Module& module, transforms::PassContext&) { partition::insert_copies(module); }},
+      {"place_ops", partition::place_ops},
+      {"assign_stages", partition::assign_stages},
+      {"recompute_forward", partition::recompute_forward, true},
+      {"insert_copies", partition::insert_copies},
       {"assign_phases",
-       [](ir::Module& module, transforms::PassContext& context) {
-         partition::assign_phases(module, context);
-       }},
-      {"verify_placed",
-       [](ir::Module& module, transforms::PassContext&) { partition::verify_placed(module); }},
+       [](ir::Module& module) { partition::assign_phases(module, partition::Parity::kAny); }},
+      {"assign_parallel_phases",
+       [](ir::Module& module) { partition::assign_phases(module, partition::Parity::kAsIpu); }},
+      {"verify_placed", [](ir::Module& module) { partition::verify_placed(module); }},
   };
   return rows;
 }
@@ -128,9 +118,8 @@ const transforms::PassRow& find_pass(std::string_view name) {
   throw support::UserError(text);
 }
 
-PassRunner::PassRunner(transforms::PassContext& context, Progress progress, int steps)
-    : context_(context),
-      progress_(std::move(progress)),
+PassRunner::PassRunner(Progress progress, int steps)
+    : progress_(std::move(progress)),
       steps_(steps),
       start_(cpu_time()),
       disabled_(disabled_passes()),
@@ -169,7 +158,7 @@ void PassRunner::run(std::string_view name, ir::Module& module) {
   const bool dump = dumped_.count("all") || dumped_.count(std::string(name));
   const std::string before = dump ? ir::print(module) : "";
   try {
-    row.run(module, context_);
+    row.run(module);
     verify(module);
   } catch (support::Error& error) {
     error.add_frame(str("pass ", name));

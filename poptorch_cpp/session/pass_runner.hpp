@@ -18,13 +18,10 @@ namespace poptorch::session {
 // UserError naming the closest when there is no such pass.
 const transforms::PassRow& find_pass(std::string_view name);
 
-// What passes get to know of the options.
-transforms::PassContext pass_context(const CompileOptions& options);
-
 class PassRunner {
  public:
   // `steps`: how many steps the progress bar has in all.
-  PassRunner(transforms::PassContext& context, Progress progress, int steps);
+  PassRunner(Progress progress, int steps);
 
   void run(std::string_view pass, ir::Module& module);
   // Anything that is no pass but takes time: calls `work` as step `name`.
@@ -52,7 +49,6 @@ class PassRunner {
     double start_;
   };
 
-  transforms::PassContext& context_;
   Progress progress_;
   int steps_;
   int done_ = 0;

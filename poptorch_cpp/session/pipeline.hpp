@@ -9,15 +9,13 @@
 
 namespace poptorch::session {
 
-// Steps of the progress: those of the pipeline, and binding.
-constexpr int kCompileSteps = 25;
+// Steps of the progress: those of the pipeline under the module's strategy, and binding.
+int compile_steps(const ir::Module& module);
 
 // Each IR form as it was (a clone: printing waits until someone asks), and the program.
 struct Compiled {
   std::unique_ptr<ir::Module> traced, normal, differentiated, placed;
   program::Program program;
-  std::vector<std::pair<size_t, std::string>> anchored;
-  std::vector<std::string> anchor_names;
 };
 
 // "The highest of a replica is IPU 2, of op 'linear' of block 'c' (model.py:4)."; of a module on
@@ -25,7 +23,7 @@ struct Compiled {
 std::string highest_ipu(const ir::Module& placed);
 
 // Traced form → program. Calls `progress` for every step but binding, which is the caller's.
-Compiled compile_to_program(std::unique_ptr<ir::Module> module, const CompileOptions& options,
+Compiled compile_to_program(std::unique_ptr<ir::Module> module, const HostOptions& options,
                             const Progress& progress);
 
 }  // namespace poptorch::session

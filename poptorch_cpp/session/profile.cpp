@@ -147,13 +147,13 @@ std::unordered_map<std::string, int64_t> bytes_with_optimiser(const Program& pro
   return bytes;
 }
 
-Profile profile(std::unique_ptr<ir::Module> module, CompileOptions options) {
+Profile profile(std::unique_ptr<ir::Module> module) {
   // Gradients are accumulated, as they will be when the parts are a pipeline.
-  options.strategy = transforms::Strategy::kSharded;
-  options.device_iterations = options.replication_factor = 1;
-  options.gradient_accumulation = options.training ? 2 : 1;
-  options.memory_limit = "off";
-  const Compiled compiled = compile_to_program(std::move(module), options, {});
+  ir::Execution& execution = module->execution();
+  execution.strategy = "sharded";
+  execution.device_iterations = execution.replication_factor = 1;
+  execution.gradient_accumulation = execution.training ? 2 : 1;
+  const Compiled compiled = compile_to_program(std::move(module), {.memory_limit = "off"}, {});
   const Program& program = compiled.program;
   Profile result;
   Profiler(program, result).run();

@@ -32,7 +32,7 @@ struct Profile {
 
 // Compiles the traced form, whose ops name no IPU, without binding it: no memory is taken for its
 // tensors.
-Profile profile(std::unique_ptr<ir::Module> module, CompileOptions options);
+Profile profile(std::unique_ptr<ir::Module> module);
 
 // Bytes of each parameter or buffer, with what the optimiser keeps of it, by name.
 std::unordered_map<std::string, int64_t> bytes_with_optimiser(const program::Program& program);

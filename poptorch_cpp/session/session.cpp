@@ -14,6 +14,7 @@
 #include "support/environment.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
+#include "transforms/passes.hpp"
 
 namespace poptorch::session {
 namespace {
@@ -139,10 +140,10 @@ class CompiledModel final : public Executable {
     return session::timeline(engine_.program(), micro_batches);
   }
 
-  const std::vector<std::pair<size_t, std::string>>& anchored() const override {
-    return forms_.anchored;
+  const ir::Execution& execution() const override { return forms_.placed->execution(); }
+  std::vector<std::string> anchor_names() const override {
+    return transforms::anchor_names(*forms_.traced);
   }
-  const std::vector<std::string>& anchor_names() const override { return forms_.anchor_names; }
   std::vector<std::pair<double, double>> transfer_times(size_t stream) const override {
     const Turns::Turn turn(turns_);
     return engine_.transfer_times(stream);
@@ -170,15 +171,17 @@ class CompiledModel final : public Executable {
 
 }  // namespace
 
-std::unique_ptr<Executable> compile(std::unique_ptr<ir::Module> module,
-                                    const CompileOptions& options, const Progress& progress) {
+std::unique_ptr<Executable> compile(std::unique_ptr<ir::Module> module, const HostOptions& options,
+                                    const Progress& progress) {
   support::check_environment();
   return refusing_exhaustion([&] {
     const ir::Registry& registry = module->registry();
+    const int steps = compile_steps(*module);
     Compiled forms = compile_to_program(std::move(module), options, progress);
-    if (progress) progress(kCompileSteps - 1, kCompileSteps, "bind");
-    auto model = std::make_unique<CompiledModel>(std::move(forms), registry, options.threads);
-    if (progress) progress(kCompileSteps, kCompileSteps, "ready");
+    if (progress) progress(steps - 1, steps, "bind");
+    auto model = std::make_unique<CompiledModel>(std::move(forms), registry,
+                                                 static_cast<int>(options.threads));
+    if (progress) progress(steps, steps, "ready");
     return model;
   });
 }

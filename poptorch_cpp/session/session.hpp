@@ -11,51 +11,18 @@
 #include <vector>
 
 #include "ir/module.hpp"
-#include "target/locations.hpp"
-#include "transforms/optimiser_spec.hpp"
-#include "transforms/strategy.hpp"
+#include "ir/option_table.hpp"
 
 namespace poptorch::session {
 
-enum class OutputMode : uint8_t { kFinal = 0, kEveryN = 1, kAll = 2, kSum = 3 };
-
-// A value that the program returns besides the model's own outputs.
-struct Anchor {
-  std::string name;
-  OutputMode mode = OutputMode::kAll;
-  int64_t period = 1;
-};
-
-struct CompileOptions {
-  bool training = false;
-  transforms::Strategy strategy = transforms::Strategy::kPipelined;
-  transforms::Phasing phasing = {};  // of the phased strategies
-  target::TensorLocations locations = {};
-  int io_tiles = 0;              // of each IPU, set apart for I/O
-  bool round_ipu_count = false;  // reserve the next power of two of IPUs, the excess idle
-  int64_t device_iterations = 1;
-  int64_t gradient_accumulation = 1;
-  int64_t replication_factor = 1;
-  OutputMode output_mode = OutputMode::kAll;
-  int64_t output_period = 1;
-  bool mean_reduction = true;  // of gradients over accumulation and replicas; false: sum
-  std::optional<transforms::OptimiserSpec> optimiser = std::nullopt;  // training only
-  // Replicas that read the same inputs: groups of `size`, `stride` apart.
-  int64_t input_group_size = 1, input_group_stride = 1;
-  // The last outputs of the traced form, which are returned whole: of every micro-batch.
-  size_t whole_outputs = 0;
-  // Values by name, with * and ?, that are returned behind the outputs: see Executable::anchored().
-  std::vector<Anchor> anchors = {};
-  bool floating_point_exceptions = false;
-  bool check_indices = false;  // of every op that reads or writes by index
-  std::map<std::string, transforms::ReplicaGroup> replica_groups = {};  // of parameters, by name
-  bool recompute = true;             // forward values in the backward stages of a pipeline
-  bool stochastic_rounding = false;  // of float16 and bfloat16 results
-  uint64_t random_seed = 0;
+// What a compilation needs to know beyond the module, which says itself how it is executed.
+struct HostOptions {
+  int64_t threads = 0;            // 0: POPTORCH_NUM_THREADS, else the number of cores
   std::string memory_limit = "";  // warn, error or off; empty: POPTORCH_MEMORY_LIMIT, else warn
-  int threads = 0;                // 0: POPTORCH_NUM_THREADS, else the number of cores
-  std::string device = "ipu2";    // a profile of target/: ipu1, ipu2, ipu21
+  bool round_ipu_count = false;   // reserve the next power of two of IPUs, the excess idle
 };
+
+const std::vector<ir::OptionRow<HostOptions>>& host_option_rows();
 
 // Called with (steps done, steps in all, phase name) from the compiling thread, often.
 using Progress = std::function<void(int, int, const std::string&)>;
@@ -189,10 +156,10 @@ class Executable {
   // The work of the first `micro_batches` of a run: see timeline.hpp.
   virtual Timeline timeline(int64_t micro_batches) const = 0;
 
-  // The last outputs: which of CompileOptions::anchors asked for each, and its name.
-  virtual const std::vector<std::pair<size_t, std::string>>& anchored() const = 0;
-  // Every name that an anchor could have, when there was one.
-  virtual const std::vector<std::string>& anchor_names() const = 0;
+  // What the program is, with what passes found: which anchor asked for each of the last outputs.
+  virtual const ir::Execution& execution() const = 0;
+  // Every name that an anchor could have. Takes parts of a compilation.
+  virtual std::vector<std::string> anchor_names() const = 0;
   // Of the last run: when each transfer of a stream began and ended, in seconds of the steady
   // clock. Streams are the inputs, then the outputs; transfers come in the order of their bytes.
   virtual std::vector<std::pair<double, double>> transfer_times(size_t stream) const = 0;
@@ -204,6 +171,6 @@ class Executable {
 
 // Takes the traced form and compiles it all the way. `module` is consumed.
 std::unique_ptr<Executable> compile(std::unique_ptr<ir::Module> module,
-                                    const CompileOptions& options, const Progress& progress = {});
+                                    const HostOptions& options = {}, const Progress& progress = {});
 
 }  // namespace poptorch::session

@@ -25,22 +25,18 @@ bool matches(std::string_view pattern, std::string_view name) {
          matches(pattern.substr(1), name.substr(1));
 }
 
-void anchor(Graph& main, const Named& named, PassContext& context) {
+void anchor(ir::Module& module, const Named& named) {
+  ir::Execution& execution = module.execution();
   for (const auto& [name, value] : named) {
-    context.anchor_names.push_back(name);
-    for (size_t i = 0; i < context.anchors.size(); ++i) {
-      if (!matches(context.anchors[i], name)) continue;
-      context.anchored.emplace_back(i, name);
-      main.add_output(value);
+    for (size_t i = 0; i < execution.anchors.size(); ++i) {
+      if (!matches(execution.anchors[i].name, name)) continue;
+      execution.anchored.push_back({name, static_cast<int64_t>(i)});
+      module.main().add_output(value);
     }
   }
 }
 
-}  // namespace
-
-void anchor_values(ir::Module& module, PassContext& context) {
-  if (context.anchors.empty()) return;
-  Graph& main = module.main();
+Named values_of(Graph& main) {
   Named named;
   for (size_t i = 0; i < main.inputs().size(); ++i) {
     named["input" + std::to_string(i)] = main.inputs()[i].get();
@@ -55,17 +51,40 @@ void anchor_values(ir::Module& module, PassContext& context) {
       path = dot == std::string::npos ? "" : path.substr(0, dot);
     }
   }
-  anchor(main, named, context);
+  return named;
 }
 
-void anchor_gradients(ir::Module& module, PassContext& context) {
-  if (context.anchors.empty() || !context.training) return;
+Named gradients_of(Graph& main) {
   Named named;
-  for (Op* op : module.main().ops()) {
+  for (Op* op : main.ops()) {
     if (!op->is("parameter_gradient")) continue;
     named["Gradient___" + op->attr<std::string>("parameter")] = op->operand(0);
   }
-  anchor(module.main(), named, context);
+  return named;
+}
+
+}  // namespace
+
+void anchor_values(ir::Module& module) {
+  if (!module.execution().anchors.empty()) anchor(module, values_of(module.main()));
+}
+
+void anchor_gradients(ir::Module& module) {
+  const ir::Execution& execution = module.execution();
+  if (!execution.anchors.empty() && execution.training) anchor(module, gradients_of(module.main()));
+}
+
+std::vector<std::string> anchor_names(const ir::Module& traced) {
+  const auto module = traced.clone();
+  inline_calls(*module);
+  std::vector<std::string> names;
+  auto add = [&](const Named& named) {
+    for (const auto& [name, value] : named) names.push_back(name);
+  };
+  add(values_of(module->main()));
+  differentiate(*module);
+  add(gradients_of(module->main()));
+  return names;
 }
 
 }  // namespace poptorch::transforms

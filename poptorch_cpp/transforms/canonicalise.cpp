@@ -110,12 +110,12 @@ Value* compose_transposes(const Match& m) {
 }
 
 bool is_plain_copy(const Match& m) {
-  return !m.context.training || !m.op(0).attr<bool>("checkpoint");
+  return !m.execution.training || !m.op(0).attr<bool>("checkpoint");
 }
 
 const std::vector<Rewrite> kCopies = {
     {"identity(x)", is_plain_copy, give_x},
-    {"detach(x)", [](const Match& m) { return !m.context.training; }, give_x},
+    {"detach(x)", [](const Match& m) { return !m.execution.training; }, give_x},
     {"reshape(x)", keeps_x, give_x},
     {"reshape(reshape(x))", nullptr, reshape_x},
     {"transpose(x)", moves_nothing, reshape_x},
@@ -280,7 +280,7 @@ const std::vector<Rewrite> kLosses = {
 
 }  // namespace
 
-void canonicalise(ir::Module& module, PassContext& context) {
+void canonicalise(ir::Module& module) {
   static const std::vector<Rewrite> rows = [] {
     std::vector<Rewrite> all;
     for (const auto* family : {&kArithmetic, &kCopies, &kSlices, &kProducts, &kLosses}) {
@@ -288,7 +288,7 @@ void canonicalise(ir::Module& module, PassContext& context) {
     }
     return all;
   }();
-  apply_rewrites(module, context, rows);
+  apply_rewrites(module, rows);
 }
 
 }  // namespace poptorch::transforms

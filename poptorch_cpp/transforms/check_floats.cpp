@@ -55,7 +55,7 @@ void check_op(Op& op) {
 
 }  // namespace
 
-void check_floats(ir::Module& module, PassContext&) {
+void check_floats(ir::Module& module) {
   for (const auto& graph : module.graphs()) {
     for (Op* op : graph->op_list()) check_op(*op);
   }

@@ -5,8 +5,8 @@
 
 namespace poptorch::transforms {
 
-void check_indices(ir::Module& module, PassContext& context) {
-  if (!context.check_indices) return;
+void check_indices(ir::Module& module) {
+  if (!module.execution().check_indices) return;
   for (const auto& graph : module.graphs()) {
     for (ir::Op* op : graph->op_list()) {
       if (!op->def().indices || op->forward_id != 0) continue;

@@ -98,7 +98,7 @@ void warn_of_arithmetic_after(const Op& loss) {
 }
 
 // Ones times the loss scaling.
-Value* seed_of(Op& loss, const OptimiserSpec& spec) {
+Value* seed_of(Op& loss, const ir::OptimiserSpec& spec) {
   ir::Builder builder(loss.graph());
   builder.copy_context(loss);
   builder.forward_id = loss.id();
@@ -111,7 +111,7 @@ Value* seed_of(Op& loss, const OptimiserSpec& spec) {
 }
 
 // The first read of each parameter, in the spec's order.
-std::vector<Value*> parameter_reads(const Graph& graph, const OptimiserSpec& spec) {
+std::vector<Value*> parameter_reads(const Graph& graph, const ir::OptimiserSpec& spec) {
   std::map<std::string, Value*> reads;
   for (const Op* op : graph.ops()) {
     if (op->is("variable")) reads.emplace(op->attr<std::string>("name"), op->result());
@@ -160,15 +160,16 @@ void drop_marks(Graph& graph) {
 
 }  // namespace
 
-void differentiate(ir::Module& module, PassContext& context) {
-  if (!context.training) return;
-  if (!context.optimiser) throw InternalError("[autodiff] training needs an optimiser");
+void differentiate(ir::Module& module) {
+  const ir::Execution& execution = module.execution();
+  if (!execution.training) return;
+  if (!execution.optimiser) throw InternalError("[autodiff] training needs an optimiser");
   Graph& main = module.main();
   Op* loss = find_loss(main);
   warn_of_arithmetic_after(*loss);
-  const std::vector<Value*> wanted = parameter_reads(main, *context.optimiser);
+  const std::vector<Value*> wanted = parameter_reads(main, *execution.optimiser);
   const std::vector<Value*> gradients =
-      add_gradients(main, {{loss->result(), seed_of(*loss, *context.optimiser)}}, wanted);
+      add_gradients(main, {{loss->result(), seed_of(*loss, *execution.optimiser)}}, wanted);
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (!gradients[i]) continue;
     ir::Builder builder(main);

@@ -22,7 +22,7 @@ void sweep(ir::Graph& graph) {
 
 }  // namespace
 
-void eliminate_dead_ops(ir::Module& module, PassContext&) {
+void eliminate_dead_ops(ir::Module& module) {
   for (const auto& graph : module.graphs()) sweep(*graph);
 }
 

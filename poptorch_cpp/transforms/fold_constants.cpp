@@ -87,7 +87,7 @@ void fold(ir::Graph& graph) {
 
 }  // namespace
 
-void fold_constants(ir::Module& module, PassContext&) {
+void fold_constants(ir::Module& module) {
   for (const auto& graph : module.graphs()) fold(*graph);
 }
 

@@ -83,8 +83,8 @@ class Inliner {
 
 }  // namespace
 
-void inline_calls(ir::Module& module, PassContext& context) {
-  Inliner inliner(module, context.training);
+void inline_calls(ir::Module& module) {
+  Inliner inliner(module, module.execution().training);
   // With a @main, the rest is for what it reaches, or goes.
   if (ir::Graph* main = module.find_graph("main")) {
     inliner.visit(*main);

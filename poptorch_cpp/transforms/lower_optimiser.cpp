@@ -24,10 +24,10 @@ using support::str;
 
 class Lowering {
  public:
-  Lowering(Graph& main, const PassContext& context)
+  Lowering(Graph& main, const ir::Execution& execution)
       : main_(main),
-        context_(context),
-        spec_(*context.optimiser),
+        execution_(execution),
+        spec_(*execution.optimiser),
         row_(update_row(spec_.kind)),
         scalars_builder_(main, main.first()) {
     if (accumulates()) {
@@ -62,11 +62,11 @@ class Lowering {
   }
 
  private:
-  bool accumulates() const { return context_.gradient_accumulation > 1; }
+  bool accumulates() const { return execution_.gradient_accumulation > 1; }
   // What a mean divides the sum of all gradients by.
   double mean_count() const {
-    if (!context_.mean_reduction) return 1.0;
-    return static_cast<double>(context_.gradient_accumulation * context_.replication_factor);
+    if (!execution_.mean_reduction) return 1.0;
+    return static_cast<double>(execution_.gradient_accumulation * execution_.replication_factor);
   }
   bool divides_early() const { return spec_.running_mean && accumulates(); }
   bool clips() const { return std::isfinite(spec_.max_grad_norm); }
@@ -89,7 +89,7 @@ class Lowering {
       accumulator = inner.variable(accumulator_slot(*slot, spec_.accumulator_type));
       inner.emit("accumulate", {accumulator, gradient},
                  {{"scale", divides_early() ? 1.0 / mean_count() : 1.0},
-                  {"stochastic_rounding", context_.stochastic_rounding}});
+                  {"stochastic_rounding", execution_.stochastic_rounding}});
       builder.placement.context = ir::ExecutionContext::kAccumulateOuter;
       gradient = accumulator;
     }
@@ -97,8 +97,8 @@ class Lowering {
     parameter.accumulator = accumulator;
     parameter.may_be_skipped = spec_.automatic_loss_scaling;
     parameter.weight = parameter.builder.variable(*slot);
-    gradient = sum_over_replicas(parameter.builder, gradient, name, context_);
-    parameter.stochastic = context_.stochastic_rounding;
+    gradient = sum_over_replicas(parameter.builder, gradient, name, execution_);
+    parameter.stochastic = execution_.stochastic_rounding;
     // The update alone rounds: every replica has the same numbers up to there.
     if (parameter.stochastic && ir::size_of(gradient->type().dtype) < 4) {
       gradient = parameter.builder.value("cast", {gradient}, {{"dtype", DType::kF32}});
@@ -175,7 +175,7 @@ class Lowering {
     Value* squares = nullptr;
     for (Parameter& p : parameters) {
       Value* one = builder.value("square", {l2_norm(p.builder, p.gradient)});
-      one = sum_over_groups(p.builder, one, name_of(p), context_);
+      one = sum_over_groups(p.builder, one, name_of(p), execution_);
       squares = squares ? builder.value("add", {squares, one}) : one;
     }
     Val total{builder.value("sqrt", {squares}), &builder};
@@ -206,7 +206,7 @@ class Lowering {
       if (one->type().dtype != DType::kF32) {
         one = p.builder.value("cast", {one}, {{"dtype", DType::kF32}});
       }
-      one = largest_of_groups(p.builder, one, name_of(p), context_);
+      one = largest_of_groups(p.builder, one, name_of(p), execution_);
       largest = largest ? builder.value("maximum", {largest, one}) : one;
     }
     auto below = [&](double limit) {  // false for NaN
@@ -220,8 +220,8 @@ class Lowering {
   }
 
   Graph& main_;
-  const PassContext& context_;
-  const OptimiserSpec& spec_;
+  const ir::Execution& execution_;
+  const ir::OptimiserSpec& spec_;
   const UpdateRow& row_;
   ir::Builder scalars_builder_;
   std::map<std::string, Value*> scalars_;
@@ -231,10 +231,12 @@ class Lowering {
 
 }  // namespace
 
-void lower_optimiser(ir::Module& module, PassContext& context) {
-  if (!context.training) return;
-  if (!context.optimiser) throw InternalError("[optimiser] training needs an optimiser");
-  Lowering(module.main(), context).run();
+void lower_optimiser(ir::Module& module) {
+  ir::Execution& execution = module.execution();
+  if (!execution.training) return;
+  if (!execution.optimiser) throw InternalError("[optimiser] training needs an optimiser");
+  Lowering(module.main(), execution).run();
+  execution.optimiser.reset();
 }
 
 }  // namespace poptorch::transforms

@@ -117,7 +117,7 @@ void merge(ir::Graph& graph) {
 
 }  // namespace
 
-void merge_common_subexpressions(ir::Module& module, PassContext&) {
+void merge_common_subexpressions(ir::Module& module) {
   for (const auto& graph : module.graphs()) merge(*graph);
 }
 

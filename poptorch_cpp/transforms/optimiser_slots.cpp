@@ -39,12 +39,13 @@ Literal filled(const ir::Type& type, double value) {
 
 }  // namespace
 
-StateSlot hyper_parameter_slot(const OptimiserSpec& spec, size_t group, const std::string& name) {
+StateSlot hyper_parameter_slot(const ir::OptimiserSpec& spec, size_t group,
+                               const std::string& name) {
   const double value = hyper_parameter(spec.groups[group], name, 0.0);
   return scalar_slot(str("optimiser.", name, ".", group), value, "hyper_parameter");
 }
 
-StateSlot loss_scaling_slot(const OptimiserSpec& spec) {
+StateSlot loss_scaling_slot(const ir::OptimiserSpec& spec) {
   return scalar_slot("optimiser.loss_scaling", spec.loss_scaling, "hyper_parameter");
 }
 
@@ -52,7 +53,7 @@ StateSlot loss_scale_factor_slot() {
   return scalar_slot("optimiser.loss_scale_factor", 1.0, "optimiser_state");
 }
 
-ir::Value* variable_loss_scale(ir::Builder& builder, const OptimiserSpec& spec) {
+ir::Value* variable_loss_scale(ir::Builder& builder, const ir::OptimiserSpec& spec) {
   if (!spec.loss_scaling_variable && !spec.automatic_loss_scaling) return nullptr;
   ir::Value* scale = spec.loss_scaling_variable ? builder.variable(loss_scaling_slot(spec))
                                                 : builder.scalar(DType::kF64, spec.loss_scaling);
@@ -74,7 +75,7 @@ StateSlot accumulator_slot(const StateSlot& parameter, DType dtype) {
   return like(parameter, str("accumulator.", parameter.name), dtype, "accumulator");
 }
 
-double hyper_parameter(const OptimiserGroup& group, const std::string& name, double otherwise) {
+double hyper_parameter(const ir::OptimiserGroup& group, const std::string& name, double otherwise) {
   auto it = group.values.find(name);
   return it == group.values.end() ? otherwise : it->second;
 }

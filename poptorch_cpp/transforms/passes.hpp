@@ -1,99 +1,76 @@
 // The passes, IR → IR. Each is one free function; its contract is the comment above its line here.
+// What they need to know, and what they find out, is in the module: Module::execution().
 // The table names them for the pipeline's wrapper, POPTORCH_DUMP and the golden tests.
 #pragma once
 
-#include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ir/module.hpp"
-#include "transforms/optimiser_spec.hpp"
-#include "transforms/strategy.hpp"
 
 namespace poptorch::transforms {
 
-// What passes need to know beyond the module.
-struct PassContext {
-  bool training = false;
-  Strategy strategy = Strategy::kPipelined;
-  Phasing phasing = {};
-  int64_t device_iterations = 1;
-  int64_t forward_stages = 1;  // of the pipeline: assign_stages counts them
-  int64_t gradient_accumulation = 1;
-  int64_t replication_factor = 1;
-  bool mean_reduction = true;  // of gradients over accumulation and replicas; false: sum
-  bool stochastic_rounding = false;
-  bool check_indices = false;  // of float16 and bfloat16 results
-  std::optional<OptimiserSpec> optimiser;
-  // Of parameters, by name: their gradients are summed in each group alone.
-  std::map<std::string, ReplicaGroup> replica_groups = {};
-  bool recompute = true;  // forward values in the backward stages of a pipeline
-  // Names, with * and ?, of values that @main returns behind its own outputs.
-  std::vector<std::string> anchors = {};
-  // Filled by the anchor passes: one entry an output, which anchor asked and what it is called...
-  std::vector<std::pair<size_t, std::string>> anchored = {};
-  std::vector<std::string> anchor_names = {};  // ...and every name that could be asked for
-};
-
 // Deletes ops whose results nobody uses and that change nothing. Keeps what an after() of a live op
 // names. State slots, streams and graphs stay.
-void eliminate_dead_ops(ir::Module& module, PassContext& context);
+void eliminate_dead_ops(ir::Module& module);
 
 // Replaces an op by an earlier equal one of its graph: same row, operands, attributes; beyond the
 // forward pass also same placement. Of two forward ops, the lower stage's placement stays.
 // Reads of memory that is written are merged only when no write lies between. Random ops and ops
 // with effects are never merged; reads of one slot (`variable`) always are.
-void merge_common_subexpressions(ir::Module& module, PassContext& context);
+void merge_common_subexpressions(ir::Module& module);
 
 // Applies the local rewrites of canonicalise.cpp to a fixed point: what does nothing goes, chains
 // of views, casts and slices become one, matrix products take transposes and biases in, log_softmax
 // with nll_loss becomes softmax_cross_entropy. Keeps every bit (see there for the two exceptions).
 // Passes over matches that would move a read of memory that the graph writes: so best before
 // updates are lowered. `detach` goes unless training.
-void canonicalise(ir::Module& module, PassContext& context);
+void canonicalise(ir::Module& module);
 
 // Replaces ops of constants by their results, if the reference kernel gives the bits of every
 // other (data movement, integers, exact formulas) and the constant does not grow beyond 1 MiB.
 // Leaves a broadcast scalar alone.
-void fold_constants(ir::Module& module, PassContext& context);
+void fold_constants(ir::Module& module);
 
 // Replaces calls by the ops of the called graph, and deletes the graphs that nobody calls any
 // more (when there is a @main). While training, a call that names its gradient graph stays:
 // `differentiate` needs it.
-void inline_calls(ir::Module& module, PassContext& context);
+void inline_calls(ir::Module& module);
 
 // Adds to @main the gradients of the final loss for the parameters of the optimiser, each as a
 // `parameter_gradient` op, scaled by the loss scaling. The final loss is the `identity_loss` on
-// which no other depends. Needs: @main, context.optimiser. Guarantees: neither `identity_loss` nor
+// which no other depends. Needs: @main, an optimiser. Guarantees: neither `identity_loss` nor
 // `detach` is left in any graph, no call names a gradient; backward ops carry placement, scope and
 // location of their forward op and its id as forward_id. Does nothing unless training. Refuses
 // (UserError): no loss, several final losses; (UnsupportedError): an op without gradient on the way
 // from a parameter.
-void differentiate(ir::Module& module, PassContext& context);
+void differentiate(ir::Module& module);
 
 // Adds outputs to @main for the anchors that name its inputs ("input0"), the final loss ("loss") or
 // the output of a module by its path: the last value that is made in its scope.
-void anchor_values(ir::Module& module, PassContext& context);
+void anchor_values(ir::Module& module);
 
 // Likewise for `Gradient___<parameter>`: the operands of the `parameter_gradient` ops.
-void anchor_gradients(ir::Module& module, PassContext& context);
+void anchor_gradients(ir::Module& module);
+
+// Every name that an anchor of the traced module could have.
+std::vector<std::string> anchor_names(const ir::Module& traced);
 
 // Behind every op that computes floating-point numbers, a `check_floats`: it ends the run where an
 // operation is invalid, divides by zero or overflows.
-void check_floats(ir::Module& module, PassContext& context);
+void check_floats(ir::Module& module);
 
 // In front of every op that reads or writes by index, a `check_indices`: it ends the run where an
 // index is out of range, which otherwise reads zeros and writes nothing. Does nothing unless
-// context.check_indices.
-void check_indices(ir::Module& module, PassContext& context);
+// the execution asks for it.
+void check_indices(ir::Module& module);
 
 // Makes every op that computes float16 or bfloat16 compute in f32 and round at random
 // (`stochastic_cast`), casts included. Left as they are: what only moves data, foreign kernels,
 // collectives, and ops that write, which have an attribute for it. Needs: no updates yet. Does
-// nothing unless context.stochastic_rounding.
-void round_stochastically(ir::Module& module, PassContext& context);
+// nothing unless the execution asks for it.
+void round_stochastically(ir::Module& module);
 
 // Replaces the `parameter_gradient` ops by reductions and updates. With gradient accumulation the
 // gradients are added up in state slots `accumulator.<parameter>`, micro-batch by micro-batch, and
@@ -102,9 +79,9 @@ void round_stochastically(ir::Module& module, PassContext& context);
 // or slots where the spec says variable. A parameter without gradient is left alone. With a bound
 // on the norm of all gradients, and with automatic loss scaling, every update waits for all
 // gradients.
-void lower_optimiser(ir::Module& module, PassContext& context);
+void lower_optimiser(ir::Module& module);
 
-using PassFunction = void (*)(ir::Module&, PassContext&);
+using PassFunction = void (*)(ir::Module&);
 
 struct PassRow {
   std::string_view name;

@@ -11,13 +11,13 @@ namespace poptorch::transforms {
 
 // The gradient of `parameter`, added up over the replicas of its group.
 ir::Value* sum_over_replicas(ir::Builder& builder, ir::Value* gradient,
-                             const std::string& parameter, const PassContext& context);
+                             const std::string& parameter, const ir::Execution& execution);
 
 // Of a number that every replica of a group of `parameter` has: the sum, or the largest, over all
 // groups, on every replica. What is not a number counts as infinite in the largest.
 ir::Value* sum_over_groups(ir::Builder& builder, ir::Value* number, const std::string& parameter,
-                           const PassContext& context);
+                           const ir::Execution& execution);
 ir::Value* largest_of_groups(ir::Builder& builder, ir::Value* number, const std::string& parameter,
-                             const PassContext& context);
+                             const ir::Execution& execution);
 
 }  // namespace poptorch::transforms

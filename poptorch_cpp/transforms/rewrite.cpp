@@ -158,8 +158,8 @@ namespace {
 
 class Driver {
  public:
-  Driver(ir::Graph& graph, const PassContext& context, const std::vector<Rewrite>& rows)
-      : graph_(graph), context_(context), rows_(rows), writes_(graph) {
+  Driver(ir::Graph& graph, const std::vector<Rewrite>& rows)
+      : graph_(graph), rows_(rows), writes_(graph) {
     for (const Rewrite& row : rows) {
       patterns_.push_back(PatternParser(row.pattern, graph.module().registry()).run());
       by_root_[patterns_.back().def].push_back(patterns_.size() - 1);
@@ -196,7 +196,7 @@ class Driver {
       ir::Builder builder(graph_, &op);
       builder.copy_context(op);
       builder.forward_id = op.forward_id;
-      Match match(builder, context_);
+      Match match(builder, graph_.module().execution());
       Matcher matcher(match);
       const bool found = matcher.root(patterns_[row], op, [&] {
         return !matcher.reads_written(writes_) && (!rows_[row].guard || rows_[row].guard(match));
@@ -249,7 +249,6 @@ class Driver {
   }
 
   ir::Graph& graph_;
-  const PassContext& context_;
   const std::vector<Rewrite>& rows_;
   MemoryWrites writes_;
   std::vector<Pattern> patterns_;                                      // by row
@@ -267,9 +266,8 @@ Value* Match::value(char name) const {
   throw InternalError(str("[rewrite] the pattern has no value '", name, "'"));
 }
 
-void apply_rewrites(ir::Module& module, const PassContext& context,
-                    const std::vector<Rewrite>& rows) {
-  for (const auto& graph : module.graphs()) Driver(*graph, context, rows).run();
+void apply_rewrites(ir::Module& module, const std::vector<Rewrite>& rows) {
+  for (const auto& graph : module.graphs()) Driver(*graph, rows).run();
 }
 
 std::optional<double> splat_of(const Value* value) {

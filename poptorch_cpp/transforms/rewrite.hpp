@@ -14,15 +14,14 @@
 
 namespace poptorch::transforms {
 
-struct PassContext;
-
 // What a pattern has matched.
 class Match {
  public:
-  Match(ir::Builder& builder, const PassContext& context) : builder(builder), context(context) {}
+  Match(ir::Builder& builder, const ir::Execution& execution)
+      : builder(builder), execution(execution) {}
 
   ir::Builder& builder;  // inserts before the root, with the root's placement, scope and location
-  const PassContext& context;
+  const ir::Execution& execution;
 
   ir::Value* value(char name) const;
   ir::Val operator[](char name) const { return {value(name), &builder}; }
@@ -50,8 +49,7 @@ struct Rewrite {
 
 // Applies `rows` to every graph until none matches. A row never moves a read of memory that is
 // written: such matches are passed over.
-void apply_rewrites(ir::Module& module, const PassContext& context,
-                    const std::vector<Rewrite>& rows);
+void apply_rewrites(ir::Module& module, const std::vector<Rewrite>& rows);
 
 // The element that all elements of a constant (or of its broadcast or reshape) equal bit for bit.
 std::optional<double> splat_of(const ir::Value* value);

@@ -89,8 +89,8 @@ class Rounding {
 
 }  // namespace
 
-void round_stochastically(ir::Module& module, PassContext& context) {
-  if (!context.stochastic_rounding) return;
+void round_stochastically(ir::Module& module) {
+  if (!module.execution().stochastic_rounding) return;
   for (const auto& graph : module.graphs()) {
     for (Op* op : graph->op_list()) {
       if (computes(*op)) Rounding(*op).run();

@@ -14,7 +14,7 @@ namespace poptorch::transforms {
 // What an update rule sees of one parameter.
 class Parameter {
  public:
-  Parameter(const ir::Builder& builder, const OptimiserSpec& spec, size_t group,
+  Parameter(const ir::Builder& builder, const ir::OptimiserSpec& spec, size_t group,
             const ir::StateSlot& slot, std::map<std::string, ir::Value*>& scalars,
             ir::Builder& scalar_builder)
       : builder(builder),
@@ -25,7 +25,7 @@ class Parameter {
         scalar_builder_(scalar_builder) {}
 
   ir::Builder builder;
-  const OptimiserSpec& spec;
+  const ir::OptimiserSpec& spec;
   ir::Value* weight = nullptr;
   ir::Value* gradient = nullptr;
   ir::Value* accumulator = nullptr;  // to be reset after the update

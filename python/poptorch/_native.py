@@ -53,12 +53,12 @@ def compile_model(
     call: Callable[[list[torch.Tensor]], list[torch.Tensor]],
     model: torch.nn.Module | None,
     inputs: Sequence[torch.Tensor],
-    options: dict[str, Any],
-    optimiser: dict[str, Any] | None,
+    lines: Sequence[tuple[str, str, dict[str, Any]]],
+    host: dict[str, Any],
     **keywords,
 ) -> "Executable":
     """Traces and compiles; see poptorch_core/_torch.pyi for the arguments."""
-    return _tracer.compile(call, model, inputs, options, optimiser, **keywords)
+    return _tracer.compile(call, model, inputs, lines, host, **keywords)
 
 
 def is_tracing() -> bool:

@@ -14,6 +14,7 @@ from unittest import mock
 import torch
 import torch.utils.checkpoint
 from poptorch import _tracer_function, _tracer_hooks
+from poptorch._impl.compile_options import Line
 from poptorch._impl.locations import OWN_FILES, user_location
 from poptorch_core import Error, _torch
 
@@ -25,8 +26,8 @@ def compile(
     call: Callable[[list[torch.Tensor]], list[torch.Tensor]],
     model: torch.nn.Module | None,
     inputs: Sequence[torch.Tensor],
-    options: dict[str, Any],
-    optimiser: dict[str, Any] | None = None,
+    lines: Sequence[Line],
+    host: dict[str, Any],
     *,
     location_excludes: Sequence[str] = (),
     module_scopes: bool = True,
@@ -35,11 +36,11 @@ def compile(
 ) -> _torch.Executable:
     """Traces `call` on stand-ins of `inputs` and compiles it: see poptorch_core/_torch.pyi."""
     return _torch.compile(
-        _prepared(call, model, module_scopes, options.get("training", False)),
+        _prepared(call, model, module_scopes, _is_training(lines)),
         list(inputs),
         named_tensors(model, held_by or {}),
-        options,
-        optimiser,
+        lines,
+        host,
         [*OWN_FILES, *location_excludes],
         progress,
     )
@@ -49,14 +50,15 @@ def profile(
     call: Callable[[list[torch.Tensor]], list[torch.Tensor]],
     model: torch.nn.Module,
     inputs: Sequence[torch.Tensor],
-    options: dict[str, Any],
-    optimiser: dict[str, Any] | None = None,
+    lines: Sequence[Line],
 ) -> dict[str, Any]:
     """What the parts of a model cost: see poptorch_core/_torch.pyi."""
-    prepared = _prepared(call, model, True, options.get("training", False))
-    return _torch.profile(
-        prepared, list(inputs), named_tensors(model, {}), options, optimiser, OWN_FILES
-    )
+    prepared = _prepared(call, model, True, _is_training(lines))
+    return _torch.profile(prepared, list(inputs), named_tensors(model, {}), lines, OWN_FILES)
+
+
+def _is_training(lines: Sequence[Line]) -> bool:
+    return any(options.get("training") for keyword, _, options in lines if keyword == "execution")
 
 
 def trace(

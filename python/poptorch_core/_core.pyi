@@ -1,23 +1,18 @@
 """The compiler and emulator without torch."""
 
-from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Any, ClassVar, overload
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from numpy import ndarray
 from poptorch_core.errors import Error
 
 __all__: list[str] = [
-    "CompileOptions",
     "Error",
     "Executable",
     "GradientGraph",
     "Graph",
     "Module",
     "Op",
-    "OptimiserGroup",
-    "OptimiserSpec",
-    "OutputMode",
-    "Strategy",
     "Value",
     "autodiff",
     "check_environment",
@@ -29,126 +24,11 @@ __all__: list[str] = [
     "log",
     "log_level",
     "op_names",
+    "option_table",
     "parse",
     "run_pass",
     "set_log_level",
 ]
-
-class OutputMode:
-    """
-    Members:
-
-      Final
-
-      EveryN
-
-      All
-
-      Sum
-    """
-
-    All: ClassVar[OutputMode]
-    EveryN: ClassVar[OutputMode]
-    Final: ClassVar[OutputMode]
-    Sum: ClassVar[OutputMode]
-    __members__: ClassVar[dict[str, OutputMode]]
-
-    @overload
-    def __eq__(self, other: OutputMode) -> bool: ...
-    @overload
-    def __eq__(self, other: Any) -> bool: ...
-    def __getstate__(self) -> int: ...
-    def __hash__(self) -> int: ...
-    def __index__(self) -> int: ...
-    def __init__(self, value: int) -> None: ...
-    def __int__(self) -> int: ...
-    @overload
-    def __ne__(self, other: OutputMode) -> bool: ...
-    @overload
-    def __ne__(self, other: Any) -> bool: ...
-    def __repr__(self) -> str: ...
-    def __setstate__(self, state: int) -> None: ...
-    def __str__(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def value(self) -> int: ...
-
-class Strategy:
-    """
-    Members:
-
-      Sharded
-
-      Pipelined
-    """
-
-    Pipelined: ClassVar[Strategy]
-    Sharded: ClassVar[Strategy]
-    __members__: ClassVar[dict[str, Strategy]]
-
-    @overload
-    def __eq__(self, other: Strategy) -> bool: ...
-    @overload
-    def __eq__(self, other: Any) -> bool: ...
-    def __getstate__(self) -> int: ...
-    def __hash__(self) -> int: ...
-    def __index__(self) -> int: ...
-    def __init__(self, value: int) -> None: ...
-    def __int__(self) -> int: ...
-    @overload
-    def __ne__(self, other: Strategy) -> bool: ...
-    @overload
-    def __ne__(self, other: Any) -> bool: ...
-    def __repr__(self) -> str: ...
-    def __setstate__(self, state: int) -> None: ...
-    def __str__(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def value(self) -> int: ...
-
-class OptimiserGroup:
-    def __init__(self) -> None: ...
-    @property
-    def parameters(self) -> list[str]: ...
-    @parameters.setter
-    def parameters(self, names: Sequence[str], /) -> None: ...
-    @property
-    def values(self) -> dict[str, float]: ...
-    @values.setter
-    def values(self, by_name: Mapping[str, float], /) -> None: ...
-    @property
-    def variable(self) -> set[str]: ...
-    @variable.setter
-    def variable(self, names: Set[str], /) -> None: ...
-
-class OptimiserSpec:
-    kind: str
-    loss_scaling: float
-    loss_scaling_variable: bool
-
-    def __init__(self) -> None: ...
-    @property
-    def groups(self) -> list[OptimiserGroup]: ...
-    @groups.setter
-    def groups(self, groups: Sequence[OptimiserGroup], /) -> None: ...
-
-class CompileOptions:
-    device: str
-    device_iterations: int
-    gradient_accumulation: int
-    mean_reduction: bool
-    optimiser: OptimiserSpec | None
-    output_mode: OutputMode
-    output_period: int
-    random_seed: int
-    replication_factor: int
-    strategy: Strategy
-    threads: int
-    training: bool
-
-    def __init__(self) -> None: ...
 
 class Module:
     """A module of the IR."""
@@ -297,11 +177,13 @@ def autodiff(forward: Graph, provided: Sequence[int], required: Sequence[Value])
 def check_environment() -> None: ...
 def compile(
     module: Module,
-    options: CompileOptions = ...,
+    lines: Sequence[tuple[str, str, dict]] = [],
+    host: dict = {},
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Executable:
-    """Compiles a copy of the module, all the way. `progress` is called with (steps done,
-    steps in all, name of the step).
+    """Compiles a copy of the module, all the way. `lines` of the description of how it is
+    executed are added to its own. `progress` is called with (steps done, steps in all,
+    name of the step).
     """
 
 def environment() -> list[tuple[str, str, str, list[str], tuple[int, int], bool]]:
@@ -314,10 +196,11 @@ def environment_text(name: str, otherwise: str = "") -> str: ...
 def log(level: int, text: str, /) -> None: ...
 def log_level() -> int: ...
 def op_names() -> list[str]: ...
+def option_table() -> list: ...
 def parse(text: str | bytes, origin: str = "text") -> Module:
     """Reads a module from its text."""
 
-def run_pass(module: Module, name: str, options: CompileOptions = ...) -> None:
+def run_pass(module: Module, name: str, lines: Sequence[tuple[str, str, dict]] = []) -> None:
     """Runs one pass, by name, on the module in place."""
 
 def set_log_level(level: int, /) -> None: ...

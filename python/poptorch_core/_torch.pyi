@@ -162,25 +162,17 @@ def compile(
     call: Callable[[list[Tensor]], Sequence[Tensor]],
     inputs: Sequence[Tensor],
     named_tensors: Sequence[tuple[str, Tensor, bool, Tensor | None]],
-    options: dict[str, Any],
-    optimiser: dict[str, Any] | None = None,
+    lines: Sequence[tuple[str, str, dict[str, Any]]],
+    host: dict[str, Any],
     location_excludes: Sequence[str] = [],
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Executable:
     """Traces `call`, compiles the graph and uploads the weights.
 
     named_tensors: (slot name, tensor, is_buffer, what holds the values of all replicas or None).
-    options: fields of session::CompileOptions by name: training, device_iterations,
-        gradient_accumulation, replication_factor, output_mode (int), output_period,
-        mean_reduction, strategy ("pipelined", "sharded", "serial_phased" or "parallel_phased"),
-        liveness, separate_backward_phase, locations, round_ipu_count,
-        random_seed, threads, device, memory_limit, input_group_size, input_group_stride,
-        floating_point_exceptions, check_indices, stochastic_rounding,
-        anchors (a list of (name, output_mode, period)); all optional.
-    optimiser: {"kind": "sgd", "groups": [{"values": {name: number}, "variable": [name],
-        "parameters": [slot name]}], "loss_scaling": 1.0, "loss_scaling_variable": False,
-        "automatic_loss_scaling": False, "running_mean": False, "max_grad_norm": inf,
-        "accumulator_type": "f32", "first_moment_type": "f32", "second_moment_type": "f32"}.
+    lines: what is said of the execution, (keyword, name, options) each; `_core.option_table()` has
+        the keywords and options.
+    host: the options of keyword "host", by name.
     progress: called as (done, total, phase).
     Errors of the trace surface as the core's errors even when torch wrapped them on the way.
     """
@@ -213,8 +205,7 @@ def profile(
     call: Callable[[list[Tensor]], Sequence[Tensor]],
     inputs: Sequence[Tensor],
     named_tensors: Sequence[tuple[str, Tensor, bool, Tensor | None]],
-    options: dict[str, Any],
-    optimiser: dict[str, Any] | None = None,
+    lines: Sequence[tuple[str, str, dict[str, Any]]],
     location_excludes: Sequence[str] = [],
 ) -> dict[str, Any]:
     """What the parts of a model cost: the fields of session::Profile (session/profile.hpp).

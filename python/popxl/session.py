@@ -59,11 +59,10 @@ class Session:
         self._transfers = ir.num_host_transfers
         self._inputs = [s for s in of(ir).module_streams if isinstance(s, HostToDeviceStream)]
         self._outputs = [s for s in of(ir).module_streams if isinstance(s, DeviceToHostStream)]
-        options = _core.CompileOptions()
-        options.replication_factor = self._replicas
-        options.strategy = _core.Strategy.Sharded  # a program says itself when its IPUs run
+        # The program says itself when its IPUs run.
+        said = {"replication_factor": self._replicas, "strategy": "sharded"}
         with compiling():
-            self._executable = _core.compile(of(ir).module, options)
+            self._executable = _core.compile(of(ir).module, [("execution", "", said)])
         self._check_transfers()
         types = self._executable.input_types
         self._takes = [

@@ -5,6 +5,7 @@
 #include "emulator/engine.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
+#include "lowering/strategy.hpp"
 #include "ops/all_ops.hpp"
 #include "session/pipeline.hpp"
 #include "session/report.hpp"
@@ -25,35 +26,33 @@ void require(bool law, const std::string& text) {
   if (!law) throw std::logic_error("broken law: " + text);
 }
 
-session::CompileOptions options_of(const ir::Module& module, std::string_view text) {
+// What the text says of its execution, or else what its hash picks.
+void choose_execution(ir::Module& module, std::string_view text) {
+  ir::Execution& execution = module.execution();
+  if (text.find("execution") != std::string_view::npos) return;
   uint64_t hash = std::hash<std::string_view>()(text);
   auto pick = [&](uint64_t n) {
     const uint64_t choice = hash % n;
     hash /= n;
     return static_cast<int64_t>(choice);
   };
-  session::CompileOptions options;
-  options.memory_limit = "off";
-  options.threads = 1;
-  options.round_ipu_count = true;
-  options.strategy = static_cast<transforms::Strategy>(pick(4));
-  options.gradient_accumulation = 1 + pick(3);
-  options.replication_factor = int64_t{1} << pick(3);
-  options.device_iterations = 1 + pick(2);
-  options.floating_point_exceptions = pick(4) == 0;
-  options.stochastic_rounding = pick(4) == 0;
-  options.recompute = pick(2) == 0;
-  if (text.find("identity_loss") == std::string_view::npos) return options;
-  options.training = true;
-  transforms::OptimiserGroup group;
+  execution.strategy = lowering::strategies()[static_cast<size_t>(pick(4))].name;
+  execution.gradient_accumulation = 1 + pick(3);
+  execution.replication_factor = int64_t{1} << pick(3);
+  execution.device_iterations = 1 + pick(2);
+  execution.floating_point_exceptions = pick(4) == 0;
+  execution.stochastic_rounding = pick(4) == 0;
+  execution.recompute = pick(2) == 0;
+  if (text.find("identity_loss") == std::string_view::npos) return;
+  execution.training = true;
+  ir::OptimiserGroup group;
   group.values = {{"lr", 0.125}};
   for (const auto& slot : module.states()) {
     if (slot->kind == "parameter") group.parameters.push_back(slot->name.text());
   }
-  options.optimiser.emplace();
-  options.optimiser->kind = pick(2) ? "sgd" : "adam";
-  options.optimiser->groups = {group};
-  return options;
+  execution.optimiser.emplace();
+  execution.optimiser->kind = pick(2) ? "sgd" : "adam";
+  execution.optimiser->groups = {group};
 }
 
 // Ops and work of a graph with all that it calls, as often as it does.
@@ -80,10 +79,10 @@ Size size_of(const ir::Graph& graph) {
   return size;
 }
 
-bool is_small(const session::Compiled& compiled, const session::CompileOptions& options) {
+bool is_small(const session::Compiled& compiled) {
   const Size size = size_of(compiled.placed->main());
   const double batches = static_cast<double>(compiled.program.micro_batches_per_run);
-  const auto replicas = static_cast<double>(options.replication_factor);
+  const auto replicas = static_cast<double>(compiled.program.replicas);
   if (size.work * batches * replicas > kMostWork) return false;
   double bytes = 0;
   for (const auto& ipu : compiled.program.ipus) {
@@ -125,8 +124,10 @@ void run(session::Compiled compiled) {
 }
 
 void compile(const ir::Module& module, std::string_view text, Reached& reached) {
-  const session::CompileOptions options = options_of(module, text);
-  session::Compiled compiled = session::compile_to_program(module.clone(), options, {});
+  auto copy = module.clone();
+  choose_execution(*copy, text);
+  session::Compiled compiled = session::compile_to_program(
+      std::move(copy), {.memory_limit = "off", .round_ipu_count = true}, {});
   for (const auto* form : {&compiled.normal, &compiled.differentiated, &compiled.placed}) {
     const std::string printed = ir::print(**form);
     if (printed.size() > kMostText) continue;  // long constants
@@ -138,7 +139,7 @@ void compile(const ir::Module& module, std::string_view text, Reached& reached) 
   program::verify(again);
   session::make_report(compiled.program);
   reached = Reached::kCompiled;
-  if (!is_small(compiled, options)) return;
+  if (!is_small(compiled)) return;
   run(std::move(compiled));
   reached = Reached::kRun;
 }

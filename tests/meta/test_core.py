@@ -23,20 +23,15 @@ graph @main(%x: f32[4,2], %t: f32[4,3]) -> (f32[]) {
 FORMS = ["traced", "normal", "differentiated", "placed", "program"]
 
 
-def training_options(device_iterations=1, gradient_accumulation=1):
-    group = _core.OptimiserGroup()
-    group.values = {"lr": 0.125}
-    group.variable = {"lr"}
-    group.parameters = ["w"]
-    spec = _core.OptimiserSpec()
-    spec.groups = [group]
-    options = _core.CompileOptions()
-    options.training = True
-    options.optimiser = spec
-    options.device_iterations = device_iterations
-    options.gradient_accumulation = gradient_accumulation
-    options.output_mode = _core.OutputMode.All
-    return options
+def training_lines(device_iterations=1, gradient_accumulation=1):
+    said = {
+        "training": True,
+        "device_iterations": device_iterations,
+        "gradient_accumulation": gradient_accumulation,
+        "output_mode": "All",
+    }
+    group = {"lr": 0.125, "variable": ["lr"], "parameters": ["w"]}
+    return [("execution", "", said), ("optimiser", "sgd", {}), ("optimiser_group", "0", group)]
 
 
 def steps_by_hand(w, x, t, device_iterations, gradient_accumulation):
@@ -61,7 +56,7 @@ def test_trains_as_by_hand(iterations, accumulation):
     x = rng.normal(size=(rows, 2)).astype(np.float32)
     t = rng.normal(size=(rows, 3)).astype(np.float32)
     w = rng.normal(size=(3, 2)).astype(np.float32)
-    executable = _core.compile(_core.parse(TRAINING), training_options(iterations, accumulation))
+    executable = _core.compile(_core.parse(TRAINING), training_lines(iterations, accumulation))
     executable.write_state("w", w)
     for _ in range(2):
         (losses,) = executable.run([x, t])
@@ -81,7 +76,7 @@ def test_text_reads_back():
 def test_two_processes_print_the_same_bytes():
     script = (
         "import sys; sys.path.insert(0, sys.argv[1]); import test_core as t\n"
-        "e = t._core.compile(t._core.parse(t.TRAINING), t.training_options(2, 3))\n"
+        "e = t._core.compile(t._core.parse(t.TRAINING), t.training_lines(2, 3))\n"
         "print(*[e.text(form, True) for form in t.FORMS])"
     )
     texts = [
@@ -103,7 +98,7 @@ def test_errors_carry_type_and_frames():
         TRAINING.replace("identity_loss(%s)", "identity(%s)").replace(' {reduction="none"}', "")
     )
     with pytest.raises(_core.Error, match="loss") as raised:
-        _core.compile(module, training_options())
+        _core.compile(module, training_lines())
     assert raised.value.type == "poptorch_cpp_error"
     assert "pass differentiate" in raised.value.location
 
@@ -120,13 +115,13 @@ def test_errors_carry_type_and_frames():
     ],
 )
 def test_wrong_inputs_are_refused(arrays, message):
-    executable = _core.compile(_core.parse(TRAINING), training_options())
+    executable = _core.compile(_core.parse(TRAINING), training_lines())
     with pytest.raises(_core.Error, match=message):
         executable.run(arrays)
 
 
 def test_unknown_names_are_refused_with_the_nearest():
-    executable = _core.compile(_core.parse(TRAINING), training_options())
+    executable = _core.compile(_core.parse(TRAINING), training_lines())
     with pytest.raises(_core.Error, match="no state 'v'"):
         executable.read_state("v")
     with pytest.raises(_core.Error, match="Did you mean 'place_ops'"):
@@ -140,7 +135,7 @@ def test_an_exception_of_the_progress_callback_arrives():
         raise KeyboardInterrupt(name)
 
     with pytest.raises(KeyboardInterrupt):
-        _core.compile(_core.parse(TRAINING), training_options(), stop)
+        _core.compile(_core.parse(TRAINING), training_lines(), {}, stop)
 
 
 REPEATS = """

@@ -26,8 +26,6 @@ def test_stub_is_that_of_the_module(module):
         ("read_state(self, name: str)", "read_state(self, slot: str)"),
         ("def log(level: int, text: str, /)", "def log(level: float, text: str, /)"),
         ("def log(level: int, text: str, /)", "def log(level: int, text: str)"),
-        ("    training: bool\n", ""),
-        ("    threads: int\n", "    threads: str\n"),
         ("def states(self) -> list[str]", "def states(self) -> list[int]"),
         ("def clone(self) -> Module: ...\n", "def clone(self) -> Module | str: ...\n"),
     ],

@@ -219,10 +219,9 @@ TEST(Passes, KeepTheInterpretersBitsOnRandomGraphs) {
     std::mt19937 random(2000 + seed);
     auto before = random_module(random, 25);
     auto after = before->clone();
-    PassContext context;
     for (PassFunction pass :
          {fold_constants, canonicalise, merge_common_subexpressions, eliminate_dead_ops}) {
-      pass(*after, context);
+      pass(*after);
       ir::verify(*after);
     }
     EXPECT_LE(after->main().op_count(), before->main().op_count());
@@ -242,15 +241,15 @@ double training_passes_seconds(int layers) {
   Value* x = main.add_input({DType::kF32, {4, 16}}, "x");
   Value* target = main.add_input({DType::kI32, {4}}, "target");
   Builder b(main);
-  PassContext context;
-  context.training = true;
-  context.optimiser.emplace();
-  context.optimiser->kind = "adamw";
-  context.optimiser->groups.resize(1);
+  ir::Execution& execution = module.execution();
+  execution.training = true;
+  execution.optimiser.emplace();
+  execution.optimiser->kind = "adamw";
+  execution.optimiser->groups.resize(1);
   for (int i = 0; i < layers; ++i) {
     const std::string name = "layer" + std::to_string(i);
     for (const char* part : {".weight", ".bias"}) {
-      context.optimiser->groups[0].parameters.push_back(name + part);
+      execution.optimiser->groups[0].parameters.push_back(name + part);
     }
     Value* weight = b.variable({.name = name + ".weight", .type = {DType::kF32, {16, 16}}});
     Value* bias = b.variable({.name = name + ".bias", .type = {DType::kF32, {16}}});
@@ -263,7 +262,7 @@ double training_passes_seconds(int layers) {
        {inline_calls, fold_constants, canonicalise, merge_common_subexpressions, eliminate_dead_ops,
         differentiate, inline_calls, fold_constants, canonicalise, lower_optimiser,
         merge_common_subexpressions, eliminate_dead_ops}) {
-    pass(module, context);
+    pass(module);
   }
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   ir::verify(module);

@@ -218,21 +218,21 @@ TEST(EngineExchange, IpusMeetOnlyWhereTheyShareMemory) {
 }
 
 struct KeepCase {
-  program::Keep keep;
+  ir::OutputMode keep;
   int64_t period;
   Floats expected;
 };
 
 TEST(EngineStreams, KeepWhatTheHostAsksFor) {
-  using program::Keep;
-  const KeepCase cases[] = {{Keep::kAll, 1, {1, 2, 3, 4}},
-                            {Keep::kEveryN, 2, {2, 4}},
-                            {Keep::kFinal, 1, {4}},
-                            {Keep::kSum, 1, {10}}};
+  using ir::OutputMode;
+  const KeepCase cases[] = {{OutputMode::kAll, 1, {1, 2, 3, 4}},
+                            {OutputMode::kEveryN, 2, {2, 4}},
+                            {OutputMode::kFinal, 1, {4}},
+                            {OutputMode::kSum, 1, {10}}};
   for (const KeepCase& c : cases) {
     const program::Program program =
         lowered("graph @main(%x: f32[1]) -> (f32[1]) {\n  %y = relu(%x) : f32[1]\n  return %y\n}\n",
-                {.device_iterations = 4, .keep = c.keep, .keep_period = c.period});
+                {.device_iterations = 4, .output_mode = c.keep, .output_period = c.period});
     Engine engine(program, ops::registry(), {.threads = 1});
     const auto outputs = run_once(engine, {bytes_of(Floats{1, 2, 3, 4})});
     EXPECT_EQ(values_of<float>(outputs[0]), c.expected);
@@ -244,7 +244,7 @@ TEST(EngineRandom, FollowsSeedReplicaAndMicroBatch) {
       "graph @main() -> (f32[4]) {\n"
       "  %y = random_uniform() {shape=[4], low=0.0, high=1.0, dtype=f32} : f32[4]\n"
       "  return %y\n}\n",
-      {.device_iterations = 2, .replicas = 2});
+      {.device_iterations = 2, .replication_factor = 2});
   Engine engine(program, ops::registry(), {.threads = 2, .random_seed = 5});
   const Bytes first = run_once(engine, {})[0];
   const auto values = values_of<float>(first);

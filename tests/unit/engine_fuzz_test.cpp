@@ -179,7 +179,8 @@ TEST(EngineFuzz, AgreesWithTheInterpreterAndItself) {
     const std::string text = Generator(seed).run(3 + static_cast<int>(seed % 40));
     SCOPED_TRACE(str("seed ", seed, "\n", text));
     const auto module = ir::parse(text, ops::registry());
-    const program::Program program = lowering::lower(*module, {.device_iterations = 2});
+    module->execution().device_iterations = 2;
+    const program::Program program = lowering::lower(*module);
     const Outcome oracle = interpreted(*module, program, 2);
     ASSERT_EQ(outcome(program, {.threads = 1, .reference_only = true}), oracle);
     const Outcome plain = outcome(program, {.threads = 1, .fuse = false, .layouts = false});

@@ -44,20 +44,20 @@ graph @main(%x: f32[2,4]) -> (f32[]) {
 
 program::Program compiled(int ipus, int replicas) {
   auto module = ir::parse(net(ipus - 1), ops::registry());
-  session::CompileOptions options;
+  ir::Execution& options = module->execution();
   options.training = true;
   options.device_iterations = 2;
   options.gradient_accumulation = 60000;
   options.replication_factor = replicas;
-  options.output_mode = session::OutputMode::kFinal;
-  transforms::OptimiserGroup group;
+  options.output_mode = ir::OutputMode::kFinal;
+  ir::OptimiserGroup group;
   group.values = {{"lr", 0.01}, {"momentum", 0.9}, {"weight_decay", 0.0}, {"dampening", 0.0}};
   group.parameters = {"w", "v"};
-  transforms::OptimiserSpec spec;
+  ir::OptimiserSpec spec;
   spec.kind = "sgd";
   spec.groups = {group};
   options.optimiser = spec;
-  return std::move(session::compile_to_program(std::move(module), options, {}).program);
+  return std::move(session::compile_to_program(std::move(module), {}, {}).program);
 }
 
 struct Way {

@@ -33,9 +33,15 @@ std::vector<T> values_of(const Bytes& bytes) {
   return values;
 }
 
-inline program::Program lowered(const std::string& text,
-                                const lowering::LowerOptions& options = {}) {
-  return lowering::lower(*ir::parse(text, ops::registry()), options);
+// A module that is executed as `execution` says.
+inline std::unique_ptr<ir::Module> parsed(const std::string& text, ir::Execution execution) {
+  auto module = ir::parse(text, ops::registry());
+  module->execution() = std::move(execution);
+  return module;
+}
+
+inline program::Program lowered(const std::string& text, ir::Execution execution = {}) {
+  return lowering::lower(*parsed(text, std::move(execution)));
 }
 
 // Numbers in [-1, 1) that depend on `seed` alone.

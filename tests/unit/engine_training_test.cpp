@@ -90,11 +90,11 @@ graph @main(%x: i32[2,6], %t: i32[2]) -> (f32[2,3], f32[]) {
 
 program::Program compiled(const Net& net, const std::string& optimiser, int64_t accumulation) {
   auto module = ir::parse(net.text, ops::registry());
-  session::CompileOptions options;
+  ir::Execution& options = module->execution();
   options.training = true;
   options.device_iterations = 2;
   options.gradient_accumulation = accumulation;
-  transforms::OptimiserGroup group;
+  ir::OptimiserGroup group;
   if (optimiser == "sgd") {
     group.values = {{"lr", 0.05}, {"momentum", 0.9}, {"weight_decay", 0.01}, {"dampening", 0.0}};
   } else {
@@ -105,11 +105,11 @@ program::Program compiled(const Net& net, const std::string& optimiser, int64_t 
   for (const auto& slot : module->states()) {
     if (slot->kind == "parameter") group.parameters.push_back(slot->name.text());
   }
-  transforms::OptimiserSpec spec;
+  ir::OptimiserSpec spec;
   spec.kind = optimiser;
   spec.groups = {group};
   options.optimiser = spec;
-  return std::move(session::compile_to_program(std::move(module), options, {}).program);
+  return std::move(session::compile_to_program(std::move(module), {}, {}).program);
 }
 
 TEST(EngineTraining, IsTheSameEveryWay) {

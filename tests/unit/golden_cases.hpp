@@ -13,7 +13,7 @@ namespace poptorch {
 
 struct Case {
   std::filesystem::path file;
-  std::string title, with = {}, input = {}, expected = {}, error = {};
+  std::string title, input = {}, expected = {}, error = {};
   std::vector<std::string> run = {};
   int index = 0;  // in the file
 
@@ -45,8 +45,6 @@ inline std::vector<Case> read_cases(const std::filesystem::path& file) {
       section = &cases.back().input;
     } else if (!section) {
       continue;  // the file's own head
-    } else if (take_mark(line, "with", rest)) {
-      cases.back().with = rest;
     } else if (take_mark(line, "run", rest)) {
       std::istringstream names(rest);
       for (std::string name; std::getline(names, name, ',');) {

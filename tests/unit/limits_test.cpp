@@ -49,9 +49,7 @@ void expect_refused(const std::string& text, const std::string& reason) {
 
 double seconds_to_compile(const std::string& text) {
   const auto start = std::chrono::steady_clock::now();
-  session::CompileOptions options;
-  options.memory_limit = "off";
-  session::compile(ir::parse(text, ops::registry()), options);
+  session::compile(ir::parse(text, ops::registry()), {.memory_limit = "off"});
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
@@ -157,14 +155,13 @@ TEST(Limits, LiteralsOfEveryBitPatternPrintAndParseBack) {
 
 TEST(Limits, OptionsThatReplicasCannotHaveAreRefused) {
   auto error = [](const char* attrs, int64_t replicas) -> std::string {
-    session::CompileOptions options;
-    options.replication_factor = replicas;
-    options.threads = 1;
     const std::string text = str("state \"w\" : f32[2] {", attrs,
                                  "}\ngraph @main() -> (f32[2]) {\n  %w = variable() "
                                  "{name=\"w\"} : f32[2]\n  return %w\n}\n");
     try {
-      session::compile(ir::parse(text, ops::registry()), options);
+      auto module = ir::parse(text, ops::registry());
+      module->execution().replication_factor = replicas;
+      session::compile(std::move(module), {.threads = 1});
     } catch (const support::UserError& refused) {
       return refused.what();
     }

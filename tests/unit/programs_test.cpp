@@ -36,8 +36,10 @@ Program read_program(const std::string& name) {
   return program;
 }
 
-Program lower_file(const std::string& name, const lowering::LowerOptions& options = {}) {
-  return lowering::lower(*ir::parse(read_file(name), ops::registry(), name), options);
+Program lower_file(const std::string& name, ir::Execution execution = {}) {
+  const auto module = ir::parse(read_file(name), ops::registry(), name);
+  module->execution() = std::move(execution);
+  return lowering::lower(*module);
 }
 
 using Floats = std::vector<float>;

@@ -33,8 +33,14 @@ graph @main(%x: f32[1,2]) -> (f32[1,2], f32[], f32[2]) {
 }
 )";
 
-std::unique_ptr<Executable> compiled(const char* text, const CompileOptions& options) {
-  return compile(ir::parse(text, ops::registry()), options);
+std::unique_ptr<ir::Module> parsed(const char* text, ir::Execution execution) {
+  auto module = ir::parse(text, ops::registry());
+  module->execution() = std::move(execution);
+  return module;
+}
+
+std::unique_ptr<Executable> compiled(const char* text, ir::Execution execution) {
+  return compile(parsed(text, std::move(execution)));
 }
 
 using Floats = std::vector<float>;
@@ -55,7 +61,7 @@ std::vector<Floats> run(Executable& executable, const std::vector<Floats>& input
 }
 
 struct Batching {
-  OutputMode mode;
+  ir::OutputMode mode;
   int64_t period;
   ir::Shape rows, totals;     // of the first two outputs
   Floats expected, constant;  // totals, and the output that is one
@@ -64,10 +70,10 @@ struct Batching {
 // Four micro-batches [i, i]: totals are 11·i.
 TEST(Session, KeepsOutputsAsTheModeSays) {
   const Batching cases[] = {
-      {OutputMode::kAll, 1, {4, 2}, {4}, {11, 22, 33, 44}, {5, 6, 5, 6, 5, 6, 5, 6}},
-      {OutputMode::kEveryN, 2, {2, 2}, {2}, {22, 44}, {5, 6, 5, 6}},
-      {OutputMode::kFinal, 1, {1, 2}, {}, {44}, {5, 6}},
-      {OutputMode::kSum, 1, {1, 2}, {}, {110}, {20, 24}},
+      {ir::OutputMode::kAll, 1, {4, 2}, {4}, {11, 22, 33, 44}, {5, 6, 5, 6, 5, 6, 5, 6}},
+      {ir::OutputMode::kEveryN, 2, {2, 2}, {2}, {22, 44}, {5, 6, 5, 6}},
+      {ir::OutputMode::kFinal, 1, {1, 2}, {}, {44}, {5, 6}},
+      {ir::OutputMode::kSum, 1, {1, 2}, {}, {110}, {20, 24}},
   };
   for (const Batching& one : cases) {
     auto executable = compiled(
@@ -115,7 +121,7 @@ TEST(Session, ReportsMemoryAndTime) {
   EXPECT_LT(bow.seconds_per_run, one.seconds_per_run);
 }
 
-void expect_refused(const CompileOptions& options, const char* message) {
+void expect_refused(const ir::Execution& options, const char* message) {
   try {
     compiled(kScale, options);
     ADD_FAILURE() << "accepted, without: " << message;
@@ -125,10 +131,11 @@ void expect_refused(const CompileOptions& options, const char* message) {
 }
 
 TEST(Session, RefusesOptionsThatCannotBe) {
-  expect_refused({.device_iterations = 0}, "deviceIterations is 0");
-  expect_refused({.gradient_accumulation = -1}, "gradientAccumulation is -1");
-  expect_refused({.device_iterations = 3, .output_mode = OutputMode::kEveryN, .output_period = 2},
-                 "keeps one in 2 of the 3 micro-batches");
+  expect_refused({.device_iterations = 0}, "device_iterations is 0");
+  expect_refused({.gradient_accumulation = -1}, "gradient_accumulation is -1");
+  expect_refused(
+      {.device_iterations = 3, .output_mode = ir::OutputMode::kEveryN, .output_period = 2},
+      "keeps one in 2 of the 3 micro-batches");
   expect_refused({.device = "ipu9"}, "there is no device 'ipu9'");
 }
 
@@ -145,8 +152,8 @@ graph @main(%x: f32[2,4]) -> (f32[2,8]) {
 }
 )";
   auto cycles = [&](int64_t iterations) {
-    const CompileOptions options{.round_ipu_count = true, .device_iterations = iterations};
-    return simulate(compile_to_program(ir::parse(kPipeline, ops::registry()), options, {}).program);
+    auto module = parsed(kPipeline, {.device_iterations = iterations});
+    return simulate(compile_to_program(std::move(module), {.round_ipu_count = true}, {}).program);
   };
   const int64_t few = cycles(1000), step = cycles(1001) - few;
   EXPECT_EQ(cycles(20000), few + 19000 * step);
@@ -166,8 +173,7 @@ graph @main(%x: f32[2,4]) -> (f32[2,8]) {
   return %y
 }
 )";
-  const auto model = compile(ir::parse(kTwo, ops::registry()),
-                             {.strategy = transforms::Strategy::kSharded, .device_iterations = 3});
+  const auto model = compiled(kTwo, {.strategy = "sharded", .device_iterations = 3});
   const Report report = model->report();
   ASSERT_EQ(report.ipus.size(), 2u);
   EXPECT_EQ(model->ipus(), 2);
@@ -211,8 +217,8 @@ graph @main(%x: f32[1,20000]) -> (f32[1,2000]) {
 }
 )";
   auto compile_only = [&](const std::string& limit) {
-    CompileOptions options{.memory_limit = limit};
-    return compile_to_program(ir::parse(kLarge, ops::registry()), options, {}).program;
+    return compile_to_program(ir::parse(kLarge, ops::registry()), {.memory_limit = limit}, {})
+        .program;
   };
   const program::Program program = compile_only("off");
   const std::string text = describe_overflow(program);
@@ -232,7 +238,7 @@ graph @main(%x: f32[1,20000]) -> (f32[1,2000]) {
 }
 
 TEST(Session, NamesThePassOfAnError) {
-  CompileOptions options{.training = true};
+  ir::Execution options{.training = true};
   options.optimiser.emplace();
   options.optimiser->groups.push_back({.values = {{"lr", 0.1}}, .parameters = {"w"}});
   try {
@@ -246,13 +252,14 @@ TEST(Session, NamesThePassOfAnError) {
 
 TEST(Session, TellsProgressStepByStep) {
   std::vector<std::string> names;
-  compile(ir::parse(kScale, ops::registry()), {},
-          [&](int done, int steps, const std::string& name) {
-            EXPECT_EQ(steps, kCompileSteps);
-            EXPECT_EQ(done, static_cast<int>(names.size())) << name;
-            names.push_back(name);
-          });
-  EXPECT_EQ(names.size(), static_cast<size_t>(kCompileSteps) + 1);
+  auto module = ir::parse(kScale, ops::registry());
+  const int all = compile_steps(*module);
+  compile(std::move(module), {}, [&](int done, int steps, const std::string& name) {
+    EXPECT_EQ(steps, all);
+    EXPECT_EQ(done, static_cast<int>(names.size())) << name;
+    names.push_back(name);
+  });
+  EXPECT_EQ(names.size(), static_cast<size_t>(all) + 1);
   EXPECT_EQ(names.back(), "ready");
   EXPECT_NE(std::find(names.begin(), names.end(), "lower"), names.end());
 }

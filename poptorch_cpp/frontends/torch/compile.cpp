@@ -86,7 +86,7 @@ bool overlaps_itself(const at::Tensor& tensor) {
 }
 
 // Without gradient a weight is not the optimiser's.
-void drop_frozen(transforms::OptimiserSpec& optimiser, const std::vector<NamedTensor>& state) {
+void drop_frozen(ir::OptimiserSpec& optimiser, const std::vector<NamedTensor>& state) {
   for (auto& group : optimiser.groups) {
     std::erase_if(group.parameters, [&](const std::string& name) {
       const auto entry =
@@ -230,20 +230,22 @@ void log_traced(const ir::Module& module) {
 }
 
 std::unique_ptr<TorchExecutable> compile_model(const TraceRequest& request, const Forward& forward,
-                                               session::CompileOptions options,
+                                               ir::Execution execution,
+                                               const session::HostOptions& options,
                                                const session::Progress& progress) {
   register_aten_provider();
   if (progress) progress(0, 100, "tracing");
   TraceResult traced = trace(request, forward);
   if (support::log_enabled(support::LogLevel::kTrace)) log_traced(*traced.module);
-  if (options.optimiser) drop_frozen(*options.optimiser, request.state);
-  options.whole_outputs = traced.written_inputs.size();
-  if (options.whole_outputs > 0 && options.input_group_size > 1) {
+  if (execution.optimiser) drop_frozen(*execution.optimiser, request.state);
+  execution.whole_outputs = static_cast<int64_t>(traced.written_inputs.size());
+  if (execution.whole_outputs > 0 && execution.input_group_size > 1) {
     throw support::UnsupportedError(
         str("[inputs] forward writes input ", traced.written_inputs[0],
             " in place, but groups of replicas share the inputs (inputReplicaGrouping): there is "
             "one result a replica. Work on a clone() of it."));
   }
+  traced.module->execution() = std::move(execution);
   auto made = std::make_unique<TorchExecutable>(
       session::compile(std::move(traced.module), options, progress), traced);
   made->weights_to_device();
@@ -251,10 +253,11 @@ std::unique_ptr<TorchExecutable> compile_model(const TraceRequest& request, cons
 }
 
 session::Profile profile_model(const TraceRequest& request, const Forward& forward,
-                               session::CompileOptions options) {
+                               ir::Execution execution) {
   TraceResult traced = trace(request, forward);
-  if (options.optimiser) drop_frozen(*options.optimiser, request.state);
-  return session::profile(std::move(traced.module), std::move(options));
+  if (execution.optimiser) drop_frozen(*execution.optimiser, request.state);
+  traced.module->execution() = std::move(execution);
+  return session::profile(std::move(traced.module));
 }
 
 }  // namespace poptorch::frontend

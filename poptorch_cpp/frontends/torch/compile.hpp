@@ -55,14 +55,15 @@ class TorchExecutable {
   std::vector<ModelTensor> state_;
 };
 
-// Traces `forward`, compiles the graph and uploads the weights. `options.training` decides whether
-// gradients are taken; parameters that require none are left out of the optimiser's groups.
+// Traces `forward`, compiles the graph and uploads the weights. `execution.training` decides
+// whether gradients are taken; parameters that require none are left out of the optimiser's groups.
 std::unique_ptr<TorchExecutable> compile_model(const TraceRequest& request, const Forward& forward,
-                                               session::CompileOptions options,
+                                               ir::Execution execution,
+                                               const session::HostOptions& options = {},
                                                const session::Progress& progress = {});
 
 // Traces `forward`; what its modules cost. Tensors need no values: meta tensors will do.
 session::Profile profile_model(const TraceRequest& request, const Forward& forward,
-                               session::CompileOptions options);
+                               ir::Execution execution);
 
 }  // namespace poptorch::frontend

@@ -20,8 +20,7 @@ def requests(options: Options, input_names: list[str]) -> list[tuple[str, int, i
     for name, own_mode, period in options.anchored_tensors.values():
         chosen = mode if own_mode is None else (own_mode, period)
         asked.append((inputs.get(name, name), *chosen))
-    # With one request at least, the compiler tells every name.
-    return asked or [("", *mode)]
+    return asked
 
 
 def check(compiled: Compiled) -> None:

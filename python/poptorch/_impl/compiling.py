@@ -7,7 +7,13 @@ from poptorch import _native
 from poptorch._impl import anchors, attachment, hooks, optimiser_updates, outputs
 from poptorch._impl.arguments import Arguments, check_host, check_weights, warn_about_dicts
 from poptorch._impl.changes import OptimiserWatch
-from poptorch._impl.compile_options import compile_options
+from poptorch._impl.compile_options import (
+    anchor_lines,
+    execution_lines,
+    group_lines,
+    host_options,
+    optimiser_lines,
+)
 from poptorch._impl.compiled import Compiled
 from poptorch._impl.progress import Progress
 from poptorch._impl.wrapped import Wrapped
@@ -78,10 +84,12 @@ def _executable(
         with wrapped.placement.recording(wrapped.model):
             return recorder.record(wrapped.model(*positional, **keyword))
 
-    made_options = compile_options(options, wrapped.training)
-    made_options["device"] = attachment.profile_of(options)
-    made_options["anchors"] = anchors.requests(options, _names(arguments))
-    made_options["replica_groups"] = wrapped.groupings.of(wrapped.model)
+    lines = [
+        *execution_lines(options, wrapped.training, attachment.profile_of(options)),
+        *group_lines(wrapped.groupings.of(wrapped.model)),
+        *anchor_lines(anchors.requests(options, _names(arguments))),
+        *optimiser_lines(spec),
+    ]
     progress = Progress(options.show_compilation_progress_bar)
     finished = False
     try:
@@ -91,8 +99,8 @@ def _executable(
                 call,
                 wrapped.module,
                 [wrapped.batching.micro_batch(tensor) for tensor in arguments.tensors],
-                made_options,
-                spec,
+                lines,
+                host_options(options),
                 location_excludes=options.source_location_excludes,
                 module_scopes=not options.disable_module_namescope,
                 progress=progress,

@@ -9,6 +9,7 @@ import torch
 from poptorch import _tracer, optim
 from poptorch._impl import device_pool, optimisers, outputs
 from poptorch._impl.arguments import Signature
+from poptorch._impl.compile_options import optimiser_lines
 from poptorch._impl.placement_policy import BlockStart, Placement
 from poptorch._impl.strategies import PipelinedExecution
 from poptorch_core import Error
@@ -312,8 +313,9 @@ def plan(
         positional, keyword = arguments.rebuild(iter(tensors))
         return recorder.record(model(*positional, **keyword))
 
-    options = {"training": training, "device": device_pool.VERSIONS[ipu_version]}
-    profile = _tracer.profile(call, model, arguments.tensors, options, spec)
+    said = {"training": training, "device": device_pool.VERSIONS[ipu_version]}
+    lines = [("execution", "", said), *optimiser_lines(spec)]
+    profile = _tracer.profile(call, model, arguments.tensors, lines)
     weights = {name: value.numel() * value.element_size() for name, value in _parameters(model)}
     parts = parts_of(profile, weights)
     if len(parts) < num_ipus or num_ipus < 1:

@@ -4,8 +4,9 @@ from poptorch._impl.option_groups import TensorLocationOptions, TensorLocationSe
 
 
 def _described(settings: TensorLocationSettings) -> dict:
+    chosen = settings.use_on_chip_storage  # None: as the execution strategy has it
     return {
-        "on_chip": settings.use_on_chip_storage,
+        **({} if chosen is None else {"on_chip": chosen}),
         "least_off_chip": settings.min_elements_for_off_chip,
         "sharded": settings.use_replicated_tensor_sharding,
         "least_sharded": settings.min_elements_for_replicated_tensor_sharding,

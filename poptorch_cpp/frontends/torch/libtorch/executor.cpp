@@ -60,7 +60,8 @@ Options& Options::autoRoundNumIPUs(bool round) {
 
 struct Executor::State {
   std::shared_ptr<torch::nn::Module> module;
-  session::CompileOptions options;
+  ir::Execution execution;
+  session::HostOptions options;
   std::unique_ptr<frontend::TorchExecutable> executable;
   std::atomic<bool> stop{false};
 
@@ -72,18 +73,18 @@ struct Executor::State {
 
 namespace {
 
-session::OutputMode output_mode(OutputMode mode, bool training) {
+ir::OutputMode output_mode(OutputMode mode, bool training) {
   switch (mode) {
     case OutputMode::Default:
-      return training ? session::OutputMode::kFinal : session::OutputMode::kAll;
+      return training ? ir::OutputMode::kFinal : ir::OutputMode::kAll;
     case OutputMode::Final:
-      return session::OutputMode::kFinal;
+      return ir::OutputMode::kFinal;
     case OutputMode::EveryN:
-      return session::OutputMode::kEveryN;
+      return ir::OutputMode::kEveryN;
     case OutputMode::All:
-      return session::OutputMode::kAll;
+      return ir::OutputMode::kAll;
     default:
-      return session::OutputMode::kSum;
+      return ir::OutputMode::kSum;
   }
 }
 
@@ -114,23 +115,22 @@ Executor::Executor(std::shared_ptr<torch::nn::Module> module, const Options& opt
     : state_(std::make_unique<State>()) {
   const bool training = optimizer != nullptr;
   state_->module = std::move(module);
-  state_->options = {.training = training,
-                     .strategy = options.strategy_ == ExecutionStrategy::Sharded
-                                     ? transforms::Strategy::kSharded
-                                     : transforms::Strategy::kPipelined,
-                     .round_ipu_count = options.round_ipu_count_,
-                     .device_iterations = options.device_iterations_,
-                     .gradient_accumulation = options.gradient_accumulation_,
-                     .output_mode = output_mode(options.output_mode_, training),
-                     .output_period = options.output_period_,
-                     .random_seed = options.random_seed_};
+  state_->options.round_ipu_count = options.round_ipu_count_;
+  ir::Execution& execution = state_->execution;
+  execution.training = training;
+  if (options.strategy_ == ExecutionStrategy::Sharded) execution.strategy = "sharded";
+  execution.device_iterations = options.device_iterations_;
+  execution.gradient_accumulation = options.gradient_accumulation_;
+  execution.output_mode = output_mode(options.output_mode_, training);
+  execution.output_period = options.output_period_;
+  execution.random_seed = options.random_seed_;
   if (!training && options.gradient_accumulation_ != 1) {
     throw UserError(
         "You must set poptorch.Options().Training.gradientAccumulation to 1 or leave it as its "
         "default value (1) when running a poptorch.inferenceModel().");
   }
   if (training)
-    state_->options.optimiser = frontend::describe(*optimizer, state_of(*state_->module));
+    state_->execution.optimiser = frontend::describe(*optimizer, state_of(*state_->module));
 }
 
 Executor::~Executor() = default;
@@ -150,14 +150,14 @@ Executor::Tensors Executor::run(const Tensors& inputs, const Forward& forward) {
 
 Executor::Tensors Executor::call(const Tensors& inputs, const Forward& forward) {
   if (!state_->executable) {
-    const auto& options = state_->options;
+    const ir::Execution& execution = state_->execution;
     frontend::TraceRequest request;
     request.state = state_of(*state_->module);
-    request.training = options.training;
+    request.training = execution.training;
     request.without_python = true;
     const frontend::BegunBlocks begun(*state_->module, request.state);
     request.begins = begun.by_slot();
-    const int64_t steps = options.device_iterations * options.gradient_accumulation;
+    const int64_t steps = execution.device_iterations * execution.gradient_accumulation;
     for (size_t i = 0; i < inputs.size(); ++i) {
       request.inputs.push_back(micro_batch(inputs[i], steps, i));
     }
@@ -166,7 +166,8 @@ Executor::Tensors Executor::call(const Tensors& inputs, const Forward& forward) 
       begun.check(frontend::Tracer::current()->module().main());
       return results;
     };
-    state_->executable = frontend::compile_model(request, checked_forward, options);
+    state_->executable =
+        frontend::compile_model(request, checked_forward, execution, state_->options);
   }
   const Tensors from_device = state_->executable->run(inputs);
   Tensors results;
@@ -187,12 +188,12 @@ void Executor::copyWeightsToDevice() {
 
 void Executor::setOptimizer(const torch::optim::Optimizer& optimizer) {
   auto wanted = frontend::describe(optimizer, state_of(*state_->module));
-  if (!state_->options.optimiser) throw UserError("[optimiser] this is an inference model.");
+  if (!state_->execution.optimiser) throw UserError("[optimiser] this is an inference model.");
   if (!state_->executable) {
-    state_->options.optimiser = std::move(wanted);
+    state_->execution.optimiser = std::move(wanted);
     return;
   }
-  for (const auto& [slot, value] : frontend::changes(*state_->options.optimiser, wanted)) {
+  for (const auto& [slot, value] : frontend::changes(*state_->execution.optimiser, wanted)) {
     state_->executable->write_state(slot, at::full({}, value, at::kDouble));
   }
 }

@@ -64,12 +64,12 @@ std::string name_of(const at::Tensor& parameter, const std::vector<NamedTensor>&
 
 }  // namespace
 
-transforms::OptimiserSpec describe(const torch::optim::Optimizer& optimizer,
-                                   const std::vector<NamedTensor>& state) {
-  transforms::OptimiserSpec spec;
+ir::OptimiserSpec describe(const torch::optim::Optimizer& optimizer,
+                           const std::vector<NamedTensor>& state) {
+  ir::OptimiserSpec spec;
   for (const auto& given : optimizer.param_groups()) {
     const Described described = describe(given.options());
-    transforms::OptimiserGroup group;
+    ir::OptimiserGroup group;
     spec.kind = described.kind;
     group.values = described.values;
     // As in Python: the learning rate and what was set may change later.
@@ -86,8 +86,8 @@ transforms::OptimiserSpec describe(const torch::optim::Optimizer& optimizer,
   return spec;
 }
 
-std::vector<std::pair<std::string, double>> changes(const transforms::OptimiserSpec& compiled,
-                                                    const transforms::OptimiserSpec& wanted) {
+std::vector<std::pair<std::string, double>> changes(const ir::OptimiserSpec& compiled,
+                                                    const ir::OptimiserSpec& wanted) {
   if (compiled.kind != wanted.kind || compiled.groups.size() != wanted.groups.size()) {
     throw support::UserError(str("[optimiser] the model was compiled with ", compiled.kind, " and ",
                                  compiled.groups.size(), " groups but got ", wanted.kind, " and ",

@@ -8,17 +8,17 @@
 #include <vector>
 
 #include "frontends/torch/tracer/tracer.hpp"
-#include "transforms/optimiser_spec.hpp"
+#include "ir/optimiser_spec.hpp"
 
 namespace poptorch::frontend {
 
 // `state` names the parameters. UnsupportedError for a class other than SGD, Adam and AdamW.
-transforms::OptimiserSpec describe(const torch::optim::Optimizer& optimizer,
-                                   const std::vector<NamedTensor>& state);
+ir::OptimiserSpec describe(const torch::optim::Optimizer& optimizer,
+                           const std::vector<NamedTensor>& state);
 
 // Slots to write so that a model compiled with `compiled` takes the values of `wanted`. UserError
 // where a constant differs.
-std::vector<std::pair<std::string, double>> changes(const transforms::OptimiserSpec& compiled,
-                                                    const transforms::OptimiserSpec& wanted);
+std::vector<std::pair<std::string, double>> changes(const ir::OptimiserSpec& compiled,
+                                                    const ir::OptimiserSpec& wanted);
 
 }  // namespace poptorch::frontend

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace poptorch::target {
+namespace poptorch::ir {
 
 struct TensorLocation {
   std::optional<bool> on_chip = std::nullopt;  // absent: by the execution strategy
@@ -25,4 +25,4 @@ struct TensorLocations {
   TensorLocation weights = {}, activations = {}, optimiser_state = {}, accumulators = {};
 };
 
-}  // namespace poptorch::target
+}  // namespace poptorch::ir

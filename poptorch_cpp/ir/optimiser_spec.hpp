@@ -10,7 +10,7 @@
 
 #include "ir/type.hpp"
 
-namespace poptorch::transforms {
+namespace poptorch::ir {
 
 struct OptimiserGroup {
   std::map<std::string, double> values = {};
@@ -32,13 +32,13 @@ struct OptimiserSpec {
   // The mean over micro-batches is taken while gradients are added up: each is divided before.
   bool running_mean = false;
   double max_grad_norm = std::numeric_limits<double>::infinity();  // of all gradients together
-  ir::DType accumulator_type = ir::DType::kF32;
-  ir::DType first_moment_type = ir::DType::kF32;
-  ir::DType second_moment_type = ir::DType::kF32;
+  DType accumulator_type = DType::kF32;
+  DType first_moment_type = DType::kF32;
+  DType second_moment_type = DType::kF32;
 };
 
 // Names of slots made by the lowering: `optimiser.momentum_buffer.fc.weight`,
 // `optimiser.exp_avg.fc.weight`, `optimiser.exp_avg_sq.fc.weight`, `optimiser.step`,
 // `accumulator.fc.weight`.
 
-}  // namespace poptorch::transforms
+}  // namespace poptorch::ir

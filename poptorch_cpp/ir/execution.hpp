@@ -1,0 +1,114 @@
+// How a module is to be executed: what the front ends ask for, and what passes found out. It is
+// part of the module, and of its text:
+//
+//   execution {device_iterations=4, strategy="serial_phased", training=true}
+//   location "weights" {on_chip=false}
+//   replica_group "fc.weight" {size=2}
+//   anchor "fc*" {mode="EveryN", period=2}
+//   optimiser "sgd" {loss_scaling=8.0}
+//   optimiser_group "0" {lr=0.1, parameters=["fc.weight"], variable=["lr"]}
+//
+// What has its default is not printed. execution_options.cpp is the table of all of it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/attr.hpp"
+#include "ir/locations.hpp"
+#include "ir/optimiser_spec.hpp"
+
+namespace poptorch::ir {
+
+// Which micro-batches of a run an output returns.
+enum class OutputMode : uint8_t { kFinal, kEveryN, kAll, kSum };
+
+// Which values wait off the chip for a later phase.
+enum class Liveness : uint8_t {
+  kAlwaysLive,                // none
+  kOffChipAfterFwd,           // those for the backward pass; their transfers share the neighbours'
+                              // phases
+  kOffChipAfterFwdNoOverlap,  // likewise; transfers have phases of their own
+  kOffChipAfterEachPhase,     // all
+};
+
+// Values, by name with * and ?, that main returns behind its own outputs.
+struct Anchor {
+  std::string name = {};
+  OutputMode mode = OutputMode::kAll;
+  int64_t period = 1;
+};
+
+// One of main's last outputs: which anchor asked for it. The anchor passes note them.
+struct Anchored {
+  std::string name = {};
+  int64_t anchor = 0;
+};
+
+// Replicas that share one value of a parameter: `size` of them, `stride` apart; 0: all of them.
+struct ReplicaGroup {
+  std::string name = {};
+  int64_t size = 0, stride = 1;
+  bool all_replicas = false;  // the host has a value of each replica, not of each group
+
+  int64_t held_size() const { return all_replicas ? 1 : size; }  // replicas a value of the host's
+};
+
+struct Execution {
+  bool training = false;
+  std::string strategy = "pipelined";  // a row of lowering/strategies.cpp
+  std::string device = "ipu2";         // a profile of target/
+  int64_t device_iterations = 1, gradient_accumulation = 1, replication_factor = 1;
+  // Replicas that read the same inputs: groups of `size`, `stride` apart.
+  int64_t input_group_size = 1, input_group_stride = 1;
+  OutputMode output_mode = OutputMode::kAll;
+  int64_t output_period = 1;
+  // Of main's own outputs, so many at the end are returned whole: of every micro-batch.
+  int64_t whole_outputs = 0;
+  bool mean_reduction = true;  // of gradients over accumulation and replicas; false: sum
+  bool recompute = true;       // forward values in the backward stages of a pipeline
+  bool stochastic_rounding = false, floating_point_exceptions = false, check_indices = false;
+  uint64_t random_seed = 0;
+  Liveness liveness = Liveness::kAlwaysLive;
+  bool separate_backward_phase = false;  // the last forward phase is not the first backward phase
+  int64_t io_tiles = 0;                  // of each IPU, set apart for I/O
+  // What passes found.
+  int64_t forward_stages = 1;      // of the pipeline
+  int64_t last_forward_phase = 0;  // its number
+  // By input and output: the loop that their transfers overlap with, "none" where none.
+  Strings input_overlaps = {}, output_overlaps = {};
+
+  TensorLocations locations = {};
+  std::vector<ReplicaGroup> replica_groups = {};  // of parameters
+  std::vector<Anchor> anchors = {};
+  std::vector<Anchored> anchored = {};
+  std::optional<OptimiserSpec> optimiser = {};  // of training
+
+  // All of the parameter's replicas where nothing else is said.
+  ReplicaGroup group_of(const std::string& parameter) const;
+};
+
+struct OptionText;
+
+// A line of the text.
+struct ExecutionLine {
+  std::string keyword = {};
+  std::string name = {};  // empty for `execution`
+  Attrs attrs = {};
+
+  bool operator==(const ExecutionLine&) const = default;
+};
+
+// Those that say all that is not a default; taken in turn, they give an equal description.
+std::vector<ExecutionLine> lines_of(const Execution& execution);
+// UserError for what is no option, not of its type or out of its range; then nothing is taken.
+void take_line(Execution& execution, const ExecutionLine& line);
+bool is_execution_keyword(const std::string& word);
+// Every option, in the order of the text.
+std::vector<OptionText> execution_table();
+// UserError where a value is out of its range or two contradict each other; `outputs`: how many
+// main has.
+void check(const Execution& execution, size_t outputs);
+
+}  // namespace poptorch::ir

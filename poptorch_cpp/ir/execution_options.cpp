@@ -1,0 +1,310 @@
+// The tables of execution.hpp, a row an option, and the lines that they make.
+#include <algorithm>
+
+#include "ir/execution.hpp"
+#include "ir/module.hpp"
+#include "ir/option_table.hpp"
+
+namespace poptorch::ir {
+namespace {
+
+using support::str;
+using support::UserError;
+
+template <typename T, typename... Enumerations>
+using Rows = std::vector<OptionRow<T, Enumerations...>>;
+
+constexpr int64_t kMostIterations = int64_t{1} << 30;
+constexpr int64_t kMostPeriod = int64_t{1} << 40;
+
+// The names of poptorch.OutputMode and poptorch.Liveness.
+const std::vector<std::string> kOutputModes = {"Final", "EveryN", "All", "Sum"};
+const std::vector<std::string> kLivenesses = {"AlwaysLive", "OffChipAfterFwd",
+                                              "OffChipAfterFwdNoOverlap", "OffChipAfterEachPhase"};
+
+using E = Execution;
+const Rows<E, OutputMode, Liveness> kExecution = {
+    {"training", &E::training, "Gradients are taken and weights are updated."},
+    {"strategy", &E::strategy, "How a model on several IPUs runs on them."},
+    {"device", &E::device, "The machine that is modelled."},
+    {"device_iterations",
+     &E::device_iterations,
+     "Rounds of a run on the device.",
+     {1, kMostIterations}},
+    {"gradient_accumulation",
+     &E::gradient_accumulation,
+     "Micro-batches whose gradients one update of the weights adds up.",
+     {1, kMostIterations}},
+    {"replication_factor",
+     &E::replication_factor,
+     "Copies of the model, each on IPUs of its own.",
+     {1, kMaxReplicas}},
+    {"input_group_size",
+     &E::input_group_size,
+     "Replicas that read the same inputs.",
+     {1, kMaxReplicas}},
+    {"input_group_stride",
+     &E::input_group_stride,
+     "Between two replicas of such a group.",
+     {1, kMaxReplicas}},
+    {"output_mode",
+     &E::output_mode,
+     "Which micro-batches of a run outputs return.",
+     {.words = kOutputModes}},
+    {"output_period",
+     &E::output_period,
+     "With EveryN: one in so many micro-batches.",
+     {1, kMostPeriod}},
+    {"whole_outputs",
+     &E::whole_outputs,
+     "Of the outputs, how many at the end return everything.",
+     {0, INT32_MAX}},
+    {"mean_reduction", &E::mean_reduction,
+     "Gradients of micro-batches and replicas are averaged, not added."},
+    {"recompute", &E::recompute, "Backward stages of a pipeline compute forward values again."},
+    {"stochastic_rounding", &E::stochastic_rounding,
+     "Results in half types are rounded at random."},
+    {"floating_point_exceptions", &E::floating_point_exceptions,
+     "Invalid operations, overflows and divisions by zero end a run."},
+    {"check_indices", &E::check_indices, "An index out of range ends a run."},
+    {"random_seed", &E::random_seed, "Of dropout and other random numbers.", {}, true},
+    {"liveness",
+     &E::liveness,
+     "Which values leave the chip between phases.",
+     {.words = kLivenesses}},
+    {"separate_backward_phase", &E::separate_backward_phase,
+     "The backward pass begins in a phase of its own."},
+    {"io_tiles", &E::io_tiles, "Tiles of each IPU that are set apart for I/O.", {0, INT32_MAX}},
+    {"forward_stages",
+     &E::forward_stages,
+     "Found: the stages of the pipeline, forward.",
+     {0, kMaxStages}},
+    {"last_forward_phase",
+     &E::last_forward_phase,
+     "Found: the number of the last forward phase.",
+     {0, kMaxStages}},
+    {"input_overlaps", &E::input_overlaps,
+     "Found: by input, the loop that its transfers overlap with."},
+    {"output_overlaps", &E::output_overlaps, "Found: likewise by output."},
+};
+
+using L = TensorLocation;
+const Rows<L> kLocation = {
+    {"on_chip", &L::on_chip, "Whether tensors live on the chip; by the strategy if absent."},
+    {"least_off_chip",
+     &L::least_off_chip,
+     "Elements of the smallest tensor off the chip.",
+     {0, INT64_MAX - 1}},
+    {"sharded", &L::sharded, "Split over the replicas."},
+    {"least_sharded",
+     &L::least_sharded,
+     "Elements of the smallest tensor that is split.",
+     {0, INT64_MAX - 1}},
+    {"io_tiles_load", &L::io_tiles_load, "Loaded through the I/O tiles."},
+    {"io_tiles_store", &L::io_tiles_store, "Stored through the I/O tiles."},
+};
+
+const Rows<ReplicaGroup> kReplicaGroup = {
+    {"size", &ReplicaGroup::size, "Replicas that share a value; 0: all.", {0, kMaxReplicas}},
+    {"stride", &ReplicaGroup::stride, "Between two replicas of a group.", {1, kMaxReplicas}},
+    {"all_replicas", &ReplicaGroup::all_replicas, "The host reads a value of each replica."},
+};
+
+const Rows<Anchor, OutputMode> kAnchor = {
+    {"mode", &Anchor::mode, "Which micro-batches of a run are returned.", {.words = kOutputModes}},
+    {"period", &Anchor::period, "With EveryN: one in so many micro-batches.", {1, kMostPeriod}},
+};
+
+const Rows<Anchored> kAnchored = {
+    {"anchor", &Anchored::anchor, "Found: which anchor asked for the output.", {0, INT32_MAX}},
+};
+
+using O = OptimiserSpec;
+const Rows<O> kOptimiser = {
+    {"loss_scaling", &O::loss_scaling,
+     "What the loss is multiplied with, and gradients divided by."},
+    {"loss_scaling_variable", &O::loss_scaling_variable, "It may change after compiling."},
+    {"automatic_loss_scaling", &O::automatic_loss_scaling, "It follows the gradients."},
+    {"running_mean", &O::running_mean, "Gradients are averaged while they are added up."},
+    {"max_grad_norm", &O::max_grad_norm, "Of all gradients together."},
+    {"accumulator_type", &O::accumulator_type, "Of added gradients."},
+    {"first_moment_type", &O::first_moment_type, "Of the first moment."},
+    {"second_moment_type", &O::second_moment_type, "Of the second moment."},
+};
+
+using G = OptimiserGroup;
+const Rows<G> kOptimiserGroup = {
+    {"parameters", &G::parameters, "What the group updates."},
+    {"variable", &G::variable, "Values that may change after compiling."},
+};
+
+TensorLocation& location_named(Execution& execution, const std::string& name) {
+  TensorLocations& all = execution.locations;
+  const std::pair<std::string, TensorLocation*> kinds[] = {
+      {"weights", &all.weights},
+      {"activations", &all.activations},
+      {"optimiser_state", &all.optimiser_state},
+      {"accumulators", &all.accumulators}};
+  std::vector<std::string> known;
+  for (const auto& [kind, location] : kinds) {
+    if (kind == name) return *location;
+    known.push_back(kind);
+  }
+  option_value::refuse_name(name, known);
+}
+
+constexpr const char* kLocations[] = {"weights", "activations", "optimiser_state", "accumulators"};
+
+template <typename T, typename Row>
+void add(std::vector<T>& into, const std::vector<Row>& rows, const ExecutionLine& line) {
+  T made;
+  made.name = line.name;
+  take_attrs(rows, made, line.attrs);
+  into.push_back(std::move(made));
+}
+
+void add_group(Execution& execution, const ExecutionLine& line) {
+  if (!execution.optimiser) {
+    throw UserError("[execution] an optimiser_group comes behind its optimiser.");
+  }
+  Attrs options;
+  OptimiserGroup group;
+  for (const auto& [name, attr] : line.attrs) {
+    double value = 0;
+    if (name.text() == "parameters" || name.text() == "variable") {
+      options.set(name, attr);
+    } else if (option_value::take(attr, value)) {
+      group.values[name.text()] = value;
+    } else {
+      option_value::refuse(name.text(), attr, {});
+    }
+  }
+  take_attrs(kOptimiserGroup, group, options);
+  execution.optimiser->groups.push_back(std::move(group));
+}
+
+using Take = void (*)(Execution&, const ExecutionLine&);
+const std::pair<std::string, Take> kKeywords[] = {
+    {"execution",
+     [](Execution& e, const ExecutionLine& line) { take_attrs(kExecution, e, line.attrs); }},
+    {"location",
+     [](Execution& e, const ExecutionLine& line) {
+       take_attrs(kLocation, location_named(e, line.name), line.attrs);
+     }},
+    {"replica_group",
+     [](Execution& e, const ExecutionLine& line) { add(e.replica_groups, kReplicaGroup, line); }},
+    {"anchor", [](Execution& e, const ExecutionLine& line) { add(e.anchors, kAnchor, line); }},
+    {"anchored", [](Execution& e, const ExecutionLine& line) { add(e.anchored, kAnchored, line); }},
+    {"optimiser",
+     [](Execution& e, const ExecutionLine& line) {
+       OptimiserSpec made;
+       made.kind = line.name;
+       take_attrs(kOptimiser, made, line.attrs);
+       e.optimiser = std::move(made);
+     }},
+    {"optimiser_group", &add_group},
+};
+
+}  // namespace
+
+std::vector<ExecutionLine> lines_of(const Execution& execution) {
+  std::vector<ExecutionLine> lines;
+  auto note = [&](const char* keyword, const std::string& name, Attrs attrs) {
+    lines.push_back({keyword, name, std::move(attrs)});
+  };
+  const Attrs plain = attrs_of(kExecution, execution);
+  if (!plain.empty()) note("execution", "", plain);
+  Execution copy = execution;
+  for (const char* kind : kLocations) {
+    Attrs attrs = attrs_of(kLocation, location_named(copy, kind));
+    if (!attrs.empty()) note("location", kind, std::move(attrs));
+  }
+  for (const auto& group : execution.replica_groups) {
+    note("replica_group", group.name, attrs_of(kReplicaGroup, group));
+  }
+  for (const auto& anchor : execution.anchors) {
+    note("anchor", anchor.name, attrs_of(kAnchor, anchor));
+  }
+  for (const auto& one : execution.anchored) note("anchored", one.name, attrs_of(kAnchored, one));
+  if (!execution.optimiser) return lines;
+  note("optimiser", execution.optimiser->kind, attrs_of(kOptimiser, *execution.optimiser));
+  for (size_t i = 0; i < execution.optimiser->groups.size(); ++i) {
+    const OptimiserGroup& group = execution.optimiser->groups[i];
+    Attrs attrs = attrs_of(kOptimiserGroup, group);
+    for (const auto& [name, value] : group.values) attrs.set(name, value);
+    note("optimiser_group", std::to_string(i), std::move(attrs));
+  }
+  return lines;
+}
+
+void take_line(Execution& execution, const ExecutionLine& line) {
+  for (const auto& [keyword, take] : kKeywords) {
+    if (keyword == line.keyword) return take(execution, line);
+  }
+  std::vector<std::string> known;
+  for (const auto& row : kKeywords) known.push_back(row.first);
+  option_value::refuse_name(line.keyword, known);
+}
+
+bool is_execution_keyword(const std::string& word) {
+  return std::any_of(std::begin(kKeywords), std::end(kKeywords),
+                     [&](const auto& row) { return row.first == word; });
+}
+
+std::vector<OptionText> execution_table() {
+  std::vector<OptionText> all;
+  auto add = [&](const std::vector<OptionText>& some) {
+    all.insert(all.end(), some.begin(), some.end());
+  };
+  add(texts_of("execution", kExecution, Execution()));
+  add(texts_of("location", kLocation, TensorLocation()));
+  add(texts_of("replica_group", kReplicaGroup, ReplicaGroup()));
+  add(texts_of("anchor", kAnchor, Anchor()));
+  add(texts_of("anchored", kAnchored, Anchored()));
+  add(texts_of("optimiser", kOptimiser, OptimiserSpec()));
+  add(texts_of("optimiser_group", kOptimiserGroup, OptimiserGroup()));
+  return all;
+}
+
+ReplicaGroup Execution::group_of(const std::string& parameter) const {
+  for (const ReplicaGroup& group : replica_groups) {
+    if (group.name == parameter) return group;
+  }
+  return {};
+}
+
+void check(const Execution& e, size_t outputs) {
+  check_ranges(kExecution, e);
+  for (const ReplicaGroup& group : e.replica_groups) check_ranges(kReplicaGroup, group);
+  for (const Anchor& anchor : e.anchors) check_ranges(kAnchor, anchor);
+  const int64_t batches = e.device_iterations * e.gradient_accumulation;
+  if (batches > kMostPeriod) {
+    throw UserError(str("[execution] device_iterations times gradient_accumulation are ", batches,
+                        " micro-batches. There can be at most ", kMostPeriod, "."));
+  }
+  auto divides = [&](OutputMode mode, int64_t period) {
+    if (mode != OutputMode::kEveryN || batches % period == 0) return;
+    throw UserError(str("[execution] OutputMode.EveryN keeps one in ", period, " of the ", batches,
+                        " micro-batches. Choose a period that divides ", batches, "."));
+  };
+  divides(e.output_mode, e.output_period);
+  for (const Anchor& anchor : e.anchors) divides(anchor.mode, anchor.period);
+  if (static_cast<size_t>(e.whole_outputs) + e.anchored.size() > outputs) {
+    throw UserError(str("[execution] ", e.whole_outputs, " whole outputs and ", e.anchored.size(),
+                        " anchored ones are more than main's ", outputs, "."));
+  }
+  for (const Anchored& one : e.anchored) {
+    if (one.anchor >= 0 && static_cast<size_t>(one.anchor) < e.anchors.size()) continue;
+    throw UserError(str("[execution] output ", support::quoted(one.name), " names anchor ",
+                        one.anchor, ", but there are ", e.anchors.size(), "."));
+  }
+  for (const Strings* overlaps : {&e.input_overlaps, &e.output_overlaps}) {
+    for (const std::string& loop : *overlaps) {
+      if (loop.empty() || loop == "accumulation_loop" || loop == "device_iteration_loop") continue;
+      throw UserError(str("[execution] there is no loop ", support::quoted(loop),
+                          ". There are accumulation_loop and device_iteration_loop."));
+    }
+  }
+}
+
+}  // namespace poptorch::ir

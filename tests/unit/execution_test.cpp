@@ -1,0 +1,107 @@
+// The description of an execution: every option in the text and back, and what is refused.
+#include "ir/execution.hpp"
+
+#include <gtest/gtest.h>
+
+#include "ir/option_table.hpp"
+#include "ir/text.hpp"
+#include "lowering/lower.hpp"
+#include "lowering/schedules.hpp"
+#include "lowering/strategy.hpp"
+#include "ops/all_ops.hpp"
+#include "session/session.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch {
+namespace {
+
+constexpr const char* kGraph =
+    "graph @main(%x: f32[2]) -> (f32[2]) {\n  %y = relu(%x) : f32[2]\n  return %y\n}\n";
+
+// Another value than the row's default, as text.
+std::string another(const ir::OptionText& row) {
+  if (row.otherwise == "true") return "false";
+  if (row.otherwise == "false") return "true";
+  if (row.otherwise[0] == '"') {
+    const size_t last = row.allowed.rfind(' ');
+    const bool words = !row.allowed.empty();
+    const std::string word = words ? row.allowed.substr(last + 1) : "other";
+    return support::quoted(words && support::quoted(word) == row.otherwise
+                               ? row.allowed.substr(0, row.allowed.find(','))
+                               : word);
+  }
+  if (row.otherwise[0] == '[') return "[\"accumulation_loop\"]";
+  if (row.otherwise[0] == 'f') return "f16";
+  return row.otherwise == "1" || row.otherwise == "1.0" ? "2"
+         : row.otherwise == "inf"                       ? "0.5"
+                                                        : "1";
+}
+
+TEST(Execution, EveryOptionIsInTheTextAndComesBack) {
+  int rows = 0;
+  for (const ir::OptionText& row : ir::execution_table()) {
+    if (row.keyword == "anchored" || row.name == "whole_outputs") continue;  // of other outputs
+    const std::string name = row.keyword == "execution"         ? ""
+                             : row.keyword == "location"        ? "\"weights\" "
+                             : row.keyword == "optimiser_group" ? "\"0\" "
+                                                                : "\"sgd\" ";
+    const std::string line = support::str(row.keyword, " ", name, "{", row.name, "=", another(row));
+    const std::string head = row.keyword == "optimiser_group" ? "optimiser \"sgd\"\n" : "";
+    const std::string text = head + line + "}\n" + kGraph;
+    const auto module = ir::parse(text, ops::registry());
+    const std::string printed = ir::print(*module);
+    EXPECT_NE(printed.find(row.name + "="), std::string::npos) << text << "became\n" << printed;
+    EXPECT_TRUE(ir::structurally_equal(*module, *ir::parse(printed, ops::registry()))) << printed;
+    EXPECT_TRUE(ir::structurally_equal(*module, *module->clone()));
+    EXPECT_FALSE(ir::structurally_equal(*module, *ir::parse(kGraph, ops::registry()))) << text;
+    EXPECT_FALSE(row.doc.empty()) << row.name;
+    ++rows;
+  }
+  EXPECT_GE(rows, 40);
+}
+
+TEST(Execution, WhatCannotBeIsRefusedWithItsPlace) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"execution {device_iteration=4}", "Did you mean 'device_iterations'?"},
+      {"execution {device_iterations=0}", "It must be at least 1 and at most 1073741824"},
+      {"execution {training=1}", "training is 1"},
+      {"execution {output_mode=\"Every\"}", "It must be one of Final, EveryN, All, Sum"},
+      {"execution {device_iterations=3, output_mode=\"EveryN\", output_period=2}", "one in 2 of"},
+      {"execution {input_overlaps=[\"loop\"]}", "There are accumulation_loop and"},
+      {"execution {whole_outputs=2}", "are more than main's 1"},
+      {"anchored \"y\" {anchor=0}", "names anchor 0, but there are 0"},
+      {"location \"weight\" {on_chip=true}", "Did you mean 'weights'?"},
+      {"optimiser_group \"0\" {lr=0.1}", "comes behind its optimiser"},
+      {"optimiser \"sgd\"\noptimiser_group \"0\" {lr=\"fast\"}", "lr is \"fast\""}};
+  for (const auto& [line, reason] : cases) {
+    try {
+      ir::parse(std::string(line) + "\n" + kGraph, ops::registry());
+      ADD_FAILURE() << "accepted: " << line;
+    } catch (const support::UserError& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find(reason), std::string::npos) << text;
+      EXPECT_NE(text.find("[parse] text:"), std::string::npos) << text;
+    }
+  }
+}
+
+TEST(Execution, AStrategyIsARow) {
+  lowering::add_strategy({.name = "toy",
+                          .doc = "One micro-batch after the other, as a test has it.",
+                          .schedule = lowering::schedule_sequential});
+  const std::string head = "execution {device_iterations=3, strategy=\"toy\"}\n";
+  const auto toy = lowering::lower(*ir::parse(head + kGraph, ops::registry()));
+  EXPECT_EQ(toy.micro_batches_per_run, 3);
+  EXPECT_NO_THROW(session::compile(ir::parse(head + kGraph, ops::registry())));
+  EXPECT_THROW(lowering::add_strategy({.name = "toy", .doc = ""}), support::InternalError);
+  try {
+    lowering::find_strategy("pipelind");
+    ADD_FAILURE() << "found";
+  } catch (const support::UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("Did you mean 'pipelined'?"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace poptorch
