@@ -58,6 +58,7 @@ class ChainBuilder {
     const Value& value = plan_.value(id);
     if (storage.base != Base::kConstant || storage.type.elements() != 1) return false;
     const ir::Literal& literal = plan_.program.constants[static_cast<size_t>(storage.index)];
+    if (!literal.has_numbers()) return false;
     if (size_of(value.type.dtype) == 8 && !ir::is_float(value.type.dtype)) return false;
     const int reg = builder_.constant(value.type.dtype, literal.number_at(0));
     note(id, reg);

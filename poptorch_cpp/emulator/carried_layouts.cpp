@@ -32,6 +32,11 @@ const KernelRow* choosing_row(const Plan& plan, const Node& node) {
   if (!node.def || !node.def->writes.empty()) return nullptr;
   const KernelRow* row = all_kernels().find(node.def->name);
   if (!row || !row->choose_layouts) return nullptr;
+  // Kernels leave what has no elements to the reference ones, which know no layouts.
+  const auto is_empty = [&](ValueId id) {
+    return id != kNoValue && plan.value(id).type.elements() == 0;
+  };
+  if (std::any_of(node.inputs.begin(), node.inputs.end(), is_empty)) return nullptr;
   if (row->layouts_of_any_type || node.inputs.empty() || node.inputs[0] == kNoValue) return row;
   const ir::DType dtype = plan.value(node.inputs[0]).type.dtype;
   return dtype == ir::DType::kF32 || ir::is_half(dtype) ? row : nullptr;

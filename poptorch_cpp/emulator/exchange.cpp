@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "support/error.hpp"
 
@@ -34,6 +35,20 @@ struct Small {
   }
 };
 
+// Whole numbers wrap.
+template <typename T>
+using Wrapping = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
+
+template <typename T>
+T sum_of(T a, T b) {
+  return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));
+}
+
+template <typename T>
+T product_of(T a, T b) {
+  return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
+}
+
 template <typename Format, typename Combine>
 void reduce(const std::vector<const std::byte*>& operands, std::byte* result, int64_t elements,
             bool mean, bool square, Combine combine) {
@@ -42,7 +57,7 @@ void reduce(const std::vector<const std::byte*>& operands, std::byte* result, in
   for (int64_t i = 0; i < elements; ++i) {
     auto load = [&](size_t r) {
       const T x = Format::load(operands[r], i);
-      return square ? static_cast<T>(x * x) : x;
+      return square ? product_of(x, x) : x;
     };
     T sum = load(0);
     for (size_t r = 1; r < operands.size(); ++r) sum = combine(sum, load(r));
@@ -58,13 +73,13 @@ void reduce_as(const std::string& op, const std::vector<const std::byte*>& opera
     reduce<Format>(operands, result, elements, op == "mean", op == "square_add", combine);
   };
   if (op == "sum" || op == "mean" || op == "square_add") {
-    run([](T a, T b) { return static_cast<T>(a + b); });
+    run(&sum_of<T>);
   } else if (op == "max") {
     run([](T a, T b) { return std::max(a, b); });
   } else if (op == "min") {
     run([](T a, T b) { return std::min(a, b); });
   } else if (op == "mul") {
-    run([](T a, T b) { return static_cast<T>(a * b); });
+    run(&product_of<T>);
   } else if (op == "and") {
     run([](T a, T b) { return static_cast<T>(a != 0 && b != 0); });
   } else if (op == "or") {
@@ -207,6 +222,7 @@ void reduce_ranks(DType dtype, const std::string& op, const std::vector<const st
     case DType::kI8:
       return reduce_as<Plain<int8_t>>(op, operands, result, elements);
     case DType::kBool:
+      return reduce_as<Plain<bool>>(op, operands, result, elements);
     case DType::kU8:
       return reduce_as<Plain<uint8_t>>(op, operands, result, elements);
     default:

@@ -32,6 +32,10 @@ class Literal {
   const T* as() const {
     return reinterpret_cast<const T*>(data_->data());
   }
+  // Whether elements can be read as numbers: float8 is known by its bits, complex ones are pairs.
+  bool has_numbers() const {
+    return !is_complex(type_.dtype) && !(is_float(type_.dtype) && size_of(type_.dtype) == 1);
+  }
   // Element `index` as a double (integers beyond 2^53 lose low bits; use integer_at for those).
   double number_at(int64_t index) const;
   int64_t integer_at(int64_t index) const;

@@ -239,7 +239,12 @@ std::vector<ExecutionLine> lines_of(const Execution& execution) {
 
 void take_line(Execution& execution, const ExecutionLine& line) {
   for (const auto& [keyword, take] : kKeywords) {
-    if (keyword == line.keyword) return take(execution, line);
+    if (keyword != line.keyword) continue;
+    if ((keyword == "execution") != line.name.empty()) {
+      throw UserError(str("[execution] ", keyword, line.name.empty() ? " needs a" : " takes no",
+                          " name. It is written as in docs/execution.md."));
+    }
+    return take(execution, line);
   }
   std::vector<std::string> known;
   for (const auto& row : kKeywords) known.push_back(row.first);

@@ -22,7 +22,6 @@ using program::Base;
 using program::Instruction;
 using program::Program;
 using program::TensorId;
-using support::InternalError;
 using support::str;
 using support::Symbol;
 using Kind = Instruction::Kind;
@@ -192,10 +191,18 @@ void MainLowering::count_transfers(Program& program) const {
     const bool input = i < module_.main().inputs().size();
     const int64_t batches = program.micro_batches_per_run;
     if (input && counts[i] != 0 && counts[i] != batches) {
-      throw InternalError(str("[lowering] input ", i, " is read ", counts[i], " times in ", batches,
-                              " micro-batches."));
+      throw support::UserError(str("[lowering] input ", i, " is read ", counts[i], " times in ",
+                                   batches, " micro-batches. Read it in every one."));
     }
-    program.streams[i].transfers = input ? batches : counts[i];
+    program::Stream& stream = program.streams[i];
+    stream.transfers = input ? batches : counts[i];
+    const double elements = static_cast<double>(stream.host.type.elements()) *
+                            static_cast<double>(stream.kept()) * program.replicas;
+    if (elements <= ir::kMaxElements) continue;
+    throw support::UserError(str("[lowering] ", input ? "input " : "output ", stream.host.name,
+                                 " needs a buffer of ", elements,
+                                 " elements on the host, more than ", ir::kMaxElements,
+                                 ". Run fewer micro-batches at a time."));
   }
 }
 
@@ -225,8 +232,9 @@ void MainLowering::check_outer_is_last() const {
       if (slots.empty()) continue;
       const Symbol slot = slot_of(operand);
       if (!slot.empty() && slots.count(slot)) {
-        throw InternalError(str("[lowering] ", ir::print(*op), " of the micro-batch loop reads '",
-                                slot, "' after the update wrote it."));
+        throw support::UserError(str("[lowering] ", ir::print(*op),
+                                     " of the micro-batch loop reads '", slot,
+                                     "' after the update wrote it. Read it before."));
       }
     }
   }

@@ -101,9 +101,9 @@ void Crossings::note_uses(const Op& op) {
     if (it == readiness_.end()) continue;
     Readiness& ready = it->second;
     if (ready.stage > stage) {
-      throw support::InternalError(support::str("[pipeline] ", partition::describe(op),
-                                                " of stage ", stage, " needs a value of stage ",
-                                                ready.stage, "."));
+      throw support::UserError(support::str("[pipeline] ", partition::describe(op), " of stage ",
+                                            stage, " needs a value of stage ", ready.stage,
+                                            ". Place it in that stage or behind it."));
     }
     ready.last_use = std::max(ready.last_use, stage);
     if (ready.stage < stage && carried_once_[static_cast<size_t>(stage)].insert(value).second) {

@@ -148,8 +148,10 @@ class Placer {
     return it == inputs_.end() ? std::nullopt : std::optional(it->second);
   }
 
-  // An op that counts goes where the count is read first.
+  // To state that has a home by now. An op that counts goes where the count is read first.
   void place_by_users(Op& op) {
+    place_by_operands(op);
+    if (op.placement.ipu >= 0) return;
     const Op* first = nullptr;
     for (int index : op.def().writes) {
       const Value* value = op.operand(static_cast<size_t>(index));
@@ -164,6 +166,7 @@ class Placer {
     }
     op.placement.ipu = 0;
     if (first && first->placement.ipu >= 0) take_place(op, first->placement);
+    note_uses(op);
   }
 
   ir::Module& module_;

@@ -63,6 +63,9 @@ void check_groups(const ir::Module& module) {
   const ir::Execution& execution = module.execution();
   const int64_t replicas = execution.replication_factor;
   check_group("the inputs", execution.input_group_size, execution.input_group_stride, replicas);
+  for (const ir::ReplicaGroup& group : execution.replica_groups) {
+    check_group(str("'", group.name, "'"), group.size, group.stride, replicas);
+  }
   for (const auto& slot : module.states()) {
     if (slot->group_size == 0) continue;
     check_group(str("'", slot->name, "'"), slot->group_size, slot->group_stride, replicas);

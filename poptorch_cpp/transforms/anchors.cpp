@@ -14,15 +14,22 @@ using Named = std::map<std::string, Value*>;
 
 // Shell patterns: * is any text, ? any character.
 bool matches(std::string_view pattern, std::string_view name) {
-  if (pattern.empty()) return name.empty();
-  if (pattern[0] == '*') {
-    for (size_t skip = 0; skip <= name.size(); ++skip) {
-      if (matches(pattern.substr(1), name.substr(skip))) return true;
+  size_t at = 0;
+  size_t star = pattern.size(), resume = 0;  // the last * and where its text ends so far
+  for (size_t i = 0; i < name.size();) {
+    if (at < pattern.size() && pattern[at] == '*') {
+      star = at++;
+      resume = i;
+    } else if (at < pattern.size() && (pattern[at] == '?' || pattern[at] == name[i])) {
+      ++at, ++i;
+    } else if (star < pattern.size()) {  // the * takes one more
+      at = star + 1;
+      i = ++resume;
+    } else {
+      return false;
     }
-    return false;
   }
-  return !name.empty() && (pattern[0] == '?' || pattern[0] == name[0]) &&
-         matches(pattern.substr(1), name.substr(1));
+  return pattern.find_first_not_of('*', at) == std::string_view::npos;
 }
 
 void anchor(ir::Module& module, const Named& named) {

@@ -13,6 +13,7 @@
 #include "transforms/memory_writes.hpp"
 #include "transforms/optimiser_slots.hpp"
 #include "transforms/passes.hpp"
+#include "transforms/update_rules.hpp"
 
 namespace poptorch::transforms {
 namespace {
@@ -20,7 +21,6 @@ namespace {
 using ir::Graph;
 using ir::Op;
 using ir::Value;
-using support::InternalError;
 using support::str;
 using support::UserError;
 
@@ -163,13 +163,13 @@ void drop_marks(Graph& graph) {
 void differentiate(ir::Module& module) {
   const ir::Execution& execution = module.execution();
   if (!execution.training) return;
-  if (!execution.optimiser) throw InternalError("[autodiff] training needs an optimiser");
+  const ir::OptimiserSpec& optimiser = checked_optimiser(execution);
   Graph& main = module.main();
   Op* loss = find_loss(main);
   warn_of_arithmetic_after(*loss);
-  const std::vector<Value*> wanted = parameter_reads(main, *execution.optimiser);
+  const std::vector<Value*> wanted = parameter_reads(main, optimiser);
   const std::vector<Value*> gradients =
-      add_gradients(main, {{loss->result(), seed_of(*loss, *execution.optimiser)}}, wanted);
+      add_gradients(main, {{loss->result(), seed_of(*loss, optimiser)}}, wanted);
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (!gradients[i]) continue;
     ir::Builder builder(main);

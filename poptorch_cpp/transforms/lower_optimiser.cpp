@@ -234,7 +234,11 @@ class Lowering {
 void lower_optimiser(ir::Module& module) {
   ir::Execution& execution = module.execution();
   if (!execution.training) return;
-  if (!execution.optimiser) throw InternalError("[optimiser] training needs an optimiser");
+  const auto& groups = checked_optimiser(execution).groups;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (groups[i].values.count("lr")) continue;
+    throw support::UserError(str("[optimiser] group ", i, " has no lr. Give it one."));
+  }
   Lowering(module.main(), execution).run();
   execution.optimiser.reset();
 }

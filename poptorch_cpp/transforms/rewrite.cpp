@@ -277,7 +277,7 @@ std::optional<double> splat_of(const Value* value) {
   const auto& literal = op->attr<ir::Literal>("value");
   const auto size = static_cast<size_t>(ir::size_of(literal.type().dtype));
   const auto bytes = static_cast<size_t>(literal.type().bytes());
-  if (bytes == 0 || ir::is_complex(literal.type().dtype)) return std::nullopt;
+  if (bytes == 0 || !literal.has_numbers()) return std::nullopt;
   // Equal to itself shifted by one element: all elements are equal.
   if (std::memcmp(literal.data(), literal.data() + size, bytes - size) != 0) return std::nullopt;
   return literal.number_at(0);

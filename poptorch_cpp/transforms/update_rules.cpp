@@ -1,6 +1,8 @@
 // Implements update_rules.hpp.
 #include "transforms/update_rules.hpp"
 
+#include <set>
+
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
@@ -118,6 +120,30 @@ const UpdateRow& update_row(const std::string& kind) {
   }
   throw support::UserError(
       str("[optimiser] kind '", kind, "' is not known. Use sgd, adam, adamw, rmsprop or lamb."));
+}
+
+const ir::OptimiserSpec& checked_optimiser(const ir::Execution& execution) {
+  auto refuse = [](const std::string& text) { throw support::UserError("[optimiser] " + text); };
+  if (!execution.optimiser) {
+    refuse("the module is trained, but has no optimiser. Say which, or set training to false.");
+  }
+  const ir::OptimiserSpec& spec = *execution.optimiser;
+  update_row(spec.kind);
+  const std::pair<const char*, DType> types[] = {{"accumulator", spec.accumulator_type},
+                                                 {"first_moment", spec.first_moment_type},
+                                                 {"second_moment", spec.second_moment_type}};
+  for (const auto& [what, dtype] : types) {
+    if (ir::is_float(dtype)) continue;
+    refuse(str(what, "_type is ", dtype, ". Choose a float type."));
+  }
+  std::set<std::string> seen;
+  for (const ir::OptimiserGroup& group : spec.groups) {
+    for (const std::string& name : group.parameters) {
+      if (seen.insert(name).second) continue;
+      refuse(str(support::quoted(name), " is updated twice. Name each parameter once."));
+    }
+  }
+  return spec;
 }
 
 }  // namespace poptorch::transforms

@@ -96,6 +96,10 @@ struct UpdateRow {
 // UserError for a kind that is not known.
 const UpdateRow& update_row(const std::string& kind);
 
+// What a module in training says of its optimiser. UserError where it says nothing, updates a
+// parameter twice, or adds gradients in a type that is not float.
+const ir::OptimiserSpec& checked_optimiser(const ir::Execution& execution);
+
 // The L2 norm of all elements, in f32.
 ir::Val l2_norm(ir::Builder& builder, ir::Value* x);
 

@@ -36,7 +36,8 @@ void choose_execution(ir::Module& module, std::string_view text) {
     hash /= n;
     return static_cast<int64_t>(choice);
   };
-  execution.strategy = lowering::strategies()[static_cast<size_t>(pick(4))].name;
+  execution.strategy =
+      lowering::strategies()[static_cast<size_t>(pick(lowering::strategies().size()))].name;
   execution.gradient_accumulation = 1 + pick(3);
   execution.replication_factor = int64_t{1} << pick(3);
   execution.device_iterations = 1 + pick(2);
@@ -165,6 +166,8 @@ Reached fuzz_ir(std::string_view text) {
   Reached reached = Reached::kVerified;
   try {
     compile(*module, text, reached);
+  } catch (const support::InternalError& error) {
+    require(false, error.what());
   } catch (const support::Error&) {
   }
   return reached;

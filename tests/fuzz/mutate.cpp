@@ -190,7 +190,7 @@ class Mutation {
 
   void edit() {
     const auto at = [&](size_t i) { return pieces_.begin() + static_cast<std::ptrdiff_t>(i); };
-    switch (below(17)) {
+    switch (below(18)) {
       case 0:
       case 1:
       case 2:
@@ -247,6 +247,9 @@ class Mutation {
       }
       case 16:
         std::swap(pieces_[pick(false)], pieces_[pick(false)]);
+        break;
+      case 17:
+        pieces_.insert(pieces_.begin(), execution_line(random_()));
         break;
     }
   }

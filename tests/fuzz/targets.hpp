@@ -23,5 +23,7 @@ Reached fuzz_program(std::string_view text);
 // `text` with some tokens or lines changed, removed, repeated or exchanged, by the numbers that
 // follow from `seed`.
 std::string mutated(std::string_view text, uint64_t seed);
+// A line of a module's execution, mostly a legal one.
+std::string execution_line(uint64_t seed);
 
 }  // namespace poptorch::fuzz

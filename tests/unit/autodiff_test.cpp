@@ -246,6 +246,7 @@ double training_passes_seconds(int layers) {
   execution.optimiser.emplace();
   execution.optimiser->kind = "adamw";
   execution.optimiser->groups.resize(1);
+  execution.optimiser->groups[0].values["lr"] = 0.1;
   for (int i = 0; i < layers; ++i) {
     const std::string name = "layer" + std::to_string(i);
     for (const char* part : {".weight", ".bias"}) {

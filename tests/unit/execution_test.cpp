@@ -12,12 +12,19 @@
 #include "session/session.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
+#include "transforms/passes.hpp"
 
 namespace poptorch {
 namespace {
 
 constexpr const char* kGraph =
     "graph @main(%x: f32[2]) -> (f32[2]) {\n  %y = relu(%x) : f32[2]\n  return %y\n}\n";
+
+constexpr const char* kTrained =
+    "state \"w\" : f32[2] {kind=\"parameter\"}\n"
+    "graph @main(%x: f32[2]) -> (f32[]) {\n  %w = variable() {name=\"w\"} : f32[2]\n"
+    "  %y = mul(%x, %w) : f32[2]\n  %s = sum(%y) {axes=[0]} : f32[]\n"
+    "  %l = identity_loss(%s) {reduction=\"none\"} : f32[]\n  return %l\n}\n";
 
 // Another value than the row's default, as text.
 std::string another(const ir::OptionText& row) {
@@ -73,6 +80,8 @@ TEST(Execution, WhatCannotBeIsRefusedWithItsPlace) {
       {"anchored \"y\" {anchor=0}", "names anchor 0, but there are 0"},
       {"location \"weight\" {on_chip=true}", "Did you mean 'weights'?"},
       {"optimiser_group \"0\" {lr=0.1}", "comes behind its optimiser"},
+      {"execution \"x\" {training=true}", "execution takes no name"},
+      {"anchor {mode=\"All\"}", "anchor needs a name"},
       {"optimiser \"sgd\"\noptimiser_group \"0\" {lr=\"fast\"}", "lr is \"fast\""}};
   for (const auto& [line, reason] : cases) {
     try {
@@ -84,6 +93,43 @@ TEST(Execution, WhatCannotBeIsRefusedWithItsPlace) {
       EXPECT_NE(text.find("[parse] text:"), std::string::npos) << text;
     }
   }
+}
+
+TEST(Execution, AnOptimiserIsRefusedByWhatItLacks) {
+  const std::string group = "optimiser_group \"0\" {lr=0.1, parameters=[\"w\"]}\n";
+  const std::pair<std::string, const char*> cases[] = {
+      {"", "is trained, but has no optimiser"},
+      {"optimiser \"sdg\"\n" + group, "kind 'sdg' is not known"},
+      {"optimiser \"sgd\" {accumulator_type=i32}\n" + group, "accumulator_type is i32"},
+      {"optimiser \"sgd\"\n" + group + group, "\"w\" is updated twice"},
+      {"optimiser \"sgd\"\noptimiser_group \"0\" {parameters=[\"w\"]}\n", "group 0 has no lr"}};
+  for (const auto& [lines, reason] : cases) {
+    try {
+      session::compile(
+          ir::parse("execution {training=true}\n" + lines + kTrained, ops::registry()));
+      ADD_FAILURE() << "accepted: " << lines;
+    } catch (const support::UserError& error) {
+      EXPECT_NE(std::string(error.what()).find(reason), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(Execution, PatternsOfManyStarsAreReadInLinearTime) {
+  std::string stars;
+  for (int i = 0; i < 40; ++i) stars += "*a";
+  const std::string graph =
+      "graph @main(%x: f32[2]) -> (f32[2]) {\n  %y = relu(%x) : f32[2] scope(\"" +
+      std::string(2000, 'a') + "b.in\")\n  return %y\n}\n";
+  auto outputs = [&](const std::string& pattern) {
+    const auto module = ir::parse("anchor \"" + pattern + "\"\n" + graph, ops::registry());
+    transforms::anchor_values(*module);
+    return module->execution().anchored.size();
+  };
+  EXPECT_EQ(outputs(stars + "c"), 0U);
+  EXPECT_EQ(outputs(stars + "*b"), 1U);
+  EXPECT_EQ(outputs(stars + "?*"), 2U);
+  EXPECT_EQ(outputs("*"), 3U);  // and input0
+  EXPECT_EQ(outputs("input?"), 1U);
 }
 
 TEST(Execution, AStrategyIsARow) {
