@@ -161,7 +161,10 @@ void MainLowering::store_output(const Value* value) {
   auto it = outputs_.find(value);
   if (it == outputs_.end()) return;
   const TensorId source = off_chip_.read(value, frame_.values.at(value));
-  const int home = emitter_.tensor(source).ipu;
+  int home = emitter_.tensor(source).ipu;
+  for (const ir::Use& use : value->uses()) {  // where ops behind the loop will want it
+    if (home < 0 && use.op) home = use.op->placement.ipu;
+  }
   const TensorId id = emitter_.on_ipu(source, std::max(home, 0), nullptr);
   for (int stream : it->second) {
     Instruction store{.kind = Kind::kStreamOut};
