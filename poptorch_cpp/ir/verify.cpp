@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "ir/builder.hpp"
@@ -115,16 +116,14 @@ void check_types(const Op& op) {
 }
 
 // An op that writes may write state, or a value of its own graph that nothing reads later.
-void check_writes(const Op& op) {
-  for (int written : op.def().writes) {
-    const Value* value = op.operand(static_cast<size_t>(written));
-    if (!value) continue;
-    if (!value->producer() && !value->by_reference()) {
-      fail(op, str("operand ", written, " is written but is a by-value input"));
-    }
-    if (value->producer() && value->producer()->is("constant")) {
-      fail(op, str("operand ", written, " is written but is a constant"));
-    }
+void check_written(const Op& op, size_t operand) {
+  const Value* value = op.operand(operand);
+  if (!value) return;
+  if (!value->producer() && !value->by_reference()) {
+    fail(op, str("operand ", operand, " is written but is a by-value input"));
+  }
+  if (value->producer() && value->producer()->is("constant")) {
+    fail(op, str("operand ", operand, " is written but is a constant"));
   }
 }
 
@@ -132,7 +131,7 @@ void check_op(const Op& op) {
   // What a graph looks like from outside may change without its callers.
   if (!op.is_checked() || op.def().calls) check_types(op);
   op.mark_checked();
-  if (!op.def().writes.empty()) check_writes(op);
+  for (int written : op.def().writes) check_written(op, static_cast<size_t>(written));
   verify_placement(op);
 }
 
@@ -177,7 +176,7 @@ std::string count_text(double count) {
   return count < 0x1p53 ? std::to_string(static_cast<int64_t>(count)) : str("about ", count);
 }
 
-// What graphs come to with all that they hold.
+// What graphs come to with all that they hold, and what they write of their callers.
 class Expansion {
  public:
   explicit Expansion(const Module& module) : module_(module) {
@@ -205,6 +204,7 @@ class Expansion {
     size.state = Size::kOpen;
     for (const Op* op : graph.ops()) {
       size.ops += 1;
+      for (int index : op->def().writes) written_.insert(op->operand(static_cast<size_t>(index)));
       if (op->def().calls) add_callees(*op, size, outer);
     }
     if (size.ops > kMaxExpandedOps) {
@@ -237,6 +237,17 @@ class Expansion {
       size.ops += inner.ops;
       size.rounds = std::max(size.rounds, rounds * inner.rounds);
       size.nesting = std::max(size.nesting, inner.nesting + 1);
+      if (key.text() != "gradient") check_references(op, *callee);
+    }
+  }
+
+  // What the callee writes must be something that may be written. The last operands are its inputs.
+  void check_references(const Op& op, const Graph& callee) {
+    const size_t first = op.operand_count() - callee.inputs().size();
+    for (size_t i = 0; i < callee.inputs().size(); ++i) {
+      if (!written_.contains(callee.inputs()[i].get())) continue;
+      check_written(op, first + i);
+      written_.insert(op.operand(first + i));
     }
   }
 
@@ -247,6 +258,7 @@ class Expansion {
 
   const Module& module_;
   std::unordered_map<const Graph*, Size> sizes_;  // look-up only
+  std::unordered_set<const Value*> written_;
 };
 
 }  // namespace
