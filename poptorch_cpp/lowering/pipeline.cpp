@@ -60,13 +60,16 @@ Crossings::Crossings(const ir::Graph& main) {
   if (stages_ == 1) return;
   carried_.resize(static_cast<size_t>(stages_));
   carried_once_.resize(carried_.size());
+  const partition::Regions regions(main.module());
   // Inputs first: each is ready where it is used first.
   for (const Op* op : main.ops()) {
     if (!partition::is_inner(*op)) continue;
-    note_results(*op);
-    for (const Value* value : op->operands()) {
+    note_results(*op, regions);
+    for (size_t i = 0; i < op->operand_count(); ++i) {
+      const Value* value = op->operand(i);
       if (!value || value->producer()) continue;
-      const Readiness here{op->placement.ipu, op->placement.stage, op->placement.stage};
+      const int ipu = regions.operand_ipu(*op, i, op->placement.ipu);
+      const Readiness here{ipu, op->placement.stage, op->placement.stage};
       auto [it, is_new] = readiness_.emplace(value, here);
       if (!is_new && here.stage < it->second.stage) it->second = here;
     }
@@ -82,10 +85,11 @@ const Readiness* Crossings::of(const Value* value) const {
   return it == readiness_.end() ? nullptr : &it->second;
 }
 
-void Crossings::note_results(const Op& op) {
+void Crossings::note_results(const Op& op, const partition::Regions& regions) {
   for (size_t i = 0; i < op.result_count(); ++i) {
     if (partition::state_read(op.result(i))) continue;
-    Readiness ready{op.placement.ipu, op.placement.stage, op.placement.stage};
+    const int ipu = regions.result_ipu(op, i, op.placement.ipu);
+    Readiness ready{ipu, op.placement.stage, op.placement.stage};
     if (op.is("ipu_copy")) {
       ready.ipu = static_cast<int>(op.attr<int64_t>("to"));
       ready.last_use = ++ready.stage;

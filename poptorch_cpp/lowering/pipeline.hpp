@@ -11,6 +11,7 @@
 
 #include "ir/module.hpp"
 #include "lowering/emitter.hpp"
+#include "partition/regions.hpp"
 
 namespace poptorch::lowering {
 
@@ -38,7 +39,7 @@ class Crossings {
   }
 
  private:
-  void note_results(const ir::Op& op);
+  void note_results(const ir::Op& op, const partition::Regions& regions);
   void note_uses(const ir::Op& op);
   void check_state(const ir::Graph& main) const;
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 
 #include "lowering/lower.hpp"
 #include "lowering/strategy.hpp"
@@ -20,20 +21,39 @@ namespace {
 
 using support::str;
 
-// The first op on the highest IPU; nullptr when that is IPU 0.
-const ir::Op* user_of_highest_ipu(const ir::Module& module) {
-  const ir::Op* user = nullptr;
-  for (const ir::Op* op : module.main().ops()) {
-    if (op->placement.ipu > (user ? user->placement.ipu : 0)) user = op;
+// The highest IPU that the graph and those that it calls work on or copy to, and the first op
+// there.
+struct HighestIpu {
+  int number = 0;
+  const ir::Op* user = nullptr;  // where the number is above 0
+};
+
+void look_for_higher(const ir::Graph& graph, std::set<const ir::Graph*>& seen, HighestIpu& found) {
+  if (!seen.insert(&graph).second) return;
+  for (const ir::Op* op : graph.ops()) {
+    int ipu = op->placement.ipu;
+    if (op->is("ipu_copy")) ipu = std::max(ipu, static_cast<int>(op->attr<int64_t>("to")));
+    if (ipu > found.number) found = {ipu, op};
+    for (const auto& [key, value] : op->attrs()) {
+      const auto* reference = std::get_if<ir::GraphRef>(&value);
+      const ir::Graph* callee = reference ? graph.module().find_graph(reference->name) : nullptr;
+      if (callee && key.text() != "gradient") look_for_higher(*callee, seen, found);
+    }
   }
-  return user;
+}
+
+HighestIpu highest_ipu_of(const ir::Module& module) {
+  HighestIpu found;
+  std::set<const ir::Graph*> seen;
+  look_for_higher(module.main(), seen, found);
+  return found;
 }
 
 void check_ipu_count(const ir::Module& module, bool may_round) {
   const int64_t replicas = module.execution().replication_factor;
   // A replica has the IPUs up to the highest that is used.
-  const ir::Op* user = user_of_highest_ipu(module);
-  const int64_t of_replica = user ? user->placement.ipu + int64_t{1} : 1;
+  const HighestIpu highest = highest_ipu_of(module);
+  const int64_t of_replica = highest.number + int64_t{1};
   const auto needed = static_cast<uint64_t>(of_replica * replicas);
   const uint64_t reserved = std::bit_ceil(needed);
   if (reserved > program::kMaxIpusInAll) {
@@ -42,12 +62,12 @@ void check_ipu_count(const ir::Module& module, bool may_round) {
                                  program::kMaxIpusInAll, ". Use fewer replicas or IPUs."));
   }
   if (needed == reserved || may_round) return;
-  throw support::UserError(
-      str("The model specifies the use of ", needed, " IPUs, however PopTorch must reserve a ",
-          "minimum of ", reserved, " in order to allow the model to run, because PopTorch must ",
-          "reserve a power of 2 of IPUs or the number in a whole system. Please reconfigure your ",
-          "model to use a different number of IPUs or set ",
-          "poptorch.Options().autoRoundNumIPUs(True).", user ? " " : "", highest_ipu(module)));
+  throw support::UserError(str(
+      "The model specifies the use of ", needed, " IPUs, however PopTorch must reserve a ",
+      "minimum of ", reserved, " in order to allow the model to run, because PopTorch must ",
+      "reserve a power of 2 of IPUs or the number in a whole system. Please reconfigure your ",
+      "model to use a different number of IPUs or set ",
+      "poptorch.Options().autoRoundNumIPUs(True).", highest.user ? " " : "", highest_ipu(module)));
 }
 
 // A group is `size` replicas, `stride` apart; 0: all of them.
@@ -98,10 +118,10 @@ int compile_steps(const ir::Module& module) {
 }
 
 std::string highest_ipu(const ir::Module& placed) {
-  const ir::Op* user = user_of_highest_ipu(placed);
-  if (!user) return "";
-  return str("The highest of a replica is IPU ", user->placement.ipu, ", of ",
-             partition::describe(*user), ".");
+  const HighestIpu highest = highest_ipu_of(placed);
+  if (!highest.user) return "";
+  return str("The highest of a replica is IPU ", highest.number, ", of ",
+             partition::describe(*highest.user), ".");
 }
 
 Compiled compile_to_program(std::unique_ptr<ir::Module> module, const HostOptions& options,
