@@ -72,7 +72,9 @@ class Placer {
 
   void run() {
     const std::vector<Op*> ops = module_.main().op_list();
-    for (const Op* op : ops) {
+    for (Op* op : ops) {
+      // What its gradient took for granted.
+      if (op->is("ipu_copy") && op->placement.ipu < 0) op->placement.ipu = 0;
       if (has_place(*op) && op->placement.ipu >= 0) note_uses(*op);
     }
     for (Op* op : ops) {

@@ -21,19 +21,24 @@ namespace {
 
 using support::str;
 
-// The highest IPU that the graph and those that it calls work on or copy to, and the first op
-// there.
+// The highest IPU that the graph and those that it calls work on or copy to, and an op there.
 struct HighestIpu {
   int number = 0;
   const ir::Op* user = nullptr;  // where the number is above 0
 };
 
+bool is_used(const ir::Value& value) {
+  return std::any_of(value.uses().begin(), value.uses().end(),
+                     [](const ir::Use& use) { return use.op != nullptr; });
+}
+
 void look_for_higher(const ir::Graph& graph, std::set<const ir::Graph*>& seen, HighestIpu& found) {
   if (!seen.insert(&graph).second) return;
   for (const ir::Op* op : graph.ops()) {
-    int ipu = op->placement.ipu;
-    if (op->is("ipu_copy")) ipu = std::max(ipu, static_cast<int>(op->attr<int64_t>("to")));
-    if (ipu > found.number) found = {ipu, op};
+    if (op->placement.ipu > found.number) found = {op->placement.ipu, op};
+    if (op->is("ipu_copy") && op->attr<int64_t>("to") > found.number && !is_used(*op->result())) {
+      found = {static_cast<int>(op->attr<int64_t>("to")), op};
+    }
     for (const auto& [key, value] : op->attrs()) {
       const auto* reference = std::get_if<ir::GraphRef>(&value);
       const ir::Graph* callee = reference ? graph.module().find_graph(reference->name) : nullptr;
