@@ -191,6 +191,10 @@ class Driver {
   }
 
   void visit(Op& op) {
+    // Memory that is written is nobody else's.
+    for (size_t i = 0; i < op.result_count(); ++i) {
+      if (writes_.is_written(op.result(i))) return;
+    }
     for (size_t row : by_root_.at(&op.def())) {
       if (!op.after().empty() || op.unused()) return;
       ir::Builder builder(graph_, &op);
