@@ -1,5 +1,7 @@
 // Structural equality: values correspond by position, names and locations do not count.
+#include <map>
 #include <unordered_map>
+#include <utility>
 
 #include "ir/text.hpp"
 #include "support/strings.hpp"
@@ -51,7 +53,8 @@ class Comparison {
   bool ops(const Op& a, const Op& b) {
     if (&a.def() != &b.def() || !(a.attrs() == b.attrs()) || !(a.placement == b.placement) ||
         !(a.scope == b.scope) || a.result_count() != b.result_count() ||
-        a.after().size() != b.after().size() || !same_values(a.operands(), b.operands())) {
+        a.after().size() != b.after().size() || !same_values(a.operands(), b.operands()) ||
+        (a.forward_id == 0) != (b.forward_id == 0) || forward_of(a) != forward_of(b)) {
       return false;
     }
     for (size_t i = 0; i < a.after().size(); ++i) {
@@ -62,12 +65,20 @@ class Comparison {
       values_[a.result(i)] = b.result(i);
     }
     ops_[&a] = &b;
+    by_id_[{&a.graph(), a.id()}] = by_id_[{&b.graph(), b.id()}] = &b;
     return true;
+  }
+
+  // The op of b's side, of those compared so far.
+  const Op* forward_of(const Op& op) const {
+    auto it = by_id_.find({&op.graph(), op.forward_id});
+    return it == by_id_.end() ? nullptr : it->second;
   }
 
   std::string* why_;
   std::unordered_map<const Value*, const Value*> values_;
   std::unordered_map<const Op*, const Op*> ops_;
+  std::map<std::pair<const Graph*, uint64_t>, const Op*> by_id_;
 };
 
 template <typename T, typename Same>

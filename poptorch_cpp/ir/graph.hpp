@@ -65,6 +65,8 @@ enum class ExecutionContext : uint8_t { kNormal, kAccumulateOuter };
 // Of a replica, and of a pipeline or phased execution: what is more is refused.
 constexpr int kMaxIpus = 1 << 12;
 constexpr int kMaxStages = 1 << 16;
+constexpr int64_t kMaxOpId = 1 << 24;          // that a text may give
+constexpr uint64_t kNoForwardOp = UINT64_MAX;  // of a backward op whose forward op is gone
 
 // Where and when an op runs; -1 is "not decided". Printed as
 // `@[ipu=0 stage=1 phase=2 block="encoder" io_tiles]`.
@@ -120,8 +122,9 @@ class Op {
 
   Placement placement;
   Location location;
-  Symbol scope;             // module path, e.g. "encoder.layer.0.attention"
-  uint64_t forward_id = 0;  // of a backward op: the id of the forward op it differentiates
+  Symbol scope;  // module path, e.g. "encoder.layer.0.attention"
+  // Of a backward op: the id of the forward op it differentiates, or kNoForwardOp; else 0.
+  uint64_t forward_id = 0;
 
   Op* next() const { return next_; }
   Op* previous() const { return previous_; }

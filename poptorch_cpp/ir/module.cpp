@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 
 #include "support/error.hpp"
 #include "support/strings.hpp"
@@ -162,6 +163,12 @@ StateSlot* Module::find_state(Symbol name) const {
 HostStream* Module::find_stream(Symbol name) const { return find_named(streams_, name); }
 RemoteBuffer* Module::find_remote_buffer(Symbol name) const { return find_named(buffers_, name); }
 
+uint64_t Module::next_op_id() {
+  const uint64_t id = given_op_id_ ? std::exchange(given_op_id_, 0) : next_op_id_;
+  next_op_id_ = std::max(next_op_id_, id + 1);
+  return id;
+}
+
 std::unique_ptr<Module> Module::clone() const {
   auto out = std::make_unique<Module>(*registry_);
   out->execution_ = execution_;
@@ -178,7 +185,7 @@ std::unique_ptr<Module> Module::clone() const {
       values[input.get()] = copy.add_input(input->type(), input->name(), input->by_reference());
     }
     for (Op* op : graph->ops()) {
-      out->next_op_id_ = op->id();
+      out->give_next_op_id(op->id());
       copy_op(*op, copy, nullptr, values, ops);
     }
     for (Value* output : graph->outputs()) copy.add_output(values.at(output));

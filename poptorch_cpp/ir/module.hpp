@@ -79,7 +79,10 @@ class Module {
   Execution& execution() { return execution_; }
   const Execution& execution() const { return execution_; }
 
-  uint64_t next_op_id() { return next_op_id_++; }
+  uint64_t next_op_id();
+  // The next op gets this id; those behind it get ones above all others. An id that was given
+  // before is refused by the verifier.
+  void give_next_op_id(uint64_t id) { given_op_id_ = id; }
   // True from when the verifier accepted the module until a graph or declaration is added, or
   // anything of a graph changes but names, placements, scopes and locations.
   bool is_verified() const { return verified_; }
@@ -97,7 +100,7 @@ class Module {
   std::unordered_map<std::string, Graph*> graphs_by_name_;      // look-up only, never iterated
   std::unordered_map<std::string, StateSlot*> states_by_name_;  // likewise
   Execution execution_;
-  uint64_t next_op_id_ = 1;
+  uint64_t next_op_id_ = 1, given_op_id_ = 0;
   mutable bool verified_ = false;
 };
 

@@ -196,6 +196,11 @@ class Parser {
   void parse_op() {
     std::vector<Token> results;
     Token label;
+    if (lexer_.accept("#")) {
+      const Token place = lexer_.peek();
+      const auto id = static_cast<uint64_t>(lexer_.integer("an id", 1, kMaxOpId));
+      at(place, [&] { module_->give_next_op_id(id); });
+    }
     while (lexer_.at("%") || lexer_.at("^")) {
       bool is_label = lexer_.accept("^");
       if (!is_label) lexer_.expect("%");
@@ -289,6 +294,11 @@ class Parser {
         lexer_.expect("(");
         do op.add_after(parse_earlier());
         while (lexer_.accept(","));
+        lexer_.expect(")");
+      } else if (accept_once("grad")) {
+        op.forward_id = kNoForwardOp;
+        if (!lexer_.accept("(")) continue;
+        op.forward_id = parse_earlier()->id();
         lexer_.expect(")");
       } else if (accept_once("scope")) {
         lexer_.expect("(");

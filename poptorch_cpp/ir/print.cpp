@@ -24,13 +24,19 @@ class Names {
  public:
   explicit Names(const Graph& graph) {
     for (const auto& input : graph.inputs()) add(input.get());
-    std::unordered_set<const Op*> awaited;
+    std::unordered_set<const Op*> named;
+    std::unordered_map<uint64_t, const Op*> earlier_ops;  // by id
     for (const Op* op : graph.ops()) {
-      for (const Op* earlier : op->after()) awaited.insert(earlier);
+      named.insert(op->after().begin(), op->after().end());
+      if (op->forward_id != 0) {
+        const auto forward = earlier_ops.find(op->forward_id);
+        if (forward != earlier_ops.end()) named.insert(forwards_[op] = forward->second);
+      }
+      earlier_ops[op->id()] = op;
     }
     for (const Op* op : graph.ops()) {
       for (size_t i = 0; i < op->result_count(); ++i) add(op->result(i));
-      if (op->result_count() == 0 && awaited.count(op)) {
+      if (op->result_count() == 0 && named.count(op)) {
         labels_[op] = str("^", unique(op->name()));
       }
     }
@@ -45,6 +51,11 @@ class Names {
     if (op->result_count()) return (*this)(op->result(0));
     auto it = labels_.find(op);
     return it == labels_.end() ? "^<foreign>" : it->second;
+  }
+  // The forward op of a backward one; nullptr when it is not there.
+  const Op* forward_of(const Op* op) const {
+    auto it = forwards_.find(op);
+    return it == forwards_.end() ? nullptr : it->second;
   }
   bool labelled(const Op* op) const { return labels_.count(op) != 0; }
 
@@ -69,6 +80,7 @@ class Names {
 
   std::unordered_map<const Value*, std::string> values_;
   std::unordered_map<const Op*, std::string> labels_;
+  std::unordered_map<const Op*, const Op*> forwards_;
   std::unordered_set<std::string> taken_;
   std::unordered_map<std::string, int> next_;
 };
@@ -109,7 +121,8 @@ std::string op_text(const Op& op, const Names& names, const PrintOptions& option
   }
   for (const Value* operand : op.operands()) operands.push_back(names(operand));
   if (names.labelled(&op)) results.push_back(names.after(&op));
-  std::string text = results.empty() ? "" : join(results, ", ") + " = ";
+  std::string text = options.ids ? str("#", op.id(), " ") : "";
+  if (!results.empty()) text += join(results, ", ") + " = ";
   text += str(op.name(), "(", join(operands, ", "), ")", attrs_text(op.attrs(), options));
   if (!types.empty()) text += " : " + join(types, ", ");
   text += placement_text(op.placement);
@@ -117,6 +130,10 @@ std::string op_text(const Op& op, const Names& names, const PrintOptions& option
     std::vector<std::string> earlier;
     for (const Op* other : op.after()) earlier.push_back(names.after(other));
     text += " after(" + join(earlier, ", ") + ")";
+  }
+  if (options.forwards && op.forward_id != 0) {
+    const Op* forward = names.forward_of(&op);
+    text += forward ? " grad(" + names.after(forward) + ")" : " grad";
   }
   if (options.scopes && !op.scope.empty()) text += " scope(" + quoted(op.scope.text()) + ")";
   if (options.locations && !op.location.empty()) {
@@ -198,8 +215,7 @@ std::string print(const Graph& graph, const PrintOptions& options) {
 }
 
 std::string print(const Op& op) {
-  PrintOptions options;
-  options.elide_literals_above = 8;
+  const PrintOptions options{.forwards = false, .elide_literals_above = 8};
   return op_text(op, Names(op.graph()), options);
 }
 

@@ -13,7 +13,9 @@
 //   }
 // `_` is an absent optional operand; `&` marks a by-reference input; `//` starts a comment. State
 // declared by its first `variable` op alone has kind "parameter". A label before a result-less op
-// is printed only when something runs after it. Graphs whose name is not plain are quoted
+// is printed only when something names it. `grad(%y)` marks a backward op of the op that makes %y,
+// `grad` of one that is not there any more; `#7` before an op is its id, from which random numbers
+// follow. Graphs whose name is not plain are quoted
 // (`@"f.<locals>.g"`); a nan in a constant that is not the usual one prints as its bits
 // (`nan.ffc00001`). Text is UTF-8, names included.
 #pragma once
@@ -29,9 +31,14 @@ namespace poptorch::ir {
 struct PrintOptions {
   bool locations = false;
   bool scopes = true;
+  bool forwards = true;  // of backward ops
+  bool ids = false;
   // Literals with more elements print as `dense<f32[100]: ...>`, which does not parse back.
   int64_t elide_literals_above = INT64_MAX;
 };
+
+// All that a module holds: read back, it compiles to the same bits.
+constexpr PrintOptions kEverything{.locations = true, .ids = true};
 
 std::string print(const Module& module, const PrintOptions& options = {});
 std::string print(const Graph& graph, const PrintOptions& options = {});

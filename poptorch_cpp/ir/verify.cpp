@@ -31,7 +31,7 @@ class SeenOps {
   void enter(const Graph& graph) { graph_ = &graph; }
   // False when an op with this id was seen before.
   bool add(const Op& op) {
-    if (op.id() >= graph_of_.size()) graph_of_.resize(std::max(op.id() + 1, 2 * op.id()));
+    if (op.id() >= graph_of_.size()) graph_of_.resize(std::max(op.id() + 1, 2 * graph_of_.size()));
     return !std::exchange(graph_of_[op.id()], graph_);
   }
   // Of the graph entered last, and before the point reached.

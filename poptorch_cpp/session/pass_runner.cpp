@@ -123,7 +123,8 @@ PassRunner::PassRunner(Progress progress, int steps)
       steps_(steps),
       start_(cpu_time()),
       disabled_(disabled_passes()),
-      dumped_(dumped_passes()) {}
+      dumped_(dumped_passes()),
+      reparses_(support::environment_flag("POPTORCH_REPARSE")) {}
 
 PassRunner::Timed::Timed(PassRunner& runner, std::string_view name)
     : runner_(runner), name_(name), start_(now()) {
@@ -149,6 +150,18 @@ void PassRunner::log_verifying() const {
   support::log_compiler(support::LogLevel::kDebug, str("compile: of ", (cpu_time() - start_) * 1e3,
                                                        " ms of CPU time, verifying the IR took ",
                                                        verify_seconds_ * 1e3, " ms"));
+}
+
+program::Program PassRunner::read_again(program::Program program,
+                                        const ir::Registry& registry) const {
+  if (!reparses_) return program;
+  return program::parse(program::print(program), registry, "program");
+}
+
+void PassRunner::run(std::string_view name, std::unique_ptr<ir::Module>& module) {
+  run(name, *module);
+  if (reparses_)
+    module = ir::parse(ir::print(*module, ir::kEverything), module->registry(), "form");
 }
 
 void PassRunner::run(std::string_view name, ir::Module& module) {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "ir/module.hpp"
+#include "program/program.hpp"
 #include "session/session.hpp"
 #include "transforms/passes.hpp"
 
@@ -24,6 +25,8 @@ class PassRunner {
   PassRunner(Progress progress, int steps);
 
   void run(std::string_view pass, ir::Module& module);
+  // Likewise; with POPTORCH_REPARSE the module is then what is read from its text.
+  void run(std::string_view pass, std::unique_ptr<ir::Module>& module);
   // Anything that is no pass but takes time: calls `work` as step `name`.
   template <typename Work>
   auto step(std::string_view name, Work work) {
@@ -33,6 +36,8 @@ class PassRunner {
 
   // Runs the verifier as a part of a step.
   void verify(const ir::Module& module);
+  // With POPTORCH_REPARSE: from its text.
+  program::Program read_again(program::Program program, const ir::Registry& registry) const;
   // Tells the log what verifying took of this thread's time since the runner was made.
   void log_verifying() const;
 
@@ -55,6 +60,7 @@ class PassRunner {
   double start_, verify_seconds_ = 0;
   std::set<std::string> disabled_;  // POPTORCH_DISABLE_PASSES, comma-separated
   std::set<std::string> dumped_;    // POPTORCH_DUMP: names of passes, or "all"
+  bool reparses_;                   // POPTORCH_REPARSE
 };
 
 }  // namespace poptorch::session

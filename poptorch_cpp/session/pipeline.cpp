@@ -143,42 +143,43 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const HostOption
   take_host_overlaps(*module);
 
   // Calls first: everything behind sees through them. A call with its own gradient stays.
-  passes.run("inline_calls", *module);
-  passes.run("anchor_values", *module);
-  passes.run("fold_constants", *module);
-  passes.run("canonicalise", *module);
-  passes.run("merge_common_subexpressions", *module);
-  passes.run("eliminate_dead_ops", *module);
+  passes.run("inline_calls", module);
+  passes.run("anchor_values", module);
+  passes.run("fold_constants", module);
+  passes.run("canonicalise", module);
+  passes.run("merge_common_subexpressions", module);
+  passes.run("eliminate_dead_ops", module);
   // Once it is known which reads and writes there are.
-  passes.run("check_indices", *module);
+  passes.run("check_indices", module);
   forms.normal = module->clone();
 
-  passes.run("differentiate", *module);
+  passes.run("differentiate", module);
   // Again: gradients that the user gave are calls.
-  passes.run("inline_calls", *module);
-  passes.run("fold_constants", *module);
+  passes.run("inline_calls", module);
+  passes.run("fold_constants", module);
   // Before the updates: rewrites keep away from memory that is written.
-  passes.run("canonicalise", *module);
-  passes.run("anchor_gradients", *module);
+  passes.run("canonicalise", module);
+  passes.run("anchor_gradients", module);
   // Before the updates, whose gradients are the same in every replica and must stay so.
-  passes.run("round_stochastically", *module);
-  passes.run("lower_optimiser", *module);
+  passes.run("round_stochastically", module);
+  passes.run("lower_optimiser", module);
   // Gradient rules repeat what the forward pass or another rule computes.
-  passes.run("merge_common_subexpressions", *module);
-  passes.run("eliminate_dead_ops", *module);
+  passes.run("merge_common_subexpressions", module);
+  passes.run("eliminate_dead_ops", module);
   // Last: a check is a use of its op's operands and results.
-  if (module->execution().floating_point_exceptions) passes.run("check_floats", *module);
+  if (module->execution().floating_point_exceptions) passes.run("check_floats", module);
   forms.differentiated = module->clone();
 
-  passes.run("place_ops", *module);
+  passes.run("place_ops", module);
   check_ipu_count(*module, options.round_ipu_count);
   // A copy belongs to the stage of what it copies, but runs in a phase of its own.
-  for (std::string_view pass : strategy.before_copies) passes.run(pass, *module);
-  passes.run("insert_copies", *module);
-  for (std::string_view pass : strategy.behind_copies) passes.run(pass, *module);
-  passes.run("verify_placed", *module);
+  for (std::string_view pass : strategy.before_copies) passes.run(pass, module);
+  passes.run("insert_copies", module);
+  for (std::string_view pass : strategy.behind_copies) passes.run(pass, module);
+  passes.run("verify_placed", module);
 
-  forms.program = passes.step("lower", [&] { return lowering::lower(*module); });
+  forms.program = passes.step(
+      "lower", [&] { return passes.read_again(lowering::lower(*module), module->registry()); });
   passes.log_verifying();
   check_memory_limit(forms.program, options.memory_limit);
   forms.placed = std::move(module);

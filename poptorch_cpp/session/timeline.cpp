@@ -100,10 +100,15 @@ class Walk {
         if (between_updates_ || !phased_) return;
         const bool load = instruction.kind == Kind::kOffChipLoad;
         transfer.kind = load ? Transfer::Kind::kLoad : Transfer::Kind::kStore;
-        const auto id = load ? instruction.outputs[0] : instruction.inputs[0];
-        const program::Tensor& tensor = program_.tensors[static_cast<size_t>(id)];
-        transfer.name = tensor.name.text();
-        transfer.bytes = tensor.type.bytes();
+        auto tensor_of = [&](const std::vector<program::TensorId>& ids) -> const program::Tensor& {
+          return program_.tensors[static_cast<size_t>(ids[0])];
+        };
+        const auto& on_chip = tensor_of(load ? instruction.outputs : instruction.inputs);
+        transfer.name = on_chip.name.text();
+        transfer.bytes = on_chip.type.bytes();
+        if (instruction.channel >= 0) break;
+        const auto& state = tensor_of(load ? instruction.inputs : instruction.outputs);
+        transfer.name = program_.states[static_cast<size_t>(state.index)].slot.name.text();
         break;
       }
       default:

@@ -130,9 +130,10 @@ void compile(const ir::Module& module, std::string_view text, Reached& reached) 
   session::Compiled compiled = session::compile_to_program(
       std::move(copy), {.memory_limit = "off", .round_ipu_count = true}, {});
   for (const auto* form : {&compiled.normal, &compiled.differentiated, &compiled.placed}) {
-    const std::string printed = ir::print(**form);
+    const std::string printed = ir::print(**form, ir::kEverything);
     if (printed.size() > kMostText) continue;  // long constants
-    require(ir::print(*ir::parse(printed, ops::registry(), "form")) == printed, printed);
+    const auto again = ir::parse(printed, ops::registry(), "form");
+    require(ir::print(*again, ir::kEverything) == printed, printed);
   }
   const std::string printed = program::print(compiled.program);
   const program::Program again = program::parse(printed, ops::registry(), "program");

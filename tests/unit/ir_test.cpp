@@ -245,6 +245,25 @@ TEST(Verify, NamesTheBrokenRule) {
   EXPECT_NE(message_of([&] { verify(*retyped); }).find("result types"), std::string::npos);
 }
 
+TEST(Text, EverythingIsReadBack) {
+  const std::string text =
+      "graph @main(%x: f32[2]) -> (f32[2], f32[2]) {\n"
+      "  #9 %y = scale(%x) : f32[2] loc(\"a.py\":3)\n"
+      "  #3 %z = scale(%y) : f32[2] grad(%y)\n"
+      "  #12 %u = scale(%z) : f32[2] grad\n"
+      "  return %u, %z\n}\n";
+  const auto module = parse(text, registry());
+  EXPECT_EQ(print(*module, kEverything), text);
+  EXPECT_EQ(module->main().first()->next()->forward_id, 9U);
+  EXPECT_EQ(module->main().last()->forward_id, kNoForwardOp);
+  EXPECT_EQ(module->next_op_id(), 13U);
+  EXPECT_EQ(print(*module->clone(), kEverything), text);
+  std::string why;
+  EXPECT_TRUE(structurally_equal(*module, *parse(print(*module), registry()), &why)) << why;
+  module->main().last()->forward_id = 3;
+  EXPECT_FALSE(structurally_equal(*module, *parse(text, registry()), &why));
+}
+
 TEST(Literal, HalfAndBfloat16RoundToNearestEven) {
   EXPECT_EQ(to_half_bits(1.0), 0x3c00);
   EXPECT_EQ(to_half_bits(65504.0), 0x7bff);
