@@ -34,7 +34,8 @@ void check(Op& op, Value* checked, std::vector<Value*> operands) {
 
 void check_op(Op& op) {
   if (op.def().side_effect || op.is("call") || op.is("repeat") || op.is("if")) return;
-  // What is added or copied was checked; in a pipeline nobody but its own stage may look at the sum.
+  // What is added or copied was checked; in a pipeline nobody but its own stage may look at the
+  // sum.
   if (op.is("accumulate") || op.is("ipu_copy")) return;
   std::vector<Value*> operands;
   for (Value* operand : op.operands()) {

@@ -24,7 +24,7 @@ def values(row: Row, share: float, jobs: int) -> dict[str, object]:
         "python": sys.executable,
         "jobs": jobs,
         "count": 0 if row.name == "R1, R2" and share >= 1 else count,
-        "per_golden": max(1, count // GOLDEN_TEXTS),
+        "per_golden": max(10, count // GOLDEN_TEXTS),
         "one_in": max(1, round(1 / share)),
         "cycles": max(100, count // 500),
     }
