@@ -133,7 +133,7 @@ fuzz: native $(VENV)/.fuzzing ## run the fuzzers of tests/fuzz, RUNS executions 
 
 cov: $(VENV)/.development ## line coverage of the core by the unit tests
 	cmake -G Ninja -B build-cov -DPython_EXECUTABLE=$(BIN)/python -DPOPTORCH_TORCH=OFF \
-	  -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS=--coverage
+	  -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS="--coverage -fprofile-update=atomic"
 	ninja -C build-cov -j $(JOBS) poptorch_unit_tests
 	build-cov/$(UNIT_TESTS) --gtest_brief=1
 	$(BIN)/gcovr --root . --filter poptorch_cpp/ build-cov --print-summary --html build-cov/index.html
