@@ -150,6 +150,14 @@ void bind_ir(py::module_& m) {
         py::arg("name"), py::arg("lines") = py::list());
 }
 
+std::unique_ptr<Executable> load(const std::variant<py::str, py::bytes>& text,
+                                 const py::dict& host) {
+  const auto object = std::visit([](const py::object& any) { return any; }, text);
+  const session::HostOptions options = host_options_of(host);
+  const std::string bytes = bytes_of_text(object);
+  return watched([&] { return session::load(bytes, ops::registry(), options); });
+}
+
 void bind_executable(py::module_& m) {
   auto types = [](const std::vector<ir::Type>& list) {
     std::vector<std::pair<std::string, ir::Shape>> out;
@@ -163,6 +171,9 @@ void bind_executable(py::module_& m) {
                              [types](const Executable& e) { return types(e.output_types()); })
       .def("run", &run, "One step on dense arrays of input_types; returns those of output_types.")
       .def("forget_partial_state", &Executable::forget_partial_state)
+      .def("anchored", &Executable::anchored)
+      .def("random_state", &Executable::random_state)
+      .def("set_random_state", &Executable::set_random_state)
       .def_property_readonly("states",
                              [](const Executable& e) {
                                std::vector<std::string> names;
@@ -190,6 +201,10 @@ void bind_executable(py::module_& m) {
         "all, name of the step).",
         py::arg("module"), py::arg("lines") = py::list(), py::arg("host") = py::dict(),
         py::arg("progress") = session::Progress());
+  m.def("load", &load,
+        "Runs a program from its text, Executable.text('program'). Its state begins as the program "
+        "says or at 0: write_state gives it values.",
+        py::arg("text"), py::arg("host") = py::dict());
 }
 
 // The table of environment variables and its readers, for the Python layer and the documentation.

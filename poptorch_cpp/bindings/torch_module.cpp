@@ -244,14 +244,7 @@ void bind_executable(py::module_& m) {
       .def("highest_ipu",
            [](const TorchExecutable& model) { return model.compiled().highest_ipu(); })
       .def("timeline", timeline_of)
-      .def("anchored",
-           [](const TorchExecutable& e) {
-             std::vector<std::pair<int64_t, std::string>> found;
-             for (const auto& one : e.compiled().execution().anchored) {
-               found.emplace_back(one.anchor, one.name);
-             }
-             return found;
-           })
+      .def("anchored", [](const TorchExecutable& e) { return e.compiled().anchored(); })
       .def("anchor_names", [](const TorchExecutable& e) { return e.compiled().anchor_names(); })
       .def("transfer_times",
            [](const TorchExecutable& e, size_t stream) {

@@ -153,6 +153,8 @@ void MainLowering::keep_anchored(std::vector<program::Stream>& streams) const {
     const ir::Anchor& asked = execution().anchors.at(static_cast<size_t>(one.anchor));
     stream->keep = kKeepOf[static_cast<size_t>(asked.mode)];
     stream->period = asked.period;
+    stream->anchor = static_cast<int>(one.anchor);
+    stream->anchored = one.name;
     ++stream;
   }
 }

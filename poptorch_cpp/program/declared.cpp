@@ -102,6 +102,11 @@ class Declared {
       fail("stream '", name, "' keeps every ", stream.period, "th of ", stream.transfers,
            " transfers.");
     }
+    if (stream.anchor < -1 || (stream.anchor < 0) != stream.anchored.empty() ||
+        (stream.anchor >= 0 && stream.host.to_device)) {
+      fail("stream '", name, "' has anchor ", stream.anchor, " of the name '", stream.anchored,
+           "'.");
+    }
     const double elements = static_cast<double>(stream.host.type.elements()) *
                             static_cast<double>(stream.kept()) * program_.replicas;
     if (elements > ir::kMaxElements) {

@@ -113,6 +113,10 @@ class Parser {
     auto [name, type] = parse_declared();
     Stream stream{.host = {.name = name.text, .type = type, .to_device = false}};
     fields_.read_braces();
+    fields_.take("anchor", stream.anchor);
+    std::string anchored;
+    fields_.take("anchored", anchored);
+    stream.anchored = anchored;
     fields_.take("group_size", stream.group_size);
     fields_.take("group_stride", stream.group_stride);
     fields_.take_word("keep", kKeepWords, stream.keep);

@@ -108,6 +108,8 @@ class Printer {
 
   void print_stream(const Stream& stream) {
     Items items;
+    items.add("anchor", stream.anchor, -1);
+    items.add("anchored", stream.anchored.text(), std::string());
     items.add("group_size", stream.group_size, 1);
     items.add("group_stride", stream.group_stride, 1);
     items.add("keep", kKeepWords[static_cast<size_t>(stream.keep)], kKeepWords[0]);

@@ -128,6 +128,9 @@ struct Stream {
   // Replicas that read the same transfers: groups of `group_size`, `group_stride` apart.
   int group_size = 1;
   int group_stride = 1;
+  // Of a value that was asked for by name, its name and the number of the anchor; else -1.
+  int anchor = -1;
+  Symbol anchored = {};
 
   int64_t kept() const;  // transfers of one replica that the host's buffer holds
   // Of the host's buffer: kept() × groups on dimension 0; a scalar stays one when that is 1.

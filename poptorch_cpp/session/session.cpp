@@ -7,6 +7,7 @@
 
 #include "emulator/engine.hpp"
 #include "ir/text.hpp"
+#include "session/memory_limit.hpp"
 #include "session/pipeline.hpp"
 #include "session/report.hpp"
 #include "session/timeline.hpp"
@@ -121,7 +122,9 @@ class CompiledModel final : public Executable {
         {"differentiated", forms_.differentiated.get()},
         {"placed", forms_.placed.get()}};
     for (const auto& [name, module] : modules) {
-      if (form == name) return ir::print(*module, {.locations = locations});
+      if (form != name) continue;
+      if (!module) refuse_without_forms();
+      return ir::print(*module, {.locations = locations});
     }
     throw support::UserError(
         support::str("[graph] there is no form '", form,
@@ -135,13 +138,22 @@ class CompiledModel final : public Executable {
     return report;
   }
   int ipus() const override { return static_cast<int>(engine_.program().ipus.size()); }
-  std::string highest_ipu() const override { return session::highest_ipu(*forms_.placed); }
+  std::string highest_ipu() const override {
+    return forms_.placed ? session::highest_ipu(*forms_.placed) : "";
+  }
   Timeline timeline(int64_t micro_batches) const override {
     return session::timeline(engine_.program(), micro_batches);
   }
 
-  const ir::Execution& execution() const override { return forms_.placed->execution(); }
+  std::vector<std::pair<int, std::string>> anchored() const override {
+    std::vector<std::pair<int, std::string>> found;
+    for (const program::Stream& stream : engine_.program().streams) {
+      if (stream.anchor >= 0) found.emplace_back(stream.anchor, stream.anchored.text());
+    }
+    return found;
+  }
   std::vector<std::string> anchor_names() const override {
+    if (!forms_.traced) refuse_without_forms();
     return transforms::anchor_names(*forms_.traced);
   }
   std::vector<std::pair<double, double>> transfer_times(size_t stream) const override {
@@ -160,7 +172,13 @@ class CompiledModel final : public Executable {
   }
 
  private:
-  Compiled forms_;  // without the program, which the engine holds
+  [[noreturn]] static void refuse_without_forms() {
+    throw support::UserError(
+        "[graph] this model was loaded from its program: the forms before it are not there. Ask "
+        "the model that was compiled.");
+  }
+
+  Compiled forms_;  // without the program, which the engine holds; none after load()
   mutable Turns turns_;
   bool is_closed_ = false;
   std::atomic<bool> has_partial_state_{false};
@@ -183,6 +201,19 @@ std::unique_ptr<Executable> compile(std::unique_ptr<ir::Module> module, const Ho
                                                  static_cast<int>(options.threads));
     if (progress) progress(steps, steps, "ready");
     return model;
+  });
+}
+
+std::unique_ptr<Executable> load(std::string_view text, const ir::Registry& registry,
+                                 const HostOptions& options) {
+  support::check_environment();
+  return refusing_exhaustion([&] {
+    Compiled forms;
+    forms.program = program::parse(text, registry, "program");
+    program::verify(forms.program);
+    check_memory_limit(forms.program, options.memory_limit);
+    return std::make_unique<CompiledModel>(std::move(forms), registry,
+                                           static_cast<int>(options.threads));
   });
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -147,7 +148,7 @@ class Executable {
                             const std::byte* data) = 0;
 
   // "traced", "normal", "differentiated", "placed", "program" or "bound" (what the host runs; does
-  // not parse back); UserError for another name.
+  // not parse back); UserError for another name, and after load() for all but the last two.
   virtual std::string text(const std::string& form, bool locations = false) const = 0;
   virtual Report report() const = 0;
   virtual int ipus() const = 0;  // of one replica
@@ -156,9 +157,9 @@ class Executable {
   // The work of the first `micro_batches` of a run: see timeline.hpp.
   virtual Timeline timeline(int64_t micro_batches) const = 0;
 
-  // What the program is, with what passes found: which anchor asked for each of the last outputs.
-  virtual const ir::Execution& execution() const = 0;
-  // Every name that an anchor could have. Takes parts of a compilation.
+  // Of the last outputs: which anchor asked for each, and the name of the value.
+  virtual std::vector<std::pair<int, std::string>> anchored() const = 0;
+  // Every name that an anchor could have. Takes parts of a compilation. UserError after load().
   virtual std::vector<std::string> anchor_names() const = 0;
   // Of the last run: when each transfer of a stream began and ended, in seconds of the steady
   // clock. Streams are the inputs, then the outputs; transfers come in the order of their bytes.
@@ -172,5 +173,10 @@ class Executable {
 // Takes the traced form and compiles it all the way. `module` is consumed.
 std::unique_ptr<Executable> compile(std::unique_ptr<ir::Module> module,
                                     const HostOptions& options = {}, const Progress& progress = {});
+
+// Runs a program that was printed before: it says all that a run needs but the values of its state,
+// which begin as the program says or at 0. UserError for a text that is no program.
+std::unique_ptr<Executable> load(std::string_view program, const ir::Registry& registry,
+                                 const HostOptions& options = {});
 
 }  // namespace poptorch::session
