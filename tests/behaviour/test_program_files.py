@@ -48,6 +48,8 @@ class Model(nn.Module):
 
 
 def pipelined(options):
+    stages = poptorch.Stage("front"), poptorch.Stage("back")
+    options.setExecutionStrategy(poptorch.PipelinedExecution(*stages))
     options.Training.gradientAccumulation(4)
     options.replicationFactor(2).broadcastBuffers(False)
     options.anchorTensor("grad", "Gradient___back.weight")
