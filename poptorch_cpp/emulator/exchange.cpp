@@ -73,13 +73,13 @@ void reduce_as(const std::string& op, const std::vector<const std::byte*>& opera
     reduce<Format>(operands, result, elements, op == "mean", op == "square_add", combine);
   };
   if (op == "sum" || op == "mean" || op == "square_add") {
-    run(&sum_of<T>);
+    run([](T a, T b) { return sum_of(a, b); });
   } else if (op == "max") {
     run([](T a, T b) { return std::max(a, b); });
   } else if (op == "min") {
     run([](T a, T b) { return std::min(a, b); });
   } else if (op == "mul") {
-    run(&product_of<T>);
+    run([](T a, T b) { return product_of(a, b); });
   } else if (op == "and") {
     run([](T a, T b) { return static_cast<T>(a != 0 && b != 0); });
   } else if (op == "or") {

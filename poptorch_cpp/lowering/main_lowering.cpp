@@ -8,9 +8,11 @@
 #include "ir/text.hpp"
 #include "lowering/memory_plan.hpp"
 #include "lowering/schedule.hpp"
+#include "partition/highest_ipu.hpp"
 #include "partition/place.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
+#include "transforms/memory_writes.hpp"
 
 namespace poptorch::lowering {
 
@@ -27,17 +29,6 @@ using support::Symbol;
 using Kind = Instruction::Kind;
 
 namespace {
-
-int highest_ipu(const Module& module) {
-  int highest = 0;
-  for (const auto& graph : module.graphs()) {
-    for (const Op* op : graph->ops()) {
-      highest = std::max(highest, op->placement.ipu);
-      if (op->is("ipu_copy")) highest = std::max<int>(highest, op->attr<int64_t>("to"));
-    }
-  }
-  return highest;
-}
 
 void count_block(const std::vector<Instruction>& block, int64_t times,
                  std::vector<int64_t>& counts) {
@@ -58,12 +49,14 @@ constexpr program::Keep kKeepOf[] = {program::Keep::kFinal, program::Keep::kEver
 
 MainLowering::MainLowering(const Module& module)
     : module_(module),
-      emitter_(module, target::find_device(module.execution().device), highest_ipu(module) + 1),
+      emitter_(module, target::find_device(module.execution().device),
+               partition::highest_ipu(module).number + 1),
       ops_(module, emitter_),
       off_chip_(module, emitter_),
       order_(schedule_ops(module.main())) {
   check_outer_is_last();
   declare_streams();
+  note_when_outputs_are_ready();
 }
 
 Program MainLowering::finish() {
@@ -91,9 +84,26 @@ void MainLowering::lower_op(const Op& op) {
   off_chip_.before(op, frame_);
   ops_.lower(op, frame_);
   off_chip_.after(op, frame_);
-  for (size_t i = 0; i < op.result_count(); ++i) {
-    const Value* result = op.result(i);
-    if (emitter_.tensor(frame_.values.at(result)).base == Base::kArena) store_output(result);
+  auto ready = ready_.find(&op);
+  if (ready == ready_.end()) return;
+  for (const Value* output : ready->second) {
+    if (emitter_.tensor(frame_.values.at(output)).base == Base::kArena) store_output(output);
+  }
+}
+
+// When they are made, and what is written in place, when it is written last.
+void MainLowering::note_when_outputs_are_ready() {
+  const transforms::MemoryWrites writes(module_.main());
+  std::unordered_map<const Op*, size_t> place;  // look-up only
+  for (size_t i = 0; i < order_.size(); ++i) place[order_[i]] = i;
+  for (const Value* output : module_.main().outputs()) {
+    const Op* last = output->producer();
+    if (!last) continue;
+    for (const Op* writer : writes.writers_of(output)) {
+      const bool together = partition::is_outer(*writer) == partition::is_outer(*last);
+      if (together && place.at(writer) > place.at(last)) last = writer;
+    }
+    ready_[last].push_back(output);
   }
 }
 

@@ -43,6 +43,7 @@ class MainLowering {
 
  private:
   void declare_streams();
+  void note_when_outputs_are_ready();
   void keep_anchored(std::vector<program::Stream>& streams) const;
   ir::Attrs transfer_attrs(const std::vector<std::string>& overlaps, size_t index) const;
   support::Symbol stream_name(const std::string& name, std::string_view kind, size_t index);
@@ -55,6 +56,7 @@ class MainLowering {
   Frame frame_;
   OffChip off_chip_;
   std::vector<const ir::Op*> order_;  // main's ops as they run
+  std::unordered_map<const ir::Op*, std::vector<const ir::Value*>> ready_;  // look-up only
   std::set<std::string> stream_names_;
   std::unordered_map<const ir::Value*, std::vector<int>>
       outputs_;  // main's, not yet stored; look-up only

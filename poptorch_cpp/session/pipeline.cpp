@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <set>
 
 #include "lowering/lower.hpp"
 #include "lowering/strategy.hpp"
 #include "partition/blocks.hpp"
+#include "partition/highest_ipu.hpp"
 #include "partition/place.hpp"
 #include "session/host_overlap.hpp"
 #include "session/memory_limit.hpp"
@@ -21,43 +21,10 @@ namespace {
 
 using support::str;
 
-// The highest IPU that the graph and those that it calls work on or copy to, and an op there.
-struct HighestIpu {
-  int number = 0;
-  const ir::Op* user = nullptr;  // where the number is above 0
-};
-
-bool is_used(const ir::Value& value) {
-  return std::any_of(value.uses().begin(), value.uses().end(),
-                     [](const ir::Use& use) { return use.op != nullptr; });
-}
-
-void look_for_higher(const ir::Graph& graph, std::set<const ir::Graph*>& seen, HighestIpu& found) {
-  if (!seen.insert(&graph).second) return;
-  for (const ir::Op* op : graph.ops()) {
-    if (op->placement.ipu > found.number) found = {op->placement.ipu, op};
-    if (op->is("ipu_copy") && op->attr<int64_t>("to") > found.number && !is_used(*op->result())) {
-      found = {static_cast<int>(op->attr<int64_t>("to")), op};
-    }
-    for (const auto& [key, value] : op->attrs()) {
-      const auto* reference = std::get_if<ir::GraphRef>(&value);
-      const ir::Graph* callee = reference ? graph.module().find_graph(reference->name) : nullptr;
-      if (callee && key.text() != "gradient") look_for_higher(*callee, seen, found);
-    }
-  }
-}
-
-HighestIpu highest_ipu_of(const ir::Module& module) {
-  HighestIpu found;
-  std::set<const ir::Graph*> seen;
-  look_for_higher(module.main(), seen, found);
-  return found;
-}
-
 void check_ipu_count(const ir::Module& module, bool may_round) {
   const int64_t replicas = module.execution().replication_factor;
   // A replica has the IPUs up to the highest that is used.
-  const HighestIpu highest = highest_ipu_of(module);
+  const partition::HighestIpu highest = partition::highest_ipu(module);
   const int64_t of_replica = highest.number + int64_t{1};
   const auto needed = static_cast<uint64_t>(of_replica * replicas);
   const uint64_t reserved = std::bit_ceil(needed);
@@ -123,7 +90,7 @@ int compile_steps(const ir::Module& module) {
 }
 
 std::string highest_ipu(const ir::Module& placed) {
-  const HighestIpu highest = highest_ipu_of(placed);
+  const partition::HighestIpu highest = partition::highest_ipu(placed);
   if (!highest.user) return "";
   return str("The highest of a replica is IPU ", highest.number, ", of ",
              partition::describe(*highest.user), ".");

@@ -1,5 +1,6 @@
 """Runs and compilations that a signal stops."""
 
+import contextlib
 import signal
 import threading
 
@@ -88,30 +89,48 @@ def test_what_the_host_holds_can_be_put_back(log):
         assert torch.equal(parameter, kept[name])
 
 
-@pytest.mark.parametrize("phase", ["tracing", "differentiate", "lower", "bind"])
-def test_a_compilation_is_stopped_and_made_again(phase, monkeypatch):
-    model = poptorch.trainingModel(Linears(2), quiet())
-    x = torch.ones(2, 4)
+@pytest.fixture
+def stopped_from(monkeypatch):
+    """Stops a compilation by a signal, some seconds after a phase of it has begun."""
 
-    def tell(self, done, total, name):
-        if name == phase:
-            signal.raise_signal(signal.SIGUSR1)
+    def tell(name, phase, after):
+        if name == phase and after:
+            signal.setitimer(signal.ITIMER_REAL, after)
+        elif name == phase:
+            signal.raise_signal(signal.SIGALRM)
 
     def stop(*_):
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGUSR1, stop)
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(poptorch._impl.progress.Progress, "__call__", tell)
+    @contextlib.contextmanager
+    def expect(phase, after=0):
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(
+                poptorch._impl.progress.Progress,
+                "__call__",
+                lambda self, done, total, name: tell(name, phase, after),
+            )
+            yield
+
+    before = signal.signal(signal.SIGALRM, stop)
+    yield expect
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("phase", ["tracing", "differentiate", "lower", "bind"])
+def test_a_compilation_is_stopped_and_made_again(phase, stopped_from):
+    model = poptorch.trainingModel(Linears(2), quiet())
+    x = torch.ones(2, 4)
+    with stopped_from(phase):
         model.compile(x)
-    signal.signal(signal.SIGUSR1, before)
     assert not model.isCompiled()
     assert torch.isfinite(model(x))
 
 
-def test_a_long_compilation_is_stopped():
+def test_a_long_compilation_is_stopped_between_what_it_tells(stopped_from):
     model = poptorch.trainingModel(Linears(3000), quiet())
-    with interrupted(after=1.5):
+    with stopped_from("differentiate", after=0.05):
         model.compile(torch.ones(2, 4))
     assert not model.isCompiled()
     assert torch.isfinite(poptorch.inferenceModel(Linears(2), quiet())(torch.ones(2, 4)))

@@ -162,3 +162,35 @@ def test_rounds_of_repeats_draw_new_numbers():
     assert len({tuple(draw) for draw in draws}) == 8
     again = _core.compile(_core.parse(REPEATS))
     np.testing.assert_array_equal(again.run([x])[0], draws[0])
+
+
+VIEWS = {
+    "add": "add(%a, %zero)",
+    "broadcast_to": "broadcast_to(%a) {shape=[2, 3]}",
+    "cast": "cast(%a) {dtype=f32}",
+    "identity": "identity(%a)",
+    "mul": "mul(%a, %one)",
+    "reshape": "reshape(%a) {shape=[2, 3]}",
+    "slice": "slice(%a) {starts=[0, 0], stops=[2, 3], steps=[1, 1]}",
+}
+
+
+@pytest.mark.parametrize("strategy", ["pipelined", "serial_phased"])
+@pytest.mark.parametrize("op", VIEWS.values(), ids=VIEWS.keys())
+def test_what_is_written_in_place_is_memory_of_its_own_and_returned_as_it_ends(op, strategy):
+    module = _core.parse(f"""
+    execution {{strategy="{strategy}"}}
+    graph @main(%x: f32[2,3], %z: f32[2,3]) -> (f32[2,3], f32[2,3], f32[2,3]) {{
+      %zero = constant() {{value=dense<f32[]: -0.0>}} : f32[]
+      %one = constant() {{value=dense<f32[]: 1.0>}} : f32[]
+      %a = exp(%x) : f32[2,3]
+      %b = {op} : f32[2,3]
+      assign(%b, %z)
+      %c = neg(%a) : f32[2,3]
+      return %a, %b, %c
+    }}""")
+    x, z = np.arange(6, dtype=np.float32).reshape(2, 3), np.full((2, 3), 7, np.float32)
+    a, b, c = _core.compile(module).run([x, z])
+    np.testing.assert_allclose(a, np.exp(x), rtol=1e-6)
+    np.testing.assert_array_equal(b, z)
+    np.testing.assert_array_equal(c, -a)
