@@ -13,7 +13,7 @@ import textwrap
 from pathlib import Path
 
 import poptorch  # noqa: F401  # whose modules have the tables
-from poptorch._impl import option_rows
+from poptorch._impl import option_group, option_rows
 
 FILE = Path(__file__).resolve().parents[1] / "python/poptorch/_impl/option_types.pyi"
 HEAD = '''"""What the rows of the option tables make of their classes, for type checkers.
@@ -30,7 +30,7 @@ class Names:
     def __init__(self):
         self.imports = {
             "from typing import Any, Self",
-            "from poptorch._impl.option_rows import OptionGroup",
+            "from poptorch._impl.option_group import OptionGroup",
         }
 
     def text(self, annotation):
@@ -81,7 +81,7 @@ def class_lines(group, names):
 
 def text():
     names = Names()
-    groups = option_rows.OptionGroup.__subclasses__()
+    groups = option_group.OptionGroup.__subclasses__()
     classes = ["\n".join(class_lines(group, names)) for group in groups]
     made = HEAD + "\n".join(sorted(names.imports)) + "\n\n" + "\n\n".join(classes) + "\n"
     for command in (["check", "--fix", "--select", "I"], ["format"]):

@@ -1,4 +1,4 @@
-"""Writes docs/options.md from the tables of poptorch's options and environment variables.
+"""Writes docs/options.md from the tables of options, the compiler's too, and of the environment.
 
 With --check nothing is written; the exit status tells whether the page is up to date.
 """
@@ -16,6 +16,7 @@ for name in DEFAULTS_FOLLOW:
 
 import poptorch  # noqa: E402
 from poptorch._impl import environment, option_groups, refused  # noqa: E402
+from poptorch_core import _core  # noqa: E402
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/options.md"
 HEAD = """# Options
@@ -47,6 +48,13 @@ GROUPS = [
     ("Options._Popart", "For experts", option_groups.PopartOptions),
 ]
 
+CORE_HEAD = """## What the compiler is told
+
+The compiler's own table, of which [a module's description of its execution](execution.md) is made;
+C++ sets each by its name. "Found" is what passes find out; `host` does not depend on the program.
+
+"""
+
 
 def shown(value):
     text = getattr(value, "name", None) or repr(value)
@@ -61,12 +69,33 @@ def rows(group):
         yield f"| `{row.name}` | {attributes} | {defaults} | {row.doc} | {row.effect} |"
 
 
+def setters():
+    """The compiler's options, by keyword and name, and what sets each."""
+    said = {}
+    for path, _, group in GROUPS:
+        for row in group.ROWS:
+            for name in [row.says] if isinstance(row.says, str) else row.says:
+                said[name] = f"`{path}.{row.name}`".replace("`Options.", "`")
+    return said
+
+
+def core_rows():
+    said = setters()
+    for option in _core.option_table():
+        default = "none" if option.default is None else f"`{option.default!r}`"
+        takes = option.allowed or option.type.replace("?", " or nothing")
+        told = f"`{option.keyword}`", f"`{option.name}`", default, takes
+        yield f"| {' | '.join(told)} | {said.get(option.name, '–')} | {option.doc} |"
+
+
 def page():
     parts = [HEAD]
     for path, title, group in GROUPS:
         table = ["| setter | attribute | default | what it does | takes effect |"]
         table += ["|---|---|---|---|---|", *rows(group)]
         parts.append(f"## {title}: `{path}`\n\n" + "\n".join(table) + "\n")
+    table = ["| line | option | default | values | set by | what it says |", "|---" * 6 + "|"]
+    parts.append(CORE_HEAD + "\n".join([*table, *core_rows()]) + "\n")
     table = ["| variable | values | what it does |", "|---|---|---|"]
     for name, kind, doc, allowed, (least, most), has_effect in environment.VARIABLES:
         ranges = {"flag": "`0`, `1`", "number": f"{least} to {most}", "names": "a,b"}

@@ -38,6 +38,18 @@ ir::Attrs attrs_of(const py::dict& given) {
   return attrs;
 }
 
+// Of a type that options have.
+py::object py_of(const ir::Attr& value) {
+  if (const auto* held = std::get_if<bool>(&value)) return py::cast(*held);
+  if (const auto* held = std::get_if<int64_t>(&value)) return py::cast(*held);
+  if (const auto* held = std::get_if<double>(&value)) return py::cast(*held);
+  if (const auto* held = std::get_if<std::string>(&value)) return py::cast(*held);
+  if (const auto* held = std::get_if<ir::DType>(&value)) {
+    return py::cast(std::string(ir::name(*held)));
+  }
+  return py::cast(std::get<ir::Strings>(value));
+}
+
 }  // namespace
 
 void take_lines(ir::Execution& execution, const std::vector<Line>& lines) {
@@ -52,18 +64,39 @@ session::HostOptions host_options_of(const py::dict& given) {
   return options;
 }
 
-py::list option_table() {
-  py::list rows;
-  auto add = [&](const ir::OptionText& row) {
-    rows.append(
-        py::make_tuple(row.keyword, row.name, row.otherwise, row.allowed, row.changes, row.doc));
+void bind_option_table(py::module_& m) {
+  using ir::OptionText;
+  auto limit = [](int64_t ir::OptionLimits::* side, int64_t none) {
+    return [side, none](const OptionText& row) -> std::optional<int64_t> {
+      const int64_t value = row.limits.*side;
+      return value == none ? std::nullopt : std::optional(value);
+    };
   };
-  for (const ir::OptionText& row : ir::execution_table()) add(row);
-  for (const ir::OptionText& row :
-       ir::texts_of("host", session::host_option_rows(), session::HostOptions())) {
-    add(row);
-  }
-  return rows;
+  py::class_<OptionText>(m, "Option", "An option of a line of the description of an execution.")
+      .def_readonly("keyword", &OptionText::keyword, "Of its line; 'host': beside the program.")
+      .def_readonly("name", &OptionText::name)
+      .def_readonly("type", &OptionText::type)
+      .def_property_readonly("default",
+                             [](const OptionText& row) -> py::object {
+                               if (!row.value) return py::none();
+                               return py_of(*row.value);
+                             })
+      .def_property_readonly("least", limit(&ir::OptionLimits::least, INT64_MIN))
+      .def_property_readonly("most", limit(&ir::OptionLimits::most, INT64_MAX))
+      .def_property_readonly("words", [](const OptionText& row) { return row.limits.words; })
+      .def_readonly("allowed", &OptionText::allowed, "The range, or the words, as text.")
+      .def_readonly("setter", &OptionText::setter,
+                    "What of poptorch.Options sets it; '=true': its argument's default.")
+      .def_readonly("changes", &OptionText::changes, "Also after compiling.")
+      .def_readonly("doc", &OptionText::doc);
+  m.def("option_table", [] {
+    std::vector<OptionText> rows = ir::execution_table();
+    for (OptionText& row :
+         ir::texts_of("host", session::host_option_rows(), session::HostOptions())) {
+      rows.push_back(std::move(row));
+    }
+    return rows;
+  });
 }
 
 }  // namespace poptorch::bindings

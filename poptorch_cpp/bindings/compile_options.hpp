@@ -19,8 +19,7 @@ using Line = std::tuple<std::string, std::string, pybind11::dict>;
 void take_lines(ir::Execution& execution, const std::vector<Line>& lines);
 // By name: threads, memory_limit, round_ipu_count.
 session::HostOptions host_options_of(const pybind11::dict& given);
-// Both tables: (keyword, option, text of its default, range or words, whether it changes, doc)
-// each.
-pybind11::list option_table();
+// option_table(): the rows of both tables.
+void bind_option_table(pybind11::module_& m);
 
 }  // namespace poptorch::bindings

@@ -244,7 +244,7 @@ PYBIND11_MODULE(_core, m) {
   m.attr("Error") = py::module_::import("poptorch_core.errors").attr("Error");
   register_errors();
   register_watched();
-  m.def("option_table", &option_table);
+  bind_option_table(m);
   bind_ir(m);
   bind_executable(m);
   bind_environment(m);

@@ -1,6 +1,8 @@
 // Implements option_table.hpp: what attributes become.
 #include "ir/option_table.hpp"
 
+#include <algorithm>
+
 namespace poptorch::ir::option_value {
 namespace {
 
@@ -65,8 +67,14 @@ bool take(const Attr& attr, std::set<std::string>& into) {
   return true;
 }
 
+bool is_one_of(const std::vector<std::string>& words, const std::string& text) {
+  return words.empty() || std::find(words.begin(), words.end(), text) != words.end();
+}
+
 std::string allowed(const OptionLimits& limits) {
-  if (!limits.words.empty()) return support::join(limits.words, ", ");
+  std::vector<std::string> words = limits.words;
+  words.erase(std::remove(words.begin(), words.end(), ""), words.end());
+  if (!words.empty()) return support::join(words, ", ");
   return limits.most == INT64_MAX ? "" : str(limits.least, " to ", limits.most);
 }
 

@@ -15,7 +15,7 @@
 
 namespace poptorch::ir {
 
-// `words` are the texts of an enumeration's values, in their order.
+// `words` are the texts of an enumeration's values, in their order, or all that a text may be.
 struct OptionLimits {
   int64_t least = INT64_MIN, most = INT64_MAX;
   std::vector<std::string> words = {};
@@ -30,6 +30,9 @@ struct OptionRow {
   Member member;
   std::string_view doc;
   OptionLimits limits = {};
+  // What of poptorch.Options sets it just so: "Training.gradientAccumulation". "=true" behind it is
+  // its argument's default. Empty: a row of Python's says what it becomes, or a pass finds it.
+  std::string_view setter = {};
   bool changes = false;  // also after the module is compiled
 };
 
@@ -56,6 +59,8 @@ bool take(const Attr& attr, DType& into);  // also by its name
 bool take(const Attr& attr, Strings& into);
 bool take(const Attr& attr, std::optional<bool>& into);
 bool take(const Attr& attr, std::set<std::string>& into);
+bool is_one_of(const std::vector<std::string>& words,
+               const std::string& text);          // none: anything is
 std::string allowed(const OptionLimits& limits);  // "1 to 4", "a, b"; empty: anything
 [[noreturn]] void refuse(std::string_view name, const Attr& attr, const OptionLimits& limits);
 [[noreturn]] void refuse_name(const std::string& name, const std::vector<std::string>& known);
@@ -97,6 +102,9 @@ void take_value(const Row& row, T& into, const Attr& attr) {
           if constexpr (std::is_same_v<V, int64_t>) {
             if (value < row.limits.least || value > row.limits.most) return false;
           }
+          if constexpr (std::is_same_v<V, std::string>) {
+            if (!option_value::is_one_of(row.limits.words, value)) return false;
+          }
           into.*member = std::move(value);
           return true;
         }
@@ -136,22 +144,38 @@ void take_attrs(const std::vector<Row>& rows, T& into, const Attrs& attrs) {
   into = std::move(made);
 }
 
-// A row for readers.
+// A row for readers, and for front ends that make their options of it.
 struct OptionText {
   std::string keyword, name;
-  std::string otherwise;  // its default
-  std::string allowed;    // a range, or words
+  std::string type;           // "bool", "int", "float", "str", "dtype", "strings" or "bool?"
+  std::optional<Attr> value;  // its default; none: absent
+  std::string otherwise;      // the same as text
+  OptionLimits limits;
+  std::string allowed;  // a range, or words
+  std::string setter;
   bool changes = false;
   std::string doc;
 };
+
+template <typename Row>
+std::string type_of(const Row& row) {
+  static constexpr const char* kTypes[] = {"bool",  "int",     "int",   "float",  "str",
+                                           "dtype", "strings", "bool?", "strings"};
+  const size_t index = row.member.index();
+  return index < std::size(kTypes) ? kTypes[index] : "str";  // words of an enumeration
+}
 
 template <typename Row, typename T>
 std::vector<OptionText> texts_of(const std::string& keyword, const std::vector<Row>& rows,
                                  const T& defaults) {
   std::vector<OptionText> texts;
   for (const Row& row : rows) {
-    texts.push_back({keyword, std::string(row.name), attr_text(value_of(row, defaults)),
-                     option_value::allowed(row.limits), row.changes, std::string(row.doc)});
+    const std::string type = type_of(row);
+    std::optional<Attr> value;
+    if (type.back() != '?') value = value_of(row, defaults);
+    texts.push_back({keyword, std::string(row.name), type, value, value ? attr_text(*value) : "",
+                     row.limits, option_value::allowed(row.limits), std::string(row.setter),
+                     row.changes, std::string(row.doc)});
   }
   return texts;
 }

@@ -9,10 +9,17 @@ const std::vector<ir::OptionRow<HostOptions>>& host_option_rows() {
        &HostOptions::threads,
        "That run the emulator; 0: POPTORCH_NUM_THREADS, else the number of cores.",
        {0, 1 << 16}},
-      {"memory_limit", &HostOptions::memory_limit,
-       "What happens when an IPU's memory does not suffice: warn, error or off."},
-      {"round_ipu_count", &HostOptions::round_ipu_count,
-       "The next power of two of IPUs is reserved."},
+      {"memory_limit",
+       &HostOptions::memory_limit,
+       "What happens when a program does not fit into an IPU: 'warn', 'error' or 'off'. Empty: "
+       "POPTORCH_MEMORY_LIMIT, else 'warn'.",
+       {.words = {"", "warn", "error", "off"}},
+       "Emulator.memoryLimit"},
+      {"round_ipu_count",
+       &HostOptions::round_ipu_count,
+       "Reserve the next power of two of IPUs, where another number is an error.",
+       {},
+       "autoRoundNumIPUs=true"},
   };
   return rows;
 }

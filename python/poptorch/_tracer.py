@@ -14,7 +14,7 @@ from unittest import mock
 import torch
 import torch.utils.checkpoint
 from poptorch import _tracer_function, _tracer_hooks
-from poptorch._impl.compile_options import Line
+from poptorch._impl.core_options import Line
 from poptorch._impl.locations import OWN_FILES, user_location
 from poptorch_core import Error, _torch
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import torch
 import torch.utils.data
+from poptorch._impl.option_group import state_of
 from poptorch._logging import logger
 from poptorch.async_accessor import AsynchronousDataAccessor, workers_end_with_this_process
 from poptorch.enums import DataLoaderMode
@@ -134,7 +135,7 @@ class DataLoader(torch.utils.data.DataLoader):
                 f"Invalid type: 'options' is of type {type(options)} but must be poptorch.Options: "
                 "DataLoader(options, dataset, ...)."
             )
-        options._freeze()
+        state_of(options).freeze()
         self._options = options
         assert isinstance(mode, DataLoaderMode), (
             f"[DataLoader] mode is a member of poptorch.DataLoaderMode, not {mode!r}."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from poptorch import enums
-from poptorch._impl import device_pool, environment, option_files
+from poptorch._impl import core_options, device_pool, environment, option_files
 from poptorch._impl.option_checks import (
     boolean,
     file_name,
@@ -19,6 +19,7 @@ from poptorch._impl.option_checks import (
     strings,
     whole,
 )
+from poptorch._impl.option_group import OptionGroup, draft_of, groups_of, state_of, take
 from poptorch._impl.option_groups import (
     DistributedOptions,
     EmulatorOptions,
@@ -30,7 +31,7 @@ from poptorch._impl.option_groups import (
     TensorLocationSettings as TensorLocationSettings,
     TrainingOptions,
 )
-from poptorch._impl.option_rows import COMPILE, HOST, PENDING, RECORDED, RUN, OptionGroup, Row
+from poptorch._impl.option_rows import COMPILE, HOST, PENDING, RECORDED, RUN, Row
 from poptorch._impl.phased_strategies import (
     ParallelPhasedExecution as ParallelPhasedExecution,
     Phase as Phase,
@@ -95,6 +96,11 @@ def _set_input_groups(
     return {"input_group_size": input_group_size, "input_group_type": int(input_group_type)}
 
 
+def _input_group_stride(options: "Options") -> int:
+    orthogonal = options.input_group_type == enums.CommGroupType.Orthogonal
+    return options.replication_factor // options.input_group_size if orthogonal else 1
+
+
 def _assign_input_groups(options: "Options", attribute: str, value: Any) -> Stored:
     values = {"size": options.input_group_size, "type": options.input_group_type}
     values[attribute.removeprefix("input_group_")] = value
@@ -148,7 +154,7 @@ def _set_offline_target(_options: OptionGroup, ipu_version: int = 2) -> Stored:
 
 def _set_random_seed(options: OptionGroup, random_seed: int) -> Stored:
     whole(0, 2**64 - 1)(random_seed)
-    options._when_taken(lambda: torch.manual_seed(random_seed))
+    state_of(options).when_taken(lambda: torch.manual_seed(random_seed))
     return {"random_seed": random_seed}
 
 
@@ -180,27 +186,32 @@ class Options(OptionsRows):
     """How a model is compiled and run. Setters return the object, so calls can be chained."""
 
     ROWS = (
-        Row("deviceIterations", 1, positive_int, COMPILE,
-            "Iterations of the whole step that one call runs on the device."),
-        Row("replicationFactor", 1, _check_replication, COMPILE, "Data-parallel copies."),
+        *core_options.rows_of(""),
+        Row("replicationFactor", 1, _check_replication, COMPILE, "Data-parallel copies.",
+            says="replication_factor"),
         Row("inputReplicaGrouping", None, None, COMPILE,
             "Replicas of a group (of a size and a CommGroupType) share one input slice.",
             defaults={"input_group_size": 1,
                       "input_group_type": int(enums.CommGroupType.Consecutive)},
-            setter=_set_input_groups, assign=_assign_input_groups),
+            setter=_set_input_groups, assign=_assign_input_groups,
+            says={"input_group_size": lambda options: options.input_group_size,
+                  "input_group_stride": _input_group_stride}),
         Row("broadcastBuffers", True, boolean, COMPILE,
             "True refuses replicas for models with buffers; False keeps one buffer a replica.",
             argument_default=True),
         Row("outputMode", None, None, COMPILE,
             "Which micro-batches' outputs a call returns; EveryN takes a period.",
             defaults={"output_mode": int(enums.OutputMode.Default), "output_return_period": 1},
-            setter=_set_output_mode, assign=_assign_output_mode),
+            setter=_set_output_mode, assign=_assign_output_mode,
+            says={"output_mode": lambda options: enums.OutputMode(options.output_mode).name,
+                  "output_period": lambda options: options.output_return_period}),
         Row("setExecutionStrategy", PipelinedExecution(), strategy_of, COMPILE,
             "How a model that is spread over several IPUs runs on them.",
-            attribute="execution_strategy"),
-        Row("autoRoundNumIPUs", False, boolean, COMPILE,
-            "Reserve the next power of two of IPUs, where another number is an error.",
-            argument_default=True),
+            attribute="execution_strategy",
+            says={"strategy": lambda options: options.execution_strategy.NAME,
+                  "liveness": lambda o: enums.Liveness(o.execution_strategy.liveness).name,
+                  "separate_backward_phase":
+                      lambda options: options.execution_strategy.separate_backward_phase}),
         Row("setAvailableMemoryProportion", {}, _check_memory_proportions, RECORDED,
             "Share of an IPU's memory for temporary data, by IPU: {'IPU0': 0.5}.",
             attribute="available_memory_proportion"),
@@ -235,7 +246,8 @@ class Options(OptionsRows):
         Row("randomSeed", None, None, COMPILE,
             "Seed of the device's generators (None: 0); also seeds torch's.",
             defaults={"random_seed": None}, setter=_set_random_seed,
-            assign=lambda o, _, value: _set_random_seed(o, value), stored=int),
+            assign=lambda o, _, value: _set_random_seed(o, value), stored=int,
+            says="random_seed"),
         Row("enableStableNorm", False, boolean, RECORDED,
             "Two-pass variances; ours always are.", attribute="stable_norm"),
         Row("enableSyntheticData", False, boolean, RUN,
@@ -268,8 +280,7 @@ class Options(OptionsRows):
     _Popart: PopartOptions
 
     def __init__(self) -> None:
-        super().__init__()
-        self.__dict__.update(
+        super().__init__(
             Precision=PrecisionOptions(),
             Training=TrainingOptions(),
             TensorLocations=TensorLocationOptions(),
@@ -298,7 +309,7 @@ class Options(OptionsRows):
             mode = _set_output_mode(self, output_mode, output_return_period)["output_mode"]
         period = output_return_period if output_mode == enums.OutputMode.EveryN else 1
         anchors = {**self.anchored_tensors, short_name: (long_name, mode, period)}
-        self._store({"anchored_tensors": anchors})
+        state_of(self).store({"anchored_tensors": anchors})
 
     def defaultOutputMode(self) -> bool:
         """Whether no output mode has been chosen."""
@@ -311,7 +322,7 @@ class Options(OptionsRows):
         is anything else, as files are never executed, and for values that the setter refuses.
         Folders in it are relative to those that the program has set, and stay inside.
         """
-        draft = self._draft()
+        draft = draft_of(self)
         with open(filepath, encoding="utf-8", errors="surrogateescape") as file:
             for number, line in enumerate(file, 1):
                 text = line.strip()
@@ -330,7 +341,7 @@ class Options(OptionsRows):
                         f"Wrong value at line {number} of {filepath}: {reason}\n> options."
                         + text.encode("utf-8", "backslashreplace").decode()
                     ) from None
-        self._adopt(draft)
+        take(self, draft)
         return self
 
     def from_json(self, text: str) -> "Options":
@@ -343,13 +354,13 @@ class Options(OptionsRows):
         return self._take_json(text, "[options] JSON options")
 
     def _take_json(self, text: str, where: str) -> "Options":
-        draft = self._draft()
+        draft = draft_of(self)
         try:
             option_files.apply_json(draft, text, self)
         except Exception as error:
             reason = error.message if isinstance(error, Error) else error
             raise ConfigFileError(f"{where}: {reason}: {text}") from None
-        self._adopt(draft)
+        take(self, draft)
         return self
 
     def toDict(self) -> dict[str, Any]:
@@ -357,13 +368,11 @@ class Options(OptionsRows):
         if self.defaultOutputMode():
             raise Error("[options] toDict needs an output mode: call outputMode() first.")
 
-        def collect(group: OptionGroup, prefix: str) -> dict[str, Any]:
-            found = {prefix + name: value for name, value in group._values.items()}
-            for name, subgroup in group._subgroups().items():
-                found.update(collect(subgroup, f"{prefix}{name}."))
-            return found
-
-        return collect(self, "")
+        return {
+            path + name: value
+            for path, group in groups_of(self).items()
+            for name, value in state_of(group).values.items()
+        }
 
     def clone(self) -> "Options":
         """A copy that is not frozen."""

@@ -13,6 +13,7 @@ __all__: list[str] = [
     "Graph",
     "Module",
     "Op",
+    "Option",
     "Value",
     "autodiff",
     "check_environment",
@@ -30,6 +31,40 @@ __all__: list[str] = [
     "run_pass",
     "set_log_level",
 ]
+
+class Option:
+    """An option of a line of the description of an execution."""
+
+    @property
+    def allowed(self) -> str:
+        """The range, or the words, as text."""
+
+    @property
+    def changes(self) -> bool:
+        """Also after compiling."""
+
+    @property
+    def default(self) -> Any: ...
+    @property
+    def doc(self) -> str: ...
+    @property
+    def keyword(self) -> str:
+        """Of its line; 'host': beside the program."""
+
+    @property
+    def least(self) -> int | None: ...
+    @property
+    def most(self) -> int | None: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def setter(self) -> str:
+        """What of poptorch.Options sets it; '=true': its argument's default."""
+
+    @property
+    def type(self) -> str: ...
+    @property
+    def words(self) -> list[str]: ...
 
 class Module:
     """A module of the IR."""
@@ -205,7 +240,7 @@ def load(text: str | bytes, host: dict = {}) -> Executable:
 def log(level: int, text: str, /) -> None: ...
 def log_level() -> int: ...
 def op_names() -> list[str]: ...
-def option_table() -> list: ...
+def option_table() -> list[Option]: ...
 def parse(text: str | bytes, origin: str = "text") -> Module:
     """Reads a module from its text."""
 

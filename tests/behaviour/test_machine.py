@@ -156,5 +156,5 @@ class Square(torch.nn.Module):
 
 def test_the_memory_limit_has_three_values():
     for bad in ("never", None, True):
-        with pytest.raises(ValueError, match="memoryLimit is 'warn', 'error' or 'off'"):
+        with pytest.raises(ValueError, match="'warn', 'error' or 'off' but got"):
             poptorch.Options().Emulator.memoryLimit(bad)

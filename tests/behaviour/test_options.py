@@ -5,6 +5,7 @@ import copy
 import poptorch
 import pytest
 import torch
+from poptorch._impl.option_group import state_of
 
 
 def test_setters_chain_and_attributes_read_back():
@@ -19,7 +20,7 @@ def test_setters_chain_and_attributes_read_back():
 
 def test_every_row_has_documentation_and_a_place_of_effect():
     groups = [poptorch.Options()]
-    groups += groups[0]._subgroups().values()
+    groups += state_of(groups[0]).groups.values()
     groups.append(poptorch.TensorLocationSettings())
     rows = [row for group in groups for row in group.ROWS]
     assert len(rows) > 40

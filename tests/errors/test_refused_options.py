@@ -7,14 +7,14 @@ import re
 import poptorch
 import pytest
 import torch
-from poptorch._impl.option_rows import OptionGroup
+from poptorch._impl.option_group import OptionGroup, state_of
 
 NONSENSE = [object(), [object()], {"a": object()}, -(2**80), 2**80, "\0", math.nan, b"x", 3 + 4j]
 
 
 def groups():
     options = poptorch.Options()
-    yield from [options, *options._subgroups().values(), poptorch.TensorLocationSettings()]
+    yield from [options, *state_of(options).groups.values(), poptorch.TensorLocationSettings()]
 
 
 def attributes():
@@ -82,7 +82,7 @@ def test_assignment_takes_what_the_setter_takes(path, value, stored):
 
 
 REFUSED = [
-    ("device_iterations", -1, "positive integer but got -1. Pass 1 to 2147483647"),
+    ("device_iterations", -1, "positive integer but got -1. Pass 1 to 1073741824"),
     ("device_iterations", 2**31, "positive integer but got 2147483648"),
     ("device_iterations", True, "positive integer but got True"),
     ("replication_factor", 65, "Too many IPUs requested"),
@@ -144,7 +144,7 @@ def test_numbers_of_processes_fit_together(monkeypatch):
 
 def test_frozen_options_do_not_seed():
     options = poptorch.Options()
-    options._freeze()
+    state_of(options).freeze()
     torch.manual_seed(5)
     expected = torch.rand(1)
     torch.manual_seed(5)

@@ -56,18 +56,12 @@ class Line {
       return in_quotes(lowering::strategies()[below(lowering::strategies().size())].name);
     }
     if (option.name == "device") return one_of({"\"ipu1\"", "\"ipu2-small\"", "\"ipu21\""});
-    const std::string& otherwise = option.otherwise;
-    if (otherwise == "true" || otherwise == "false") return one_of({"true", "false"});
-    if (otherwise[0] == '[') return one_of({"[]", "[\"w\"]", "[\"lr\"]", "[\"w\",\"b\"]"});
-    if (otherwise[0] == '"') {  // a word of those that are allowed
-      std::vector<std::string> words = {""};
-      for (char c : option.allowed) {
-        if (c == ',') words.emplace_back();
-        if (c != ',' && c != ' ') words.back() += c;
-      }
-      return in_quotes(one_of(words));
+    if (option.type.starts_with("bool")) return one_of({"true", "false"});
+    if (option.type == "strings") return one_of({"[]", "[\"w\"]", "[\"lr\"]", "[\"w\",\"b\"]"});
+    if (option.type == "str") {
+      return in_quotes(option.limits.words.empty() ? "" : one_of(option.limits.words));
     }
-    if (otherwise[0] >= 'a') return one_of({"f16", "f32", "bf16", "f64", "i32"});
+    if (option.type == "dtype") return one_of({"f16", "f32", "bf16", "f64", "i32"});
     return one_of({"0", "1", "1", "2", "2", "3", "4", "6", "8", "64", "1048576", "1073741824"});
   }
 

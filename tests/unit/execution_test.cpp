@@ -28,18 +28,15 @@ constexpr const char* kTrained =
 
 // Another value than the row's default, as text.
 std::string another(const ir::OptionText& row) {
-  if (row.otherwise == "true") return "false";
-  if (row.otherwise == "false") return "true";
-  if (row.otherwise[0] == '"') {
-    const size_t last = row.allowed.rfind(' ');
-    const bool words = !row.allowed.empty();
-    const std::string word = words ? row.allowed.substr(last + 1) : "other";
-    return support::quoted(words && support::quoted(word) == row.otherwise
-                               ? row.allowed.substr(0, row.allowed.find(','))
-                               : word);
+  if (row.type.starts_with("bool")) return row.otherwise == "true" ? "false" : "true";
+  if (row.type == "str") {
+    std::vector<std::string> words = row.limits.words;
+    if (words.empty()) words = {"other"};
+    const bool last = support::quoted(words.back()) != row.otherwise;
+    return support::quoted(last ? words.back() : words.front());
   }
-  if (row.otherwise[0] == '[') return "[\"accumulation_loop\"]";
-  if (row.otherwise[0] == 'f') return "f16";
+  if (row.type == "strings") return "[\"accumulation_loop\"]";
+  if (row.type == "dtype") return "f16";
   return row.otherwise == "1" || row.otherwise == "1.0" ? "2"
          : row.otherwise == "inf"                       ? "0.5"
                                                         : "1";

@@ -1,56 +1,14 @@
-"""poptorch.Options as the compiler takes them: lines of the description of an execution.
+"""What depends on the model, as the compiler takes it: lines of the description of an execution.
 
-A line is (keyword, name, options by name): see poptorch_core._core.option_table().
+A line is (keyword, name, options by name): see poptorch_core._core.option_table(). The lines of
+poptorch.Options are of core_options.py.
 """
 
 from collections.abc import Iterable, Mapping
 
+from poptorch._impl.core_options import Line
 from poptorch._impl.replica_groups import ReplicaGroup
-from poptorch._impl.tensor_locations import locations_of
-from poptorch.enums import CommGroupType, Liveness, OutputMode, ReductionType
-from poptorch.options import Options
-
-Line = tuple[str, str, dict]
-
-
-def execution_lines(options: Options, training: bool, device: str) -> list[Line]:
-    """What the options say; anchors and replica groups depend on the model."""
-    strategy = options.execution_strategy
-    group = options.input_group_size
-    orthogonal = options.input_group_type == CommGroupType.Orthogonal
-    reduction = options.Training.accumulation_and_replication_reduction_type
-    said = {
-        "training": training,
-        "device": device,
-        "strategy": strategy.NAME,
-        "liveness": Liveness(strategy.liveness).name,
-        "separate_backward_phase": strategy.separate_backward_phase,
-        "io_tiles": options.TensorLocations.num_io_tiles,
-        "device_iterations": options.device_iterations,
-        "gradient_accumulation": options.Training.gradient_accumulation,
-        "replication_factor": options.replication_factor,
-        "output_mode": OutputMode(options.output_mode).name,
-        "output_period": options.output_return_period,
-        "mean_reduction": reduction == ReductionType.Mean,
-        "random_seed": options.random_seed or 0,
-        "input_group_size": group,
-        "input_group_stride": options.replication_factor // group if orthogonal else 1,
-        "floating_point_exceptions": options.Precision.enable_floating_point_exceptions,
-        "check_indices": options.Emulator.check_indices,
-        "stochastic_rounding": options.Precision.enable_stochastic_rounding,
-        # PopART's RecomputationType; 0 is NoRecompute.
-        "recompute": int(options._Popart.options.get("autoRecomputation", 3)) != 0,
-    }
-    locations = locations_of(options.TensorLocations)
-    return [("execution", "", said), *(("location", *item) for item in locations.items())]
-
-
-def host_options(options: Options) -> dict:
-    """What does not depend on the program."""
-    return {
-        "memory_limit": options.Emulator.memory_limit,
-        "round_ipu_count": options.auto_round_num_ipus,
-    }
+from poptorch.enums import OutputMode
 
 
 def anchor_lines(requests: Iterable[tuple[str, OutputMode, int]]) -> list[Line]:

@@ -4,14 +4,12 @@ import time
 
 import torch
 from poptorch import _native
-from poptorch._impl import anchors, attachment, hooks, optimiser_updates, outputs
+from poptorch._impl import anchors, attachment, core_options, hooks, optimiser_updates, outputs
 from poptorch._impl.arguments import Arguments, check_host, check_weights, warn_about_dicts
 from poptorch._impl.changes import OptimiserWatch
 from poptorch._impl.compile_options import (
     anchor_lines,
-    execution_lines,
     group_lines,
-    host_options,
     optimiser_lines,
 )
 from poptorch._impl.compiled import Compiled
@@ -84,8 +82,14 @@ def _executable(
         with wrapped.placement.recording(wrapped.model):
             return recorder.record(wrapped.model(*positional, **keyword))
 
+    execution = {
+        "training": wrapped.training,
+        "device": attachment.profile_of(options),
+        **core_options.said_by(options, "execution"),
+    }
     lines = [
-        *execution_lines(options, wrapped.training, attachment.profile_of(options)),
+        ("execution", "", execution),
+        *core_options.lines_of(options),
         *group_lines(wrapped.groupings.of(wrapped.model)),
         *anchor_lines(anchors.requests(options, _names(arguments))),
         *optimiser_lines(spec),
@@ -100,7 +104,7 @@ def _executable(
                 wrapped.module,
                 [wrapped.batching.micro_batch(tensor) for tensor in arguments.tensors],
                 lines,
-                host_options(options),
+                core_options.said_by(options, "host"),
                 location_excludes=options.source_location_excludes,
                 module_scopes=not options.disable_module_namescope,
                 progress=progress,

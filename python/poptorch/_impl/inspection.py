@@ -1,6 +1,6 @@
 """What a compiled model tells of itself: report, schedule, cycles, random state."""
 
-from poptorch._impl import schedule
+from poptorch._impl import option_group, schedule
 from poptorch._impl.compiled import Compiled
 from poptorch._logging import logger
 from poptorch.options import Options
@@ -9,7 +9,7 @@ from poptorch_core import Error
 
 def report(compiled: Compiled) -> dict:
     """The executable's, with the options that only hardware could honour."""
-    recorded = compiled.options._recorded()
+    recorded = option_group.recorded(compiled.options)
     return {**compiled.executable.report(), "recorded_options": recorded}
 
 

@@ -3,6 +3,8 @@
 import torch
 from poptorch._impl import optimisers, torch_state
 from poptorch._impl.compiled import Compiled
+from poptorch._impl.option_group import state_of
+from poptorch._impl.option_groups import set_running_mean
 from poptorch.enums import MeanReductionStrategy, ReductionType
 from poptorch.options import Options
 
@@ -26,8 +28,8 @@ def with_needs(options: Options, spec: dict) -> Options:
     if not spec["running_mean"] or strategy == MeanReductionStrategy.Running:
         return options
     options = options.clone()
-    options.Training._set_running_mean()
-    options._freeze()
+    set_running_mean(options.Training)
+    state_of(options).freeze()
     return options
 
 

@@ -4,7 +4,7 @@ What a check is annotated with is the type of the setter's argument and of the a
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from typing import Any, TypeAlias
 
@@ -30,13 +30,33 @@ def whole(least: int, most: int = LARGEST) -> Callable[[int], int]:
     return check
 
 
-def positive_int(value: int) -> int:
+def positive(most: int) -> Callable[[int], int]:
     """Accepts whole numbers from 1 on."""
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST:
-        raise Error(
-            f"[options] expected a positive integer but got {value!r}. Pass 1 to {LARGEST}."
-        )
-    return value
+
+    def check(value: int) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+            raise Error(
+                f"[options] expected a positive integer but got {value!r}. Pass 1 to {most}."
+            )
+        return value
+
+    return check
+
+
+positive_int = positive(LARGEST)
+
+
+def one_of(words: Sequence[str]) -> Callable[[str], str]:
+    """Accepts some texts; where the empty one is among them, it stands for none of the others."""
+
+    def check(value: str) -> str:
+        if not isinstance(value, str) or value not in words:
+            *most, last = (repr(word) for word in words if word)
+            named = f"{', '.join(most)} or {last}"
+            raise ValueError(f"[options] expected {named} but got {value!r}.")
+        return value
+
+    return check
 
 
 def boolean(value: bool) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 from poptorch import enums
-from poptorch._impl.option_rows import OptionGroup
+from poptorch._impl.option_group import OptionGroup, groups_of, state_of
 from poptorch._impl.phased_strategies import ParallelPhasedExecution, Phase, SerialPhasedExecution
 from poptorch._impl.strategies import Stage
 
@@ -163,7 +163,7 @@ def _set(target, names: list[str], arguments: list, keywords: dict, owner: Optio
 
 
 def _subgroup(group, name: str):
-    return group._subgroups().get(name) if isinstance(group, OptionGroup) else None
+    return state_of(group).groups.get(name) if isinstance(group, OptionGroup) else None
 
 
 def _inside(given, folder: str) -> str:
@@ -207,10 +207,10 @@ def apply_line(draft: OptionGroup, text: str, owner: OptionGroup) -> None:
 
 def _same_group(group, draft: OptionGroup, owner: OptionGroup) -> OptionGroup | None:
     """What stands in `owner` where `group` stands in its draft."""
-    for name, subgroup in draft._subgroups().items():
-        if subgroup is group:
-            return owner._subgroups()[name]
-    return owner if group is draft else None
+    for path, part in groups_of(draft).items():
+        if part is group:
+            return groups_of(owner)[path]
+    return None
 
 
 def apply_json(draft: OptionGroup, text: str, owner: OptionGroup) -> None:

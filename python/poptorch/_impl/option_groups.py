@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from poptorch import enums
-from poptorch._impl import environment, own_folders
+from poptorch._impl import core_options, environment, own_folders
 from poptorch._impl.device_pool import Pool
-from poptorch._impl.option_checks import boolean, optional_boolean, positive_int, whole
-from poptorch._impl.option_rows import COMPILE, HOST, RECORDED, RUN, OptionGroup, Row
+from poptorch._impl.option_checks import boolean, whole
+from poptorch._impl.option_group import OptionGroup, state_of
+from poptorch._impl.option_rows import COMPILE, HOST, RECORDED, RUN, Row
 from poptorch._logging import logger
 from poptorch_core import Error
 
@@ -87,10 +88,7 @@ class PrecisionOptions(PrecisionRows):
     """Options of half precision: `opts.Precision`."""
 
     ROWS = (
-        Row("enableFloatingPointExceptions", False, boolean, COMPILE,
-            "Stop with an error at invalid operations, division by zero and overflow; slow."),
-        Row("enableStochasticRounding", False, boolean, COMPILE,
-            "Round float16 results up or down at random, in proportion."),
+        *core_options.rows_of("Precision"),
         Row("setPartialsType", torch.float, _check_partials_type, RECORDED,
             "Type of the partial sums of matmul and convolution.", attribute="partials_type"),
         Row("halfFloatCasting", None, None, RECORDED, "Deprecated.", defaults={},
@@ -104,10 +102,11 @@ class TrainingOptions(TrainingRows):
     """Options of training: `opts.Training`."""
 
     ROWS = (
-        Row("gradientAccumulation", 1, positive_int, COMPILE,
-            "Micro-batches whose gradients make one weight update."),
+        *core_options.rows_of("Training"),
         Row("accumulationAndReplicationReductionType", enums.ReductionType.Mean, _check_reduction,
-            COMPILE, "Whether gradients of micro-batches and replicas are averaged or added."),
+            COMPILE, "Whether gradients of micro-batches and replicas are averaged or added.",
+            says={"mean_reduction": lambda training: enums.ReductionType.Mean
+                  == training.accumulation_and_replication_reduction_type}),
         Row("setMeanAccumulationAndReplicationReductionStrategy", enums.MeanReductionStrategy.Post,
             _check_mean_strategy, COMPILE,
             "Whether gradients are divided before they are added up (Running) or after (Post).",
@@ -119,10 +118,11 @@ class TrainingOptions(TrainingRows):
             "Spread convolutions over tiles.", attribute="convolution_dithering"),
     )  # fmt: skip
 
-    def _set_running_mean(self) -> None:
-        """What an optimiser with a float16 accumulator needs, also where options are frozen."""
-        running = enums.MeanReductionStrategy.Running
-        self._values["meanAccumulationAndReplicationReductionStrategy"] = running
+
+def set_running_mean(training: TrainingOptions) -> None:
+    """What an optimiser with a float16 accumulator needs, without the setter's warnings."""
+    running = enums.MeanReductionStrategy.Running
+    state_of(training).store({"meanAccumulationAndReplicationReductionStrategy": running})
 
 
 class JitOptions(JitRows):
@@ -137,21 +137,7 @@ class JitOptions(JitRows):
 class TensorLocationSettings(TensorLocationSettingsRows):
     """Where a kind of tensor lives. Values never depend on it; memory accounts do."""
 
-    ROWS = (
-        Row("minElementsForOffChip", 2, whole(0), COMPILE,
-            "Smaller tensors always stay on chip."),
-        Row("minElementsForReplicatedTensorSharding", 8192, whole(0), COMPILE,
-            "Smaller tensors are never sharded over replicas."),
-        Row("useOnChipStorage", None, optional_boolean, COMPILE,
-            "On chip (True), in Streaming Memory (False) or by default (None).",
-            argument_default=True),
-        Row("useReplicatedTensorSharding", False, boolean, COMPILE,
-            "Shard over replicas.", argument_default=True),
-        Row("useIOTilesToLoad", False, boolean, COMPILE,
-            "Load through the IO tiles, if there are any.", argument_default=True),
-        Row("useIOTilesToStore", False, boolean, COMPILE,
-            "Store through the IO tiles, if there are any.", argument_default=True),
-    )  # fmt: skip
+    ROWS = core_options.rows_of("TensorLocationSettings")
 
 
 def _check_location(value: TensorLocationSettings) -> TensorLocationSettings:
@@ -165,15 +151,20 @@ class TensorLocationOptions(TensorLocationRows):
     """Locations of kinds of tensors: `opts.TensorLocations`."""
 
     ROWS = (
-        Row("numIOTiles", 0, _check_io_tiles, COMPILE, "Tiles of each IPU set apart for I/O."),
+        Row("numIOTiles", 0, _check_io_tiles, COMPILE, "Tiles of each IPU set apart for I/O.",
+            says="io_tiles"),
         Row("setActivationLocation", None, _check_location, COMPILE, "Location of activations.",
-            attribute="location_activation"),
+            attribute="location_activation",
+            says="location activations"),
         Row("setWeightLocation", None, _check_location, COMPILE, "Location of weights.",
-            attribute="location_weight"),
+            attribute="location_weight",
+            says="location weights"),
         Row("setOptimizerLocation", None, _check_location, COMPILE,
-            "Location of optimiser state.", attribute="location_optimizer"),
+            "Location of optimiser state.", attribute="location_optimizer",
+            says="location optimiser_state"),
         Row("setAccumulatorLocation", None, _check_location, COMPILE,
-            "Location of gradient accumulators.", attribute="location_accumulator"),
+            "Location of gradient accumulators.", attribute="location_accumulator",
+            says="location accumulators"),
     )  # fmt: skip
 
 
@@ -249,12 +240,6 @@ class DistributedOptions(DistributedRows):
         return environment.number_of_variable(self.num_processes_variable, 1, least=1)
 
 
-def _check_memory_limit(value: str) -> str:
-    if value not in ("warn", "error", "off"):
-        raise ValueError(f"[options] memoryLimit is 'warn', 'error' or 'off', not {value!r}.")
-    return value
-
-
 def _set_device_pool(
     _options: OptionGroup, ipus: int, version: int = 2, folder: str | os.PathLike[str] = ""
 ) -> Stored:
@@ -286,12 +271,7 @@ class EmulatorOptions(EmulatorRows):
             "same folder share them. None: POPTORCH_IPU_POOL, else 64 of version 2.",
             defaults={"device_pool": None}, setter=_set_device_pool, assign=_assign_device_pool,
             stored=tuple[int, int, str], inside=("folder", _pool_folder)),
-        Row("checkIndices", False, boolean, COMPILE,
-            "Stop with an error where an index of gather, scatter, one_hot or the like is out of "
-            "range, which otherwise reads zeros and writes nothing."),
-        Row("memoryLimit", "", _check_memory_limit, COMPILE,
-            "What happens when a program does not fit into an IPU: 'warn', 'error' or 'off'. "
-            "Empty: POPTORCH_MEMORY_LIMIT, else 'warn'."),
+        *core_options.rows_of("Emulator"),
     )  # fmt: skip
 
 
@@ -314,7 +294,9 @@ class PopartOptions(PopartRows):
 
     ROWS = (
         Row("set", None, None, RECORDED, "Records one session option.", defaults={"options": {}},
-            setter=_record, assign=lambda _o, name, value: {name: dict(value)}),
+            setter=_record, assign=lambda _o, name, value: {name: dict(value)},
+            # PopART's RecomputationType; 0 is NoRecompute.
+            says={"recompute": lambda o: int(o.options.get("autoRecomputation", 3)) != 0}),
         Row("setEngineOptions", None, None, RECORDED, "Records engine options.", defaults={},
             setter=_record_engine),
         Row("setPatterns", None, None, RECORDED, "Records patterns and their level.", defaults={},

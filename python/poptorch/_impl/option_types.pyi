@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from os import PathLike
 from typing import Any, Self
 
+from poptorch._impl.option_group import OptionGroup
 from poptorch._impl.option_groups import TensorLocationSettings
-from poptorch._impl.option_rows import OptionGroup
 from poptorch._impl.strategies import ExecutionStrategy
 from poptorch.enums import (
     AutoStage,
@@ -23,13 +23,13 @@ from poptorch.enums import (
 from torch import dtype
 
 class PrecisionRows(OptionGroup):
-    enable_floating_point_exceptions: bool
     enable_stochastic_rounding: bool
+    enable_floating_point_exceptions: bool
     partials_type: dtype
-    def enableFloatingPointExceptions(self, value: bool) -> Self:
-        """Stop with an error at invalid operations, division by zero and overflow; slow."""
     def enableStochasticRounding(self, value: bool) -> Self:
         """Round float16 results up or down at random, in proportion."""
+    def enableFloatingPointExceptions(self, value: bool) -> Self:
+        """Stop with an error at invalid operations, division by zero and overflow; slow."""
     def setPartialsType(self, value: dtype) -> Self:
         """Type of the partial sums of matmul and convolution."""
     def halfFloatCasting(self, value: HalfFloatCastingBehavior) -> Self:
@@ -61,20 +61,20 @@ class JitRows(OptionGroup):
         """Deprecated; True is refused."""
 
 class TensorLocationSettingsRows(OptionGroup):
-    min_elements_for_off_chip: int
-    min_elements_for_replicated_tensor_sharding: int
     use_on_chip_storage: bool | None
+    min_elements_for_off_chip: int
     use_replicated_tensor_sharding: bool
+    min_elements_for_replicated_tensor_sharding: int
     use_io_tiles_to_load: bool
     use_io_tiles_to_store: bool
-    def minElementsForOffChip(self, value: int) -> Self:
-        """Smaller tensors always stay on chip."""
-    def minElementsForReplicatedTensorSharding(self, value: int) -> Self:
-        """Smaller tensors are never sharded over replicas."""
     def useOnChipStorage(self, value: bool | None = True) -> Self:
         """On chip (True), in Streaming Memory (False) or by default (None)."""
+    def minElementsForOffChip(self, value: int) -> Self:
+        """Tensors of fewer elements always stay on chip."""
     def useReplicatedTensorSharding(self, value: bool = True) -> Self:
         """Shard over replicas."""
+    def minElementsForReplicatedTensorSharding(self, value: int) -> Self:
+        """Tensors of fewer elements are never sharded over replicas."""
     def useIOTilesToLoad(self, value: bool = True) -> Self:
         """Load through the IO tiles, if there are any."""
     def useIOTilesToStore(self, value: bool = True) -> Self:
@@ -134,6 +134,7 @@ class PopartRows(OptionGroup):
 
 class OptionsRows(OptionGroup):
     device_iterations: int
+    auto_round_num_ipus: bool
     replication_factor: int
     input_group_size: int
     input_group_type: int
@@ -141,7 +142,6 @@ class OptionsRows(OptionGroup):
     output_mode: int
     output_return_period: int
     execution_strategy: ExecutionStrategy
-    auto_round_num_ipus: bool
     available_memory_proportion: dict[str, float]
     log_dir: str
     max_repeat_logs: int | None
@@ -165,6 +165,8 @@ class OptionsRows(OptionGroup):
     source_location_excludes: list[str]
     def deviceIterations(self, value: int) -> Self:
         """Iterations of the whole step that one call runs on the device."""
+    def autoRoundNumIPUs(self, value: bool = True) -> Self:
+        """Reserve the next power of two of IPUs, where another number is an error."""
     def replicationFactor(self, value: int) -> Self:
         """Data-parallel copies."""
     def inputReplicaGrouping(self, input_group_size: int, input_group_type: CommGroupType) -> Self:
@@ -175,8 +177,6 @@ class OptionsRows(OptionGroup):
         """Which micro-batches' outputs a call returns; EveryN takes a period."""
     def setExecutionStrategy(self, value: ExecutionStrategy | AutoStage) -> Self:
         """How a model that is spread over several IPUs runs on them."""
-    def autoRoundNumIPUs(self, value: bool = True) -> Self:
-        """Reserve the next power of two of IPUs, where another number is an error."""
     def setAvailableMemoryProportion(self, value: Mapping[str, float]) -> Self:
         """Share of an IPU's memory for temporary data, by IPU: {'IPU0': 0.5}."""
     def logDir(self, value: str) -> Self:

@@ -7,6 +7,7 @@ import torch
 from poptorch._impl import compile_log, session_options, weights
 from poptorch._impl.arguments import Signature, check_initialised
 from poptorch._impl.batching import Batching, resolve_output_mode
+from poptorch._impl.option_group import state_of
 from poptorch._impl.placement_policy import Placement, placement_of
 from poptorch._impl.replica_groups import Groupings
 from poptorch._logging import set_repeat_limit
@@ -54,14 +55,14 @@ def wrapped(model: Callable, options: Options | None, training: bool) -> Wrapped
     if isinstance(model, torch.nn.Module):
         check_initialised(model)
         model = weights.shallow_copy(model)
-    options._freeze()
+    state_of(options).freeze()
     set_repeat_limit(options.max_repeat_logs)
     options = options.clone()
     resolve_output_mode(options, training)
     batching = Batching.of(options, training)  # the caller's
     placement = placement_of(user_model, options, training)
     placement.apply_to(options, training)
-    options._freeze()
+    state_of(options).freeze()
     _check(options, model, training)
     return Wrapped(
         user_model=user_model,

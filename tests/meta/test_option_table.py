@@ -1,0 +1,90 @@
+"""The compiler's options and poptorch's: one says each, and a row is all that a new one takes."""
+
+from types import SimpleNamespace
+
+import poptorch
+import pytest
+import torch
+from poptorch._impl import core_options
+from poptorch._impl.option_group import OptionGroup, groups_of
+from poptorch_core import _core
+
+# What no option of poptorch's sets: what is wrapped, the outputs that it has, the machine and
+# POPTORCH_NUM_THREADS do.
+OF_THE_MODEL = {"training", "device", "whole_outputs", "threads"}
+TABLE = _core.option_table()
+
+
+def said_names():
+    """What rows say, of all groups: names of options, and heads of lines."""
+    options = poptorch.Options()
+    for group in [*groups_of(options).values(), poptorch.TensorLocationSettings()]:
+        for row in group.ROWS:
+            yield from [row.says] if isinstance(row.says, str) else row.says
+
+
+def test_one_row_says_each_option():
+    said = [name for name in said_names() if name and not name.startswith("location ")]
+    assert len(said) == len(set(said))
+    plain = {o.name for o in TABLE if o.keyword in ("execution", "location", "host")}
+    found = {o.name for o in TABLE if o.doc.startswith("Found:")}
+    assert set(said) == plain - found - OF_THE_MODEL
+    kinds = {name.removeprefix("location ") for name in said_names() if " " in name}
+    assert kinds == {"weights", "activations", "optimiser_state", "accumulators"}
+
+
+def test_setters_of_the_table_are_options():
+    groups = {path.rstrip("."): group for path, group in groups_of(poptorch.Options()).items()}
+    groups["TensorLocationSettings"] = poptorch.TensorLocationSettings()
+    setters = [o.setter.partition("=")[0] for o in TABLE if o.setter]
+    assert len(setters) > 10
+    for setter in setters:
+        path, _, name = setter.rpartition(".")
+        assert callable(getattr(groups[path], name)), setter
+
+
+def option(name, type_, default, **more):
+    """A row as the table gives it."""
+    base = {"keyword": "execution", "least": None, "most": None, "words": [], "doc": "What."}
+    row = {"name": name, "type": type_, "default": default, "setter": f"Toy.{name}X", **base}
+    return SimpleNamespace(**{**row, **more})
+
+
+@pytest.mark.parametrize(
+    ("row", "good", "bad", "text"),
+    [
+        (option("on", "bool", False), True, 1, "expected True or False but got 1"),
+        (option("kept", "bool?", None), False, 0, "expected True or False but got 0"),
+        (option("turns", "int", 1, least=1, most=8), 8, 9, "got 9. Pass 1 to 8"),
+        (option("tiles", "int", 0, least=0, most=8), 4, -1, "from 0 to 8 but got -1"),
+        (option("mode", "str", "", words=["", "a", "b"]), "b", "c", "'a' or 'b' but got 'c'"),
+    ],
+    ids=lambda value: value.name if isinstance(value, SimpleNamespace) else "",
+)
+def test_a_row_of_the_compilers_table_is_a_whole_option(row, good, bad, text):
+    class ToyOptions(OptionGroup):
+        ROWS = core_options.rows_of("Toy", [row])
+
+    options = ToyOptions()
+    setter = getattr(options, f"{row.name}X")
+    assert getattr(options, f"{row.name}_x") == row.default
+    with pytest.raises((poptorch.Error, ValueError), match=text):
+        setter(bad)
+    assert setter(good) is options
+    assert options.ROWS[0].said(options) == {row.name: good}
+    assert "What." in setter.__doc__
+
+
+def test_options_reach_the_compiler():
+    options = poptorch.Options().deviceIterations(2).randomSeed(7)
+    options.Precision.enableFloatingPointExceptions(True)
+    options.TensorLocations.setWeightLocation(
+        poptorch.TensorLocationSettings().useOnChipStorage(False).minElementsForOffChip(1)
+    )
+    model = poptorch.inferenceModel(torch.nn.Linear(2, 2), options)
+    model.compile(torch.ones(2, 2))
+    text = model.graph("normal")
+    assert "device_iterations=2" in text
+    assert "random_seed=7" in text
+    assert "floating_point_exceptions=true" in text
+    assert 'location "weights" {least_off_chip=1, on_chip=false}' in text
