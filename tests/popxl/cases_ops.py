@@ -3,12 +3,15 @@
 `torch` names what torch makes of them where gradients are compared as well.
 """
 
+import inspect
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import popxl
+import torch
 from popxl import ops
+from popxl.ops import elementwise
 
 _random = np.random.default_rng(11)
 
@@ -58,24 +61,28 @@ def softmax(x, axis):
     return e / e.sum(axis, keepdims=True)
 
 
+def _plain():
+    """Functions of one tensor that torch and NumPy, or torch alone, have by the same name."""
+    for name, op in vars(elementwise).items():
+        function = getattr(torch, name, None)
+        if "_" in (name[0], name[-1]) or not function or not inspect.isfunction(op):
+            continue
+        if list(inspect.signature(op).parameters) != ["t"]:
+            continue
+        domains = (X, POSITIVE, POSITIVE + 1)
+        values = next(d for d in domains if function(torch.tensor(d)).isfinite().all())
+        result = function(torch.tensor(values, requires_grad=True))
+        numpy = getattr(np, name, None) or (lambda x, f=function: f(torch.tensor(x)).numpy())
+        inputs = [values if result.is_floating_point() else EDGES]
+        yield Case(name, op, inputs, numpy, function if result.requires_grad else None)
+
+
 ELEMENTWISE = [
-    Case("abs", ops.abs, [X], np.abs, _torch("abs")),
-    Case("ceil", ops.ceil, [X], np.ceil),
-    Case("floor", ops.floor, [X], np.floor),
+    *_plain(),
     Case("sign", ops.sign, [EDGES], lambda x: np.nan_to_num(np.sign(x), nan=0)),
     Case("sign ints", ops.sign, [INTS], np.sign),
     Case("negate", ops.negate, [X], np.negative, _torch("neg")),
-    Case("sqrt", ops.sqrt, [POSITIVE], np.sqrt, _torch("sqrt")),
-    Case("exp", ops.exp, [X], np.exp, _torch("exp")),
     Case("exp_", ops.exp_, [X], np.exp),
-    Case("log", ops.log, [POSITIVE], np.log, _torch("log")),
-    Case("log2", ops.log2, [POSITIVE], np.log2, _torch("log2")),
-    Case("sin", ops.sin, [X], np.sin, _torch("sin")),
-    Case("cos", ops.cos, [X], np.cos, _torch("cos")),
-    Case("tanh", ops.tanh, [X], np.tanh, _torch("tanh")),
-    Case("isnan", ops.isnan, [EDGES], np.isnan),
-    Case("isinf", ops.isinf, [EDGES], np.isinf),
-    Case("isfinite", ops.isfinite, [EDGES], np.isfinite),
     Case("logical_not", ops.logical_not, [BITS], np.logical_not),
     Case("logical_not ints", ops.logical_not, [INTS], np.logical_not),
     Case(
@@ -89,11 +96,9 @@ ELEMENTWISE = [
     Case("increment_mod", lambda x: ops.increment_mod(x, 3, 7), [INTS], lambda x: (x + 3) % 7),
     Case("increment_mod_", lambda x: ops.increment_mod_(x, 3, 7), [INTS], lambda x: (x + 3) % 7),
     Case("identity", ops.identity, [X], lambda x: x, lambda x: x * 1),
-    Case("detach", ops.detach, [X], lambda x: x),
     Case("detach_", ops.detach_, [X], lambda x: x),
     Case("cast", lambda x: ops.cast(x, popxl.int32), [X], lambda x: x.astype(np.int32)),
     Case("cast half", lambda x: ops.cast(x, popxl.float16), [X], lambda x: x.astype(np.float16)),
-    Case("relu", ops.relu, [X], lambda x: np.maximum(x, 0), _functional("relu")),
     Case("relu_", ops.relu_, [X], lambda x: np.maximum(x, 0)),
     Case("gelu", ops.gelu, [X], gelu, _functional("gelu", approximate="tanh")),
     Case("gelu_", ops.gelu_, [X], gelu),

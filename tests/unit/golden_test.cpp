@@ -18,6 +18,7 @@
 #include <sstream>
 
 #include "golden_cases.hpp"
+#include "golden_files.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
 #include "lowering/lower.hpp"
@@ -44,8 +45,6 @@ std::string outcome(const Case& one) {
   }
   return ir::print(*module);
 }
-
-bool rewriting() { return std::getenv("POPTORCH_REWRITE_GOLDEN") != nullptr; }
 
 void rewrite(const Case& changed, const std::string& text) {
   std::vector<Case> cases = read_cases(changed.file);
@@ -96,7 +95,7 @@ TEST_P(Golden, ComesOutAsExpected) {
     equal = ir::structurally_equal(*ir::parse(text, ops::registry(), "outcome"), *expected, &why);
   }
   if (equal) return;
-  if (rewriting()) return rewrite(one, text);
+  if (golden::rewriting()) return rewrite(one, text);
   FAIL() << why << "; it came out as\n" << text;
 }
 

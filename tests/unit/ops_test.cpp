@@ -1,15 +1,14 @@
 // The rows: what the registry accepts, and what the type rules say about wrong operands.
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <iterator>
-#include <regex>
 #include <set>
 
+#include "golden_files.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
 #include "ops/all_ops.hpp"
 #include "support/error.hpp"
+#include "support/strings.hpp"
 
 namespace poptorch::ops {
 namespace {
@@ -24,12 +23,36 @@ TEST(Rows, EveryRowIsCompleteAndNamesItsOperandsOnce) {
   }
 }
 
-TEST(Rows, StandInTheVocabulary) {
-  std::ifstream file(POPTORCH_TESTS_DIR "/../docs/OPS.md");
-  const std::string page{std::istreambuf_iterator<char>(file), {}};
-  for (const ir::OpDef* def : registry().all()) {
-    EXPECT_TRUE(std::regex_search(page, std::regex("[` ]" + def->name + "[` ({]"))) << def->name;
+// `name(x: float, w: x?) → y`; `a=1, mode="x"\|"y"`; what it computes.
+std::string page_row(const ir::OpDef& def) {
+  std::vector<std::string> attrs;
+  for (const ir::AttrDef& attr : def.attrs) {
+    std::string text = attr.name.text();
+    if (attr.default_value) text += "=" + ir::attr_text(*attr.default_value);
+    for (const std::string& word : attr.allowed) {
+      if (!attr.default_value || ir::attr_text(*attr.default_value) != support::quoted(word)) {
+        text += "\\|" + support::quoted(word);
+      }
+    }
+    attrs.push_back(text);
   }
+  const std::string results = def.outputs.empty() ? "" : " → " + support::join(def.outputs, ", ");
+  std::string doc = def.doc;
+  for (size_t at = 0; (at = doc.find('|', at)) != std::string::npos; at += 2) doc.insert(at, "\\");
+  return support::str("| `", def.name, "(", support::join(def.inputs, ", "), ")", results, "` | ",
+                      attrs.empty() ? "" : "`" + support::join(attrs, ", ") + "`", " | ", doc,
+                      " |\n");
+}
+
+TEST(Rows, MakeTheVocabulary) {
+  const std::string path = "../docs/OPS.md", mark = "| op | attributes | what it computes |\n";
+  std::string made = mark + "|---|---|---|\n";
+  for (const ir::OpDef* def : registry().all()) made += page_row(*def);
+  const std::string page = golden::read(path);
+  const size_t begin = page.find(mark);
+  ASSERT_NE(begin, std::string::npos);
+  if (golden::rewriting()) return golden::write(path, page.substr(0, begin) + made);
+  EXPECT_EQ(page.substr(begin), made) << "run `make golden`";
 }
 
 TEST(Rows, InferShapesOfATrainingStep) {

@@ -86,8 +86,7 @@ const KernelTable& all_kernels() {
     add_pad_kernels(all);
     add_loss_kernels(all);
     add_softmax_kernels(all);
-    host_isa() == Isa::kAvx512 ? add_wide_kernels<Isa::kAvx512>(all)
-                               : add_wide_kernels<Isa::kAvx2>(all);
+    on_host_isa([&]<Isa isa>() { add_wide_kernels<isa>(all); });
     return all;
   }();
   return table;

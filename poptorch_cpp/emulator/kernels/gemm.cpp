@@ -70,7 +70,7 @@ namespace {
 
 const GemmRoutines& routines() {
   static const GemmRoutines& here =
-      host_isa() == Isa::kAvx512 ? gemm_routines<Isa::kAvx512>() : gemm_routines<Isa::kAvx2>();
+      on_host_isa([]<Isa isa>() -> const GemmRoutines& { return gemm_routines<isa>(); });
   return here;
 }
 

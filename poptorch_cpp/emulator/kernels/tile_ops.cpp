@@ -10,17 +10,13 @@ namespace {
 
 using Table = std::unordered_multimap<std::string_view, MicroRow>;
 
-template <Isa isa>
-void add_wide_rows(std::vector<MicroRow>& rows) {
-  add_unary_rows<isa>(rows);
-  add_binary_rows<isa>(rows);
-}
-
 const Table& table() {
   static const Table all = [] {
     std::vector<MicroRow> rows;
-    host_isa() == Isa::kAvx512 ? add_wide_rows<Isa::kAvx512>(rows)
-                               : add_wide_rows<Isa::kAvx2>(rows);
+    on_host_isa([&]<Isa isa>() {
+      add_unary_rows<isa>(rows);
+      add_binary_rows<isa>(rows);
+    });
     add_update_rows(rows);
     Table made;
     for (const MicroRow& row : rows) made.emplace(row.op, row);
