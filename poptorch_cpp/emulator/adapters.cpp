@@ -13,20 +13,6 @@ namespace {
 
 using support::str;
 
-// Ops that a foreign provider runs, and its name.
-struct ForeignRow {
-  const char* op;
-  const char* provider;
-};
-constexpr ForeignRow kForeignOps[] = {{"aten", "aten"}, {"aten_vjp", "aten"}};
-
-const ForeignRow* find_foreign(const ir::OpDef& op) {
-  for (const ForeignRow& row : kForeignOps) {
-    if (op.name == row.op) return &row;
-  }
-  return nullptr;
-}
-
 class ForeignKernel final : public BoundKernel {
  public:
   ForeignKernel(const PoptorchForeignProvider& provider, const KernelRequest& request)
@@ -80,11 +66,12 @@ class ForeignKernel final : public BoundKernel {
   void* handle_ = nullptr;
 };
 
-std::unique_ptr<BoundKernel> bind_foreign(const ForeignRow& row, const KernelRequest& request) {
-  const PoptorchForeignProvider* provider = find_foreign_provider(row.provider);
+std::unique_ptr<BoundKernel> bind_foreign(const KernelRequest& request) {
+  const std::string& name = request.op->provider;
+  const PoptorchForeignProvider* provider = find_foreign_provider(name.c_str());
   if (provider) return std::make_unique<ForeignKernel>(*provider, request);
-  throw support::UserError(str("[engine] op '", row.op, "' needs the kernels of provider '",
-                               row.provider,
+  throw support::UserError(str("[engine] op '", request.op->name,
+                               "' needs the kernels of provider '", name,
                                "', which is not loaded. Import the library that "
                                "registers it before the program is loaded."));
 }
@@ -124,14 +111,8 @@ class ReferenceKernel final : public BoundKernel {
 
 }  // namespace
 
-bool is_collective(const ir::OpDef& op) {
-  return op.name == "all_reduce" || op.name == "all_gather" || op.name == "reduce_scatter";
-}
-
-bool is_foreign(const ir::OpDef& op) { return find_foreign(op) != nullptr; }
-
 std::unique_ptr<BoundKernel> bind_fallback(const KernelRequest& request) {
-  if (const ForeignRow* row = find_foreign(*request.op)) return bind_foreign(*row, request);
+  if (request.op->role == ir::Role::kOpaque) return bind_foreign(request);
   if (reference::find_kernel(request.op->name)) return std::make_unique<ReferenceKernel>(request);
   throw support::UnsupportedError(
       str("[engine] there is no kernel for op '", request.op->name, "'. Choose another op."));

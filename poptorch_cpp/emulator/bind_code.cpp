@@ -187,7 +187,7 @@ class Emitting {
   }
 
   void emit_moved(const Node& node) {
-    if (is_collective(*node.def)) {
+    if (node.def->role == ir::Role::kCollective) {
       emit_collective(node);
       return;
     }

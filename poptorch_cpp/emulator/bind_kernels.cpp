@@ -137,7 +137,7 @@ class Binding {
  private:
   // Views that could not be aliases are copies; collectives belong to the run.
   static bool is_moved(const Node& node) {
-    return program::is_view(node.instruction->op) || is_collective(*node.def);
+    return node.def->is_view() || node.def->role == ir::Role::kCollective;
   }
 
   void bind_chain(Node& node) {
@@ -161,7 +161,7 @@ class Binding {
   }
 
   static Provider provider_of(const KernelRequest& request) {
-    if (is_foreign(*request.op)) return Provider::kForeign;
+    if (request.op->role == ir::Role::kOpaque) return Provider::kForeign;
     auto one = [](const auto& type) { return !type || type->elements() == 1; };
     bool numbers = std::all_of(request.inputs.begin(), request.inputs.end(), one);
     for (const ir::Type& type : request.outputs) numbers &= type.elements() == 1;

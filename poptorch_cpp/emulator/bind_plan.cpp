@@ -118,15 +118,14 @@ class Planner {
         writes_[static_cast<size_t>(storage(id))].push_back(place.position);
       }
     }
-    if (instruction.kind == Kind::kCompute && program::is_view(instruction.op)) {
+    if (instruction.view) {
       views_[static_cast<size_t>(instruction.outputs[0])].push_back(place);
     }
   }
 
   void alias_views(const std::vector<Instruction>& block) {
     for (const Instruction& instruction : block) {
-      if (instruction.kind == Kind::kCompute && program::is_view(instruction.op) &&
-          may_alias(instruction.inputs[0], instruction.outputs[0])) {
+      if (instruction.view && may_alias(instruction.inputs[0], instruction.outputs[0])) {
         const TensorId from = instruction.inputs[0];
         Value& view = plan_.values[static_cast<size_t>(instruction.outputs[0])];
         view.storage = storage(from);

@@ -66,26 +66,26 @@ void reduce(const std::vector<const std::byte*>& operands, std::byte* result, in
 }
 
 template <typename Format>
-void reduce_as(const std::string& op, const std::vector<const std::byte*>& operands,
+void reduce_as(const std::string& how, const std::vector<const std::byte*>& operands,
                std::byte* result, int64_t elements) {
   using T = typename Format::Wide;
   auto run = [&](auto combine) {
-    reduce<Format>(operands, result, elements, op == "mean", op == "square_add", combine);
+    reduce<Format>(operands, result, elements, how == "mean", how == "square_add", combine);
   };
-  if (op == "sum" || op == "mean" || op == "square_add") {
+  if (how == "sum" || how == "mean" || how == "square_add") {
     run([](T a, T b) { return sum_of(a, b); });
-  } else if (op == "max") {
+  } else if (how == "max") {
     run([](T a, T b) { return std::max(a, b); });
-  } else if (op == "min") {
+  } else if (how == "min") {
     run([](T a, T b) { return std::min(a, b); });
-  } else if (op == "mul") {
+  } else if (how == "mul") {
     run([](T a, T b) { return product_of(a, b); });
-  } else if (op == "and") {
+  } else if (how == "and") {
     run([](T a, T b) { return static_cast<T>(a != 0 && b != 0); });
-  } else if (op == "or") {
+  } else if (how == "or") {
     run([](T a, T b) { return static_cast<T>(a != 0 || b != 0); });
   } else {
-    throw support::UnsupportedError("[collective] there is no reduction '" + op +
+    throw support::UnsupportedError("[collective] there is no reduction '" + how +
                                     "'. Use sum, mean, mul, min, max, and, or or square_add.");
   }
 }

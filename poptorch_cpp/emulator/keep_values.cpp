@@ -17,12 +17,6 @@ using program::Program;
 using program::TensorId;
 using Kind = Instruction::Kind;
 
-// Of equal cost to read back as to compute are all others.
-const std::set<std::string>& worth_keeping() {
-  static const std::set<std::string> ops = {"linear", "matmul", "conv", "conv_transpose"};
-  return ops;
-}
-
 constexpr int kUnknown = -1;
 
 template <typename Block, typename See>
@@ -211,7 +205,9 @@ class Rewriting {
     for_each_in(original_.ipus[static_cast<size_t>(ipu)].body, [&](const Instruction& step) {
       if (step.kind != Kind::kCompute) return;
       const size_t index = at++;
-      if (numbers[index] == kUnknown || !worth_keeping().count(step.op.text())) return;
+      // Of equal cost to read back as to compute are all others.
+      const bool worth_keeping = registry_.get(step.op.text()).role == ir::Role::kProduct;
+      if (numbers[index] == kUnknown || !worth_keeping) return;
       note(found[numbers[index]], step, index);
     });
     auto& changes = by_ipu_.emplace_back();

@@ -2,31 +2,19 @@
 #include "ir/effects.hpp"
 
 #include "ir/module.hpp"
+#include "ir/roles.hpp"
 
 namespace poptorch::ir {
 namespace {
 
-bool calls_impure_graph(const Op& op) {
-  for (const auto& [key, value] : op.attrs()) {
-    const auto* reference = std::get_if<GraphRef>(&value);
-    if (!reference) continue;
-    const Graph* callee = op.graph().module().find_graph(reference->name);
+// Whether `holds` for an op of a graph that `op` names.
+template <typename Holds>
+bool any_inner(const Op& op, Holds holds) {
+  for (const auto& [name, runs] : named_graphs(op)) {
+    const Graph* callee = op.graph().module().find_graph(name);
     if (!callee) continue;
     for (Op* inner : callee->ops()) {
-      if (!is_pure(*inner)) return true;
-    }
-  }
-  return false;
-}
-
-bool writes_through_reference(const Op& op) {
-  for (const auto& [key, value] : op.attrs()) {
-    const auto* reference = std::get_if<GraphRef>(&value);
-    if (!reference) continue;
-    const Graph* callee = op.graph().module().find_graph(reference->name);
-    if (!callee) continue;
-    for (Op* inner : callee->ops()) {
-      if (!is_removable(*inner)) return true;
+      if (holds(*inner)) return true;
     }
   }
   return false;
@@ -47,17 +35,20 @@ const Value* memory_root(const Value* value) {
 
 bool is_state(const Value* value) {
   const Op* op = value->producer();
-  return op ? op->is("variable") : value->by_reference();
+  return op ? op->role() == Role::kState : value->by_reference();
 }
 
 bool is_pure(const Op& op) {
-  if (op.def().has_effect() || op.def().random || op.is("variable")) return false;
+  if (op.def().has_effect() || op.def().random || op.role() == Role::kState) return false;
   for (const Value* operand : op.operands()) {
     if (operand && is_state(memory_root(operand))) return false;
   }
-  return !calls_impure_graph(op);
+  return !any_inner(op, [](const Op& inner) { return !is_pure(inner); });
 }
 
-bool is_removable(const Op& op) { return !op.def().has_effect() && !writes_through_reference(op); }
+bool is_removable(const Op& op) {
+  return !op.def().has_effect() &&
+         !any_inner(op, [](const Op& inner) { return !is_removable(inner); });
+}
 
 }  // namespace poptorch::ir

@@ -200,14 +200,14 @@ void add_group(Execution& execution, const ExecutionLine& line) {
   }
   Attrs options;
   OptimiserGroup group;
-  for (const auto& [name, attr] : line.attrs) {
+  for (const auto& [option, attr] : line.attrs) {
     double value = 0;
-    if (name.text() == "parameters" || name.text() == "variable") {
-      options.set(name, attr);
+    if (option.text() == "parameters" || option.text() == "variable") {
+      options.set(option, attr);
     } else if (option_value::take(attr, value)) {
-      group.values[name.text()] = value;
+      group.values[option.text()] = value;
     } else {
-      option_value::refuse(name.text(), attr, {});
+      option_value::refuse(option.text(), attr, {});
     }
   }
   take_attrs(kOptimiserGroup, group, options);

@@ -95,6 +95,8 @@ class Op {
   // True from when operands, attributes and results were found to fit the row until one changes.
   bool is_checked() const { return checked_; }
   void mark_checked() const { checked_ = true; }
+  Role role() const { return def_->role; }
+  // For rewrites of that very op; who treats several alike asks for what their rows say.
   bool is(std::string_view name) const { return def_->name == name; }
   const std::string& name() const { return def_->name; }
   uint64_t id() const { return id_; }

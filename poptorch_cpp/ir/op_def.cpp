@@ -53,6 +53,46 @@ OperandDef parse_operand(const std::string& op, std::string text,
   return operand;
 }
 
+// The attribute in which an op of the role says what it is about.
+struct RoleAttr {
+  Role role;
+  Symbol name;
+  AttrType type;
+};
+
+const std::vector<RoleAttr>& role_attrs() {
+  static const std::vector<RoleAttr> rows = {{Role::kConstant, "value", AttrType::kLiteral},
+                                             {Role::kState, "name", AttrType::kString},
+                                             {Role::kCopy, "to", AttrType::kInt},
+                                             {Role::kGradient, "parameter", AttrType::kString},
+                                             {Role::kCall, "gradient", AttrType::kGraph}};
+  return rows;
+}
+
+// Why the row is not one of its role; nullptr: it is.
+const char* defect_of_role(const OpDef& def) {
+  const bool runs = def.role == Role::kCall || def.role == Role::kRegion;
+  if (runs != def.runs_graphs()) return "is a call or a region and names no graph, or the reverse";
+  if (runs && (def.operand_defs.empty() || !def.operand_defs.back().variadic)) {
+    return "has no operands for the inputs of its graphs";
+  }
+  const AttrDef* count = def.find_attr("count");
+  if (def.role == Role::kRegion && def.bodies.size() == 1 &&
+      !(count && count->type == AttrType::kInt)) {
+    return "runs one graph and has no count of rounds";
+  }
+  if ((def.role == Role::kOpaque) == def.provider.empty()) {
+    return "has a provider and is not opaque, or the reverse";
+  }
+  for (const RoleAttr& row : role_attrs()) {
+    const AttrDef* attr = def.role == row.role ? def.find_attr(row.name) : nullptr;
+    if (def.role == row.role && (!attr || attr->type != row.type)) {
+      return "lacks the attribute of its role";
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 const Type& InferContext::operand(size_t i) const {
@@ -80,12 +120,21 @@ const AttrDef* OpDef::find_attr(Symbol attr) const {
   return nullptr;
 }
 
+bool OpDef::writes_operand(size_t i) const {
+  return std::find(writes.begin(), writes.end(), static_cast<int>(i)) != writes.end();
+}
+
+bool OpDef::stops_gradient() const {
+  const auto* none = std::get_if<NoGradient>(&grad);
+  return none && none->intended;
+}
+
 void Registry::add(OpDef def) {
   auto refuse = [&](const std::string& text) {
     throw InternalError(str("[registry] op '", def.name, "' ", text));
   };
   if (def.name.empty()) refuse("has no name");
-  if (rows_.count(def.name)) refuse("is registered twice");
+  if (find(def.name)) refuse("is registered twice");
   if (def.doc.empty()) refuse("has no doc");
   if (!def.infer) refuse("has no type rule");
   if (!def.cost) refuse("has no cost rule");
@@ -101,13 +150,14 @@ void Registry::add(OpDef def) {
     if (attr.default_value && type_of(*attr.default_value) != attr.type) {
       refuse("has a default of another type for attribute '" + attr.name.text() + "'");
     }
-    def.calls |= attr.type == AttrType::kGraph;
+    if (attr.type == AttrType::kGraph && !attr.default_value) def.bodies.push_back(attr.name);
   }
   for (int written : def.writes) {
     if (written < 0 || written >= static_cast<int>(def.operand_defs.size())) {
       refuse("writes an operand that it does not have");
     }
   }
+  if (const char* defect = defect_of_role(def)) refuse(defect);
   std::string key = def.name;
   rows_.emplace(std::move(key), std::make_unique<OpDef>(std::move(def)));
 }

@@ -4,6 +4,7 @@
 // cost and effects. It never mentions where the op runs.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -94,6 +95,7 @@ struct Cost {
 
 struct NoGradient {
   std::string reason;
+  bool intended = false;  // a gradient ends here unremarked; else autodiff refuses to pass
 };
 
 // Gradients of the operands, in order; nullptr for "none". Called only for ops on a differentiable
@@ -107,9 +109,43 @@ struct IndexOperand {
   int64_t places;
 };
 
+// What kind of op a row is, for those who treat a kind alike: they ask for the role, or for another
+// fact of the row, never for names. In brackets, who relies on it. What such an op names in its
+// attributes is read by ir/roles.hpp.
+enum class Role : uint8_t {
+  kPlain,  // computes its results from its operands; the rest of the row says all
+
+  // Leaves, is_leaf(): on no IPU and known on each [partition], stated anew where a gradient graph
+  // needs them [autodiff].
+  kConstant,  // the literal `value` [folding, rewrites]
+  kState,     // the memory of the slot `name`; its reads and writes keep their order [effects]
+
+  // Views, is_view(): the result may be operand 0's memory, at no cost [memory plan, bind].
+  kIdentity,  // operand 0 as it is: a copy, or a mark, through which rewrites do not look
+  kView,      // its elements in row-major order under another shape [rewrites]
+
+  kBroadcast,   // operand 0 repeated to a shape: kernels read what is repeated faster [folding]
+  kCast,        // operand 0 in another element type: rounds, and computes nothing [rounding]
+  kComparison,  // a truth value of operands 0 and 1, of which none should be nan [check_floats]
+  kProduct,     // a matrix product or convolution: dearer to compute again than to keep [emulator]
+  kAccumulation,  // adds to a sum that its own stage alone may look at meanwhile [check_floats]
+  kCopy,          // operand 0 on the IPU `to` [partition, lowering]
+  kCollective,    // over groups of replicas, which meet for it: no kernel [emulator]
+
+  // These run graphs, `bodies`. Their last operands are those graphs' inputs.
+  kCall,    // a graph once, in the op's place: inlined. May name its `gradient` [autodiff]
+  kRegion,  // a graph `count` times, or that of several which operand 0 chooses [partition,
+            // autodiff]
+
+  kOpaque,  // a kernel of `provider`, of which nothing is known: neither computed again nor rounded
+  kLoss,    // where gradients may begin; of equal ones each counts [autodiff, merging]
+  kGradient,  // marks operand 0 as the gradient of the slot `parameter` [optimiser, anchors]
+};
+
 struct OpDef {
   std::string name;
   std::string doc;
+  Role role = Role::kPlain;
   // "x: float", "w: x", "bias: x?", "dy: =y", "rest: any*"
   std::vector<std::string> inputs;
   std::vector<std::string> outputs;  // "y"; a single "ys*" means any number
@@ -124,19 +160,31 @@ struct OpDef {
   // True for each output element computed from the elements at the same place of the broadcast
   // operands: the emulator may run it tile by tile in a fused chain.
   bool elementwise = false;
+  // Whatever floating type the operands have, it has the results: rounding to it changes nothing.
+  bool exact = false;
+  bool mark = false;         // says something of operand 0 to autodiff, which then drops it
   bool commutative = false;  // operands 0 and 1 may be exchanged
   bool random = false;       // draws from Philox: never merged or folded
   // Must run even if no result is used (writes are counted without it): host_store, print ...
   bool side_effect = false;
   std::string popart_type = {};  // "Add"; what print_schedule shows
+  std::string provider = {};     // of kOpaque: whose kernel it is (emulator/foreign.hpp)
   // Operands that are indices, and how many places each chooses from. Empty: none, or the kernel
   // itself refuses those out of range.
   std::function<std::vector<IndexOperand>(const Op&)> indices = {};
 
   // Filled in when the row is registered.
   std::vector<OperandDef> operand_defs = {};
-  bool calls = false;  // an attribute names a graph
+  // The attributes that name graphs which the op runs: those that are required. Another, as a
+  // call's gradient, names one that it does not run.
+  std::vector<Symbol> bodies = {};
+  bool runs_graphs() const { return !bodies.empty(); }
   const AttrDef* find_attr(Symbol attr) const;
+  bool writes_operand(size_t i) const;
+  bool is_leaf() const { return role == Role::kConstant || role == Role::kState; }
+  // No work where the result is the operand's memory; both stay valid.
+  bool is_view() const { return role == Role::kIdentity || role == Role::kView; }
+  bool stops_gradient() const;  // on purpose
   bool variadic_outputs() const { return outputs.size() == 1 && outputs[0].back() == '*'; }
   bool has_effect() const { return side_effect || !writes.empty(); }
 };

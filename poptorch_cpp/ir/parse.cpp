@@ -262,7 +262,7 @@ class Parser {
         throw support::UserError(str("graph @", graph_->name(), " calls itself."));
       }
     }
-    if (def.name == "variable") declare_variable(attrs, stated);
+    if (def.role == Role::kState) declare_variable(attrs, stated);
     std::vector<Type> types = infer_types(def, operands, attrs, module_.get(), stated);
     if (types != stated) {
       throw support::UserError(str("op '", def.name, "' gives ", support::join(types, ", "),

@@ -4,6 +4,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ir/module.hpp"
+#include "ir/roles.hpp"
 #include "ir/text.hpp"
 #include "support/strings.hpp"
 
@@ -172,9 +174,8 @@ void add_callees_first(const Graph& graph, std::unordered_set<const Graph*>& ent
                        std::vector<const Graph*>& order) {
   if (!entered.insert(&graph).second) return;
   for (const Op* op : graph.ops()) {
-    for (const auto& [key, value] : op->attrs()) {
-      const auto* reference = std::get_if<GraphRef>(&value);
-      const Graph* callee = reference ? graph.module().find_graph(reference->name) : nullptr;
+    for (const auto& [name, runs] : named_graphs(*op)) {
+      const Graph* callee = graph.module().find_graph(name);
       if (callee) add_callees_first(*callee, entered, order);
     }
   }

@@ -3,10 +3,11 @@
 
 #include <algorithm>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "ir/builder.hpp"
+#include "ir/memory_writes.hpp"
+#include "ir/roles.hpp"
 #include "ir/text.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
@@ -122,14 +123,14 @@ void check_written(const Op& op, size_t operand) {
   if (!value->producer() && !value->by_reference()) {
     fail(op, str("operand ", operand, " is written but is a by-value input"));
   }
-  if (value->producer() && value->producer()->is("constant")) {
+  if (literal_of(value)) {
     fail(op, str("operand ", operand, " is written but is a constant"));
   }
 }
 
 void check_op(const Op& op) {
   // What a graph looks like from outside may change without its callers.
-  if (!op.is_checked() || op.def().calls) check_types(op);
+  if (!op.is_checked() || op.def().runs_graphs()) check_types(op);
   op.mark_checked();
   for (int written : op.def().writes) check_written(op, static_cast<size_t>(written));
   verify_placement(op);
@@ -156,7 +157,7 @@ bool verify_graph(const Graph& graph, SeenOps& seen) {
     }
     check_operands(*op, seen);
     check_op(*op);
-    calls |= op->def().calls;
+    calls |= op->def().runs_graphs();
     if (!seen.add(*op)) fail(*op, "the op's id is not unique");
     for (uint32_t i = 0; i < op->operand_count(); ++i) {
       if (op->operand(i)) uses.take(op->operand(i), op, i);
@@ -179,7 +180,7 @@ std::string count_text(double count) {
 // What graphs come to with all that they hold, and what they write of their callers.
 class Expansion {
  public:
-  explicit Expansion(const Module& module) : module_(module) {
+  explicit Expansion(const Module& module) : module_(module), callees_(module) {
     for (const auto& graph : module.graphs()) sizes_[graph.get()];
   }
 
@@ -204,8 +205,7 @@ class Expansion {
     size.state = Size::kOpen;
     for (const Op* op : graph.ops()) {
       size.ops += 1;
-      for (int index : op->def().writes) written_.insert(op->operand(static_cast<size_t>(index)));
-      if (op->def().calls) add_callees(*op, size, outer);
+      if (op->def().runs_graphs()) add_callees(*op, size, outer);
     }
     if (size.ops > kMaxExpandedOps) {
       refuse(graph, str("comes to ", count_text(size.ops),
@@ -227,27 +227,23 @@ class Expansion {
   }
 
   void add_callees(const Op& op, Size& size, int outer) {
-    const double rounds = op.is("repeat") ? static_cast<double>(op.attr<int64_t>("count")) : 1;
-    for (const auto& [key, value] : op.attrs()) {
-      const auto* reference = std::get_if<GraphRef>(&value);
-      if (!reference || reference->name.empty()) continue;
-      const Graph* callee = module_.find_graph(reference->name);
-      if (!callee) fail(op, str("there is no graph @", reference->name));
+    const auto rounds = static_cast<double>(rounds_of(op));
+    for (const auto& [name, runs] : named_graphs(op)) {
+      const Graph* callee = module_.find_graph(name);
+      if (!callee) fail(op, str("there is no graph @", name));
       const Size inner = size_of(*callee, outer + 1);
       size.ops += inner.ops;
       size.rounds = std::max(size.rounds, rounds * inner.rounds);
       size.nesting = std::max(size.nesting, inner.nesting + 1);
-      if (key.text() != "gradient") check_references(op, *callee);
+      if (runs) check_references(op, *callee);
     }
   }
 
-  // What the callee writes must be something that may be written. The last operands are its inputs.
+  // What the callee writes must be something that may be written.
   void check_references(const Op& op, const Graph& callee) {
-    const size_t first = op.operand_count() - callee.inputs().size();
-    for (size_t i = 0; i < callee.inputs().size(); ++i) {
-      if (!written_.contains(callee.inputs()[i].get())) continue;
-      check_written(op, first + i);
-      written_.insert(op.operand(first + i));
+    const std::vector<bool>& written = callees_.of(callee).inputs;
+    for (size_t i = 0; i < written.size(); ++i) {
+      if (written[i]) check_written(op, first_argument(op) + i);
     }
   }
 
@@ -258,7 +254,7 @@ class Expansion {
 
   const Module& module_;
   std::unordered_map<const Graph*, Size> sizes_;  // look-up only
-  std::unordered_set<const Value*> written_;
+  CalleeAnalysis callees_;
 };
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <tuple>
 
 #include "ir/effects.hpp"
+#include "ir/memory_writes.hpp"
+#include "ir/roles.hpp"
 #include "ir/text.hpp"
 #include "lowering/memory_plan.hpp"
 #include "lowering/schedule.hpp"
@@ -12,7 +14,6 @@
 #include "partition/place.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
-#include "transforms/memory_writes.hpp"
 
 namespace poptorch::lowering {
 
@@ -51,7 +52,7 @@ MainLowering::MainLowering(const Module& module)
     : module_(module),
       emitter_(module, target::find_device(module.execution().device),
                partition::highest_ipu(module).number + 1),
-      ops_(module, emitter_),
+      ops_(emitter_),
       off_chip_(module, emitter_),
       order_(schedule_ops(module.main())) {
   check_outer_is_last();
@@ -93,7 +94,7 @@ void MainLowering::lower_op(const Op& op) {
 
 // When they are made, and what is written in place, when it is written last.
 void MainLowering::note_when_outputs_are_ready() {
-  const transforms::MemoryWrites writes(module_.main());
+  const ir::MemoryWrites writes(module_.main());
   std::unordered_map<const Op*, size_t> place;  // look-up only
   for (size_t i = 0; i < order_.size(); ++i) place[order_[i]] = i;
   for (const Value* output : module_.main().outputs()) {
@@ -226,8 +227,8 @@ void MainLowering::count_transfers(Program& program) const {
 void MainLowering::check_outer_is_last() const {
   std::set<Symbol> slots;
   auto slot_of = [](const Value* value) {
-    const Op* op = ir::memory_root(value)->producer();
-    return op && op->is("variable") ? Symbol(op->attr<std::string>("name")) : Symbol();
+    const Op* op = partition::state_read(value);
+    return op ? Symbol(*ir::slot_of(op)) : Symbol();
   };
   for (const Op* op : module_.main().ops()) {
     if (partition::is_outer(*op)) {

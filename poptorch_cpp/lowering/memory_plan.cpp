@@ -189,7 +189,7 @@ class Planner {
     }
     if (instruction.outputs.size() != 1 || !in_arena(instruction.outputs[0])) return;
     if (!instruction.in_place.empty() && instruction.in_place[0] >= 0) return;
-    const bool view = program::is_view(instruction.op);
+    const bool view = instruction.view;
     if (!view && !registry_.get(instruction.op.text()).elementwise) return;
     const TensorId result = instruction.outputs[0];
     for (size_t i = 0; i < instruction.inputs.size(); ++i) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ir/roles.hpp"
 #include "lowering/strategy.hpp"
 #include "partition/place.hpp"
 
@@ -16,19 +17,6 @@ using support::Symbol;
 using Kind = Instruction::Kind;
 
 namespace {
-
-Symbol name_of(const Op& variable) { return variable.attr<std::string>("name"); }
-
-bool calls_graph(const Op& op) {
-  return std::any_of(op.attrs().begin(), op.attrs().end(), [](const auto& entry) {
-    return std::holds_alternative<ir::GraphRef>(entry.second);
-  });
-}
-
-bool writes(const Op& op, size_t operand) {
-  const auto& written = op.def().writes;
-  return std::find(written.begin(), written.end(), static_cast<int>(operand)) != written.end();
-}
 
 // nullptr for kinds that are never off the chip.
 const ir::TensorLocation* location_of(const std::string& kind,
@@ -60,13 +48,13 @@ void OffChip::choose() {
   for (const Op* op : module_.main().ops()) {
     for (const Value* value : op->operands()) {
       const Op* variable = value ? partition::state_read(value) : nullptr;
-      if (variable) (calls_graph(*op) ? called : used).insert(name_of(*variable));
+      if (variable) (op->def().runs_graphs() ? called : used).insert(*ir::slot_of(variable));
     }
   }
   for (const auto& graph : module_.graphs()) {
     if (graph.get() == &module_.main()) continue;
     for (const Op* op : graph->ops()) {
-      if (op->is("variable")) called.insert(name_of(*op));
+      if (const std::string* slot = ir::slot_of(op)) called.insert(*slot);
     }
   }
   for (const auto& slot : module_.states()) {
@@ -88,7 +76,7 @@ Symbol OffChip::slot_of(const Value* value) const {
   if (slots_.empty() || !value) return {};
   const Op* variable = partition::state_read(value);
   if (!variable) return {};
-  const Symbol slot = name_of(*variable);
+  const Symbol slot = *ir::slot_of(variable);
   return slots_.count(slot) ? slot : Symbol();
 }
 
@@ -156,7 +144,7 @@ void OffChip::after(const Op& op, const Frame& frame) {
   for (size_t i = 0; i < op.operand_count(); ++i) {
     const Symbol slot = slot_of(op.operand(i));
     auto it = slot.empty() ? loaded_.end() : loaded_.find(slot);
-    if (it != loaded_.end()) it->second.written |= writes(op, i);
+    if (it != loaded_.end()) it->second.written |= op.def().writes_operand(i);
   }
   for (const Value* value : op.operands()) {
     const Symbol slot = slot_of(value);

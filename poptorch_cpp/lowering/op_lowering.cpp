@@ -5,6 +5,7 @@
 #include <numeric>
 #include <string>
 
+#include "ir/roles.hpp"
 #include "ir/text.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
@@ -42,14 +43,22 @@ Symbol name_of(const Op& op, size_t i) {
 }  // namespace
 
 void OpLowering::lower(const Op& op, Frame& frame) {
+  switch (op.role()) {
+    case ir::Role::kState:
+      return lower_variable(op, frame);
+    case ir::Role::kConstant:
+      return lower_constant(op, frame);
+    case ir::Role::kCall:
+      return lower_call(op, frame);
+    case ir::Role::kRegion:
+      return ir::is_loop(op) ? lower_repeat(op, frame) : lower_if(op, frame);
+    case ir::Role::kCopy:
+      return lower_ipu_copy(op, frame);
+    default:
+      break;
+  }
   using Rule = void (OpLowering::*)(const Op&, Frame&);
   static const std::unordered_map<std::string, Rule> kRules = {
-      {"variable", &OpLowering::lower_variable},
-      {"constant", &OpLowering::lower_constant},
-      {"call", &OpLowering::lower_call},
-      {"repeat", &OpLowering::lower_repeat},
-      {"if", &OpLowering::lower_if},
-      {"ipu_copy", &OpLowering::lower_ipu_copy},
       {"host_load", &OpLowering::lower_host_load},
       {"host_store", &OpLowering::lower_host_store},
       {"remote_load", &OpLowering::lower_remote_load},
@@ -132,12 +141,12 @@ TensorId OpLowering::define(const Op& op, size_t i, Frame& frame, int ipu) {
 }
 
 void OpLowering::lower_variable(const Op& op, Frame& frame) {
-  frame.values[op.result()] = emitter_.state_tensor(op.attr<std::string>("name"), op.placement.ipu);
+  frame.values[op.result()] = emitter_.state_tensor(*ir::slot_of(&op), op.placement.ipu);
 }
 
 void OpLowering::lower_constant(const Op& op, Frame& frame) {
   frame.values[op.result()] =
-      emitter_.constant_tensor(op.attr<ir::Literal>("value"), name_of(op, 0));
+      emitter_.constant_tensor(*ir::literal_of(op.result()), name_of(op, 0));
 }
 
 void OpLowering::lower_compute(const Op& op, Frame& frame) {
@@ -148,7 +157,7 @@ void OpLowering::lower_compute(const Op& op, Frame& frame) {
   for (size_t i = 0; i < op.operand_count(); ++i) {
     instruction.inputs.push_back(operand(op, i, frame, ipu));
   }
-  program::complete_operands(instruction, op.def());
+  program::take_row(instruction, op.def());
   for (int index : op.def().writes) prepare_write(instruction, static_cast<size_t>(index), ipu);
   for (size_t i = 0; i < op.result_count(); ++i) {
     const int over = i < op.def().writes.size() ? op.def().writes[i] : -1;
@@ -211,7 +220,7 @@ int64_t OpLowering::cycles(const Op& op) const {
 
 void OpLowering::lower_ipu_copy(const Op& op, Frame& frame) {
   const int from = ipu_of(op, frame);
-  const int to = static_cast<int>(op.attr<int64_t>("to"));
+  const int to = *ir::target_ipu(op);
   const TensorId source = operand(op, 0, frame, from);
   if (from == to) {
     frame.values[op.result()] = source;
@@ -258,14 +267,10 @@ void OpLowering::lower_remote_store(const Op& op, Frame& frame) {
   emitter_.emit(ipu, std::move(store));
 }
 
-const Graph& OpLowering::callee(const Op& op, std::string_view attr) const {
-  return *module_.find_graph(op.attr<ir::GraphRef>(attr).name);
-}
-
 std::vector<TensorId> OpLowering::lower_body(const Op& op, const Graph& body,
                                              const std::vector<TensorId>& arguments,
                                              const Frame& frame) {
-  const bool nested = frame.nested || !op.is("call");
+  const bool nested = frame.nested || op.role() == ir::Role::kRegion;
   Frame inner{
       .ipu = ipu_of(op, frame), .call_id = mixed_id(frame.call_id, op.id()), .nested = nested};
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -277,10 +282,10 @@ std::vector<TensorId> OpLowering::lower_body(const Op& op, const Graph& body,
   return results;
 }
 
-// Each operand from `first` on where the op's graphs use it first.
-std::vector<TensorId> OpLowering::arguments_of(const Op& op, size_t first, const Frame& frame) {
+// The inputs of the op's graphs, each where those use it first.
+std::vector<TensorId> OpLowering::arguments_of(const Op& op, const Frame& frame) {
   std::vector<TensorId> ids;
-  for (size_t i = first; i < op.operand_count(); ++i) {
+  for (size_t i = ir::first_argument(op); i < op.operand_count(); ++i) {
     const int ipu = regions_.operand_ipu(op, i, ipu_of(op, frame));
     ids.push_back(operand(op, i, frame, ipu));
   }
@@ -290,7 +295,7 @@ std::vector<TensorId> OpLowering::arguments_of(const Op& op, size_t first, const
 void OpLowering::lower_call(const Op& op, Frame& frame) {
   std::vector<TensorId> arguments;
   for (const Value* value : op.operands()) arguments.push_back(frame.values.at(value));
-  const auto results = lower_body(op, callee(op, "graph"), arguments, frame);
+  const auto results = lower_body(op, ir::body_of(op), arguments, frame);
   for (size_t i = 0; i < results.size(); ++i) frame.values[op.result(i)] = results[i];
 }
 
@@ -318,8 +323,8 @@ void OpLowering::rewrite(const std::vector<TensorId>& to, std::vector<TensorId> 
 
 // Carried values have memory of their own, which the body's end rewrites.
 void OpLowering::lower_repeat(const Op& op, Frame& frame) {
-  const Graph& body = callee(op, "graph");
-  std::vector<TensorId> arguments = arguments_of(op, 0, frame);
+  const Graph& body = ir::body_of(op);
+  std::vector<TensorId> arguments = arguments_of(op, frame);
   const size_t carried = op.result_count();
   std::vector<int> homes;
   for (size_t i = 0; i < carried; ++i) {
@@ -332,14 +337,14 @@ void OpLowering::lower_repeat(const Op& op, Frame& frame) {
   const Frame inside{.ipu = ipu_of(op, frame), .call_id = frame.call_id, .nested = true};
   for (size_t i = 0; i < carried; ++i) next[i] = on_ipu(next[i], op, inside, homes[i]);
   rewrite(arguments, std::move(next), homes);
-  emitter_.close_loop(op.attr<int64_t>("count"), false, &op);
+  emitter_.close_loop(ir::rounds_of(op), false, &op);
 }
 
 // Every IPU that works in a branch has the conditional, and the condition, for itself.
 void OpLowering::lower_if(const Op& op, Frame& frame) {
   const int own = ipu_of(op, frame);
   const TensorId condition = operand(op, 0, frame, own);
-  const std::vector<TensorId> arguments = arguments_of(op, 1, frame);
+  const std::vector<TensorId> arguments = arguments_of(op, frame);
   const Frame inside{.ipu = own, .call_id = frame.call_id, .nested = true};
   std::vector<TensorId> results;
   std::vector<int> homes;
@@ -348,9 +353,9 @@ void OpLowering::lower_if(const Op& op, Frame& frame) {
     results.push_back(define(op, i, frame, homes[i]));
   }
   std::vector<std::vector<std::vector<Instruction>>> branches;  // by branch and IPU
-  for (const char* attr : {"then", "else"}) {
+  for (size_t branch = 0; branch < op.def().bodies.size(); ++branch) {
     emitter_.open_block();
-    const auto values = lower_body(op, callee(op, attr), arguments, frame);
+    const auto values = lower_body(op, ir::body_of(op, branch), arguments, frame);
     for (size_t i = 0; i < results.size(); ++i) {
       copy_to(on_ipu(values[i], op, inside, homes[i]), results[i], homes[i]);
     }

@@ -23,8 +23,7 @@ struct Frame {
 
 class OpLowering {
  public:
-  OpLowering(const ir::Module& module, Emitter& emitter)
-      : module_(module), regions_(module), emitter_(emitter) {}
+  explicit OpLowering(Emitter& emitter) : emitter_(emitter) {}
 
   // Emits the op and notes in `frame` what its results are.
   void lower(const ir::Op& op, Frame& frame);
@@ -39,7 +38,7 @@ class OpLowering {
 
   int ipu_of(const ir::Op& op, const Frame& frame) const;
   TensorId operand(const ir::Op& op, size_t i, const Frame& frame, int ipu);
-  std::vector<TensorId> arguments_of(const ir::Op& op, size_t first, const Frame& frame);
+  std::vector<TensorId> arguments_of(const ir::Op& op, const Frame& frame);
   TensorId on_ipu(TensorId id, const ir::Op& op, const Frame& frame, int ipu);
   std::pair<program::Instruction, program::Instruction> transfer(const ir::Op& op,
                                                                  const Frame& frame, TensorId from,
@@ -63,7 +62,6 @@ class OpLowering {
   void lower_remote_load(const ir::Op& op, Frame& frame);
   void lower_remote_store(const ir::Op& op, Frame& frame);
 
-  const ir::Graph& callee(const ir::Op& op, std::string_view attr) const;
   // Runs the body with its inputs bound to `arguments`; returns what its outputs are.
   std::vector<TensorId> lower_body(const ir::Op& op, const ir::Graph& body,
                                    const std::vector<TensorId>& arguments, const Frame& frame);
@@ -71,7 +69,6 @@ class OpLowering {
   void lower_repeat(const ir::Op& op, Frame& frame);
   void lower_if(const ir::Op& op, Frame& frame);
 
-  const ir::Module& module_;
   partition::Regions regions_;
   Emitter& emitter_;
   Arrival arrival_;

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "ir/effects.hpp"
+#include "ir/roles.hpp"
 #include "lowering/schedules.hpp"
 #include "partition/phases.hpp"
 #include "partition/place.hpp"
@@ -109,7 +110,7 @@ class Phased {
     }
     for (size_t i = 0; i < op.result_count(); ++i) {
       Life& life = lives_[op.result(i)];
-      life.ipu = op.is("ipu_copy") ? static_cast<int>(op.attr<int64_t>("to")) : op.placement.ipu;
+      life.ipu = ir::target_ipu(op).value_or(op.placement.ipu);
       life.phases.insert(phase);
       values_.push_back(op.result(i));
     }

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "ir/effects.hpp"
+#include "ir/roles.hpp"
 #include "partition/place.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
@@ -60,7 +61,7 @@ Crossings::Crossings(const ir::Graph& main) {
   if (stages_ == 1) return;
   carried_.resize(static_cast<size_t>(stages_));
   carried_once_.resize(carried_.size());
-  const partition::Regions regions(main.module());
+  const partition::Regions regions;
   // Inputs first: each is ready where it is used first.
   for (const Op* op : main.ops()) {
     if (!partition::is_inner(*op)) continue;
@@ -90,8 +91,7 @@ void Crossings::note_results(const Op& op, const partition::Regions& regions) {
     if (partition::state_read(op.result(i))) continue;
     const int ipu = regions.result_ipu(op, i, op.placement.ipu);
     Readiness ready{ipu, op.placement.stage, op.placement.stage};
-    if (op.is("ipu_copy")) {
-      ready.ipu = static_cast<int>(op.attr<int64_t>("to"));
+    if (op.role() == ir::Role::kCopy) {
       ready.last_use = ++ready.stage;
     }
     readiness_[op.result(i)] = ready;
@@ -118,9 +118,7 @@ void Crossings::note_uses(const Op& op) {
 
 void Crossings::check_state(const ir::Graph& main) const {
   std::map<support::Symbol, const Op*> writers;
-  auto slot_of = [](const Op& variable) {
-    return support::Symbol(variable.attr<std::string>("name"));
-  };
+  auto slot_of = [](const Op& variable) { return support::Symbol(*ir::slot_of(&variable)); };
   for (const Op* op : main.ops()) {
     if (!partition::is_inner(*op)) continue;
     for (int index : op->def().writes) {

@@ -97,7 +97,7 @@ class Pipeline {
     main_.off_chip().begin_section(ops);
     for (const Op* op : ops) {
       main_.lower_op(*op);
-      for (size_t i = 0; i < op->result_count() && !op->is("ipu_copy"); ++i) {
+      for (size_t i = 0; i < op->result_count() && op->role() != ir::Role::kCopy; ++i) {
         keep_for_later(op->result(i));
       }
     }

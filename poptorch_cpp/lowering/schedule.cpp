@@ -8,6 +8,7 @@
 
 #include "ir/effects.hpp"
 #include "ir/module.hpp"
+#include "ir/roles.hpp"
 #include "support/watch.hpp"
 
 namespace poptorch::lowering {
@@ -17,12 +18,6 @@ using ir::Op;
 using ir::Value;
 
 constexpr int kStart = -1;  // the anchor of ops that depend on nothing
-
-bool calls_graph(const Op& op) {
-  return std::any_of(op.attrs().begin(), op.attrs().end(), [](const auto& entry) {
-    return std::holds_alternative<ir::GraphRef>(entry.second);
-  });
-}
 
 // Memory that ops write, as numbers from 1: state slots (two reads of a slot are one memory) and
 // values that are written in place.
@@ -42,10 +37,9 @@ class Memory {
   int of(const Value* value) {
     const Value* root = ir::memory_root(value);
     if (!ir::is_state(root) && !written_.count(root)) return 0;
-    const Op* op = root->producer();
     const int next = static_cast<int>(slots_.size() + values_.size()) + 1;
-    if (op && op->is("variable")) {
-      return slots_.emplace(op->attr<std::string>("name"), next).first->second;
+    if (const std::string* slot = ir::slot_of(root->producer())) {
+      return slots_.emplace(*slot, next).first->second;
     }
     return values_.emplace(root, next).first->second;
   }
@@ -89,8 +83,8 @@ class Scheduler {
     movable_.assign(ops_.size(), false);
     for (size_t i = ops_.size(); i-- > 0;) {
       const Op& op = *ops_[i];
-      if (op.def().side_effect || op.def().random || calls_graph(op) || !op.after().empty() ||
-          computed_again_.count(&op)) {
+      if (op.def().side_effect || op.def().random || op.def().runs_graphs() ||
+          !op.after().empty() || computed_again_.count(&op)) {
         continue;
       }
       if (!op.def().writes.empty()) {
@@ -133,11 +127,6 @@ class Scheduler {
     int write = kStart, any = kStart;  // anchors of the last write and of the last use
   };
 
-  bool writes(const Op& op, size_t operand) const {
-    const auto& written = op.def().writes;
-    return std::find(written.begin(), written.end(), static_cast<int>(operand)) != written.end();
-  }
-
   int anchor(const Op& op) {
     int last = barrier_;
     for (size_t i = 0; i < op.operand_count(); ++i) {
@@ -148,20 +137,20 @@ class Scheduler {
       }
       if (const int memory = memory_.of(value)) {
         const Touch& touch = touches_[memory];
-        last = std::max(last, writes(op, i) ? touch.any : touch.write);
+        last = std::max(last, op.def().writes_operand(i) ? touch.any : touch.write);
       }
     }
     return last;
   }
 
   void note_touches(const Op& op, int at) {
-    if (calls_graph(op)) barrier_ = at;  // a callee may use any slot
+    if (op.def().runs_graphs()) barrier_ = at;  // a callee may use any slot
     for (size_t i = 0; i < op.operand_count(); ++i) {
       const int memory = op.operand(i) ? memory_.of(op.operand(i)) : 0;
       if (!memory) continue;
       Touch& touch = touches_[memory];
       touch.any = std::max(touch.any, at);
-      if (writes(op, i)) touch.write = std::max(touch.write, at);
+      if (op.def().writes_operand(i)) touch.write = std::max(touch.write, at);
     }
   }
 

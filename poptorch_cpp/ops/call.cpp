@@ -95,6 +95,7 @@ void add_call_ops(Registry& r) {
          .doc = "Runs a graph on the operands. `gradient` names a graph of (operands, results, "
                 "gradients of the floating results) → gradients of the floating operands, which "
                 "autodiff calls instead of differentiating `graph`.",
+         .role = Role::kCall,
          .inputs = {"xs: any*"},
          .outputs = {"ys*"},
          .attrs = {{"graph", AttrType::kGraph}, {"gradient", AttrType::kGraph, ir::GraphRef{}}},
@@ -105,6 +106,7 @@ void add_call_ops(Registry& r) {
   r.add(
       {.name = "repeat",
        .doc = "Runs a graph `count` times; output i feeds input i of the next round.",
+       .role = Role::kRegion,
        .inputs = {"xs: any*"},
        .outputs = {"ys*"},
        .attrs = {{"graph", AttrType::kGraph}, within({"count", AttrType::kInt}, 0, ir::kMaxRounds)},
@@ -114,6 +116,7 @@ void add_call_ops(Registry& r) {
        .popart_type = "Loop"});
   r.add({.name = "if",
          .doc = "Runs `then` or `else` on the operands behind the condition.",
+         .role = Role::kRegion,
          .inputs = {"condition: bool", "xs: any*"},
          .outputs = {"ys*"},
          .attrs = {{"then", AttrType::kGraph}, {"else", AttrType::kGraph}},

@@ -33,21 +33,24 @@ const ir::AttrDef kReduction{"op",
 void add_collective_ops(Registry& r) {
   r.add({.name = "all_reduce",
          .doc = "The sum (or other reduction) of x over the replicas of each group, on each.",
+         .role = Role::kCollective,
          .inputs = {"x"},
          .outputs = {"y"},
          .attrs = group({kReduction}),
          .infer = same_as(0),
          .grad =
              [](GradBuilder& g) {
-               const auto& op = g.attr<std::string>("op");
-               if (op != "sum" && op != "mean") return std::vector<Value*>{nullptr};
-               return std::vector<Value*>{g.emit("all_reduce", {g.dy(0)}, group_of(g, op.c_str()))};
+               const auto& reduction = g.attr<std::string>("op");
+               if (reduction != "sum" && reduction != "mean") return std::vector<Value*>{nullptr};
+               return std::vector<Value*>{
+                   g.emit("all_reduce", {g.dy(0)}, group_of(g, reduction.c_str()))};
              },
          .cost = per_element(1),
          .side_effect = true,
          .popart_type = "ReplicatedAllReduce"});
   r.add({.name = "all_gather",
          .doc = "x of every replica of the group, stacked along a new first axis.",
+         .role = Role::kCollective,
          .inputs = {"x"},
          .outputs = {"y"},
          .attrs = group({}),
@@ -68,6 +71,7 @@ void add_collective_ops(Registry& r) {
          .popart_type = "ReplicatedAllGather"});
   r.add({.name = "reduce_scatter",
          .doc = "Row i of the reduction of x over the group, on its replica i.",
+         .role = Role::kCollective,
          .inputs = {"x"},
          .outputs = {"y"},
          .attrs = group({kReduction}),

@@ -7,6 +7,7 @@ namespace poptorch::ops {
 void add_constant_ops(Registry& r) {
   r.add({.name = "constant",
          .doc = "A tensor known at compile time.",
+         .role = Role::kConstant,
          .inputs = {},
          .outputs = {"y"},
          .attrs = {{"value", AttrType::kLiteral}},

@@ -165,6 +165,7 @@ std::vector<Value*> conv_transpose_gradient(GradBuilder& g) {
 void add_conv_ops(Registry& r) {
   r.add({.name = "conv",
          .doc = "Cross-correlation of x [n, c, spatial...] with w [out, c / groups, kernel...].",
+         .role = Role::kProduct,
          .inputs = {"x: float", "w: x", "bias: x?"},
          .outputs = {"y"},
          .attrs = geometry(),
@@ -177,6 +178,7 @@ void add_conv_ops(Registry& r) {
          .popart_type = "Conv"});
   r.add({.name = "conv_transpose",
          .doc = "The transpose of conv: w is [c, out / groups, kernel...].",
+         .role = Role::kProduct,
          .inputs = {"x: float", "w: x", "bias: x?"},
          .outputs = {"y"},
          .attrs = geometry({at_least(0, {"output_padding", AttrType::kInts})}),

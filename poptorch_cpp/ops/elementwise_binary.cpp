@@ -16,7 +16,8 @@ Val zero_like(Val a) { return {a.builder->scalar(a.type().dtype, 0.0), a.builder
 using Rule = std::function<Val(GradBuilder&, Val dy)>;
 
 void add_arithmetic(Registry& r, const char* name, const char* doc, const char* constraint, Rule a,
-                    Rule b, bool commutative, std::string popart, bool is_simple = false) {
+                    Rule b, bool commutative, std::string popart, bool is_simple = false,
+                    bool exact = false) {
   std::string operand = std::string(": ") + constraint;
   r.add({.name = name,
          .doc = doc,
@@ -27,6 +28,7 @@ void add_arithmetic(Registry& r, const char* name, const char* doc, const char* 
                            : in_f32(grad2(std::move(a), std::move(b))),
          .cost = per_element(1),
          .elementwise = true,
+         .exact = exact,
          .commutative = commutative,
          .popart_type = std::move(popart)});
 }
@@ -75,9 +77,9 @@ void add_arithmetics(Registry& r) {
       },
       false, "Pow");
   add_arithmetic(r, "maximum", "The greater; nan if either is.", "any", share("lt", 0, 1),
-                 share("lt", 1, 0), true, "Max", true);
+                 share("lt", 1, 0), true, "Max", true, true);
   add_arithmetic(r, "minimum", "The lesser; nan if either is.", "any", share("gt", 0, 1),
-                 share("gt", 1, 0), true, "Min", true);
+                 share("gt", 1, 0), true, "Min", true, true);
   add_arithmetic(
       r, "atan2", "The angle of the point (b, a).", "float",
       [](GradBuilder& g, Val dy) { return dy * over_distance(g, g.x(1)); },
@@ -97,21 +99,26 @@ void add_logic(Registry& r) {
   struct Row {
     const char *name, *doc, *popart;
     bool commutative;
+    Role role = Role::kPlain;
   };
-  for (Row row : {Row{"eq", "a = b.", "Equal", true}, Row{"ne", "a ≠ b.", "", true},
-                  Row{"lt", "a < b.", "Less", false}, Row{"le", "a ≤ b.", "", false},
-                  Row{"gt", "a > b.", "Greater", false}, Row{"ge", "a ≥ b.", "", false},
-                  Row{"logical_and", "Both are not zero.", "And", true},
-                  Row{"logical_or", "Either is not zero.", "Or", true},
-                  Row{"logical_xor", "Exactly one is not zero.", "", true}}) {
+  constexpr Role kCompares = Role::kComparison;
+  for (Row row :
+       {Row{"eq", "a = b.", "Equal", true, kCompares}, Row{"ne", "a ≠ b.", "", true, kCompares},
+        Row{"lt", "a < b.", "Less", false, kCompares}, Row{"le", "a ≤ b.", "", false, kCompares},
+        Row{"gt", "a > b.", "Greater", false, kCompares}, Row{"ge", "a ≥ b.", "", false, kCompares},
+        Row{"logical_and", "Both are not zero.", "And", true},
+        Row{"logical_or", "Either is not zero.", "Or", true},
+        Row{"logical_xor", "Exactly one is not zero.", "", true}}) {
     r.add({.name = row.name,
            .doc = row.doc,
+           .role = row.role,
            .inputs = {"a", "b: a"},
            .outputs = {"y"},
            .infer = broadcast_of_operands(DType::kBool),
            .grad = NoGradient{"its result is a truth value"},
            .cost = per_element(1),
            .elementwise = true,
+           .exact = true,
            .commutative = row.commutative,
            .popart_type = row.popart});
   }
@@ -164,6 +171,7 @@ void add_elementwise_binary_ops(Registry& r) {
              },
          .cost = per_element(1),
          .elementwise = true,
+         .exact = true,
          .popart_type = "Where"});
   r.add({.name = "clamp",
          .doc = "x limited to [low, high]; nan stays.",

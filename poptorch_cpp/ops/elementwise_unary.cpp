@@ -34,6 +34,7 @@ void add_step(Registry& r, const char* name, const char* doc, std::string popart
          .grad = grad1(no_slope),
          .cost = per_element(1),
          .elementwise = true,
+         .exact = true,
          .popart_type = std::move(popart)});
 }
 
@@ -47,6 +48,7 @@ void add_predicate(Registry& r, const char* name, const char* doc, const char* o
          .grad = NoGradient{"its result is a truth value"},
          .cost = per_element(1),
          .elementwise = true,
+         .exact = true,
          .popart_type = std::move(popart)});
 }
 
@@ -141,6 +143,7 @@ void add_activations(Registry& r) {
          }),
          .cost = per_element(1),
          .elementwise = true,
+         .exact = true,
          .popart_type = "Relu"});
   add_float(
       r, "silu", "x · sigmoid(x).", 11,
@@ -216,6 +219,7 @@ void add_arithmetic(Registry& r) {
          .grad = grad1([](GradBuilder&, Val dy) { return -dy; }),
          .cost = per_element(1),
          .elementwise = true,
+         .exact = true,
          .popart_type = "Neg"});
   r.add({.name = "abs",
          .doc = "|x|.",
@@ -225,6 +229,7 @@ void add_arithmetic(Registry& r) {
          .grad = grad1([](GradBuilder& g, Val dy) { return dy * unary(g.x(0), "sign"); }),
          .cost = per_element(1),
          .elementwise = true,
+         .exact = true,
          .popart_type = "Abs"});
   r.add({.name = "square",
          .doc = "x · x.",
@@ -252,19 +257,17 @@ void add_arithmetic(Registry& r) {
          .cost = per_element(1),
          .elementwise = true,
          .popart_type = "BitwiseNot"});
-  for (const char* name : {"lgamma", "digamma"}) {
-    r.add({.name = name,
-           .doc = "The log of the gamma function, or its derivative.",
-           .inputs = {"x: float"},
-           .outputs = {"y"},
-           .infer = same_as(0),
-           .grad = std::string(name) == "lgamma"
-                       ? decltype(OpDef::grad)(grad1_in_f32(
-                             [](GradBuilder& g, Val dy) { return dy * unary(g.x(0), "digamma"); }))
-                       : decltype(OpDef::grad)(NoGradient{"polygamma is not supported"}),
-           .cost = per_element(40),
-           .elementwise = true});
-  }
+  constexpr const char* kGamma = "The log of the gamma function, or its derivative.";
+  add_float(r, "lgamma", kGamma, 40,
+            [](GradBuilder& g, Val dy) { return dy * unary(g.x(0), "digamma"); });
+  r.add({.name = "digamma",
+         .doc = kGamma,
+         .inputs = {"x: float"},
+         .outputs = {"y"},
+         .infer = same_as(0),
+         .grad = NoGradient{"polygamma is not supported"},
+         .cost = per_element(40),
+         .elementwise = true});
 }
 
 void add_scaling(Registry& r) {
@@ -289,6 +292,7 @@ void add_copies(Registry& r) {
   r.add({.name = "cast",
          .doc = "Every element converted: floats round to nearest even, float to "
                 "integer truncates, anything but zero is true.",
+         .role = Role::kCast,
          .inputs = {"x"},
          .outputs = {"y"},
          .attrs = {{"dtype", AttrType::kDType}},
@@ -304,6 +308,7 @@ void add_copies(Registry& r) {
          .popart_type = "Cast"});
   r.add({.name = "identity",
          .doc = "x.",
+         .role = Role::kIdentity,
          .inputs = {"x"},
          .outputs = {"y"},
          .attrs = {{"checkpoint", AttrType::kBool, false, {}, "pipelines keep it for backward"},
@@ -321,15 +326,19 @@ void add_copies(Registry& r) {
          .grad = grad1([](GradBuilder&, Val dy) { return dy; }),
          .cost = moves_data(),
          .elementwise = true,
+         .exact = true,
          .popart_type = "Identity"});
   r.add({.name = "detach",
          .doc = "x, through which no gradient flows.",
+         .role = Role::kIdentity,
          .inputs = {"x"},
          .outputs = {"y"},
          .infer = same_as(0),
-         .grad = NoGradient{"detached"},
+         .grad = NoGradient{"detached", true},
          .cost = moves_data(),
          .elementwise = true,
+         .exact = true,
+         .mark = true,
          .popart_type = "Detach"});
   r.add(
       {.name = "with_history",
@@ -339,6 +348,7 @@ void add_copies(Registry& r) {
        .infer = same_as(0),
        .grad = [](GradBuilder& g) { return std::vector<Value*>{nullptr, g.dy(0)}; },
        .cost = no_cost(),
+       .mark = true,
        .popart_type = "Identity"});
 }
 

@@ -22,6 +22,7 @@ void add_foreign_ops(Registry& r) {
        "JSON of all arguments; tensors by index"}};
   r.add({.name = "aten",
          .doc = "An ATen op that we have no row for, run by ATen's own kernel.",
+         .role = Role::kOpaque,
          .inputs = {"xs: any*"},
          .outputs = {"ys*"},
          .attrs = attrs,
@@ -55,7 +56,8 @@ void add_foreign_ops(Registry& r) {
                for (size_t i = 0; i < wanted.size(); ++i) out[wanted[i]] = op->result(i);
                return out;
              },
-         .cost = moves_data()});
+         .cost = moves_data(),
+         .provider = "aten"});
   std::vector<ir::AttrDef> vjp = attrs;
   vjp.push_back(
       at_least(0, {"given", AttrType::kInts, std::nullopt, {}, "results that have gradients"}));
@@ -63,6 +65,7 @@ void add_foreign_ops(Registry& r) {
       at_least(0, {"wanted", AttrType::kInts, std::nullopt, {}, "operands to differentiate"}));
   r.add({.name = "aten_vjp",
          .doc = "Gradients of an ATen op's operands by torch's own derivative.",
+         .role = Role::kOpaque,
          .inputs = {"xs: any*"},
          .outputs = {"dxs*"},
          .attrs = vjp,
@@ -85,7 +88,8 @@ void add_foreign_ops(Registry& r) {
                return gradients;
              },
          .grad = NoGradient{"second derivatives of generic ops are not supported"},
-         .cost = moves_data()});
+         .cost = moves_data(),
+         .provider = "aten"});
 }
 
 }  // namespace poptorch::ops

@@ -105,6 +105,7 @@ void add_identity_loss(Registry& r) {
   r.add(
       {.name = "identity_loss",
        .doc = "Marks a loss: its mean, its sum or itself, where backpropagation begins with ones.",
+       .role = Role::kLoss,
        .inputs = {"x: float"},
        .outputs = {"loss"},
        .attrs =
@@ -123,6 +124,7 @@ void add_identity_loss(Registry& r) {
          return broadcast_to(g, dy, x.shape);
        }),
        .cost = per_operand_element(1),
+       .mark = true,
        .popart_type = "IdentityLoss"});
 }
 

@@ -85,6 +85,7 @@ void add_matmul_ops(Registry& r) {
   r.add(
       {.name = "matmul",
        .doc = "Matrix product of the last two dimensions; leading dimensions broadcast.",
+       .role = Role::kProduct,
        .inputs = {"a: float", "b: a"},
        .outputs = {"y"},
        .attrs = {{"transpose_a", AttrType::kBool, false}, {"transpose_b", AttrType::kBool, false}},
@@ -94,6 +95,7 @@ void add_matmul_ops(Registry& r) {
        .popart_type = "MatMul"});
   r.add({.name = "linear",
          .doc = "x · wᵀ + bias over the last dimension of x.",
+         .role = Role::kProduct,
          .inputs = {"x: float", "w: x", "bias: x?"},
          .outputs = {"y"},
          .infer = infer_linear,

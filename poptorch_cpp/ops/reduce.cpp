@@ -129,7 +129,10 @@ void add_reductions(Registry& r) {
 }
 
 void add_searches(Registry& r) {
-  for (const char* name : {"argmax", "argmin"}) {
+  struct Row {
+    const char *name, *popart;
+  };
+  for (const auto& [name, popart] : {Row{"argmax", "ArgMax"}, Row{"argmin", "ArgMin"}}) {
     r.add({.name = name,
            .doc = "The index of the greatest (least) element along the axis; the first of equals.",
            .inputs = {"x: any"},
@@ -138,7 +141,7 @@ void add_searches(Registry& r) {
            .infer = searches({DType::kI32}),
            .grad = NoGradient{"its result is an index"},
            .cost = per_operand_element(1),
-           .popart_type = name == std::string("argmax") ? "ArgMax" : "ArgMin"});
+           .popart_type = popart});
   }
 }
 

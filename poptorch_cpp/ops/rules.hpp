@@ -26,6 +26,7 @@ using ir::NoGradient;
 using ir::Op;
 using ir::OpDef;
 using ir::Registry;
+using ir::Role;
 using ir::Shape;
 using ir::Type;
 using ir::Val;

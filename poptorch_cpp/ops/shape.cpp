@@ -42,6 +42,7 @@ void add_views(Registry& r) {
   r.add(
       {.name = "reshape",
        .doc = "The same elements in row-major order under another shape.",
+       .role = Role::kView,
        .inputs = {"x"},
        .outputs = {"y"},
        .attrs = {at_least(0, {"shape", AttrType::kInts})},
@@ -90,6 +91,7 @@ void add_views(Registry& r) {
          .popart_type = "Transpose"});
   r.add({.name = "broadcast_to",
          .doc = "x repeated to `shape` as NumPy broadcasts.",
+         .role = Role::kBroadcast,
          .inputs = {"x"},
          .outputs = {"y"},
          .attrs = {at_least(0, {"shape", AttrType::kInts})},

@@ -29,6 +29,7 @@ void add_state_ops(Registry& r) {
   const NoGradient writes{"it writes state"};
   r.add({.name = "variable",
          .doc = "The state slot `name`: memory that outlives a run.",
+         .role = Role::kState,
          .inputs = {},
          .outputs = {"y"},
          .attrs = {{"name", AttrType::kString}},
@@ -51,6 +52,7 @@ void add_state_ops(Registry& r) {
          .popart_type = "CopyVarUpdate"});
   r.add({.name = "accumulate",
          .doc = "dst becomes dst + scale · src, in dst's element type.",
+         .role = Role::kAccumulation,
          .inputs = {"dst: float", "src: float"},
          .outputs = {},
          .attrs = {{"scale", AttrType::kFloat, 1.0}, kStochasticRounding},
@@ -63,6 +65,7 @@ void add_state_ops(Registry& r) {
   r.add({.name = "parameter_gradient",
          .doc =
              "Marks x as the gradient of a parameter's slot; the optimiser's lowering replaces it.",
+         .role = Role::kGradient,
          .inputs = {"x: float"},
          .outputs = {},
          .attrs = {{"parameter", AttrType::kString}},

@@ -91,6 +91,7 @@ void add_stream_ops(Registry& r) {
   add_host_ops(r);
   r.add({.name = "ipu_copy",
          .doc = "x on IPU `to`.",
+         .role = Role::kCopy,
          .inputs = {"x"},
          .outputs = {"y"},
          .attrs = {within({"to", AttrType::kInt}, 0, ir::kMaxIpus - 1)},

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "ir/roles.hpp"
+
 namespace poptorch::partition {
 namespace {
 
@@ -17,14 +19,11 @@ void look(const ir::Graph& graph, std::unordered_set<const ir::Graph*>& seen, Hi
   for (const ir::Op* op : graph.ops()) {
     if (op->placement.ipu > found.number) found = {op->placement.ipu, op};
     // What a copy brings is named by its user there.
-    if (op->is("ipu_copy") && op->attr<int64_t>("to") > found.number && !is_used(*op->result())) {
-      found = {static_cast<int>(op->attr<int64_t>("to")), op};
-    }
-    if (!op->def().calls) continue;
-    for (const auto& [key, value] : op->attrs()) {
-      const auto* reference = std::get_if<ir::GraphRef>(&value);
-      const ir::Graph* callee = reference ? graph.module().find_graph(reference->name) : nullptr;
-      if (callee && key.text() != "gradient") look(*callee, seen, found);
+    const auto target = ir::target_ipu(*op);
+    if (target && *target > found.number && !is_used(*op->result())) found = {*target, op};
+    for (const auto& [name, runs] : ir::named_graphs(*op)) {
+      const ir::Graph* callee = runs ? graph.module().find_graph(name) : nullptr;
+      if (callee) look(*callee, seen, found);
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "ir/effects.hpp"
+#include "ir/roles.hpp"
 #include "partition/place.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
@@ -65,14 +66,9 @@ class Phases {
   // The memory behind a value: of state, its slot's name; otherwise the value itself.
   static const void* memory_of(const Value* value) {
     if (const Op* variable = state_read(value)) {
-      return &support::Symbol(variable->attr<std::string>("name")).text();  // interned
+      return &support::Symbol(*ir::slot_of(variable)).text();  // interned
     }
     return ir::memory_root(value);
-  }
-
-  static bool writes(const Op& op, size_t operand) {
-    const auto& written = op.def().writes;
-    return std::find(written.begin(), written.end(), static_cast<int>(operand)) != written.end();
   }
 
   // What the op reads has been made, and what it overwrites has been read.
@@ -87,7 +83,7 @@ class Phases {
       auto known = accesses_.find(memory_of(value));
       if (known == accesses_.end()) continue;
       phase = std::max(phase, known->second.written);
-      if (writes(op, i)) phase = std::max(phase, known->second.read);
+      if (op.def().writes_operand(i)) phase = std::max(phase, known->second.read);
     }
     return phase;
   }
@@ -97,16 +93,18 @@ class Phases {
       const Value* value = op.operand(i);
       if (!value) continue;
       Accesses& known = accesses_[memory_of(value)];
-      int& last = writes(op, i) ? known.written : known.read;
+      int& last = op.def().writes_operand(i) ? known.written : known.read;
       last = std::max(last, op.placement.phase);
     }
   }
 
   void check_forward(const Op& op, int stated) const {
-    if (op.is("ipu_copy")) return;
+    if (op.role() == ir::Role::kCopy) return;
     for (const Value* value : op.operands()) {
       const Op* producer = value ? value->producer() : nullptr;
-      while (producer && producer->is("ipu_copy")) producer = producer->operand(0)->producer();
+      while (producer && producer->role() == ir::Role::kCopy) {
+        producer = producer->operand(0)->producer();
+      }
       auto it = producer ? stated_.find(producer) : stated_.end();
       if (it == stated_.end() || backward_.count(producer) || it->second <= stated) continue;
       throw UserError(str("[phased] ", describe(op), " is in phase ", stated,

@@ -10,6 +10,7 @@
 
 #include "ir/builder.hpp"
 #include "ir/effects.hpp"
+#include "ir/roles.hpp"
 #include "ir/text.hpp"
 #include "partition/regions.hpp"
 #include "support/error.hpp"
@@ -24,17 +25,12 @@ using ir::Value;
 using support::str;
 using support::Symbol;
 
-Symbol slot_of(const Op& variable) { return variable.attr<std::string>("name"); }
+Symbol slot_of(const Op& variable) { return *ir::slot_of(&variable); }
 
 // Optimiser scalars: every update reads them, on whatever IPU it is.
 bool is_shared(const ir::StateSlot& slot) {
   return slot.kind == "hyper_parameter" ||
          (slot.kind == "optimiser_state" && slot.type.shape.empty());
-}
-
-bool writes(const Op& op, size_t operand) {
-  const auto& written = op.def().writes;
-  return std::find(written.begin(), written.end(), static_cast<int>(operand)) != written.end();
 }
 
 void take_place(Op& op, const Placement& from) {
@@ -68,13 +64,13 @@ class Placer {
   };
 
  public:
-  explicit Placer(ir::Module& module) : module_(module), regions_(module) {}
+  explicit Placer(ir::Module& module) : module_(module) {}
 
   void run() {
     const std::vector<Op*> ops = module_.main().op_list();
     for (Op* op : ops) {
       // What its gradient took for granted.
-      if (op->is("ipu_copy") && op->placement.ipu < 0) op->placement.ipu = 0;
+      if (op->role() == ir::Role::kCopy && op->placement.ipu < 0) op->placement.ipu = 0;
       if (has_place(*op) && op->placement.ipu >= 0) note_uses(*op);
     }
     for (Op* op : ops) {
@@ -126,7 +122,7 @@ class Placer {
       if (const Op* variable = state_read(value)) {
         auto home = homes_.find(slot_of(*variable));
         if (home == homes_.end() || by_state) continue;
-        if (!belongs_to_one_ipu(*variable) && !writes(op, i)) continue;
+        if (!belongs_to_one_ipu(*variable) && !op.def().writes_operand(i)) continue;
         best = home->second.place;
         by_state = true;
       } else if (const auto place = by_state ? std::nullopt : place_of(value)) {
@@ -180,7 +176,7 @@ class Placer {
 // Where each value of main lies.
 class Homes {
  public:
-  explicit Homes(const ir::Module& module) : module_(module), regions_(module) {
+  explicit Homes(const ir::Module& module) : module_(module) {
     for (const Op* op : module.main().ops()) {
       if (!has_place(*op)) continue;
       for (int index : op->def().writes) {
@@ -210,7 +206,7 @@ class Homes {
   bool is_everywhere(const Value* value) const {
     const Op* op = ir::memory_root(value)->producer();
     if (!op || has_place(*op)) return false;
-    return op->is("constant") || !is_copied_state(*op);
+    return op->role() == ir::Role::kConstant || !is_copied_state(*op);
   }
 
   // A scalar that changes lives on one IPU, whoever reads it.
@@ -252,7 +248,7 @@ class Copies {
 
   void run() {
     for (Op* op : main_.ops()) {
-      if (op->is("variable")) homes_.settle_read(*op);
+      if (op->role() == ir::Role::kState) homes_.settle_read(*op);
       if (!has_place(*op)) continue;
       for (size_t i = 0; i < op->operand_count(); ++i) {
         if (!op->operand(i)) continue;
@@ -319,11 +315,11 @@ class Copies {
 
 }  // namespace
 
-bool has_place(const Op& op) { return !op.is("constant") && !op.is("variable"); }
+bool has_place(const Op& op) { return !op.def().is_leaf(); }
 
 const Op* state_read(const Value* value) {
   const Op* op = ir::memory_root(value)->producer();
-  return op && op->is("variable") ? op : nullptr;
+  return ir::slot_of(op) ? op : nullptr;
 }
 
 bool is_outer(const Op& op) {
@@ -339,7 +335,7 @@ std::unordered_set<const Value*> constant_values(const ir::Graph& graph) {
     if (!ir::is_pure(*op)) continue;
     const auto& operands = op->operands();
     const bool constant =
-        op->is("constant") ||
+        op->role() == ir::Role::kConstant ||
         (!operands.empty() && std::all_of(operands.begin(), operands.end(), [&](auto* operand) {
           return !operand || found.contains(operand);
         }));

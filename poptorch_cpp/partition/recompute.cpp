@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ir/roles.hpp"
 #include "partition/place.hpp"
 
 namespace poptorch::partition {
@@ -13,14 +14,6 @@ namespace {
 
 using ir::Op;
 using ir::Value;
-
-support::Symbol slot_of(const Op& variable) { return variable.attr<std::string>("name"); }
-
-bool calls_graph(const Op& op) {
-  return std::any_of(op.attrs().begin(), op.attrs().end(), [](const auto& entry) {
-    return std::holds_alternative<ir::GraphRef>(entry.second);
-  });
-}
 
 class Recomputation {
  public:
@@ -31,7 +24,7 @@ class Recomputation {
       for (int index : op->def().writes) {
         const Value* value = op->operand(static_cast<size_t>(index));
         const Op* variable = value ? state_read(value) : nullptr;
-        if (variable) written_.insert(slot_of(*variable));
+        if (variable) written_.insert(*ir::slot_of(variable));
       }
     }
   }
@@ -54,13 +47,14 @@ class Recomputation {
   }
 
   bool is_repeatable(const Op& op) const {
-    if (op.def().has_effect() || op.def().random || calls_graph(op) || op.is("aten") ||
-        op.is("aten_vjp") || (op.is("identity") && op.attr<bool>("checkpoint"))) {
+    const ir::OpDef& def = op.def();
+    if (def.has_effect() || def.random || def.runs_graphs() || def.role == ir::Role::kOpaque ||
+        ir::is_checkpoint(op)) {
       return false;
     }
     return std::none_of(op.operands().begin(), op.operands().end(), [&](const Value* value) {
       const Op* variable = value ? state_read(value) : nullptr;
-      return variable && written_.count(slot_of(*variable));
+      return variable && written_.count(*ir::slot_of(variable));
     });
   }
 

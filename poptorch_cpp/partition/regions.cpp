@@ -4,17 +4,13 @@
 #include <algorithm>
 #include <vector>
 
+#include "ir/roles.hpp"
+
 namespace poptorch::partition {
 
 using ir::Graph;
 using ir::Op;
 using ir::Value;
-
-// The graph that `op` runs, or of a conditional the first; nullptr for any other op.
-const Graph* Regions::body_of(const Op& op) const {
-  const char* attr = op.is("repeat") ? "graph" : op.is("if") ? "then" : nullptr;
-  return attr ? module_.find_graph(op.attr<ir::GraphRef>(attr).name) : nullptr;
-}
 
 // Of the first use that names an IPU, or else of what is made from the value; -1: nothing does.
 int Regions::find_first_use(const Value& value, Seen& seen) const {
@@ -50,7 +46,7 @@ int Regions::first_use(const Value& value) const {
 int Regions::find_home(const Value& value, Seen& seen) const {
   const Op* op = value.producer();
   if (!op) return first_use(value);
-  if (op->placement.ipu >= 0 || body_of(*op)) {
+  if (op->placement.ipu >= 0 || op->role() == ir::Role::kRegion) {
     size_t index = 0;
     while (op->result(index) != &value) ++index;
     return result_ipu(*op, index, op->placement.ipu);
@@ -74,34 +70,34 @@ int Regions::home_of(const Value& value, int own) const {
 }
 
 int Regions::operand_ipu(const Op& op, size_t index, int own) const {
-  const Graph* body = body_of(op);
-  if (!body) return own;
-  if (op.is("if")) {
-    if (index == 0) return own;  // the condition
-    const Graph& other_branch = *module_.find_graph(op.attr<ir::GraphRef>("else").name);
-    const int used = first_use(*body->inputs()[index - 1]);
-    const int other = first_use(*other_branch.inputs()[index - 1]);
-    return used >= 0 ? used : other >= 0 ? other : own;
+  if (op.role() != ir::Role::kRegion) return own;
+  if (ir::is_choice(op)) {
+    const size_t first = ir::first_argument(op);
+    for (size_t i = 0; index >= first && i < op.def().bodies.size(); ++i) {
+      const int used = first_use(*ir::body_of(op, i).inputs()[index - first]);
+      if (used >= 0) return used;
+    }
+    return own;
   }
+  const Graph& body = ir::body_of(op);
   const size_t carried = op.result_count();
   // What a round only hands on is where the round before has it from.
   for (size_t rounds = 0, at = index; rounds <= carried; ++rounds) {
-    const int used = first_use(*body->inputs()[at]);
+    const int used = first_use(*body.inputs()[at]);
     if (used >= 0 || at >= carried) return used >= 0 ? used : own;
-    const Value* next = body->outputs()[at];
+    const Value* next = body.outputs()[at];
     if (next->producer()) return home_of(*next, own);
     at = 0;
-    while (body->inputs()[at].get() != next) ++at;
+    while (body.inputs()[at].get() != next) ++at;
   }
   return own;
 }
 
 int Regions::result_ipu(const Op& op, size_t index, int own) const {
-  if (op.is("ipu_copy")) return static_cast<int>(op.attr<int64_t>("to"));
-  const Graph* body = body_of(op);
-  if (!body) return own;
-  if (op.is("repeat")) return operand_ipu(op, index, own);
-  return home_of(*body->outputs()[index], own);
+  if (const auto target = ir::target_ipu(op)) return *target;
+  if (op.role() != ir::Role::kRegion) return own;
+  if (ir::is_loop(op)) return operand_ipu(op, index, own);
+  return home_of(*ir::body_of(op).outputs()[index], own);
 }
 
 }  // namespace poptorch::partition

@@ -13,8 +13,6 @@ namespace poptorch::partition {
 // would otherwise be walked again for each of theirs.
 class Regions {
  public:
-  explicit Regions(const ir::Module& module) : module_(module) {}
-
   // The IPU on which `op`, itself on `own`, uses operand `index`: of an op that runs graphs, that
   // of its first use in them; `own` where nothing says.
   int operand_ipu(const ir::Op& op, size_t index, int own) const;
@@ -25,13 +23,11 @@ class Regions {
   using Seen = std::set<const ir::Op*>;
   using Known = std::unordered_map<const ir::Value*, int>;  // look-up only
 
-  const ir::Graph* body_of(const ir::Op& op) const;
   int first_use(const ir::Value& value) const;
   int find_first_use(const ir::Value& value, Seen& seen) const;
   int home_of(const ir::Value& value, int own) const;
   int find_home(const ir::Value& value, Seen& seen) const;
 
-  const ir::Module& module_;
   mutable Known first_uses_, homes_;  // of values of bodies
 };
 

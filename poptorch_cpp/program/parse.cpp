@@ -255,7 +255,7 @@ class Parser {
         instruction.inputs.push_back(parse_tensor_id());
       }
     }
-    if (def) complete_operands(instruction, *def);
+    if (def) take_row(instruction, *def);
     const bool nested = row->kind == Kind::kLoop || row->kind == Kind::kIf;
     if (!nested) instruction.attrs = ir::parse_attrs(lexer_, def);
     parse_tail(instruction, *row);

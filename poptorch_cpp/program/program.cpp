@@ -69,17 +69,13 @@ int64_t stash_bytes(const Program& program, int ipu) {
   return total;
 }
 
-void complete_operands(Instruction& instruction, const ir::OpDef& def) {
+void take_row(Instruction& instruction, const ir::OpDef& def) {
+  instruction.view = def.is_view();
   const auto& operands = def.operand_defs;
   if (!operands.empty() && operands.back().variadic) return;
   if (instruction.inputs.size() < operands.size()) {
     instruction.inputs.resize(operands.size(), kNoTensor);
   }
-}
-
-bool is_view(Symbol op) {
-  static const Symbol kViews[] = {"detach", "identity", "reshape"};
-  return std::find(std::begin(kViews), std::end(kViews), op) != std::end(kViews);
 }
 
 }  // namespace poptorch::program

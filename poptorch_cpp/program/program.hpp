@@ -70,6 +70,7 @@ struct Instruction {
   Kind kind = Kind::kCompute;
   Symbol op = {};
   Attrs attrs = {};
+  bool view = false;                  // of kCompute: the row's is_view(); not in the text
   std::vector<TensorId> inputs = {};  // kNoTensor: an absent optional operand
   std::vector<TensorId> outputs = {};
   std::vector<int> in_place = {};  // per output: the input whose memory it is, or -1
@@ -174,13 +175,9 @@ struct Program {
 // What the stashes of an IPU take, beside its arena and state.
 int64_t stash_bytes(const Program& program, int ipu);
 
-// Adds the optional operands that are left out at the end, as kNoTensor: kernels find results
-// behind all operands of the row.
-void complete_operands(Instruction& instruction, const ir::OpDef& def);
-
-// True for ops whose result may be the operand's memory with another shape: no work, both stay
-// valid.
-bool is_view(Symbol op);
+// What the row of its op says of a kCompute: whether it is a view, and the optional operands that
+// are left out at the end, as kNoTensor: kernels find results behind all operands of the row.
+void take_row(Instruction& instruction, const ir::OpDef& def);
 
 // " (model.py:42, in module 'encoder')" of the op that an instruction stems from, as far as known.
 std::string place_of(const Program& program, uint64_t op_id);

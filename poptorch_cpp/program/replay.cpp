@@ -127,7 +127,7 @@ class Replay {
                                 tensor(from).offset, "."));
       }
       operands[i] = now(from);
-      if (from != to && !is_view(instruction.op)) overwritten_.emplace_back(now(from), position_);
+      if (from != to && !instruction.view) overwritten_.emplace_back(now(from), position_);
     }
     return operands;
   }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "ir/roles.hpp"
 #include "reference/kernels.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
@@ -46,14 +47,52 @@ struct Replica {
   std::map<std::string, std::vector<Literal>> remotes;
 };
 
-double combine(const std::string& op, double a, double b) {
-  if (op == "mul") return a * b;
-  if (op == "min") return std::min(a, b);
-  if (op == "max") return std::max(a, b);
-  if (op == "and") return a != 0 && b != 0;
-  if (op == "or") return a != 0 || b != 0;
+double combine(const std::string& how, double a, double b) {
+  if (how == "mul") return a * b;
+  if (how == "min") return std::min(a, b);
+  if (how == "max") return std::max(a, b);
+  if (how == "and") return a != 0 && b != 0;
+  if (how == "or") return a != 0 || b != 0;
   return a + b;
 }
+
+// What the replica of `rank` in its group has of the operands of all members, in their order.
+using Collective = Doubles (*)(const Op& op, std::vector<Doubles> members, int rank);
+
+Doubles reduced(const Op& op, std::vector<Doubles> members, int) {
+  const auto& reduction = op.attr<std::string>("op");
+  if (reduction == "square_add") {
+    for (Doubles& member : members) {
+      for (double& x : member) x *= x;
+    }
+  }
+  Doubles out = members[0];
+  for (size_t i = 1; i < members.size(); ++i) {
+    for (size_t k = 0; k < out.size(); ++k) {
+      out[k] = rounded_to(op.operand(0)->type().dtype, combine(reduction, out[k], members[i][k]));
+    }
+  }
+  if (reduction == "mean") {
+    for (double& x : out) x /= static_cast<double>(members.size());
+  }
+  return out;
+}
+
+Doubles gathered(const Op&, std::vector<Doubles> members, int) {
+  Doubles out;
+  for (const Doubles& member : members) out.insert(out.end(), member.begin(), member.end());
+  return out;
+}
+
+Doubles scattered(const Op& op, std::vector<Doubles> members, int rank) {
+  const auto size = static_cast<int64_t>(members.size());
+  const Doubles out = reduced(op, std::move(members), rank);
+  const auto part = static_cast<int64_t>(out.size()) / size;
+  return Doubles(out.begin() + rank * part, out.begin() + (rank + 1) * part);
+}
+
+const std::map<std::string, Collective> kCollectives = {
+    {"all_reduce", reduced}, {"all_gather", gathered}, {"reduce_scatter", scattered}};
 
 }  // namespace
 
@@ -89,49 +128,54 @@ struct Interpreter::Impl {
   }
 
   void run_op(const Op& op, Frames& frames) {
-    if (op.is("call") || op.is("repeat") || op.is("if")) return run_region(op, frames);
-    if (op.is("all_reduce") || op.is("all_gather") || op.is("reduce_scatter")) {
-      return run_collective(op, frames);
-    }
+    if (op.def().runs_graphs()) return run_region(op, frames);
+    if (op.role() == ir::Role::kCollective) return run_collective(op, frames);
+    using Rule = void (Impl::*)(const Op&, Frame&, Replica&);
+    static const std::map<std::string, Rule> kRules = {{"host_load", &Impl::load},
+                                                       {"host_store", &Impl::store},
+                                                       {"remote_load", &Impl::load_remote},
+                                                       {"remote_store", &Impl::store_remote}};
+    const auto rule = kRules.find(op.name());
     for (size_t r = 0; r < frames.size(); ++r) {
-      if (!run_transfer(op, frames[r], replicas[r])) run_kernel(op, frames[r], r);
+      if (const std::string* slot = ir::slot_of(&op)) {
+        frames[r][op.result()] = replicas[r].states.at(*slot);
+      } else if (rule == kRules.end()) {
+        run_kernel(op, frames[r], r);
+      } else {
+        (this->*rule->second)(op, frames[r], replicas[r]);
+      }
     }
-  }
-
-  const Graph& callee(const Op& op, const char* attr) {
-    return *module.find_graph(op.attr<ir::GraphRef>(attr).name);
   }
 
   void run_region(const Op& op, Frames& frames) {
-    const size_t first = op.is("if") ? 1 : 0;
     std::vector<std::vector<Buffer>> inputs(frames.size());
     for (size_t r = 0; r < frames.size(); ++r) {
-      for (size_t i = first; i < op.operand_count(); ++i) {
+      for (size_t i = ir::first_argument(op); i < op.operand_count(); ++i) {
         inputs[r].push_back(frames[r].at(op.operand(i)));
       }
     }
     std::vector<std::vector<Buffer>> results(frames.size());
-    if (op.is("repeat")) {
+    if (ir::is_loop(op)) {
       for (size_t r = 0; r < frames.size(); ++r) {
         results[r].assign(inputs[r].begin(),
                           inputs[r].begin() + static_cast<int64_t>(op.result_count()));
       }
-      const auto count = op.attr<int64_t>("count");
+      const int64_t count = ir::rounds_of(op);
       const uint64_t outer = round;
       for (int64_t i = 0; i < count; ++i) {
         round = outer * static_cast<uint64_t>(count) + static_cast<uint64_t>(i);
-        results = run_graph(callee(op, "graph"), inputs);
+        results = run_graph(ir::body_of(op), inputs);
         for (size_t r = 0; r < frames.size(); ++r) {
           std::copy(results[r].begin(), results[r].end(), inputs[r].begin());
         }
       }
       round = outer;
-    } else if (op.is("if")) {
+    } else if (ir::is_choice(op)) {
       // Replicas may branch differently; branches hold no collectives in what tests run.
       bool yes = (*frames[0].at(op.operand(0)))[0] != std::byte{0};
-      results = run_graph(callee(op, yes ? "then" : "else"), inputs);
+      results = run_graph(ir::body_of(op, yes ? 0 : 1), inputs);
     } else {
-      results = run_graph(callee(op, "graph"), inputs);
+      results = run_graph(ir::body_of(op), inputs);
     }
     for (size_t r = 0; r < frames.size(); ++r) {
       for (size_t i = 0; i < op.result_count(); ++i) frames[r][op.result(i)] = results[r][i];
@@ -150,31 +194,7 @@ struct Interpreter::Impl {
         members.push_back(
             doubles_of(op.operand(0)->type(), frames[first + i * stride].at(op.operand(0))));
       }
-      Doubles out;
-      if (op.is("all_gather")) {
-        for (const Doubles& member : members) out.insert(out.end(), member.begin(), member.end());
-      } else {
-        const auto& reduction = op.attr<std::string>("op");
-        if (reduction == "square_add") {
-          for (Doubles& member : members) {
-            for (double& x : member) x *= x;
-          }
-        }
-        out = members[0];
-        for (int i = 1; i < size; ++i) {
-          for (size_t k = 0; k < out.size(); ++k) {
-            out[k] =
-                rounded_to(op.operand(0)->type().dtype, combine(reduction, out[k], members[i][k]));
-          }
-        }
-        if (reduction == "mean") {
-          for (double& x : out) x /= size;
-        }
-        if (op.is("reduce_scatter")) {
-          const auto part = static_cast<int64_t>(out.size()) / size;
-          out = Doubles(out.begin() + rank * part, out.begin() + (rank + 1) * part);
-        }
-      }
+      const Doubles out = kCollectives.at(op.name())(op, std::move(members), rank);
       Buffer result = zeros(op.result()->type());
       from_doubles(op.result()->type().dtype, out.data(), static_cast<int64_t>(out.size()),
                    result->data());
@@ -182,30 +202,28 @@ struct Interpreter::Impl {
     }
   }
 
-  // State, streams and remote buffers; false when the op is none of these.
-  bool run_transfer(const Op& op, Frame& frame, Replica& replica) {
-    if (op.is("variable")) {
-      frame[op.result()] = replica.states.at(op.attr<std::string>("name"));
-    } else if (op.is("host_load")) {
-      const auto& name = op.attr<std::string>("stream");
-      auto& transfers = replica.streams[name];
-      size_t& next = replica.taken[name];
-      if (next >= transfers.size()) {
-        throw support::InternalError(str("[interpreter] stream '", name, "' has no more data"));
-      }
-      frame[op.result()] = buffer_of(transfers[next++]);
-    } else if (op.is("host_store")) {
-      replica.streams[op.attr<std::string>("stream")].push_back(
-          literal_of(op.operand(0)->type(), frame.at(op.operand(0))));
-    } else if (op.is("remote_load")) {
-      frame[op.result()] = buffer_of(remote_row(op, frame, replica, op.operand(0)));
-    } else if (op.is("remote_store")) {
-      remote_row(op, frame, replica, op.operand(1)) =
-          literal_of(op.operand(0)->type(), frame.at(op.operand(0)));
-    } else {
-      return false;
+  void load(const Op& op, Frame& frame, Replica& replica) {
+    const auto& name = op.attr<std::string>("stream");
+    auto& transfers = replica.streams[name];
+    size_t& next = replica.taken[name];
+    if (next >= transfers.size()) {
+      throw support::InternalError(str("[interpreter] stream '", name, "' has no more data"));
     }
-    return true;
+    frame[op.result()] = buffer_of(transfers[next++]);
+  }
+
+  void store(const Op& op, Frame& frame, Replica& replica) {
+    replica.streams[op.attr<std::string>("stream")].push_back(
+        literal_of(op.operand(0)->type(), frame.at(op.operand(0))));
+  }
+
+  void load_remote(const Op& op, Frame& frame, Replica& replica) {
+    frame[op.result()] = buffer_of(remote_row(op, frame, replica, op.operand(0)));
+  }
+
+  void store_remote(const Op& op, Frame& frame, Replica& replica) {
+    remote_row(op, frame, replica, op.operand(1)) =
+        literal_of(op.operand(0)->type(), frame.at(op.operand(0)));
   }
 
   Literal& remote_row(const Op& op, Frame& frame, Replica& replica, const Value* row) {

@@ -16,11 +16,12 @@ struct Classes {
   double smoothing = 0;
   double total = 0;  // the sum of the weights of the targets that count
 
-  explicit Classes(const Args& a)
+  // `smooths`: of the losses that smooth labels.
+  Classes(const Args& a, bool smooths)
       : view(a.shape(0), a.shape(0).size() == 1 ? 0 : 1),
         target(a.ints(1)),
         weight(a.has(2) ? a.in(2) : Doubles(static_cast<size_t>(view.size), 1.0)) {
-    if (a.op().starts_with("softmax")) smoothing = a.number("label_smoothing");
+    if (smooths) smoothing = a.number("label_smoothing");
     const int64_t ignored = a.integer("ignore_index");
     for (int64_t& t : target) {
       if (t == ignored) {
@@ -51,8 +52,7 @@ struct Classes {
   }
 };
 
-void write_loss(const Args& a, const Doubles& log_probabilities) {
-  const Classes c(a);
+void write_loss(const Args& a, const Classes& c, const Doubles& log_probabilities) {
   Doubles losses(c.target.size(), 0.0);
   double sum = 0;
   c.for_each([&](size_t place, int64_t first, int64_t t) {
@@ -70,7 +70,7 @@ void write_loss(const Args& a, const Doubles& log_probabilities) {
 
 void nll_loss(const KernelCall& call) {
   const Args a(call);
-  write_loss(a, a.in(0));
+  write_loss(a, Classes(a, false), a.in(0));
 }
 
 void softmax_cross_entropy(const KernelCall& call) {
@@ -85,15 +85,15 @@ void softmax_cross_entropy(const KernelCall& call) {
       for (int64_t k = 0; k < view.size; ++k) x[view.at(o, k, in)] -= greatest + std::log(sum);
     }
   }
-  write_loss(a, x);
+  write_loss(a, Classes(a, true), x);
   a.out(1, x);
 }
 
 // d loss / d log-probabilities, or through log_softmax to the logits.
+template <bool through_softmax>
 void class_gradient(const KernelCall& call) {
   const Args a(call);
-  const Classes c(a);
-  const bool through_softmax = a.op() == "softmax_cross_entropy_grad";
+  const Classes c(a, through_softmax);
   const Doubles y = a.in(0), dloss = a.in(3);
   const double scale = a.text("reduction") == "mean" ? 1 / c.total : 1;
   Doubles dx(y.size(), 0.0);
@@ -124,7 +124,8 @@ void identity_loss(const KernelCall& call) {
 void add_loss_kernels(Table& table) {
   table["nll_loss"] = {nll_loss};
   table["softmax_cross_entropy"] = {softmax_cross_entropy};
-  table["nll_loss_grad"] = table["softmax_cross_entropy_grad"] = {class_gradient};
+  table["nll_loss_grad"] = {class_gradient<false>};
+  table["softmax_cross_entropy_grad"] = {class_gradient<true>};
   table["identity_loss"] = {identity_loss};
 }
 

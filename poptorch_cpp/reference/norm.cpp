@@ -34,11 +34,9 @@ Grouping by_groups(const Shape& x, int64_t groups) {
           [=](int64_t i) { return i / inner % channels; }};
 }
 
-Grouping grouping(Tensors& c) {
-  if (c.op().starts_with("layer")) return by_rows(c.shape(0), c.integer("axes_count"));
-  if (c.op().starts_with("group")) return by_groups(c.shape(0), c.integer("groups"));
-  return by_channel(c.shape(0));
-}
+Grouping of_batch(Tensors& c) { return by_channel(c.shape(0)); }
+Grouping of_layer(Tensors& c) { return by_rows(c.shape(0), c.integer("axes_count")); }
+Grouping of_group(Tensors& c) { return by_groups(c.shape(0), c.integer("groups")); }
 
 // How many elements each of `groups` has.
 double share(const Doubles& x, size_t groups) {
@@ -63,10 +61,9 @@ Moments moments(const Doubles& x, const Grouping& g) {
   return m;
 }
 
-void normalise(Tensors& c) {
-  const Grouping g = grouping(c);
+Moments normalise(Tensors& c, const Grouping& g) {
   const Doubles& x = c.in(0);
-  const Moments m = moments(x, g);
+  Moments m = moments(x, g);
   Doubles &y = c.out(0), &inv_std = c.out(2);
   c.out(1) = m.mean;
   for (size_t i = 0; i < inv_std.size(); ++i) {
@@ -77,7 +74,17 @@ void normalise(Tensors& c) {
     double scale = c.has(1) ? c.in(1)[w] : 1, shift = c.has(2) ? c.in(2)[w] : 0;
     y[i] = (x[i] - m.mean[s]) * inv_std[s] * scale + shift;
   }
-  if (c.op() != "batch_norm") return;
+  return m;
+}
+
+template <Grouping (*grouping)(Tensors&)>
+void norm(Tensors& c) {
+  normalise(c, grouping(c));
+}
+
+// Keeps running statistics as well.
+void batch_norm(Tensors& c) {
+  const Moments m = normalise(c, of_batch(c));
   const double momentum = c.number("momentum");
   for (size_t i = 0; i < m.mean.size(); ++i) {
     double unbiased = m.variance[i] * m.count / (m.count - 1);
@@ -86,7 +93,8 @@ void normalise(Tensors& c) {
   }
 }
 
-void normalise_grad(Tensors& c) {
+template <Grouping (*grouping)(Tensors&)>
+void norm_grad(Tensors& c) {
   const Grouping g = grouping(c);
   const Doubles &x = c.in(0), &mean = c.in(2), &inv_std = c.in(3), &dy = c.in(4);
   Doubles &dx = c.out(0), &dweight = c.out(1), &dbias = c.out(2);
@@ -122,9 +130,12 @@ void batch_norm_inference(Tensors& c) {
 }  // namespace
 
 void add_norm_kernels(Table& t) {
-  t["batch_norm"] = t["layer_norm"] = t["group_norm"] = {with_tensors<normalise>};
-  t["batch_norm_grad"] = t["layer_norm_grad"] =
-      t["group_norm_grad"] = {with_tensors<normalise_grad>};
+  t["batch_norm"] = {with_tensors<batch_norm>};
+  t["layer_norm"] = {with_tensors<norm<of_layer>>};
+  t["group_norm"] = {with_tensors<norm<of_group>>};
+  t["batch_norm_grad"] = {with_tensors<norm_grad<of_batch>>};
+  t["layer_norm_grad"] = {with_tensors<norm_grad<of_layer>>};
+  t["group_norm_grad"] = {with_tensors<norm_grad<of_group>>};
   t["batch_norm_inference"] = {with_tensors<batch_norm_inference>};
 }
 

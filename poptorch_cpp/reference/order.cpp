@@ -39,9 +39,10 @@ void order(const Args& a, const Values& x, bool descending) {
   a.out(1, indices);
 }
 
+template <bool top>
 void run(const KernelCall& call) {
   const Args a(call);
-  const bool descending = a.op() == "topk" ? a.flag("largest") : a.flag("descending");
+  const bool descending = a.flag(top ? "largest" : "descending");
   if (ir::is_float(a.type(0).dtype)) {
     order(a, a.in(0), descending);
   } else {
@@ -51,6 +52,9 @@ void run(const KernelCall& call) {
 
 }  // namespace
 
-void add_order_kernels(Table& table) { table["sort"] = table["topk"] = {run, true}; }
+void add_order_kernels(Table& table) {
+  table["sort"] = {run<false>, true};
+  table["topk"] = {run<true>, true};
+}
 
 }  // namespace poptorch::reference

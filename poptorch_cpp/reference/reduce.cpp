@@ -74,9 +74,9 @@ void logsumexp(const KernelCall& call) {
   a.out(0, y);
 }
 
+template <bool all>
 void any_or_all(const KernelCall& call) {
   const Args a(call);
-  const bool all = a.op() == "all";
   Integers y(static_cast<size_t>(a.result().elements()), all);
   const Doubles x = a.in(0);
   for_each_target(a, [&](int64_t i, int64_t to) {
@@ -86,9 +86,8 @@ void any_or_all(const KernelCall& call) {
   a.out(0, y);
 }
 
-template <typename Values>
+template <bool greatest, typename Values>
 void search(const Args& a, const Values& x) {
-  const bool greatest = a.op() == "argmax";
   const AxisView view(a.shape(0), a.integer("axis"));
   Integers y;
   for (int64_t o = 0; o < view.outer; ++o) {
@@ -106,18 +105,18 @@ void search(const Args& a, const Values& x) {
   a.out(0, y);
 }
 
+template <bool greatest>
 void argument(const KernelCall& call) {
   const Args a(call);
   if (on_integers(a)) {
-    search(a, a.ints(0));
+    search<greatest>(a, a.ints(0));
   } else {
-    search(a, a.in(0));
+    search<greatest>(a, a.in(0));
   }
 }
 
-template <typename Values>
+template <bool sums, typename Values>
 void scan(const Args& a, Values x) {
-  const bool sums = a.op() == "cumsum";
   const AxisView view(a.shape(0), a.integer("axis"));
   for (int64_t o = 0; o < view.outer; ++o) {
     for (int64_t i = 1; i < view.size; ++i) {
@@ -131,12 +130,13 @@ void scan(const Args& a, Values x) {
   a.out(0, x);
 }
 
+template <bool sums>
 void cumulate(const KernelCall& call) {
   const Args a(call);
   if (on_integers(a)) {
-    scan(a, a.ints(0));
+    scan<sums>(a, a.ints(0));
   } else {
-    scan(a, a.in(0));
+    scan<sums>(a, a.in(0));
   }
 }
 
@@ -149,9 +149,12 @@ void add_reduce_kernels(Table& table) {
   table["max"] = {max, true};
   table["min"] = {min, true};
   table["logsumexp"] = {logsumexp};
-  table["any"] = table["all"] = {any_or_all, true};
-  table["argmax"] = table["argmin"] = {argument, true};
-  table["cumsum"] = table["cumprod"] = {cumulate};
+  table["any"] = {any_or_all<false>, true};
+  table["all"] = {any_or_all<true>, true};
+  table["argmax"] = {argument<true>, true};
+  table["argmin"] = {argument<false>, true};
+  table["cumsum"] = {cumulate<true>};
+  table["cumprod"] = {cumulate<false>};
 }
 
 }  // namespace poptorch::reference

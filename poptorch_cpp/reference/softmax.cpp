@@ -25,9 +25,9 @@ void for_each_line(const Args& a, Doubles x, Body body) {
   a.out(0, x);
 }
 
+template <bool logarithm>
 void softmax(const KernelCall& call) {
   const Args a(call);
-  const bool logarithm = a.op() == "log_softmax";
   for_each_line(a, a.in(0), [&](Doubles& line, auto) {
     const double greatest = *std::max_element(line.begin(), line.end());
     double sum = 0;
@@ -38,9 +38,9 @@ void softmax(const KernelCall& call) {
   });
 }
 
+template <bool logarithm>
 void softmax_grad(const KernelCall& call) {
   const Args a(call);
-  const bool logarithm = a.op() == "log_softmax_grad";
   const Doubles dy = a.in(1);
   for_each_line(a, a.in(0), [&](Doubles& y, auto at) {
     double sum = 0;
@@ -54,8 +54,10 @@ void softmax_grad(const KernelCall& call) {
 }  // namespace
 
 void add_softmax_kernels(Table& table) {
-  table["softmax"] = table["log_softmax"] = {softmax};
-  table["softmax_grad"] = table["log_softmax_grad"] = {softmax_grad};
+  table["softmax"] = {softmax<false>};
+  table["log_softmax"] = {softmax<true>};
+  table["softmax_grad"] = {softmax_grad<false>};
+  table["log_softmax_grad"] = {softmax_grad<true>};
 }
 
 }  // namespace poptorch::reference

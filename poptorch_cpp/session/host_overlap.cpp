@@ -17,6 +17,14 @@ using support::UserError;
 
 constexpr int kFewestTiles = 32;
 
+// "input" or "output", where the op marks what its operand is of the model; else "none".
+const std::string& host_of(const Op& op) {
+  static const std::string none = "none";
+  return op.role() == ir::Role::kIdentity && op.def().find_attr("host")
+             ? op.attr<std::string>("host")
+             : none;
+}
+
 std::string line_of(const Op& op) { return ir::place_text(op.location); }
 
 void check_execution(const Op& mark, const ir::Execution& execution) {
@@ -72,9 +80,9 @@ void take_host_overlaps(ir::Module& module) {
   ir::Graph& main = module.main();
   ir::Execution& execution = module.execution();
   for (Op* op : main.op_list()) {
-    if (!op->is("identity") || op->attr<std::string>("host") == "none") continue;
+    if (host_of(*op) == "none") continue;
     check_execution(*op, execution);
-    if (op->attr<std::string>("host") == "input") {
+    if (host_of(*op) == "input") {
       execution.input_overlaps.resize(main.inputs().size());
       execution.input_overlaps[input_of(main, *op)] = op->attr<std::string>("overlap");
     } else {
@@ -87,7 +95,7 @@ void take_host_overlaps(ir::Module& module) {
     }
   }
   for (Op* op : main.op_list()) {
-    if (!op->is("identity") || op->attr<std::string>("host") == "none") continue;
+    if (host_of(*op) == "none") continue;
     op->result()->replace_all_uses_with(op->operand(0));
     main.erase(op);
   }

@@ -103,7 +103,7 @@ std::set<std::string> dumped_passes() {
   look_for_pass("", known);
   return passes_in(
       "POPTORCH_DUMP",
-      [](const std::string& name, const transforms::PassRow* row) { return row || name == "all"; },
+      [](const std::string& word, const transforms::PassRow* row) { return row || word == "all"; },
       str("Name some of all, ", support::join(known, ", "), ", or unset it."));
 }
 

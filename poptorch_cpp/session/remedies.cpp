@@ -116,7 +116,7 @@ std::vector<Recomputed> recomputed_in(const Program& program, int ipu, int forwa
       if (!seen.insert(step.op_id).second) return;
       for (TensorId id : step.outputs) {
         const program::Tensor& tensor = program.tensors[static_cast<size_t>(id)];
-        if (tensor.base != Base::kArena || program::is_view(step.op)) continue;
+        if (tensor.base != Base::kArena || step.view) continue;
         see(tensor, std::tuple(step.op.text(), step.scope.text(), tensor.name.text()));
       }
     });

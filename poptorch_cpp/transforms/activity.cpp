@@ -1,8 +1,9 @@
 // Implements activity.hpp.
 #include "transforms/activity.hpp"
 
-#include <algorithm>
 #include <set>
+
+#include "ir/roles.hpp"
 
 namespace poptorch::transforms {
 
@@ -13,27 +14,25 @@ bool is_differentiable(const ir::Type& type) {
   return ir::is_float(type.dtype) || ir::is_complex(type.dtype);
 }
 
-Activity::Activity(const ir::Graph& graph, const MemoryWrites& writes,
+Activity::Activity(const ir::Graph& graph, const ir::MemoryWrites& writes,
                    const std::vector<Value*>& wanted)
     : writes_(writes) {
   std::set<ir::Symbol> slots;
   for (const Value* value : wanted) {
     active_.insert(value);
-    const Op* op = value->producer();
-    if (op && op->is("variable")) slots.insert(op->attr<std::string>("name"));
+    if (const std::string* slot = ir::slot_of(value->producer())) slots.insert(*slot);
   }
   for (const Op* op : graph.ops()) {
-    if (op->is("detach")) continue;
-    if (op->is("variable")) {
-      if (slots.count(op->attr<std::string>("name"))) active_.insert(op->result());
+    if (op->def().stops_gradient()) continue;
+    if (const std::string* slot = ir::slot_of(op)) {
+      if (slots.count(*slot)) active_.insert(op->result());
       continue;
     }
     bool active = false, active_source = false;
     for (size_t i = 0; i < op->operand_count(); ++i) {
       if (!needs_gradient(*op, i)) continue;
       active = true;
-      active_source |= std::find(op->def().writes.begin(), op->def().writes.end(),
-                                 static_cast<int>(i)) == op->def().writes.end();
+      active_source |= !op->def().writes_operand(i);
     }
     if (!active) continue;
     if (active_source && writes.writes_memory(*op)) active_writers_.insert(op);

@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "ir/graph.hpp"
-#include "transforms/memory_writes.hpp"
+#include "ir/memory_writes.hpp"
 
 namespace poptorch::transforms {
 
 class Activity {
  public:
   // One walk over the graph. A `variable` in `wanted` stands for every read of its slot.
-  Activity(const ir::Graph& graph, const MemoryWrites& writes,
+  Activity(const ir::Graph& graph, const ir::MemoryWrites& writes,
            const std::vector<ir::Value*>& wanted);
 
   bool is_active(const ir::Value* value) const { return active_.count(value) != 0; }
@@ -26,7 +26,7 @@ class Activity {
   }
 
  private:
-  const MemoryWrites& writes_;
+  const ir::MemoryWrites& writes_;
   std::unordered_set<const ir::Value*> active_;
   std::unordered_set<const ir::Op*> active_writers_;
 };

@@ -49,8 +49,8 @@ Named values_of(Graph& main) {
     named["input" + std::to_string(i)] = main.inputs()[i].get();
   }
   for (Op* op : main.ops()) {
-    if (op->result_count() == 0 || op->is("variable") || op->is("constant")) continue;
-    if (op->is("identity_loss")) named["loss"] = op->result();
+    if (op->result_count() == 0 || op->def().is_leaf()) continue;
+    if (op->role() == ir::Role::kLoss) named["loss"] = op->result();
     // "encoder.layer.0" is also within "encoder" and "encoder.layer".
     for (std::string path = op->scope.text(); !path.empty();) {
       named[path] = op->result();
@@ -64,7 +64,7 @@ Named values_of(Graph& main) {
 Named gradients_of(Graph& main) {
   Named named;
   for (Op* op : main.ops()) {
-    if (!op->is("parameter_gradient")) continue;
+    if (op->role() != ir::Role::kGradient) continue;
     named["Gradient___" + op->attr<std::string>("parameter")] = op->operand(0);
   }
   return named;

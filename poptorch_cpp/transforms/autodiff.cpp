@@ -56,7 +56,7 @@ class Extraction {
     auto it = values_.find(value);
     if (it != values_.end()) return it->second;
     const Op* op = value->producer();
-    if (op && (op->is("constant") || op->is("variable"))) {
+    if (op && op->def().is_leaf()) {
       copy(*op);
       return values_.at(value);
     }

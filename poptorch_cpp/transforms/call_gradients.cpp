@@ -8,11 +8,12 @@
 #include <tuple>
 #include <unordered_set>
 
+#include "ir/memory_writes.hpp"
 #include "ir/module.hpp"
+#include "ir/roles.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 #include "transforms/activity.hpp"
-#include "transforms/memory_writes.hpp"
 
 namespace poptorch::transforms {
 namespace {
@@ -26,10 +27,9 @@ using support::UnsupportedError;
 // Unrolled further than this, a loop's gradient would swamp the program.
 constexpr int64_t kMostRounds = 1024;
 
-bool runs_graph(const Op& op) { return op.is("call") || op.is("repeat") || op.is("if"); }
-
-bool has_own_gradient(const Op& op) {
-  return op.is("call") && !op.attr<ir::GraphRef>("gradient").name.empty();
+// Runs a graph, and names none that gives its gradient.
+bool needs_gradient_graph(const Op& op) {
+  return op.def().runs_graphs() && ir::gradient_of(op).empty();
 }
 
 // Values that a gradient reaches from the seeds.
@@ -42,7 +42,7 @@ std::unordered_set<const Value*> reached_from(const Graph& graph,
     const Op& op = **it;
     bool any = false;
     for (size_t i = 0; i < op.result_count(); ++i) any |= reached.count(op.result(i)) != 0;
-    if (!any || op.is("detach")) continue;
+    if (!any || op.def().stops_gradient()) continue;
     for (const Value* operand : op.operands()) {
       if (operand && is_differentiable(operand->type())) reached.insert(operand);
     }
@@ -55,8 +55,7 @@ class Preparation {
   Preparation(Graph& graph, std::vector<GradientSeed>& seeds, std::vector<Value*>& wanted)
       : graph_(graph), seeds_(seeds), wanted_(wanted) {
     for (const Value* value : wanted) {
-      const Op* op = value->producer();
-      if (op && op->is("variable")) slots_.insert(op->attr<std::string>("name"));
+      if (const std::string* slot = ir::slot_of(value->producer())) slots_.insert(*slot);
     }
   }
 
@@ -67,12 +66,12 @@ class Preparation {
   };
 
   std::vector<Found> find() {
-    const MemoryWrites writes(graph_);
+    const ir::MemoryWrites writes(graph_);
     const Activity activity(graph_, writes, wanted_);
     const auto reached = reached_from(graph_, seeds_);
     std::vector<Found> out;
     for (Op* op : graph_.ops()) {
-      if (!runs_graph(*op) || has_own_gradient(*op)) continue;
+      if (!needs_gradient_graph(*op)) continue;
       Found found{op, {}, {}};
       for (size_t i = 0; i < op->result_count(); ++i) {
         const Value* result = op->result(i);
@@ -90,7 +89,7 @@ class Preparation {
 
   // One call a round, each fed by the one before.
   void unroll(Op& loop) {
-    const int64_t count = loop.attr<int64_t>("count");
+    const int64_t count = ir::rounds_of(loop);
     if (count > kMostRounds) {
       throw UnsupportedError(str("[autodiff] a loop of ", count,
                                  " rounds is on the way of a gradient, but at most ", kMostRounds,
@@ -100,7 +99,7 @@ class Preparation {
     builder.copy_context(loop);
     std::vector<Value*> values = loop.operands();
     for (int64_t round = 0; round < count; ++round) {
-      const Op* call = builder.emit("call", values, {{"graph", loop.attr<ir::GraphRef>("graph")}});
+      const Op* call = builder.emit("call", values, {{"graph", ir::GraphRef{ir::body_name(loop)}}});
       for (size_t i = 0; i < call->result_count(); ++i) values[i] = call->result(i);
     }
     for (size_t i = 0; i < loop.result_count(); ++i) replace(loop.result(i), values[i]);
@@ -109,9 +108,9 @@ class Preparation {
 
   std::pair<const Op*, std::shared_ptr<const GradientGraph>> prepare(const Found& found) {
     Op& op = *found.op;
-    const auto body = op.attr<ir::GraphRef>("graph");
-    auto& known = known_[{body.name, found.operands, found.results}];
-    if (!known) known = differentiated(body.name, found);
+    const ir::Symbol body = ir::body_name(op);
+    auto& known = known_[{body, found.operands, found.results}];
+    if (!known) known = differentiated(body, found);
     ir::Builder builder(graph_, &op);
     builder.copy_context(op);
     Op* call =
@@ -152,15 +151,14 @@ class Preparation {
 
   // A gradient for a slot that only the called graph names would be lost. Looks at a graph once.
   void refuse_slots(const Op& op) {
-    for (const auto& [key, value] : op.attrs()) {
-      const auto* reference = std::get_if<ir::GraphRef>(&value);
-      const Graph* callee = reference ? graph_.module().find_graph(reference->name) : nullptr;
+    for (const auto& [name, runs] : ir::named_graphs(op)) {
+      const Graph* callee = graph_.module().find_graph(name);
       if (!callee || !searched_.insert(callee).second) continue;
       for (const Op* inner : callee->ops()) {
-        if (inner->is("variable") && slots_.count(inner->attr<std::string>("name"))) {
+        const std::string* slot = ir::slot_of(inner);
+        if (slot && slots_.count(*slot)) {
           throw UnsupportedError(str("[autodiff] graph @", callee->name(), " reads parameter '",
-                                     inner->attr<std::string>("name"),
-                                     "' itself. Hand it over as an operand of the call."));
+                                     *slot, "' itself. Hand it over as an operand of the call."));
         }
         refuse_slots(*inner);
       }
@@ -179,7 +177,7 @@ class Preparation {
 
 bool has_graph_ops(const Graph& graph) {
   for (const Op* op : graph.ops()) {
-    if (runs_graph(*op) && !has_own_gradient(*op)) return true;
+    if (needs_gradient_graph(*op)) return true;
   }
   return false;
 }
@@ -195,13 +193,13 @@ CallGradients::CallGradients(Graph& graph, std::vector<GradientSeed>& seeds,
   if (!has_graph_ops(graph)) return;
   Preparation preparation(graph, seeds, wanted);
   for (const auto& found : preparation.find()) {
-    if (found.op->is("if")) {
+    if (ir::is_choice(*found.op)) {
       throw UnsupportedError(
           str("[autodiff] the branches of an `if` are not differentiated",
               ir::place_text(found.op->location),
               ", but a gradient passes through it. Compute both branches and select."));
     }
-    if (found.op->is("repeat")) preparation.unroll(*found.op);
+    if (ir::is_loop(*found.op)) preparation.unroll(*found.op);
   }
   for (const auto& found : preparation.find()) {
     auto [call, gradient_graph] = preparation.prepare(found);

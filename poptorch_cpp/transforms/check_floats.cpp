@@ -7,16 +7,12 @@ namespace poptorch::transforms {
 namespace {
 
 using ir::Op;
+using ir::Role;
 using ir::Value;
 
 bool is_floating(const Value* value) { return value && ir::is_float(value->type().dtype); }
 
-bool is_comparison(const Op& op) {
-  for (const char* name : {"eq", "ne", "lt", "le", "gt", "ge"}) {
-    if (op.is(name)) return true;
-  }
-  return false;
-}
+bool is_comparison(const Op& op) { return op.role() == Role::kComparison; }
 
 void check(Op& op, Value* checked, std::vector<Value*> operands) {
   ir::Builder builder(op.graph(), op.next());
@@ -33,10 +29,10 @@ void check(Op& op, Value* checked, std::vector<Value*> operands) {
 }
 
 void check_op(Op& op) {
-  if (op.def().side_effect || op.is("call") || op.is("repeat") || op.is("if")) return;
+  if (op.def().side_effect || op.def().runs_graphs()) return;
   // What is added or copied was checked; in a pipeline nobody but its own stage may look at the
   // sum.
-  if (op.is("accumulate") || op.is("ipu_copy")) return;
+  if (op.role() == Role::kAccumulation || op.role() == Role::kCopy) return;
   std::vector<Value*> operands;
   for (Value* operand : op.operands()) {
     if (is_floating(operand)) operands.push_back(operand);

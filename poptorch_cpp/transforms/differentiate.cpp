@@ -6,11 +6,12 @@
 
 #include "ir/builder.hpp"
 #include "ir/effects.hpp"
+#include "ir/memory_writes.hpp"
+#include "ir/roles.hpp"
 #include "support/error.hpp"
 #include "support/log.hpp"
 #include "support/strings.hpp"
 #include "transforms/gradients.hpp"
-#include "transforms/memory_writes.hpp"
 #include "transforms/optimiser_slots.hpp"
 #include "transforms/passes.hpp"
 #include "transforms/update_rules.hpp"
@@ -20,6 +21,7 @@ namespace {
 
 using ir::Graph;
 using ir::Op;
+using ir::Role;
 using ir::Value;
 using support::str;
 using support::UserError;
@@ -35,7 +37,7 @@ void refuse_unreduced(const Op& loss) {
                       "to be minimised: poptorch.identity_loss(loss, reduction='mean')."));
 }
 
-// The `identity_loss` on which no other depends.
+// The loss on which no other depends.
 bool is_returned(const Op& op) {
   for (size_t i = 0; i < op.result_count(); ++i) {
     const auto& uses = op.result(i)->uses();
@@ -57,7 +59,7 @@ Op* find_loss(const Graph& graph) {
       }
       live.insert(*it);
     }
-    const bool is_loss = (*it)->is("identity_loss");
+    const bool is_loss = (*it)->role() == Role::kLoss;
     if (is_loss && !feeds_loss.count(*it)) final_losses.push_back(*it);
     if (!is_loss && !feeds_loss.count(*it)) continue;
     for (const Value* operand : (*it)->operands()) {
@@ -87,7 +89,7 @@ Op* find_loss(const Graph& graph) {
 // there: a forgotten identity_loss changes training silently.
 void warn_of_arithmetic_after(const Op& loss) {
   for (const ir::Use& use : loss.result()->uses()) {
-    if (!use.op || !use.op->def().elementwise || use.op->is("cast")) continue;
+    if (!use.op || !use.op->def().elementwise || use.op->role() == Role::kCast) continue;
     support::log(support::LogLevel::kWarn,
                  str("[loss] gradients start at the loss", ir::place_text(loss.location),
                      ", and what '", use.op->name(), "'", ir::place_text(use.op->location),
@@ -114,7 +116,7 @@ Value* seed_of(Op& loss, const ir::OptimiserSpec& spec) {
 std::vector<Value*> parameter_reads(const Graph& graph, const ir::OptimiserSpec& spec) {
   std::map<std::string, Value*> reads;
   for (const Op* op : graph.ops()) {
-    if (op->is("variable")) reads.emplace(op->attr<std::string>("name"), op->result());
+    if (const std::string* slot = ir::slot_of(op)) reads.emplace(*slot, op->result());
   }
   std::vector<Value*> wanted;
   for (const auto& group : spec.groups) {
@@ -126,17 +128,13 @@ std::vector<Value*> parameter_reads(const Graph& graph, const ir::OptimiserSpec&
   return wanted;
 }
 
-bool is_mark(const Op& op) {
-  return op.is("detach") || op.is("with_history") || op.is("identity_loss");
-}
-
 // What stands for the result of a mark when the mark is gone.
-Value* unmarked(Op& op, const MemoryWrites& writes) {
+Value* unmarked(Op& op, const ir::MemoryWrites& writes) {
   Value* value = op.operand(0);
   ir::Builder builder(op.graph(), &op);
   builder.copy_context(op);
   builder.forward_id = op.forward_id;
-  const bool is_loss = op.is("identity_loss");
+  const bool is_loss = op.role() == Role::kLoss;
   const std::string reduction = is_loss ? op.attr<std::string>("reduction") : "none";
   if (reduction != "none" && !value->type().shape.empty()) {
     ir::Ints axes(value->type().shape.size());
@@ -149,10 +147,10 @@ Value* unmarked(Op& op, const MemoryWrites& writes) {
 
 // Marks are of no use any more.
 void drop_marks(Graph& graph) {
-  const MemoryWrites writes(graph);
+  const ir::MemoryWrites writes(graph);
   for (Op* op : graph.ops()) {
-    if (op->is("call")) op->set_attr("gradient", ir::GraphRef{});
-    if (!is_mark(*op)) continue;
+    if (op->role() == Role::kCall) op->set_attr("gradient", ir::GraphRef{});
+    if (!op->def().mark) continue;
     op->result()->replace_all_uses_with(unmarked(*op, writes));
     graph.erase(op);
   }
@@ -176,7 +174,7 @@ void differentiate(ir::Module& module) {
     builder.copy_context(*wanted[i]->producer());
     builder.forward_id = wanted[i]->producer()->id();
     builder.emit("parameter_gradient", {gradients[i]},
-                 {{"parameter", wanted[i]->producer()->attr<std::string>("name")}});
+                 {{"parameter", *ir::slot_of(wanted[i]->producer())}});
   }
   for (const auto& graph : module.graphs()) drop_marks(*graph);
 }

@@ -1,7 +1,8 @@
 // Constant folding by the reference kernels, where they give the bits of every other kernel.
 #include "ir/builder.hpp"
+#include "ir/memory_writes.hpp"
+#include "ir/roles.hpp"
 #include "reference/reference.hpp"
-#include "transforms/memory_writes.hpp"
 #include "transforms/passes.hpp"
 
 namespace poptorch::transforms {
@@ -14,16 +15,11 @@ using ir::Value;
 // A constant that grows beyond this costs more memory than computing it costs time.
 constexpr int64_t kLargestGrown = 1 << 20;  // bytes
 
-const Literal* constant_of(const Value* value) {
-  const Op* op = value->producer();
-  return op && op->is("constant") ? &op->attr<Literal>("value") : nullptr;
-}
-
-bool is_foldable(const Op& op, const MemoryWrites& writes) {
-  if (op.is("constant") || op.unused() || !op.after().empty()) return false;
+bool is_foldable(const Op& op, const ir::MemoryWrites& writes) {
+  if (op.role() == ir::Role::kConstant || op.unused() || !op.after().empty()) return false;
   int64_t given = 0, made = 0;
   for (const Value* operand : op.operands()) {
-    if (operand && !constant_of(operand)) return false;
+    if (operand && !ir::literal_of(operand)) return false;
     if (operand) given += operand->type().bytes();
   }
   std::vector<std::optional<ir::Type>> inputs;
@@ -37,7 +33,7 @@ bool is_foldable(const Op& op, const MemoryWrites& writes) {
     made += outputs.back().bytes();
   }
   // A kernel reads a broadcast scalar faster than the tensor that it stands for.
-  if (made > given && (op.is("broadcast_to") || made > kLargestGrown)) return false;
+  if (made > given && (op.role() == ir::Role::kBroadcast || made > kLargestGrown)) return false;
   return reference::is_bits_exact(op.def(), inputs, outputs);
 }
 
@@ -49,7 +45,7 @@ std::vector<Literal> evaluate(const Op& op) {
   for (const Value* operand : op.operands()) {
     inputs.push_back(operand ? std::optional(operand->type()) : std::nullopt);
     // Ops without effects only read their operands.
-    buffers.push_back(operand ? const_cast<std::byte*>(constant_of(operand)->data()) : nullptr);
+    buffers.push_back(operand ? const_cast<std::byte*>(ir::literal_of(operand)->data()) : nullptr);
   }
   for (size_t i = 0; i < op.result_count(); ++i) {
     outputs.push_back(op.result(i)->type());
@@ -68,7 +64,7 @@ std::vector<Literal> evaluate(const Op& op) {
 }
 
 void fold(ir::Graph& graph) {
-  const MemoryWrites writes(graph);
+  const ir::MemoryWrites writes(graph);
   for (Op* op : graph.ops()) {
     if (!is_foldable(*op, writes)) continue;
     ir::Builder builder(graph, op);

@@ -6,12 +6,13 @@
 #include <unordered_map>
 
 #include "ir/builder.hpp"
+#include "ir/memory_writes.hpp"
+#include "ir/roles.hpp"
 #include "ir/text.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 #include "transforms/activity.hpp"
 #include "transforms/call_gradients.hpp"
-#include "transforms/memory_writes.hpp"
 
 namespace poptorch::transforms {
 namespace {
@@ -61,7 +62,7 @@ class Backward {
   };
 
   void visit(Op& op) {
-    if (op.is("variable")) return;  // its reads are added up at the end, slot by slot
+    if (op.role() == ir::Role::kState) return;  // its reads are added up at the end, slot by slot
     std::vector<Value*> gradients;
     bool any = false;
     for (size_t i = 0; i < op.result_count(); ++i) {
@@ -80,9 +81,7 @@ class Backward {
   }
 
   std::vector<Value*> gradients_of_operands(const Op& op, ir::GradBuilder& rule) {
-    if (op.is("call") && !op.attr<ir::GraphRef>("gradient").name.empty()) {
-      return call_given_gradient(op, rule);
-    }
+    if (!ir::gradient_of(op).empty()) return call_given_gradient(op, rule);
     if (calls_.handles(op)) return calls_.gradients_of(op, rule, builder_);
     if (const auto* reason = std::get_if<ir::NoGradient>(&op.def().grad)) {
       throw UnsupportedError(str("[autodiff] op '", op.name(), "'", place_of(op),
@@ -96,13 +95,13 @@ class Backward {
   // The user's own backward: (operands, results, gradients of floating results) → gradients of
   // floating operands.
   std::vector<Value*> call_given_gradient(const Op& op, const ir::GradBuilder& rule) {
-    const auto& reference = op.attr<ir::GraphRef>("gradient");
+    const ir::Symbol given = ir::gradient_of(op);
     std::vector<Value*> operands = op.operands();
     for (size_t i = 0; i < op.result_count(); ++i) operands.push_back(op.result(i));
     for (size_t i = 0; i < op.result_count(); ++i) {
       if (is_differentiable(op.result(i)->type())) operands.push_back(rule.dy(i));
     }
-    const Op* call = builder_.emit("call", operands, {{"graph", reference}});
+    const Op* call = builder_.emit("call", operands, {{"graph", ir::GraphRef{given}}});
     std::vector<Value*> gradients(op.operand_count(), nullptr);
     size_t next = 0;
     for (size_t i = 0; i < op.operand_count(); ++i) {
@@ -111,7 +110,7 @@ class Backward {
       }
     }
     if (next != call->result_count()) {
-      throw InternalError(str("[autodiff] graph @", reference.name, " gives ", call->result_count(),
+      throw InternalError(str("[autodiff] graph @", given, " gives ", call->result_count(),
                               " gradients for ", next, " floating operands of `", print(op), "`"));
     }
     return gradients;
@@ -186,19 +185,17 @@ class Backward {
   }
 
   const std::vector<const Value*>& reads_of(Value* value) {
-    const Op* op = value->producer();
-    if (!op || !op->is("variable")) {
+    const std::string* wanted = ir::slot_of(value->producer());
+    if (!wanted) {
       single_ = {value};
       return single_;
     }
     if (reads_.empty()) {
-      for (const Op* each : forward_) {
-        if (each->is("variable")) {
-          reads_[each->attr<std::string>("name")].push_back(each->result());
-        }
+      for (const Op* op : forward_) {
+        if (const std::string* slot = ir::slot_of(op)) reads_[*slot].push_back(op->result());
       }
     }
-    return reads_[op->attr<std::string>("name")];
+    return reads_[*wanted];
   }
 
   // Backward ops read state as it was when their forward op ran.
@@ -244,7 +241,7 @@ class Backward {
   const CallGradients& calls_;
   ir::Builder builder_;
   std::vector<Op*> forward_;
-  MemoryWrites writes_;
+  ir::MemoryWrites writes_;
   Activity activity_;
   std::unordered_map<const Value*, std::vector<Contribution>> contributions_;       // look-up only
   std::unordered_map<std::string, std::vector<const Value*>> reads_;                // likewise

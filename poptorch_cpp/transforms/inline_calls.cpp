@@ -2,6 +2,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ir/roles.hpp"
 #include "transforms/passes.hpp"
 
 namespace poptorch::transforms {
@@ -26,12 +27,9 @@ class Inliner {
   void visit(Graph& graph) {
     if (!visited_.insert(&graph).second) return;
     for (Op* op : graph.ops()) {
-      for (const auto& [key, value] : op->attrs()) {
-        if (const auto* reference = std::get_if<ir::GraphRef>(&value)) {
-          visit(*module_.find_graph(reference->name));
-        }
-      }
-      if (op->is("call") && !(keep_gradients_ && has_gradient(*op))) inline_call(graph, *op);
+      for (const auto& named : ir::named_graphs(*op)) visit(*module_.find_graph(named.name));
+      const bool keeps = keep_gradients_ && !ir::gradient_of(*op).empty();
+      if (op->role() == ir::Role::kCall && !keeps) inline_call(graph, *op);
     }
   }
 
@@ -48,14 +46,10 @@ class Inliner {
   }
 
  private:
-  static bool has_gradient(const Op& call) {
-    return !call.attr<ir::GraphRef>("gradient").name.empty();
-  }
-
   void inline_call(Graph& graph, Op& call) {
-    const Graph& body = *module_.find_graph(call.attr<ir::GraphRef>("graph").name);
     Op* before = call.previous();
-    const std::vector<Value*> results = ir::copy_ops(body, graph, call.operands(), &call);
+    const std::vector<Value*> results =
+        ir::copy_ops(ir::body_of(call), graph, call.operands(), &call);
     for (Op* op = before ? before->next() : graph.first(); op != &call; op = op->next()) {
       take_context(*op, call);
     }
@@ -68,10 +62,8 @@ class Inliner {
   void reach(const Graph& graph) {
     if (!visited_.insert(&graph).second) return;
     for (const Op* op : graph.ops()) {
-      for (const auto& [key, value] : op->attrs()) {
-        if (const auto* reference = std::get_if<ir::GraphRef>(&value)) {
-          if (const Graph* callee = module_.find_graph(reference->name)) reach(*callee);
-        }
+      for (const auto& named : ir::named_graphs(*op)) {
+        if (const Graph* callee = module_.find_graph(named.name)) reach(*callee);
       }
     }
   }

@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 
+#include "ir/roles.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 #include "transforms/optimiser_slots.hpp"
@@ -38,7 +39,7 @@ class Lowering {
   void run() {
     std::map<std::string, Op*> marks;
     for (Op* op : main_.ops()) {
-      if (op->is("parameter_gradient")) marks[op->attr<std::string>("parameter")] = op;
+      if (op->role() == ir::Role::kGradient) marks[op->attr<std::string>("parameter")] = op;
     }
     // An update that needs to see every gradient waits for them; others follow theirs at once.
     std::vector<Parameter> waiting;
@@ -166,7 +167,7 @@ class Lowering {
   }
 
   static const std::string& name_of(const Parameter& parameter) {
-    return parameter.weight->producer()->attr<std::string>("name");
+    return *ir::slot_of(parameter.weight->producer());
   }
 
   // Scales all gradients by max_grad_norm over their norm, when that is below 1 (torch's

@@ -5,7 +5,7 @@
 #include <unordered_set>
 
 #include "ir/effects.hpp"
-#include "transforms/memory_writes.hpp"
+#include "ir/memory_writes.hpp"
 #include "transforms/passes.hpp"
 
 namespace poptorch::transforms {
@@ -78,9 +78,9 @@ struct Same {
   }
 };
 
-bool is_candidate(const Op& op, const MemoryWrites& writes) {
-  if (op.is("variable")) return true;
-  if (op.is("identity_loss")) return false;  // every call of a loss counts, equal ones too
+bool is_candidate(const Op& op, const ir::MemoryWrites& writes) {
+  if (op.role() == ir::Role::kState) return true;
+  if (op.role() == ir::Role::kLoss) return false;  // every call of a loss counts, equal ones too
   if (op.def().has_effect() || op.def().random || !op.after().empty() || op.result_count() == 0 ||
       writes.calls_with_effects(op)) {
     return false;
@@ -92,7 +92,7 @@ bool is_candidate(const Op& op, const MemoryWrites& writes) {
 }
 
 void merge(ir::Graph& graph) {
-  const MemoryWrites writes(graph);
+  const ir::MemoryWrites writes(graph);
   std::unordered_map<Expression, Op*, Hash, Same> known;
   std::unordered_set<const Op*> awaited;
   for (Op* op : graph.ops()) awaited.insert(op->after().begin(), op->after().end());

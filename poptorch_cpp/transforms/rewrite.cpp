@@ -10,10 +10,11 @@
 #include <unordered_map>
 
 #include "ir/effects.hpp"
+#include "ir/memory_writes.hpp"
+#include "ir/roles.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 #include "support/watch.hpp"
-#include "transforms/memory_writes.hpp"
 #include "transforms/passes.hpp"
 
 namespace poptorch::transforms {
@@ -98,7 +99,7 @@ class Matcher {
     return node(pattern, op, then);
   }
 
-  bool reads_written(const MemoryWrites& writes) const {
+  bool reads_written(const ir::MemoryWrites& writes) const {
     for (const auto& binding : match_.bindings_) {
       if (writes.is_written(binding.value)) return true;
     }
@@ -254,7 +255,7 @@ class Driver {
 
   ir::Graph& graph_;
   const std::vector<Rewrite>& rows_;
-  MemoryWrites writes_;
+  ir::MemoryWrites writes_;
   std::vector<Pattern> patterns_;                                      // by row
   std::unordered_map<const ir::OpDef*, std::vector<size_t>> by_root_;  // look-up only
   std::unordered_map<uint64_t, Op*> pending_;                          // likewise
@@ -276,9 +277,13 @@ void apply_rewrites(ir::Module& module, const std::vector<Rewrite>& rows) {
 
 std::optional<double> splat_of(const Value* value) {
   const Op* op = value->producer();
-  while (op && (op->is("broadcast_to") || op->is("reshape"))) op = op->operand(0)->producer();
-  if (!op || !op->is("constant")) return std::nullopt;
-  const auto& literal = op->attr<ir::Literal>("value");
+  while (op && (op->role() == ir::Role::kBroadcast || op->role() == ir::Role::kView)) {
+    value = op->operand(0);
+    op = value->producer();
+  }
+  const ir::Literal* constant = ir::literal_of(value);
+  if (!constant) return std::nullopt;
+  const ir::Literal& literal = *constant;
   const auto size = static_cast<size_t>(ir::size_of(literal.type().dtype));
   const auto bytes = static_cast<size_t>(literal.type().bytes());
   if (bytes == 0 || !literal.has_numbers()) return std::nullopt;

@@ -9,16 +9,15 @@ namespace {
 
 using ir::DType;
 using ir::Op;
+using ir::Role;
 using ir::Value;
 
 // Ops whose results are new numbers. What writes state rounds by itself; what moves data has
 // nothing to round; foreign kernels and called graphs state their types.
 bool computes(const Op& op) {
-  if (op.def().has_effect() || op.is("call") || op.is("repeat") || op.is("if")) return false;
-  if (op.is("aten") || op.is("aten_vjp") || op.is("all_reduce") || op.is("reduce_scatter")) {
-    return false;
-  }
-  return op.is("cast") || op.def().cost(op).flops > 0;
+  const ir::OpDef& def = op.def();
+  if (def.has_effect() || def.runs_graphs() || def.role == Role::kOpaque) return false;
+  return def.role == Role::kCast || def.cost(op).flops > 0;
 }
 
 class Rounding {
@@ -37,7 +36,7 @@ class Rounding {
       narrow_result |= is_half(op_.result(i)->type().dtype);
     }
     if (!narrow_result) return;
-    if (op_.is("cast")) return replace_cast();
+    if (op_.role() == Role::kCast) return replace_cast();
     if (narrow_operand) compute_wide();
   }
 

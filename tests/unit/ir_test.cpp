@@ -21,6 +21,7 @@ const Registry& registry() {
     NoGradient none{"test"};
     r->add({.name = "constant",
             .doc = "d",
+            .role = Role::kConstant,
             .inputs = {},
             .outputs = {"y"},
             .attrs = {{"value", AttrType::kLiteral}},
@@ -30,6 +31,7 @@ const Registry& registry() {
             .cost = cost});
     r->add({.name = "variable",
             .doc = "d",
+            .role = Role::kState,
             .inputs = {},
             .outputs = {"y"},
             .attrs = {{"name", AttrType::kString}},
@@ -63,9 +65,10 @@ const Registry& registry() {
             .writes = {0}});
     r->add({.name = "call",
             .doc = "d",
+            .role = Role::kCall,
             .inputs = {"xs: any*"},
             .outputs = {"ys*"},
-            .attrs = {{"graph", AttrType::kGraph}},
+            .attrs = {{"graph", AttrType::kGraph}, {"gradient", AttrType::kGraph, GraphRef{}}},
             .infer = stated,
             .grad = none,
             .cost = cost});
@@ -228,6 +231,40 @@ TEST(Effects, FollowsStateAndWrites) {
   EXPECT_FALSE(is_pure(*variable));
   EXPECT_FALSE(is_removable(*module->main().last()));  // the callee writes its reference
   EXPECT_TRUE(is_removable(*variable));
+}
+
+// A row with nothing but the role, these operands and this attribute.
+OpDef row_of(Role role, std::vector<std::string> inputs, std::vector<AttrDef> attrs) {
+  return {.name = "op",
+          .doc = "d",
+          .role = role,
+          .inputs = std::move(inputs),
+          .outputs = {"ys*"},
+          .attrs = std::move(attrs),
+          .infer = [](const InferContext& c) { return c.stated; },
+          .grad = NoGradient{"test"},
+          .cost = [](const Op&) { return Cost{}; }};
+}
+
+TEST(Registry, RefusesRowsThatLackWhatTheirRoleNames) {
+  const AttrDef graph{"graph", AttrType::kGraph}, count{"count", AttrType::kInt};
+  const AttrDef gradient{"gradient", AttrType::kGraph, GraphRef{}};
+  const std::vector<std::string> any = {"xs: any*"};
+  const std::vector<std::pair<OpDef, const char*>> cases = {
+      {row_of(Role::kCopy, {"x"}, {}), "lacks the attribute"},
+      {row_of(Role::kCopy, {"x"}, {{"to", AttrType::kFloat}}), "lacks the attribute"},
+      {row_of(Role::kPlain, any, {graph}), "names no graph"},
+      {row_of(Role::kRegion, any, {gradient}), "names no graph"},
+      {row_of(Role::kRegion, {"x"}, {graph, count}), "has no operands"},
+      {row_of(Role::kRegion, any, {graph}), "has no count"},
+      {row_of(Role::kOpaque, {"x"}, {}), "has a provider"},
+      {row_of(Role::kRegion, any, {graph, count}), "nothing thrown"},
+      {row_of(Role::kCall, any, {graph, gradient}), "nothing thrown"}};
+  for (const auto& [row, text] : cases) {
+    Registry rows;
+    const std::string got = message_of([&, row = row] { rows.add(row); });
+    EXPECT_NE(got.find(text), std::string::npos) << got;
+  }
 }
 
 TEST(Verify, NamesTheBrokenRule) {

@@ -17,6 +17,7 @@ const ir::Registry& registry() {
     for (const char* name : {"add", "relu", "reshape"}) {
       rows->add({.name = name,
                  .doc = "d",
+                 .role = name == std::string("reshape") ? ir::Role::kView : ir::Role::kPlain,
                  .inputs = name == std::string("add") ? three : one,
                  .outputs = {"y"},
                  .attrs = {{"scale", ir::AttrType::kFloat, 1.0}},
@@ -26,6 +27,7 @@ const ir::Registry& registry() {
     }
     rows->add({.name = "all_reduce",
                .doc = "d",
+               .role = ir::Role::kCollective,
                .inputs = {"x"},
                .outputs = {"y"},
                .attrs = {{"group_size", ir::AttrType::kInt, int64_t{0}}},

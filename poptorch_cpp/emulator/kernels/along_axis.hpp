@@ -138,7 +138,7 @@ class AlongAxis final : public BoundKernel {
 };
 
 // sum, prod, max and min of int32, of search.cpp.
-std::unique_ptr<BoundKernel> bind_integer_reduction(const KernelRequest& request);
+std::unique_ptr<BoundKernel> bind_integer_reduction(const KernelRequest& request, char how);
 
 // Of a request whose operands and results all have lines along [first, last]; nullptr where one is
 // empty or absent.

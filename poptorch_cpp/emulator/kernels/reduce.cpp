@@ -12,21 +12,25 @@ namespace {
 using ir::Shape;
 
 struct Sum {
+  static constexpr char kSign = '+';
   static constexpr double kStart = 0;
   static double join(double a, double b) { return a + b; }
   static float join(float a, float b) { return a + b; }
 };
 struct Max {
+  static constexpr char kSign = '>';
   static constexpr double kStart = -INFINITY;
   static double join(double a, double b) { return b > a || b != b ? b : a; }
   static float join(float a, float b) { return b > a || b != b ? b : a; }
 };
 struct Min {
+  static constexpr char kSign = '<';
   static constexpr double kStart = INFINITY;
   static double join(double a, double b) { return b < a || b != b ? b : a; }
   static float join(float a, float b) { return b < a || b != b ? b : a; }
 };
 struct Product {
+  static constexpr char kSign = '*';
   static constexpr double kStart = 1;
   static double join(double a, double b) { return a * b; }
   static float join(float a, float b) { return a * b; }
@@ -220,10 +224,10 @@ void choose_layouts(KernelRequest& request) {
   layout = {};
 }
 
-template <typename Op>
+template <typename Op, bool mean = false>
 std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
   const ir::Type& x = *request.inputs[0];
-  if (x.dtype == ir::DType::kI32) return bind_integer_reduction(request);
+  if (x.dtype == ir::DType::kI32) return bind_integer_reduction(request, Op::kSign);
   if (x.dtype != ir::DType::kF32 || x.elements() == 0 ||
       request.output_layouts[0].kind != Layout::Kind::kPlain) {
     return nullptr;
@@ -233,7 +237,7 @@ std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
   std::vector<bool> in_memory;
   for (int64_t d : memory_order(x.rank(), kind)) in_memory.push_back(reduced[d]);
   double scale = 1;
-  if (request.op->name == "mean") {
+  if (mean) {
     scale = static_cast<double>(request.outputs[0].elements()) / static_cast<double>(x.elements());
   }
   return std::make_unique<Reduce<Op>>(group(memory_shape(x.shape, kind), in_memory), scale);
@@ -243,8 +247,9 @@ std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
 
 void add_reduce_kernels(KernelTable& table) {
   table.add({.op = "sum", .bind = bind_floats<bind<Sum>>, .choose_layouts = choose_layouts_of_sum});
-  table.add(
-      {.op = "mean", .bind = bind_floats<bind<Sum>>, .choose_layouts = choose_layouts_of_sum});
+  table.add({.op = "mean",
+             .bind = bind_floats<bind<Sum, true>>,
+             .choose_layouts = choose_layouts_of_sum});
   table.add({.op = "max", .bind = bind_floats<bind<Max>>, .choose_layouts = choose_layouts});
   table.add({.op = "min", .bind = bind_floats<bind<Min>>, .choose_layouts = choose_layouts});
   table.add(

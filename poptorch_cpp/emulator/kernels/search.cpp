@@ -14,16 +14,17 @@ namespace {
 
 using ir::DType;
 
-// bind<T> for the element type of operand 0: float (half types widened), int32 or a byte of truth.
-template <template <typename> typename Bind>
+// Bind<T> for the element type of operand 0: float (half types widened), int32 or a byte of truth;
+// `first` is whether the op is the first that the struct's comment names.
+template <template <typename> typename Bind, bool first>
 std::unique_ptr<BoundKernel> by_type(const KernelRequest& request) {
   switch (request.inputs[0]->dtype) {
     case DType::kF32:
-      return Bind<float>::bind(request);
+      return Bind<float>::bind(request, first);
     case DType::kI32:
-      return Bind<int32_t>::bind(request);
+      return Bind<int32_t>::bind(request, first);
     case DType::kBool:
-      return Bind<uint8_t>::bind(request);
+      return Bind<uint8_t>::bind(request, first);
     default:
       return nullptr;
   }
@@ -37,11 +38,11 @@ std::optional<std::pair<int64_t, int64_t>> neighbouring_axes(const KernelRequest
   return std::pair(axes.front(), axes.back());
 }
 
+// argmax or argmin.
 template <typename T>
 struct Argument {
-  static std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
+  static std::unique_ptr<BoundKernel> bind(const KernelRequest& request, bool greatest) {
     const int64_t axis = request.attr<int64_t>("axis");
-    const bool greatest = request.op->name == "argmax";
     const int64_t n = request.inputs[0]->shape[static_cast<size_t>(axis)];
     return make_along_axis(request, axis, axis, 1, 0, [greatest, n](const Line& line) {
       const T* x = line.at<T>(0);
@@ -55,12 +56,12 @@ struct Argument {
   }
 };
 
+// cumsum or cumprod.
 template <typename T>
 struct Scan {
   using Sum = std::conditional_t<std::is_same_v<T, float>, double, uint32_t>;
-  static std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
+  static std::unique_ptr<BoundKernel> bind(const KernelRequest& request, bool sums) {
     const int64_t axis = request.attr<int64_t>("axis");
-    const bool sums = request.op->name == "cumsum";
     const int64_t n = request.inputs[0]->shape[static_cast<size_t>(axis)];
     return make_along_axis(request, axis, axis, 1, 0, [sums, n](const Line& line) {
       Sum value = sums ? 0 : 1;
@@ -80,10 +81,10 @@ bool comes_before(T a, T b) {
   return descending ? a > b : a < b;
 }
 
+// topk or sort.
 template <typename T>
 struct Order {
-  static std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
-    const bool top = request.op->name == "topk";
+  static std::unique_ptr<BoundKernel> bind(const KernelRequest& request, bool top) {
     return request.attr<bool>(top ? "largest" : "descending") ? ordered<true>(request)
                                                               : ordered<false>(request);
   }
@@ -112,12 +113,12 @@ struct Order {
   }
 };
 
+// all or any.
 template <typename T>
 struct Truth {
-  static std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
+  static std::unique_ptr<BoundKernel> bind(const KernelRequest& request, bool all) {
     const auto axes = neighbouring_axes(request);
     if (!axes) return nullptr;
-    const bool all = request.op->name == "all";
     const int64_t n = Lines(request.inputs[0]->shape, axes->first, axes->second).size;
     return make_along_axis(request, axes->first, axes->second, 1, 0, [all, n](const Line& line) {
       const T* x = line.at<T>(0);
@@ -142,14 +143,10 @@ std::unique_ptr<BoundKernel> bind_logsumexp(const KernelRequest& request) {
 
 }  // namespace
 
-std::unique_ptr<BoundKernel> bind_integer_reduction(const KernelRequest& request) {
+std::unique_ptr<BoundKernel> bind_integer_reduction(const KernelRequest& request, char how) {
   const auto axes = neighbouring_axes(request);
   if (!axes || request.inputs[0]->dtype != DType::kI32) return nullptr;
   const int64_t n = Lines(request.inputs[0]->shape, axes->first, axes->second).size;
-  const char how = request.op->name == "sum"    ? '+'
-                   : request.op->name == "prod" ? '*'
-                   : request.op->name == "max"  ? '>'
-                                                : '<';
   return make_along_axis(request, axes->first, axes->second, 1, 0, [how, n](const Line& line) {
     const auto* x = line.at<int32_t>(0);
     int32_t value = x[0];
@@ -165,14 +162,14 @@ std::unique_ptr<BoundKernel> bind_integer_reduction(const KernelRequest& request
 }
 
 void add_search_kernels(KernelTable& table) {
-  table.add({.op = "argmax", .bind = bind_floats<by_type<Argument>>});
-  table.add({.op = "argmin", .bind = bind_floats<by_type<Argument>>});
-  table.add({.op = "cumsum", .bind = bind_floats<by_type<Scan>>});
-  table.add({.op = "cumprod", .bind = bind_floats<by_type<Scan>>});
-  table.add({.op = "sort", .bind = bind_floats<by_type<Order>>});
-  table.add({.op = "topk", .bind = bind_floats<by_type<Order>>});
-  table.add({.op = "any", .bind = bind_floats<by_type<Truth>>});
-  table.add({.op = "all", .bind = bind_floats<by_type<Truth>>});
+  table.add({.op = "argmax", .bind = bind_floats<by_type<Argument, true>>});
+  table.add({.op = "argmin", .bind = bind_floats<by_type<Argument, false>>});
+  table.add({.op = "cumsum", .bind = bind_floats<by_type<Scan, true>>});
+  table.add({.op = "cumprod", .bind = bind_floats<by_type<Scan, false>>});
+  table.add({.op = "sort", .bind = bind_floats<by_type<Order, false>>});
+  table.add({.op = "topk", .bind = bind_floats<by_type<Order, true>>});
+  table.add({.op = "any", .bind = bind_floats<by_type<Truth, false>>});
+  table.add({.op = "all", .bind = bind_floats<by_type<Truth, true>>});
   table.add({.op = "logsumexp", .bind = bind_floats<bind_logsumexp>});
 }
 

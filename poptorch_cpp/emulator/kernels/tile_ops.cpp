@@ -28,8 +28,9 @@ const Table& table() {
 }  // namespace
 
 const MicroRow* find_micro_row(const MicroQuery& query) {
-  const bool is_select = query.def.name == "select";
-  const size_t deciding = is_select ? 1 : 0;
+  // Behind a condition.
+  const auto& rows = query.def.operand_defs;
+  const size_t deciding = rows.size() > 1 && rows[0].rule == ir::OperandDef::Rule::kBool ? 1 : 0;
   if (query.operands.size() <= deciding) return nullptr;
   const RegisterClass source = register_class(query.operands[deciding]);
   if (source == RegisterClass::kNone) return nullptr;

@@ -41,16 +41,6 @@ struct TileProgramBuilder::Impl {
 
 namespace {
 
-// Results of these are representable wherever their operands are: no rounding needed.
-bool is_exact(const std::string& op) {
-  static const char* const kExact[] = {
-      "neg",         "abs",         "relu",       "sign",       "identity", "detach", "maximum",
-      "minimum",     "select",      "ceil",       "floor",      "trunc",    "round",  "eq",
-      "ne",          "lt",          "le",         "gt",         "ge",       "isnan",  "isinf",
-      "logical_not", "logical_and", "logical_or", "logical_xor"};
-  return std::any_of(std::begin(kExact), std::end(kExact), [&](const char* e) { return op == e; });
-}
-
 double round_to(DType dtype, double value) {
   if (dtype == DType::kF16) return ir::from_half_bits(ir::to_half_bits(value));
   if (dtype == DType::kBF16) return ir::from_bfloat16_bits(ir::to_bfloat16_bits(value));
@@ -75,7 +65,7 @@ bool TileProgramBuilder::supports(const ir::OpDef& def, const ir::Attrs& attrs,
       !std::all_of(results.begin(), results.end(), held)) {
     return false;
   }
-  return def.name == "cast" || find_micro_row({def, attrs, operands, results}) != nullptr;
+  return def.role == ir::Role::kCast || find_micro_row({def, attrs, operands, results}) != nullptr;
 }
 
 int TileProgramBuilder::input(const ir::Type& type) {
@@ -107,7 +97,7 @@ std::vector<int> TileProgramBuilder::op(const ir::OpDef& def, const ir::Attrs& a
   Instruction step;
   step.op = def.name;
   const MicroQuery query{def, attrs, types, results};
-  if (def.name == "cast") {
+  if (def.role == ir::Role::kCast) {
     step.fn = cast_fn(types[0], results[0]);
   } else if (const MicroRow* row = find_micro_row(query)) {
     step.fn = row->fn;
@@ -129,7 +119,7 @@ std::vector<int> TileProgramBuilder::op(const ir::OpDef& def, const ir::Attrs& a
                            support::join(operands, ", %"));
   std::vector<int> made = step.results;
   impl_->program->instructions_.push_back(std::move(step));
-  for (size_t i = 0; i < made.size() && !is_exact(def.name); ++i) {
+  for (size_t i = 0; i < made.size() && !def.exact; ++i) {
     const MicroFn narrow = narrow_fn(results[i]);
     if (!narrow) continue;
     const int rounded = impl_->make_register(results[i]);

@@ -85,7 +85,7 @@ struct Prepared {
 
 Prepared* make_prepared(const PoptorchForeignOp& op) {
   const auto attrs = attributes(op);
-  const bool is_gradient = std::string(op.name) == "aten_vjp";
+  const bool is_gradient = attrs.contains("wanted");
   GenericCall call(attrs.at("schema"), attrs.at("arguments"));
   auto prepared = std::make_unique<Prepared>(
       Prepared{std::move(call), is_gradient, {}, {}, {}, {}, static_cast<size_t>(op.input_count)});

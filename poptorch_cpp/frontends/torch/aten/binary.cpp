@@ -18,18 +18,18 @@ DType float_type(Call& c, DType dtype) {
   return ir::is_float(dtype) || ir::is_complex(dtype) ? dtype : c.default_float();
 }
 
-// Operand `first` ± alpha · operand `second`. Booleans add as a logical or.
-Rule sum(std::string op, size_t first, size_t second) {
+// Operand `first` ± alpha · operand `second`, by the op `of_truths` where both are booleans.
+Rule sum(std::string op, std::string of_truths, size_t first, size_t second) {
   const auto plain = [=](Call& c) -> Values {
     const DType dtype = c.result_type({0, 1});
-    const std::string kind = dtype == DType::kBool && op == "add" ? "logical_or" : op;
+    const std::string& kind = dtype == DType::kBool ? of_truths : op;
     return {{c.emit(kind, {c.operand(first, dtype), c.operand(second, dtype)}), dtype}};
   };
   const auto scaled = [=](Call& c) -> Values {
     const DType dtype = c.result_type({0, 1});
     const Val factor = c.operand(c.index_of("alpha"), dtype);
     const Val added = c.emit("mul", {c.operand(second, dtype), factor});
-    const std::string kind = dtype == DType::kBool && op == "add" ? "logical_or" : op;
+    const std::string& kind = dtype == DType::kBool ? of_truths : op;
     return {{c.emit(kind, {c.operand(first, dtype), added}), dtype}};
   };
   return [=](Call& c) {
@@ -247,9 +247,9 @@ Val xlogy(Call& c, Val x, Val y) {
 }
 
 void add_binary_rules(Rules& r) {
-  r.add("add", sum("add", 0, 1));
-  r.add("sub", sum("sub", 0, 1));
-  r.add("rsub", sum("sub", 1, 0));
+  r.add("add", sum("add", "logical_or", 0, 1));
+  r.add("sub", sum("sub", "sub", 0, 1));
+  r.add("rsub", sum("sub", "sub", 1, 0));
   r.add("mul", multiply);
   r.add("div", divide);
   r.add("pow", power);

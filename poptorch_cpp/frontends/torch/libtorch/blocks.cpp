@@ -4,6 +4,7 @@
 #include <mutex>
 #include <optional>
 
+#include "ir/roles.hpp"
 #include "poptorch/poptorch.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
@@ -157,10 +158,11 @@ void BegunBlocks::begin_at(const at::Tensor& parameter, Begun& begun) {
 void BegunBlocks::check(const ir::Graph& main) const {
   std::map<std::string, const ir::Op*> first_uses;  // by slot
   for (const ir::Op* op : main.ops()) {
-    if (!op->is("variable")) continue;
+    const std::string* slot = ir::slot_of(op);
+    if (!slot) continue;
     for (const ir::Use& use : op->result(0)->uses()) {
       if (!use.op) continue;
-      const ir::Op*& first = first_uses[op->attr<std::string>("name")];
+      const ir::Op*& first = first_uses[*slot];
       if (!first || use.op->is_before(first)) first = use.op;
     }
   }

@@ -4,6 +4,7 @@
 
 #include "frontends/torch/tracer/tracer.hpp"
 #include "frontends/torch/tracer/types.hpp"
+#include "ir/roles.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
@@ -44,9 +45,7 @@ void Tracer::check_blocks() {
       block = op->placement.block;
       side = "behind";
     }
-    if (op->placement.ipu >= 0 || op->is("variable") || op->is("constant") || op->is("detach")) {
-      continue;
-    }
+    if (op->placement.ipu >= 0 || op->def().is_leaf() || op->def().stops_gradient()) continue;
     if (!blocks_are_scopes_) {
       op->placement.ipu = op->placement.stage = 0;
       continue;
@@ -64,7 +63,7 @@ std::vector<size_t> Tracer::return_written_inputs() {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     ir::Value* value = inputs_[i]->value();
     if (!inputs_[i]->written() || value == builder_.graph().inputs()[i].get()) continue;
-    const bool is_own = value->producer() && !value->producer()->is("variable");
+    const bool is_own = value->producer() && !ir::slot_of(value->producer());
     builder_.graph().add_output(is_own ? value : builder_.value("identity", {value}));
     written.push_back(i);
   }
@@ -91,7 +90,7 @@ TraceResult Tracer::finish(const std::vector<at::Tensor>& outputs) {
     }
     ir::Value* value = read(output);
     // State and inputs are handed out by copy: the slot may change after this point.
-    if (!value->producer() || value->producer()->is("variable")) {
+    if (!value->producer() || ir::slot_of(value->producer())) {
       value = builder_.value("identity", {value});
     }
     result.outputs.push_back({.index = static_cast<int>(builder_.graph().outputs().size())});

@@ -53,11 +53,6 @@ void Tracer::abandon_function() {
 
 namespace {
 
-bool writes(const ir::Op& op, uint32_t operand) {
-  const auto& written = op.def().writes;
-  return std::find(written.begin(), written.end(), static_cast<int>(operand)) != written.end();
-}
-
 // Puts `call` in front of the first op that uses `value`.
 void bring_forward(ir::Op* call, ir::Value* value) {
   ir::Op* first = call;
@@ -68,7 +63,7 @@ void bring_forward(ir::Op* call, ir::Value* value) {
   for (ir::Value* operand : call->operands()) {
     ir::Op* maker = operand->producer();
     if (!maker || maker->is_before(first)) continue;
-    if (!maker->is("constant")) {
+    if (maker->role() != ir::Role::kConstant) {
       throw support::UnsupportedError(
           "[hook] the hook uses a tensor that was made after its own was used first. Register the "
           "hook before that.");
@@ -101,7 +96,7 @@ void Tracer::end_hook(const at::Tensor& tensor, const at::Tensor& gradient) {
   bool is_first = true;
   const auto uses = before->uses();
   for (const ir::Use& use : uses) {
-    if (!use.op || use.op == call || writes(*use.op, use.index)) continue;
+    if (!use.op || use.op == call || use.op->def().writes_operand(use.index)) continue;
     is_first &= !hooks_.contains(use.op);
     use.op->set_operand(use.index, after);
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ir/roles.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
@@ -47,14 +48,10 @@ Value* Region::add_argument(Value* outer, const ir::Type& type) {
 
 Value* Region::stand_in(Value* outer, const Root* owner) {
   const Key key{outer, owner};
-  const ir::Op* producer = outer->producer();
-  if (!producer || !producer->is("constant") || inputs_.contains(key)) {
-    return input_for(outer, owner);
-  }
+  const ir::Literal* literal = ir::literal_of(outer);
+  if (!literal || inputs_.contains(key)) return input_for(outer, owner);
   Value*& constant = constants_[key];
-  if (!constant) {
-    constant = ir::Builder(*graph_).constant(producer->attr<ir::Literal>("value"));
-  }
+  if (!constant) constant = ir::Builder(*graph_).constant(*literal);
   return constant;
 }
 

@@ -8,6 +8,7 @@
 #include "frontends/torch/aten/call.hpp"
 #include "frontends/torch/tracer/host_tensors.hpp"
 #include "frontends/torch/tracer/types.hpp"
+#include "ir/roles.hpp"
 #include "ops/all_ops.hpp"
 #include "support/error.hpp"
 #include "support/log.hpp"
@@ -25,8 +26,7 @@ constexpr c10::DispatchKey kKey = c10::DispatchKey::DeferredInit;
 
 // The value's ops that gradients do not pass.
 bool blocks_gradient(const ir::Op& op) {
-  if (op.is("call")) return false;
-  return op.is("detach") || std::holds_alternative<ir::NoGradient>(op.def().grad);
+  return op.role() != ir::Role::kCall && std::holds_alternative<ir::NoGradient>(op.def().grad);
 }
 
 }  // namespace
@@ -145,7 +145,7 @@ Root& Tracer::root_of(const at::Tensor& tensor) {
 ir::Value* Tracer::cut(ir::Value* value) {
   if (!is_active(value)) return value;
   ir::Value*& made = detached_[value];
-  const bool is_slot = value->producer() && value->producer()->is("variable");
+  const bool is_slot = ir::slot_of(value->producer()) != nullptr;
   if (!made || is_slot) made = builder_.value("detach", {value});
   return made;
 }
