@@ -187,10 +187,10 @@ TEST(CppApi, RefusesWithTheCure) {
   torch::optim::SGD sgd(twins.ours->parameters(), torch::optim::SGDOptions(0.1));
   torch::optim::Adagrad adagrad(twins.ours->parameters());
   expect_text(error_of([&] { poptorch::trainingModel(twins.ours, Options(), adagrad); }),
-              "Use torch::optim::SGD, Adam or AdamW");
+              "Use SGD, Adam, AdamW, RMSprop or LAMB");
   expect_text(
       error_of([&] { poptorch::inferenceModel(twins.ours, Options().deviceIterations(0)); }),
-      "deviceIterations");
+      "device_iterations is 0. It must be at least 1");
 
   auto training = poptorch::trainingModel(twins.ours, Options().deviceIterations(3), sgd);
   expect_text(error_of([&] { training.copyWeightsToHost(); }), "not compiled");

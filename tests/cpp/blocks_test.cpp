@@ -36,7 +36,7 @@ TORCH_MODULE(Network);
 template <typename Module>
 std::string blocks_of(Module network) {
   auto options = poptorch::Options();
-  options.executionStrategy(poptorch::ExecutionStrategy::Sharded);
+  options.executionStrategy(poptorch::ShardedExecution());
   auto model = poptorch::inferenceModel(network, options);
   const torch::Tensor x = torch::randn({8, 4});
   EXPECT_TRUE(torch::allclose(model(x)[0], network->forward(x), 1e-5, 1e-6));

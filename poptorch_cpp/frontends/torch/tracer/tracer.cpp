@@ -164,10 +164,7 @@ ir::Value* Tracer::read(const at::Tensor& tensor) {
   if (root.variable && request_.without_python) {
     const std::string& slot = root.slot.text();
     builder_.scope = slot.substr(0, slot.rfind('.') == std::string::npos ? 0 : slot.rfind('.'));
-    if (auto begin = request_.begins.find(slot); begin != request_.begins.end()) {
-      const auto& [user_id, ipu, stage] = begin->second;
-      set_block(ipu, stage, -1, user_id, false);
-    }
+    if (request_.before_use) request_.before_use(slot);
   }
   const Geometry geometry = Geometry::of(tensor);
   History* history = root.history_of(tensor);

@@ -31,12 +31,6 @@ struct NamedTensor {
   at::Tensor host = {};  // what holds the values, when `tensor` stands for one replica's alone
 };
 
-// A block that begins where a slot is used first.
-struct BlockBegin {
-  std::string user_id;
-  int ipu = 0, stage = 0;
-};
-
 struct TraceRequest {
   std::vector<at::Tensor> inputs;  // examples of one micro-batch: only shape and dtype count
   std::vector<NamedTensor> state;
@@ -44,7 +38,8 @@ struct TraceRequest {
   // A program of LibTorch. Without hooks to say which module runs, an op belongs to the module
   // whose tensors it reads.
   bool without_python = false;
-  std::map<std::string, BlockBegin> begins = {};  // by slot
+  // With it: called with each slot that an op is about to read.
+  std::function<void(const std::string&)> before_use = {};
   // The user's line that is running; absent: not known.
   std::function<ir::Location()> locate = {};
 };
