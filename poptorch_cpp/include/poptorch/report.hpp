@@ -85,7 +85,7 @@ struct ScheduledTransfer {
 struct Schedule {
   int64_t ipus = 0, idle_ipus = 0, stages = 0, steps = 0;
   std::vector<std::vector<std::string>> blocks;  // by IPU
-  std::vector<int64_t> phases;                   // by step; none without phases
+  std::vector<int> phases;                       // by step; none without phases
   std::vector<Cell> cells;
   std::vector<ScheduledTransfer> transfers;
   double bubbles = 0;  // the share of steps in which IPUs do nothing

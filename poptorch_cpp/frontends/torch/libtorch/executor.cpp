@@ -100,6 +100,9 @@ void Executor::make_executable(const Tensors& inputs, const Forward& forward) {
   frontend::BegunBlocks begun(*state_->module, request.state);
   request.before_use = [&](const std::string& slot) { begun.use(slot); };
   const frontend::OnePart part(request.state, execution.replica_groups, replicas);
+  for (const auto& entry : request.state) {
+    if (entry.host.defined()) state_->holders.push_back(entry.host);
+  }
   const auto checked_forward = [&](const Tensors& stand_ins) {
     const frontend::BlockRecorder recorder(state_->said.strategy);
     Tensors results = forward(stand_ins);

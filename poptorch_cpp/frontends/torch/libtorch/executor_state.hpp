@@ -11,6 +11,7 @@
 #include "frontends/torch/libtorch/options.hpp"
 #include "frontends/torch/libtorch/replica_groups.hpp"
 #include "poptorch/poptorch.hpp"
+#include "session/schedule.hpp"
 #include "support/error.hpp"
 
 namespace poptorch {
@@ -29,11 +30,13 @@ struct Executor::State {
   ir::OptimiserSpec described(const torch::optim::Optimizer& optimizer) const;
   // UserError for an anchor that names nothing.
   void check_anchors(const frontend::TorchExecutable& made) const;
+  session::Schedule scheduled(int64_t micro_batches) const;
 
   std::shared_ptr<torch::nn::Module> module;
   Description said;
   std::optional<ir::OptimiserSpec> optimiser;  // as the device has it
   frontend::ReplicaGroupings groupings;
+  std::vector<at::Tensor> holders;  // of all values of grouped parameters, whose memory they share
   std::unique_ptr<frontend::TorchExecutable> executable;
   std::vector<at::Tensor> anchored;  // of the last run
   std::atomic<bool> stop{false};

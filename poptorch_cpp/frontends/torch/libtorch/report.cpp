@@ -1,6 +1,9 @@
 // Executor's account of a compiled model, as poptorch/report.hpp has it.
+#include <iostream>
+
 #include "frontends/torch/libtorch/executor_state.hpp"
 #include "poptorch/poptorch.hpp"
+#include "session/schedule.hpp"
 
 namespace poptorch {
 namespace {
@@ -56,6 +59,42 @@ Report Executor::report() const {
     result.ops.push_back({o.ipu, o.stage, o.block, o.module, o.op, o.count, o.cycles});
   }
   return result;
+}
+
+session::Schedule Executor::State::scheduled(int64_t micro_batches) const {
+  const ir::Execution& e = said.execution;
+  const int64_t a_round = e.training ? e.gradient_accumulation : e.device_iterations;
+  const session::Executable& model = compiled().compiled();
+  return session::make_schedule(model.timeline(micro_batches), model.report(),
+                                {e.strategy, a_round, e.io_tiles});
+}
+
+Schedule Executor::schedule(int64_t micro_batches) const {
+  const session::Schedule found = state_->scheduled(micro_batches);
+  Schedule made;
+  made.ipus = found.ipus;
+  made.idle_ipus = found.idle_ipus;
+  made.stages = found.stages;
+  made.steps = found.steps;
+  made.blocks = found.blocks;
+  made.phases = found.phases;
+  made.bubbles = found.bubbles;
+  made.bottleneck = found.bottleneck;
+  for (size_t i = 0; i < found.work.size(); ++i) {
+    const session::StageWork& w = found.work[i];
+    made.cells.push_back(
+        {w.ipu, w.stage, w.phase, w.micro_batch, w.backward, w.cycles, found.work_steps[i]});
+  }
+  for (size_t i = 0; i < found.transfers.size(); ++i) {
+    const session::Transfer& t = found.transfers[i];
+    made.transfers.push_back({t.ipu, t.phase, t.micro_batch, std::string(session::word(t.kind)),
+                              t.name, t.bytes, t.cycles, t.io_tiles, found.transfer_steps[i]});
+  }
+  return made;
+}
+
+void Executor::printSchedule(int64_t micro_batches) const {
+  std::cout << session::draw(state_->scheduled(micro_batches)) << std::endl;
 }
 
 }  // namespace poptorch
