@@ -1,4 +1,4 @@
-"""The networks of examples/cpp in Python: same weights, options and steps, by the program's name."""
+"""The networks of examples/cpp in Python: same weights, options and steps, by program."""
 
 import poptorch
 import torch
@@ -83,7 +83,12 @@ class Replicated(nn.Module):
 
 def replicated():
     network = Replicated()
-    options = poptorch.Options().showCompilationProgressBar(False).replicationFactor(4).broadcastBuffers(False)
+    options = (
+        poptorch.Options()
+        .showCompilationProgressBar(False)
+        .replicationFactor(4)
+        .broadcastBuffers(False)
+    )
     options.outputMode(poptorch.OutputMode.All).Training.gradientAccumulation(2)
     options.TensorLocations.setOptimizerLocation(
         poptorch.TensorLocationSettings()

@@ -1,22 +1,15 @@
 """The examples run as a user runs them, and reach the accuracy that they promise."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import cpp_twins
-import poptorch_core
 import pytest
 import torch
+from cpp_projects import build_against_installed_package, run
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-
-
-def run(*command):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def check_digits(output):
@@ -47,14 +40,6 @@ def test_loop_with_schedule_and_checkpoints():
     output = run(sys.executable, EXAMPLES / "python/checkpoints.py")
     assert last_number(output, r"last loss: ([\d.]+)") < 1.5
     assert output.rstrip().endswith("bit-identical: True")
-
-
-def build_against_installed_package(source, folder):
-    prefix = Path(poptorch_core.cmake_prefix_path)
-    if not (prefix / "share/cmake/poptorch").exists():
-        pytest.skip("the built tree is in use, not the installed package")
-    run("cmake", "-S", source, "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}")
-    run("cmake", "--build", folder)
 
 
 @pytest.fixture(scope="module")
@@ -88,8 +73,3 @@ def test_cpp_trains_with_the_bits_of_python(name, cpp_examples, tmp_path):
 
     assert execution((tmp_path / "plan.txt").read_text()) == execution(plan)
     assert "optimiser_group" in execution(plan)
-
-
-def test_cpp_api(tmp_path):
-    build_against_installed_package(EXAMPLES.parent / "tests/cpp", tmp_path)
-    assert "PASSED" in run(tmp_path / "cpp_api_tests")
