@@ -151,6 +151,10 @@ TEST(BeginBlock, RefusesWithBlockLineAndCure) {
   nn::ReLU relu;
   expect_parts(error_of([&] { begin_block(*relu, "act", 1); }),
                {"'act'", "ReLU", here, "has no parameters", "Use a poptorch::Block"});
+  Network nowhere;
+  begin_block(*nowhere->first, "front");
+  expect_parts(error_of([&] { blocks_of(nowhere); }),
+               {"no IPU was specified for block 'front'", here, "AutoIncrement"});
   nn::LinearImpl unowned(4, 4);
   expect_parts(error_of([&] { begin_block(unowned, "loose", 1); }),
                {"'loose'", here, "no shared_ptr owns", "Annotate modules"});
