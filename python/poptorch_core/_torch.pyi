@@ -67,9 +67,7 @@ class Executable:
     def close(self) -> None:
         """No step begins from here on. Raises Error while another thread runs one."""
 
-    def drawing(
-        self, micro_batches: int, strategy: str, a_round: int, io_tiles: int, /
-    ) -> str:
+    def drawing(self, micro_batches: int, strategy: str, a_round: int, io_tiles: int, /) -> str:
         """The schedule of the first micro-batches of a run, IPUs down and steps across."""
 
     def forget_partial_state(self) -> bool:

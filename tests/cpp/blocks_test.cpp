@@ -138,6 +138,29 @@ TEST(BeginBlock, BeginsAtParametersThatNoOtherModuleHas) {
                 "Use a poptorch::Block"});
 }
 
+TEST(BeginBlock, BeginsWithViewsOfParameters) {
+  struct SplitImpl : nn::Module {
+    SplitImpl() {
+      first = register_module("first", nn::Linear(4, 4));
+      last = register_module("last", nn::Linear(4, 8));
+    }
+    torch::Tensor forward(const torch::Tensor& x) {
+      const auto halves = torch::relu(first(x)), weights = last->weight.narrow(0, 2, 4);
+      return halves.matmul(torch::tanh(weights));
+    }
+    nn::Linear first{nullptr}, last{nullptr};
+  };
+  auto split = std::make_shared<SplitImpl>();
+  begin_block(*split->last, "back", 1);
+  auto model = poptorch::inferenceModel(
+      split, poptorch::Options().executionStrategy(poptorch::ShardedExecution()));
+  model(torch::randn({2, 4}));
+  const std::string text = model.graph("traced");
+  const size_t at = text.find(" = slice(%last.weight");
+  ASSERT_NE(at, std::string::npos) << text;
+  expect_parts(text.substr(at, text.find('\n', at) - at), {"block=\"back\"", "scope(\"last\")"});
+}
+
 TEST(BeginBlock, RefusesWithBlockLineAndCure) {
   Network network;
   const std::string here = "blocks_test.cpp:";

@@ -114,6 +114,7 @@ TEST(CppOptim, RefusesWithTheCure) {
   expect_parts(error_of([] { optim::SGDOptions().loss_scaling(0); }), {"above zero"});
   Layer layer, other;
   optim::SGD sgd(layer->parameters(), optim::SGDOptions(0.1).maximize(true));
+  expect_parts(error_of([&] { sgd.set("lr", 0.5); }), {"Change it in param_groups()"});
   expect_parts(error_of([&] { sgd.step(); }), {"no maximize"});
   expect_parts(error_of([&] { sgd.markAsVariable("nesterov"); }), {"always compiled in"});
   expect_parts(error_of([&] { poptorch::trainingModel(other, Options(), sgd); }),

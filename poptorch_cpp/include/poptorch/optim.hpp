@@ -31,6 +31,7 @@ class Arguments {
   // types are torch::kFloat and torch::kHalf.
   void take(const std::string& name, const Argument& value);
   const std::string& kind() const { return kind_; }
+  bool has(const std::string& name) const;
   bool is_set(const std::string& name) const { return values_.contains(name); }
   // What was set, or the default.
   Argument get(const std::string& name) const;
@@ -148,8 +149,9 @@ class Extras {
   virtual ~Extras();
 
   const Arguments& arguments() const { return arguments_; }
-  // Of the whole optimiser, such as "loss_scaling". Throws as Arguments::take.
-  void set(const std::string& name, const Argument& value) { arguments_.take(name, value); }
+  // Of the whole optimiser, such as "loss_scaling". Throws as Arguments::take, and for what
+  // param_groups() has.
+  void set(const std::string& name, const Argument& value);
   // Throw for names that the optimiser does not have, and for the structure of its update.
   bool isConstant(const std::string& name) const;
   void markAsConstant(const std::string& name);

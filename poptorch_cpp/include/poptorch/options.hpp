@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -98,7 +99,6 @@ class Options {
   Options& memoryLimit(MemoryLimit limit);
 
  private:
-  friend class Executor;
   friend struct Description;
 
   struct Line {

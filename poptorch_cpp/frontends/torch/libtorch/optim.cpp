@@ -5,6 +5,7 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -24,6 +25,7 @@ struct ArgumentRow {
   std::string_view name;
   Argument otherwise;
   std::string_view optimisers;  // by their kinds; empty: all
+  bool in_groups = true;        // in torch's param_groups(), not of the whole optimiser
 };
 
 const std::vector<ArgumentRow>& argument_rows() {
@@ -35,23 +37,23 @@ const std::vector<ArgumentRow>& argument_rows() {
       {"momentum", 0.0, "sgd rmsprop"},
       {"dampening", 0.0, "sgd"},
       {"nesterov", false, "sgd"},
-      {"maximize", false, "sgd adam adamw rmsprop"},
       {"beta1", 0.9, "adam adamw lamb"},
       {"beta2", 0.999, "adam adamw lamb"},
       {"eps", 1e-8, "adam adamw rmsprop lamb"},
       {"alpha", 0.99, "rmsprop"},
       {"centered", false, "rmsprop"},
-      {"use_tf_variant", false, "rmsprop"},
-      {"bias_correction", true, "adamw lamb"},
-      {"max_weight_norm", 65500.0, "lamb"},
-      {"velocity_scaling", 1.0, "sgd"},
-      {"use_combined_accum", false, "sgd"},
-      {"loss_scaling", 1.0, ""},
-      {"max_grad_norm", kInfinity, "sgd adam adamw"},
-      {"accum_type", torch::kFloat, ""},
-      {"velocity_accum_type", torch::kFloat, "sgd"},
-      {"first_order_momentum_accum_type", torch::kFloat, "adam adamw rmsprop lamb"},
-      {"second_order_momentum_accum_type", torch::kFloat, "adam adamw rmsprop lamb"},
+      {"maximize", false, "sgd adam adamw rmsprop", false},
+      {"use_tf_variant", false, "rmsprop", false},
+      {"bias_correction", true, "adamw lamb", false},
+      {"max_weight_norm", 65500.0, "lamb", false},
+      {"velocity_scaling", 1.0, "sgd", false},
+      {"use_combined_accum", false, "sgd", false},
+      {"loss_scaling", 1.0, "", false},
+      {"max_grad_norm", kInfinity, "sgd adam adamw", false},
+      {"accum_type", torch::kFloat, "", false},
+      {"velocity_accum_type", torch::kFloat, "sgd", false},
+      {"first_order_momentum_accum_type", torch::kFloat, "adam adamw rmsprop lamb", false},
+      {"second_order_momentum_accum_type", torch::kFloat, "adam adamw rmsprop lamb", false},
   };
   return rows;
 }
@@ -99,6 +101,13 @@ void Arguments::take(const std::string& name, const Argument& value) {
   values_.insert_or_assign(name, value);
 }
 
+bool Arguments::has(const std::string& name) const {
+  const auto& rows = argument_rows();
+  return std::any_of(rows.begin(), rows.end(), [&](const ArgumentRow& row) {
+    return row.name == name && names(row.optimisers, kind_);
+  });
+}
+
 Argument Arguments::get(const std::string& name) const {
   const auto it = values_.find(name);
   return it == values_.end() ? argument_row(kind_, name).otherwise : it->second;
@@ -112,6 +121,14 @@ Extras::Extras(Arguments arguments) : arguments_(std::move(arguments)), variable
 }
 
 Extras::~Extras() = default;
+
+void Extras::set(const std::string& name, const Argument& value) {
+  if (argument_row(arguments_.kind(), name).in_groups) {
+    throw UserError(str("[optim] ", name, " of ", arguments_.kind(), " is a number of the groups. ",
+                        "Change it in param_groups()[i].options()."));
+  }
+  arguments_.take(name, value);
+}
 
 bool Extras::isConstant(const std::string& name) const {
   argument_row(arguments_.kind(), name);

@@ -97,42 +97,39 @@ ir::DType dtype_of(const optim::Arguments& arguments, const std::string& name) {
 // What the extras say of the whole optimiser.
 void take_extras(const optim::Extras& extras, ir::OptimiserSpec& spec) {
   const optim::Arguments& given = extras.arguments();
-  const bool is_sgd = spec.kind == "sgd";
-  const bool combined = is_sgd && given.flag("use_combined_accum");
-  const bool bounded = spec.kind != "rmsprop" && spec.kind != "lamb";
+  const bool has_velocity = given.has("velocity_accum_type");
+  const bool combined = given.has("use_combined_accum") && given.flag("use_combined_accum");
   spec.loss_scaling = given.number("loss_scaling");
   spec.loss_scaling_variable = !extras.isConstant("loss_scaling");
-  if (bounded) spec.max_grad_norm = given.number("max_grad_norm");
+  if (given.has("max_grad_norm")) spec.max_grad_norm = given.number("max_grad_norm");
   spec.accumulator_type = dtype_of(given, "accum_type");
   spec.first_moment_type =
-      dtype_of(given, is_sgd ? "velocity_accum_type" : "first_order_momentum_accum_type");
-  if (!is_sgd) spec.second_moment_type = dtype_of(given, "second_order_momentum_accum_type");
+      dtype_of(given, has_velocity ? "velocity_accum_type" : "first_order_momentum_accum_type");
+  if (!has_velocity) spec.second_moment_type = dtype_of(given, "second_order_momentum_accum_type");
   // A sum in float16 would overflow. The combined SGD has no accumulator of its own.
   spec.running_mean = !combined && spec.accumulator_type == ir::DType::kF16;
 }
 
-void take_extras(const optim::Extras& extras, const std::string& kind, ir::OptimiserGroup& group) {
+// What they say of a group whose torch numbers are there.
+void take_extras(const optim::Extras& extras, ir::OptimiserGroup& group) {
   const optim::Arguments& given = extras.arguments();
+  const auto says = [&](const char* flag) { return given.has(flag) && given.flag(flag); };
   Values& values = group.values;
-  if (kind == "sgd" && given.flag("use_combined_accum")) {
-    values["velocity_scaling"] = given.number("velocity_scaling");
-  }
-  if (kind == "lamb") {
+  if (says("use_combined_accum")) values["velocity_scaling"] = given.number("velocity_scaling");
+  if (says("maximize")) values["maximize"] = 1.0;
+  if (given.has("max_weight_norm")) {  // its torch numbers are those of an AdamW
     values["max_weight_norm"] = given.number("max_weight_norm");
     values.erase("amsgrad");
     values.erase("maximize");
-  } else if (given.flag("maximize")) {
-    values["maximize"] = 1.0;
   }
-  const bool has_correction = kind == "adamw" || kind == "lamb";
-  if (has_correction && !given.flag("bias_correction")) values["bias_correction"] = 0.0;
-  if (kind == "rmsprop" && given.flag("use_tf_variant")) values["use_tf_variant"] = 1.0;
   group.variable.clear();
   for (const auto& [name, value] : values) {
-    const bool is_flag =
-        kStructure.contains(name) || name == "bias_correction" || name == "use_tf_variant";
-    if (!is_flag && !extras.isConstant(name)) group.variable.insert(name);
+    if (!kStructure.contains(name) && !extras.isConstant(name)) group.variable.insert(name);
   }
+  if (given.has("bias_correction") && !given.flag("bias_correction")) {
+    values["bias_correction"] = 0.0;
+  }
+  if (says("use_tf_variant")) values["use_tf_variant"] = 1.0;
 }
 
 std::string name_of(const at::Tensor& parameter, const std::vector<NamedTensor>& state) {
@@ -190,7 +187,7 @@ ir::OptimiserSpec describe(const torch::optim::Optimizer& optimizer,
     group.values = described.values;
     group.variable = variable_of(described);
     for (const std::string& name : kStructure) group.variable.erase(name);
-    if (extras) take_extras(*extras, spec.kind, group);
+    if (extras) take_extras(*extras, group);
     for (const auto& parameter : given.params()) {
       const std::string name = name_of(parameter, state);
       if (!name.empty()) group.parameters.push_back(name);

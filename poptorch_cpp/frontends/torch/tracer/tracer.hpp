@@ -92,6 +92,8 @@ class Tracer : private Cursor {
   // One without elements. It holds nothing, and no op reads it: what an operator makes of it is
   // known on the host.
   at::Tensor make_empty(const ir::Shape& shape, c10::ScalarType dtype);
+  // What follows reads the root: of LibTorch's modules, its slot says which module and block runs.
+  void enter_module_of(const Root& root);
   // The root of `tensor`, made as a constant when there was none.
   Root& root_of(const at::Tensor& tensor);
   // True when gradients reach a parameter from `value`.
