@@ -59,7 +59,7 @@ int main() {
   poptorch::begin_block(*cut->second, "back", 1);
   const float outside = train("begun at a layer", cut, options);
   const float pipelined = train("scopes, pipelined", made<Scoped>(), options);
-  options.executionStrategy(poptorch::ExecutionStrategy::Sharded);
+  options.executionStrategy(poptorch::ShardedExecution());
   const float sharded = train("scopes, sharded", made<Scoped>(), options);
   const bool equal = whole == outside && whole == pipelined && whole == sharded;
   std::cout << "equal: " << (equal ? "yes" : "no") << "\n";

@@ -10,9 +10,6 @@ namespace {
 
 using namespace pybind11::literals;
 
-// By Transfer::Kind.
-constexpr const char* kTransferWords[] = {"in", "out", "load", "store"};
-
 py::dict ipu_dict(const session::MemoryReport& memory, const session::WorkReport& work) {
   return py::dict(
       "state_bytes"_a = memory.state_bytes, "arena_bytes"_a = memory.arena_bytes,
@@ -27,10 +24,19 @@ py::dict ipu_dict(const session::MemoryReport& memory, const session::WorkReport
       "streaming_bytes"_a = work.streaming_bytes);
 }
 
+py::list stream_list(const std::vector<session::StreamReport>& streams) {
+  py::list made;
+  for (const session::StreamReport& stream : streams) {
+    made.append(py::dict("name"_a = stream.name, "to_device"_a = stream.to_device,
+                         "overlap"_a = stream.overlap, "overlaps"_a = stream.overlaps));
+  }
+  return made;
+}
+
 }  // namespace
 
 py::dict report_dict(const session::Report& report) {
-  py::list ipus, stages, ops, streams;
+  py::list ipus, stages, ops;
   py::dict reference_kernels;
   for (size_t i = 0; i < report.ipus.size(); ++i) {
     ipus.append(ipu_dict(report.ipus[i], report.work[i]));
@@ -45,12 +51,8 @@ py::dict report_dict(const session::Report& report) {
                         "cycles"_a = op.cycles));
   }
   for (const auto& [op, share] : report.reference_kernels) reference_kernels[py::str(op)] = share;
-  for (const session::StreamReport& stream : report.streams) {
-    streams.append(py::dict("name"_a = stream.name, "to_device"_a = stream.to_device,
-                            "overlap"_a = stream.overlap, "overlaps"_a = stream.overlaps));
-  }
-  return py::dict("ipus"_a = ipus, "streams"_a = streams, "stages"_a = stages, "ops"_a = ops,
-                  "device"_a = report.device, "replicas"_a = report.replicas,
+  return py::dict("ipus"_a = ipus, "streams"_a = stream_list(report.streams), "stages"_a = stages,
+                  "ops"_a = ops, "device"_a = report.device, "replicas"_a = report.replicas,
                   "idle_ipus"_a = report.idle_ipus, "streaming_bytes"_a = report.streaming_bytes,
                   "streaming_capacity"_a = report.streaming_capacity, "bubbles"_a = report.bubbles,
                   "bottleneck_stage"_a = report.bottleneck_stage,
@@ -59,21 +61,28 @@ py::dict report_dict(const session::Report& report) {
                   "generic_ops"_a = report.generic_ops, "reference_kernels"_a = reference_kernels);
 }
 
-py::dict timeline_dict(const session::Timeline& timeline) {
+py::dict schedule_dict(const session::Schedule& schedule) {
   py::list cells, transfers;
-  for (const session::StageWork& work : timeline.work) {
+  for (size_t i = 0; i < schedule.work.size(); ++i) {
+    const session::StageWork& work = schedule.work[i];
     cells.append(py::dict("ipu"_a = work.ipu, "stage"_a = work.stage, "phase"_a = work.phase,
                           "micro_batch"_a = work.micro_batch, "backward"_a = work.backward,
-                          "cycles"_a = work.cycles));
+                          "cycles"_a = work.cycles, "step"_a = schedule.work_steps[i]));
   }
-  for (const session::Transfer& transfer : timeline.transfers) {
-    transfers.append(py::dict("ipu"_a = transfer.ipu, "phase"_a = transfer.phase,
-                              "micro_batch"_a = transfer.micro_batch,
-                              "kind"_a = kTransferWords[static_cast<size_t>(transfer.kind)],
-                              "name"_a = transfer.name, "bytes"_a = transfer.bytes,
-                              "cycles"_a = transfer.cycles, "io_tiles"_a = transfer.io_tiles));
+  for (size_t i = 0; i < schedule.transfers.size(); ++i) {
+    const session::Transfer& transfer = schedule.transfers[i];
+    transfers.append(
+        py::dict("ipu"_a = transfer.ipu, "phase"_a = transfer.phase,
+                 "micro_batch"_a = transfer.micro_batch, "kind"_a = session::word(transfer.kind),
+                 "name"_a = transfer.name, "bytes"_a = transfer.bytes, "cycles"_a = transfer.cycles,
+                 "io_tiles"_a = transfer.io_tiles, "step"_a = schedule.transfer_steps[i]));
   }
-  return py::dict("cells"_a = cells, "transfers"_a = transfers);
+  return py::dict("ipus"_a = schedule.ipus, "idle_ipus"_a = schedule.idle_ipus,
+                  "stages"_a = schedule.stages, "blocks"_a = schedule.blocks,
+                  "phases"_a = schedule.phases, "steps"_a = schedule.steps, "cells"_a = cells,
+                  "transfers"_a = transfers, "streams"_a = stream_list(schedule.streams),
+                  "io_tiles"_a = schedule.io_tiles, "bubbles"_a = schedule.bubbles,
+                  "bottleneck"_a = schedule.bottleneck);
 }
 
 py::dict profile_dict(const session::Profile& profile) {

@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 
 #include "session/profile.hpp"
+#include "session/schedule.hpp"
 #include "session/session.hpp"
 
 namespace poptorch::bindings {
@@ -11,8 +12,9 @@ namespace poptorch::bindings {
 // Keys are the fields of session::Report, MemoryReport, WorkReport, StageReport and OpReport; an
 // entry of "ipus" joins the memory and the work of an IPU.
 pybind11::dict report_dict(const session::Report& report);
-// "cells" and "transfers", whose keys are the fields of session::StageWork and Transfer.
-pybind11::dict timeline_dict(const session::Timeline& timeline);
+// Keys are the fields of session::Schedule; "cells" and "transfers" have those of StageWork and
+// Transfer, with "step".
+pybind11::dict schedule_dict(const session::Schedule& schedule);
 // Keys are the fields of session::Profile and Segment.
 pybind11::dict profile_dict(const session::Profile& profile);
 

@@ -143,8 +143,11 @@ py::list states_of(const TorchExecutable& model) {
   return result;
 }
 
-py::dict timeline_of(const TorchExecutable& model, int64_t micro_batches) {
-  return timeline_dict(model.compiled().timeline(micro_batches));
+session::Schedule schedule_of(const TorchExecutable& model, int64_t micro_batches,
+                              const std::string& strategy, int64_t a_round, int64_t io_tiles) {
+  const session::Executable& compiled = model.compiled();
+  return session::make_schedule(compiled.timeline(micro_batches), compiled.report(),
+                                {strategy, a_round, io_tiles});
 }
 
 void push_scope(const Text& name) {
@@ -243,7 +246,16 @@ void bind_executable(py::module_& m) {
       .def("ipus", [](const TorchExecutable& model) { return model.compiled().ipus(); })
       .def("highest_ipu",
            [](const TorchExecutable& model) { return model.compiled().highest_ipu(); })
-      .def("timeline", timeline_of)
+      .def("schedule",
+           [](const TorchExecutable& model, int64_t micro_batches, const std::string& strategy,
+              int64_t a_round, int64_t io_tiles) {
+             return schedule_dict(schedule_of(model, micro_batches, strategy, a_round, io_tiles));
+           })
+      .def("drawing",
+           [](const TorchExecutable& model, int64_t micro_batches, const std::string& strategy,
+              int64_t a_round, int64_t io_tiles) {
+             return session::draw(schedule_of(model, micro_batches, strategy, a_round, io_tiles));
+           })
       .def("anchored", [](const TorchExecutable& e) { return e.compiled().anchored(); })
       .def("anchor_names", [](const TorchExecutable& e) { return e.compiled().anchor_names(); })
       .def("transfer_times",

@@ -67,6 +67,9 @@ class Executable:
     def close(self) -> None:
         """No step begins from here on. Raises Error while another thread runs one."""
 
+    def drawing(self, micro_batches: int, strategy: str, a_round: int, io_tiles: int, /) -> str:
+        """The schedule of the first micro-batches of a run, IPUs down and steps across."""
+
     def forget_partial_state(self) -> bool:
         """Whether, since this was last asked, a step did not come to its end and left some of the
         state that it writes unwritten."""
@@ -100,6 +103,14 @@ class Executable:
         lets run now and then; what they raise ends the step. Calls of several threads take turns.
         """
 
+    def schedule(
+        self, micro_batches: int, strategy: str, a_round: int, io_tiles: int, /
+    ) -> dict[str, Any]:
+        """Of the first micro-batches of a run, IPU by IPU: "cells" {"ipu", "stage", "phase",
+        "micro_batch", "backward", "cycles", "step"}, "transfers" {"ipu", "phase", "micro_batch",
+        "kind", "name", "bytes", "cycles", "io_tiles", "step"} and what they add up to. a_round: the
+        micro-batches of a round of the pipeline."""
+
     def set_random_state(self, state: tuple[int, int], /) -> None: ...
     def states(self) -> list[tuple[str, str, str, list[int]]]:
         """(name, kind, dtype, shape) of every slot; kinds as in ir/module.hpp: "parameter",
@@ -107,11 +118,6 @@ class Executable:
 
     def text(self, form: str, locations: bool = False) -> str:
         """form: "traced", "normal", "differentiated", "placed", "program"."""
-
-    def timeline(self, micro_batches: int, /) -> dict[str, list[dict[str, Any]]]:
-        """Of the first micro-batches of a run, IPU by IPU: "cells" {"ipu", "stage", "phase",
-        "micro_batch", "backward", "cycles"} and "transfers" {"ipu", "phase", "micro_batch", "kind",
-        "name", "bytes", "cycles", "io_tiles"}."""
 
     def transfer_times(self, stream: int, /) -> list[tuple[float, float]]:
         """Begin and end of each transfer of the last run, in seconds of time.perf_counter().

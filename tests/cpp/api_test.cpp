@@ -5,9 +5,10 @@
 
 #include <chrono>
 #include <poptorch/poptorch.hpp>
-#include <stdexcept>
 #include <string>
 #include <thread>
+
+#include "testing.hpp"
 
 namespace {
 
@@ -61,20 +62,6 @@ struct Batch {
       : x(torch::randn({rows, 6})), labels(torch::randint(0, 4, {rows})) {}
   Tensor x, labels;
 };
-
-template <typename Call>
-std::string error_of(const Call& call) {
-  try {
-    call();
-  } catch (const std::runtime_error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
-void expect_text(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << text;
-}
 
 template <typename Optimizer, typename OptimizerOptions>
 void expect_same_training(const OptimizerOptions& options) {
@@ -172,8 +159,8 @@ TEST(CppApi, ShowsFormsAndWhatTheDeviceHolds) {
   Twins twins;
   auto model = poptorch::inferenceModel(twins.ours);
   model(Batch().x);
-  expect_text(model.graph("traced"), "first.weight");
-  expect_text(model.graph("program"), "first.weight");
+  expect_parts(model.graph("traced"), {"first.weight"});
+  expect_parts(model.graph("program"), {"first.weight"});
   const poptorch::Report report = model.report();
   ASSERT_EQ(report.ipus.size(), 1u);
   const int64_t floats = 6 * 16 + 16 + 16 * 4 + 4 + 4 * 16;
@@ -182,27 +169,108 @@ TEST(CppApi, ShowsFormsAndWhatTheDeviceHolds) {
   EXPECT_TRUE(report.generic_ops.empty());
 }
 
+TEST(CppApi, DrawsTheSchedule) {
+  Twins twins;
+  poptorch::begin_block(*twins.ours->last, "back", 1);
+  auto model = poptorch::inferenceModel(twins.ours, Options().deviceIterations(3));
+  model.compile(Batch(3 * kRows).x);
+  const poptorch::Schedule schedule = model.schedule();
+  EXPECT_EQ(schedule.steps, 4);
+  EXPECT_EQ(schedule.cells.size(), 6u);
+  EXPECT_EQ(schedule.blocks[1], std::vector<std::string>{"back"});
+  testing::internal::CaptureStdout();
+  model.printSchedule();
+  expect_parts(testing::internal::GetCapturedStdout(), {"IPU 0  0 1 2 .", "IPU 1  . 0 1 2"});
+}
+
+TEST(CppApi, ReturnsAnchoredTensors) {
+  Twins twins;
+  torch::optim::SGD sgd(twins.ours->parameters(), torch::optim::SGDOptions(0.1));
+  auto options = Options();
+  options.anchorTensor("bias", "Gradient___last.bias");
+  options.anchorTensor("layer", "last.*", OutputMode::Final);
+  auto model = poptorch::trainingModel(twins.ours, options, sgd);
+  const Batch batch;
+  const Tensor before = twins.ours->last->bias.detach().clone();
+  EXPECT_EQ(model(batch.x, batch.labels).size(), 2u);
+  const auto gradient = model.getAnchoredTensor("bias");
+  ASSERT_EQ(gradient.size(), 1u);
+  twins.theirs->zero_grad();
+  std::get<1>(twins.theirs->forward(batch.x, batch.labels)).backward();
+  EXPECT_TRUE(
+      torch::allclose(gradient.begin()->second, twins.theirs->last->bias.grad(), 1e-4, 1e-6));
+  const auto layer = model.getAnchoredTensor("layer");
+  EXPECT_TRUE(torch::allclose(layer.at("last.bias"), before - 0.1 * gradient.begin()->second));
+  expect_parts(error_of([&] { model.getAnchoredTensor("other"); }), {"other", "bias, layer"});
+  options.anchorTensor("nothing", "lastt.weight");
+  auto refused = poptorch::trainingModel(twins.ours, options, sgd);
+  expect_parts(error_of([&] { refused(batch.x, batch.labels); }), {"no tensor lastt.weight"});
+}
+
+TEST(CppApi, CopiesNamedBuffersAndTheRandomState) {
+  Twins twins;
+  twins.ours->eval();
+  auto model = poptorch::inferenceModel(
+      twins.ours, Options().updatableNamedBuffers({"norm.running_mean"}).randomSeed(9));
+  const Batch batch;
+  const Tensor before = model(batch.x)[0];
+  {
+    torch::NoGradGuard no_grad;
+    twins.ours->norm->running_mean.add_(1);
+    twins.ours->last->bias.add_(1);
+  }
+  model.copyNamedBuffersToDevice();
+  EXPECT_TRUE(torch::equal(model.readState("norm.running_mean"), twins.ours->norm->running_mean));
+  EXPECT_FALSE(torch::equal(model.readState("last.bias"), twins.ours->last->bias));
+  EXPECT_EQ(model.rngState().first, 9u);
+  model.setRngState({4, 2});
+  EXPECT_EQ(model.rngState(), (std::pair<uint64_t, uint64_t>(4, 2)));
+}
+
+TEST(CppApi, RefusesReplicasThatDoNotFit) {
+  Twins twins;
+  torch::optim::SGD sgd(twins.ours->parameters(), torch::optim::SGDOptions(0.1));
+  auto options = Options().replicationFactor(4);
+  expect_parts(error_of([&] { poptorch::trainingModel(twins.ours, options, sgd); }),
+               {"has buffers", "broadcastBuffers(false)"});
+  auto model = poptorch::trainingModel(twins.ours, options.broadcastBuffers(false), sgd);
+  using poptorch::CommGroupType;
+  const auto one = poptorch::VariableRetrievalMode::OnePerGroup;
+  const Batch batch(4 * kRows);
+  model.replicaGrouping(twins.ours->last->bias, CommGroupType::Consecutive, 3, one);
+  expect_parts(error_of([&] { model(batch.x, batch.labels); }),
+               {"last.bias", "groups of 3 replicas", "factor 4"});
+  model.replicaGrouping(twins.ours->last->bias, CommGroupType::Orthogonal, 2, one);
+  expect_parts(error_of([&] { model(batch.x, batch.labels); }),
+               {"shape [4]", "first dimension must be 2: a value for each group"});
+  model.replicaGrouping(twins.ours->last->bias, CommGroupType::All, 1, one);
+  EXPECT_EQ(model(batch.x, batch.labels)[1].numel(), 4);
+  expect_parts(
+      error_of([&] { model.replicaGrouping(twins.ours->last->bias, CommGroupType::All, 1, one); }),
+      {"after the model was compiled"});
+}
+
 TEST(CppApi, RefusesWithTheCure) {
   Twins twins;
   torch::optim::SGD sgd(twins.ours->parameters(), torch::optim::SGDOptions(0.1));
   torch::optim::Adagrad adagrad(twins.ours->parameters());
-  expect_text(error_of([&] { poptorch::trainingModel(twins.ours, Options(), adagrad); }),
-              "Use torch::optim::SGD, Adam or AdamW");
-  expect_text(
+  expect_parts(error_of([&] { poptorch::trainingModel(twins.ours, Options(), adagrad); }),
+               {"Use SGD, Adam, AdamW, RMSprop or LAMB"});
+  expect_parts(
       error_of([&] { poptorch::inferenceModel(twins.ours, Options().deviceIterations(0)); }),
-      "deviceIterations");
+      {"device_iterations is 0. It must be at least 1"});
 
   auto training = poptorch::trainingModel(twins.ours, Options().deviceIterations(3), sgd);
-  expect_text(error_of([&] { training.copyWeightsToHost(); }), "not compiled");
+  expect_parts(error_of([&] { training.copyWeightsToHost(); }), {"not compiled"});
   const Batch batch;
-  expect_text(error_of([&] { training(batch.x, batch.labels); }), "not a multiple of 3");
+  expect_parts(error_of([&] { training(batch.x, batch.labels); }), {"not a multiple of 3"});
 
   auto inference = poptorch::inferenceModel(twins.ours);
-  expect_text(error_of([&] { inference.setOptimizer(sgd); }), "inference");
+  expect_parts(error_of([&] { inference.setOptimizer(sgd); }), {"inference"});
   inference(batch.x);
-  expect_text(error_of([&] { inference(batch.x.narrow(0, 0, 4)); }),
-              "expected [8, 6] but got [4, 6]");
-  expect_text(error_of([&] { inference.graph("nonsense"); }), "nonsense");
+  expect_parts(error_of([&] { inference(batch.x.narrow(0, 0, 4)); }),
+               {"expected [8, 6] but got [4, 6]"});
+  expect_parts(error_of([&] { inference.graph("nonsense"); }), {"nonsense"});
 }
 
 struct SlowImpl : nn::Module {

@@ -4,13 +4,15 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <new>
 #include <poptorch/poptorch.hpp>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "testing.hpp"
 
 namespace {
 
@@ -36,7 +38,7 @@ TORCH_MODULE(Network);
 template <typename Module>
 std::string blocks_of(Module network) {
   auto options = poptorch::Options();
-  options.executionStrategy(poptorch::ExecutionStrategy::Sharded);
+  options.executionStrategy(poptorch::ShardedExecution());
   auto model = poptorch::inferenceModel(network, options);
   const torch::Tensor x = torch::randn({8, 4});
   EXPECT_TRUE(torch::allclose(model(x)[0], network->forward(x), 1e-5, 1e-6));
@@ -49,20 +51,6 @@ std::string blocks_of(Module network) {
     found += (is_named ? line.substr(name + 7, line.find('"', name + 7) - name - 7) : "-") + " ";
   }
   return found;
-}
-
-template <typename Call>
-std::string refusal_of(const Call& call) {
-  try {
-    call();
-  } catch (const std::runtime_error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
-void expect_parts(const std::string& text, const std::vector<std::string>& parts) {
-  for (const auto& part : parts) EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
 TEST(BeginBlock, LastsUntilTheNextBegins) {
@@ -145,33 +133,60 @@ TEST(BeginBlock, BeginsAtParametersThatNoOtherModuleHas) {
   begin_block(*tied->decoder, "back", 0);
   EXPECT_EQ(blocks_of(tied), "- back ");
   begin_block(*same->decoder, "back", 0);
-  expect_parts(refusal_of([&] { blocks_of(same); }),
+  expect_parts(error_of([&] { blocks_of(same); }),
                {"'back'", "blocks_test.cpp:", "other modules have all its parameters",
                 "Use a poptorch::Block"});
+}
+
+TEST(BeginBlock, BeginsWithViewsOfParameters) {
+  struct SplitImpl : nn::Module {
+    SplitImpl() {
+      first = register_module("first", nn::Linear(4, 4));
+      last = register_module("last", nn::Linear(4, 8));
+    }
+    torch::Tensor forward(const torch::Tensor& x) {
+      const auto halves = torch::relu(first(x)), weights = last->weight.narrow(0, 2, 4);
+      return halves.matmul(torch::tanh(weights));
+    }
+    nn::Linear first{nullptr}, last{nullptr};
+  };
+  auto split = std::make_shared<SplitImpl>();
+  begin_block(*split->last, "back", 1);
+  auto model = poptorch::inferenceModel(
+      split, poptorch::Options().executionStrategy(poptorch::ShardedExecution()));
+  model(torch::randn({2, 4}));
+  const std::string text = model.graph("traced");
+  const size_t at = text.find(" = slice(%last.weight");
+  ASSERT_NE(at, std::string::npos) << text;
+  expect_parts(text.substr(at, text.find('\n', at) - at), {"block=\"back\"", "scope(\"last\")"});
 }
 
 TEST(BeginBlock, RefusesWithBlockLineAndCure) {
   Network network;
   const std::string here = "blocks_test.cpp:";
   begin_block(*network->first, "front", 0);
-  expect_parts(refusal_of([&] { begin_block(*network->first, "second", 1); }),
+  expect_parts(error_of([&] { begin_block(*network->first, "second", 1); }),
                {"module has already been assigned to a block", "'front'", "'second'", here,
                 "Call poptorch::remove_blocks"});
   EXPECT_EQ(blocks_of(network), "front front front ");
-  expect_parts(refusal_of([&] { begin_block(*network->tail, "back", -1); }),
+  expect_parts(error_of([&] { begin_block(*network->tail, "back", -1); }),
                {"'back'", "ipu_id -1", here, "Pass an IPU's number"});
   nn::ReLU relu;
-  expect_parts(refusal_of([&] { begin_block(*relu, "act", 1); }),
+  expect_parts(error_of([&] { begin_block(*relu, "act", 1); }),
                {"'act'", "ReLU", here, "has no parameters", "Use a poptorch::Block"});
+  Network nowhere;
+  begin_block(*nowhere->first, "front");
+  expect_parts(error_of([&] { blocks_of(nowhere); }),
+               {"no IPU was specified for block 'front'", here, "AutoIncrement"});
   nn::LinearImpl unowned(4, 4);
-  expect_parts(refusal_of([&] { begin_block(unowned, "loose", 1); }),
+  expect_parts(error_of([&] { begin_block(unowned, "loose", 1); }),
                {"'loose'", here, "no shared_ptr owns", "Annotate modules"});
 }
 
 TEST(BeginBlock, RefusesUnusedModules) {
   Network network;
   begin_block(*network->spare, "idle", 1);
-  expect_parts(refusal_of([&] { blocks_of(network); }),
+  expect_parts(error_of([&] { blocks_of(network); }),
                {"'idle'", "blocks_test.cpp:", "layer 'spare', which the model does not use",
                 "remove the begin_block"});
 }
@@ -180,9 +195,102 @@ TEST(BeginBlock, RefusesAnotherOrderThanThatOfRunning) {
   Network network;
   begin_block(*network->tail, "back", 1);
   begin_block(*network->first, "front", 0);
-  expect_parts(refusal_of([&] { blocks_of(network); }),
+  expect_parts(error_of([&] { blocks_of(network); }),
                {"'back'", "blocks_test.cpp:", "begins after", "'front'",
                 "in the order in which the layers run"});
+}
+
+// Three layers, of which `form` says how they are in blocks.
+struct FormImpl : nn::Module {
+  using Layers = std::vector<std::function<torch::Tensor(torch::Tensor)>>;
+  explicit FormImpl(std::function<torch::Tensor(torch::Tensor, const Layers&)> made)
+      : form(std::move(made)) {
+    for (int i = 0; i < 3; ++i) list->push_back(nn::Linear(4, 4));
+    register_module("list", list);
+  }
+  torch::Tensor forward(const torch::Tensor& x) {
+    Layers layers;
+    for (int i = 0; i < 3; ++i) {
+      layers.emplace_back(
+          [this, i](const torch::Tensor& in) { return list[i]->as<nn::Linear>()->forward(in); });
+    }
+    return form(x, layers);
+  }
+  std::function<torch::Tensor(torch::Tensor, const Layers&)> form;
+  nn::ModuleList list;
+};
+TORCH_MODULE(Form);
+
+using Layers = FormImpl::Layers;
+
+TEST(Blocks, HaveIdsOfTheirOwn) {
+  const auto scoped = [](torch::Tensor x, const Layers& layers) {
+    poptorch::Block::useAutoId();
+    for (int i = 0; i < 3; ++i) {
+      const poptorch::Block block("", i % 2);
+      x = layers[static_cast<size_t>(i)](x);
+    }
+    return x;
+  };
+  EXPECT_EQ(blocks_of(Form(scoped)), "0 1 2 ");
+}
+
+TEST(Blocks, LastUntilTheNextBegins) {
+  const auto started = [](torch::Tensor x, const Layers& layers) {
+    x = layers[0](x);
+    poptorch::Block::start("back", 1);
+    return layers[2](layers[1](x));
+  };
+  EXPECT_EQ(blocks_of(Form(started)), "- back back ");
+}
+
+TEST(Blocks, AreOfFunctions) {
+  const auto called = [](torch::Tensor x, const Layers& layers) {
+    const auto first = poptorch::BlockFunction(layers[0], "front", 0);
+    const auto second = poptorch::BeginBlockFunction(layers[1], "back", 1);
+    return layers[2](second(first(x)));
+  };
+  EXPECT_EQ(blocks_of(Form(called)), "front back back ");
+}
+
+TEST(Blocks, AreOnOneIpu) {
+  const auto moved = [](torch::Tensor x, const Layers& layers) {
+    poptorch::Block::start("back", 1);
+    x = layers[0](x);
+    poptorch::Block::start("back", 0);
+    return layers[1](x);
+  };
+  expect_parts(error_of([&] { blocks_of(Form(moved)); }),
+               {"block 'back' began on IPU 1", "blocks_test.cpp:", "again with ipu_id 0"});
+}
+
+TEST(Blocks, AreWhereTheStrategySays) {
+  const auto named = [](torch::Tensor x, const Layers& layers) {
+    for (const char* id : {"a", "b", "c"}) {
+      const poptorch::Block block(id);
+      x = layers[static_cast<size_t>(*id - 'a')](x);
+    }
+    return x;
+  };
+  const auto ipus_of = [&](const poptorch::ExecutionStrategy& strategy) {
+    auto model = poptorch::inferenceModel(
+        Form(named), poptorch::Options().executionStrategy(strategy).autoRoundNumIPUs());
+    model(torch::randn({2, 4}));
+    const auto report = model.report();
+    std::string found;
+    for (const auto& stage : report.stages) {
+      for (const auto& block : stage.blocks) found += block + std::to_string(stage.ipu) + " ";
+    }
+    return found;
+  };
+  using poptorch::Phase;
+  using poptorch::Stage;
+  EXPECT_EQ(ipus_of(poptorch::ShardedExecution(poptorch::AutoStage::AutoIncrement)), "a0 b1 c2 ");
+  EXPECT_EQ(ipus_of(poptorch::PipelinedExecution(Stage("a", "b").ipu(1), "c")), "a1 b1 c1 ");
+  const poptorch::ParallelPhasedExecution parallel(Phase("a"), Phase("b"), Phase("c"));
+  EXPECT_EQ(ipus_of(parallel), "a0 b1 c0 ");
+  expect_parts(error_of([&] { ipus_of(poptorch::ShardedExecution("a", "b")); }),
+               {"unknown block 'c'", "'a', 'b'", "blocks_test.cpp:"});
 }
 
 }  // namespace

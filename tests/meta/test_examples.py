@@ -1,20 +1,15 @@
 """The examples run as a user runs them, and reach the accuracy that they promise."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
-import poptorch_core
+import cpp_twins
 import pytest
+import torch
+from cpp_projects import build_against_installed_package, run
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-
-
-def run(*command):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def check_digits(output):
@@ -47,22 +42,34 @@ def test_loop_with_schedule_and_checkpoints():
     assert output.rstrip().endswith("bit-identical: True")
 
 
-def build_against_installed_package(source, folder):
-    prefix = Path(poptorch_core.cmake_prefix_path)
-    if not (prefix / "share/cmake/poptorch").exists():
-        pytest.skip("the built tree is in use, not the installed package")
-    run("cmake", "-S", source, "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}")
-    run("cmake", "--build", folder)
+@pytest.fixture(scope="module")
+def cpp_examples(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cpp")
+    build_against_installed_package(EXAMPLES / "cpp", folder)
+    return folder
 
 
-def test_cpp_digits(tmp_path):
-    build_against_installed_package(EXAMPLES / "cpp", tmp_path)
-    linked = run("ldd", tmp_path / "digits")
+def test_cpp_digits(cpp_examples):
+    linked = run("ldd", cpp_examples / "digits")
     assert "libpoptorch.so" in linked and "libpython" not in linked and "not found" not in linked
-    check_digits(run(tmp_path / "digits"))
-    assert run(tmp_path / "blocks").splitlines()[-1] == "equal: yes"
+    check_digits(run(cpp_examples / "digits"))
+    assert run(cpp_examples / "blocks").splitlines()[-1] == "equal: yes"
 
 
-def test_cpp_api(tmp_path):
-    build_against_installed_package(EXAMPLES.parent / "tests/cpp", tmp_path)
-    assert "PASSED" in run(tmp_path / "cpp_api_tests")
+@pytest.mark.parametrize("name", cpp_twins.PROGRAMS)
+def test_cpp_trains_with_the_bits_of_python(name, cpp_examples, tmp_path):
+    """And with the same description of the execution, its first lines in every form."""
+    network, model, inputs = cpp_twins.PROGRAMS[name]()
+    torch.save({**cpp_twins.tensors(network), **inputs}, tmp_path / "start.pt")
+    run(cpp_examples / name, tmp_path)
+    expected, plan = cpp_twins.trained(model, network, inputs)
+    found = torch.load(tmp_path / "end.pt", weights_only=False)  # what pickle_save writes
+    assert found.keys() == expected.keys()
+    for tensor, value in expected.items():
+        assert torch.equal(found[tensor].to(value.dtype), value), tensor
+
+    def execution(text):
+        return text.partition("graph @")[0]
+
+    assert execution((tmp_path / "plan.txt").read_text()) == execution(plan)
+    assert "optimiser_group" in execution(plan)

@@ -13,81 +13,22 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
-#include <source_location>
 #include <stdexcept>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "poptorch/blocks.hpp"
+#include "poptorch/ops.hpp"
+#include "poptorch/optim.hpp"
+#include "poptorch/options.hpp"
+#include "poptorch/report.hpp"
+#include "poptorch/strategies.hpp"
+
 namespace poptorch {
-
-// Which steps of a call return their outputs: the last, every n-th, all, or the sum of all.
-enum class OutputMode { Default, Final, EveryN, All, Sum };
-
-// How a model that is divided into blocks runs on several IPUs.
-enum class ExecutionStrategy { Pipelined, Sharded };
-
-// While it lives, what forward computes belongs to a block, which runs on an IPU. Does nothing
-// outside of a trace. A block's stage is its IPU unless another one is given.
-class Block {
- public:
-  Block(const std::string& user_id, int ipu_id, int stage = -1,
-        std::source_location where = std::source_location::current());
-  ~Block();
-  Block(const Block&) = delete;
-  Block& operator=(const Block&) = delete;
-};
-
-// From the first use of one of the module's own parameters on, forward belongs to the block, until
-// the next one begins: where a module in it begins a block, until there. The annotation ends with
-// the module, and clones have none. Annotate modules in the order in which they run. Refuses a
-// second block, a module without parameters and, at the first call, one that forward does not use.
-void begin_block(const torch::nn::Module& module, const std::string& user_id, int ipu_id,
-                 int stage = -1, std::source_location where = std::source_location::current());
-// The module, and all modules in it, begin no blocks any more.
-void remove_blocks(const torch::nn::Module& module);
-
-class Options {
- public:
-  Options& executionStrategy(ExecutionStrategy strategy);
-  // Reserve the next power of two of IPUs, where another number is an error.
-  Options& autoRoundNumIPUs(bool round = true);
-  // Steps in one call: inputs hold as many times the rows of a step.
-  Options& deviceIterations(int64_t count);
-  // Micro-batches in one step: gradients are accumulated, then the weights updated once.
-  Options& gradientAccumulation(int64_t count);
-  // Default: Final in training, All in inference. `period` belongs to EveryN.
-  Options& outputMode(OutputMode mode, int64_t period = 1);
-  Options& randomSeed(uint64_t seed);
-
- private:
-  friend class Executor;
-  int64_t device_iterations_ = 1;
-  int64_t gradient_accumulation_ = 1;
-  OutputMode output_mode_ = OutputMode::Default;
-  int64_t output_period_ = 1;
-  uint64_t random_seed_ = 0;
-  ExecutionStrategy strategy_ = ExecutionStrategy::Pipelined;
-  bool round_ipu_count_ = false;
-};
-
-// What one emulated IPU holds.
-struct IpuMemory {
-  int64_t state_bytes = 0;  // weights, optimiser state
-  int64_t arena_bytes = 0;  // activations and gradients, at their peak
-  int64_t code_bytes = 0;
-  int64_t capacity_bytes = 0;
-};
-
-// The account of one call. Cycles and seconds are the emulated device's.
-struct Report {
-  std::vector<IpuMemory> ipus;
-  int64_t cycles_per_run = 0;
-  double seconds_per_run = 0;
-  std::vector<std::string> generic_ops;  // aten ops without a kernel of their own
-};
 
 // What a call ends with that interrupt() has stopped.
 class Interrupted : public std::runtime_error {
@@ -97,18 +38,27 @@ class Interrupted : public std::runtime_error {
 // A wrapped module, whatever its class. Not thread-safe, but for interrupt().
 class Executor {
  public:
-  using Tensors = std::vector<torch::Tensor>;
+  using Tensors = poptorch::Tensors;
   using Forward = std::function<Tensors(const Tensors&)>;
 
-  // `module` lives as long as this. A training model needs an optimiser: SGD, Adam or AdamW.
+  // `module` lives as long as this. A training model needs an optimiser: SGD, Adam, AdamW or
+  // RMSprop of torch::optim, or one of poptorch::optim.
   Executor(std::shared_ptr<torch::nn::Module> module, const Options& options,
            const torch::optim::Optimizer* optimizer);
   ~Executor();
   Executor(Executor&&) noexcept;
 
+  // A parameter has a value for each group of `shards` replicas. Its first dimension is the number
+  // of groups (of replicas, with AllReplicas); forward sees one value. Before the first call.
+  void replicaGrouping(const torch::Tensor& parameter, CommGroupType type, int64_t shards,
+                       VariableRetrievalMode mode);
+
   // One call. The first one traces `forward` and compiles; later ones want the same shapes. Rows of
-  // the inputs: micro-batch times gradientAccumulation times deviceIterations.
+  // the inputs: micro-batch times gradientAccumulation times deviceIterations times the groups of
+  // replicas that read other rows.
   Tensors run(const Tensors& inputs, const Forward& forward);
+  // Traces and compiles for inputs like these, without running.
+  void compile(const Tensors& inputs, const Forward& forward);
   // Ends the call under way, if there is one, within half a second: it throws Interrupted. From any
   // thread, or the handler of a signal. Of the step at hand, some weights may then be updated on
   // the device and some not; copyWeightsToDevice() puts the module's there.
@@ -119,15 +69,34 @@ class Executor {
   // no effect on the device until it is copied there.
   void copyWeightsToHost();
   void copyWeightsToDevice();
-  // New values of the learning rate and of what differed from torch's default at compilation.
+  void copyNamedBuffersToDevice();  // those of Options::updatableNamedBuffers
+  // New values of the learning rate and of all that is variable: what differed from torch's default
+  // at compilation, or was set of an optimiser of poptorch::optim.
   void setOptimizer(const torch::optim::Optimizer& optimizer);
+
+  // What Options::anchorTensor can name: values, and state by the names of its slots.
+  std::vector<std::string> getTensorNames() const;
+  // The last run's values of what the anchor matches, by name; state is as the run left it.
+  std::map<std::string, torch::Tensor> getAnchoredTensor(const std::string& short_name) const;
+  // State by slot: parameters and buffers by path, the optimiser's as optimiser.exp_avg.<path>.
+  std::vector<std::string> stateNames() const;
+  torch::Tensor readState(const std::string& slot) const;
+  void writeState(const std::string& slot, const torch::Tensor& value);
+  // Seed of the device's random numbers, and how many micro-batches have drawn from them.
+  std::pair<uint64_t, uint64_t> rngState() const;
+  void setRngState(std::pair<uint64_t, uint64_t> state);
 
   // The text of a form: "traced", "normal", "differentiated", "placed" or "program".
   std::string graph(const std::string& form) const;
   Report report() const;
+  // Of the first `micro_batches` of a run; printSchedule draws it on the standard output.
+  Schedule schedule(int64_t micro_batches = 64) const;
+  void printSchedule(int64_t micro_batches = 64) const;
 
  private:
   Tensors call(const Tensors& inputs, const Forward& forward);
+  void make_executable(const Tensors& inputs, const Forward& forward);
+  void watched(const std::function<void()>& work);
 
   struct State;
   std::unique_ptr<State> state_;
@@ -165,17 +134,22 @@ class Model : public Executor {
   // forward's results, flat, in order: tensors, or vectors, tuples and pairs of them.
   template <std::convertible_to<torch::Tensor>... Inputs>
   Tensors operator()(const Inputs&... inputs) {
-    return call({inputs...}, std::make_index_sequence<sizeof...(Inputs)>());
+    return run({inputs...}, forward(std::make_index_sequence<sizeof...(Inputs)>()));
+  }
+  using Executor::compile;
+  template <std::convertible_to<torch::Tensor>... Inputs>
+  void compile(const Inputs&... inputs) {
+    Executor::compile({inputs...}, forward(std::make_index_sequence<sizeof...(Inputs)>()));
   }
 
  private:
   template <size_t... I>
-  Tensors call(const Tensors& inputs, std::index_sequence<I...>) {
-    return run(inputs, [this](const Tensors& traced) {
+  Forward forward(std::index_sequence<I...>) {
+    return [this](const Tensors& traced) {
       Tensors flat;
       detail::flatten(module_->forward(traced[I]...), flat);
       return flat;
-    });
+    };
   }
 
   std::shared_ptr<Module> module_;

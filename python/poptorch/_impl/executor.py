@@ -14,7 +14,6 @@ from poptorch._impl import (
     optimisers,
     popart_ir,
     refused,
-    schedule,
     transfers,
     weight_copies,
     weights,
@@ -245,12 +244,12 @@ class PoplarExecutor:
         return popart_ir.as_json(self.graph("placed"))
 
     def schedule(self, micro_batches: int = 64) -> dict:
-        """Which IPU works on which micro-batch when: see poptorch._impl.schedule.describe."""
+        """Which IPU works on which micro-batch when: see poptorch._impl.inspection.schedule_of."""
         return inspection.schedule_of(existing(self._compiled), micro_batches)
 
     def printSchedule(self, micro_batches: int = 64) -> None:
         """Draws schedule() on the standard output: IPUs down, time across."""
-        print(schedule.draw(self.schedule(micro_batches)))
+        print(inspection.drawing(existing(self._compiled), micro_batches))
 
     def getTensorNames(self) -> list[str]:
         """What Options.anchorTensor can name: parameters, buffers and modules by path, inputs, the

@@ -1,6 +1,6 @@
 """What a compiled model tells of itself: report, schedule, cycles, random state."""
 
-from poptorch._impl import option_group, schedule
+from poptorch._impl import option_group
 from poptorch._impl.compiled import Compiled
 from poptorch._logging import logger
 from poptorch.options import Options
@@ -14,16 +14,23 @@ def report(compiled: Compiled) -> dict:
 
 
 def schedule_of(compiled: Compiled, micro_batches: int) -> dict:
-    """See poptorch._impl.schedule.describe."""
-    options = compiled.options
-    a_round = options.Training.gradient_accumulation if compiled.spec else 0
-    return schedule.describe(
-        compiled.executable.timeline(micro_batches),
-        report(compiled),
-        strategy=options.execution_strategy.NAME,
-        a_round=a_round or options.device_iterations,
-        io_tiles=options.TensorLocations.num_io_tiles,
-    )
+    """{"ipus", "idle_ipus", "stages", "blocks", "phases", "steps", "cells", "transfers", "streams",
+    "io_tiles", "bubbles", "bottleneck"}: cells and transfers say in which step they are, blocks the
+    names of what each IPU runs, phases the numbers of phases by step (none without phases), streams
+    what transfers with the host may overlap with, bubbles the share of steps in which IPUs do
+    nothing, bottleneck the stage with the most cycles a micro-batch."""
+    return compiled.executable.schedule(micro_batches, *_scheduled_as(compiled.options, compiled))
+
+
+def drawing(compiled: Compiled, micro_batches: int) -> str:
+    """The schedule, IPUs down and steps across."""
+    return compiled.executable.drawing(micro_batches, *_scheduled_as(compiled.options, compiled))
+
+
+def _scheduled_as(options: Options, compiled: Compiled) -> tuple[str, int, int]:
+    """The strategy, the micro-batches of a round, and the tiles for I/O."""
+    a_round = options.Training.gradient_accumulation if compiled.spec else options.device_iterations
+    return options.execution_strategy.NAME, a_round, options.TensorLocations.num_io_tiles
 
 
 def cycle_count(options: Options, compiled: Compiled | None) -> int:

@@ -20,17 +20,19 @@ std::string line_of(const std::source_location& where) {
   return str(" (", where.file_name(), ":", where.line(), ")");
 }
 
-frontend::BlockBegin checked(const std::string& user_id, int ipu_id, int stage,
-                             const std::source_location& where) {
-  if (ipu_id >= 0) return {user_id, ipu_id, stage < 0 ? ipu_id : stage};
-  throw UserError(str("[partition] block '", user_id, "' has the ipu_id ", ipu_id, line_of(where),
+constexpr int kMostIpus = 1 << 16;  // more than any system has
+
+frontend::BlockSpec checked(const std::string& user_id, std::optional<int> ipu_id,
+                            const std::source_location& where) {
+  if (!ipu_id || (*ipu_id >= 0 && *ipu_id < kMostIpus)) return {user_id, ipu_id, line_of(where)};
+  throw UserError(str("[partition] block '", user_id, "' has the ipu_id ", *ipu_id, line_of(where),
                       ". Pass an IPU's number, from 0."));
 }
 
 struct Annotation {
   uint64_t number;
   std::string text;
-  frontend::BlockBegin block;
+  frontend::BlockSpec block;
 };
 
 // By owner, not by address: what is made where an annotated module was begins no block.
@@ -69,20 +71,28 @@ Annotations& annotations() {
 
 }  // namespace
 
-Block::Block(const std::string& user_id, int ipu_id, int stage, std::source_location where) {
-  const auto block = checked(user_id, ipu_id, stage, where);
-  if (auto* tracer = frontend::Tracer::current()) {
-    tracer->set_block(block.ipu, block.stage, -1, user_id, true);
-  }
+Block::Block(const std::string& user_id, std::optional<int> ipu_id, std::source_location where) {
+  const auto block = checked(user_id, ipu_id, where);
+  if (auto* recorder = frontend::BlockRecorder::current()) recorder->begin(block, true);
 }
 
 Block::~Block() {
   if (auto* tracer = frontend::Tracer::current()) tracer->set_block(-1, -1, -1, "", true);
 }
 
-void begin_block(const Module& module, const std::string& user_id, int ipu_id, int stage,
+void Block::start(const std::string& user_id, std::optional<int> ipu_id,
+                  std::source_location where) {
+  const auto block = checked(user_id, ipu_id, where);
+  if (auto* recorder = frontend::BlockRecorder::current()) recorder->begin(block, false);
+}
+
+void Block::useAutoId() {
+  if (auto* recorder = frontend::BlockRecorder::current()) recorder->reset_ids();
+}
+
+void begin_block(const Module& module, const std::string& user_id, std::optional<int> ipu_id,
                  std::source_location where) {
-  const auto block = checked(user_id, ipu_id, stage, where);
+  const auto block = checked(user_id, ipu_id, where);
   const std::string text =
       str("begin_block of '", user_id, "' at a ", module.name(), line_of(where));
   if (module.weak_from_this().expired()) {
@@ -102,6 +112,56 @@ void remove_blocks(const Module& module) {
 }
 
 namespace frontend {
+namespace {
+
+thread_local BlockRecorder* current_recorder = nullptr;
+
+}  // namespace
+
+BlockRecorder::BlockRecorder(const ExecutionStrategy& strategy)
+    : strategy_(strategy), outer_(current_recorder) {
+  current_recorder = this;
+}
+
+BlockRecorder::~BlockRecorder() { current_recorder = outer_; }
+
+BlockRecorder* BlockRecorder::current() {
+  return Tracer::current() ? current_recorder : nullptr;  // not while a trace is off
+}
+
+std::string BlockRecorder::begin(const BlockSpec& block, bool scoped,
+                                 const std::string& id_before) {
+  std::string id = block.user_id.empty() ? id_before : block.user_id;
+  if (id.empty()) id = std::to_string(automatic_ids_++);
+  auto it = begun_.find(id);
+  if (it == begun_.end()) {
+    // Without scopes, code before the first block is stage 0.
+    const int count = static_cast<int>(begun_.size()), first = scoped ? 0 : 1;
+    Begun made{place(id, block.ipu_id, count, first, block.line), count, first, block.line};
+    it = begun_.emplace(id, std::move(made)).first;
+  } else if (block.ipu_id) {
+    const Begun& before = it->second;
+    const int ipu = place(id, block.ipu_id, before.count, before.first, block.line).ipu;
+    if (ipu != before.place.ipu) {
+      throw UserError(str("[partition] block '", id, "' began on IPU ", before.place.ipu,
+                          before.line, " and begins again with ipu_id ", *block.ipu_id, block.line,
+                          ". A block is on one IPU: pass the same ipu_id, or give what runs there ",
+                          "another user_id."));
+    }
+  }
+  const ExecutionStrategy::Place& place = it->second.place;
+  Tracer::current()->set_block(place.ipu, place.stage, place.phase, id, scoped);
+  return id;
+}
+
+ExecutionStrategy::Place BlockRecorder::place(const std::string& id, std::optional<int> ipu_id,
+                                              int count, int first, const std::string& line) const {
+  try {
+    return strategy_.place(id, ipu_id, count, first);
+  } catch (const UserError& error) {
+    throw UserError(error.what() + line);
+  }
+}
 
 BegunBlocks::BegunBlocks(const Module& model, const std::vector<NamedTensor>& state)
     : holders_(holders_in(model)) {
@@ -128,7 +188,8 @@ bool BegunBlocks::visit(const Module& module, const std::string& path, Begun* ar
   bool begins = false, begins_inside = false;
   if (annotation) {
     const auto& [number, text, block] = *annotation;
-    const auto [it, is_new] = begun_.emplace(number, Begun{text, path, block, holders_in(module)});
+    const auto [it, is_new] =
+        begun_.emplace(number, Begun{text, path, block, holders_in(module), {}, ""});
     if (!is_new) return true;  // under another name
     around = &it->second;
     begins = true;
@@ -152,7 +213,15 @@ void BegunBlocks::begin_at(const at::Tensor& parameter, Begun& begun) {
   if (begun.inside.at(key).size() < holders_.at(key).size()) return;
   const std::string& slot = slots_.at(key);
   begun.slots.push_back(slot);
-  by_slot_.emplace(slot, begun.block);
+  by_slot_.emplace(slot, &begun);
+}
+
+void BegunBlocks::use(const std::string& slot) {
+  const auto it = by_slot_.find(slot);
+  BlockRecorder* recorder = BlockRecorder::current();
+  if (it == by_slot_.end() || !recorder) return;
+  Begun& begun = *it->second;
+  begun.entered_as = recorder->begin(begun.block, false, begun.entered_as);
 }
 
 void BegunBlocks::check(const ir::Graph& main) const {

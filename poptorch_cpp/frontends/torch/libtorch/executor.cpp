@@ -1,15 +1,13 @@
-// The C++ API of include/poptorch/poptorch.hpp.
+// The calls of poptorch/poptorch.hpp's Executor: compile, run, weights, optimiser.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>
 
-#include <atomic>
+#include <algorithm>
 
-#include "frontends/torch/compile.hpp"
 #include "frontends/torch/libtorch/blocks.hpp"
+#include "frontends/torch/libtorch/executor_state.hpp"
 #include "frontends/torch/libtorch/optimiser.hpp"
 #include "frontends/torch/tracer/tracer.hpp"
-#include "poptorch/poptorch.hpp"
-#include "support/error.hpp"
 #include "support/strings.hpp"
 #include "support/watch.hpp"
 
@@ -20,117 +18,46 @@ using support::UserError;
 
 namespace {
 
-int64_t positive(const char* option, int64_t count) {
-  if (count >= 1) return count;
-  throw UserError(str("[options] ", option, " must be at least 1, not ", count, "."));
+// The first rows: one micro-batch.
+at::Tensor micro_batch(const at::Tensor& input, const ir::Execution& e, size_t index) {
+  const int64_t groups = e.replication_factor / e.input_group_size;
+  const int64_t parts = e.device_iterations * e.gradient_accumulation * groups;
+  if (parts == 1) return input;
+  const int64_t rows = input.dim() == 0 ? 1 : input.size(0);
+  if (rows % parts == 0) return input.narrow(0, 0, rows / parts);
+  throw UserError(str("[run] dimension 0 of input ", index, " has ", rows,
+                      " rows, which is not a multiple of ", parts, " = deviceIterations ",
+                      e.device_iterations, " * gradientAccumulation ", e.gradient_accumulation,
+                      " * ", groups, " groups of replicas. Pass that many."));
 }
 
 }  // namespace
 
-Options& Options::deviceIterations(int64_t count) {
-  device_iterations_ = positive("deviceIterations", count);
-  return *this;
-}
-
-Options& Options::gradientAccumulation(int64_t count) {
-  gradient_accumulation_ = positive("gradientAccumulation", count);
-  return *this;
-}
-
-Options& Options::outputMode(OutputMode mode, int64_t period) {
-  output_mode_ = mode;
-  output_period_ = positive("the period of outputMode", period);
-  return *this;
-}
-
-Options& Options::randomSeed(uint64_t seed) {
-  random_seed_ = seed;
-  return *this;
-}
-
-Options& Options::executionStrategy(ExecutionStrategy strategy) {
-  strategy_ = strategy;
-  return *this;
-}
-
-Options& Options::autoRoundNumIPUs(bool round) {
-  round_ipu_count_ = round;
-  return *this;
-}
-
-struct Executor::State {
-  std::shared_ptr<torch::nn::Module> module;
-  ir::Execution execution;
-  session::HostOptions options;
-  std::unique_ptr<frontend::TorchExecutable> executable;
-  std::atomic<bool> stop{false};
-
-  const frontend::TorchExecutable& compiled() const {
-    if (executable) return *executable;
-    throw UserError("[run] the model is not compiled yet. Call it once first.");
-  }
-};
-
-namespace {
-
-ir::OutputMode output_mode(OutputMode mode, bool training) {
-  switch (mode) {
-    case OutputMode::Default:
-      return training ? ir::OutputMode::kFinal : ir::OutputMode::kAll;
-    case OutputMode::Final:
-      return ir::OutputMode::kFinal;
-    case OutputMode::EveryN:
-      return ir::OutputMode::kEveryN;
-    case OutputMode::All:
-      return ir::OutputMode::kAll;
-    default:
-      return ir::OutputMode::kSum;
-  }
-}
-
-std::vector<frontend::NamedTensor> state_of(const torch::nn::Module& module) {
+std::vector<frontend::NamedTensor> Executor::State::tensors() const {
   std::vector<frontend::NamedTensor> state;
-  for (const auto& item : module.named_parameters()) {
+  for (const auto& item : module->named_parameters()) {
     state.push_back({item.key(), item.value(), false});
   }
-  for (const auto& item : module.named_buffers()) state.push_back({item.key(), item.value(), true});
+  for (const auto& item : module->named_buffers()) {
+    state.push_back({item.key(), item.value(), true});
+  }
   return state;
 }
 
-// The first rows: one micro-batch.
-at::Tensor micro_batch(const at::Tensor& input, int64_t steps, size_t index) {
-  if (steps == 1) return input;
-  if (input.dim() == 0 || input.size(0) % steps != 0) {
-    throw UserError(str("[run] dimension 0 of input ", index, " has ",
-                        input.dim() == 0 ? 1 : input.size(0), " rows, which is not a multiple of ",
-                        steps, " = deviceIterations * gradientAccumulation. Pass that many."));
-  }
-  return input.narrow(0, 0, input.size(0) / steps);
+ir::OptimiserSpec Executor::State::described(const torch::optim::Optimizer& optimizer) const {
+  return said.with_options(frontend::describe(optimizer, tensors()));
 }
-
-}  // namespace
 
 Executor::Executor(std::shared_ptr<torch::nn::Module> module, const Options& options,
                    const torch::optim::Optimizer* optimizer)
-    : state_(std::make_unique<State>()) {
-  const bool training = optimizer != nullptr;
-  state_->module = std::move(module);
-  state_->options.round_ipu_count = options.round_ipu_count_;
-  ir::Execution& execution = state_->execution;
-  execution.training = training;
-  if (options.strategy_ == ExecutionStrategy::Sharded) execution.strategy = "sharded";
-  execution.device_iterations = options.device_iterations_;
-  execution.gradient_accumulation = options.gradient_accumulation_;
-  execution.output_mode = output_mode(options.output_mode_, training);
-  execution.output_period = options.output_period_;
-  execution.random_seed = options.random_seed_;
-  if (!training && options.gradient_accumulation_ != 1) {
+    : state_(std::make_unique<State>(std::move(module), options, optimizer != nullptr)) {
+  if (optimizer) state_->optimiser = state_->described(*optimizer);
+  const bool replicated = state_->said.execution.replication_factor > 1;
+  if (replicated && state_->said.broadcast_buffers && !state_->module->buffers().empty()) {
     throw UserError(
-        "You must set poptorch.Options().Training.gradientAccumulation to 1 or leave it as its "
-        "default value (1) when running a poptorch.inferenceModel().");
+        "[replicas] the model has buffers, and replicas would have one each. If they may become "
+        "out of sync, say so with Options::broadcastBuffers(false).");
   }
-  if (training)
-    state_->execution.optimiser = frontend::describe(*optimizer, state_of(*state_->module));
 }
 
 Executor::~Executor() = default;
@@ -138,38 +65,61 @@ Executor::Executor(Executor&&) noexcept = default;
 
 void Executor::interrupt() noexcept { state_->stop = true; }
 
-Executor::Tensors Executor::run(const Tensors& inputs, const Forward& forward) {
+void Executor::watched(const std::function<void()>& work) {
   state_->stop = false;
   const support::Watch watch([&stop = state_->stop] { return stop.load(); });
   try {
-    return call(inputs, forward);
+    work();
   } catch (const support::Interrupted&) {
     throw Interrupted("[run] interrupt() was called.");
   }
 }
 
-Executor::Tensors Executor::call(const Tensors& inputs, const Forward& forward) {
-  if (!state_->executable) {
-    const ir::Execution& execution = state_->execution;
-    frontend::TraceRequest request;
-    request.state = state_of(*state_->module);
-    request.training = execution.training;
-    request.without_python = true;
-    const frontend::BegunBlocks begun(*state_->module, request.state);
-    request.begins = begun.by_slot();
-    const int64_t steps = execution.device_iterations * execution.gradient_accumulation;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      request.inputs.push_back(micro_batch(inputs[i], steps, i));
-    }
-    const auto checked_forward = [&](const Tensors& stand_ins) {
-      Tensors results = forward(stand_ins);
-      begun.check(frontend::Tracer::current()->module().main());
-      return results;
-    };
-    state_->executable =
-        frontend::compile_model(request, checked_forward, execution, state_->options);
+Executor::Tensors Executor::run(const Tensors& inputs, const Forward& forward) {
+  Tensors results;
+  watched([&] { results = call(inputs, forward); });
+  return results;
+}
+
+void Executor::compile(const Tensors& inputs, const Forward& forward) {
+  if (!state_->executable) watched([&] { make_executable(inputs, forward); });
+}
+
+void Executor::make_executable(const Tensors& inputs, const Forward& forward) {
+  ir::Execution execution = state_->said.execution;
+  execution.optimiser = state_->optimiser;
+  frontend::TraceRequest request;
+  request.state = state_->tensors();
+  request.training = execution.training;
+  request.without_python = true;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    request.inputs.push_back(micro_batch(inputs[i], execution, i));
   }
+  const int64_t replicas = execution.replication_factor;
+  execution.replica_groups = state_->groupings.groups(request.state, replicas);
+  frontend::BegunBlocks begun(*state_->module, request.state);
+  request.before_use = [&](const std::string& slot) { begun.use(slot); };
+  const frontend::OnePart part(request.state, execution.replica_groups, replicas);
+  for (const auto& entry : request.state) {
+    if (entry.host.defined()) state_->holders.push_back(entry.host);
+  }
+  const auto checked_forward = [&](const Tensors& stand_ins) {
+    const frontend::BlockRecorder recorder(state_->said.strategy);
+    Tensors results = forward(stand_ins);
+    begun.check(frontend::Tracer::current()->module().main());
+    return results;
+  };
+  auto made = frontend::compile_model(request, checked_forward, execution, state_->said.host);
+  state_->check_anchors(*made);
+  state_->executable = std::move(made);
+}
+
+Executor::Tensors Executor::call(const Tensors& inputs, const Forward& forward) {
+  if (!state_->executable) make_executable(inputs, forward);
   const Tensors from_device = state_->executable->run(inputs);
+  const auto anchored =
+      static_cast<std::ptrdiff_t>(state_->compiled().compiled().anchored().size());
+  state_->anchored.assign(from_device.end() - anchored, from_device.end());
   Tensors results;
   for (const auto& output : state_->executable->outputs()) {
     results.push_back(output.index >= 0 ? from_device.at(output.index) : output.host);
@@ -181,38 +131,65 @@ bool Executor::isCompiled() const { return state_->executable != nullptr; }
 
 void Executor::copyWeightsToHost() { state_->compiled().weights_to_host(); }
 
-void Executor::copyWeightsToDevice() {
-  state_->compiled();
-  state_->executable->weights_to_device();
+void Executor::copyWeightsToDevice() { state_->compiled().weights_to_device(); }
+
+void Executor::copyNamedBuffersToDevice() {
+  const auto& names = state_->said.updatable_buffers;
+  if (!names.empty()) return state_->compiled().weights_to_device(names);
+  throw UserError("[run] Options::updatableNamedBuffers names no buffers. Name them there.");
+}
+
+void Executor::replicaGrouping(const torch::Tensor& parameter, CommGroupType type, int64_t shards,
+                               VariableRetrievalMode mode) {
+  if (isCompiled()) {
+    throw UserError(
+        "[replicas] replicaGrouping was called after the model was compiled. Call it before the "
+        "first run.");
+  }
+  state_->groupings.request({parameter, type, shards, mode});
 }
 
 void Executor::setOptimizer(const torch::optim::Optimizer& optimizer) {
-  auto wanted = frontend::describe(optimizer, state_of(*state_->module));
-  if (!state_->execution.optimiser) throw UserError("[optimiser] this is an inference model.");
-  if (!state_->executable) {
-    state_->execution.optimiser = std::move(wanted);
-    return;
+  if (!state_->optimiser) throw UserError("[optimiser] this is an inference model.");
+  const ir::OptimiserSpec wanted = state_->described(optimizer);
+  if (state_->executable) {
+    frontend::TorchExecutable& executable = *state_->executable;
+    const auto held = stateNames();
+    const auto is_held = [&](const std::string& slot) {  // unused numbers have no slot
+      return std::find(held.begin(), held.end(), slot) != held.end();
+    };
+    for (const auto& [slot, value] : frontend::changes(*state_->optimiser, wanted)) {
+      if (is_held(slot)) executable.write_state(slot, at::full({}, value, at::kDouble));
+    }
+    for (const auto& [slot, factor] : frontend::rescaled(*state_->optimiser, wanted)) {
+      if (is_held(slot)) executable.write_state(slot, executable.read_state(slot) * factor);
+    }
   }
-  for (const auto& [slot, value] : frontend::changes(*state_->execution.optimiser, wanted)) {
-    state_->executable->write_state(slot, at::full({}, value, at::kDouble));
-  }
+  state_->optimiser = wanted;
 }
 
-std::string Executor::graph(const std::string& form) const {
-  return state_->compiled().compiled().text(form);
+std::vector<std::string> Executor::stateNames() const {
+  std::vector<std::string> names;
+  for (const ir::StateSlot& slot : state_->compiled().compiled().states()) {
+    names.push_back(slot.name.text());
+  }
+  return names;
 }
 
-Report Executor::report() const {
-  const session::Report report = state_->compiled().compiled().report();
-  Report result;
-  result.cycles_per_run = report.cycles_per_run;
-  result.seconds_per_run = report.seconds_per_run;
-  result.generic_ops = report.generic_ops;
-  for (const auto& memory : report.ipus) {
-    result.ipus.push_back(
-        {memory.state_bytes, memory.arena_bytes, memory.code_bytes, memory.capacity_bytes});
-  }
-  return result;
+torch::Tensor Executor::readState(const std::string& slot) const {
+  return state_->compiled().read_state(slot);
+}
+
+void Executor::writeState(const std::string& slot, const torch::Tensor& value) {
+  state_->compiled().write_state(slot, value);
+}
+
+std::pair<uint64_t, uint64_t> Executor::rngState() const {
+  return state_->compiled().compiled().random_state();
+}
+
+void Executor::setRngState(std::pair<uint64_t, uint64_t> state) {
+  state_->compiled().set_random_state(state);
 }
 
 }  // namespace poptorch

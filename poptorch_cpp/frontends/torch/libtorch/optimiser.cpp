@@ -3,8 +3,12 @@
 
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
+#include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
 
+#include <algorithm>
+
+#include "poptorch/optim.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
@@ -12,14 +16,19 @@ namespace poptorch::frontend {
 namespace {
 
 using support::str;
+using support::UserError;
 using Values = std::map<std::string, double>;
+
+// Structure of the update: always compiled in.
+const std::set<std::string> kStructure = {"nesterov", "maximize", "amsgrad", "centered"};
 
 Values values_of(const torch::optim::SGDOptions& o) {
   return {{"lr", o.lr()},
           {"momentum", o.momentum()},
           {"dampening", o.dampening()},
           {"weight_decay", o.weight_decay()},
-          {"nesterov", o.nesterov() ? 1.0 : 0.0}};
+          {"nesterov", o.nesterov() ? 1.0 : 0.0},
+          {"maximize", 0.0}};
 }
 
 template <typename AdamLike>
@@ -33,7 +42,19 @@ Values adam_values(const AdamLike& o) {
           {"beta1", beta1},
           {"beta2", beta2},
           {"eps", o.eps()},
-          {"weight_decay", o.weight_decay()}};
+          {"weight_decay", o.weight_decay()},
+          {"amsgrad", 0.0},
+          {"maximize", 0.0}};
+}
+
+Values values_of(const torch::optim::RMSpropOptions& o) {
+  return {{"lr", o.lr()},
+          {"alpha", o.alpha()},
+          {"eps", o.eps()},
+          {"weight_decay", o.weight_decay()},
+          {"momentum", o.momentum()},
+          {"centered", o.centered() ? 1.0 : 0.0},
+          {"maximize", 0.0}};
 }
 
 struct Described {
@@ -51,8 +72,64 @@ Described describe(const torch::optim::OptimizerOptions& options) {
   if (const auto* adam = dynamic_cast<const torch::optim::AdamOptions*>(&options)) {
     return {"adam", adam_values(*adam), adam_values(torch::optim::AdamOptions())};
   }
+  if (const auto* rmsprop = dynamic_cast<const torch::optim::RMSpropOptions*>(&options)) {
+    return {"rmsprop", values_of(*rmsprop), values_of(torch::optim::RMSpropOptions())};
+  }
   throw support::UnsupportedError(
-      "[optimiser] this optimiser is not supported. Use torch::optim::SGD, Adam or AdamW.");
+      "[optimiser] this optimiser is not supported. Use SGD, Adam, AdamW, RMSprop or LAMB of "
+      "poptorch::optim, or one of the first four of torch::optim.");
+}
+
+// As in Python, of torch's own: the learning rate and what was set may change later.
+std::set<std::string> variable_of(const Described& described) {
+  std::set<std::string> variable = {"lr"};
+  for (const auto& [name, value] : described.values) {
+    if (value != described.defaults.at(name)) variable.insert(name);
+  }
+  if (variable.contains("beta1") || variable.contains("beta2")) variable.insert({"beta1", "beta2"});
+  return variable;
+}
+
+ir::DType dtype_of(const optim::Arguments& arguments, const std::string& name) {
+  return arguments.dtype(name) == torch::kHalf ? ir::DType::kF16 : ir::DType::kF32;
+}
+
+// What the extras say of the whole optimiser.
+void take_extras(const optim::Extras& extras, ir::OptimiserSpec& spec) {
+  const optim::Arguments& given = extras.arguments();
+  const bool has_velocity = given.has("velocity_accum_type");
+  const bool combined = given.has("use_combined_accum") && given.flag("use_combined_accum");
+  spec.loss_scaling = given.number("loss_scaling");
+  spec.loss_scaling_variable = !extras.isConstant("loss_scaling");
+  if (given.has("max_grad_norm")) spec.max_grad_norm = given.number("max_grad_norm");
+  spec.accumulator_type = dtype_of(given, "accum_type");
+  spec.first_moment_type =
+      dtype_of(given, has_velocity ? "velocity_accum_type" : "first_order_momentum_accum_type");
+  if (!has_velocity) spec.second_moment_type = dtype_of(given, "second_order_momentum_accum_type");
+  // A sum in float16 would overflow. The combined SGD has no accumulator of its own.
+  spec.running_mean = !combined && spec.accumulator_type == ir::DType::kF16;
+}
+
+// What they say of a group whose torch numbers are there.
+void take_extras(const optim::Extras& extras, ir::OptimiserGroup& group) {
+  const optim::Arguments& given = extras.arguments();
+  const auto says = [&](const char* flag) { return given.has(flag) && given.flag(flag); };
+  Values& values = group.values;
+  if (says("use_combined_accum")) values["velocity_scaling"] = given.number("velocity_scaling");
+  if (says("maximize")) values["maximize"] = 1.0;
+  if (given.has("max_weight_norm")) {  // its torch numbers are those of an AdamW
+    values["max_weight_norm"] = given.number("max_weight_norm");
+    values.erase("amsgrad");
+    values.erase("maximize");
+  }
+  group.variable.clear();
+  for (const auto& [name, value] : values) {
+    if (!kStructure.contains(name) && !extras.isConstant(name)) group.variable.insert(name);
+  }
+  if (given.has("bias_correction") && !given.flag("bias_correction")) {
+    values["bias_correction"] = 0.0;
+  }
+  if (says("use_tf_variant")) values["use_tf_variant"] = 1.0;
 }
 
 std::string name_of(const at::Tensor& parameter, const std::vector<NamedTensor>& state) {
@@ -62,48 +139,114 @@ std::string name_of(const at::Tensor& parameter, const std::vector<NamedTensor>&
   return {};
 }
 
+// UserError for an optimiser that could not train anything of the model, or would train something
+// twice.
+void check_parameters(const ir::OptimiserSpec& spec, const std::vector<NamedTensor>& state) {
+  std::set<std::string> seen;
+  for (const auto& group : spec.groups) {
+    for (const std::string& name : group.parameters) {
+      if (seen.insert(name).second) continue;
+      throw UserError(str("[optimiser] ", name, " is several times in the optimizer's parameter ",
+                          "groups, but a step updates it once. Name each parameter once."));
+    }
+  }
+  const bool trainable = std::any_of(
+      state.begin(), state.end(), [](const auto& entry) { return entry.tensor.requires_grad(); });
+  if (!trainable || !seen.empty()) return;
+  throw UserError(
+      "[optimiser] none of the optimizer's parameters belongs to the model. Make it from the "
+      "wrapped model's own parameters().");
+}
+
+UserError constant_changed(const std::string& name, const std::string& where,
+                           const std::string& was, const std::string& is) {
+  return UserError(str("[optimiser] '", name, "'", where, " was compiled as ", was, " but got ", is,
+                       ". It had its default then, which makes it a constant: markAsVariable() of "
+                       "an optimizer of poptorch::optim before the first call, or wrap the module "
+                       "anew."));
+}
+
+void check_same(const std::string& name, double was, double is) {
+  if (was != is) throw constant_changed(name, "", str(was), str(is));
+}
+
+void check_same(const std::string& name, ir::DType was, ir::DType is) {
+  if (was != is) throw constant_changed(name, "", str(was), str(is));
+}
+
 }  // namespace
 
 ir::OptimiserSpec describe(const torch::optim::Optimizer& optimizer,
                            const std::vector<NamedTensor>& state) {
   ir::OptimiserSpec spec;
+  const auto* extras = dynamic_cast<const optim::Extras*>(&optimizer);
   for (const auto& given : optimizer.param_groups()) {
     const Described described = describe(given.options());
     ir::OptimiserGroup group;
-    spec.kind = described.kind;
+    spec.kind = extras ? extras->arguments().kind() : described.kind;
     group.values = described.values;
-    // As in Python: the learning rate and what was set may change later.
-    group.variable.insert("lr");
-    for (const auto& [name, value] : described.values) {
-      if (name != "nesterov" && value != described.defaults.at(name)) group.variable.insert(name);
-    }
+    group.variable = variable_of(described);
+    for (const std::string& name : kStructure) group.variable.erase(name);
+    if (extras) take_extras(*extras, group);
     for (const auto& parameter : given.params()) {
       const std::string name = name_of(parameter, state);
       if (!name.empty()) group.parameters.push_back(name);
     }
     spec.groups.push_back(std::move(group));
   }
+  if (extras) take_extras(*extras, spec);
+  check_parameters(spec, state);
   return spec;
 }
 
 std::vector<std::pair<std::string, double>> changes(const ir::OptimiserSpec& compiled,
                                                     const ir::OptimiserSpec& wanted) {
   if (compiled.kind != wanted.kind || compiled.groups.size() != wanted.groups.size()) {
-    throw support::UserError(str("[optimiser] the model was compiled with ", compiled.kind, " and ",
-                                 compiled.groups.size(), " groups but got ", wanted.kind, " and ",
-                                 wanted.groups.size(), ". Wrap the module anew."));
+    throw UserError(str("[optimiser] the model was compiled with ", compiled.kind, " and ",
+                        compiled.groups.size(), " groups but got ", wanted.kind, " and ",
+                        wanted.groups.size(), ". Wrap the module anew."));
   }
+  check_same("max_grad_norm", compiled.max_grad_norm, wanted.max_grad_norm);
+  check_same("accum_type", compiled.accumulator_type, wanted.accumulator_type);
+  check_same("first moment's type", compiled.first_moment_type, wanted.first_moment_type);
+  check_same("second moment's type", compiled.second_moment_type, wanted.second_moment_type);
   std::vector<std::pair<std::string, double>> slots;
+  if (compiled.loss_scaling_variable) {
+    slots.emplace_back("optimiser.loss_scaling", wanted.loss_scaling);
+  } else {
+    check_same("loss_scaling", compiled.loss_scaling, wanted.loss_scaling);
+  }
   for (size_t i = 0; i < compiled.groups.size(); ++i) {
-    for (const auto& [name, value] : wanted.groups[i].values) {
-      if (compiled.groups[i].variable.contains(name)) {
+    const auto& [before, variable, parameters] = compiled.groups[i];
+    const Values& after = wanted.groups[i].values;
+    for (const auto& [name, value] : after) {
+      const auto it = before.find(name);
+      if (variable.contains(name)) {
         slots.emplace_back(str("optimiser.", name, ".", i), value);
-      } else if (value != compiled.groups[i].values.at(name)) {
-        throw support::UserError(str("[optimiser] '", name, "' of group ", i, " was compiled as ",
-                                     compiled.groups[i].values.at(name), " but got ", value,
-                                     ". It had torch's default then, which makes it a constant; "
-                                     "wrap the module anew."));
+      } else if (it == before.end() || value != it->second) {
+        const std::string was = it == before.end() ? "its default" : str(it->second);
+        throw constant_changed(name, str(" of group ", i), was, str(value));
       }
+    }
+    for (const auto& [name, value] : before) {
+      if (!after.contains(name)) {
+        throw constant_changed(name, str(" of group ", i), str(value), "its default");
+      }
+    }
+  }
+  return slots;
+}
+
+std::vector<std::pair<std::string, double>> rescaled(const ir::OptimiserSpec& before,
+                                                     const ir::OptimiserSpec& after) {
+  std::vector<std::pair<std::string, double>> slots;
+  for (size_t i = 0; i < before.groups.size(); ++i) {
+    const auto was = before.groups[i].values.find("velocity_scaling");
+    const auto is = after.groups[i].values.find("velocity_scaling");
+    if (was == before.groups[i].values.end() || is == after.groups[i].values.end()) continue;
+    if (was->second == is->second) continue;
+    for (const std::string& name : before.groups[i].parameters) {
+      slots.emplace_back("optimiser.momentum_buffer." + name, is->second / was->second);
     }
   }
   return slots;

@@ -12,7 +12,8 @@
 
 namespace poptorch::frontend {
 
-// `state` names the parameters. UnsupportedError for a class other than SGD, Adam and AdamW.
+// `state` names the parameters. UnsupportedError for classes that have no lowering, UserError for
+// an optimiser of other parameters than the model's.
 ir::OptimiserSpec describe(const torch::optim::Optimizer& optimizer,
                            const std::vector<NamedTensor>& state);
 
@@ -20,5 +21,8 @@ ir::OptimiserSpec describe(const torch::optim::Optimizer& optimizer,
 // where a constant differs.
 std::vector<std::pair<std::string, double>> changes(const ir::OptimiserSpec& compiled,
                                                     const ir::OptimiserSpec& wanted);
+// Slots whose contents are to be multiplied: velocities of another scale than before.
+std::vector<std::pair<std::string, double>> rescaled(const ir::OptimiserSpec& before,
+                                                     const ir::OptimiserSpec& after);
 
 }  // namespace poptorch::frontend

@@ -17,6 +17,7 @@ at::Tensor adopt_view(const Handled& h, const at::Tensor& base, const at::Tensor
   if (result.numel() == 0) return h.tracer.make_empty(result.sizes().vec(), result.scalar_type());
   Root& root = h.tracer.root_of(base);
   const Geometry geometry = Geometry::of(result);
+  h.tracer.enter_module_of(root);
   if (auto link = link_of_view(h.info.name, h.call, base, result, index, position)) {
     root.add_view(geometry, Geometry::of(base), std::move(link));
   } else if (!root.knows(geometry) && !root.add_strided_view(geometry)) {

@@ -159,16 +159,16 @@ ir::Value* Tracer::join(ir::Value* data, ir::Value* history, const Root* owner) 
   return joint;
 }
 
+void Tracer::enter_module_of(const Root& root) {
+  if (!root.variable || !request_.without_python) return;
+  const std::string& slot = root.slot.text();
+  builder_.scope = slot.substr(0, slot.rfind('.') == std::string::npos ? 0 : slot.rfind('.'));
+  if (request_.before_use) request_.before_use(slot);
+}
+
 ir::Value* Tracer::read(const at::Tensor& tensor) {
   Root& root = root_of(tensor);
-  if (root.variable && request_.without_python) {
-    const std::string& slot = root.slot.text();
-    builder_.scope = slot.substr(0, slot.rfind('.') == std::string::npos ? 0 : slot.rfind('.'));
-    if (auto begin = request_.begins.find(slot); begin != request_.begins.end()) {
-      const auto& [user_id, ipu, stage] = begin->second;
-      set_block(ipu, stage, -1, user_id, false);
-    }
-  }
+  enter_module_of(root);
   const Geometry geometry = Geometry::of(tensor);
   History* history = root.history_of(tensor);
   if (!history && tensor.requires_grad()) history = memory_.move_history(tensor, root);

@@ -31,12 +31,6 @@ struct NamedTensor {
   at::Tensor host = {};  // what holds the values, when `tensor` stands for one replica's alone
 };
 
-// A block that begins where a slot is used first.
-struct BlockBegin {
-  std::string user_id;
-  int ipu = 0, stage = 0;
-};
-
 struct TraceRequest {
   std::vector<at::Tensor> inputs;  // examples of one micro-batch: only shape and dtype count
   std::vector<NamedTensor> state;
@@ -44,7 +38,8 @@ struct TraceRequest {
   // A program of LibTorch. Without hooks to say which module runs, an op belongs to the module
   // whose tensors it reads.
   bool without_python = false;
-  std::map<std::string, BlockBegin> begins = {};  // by slot
+  // With it: called with each slot that an op is about to read.
+  std::function<void(const std::string&)> before_use = {};
   // The user's line that is running; absent: not known.
   std::function<ir::Location()> locate = {};
 };
@@ -97,6 +92,8 @@ class Tracer : private Cursor {
   // One without elements. It holds nothing, and no op reads it: what an operator makes of it is
   // known on the host.
   at::Tensor make_empty(const ir::Shape& shape, c10::ScalarType dtype);
+  // What follows reads the root: of LibTorch's modules, its slot says which module and block runs.
+  void enter_module_of(const Root& root);
   // The root of `tensor`, made as a constant when there was none.
   Root& root_of(const at::Tensor& tensor);
   // True when gradients reach a parameter from `value`.

@@ -1,0 +1,45 @@
+// What an Executor holds.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "frontends/torch/compile.hpp"
+#include "frontends/torch/libtorch/options.hpp"
+#include "frontends/torch/libtorch/replica_groups.hpp"
+#include "poptorch/poptorch.hpp"
+#include "session/schedule.hpp"
+#include "support/error.hpp"
+
+namespace poptorch {
+
+struct Executor::State {
+  State(std::shared_ptr<torch::nn::Module> wrapped, const Options& options, bool training)
+      : module(std::move(wrapped)), said(options, training) {}
+
+  // UserError unless there is an executable.
+  frontend::TorchExecutable& compiled() const {
+    if (executable) return *executable;
+    throw support::UserError("[run] the model is not compiled yet. Call it once first.");
+  }
+  // Parameters, then buffers, by path.
+  std::vector<frontend::NamedTensor> tensors() const;
+  ir::OptimiserSpec described(const torch::optim::Optimizer& optimizer) const;
+  // UserError for an anchor that names nothing.
+  void check_anchors(const frontend::TorchExecutable& made) const;
+  session::Schedule scheduled(int64_t micro_batches) const;
+
+  std::shared_ptr<torch::nn::Module> module;
+  Description said;
+  std::optional<ir::OptimiserSpec> optimiser;  // as the device has it
+  frontend::ReplicaGroupings groupings;
+  std::vector<at::Tensor> holders;  // of all values of grouped parameters, whose memory they share
+  std::unique_ptr<frontend::TorchExecutable> executable;
+  std::vector<at::Tensor> anchored;  // of the last run
+  std::atomic<bool> stop{false};
+};
+
+}  // namespace poptorch

@@ -1,0 +1,243 @@
+// Implements poptorch/options.hpp: options become lines of the description of an execution, which
+// the compiler's tables check.
+#include "frontends/torch/libtorch/options.hpp"
+
+#include <algorithm>
+
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch {
+namespace {
+
+using support::str;
+using support::UserError;
+
+constexpr const char* kHost = "host";  // the keyword of what is no part of a module
+// In the order of OutputMode and MemoryLimit.
+constexpr const char* kModes[] = {"Default", "Final", "EveryN", "All", "Sum"};
+constexpr const char* kLimits[] = {"warn", "error", "off"};
+
+ir::Attrs attrs_of(const OptionValues& values) {
+  ir::Attrs attrs;
+  for (const auto& [name, value] : values) {
+    std::visit([&](const auto& plain) { attrs.set(name, plain); }, value);
+  }
+  return attrs;
+}
+
+void take_host(session::HostOptions& into, const OptionValues& values) {
+  ir::take_attrs(session::host_option_rows(), into, attrs_of(values));
+}
+
+// What passes find, and what follows from the wrapper and its outputs.
+bool is_found(const ir::OptionText& row) {
+  return row.doc.starts_with("Found:") || row.name == "training" || row.name == "whole_outputs";
+}
+
+// The keyword of an option's line. UserError for what is no option.
+std::string keyword_of(const std::string& option) {
+  std::vector<std::string> known;
+  for (const ir::OptionText& row : ir::execution_table()) {
+    if ((row.keyword != "execution" && row.keyword != "optimiser") || is_found(row)) continue;
+    if (row.name == option) return row.keyword;
+    known.push_back(row.name);
+  }
+  for (const auto& row : session::host_option_rows()) {
+    if (row.name == option) return kHost;
+    known.emplace_back(row.name);
+  }
+  ir::option_value::refuse_name(option, known);
+}
+
+// UserError unless the table takes the line.
+void check_line(const std::string& keyword, const std::string& name, const OptionValues& values) {
+  if (keyword == kHost) {
+    session::HostOptions scratch;
+    return take_host(scratch, values);
+  }
+  ir::Execution scratch;
+  ir::take_line(scratch, {keyword, name, attrs_of(values)});
+}
+
+}  // namespace
+
+TensorLocationSettings& TensorLocationSettings::set(const std::string& option,
+                                                    const OptionValue& value) {
+  check_line("location", "weights", {{option, value}});
+  values_.insert_or_assign(option, value);
+  return *this;
+}
+
+using L = TensorLocationSettings;
+L& L::minElementsForOffChip(int64_t count) { return set("least_off_chip", count); }
+L& L::minElementsForReplicatedTensorSharding(int64_t count) { return set("least_sharded", count); }
+L& L::useOnChipStorage(bool use) { return set("on_chip", use); }
+L& L::useReplicatedTensorSharding(bool use) { return set("sharded", use); }
+L& L::useIOTilesToLoad(bool use) { return set("io_tiles_load", use); }
+L& L::useIOTilesToStore(bool use) { return set("io_tiles_store", use); }
+
+Options& Options::set(const std::string& option, const OptionValue& value) {
+  const std::string keyword = keyword_of(option);
+  check_line(keyword, keyword == "optimiser" ? "sgd" : "", {{option, value}});
+  lines_.push_back({keyword, "", {{option, value}}});
+  return *this;
+}
+
+Options& Options::location(const std::string& kind, const TensorLocationSettings& settings) {
+  std::erase_if(lines_, [&](const Line& line) { return line.name == kind; });
+  lines_.push_back({"location", kind, settings.values_});
+  return *this;
+}
+
+const OptionValue* Options::find(const std::string& option) const {
+  const OptionValue* found = nullptr;
+  for (const Line& line : lines_) {
+    const auto it = line.values.find(option);
+    if (line.name.empty() && it != line.values.end()) found = &it->second;
+  }
+  return found;
+}
+
+int64_t Options::count_of(const std::string& option) const {
+  const OptionValue* value = find(option);
+  return value ? std::get<int64_t>(*value) : 1;
+}
+
+using O = Options;
+O& O::deviceIterations(int64_t count) { return set("device_iterations", count); }
+O& O::gradientAccumulation(int64_t count) { return set("gradient_accumulation", count); }
+O& O::replicationFactor(int64_t count) { return set("replication_factor", count); }
+O& O::autoRoundNumIPUs(bool round) { return set("round_ipu_count", round); }
+O& O::randomSeed(uint64_t seed) { return set("random_seed", static_cast<int64_t>(seed)); }
+O& O::enableFloatingPointExceptions(bool on) { return set("floating_point_exceptions", on); }
+O& O::enableStochasticRounding(bool on) { return set("stochastic_rounding", on); }
+O& O::setAutomaticLossScaling(bool on) { return set("automatic_loss_scaling", on); }
+O& O::checkIndices(bool check) { return set("check_indices", check); }
+O& O::setActivationLocation(const L& settings) { return location("activations", settings); }
+O& O::setWeightLocation(const L& settings) { return location("weights", settings); }
+O& O::setOptimizerLocation(const L& settings) { return location("optimiser_state", settings); }
+O& O::setAccumulatorLocation(const L& settings) { return location("accumulators", settings); }
+
+Options& Options::memoryLimit(MemoryLimit limit) {
+  return set("memory_limit", kLimits[static_cast<size_t>(limit)]);
+}
+
+Options& Options::accumulationAndReplicationReductionType(ReductionType type) {
+  return set("mean_reduction", type == ReductionType::Mean);
+}
+
+Options& Options::setMeanAccumulationAndReplicationReductionStrategy(
+    MeanReductionStrategy strategy) {
+  return set("running_mean", strategy == MeanReductionStrategy::Running);
+}
+
+Options& Options::outputMode(OutputMode mode, int64_t period) {
+  std::erase_if(lines_, [](const Line& line) { return line.values.contains("output_mode"); });
+  if (mode != OutputMode::Default) set("output_mode", kModes[static_cast<size_t>(mode)]);
+  return set("output_period", mode == OutputMode::EveryN ? period : 1);
+}
+
+Options& Options::inputReplicaGrouping(int64_t size, CommGroupType type) {
+  const int64_t replicas = count_of("replication_factor");
+  if (type == CommGroupType::All) {
+    throw UserError(
+        "[options] CommGroupType::All is not supported for input groups. Name a group's size.");
+  }
+  if (type == CommGroupType::NoGrouping) size = 1;
+  if (size < 1 || replicas % size != 0) {
+    throw UserError(str("[options] inputReplicaGrouping: groups of ", size, " replicas do not ",
+                        "divide the replication factor ", replicas,
+                        ". Call replicationFactor() first, or choose a size that does."));
+  }
+  set("input_group_size", size);
+  return set("input_group_stride", type == CommGroupType::Orthogonal ? replicas / size : 1);
+}
+
+Options& Options::numIOTiles(int64_t count) {
+  if (count >= 32 && count <= 192 && count % 2 == 0) return set("io_tiles", count);
+  throw UserError(str("[options] numIOTiles must be an even number between 32 and 192, not ", count,
+                      ". Choose one, or leave it out: then there are none."));
+}
+
+Options& Options::executionStrategy(const ExecutionStrategy& strategy) {
+  strategy_ = strategy;
+  return *this;
+}
+
+Options& Options::broadcastBuffers(bool broadcast) {
+  broadcast_buffers_ = broadcast;
+  return *this;
+}
+
+Options& Options::updatableNamedBuffers(const std::vector<std::string>& names) {
+  updatable_buffers_ = names;
+  return *this;
+}
+
+Options& Options::anchorTensor(const std::string& short_name, const std::string& long_name,
+                               OutputMode mode, int64_t period) {
+  check_line("anchor", long_name, {{"period", period}});
+  std::erase_if(anchors_, [&](const auto& anchor) { return anchor.first == short_name; });
+  anchors_.push_back({short_name, {long_name, mode, period}});
+  return *this;
+}
+
+Description::Description(const Options& options, bool training)
+    : strategy(options.strategy_),
+      updatable_buffers(options.updatable_buffers_),
+      broadcast_buffers(options.broadcast_buffers_) {
+  const std::string liveness[] = {"AlwaysLive", "OffChipAfterFwd", "OffChipAfterFwdNoOverlap",
+                                  "OffChipAfterEachPhase"};
+  ir::take_line(execution, {"execution",
+                            "",
+                            {{"training", training},
+                             {"strategy", strategy.name()},
+                             {"output_mode", std::string(training ? "Final" : "All")},
+                             {"liveness", liveness[static_cast<size_t>(strategy.liveness())]},
+                             {"separate_backward_phase", strategy.has_separate_backward_phase()}}});
+  for (const auto& [keyword, name, values] : options.lines_) {
+    const ir::Attrs attrs = attrs_of(values);
+    if (keyword == kHost) {
+      take_host(host, values);
+    } else if (keyword == "optimiser") {
+      for (const auto& [option, value] : attrs) of_optimiser.set(option, value);
+    } else {
+      ir::take_line(execution, {keyword, name, attrs});
+    }
+  }
+  for (const auto& [short_name, request] : options.anchors_) {
+    const bool own = request.mode != OutputMode::Default;
+    ir::Anchor anchor{request.long_name, execution.output_mode, execution.output_period};
+    if (own) anchor.mode = static_cast<ir::OutputMode>(static_cast<int>(request.mode) - 1);
+    if (own) anchor.period = request.mode == OutputMode::EveryN ? request.period : 1;
+    execution.anchors.push_back(anchor);
+    anchors.push_back(short_name);
+  }
+  if (training || execution.gradient_accumulation == 1) return;
+  std::string text =
+      "You must set poptorch.Options().Training.gradientAccumulation to 1 or leave it as its "
+      "default value (1) when running a poptorch.inferenceModel().";
+  if (execution.strategy == "pipelined") {
+    text +=
+        " Use poptorch.Options().deviceIterations to process a sufficient number of batches each "
+        "run for pipelined execution instead.";
+  }
+  throw UserError(text);
+}
+
+ir::OptimiserSpec Description::with_options(const ir::OptimiserSpec& optimiser) const {
+  ir::Execution plain, made;
+  plain.optimiser = optimiser;
+  for (ir::ExecutionLine& line : ir::lines_of(plain)) {
+    if (line.keyword == "optimiser") {
+      for (const auto& [option, value] : of_optimiser) line.attrs.set(option, value);
+    }
+    ir::take_line(made, line);
+  }
+  ir::OptimiserSpec spec = *made.optimiser;
+  spec.running_mean = execution.mean_reduction && (spec.running_mean || optimiser.running_mean);
+  return spec;
+}
+
+}  // namespace poptorch

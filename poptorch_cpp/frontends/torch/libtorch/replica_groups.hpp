@@ -1,0 +1,48 @@
+// Parameters that have a value for each group of replicas.
+#pragma once
+
+#include <torch/types.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "frontends/torch/tracer/tracer.hpp"
+#include "ir/execution.hpp"
+#include "poptorch/options.hpp"
+
+namespace poptorch::frontend {
+
+class ReplicaGroupings {
+ public:
+  struct Request {
+    at::Tensor parameter;
+    CommGroupType type;
+    int64_t shards;
+    VariableRetrievalMode mode;
+  };
+  // The last one of a parameter holds.
+  void request(const Request& request);
+  // By parameter of `state`: its group. UserError for groups that do not fit.
+  std::vector<ir::ReplicaGroup> groups(const std::vector<NamedTensor>& state,
+                                       int64_t replicas) const;
+
+ private:
+  std::vector<Request> requests_;
+};
+
+// While it lives, grouped parameters are one replica's part.
+class OnePart {
+ public:
+  // `state` names what holds all values of each grouped parameter.
+  OnePart(std::vector<NamedTensor>& state, const std::vector<ir::ReplicaGroup>& groups,
+          int64_t replicas);
+  ~OnePart();
+  OnePart(const OnePart&) = delete;
+  OnePart& operator=(const OnePart&) = delete;
+
+ private:
+  std::vector<NamedTensor> replaced_;
+};
+
+}  // namespace poptorch::frontend

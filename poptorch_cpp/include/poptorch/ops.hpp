@@ -1,0 +1,81 @@
+// Operations for use inside a model. All of them also work on the host, with torch's autograd.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace poptorch {
+
+using Tensors = std::vector<torch::Tensor>;
+
+// What host transfers may overlap with.
+enum class OverlapMode { NoOverlap, OverlapAccumulationLoop, OverlapDeviceIterationLoop };
+
+// Which dimension of a matrix product is split.
+enum class MatMulSerializationMode { InputChannels, ReducingDim, OutputChannels, Disabled };
+
+// True while the model is traced for the IPU, false on the host.
+bool isRunningOnIpu();
+
+// While it lives, names of ops begin with `name`, as with a module's path.
+class NameScope {
+ public:
+  explicit NameScope(const std::string& name);
+  ~NameScope();
+  NameScope(const NameScope&) = delete;
+  NameScope& operator=(const NameScope&) = delete;
+};
+
+// Marks a value as the loss: back-propagation starts here with a gradient of ones. `reduction`:
+// "sum" or "mean" over all elements, or "none", which leaves `x` as it is.
+torch::Tensor identity_loss(const torch::Tensor& x, const std::string& reduction);
+
+// The tensor itself, as a value of its own.
+torch::Tensor nop(const torch::Tensor& tensor);
+
+// The tensors themselves, marked as those that a recomputation keeps.
+torch::Tensor recomputationCheckpoint(const torch::Tensor& tensor);
+Tensors recomputationCheckpoint(const Tensors& tensors);
+
+// The tensor itself; the proportion (0 to 1) of tile memory is advice for hardware.
+torch::Tensor set_available_memory(const torch::Tensor& tensor, double proportion);
+
+// Inputs of forward that no other op uses, or tensors to be returned: their transfers overlap with
+// the computation of another round of the loop that `mode` names. At compilation refused without
+// I/O tiles and with PipelinedExecution; outputs want OutputMode All or Sum.
+torch::Tensor set_overlap_for_input(const torch::Tensor& input, OverlapMode mode);
+Tensors set_overlap_for_input(const Tensors& inputs, OverlapMode mode);
+torch::Tensor set_overlap_for_output(const torch::Tensor& output, OverlapMode mode);
+Tensors set_overlap_for_output(const Tensors& outputs, OverlapMode mode);
+
+// lhs [..., a, b] times rhs [..., b, c]; on hardware in `factor` parts, which must divide a
+// (InputChannels), b (ReducingDim) or c (OutputChannels).
+torch::Tensor serializedMatMul(const torch::Tensor& lhs, const torch::Tensor& rhs,
+                               MatMulSerializationMode mode, int64_t factor = 0,
+                               bool keep_precision = false);
+
+// Every `step`-th of `size` elements of dimension `dim`, from a start that is known at run time:
+// a tensor of one integer. The slice wraps past the end; `size` must divide the dimension.
+torch::Tensor dynamic_slice(const torch::Tensor& tensor, int64_t dim, const torch::Tensor& start,
+                            int64_t size, int64_t step);
+// A copy of `input` with `src` in place of `size` elements of `dim`. Both are of one dtype.
+torch::Tensor dynamic_update(const torch::Tensor& input, const torch::Tensor& src, int64_t dim,
+                             const torch::Tensor& start, int64_t size);
+
+// Takes copies of the inputs. What it writes of tensors around it is written.
+using Body = std::function<Tensors(const Tensors&)>;
+
+// The tensors after `count` rounds of `inputs = body(inputs)`; in inference only. The body gives
+// tensors of the same shapes and dtypes. In a wrapped model it runs once, to be recorded.
+Tensors for_loop(int64_t count, const Body& body, const Tensors& inputs);
+
+// What `then_body` makes of its inputs where `condition`, one boolean or number, holds, else what
+// `else_body` makes of its own; in inference only. Both give the same shapes and dtypes.
+Tensors cond(const torch::Tensor& condition, const Body& then_body, const Tensors& then_inputs,
+             const Body& else_body, const Tensors& else_inputs);
+
+}  // namespace poptorch

@@ -1,0 +1,95 @@
+// What the emulated IPUs hold and do: the account of a compiled model. Cycles and seconds are those
+// of the emulated device.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace poptorch {
+
+// What one emulated IPU holds. Of tensors the figures are exact, of code estimates.
+struct IpuMemory {
+  int64_t state_bytes = 0;  // weights, optimiser state
+  int64_t arena_bytes = 0;  // activations and gradients, at their peak
+  int64_t code_bytes = 0;
+  int64_t capacity_bytes = 0;
+  int64_t stash_bytes = 0;  // values that wait for their backward pass
+  // Of the state; the rest are buffers and hyper-parameters.
+  int64_t weight_bytes = 0, optimiser_bytes = 0, accumulator_bytes = 0, constant_bytes = 0;
+};
+
+// What one IPU does in one run; the rest of the time it waits.
+struct IpuWork {
+  int64_t compute_cycles = 0, link_cycles = 0, host_cycles = 0, streaming_cycles = 0;
+  int64_t idle_cycles = 0;
+  int64_t link_bytes = 0, host_bytes = 0, streaming_bytes = 0;
+  int64_t overlapped_cycles = 0;  // of the host's and Streaming Memory's: through the I/O tiles
+};
+
+struct StageCost {
+  int stage = 0, ipu = 0;
+  int64_t cycles = 0;  // of one micro-batch, without weight updates
+  std::vector<std::string> blocks;
+};
+
+// Equal ops of one module of one block in one stage, over one run.
+struct OpCost {
+  int ipu = 0, stage = 0;
+  std::string block, module, op;
+  int64_t count = 0, cycles = 0;
+};
+
+// The account of one call.
+struct Report {
+  std::vector<IpuMemory> ipus;
+  int64_t cycles_per_run = 0;
+  double seconds_per_run = 0;
+  std::vector<std::string> generic_ops;  // aten ops without a kernel of their own
+  std::vector<IpuWork> work;             // by IPU
+  std::vector<StageCost> stages;
+  std::vector<OpCost> ops;  // most cycles first
+  std::string device;
+  int replicas = 1;
+  int64_t idle_ipus = 0;           // reserved, in all, to make a power of two
+  int64_t streaming_bytes = 0;     // Streaming Memory of one replica
+  int64_t streaming_capacity = 0;  // its share
+  double bubbles = 0;              // the share of the IPUs' time in which they wait
+  int bottleneck_stage = 0;
+  // By op without a fast kernel: the share of the time of the runs so far, measured.
+  std::vector<std::pair<std::string, double>> reference_kernels;
+};
+
+// A cell of the schedule: what an IPU does for one stage of one micro-batch in a step.
+struct Cell {
+  int ipu = 0, stage = 0, phase = -1;  // phases are those of phased strategies
+  int64_t micro_batch = 0;
+  bool backward = false;
+  int64_t cycles = 0;
+  int64_t step = 0;
+};
+
+// A transfer that the schedule places: with the host beside computation, or between phases.
+struct ScheduledTransfer {
+  int ipu = 0, phase = -1;
+  int64_t micro_batch = 0;
+  std::string kind;  // in, out, load, store
+  std::string name;
+  int64_t bytes = 0, cycles = 0;
+  bool io_tiles = false;
+  int64_t step = 0;
+};
+
+// Which IPU works on which micro-batch when.
+struct Schedule {
+  int64_t ipus = 0, idle_ipus = 0, stages = 0, steps = 0;
+  std::vector<std::vector<std::string>> blocks;  // by IPU
+  std::vector<int> phases;                       // by step; none without phases
+  std::vector<Cell> cells;
+  std::vector<ScheduledTransfer> transfers;
+  double bubbles = 0;  // the share of steps in which IPUs do nothing
+  int bottleneck = 0;  // the stage with the most cycles a micro-batch
+};
+
+}  // namespace poptorch

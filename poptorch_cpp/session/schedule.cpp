@@ -1,0 +1,135 @@
+// Implements schedule.hpp: which step work and transfers belong to.
+#include "session/schedule.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace poptorch::session {
+namespace {
+
+using Key = std::pair<int64_t, int64_t>;  // micro-batch, place in it
+
+bool is_with_host(const Transfer& transfer) {
+  return transfer.kind == Transfer::Kind::kIn || transfer.kind == Transfer::Kind::kOut;
+}
+
+int64_t pipelined_step(const StageWork& work, int64_t a_round, int64_t stages) {
+  const int64_t round = work.micro_batch / a_round, within = work.micro_batch % a_round;
+  return round * (a_round + stages - 1) + within + work.stage;
+}
+
+Key key_of(const StageWork& work, bool phased, int64_t stages) {
+  if (phased) return {work.micro_batch, work.phase};
+  return {work.micro_batch, work.backward ? 2 * (stages - 1) - work.stage : work.stage};
+}
+
+// Of a transfer with the host that overlaps: with the micro-batch before, or behind.
+int64_t step_beside(const Schedule& made, const Transfer& move, const std::string& overlap,
+                    int64_t a_round) {
+  const bool out = move.kind == Transfer::Kind::kOut;
+  const int64_t mine = move.micro_batch, other = out ? mine + 1 : mine - 1;
+  // Rounds before the first one count too: they are not the first.
+  const auto round_of = [&](int64_t m) { return m < 0 ? -1 : m / a_round; };
+  const bool same_loop = overlap == "device_iteration_loop" || round_of(mine) == round_of(other);
+  for (const int64_t micro_batch : {other, mine}) {
+    if (micro_batch == other && !same_loop) continue;
+    int64_t least = -1, most = -1;
+    for (size_t i = 0; i < made.work.size(); ++i) {
+      if (made.work[i].ipu != move.ipu || made.work[i].micro_batch != micro_batch) continue;
+      const int64_t step = made.work_steps[i];
+      least = least < 0 ? step : std::min(least, step);
+      most = std::max(most, step);
+    }
+    if (least >= 0) return out && micro_batch == mine ? most : least;
+  }
+  return 0;
+}
+
+int slowest_stage(const std::vector<StageWork>& work) {
+  std::map<std::pair<int, int64_t>, int64_t> cycles;  // by stage and micro-batch
+  std::vector<std::pair<int, int64_t>> order;
+  for (const StageWork& one : work) {
+    const std::pair key(one.stage, one.micro_batch);
+    if (!cycles.contains(key)) order.push_back(key);
+    cycles[key] += one.cycles;
+  }
+  int found = 0;
+  int64_t most = -1;
+  for (const auto& key : order) {
+    if (cycles[key] > most) {
+      most = cycles[key];
+      found = key.first;
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string_view word(Transfer::Kind kind) {
+  constexpr std::string_view kWords[] = {"in", "out", "load", "store"};
+  return kWords[static_cast<size_t>(kind)];
+}
+
+Schedule make_schedule(Timeline timeline, const Report& report, const ScheduleRequest& request) {
+  Schedule made;
+  made.ipus = static_cast<int64_t>(report.ipus.size());
+  made.idle_ipus = report.idle_ipus;
+  made.io_tiles = request.io_tiles;
+  made.streams = report.streams;
+  made.work = std::move(timeline.work);
+  made.transfers = std::move(timeline.transfers);
+  made.stages = 1;
+  for (const StageWork& work : made.work) {
+    made.stages = std::max<int64_t>(made.stages, work.stage + 1);
+  }
+  const bool phased = request.strategy.ends_with("phased");
+  std::map<Key, int64_t> order;
+  if (request.strategy == "pipelined") {
+    for (const StageWork& work : made.work) {
+      made.work_steps.push_back(pipelined_step(work, request.a_round, made.stages));
+    }
+  } else {
+    for (const StageWork& work : made.work) order[key_of(work, phased, made.stages)] = 0;
+    for (const Transfer& move : made.transfers) {
+      if (!is_with_host(move)) order[{move.micro_batch, move.phase}] = 0;
+    }
+    int64_t step = 0;
+    for (auto& [key, its_step] : order) {
+      its_step = step++;
+      if (phased) made.phases.push_back(static_cast<int>(key.second));
+    }
+    for (const StageWork& work : made.work) {
+      made.work_steps.push_back(order[key_of(work, phased, made.stages)]);
+    }
+  }
+  std::map<std::string, std::string> overlaps;
+  for (const StreamReport& stream : report.streams) overlaps[stream.name] = stream.overlap;
+  for (const Transfer& move : made.transfers) {
+    made.transfer_steps.push_back(
+        is_with_host(move) ? step_beside(made, move, overlaps[move.name], request.a_round)
+                           : order[{move.micro_batch, move.phase}]);
+  }
+  made.steps = 1;
+  for (const auto* steps : {&made.work_steps, &made.transfer_steps}) {
+    for (const int64_t step : *steps) made.steps = std::max(made.steps, step + 1);
+  }
+  std::set<std::pair<int, int64_t>> busy;
+  for (size_t i = 0; i < made.work.size(); ++i) {
+    busy.emplace(made.work[i].ipu, made.work_steps[i]);
+  }
+  made.bubbles = 1 - static_cast<double>(busy.size()) / static_cast<double>(made.ipus * made.steps);
+  made.bottleneck = slowest_stage(made.work);
+  made.blocks.resize(report.ipus.size());
+  for (const StageReport& stage : report.stages) {
+    auto& names = made.blocks[static_cast<size_t>(stage.ipu)];
+    for (const std::string& block : stage.blocks) {
+      if (std::find(names.begin(), names.end(), block) == names.end()) names.push_back(block);
+    }
+  }
+  return made;
+}
+
+}  // namespace poptorch::session

@@ -1,0 +1,47 @@
+// The schedule of a program as data, and drawn as the guide's figures are.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "session/session.hpp"
+
+namespace poptorch::session {
+
+// The strategy; micro-batches of a round of the pipeline (one weight update, or all iterations of
+// inference); tiles of each IPU that are set apart for I/O.
+struct ScheduleRequest {
+  std::string strategy;
+  int64_t a_round = 1;
+  int64_t io_tiles = 0;
+};
+
+struct Schedule {
+  int64_t ipus = 0, idle_ipus = 0, stages = 0, steps = 0, io_tiles = 0;
+  std::vector<std::vector<std::string>> blocks;  // by IPU: the names of what it runs
+  std::vector<int> phases;                       // by step; none without phases
+  // The timeline's, each with its step.
+  std::vector<StageWork> work;
+  std::vector<int64_t> work_steps;
+  std::vector<Transfer> transfers;
+  std::vector<int64_t> transfer_steps;
+  std::vector<StreamReport> streams;  // what transfers with the host may overlap with
+  double bubbles = 0;                 // the share of steps in which IPUs do nothing
+  int bottleneck = 0;                 // the stage with the most cycles a micro-batch
+};
+
+// Puts each piece of work and each transfer into a step. Pipelined, stage s of micro-batch m works
+// in step m + s of its round. Otherwise one micro-batch follows the other: in phases a step is a
+// phase, else forward through the stages and back.
+Schedule make_schedule(Timeline timeline, const Report& report, const ScheduleRequest& request);
+
+// IPUs down, steps across; in the cells, F and B of a micro-batch, or its number alone. Below an
+// IPU that transfers anything, its transfers: how many loads (L) and stores (S), inputs (<) and
+// outputs (>) by micro-batch; ~ before those on I/O tiles.
+std::string draw(const Schedule& schedule);
+
+// in, out, load or store.
+std::string_view word(Transfer::Kind kind);
+
+}  // namespace poptorch::session

@@ -1,0 +1,121 @@
+// poptorch/ops.hpp on the device and on the host.
+#include <torch/nn.h>
+
+#include <poptorch/poptorch.hpp>
+
+#include "testing.hpp"
+
+namespace {
+
+using poptorch::Tensors;
+using torch::Tensor;
+
+// A module that computes a function of its inputs.
+struct OfImpl : torch::nn::Module {
+  explicit OfImpl(std::function<Tensors(const Tensors&)> made) : function(std::move(made)) {}
+  Tensors forward(const Tensor& x) { return function({x}); }
+  Tensors forward(const Tensor& x, const Tensor& y) { return function({x, y}); }
+  std::function<Tensors(const Tensors&)> function;
+};
+
+template <typename... Inputs>
+void expect_as_on_host(const std::function<Tensors(const Tensors&)>& function,
+                       const poptorch::Options& options, const Inputs&... inputs) {
+  auto model = poptorch::inferenceModel(std::make_shared<OfImpl>(function), options);
+  const Tensors found = model(inputs...), expected = function({inputs...});
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    EXPECT_TRUE(torch::allclose(found[i], expected[i].to(found[i].scalar_type()))) << found[i];
+  }
+}
+
+TEST(CppOps, ComputeAsOnTheHost) {
+  const Tensor x = torch::randn({6, 4}), y = torch::randn({4, 2});
+  const auto each = [](const Tensors& in) -> Tensors {
+    const Tensor product =
+        poptorch::serializedMatMul(in[0], in[1], poptorch::MatMulSerializationMode::ReducingDim, 2);
+    return {
+        poptorch::identity_loss(product, "sum"),    poptorch::identity_loss(product, "mean"),
+        poptorch::identity_loss(product, "none"),   poptorch::nop(product),
+        poptorch::recomputationCheckpoint(product), poptorch::set_available_memory(product, 0.5)};
+  };
+  expect_as_on_host(each, {}, x, y);
+  const auto sliced = [](const Tensors& in) -> Tensors {
+    const Tensor part = poptorch::dynamic_slice(in[0], 0, in[1], 3, 2);
+    return {part, poptorch::dynamic_update(in[0], in[0].slice(0, 0, 3) * 2, 0, in[1], 3)};
+  };
+  expect_as_on_host(sliced, {}, x, torch::tensor({4}, torch::kInt));
+}
+
+TEST(CppOps, LoopsAndBranchesAreRecordedOnce) {
+  int calls = 0;
+  const auto looped = [&](const Tensors& in) {
+    return poptorch::for_loop(5,
+                              [&](const Tensors& state) -> Tensors {
+                                ++calls;
+                                return {state[0] * 0.5 + in[0], state[1] + 1};
+                              },
+                              {in[0], torch::zeros({1})});
+  };
+  auto model = poptorch::inferenceModel(std::make_shared<OfImpl>(looped));
+  const Tensor x = torch::randn({3});
+  const Tensors found = model(x);
+  EXPECT_EQ(calls, 1);
+  const Tensors expected = looped({x});
+  EXPECT_EQ(calls, 6);
+  EXPECT_TRUE(torch::allclose(found[0], expected[0]));
+  EXPECT_EQ(found[1].item<float>(), 5);
+  const auto branched = [](const Tensors& in) {
+    return poptorch::cond(
+        in[0].sum() > 0, [](const Tensors& some) -> Tensors { return {some[0] * 2}; }, {in[0]},
+        [](const Tensors& some) -> Tensors { return {some[0] - 1}; }, {in[0]});
+  };
+  expect_as_on_host(branched, {}, torch::ones({2}));
+  expect_as_on_host(branched, {}, -torch::ones({2}));
+}
+
+TEST(CppOps, OverlapTransfersWithComputation) {
+  const auto doubled = [](const Tensors& in) -> Tensors {
+    using poptorch::OverlapMode;
+    const Tensor x =
+        poptorch::set_overlap_for_input(in[0], OverlapMode::OverlapDeviceIterationLoop);
+    return {poptorch::set_overlap_for_output(x * 2, OverlapMode::OverlapDeviceIterationLoop)};
+  };
+  auto options = poptorch::Options().deviceIterations(4).numIOTiles(32);
+  options.executionStrategy(poptorch::ShardedExecution());
+  expect_as_on_host(doubled, options, torch::randn({8, 2}));
+  auto model = poptorch::inferenceModel(std::make_shared<OfImpl>(doubled), options);
+  model(torch::randn({8, 2}));
+  expect_parts(execution_of(model.graph("placed")), {"input_overlaps=[\"device_iteration_loop\"]"});
+}
+
+TEST(CppOps, KnowWhereTheyRun) {
+  bool seen = false;
+  const auto named = [&](const Tensors& in) -> Tensors {
+    seen = poptorch::isRunningOnIpu();
+    const poptorch::NameScope scope("outer");
+    return {in[0] + 1};
+  };
+  auto model = poptorch::inferenceModel(std::make_shared<OfImpl>(named));
+  model(torch::ones({2}));
+  EXPECT_TRUE(seen);
+  expect_parts(model.graph("traced"), {"scope(\"outer\")"});
+  named({torch::ones({2})});
+  EXPECT_FALSE(seen);
+}
+
+TEST(CppOps, RefuseWithTheCure) {
+  const Tensor x = torch::ones({4});
+  expect_parts(error_of([&] { poptorch::identity_loss(x, "max"); }), {"'max'", "sum, mean and"});
+  expect_parts(error_of([&] { poptorch::set_available_memory(x, 2); }), {"from 0 to 1 but is 2"});
+  expect_parts(error_of([&] { poptorch::dynamic_slice(x, 0, torch::tensor({0}), 3, 1); }),
+               {"must divide", "which is 4"});
+  expect_parts(error_of([&] { poptorch::dynamic_update(x, x.to(torch::kInt), 0, x, 1); }),
+               {"Float [4], Int [4]"});
+  const auto grows = [](const Tensors& in) { return Tensors{torch::cat({in[0], in[0]})}; };
+  expect_parts(error_of([&] { poptorch::for_loop(2, grows, {x}); }),
+               {"(Float [4])", "(Float [8])"});
+  expect_parts(error_of([&] { poptorch::cond(x, grows, {x}, grows, {x}); }), {"has shape [4]"});
+}
+
+}  // namespace

@@ -1,0 +1,23 @@
+"""CMake projects of C++ programs, built as a user builds them."""
+
+import subprocess
+from pathlib import Path
+
+import poptorch_core
+import pytest
+
+
+def run(*command):
+    """What the command prints; its failure is the test's."""
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def build_against_installed_package(source, folder):
+    """Skips the test where there is none."""
+    prefix = Path(poptorch_core.cmake_prefix_path)
+    if not (prefix / "share/cmake/poptorch").exists():
+        pytest.skip("the built tree is in use, not the installed package")
+    run("cmake", "-S", source, "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", folder, "-j2")
