@@ -24,3 +24,25 @@ def test_the_options_page_is_that_of_the_table():
     script = ROOT / "tools/write_options_page.py"
     done = subprocess.run([sys.executable, script, "--check"], check=False)
     assert done.returncode == 0, "run python tools/write_options_page.py"
+
+
+OURS = ("poptorch_cpp", "python", "tests", "examples", "docs", "tools", "benchmarks", ".ci", "cmake")
+FILE = re.compile(r"`([\w-][\w.-]*(?:/[\w.-]+)+/?|[\w-]+\.(?:cpp|hpp|py|md|ir|json))`")
+NOT_OURS = re.compile(r"dnnl\.hpp|build/.*")
+
+
+@pytest.fixture(scope="module")
+def paths():
+    """Every file and folder of ours, and each end of its path."""
+    found = set()
+    for folder in OURS:
+        for path in [ROOT / folder, *(ROOT / folder).rglob("*")]:
+            parts = path.relative_to(ROOT).parts
+            found |= {"/".join(parts[i:]) for i in range(len(parts))}
+    return found | {path.name for path in ROOT.iterdir()}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_that_a_page_names_exist(page, paths):
+    named = {name.rstrip("/") for name in FILE.findall(page.read_text())}
+    assert {name for name in named if not NOT_OURS.fullmatch(name)} - paths == set()
