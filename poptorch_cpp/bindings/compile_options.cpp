@@ -86,7 +86,7 @@ void bind_option_table(py::module_& m) {
       .def_property_readonly("words", [](const OptionText& row) { return row.limits.words; })
       .def_readonly("allowed", &OptionText::allowed, "The range, or the words, as text.")
       .def_readonly("setter", &OptionText::setter,
-                    "What of poptorch.Options sets it; '=true': its argument's default.")
+                    "What of poptorch.Options sets it: 'Group.setter(argument=default)'.")
       .def_readonly("changes", &OptionText::changes, "Also after compiling.")
       .def_readonly("doc", &OptionText::doc);
   m.def("option_table", [] {

@@ -30,8 +30,9 @@ struct OptionRow {
   Member member;
   std::string_view doc;
   OptionLimits limits = {};
-  // What of poptorch.Options sets it just so: "Training.gradientAccumulation". "=true" behind it is
-  // its argument's default. Empty: a row of Python's says what it becomes, or a pass finds it.
+  // The setter of poptorch.Options that sets it just so, with its argument and that one's default:
+  // "autoRoundNumIPUs(auto_round_num_ipus=true)". Empty: a row of Python's says what it becomes, or
+  // a pass finds it.
   std::string_view setter = {};
   bool changes = false;  // also after the module is compiled
 };

@@ -14,12 +14,12 @@ const std::vector<ir::OptionRow<HostOptions>>& host_option_rows() {
        "What happens when a program does not fit into an IPU: 'warn', 'error' or 'off'. Empty: "
        "POPTORCH_MEMORY_LIMIT, else 'warn'.",
        {.words = {"", "warn", "error", "off"}},
-       "Emulator.memoryLimit"},
+       "Emulator.memoryLimit(mode)"},
       {"round_ipu_count",
        &HostOptions::round_ipu_count,
        "Reserve the next power of two of IPUs, where another number is an error.",
        {},
-       "autoRoundNumIPUs=true"},
+       "autoRoundNumIPUs(auto_round_num_ipus=true)"},
   };
   return rows;
 }

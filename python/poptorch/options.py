@@ -57,8 +57,9 @@ class ConfigFileError(Error):
 
 
 def _set_output_mode(
-    _options: OptionGroup, mode: enums.OutputMode, period: int | None = None
+    _options: OptionGroup, output_mode: enums.OutputMode, output_return_period: int | None = None
 ) -> Stored:
+    mode, period = output_mode, output_return_period
     assert isinstance(mode, enums.OutputMode), (
         f"[options] outputMode expects a poptorch.OutputMode but got {mode!r}."
     )
@@ -207,25 +208,27 @@ class Options(OptionsRows):
                   "output_period": lambda options: options.output_return_period}),
         Row("setExecutionStrategy", PipelinedExecution(), strategy_of, COMPILE,
             "How a model that is spread over several IPUs runs on them.",
-            attribute="execution_strategy",
+            attribute="execution_strategy", argument="strategy",
             says={"strategy": lambda options: options.execution_strategy.NAME,
                   "liveness": lambda o: enums.Liveness(o.execution_strategy.liveness).name,
                   "separate_backward_phase":
                       lambda options: options.execution_strategy.separate_backward_phase}),
         Row("setAvailableMemoryProportion", {}, _check_memory_proportions, RECORDED,
             "Share of an IPU's memory for temporary data, by IPU: {'IPU0': 0.5}.",
-            attribute="available_memory_proportion"),
+            attribute="available_memory_proportion",
+            argument="available_memory_proportion"),
         Row("logDir", ".", string, HOST,
             "Folder for `<model name>.log`, what each compilation made; `.`: none is written.",
-            inside=("value", lambda options: options.log_dir)),
+            inside=("log_dir", lambda options: options.log_dir)),
         Row("maxRepeatLogs", 4, _check_max_repeat_logs, HOST,
-            "How often one message of the Python layer may repeat; None: without limit."),
+            "How often one message of the Python layer may repeat; None: without limit.",
+            argument="max_lines"),
         Row("modelName", "", file_name, HOST,
             "Name of the model in logs and reports, and of its files; empty: `training` or "
-            "`inference`."),
+            "`inference`.", argument="name"),
         Row("enableExecutableCaching", environment.text("POPTORCH_CACHE_DIR") or None, folder,
             PENDING, "Folder that keeps executables; None: none are kept.", attribute="cache_path",
-            inside=("value", lambda options: options.cache_path or ".")),
+            argument="path", inside=("path", lambda options: options.cache_path or ".")),
         Row("useIpuModel", None, None, RUN, "Run on the IPU Model; wins over POPTORCH_IPU_MODEL.",
             defaults={"use_model": device_pool.uses_model()},
             setter=_set_ipu_model, assign=lambda o, _, value: _set_ipu_model(o, value)),
@@ -235,7 +238,7 @@ class Options(OptionsRows):
             "Which IPUs synchronise."),
         Row("useIpuId", None, whole(0), RUN,
             "Which device of the pool to attach to: single IPUs come first, then pairs, and so on.",
-            attribute="ipu_id"),
+            attribute="ipu_id", argument="ipu_id"),
         Row("useOfflineIpuTarget", None, None, RUN,
             "Compile for IPU version 1, 2 or 21 without attaching.",
             defaults={"offline_ipu_version": 0}, setter=_set_offline_target,
@@ -249,24 +252,26 @@ class Options(OptionsRows):
             assign=lambda o, _, value: _set_random_seed(o, value), stored=int,
             says="random_seed"),
         Row("enableStableNorm", False, boolean, RECORDED,
-            "Two-pass variances; ours always are.", attribute="stable_norm"),
+            "Two-pass variances; ours always are.", attribute="stable_norm", argument="enabled"),
         Row("enableSyntheticData", False, boolean, RUN,
-            "Random data in place of the inputs, drawn once.", attribute="synthetic_data"),
+            "Random data in place of the inputs, drawn once.", attribute="synthetic_data",
+            argument="enabled"),
         Row("logCycleCount", False, boolean, RUN, "Count cycles: see cycleCount()."),
         Row("enableProfiling", None, folder, PENDING,
             "Write a report of each model into this folder.", attribute="profile_dir",
-            argument_default=".", inside=("value", lambda options: options.profile_dir or ".")),
+            argument="profile_dir", argument_default=".",
+            inside=("profile_dir", lambda options: options.profile_dir or ".")),
         Row("disableModuleNamescope", False, boolean, COMPILE,
             "Op names without module paths.", argument_default=True),
         Row("updatableNamedBuffers", [], strings, RUN,
-            "Buffers that copyNamedBuffersToDevice() uploads."),
+            "Buffers that copyNamedBuffersToDevice() uploads.", argument="buffers"),
         Row("relaxOptimizerAttributesChecks", False, boolean, HOST,
             "Unexpected optimiser attributes are logged at debug level only.",
-            argument_default=True),
+            argument="relax", argument_default=True),
         Row("showCompilationProgressBar", True, boolean, HOST,
-            "Show a progress bar while compiling.", argument_default=True),
+            "Show a progress bar while compiling.", argument="show", argument_default=True),
         Row("sourceLocationExcludes", [], strings, COMPILE,
-            "Files (by substring) that source locations of ops skip."),
+            "Files (by substring) that source locations of ops skip.", argument="excludes"),
         Row("appendToLocationExcludes", None, None, COMPILE,
             "Adds to sourceLocationExcludes.", defaults={}, setter=_append_location_excludes),
     )  # fmt: skip
@@ -344,14 +349,14 @@ class Options(OptionsRows):
         take(self, draft)
         return self
 
-    def from_json(self, text: str) -> "Options":
+    def from_json(self, string: str) -> "Options":
         """Applies {"Training.gradientAccumulation": 4, "outputMode": "OutputMode.All"}.
 
         A list is spread as the setter's arguments. All of it or, after an error, nothing. Raises
         ConfigFileError for unknown options and for values that the setter refuses. Folders in it
         are relative to those that the program has set, and stay inside.
         """
-        return self._take_json(text, "[options] JSON options")
+        return self._take_json(string, "[options] JSON options")
 
     def _take_json(self, text: str, where: str) -> "Options":
         draft = draft_of(self)

@@ -59,7 +59,7 @@ class Option:
     def name(self) -> str: ...
     @property
     def setter(self) -> str:
-        """What of poptorch.Options sets it; '=true': its argument's default."""
+        """What of poptorch.Options sets it: 'Group.setter(argument=default)'."""
 
     @property
     def type(self) -> str: ...

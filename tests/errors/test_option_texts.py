@@ -50,7 +50,7 @@ def load(tmp_path, data):
         (b"deviceIterations(" + b"(" * 1000, "too many nested parentheses"),
         (b"deviceIterations(" + b"9" * 100 + b")", "an integer is beyond 64 bits"),
         (b"deviceIterations(" + b"9" * 5000 + b")", "4300 digits|beyond 64 bits|nested too deep"),
-        (b"deviceIterations()", "missing a required argument: 'value'"),
+        (b"deviceIterations()", "missing a required argument: 'device_iterations'"),
         (b"deviceIterations(1, 2)", "too many positional arguments"),
         (b"deviceIterations(wibble=1)", "missing a required argument|unexpected keyword"),
         (b"setAvailableMemoryProportion({[]: 1})", "a key of a dict is a list or a dict"),

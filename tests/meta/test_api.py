@@ -108,7 +108,7 @@ DEFAULTS = {
         **MOMENTS,
     },
     poptorch.Options.useOfflineIpuTarget: {"ipu_version": 2},
-    poptorch.Options.outputMode: {"period": None},
+    poptorch.Options.outputMode: {"output_return_period": None},
     poptorch.Options.anchorTensor: {"output_mode": None, "output_return_period": 1},
     poptorch.testing.allclose: {"rtol": 1e-5, "atol": 1e-8, "equal_nan": False},
     poptorch.ipuHardwareIsAvailable: {"num_ipus": 1},

@@ -26,7 +26,7 @@ def test_the_options_page_is_that_of_the_table():
     assert done.returncode == 0, "run python tools/write_options_page.py"
 
 
-OURS = ("poptorch_cpp", "python", "tests", "examples", "docs", "tools", "benchmarks", ".ci", "cmake")
+OURS = "poptorch_cpp python tests examples docs tools benchmarks cmake .ci".split()
 FILE = re.compile(r"`([\w-][\w.-]*(?:/[\w.-]+)+/?|[\w-]+\.(?:cpp|hpp|py|md|ir|json))`")
 NOT_OURS = re.compile(r"dnnl\.hpp|build/.*")
 

@@ -1,5 +1,6 @@
 """The compiler's options and poptorch's: one says each, and a row is all that a new one takes."""
 
+import inspect
 from types import SimpleNamespace
 
 import poptorch
@@ -36,7 +37,7 @@ def test_one_row_says_each_option():
 def test_setters_of_the_table_are_options():
     groups = {path.rstrip("."): group for path, group in groups_of(poptorch.Options()).items()}
     groups["TensorLocationSettings"] = poptorch.TensorLocationSettings()
-    setters = [o.setter.partition("=")[0] for o in TABLE if o.setter]
+    setters = [o.setter.partition("(")[0] for o in TABLE if o.setter]
     assert len(setters) > 10
     for setter in setters:
         path, _, name = setter.rpartition(".")
@@ -46,7 +47,7 @@ def test_setters_of_the_table_are_options():
 def option(name, type_, default, **more):
     """A row as the table gives it."""
     base = {"keyword": "execution", "least": None, "most": None, "words": [], "doc": "What."}
-    row = {"name": name, "type": type_, "default": default, "setter": f"Toy.{name}X", **base}
+    row = {"name": name, "type": type_, "default": default, "setter": f"Toy.{name}X(given)", **base}
     return SimpleNamespace(**{**row, **more})
 
 
@@ -71,8 +72,69 @@ def test_a_row_of_the_compilers_table_is_a_whole_option(row, good, bad, text):
     with pytest.raises((poptorch.Error, ValueError), match=text):
         setter(bad)
     assert setter(good) is options
+    assert setter(given=good) is options
     assert options.ROWS[0].said(options) == {row.name: good}
     assert "What." in setter.__doc__
+
+
+# Programs give arguments by name. `=`: there is a default; none: no argument.
+ARGUMENTS = {
+    "": """
+        deviceIterations(device_iterations) replicationFactor(replication_factor)
+        autoRoundNumIPUs(auto_round_num_ipus=) broadcastBuffers(broadcast_buffers=)
+        outputMode(output_mode,output_return_period=) setExecutionStrategy(strategy)
+        setAvailableMemoryProportion(available_memory_proportion) logDir(log_dir)
+        maxRepeatLogs(max_lines) modelName(name) enableExecutableCaching(path)
+        enableProfiling(profile_dir=) useIpuModel(use_model) useIpuId(ipu_id)
+        useOfflineIpuTarget(ipu_version=) connectionType(connection_type) syncPattern(sync_pattern)
+        enableStableNorm(enabled) enableSyntheticData(enabled) logCycleCount(log_cycle_count)
+        updatableNamedBuffers(buffers) sourceLocationExcludes(excludes)
+        appendToLocationExcludes(excludes) relaxOptimizerAttributesChecks(relax=)
+        showCompilationProgressBar(show=) from_json(string) loadFromFile(filepath)
+        randomSeed(random_seed)
+        anchorTensor(short_name,long_name,output_mode=,output_return_period=)
+        inputReplicaGrouping(input_group_size,input_group_type)""",
+    "Precision.": """
+        enableFloatingPointExceptions(enabled) enableStochasticRounding(enabled)
+        setPartialsType(dtype) halfFloatCasting(half_float_casting)
+        runningStatisticsAlwaysFloat(value)""",
+    "Training.": """
+        gradientAccumulation(gradient_accumulation)
+        accumulationAndReplicationReductionType(reduction_type)
+        setMeanAccumulationAndReplicationReductionStrategy(mean_reduction_strategy)
+        setAutomaticLossScaling(enabled) setConvolutionDithering(enabled)""",
+    "TensorLocations.": """
+        numIOTiles(num_tiles) setActivationLocation(location) setWeightLocation(location)
+        setOptimizerLocation(location) setAccumulatorLocation(location)""",
+    "TensorLocationSettings": """
+        minElementsForOffChip(min_elements) useOnChipStorage(use=) useIOTilesToLoad(use=)
+        minElementsForReplicatedTensorSharding(min_elements) useIOTilesToStore(use=)
+        useReplicatedTensorSharding(use=)""",
+    "Jit.": "traceModel(trace_model)",
+    "Distributed.": """
+        setEnvVarNames(var_num_processes,var_process_id)
+        configureProcessId(process_id,num_processes) disable()""",
+}
+
+
+@pytest.mark.parametrize("path", ARGUMENTS)
+def test_arguments_have_their_names(path):
+    groups = groups_of(poptorch.Options())
+    groups["TensorLocationSettings"] = poptorch.TensorLocationSettings()
+    for text in ARGUMENTS[path].split():
+        name = text.partition("(")[0]
+        parameters = inspect.signature(getattr(groups[path], name)).parameters.values()
+        given = [p.name + "=" * (p.default is not p.empty) for p in parameters]
+        assert f"{name}({','.join(given)})" == text
+
+
+def test_other_arguments_are_refused():
+    options = poptorch.Options()
+    assert options.deviceIterations(device_iterations=4).device_iterations == 4
+    with pytest.raises(TypeError, match=r"deviceIterations\(\) .*'device_iterations'"):
+        options.deviceIterations()
+    with pytest.raises(TypeError, match=r"deviceIterations\(\) .*'iterations'"):
+        options.deviceIterations(1, iterations=4)
 
 
 def test_options_reach_the_compiler():

@@ -4,6 +4,7 @@ What its table gives a setter becomes a row here, with the table's default, rang
 rows of special setters tell what they say (Row.says).
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
@@ -13,6 +14,8 @@ from poptorch._impl.option_rows import COMPILE, Row
 from poptorch_core._core import Option, option_table
 
 Line: TypeAlias = tuple[str, str, dict[str, Any]]  # keyword, name, options by name
+
+_SETTER = re.compile(r"((?P<group>\w+)\.)?(?P<name>\w+)\((?P<argument>\w+)(?P<default>=true)?\)")
 
 
 def _check_of(option: Option) -> Callable[[Any], Any]:
@@ -32,13 +35,13 @@ def rows_of(group: str, table: Iterable[Option] | None = None) -> tuple[Row, ...
     """
     rows = []
     for option in option_table() if table is None else table:
-        path, _, default = option.setter.partition("=")
-        owner, _, name = path.rpartition(".")
-        if owner != group or not name:
+        setter = _SETTER.fullmatch(option.setter)
+        if setter is None or (setter["group"] or "") != group:
             continue
-        argument_default = {"": ..., "true": True}[default]
-        rows.append(Row(name, option.default, _check_of(option), COMPILE, option.doc,
-                        argument_default=argument_default, says=option.name))  # fmt: skip
+        default = True if setter["default"] else ...
+        rows.append(Row(setter["name"], option.default, _check_of(option), COMPILE, option.doc,
+                        argument=setter["argument"], argument_default=default,
+                        says=option.name))  # fmt: skip
     return tuple(rows)
 
 

@@ -38,7 +38,9 @@ def _check_partials_type(value: torch.dtype) -> torch.dtype:
     return value
 
 
-def _ignore_casting(_options: OptionGroup, value: enums.HalfFloatCastingBehavior) -> Stored:
+def _ignore_casting(
+    _options: OptionGroup, half_float_casting: enums.HalfFloatCastingBehavior
+) -> Stored:
     logger.warning("Precision.halfFloatCasting is deprecated and has no effect")
     return {}
 
@@ -67,8 +69,8 @@ def _check_mean_strategy(value: enums.MeanReductionStrategy) -> enums.MeanReduct
     return strategies(value)
 
 
-def _check_trace_model(_options: OptionGroup, value: bool) -> Stored:
-    if value:
+def _check_trace_model(_options: OptionGroup, trace_model: bool) -> Stored:
+    if trace_model:
         raise ValueError(
             "[options] Jit.traceModel(True) is not supported: models are captured at "
             "the dispatcher. Remove the call."
@@ -90,7 +92,8 @@ class PrecisionOptions(PrecisionRows):
     ROWS = (
         *core_options.rows_of("Precision"),
         Row("setPartialsType", torch.float, _check_partials_type, RECORDED,
-            "Type of the partial sums of matmul and convolution.", attribute="partials_type"),
+            "Type of the partial sums of matmul and convolution.", attribute="partials_type",
+            argument="dtype"),
         Row("halfFloatCasting", None, None, RECORDED, "Deprecated.", defaults={},
             setter=_ignore_casting),
         Row("runningStatisticsAlwaysFloat", None, None, RECORDED, "Deprecated.", defaults={},
@@ -105,17 +108,20 @@ class TrainingOptions(TrainingRows):
         *core_options.rows_of("Training"),
         Row("accumulationAndReplicationReductionType", enums.ReductionType.Mean, _check_reduction,
             COMPILE, "Whether gradients of micro-batches and replicas are averaged or added.",
+            argument="reduction_type",
             says={"mean_reduction": lambda training: enums.ReductionType.Mean
                   == training.accumulation_and_replication_reduction_type}),
         Row("setMeanAccumulationAndReplicationReductionStrategy", enums.MeanReductionStrategy.Post,
             _check_mean_strategy, COMPILE,
             "Whether gradients are divided before they are added up (Running) or after (Post).",
-            attribute="meanAccumulationAndReplicationReductionStrategy"),
+            attribute="meanAccumulationAndReplicationReductionStrategy",
+            argument="mean_reduction_strategy"),
         Row("setAutomaticLossScaling", False, boolean, COMPILE,
             "Adapt the loss scale to the gradients while training.",
-            attribute="auto_loss_scaling"),
+            attribute="auto_loss_scaling", argument="enabled"),
         Row("setConvolutionDithering", False, boolean, RECORDED,
-            "Spread convolutions over tiles.", attribute="convolution_dithering"),
+            "Spread convolutions over tiles.", attribute="convolution_dithering",
+            argument="enabled"),
     )  # fmt: skip
 
 
@@ -152,19 +158,19 @@ class TensorLocationOptions(TensorLocationRows):
 
     ROWS = (
         Row("numIOTiles", 0, _check_io_tiles, COMPILE, "Tiles of each IPU set apart for I/O.",
-            says="io_tiles"),
+            argument="num_tiles", says="io_tiles"),
         Row("setActivationLocation", None, _check_location, COMPILE, "Location of activations.",
             attribute="location_activation",
-            says="location activations"),
+            argument="location", says="location activations"),
         Row("setWeightLocation", None, _check_location, COMPILE, "Location of weights.",
             attribute="location_weight",
-            says="location weights"),
+            argument="location", says="location weights"),
         Row("setOptimizerLocation", None, _check_location, COMPILE,
             "Location of optimiser state.", attribute="location_optimizer",
-            says="location optimiser_state"),
+            argument="location", says="location optimiser_state"),
         Row("setAccumulatorLocation", None, _check_location, COMPILE,
             "Location of gradient accumulators.", attribute="location_accumulator",
-            says="location accumulators"),
+            argument="location", says="location accumulators"),
     )  # fmt: skip
 
 

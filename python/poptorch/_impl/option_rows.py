@@ -50,7 +50,8 @@ class Row:
     effect: str
     doc: str
     attribute: str = ""
-    argument_default: Any = ...  # of the setter's argument; ... when it is required
+    argument: str = ""  # of the setter that has one; its own name in snake case if empty
+    argument_default: Any = ...  # ... when it is required
     setter: Callable[..., dict] | None = None
     defaults: dict[str, Any] | None = None
     assign: Callable[[Any, str, Any], dict] | None = None
@@ -83,29 +84,21 @@ class Row:
         return self.check
 
 
-def _unannotated(row: Row) -> Callable:
-    if row.setter is not None:
-        stored = row.setter
+def make_setter(row: Row) -> Callable:
+    """The method of an option group that the row describes."""
+    signature = _signature(row)
+    stored = row.setter or (lambda _, value: dict.fromkeys(row.values(), row.checked()(value)))
 
-        def several(self, *arguments, **keywords):
-            self._take(row.name, lambda: stored(self, *arguments, **keywords))
-            return self
-
-        return several
-    check = row.checked()
-
-    def one(self, value):
-        self._take(row.name, lambda: dict.fromkeys(row.values(), check(value)))
+    def method(self, *arguments, **keywords):
+        try:
+            given = signature.bind(self, *arguments, **keywords)
+        except TypeError as error:
+            raise TypeError(f"{row.name}() got other arguments: {error}") from None
+        given.apply_defaults()
+        self._take(row.name, lambda: stored(*given.args))
         return self
 
-    if row.argument_default is not ...:
-        one.__defaults__ = (row.argument_default,)
-    return one
-
-
-def make_setter(row: Row) -> Callable:
-    method: Any = _unannotated(row)
-    method.__signature__ = _signature(row, inspect.signature(method))
+    method.__signature__ = signature  # type: ignore[attr-defined]
     if row.effect == PENDING:
         method = _with_warning(method, row.name)
     method.__name__ = row.name
@@ -114,15 +107,15 @@ def make_setter(row: Row) -> Callable:
     return method
 
 
-def _signature(row: Row, made: inspect.Signature) -> inspect.Signature:
-    """That of a setter: the arguments of the row's own, or of `made` with the type of its check."""
-    first, *rest = made.parameters.values()
+def _signature(row: Row) -> inspect.Signature:
+    """Of a setter: the arguments of the row's own, or one of the type that its check takes."""
+    this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     if row.setter is not None:
-        rest = list(inspect.signature(row.setter).parameters.values())[1:]
-    else:
-        (checked,) = inspect.signature(row.checked()).parameters.values()
-        rest = [rest[0].replace(annotation=checked.annotation)]
-    return inspect.Signature([first, *rest])
+        return inspect.Signature([this, *[*inspect.signature(row.setter).parameters.values()][1:]])
+    (checked,) = inspect.signature(row.checked()).parameters.values()
+    default = inspect.Parameter.empty if row.argument_default is ... else row.argument_default
+    name = row.argument or snake_case(row.name)
+    return inspect.Signature([this, checked.replace(name=name, default=default)])
 
 
 def _with_warning(method: Callable, name: str) -> Callable:

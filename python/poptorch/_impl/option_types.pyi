@@ -26,13 +26,13 @@ class PrecisionRows(OptionGroup):
     enable_stochastic_rounding: bool
     enable_floating_point_exceptions: bool
     partials_type: dtype
-    def enableStochasticRounding(self, value: bool) -> Self:
+    def enableStochasticRounding(self, enabled: bool) -> Self:
         """Round float16 results up or down at random, in proportion."""
-    def enableFloatingPointExceptions(self, value: bool) -> Self:
+    def enableFloatingPointExceptions(self, enabled: bool) -> Self:
         """Stop with an error at invalid operations, division by zero and overflow; slow."""
-    def setPartialsType(self, value: dtype) -> Self:
+    def setPartialsType(self, dtype: dtype) -> Self:
         """Type of the partial sums of matmul and convolution."""
-    def halfFloatCasting(self, value: HalfFloatCastingBehavior) -> Self:
+    def halfFloatCasting(self, half_float_casting: HalfFloatCastingBehavior) -> Self:
         """Deprecated."""
     def runningStatisticsAlwaysFloat(self, value: bool) -> Self:
         """Deprecated."""
@@ -43,21 +43,21 @@ class TrainingRows(OptionGroup):
     meanAccumulationAndReplicationReductionStrategy: MeanReductionStrategy
     auto_loss_scaling: bool
     convolution_dithering: bool
-    def gradientAccumulation(self, value: int) -> Self:
+    def gradientAccumulation(self, gradient_accumulation: int) -> Self:
         """Micro-batches whose gradients make one weight update."""
-    def accumulationAndReplicationReductionType(self, value: ReductionType) -> Self:
+    def accumulationAndReplicationReductionType(self, reduction_type: ReductionType) -> Self:
         """Whether gradients of micro-batches and replicas are averaged or added."""
     def setMeanAccumulationAndReplicationReductionStrategy(
-        self, value: MeanReductionStrategy
+        self, mean_reduction_strategy: MeanReductionStrategy
     ) -> Self:
         """Whether gradients are divided before they are added up (Running) or after (Post)."""
-    def setAutomaticLossScaling(self, value: bool) -> Self:
+    def setAutomaticLossScaling(self, enabled: bool) -> Self:
         """Adapt the loss scale to the gradients while training."""
-    def setConvolutionDithering(self, value: bool) -> Self:
+    def setConvolutionDithering(self, enabled: bool) -> Self:
         """Spread convolutions over tiles."""
 
 class JitRows(OptionGroup):
-    def traceModel(self, value: bool) -> Self:
+    def traceModel(self, trace_model: bool) -> Self:
         """Deprecated; True is refused."""
 
 class TensorLocationSettingsRows(OptionGroup):
@@ -67,17 +67,17 @@ class TensorLocationSettingsRows(OptionGroup):
     min_elements_for_replicated_tensor_sharding: int
     use_io_tiles_to_load: bool
     use_io_tiles_to_store: bool
-    def useOnChipStorage(self, value: bool | None = True) -> Self:
+    def useOnChipStorage(self, use: bool | None = True) -> Self:
         """On chip (True), in Streaming Memory (False) or by default (None)."""
-    def minElementsForOffChip(self, value: int) -> Self:
+    def minElementsForOffChip(self, min_elements: int) -> Self:
         """Tensors of fewer elements always stay on chip."""
-    def useReplicatedTensorSharding(self, value: bool = True) -> Self:
+    def useReplicatedTensorSharding(self, use: bool = True) -> Self:
         """Shard over replicas."""
-    def minElementsForReplicatedTensorSharding(self, value: int) -> Self:
+    def minElementsForReplicatedTensorSharding(self, min_elements: int) -> Self:
         """Tensors of fewer elements are never sharded over replicas."""
-    def useIOTilesToLoad(self, value: bool = True) -> Self:
+    def useIOTilesToLoad(self, use: bool = True) -> Self:
         """Load through the IO tiles, if there are any."""
-    def useIOTilesToStore(self, value: bool = True) -> Self:
+    def useIOTilesToStore(self, use: bool = True) -> Self:
         """Store through the IO tiles, if there are any."""
 
 class TensorLocationRows(OptionGroup):
@@ -86,15 +86,15 @@ class TensorLocationRows(OptionGroup):
     location_weight: TensorLocationSettings | None
     location_optimizer: TensorLocationSettings | None
     location_accumulator: TensorLocationSettings | None
-    def numIOTiles(self, value: int) -> Self:
+    def numIOTiles(self, num_tiles: int) -> Self:
         """Tiles of each IPU set apart for I/O."""
-    def setActivationLocation(self, value: TensorLocationSettings) -> Self:
+    def setActivationLocation(self, location: TensorLocationSettings) -> Self:
         """Location of activations."""
-    def setWeightLocation(self, value: TensorLocationSettings) -> Self:
+    def setWeightLocation(self, location: TensorLocationSettings) -> Self:
         """Location of weights."""
-    def setOptimizerLocation(self, value: TensorLocationSettings) -> Self:
+    def setOptimizerLocation(self, location: TensorLocationSettings) -> Self:
         """Location of optimiser state."""
-    def setAccumulatorLocation(self, value: TensorLocationSettings) -> Self:
+    def setAccumulatorLocation(self, location: TensorLocationSettings) -> Self:
         """Location of gradient accumulators."""
 
 class DistributedRows(OptionGroup):
@@ -116,10 +116,10 @@ class EmulatorRows(OptionGroup):
     def devicePool(self, ipus: int, version: int = 2, folder: str | PathLike[str] = "") -> Self:
         """How many IPUs there are, a power of two, of version 1, 2 or 21; processes with the same
         folder share them. None: POPTORCH_IPU_POOL, else 64 of version 2."""
-    def checkIndices(self, value: bool) -> Self:
+    def checkIndices(self, enabled: bool) -> Self:
         """Stop with an error where an index of gather, scatter, one_hot or the like is out of
         range, which otherwise reads zeros and writes nothing."""
-    def memoryLimit(self, value: str) -> Self:
+    def memoryLimit(self, mode: str) -> Self:
         """What happens when a program does not fit into an IPU: 'warn', 'error' or 'off'. Empty:
         POPTORCH_MEMORY_LIMIT, else 'warn'."""
 
@@ -163,61 +163,63 @@ class OptionsRows(OptionGroup):
     relax_optimizer_attributes_checks: bool
     show_compilation_progress_bar: bool
     source_location_excludes: list[str]
-    def deviceIterations(self, value: int) -> Self:
+    def deviceIterations(self, device_iterations: int) -> Self:
         """Iterations of the whole step that one call runs on the device."""
-    def autoRoundNumIPUs(self, value: bool = True) -> Self:
+    def autoRoundNumIPUs(self, auto_round_num_ipus: bool = True) -> Self:
         """Reserve the next power of two of IPUs, where another number is an error."""
-    def replicationFactor(self, value: int) -> Self:
+    def replicationFactor(self, replication_factor: int) -> Self:
         """Data-parallel copies."""
     def inputReplicaGrouping(self, input_group_size: int, input_group_type: CommGroupType) -> Self:
         """Replicas of a group (of a size and a CommGroupType) share one input slice."""
-    def broadcastBuffers(self, value: bool = True) -> Self:
+    def broadcastBuffers(self, broadcast_buffers: bool = True) -> Self:
         """True refuses replicas for models with buffers; False keeps one buffer a replica."""
-    def outputMode(self, mode: OutputMode, period: int | None = None) -> Self:
+    def outputMode(self, output_mode: OutputMode, output_return_period: int | None = None) -> Self:
         """Which micro-batches' outputs a call returns; EveryN takes a period."""
-    def setExecutionStrategy(self, value: ExecutionStrategy | AutoStage) -> Self:
+    def setExecutionStrategy(self, strategy: ExecutionStrategy | AutoStage) -> Self:
         """How a model that is spread over several IPUs runs on them."""
-    def setAvailableMemoryProportion(self, value: Mapping[str, float]) -> Self:
+    def setAvailableMemoryProportion(
+        self, available_memory_proportion: Mapping[str, float]
+    ) -> Self:
         """Share of an IPU's memory for temporary data, by IPU: {'IPU0': 0.5}."""
-    def logDir(self, value: str) -> Self:
+    def logDir(self, log_dir: str) -> Self:
         """Folder for `<model name>.log`, what each compilation made; `.`: none is written."""
-    def maxRepeatLogs(self, value: int | None) -> Self:
+    def maxRepeatLogs(self, max_lines: int | None) -> Self:
         """How often one message of the Python layer may repeat; None: without limit."""
-    def modelName(self, value: str) -> Self:
+    def modelName(self, name: str) -> Self:
         """Name of the model in logs and reports, and of its files; empty: `training` or
         `inference`."""
-    def enableExecutableCaching(self, value: str | PathLike[str] | None) -> Self:
+    def enableExecutableCaching(self, path: str | PathLike[str] | None) -> Self:
         """Folder that keeps executables; None: none are kept."""
     def useIpuModel(self, use_model: bool) -> Self:
         """Run on the IPU Model; wins over POPTORCH_IPU_MODEL."""
-    def connectionType(self, value: ConnectionType) -> Self:
+    def connectionType(self, connection_type: ConnectionType) -> Self:
         """When to attach to a device."""
-    def syncPattern(self, value: SyncPattern) -> Self:
+    def syncPattern(self, sync_pattern: SyncPattern) -> Self:
         """Which IPUs synchronise."""
-    def useIpuId(self, value: int) -> Self:
+    def useIpuId(self, ipu_id: int) -> Self:
         """Which device of the pool to attach to: single IPUs come first, then pairs, and so
         on."""
     def useOfflineIpuTarget(self, ipu_version: int = 2) -> Self:
         """Compile for IPU version 1, 2 or 21 without attaching."""
     def randomSeed(self, random_seed: int) -> Self:
         """Seed of the device's generators (None: 0); also seeds torch's."""
-    def enableStableNorm(self, value: bool) -> Self:
+    def enableStableNorm(self, enabled: bool) -> Self:
         """Two-pass variances; ours always are."""
-    def enableSyntheticData(self, value: bool) -> Self:
+    def enableSyntheticData(self, enabled: bool) -> Self:
         """Random data in place of the inputs, drawn once."""
-    def logCycleCount(self, value: bool) -> Self:
+    def logCycleCount(self, log_cycle_count: bool) -> Self:
         """Count cycles: see cycleCount()."""
-    def enableProfiling(self, value: str | PathLike[str] | None = ".") -> Self:
+    def enableProfiling(self, profile_dir: str | PathLike[str] | None = ".") -> Self:
         """Write a report of each model into this folder."""
-    def disableModuleNamescope(self, value: bool = True) -> Self:
+    def disableModuleNamescope(self, disable_module_namescope: bool = True) -> Self:
         """Op names without module paths."""
-    def updatableNamedBuffers(self, value: Iterable[str]) -> Self:
+    def updatableNamedBuffers(self, buffers: Iterable[str]) -> Self:
         """Buffers that copyNamedBuffersToDevice() uploads."""
-    def relaxOptimizerAttributesChecks(self, value: bool = True) -> Self:
+    def relaxOptimizerAttributesChecks(self, relax: bool = True) -> Self:
         """Unexpected optimiser attributes are logged at debug level only."""
-    def showCompilationProgressBar(self, value: bool = True) -> Self:
+    def showCompilationProgressBar(self, show: bool = True) -> Self:
         """Show a progress bar while compiling."""
-    def sourceLocationExcludes(self, value: Iterable[str]) -> Self:
+    def sourceLocationExcludes(self, excludes: Iterable[str]) -> Self:
         """Files (by substring) that source locations of ops skip."""
     def appendToLocationExcludes(self, *excludes: str) -> Self:
         """Adds to sourceLocationExcludes."""
