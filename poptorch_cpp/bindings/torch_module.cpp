@@ -143,13 +143,6 @@ py::list states_of(const TorchExecutable& model) {
   return result;
 }
 
-session::Schedule schedule_of(const TorchExecutable& model, int64_t micro_batches,
-                              const std::string& strategy, int64_t a_round, int64_t io_tiles) {
-  const session::Executable& compiled = model.compiled();
-  return session::make_schedule(compiled.timeline(micro_batches), compiled.report(),
-                                {strategy, a_round, io_tiles});
-}
-
 void push_scope(const Text& name) {
   if (auto* tracer = frontend::Tracer::current()) tracer->push_scope(name.value);
 }
@@ -247,14 +240,12 @@ void bind_executable(py::module_& m) {
       .def("highest_ipu",
            [](const TorchExecutable& model) { return model.compiled().highest_ipu(); })
       .def("schedule",
-           [](const TorchExecutable& model, int64_t micro_batches, const std::string& strategy,
-              int64_t a_round, int64_t io_tiles) {
-             return schedule_dict(schedule_of(model, micro_batches, strategy, a_round, io_tiles));
+           [](const TorchExecutable& model, int64_t micro_batches) {
+             return schedule_dict(session::make_schedule(model.compiled(), micro_batches));
            })
       .def("drawing",
-           [](const TorchExecutable& model, int64_t micro_batches, const std::string& strategy,
-              int64_t a_round, int64_t io_tiles) {
-             return session::draw(schedule_of(model, micro_batches, strategy, a_round, io_tiles));
+           [](const TorchExecutable& model, int64_t micro_batches) {
+             return session::draw(session::make_schedule(model.compiled(), micro_batches));
            })
       .def("anchored", [](const TorchExecutable& e) { return e.compiled().anchored(); })
       .def("anchor_names", [](const TorchExecutable& e) { return e.compiled().anchor_names(); })

@@ -17,7 +17,8 @@ std::vector<Strategy>& rows() {
        .doc = "Stages work on different micro-batches at one time.",
        .before_copies = {"assign_stages", "recompute_forward"},
        .schedule = schedule_pipelined,
-       .overlaps_host_io = false},
+       .overlaps_host_io = false,
+       .steps = Steps::kPipeline},
       {.name = "sharded",
        .doc = "One micro-batch at a time, one IPU after the other.",
        .schedule = schedule_sharded},
@@ -25,11 +26,13 @@ std::vector<Strategy>& rows() {
        .doc = "One phase after the other; what a phase does not need is off the chip.",
        .behind_copies = {"assign_phases"},
        .schedule = schedule_phased,
+       .steps = Steps::kPhases,
        .state_is_off_chip = true},
       {.name = "parallel_phased",
        .doc = "Likewise; even phases run on even IPUs, odd ones on odd IPUs.",
        .behind_copies = {"assign_parallel_phases"},
        .schedule = schedule_phased,
+       .steps = Steps::kPhases,
        .state_is_off_chip = true},
   };
   return all;

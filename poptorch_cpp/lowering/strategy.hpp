@@ -2,6 +2,7 @@
 // here and, where no schedule fits, a file beside sequential.cpp, pipelined.cpp and phased.cpp.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -9,13 +10,18 @@ namespace poptorch::lowering {
 
 class MainLowering;
 
+// What a step of the schedule is that users see: a stage of one micro-batch after the other, of a
+// pipeline, whose stages work side by side, or a phase.
+enum class Steps : uint8_t { kStages, kPipeline, kPhases };
+
 struct Strategy {
   std::string_view name;
   std::string_view doc;
   // The passes that say which ops run together: before ipu_copy ops are made, and with them.
   std::vector<std::string_view> before_copies = {}, behind_copies = {};
   void (*schedule)(MainLowering&) = nullptr;
-  bool overlaps_host_io = true;    // transfers with the host may overlap with computation
+  bool overlaps_host_io = true;  // transfers with the host may overlap with computation
+  Steps steps = Steps::kStages;
   bool state_is_off_chip = false;  // where no location says another place
 };
 

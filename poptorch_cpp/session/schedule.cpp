@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "lowering/strategy.hpp"
+
 namespace poptorch::session {
 namespace {
 
@@ -73,11 +75,16 @@ std::string_view word(Transfer::Kind kind) {
   return kWords[static_cast<size_t>(kind)];
 }
 
-Schedule make_schedule(Timeline timeline, const Report& report, const ScheduleRequest& request) {
+Schedule make_schedule(const Executable& model, int64_t micro_batches) {
+  const ir::Execution& said = model.execution();
+  const lowering::Steps kind = lowering::find_strategy(said.strategy).steps;
+  const int64_t a_round = said.training ? said.gradient_accumulation : said.device_iterations;
+  Timeline timeline = model.timeline(micro_batches);
+  const Report report = model.report();
   Schedule made;
   made.ipus = static_cast<int64_t>(report.ipus.size());
   made.idle_ipus = report.idle_ipus;
-  made.io_tiles = request.io_tiles;
+  made.io_tiles = said.io_tiles;
   made.streams = report.streams;
   made.work = std::move(timeline.work);
   made.transfers = std::move(timeline.transfers);
@@ -85,11 +92,11 @@ Schedule make_schedule(Timeline timeline, const Report& report, const ScheduleRe
   for (const StageWork& work : made.work) {
     made.stages = std::max<int64_t>(made.stages, work.stage + 1);
   }
-  const bool phased = request.strategy.ends_with("phased");
+  const bool phased = kind == lowering::Steps::kPhases;
   std::map<Key, int64_t> order;
-  if (request.strategy == "pipelined") {
+  if (kind == lowering::Steps::kPipeline) {
     for (const StageWork& work : made.work) {
-      made.work_steps.push_back(pipelined_step(work, request.a_round, made.stages));
+      made.work_steps.push_back(pipelined_step(work, a_round, made.stages));
     }
   } else {
     for (const StageWork& work : made.work) order[key_of(work, phased, made.stages)] = 0;
@@ -108,9 +115,9 @@ Schedule make_schedule(Timeline timeline, const Report& report, const ScheduleRe
   std::map<std::string, std::string> overlaps;
   for (const StreamReport& stream : report.streams) overlaps[stream.name] = stream.overlap;
   for (const Transfer& move : made.transfers) {
-    made.transfer_steps.push_back(
-        is_with_host(move) ? step_beside(made, move, overlaps[move.name], request.a_round)
-                           : order[{move.micro_batch, move.phase}]);
+    made.transfer_steps.push_back(is_with_host(move)
+                                      ? step_beside(made, move, overlaps[move.name], a_round)
+                                      : order[{move.micro_batch, move.phase}]);
   }
   made.steps = 1;
   for (const auto* steps : {&made.work_steps, &made.transfer_steps}) {

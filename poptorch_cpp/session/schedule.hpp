@@ -9,14 +9,6 @@
 
 namespace poptorch::session {
 
-// The strategy; micro-batches of a round of the pipeline (one weight update, or all iterations of
-// inference); tiles of each IPU that are set apart for I/O.
-struct ScheduleRequest {
-  std::string strategy;
-  int64_t a_round = 1;
-  int64_t io_tiles = 0;
-};
-
 struct Schedule {
   int64_t ipus = 0, idle_ipus = 0, stages = 0, steps = 0, io_tiles = 0;
   std::vector<std::vector<std::string>> blocks;  // by IPU: the names of what it runs
@@ -31,10 +23,11 @@ struct Schedule {
   int bottleneck = 0;                 // the stage with the most cycles a micro-batch
 };
 
-// Puts each piece of work and each transfer into a step. Pipelined, stage s of micro-batch m works
-// in step m + s of its round. Otherwise one micro-batch follows the other: in phases a step is a
-// phase, else forward through the stages and back.
-Schedule make_schedule(Timeline timeline, const Report& report, const ScheduleRequest& request);
+// Puts each piece of work and each transfer of a run's first micro-batches into a step. Pipelined,
+// stage s of micro-batch m works in step m + s of its round, which is one weight update, or all
+// iterations of inference. Otherwise one micro-batch follows the other: in phases a step is a
+// phase, else forward through the stages and back. UserError after load().
+Schedule make_schedule(const Executable& model, int64_t micro_batches);
 
 // IPUs down, steps across; in the cells, F and B of a micro-batch, or its number alone. Below an
 // IPU that transfers anything, its transfers: how many loads (L) and stores (S), inputs (<) and

@@ -132,6 +132,10 @@ class CompiledModel final : public Executable {
                      "program and bound."));
   }
 
+  const ir::Execution& execution() const override {
+    if (!forms_.placed) refuse_without_forms();
+    return forms_.placed->execution();
+  }
   Report report() const override {
     Report report = make_report(engine_.program());
     report.reference_kernels = engine_.reference_shares();

@@ -150,6 +150,7 @@ class Executable {
   // "traced", "normal", "differentiated", "placed", "program" or "bound" (what the host runs; does
   // not parse back); UserError for another name, and after load() for all but the last two.
   virtual std::string text(const std::string& form, bool locations = false) const = 0;
+  virtual const ir::Execution& execution() const = 0;  // UserError after load()
   virtual Report report() const = 0;
   virtual int ipus() const = 0;  // of one replica
   // What the highest of them is there for, for messages; nothing where there is one.

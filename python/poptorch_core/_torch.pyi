@@ -67,7 +67,7 @@ class Executable:
     def close(self) -> None:
         """No step begins from here on. Raises Error while another thread runs one."""
 
-    def drawing(self, micro_batches: int, strategy: str, a_round: int, io_tiles: int, /) -> str:
+    def drawing(self, micro_batches: int, /) -> str:
         """The schedule of the first micro-batches of a run, IPUs down and steps across."""
 
     def forget_partial_state(self) -> bool:
@@ -103,13 +103,10 @@ class Executable:
         lets run now and then; what they raise ends the step. Calls of several threads take turns.
         """
 
-    def schedule(
-        self, micro_batches: int, strategy: str, a_round: int, io_tiles: int, /
-    ) -> dict[str, Any]:
+    def schedule(self, micro_batches: int, /) -> dict[str, Any]:
         """Of the first micro-batches of a run, IPU by IPU: "cells" {"ipu", "stage", "phase",
         "micro_batch", "backward", "cycles", "step"}, "transfers" {"ipu", "phase", "micro_batch",
-        "kind", "name", "bytes", "cycles", "io_tiles", "step"} and what they add up to. a_round: the
-        micro-batches of a round of the pipeline."""
+        "kind", "name", "bytes", "cycles", "io_tiles", "step"} and what they add up to."""
 
     def set_random_state(self, state: tuple[int, int], /) -> None: ...
     def states(self) -> list[tuple[str, str, str, list[int]]]:

@@ -19,18 +19,12 @@ def schedule_of(compiled: Compiled, micro_batches: int) -> dict:
     names of what each IPU runs, phases the numbers of phases by step (none without phases), streams
     what transfers with the host may overlap with, bubbles the share of steps in which IPUs do
     nothing, bottleneck the stage with the most cycles a micro-batch."""
-    return compiled.executable.schedule(micro_batches, *_scheduled_as(compiled.options, compiled))
+    return compiled.executable.schedule(micro_batches)
 
 
 def drawing(compiled: Compiled, micro_batches: int) -> str:
     """The schedule, IPUs down and steps across."""
-    return compiled.executable.drawing(micro_batches, *_scheduled_as(compiled.options, compiled))
-
-
-def _scheduled_as(options: Options, compiled: Compiled) -> tuple[str, int, int]:
-    """The strategy, the micro-batches of a round, and the tiles for I/O."""
-    a_round = options.Training.gradient_accumulation if compiled.spec else options.device_iterations
-    return options.execution_strategy.NAME, a_round, options.TensorLocations.num_io_tiles
+    return compiled.executable.drawing(micro_batches)
 
 
 def cycle_count(options: Options, compiled: Compiled | None) -> int:

@@ -62,11 +62,7 @@ Report Executor::report() const {
 }
 
 session::Schedule Executor::State::scheduled(int64_t micro_batches) const {
-  const ir::Execution& e = said.execution;
-  const int64_t a_round = e.training ? e.gradient_accumulation : e.device_iterations;
-  const session::Executable& model = compiled().compiled();
-  return session::make_schedule(model.timeline(micro_batches), model.report(),
-                                {e.strategy, a_round, e.io_tiles});
+  return session::make_schedule(compiled().compiled(), micro_batches);
 }
 
 Schedule Executor::schedule(int64_t micro_batches) const {
