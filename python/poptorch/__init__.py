@@ -13,7 +13,6 @@ from poptorch import _logging as _logging, _native as _native, _versions as _ver
 
 _logging.set_up()
 
-import poptorch_core as poptorch_core
 import torch as _torch
 from poptorch import (
     _impl as _impl,
@@ -22,6 +21,7 @@ from poptorch import (
     ops as ops,
     optim as optim,
     options as options,
+    poptorch_core as poptorch_core,
     profiling as profiling,
 )
 from poptorch._impl import blocks as _blocks, environment as _environment

@@ -22,7 +22,10 @@ class Error(RuntimeError):
 
     def __str__(self) -> str:
         origin = f"\nError raised in:\n{self.location}" if self.location else ""
-        return f"'{self.type}': {self.message}{origin}"
+        return f"'{self.type}': {self.message}{self._cure()}{origin}"
+
+    def _cure(self) -> str:
+        return ""
 
 
 class RecoverableError(Error):
@@ -41,6 +44,9 @@ class RecoverableError(Error):
         super().__init__(message, type, frames)
         self.recovery_action = recovery_action
         self.args = (message, type, tuple(frames), recovery_action)
+
+    def _cure(self) -> str:
+        return f"\nRecovery action required: {self.recovery_action}"
 
 
 class UnrecoverableError(Error):

@@ -93,7 +93,7 @@ def make_setter(row: Row) -> Callable:
         try:
             given = signature.bind(self, *arguments, **keywords)
         except TypeError as error:
-            raise TypeError(f"{row.name}() got other arguments: {error}") from None
+            raise TypeError(f"{row.name}() {error}") from None
         given.apply_defaults()
         self._take(row.name, lambda: stored(*given.args))
         return self
