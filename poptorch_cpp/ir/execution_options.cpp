@@ -207,7 +207,7 @@ void add_group(Execution& execution, const ExecutionLine& line) {
     } else if (option_value::take(attr, value)) {
       group.values[option.text()] = value;
     } else {
-      option_value::refuse(option.text(), attr, {});
+      option_value::refuse(option.text(), attr, {}, "float");
     }
   }
   take_attrs(kOptimiserGroup, group, options);

@@ -78,14 +78,26 @@ std::string allowed(const OptionLimits& limits) {
   return limits.most == INT64_MAX ? "" : str(limits.least, " to ", limits.most);
 }
 
-void refuse(std::string_view name, const Attr& attr, const OptionLimits& limits) {
+void refuse(std::string_view name, const Attr& attr, const OptionLimits& limits,
+            std::string_view type) {
+  static const std::pair<std::string_view, const char*> kLooks[] = {
+      {"bool", "true or false"},
+      {"bool?", "true or false"},
+      {"int", "a whole number"},
+      {"float", "a number"},
+      {"str", "a text"},
+      {"strings", "a list of texts"},
+      {"dtype", "a type, such as f32"},
+  };
   std::string text = str("[execution] ", name, " is ", attr_text(attr), ".");
   if (!limits.words.empty()) {
     text += str(" It must be one of ", support::join(limits.words, ", "), ".");
   } else if (std::holds_alternative<int64_t>(attr) && limits.most != INT64_MAX) {
     text += str(" It must be at least ", limits.least, " and at most ", limits.most, ".");
   } else {
-    text += " Its type is another.";
+    for (const auto& [name_of_type, look] : kLooks) {
+      if (name_of_type == type) text += str(" It must be ", look, ".");
+    }
   }
   throw UserError(text);
 }

@@ -63,10 +63,21 @@ bool take(const Attr& attr, std::set<std::string>& into);
 bool is_one_of(const std::vector<std::string>& words,
                const std::string& text);          // none: anything is
 std::string allowed(const OptionLimits& limits);  // "1 to 4", "a, b"; empty: anything
-[[noreturn]] void refuse(std::string_view name, const Attr& attr, const OptionLimits& limits);
+// `type` as of type_of(): the message says what such a value looks like.
+[[noreturn]] void refuse(std::string_view name, const Attr& attr, const OptionLimits& limits,
+                         std::string_view type);
 [[noreturn]] void refuse_name(const std::string& name, const std::vector<std::string>& known);
 
 }  // namespace option_value
+
+// "bool", "int", "float", "str", "dtype", "strings" or "bool?", which may be absent.
+template <typename Row>
+std::string type_of(const Row& row) {
+  static constexpr const char* kTypes[] = {"bool",  "int",     "int",   "float",  "str",
+                                           "dtype", "strings", "bool?", "strings"};
+  const size_t index = row.member.index();
+  return index < std::size(kTypes) ? kTypes[index] : "str";  // words of an enumeration
+}
 
 // The value as an attribute.
 template <typename Row, typename T>
@@ -111,7 +122,7 @@ void take_value(const Row& row, T& into, const Attr& attr) {
         }
       },
       row.member);
-  if (!taken) option_value::refuse(row.name, attr, row.limits);
+  if (!taken) option_value::refuse(row.name, attr, row.limits, type_of(row));
 }
 
 // What differs from a default-made T.
@@ -148,7 +159,7 @@ void take_attrs(const std::vector<Row>& rows, T& into, const Attrs& attrs) {
 // A row for readers, and for front ends that make their options of it.
 struct OptionText {
   std::string keyword, name;
-  std::string type;           // "bool", "int", "float", "str", "dtype", "strings" or "bool?"
+  std::string type;           // type_of()
   std::optional<Attr> value;  // its default; none: absent
   std::string otherwise;      // the same as text
   OptionLimits limits;
@@ -157,14 +168,6 @@ struct OptionText {
   bool changes = false;
   std::string doc;
 };
-
-template <typename Row>
-std::string type_of(const Row& row) {
-  static constexpr const char* kTypes[] = {"bool",  "int",     "int",   "float",  "str",
-                                           "dtype", "strings", "bool?", "strings"};
-  const size_t index = row.member.index();
-  return index < std::size(kTypes) ? kTypes[index] : "str";  // words of an enumeration
-}
 
 template <typename Row, typename T>
 std::vector<OptionText> texts_of(const std::string& keyword, const std::vector<Row>& rows,

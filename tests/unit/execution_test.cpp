@@ -79,7 +79,13 @@ TEST(Execution, WhatCannotBeIsRefusedWithItsPlace) {
       {"optimiser_group \"0\" {lr=0.1}", "comes behind its optimiser"},
       {"execution \"x\" {training=true}", "execution takes no name"},
       {"anchor {mode=\"All\"}", "anchor needs a name"},
-      {"optimiser \"sgd\"\noptimiser_group \"0\" {lr=\"fast\"}", "lr is \"fast\""}};
+      {"execution {device_iterations=\"3\"}", "is \"3\". It must be a whole number."},
+      {"execution {training=1}", "training is 1. It must be true or false."},
+      {"execution {strategy=2}", "strategy is 2. It must be a text."},
+      {"execution {input_overlaps=3}", "It must be a list of texts."},
+      {"optimiser \"sgd\" {accumulator_type=\"f31\"}", "It must be a type, such as f32."},
+      {"optimiser \"sgd\"\noptimiser_group \"0\" {lr=\"fast\"}",
+       "is \"fast\". It must be a number."}};
   for (const auto& [line, reason] : cases) {
     try {
       ir::parse(std::string(line) + "\n" + kGraph, ops::registry());
