@@ -152,7 +152,8 @@ class ArenaPlanner {
     if (node.chain) {
       for (ValueId output : node.chain->outputs) {
         for (ValueId input : node.chain->inputs) {
-          if (input == kNoValue || is_operand(node, input)) continue;
+          if (input == kNoValue || is_one_of(node.inputs, input)) continue;
+          if (is_one_of(node.chain->outputs, input)) continue;  // the chain writes it, too
           if (plan_.value(input).type.shape == node.chain->space && share(output, input)) break;
         }
       }
@@ -171,9 +172,10 @@ class ArenaPlanner {
     }
   }
 
-  // An operand of the kernel itself, which an epilogue must not overwrite.
-  bool is_operand(const Node& node, ValueId input) const {
-    return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
+  // Whether the memory is that of one of the values: of operands of the kernel itself, which an
+  // epilogue must not overwrite, or of a chain's results.
+  bool is_one_of(const std::vector<ValueId>& values, ValueId input) const {
+    return std::any_of(values.begin(), values.end(), [&](ValueId id) {
       return id != kNoValue && plan_.value(id).storage == plan_.value(input).storage;
     });
   }

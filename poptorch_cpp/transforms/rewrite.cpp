@@ -99,20 +99,32 @@ class Matcher {
     return node(pattern, op, then);
   }
 
-  bool reads_written(const ir::MemoryWrites& writes) const {
+  bool reads_written(const ir::MemoryWrites& writes, bool looks_through) const {
     for (const auto& binding : match_.bindings_) {
       if (writes.is_written(binding.value)) return true;
     }
-    // Operands without a name: those of the root are read where they were.
+    // Inner ops: what is written is not what they computed any more. Their operands without a name;
+    // those of the root are read where they were.
     for (size_t i = 1; i < match_.ops_.size(); ++i) {
-      for (const Value* operand : match_.ops_[i]->operands()) {
-        if (operand && writes.is_written(operand)) return true;
-      }
+      if (writes.is_written(match_.ops_[i]->result())) return true;
+      if (reads_any(*match_.ops_[i], writes)) return true;
     }
-    return false;
+    return looks_through && reads_any_through(*match_.ops_[0], writes);
   }
 
  private:
+  static bool reads_any(const Op& op, const ir::MemoryWrites& writes) {
+    return std::any_of(op.operands().begin(), op.operands().end(),
+                       [&](const Value* operand) { return operand && writes.is_written(operand); });
+  }
+  // Of the operands, too, what they are made of: a pattern without operands has a guard that looks.
+  static bool reads_any_through(const Op& op, const ir::MemoryWrites& writes) {
+    if (reads_any(op, writes)) return true;
+    return std::any_of(op.operands().begin(), op.operands().end(), [&](const Value* operand) {
+      return operand && operand->producer() && reads_any(*operand->producer(), writes);
+    });
+  }
+
   using Then = std::function<bool()>;
 
   bool value(const Pattern& pattern, Value* value, const Then& then) {
@@ -204,7 +216,8 @@ class Driver {
       Match match(builder, graph_.module().execution());
       Matcher matcher(match);
       const bool found = matcher.root(patterns_[row], op, [&] {
-        return !matcher.reads_written(writes_) && (!rows_[row].guard || rows_[row].guard(match));
+        return !matcher.reads_written(writes_, patterns_[row].any_operands) &&
+               (!rows_[row].guard || rows_[row].guard(match));
       });
       if (found) return replace(op, rows_[row], match);
     }

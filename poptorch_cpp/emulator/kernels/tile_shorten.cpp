@@ -153,9 +153,9 @@ class Shortener {
         continue;
       }
       if (!is_float(from) || !is_float(to)) continue;
-      // An input may be another output's memory: its value must be taken before that is written.
-      if (assigns && !made[from]) continue;
       const bool stored = std::find(outputs_.begin(), outputs_.end(), to) != outputs_.end();
+      // An input may be another output's memory: its value must be taken before that is written.
+      if ((assigns || stored) && !made[from]) continue;
       if (stored && registers_[from].dtype != registers_[to].dtype) continue;
       // Whoever rounds a wider number to `to` still does: the round is a step of its own.
       stands_for[to] = from;
