@@ -1,5 +1,6 @@
-"""Programs that write values in place, against NumPy: a value is memory of its own, and what reads it
-sees the last write before. Straight from text, so that every op may stand next to every write."""
+"""Programs that write values in place, against NumPy: a value is memory of its own, and what reads
+it sees the last write before. Straight from text, so that every op may stand next to every write.
+"""
 
 import random
 
