@@ -61,7 +61,7 @@ demo: install ## build, install and train the example network
 test: install $(VENV)/.development ## set up, build, install and run every test
 	ctest --test-dir build --output-on-failure -j $(JOBS)
 	$(BIN)/python -m pytest -n 2 tests
-	$(BIN)/python -m pytest -n 2 --config all tests/behaviour
+	$(BIN)/python -m pytest -n 2 --config third tests/behaviour
 
 test-fast: native ## the core's unit and golden tests
 	build/$(UNIT_TESTS) --gtest_brief=1
@@ -114,18 +114,19 @@ asan: $(VENV)/.runtime ## unit tests under the address and undefined-behaviour s
 tsan: $(VENV)/.runtime ## unit tests under the thread sanitizer
 	$(call sanitized,tsan,thread)
 
-# libFuzzer with the address and undefined-behaviour sanitizers on the texts of IR and programs, and
-# atheris on those of options: RUNS executions each. What is found is left in the folder that it names.
+# libFuzzer with the address and undefined-behaviour sanitizers on the texts of IR and programs and on
+# files of executables, and atheris on texts of options: RUNS executions each. What is found is left in the folder that it names.
 FUZZ := build-fuzz
 RUNS ?= 20000
 fuzz: native $(VENV)/.fuzzing ## run the fuzzers of tests/fuzz, RUNS executions each
 	cmake -G Ninja -B $(FUZZ) -DPython_EXECUTABLE=$(BIN)/python -DCMAKE_CXX_COMPILER=clang++-16 \
 	  -DPOPTORCH_TORCH=OFF -DPOPTORCH_TESTS=OFF -DPOPTORCH_FUZZ=ON \
 	  -DPOPTORCH_SANITIZE=address$(comma)undefined
-	ninja -C $(FUZZ) -j $(JOBS) fuzz_ir fuzz_program
+	ninja -C $(FUZZ) -j $(JOBS) fuzz_ir fuzz_program fuzz_executable
 	$(BIN)/python tools/fuzz_seeds.py $(FUZZ)/seeds
-	for target in ir program; do mkdir -p $(FUZZ)/found/$$target && \
-	  POPTORCH_LOG_LEVEL=OFF $(FUZZ)/tests/fuzz/fuzz_$$target -runs=$(RUNS) -entropic=0 -max_len=6000 \
+	for target in ir program executable; do mkdir -p $(FUZZ)/{found,seeds}/$$target && \
+	  POPTORCH_LOG_LEVEL=OFF $(FUZZ)/tests/fuzz/fuzz_$$target -runs=$(RUNS) -entropic=0 \
+	    -max_len=$$([ $$target = executable ] && echo 12288 || echo 6000) \
 	    -timeout=60 -rss_limit_mb=4000 -print_final_stats=1 -close_fd_mask=2 \
 	    -artifact_prefix=$(FUZZ)/found/$$target- $(FUZZ)/found/$$target \
 	    $(FUZZ)/seeds/$$target tests/fuzz/corpus/$$target || exit 1; done

@@ -28,6 +28,12 @@ endmacro()
 find_package(Threads REQUIRED)
 poptorch_find_system(fmt libspdlog-dev)
 poptorch_find_system(spdlog libspdlog-dev)
+poptorch_find_system(nlohmann_json nlohmann-json3-dev)
+find_path(POPTORCH_XXHASH xxhash.h)
+if(NOT POPTORCH_XXHASH)
+  message(FATAL_ERROR "[build] xxhash.h was not found. On Debian or Ubuntu run: "
+                      "apt-get install libxxhash-dev")
+endif()
 
 set(POPTORCH_ONEDNN_VERSION 2023.2.0)
 if(NOT dnnl_DIR)

@@ -12,6 +12,8 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g -DNDEBUG")
 
 add_compile_options(-ffp-contract=off -fno-semantic-interposition)
+# Errors name the file that raises them: of the sources, not of the machine that compiled them.
+add_compile_options(-fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=)
 set(POPTORCH_WARNINGS -Wall -Wextra $<$<BOOL:${POPTORCH_WERROR}>:-Werror>)
 
 # DT_RPATH, not DT_RUNPATH: it also holds for the libraries of our libraries, so that oneDNN finds the

@@ -1,28 +1,27 @@
 """Every test has a device pool of its own.
 
-`--config NAME` runs tests in a world of tests/configs, `--config all` in each: see worlds.py.
+`--config NAME` runs tests in a world of tests/configs, `--config all` in each, `--config third` in
+every third: see worlds.py.
 
 What a test asserts is not changed: values must not depend on any of this. `suite_skip` of a config
 maps a reason to the files, tests and cases (file::test[case]) that it concerns.
 """
 
 import pytest
+import torch
 import worlds
+from custom_op_library import custom_op_folder, custom_ops
+
+__all__ = ["custom_op_folder", "custom_ops"]  # fixtures of all tests
 
 
 def pytest_addoption(parser):
-    parser.addoption("--config", help="the name of a file of tests/configs, without .json, or all")
-
-
-def worlds_of(asked, path, test=""):
-    """The names of the worlds in which a test, or some of a file, runs."""
-    names = worlds.SUITE if asked == "all" else [asked]
-    return [name for name in names if not worlds.reason_to_skip(worlds.CONFIGS[name], path, test)]
+    parser.addoption("--config", help="a file of tests/configs, without .json, or all, or third")
 
 
 def pytest_ignore_collect(collection_path, config):
     asked = config.getoption("--config")
-    if asked and collection_path.is_file() and not worlds_of(asked, collection_path.name):
+    if asked and collection_path.is_file() and not worlds.asked_for(asked, collection_path.name):
         return True
     return None
 
@@ -31,11 +30,17 @@ def pytest_generate_tests(metafunc):
     asked = metafunc.config.getoption("--config")
     if asked:
         here = metafunc.definition.path.name, metafunc.definition.originalname
-        metafunc.parametrize("world", worlds_of(asked, *here), indirect=True)
+        metafunc.parametrize("world", worlds.asked_for(asked, *here), indirect=True)
 
 
 @pytest.fixture(autouse=True)
-def world(request):
+def seeded():
+    """Inputs are those of every run, whichever tests ran before."""
+    torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def world(request, seeded):
     """The config that was asked for, for one test; None without one."""
     name = getattr(request, "param", None)
     if name is None:

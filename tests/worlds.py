@@ -16,6 +16,7 @@ import json
 import os
 import pathlib
 import re
+import zlib
 from unittest import mock
 
 import poptorch
@@ -35,6 +36,18 @@ DRAW = re.compile(r" = (random_\w+|bernoulli|dropout|stochastic_cast)\(")
 # The configs that run the suite (`python -m pytest --config all tests/behaviour`), but for what
 # `suite_skip` names, with its reason.
 SUITE = [name for name, config in CONFIGS.items() if "suite_skip" in config]
+
+
+def asked_for(asked, path, test=""):
+    """The configs of `--config` in which a test, or some of a file, runs.
+
+    `third` is every third config of those that `all` has, from one that the test's name tells.
+    """
+    names = SUITE if asked in ("all", "third") else [asked]
+    names = [name for name in names if not reason_to_skip(CONFIGS[name], path, test)]
+    if asked != "third" or not names:
+        return names
+    return names[zlib.crc32(test.encode()) % min(3, len(names)) :: 3]
 
 
 def reason_to_skip(config, path, test=""):
@@ -96,14 +109,14 @@ def _optional_passes():
 class Policy(placement_policy.PlacementPolicy):
     """The config's placement, for models whose options have the default strategy."""
 
-    DEFAULT = repr(poptorch.Options().execution_strategy)
+    DEFAULT = repr(poptorch.Options()._execution_strategy)
 
     def __init__(self, config):
         self._config = config
 
     def place(self, model, options, training):
         config, placement = self._config, super().place(model, options, training)
-        if repr(options.execution_strategy) != self.DEFAULT:
+        if repr(options._execution_strategy) != self.DEFAULT:
             return placement
         parts = _layers_of_parts(model, config)
         times = _repeats(len(parts), config, options, training)

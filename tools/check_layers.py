@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent / "poptorch_cpp"
 EDGES = {
     "support": [],
     "ir": ["support"],
-    "ops": ["ir"],
+    "ops": ["ir", "include"],
     "target": ["support"],
     "program": ["ir", "target"],
     "reference": ["ops"],
@@ -18,17 +18,19 @@ EDGES = {
     "partition": ["transforms", "target"],
     "lowering": ["partition", "program"],
     "emulator": ["program", "reference"],
-    "session": ["lowering", "emulator"],
+    "storage": ["ir"],
+    "session": ["lowering", "emulator", "storage", "include"],
     "frontends": ["session", "include"],
     "include": [],
     "bindings": ["frontends"],
 }
 # Headers of others, and the only places that may include them.
 OUTSIDE = {
-    r"(torch|ATen|c10)/": r"frontends/torch/|bindings/torch_module\.cpp|include/poptorch/",
+    r"(torch|ATen|c10)/": r"frontends/torch/|bindings/torch_\w+\.cpp|include/poptorch/",
     r"(oneapi/dnnl/)?dnnl": r"emulator/kernels/",
     r"pybind11/": r"bindings/",
     r"(spdlog|fmt)/": r"support/log\.cpp",
+    r"(nlohmann/|xxhash)": r"storage/|session/about\.cpp",
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 

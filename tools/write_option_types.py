@@ -53,7 +53,8 @@ def attribute_type(row, default, names):
         text = names.text(row.stored or inspect.Parameter.empty)
     else:
         text = {dict: "dict[str, Any]"}.get(type(default), type(default).__name__)
-    return f"{text} | None" if default is None and "None" not in text.split(" | ") else text
+    optional = default is None and not row.created and "None" not in text.split(" | ")
+    return f"{text} | None" if optional else text
 
 
 def argument(parameter, names):
@@ -67,7 +68,8 @@ def class_lines(group, names):
     base = group.__name__.removesuffix("Options") or "Options"
     yield f"class {base}Rows(OptionGroup):"
     for row in group.ROWS:
-        for name, default in row.values().items():
+        own = [item for item in row.values().items() if not hasattr(group, item[0])]
+        for name, default in own:  # others are methods, whose values are asked for by name
             yield f"    {name}: {attribute_type(row, default, names)}"
     for row in group.ROWS:
         method = getattr(group, row.name)
@@ -76,7 +78,9 @@ def class_lines(group, names):
         _, *given = inspect.signature(method).parameters.values()
         arguments = ", ".join(["self", *(argument(p, names) for p in given)])
         doc = "\n        ".join(textwrap.wrap(f'"""{row.doc}"""', 90))
-        yield f"    def {row.name}({arguments}) -> Self:\n        {doc}"
+        other = hasattr(option_group.OptionGroup, row.name)
+        ignored = "  # type: ignore[override]" * other
+        yield f"    def {row.name}({arguments}) -> Self:{ignored}\n        {doc}"
 
 
 def text():

@@ -25,7 +25,11 @@ Every option of `poptorch.Options`. This page is made from the table that the co
 (`python tools/write_options_page.py`).
 
 Setters return the object they are called on, so that calls can be chained; the attribute beside a
-setter reads the value back. A model wrapper freezes the options it is given; `clone()` gives a copy
+setter reads the value back. Options without a default, "–", exist once they are set (`exists`).
+Each group also has `set`, `createOrSet`, `exists`, `deleteIfExists`, `update` and `toDict`, and
+gives a value when it is called with its name. What belongs to PopART is kept in `_Popart.options`,
+so that `_Popart.set` and the setter do the same; names that the backend does not know are refused
+when a model is compiled. A model wrapper freezes the options it is given; `clone()` gives a copy
 that can be changed. Assigning an attribute runs the checks of its setter. `loadFromFile` takes a
 file of setter calls, one a line without `options.`, and never executes it; `from_json`, and the
 variable `POPTORCH_DEFAULT_OPTIONS`, take `{"Training.gradientAccumulation": 4}`. Both are taken as
@@ -65,7 +69,8 @@ def rows(group):
     for row in group.ROWS:
         values = row.values()
         attributes = ", ".join(f"`{name}`" for name in values) or "–"
-        defaults = ", ".join(shown(value) for value in values.values()) or "–"
+        created = {} if row.created else values
+        defaults = ", ".join(shown(value) for value in created.values()) or "–"
         yield f"| `{row.name}` | {attributes} | {defaults} | {row.doc} | {row.effect} |"
 
 
@@ -105,7 +110,6 @@ def page():
     parts.append("## Environment variables\n\n" + "\n".join(table) + "\n")
     table = ["| function | instead |", "|---|---|"]
     table += [f"| `poptorch.{name}` | {text} |" for name, text in refused.INSTEAD.items()]
-    table += [f"| `PoplarExecutor.{name}` | {text} |" for name, text in refused.METHODS.items()]
     parts.append("## What is refused by name\n\n" + "\n".join(table) + "\n")
     return "\n".join(parts)
 

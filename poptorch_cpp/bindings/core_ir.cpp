@@ -5,13 +5,19 @@
 #include <pybind11/stl.h>
 
 #include <map>
+#include <tuple>
 
 #include "bindings/numpy.hpp"
 #include "bindings/text.hpp"
 #include "ir/builder.hpp"
+#include "ir/module.hpp"
+#include "ir/reorder.hpp"
+#include "ir/roles.hpp"
 #include "ops/all_ops.hpp"
+#include "ops/custom_ops.hpp"
 #include "support/strings.hpp"
 #include "transforms/autodiff.hpp"
+#include "transforms/returned_inputs.hpp"
 
 // An op owns its results, so that it cannot be copied; std::vector does not tell pybind11 so.
 template <>
@@ -90,8 +96,7 @@ ir::Attrs attrs_of(const ir::OpDef& def, const py::dict& given) {
   return attrs;
 }
 
-ir::Op* emit(ir::Graph& graph, const Text& name, const std::vector<ir::Value*>& operands,
-             const py::dict& attrs, int ipu, bool io_tiles, const Text& scope) {
+ir::Builder builder_of(ir::Graph& graph, int ipu, bool io_tiles, const Text& scope) {
   if (ipu < -1 || ipu >= ir::kMaxIpus) {
     throw support::UserError(
         str("[ir] there is no IPU ", ipu, ". Choose one from 0 to ", ir::kMaxIpus - 1, "."));
@@ -100,8 +105,50 @@ ir::Op* emit(ir::Graph& graph, const Text& name, const std::vector<ir::Value*>& 
   builder.placement.ipu = ipu;
   builder.placement.io_tiles = io_tiles;
   builder.scope = scope.value;
-  return builder.emit(name.value, operands,
-                      attrs_of(graph.module().registry().get(name.value), attrs));
+  return builder;
+}
+
+ir::Op* emit(ir::Graph& graph, const Text& name, const std::vector<ir::Value*>& operands,
+             const py::dict& attrs, int ipu, bool io_tiles, const Text& scope) {
+  return builder_of(graph, ipu, io_tiles, scope)
+      .emit(name.value, operands, attrs_of(graph.module().registry().get(name.value), attrs));
+}
+
+ir::Op* emit_custom(ir::Graph& graph, const std::tuple<Text, Text, int64_t>& id,
+                    const Text& attributes, const std::vector<ir::Value*>& operands, int ipu,
+                    bool io_tiles, const Text& scope) {
+  ir::Builder builder = builder_of(graph, ipu, io_tiles, scope);
+  const auto& [domain, name, version] = id;
+  return ops::emit_custom(builder, {domain, name, version}, attributes, operands);
+}
+
+void expand_call(ir::Graph& graph, uint64_t id) {
+  for (ir::Op* op : graph.ops()) {
+    if (op->id() != id || op->role() != ir::Role::kCall) continue;
+    const ir::Graph* called = graph.module().find_graph(ir::body_of(*op).name());
+    const std::vector<ir::Value*> found = ir::copy_ops(*called, graph, op->operands(), op);
+    for (size_t i = 0; i < found.size(); ++i) op->result(i)->replace_all_uses_with(found[i]);
+    graph.erase(op);
+    return;
+  }
+  throw support::UserError(str("[ir] graph @", graph.name(), " has no call ", id, "."));
+}
+
+ir::Value* give_memory(ir::Graph& graph, ir::Value& value, const Text& slot) {
+  ir::Op* place = value.producer() ? value.producer()->next() : graph.first();
+  ir::Builder builder(graph, place);
+  ir::Value* memory = builder.variable(*graph.module().find_state(slot.value));
+  value.replace_all_uses_with(memory);
+  builder.emit("assign", {memory, &value});
+  return memory;
+}
+
+ir::Op* return_inputs(ir::Op& op, const Text& name, ir::Graph& body,
+                      const std::vector<ir::Value*>& operands,
+                      const std::vector<std::pair<size_t, ir::Value*>>& left) {
+  std::vector<transforms::LeftInput> inputs;
+  for (const auto& [index, value] : left) inputs.push_back({index, value});
+  return transforms::return_inputs(op, name.value, body, operands, inputs);
 }
 
 void bind_value_and_op(py::module_& m) {
@@ -117,6 +164,7 @@ void bind_value_and_op(py::module_& m) {
       .def_property_readonly("name", &ir::Op::name)
       .def_property_readonly("popart_type", [](const ir::Op& op) { return op.def().popart_type; })
       .def_property_readonly("scope", [](const ir::Op& op) { return op.scope.text(); })
+      .def_property_readonly("labels", [](const ir::Op& op) { return op.labels.text(); })
       .def_property_readonly("attrs",
                              [](const ir::Op& op) {
                                std::map<std::string, std::string> texts;
@@ -126,19 +174,41 @@ void bind_value_and_op(py::module_& m) {
                                return texts;
                              })
       .def_property_readonly("ipu", [](const ir::Op& op) { return op.placement.ipu; })
-      .def("calls",
-           [](const ir::Op& op, const ir::Graph& graph) {
-             const ir::Attr* called = op.attrs().find("graph");
-             return called && std::get<ir::GraphRef>(*called).name == graph.name();
-           })
+      .def_property_readonly(
+          "bodies",
+          [](const ir::Op& op) {
+            std::vector<ir::Graph*> bodies;
+            for (size_t i = 0; i < op.def().bodies.size(); ++i)
+              bodies.push_back(op.graph().module().find_graph(ir::body_name(op, i)));
+            return bodies;
+          },
+          kOwned, "The graphs that it runs; of a branch, the first is for true.")
       .def(
           "set_gradient",
-          [](ir::Op& op, const ir::Graph& graph) {
-            op.set_attr("gradient", ir::GraphRef{graph.name()});
+          [](ir::Op& op, const ir::Graph* graph) {
+            op.set_attr("gradient", ir::GraphRef{graph ? graph->name() : ir::Symbol()});
           },
           "Of a call: the graph that autodiff is to call instead of differentiating the called "
-          "one.")
+          "one; None: it differentiates that.",
+          py::arg("graph").none(true))
+      .def_property_readonly("gradient",
+                             [](const ir::Op& op) { return ir::gradient_of(op).text(); })
+      .def("return_inputs", &return_inputs, kOwned,
+           "Replaces a call or loop by one that runs a copy, called `name`, of `body`, and also "
+           "gives what is `left` in inputs: (index, value of `body`). Returns the new op.",
+           py::arg("name"), py::arg("body"), py::arg("operands"), py::arg("left"))
       .def_property_readonly("operands", &ir::Op::operands, kOwned)
+      .def(
+          "can_take", [](ir::Op& op, ir::Value& v) { return ir::bring_before(v, op, true); },
+          "Whether the value is there before the op, or can be.")
+      .def(
+          "add_operand",
+          [](ir::Op& op, ir::Value* value) {
+            if (!ir::bring_before(*value, op))
+              throw support::InternalError("[ir] the operand is made later.");
+            op.set_operand(op.operand_count(), value);
+          },
+          "Of a call: what it passes for an input that the called graph got behind the others.")
       .def_property_readonly(
           "results",
           [](const ir::Op& op) {
@@ -170,6 +240,35 @@ void bind_graph(py::module_& m) {
           },
           kOwned, py::arg("type"), py::arg("name"), py::arg("by_reference") = false)
       .def("set_outputs", &ir::Graph::set_outputs)
+      .def("expand_call", &expand_call,
+           "Puts the ops of a called graph in the place of the call with this id.", py::arg("id"))
+      .def("give_memory", &give_memory, kOwned,
+           "Puts a value into a declared state slot where it is made: its users take that. Returns "
+           "what stands for it.",
+           py::arg("value"), py::arg("slot"))
+      .def(
+          "copy_ops_to",
+          [](ir::Graph& from, ir::Graph& to) {
+            std::vector<ir::Value*> results;
+            for (ir::Op* op : from.ops())
+              for (size_t i = 0; i < op->result_count(); ++i) results.push_back(op->result(i));
+            const std::vector<ir::Value*> outputs = from.outputs();
+            from.set_outputs(results);
+            const std::vector<ir::Value*> copies = ir::copy_ops(from, to, {});
+            from.set_outputs(outputs);
+            std::vector<std::pair<ir::Value*, ir::Value*>> pairs;
+            for (size_t i = 0; i < results.size(); ++i) pairs.emplace_back(results[i], copies[i]);
+            return pairs;
+          },
+          kOwned, "Copies all ops of a graph without inputs; returns each result with its copy.")
+      .def(
+          "erase_ops",
+          [](ir::Graph& graph) {
+            graph.set_outputs({});
+            const std::vector<ir::Op*> ops = graph.op_list();
+            for (auto op = ops.rbegin(); op != ops.rend(); ++op) graph.erase(*op);
+          },
+          "Leaves the graph without ops and outputs.")
       .def(
           "constant",
           [](ir::Graph& g, const py::array& array, const Text& dtype) {
@@ -193,6 +292,10 @@ void bind_graph(py::module_& m) {
           kOwned, "A declared state slot.")
       .def("emit", &emit, kOwned, "Adds an op at the end, checked and with inferred result types.",
            py::arg("name"), py::arg("operands"), py::arg("attrs") = py::dict(), py::arg("ipu") = -1,
+           py::arg("io_tiles") = false, py::arg("scope") = "")
+      .def("emit_custom", &emit_custom, kOwned,
+           "Adds an op of a library: (domain, name, version), the text of its attributes.",
+           py::arg("id"), py::arg("attributes"), py::arg("operands"), py::arg("ipu") = -1,
            py::arg("io_tiles") = false, py::arg("scope") = "");
 }
 

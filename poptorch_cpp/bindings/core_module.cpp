@@ -9,8 +9,10 @@
 
 #include "bindings/compile_options.hpp"
 #include "bindings/core_ir.hpp"
+#include "bindings/custom_ops.hpp"
 #include "bindings/errors.hpp"
 #include "bindings/numpy.hpp"
+#include "bindings/python_ops.hpp"
 #include "bindings/report.hpp"
 #include "bindings/text.hpp"
 #include "bindings/watched.hpp"
@@ -21,6 +23,7 @@
 #include "session/pass_runner.hpp"
 #include "session/session.hpp"
 #include "support/environment.hpp"
+#include "support/faults.hpp"
 #include "support/log.hpp"
 #include "support/strings.hpp"
 #include "target/device.hpp"
@@ -171,6 +174,8 @@ void bind_executable(py::module_& m) {
                              [types](const Executable& e) { return types(e.output_types()); })
       .def("run", &run, "One step on dense arrays of input_types; returns those of output_types.")
       .def("forget_partial_state", &Executable::forget_partial_state)
+      .def("attach", [](Executable& e) { watched([&] { e.attach(); }); })
+      .def("has_failed", &Executable::has_failed)
       .def("anchored", &Executable::anchored)
       .def("random_state", &Executable::random_state)
       .def("set_random_state", &Executable::set_random_state)
@@ -226,9 +231,20 @@ void bind_environment(py::module_& m) {
   m.def("environment_number", &support::environment_number);
 }
 
+void bind_faults(py::module_& m) {
+  m.def(
+      "arm_fault",
+      [](const Text& text) { return support::arm_fault(support::fault_of(text.value)); },
+      "Arms a fault, of which POPTORCH_FAULT holds the text; gives its number.", py::arg("text"));
+  m.def("disarm_fault", &support::disarm_fault);
+  m.def("has_struck", &support::has_struck);
+}
+
 void bind_log(py::module_& m) {
   m.def("set_log_level",
         [](int level) { support::set_log_level(static_cast<support::LogLevel>(level)); });
+  m.def("set_line_open", &support::set_line_open);
+  m.def("end_open_line", &support::end_open_line);
   m.def("log_level", [] { return static_cast<int>(support::log_level()); });
   m.def("log", [](int level, const Text& text) {
     support::log(static_cast<support::LogLevel>(level), text.value);
@@ -247,7 +263,10 @@ PYBIND11_MODULE(_core, m) {
   bind_option_table(m);
   bind_ir(m);
   bind_executable(m);
+  bind_custom_ops(m);
+  bind_python_ops(m);
   bind_environment(m);
+  bind_faults(m);
   bind_log(m);
   m.def("op_names", [] {
     std::vector<std::string> names;

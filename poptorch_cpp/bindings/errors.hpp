@@ -8,10 +8,12 @@
 #include <string>
 
 #include "support/error.hpp"
+#include "support/faults.hpp"
 
 namespace poptorch::bindings {
 
-// Raises poptorch_core.errors.Error with the message, type and context frames of `error`.
+// Raises what poptorch_core.errors makes of the message, type, context frames, place and
+// recovery action of `error`.
 inline void raise_python_error(const support::Error& error) {
   namespace py = pybind11;
   // Messages may hold bytes of the user's: what is no UTF-8 is shown as such.
@@ -21,9 +23,14 @@ inline void raise_python_error(const support::Error& error) {
   };
   py::list frames;
   for (const std::string& frame : error.frames()) frames.append(decoded(frame));
-  py::object type = py::module_::import("poptorch_core.errors").attr("Error");
-  py::object value = type(decoded(error.what()), error.type(), frames);
-  PyErr_SetObject(type.ptr(), value.ptr());
+  const auto* failure = dynamic_cast<const support::DeviceError*>(&error);
+  const std::string action = failure ? failure->recovery_action() : "";
+  const py::module_ errors = py::module_::import("poptorch_core.errors");
+  const py::object made =
+      errors.attr("of_core")(decoded(error.what()), error.type(), frames, error.origin(), action);
+  // Where a function of Python's is to blame, with what that raised; or just that, for Ctrl-C.
+  const py::object value = errors.attr("with_cause")(made);
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(value.ptr())), value.ptr());
 }
 
 inline void register_errors() {

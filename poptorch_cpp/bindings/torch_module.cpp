@@ -13,12 +13,16 @@
 #include "bindings/line_finder.hpp"
 #include "bindings/report.hpp"
 #include "bindings/text.hpp"
+#include "bindings/torch_collectives.hpp"
+#include "bindings/torch_files.hpp"
 #include "bindings/watched.hpp"
 #include "frontends/torch/compile.hpp"
+#include "frontends/torch/custom_ops.hpp"
 #include "frontends/torch/plain_tensor.hpp"
 #include "frontends/torch/tracer/outside.hpp"
 #include "frontends/torch/tracer/types.hpp"
 #include "ir/text.hpp"
+#include "session/executable_file.hpp"
 #include "support/log.hpp"
 #include "support/strings.hpp"
 
@@ -82,14 +86,17 @@ Trace make_trace(Call call, std::vector<at::Tensor> inputs, const NamedTensors& 
 std::unique_ptr<TorchExecutable> compile(Call call, std::vector<at::Tensor> inputs,
                                          const NamedTensors& state, const std::vector<Line>& lines,
                                          const py::dict& host, std::vector<std::string> excludes,
-                                         const session::Progress& progress) {
+                                         const session::Progress& progress, bool broadcast_buffers,
+                                         const std::vector<Text>& input_names) {
   ir::Execution execution;
   take_lines(execution, lines);
   const session::HostOptions options = host_options_of(host);
-  const Trace trace = make_trace(std::move(call), std::move(inputs), state, execution.training,
-                                 std::move(excludes));
+  Trace trace = make_trace(std::move(call), std::move(inputs), state, execution.training,
+                           std::move(excludes));
+  trace.request.input_names.assign(input_names.begin(), input_names.end());
   return watched([&] {
-    return frontend::compile_model(trace.request, trace.forward, execution, options, progress);
+    return frontend::compile_model(trace.request, trace.forward, execution, options, progress,
+                                   broadcast_buffers);
   });
 }
 
@@ -151,6 +158,11 @@ void pop_scope() {
   if (auto* tracer = frontend::Tracer::current()) tracer->pop_scope();
 }
 
+std::string set_labels(const Text& labels) {
+  auto* tracer = frontend::Tracer::current();
+  return tracer ? tracer->set_labels(labels.value).text() : "";
+}
+
 void set_block(int ipu, int stage, int phase, const Text& name, bool scoped) {
   if (auto* tracer = frontend::Tracer::current()) {
     tracer->set_block(ipu, stage, phase, name.value, scoped);
@@ -203,9 +215,27 @@ void bind_executable(py::module_& m) {
       .def_property_readonly("outputs", outputs_of)
       .def("run", [](TorchExecutable& e,
                      const Tensors& inputs) { return watched([&] { return e.run(inputs); }); })
+      .def_property_readonly("written_inputs", &TorchExecutable::written_inputs)
+      .def_property_readonly("has_forms",
+                             [](const TorchExecutable& e) { return e.compiled().has_forms(); })
+      .def(
+          "save",
+          [](const TorchExecutable& e, const Text& path,
+             std::vector<std::pair<std::string, py::bytes>> sections,
+             std::vector<std::string> input_names, bool state, bool random_state) {
+            session::SaveOptions options{.state = state,
+                                         .random_state = random_state,
+                                         .input_names = std::move(input_names)};
+            for (auto& [name, bytes] : sections) options.sections.emplace_back(name, bytes);
+            watched([&] { session::save(e.compiled(), path.value, options); });
+          },
+          py::arg("path"), py::arg("sections"), py::arg("input_names"), py::arg("state"),
+          py::arg("random_state"))
       .def("close", &TorchExecutable::close)
       .def("reopen", [](TorchExecutable& e) { watched([&] { e.reopen(); }); })
       .def("forget_partial_state", &TorchExecutable::forget_partial_state)
+      .def("attach", [](TorchExecutable& e) { watched([&] { e.attach(); }); })
+      .def("has_failed", &TorchExecutable::has_failed)
       .def("input_types",
            [](const TorchExecutable& e) { return type_texts(e.compiled().input_types()); })
       .def("output_types",
@@ -273,15 +303,27 @@ PYBIND11_MODULE(_torch, m) {
   });
   register_watched();
   bind_executable(m);
+  bind_files(m);
+  bind_collectives(m);
   bind_regions(m);
   m.def("compile", compile, py::arg("call"), py::arg("inputs"), py::arg("named_tensors"),
         py::arg("lines"), py::arg("host"), py::arg("location_excludes") = ir::Strings{},
-        py::arg("progress") = py::none());
+        py::arg("progress") = py::none(), py::arg("broadcast_buffers") = false,
+        py::arg("input_names") = std::vector<Text>{});
   m.def("profile", profile, py::arg("call"), py::arg("inputs"), py::arg("named_tensors"),
         py::arg("lines"), py::arg("location_excludes") = ir::Strings{});
   m.def("trace", trace_text, py::arg("call"), py::arg("inputs"), py::arg("named_tensors"),
         py::arg("training") = false, py::arg("location_excludes") = ir::Strings{},
         py::arg("locations") = false);
+  m.def(
+      "run_custom_op",
+      [](const Tensors& inputs, const Text& name, const Text& domain, int64_t version,
+         const Text& attributes) {
+        const py::gil_scoped_release release;
+        return frontend::run_custom_op(inputs, name, domain, version, attributes);
+      },
+      "A custom op on tensors of the host.", py::arg("inputs"), py::arg("name"), py::arg("domain"),
+      py::arg("version"), py::arg("attributes"));
   m.def("user_location", user_location, py::arg("location_excludes"));
   m.def("is_tracing", [] { return frontend::Tracer::current() != nullptr; });
   m.def("is_training", [] {
@@ -297,8 +339,11 @@ PYBIND11_MODULE(_torch, m) {
     const c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKey::DeferredInit);
     return function(*args);
   });
+  m.def("freeze", [](const Tensors& members) { running_trace().freeze(members); });
+  m.def("known", [](const at::Tensor& tensor) { return running_trace().known(tensor); });
   m.def("push_scope", push_scope);
   m.def("pop_scope", pop_scope);
+  m.def("set_labels", set_labels);
   m.def("set_block", set_block, py::arg("ipu"), py::arg("stage"), py::arg("phase"), py::arg("name"),
         py::arg("scoped"));
   m.def("in_function", [] { return running_trace().in_function(); });

@@ -36,10 +36,11 @@ class ForeignKernel final : public BoundKernel {
                                attrs.data(),
                                static_cast<int32_t>(inputs.size()),
                                static_cast<int32_t>(outputs.size()),
-                               static_cast<int32_t>(attrs.size())};
+                               static_cast<int32_t>(attrs.size()),
+                               request.replicas};
     std::array<char, 1024> error{};
     handle_ = provider.prepare(&op, error.data(), error.size());
-    if (!handle_) throw support::UserError(str("[", op_, "] ", error.data()));
+    if (!handle_) throw support::UserError(explained(error.data()));
   }
   ~ForeignKernel() override { provider_.release(handle_); }
 
@@ -48,9 +49,9 @@ class ForeignKernel final : public BoundKernel {
   int64_t estimated_ns() const override { return 10000; }
   void run(const KernelArgs& args, int, int) const override {
     std::array<char, 1024> error{};
-    if (provider_.run(handle_, reinterpret_cast<void* const*>(args.buffers), error.data(),
-                      error.size()) != 0) {
-      throw support::UserError(str("[", op_, "] ", error.data()));
+    if (provider_.run(handle_, reinterpret_cast<void* const*>(args.buffers),
+                      static_cast<int32_t>(args.random.replica), error.data(), error.size()) != 0) {
+      throw support::UserError(explained(error.data()));
     }
   }
 
@@ -59,6 +60,11 @@ class ForeignKernel final : public BoundKernel {
     if (!type) return {-1, 0, nullptr};
     return {static_cast<int32_t>(type->dtype), static_cast<int32_t>(type->rank()),
             type->shape.data()};
+  }
+
+  // With the op's name, unless the text begins with it.
+  std::string explained(const char* text) const {
+    return std::string_view(text).starts_with("[" + op_) ? text : str("[", op_, "] ", text);
   }
 
   const PoptorchForeignProvider& provider_;
@@ -70,10 +76,12 @@ std::unique_ptr<BoundKernel> bind_foreign(const KernelRequest& request) {
   const std::string& name = request.op->provider;
   const PoptorchForeignProvider* provider = find_foreign_provider(name.c_str());
   if (provider) return std::make_unique<ForeignKernel>(*provider, request);
-  throw support::UserError(str("[engine] op '", request.op->name,
-                               "' needs the kernels of provider '", name,
-                               "', which is not loaded. Import the library that "
-                               "registers it before the program is loaded."));
+  const ir::Attr* schema = request.attrs.find("schema");
+  const std::string which = schema ? str(" (", std::get<std::string>(*schema), ")") : "";
+  throw support::UserError(str("[engine] op '", request.op->name, "'", which,
+                               " needs the kernels of provider '", name,
+                               "', which is not loaded. Load what registers it before the "
+                               "program: for 'aten' that is PyTorch with PopTorch."));
 }
 
 // One task: plain loops are for what has no fast kernel, and for tests.

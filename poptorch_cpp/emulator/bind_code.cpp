@@ -208,6 +208,7 @@ class Emitting {
         add(Step::Kind::kCollective, str(value_text(node.outputs[0]), " = ", node.def->name, "(",
                                          value_text(node.inputs[0]), ")"));
     step.index = static_cast<int32_t>(code_.collectives.size());
+    step.op_id = node.instruction->op_id;
     step.bytes = type.bytes();
     add_buffer(node.inputs[0]);
     add_buffer(node.outputs[0]);

@@ -248,6 +248,7 @@ KernelRequest make_request(const Plan& plan, const Node& node) {
                                   storage.readers > 0);
   }
   request.op_id = node.instruction->op_id;
+  request.replicas = plan.program.replicas;
   request.threads = plan.options.threads;
   return request;
 }

@@ -48,7 +48,7 @@ struct Engine::Impl {
         host_program(options.keep_recomputed ? keep_recomputed(program, registry) : std::nullopt),
         plan(bound(host_program ? *host_program : program, registry, options)),
         code(make_code(plan)),
-        store(plan),
+        store(plan, options.state),
         runner(plan, code, store, options) {
     random.seed = options.random_seed.value_or(program.random_seed);
   }
@@ -94,6 +94,11 @@ void Engine::run(const std::vector<const std::byte*>& inputs,
 
 bool Engine::left_state_partial() const {
   return impl_->runner.failed() && impl_->store.is_written();
+}
+
+void Engine::restart() {
+  impl_->store.restart();
+  impl_->runner.clear_remote_buffers();
 }
 
 void Engine::read_state(const std::string& name, std::byte* data) const {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,9 +17,14 @@
 
 namespace poptorch::emulator {
 
+// What a slot begins with: bytes as read_state() gives them, which the engine may use as the slot's
+// own memory, and write to. Null: what the program says.
+using StateBytes = std::function<std::shared_ptr<std::byte>(const program::State&)>;
+
 struct EngineOptions {
   int threads = 0;  // 0: POPTORCH_NUM_THREADS, else the number of cores
   std::optional<uint64_t> random_seed = std::nullopt;  // else the program's
+  StateBytes state = {};
   bool concurrent_machines = true;  // false: one IPU at a time, all threads on its kernels
   // Each may be switched off to look for a fault.
   bool fuse = true;             // element-wise chains and epilogues
@@ -57,11 +63,13 @@ class Engine {
   // One run. `inputs` holds one buffer for every stream into the device, `outputs` one for every
   // stream out of it, each in the order of Program::streams, dense, of Stream::host_type. After an
   // error the state is what the completed instructions left, but for sums of gradients, which begin
-  // anew; so it is when the watch of the calling thread stopped the run (support::Interrupted).
-  // Not re-entrant.
+  // anew; so it is when the watch of the calling thread stopped the run (support::Interrupted), or
+  // a fault (support::DeviceError: see support/faults.hpp). Not re-entrant.
   void run(const std::vector<const std::byte*>& inputs, const std::vector<std::byte*>& outputs);
   // Whether the last run did not come to its end, and so left some of what it writes unwritten.
   bool left_state_partial() const;
+  // What runs have written, and remote buffers, begin anew, as after a fault of the device.
+  void restart();
 
   // State slots by name, row-major; grouped slots are [groups, ...]. UserError for another name.
   // Slots that nobody has written hold their initial value.

@@ -49,6 +49,17 @@ T product_of(T a, T b) {
   return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
 }
 
+// Whichever of both is no number is the result, as in torch.
+template <typename T>
+T larger_of(T a, T b) {
+  return b != b || a < b ? b : a;
+}
+
+template <typename T>
+T smaller_of(T a, T b) {
+  return b != b || b < a ? b : a;
+}
+
 template <typename Format, typename Combine>
 void reduce(const std::vector<const std::byte*>& operands, std::byte* result, int64_t elements,
             bool mean, bool square, Combine combine) {
@@ -75,9 +86,9 @@ void reduce_as(const std::string& how, const std::vector<const std::byte*>& oper
   if (how == "sum" || how == "mean" || how == "square_add") {
     run([](T a, T b) { return sum_of(a, b); });
   } else if (how == "max") {
-    run([](T a, T b) { return std::max(a, b); });
+    run([](T a, T b) { return larger_of(a, b); });
   } else if (how == "min") {
-    run([](T a, T b) { return std::min(a, b); });
+    run([](T a, T b) { return smaller_of(a, b); });
   } else if (how == "mul") {
     run([](T a, T b) { return product_of(a, b); });
   } else if (how == "and") {
@@ -85,8 +96,9 @@ void reduce_as(const std::string& how, const std::vector<const std::byte*>& oper
   } else if (how == "or") {
     run([](T a, T b) { return static_cast<T>(a != 0 || b != 0); });
   } else {
-    throw support::UnsupportedError("[collective] there is no reduction '" + how +
-                                    "'. Use sum, mean, mul, min, max, and, or or square_add.");
+    throw support::UnsupportedError(
+        "[collective] there is no reduction '" + how +
+        "'. Use sum, mean, mul, min, max, and, or, square_add or local.");
   }
 }
 
@@ -177,6 +189,21 @@ void Collective::compute() {
         std::memcpy(result + r * bytes, operands_[static_cast<size_t>(r)],
                     static_cast<size_t>(bytes));
       }
+    }
+  } else if (spec_.op == "all_to_all") {
+    const int64_t row = bytes / ranks;
+    for (int64_t to = 0; to < ranks; ++to) {
+      for (int64_t from = 0; from < ranks; ++from) {
+        std::memcpy(results_[static_cast<size_t>(to)] + from * row,
+                    operands_[static_cast<size_t>(from)] + to * row, static_cast<size_t>(row));
+      }
+    }
+  } else if (spec_.reduce == "local") {
+    const int64_t part = spec_.op == "reduce_scatter" ? bytes / ranks : bytes;
+    for (int64_t r = 0; r < ranks; ++r) {
+      const auto rank = static_cast<size_t>(r);
+      const int64_t start = part == bytes ? 0 : r * part;
+      std::memcpy(results_[rank], operands_[rank] + start, static_cast<size_t>(part));
     }
   } else if (spec_.op == "reduce_scatter") {
     const int64_t part = bytes / ranks;

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 
+#include "emulator/custom_provider.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
@@ -17,7 +18,8 @@ struct Table {
 };
 
 Table& table() {
-  static Table* instance = new Table();  // outlives libraries that register from static objects
+  // Outlives libraries that register from static objects.
+  static Table* instance = new Table{{}, {{custom_provider().name, &custom_provider()}}};
   return *instance;
 }
 

@@ -26,6 +26,7 @@ typedef struct PoptorchForeignOp {
   const PoptorchForeignType* outputs;
   const PoptorchForeignAttr* attrs;
   int32_t input_count, output_count, attr_count;
+  int32_t replica_count;  // that run the program
 } PoptorchForeignOp;
 
 // Functions that can fail write a text into `error` (`size` bytes, ended by 0) and return NULL or
@@ -36,8 +37,9 @@ typedef struct PoptorchForeignProvider {
   // Makes what runs the op; what `op` points to need not outlive the call.
   void* (*prepare)(const PoptorchForeignOp* op, char* error, size_t size);
   // Reads and writes dense row-major buffers: the inputs (NULL: absent), then the outputs. Called
-  // from any thread, on one handle by several at once, with OpenMP at one thread.
-  int32_t (*run)(void* handle, void* const* buffers, char* error, size_t size);
+  // from any thread, on one handle by several at once, with OpenMP at one thread. `replica` is from
+  // 0.
+  int32_t (*run)(void* handle, void* const* buffers, int32_t replica, char* error, size_t size);
   void (*release)(void* handle);
 } PoptorchForeignProvider;
 
@@ -45,7 +47,7 @@ typedef struct PoptorchForeignProvider {
 
 namespace poptorch::emulator {
 
-constexpr int32_t kForeignVersion = 1;
+constexpr int32_t kForeignVersion = 2;
 
 // Adds or replaces a provider for the whole process. It and its name must outlive every engine.
 // UserError when it was made for another version of the table.

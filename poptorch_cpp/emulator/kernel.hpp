@@ -47,6 +47,7 @@ struct KernelRequest {
   std::vector<Layout> output_layouts;
   std::vector<bool> output_used;
   uint64_t op_id = 0;
+  int replicas = 1;  // that run the program
   // Of the pool. For choices that leave every bit what it is: splits of independent rows.
   int threads = 1;
   // A fused chain to run on output 0 while it is still in cache. Its first input is the kernel's

@@ -14,11 +14,11 @@
 namespace poptorch::emulator {
 namespace {
 
-constexpr int64_t kAlignment = 64;
 constexpr int64_t kMapped = 4 << 20;  // from here on by mmap
 
 int64_t rounded(int64_t bytes) {
-  return (std::max<int64_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  constexpr int64_t line = Memory::kAlignment;
+  return (std::max<int64_t>(bytes, 1) + line - 1) / line * line;
 }
 
 [[noreturn]] void fail(int64_t bytes, std::string_view what) {
@@ -43,8 +43,11 @@ Memory::Memory(int64_t bytes, std::string_view what) : bytes_(rounded(bytes)) {
   }
 }
 
+Memory::Memory(std::shared_ptr<std::byte> data, int64_t bytes)
+    : data_(data.get()), bytes_(bytes), owner_(std::move(data)) {}
+
 Memory::~Memory() {
-  if (!data_) return;
+  if (!data_ || owner_) return;
   if (bytes_ >= kMapped) {
     munmap(data_, static_cast<size_t>(bytes_));
   } else {
@@ -55,6 +58,7 @@ Memory::~Memory() {
 Memory& Memory::operator=(Memory&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(bytes_, other.bytes_);
+  std::swap(owner_, other.owner_);
   return *this;
 }
 

@@ -1,17 +1,23 @@
-// Host memory of the engine: 64-byte aligned, zero until written, large blocks on huge pages.
+// Host memory of the engine: 64-byte aligned, zero until written, large blocks on huge pages; or
+// memory that somebody else made, and that has values.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
 namespace poptorch::emulator {
 
 class Memory {
  public:
+  static constexpr int64_t kAlignment = 64;
+
   Memory() = default;
   // UserError, with `what` and how much, where the host has not as much.
   Memory(int64_t bytes, std::string_view what);
+  // `data`: aligned, of a multiple of kAlignment bytes.
+  Memory(std::shared_ptr<std::byte> data, int64_t bytes);
   ~Memory();
   Memory(Memory&& other) noexcept { *this = static_cast<Memory&&>(other); }
   Memory& operator=(Memory&& other) noexcept;
@@ -23,6 +29,7 @@ class Memory {
  private:
   std::byte* data_ = nullptr;
   int64_t bytes_ = 0;
+  std::shared_ptr<std::byte> owner_ = nullptr;  // of memory that somebody else made
 };
 
 }  // namespace poptorch::emulator

@@ -68,6 +68,7 @@ Runner::Turn Runner::advance(Machine& machine, int worker) {
     return Turn::kWait;
   };
   int until_look = kStepsBetweenLooks;
+  if (machine.fails_after == 0 && at == 0) fail(machine);
   for (;;) {
     if (--until_look < 0) {
       until_look = kStepsBetweenLooks;
@@ -82,7 +83,8 @@ Runner::Turn Runner::advance(Machine& machine, int worker) {
         try {
           run_kernel(step, machine, worker);
         } catch (const support::UserError& error) {
-          throw support::UserError(error.what() + program::place_of(plan_.program, step.op_id));
+          throw support::UserError(error.what() + program::place_of(plan_.program, step.op_id),
+                                   error.where());
         }
         break;
       case Step::Kind::kCopy:
@@ -136,7 +138,7 @@ Runner::Turn Runner::advance(Machine& machine, int worker) {
         if (step.is_repeat) machine.round *= static_cast<uint64_t>(step.count);
         break;
       case Step::Kind::kLoopEnd:
-        if (step.per_micro_batch) ++machine.micro_batch;
+        if (step.per_micro_batch && ++machine.micro_batch == machine.fails_after) fail(machine);
         machine.micro_batch -= step.rewind;
         if (--machine.rounds_left[static_cast<size_t>(step.index)] > 0) {
           if (step.is_repeat) ++machine.round;
@@ -158,6 +160,7 @@ Runner::Turn Runner::advance(Machine& machine, int worker) {
         at = step.target;
         continue;
       case Step::Kind::kEnd:
+        if (machine.fails_after != Machine::kNever) fail(machine);
         machine.at = at;
         return Turn::kEnd;
     }

@@ -6,8 +6,10 @@
 
 #include <atomic>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "emulator/engine.hpp"
@@ -18,6 +20,7 @@
 #include "emulator/reference_time.hpp"
 #include "emulator/state_store.hpp"
 #include "emulator/step.hpp"
+#include "support/faults.hpp"
 #include "support/watch.hpp"
 
 namespace poptorch::emulator {
@@ -61,19 +64,24 @@ struct Machine {
   int64_t ticket = -1;      // of the barrier or collective that it waits at; -1: none
   int64_t seen = -1;        // Runner::events_of() when it last failed to go on
   int worker = -1;          // that ran it last: its caches may still hold the weights
+
+  static constexpr int64_t kNever = std::numeric_limits<int64_t>::min();
+  int64_t fails_after = kNever;  // that many micro-batches: see support::Fault
 };
 
 class Runner {
  public:
   Runner(const Plan& plan, const Code& code, StateStore& store, const EngineOptions& options);
 
-  // Raises support::Interrupted when the watch of the calling thread stops it.
+  // Raises support::Interrupted when the watch of the calling thread stops it, support::DeviceError
+  // when a fault strikes one of the IPUs.
   void run(const std::vector<const std::byte*>& inputs, const std::vector<std::byte*>& outputs,
            const RandomState& random);
 
   bool failed() const { return failed_; }  // the last run did not come to its end
   std::vector<std::pair<double, double>> transfer_times(size_t stream) const;
   std::byte* remote_row(int buffer, int replica, int64_t entry);
+  void clear_remote_buffers();
   HostMemory memory() const;
   const ReferenceTime& reference_time() const { return reference_time_; }
 
@@ -93,6 +101,8 @@ class Runner {
   std::byte* row(const Step& step, Machine& machine);
   std::byte* stash(const Step& step, Machine& machine);
   void forget_failed_run();
+  void arm_machines();
+  [[noreturn]] void fail(Machine& machine);
   bool may_go_on(int worker);
   int run_machines();  // returns the threads that took machines
   void run_all(int worker, bool alone);
@@ -101,6 +111,7 @@ class Runner {
   int64_t events_of(const Machine& machine) const;
   void note_event(Machine& machine);
   void break_stall();
+  void refuse_lonely(const Machine& machine) const;
   void give_back(Machine* machine, bool finished);
 
   const Plan& plan_;
@@ -116,6 +127,7 @@ class Runner {
   RandomState random_;
   ReferenceTime reference_time_;
   bool failed_ = false;
+  std::optional<support::Fault> fault_;  // of this run
 
   // Stopping. The thread that called run() is worker 0 and asks its watch; another worker that
   // finds it due tells that one.

@@ -5,8 +5,11 @@
 #include "emulator/clock.hpp"
 #include "emulator/run.hpp"
 #include "support/error.hpp"
+#include "support/strings.hpp"
 
 namespace poptorch::emulator {
+
+using support::str;
 
 void Runner::run(const std::vector<const std::byte*>& inputs,
                  const std::vector<std::byte*>& outputs, const RandomState& random) {
@@ -28,11 +31,32 @@ void Runner::run(const std::vector<const std::byte*>& inputs,
     machine.round = 0;
     machine.ticket = machine.seen = -1;
   }
+  arm_machines();
   const double begin = reference_time_.empty() ? 0 : now();
   const int lanes = run_machines();
   if (stop_) throw support::Interrupted();
   if (!reference_time_.empty()) reference_time_.finish_run(now() - begin, lanes);
   failed_ = false;
+}
+
+void Runner::arm_machines() {
+  for (Machine& machine : machines_) machine.fails_after = Machine::kNever;
+  fault_ = support::due_fault(support::FaultPoint::kRun);
+  if (!fault_) return;
+  const auto ipu = static_cast<size_t>(fault_->ipu);
+  if (ipu >= machines_.size()) {
+    throw support::UserError(str("[faults] '", fault_->text, "': there is no IPU ", ipu,
+                                 ", the program has ", machines_.size(), " in all replicas."));
+  }
+  machines_[ipu].fails_after = fault_->micro_batch;
+}
+
+void Runner::fail(Machine& machine) {
+  machine.fails_after = Machine::kNever;
+  support::DeviceError error = support::error_of(*fault_, str("IPU ", fault_->ipu));
+  error.add_frame(
+      str("IPU ", fault_->ipu, ", which had done ", machine.micro_batch, " micro-batches"));
+  throw error;
 }
 
 int Runner::run_machines() {
@@ -105,6 +129,18 @@ Machine* Runner::next_machine(int worker, bool take_others) {
   return machine;
 }
 
+// UserError when it waits at a collective.
+void Runner::refuse_lonely(const Machine& machine) const {
+  const Step& step = machine.code->steps[static_cast<size_t>(machine.at)];
+  if (step.kind != Step::Kind::kCollective) return;
+  throw support::UserError(
+      support::str("[replicas] replica ", machine.replica, " waits at ",
+                   code_.collectives[static_cast<size_t>(step.index)].op,
+                   program::place_of(plan_.program, step.op_id),
+                   " for replicas of its group that do not come to it. All of them must take the "
+                   "same branch around it."));
+}
+
 // Every machine waits and nothing has happened since: one full channel may grow, once.
 void Runner::break_stall() {
   pool_.announce();  // whoever idles must look again, or learn that there is nothing more
@@ -112,6 +148,7 @@ void Runner::break_stall() {
   for (const Replica& replica : replicas_) events += replica.events.load();
   if (stalled_at_ == events) {
     unfinished_ = 0;
+    for (const Machine* machine : waiting_) refuse_lonely(*machine);
     throw support::InternalError("[engine] the IPUs wait for each other for ever.");
   }
   stalled_at_ = events;

@@ -1,5 +1,6 @@
 // The memory objects of run.hpp: replicas, machines with their tables, streams, collectives.
 #include <algorithm>
+#include <cstring>
 
 #include "emulator/run.hpp"
 #include "support/strings.hpp"
@@ -87,6 +88,14 @@ void Runner::make_collectives() {
     const int members = spec.group_size == 0 ? replicas : spec.group_size;
     for (int g = 0; g < program::group_count(replicas, spec.group_size); ++g) {
       groups.push_back(std::make_unique<Collective>(spec, members));
+    }
+  }
+}
+
+void Runner::clear_remote_buffers() {
+  for (Replica& replica : replicas_) {
+    for (Memory& remote : replica.remote) {
+      std::memset(remote.data(), 0, static_cast<size_t>(remote.bytes()));
     }
   }
 }

@@ -14,11 +14,17 @@ using support::str;
 
 namespace {
 
+// Whether memory with a slot's values can be its own.
+bool may_hold(const std::byte* values, const Storage& storage) {
+  return values && storage.layout == Layout{} && storage.bytes() % Memory::kAlignment == 0 &&
+         reinterpret_cast<uintptr_t>(values) % Memory::kAlignment == 0 && storage.bytes() > 0;
+}
+
 constexpr const char* kAccumulator = "accumulator";  // a kind of slot: see ir/module.hpp
 
 }  // namespace
 
-StateStore::StateStore(const Plan& plan)
+StateStore::StateStore(const Plan& plan, const StateBytes& initial)
     : storages_(plan.storages), replicas_(plan.program.replicas), held_(plan.storages.size()) {
   for (const program::State& state : plan.program.states) {
     by_name_.emplace(state.slot.name.text(), slots_.size());
@@ -45,13 +51,31 @@ StateStore::StateStore(const Plan& plan)
           {.base = Base::kState, .index = static_cast<int32_t>(i), .type = slot.state->slot.type});
       held_.push_back({static_cast<int32_t>(i), {}});
     }
-    for (int32_t storage : slot.storages) {
-      Held& held = held_[static_cast<size_t>(storage)];
-      for (int copy = 0; copy < copies(slot); ++copy) {
-        held.copies.emplace_back(storages_[static_cast<size_t>(storage)].bytes(),
-                                 str("state '", slot.state->slot.name, "'"));
-        const auto& initial = slot.state->slot.initial;
-        if (initial) put(storage, copy, initial->data());
+    fill(slot, initial ? initial(*slot.state) : nullptr);
+  }
+}
+
+void StateStore::fill(Slot& slot, const std::shared_ptr<std::byte>& given) {
+  const ir::StateSlot& state = slot.state->slot;
+  const int64_t bytes = state.type.bytes();
+  for (int32_t storage : slot.storages) {
+    const Storage& described = storages_[static_cast<size_t>(storage)];
+    std::vector<Memory>& held = held_[static_cast<size_t>(storage)].copies;
+    // Replicas of a group write copies of their own: the first has the memory that was given.
+    std::vector<bool> taken(static_cast<size_t>(groups(slot)), storage != slot.storages[0]);
+    for (int copy = 0; copy < copies(slot); ++copy) {
+      const int place = slot.written ? group(slot, copy) : copy;
+      std::byte* const values = given ? given.get() + place * bytes : nullptr;
+      if (!taken[static_cast<size_t>(place)] && may_hold(values, described)) {
+        taken[static_cast<size_t>(place)] = true;
+        held.emplace_back(std::shared_ptr<std::byte>(given, values), bytes);
+        continue;
+      }
+      held.emplace_back(described.bytes(), str("state '", state.name, "'"));
+      if (values) {
+        put(storage, copy, values);
+      } else if (state.initial) {
+        put(storage, copy, state.initial->data());
       }
     }
   }
@@ -130,14 +154,24 @@ bool StateStore::is_written() const {
 
 void StateStore::restart_accumulators() {
   for (const Slot& slot : slots_) {
-    if (slot.state->slot.kind != kAccumulator) continue;
-    const auto& initial = slot.state->slot.initial;
-    for (int32_t storage : slot.storages) {
-      std::vector<Memory>& copies = held_[static_cast<size_t>(storage)].copies;
-      for (size_t copy = 0; copy < copies.size(); ++copy) {
-        std::memset(copies[copy].data(), 0, static_cast<size_t>(copies[copy].bytes()));
-        if (initial) put(storage, static_cast<int>(copy), initial->data());
-      }
+    if (slot.state->slot.kind == kAccumulator) begin_anew(slot);
+  }
+}
+
+void StateStore::restart() {
+  ++version_;
+  for (const Slot& slot : slots_) {
+    if (slot.written) begin_anew(slot);
+  }
+}
+
+void StateStore::begin_anew(const Slot& slot) {
+  const auto& initial = slot.state->slot.initial;
+  for (int32_t storage : slot.storages) {
+    std::vector<Memory>& copies = held_[static_cast<size_t>(storage)].copies;
+    for (size_t copy = 0; copy < copies.size(); ++copy) {
+      std::memset(copies[copy].data(), 0, static_cast<size_t>(copies[copy].bytes()));
+      if (initial) put(storage, static_cast<int>(copy), initial->data());
     }
   }
 }

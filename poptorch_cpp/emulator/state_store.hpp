@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "emulator/engine.hpp"
 #include "emulator/memory.hpp"
 #include "emulator/plan.hpp"
 
@@ -15,7 +16,7 @@ namespace poptorch::emulator {
 
 class StateStore {
  public:
-  explicit StateStore(const Plan& plan);
+  StateStore(const Plan& plan, const StateBytes& initial);
 
   // Memory of a kState or kConstant storage as `replica` sees it.
   std::byte* address(int32_t storage, int replica) const;
@@ -27,6 +28,8 @@ class StateStore {
   bool is_written() const;
   // Sums of gradients begin anew: of a run that did not come to its end they hold a part.
   void restart_accumulators();
+  // What runs have written begins anew, as after the compilation. The rest stays as it was written.
+  void restart();
   // Changes whenever write() may have changed what programs only read.
   int64_t version() const { return version_; }
 
@@ -46,11 +49,13 @@ class StateStore {
     std::vector<Memory> copies;
   };
 
+  void fill(Slot& slot, const std::shared_ptr<std::byte>& given);
   const Slot& find(const std::string& name) const;
   int groups(const Slot& slot) const;
   int group(const Slot& slot, int replica) const;
   int copies(const Slot& slot) const { return slot.written ? replicas_ : groups(slot); }
   void put(int32_t storage, int copy, const std::byte* plain);
+  void begin_anew(const Slot& slot);
 
   std::vector<Storage> storages_;
   int replicas_;

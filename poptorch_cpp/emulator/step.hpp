@@ -59,8 +59,8 @@ struct Address {
 
 // An op over all replicas of a group.
 struct CollectiveSpec {
-  std::string op;      // all_reduce, all_gather, reduce_scatter
-  std::string reduce;  // sum, mean, max, min, prod
+  std::string op;      // all_reduce, all_gather, reduce_scatter, all_to_all
+  std::string reduce;  // sum, mean, mul, min, max, ...
   int group_size = 0, group_stride = 1;
   ir::DType dtype = ir::DType::kF32;
   int64_t elements = 0;  // of one replica's operand

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "support/error.hpp"
+#include "support/float8.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::ir {
@@ -162,6 +163,10 @@ Literal Literal::scalar(DType dtype, double value) {
       return {Type{dtype, {}}, bytes_of(to_half_bits(value))};
     case DType::kBF16:
       return {Type{dtype, {}}, bytes_of(to_bfloat16_bits(value))};
+    case DType::kF8_143:
+      return {Type{dtype, {}}, bytes_of(support::Float8_143::of(value))};
+    case DType::kF8_152:
+      return {Type{dtype, {}}, bytes_of(support::Float8_152::of(value))};
     case DType::kBool:
       return {Type{dtype, {}}, bytes_of(static_cast<uint8_t>(value != 0))};
     case DType::kC64: {
@@ -179,12 +184,7 @@ Literal Literal::scalar(DType dtype, double value) {
 }
 
 Literal Literal::scalar(DType dtype, int64_t value) {
-  if (is_float(dtype) || is_complex(dtype)) {
-    if (size_of(dtype) == 1) {
-      throw support::UnsupportedError("[literal] float8 constants cannot be made from numbers");
-    }
-    return scalar(dtype, static_cast<double>(value));
-  }
+  if (is_float(dtype) || is_complex(dtype)) return scalar(dtype, static_cast<double>(value));
   if (dtype == DType::kBool) value = value != 0;
   std::vector<std::byte> data(size_of(dtype));
   std::memcpy(data.data(), &value, data.size());  // little endian: the low bytes come first

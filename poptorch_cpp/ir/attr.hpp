@@ -22,7 +22,7 @@ class Literal {
   Literal() : Literal(Type{}, std::vector<std::byte>(4)) {}
   // `data` holds type.bytes() bytes.
   Literal(Type type, std::vector<std::byte> data);
-  // A literal of one element, `value` converted to `dtype` (integers truncate, half rounds).
+  // A literal of one element, `value` converted to `dtype` (integers truncate, floats round).
   static Literal scalar(DType dtype, double value);
   static Literal scalar(DType dtype, int64_t value);
 

@@ -38,6 +38,7 @@ void Builder::copy_context(const Op& op) {
   placement = op.placement;
   location = op.location;
   scope = op.scope;
+  labels = op.labels;
 }
 
 Op* Builder::emit(std::string_view name, std::vector<Value*> operands, Attrs attrs,
@@ -50,6 +51,7 @@ Op* Builder::emit(std::string_view name, std::vector<Value*> operands, Attrs att
   op->placement = placement;
   op->location = location;
   op->scope = scope;
+  op->labels = labels;
   op->forward_id = forward_id;
   op->mark_checked();
   return op;

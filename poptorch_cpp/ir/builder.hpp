@@ -23,8 +23,9 @@ class Builder {
   Placement placement;
   Location location;
   Symbol scope;
+  Symbol labels;
   uint64_t forward_id = 0;
-  void copy_context(const Op& op);  // placement, location and scope of `op`
+  void copy_context(const Op& op);  // placement and origin of `op`
 
   // Adds op `name`. UserError in the user's terms when operands or attributes do not fit the row.
   // `stated` are the result types of ops whose row cannot know them.

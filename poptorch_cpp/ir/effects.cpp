@@ -46,6 +46,11 @@ bool is_pure(const Op& op) {
   return !any_inner(op, [](const Op& inner) { return !is_pure(inner); });
 }
 
+bool is_repeatable(const Op& op) {
+  return !op.def().has_effect() && !op.def().random &&
+         !any_inner(op, [](const Op& inner) { return !is_repeatable(inner); });
+}
+
 bool is_removable(const Op& op) {
   return !op.def().has_effect() &&
          !any_inner(op, [](const Op& inner) { return !is_removable(inner); });

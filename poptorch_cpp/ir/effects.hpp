@@ -14,6 +14,8 @@ bool is_state(const Value* value);
 // Depends on its operands' values alone: reads and writes no state, draws no random numbers, moves
 // no data to or from outside and calls no graph that does. Two equal pure ops may be merged.
 bool is_pure(const Op& op);
+// Writes nothing and draws no random numbers, but may read state: equal while nothing is written.
+bool is_repeatable(const Op& op);
 // May be deleted when no result is used.
 bool is_removable(const Op& op);
 

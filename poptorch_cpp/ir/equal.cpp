@@ -52,7 +52,7 @@ class Comparison {
 
   bool ops(const Op& a, const Op& b) {
     if (&a.def() != &b.def() || !(a.attrs() == b.attrs()) || !(a.placement == b.placement) ||
-        !(a.scope == b.scope) || a.result_count() != b.result_count() ||
+        !(a.scope == b.scope) || !(a.labels == b.labels) || a.result_count() != b.result_count() ||
         a.after().size() != b.after().size() || !same_values(a.operands(), b.operands()) ||
         (a.forward_id == 0) != (b.forward_id == 0) || forward_of(a) != forward_of(b)) {
       return false;

@@ -89,6 +89,19 @@ void Op::add_after(Op* op) {
   op->awaited_by_.push_back(this);
 }
 
+void Op::take_origin(const Op& op) {
+  location = op.location;
+  scope = op.scope;
+  labels = op.labels;
+}
+
+void Op::take_unsaid(const Op& call) {
+  if (placement == Placement{}) placement = call.placement;
+  if (location.empty()) location = call.location;
+  if (scope.empty()) scope = call.scope;
+  if (labels.empty()) labels = call.labels;
+}
+
 bool Op::is_before(const Op* other) const {
   if (!graph_->order_valid_) graph_->renumber();
   return order_ < other->order_;

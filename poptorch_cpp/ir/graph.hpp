@@ -124,9 +124,13 @@ class Op {
 
   Placement placement;
   Location location;
-  Symbol scope;  // module path, e.g. "encoder.layer.0.attention"
+  Symbol scope;   // module path, e.g. "encoder.layer.0.attention"
+  Symbol labels;  // the program's own words of it, a JSON object of strings, which change nothing
   // Of a backward op: the id of the forward op it differentiates, or kNoForwardOp; else 0.
   uint64_t forward_id = 0;
+
+  void take_origin(const Op& op);    // location, scope and labels of `op`
+  void take_unsaid(const Op& call);  // what this op of a body does not say: placement and origin
 
   Op* next() const { return next_; }
   Op* previous() const { return previous_; }

@@ -64,8 +64,7 @@ Op* copy_op(const Op& from, Graph& to, Op* before, ValueMap& values, OpMap& ops)
   Op* op = to.insert(from.def(), std::move(operands), from.attrs(), std::move(types), before);
   if (from.is_checked()) op->mark_checked();
   op->placement = from.placement;
-  op->location = from.location;
-  op->scope = from.scope;
+  op->take_origin(from);
   op->forward_id = from.forward_id;
   for (Op* earlier : from.after()) {
     if (auto it = ops.find(earlier); it != ops.end()) op->add_after(it->second);

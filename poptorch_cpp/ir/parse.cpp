@@ -304,6 +304,10 @@ class Parser {
         lexer_.expect("(");
         op.scope = lexer_.string("a scope");
         lexer_.expect(")");
+      } else if (accept_once("labels")) {
+        lexer_.expect("(");
+        op.labels = lexer_.string("labels");
+        lexer_.expect(")");
       } else if (accept_once("loc")) {
         std::tie(op.location.file, op.location.line) = parse_location(lexer_);
       } else {

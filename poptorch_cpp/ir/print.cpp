@@ -138,6 +138,7 @@ std::string op_text(const Op& op, const Names& names, const PrintOptions& option
     text += forward ? " grad(" + names.after(forward) + ")" : " grad";
   }
   if (options.scopes && !op.scope.empty()) text += " scope(" + quoted(op.scope.text()) + ")";
+  if (!op.labels.empty()) text += " labels(" + quoted(op.labels.text()) + ")";
   if (options.locations && !op.location.empty()) {
     text += str(" loc(", quoted(op.location.file.text()), ":", op.location.line, ")");
   }

@@ -9,7 +9,8 @@
 //     %v, %i = topk(%y) {k=3} : f32[16,3], i32[16,3]
 //     ^done = host_store(%y) {stream="y"}
 //     %z = relu(%y) : f32[16,10] after(^done, %v)
-//     return %z
+//     %z_1 = tanh(%z) : f32[16,10] labels("{\"layer\": \"first\"}")
+//     return %z_1
 //   }
 // `_` is an absent optional operand; `&` marks a by-reference input; `//` starts a comment. State
 // declared by its first `variable` op alone has kind "parameter". A label before a result-less op

@@ -27,6 +27,7 @@ const ir::Registry& registry() {
     add_stream_ops(*r);
     add_collective_ops(*r);
     add_call_ops(*r);
+    add_custom_ops(*r);
     add_foreign_ops(*r);
     return r;
   }();

@@ -30,5 +30,6 @@ void add_stream_ops(ir::Registry& r);
 void add_collective_ops(ir::Registry& r);
 void add_call_ops(ir::Registry& r);
 void add_foreign_ops(ir::Registry& r);
+void add_custom_ops(ir::Registry& r);
 
 }  // namespace poptorch::ops

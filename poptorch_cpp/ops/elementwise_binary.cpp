@@ -3,6 +3,7 @@
 
 #include "ops/all_ops.hpp"
 #include "ops/rules.hpp"
+#include "support/strings.hpp"
 
 namespace poptorch::ops {
 namespace {
@@ -159,7 +160,10 @@ void add_elementwise_binary_ops(Registry& r) {
              [](const InferContext& c) {
                Type type = broadcast_pair(c, 1, 2);
                auto shape = ir::broadcast(type.shape, c.operand(0).shape);
-               if (!shape) c.fail("the condition's shape does not broadcast with the values'.");
+               if (!shape) {
+                 c.fail(support::str("the condition's shape does not broadcast with the values': ",
+                                     c.operand(0), " and ", type, "."));
+               }
                return std::vector{Type{type.dtype, *shape}};
              },
          .grad =

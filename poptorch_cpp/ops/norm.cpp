@@ -165,7 +165,8 @@ void add_layer_norm(Registry& r) {
                return checked_gradients(c, trailing(c), mean, c.operand(0).dtype);
              },
          .grad = NoGradient{"second derivatives of layer_norm are not supported"},
-         .cost = per_operand_element(12)});
+         .cost = per_operand_element(12),
+         .popart_type = "GroupNormalizationGrad"});
 }
 
 // One number a group of channels of each sample.
@@ -213,7 +214,7 @@ void add_group_norm(Registry& r) {
              },
          .grad = NoGradient{"second derivatives of group_norm are not supported"},
          .cost = per_operand_element(12),
-         .popart_type = "GroupNormGrad"});
+         .popart_type = "GroupNormalizationGrad"});
 }
 
 }  // namespace

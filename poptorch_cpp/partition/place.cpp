@@ -270,6 +270,7 @@ class Copies {
     builder.copy_context(user);
     if (const Op* producer = state_read(value) ? nullptr : value->producer()) {
       builder.scope = producer->scope;
+      builder.labels = producer->labels;
       builder.location = producer->location;
       builder.forward_id = producer->forward_id;
     }
@@ -297,8 +298,7 @@ class Copies {
       for (size_t i = 0; i < op->result_count(); ++i) types.push_back(op->result(i)->type());
       made = main_.insert(op->def(), std::move(operands), op->attrs(), std::move(types), &user);
       made->placement = place;
-      made->location = op->location;
-      made->scope = op->scope;
+      made->take_origin(*op);
       made->forward_id = user.forward_id;
     }
     return made->result(value->index());

@@ -84,8 +84,7 @@ class Recomputation {
     for (size_t i = 0; i < op.result_count(); ++i) types.push_back(op.result(i)->type());
     Op* again = main_.insert(op.def(), std::move(operands), op.attrs(), std::move(types), &user);
     again->placement = user.placement;
-    again->location = op.location;
-    again->scope = op.scope;
+    again->take_origin(op);
     again->forward_id = op.id();
     for (size_t i = 0; i < op.result_count(); ++i) {
       again->result(i)->set_name(op.result(i)->name());

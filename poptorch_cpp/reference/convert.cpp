@@ -8,14 +8,17 @@
 #include <cstring>
 
 #include "ir/attr.hpp"
-#include "reference/float8.hpp"
 #include "support/error.hpp"
+#include "support/float8.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::reference {
 namespace {
 
 using ir::DType;
+using support::Float8;
+using support::Float8_143;
+using support::Float8_152;
 
 struct Half {
   uint16_t bits;

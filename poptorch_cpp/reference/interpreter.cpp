@@ -49,8 +49,8 @@ struct Replica {
 
 double combine(const std::string& how, double a, double b) {
   if (how == "mul") return a * b;
-  if (how == "min") return std::min(a, b);
-  if (how == "max") return std::max(a, b);
+  if (how == "min") return b != b || b < a ? b : a;  // what is no number stays
+  if (how == "max") return b != b || a < b ? b : a;
   if (how == "and") return a != 0 && b != 0;
   if (how == "or") return a != 0 || b != 0;
   return a + b;
@@ -59,8 +59,9 @@ double combine(const std::string& how, double a, double b) {
 // What the replica of `rank` in its group has of the operands of all members, in their order.
 using Collective = Doubles (*)(const Op& op, std::vector<Doubles> members, int rank);
 
-Doubles reduced(const Op& op, std::vector<Doubles> members, int) {
+Doubles reduced(const Op& op, std::vector<Doubles> members, int rank) {
   const auto& reduction = op.attr<std::string>("op");
+  if (reduction == "local") return members[static_cast<size_t>(rank)];
   if (reduction == "square_add") {
     for (Doubles& member : members) {
       for (double& x : member) x *= x;
@@ -91,8 +92,20 @@ Doubles scattered(const Op& op, std::vector<Doubles> members, int rank) {
   return Doubles(out.begin() + rank * part, out.begin() + (rank + 1) * part);
 }
 
-const std::map<std::string, Collective> kCollectives = {
-    {"all_reduce", reduced}, {"all_gather", gathered}, {"reduce_scatter", scattered}};
+// Row `rank` of each.
+Doubles exchanged(const Op&, std::vector<Doubles> members, int rank) {
+  Doubles out;
+  for (const Doubles& member : members) {
+    const auto row = static_cast<int64_t>(member.size() / members.size());
+    out.insert(out.end(), member.begin() + rank * row, member.begin() + (rank + 1) * row);
+  }
+  return out;
+}
+
+const std::map<std::string, Collective> kCollectives = {{"all_reduce", reduced},
+                                                        {"all_gather", gathered},
+                                                        {"reduce_scatter", scattered},
+                                                        {"all_to_all", exchanged}};
 
 }  // namespace
 

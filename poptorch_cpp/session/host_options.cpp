@@ -20,6 +20,9 @@ const std::vector<ir::OptionRow<HostOptions>>& host_option_rows() {
        "Reserve the next power of two of IPUs, where another number is an error.",
        {},
        "autoRoundNumIPUs(auto_round_num_ipus=true)"},
+      {"cache_path", &HostOptions::cache_path,
+       "Folder that keeps executables for the next compilation of the same model: see cache.hpp. "
+       "Empty: none are kept."},
   };
   return rows;
 }

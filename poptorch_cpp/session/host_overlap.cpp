@@ -27,17 +27,26 @@ const std::string& host_of(const Op& op) {
 
 std::string line_of(const Op& op) { return ir::place_text(op.location); }
 
+[[noreturn]] void refuse(const Op& mark, const std::string& text) {
+  throw UserError(text + line_of(mark));
+}
+
 void check_execution(const Op& mark, const ir::Execution& execution) {
   if (!lowering::find_strategy(execution.strategy).overlaps_host_io) {
-    throw UserError(str(
-        "Overlapped IO is not supported with poptorch.PipelinedExecution. If you are using only ",
-        "one IPU, or one at a time, use poptorch.ShardedExecution instead: ",
-        "options.setExecutionStrategy(poptorch.ShardedExecution())", line_of(mark), "."));
+    refuse(mark,
+           "Overlapped IO is not supported with poptorch.PipelinedExecution. If you are using only "
+           "one IPU, please switch to poptorch.ShardedExecution.");
   }
   if (execution.io_tiles == 0) {
-    throw UserError(str("No IO tiles allocated. You must allocate at least ", kFewestTiles,
-                        " IO tiles using poptorch.Options().TensorLocations.numIOTiles",
-                        line_of(mark), "."));
+    refuse(mark, str("No IO tiles allocated. You must allocate at least ", kFewestTiles,
+                     " IO tiles using poptorch.Options().TensorLocations.numIOTiles."));
+  }
+  const bool gives_all = execution.output_mode == ir::OutputMode::kAll ||
+                         execution.output_mode == ir::OutputMode::kSum;
+  if (host_of(mark) == "output" && !gives_all) {
+    refuse(mark,
+           "Unsupported output mode for overlapped IO. Please switch output mode to "
+           "poptorch.OutputMode.All or poptorch.OutputMode.Sum.");
   }
 }
 
@@ -47,31 +56,35 @@ size_t input_of(const ir::Graph& main, const Op& mark) {
   const auto found = std::find_if(inputs.begin(), inputs.end(),
                                   [&](const auto& input) { return input.get() == marked; });
   if (found == inputs.end()) {
-    throw UserError(str("poptorch.set_overlap_for_input applied on a node which is not a tensor ",
-                        "input to the model", line_of(mark),
-                        ". Apply it to an argument of forward, before any other op."));
+    refuse(mark,
+           "poptorch.set_overlap_for_input applied on a node which is not a tensor input to the "
+           "model. Apply it to an argument of forward, before any other op.");
   }
   const auto& uses = marked->uses();
   const auto ops = std::count_if(uses.begin(), uses.end(), [](const auto& use) { return use.op; });
   if (ops != 1) {
-    throw UserError(str("poptorch.set_overlap_for_input must be the only op applied to the input",
-                        line_of(mark), ", but ", ops,
-                        " ops use it. Use what set_overlap_for_input returns instead."));
+    refuse(mark,
+           str("poptorch.set_overlap_for_input must be the only op applied to an input. This ",
+               "is not the case for input ", marked->name(), " to the model. ", ops,
+               " ops use it: use what set_overlap_for_input returns instead."));
   }
   return static_cast<size_t>(found - inputs.begin());
 }
 
-void check_output(const ir::Graph& main, const Op& mark, ir::OutputMode mode) {
+size_t output_of(const ir::Graph& main, const Op& mark) {
   const auto& outputs = main.outputs();
-  if (std::find(outputs.begin(), outputs.end(), mark.result()) == outputs.end()) {
-    throw UserError(str("poptorch.set_overlap_for_output applied on a node which is not a tensor ",
-                        "output of the model", line_of(mark),
-                        ". Return what set_overlap_for_output returns."));
+  const auto found = std::find(outputs.begin(), outputs.end(), mark.result());
+  if (found == outputs.end()) {
+    refuse(mark,
+           "poptorch.set_overlap_for_output applied on a node which is not a tensor output to the "
+           "model. Return what set_overlap_for_output returns.");
   }
-  if (mode == ir::OutputMode::kAll || mode == ir::OutputMode::kSum) return;
-  throw UserError(str("Unsupported output mode for overlapped IO: ",
-                      mode == ir::OutputMode::kFinal ? "Final" : "EveryN", line_of(mark),
-                      ". Set poptorch.Options().outputMode to poptorch.OutputMode.All or Sum."));
+  if (std::count(outputs.begin(), outputs.end(), mark.result()) > 1) {
+    refuse(mark,
+           "poptorch.set_overlap_for_output cannot be used with a tensor that is returned twice. "
+           "Please check all returned tensors including those nested in tuples/lists.");
+  }
+  return static_cast<size_t>(found - outputs.begin());
 }
 
 }  // namespace
@@ -79,25 +92,19 @@ void check_output(const ir::Graph& main, const Op& mark, ir::OutputMode mode) {
 void take_host_overlaps(ir::Module& module) {
   ir::Graph& main = module.main();
   ir::Execution& execution = module.execution();
-  for (Op* op : main.op_list()) {
-    if (host_of(*op) == "none") continue;
-    check_execution(*op, execution);
-    if (host_of(*op) == "input") {
-      execution.input_overlaps.resize(main.inputs().size());
-      execution.input_overlaps[input_of(main, *op)] = op->attr<std::string>("overlap");
-    } else {
-      check_output(main, *op, execution.output_mode);
-      execution.output_overlaps.resize(main.outputs().size());
-      for (size_t i = 0; i < main.outputs().size(); ++i) {
-        if (main.outputs()[i] == op->result())
-          execution.output_overlaps[i] = op->attr<std::string>("overlap");
-      }
-    }
+  std::vector<Op*> marks = main.op_list();
+  std::erase_if(marks, [](const Op* op) { return host_of(*op) == "none"; });
+  for (const Op* mark : marks) {
+    const bool is_input = host_of(*mark) == "input";
+    const size_t place = is_input ? input_of(main, *mark) : output_of(main, *mark);
+    auto& overlaps = is_input ? execution.input_overlaps : execution.output_overlaps;
+    overlaps.resize(is_input ? main.inputs().size() : main.outputs().size());
+    overlaps[place] = mark->attr<std::string>("overlap");
   }
-  for (Op* op : main.op_list()) {
-    if (host_of(*op) == "none") continue;
-    op->result()->replace_all_uses_with(op->operand(0));
-    main.erase(op);
+  for (Op* mark : marks) {
+    check_execution(*mark, execution);
+    mark->result()->replace_all_uses_with(mark->operand(0));
+    main.erase(mark);
   }
 }
 

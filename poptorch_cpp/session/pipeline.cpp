@@ -21,6 +21,13 @@ namespace {
 
 using support::str;
 
+std::string highest_ipu(const ir::Module& placed) {
+  const partition::HighestIpu highest = partition::highest_ipu(placed);
+  if (!highest.user) return "";
+  return str("The highest of a replica is IPU ", highest.number, ", of ",
+             partition::describe(*highest.user), ".");
+}
+
 void check_ipu_count(const ir::Module& module, bool may_round) {
   const int64_t replicas = module.execution().replication_factor;
   // A replica has the IPUs up to the highest that is used.
@@ -37,9 +44,9 @@ void check_ipu_count(const ir::Module& module, bool may_round) {
   throw support::UserError(str(
       "The model specifies the use of ", needed, " IPUs, however PopTorch must reserve a ",
       "minimum of ", reserved, " in order to allow the model to run, because PopTorch must ",
-      "reserve a power of 2 of IPUs or the number in a whole system. Please reconfigure your ",
-      "model to use a different number of IPUs or set ",
-      "poptorch.Options().autoRoundNumIPUs(True).", highest.user ? " " : "", highest_ipu(module)));
+      "reserve a power of 2 or maximum of 64 IPUs per process. Please reconfigure your model to ",
+      "use a different number of IPUs or set ", "poptorch.Options().autoRoundNumIPUs(True).",
+      highest.user ? " " : "", highest_ipu(module)));
 }
 
 // A group is `size` replicas, `stride` apart; 0: all of them.
@@ -87,13 +94,6 @@ int compile_steps(const ir::Module& module) {
   constexpr size_t kOfEvery = 22;
   const lowering::Strategy& strategy = lowering::find_strategy(module.execution().strategy);
   return static_cast<int>(kOfEvery + strategy.before_copies.size() + strategy.behind_copies.size());
-}
-
-std::string highest_ipu(const ir::Module& placed) {
-  const partition::HighestIpu highest = partition::highest_ipu(placed);
-  if (!highest.user) return "";
-  return str("The highest of a replica is IPU ", highest.number, ", of ",
-             partition::describe(*highest.user), ".");
 }
 
 Compiled compile_to_program(std::unique_ptr<ir::Module> module, const HostOptions& options,
@@ -149,6 +149,8 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const HostOption
       "lower", [&] { return passes.read_again(lowering::lower(*module), module->registry()); });
   passes.log_verifying();
   check_memory_limit(forms.program, options.memory_limit);
+  forms.execution = forms.traced->execution();
+  forms.highest_ipu = highest_ipu(*module);
   forms.placed = std::move(module);
   return forms;
 }

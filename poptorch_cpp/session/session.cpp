@@ -1,12 +1,16 @@
 // Implements session.hpp: the compiled forms with the engine that runs the program.
 #include "session/session.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <new>
+#include <optional>
 #include <stdexcept>
 
 #include "emulator/engine.hpp"
 #include "ir/text.hpp"
+#include "session/cache.hpp"
+#include "session/forms.hpp"
 #include "session/memory_limit.hpp"
 #include "session/pipeline.hpp"
 #include "session/report.hpp"
@@ -14,6 +18,7 @@
 #include "session/turns.hpp"
 #include "support/environment.hpp"
 #include "support/error.hpp"
+#include "support/faults.hpp"
 #include "support/strings.hpp"
 #include "transforms/passes.hpp"
 
@@ -37,7 +42,8 @@ class CompiledModel final : public Executable {
  public:
   CompiledModel(Compiled forms, const ir::Registry& registry, int threads)
       : forms_(std::move(forms)),
-        engine_(std::move(forms_.program), registry, {.threads = threads}) {
+        engine_(std::move(forms_.program), registry,
+                {.threads = threads, .state = std::move(forms_.state)}) {
     for (const program::Stream& stream : engine_.program().streams) {
       auto& types = stream.host.to_device ? input_types_ : output_types_;
       types.push_back(stream.host_type(engine_.program().replicas));
@@ -48,6 +54,9 @@ class CompiledModel final : public Executable {
   const std::vector<ir::Type>& input_types() const override { return input_types_; }
   const std::vector<ir::Type>& output_types() const override { return output_types_; }
 
+  std::vector<std::string> input_names() const override { return stream_names(true); }
+  std::vector<std::string> output_names() const override { return stream_names(false); }
+
   void run(const std::vector<const std::byte*>& inputs,
            const std::vector<std::byte*>& outputs) override {
     const Turns::Turn turn(turns_);
@@ -56,12 +65,17 @@ class CompiledModel final : public Executable {
           "[run] destroy() was called while this thread was about to run the model. Call destroy() "
           "when no thread uses the wrapper any more.");
     }
-    try {
-      refusing_exhaustion([&] { engine_.run(inputs, outputs); });
-    } catch (...) {
-      if (engine_.left_state_partial()) has_partial_state_ = true;
-      throw;
-    }
+    on_device([&] {
+      try {
+        support::in_frame("run",
+                          [&] { refusing_exhaustion([&] { engine_.run(inputs, outputs); }); });
+      } catch (const support::DeviceError&) {
+        throw;
+      } catch (...) {
+        if (engine_.left_state_partial()) has_partial_state_ = true;
+        throw;
+      }
+    });
   }
   void close() override {
     const Turns::Turn turn(turns_, Turns::IfTaken::kRefuse);
@@ -72,6 +86,16 @@ class CompiledModel final : public Executable {
     is_closed_ = false;
   }
   bool forget_partial_state() override { return has_partial_state_.exchange(false); }
+
+  void attach() override {
+    const Turns::Turn turn(turns_);
+    support::meet_fault(support::FaultPoint::kAttach);
+    if (!failure_) return;
+    engine_.restart();
+    has_failed_ = has_partial_state_ = false;
+    failure_.reset();
+  }
+  bool has_failed() const override { return has_failed_; }
 
   const std::vector<ir::StateSlot>& states() const override { return states_; }
   ir::Type state_type(const ir::StateSlot& slot) const override {
@@ -84,19 +108,24 @@ class CompiledModel final : public Executable {
   }
   void read_state(const std::string& name, std::byte* data) const override {
     const Turns::Turn turn(turns_);
-    engine_.read_state(name, data);
+    copy([&] { engine_.read_state(name, data); });
   }
   void read_states(const std::vector<std::pair<std::string, std::byte*>>& into) const override {
     const Turns::Turn turn(turns_);
-    for (const auto& [name, data] : into) engine_.read_state(name, data);
+    copy([&] {
+      for (const auto& [name, data] : into) engine_.read_state(name, data);
+    });
   }
   void write_states(const std::vector<std::pair<std::string, const std::byte*>>& from) override {
     const Turns::Turn turn(turns_);
-    for (const auto& [name, data] : from) engine_.write_state(name, data);
+    copy([&] {
+      for (const auto& [name, data] : from) engine_.write_state(name, data);
+    });
   }
   void write_state(const std::string& name, const std::byte* data) override {
     const Turns::Turn turn(turns_);
-    engine_.write_state(name, data);
+    if (is_hyper_parameter(name)) return engine_.write_state(name, data);
+    copy([&] { engine_.write_state(name, data); });
   }
 
   const std::vector<ir::RemoteBuffer>& remote_buffers() const override {
@@ -105,12 +134,12 @@ class CompiledModel final : public Executable {
   void read_remote(const std::string& name, int replica, int64_t entry,
                    std::byte* data) const override {
     const Turns::Turn turn(turns_);
-    engine_.read_remote(name, replica, entry, data);
+    copy([&] { engine_.read_remote(name, replica, entry, data); });
   }
   void write_remote(const std::string& name, int replica, int64_t entry,
                     const std::byte* data) override {
     const Turns::Turn turn(turns_);
-    engine_.write_remote(name, replica, entry, data);
+    copy([&] { engine_.write_remote(name, replica, entry, data); });
   }
 
   std::string text(const std::string& form, bool locations) const override {
@@ -132,9 +161,10 @@ class CompiledModel final : public Executable {
                      "program and bound."));
   }
 
+  bool has_forms() const override { return forms_.placed != nullptr; }
   const ir::Execution& execution() const override {
-    if (!forms_.placed) refuse_without_forms();
-    return forms_.placed->execution();
+    if (!forms_.execution) refuse_without_forms();
+    return *forms_.execution;
   }
   Report report() const override {
     Report report = make_report(engine_.program());
@@ -142,9 +172,7 @@ class CompiledModel final : public Executable {
     return report;
   }
   int ipus() const override { return static_cast<int>(engine_.program().ipus.size()); }
-  std::string highest_ipu() const override {
-    return forms_.placed ? session::highest_ipu(*forms_.placed) : "";
-  }
+  std::string highest_ipu() const override { return forms_.highest_ipu; }
   Timeline timeline(int64_t micro_batches) const override {
     return session::timeline(engine_.program(), micro_batches);
   }
@@ -176,16 +204,51 @@ class CompiledModel final : public Executable {
   }
 
  private:
+  std::vector<std::string> stream_names(bool to_device) const {
+    std::vector<std::string> names;
+    for (const program::Stream& stream : engine_.program().streams) {
+      if (stream.host.to_device == to_device) names.push_back(stream.host.name.text());
+    }
+    return names;
+  }
   [[noreturn]] static void refuse_without_forms() {
     throw support::UserError(
-        "[graph] this model was loaded from its program: the forms before it are not there. Ask "
-        "the model that was compiled.");
+        "[graph] this model was loaded from its program, or from the cache: the forms before it "
+        "are "
+        "not there. Ask a model that was compiled.");
+  }
+
+  // With the turn. What a fault of the device ends is the end of what it holds.
+  template <typename Work>
+  void on_device(Work work) const {
+    if (failure_) throw support::failed_before(*failure_);
+    try {
+      work();
+    } catch (const support::DeviceError& error) {
+      failure_ = error;
+      has_failed_ = true;
+      throw;
+    }
+  }
+  template <typename Work>
+  void copy(Work work) const {
+    on_device([&] {
+      support::meet_fault(support::FaultPoint::kCopy);
+      work();
+    });
+  }
+  bool is_hyper_parameter(const std::string& name) const {
+    return std::any_of(states_.begin(), states_.end(), [&](const ir::StateSlot& slot) {
+      return slot.kind == "hyper_parameter" && slot.name.text() == name;
+    });
   }
 
   Compiled forms_;  // without the program, which the engine holds; none after load()
   mutable Turns turns_;
   bool is_closed_ = false;
   std::atomic<bool> has_partial_state_{false};
+  mutable std::optional<support::DeviceError> failure_;
+  mutable std::atomic<bool> has_failed_{false};  // whether there is one, without the turn
   emulator::Engine engine_;
   std::vector<ir::Type> input_types_, output_types_;
   std::vector<ir::StateSlot> states_;
@@ -193,31 +256,49 @@ class CompiledModel final : public Executable {
 
 }  // namespace
 
+std::unique_ptr<Executable> bind(Compiled forms, const ir::Registry& registry,
+                                 const HostOptions& options) {
+  return refusing_exhaustion([&] {
+    return std::make_unique<CompiledModel>(std::move(forms), registry,
+                                           static_cast<int>(options.threads));
+  });
+}
+
 std::unique_ptr<Executable> compile(std::unique_ptr<ir::Module> module, const HostOptions& options,
                                     const Progress& progress) {
   support::check_environment();
-  return refusing_exhaustion([&] {
+  support::meet_fault(support::FaultPoint::kCompile);
+  const auto made = [&] {
     const ir::Registry& registry = module->registry();
     const int steps = compile_steps(*module);
-    Compiled forms = compile_to_program(std::move(module), options, progress);
+    Compiled forms = options.cache_path.empty()
+                         ? compile_to_program(std::move(module), options, progress)
+                         : compile_cached(std::move(module), options, progress);
     if (progress) progress(steps - 1, steps, "bind");
-    auto model = std::make_unique<CompiledModel>(std::move(forms), registry,
-                                                 static_cast<int>(options.threads));
+    auto model = bind(std::move(forms), registry, options);
     if (progress) progress(steps, steps, "ready");
     return model;
+  };
+  return support::in_frame("compile", [&] { return refusing_exhaustion(made); });
+}
+
+Compiled parsed(std::string_view text, const ir::Registry& registry) {
+  return refusing_exhaustion([&] {
+    Compiled forms;
+    forms.program = program::parse(text, registry, "program");
+    program::verify(forms.program);
+    return forms;
   });
 }
 
 std::unique_ptr<Executable> load(std::string_view text, const ir::Registry& registry,
                                  const HostOptions& options) {
   support::check_environment();
-  return refusing_exhaustion([&] {
-    Compiled forms;
-    forms.program = program::parse(text, registry, "program");
-    program::verify(forms.program);
+  support::meet_fault(support::FaultPoint::kCompile);
+  return support::in_frame("load", [&] {
+    Compiled forms = parsed(text, registry);
     check_memory_limit(forms.program, options.memory_limit);
-    return std::make_unique<CompiledModel>(std::move(forms), registry,
-                                           static_cast<int>(options.threads));
+    return bind(std::move(forms), registry, options);
   });
 }
 

@@ -21,6 +21,7 @@ struct HostOptions {
   int64_t threads = 0;            // 0: POPTORCH_NUM_THREADS, else the number of cores
   std::string memory_limit = "";  // warn, error or off; empty: POPTORCH_MEMORY_LIMIT, else warn
   bool round_ipu_count = false;   // reserve the next power of two of IPUs, the excess idle
+  std::string cache_path = "";    // a folder that keeps executables; empty: none are kept
 };
 
 const std::vector<ir::OptionRow<HostOptions>>& host_option_rows();
@@ -119,6 +120,9 @@ class Executable {
   // Types of one run's inputs and outputs: with the batching factors applied to dimension 0.
   virtual const std::vector<ir::Type>& input_types() const = 0;
   virtual const std::vector<ir::Type>& output_types() const = 0;
+  // What the program calls them: the streams' names.
+  virtual std::vector<std::string> input_names() const = 0;
+  virtual std::vector<std::string> output_names() const = 0;
   // One step. Buffers are dense row-major of those types. Calls from several threads are
   // serialised, with those that read and write state. The watch of the calling thread may stop it
   // (support::Interrupted), also while it waits for another.
@@ -130,6 +134,13 @@ class Executable {
   // Whether, since this was last asked, a run did not come to its end and so left some of the state
   // that it writes unwritten.
   virtual bool forget_partial_state() = 0;
+
+  // A device is taken. After a fault it begins with the state of the compilation, but for
+  // hyper-parameters, which the host has. A fault may strike (support::DeviceError).
+  virtual void attach() = 0;
+  // Whether a fault has struck since: whatever the device does or holds, but for hyper-parameters,
+  // raises support::DeviceError.
+  virtual bool has_failed() const = 0;
 
   // State slots, by name. On the host a grouped slot is [groups, ...].
   virtual const std::vector<ir::StateSlot>& states() const = 0;
@@ -150,7 +161,10 @@ class Executable {
   // "traced", "normal", "differentiated", "placed", "program" or "bound" (what the host runs; does
   // not parse back); UserError for another name, and after load() for all but the last two.
   virtual std::string text(const std::string& form, bool locations = false) const = 0;
-  virtual const ir::Execution& execution() const = 0;  // UserError after load()
+  // As the front end asked for it. UserError after load() of a text.
+  // Whether the forms before the program are there: not after load(), nor from the cache.
+  virtual bool has_forms() const = 0;
+  virtual const ir::Execution& execution() const = 0;
   virtual Report report() const = 0;
   virtual int ipus() const = 0;  // of one replica
   // What the highest of them is there for, for messages; nothing where there is one.

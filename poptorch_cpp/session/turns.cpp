@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "emulator/custom_provider.hpp"
 #include "support/error.hpp"
 #include "support/watch.hpp"
 
@@ -14,6 +15,10 @@ void Turns::enter(IfTaken if_taken) {
   constexpr microseconds kLongestNap{1000};
   const std::thread::id self = std::this_thread::get_id();
   microseconds nap{20};
+  if (emulator::inside_custom_op()) {
+    throw support::UserError(
+        "[run] a custom op, which a model runs, uses a compiled model. Compute without one there.");
+  }
   for (std::thread::id holder;
        !holder_.compare_exchange_strong(holder, self, std::memory_order_acquire);
        holder = std::thread::id()) {

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "support/error.hpp"
+#include "support/faults.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::support {
@@ -83,6 +84,12 @@ std::vector<Variable> make_table() {
       {.name = "POPTORCH_REPARSE",
        .kind = Kind::kFlag,
        .doc = "1: each form is printed, and what is read back is used in its place"},
+      {.name = "POPTORCH_FAULT",
+       .kind = Kind::kText,
+       .doc =
+           "`<point>[:<nth>[:<micro-batch>[:<IPU>]]]:<kind>`, several with commas: faults of the "
+           "device, to try out how a program recovers",
+       .check = check_faults},
       {.name = "PVTI_OPTIONS",
        .kind = Kind::kText,
        .doc = "`{\"enable\":\"true\"}`: write a trace of the host's calls"},
@@ -106,13 +113,29 @@ std::vector<Variable> make_table() {
        .doc = "those of one process, which must be all of them",
        .least = 1,
        .most = kMany},
+      {.name = "POPLAR_TARGET_OPTIONS",
+       .kind = Kind::kText,
+       .doc = "JSON whose `ipuLinkDomainSize` PopXL's groupings of linked replicas take"},
+      {.name = "MODEL_LOG_LEVEL",
+       .kind = Kind::kText,
+       .doc =
+           "what `popxl_addons.print_tensor` and `print_text` print: TRACE, DEBUG, INFO (default) "
+           "or WARN and above"},
       {.name = "POPTORCH_CACHE_DIR",
        .kind = Kind::kText,
-       .doc = "default of `enableExecutableCaching`",
-       .has_effect = false},
+       .doc = "default of `enableExecutableCaching`"},
+      {.name = "POPXL_CACHE_DIR",
+       .kind = Kind::kText,
+       .doc = "default of PopXL's session options `enableEngineCaching` and `cachePath`"},
+      {.name = "POPART_DOT_CHECKS",
+       .kind = Kind::kText,
+       .doc = "default of PopXL's session option `dotChecks`: names with colons between"},
       {.name = "POPTORCH_EXPORT_PROTO_FILE",
        .kind = Kind::kText,
-       .doc = "file for the model as ONNX",
+       .doc = "file for the text of each captured graph"},
+      {.name = "POPTORCH_EXPORT_PROTO_AS_BINARY",
+       .kind = Kind::kText,
+       .doc = "that file is no text",
        .has_effect = false},
       {.name = "POPLAR_ENGINE_OPTIONS",
        .kind = Kind::kText,
@@ -174,6 +197,12 @@ void check(const Variable& variable) {
   if (variable.kind == Kind::kChoice) choice_of(variable, value);
   if (variable.kind == Kind::kFlag) flag_of(variable, value);
   if (variable.kind == Kind::kNumber) number_of(variable, value);
+  if (variable.check == nullptr) return;
+  try {
+    variable.check(value);
+  } catch (const UserError& error) {
+    throw UserError(str("[environment] ", variable.name, ": ", error.what()), error.where());
+  }
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ struct Variable {
   std::vector<std::string_view> also = {};  // taken, but not advertised
   int64_t least = 0, most = 0;
   bool has_effect = true;
+  void (*check)(std::string_view text) = nullptr;  // of kText: UserError for what it does not take
 };
 
 const std::vector<Variable>& environment_variables();

@@ -2,15 +2,26 @@
 // `[where] what is wrong, with both values. How to fix it.`
 #pragma once
 
+#include <source_location>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace poptorch::support {
 
 class Error : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit Error(const std::string& message,
+                 std::source_location where = std::source_location::current())
+      : std::runtime_error(message), where_(where) {}
+  // The line of this project that raised it. Who raises it again with more words passes it on.
+  const std::source_location& where() const { return where_; }
+  // The same as <file>:<line>, without folders.
+  std::string origin() const {
+    const std::string file = where_.file_name();
+    return file.substr(file.rfind('/') + 1) + ":" + std::to_string(where_.line());
+  }
   // Context frames, innermost first, e.g. "pass eliminate_dead_ops", "compiling model Net".
   const std::vector<std::string>& frames() const { return frames_; }
   void add_frame(std::string frame) { frames_.push_back(std::move(frame)); }
@@ -18,8 +29,20 @@ class Error : public std::runtime_error {
   virtual const char* type() const { return "poptorch_cpp_error"; }
 
  private:
+  std::source_location where_;
   std::vector<std::string> frames_;
 };
+
+// Calls `work`; an error that leaves it has one more context frame.
+template <typename Work>
+auto in_frame(const char* frame, Work work) {
+  try {
+    return work();
+  } catch (Error& error) {
+    error.add_frame(frame);
+    throw;
+  }
+}
 
 // The user's model, input or option is wrong.
 class UserError : public Error {
@@ -35,7 +58,7 @@ class UnsupportedError : public Error {
 class InternalError : public Error {
  public:
   using Error::Error;
-  const char* type() const override { return "poptorch_internal_error"; }
+  const char* type() const override { return "popart_internal_exception"; }
 };
 
 }  // namespace poptorch::support

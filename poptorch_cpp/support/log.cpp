@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 
 #include <atomic>
+#include <cstdio>
 #include <memory>
 
 #include "support/environment.hpp"
@@ -61,9 +62,14 @@ std::atomic<LogLevel>& compilers_level() {
   return level;
 }
 
+const std::string& destination() {
+  static const std::string where = environment_text("POPTORCH_LOG_DEST", "stderr");
+  return where;
+}
+
 spdlog::logger& logger() {
   static std::shared_ptr<spdlog::logger> instance = [] {
-    const std::string where = environment_text("POPTORCH_LOG_DEST", "stderr");
+    const std::string& where = destination();
     spdlog::sink_ptr sink;
     if (where == "stdout") {
       sink = std::make_shared<spdlog::sinks::stdout_color_sink_mt>();
@@ -81,7 +87,18 @@ spdlog::logger& logger() {
   return *instance;
 }
 
+std::atomic<bool> line_open{false};
+
+void write(LogLevel level, std::string_view text) {
+  spdlog::logger& to = logger();
+  if (destination() == "stderr" && end_open_line()) std::fputc('\n', stderr);
+  to.log(to_spdlog(level), text);
+}
+
 }  // namespace
+
+void set_line_open(bool is_open) { line_open = is_open; }
+bool end_open_line() { return line_open.exchange(false); }
 
 void set_log_level(LogLevel level) { current_level() = level; }
 void set_compiler_log_level(LogLevel level) { compilers_level() = level; }
@@ -93,11 +110,11 @@ LogLevel compiler_log_level() {
 }
 
 void log(LogLevel level, std::string_view text) {
-  if (log_enabled(level)) logger().log(to_spdlog(level), text);
+  if (log_enabled(level)) write(level, text);
 }
 
 void log_compiler(LogLevel level, std::string_view text) {
-  if (level >= compiler_log_level()) logger().log(to_spdlog(level), text);
+  if (level >= compiler_log_level()) write(level, text);
 }
 
 }  // namespace poptorch::support

@@ -26,6 +26,10 @@ LogLevel compiler_log_level();
 void log(LogLevel level, std::string_view text);
 void log_compiler(LogLevel level, std::string_view text);
 
+// Of a line on stderr that has no end yet, such as a progress bar: a log line there ends it first.
+void set_line_open(bool is_open);
+bool end_open_line();  // whether there was one, which the caller ends
+
 inline bool log_enabled(LogLevel level) { return level >= log_level(); }
 
 }  // namespace poptorch::support

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "ir/module.hpp"
+#include "ir/roles.hpp"
 #include "support/strings.hpp"
 #include "transforms/gradients.hpp"
 
@@ -34,8 +35,7 @@ class Extraction {
     for (size_t i = 0; i < op.result_count(); ++i) types.push_back(op.result(i)->type());
     Op* copy = out_.gradient->insert(op.def(), std::move(operands), op.attrs(), std::move(types));
     copy->placement = op.placement;
-    copy->location = op.location;
-    copy->scope = op.scope;
+    copy->take_origin(op);
     copy->forward_id = op.forward_id;
     for (size_t i = 0; i < op.result_count(); ++i) {
       copy->result(i)->set_name(op.result(i)->name());
@@ -65,13 +65,41 @@ class Extraction {
       out_.forward->add_output(value);
     }
     out_.inputs.push_back({Kind::kForward, value});
-    return values_[value] =
-               out_.gradient->add_input(value->type(), value->name(), value->by_reference());
+    // By value, also where the forward graph takes a reference: the gradient graph writes nothing.
+    return values_[value] = out_.gradient->add_input(value->type(), value->name());
   }
 
   GradientGraph out_;
   std::unordered_map<const Value*, Value*> values_;  // look-up only
 };
+
+bool takes_more_than_it_uses(const Graph& graph) {
+  const auto& inputs = graph.inputs();
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [](const auto& value) { return value->uses().empty(); });
+}
+
+// Puts the bodies of calls behind `mark` in their places where those use only a part of what they
+// take: what they do not use need not be handed over. A gradient that is a result changes with it.
+void inline_partial_users(Graph& forward, Op* mark, std::vector<Value*>& gradients) {
+  for (Op* op = mark->next(); op;) {
+    Op* call = op;
+    op = op->next();
+    if (call->role() != ir::Role::kCall || !takes_more_than_it_uses(ir::body_of(*call))) continue;
+    Op* before = call->previous();
+    const std::vector<Value*> results =
+        ir::copy_ops(ir::body_of(*call), forward, call->operands(), call);
+    for (Op* made = before->next(); made != call; made = made->next()) {
+      made->take_unsaid(*call);
+      if (made->forward_id == 0) made->forward_id = call->forward_id;
+    }
+    for (size_t i = 0; i < results.size(); ++i) {
+      std::replace(gradients.begin(), gradients.end(), call->result(i), results[i]);
+      call->result(i)->replace_all_uses_with(results[i]);
+    }
+    forward.erase(call);
+  }
+}
 
 ir::Symbol unused_name(const ir::Module& module, const std::string& base) {
   std::string name = base;
@@ -95,7 +123,8 @@ GradientGraph autodiff(Graph& forward, const std::vector<size_t>& provided,
   }
   Op* const mark = forward.insert(module.registry().get("constant"), {}, {{"value", ir::Literal()}},
                                   {ir::Type{}});
-  const std::vector<Value*> gradients = add_gradients(forward, seeds, required);
+  std::vector<Value*> gradients = add_gradients(forward, seeds, required);
+  inline_partial_users(forward, mark, gradients);
   // The seeds' outputs as they are now: a differentiated call has been replaced.
   for (size_t i = 0; i < seeds.size(); ++i) {
     extraction.provide(forward.outputs()[provided[i]], seeds[i].gradient);

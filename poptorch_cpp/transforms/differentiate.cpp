@@ -77,9 +77,12 @@ Op* find_loss(const Graph& graph) {
     std::erase_if(final_losses, [&](const Op* loss) { return !live.count(loss); });
   }
   if (final_losses.size() != 1) {
+    std::string places;
+    for (const Op* loss : final_losses) places = ir::place_text(loss->location) + places;
     throw UserError(
-        "Multiple independent losses found in graph. Graph must have one final loss. Wrap final "
-        "graph loss in poptorch.identity_loss.");
+        str("Multiple independent losses found in graph. Graph must have one final loss. Wrap "
+            "final graph loss in poptorch.identity_loss.",
+            places));
   }
   refuse_unreduced(*final_losses[0]);
   return final_losses[0];
@@ -97,6 +100,16 @@ void warn_of_arithmetic_after(const Op& loss) {
                      "poptorch.identity_loss(value, reduction='none')."));
     return;
   }
+}
+
+// As torch's own backward() would refuse.
+void warn_of_nothing_trained(const Op& loss, const std::vector<Value*>& gradients) {
+  const bool any = std::any_of(gradients.begin(), gradients.end(), [](auto* g) { return g; });
+  if (any || gradients.empty()) return;
+  support::log(support::LogLevel::kWarn,
+               str("[loss] no parameter is trained: no gradient reaches one from the loss",
+                   ir::place_text(loss.location),
+                   ". Look for detach(), no_grad() and integers between them."));
 }
 
 // Ones times the loss scaling.
@@ -168,6 +181,7 @@ void differentiate(ir::Module& module) {
   const std::vector<Value*> wanted = parameter_reads(main, optimiser);
   const std::vector<Value*> gradients =
       add_gradients(main, {{loss->result(), seed_of(*loss, optimiser)}}, wanted);
+  warn_of_nothing_trained(*loss, gradients);
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (!gradients[i]) continue;
     ir::Builder builder(main);

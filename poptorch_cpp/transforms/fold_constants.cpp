@@ -2,6 +2,7 @@
 #include "ir/builder.hpp"
 #include "ir/memory_writes.hpp"
 #include "ir/roles.hpp"
+#include "reference/evaluate.hpp"
 #include "reference/reference.hpp"
 #include "transforms/passes.hpp"
 
@@ -38,29 +39,11 @@ bool is_foldable(const Op& op, const ir::MemoryWrites& writes) {
 }
 
 std::vector<Literal> evaluate(const Op& op) {
-  std::vector<std::optional<ir::Type>> inputs;
-  std::vector<ir::Type> outputs;
-  std::vector<std::vector<std::byte>> results;
-  std::vector<std::byte*> buffers;
+  std::vector<const Literal*> operands;
   for (const Value* operand : op.operands()) {
-    inputs.push_back(operand ? std::optional(operand->type()) : std::nullopt);
-    // Ops without effects only read their operands.
-    buffers.push_back(operand ? const_cast<std::byte*>(ir::literal_of(operand)->data()) : nullptr);
+    operands.push_back(operand ? ir::literal_of(operand) : nullptr);
   }
-  for (size_t i = 0; i < op.result_count(); ++i) {
-    outputs.push_back(op.result(i)->type());
-    results.emplace_back(static_cast<size_t>(outputs[i].bytes()));
-    results.back().reserve(1);  // an address even where there is nothing
-  }
-  for (auto& result : results) buffers.push_back(result.data());
-  reference::run_reference({.op = op.def(),
-                            .attrs = op.attrs(),
-                            .inputs = inputs,
-                            .outputs = outputs,
-                            .buffers = buffers.data()});
-  std::vector<Literal> literals;
-  for (size_t i = 0; i < results.size(); ++i) literals.emplace_back(outputs[i], results[i]);
-  return literals;
+  return reference::evaluate(op, operands);
 }
 
 void fold(ir::Graph& graph) {

@@ -12,13 +12,6 @@ using ir::Graph;
 using ir::Op;
 using ir::Value;
 
-// What the body does not say of itself, the call says.
-void take_context(Op& op, const Op& call) {
-  if (op.placement == ir::Placement{}) op.placement = call.placement;
-  if (op.location.empty()) op.location = call.location;
-  if (op.scope.empty()) op.scope = call.scope;
-}
-
 class Inliner {
  public:
   Inliner(ir::Module& module, bool keep_gradients)
@@ -51,7 +44,7 @@ class Inliner {
     const std::vector<Value*> results =
         ir::copy_ops(ir::body_of(call), graph, call.operands(), &call);
     for (Op* op = before ? before->next() : graph.first(); op != &call; op = op->next()) {
-      take_context(*op, call);
+      op->take_unsaid(call);
     }
     for (size_t i = 0; i < results.size(); ++i) {
       call.result(i)->replace_all_uses_with(results[i]);

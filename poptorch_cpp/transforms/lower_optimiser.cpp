@@ -98,13 +98,10 @@ class Lowering {
     parameter.accumulator = accumulator;
     parameter.may_be_skipped = spec_.automatic_loss_scaling;
     parameter.weight = parameter.builder.variable(*slot);
-    gradient = sum_over_replicas(parameter.builder, gradient, name, execution_);
+    parameter.gradient = sum_over_replicas(parameter.builder, gradient, name, execution_);
     parameter.stochastic = execution_.stochastic_rounding;
     // The update alone rounds: every replica has the same numbers up to there.
-    if (parameter.stochastic && ir::size_of(gradient->type().dtype) < 4) {
-      gradient = parameter.builder.value("cast", {gradient}, {{"dtype", DType::kF32}});
-    }
-    parameter.gradient = gradient;
+    if (parameter.stochastic) parameter.widen();
     return parameter;
   }
 
@@ -123,7 +120,10 @@ class Lowering {
     ir::Builder& builder = parameter.builder;
     Value*& gradient = parameter.gradient;
     const double count = divides_early() ? 1.0 : mean_count();
-    if (Value* scale = loss_scale()) {
+    Value* scale = loss_scale();
+    if (!scale && count * spec_.loss_scaling == 1.0) return;
+    parameter.widen();
+    if (scale) {
       const DType dtype = gradient->type().dtype;
       Val divisor = Val{scale, &builder} * count;
       gradient =
@@ -131,7 +131,6 @@ class Lowering {
       return;
     }
     const double divisor = count * spec_.loss_scaling;
-    if (divisor == 1.0) return;
     int exponent;
     // A power of two divides exactly by multiplication, which is cheaper.
     gradient = std::frexp(divisor, &exponent) == 0.5 ? Val{gradient, &builder} * (1.0 / divisor)
@@ -187,6 +186,7 @@ class Lowering {
     Val factor = Val{limit, &builder} / (total + 1e-6);
     Value* bounded = builder.value("minimum", {factor, builder.scalar(DType::kF32, 1.0)});
     for (Parameter& p : parameters) {
+      p.widen();
       const DType dtype = p.gradient->type().dtype;
       Value* scale = bounded;
       if (dtype != DType::kF32) scale = p.builder.value("cast", {bounded}, {{"dtype", dtype}});
@@ -195,10 +195,11 @@ class Lowering {
   }
 
   // Whether every scaled gradient is finite. Also decides the next factor of the loss scaling: half
-  // when the largest gradient is near float16's limit, twice when it is far from it.
+  // when one is not or when the largest of the float16 weights' is near that type's limit, twice
+  // when that is far from it.
   Value* follow_gradients(ir::Builder& builder, std::vector<Parameter>& parameters) {
     constexpr double kNear = 8192.0, kFar = 1024.0, kLeast = 0x1p-24, kMost = 0x1p24;
-    Value* largest = nullptr;
+    Value *largest_half = nullptr, *largest_other = nullptr;
     for (Parameter& p : parameters) {
       Value* one = p.builder.value("abs", {p.gradient});
       ir::Ints axes(static_cast<size_t>(one->type().rank()));
@@ -208,16 +209,29 @@ class Lowering {
         one = p.builder.value("cast", {one}, {{"dtype", DType::kF32}});
       }
       one = largest_of_groups(p.builder, one, name_of(p), execution_);
+      const bool is_half = p.weight->type().dtype == DType::kF16;
+      Value*& largest = is_half ? largest_half : largest_other;
       largest = largest ? builder.value("maximum", {largest, one}) : one;
     }
-    auto below = [&](double limit) {  // false for NaN
+    auto below = [&](Value* largest, double limit) {  // false for NaN
       return builder.value("lt", {largest, builder.scalar(DType::kF32, limit)});
     };
+    const double infinity = std::numeric_limits<double>::infinity();
     Val factor{builder.variable(loss_scale_factor_slot()), &builder};
-    Value* same_or_twice = builder.value("select", {below(kFar), factor * 2.0, factor});
-    Value* next = builder.value("select", {below(kNear), same_or_twice, factor * 0.5});
+    Value* usable = nullptr;
+    Value* next = factor.value;
+    if (largest_half) {
+      next = builder.value("select", {below(largest_half, kFar), factor * 2.0, next});
+      next = builder.value("select", {below(largest_half, kNear), next, factor * 0.5});
+      usable = below(largest_half, infinity);
+    }
+    if (largest_other) {
+      Value* others = below(largest_other, infinity);
+      usable = usable ? builder.value("logical_and", {usable, others}) : others;
+      next = builder.value("select", {others, next, factor * 0.5});
+    }
     next_factor_ = builder.value("clamp", {next}, {{"low", kLeast}, {"high", kMost}});
-    return below(std::numeric_limits<double>::infinity());
+    return usable;
   }
 
   Graph& main_;

@@ -22,7 +22,6 @@ void update_sgd(Parameter& p) {
     return;
   }
   Value* buffer = p.state("momentum_buffer", p.spec.first_moment_type);
-  Value* gradient = p.gradient;
   Value* lr = p.scalar("lr");
   Value* decay = p.scalar("weight_decay");
   // The update is linear in the velocity: a buffer of `scale` times it takes scaled gradients.
@@ -30,11 +29,12 @@ void update_sgd(Parameter& p) {
     const Val scale{p.scalar("velocity_scaling"), &p.builder};
     lr = Val{lr, &p.builder} / scale;
     decay = Val{decay, &p.builder} * scale;
-    Value* factor = p.builder.value("cast", {scale}, {{"dtype", gradient->type().dtype}});
-    gradient = p.builder.value("mul", {gradient, factor});
+    p.widen();
+    Value* factor = p.builder.value("cast", {scale}, {{"dtype", p.gradient->type().dtype}});
+    p.gradient = p.builder.value("mul", {p.gradient, factor});
   }
   p.builder.emit("sgd_momentum_update",
-                 {p.weight, buffer, gradient, p.step(), lr, decay, p.scalar("momentum"),
+                 {p.weight, buffer, p.gradient, p.step(), lr, decay, p.scalar("momentum"),
                   p.scalar("dampening")},
                  p.attrs({{"nesterov", p.flag("nesterov")}}));
 }

@@ -45,6 +45,12 @@ class Parameter {
   bool may_be_nonzero(const std::string& name) const {
     return is_variable(name) || number(name) != 0.0;
   }
+  // From here on the gradient is in f32: half types may have neither a scale nor what it makes of
+  // the gradient, which is what gradients are scaled for.
+  void widen() {
+    if (ir::size_of(gradient->type().dtype) >= ir::size_of(ir::DType::kF32)) return;
+    gradient = builder.value("cast", {gradient}, {{"dtype", ir::DType::kF32}});
+  }
   // Of every update op, besides its `own`.
   ir::Attrs attrs(ir::Attrs own = {}) const {
     own.set("maximize", flag("maximize"));

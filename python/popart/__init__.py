@@ -1,14 +1,32 @@
-"""The few names of PopART that PopXL programs use; the rest is refused by name.
+"""PopART's names as PopXL programs use them. Importing one never fails; what has no meaning here is
+refused where it is used (`refused.NAMES`).
 
 `popart._internal.ir` shows the ops of a graph: `graph._pb_graph.getOps()`, each with `opType()`.
-`ir._pb_ir.getSessionOptions()` holds options for hardware.
+`ir._pb_ir.getSessionOptions()` holds the options of a program.
 """
 
-from enum import Enum
-from typing import TYPE_CHECKING, Any
-
+from popart import enums, refused
+from popart._internal.ir import (
+    Patterns as Patterns,
+    SessionOptions as SessionOptions,
+)
+from popart.devices import DeviceInfo as DeviceInfo, DeviceManager as DeviceManager
+from popart.enums import *
+from popart.logging import Logger as Logger, getLogger as getLogger
+from popart.stepping import (
+    AnchorReturnType as AnchorReturnType,
+    DataFlow as DataFlow,
+    InferenceSession as InferenceSession,
+    PyStepIO as PyStepIO,
+    PyWeightsIO as PyWeightsIO,
+    TrainingSession as TrainingSession,
+)
 from popxl.context import ExecutionContext as ExecutionContext
-from popxl.errors import popart_exception as popart_exception, unsupported
+from popxl.errors import (
+    Error as exception,
+    popart_exception as popart_exception,
+    poplar_application_runtime_error as poplar_application_runtime_error,
+)
 from popxl.locations import (
     ReplicatedTensorSharding as ReplicatedTensorSharding,
     TensorLocation as TensorLocation,
@@ -16,29 +34,38 @@ from popxl.locations import (
     TileSet as TileSet,
 )
 from popxl.ops.collectives import CommGroup as CommGroup, CommGroupType as CommGroupType
-
-ReductionType = Enum("ReductionType", {"Sum": 0, "Mean": 1, "NoReduction": 2})
-RecomputationType = Enum("RecomputationType", {"NoRecompute": 0, "Standard": 1, "Pipeline": 2})
-SyncPattern = Enum("SyncPattern", {"Full": 0, "SinglePipeline": 1, "ReplicaAndLadder": 2})
-VirtualGraphMode = Enum("VirtualGraphMode", {"Off": 0, "Manual": 1, "Auto": 2})
-for _enum, _doc in (
-    (ReductionType, "How a loss or gradients are reduced."),
-    (RecomputationType, "What is computed again in the backward pass."),
-    (SyncPattern, "Which IPUs wait for each other."),
-    (VirtualGraphMode, "Who decides on which IPU ops are."),
-):
-    _enum.__doc__ = _doc
-
-MISSING = (
-    *("AnchorReturnType", "Builder", "DataFlow", "DeviceManager", "ExecutionMode"),
-    *("InferenceSession", "OptimizerType", "Patterns", "PyStepIO", "SGD", "Adam"),
-    *("SessionOptions", "TensorInfo", "TrainingSession"),
+from popxl.replica_grouping import (
+    VariableRetrievalMode as VariableRetrievalMode,
+    VariableSettings as VariableSettings,
 )
 
+globals().update({name: refused.refused(name) for name in refused.NAMES})
 
-if not TYPE_CHECKING:  # which would take any name
-
-    def __getattr__(name: str) -> Any:
-        if name in MISSING:
-            raise unsupported(f"popart.{name}")
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__all__ = [
+    *enums.ALL,
+    *refused.NAMES,
+    "AnchorReturnType",
+    "CommGroup",
+    "CommGroupType",
+    "DataFlow",
+    "DeviceInfo",
+    "DeviceManager",
+    "ExecutionContext",
+    "InferenceSession",
+    "Logger",
+    "Patterns",
+    "PyStepIO",
+    "PyWeightsIO",
+    "ReplicatedTensorSharding",
+    "SessionOptions",
+    "TensorLocation",
+    "TensorStorage",
+    "TileSet",
+    "TrainingSession",
+    "VariableRetrievalMode",
+    "VariableSettings",
+    "exception",
+    "getLogger",
+    "poplar_application_runtime_error",
+    "popart_exception",
+]

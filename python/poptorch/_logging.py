@@ -10,10 +10,11 @@ from subprocess import CalledProcessError
 
 import poptorch_core
 
+TRACE = 5  # a level of Python's logging
 # name: (number of setLogLevel, level of Python's logging). The hidden ones are not advertised.
 LEVELS = {
     "TRACE_ALL": (-1, 1),
-    "TRACE": (0, 5),
+    "TRACE": (0, TRACE),
     "DEBUG": (1, logging.DEBUG),
     "DEBUG_IR": (1, logging.DEBUG),
     "INFO": (2, logging.INFO),
@@ -87,6 +88,14 @@ class _Handler(logging.StreamHandler):
     def __init__(self, name: str) -> None:
         self.stream_name = name
         logging.Handler.__init__(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        from poptorch_core import _core  # which _native has found to be loadable
+
+        # Not into the line of the progress bar.
+        if self.stream_name == "stderr" and _core.end_open_line():
+            self.stream.write("\n")
+        super().emit(record)
 
     @property
     def stream(self):

@@ -46,6 +46,14 @@ _torch = _import_torch_module()
 if not TYPE_CHECKING:
     Executable = _torch.Executable
 
+# Of poptorch.distributed: a group is its size and stride.
+all_gather = _torch.all_gather
+all_reduce = _torch.all_reduce
+all_to_all = _torch.all_to_all
+group_rank = _torch.group_rank
+group_size = _torch.group_size
+reduce_scatter = _torch.reduce_scatter
+
 from poptorch import _tracer  # noqa: E402  (needs what was checked above)
 
 
@@ -66,6 +74,28 @@ def is_tracing() -> bool:
     return _torch.is_tracing()
 
 
+def is_traced(tensor: torch.Tensor) -> bool:
+    """Whether it stands for a value of a trace: it has no data."""
+    return _torch.is_traced(tensor)
+
+
+def call_untraced(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Calls a function on tensors of the host, whatever is traced meanwhile."""
+    return _torch.call_untraced(function, *arguments)
+
+
+def freeze(tensors: list[torch.Tensor]) -> None:
+    """Of the running trace: these are constants, though they are of the host."""
+    _torch.freeze(tensors)
+
+
+def run_custom_op(
+    inputs: list[torch.Tensor], name: str, domain: str, version: int, attributes: str
+) -> list[torch.Tensor]:
+    """A custom op on tensors of the host."""
+    return _torch.run_custom_op(inputs, name, domain, version, attributes)
+
+
 def is_training() -> bool:
     """True while a model for training is traced."""
     return _torch.is_training()
@@ -79,6 +109,14 @@ def push_scope(name: str) -> None:
 def pop_scope() -> None:
     """Ends the innermost scope."""
     _torch.pop_scope()
+
+
+def set_labels(labels: str) -> str:
+    """Of the running trace, if there is one: ops are labelled so; gives how they were before.
+
+    labels: a JSON object of strings, or nothing.
+    """
+    return _torch.set_labels(labels)
 
 
 def set_block(ipu: int, stage: int, phase: int, name: str, scoped: bool) -> None:

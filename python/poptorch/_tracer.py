@@ -6,6 +6,7 @@ cannot be traced.
 """
 
 import contextlib
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -13,10 +14,11 @@ from unittest import mock
 
 import torch
 import torch.utils.checkpoint
-from poptorch import _tracer_function, _tracer_hooks
+from poptorch import _tracer_errors, _tracer_function, _tracer_hooks
+from poptorch._impl import closures, traced_functions, traced_torch
 from poptorch._impl.core_options import Line
 from poptorch._impl.locations import OWN_FILES, user_location
-from poptorch_core import Error, _torch
+from poptorch_core import Error, _torch, errors
 
 # What a trace changes of torch is there for all threads.
 _one_trace = threading.RLock()
@@ -33,17 +35,22 @@ def compile(
     module_scopes: bool = True,
     progress: Callable[[int, int, str], None] | None = None,
     held_by: Mapping[int, torch.Tensor] | None = None,
+    broadcast_buffers: bool = False,
+    input_names: Sequence[str] = (),
 ) -> _torch.Executable:
     """Traces `call` on stand-ins of `inputs` and compiles it: see poptorch_core/_torch.pyi."""
-    return _torch.compile(
-        _prepared(call, model, module_scopes, _is_training(lines)),
-        list(inputs),
-        named_tensors(model, held_by or {}),
-        lines,
-        host,
-        [*OWN_FILES, *location_excludes],
-        progress,
-    )
+    with _tracer_errors.as_torch_has_them():
+        return _torch.compile(
+            _prepared(call, model, module_scopes, _is_training(lines)),
+            list(inputs),
+            named_tensors(model, held_by or {}),
+            lines,
+            host,
+            [*OWN_FILES, *location_excludes],
+            progress,
+            broadcast_buffers,
+            input_names,
+        )
 
 
 def profile(
@@ -101,6 +108,7 @@ def _prepared(call, model, module_scopes: bool, training: bool):
             stack.enter_context(_tracer_hooks.recorded(model, training))
             if model is not None:
                 stack.enter_context(_unchanged_members(model))
+                _torch.freeze(closures.members_of(model))
             return call(inputs)
 
     return run
@@ -157,6 +165,8 @@ def _traceable_torch(training: bool) -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(False)
         stack.callback(torch.distributions.Distribution.set_default_validate_args, validates)
         torch.distributions.Distribution.set_default_validate_args(False)
+        if "torch._dynamo" in sys.modules:  # parts that torch.compile made run as they were
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
         # Libraries ask this before they read values of masks.
         stack.enter_context(mock.patch.object(torch.compiler, "_is_compiling_flag", True))
         stack.enter_context(mock.patch.object(torch._tensor_str, "_str", text))
@@ -166,6 +176,9 @@ def _traceable_torch(training: bool) -> Iterator[None]:
         for name in ("backward", "grad"):
             replace = _here(getattr(torch.autograd, name), _refuse_gradients)
             stack.enter_context(mock.patch.object(torch.autograd, name, replace))
+        for holder, name, traced in (*traced_torch.replacements(), *traced_functions.REPLACEMENTS):
+            chosen = _here(getattr(holder, name), traced)
+            stack.enter_context(mock.patch.object(holder, name, chosen))
         # Recomputation is the compiler's affair; here a checkpoint is a plain call.
         checkpoint = torch.utils.checkpoint
         stack.enter_context(mock.patch.object(checkpoint, "CheckpointFunction", _PlainCall))
@@ -218,10 +231,9 @@ def _around_plain_call(*_: Any, **__: Any) -> Iterator[None]:
 
 
 def _refuse_gradients(*_, **__):
-    raise Error(
+    raise errors.while_tracing(
         f"[tracer] gradients inside forward are not supported ({user_location()}). Return the "
-        "loss; the training step adds the backward pass.",
-        "poptorch_cpp_error",
+        "loss; the training step adds the backward pass."
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from poptorch_core import Error, _torch
+from poptorch_core import _torch, errors
 
 
 class _Context:
@@ -29,10 +29,9 @@ class _Context:
         self._not_differentiable.update(id(tensor) for tensor in tensors)
 
     def mark_dirty(self, *tensors: torch.Tensor) -> None:
-        raise Error(
+        raise errors.while_tracing(
             "[autograd.Function] mark_dirty is not supported: forward must not write its "
-            "arguments. Return the new value instead.",
-            "poptorch_cpp_error",
+            "arguments. Return the new value instead."
         )
 
     def set_materialize_grads(self, value: bool) -> None:
@@ -103,11 +102,10 @@ def _run_backward(cls, context: _Context, outputs: list[torch.Tensor], count: in
     returned = backward(context, *_torch.begin_backward(outputs))
     gradients = list(returned) if isinstance(returned, (tuple, list)) else [returned]
     if len(gradients) < count or any(g is not None for g in gradients[count:]):
-        raise Error(
+        raise errors.while_tracing(
             f"[autograd.Function] backward of '{cls.__qualname__}' returned {len(gradients)} "
             f"gradients, but its forward takes {count} arguments. Return one per argument, None "
-            "where there is none.",
-            "poptorch_cpp_error",
+            "where there is none."
         )
     return gradients[:count]
 
@@ -115,8 +113,7 @@ def _run_backward(cls, context: _Context, outputs: list[torch.Tensor], count: in
 def _check_outputs(cls, outputs: list) -> None:
     for output in outputs:
         if not isinstance(output, torch.Tensor):
-            raise Error(
+            raise errors.while_tracing(
                 f"[autograd.Function] forward of '{cls.__qualname__}' returned a "
-                f"{type(output).__name__}, which is not supported in training. Return tensors.",
-                "poptorch_cpp_error",
+                f"{type(output).__name__}, which is not supported in training. Return tensors."
             )

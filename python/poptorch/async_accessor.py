@@ -10,23 +10,21 @@ from __future__ import annotations
 import atexit
 import contextlib
 import dataclasses
-import enum as _enum
 import os
 import signal
-import traceback
 import weakref
 from collections.abc import Iterator
+from multiprocessing import forkserver, resource_tracker
 from typing import Any
 
-import torch
 import torch.multiprocessing as torch_mp
-import torch.utils.data
+from poptorch._impl.loading_worker import Slot, Task, run_worker
 from poptorch._impl.shared_ring import Ring
-from poptorch._impl.structures import Node, flatten, unflatten
+from poptorch._impl.structures import unflatten
+from poptorch._logging import logger
 from poptorch.enums import SharingStrategy
 from poptorch_core import Error
-from poptorch_core.process_guard import EndsWithMaker, Process, end_with, this_process
-from torch.utils.data import dataloader as torch_dataloader
+from poptorch_core.process_guard import this_process
 
 _POLL_SECONDS = 0.1  # how often to look whether the worker lives, where the kernel does not tell
 _START_METHODS = {
@@ -37,159 +35,7 @@ _START_METHODS = {
 }
 
 
-class _Slot(_enum.IntEnum):
-    """What a filled slot holds; row 0 of its header. Row 1 is the number of rows of data."""
-
-    DATA = 0
-    END_OF_EPOCH = 1
-
-
-def _taken_apart(item: Any) -> tuple[Node, list[torch.Tensor]]:
-    """An item's structure and its tensors. TypeError for anything else in it."""
-    tensors: list[torch.Tensor] = []
-    node = flatten(item, tensors)
-    waiting = [node]
-    while waiting:
-        part = waiting.pop()
-        if part.kind == "constant":
-            raise TypeError(
-                "A data set's items must be tensors, or tuples, lists and dicts of tensors; got "
-                f"{part.type.__name__}."
-            )
-        waiting += part.children
-    return node, tensors
-
-
-@contextlib.contextmanager
-def workers_end_with_this_process(loader: torch.utils.data.DataLoader) -> Iterator[None]:
-    """Worker processes that the loader starts meanwhile end with this one, however that ends.
-
-    Torch's own look every five seconds whether their parent, which may be a fork server, lives.
-    """
-    asked = loader.worker_init_fn
-    loader.worker_init_fn = EndsWithMaker(asked)
-    try:
-        yield
-    finally:
-        loader.worker_init_fn = asked
-
-
-def _guard_all_loaders() -> None:
-    """Of this process: the workers of every DataLoader end with it."""
-    plain = torch_dataloader._MultiProcessingDataLoaderIter.__init__
-
-    def guarded(self: Any, loader: torch.utils.data.DataLoader) -> None:
-        with workers_end_with_this_process(loader):
-            plain(self, loader)
-
-    setattr(torch_dataloader._MultiProcessingDataLoaderIter, "__init__", guarded)  # noqa: B010
-
-
-@dataclasses.dataclass
-class _Task:
-    """What the worker is asked to do."""
-
-    program: Process
-    buffer_size: int
-    rebatched_size: int | None
-    keep_partial: bool
-
-
-class _Worker:
-    """The loop of the worker process."""
-
-    def __init__(self, dataset: Any, connection: Any, task: _Task) -> None:
-        self._dataset, self._connection, self._task = dataset, connection, task
-        self._slot = 0
-        self._rows = 0  # rows already in the slot being filled, when rebatching
-
-    def run(self) -> None:
-        # The parent answers Ctrl-C and ends us; a second handler here would only print noise.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        os.setpgid(0, 0)  # what the data set starts ends with us
-        end_with(self._task.program)
-        _guard_all_loaders()
-        # The cores are the step's: a second thread that spins at barriers would slow down both.
-        torch.set_num_threads(1)
-        try:
-            self._start()
-            while self._wait(self._go):
-                self._epoch()
-        except Exception:
-            self._connection.send(("failed", traceback.format_exc(), None))
-
-    def _wait(self, semaphore: Any) -> bool:
-        """False when the parent has asked to stop."""
-        stop = [self._connection.fileno()]
-        return not self._connection.poll() and semaphore.acquire(unless=stop)
-
-    def _start(self) -> None:
-        """Describes the first item to the parent and receives the ring that it made for it."""
-        self._iterator = iter(self._dataset)
-        try:
-            self._first = next(self._iterator)
-        except StopIteration:
-            raise ValueError("The data set has no items.") from None
-        structure, tensors = _taken_apart(self._first)
-        size = self._task.rebatched_size
-        shapes = [((size, *t.shape[1:]) if size else tuple(t.shape), t.dtype) for t in tensors]
-        self._connection.send(("started", structure, shapes))
-        self._ring = Ring.received(self._connection, self._task.buffer_size, shapes)
-        self._free, self._filled, self._go = self._ring.semaphores
-
-    def _epoch(self) -> None:
-        if self._first is None:
-            self._iterator = iter(self._dataset)
-        else:
-            if not self._put(self._first):
-                return
-            self._first = None
-        for item in self._iterator:
-            if not self._put(item):
-                return
-        if self._rows and self._task.keep_partial:
-            self._publish(_Slot.DATA, self._rows)
-        elif self._rows:
-            self._free.release()  # the slot taken for rows that are dropped
-        self._rows = 0
-        if self._wait(self._free):
-            self._publish(_Slot.END_OF_EPOCH, 0)
-
-    def _put(self, item: Any) -> bool:
-        _, tensors = _taken_apart(item)
-        rebatched = self._task.rebatched_size
-        if rebatched is None:
-            if not self._wait(self._free):
-                return False
-            for ring, tensor in zip(self._ring.tensors, tensors, strict=True):
-                slot = ring[self._slot]
-                (slot[: len(tensor)] if tensor.dim() else slot).copy_(tensor)
-            self._publish(_Slot.DATA, len(tensors[0]) if tensors[0].dim() else 1)
-            return True
-        done, rows = 0, len(tensors[0])
-        while done < rows:
-            if self._rows == 0 and not self._wait(self._free):
-                return False
-            count = min(rows - done, rebatched - self._rows)
-            for ring, tensor in zip(self._ring.tensors, tensors, strict=True):
-                ring[self._slot][self._rows : self._rows + count].copy_(tensor[done : done + count])
-            done += count
-            self._rows += count
-            if self._rows == rebatched:
-                self._publish(_Slot.DATA, self._rows)
-                self._rows = 0
-        return True
-
-    def _publish(self, kind: _Slot, rows: int) -> None:
-        self._ring.header[self._slot, 0] = int(kind)
-        self._ring.header[self._slot, 1] = rows
-        self._slot = (self._slot + 1) % self._task.buffer_size
-        self._filled.release()
-
-
-def _run_worker(dataset: Any, connection: Any, task: _Task) -> None:
-    _Worker(dataset, connection, task).run()
-
+_NOT_STARTED = "AsynchronousDataAccessor worker thread failed to start (Check above for details)"
 
 # Accessors whose worker still runs: ended at exit, so that no process outlives the program.
 _live: weakref.WeakSet[AsynchronousDataAccessor] = weakref.WeakSet()
@@ -201,8 +47,13 @@ def _terminate_all() -> None:
         accessor.terminate()
 
 
+class _ItemsError(Error, AssertionError):
+    """Items of the data set hold what is no tensor."""
+
+
 class AsynchronousDataAccessor:
-    """Iterates over `dataset` while a worker process loads ahead.
+    """Iterates over `dataset` while a worker process loads ahead: an iterator of epochs, each of
+    which ends as iterators do.
 
     The tensors of an item are views of the ring: they are valid until the next item is asked for.
 
@@ -217,9 +68,10 @@ class AsynchronousDataAccessor:
         rebatched_size: rows of an item; smaller batches of the data set are put together.
 
     Raises:
-        AssertionError: `rebatched_size` is 1 or less, `buffer_size` 0; the worker died during an
-            iteration.
+        AssertionError: `rebatched_size` is 1 or less, or absent for a DataLoader that keeps its
+            last rows; `buffer_size` 0; the worker died during an iteration.
         poptorch.Error: the data set is empty or fails, or is a DataLoader that has an accessor.
+            Items that hold no tensors: it is an AssertionError too.
     """
 
     def __init__(
@@ -242,64 +94,83 @@ class AsynchronousDataAccessor:
         assert rebatched_size is None or rebatched_size > 1, (
             f"rebatched_size must be None or greater than 1 but is {rebatched_size}"
         )
+        assert rebatched_size is not None or not getattr(dataset, "_keeps_partial", False), (
+            "The 'drop_last=False' option from the DataLoader only works if 'rebatched_size' is "
+            "specified too."
+        )
         assert buffer_size > 0, f"buffer_size must be 1 or more but is {buffer_size}"
         del miss_sleep_time_in_ms
         self._dataset = dataset
         self._load_indefinitely = load_indefinitely
+        self._early_preload = early_preload
+        self._process: Any = None  # of multiprocessing
+        self._worker_file: int | None = None  # to wait for its end
+        self._task = Task(this_process(), logger.level, buffer_size, rebatched_size, _keep_partial)
+        self._context: Any = torch_mp.get_context(_START_METHODS[SharingStrategy(sharing_strategy)])
+        self._position: dict[str, Any] | None = None
+        self._start()
+
+    def _start(self) -> None:
         self._epoch_requested = False
+        self._ended = 0  # epochs
+        self._is_inside = False  # an epoch, some of whose items were taken
         self._held = False  # a slot is in the hands of the user
         self._slot = 0
-        self._process: Any = None  # of multiprocessing
-        self._worker_file: int | None = None
-        self._task = _Task(this_process(), buffer_size, rebatched_size, _keep_partial)
-        self._start(torch_mp.get_context(_START_METHODS[SharingStrategy(sharing_strategy)]))
-        if early_preload:
-            self._request_epoch()
-
-    def _start(self, context: Any) -> None:
-        self._connection, theirs = context.Pipe()
-        # Not a daemon: the data set may be a DataLoader with workers of its own.
-        self._process = context.Process(
-            target=_run_worker, args=(self._dataset, theirs, self._task)
-        )
+        self._taken = 0  # items of the epoch that `_position` is of
+        self._is_new_epoch = True
+        self._arrived: list[dict[str, Any]] = []  # positions from the worker, not due yet
+        self._connection, theirs = self._context.Pipe()
+        self._positions, positions = self._context.Pipe(duplex=False)
         try:
-            self._process.start()
+            with _interrupts_held(self._context):
+                # Not a daemon: the data set may be a DataLoader with workers of its own.
+                self._process = self._context.Process(
+                    target=run_worker, args=(self._task, self._dataset, theirs, positions)
+                )
+                self._process.start()
+                _live.add(self)
         except RuntimeError as error:  # of multiprocessing: no __main__ guard
             self._process = None
+            said = str(error).strip().splitlines()[0].strip()
             raise Error(
-                "AsynchronousDataAccessor worker thread failed to start: the main module starts "
-                "it while it is imported. Put the program into `if __name__ == '__main__':`, or "
-                f"use SharingStrategy.Fork. ({str(error).strip().splitlines()[0].strip()})"
+                f"{_NOT_STARTED}: the main module starts it while it is imported. Put the program "
+                f"into `if __name__ == '__main__':`, or use SharingStrategy.Fork. ({said})"
             ) from error
         except Exception as error:  # of pickle, which raises what it likes
             self._process = None
             raise Error(
-                "AsynchronousDataAccessor worker thread failed to start: the data set cannot be "
-                f"sent to it ({error}). Define its class at the top of a module, or use "
-                "SharingStrategy.Fork."
+                f"{_NOT_STARTED}: the data set cannot be sent to it ({error}). Define its class at "
+                "the top of a module, or use SharingStrategy.Fork."
             ) from error
         theirs.close()
-        _live.add(self)
+        positions.close()
         self._worker_file = _file_of(self._process.pid)
         failure = self._meet_worker()
         if failure is not None:
             self.terminate()
-            raise Error(f"AsynchronousDataAccessor worker thread failed to start: {failure}")
+            raise failure
+        logger.debug(f"AsynchronousDataAccessor parent process: {os.getpid()}")
+        logger.debug(f"AsynchronousDataAccessor worker process: {self._process.pid}")
+        if self._early_preload:
+            self._request_epoch()
 
-    def _meet_worker(self) -> str | None:
+    def _meet_worker(self) -> Error | None:
         """Takes the worker's description of an item and gives it a ring; what failed, if it did."""
         try:
-            kind, detail, shapes = self._connection.recv()
+            kind, detail, shapes, position = self._connection.recv()
             if kind == "failed":
-                return detail
-            self._structure = detail
+                return (_ItemsError if shapes else Error)(f"{_NOT_STARTED}: {detail}")
+            if self._task.shapes is None:
+                self._structure, self._position = detail, position
+                self._task = dataclasses.replace(self._task, shapes=shapes)
             self._ring = Ring(self._task.buffer_size, shapes)
+            self._connection.send("go on")
             self._ring.send(self._connection, self._process.pid)
         except MemoryError as error:
-            return str(error)
+            return Error(f"{_NOT_STARTED}: {error}")
         except (EOFError, OSError):  # it has ended
             self._process.join(timeout=1.0)
-            return f"exit code {self._process.exitcode}"
+            return Error(f"{_NOT_STARTED}: exit code {self._process.exitcode}")
         self._free, self._filled, self._go = self._ring.semaphores
         return None
 
@@ -319,9 +190,27 @@ class AsynchronousDataAccessor:
             process.join()
         self._process = None
         self._connection.close()
+        self._positions.close()
         if self._worker_file is not None:
             os.close(self._worker_file)
         _live.discard(self)
+
+    def position(self) -> dict[str, Any]:
+        """That of the data set, behind what was taken from it; of what tells its position only.
+
+        Raises poptorch.Error where that cannot be told.
+        """
+        assert self._position is not None
+        if "refused" in self._position:
+            raise Error(self._position["refused"])
+        return {**self._position, "taken": self._taken}
+
+    def restart(self, position: dict[str, Any]) -> None:
+        """A new worker goes on at a position of the data set."""
+        self.terminate()
+        self._dataset.take_up(position)
+        self._start()
+        self._position, self._taken = position, position["taken"]
 
     def __del__(self) -> None:
         if getattr(self, "_process", None) is not None:
@@ -333,13 +222,20 @@ class AsynchronousDataAccessor:
         return len(self._dataset)
 
     def __iter__(self) -> Iterator[Any]:
+        """The accessor itself, at the beginning of an epoch: what is left of one is given up."""
+        if self._is_inside:
+            self._ring.given_up.fill_(self._ended + 1)
+            while self._next() is not None:
+                pass
+        return self
+
+    def __next__(self) -> Any:
         if not self._epoch_requested:
             self._request_epoch()
-        while True:
-            item = self._next()
-            if item is None:
-                return
-            yield item
+        item = self._next()
+        if item is None:
+            raise StopIteration
+        return item
 
     def _request_epoch(self) -> None:
         self._epoch_requested = True
@@ -349,15 +245,23 @@ class AsynchronousDataAccessor:
         self._release_held()
         assert self._process is not None, self._death()
         ends = [self._connection.fileno()]
+        if self._position is not None:
+            ends.append(self._positions.fileno())
         if self._worker_file is not None:
             ends.append(self._worker_file)
         while not self._filled.acquire(unless=ends, timeout=_POLL_SECONDS):
+            if self._hear_position():
+                continue
             assert not self._connection.poll() and self._process.is_alive(), self._death()
-        kind, rows = (int(x) for x in self._ring.header[self._slot])
+        kind, rows = (int(x) for x in self._ring.header[self._slot, :2])
         slot = self._slot
         self._slot = (slot + 1) % self._task.buffer_size
         self._held = True
-        if kind == _Slot.END_OF_EPOCH:
+        if self._position is not None:
+            self._follow(kind)
+        self._is_inside = kind != Slot.END_OF_EPOCH
+        if kind == Slot.END_OF_EPOCH:
+            self._ended += 1
             self._release_held()
             self._epoch_requested = False
             if self._load_indefinitely:
@@ -365,6 +269,27 @@ class AsynchronousDataAccessor:
             return None
         slots = (tensor[slot] for tensor in self._ring.tensors)
         return unflatten(self._structure, (item[:rows] if item.dim() else item for item in slots))
+
+    def _hear_position(self) -> bool:
+        """Takes one from the worker, which may wait for that, if there is one."""
+        try:
+            if self._position is not None and self._positions.poll():
+                self._arrived.append(self._positions.recv())
+                return True
+        except EOFError:
+            pass  # it has ended
+        return False
+
+    def _follow(self, kind: int) -> None:
+        """The worker has sent a position before an epoch's first item, and before its end."""
+        is_end = kind == Slot.END_OF_EPOCH
+        if self._is_new_epoch or is_end:
+            while not self._arrived:
+                if not self._hear_position():
+                    raise AssertionError(self._death())
+            self._position = self._arrived.pop(0)
+        self._taken = 0 if is_end else self._taken + 1
+        self._is_new_epoch = is_end
 
     def _release_held(self) -> None:
         if self._held:
@@ -382,7 +307,21 @@ class AsynchronousDataAccessor:
                     reason = self._connection.recv()[1]
             except EOFError:
                 pass  # killed before it could say anything
-        return f"AsynchronousDataAccessor: the worker process died while loading data: {reason}"
+        return f"An error occurred in the data fetcher: {reason}"
+
+
+@contextlib.contextmanager
+def _interrupts_held(context: Any) -> Iterator[None]:
+    """Ctrl-C waits, and a process that is started meanwhile does not hear it before it says so."""
+    # The helpers that multiprocessing starts have rules of their own for it.
+    resource_tracker.ensure_running()
+    if context.get_start_method() == "forkserver":
+        forkserver.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _file_of(pid: int) -> int | None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Iterator, Sized
 from typing import Any, cast
 
 import torch
 import torch.utils.data
-from poptorch._impl.option_group import state_of
+from poptorch._impl.batch_groups import groups_in
+from poptorch._impl.loader_passes import OwnProcess, Passes, Steps
+from poptorch._impl.loading_worker import workers_end_with_this_process
+from poptorch._impl.option_state import state_of
 from poptorch._logging import logger
-from poptorch.async_accessor import AsynchronousDataAccessor, workers_end_with_this_process
+from poptorch.async_accessor import AsynchronousDataAccessor
 from poptorch.enums import DataLoaderMode
 from poptorch.options import Options
 from poptorch_core import Error
@@ -38,6 +42,7 @@ class _SubDataset(torch.utils.data.Dataset):
         self._dataset = dataset
         self._index = options.Distributed.processId
         self._count = options.Distributed.numProcesses
+        self.processes = self._count
         self._random: torch.Tensor | None = None  # the state of the generator
         self._epoch = 0
         total = len(dataset)
@@ -62,35 +67,19 @@ class _SubDataset(torch.utils.data.Dataset):
         self._order.copy_(order.roll(-left_over) if self._epoch % 2 else order)
         self._epoch += 1
 
+    def state(self) -> dict[str, Any]:
+        """What the next epoch depends on."""
+        return {"random": self._random, "epoch": self._epoch}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._random, self._epoch = state["random"], state["epoch"]
+
     def __len__(self) -> int:
         return self._length
 
     def __getitem__(self, index: int) -> Any:
         position = (self._index * self._length + index) % len(self._dataset)
         return self._dataset[position if self._order is None else int(self._order[position])]
-
-
-class _CombinedBatches(torch.utils.data.Sampler):
-    """Puts the batches of a user's batch sampler together in groups of one step each."""
-
-    def __init__(self, batches: Any, group: int, drop_last: bool) -> None:
-        self._batches, self._group, self._drop_last = batches, group, drop_last
-
-    def __len__(self) -> int:
-        whole, rest = divmod(len(self._batches), self._group)
-        return whole + (1 if rest and not self._drop_last else 0)
-
-    def __iter__(self) -> Iterator[list[int]]:
-        combined: list[int] = []
-        count = 0
-        for batch in self._batches:
-            combined.extend(batch)
-            count += 1
-            if count == self._group:
-                yield combined
-                combined, count = [], 0
-        if combined and not self._drop_last:
-            yield combined
 
 
 class DataLoader(torch.utils.data.DataLoader):
@@ -108,8 +97,10 @@ class DataLoader(torch.utils.data.DataLoader):
         mode: Sync, Async (a worker process loads ahead) or AsyncRebatched (its workers load
             small batches that are put together there).
         async_options: arguments of AsynchronousDataAccessor.
-        rebatched_worker_size: batch of AsyncRebatched's workers (default 1).
-        batch_sampler: yields micro-batches of indices.
+        rebatched_worker_size: batch of AsyncRebatched's workers (default: a combined batch).
+        batch_sampler: yields micro-batches of indices, which may differ in size. They are collated
+            one by one, and then put together in groups of one step; an incomplete last group is
+            dropped or kept as drop_last says.
         kwargs: passed to torch's DataLoader.
     """
 
@@ -151,7 +142,7 @@ class DataLoader(torch.utils.data.DataLoader):
             assert not iterable, "auto_distributed_partitioning not supported for IterableDataset"
             self._shared_out = _SubDataset(dataset, options, self._combined or 1, drop_last)
             if shuffle:
-                assert options.random_seed is not None, (
+                assert options.exists("random_seed"), (
                     "A shuffled data set in several processes needs the same seed in each: call "
                     "options.randomSeed(seed)."
                 )
@@ -163,13 +154,14 @@ class DataLoader(torch.utils.data.DataLoader):
                 "An IterableDataset with several workers and no worker_init_fn gives every worker "
                 "the same items."
             )
-        rebatch = mode == DataLoaderMode.AsyncRebatched or (
-            mode == DataLoaderMode.Async and not drop_last
+        rebatch = batch_sampler is None and (
+            mode == DataLoaderMode.AsyncRebatched
+            or (mode == DataLoaderMode.Async and not drop_last)
         )
         arguments: dict[str, Any] = {"num_workers": num_workers, **kwargs}
         if batch_sampler is not None:
-            arguments["batch_sampler"] = _CombinedBatches(batch_sampler, factor, drop_last)
-            self._combined = None
+            arguments["batch_sampler"] = batch_sampler
+            self._combined = getattr(batch_sampler, "batch_size", 1) * factor
         else:
             arguments["batch_size"] = self._worker_batch(rebatch, mode, rebatched_worker_size)
             arguments["drop_last"] = drop_last and self._combined is not None and not rebatch
@@ -182,7 +174,14 @@ class DataLoader(torch.utils.data.DataLoader):
         super().__init__(dataset, **arguments)
         self._keeps_partial = not drop_last
         self._rebatched = rebatch
-        self._rows_left_over(drop_last, iterable)
+        self._group = 1 if batch_sampler is None else factor
+        if batch_sampler is None and not iterable:
+            self._rows_left_over(drop_last)
+        size = self._combined if rebatch and (self._combined or 1) > 1 else None
+        self._passes = Passes(
+            self, self._shared_out, size, mode.name, self._group, keeps_rest=not drop_last
+        )
+        self._steps: weakref.ref[Steps] | None = None
         if mode != DataLoaderMode.Sync:
             self._start_accessor(async_options or {})
 
@@ -192,29 +191,29 @@ class DataLoader(torch.utils.data.DataLoader):
             return
         if batch_size != 1 or shuffle:
             raise Error(
-                "`batch_sampler` option is mutually exclusive with `batch_size`, `shuffle` and "
-                "`drop_last`: the sampler decides them."
+                "`batch_sampler` option is mutually exclusive with batch_size, shuffle. The "
+                "sampler decides them."
             )
         if processes > 1 and partitioned:
             raise Error(
-                "`batch_sampler` option is mutually exclusive with automatic partitioning over "
-                "processes: set auto_distributed_partitioning=False."
+                "`batch_sampler` option is mutually exclusive with "
+                "auto_distributed_partitioning=True. Set it to False, and sample in each process "
+                "what is its."
             )
 
     def _worker_batch(self, rebatch: bool, mode: DataLoaderMode, size: int | None) -> int | None:
         if not rebatch or self._combined is None:
             return self._combined
-        if mode == DataLoaderMode.Async:
+        if mode == DataLoaderMode.Async or size is None:
             return self._combined
-        size = 1 if size is None else size
         assert size <= self._combined, (
             f"rebatched_worker_size ({size}) must not be larger than the combined batch size "
             f"({self._combined})"
         )
         return size
 
-    def _rows_left_over(self, drop_last: bool, iterable: bool) -> None:
-        if iterable or self._combined is None:
+    def _rows_left_over(self, drop_last: bool) -> None:
+        if self._combined is None:
             return
         if drop_last:
             if self._rows() < self._combined:
@@ -226,23 +225,26 @@ class DataLoader(torch.utils.data.DataLoader):
         rest = self._rows() % self._combined
         if rest:
             logger.warning(
-                "The number of elements in the dataset is not divisible by the number of elements "
-                f"processed per step: the last tensor will have a batch size of {rest}. Use "
-                "drop_last=True to drop it."
+                f"The number of elements in the dataset ({self._rows()}) is not divisible by the "
+                f"number of elements processed per step ({self._combined}) and drop_last=False. "
+                f"The last tensor will have a batch size of {rest}. Use drop_last=True to drop it."
             )
 
     def _start_accessor(self, options: dict[str, Any]) -> None:
         assert "rebatched_size" not in options, (
             "rebatched_size is not an option of async_options: it follows from the mode"
         )
-        size = self._combined if self._rebatched and (self._combined or 1) > 1 else None
         self._accessor = AsynchronousDataAccessor(
-            _Plain(self), rebatched_size=size, _keep_partial=self._keeps_partial, **options
+            OwnProcess(self, self._passes),
+            rebatched_size=self._passes.rebatched,
+            _keep_partial=self._keeps_partial,
+            **options,
         )
 
     @property
     def combinedBatchSize(self) -> int | None:
-        """Rows of one combined batch, or None without automatic batching."""
+        """Rows of one combined batch, or None without automatic batching. Of a batch sampler that
+        has no batch_size: the batches in a group."""
         return self._combined
 
     @property
@@ -258,33 +260,58 @@ class DataLoader(torch.utils.data.DataLoader):
     def __len__(self) -> int:
         iterable = isinstance(self.dataset, torch.utils.data.IterableDataset)
         if not self._rebatched or iterable or self._combined is None:
-            return super().__len__()
-        whole, rest = divmod(self._rows(), self._combined)
-        return whole + (1 if rest and self._keeps_partial else 0)
+            return groups_in(super().__len__(), self._group, self._keeps_partial)
+        return groups_in(self._rows(), self._combined, self._keeps_partial)
 
     def _rows(self) -> int:
         return len(cast(Sized, self.dataset))
 
+    @property
+    def _index_sampler(self) -> Any:  # as torch asks for it
+        return self._passes.order
+
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # also of another process
         if self._accessor is not None:
             return iter(self._accessor)
-        return self._plain_iterator()
-
-    def _plain_iterator(self) -> Iterator[Any]:
-        if self._shared_out is not None:
-            self._shared_out.next_epoch()
+        pending = self._passes.pending
         with workers_end_with_this_process(self):
-            return super().__iter__()
+            steps = Steps(self._passes.iterate(self), 0 if pending is None else pending["taken"])
+        self._steps = weakref.ref(steps)
+        return steps
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_steps": None}
 
-class _Plain:
-    """The loader as its own worker process sees it: without the accessor around it."""
+    def state_dict(self) -> dict[str, Any]:
+        """The position: how the current pass over the data began, and how many batches of it the
+        program has had. What was loaded ahead does not count.
 
-    def __init__(self, loader: DataLoader) -> None:
-        self._loader = loader
+        Plain data. Raises poptorch.Error for a loader whose position says too little.
+        """
+        if self._accessor is not None:
+            return self._accessor.position()
+        steps = None if self._steps is None else self._steps()
+        running = steps is not None and not steps.over
+        return self._passes.position(steps.taken if steps is not None and running else None)
 
-    def __len__(self) -> int:
-        return len(self._loader)
+    def check_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Raises poptorch.Error for what is no position of a loader with these arguments."""
+        self._passes.check(state_dict)
 
-    def __iter__(self) -> Iterator[Any]:
-        return self._loader._plain_iterator()
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """The next iteration goes on at a position that state_dict() gave, with the batches that
+        would have come: those of the same pass that were not taken.
+
+        Random numbers that batches draw in the program itself (Sync, without workers, of a
+        map-style data set) are the program's: restore these as well. In the asynchronous modes the
+        process that loads is started anew. Raises poptorch.Error for positions of other loaders.
+        """
+        self.check_state_dict(state_dict)
+        self._steps = None
+        if self._accessor is not None:
+            self._accessor.restart(state_dict)
+        elif state_dict["pass"] is None:
+            self._passes.pending = None
+            self._passes.start_from(state_dict["next"])
+        else:
+            self._passes.pending = state_dict

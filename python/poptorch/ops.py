@@ -1,28 +1,43 @@
 """Operations for use inside a model. All of them also work on the CPU, with torch's autograd."""
 
+import json
 from typing import Any
 
 import torch
 from poptorch import _native
 from poptorch._impl import refused
-from poptorch._impl.blocks import BeginBlock, Block, BlockFunction, removeBlocks
+from poptorch._impl.blocks import (
+    BeginBlock,
+    Block,
+    BlockFunction,
+    BlockHook,
+    LegacyBeginBlockFn as LegacyBeginBlockFn,
+    removeBlocks,
+)
 from poptorch._impl.control_flow import cond, for_loop
-from poptorch._impl.structures import flatten, unflatten
+from poptorch._impl.cpu import CPU
+from poptorch._impl.custom_ops import custom_op
+from poptorch._impl.python_ops import op
+from poptorch._impl.structures import flatten, unflatten, walk
 from poptorch.enums import MatMulSerializationMode, OverlapMode
 from poptorch_core import Error
 
 __all__ = [
+    "Attribute",
     "BeginBlock",
     "Block",
     "BlockFunction",
+    "CPU",
     "NameScope",
     "cond",
+    "custom_op",
     "dynamic_slice",
     "dynamic_update",
     "for_loop",
     "identity_loss",
     "isRunningOnIpu",
     "nop",
+    "op",
     "recomputationCheckpoint",
     "removeBlocks",
     "serializedMatMul",
@@ -32,7 +47,10 @@ __all__ = [
     *refused.FUNCTIONS,
 ]
 globals().update(refused.FUNCTIONS)
+_BlockHook = BlockHook  # as programs call it
 
+# What the device has of them, which messages show.
+_NARROWED = {torch.int64: torch.int32, torch.float64: torch.float32}
 REDUCTIONS = ("sum", "mean", "none")
 
 
@@ -66,8 +84,37 @@ class NameScope:
         _native.pop_scope()
 
 
+class Attribute:
+    """A context manager: attributes of the ops inside for PopART, `__outline={"layer": "first"}`.
+
+    They steer which ops share code on hardware: values and the account do not depend on them. The
+    pairs are among each op's attributes in _debugGetPopartIR(); those of an inner context come
+    before an outer one's of the same key. Raises ValueError unless each is a dict of strings.
+    """
+
+    def __init__(self, **attributes: dict[str, str]) -> None:
+        for name, given in attributes.items():
+            texts = [*given, *given.values()] if isinstance(given, dict) else [None]
+            if not all(isinstance(text, str) for text in texts):
+                raise ValueError(f"[Attribute] {name} must be a dict of strings, not {given!r}.")
+        self._own = {key: text for given in attributes.values() for key, text in given.items()}
+        self._outer: list[str] = []
+
+    def __enter__(self) -> None:
+        outer = _native.set_labels("")
+        self._outer.append(outer)
+        _native.set_labels(json.dumps({**json.loads(outer or "{}"), **self._own}))
+
+    def __exit__(self, *_exception: object) -> None:
+        _native.set_labels(self._outer.pop())
+
+
 def nop(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor itself, as a value of its own: an op that does nothing, for debugging."""
+    """The tensor itself, as a value of its own: an op that does nothing, for debugging.
+
+    Raises poptorch.Error for what is no tensor.
+    """
+    _check(isinstance(tensor, torch.Tensor), "nop must take a torch.tensor argument.")
     return tensor.clone()
 
 
@@ -91,6 +138,8 @@ def recomputationCheckpoint(*tensors: Any) -> Any:
 
 def set_available_memory(tensor: torch.Tensor, available_memory_proportion: float) -> torch.Tensor:
     """The tensor itself; the proportion (0 to 1) of tile memory is advice for real hardware."""
+    is_tensor = isinstance(tensor, torch.Tensor)
+    _check(is_tensor, "You may only set available memory for torch.tensor values.")
     if not 0 <= available_memory_proportion <= 1:
         raise Error(
             "[set_available_memory] the proportion must be from 0 to 1 but is "
@@ -120,10 +169,12 @@ def set_overlap_for_output(output_tensors: Any, mode: OverlapMode) -> Any:
 
 def _with_overlap(tensors: Any, host: str, mode: OverlapMode) -> Any:
     assert isinstance(mode, OverlapMode), f"Expected a poptorch.OverlapMode but got {mode!r}."
-    if mode == OverlapMode.NoOverlap or not _native.is_tracing():
-        return tensors
     leaves: list[torch.Tensor] = []
     node = flatten(tensors, leaves)
+    only_tensors = all(leaf.kind != "constant" for leaf in walk([node]))
+    _check(only_tensors, f"You may only set overlap for torch.tensor {host}s.")
+    if mode == OverlapMode.NoOverlap or not _native.is_tracing():
+        return tensors
     loop = mode.value.removeprefix("overlap_")
     marked = [torch.ops.poptorch.set_overlap(tensor, host, loop) for tensor in leaves]
     return unflatten(node, iter(marked))
@@ -152,20 +203,36 @@ def serializedMatMul(
     return torch.matmul(lhs, rhs)
 
 
+def _check(holds: bool, text: str) -> None:
+    if not holds:
+        raise Error(text)
+
+
+def _sliced_length(tensor: torch.Tensor, dim: int, size: int) -> int:
+    """The length of the dimension. Raises poptorch.Error unless `size` divides it."""
+    _check(isinstance(dim, int), "Dimension must be an integer.")
+    _check(isinstance(size, int), "Size must be an integer.")
+    _check(size != 0, "The start and end of a slice must be different.")
+    text = "Taking a slice of a tensor with the end less than the start is not supported."
+    _check(size > 0, text)
+    length = tensor.shape[dim]
+    _check(
+        length % size == 0,
+        f"The size of the slice ({size}) must be a factor of the slicing dimension ({length}).",
+    )
+    return length
+
+
 def dynamic_slice(
     tensor: torch.Tensor, dim: int, start: torch.Tensor, size: int, step: int
 ) -> torch.Tensor:
     """`size` elements of dimension `dim` from a start that is known at run time only.
 
     start: a tensor of one integer; the slice wraps past the end. `size` must divide the dimension
-    (AssertionError), `step` takes every step-th element of the slice.
+    (poptorch.Error), `step` takes every step-th element of the slice.
     """
-    assert size != 0, "The start and end of a slice must be different."
-    assert size > 0, "Taking a slice of a tensor with the end less than the start is not supported."
-    length = tensor.shape[dim]
-    assert length % size == 0, (
-        f"The size of the slice ({size}) must be a factor of the slicing dimension ({length})."
-    )
+    length = _sliced_length(tensor, dim, size)
+    _check(isinstance(step, int), "Step must be an integer.")
     steps = torch.arange(0, size, step, dtype=start.dtype, device=tensor.device)
     return torch.index_select(tensor, dim, torch.remainder(start.reshape(1) + steps, length))
 
@@ -173,15 +240,20 @@ def dynamic_slice(
 def dynamic_update(
     input: torch.Tensor, src: torch.Tensor, dim: int, start: torch.Tensor, size: int
 ) -> torch.Tensor:
-    """A copy of `input` with `src` in place of `size` elements of `dim` from a run-time `start`."""
+    """A copy of `input` with `src` in place of `size` elements of `dim` from a run-time `start`.
+
+    As dynamic_slice; poptorch.Error too where the tensors' ranks or types differ.
+    """
+    length = _sliced_length(input, dim, size)
     if input.dim() != src.dim():
         raise Error(
             f"input and src tensors must have same dimensionality. ({input.dim()}) vs ({src.dim()})"
         )
     if input.dtype != src.dtype:
-        raise Error(f"input and src tensor must have same dtype. ({input.dtype}) vs ({src.dtype})")
+        dtypes = " vs ".join(str(_NARROWED.get(t.dtype, t.dtype)) for t in (input, src))
+        raise Error(f"input and src tensor must have same dtype. ({dtypes})")
     steps = torch.arange(size, dtype=start.dtype, device=input.device)
-    positions = torch.remainder(start.reshape(1) + steps, input.shape[dim])
+    positions = torch.remainder(start.reshape(1) + steps, length)
     return torch.index_copy(input, dim, positions.long(), src)
 
 

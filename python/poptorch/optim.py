@@ -17,29 +17,34 @@ FLOATS = {torch.float16: "f16", torch.float32: "f32"}
 class VariableAttributes:
     """Which attributes of an optimiser are variable and which are compiled in."""
 
-    def __init__(self, variable: list[str], allowed: list[str]) -> None:
-        self.variable = set(variable)
-        self._allowed = allowed
+    def __init__(self, variable_attributes: list[str], allowed_attributes: list[str]) -> None:
+        self._variable_attributes = variable_attributes
+        self._allowed_attributes = allowed_attributes
 
-    def _check(self, name: str) -> None:
-        assert name in self._allowed, (
-            f"Unknown attribute {name}: the optimiser has {', '.join(self._allowed)}."
+    @property
+    def variable(self) -> set[str]:
+        """The names of those that are variable."""
+        return set(self._variable_attributes)
+
+    def _check(self, attr: str) -> None:
+        assert attr in self._allowed_attributes, (
+            f"Unknown attribute {attr}: the optimiser has {', '.join(self._allowed_attributes)}."
         )
 
-    def isConstant(self, name: str) -> bool:
+    def isConstant(self, attr: str) -> bool:
         """Whether the attribute is compiled in."""
-        self._check(name)
-        return name not in self.variable
+        self._check(attr)
+        return attr not in self._variable_attributes
 
-    def markAsConstant(self, name: str) -> None:
+    def markAsConstant(self, attr: str) -> None:
         """Compiles the attribute in. Call it before compilation."""
-        self._check(name)
-        self.variable.discard(name)
+        if not self.isConstant(attr):
+            self._variable_attributes.remove(attr)
 
-    def markAsVariable(self, name: str) -> None:
+    def markAsVariable(self, attr: str) -> None:
         """Lets the attribute change after compilation. Call it before compilation."""
-        self._check(name)
-        self.variable.add(name)
+        if self.isConstant(attr):
+            self._variable_attributes.append(attr)
 
 
 if TYPE_CHECKING:
@@ -48,8 +53,10 @@ else:
     _Base = object  # a class of torch's comes behind
 
 
-class _Optimiser(_Base):
-    """What the optimisers share. A subclass lists its extra attributes: name → default.
+class Optimizer(_Base):
+    """What the optimisers share: the base that tells them from those of torch.optim.
+
+    A subclass lists its extra attributes: name → default.
 
     GROUP_EXTRAS live in param_groups, GLOBAL_EXTRAS are attributes of the optimiser.
     """
@@ -92,23 +99,46 @@ class _Optimiser(_Base):
     def state_dict(self) -> dict:
         """torch's dict with "ipu_state" and "ipu_param": tensors by name, fetched from the device,
         or None before a wrapper with this optimiser was compiled."""
-        record = Record.of(self)
-        record.refresh()
-        return {"ipu_state": record.state, "ipu_param": record.parameters, **super().state_dict()}
+        Record.of(self).refresh()
+        return self.get_state_dict()
 
-    def load_state_dict(self, state_dict: dict) -> None:
+    def load_state_dict(self, state: dict) -> None:
         """Restores what state_dict() gave; the device has it at once, or when there is one.
 
         Raises RuntimeError for the state of an optimiser that never was on an IPU.
         """
         executor = Record.of(self).executor
-        Record.of(self).load(state_dict)
-        super().load_state_dict({k: state_dict[k] for k in ("state", "param_groups")})
-        scaling = (state_dict.get("ipu_param") or {}).get("lossScaling_FLOAT")
+        Record.of(self).load(state)
+        super().load_state_dict({k: state[k] for k in ("state", "param_groups")})
+        scaling = (state.get("ipu_param") or {}).get("lossScaling_FLOAT")
         if scaling is not None and not self.variable_attrs.isConstant("loss_scaling"):
             self.loss_scaling = float(scaling)
         if executor is not None:
             executor.setOptimizer(self)
+
+    def get_state_dict(self) -> dict:
+        """state_dict() without a look at the device: as the host knows it."""
+        record = Record.of(self)
+        return {"ipu_state": record.state, "ipu_param": record.parameters, **super().state_dict()}
+
+    def set_state_dict(self, state: dict) -> None:
+        """Takes "ipu_state" and "ipu_param" of a state_dict(): the device has them at once, or
+        when there is one."""
+        Record.of(self).load(state)
+
+    def has_state(self) -> bool:
+        """Whether there is state of a device."""
+        return Record.of(self).state is not None
+
+    @property
+    def ipu_state_is_dirty(self) -> bool:
+        """Whether the device has newer state than the host."""
+        return Record.of(self).is_behind
+
+    @property
+    def host_state_is_dirty(self) -> bool:
+        """Whether the host has newer state than the device."""
+        return Record.of(self).loaded
 
     def __getstate__(self) -> dict:
         record = Record.of(self)
@@ -138,7 +168,7 @@ _NEVER_VARIABLE = frozenset(
 )
 
 
-class SGD(_Optimiser, torch.optim.SGD):
+class SGD(Optimizer, torch.optim.SGD):
     """Stochastic gradient descent, with a combined or a separate gradient accumulator.
 
     use_combined_accum: one buffer holds velocity and accumulated gradients; velocity_scaling (only
@@ -147,7 +177,7 @@ class SGD(_Optimiser, torch.optim.SGD):
 
     GROUP_EXTRAS = {"velocity_scaling": 1.0}
     GLOBAL_EXTRAS = {
-        **_Optimiser.GLOBAL_EXTRAS,
+        **Optimizer.GLOBAL_EXTRAS,
         "use_combined_accum": False,
         "accum_type": torch.float32,
         "velocity_accum_type": torch.float32,
@@ -186,10 +216,10 @@ _MOMENT_TYPES = {
 }
 
 
-class Adam(_Optimiser, torch.optim.Adam):
+class Adam(Optimizer, torch.optim.Adam):
     """Adam with L2 decay. The accumulation types are those of gradients and moments."""
 
-    GLOBAL_EXTRAS = {**_Optimiser.GLOBAL_EXTRAS, **_MOMENT_TYPES}
+    GLOBAL_EXTRAS = {**Optimizer.GLOBAL_EXTRAS, **_MOMENT_TYPES}
 
     def __init__(
         self,
@@ -213,10 +243,10 @@ class Adam(_Optimiser, torch.optim.Adam):
         self._set_up(locals())
 
 
-class AdamW(_Optimiser, torch.optim.AdamW):
+class AdamW(Optimizer, torch.optim.AdamW):
     """Adam with decoupled decay; bias_correction=False uses the moments as they are."""
 
-    GLOBAL_EXTRAS = {**_Optimiser.GLOBAL_EXTRAS, **_MOMENT_TYPES, "bias_correction": True}
+    GLOBAL_EXTRAS = {**Optimizer.GLOBAL_EXTRAS, **_MOMENT_TYPES, "bias_correction": True}
 
     def __init__(
         self,
@@ -241,7 +271,7 @@ class AdamW(_Optimiser, torch.optim.AdamW):
         self._set_up(locals())
 
 
-class RMSprop(_Optimiser, torch.optim.RMSprop):
+class RMSprop(Optimizer, torch.optim.RMSprop):
     """RMSprop; use_tf_variant starts the mean square at ones and has eps inside the root."""
 
     GLOBAL_EXTRAS = {
@@ -271,7 +301,7 @@ class RMSprop(_Optimiser, torch.optim.RMSprop):
         self._set_up(locals())
 
 
-class LAMB(_Optimiser, torch.optim.Optimizer):
+class LAMB(Optimizer, torch.optim.Optimizer):
     """Layer-wise adaptive moments: u = m̂ / (sqrt(v̂) + eps) + weight_decay·p, scaled by
     min(|p|, max_weight_norm) / |u|, or by 1 where either norm is 0."""
 

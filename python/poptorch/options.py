@@ -1,43 +1,49 @@
 """poptorch.Options: every option is one row of a table here or, of groups, in option_groups.py."""
 
 import copy
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import torch
 from poptorch import enums
-from poptorch._impl import core_options, device_pool, environment, option_files
+from poptorch._impl import (
+    core_options,
+    device_pool,
+    environment,
+    option_files,
+    option_setters as setters,
+    session_options,
+)
 from poptorch._impl.option_checks import (
     boolean,
     file_name,
     folder,
     member,
-    number_in,
     positive_int,
     string,
     strings,
+    truth,
     whole,
 )
-from poptorch._impl.option_group import OptionGroup, draft_of, groups_of, state_of, take
+from poptorch._impl.option_group import OptionGroup, draft_of, take
 from poptorch._impl.option_groups import (
     DistributedOptions,
     EmulatorOptions,
     JitOptions,
     PopartOptions,
     PrecisionOptions,
-    Stored,
     TensorLocationOptions,
     TensorLocationSettings as TensorLocationSettings,
     TrainingOptions,
 )
 from poptorch._impl.option_rows import COMPILE, HOST, PENDING, RECORDED, RUN, Row
+from poptorch._impl.option_state import Session, add_values, recorded_as, state_of
 from poptorch._impl.phased_strategies import (
     ParallelPhasedExecution as ParallelPhasedExecution,
     Phase as Phase,
     SerialPhasedExecution as SerialPhasedExecution,
 )
 from poptorch._impl.strategies import (
+    ExecutionStrategy,
     PipelinedExecution as PipelinedExecution,
     ShardedExecution as ShardedExecution,
     Stage as Stage,
@@ -52,135 +58,18 @@ else:
     OptionsRows = OptionGroup
 
 
+# As programs call these classes; launchers derive from the second.
+_IExecutionStrategy = ExecutionStrategy
+_DistributedOptions = DistributedOptions
+_PrecisionOptions = PrecisionOptions
+_TrainingOptions = TrainingOptions
+_TensorLocationOptions = TensorLocationOptions
+_JitOptions = JitOptions
+_PopartOptions = PopartOptions
+
+
 class ConfigFileError(Error):
     """A line of an options file that cannot be taken."""
-
-
-def _set_output_mode(
-    _options: OptionGroup, output_mode: enums.OutputMode, output_return_period: int | None = None
-) -> Stored:
-    mode, period = output_mode, output_return_period
-    assert isinstance(mode, enums.OutputMode), (
-        f"[options] outputMode expects a poptorch.OutputMode but got {mode!r}."
-    )
-    if mode == enums.OutputMode.EveryN:
-        if not isinstance(period, int) or period < 1:
-            raise Error(
-                f"[options] OutputMode.EveryN needs a positive period but got {period!r}. "
-                "Pass outputMode(poptorch.OutputMode.EveryN, N)."
-            )
-    elif period is not None:
-        logger.info(f"The period {period} is ignored: {mode.name} has none")
-    return {"output_mode": int(mode), "output_return_period": period or 1}
-
-
-def _assign_output_mode(_options: OptionGroup, attribute: str, value: Any) -> Stored:
-    if attribute == "output_mode":
-        return {attribute: number_in(enums.OutputMode, value)}
-    return {attribute: positive_int(value)}
-
-
-def _set_input_groups(
-    options: "Options", input_group_size: int, input_group_type: enums.CommGroupType
-) -> Stored:
-    positive_int(input_group_size)
-    replicas = options.replication_factor
-    if input_group_type == enums.CommGroupType.All:
-        raise ValueError("[options] CommGroupType.All is not supported for input groups.")
-    if input_group_type == enums.CommGroupType.NoGrouping:
-        input_group_size, input_group_type = 1, enums.CommGroupType.Consecutive
-    if input_group_size < 1 or input_group_size > replicas or replicas % input_group_size:
-        raise ValueError(
-            f"[options] input_group_size {input_group_size} must divide the replication factor "
-            f"{replicas}. Call replicationFactor() first."
-        )
-    return {"input_group_size": input_group_size, "input_group_type": int(input_group_type)}
-
-
-def _input_group_stride(options: "Options") -> int:
-    orthogonal = options.input_group_type == enums.CommGroupType.Orthogonal
-    return options.replication_factor // options.input_group_size if orthogonal else 1
-
-
-def _assign_input_groups(options: "Options", attribute: str, value: Any) -> Stored:
-    values = {"size": options.input_group_size, "type": options.input_group_type}
-    values[attribute.removeprefix("input_group_")] = value
-    kind = enums.CommGroupType(number_in(enums.CommGroupType, values["type"]))
-    return {attribute: _set_input_groups(options, values["size"], kind)[attribute]}
-
-
-def _check_replication(value: int) -> int:
-    if positive_int(value) > 64:
-        raise Error(
-            f"Too many IPUs requested ({value}). Experiments that need more than 64 IPUs require "
-            "distributed execution."
-        )
-    return value
-
-
-def _check_memory_proportions(value: Mapping[str, float]) -> dict[str, float]:
-    assert isinstance(value, Mapping), f"[options] expected {{'IPU0': 0.5}} but got {value!r}."
-    for key, proportion in value.items():
-        assert isinstance(key, str) and re.fullmatch(r"IPU\d+", key), (
-            f"[options] expected a key such as 'IPU0' but got {key!r}."
-        )
-        is_number = isinstance(proportion, (int, float)) and not isinstance(proportion, bool)
-        if not is_number or not 0 <= proportion <= 1:
-            raise ValueError(
-                f"[options] expected a share of an IPU's memory, from 0 to 1, for {key} but got "
-                f"{proportion!r}."
-            )
-    return dict(value)
-
-
-def _check_max_repeat_logs(value: int | None) -> int | None:
-    if value is not None:
-        positive_int(value)
-    return value
-
-
-def _check_ipu_version(value: int) -> int:
-    assert not isinstance(value, bool) and value in (1, 2, 21), (
-        f"[options] ipu_version is 1, 2 or 21, not {value!r}."
-    )
-    return value
-
-
-def _set_offline_target(_options: OptionGroup, ipu_version: int = 2) -> Stored:
-    return {
-        "connection_type": int(enums.ConnectionType.Never),
-        "offline_ipu_version": _check_ipu_version(ipu_version),
-    }
-
-
-def _set_random_seed(options: OptionGroup, random_seed: int) -> Stored:
-    whole(0, 2**64 - 1)(random_seed)
-    state_of(options).when_taken(lambda: torch.manual_seed(random_seed))
-    return {"random_seed": random_seed}
-
-
-def _assign_anchors(_options: OptionGroup, attribute: str, value: Any) -> Stored:
-    for name, anchor in value.items():
-        is_anchor = isinstance(name, str) and isinstance(anchor, (tuple, list)) and len(anchor) == 3
-        if not is_anchor or not isinstance(anchor[0], str):
-            raise ValueError(
-                "[options] expected {name: (tensor, mode, period)} but got "
-                f"{{{name!r}: {anchor!r}}}. Call anchorTensor()."
-            )
-        if anchor[1] is not None:
-            number_in(enums.OutputMode, anchor[1])
-        positive_int(anchor[2])
-    return {attribute: {name: tuple(anchor) for name, anchor in value.items()}}
-
-
-def _set_ipu_model(_options: OptionGroup, use_model: bool) -> Stored:
-    state = "Enabled" if boolean(use_model) else "Disabled"
-    logger.info(f"From the user configuration: Ipu model: {state}")
-    return {"use_model": use_model}
-
-
-def _append_location_excludes(options: "Options", *excludes: str) -> Stored:
-    return {"source_location_excludes": [*options.source_location_excludes, *strings(excludes)]}
 
 
 class Options(OptionsRows):
@@ -188,92 +77,107 @@ class Options(OptionsRows):
 
     ROWS = (
         *core_options.rows_of(""),
-        Row("replicationFactor", 1, _check_replication, COMPILE, "Data-parallel copies.",
+        Row("replicationFactor", 1, positive_int, COMPILE, "Data-parallel copies.",
             says="replication_factor"),
         Row("inputReplicaGrouping", None, None, COMPILE,
             "Replicas of a group (of a size and a CommGroupType) share one input slice.",
-            defaults={"input_group_size": 1,
-                      "input_group_type": int(enums.CommGroupType.Consecutive)},
-            setter=_set_input_groups, assign=_assign_input_groups,
+            defaults={"input_group_size": 1, "input_cgt": enums.CommGroupType.Consecutive},
+            setter=setters.set_input_groups, assign=setters.assign_input_groups,
             says={"input_group_size": lambda options: options.input_group_size,
-                  "input_group_stride": _input_group_stride}),
+                  "input_group_stride": setters.input_group_stride}),
         Row("broadcastBuffers", True, boolean, COMPILE,
-            "True refuses replicas for models with buffers; False keeps one buffer a replica.",
-            argument_default=True),
+            "True refuses replicas for models that write buffers; False keeps one buffer a "
+            "replica.", argument_default=True),
         Row("outputMode", None, None, COMPILE,
             "Which micro-batches' outputs a call returns; EveryN takes a period.",
             defaults={"output_mode": int(enums.OutputMode.Default), "output_return_period": 1},
-            setter=_set_output_mode, assign=_assign_output_mode,
+            setter=setters.set_output_mode, assign=setters.assign_output_mode,
             says={"output_mode": lambda options: enums.OutputMode(options.output_mode).name,
                   "output_period": lambda options: options.output_return_period}),
         Row("setExecutionStrategy", PipelinedExecution(), strategy_of, COMPILE,
             "How a model that is spread over several IPUs runs on them.",
-            attribute="execution_strategy", argument="strategy",
-            says={"strategy": lambda options: options.execution_strategy.NAME,
-                  "liveness": lambda o: enums.Liveness(o.execution_strategy.liveness).name,
+            attribute="_execution_strategy", argument="strategy",
+            says={"strategy": lambda options: options._execution_strategy.NAME,
+                  "liveness": lambda o: enums.Liveness(o._execution_strategy.liveness).name,
                   "separate_backward_phase":
-                      lambda options: options.execution_strategy.separate_backward_phase}),
-        Row("setAvailableMemoryProportion", {}, _check_memory_proportions, RECORDED,
+                      lambda options: options._execution_strategy.separate_backward_phase}),
+        Row("setAvailableMemoryProportion", {}, setters.check_memory_proportions, RECORDED,
             "Share of an IPU's memory for temporary data, by IPU: {'IPU0': 0.5}.",
             attribute="available_memory_proportion",
             argument="available_memory_proportion"),
         Row("logDir", ".", string, HOST,
             "Folder for `<model name>.log`, what each compilation made; `.`: none is written.",
             inside=("log_dir", lambda options: options.log_dir)),
-        Row("maxRepeatLogs", 4, _check_max_repeat_logs, HOST,
+        Row("maxRepeatLogs", 4, setters.check_max_repeat_logs, HOST,
             "How often one message of the Python layer may repeat; None: without limit.",
             argument="max_lines"),
         Row("modelName", "", file_name, HOST,
             "Name of the model in logs and reports, and of its files; empty: `training` or "
-            "`inference`.", argument="name"),
-        Row("enableExecutableCaching", environment.text("POPTORCH_CACHE_DIR") or None, folder,
-            PENDING, "Folder that keeps executables; None: none are kept.", attribute="cache_path",
-            argument="path", inside=("path", lambda options: options.cache_path or ".")),
+            "`inference`.", argument="name", created=True),
+        Row("enableExecutableCaching", None, folder, HOST,
+            "Folder that keeps executables, so that equal models are compiled once; None: none are "
+            "kept. At first POPTORCH_CACHE_DIR.", attribute="cache_path", argument="path",
+            session=Session(setters.write_cache, setters.read_cache),
+            inside=("path", lambda options: options.cache_path or "."),
+            says={"cache_path": setters.cache_path}),
         Row("useIpuModel", None, None, RUN, "Run on the IPU Model; wins over POPTORCH_IPU_MODEL.",
-            defaults={"use_model": device_pool.uses_model()},
-            setter=_set_ipu_model, assign=lambda o, _, value: _set_ipu_model(o, value)),
+            defaults={"use_model": device_pool.uses_model()}, created=True,
+            setter=setters.set_ipu_model,
+            assign=lambda o, _, value: setters.set_ipu_model(o, value)),
         Row("connectionType", int(enums.ConnectionType.Always), member(enums.ConnectionType), RUN,
             "When to attach to a device."),
         Row("syncPattern", int(enums.SyncPattern.Full), member(enums.SyncPattern), RECORDED,
             "Which IPUs synchronise."),
         Row("useIpuId", None, whole(0), RUN,
             "Which device of the pool to attach to: single IPUs come first, then pairs, and so on.",
-            attribute="ipu_id", argument="ipu_id"),
+            attribute="ipu_id", argument="ipu_id", created=True),
         Row("useOfflineIpuTarget", None, None, RUN,
             "Compile for IPU version 1, 2 or 21 without attaching.",
-            defaults={"offline_ipu_version": 0}, setter=_set_offline_target,
-            assign=lambda _o, name, value: {name: _check_ipu_version(value)}),
+            defaults={"ipu_version": 0}, created=True, setter=setters.set_offline_target,
+            assign=lambda _o, name, value: {name: setters.check_ipu_version(value)}),
         Row("anchorTensor", None, None, COMPILE,
             "A tensor to return by name besides the outputs: see getAnchoredTensor.",
-            defaults={"anchored_tensors": {}}, assign=_assign_anchors),
+            defaults={"anchored_tensors": {}}, assign=setters.assign_anchors),
         Row("randomSeed", None, None, COMPILE,
             "Seed of the device's generators (None: 0); also seeds torch's.",
-            defaults={"random_seed": None}, setter=_set_random_seed,
-            assign=lambda o, _, value: _set_random_seed(o, value), stored=int,
+            defaults={"random_seed": None}, setter=setters.set_random_seed,
+            assign=lambda o, _, value: setters.set_random_seed(o, value), stored=int, created=True,
             says="random_seed"),
         Row("enableStableNorm", False, boolean, RECORDED,
-            "Two-pass variances; ours always are.", attribute="stable_norm", argument="enabled"),
-        Row("enableSyntheticData", False, boolean, RUN,
-            "Random data in place of the inputs, drawn once.", attribute="synthetic_data",
-            argument="enabled"),
-        Row("logCycleCount", False, boolean, RUN, "Count cycles: see cycleCount()."),
+            "Two-pass variances; ours always are.", attribute="stable_norm", argument="enabled",
+            session=recorded_as("enableStableNorm")),
+        Row("enableSyntheticData", False, truth, RUN,
+            "Random data in place of the inputs, drawn once; no transfers are told of.",
+            attribute="synthetic_data", argument="enabled",
+            # PopART's SyntheticDataMode: RandomNormal, Off.
+            session=Session(lambda enabled: {"syntheticDataMode": 2 if enabled else 0},
+                            lambda session: bool(session["syntheticDataMode"]))),
+        Row("logCycleCount", False, boolean, RUN, "Count cycles: see cycleCount().",
+            session=recorded_as("instrumentWithHardwareCycleCounter")),
         Row("enableProfiling", None, folder, PENDING,
             "Write a report of each model into this folder.", attribute="profile_dir",
-            argument="profile_dir", argument_default=".",
+            argument="profile_dir", argument_default=None,
+            session=Session(setters.write_profile,
+                            lambda session: session["engineOptions"]["autoReport.directory"]),
             inside=("profile_dir", lambda options: options.profile_dir or ".")),
-        Row("disableModuleNamescope", False, boolean, COMPILE,
-            "Op names without module paths.", argument_default=True),
+        Row("disableModuleNamescope", None, None, COMPILE, "Op names without module paths.",
+            defaults={"_module_namescope_enabled": True}, setter=setters.disable_module_namescope,
+            assign=lambda _o, name, value: {name: boolean(value)}),
         Row("updatableNamedBuffers", [], strings, RUN,
-            "Buffers that copyNamedBuffersToDevice() uploads.", argument="buffers"),
+            "Buffers that copyNamedBuffersToDevice() uploads.", argument="buffers",
+            session=recorded_as("updatableNamedBuffers", list)),
         Row("relaxOptimizerAttributesChecks", False, boolean, HOST,
             "Unexpected optimiser attributes are logged at debug level only.",
-            argument="relax", argument_default=True),
+            attribute="_relax_optimizer_checks", argument="relax", argument_default=True),
         Row("showCompilationProgressBar", True, boolean, HOST,
-            "Show a progress bar while compiling.", argument="show", argument_default=True),
+            "Show a progress bar while compiling.", attribute="_show_compilation_progress_bar",
+            argument="show", argument_default=True),
         Row("sourceLocationExcludes", [], strings, COMPILE,
-            "Files (by substring) that source locations of ops skip.", argument="excludes"),
+            "Files (by substring) that source locations of ops skip.",
+            attribute="_source_location_excludes", argument="excludes"),
         Row("appendToLocationExcludes", None, None, COMPILE,
-            "Adds to sourceLocationExcludes.", defaults={}, setter=_append_location_excludes),
+            "Adds to sourceLocationExcludes.", defaults={},
+            setter=setters.append_location_excludes),
     )  # fmt: skip
 
     Precision: PrecisionOptions
@@ -294,6 +198,9 @@ class Options(OptionsRows):
             Emulator=EmulatorOptions(),
             _Popart=PopartOptions(),
         )
+        if cache := environment.text("POPTORCH_CACHE_DIR"):
+            logger.info(f"POPTORCH_CACHE_DIR is set: setting cache path to {cache}")
+            self.enableExecutableCaching(cache)
         if given := environment.text("POPTORCH_DEFAULT_OPTIONS"):
             self._take_json(given, "[environment] POPTORCH_DEFAULT_OPTIONS")
 
@@ -309,12 +216,27 @@ class Options(OptionsRows):
         long_name: of the tensor, see getTensorNames(); `*` and `?` match several.
         output_mode: None is the model's own; the period is that of EveryN.
         """
-        mode = None
+        mode = int(enums.OutputMode.Default)
         if output_mode is not None:
-            mode = _set_output_mode(self, output_mode, output_return_period)["output_mode"]
+            mode = setters.set_output_mode(self, output_mode, output_return_period)["output_mode"]
         period = output_return_period if output_mode == enums.OutputMode.EveryN else 1
-        anchors = {**self.anchored_tensors, short_name: (long_name, mode, period)}
+        anchor = [long_name, output_mode is None, mode, period]
+        anchors = {**self.anchored_tensors, short_name: anchor}
         state_of(self).store({"anchored_tensors": anchors})
+
+    @property
+    def _popart(self) -> PopartOptions:
+        """_Popart, as some programs spell it."""
+        return self._Popart
+
+    @property
+    def _progress_bar(self) -> Callable[[int, int], object] | None:
+        """What compilations call with (steps done, steps in all) in the place of their own bar."""
+        return state_of(self).values.get("_progress_bar")
+
+    @_progress_bar.setter
+    def _progress_bar(self, bar: Callable[[int, int], object] | None) -> None:
+        state_of(self).store({"_progress_bar": bar})
 
     def defaultOutputMode(self) -> bool:
         """Whether no output mode has been chosen."""
@@ -369,16 +291,30 @@ class Options(OptionsRows):
         return self
 
     def toDict(self) -> dict[str, Any]:
-        """Every value by its dotted name. Raises poptorch.Error before an output mode is chosen."""
-        if self.defaultOutputMode():
-            raise Error("[options] toDict needs an output mode: call outputMode() first.")
+        """What the backend is told, by name: of the strategy, session options, and the values of
+        the options, Training, Distributed and TensorLocations.
 
-        return {
-            path + name: value
-            for path, group in groups_of(self).items()
-            for name, value in state_of(group).values.items()
-        }
+        Raises AssertionError before an output mode is chosen, and for a name that is there twice.
+        """
+        assert not self.defaultOutputMode(), (
+            "An output mode must be picked before serialisation: call outputMode()."
+        )
+        said = self._execution_strategy.toDict()
+        groups = (self.Training, self.Distributed, self.TensorLocations)
+        for part in (self._Popart.options, super().toDict(), *(g.toDict() for g in groups)):
+            add_values(said, part)
+        return copy.deepcopy(said)
 
     def clone(self) -> "Options":
         """A copy that is not frozen."""
         return copy.deepcopy(self)
+
+
+def validate(said: Mapping[str, Any]) -> None:
+    """Raises poptorch.Error for what the backend does not know: names, and types of values.
+
+    said: as Options.toDict() gives it.
+    """
+    groups = (Options, TrainingOptions, DistributedOptions, TensorLocationOptions)
+    rows = [row for group in groups for row in group.ROWS if row.session is None]
+    session_options.validate(said, (name for row in rows for name in row.values()))

@@ -4,8 +4,11 @@ The native modules themselves are in the package of that name beside this one.
 """
 
 import enum
+import os
+from collections.abc import Mapping
+from typing import Any
 
-from poptorch import _logging, _native
+from poptorch import _logging, _native, options
 from poptorch._impl.device_pool import ipuHardwareVersion as ipuHardwareVersion
 from poptorch_core import (
     Error as Error,
@@ -47,19 +50,30 @@ def isCompilingWithDispatcher() -> bool:
     return _native.is_tracing()
 
 
+def _validateOptions(said: Mapping[str, Any]) -> None:
+    """Raises poptorch.Error for what the backend does not know of Options.toDict()."""
+    options.validate(said)
+
+
 def setLogLevel(level: int) -> None:
     """poptorch.setLogLevel of a number: 0, 1, 2, 3, 4 or 6. Raises ValueError for others."""
     _native.set_log_level(_logging.set_level(level))
 
 
-def _throwTestError(kind: TestErrorType) -> None:
-    """Raises an error of that kind, as a failing device would, to try out a handler."""
-    name = TestErrorType(kind).name
+def _throwTestError(type: TestErrorType) -> None:
+    """Raises an error of that type, as a failing device would, to try out a handler."""
+    name = TestErrorType(type).name
     message = f"[test] an error of the kind {name}, which was asked for."
-    if kind == TestErrorType.PoplarLinkError:
+    if type == TestErrorType.PoplarLinkError:
         message += " The linker's output:\nundefined symbol: none"
-    if kind == TestErrorType.PoplarRecoverableFullReset:
-        raise RecoverableError(message, frames=_FRAMES, recovery_action="FULL_RESET")
-    if kind == TestErrorType.PoplarUnrecoverable:
-        raise UnrecoverableError(message, frames=_FRAMES)
-    raise Error(message, _TYPES[TestErrorType(kind)], _FRAMES)
+    code = _throwTestError.__code__
+    said: dict[str, Any] = {
+        "type": _TYPES[TestErrorType(type)],
+        "frames": _FRAMES,
+        "origin": f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}",
+    }
+    if type == TestErrorType.PoplarRecoverableFullReset:
+        raise RecoverableError(message, recovery_action="FULL_RESET", **said)
+    if type == TestErrorType.PoplarUnrecoverable:
+        raise UnrecoverableError(message, **said)
+    raise Error(message, **said)

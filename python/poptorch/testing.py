@@ -1,10 +1,10 @@
-"""Comparing what a wrapped model returns with what the model returns on the CPU."""
+"""Trying out programs: results compared with those of the CPU, and faults of the device."""
 
-from typing import Any
+from typing import Any, Self
 
 import torch
 from poptorch._impl.structures import Node, flatten
-from poptorch_core import Error
+from poptorch_core import Error, _core
 
 
 def allclose(
@@ -28,6 +28,61 @@ def allclose(
     return constants_agree and all(
         _close(a, b, rtol, atol, equal_nan) for a, b in zip(tensors, others, strict=True)
     )
+
+
+class InjectedFault:
+    """A fault that is armed until it strikes, or until disarm() or the end of its `with`."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._number = _core.arm_fault(text)
+        self._struck = False  # before it was disarmed
+
+    @property
+    def struck(self) -> bool:
+        """Whether the device has failed by it."""
+        return self._struck or _core.has_struck(self._number)
+
+    def disarm(self) -> None:
+        """It does not strike any more; devices can be had again after an unrecoverable one."""
+        self._struck = self.struck
+        _core.disarm_fault(self._number)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.disarm()
+
+    def __repr__(self) -> str:
+        return f"InjectedFault({self._text!r})"
+
+
+def inject_fault(
+    point: str,
+    kind: str = "IPU_RESET",
+    *,
+    nth: int = 1,
+    micro_batch: int = 0,
+    ipu: int = 0,
+) -> InjectedFault:
+    """Lets the device fail once, to try out how a program recovers.
+
+    point: "attach" (a wrapper takes a device, a popxl.Session is entered), "compile", "run", or
+        "copy" (weights go to the device or come from it, all at once; the optimiser's state and
+        PopXL's variables tensor by tensor).
+    kind: the recovery_action of the RecoverableError, "IPU_RESET", "LINK_RESET", "PARTITION_RESET"
+        or "FULL_RESET"; or "UNRECOVERABLE", an UnrecoverableError, behind which no device can be
+        had as long as the fault is armed.
+    nth: at which of the process's attachments, ... from now on, beginning with 1.
+    micro_batch, ipu: of a run: it fails when that IPU (counted over the replicas) has done so many
+        micro-batches of the run, at the latest when it has done its part.
+
+    What is returned is a context: the fault is disarmed at its end. Raises poptorch.Error for
+    other points, kinds and numbers.
+    """
+    where = [nth, micro_batch, ipu] if point == "run" or micro_batch or ipu else [nth]
+    return InjectedFault(":".join(str(part) for part in (point, *where, kind)))
 
 
 def _same_structure(expected: Node, got: Node) -> bool:

@@ -15,20 +15,29 @@ __all__: list[str] = [
     "Op",
     "Option",
     "Value",
+    "arm_fault",
     "autodiff",
     "check_environment",
     "compile",
+    "custom_attributes",
+    "custom_gradient",
+    "custom_op_ids",
+    "disarm_fault",
+    "end_open_line",
     "environment",
     "environment_flag",
     "environment_number",
     "environment_text",
+    "has_struck",
     "load",
     "log",
     "log_level",
     "op_names",
     "option_table",
     "parse",
+    "register_python_op",
     "run_pass",
+    "set_line_open",
     "set_log_level",
 ]
 
@@ -112,18 +121,38 @@ class Value:
 class Op:
     """An op of a graph."""
 
-    def calls(self, graph: Graph, /) -> bool: ...
-    def set_gradient(self, graph: Graph, /) -> None:
+    def add_operand(self, arg0: Value, /) -> None:
+        """Of a call: what it passes for an input that the called graph got behind the others."""
+
+    def can_take(self, arg0: Value, /) -> bool:
+        """Whether the value is there before the op, or can be."""
+
+    def return_inputs(
+        self, name: str, body: Graph, operands: Sequence[Value], left: Sequence[tuple[int, Value]]
+    ) -> Op:
+        """Replaces a call or loop by one that runs a copy, called `name`, of `body`, and also
+        gives what is `left` in inputs: (index, value of `body`). Returns the new op.
+        """
+
+    def set_gradient(self, graph: Graph) -> None:
         """Of a call: the graph that autodiff is to call instead of differentiating the called
-        one.
+        one; None: it differentiates that.
         """
 
     @property
     def attrs(self) -> dict[str, str]: ...
     @property
+    def bodies(self) -> list[Graph]:
+        """The graphs that it runs; of a branch, the first is for true."""
+
+    @property
+    def gradient(self) -> str: ...
+    @property
     def id(self) -> int: ...
     @property
     def ipu(self) -> int: ...
+    @property
+    def labels(self) -> str: ...
     @property
     def name(self) -> str: ...
     @property
@@ -144,6 +173,9 @@ class Graph:
     def constant(self, array: ndarray, dtype: str, /) -> Value:
         """A constant of the array's elements."""
 
+    def copy_ops_to(self, arg0: Graph, /) -> list[tuple[Value, Value]]:
+        """Copies all ops of a graph without inputs; returns each result with its copy."""
+
     def emit(
         self,
         name: str,
@@ -154,6 +186,28 @@ class Graph:
         scope: str = "",
     ) -> Op:
         """Adds an op at the end, checked and with inferred result types."""
+
+    def emit_custom(
+        self,
+        id: tuple[str, str, int],
+        attributes: str,
+        operands: Sequence[Value],
+        ipu: int = -1,
+        io_tiles: bool = False,
+        scope: str = "",
+    ) -> Op:
+        """Adds an op of a library: (domain, name, version), the text of its attributes."""
+
+    def erase_ops(self) -> None:
+        """Leaves the graph without ops and outputs."""
+
+    def expand_call(self, id: int) -> None:
+        """Puts the ops of a called graph in the place of the call with this id."""
+
+    def give_memory(self, value: Value, slot: str) -> Value:
+        """Puts a value into a declared state slot where it is made: its users take that.
+        Returns what stands for it.
+        """
 
     def scalar(self, dtype: str, value: float, /) -> Value:
         """A constant without dimensions."""
@@ -187,7 +241,9 @@ class Executable:
     """A compiled module with the device memory of its state."""
 
     def anchored(self) -> list[tuple[int, str]]: ...
+    def attach(self) -> None: ...
     def forget_partial_state(self) -> bool: ...
+    def has_failed(self) -> bool: ...
     def random_state(self) -> tuple[int, int]: ...
     def read_remote(self, name: str, replica: int, entry: int) -> ndarray:
         """Row `entry` of a remote buffer of a replica."""
@@ -208,6 +264,9 @@ class Executable:
     @property
     def states(self) -> list[str]: ...
 
+def arm_fault(text: str) -> int:
+    """Arms a fault, of which POPTORCH_FAULT holds the text; gives its number."""
+
 def autodiff(forward: Graph, provided: Sequence[int], required: Sequence[Value]) -> GradientGraph:
     """The gradient graph of `forward`: given the gradients of its outputs `provided`
     (indices), those of its inputs `required`. Adds outputs to `forward`.
@@ -225,6 +284,26 @@ def compile(
     name of the step).
     """
 
+def custom_attributes(attributes: dict) -> str:
+    """The text of attributes of a custom op: floats, ints and strings, alone or in lists."""
+
+def custom_gradient(
+    domain: str,
+    name: str,
+    version: int,
+    attributes: str,
+    inputs: Sequence[tuple[str, Sequence[int]]],
+) -> tuple[tuple[str, str, int], str, list[tuple[int, int]], list[int]] | None:
+    """The gradient op of a use of a custom op: its (domain, name, version), its
+    attributes, its inputs as (0: input, 1: output, 2: gradient of output; index) and of
+    which input each of its outputs is the gradient.
+    """
+
+def custom_op_ids() -> list[tuple[str, str, int]]:
+    """(domain, name, version) of the registered custom ops."""
+
+def disarm_fault(arg0: int, /) -> None: ...
+def end_open_line() -> bool: ...
 def environment() -> list[tuple[str, str, str, list[str], tuple[int, int], bool]]:
     """(name, kind, doc, allowed values, (least, most), whether it has an effect) of every variable;
     kinds: "text", "choice", "flag", "number", "names"."""
@@ -232,6 +311,7 @@ def environment() -> list[tuple[str, str, str, list[str], tuple[int, int], bool]
 def environment_flag(name: str, /) -> bool: ...
 def environment_number(name: str, otherwise: int, /) -> int: ...
 def environment_text(name: str, otherwise: str = "") -> str: ...
+def has_struck(arg0: int, /) -> bool: ...
 def load(text: str | bytes, host: dict = {}) -> Executable:
     """Runs a program from its text, Executable.text('program'). Its state begins as the
     program says or at 0: write_state gives it values.
@@ -244,7 +324,22 @@ def option_table() -> list[Option]: ...
 def parse(text: str | bytes, origin: str = "text") -> Module:
     """Reads a module from its text."""
 
+def register_python_op(
+    id: tuple[str, str, int],
+    inputs: int,
+    outputs: int,
+    infer: Callable,
+    compute: Callable,
+    gradient: tuple[str, Sequence[tuple[int, int]], Sequence[int]] | None,
+) -> None:
+    """A custom op of Python's functions, with any attributes: infer(types, attributes) →
+    types, compute([(element type, array)], attributes, replica, replicas) → arrays,
+    where a type is (element type, shape). gradient: the name of its gradient op, of the
+    same domain and version, with the inputs and outputs of custom_gradient.
+    """
+
 def run_pass(module: Module, name: str, lines: Sequence[tuple[str, str, dict]] = []) -> None:
     """Runs one pass, by name, on the module in place."""
 
+def set_line_open(arg0: bool, /) -> None: ...
 def set_log_level(level: int, /) -> None: ...

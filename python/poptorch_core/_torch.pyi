@@ -26,9 +26,13 @@ from torch import Tensor
 
 __all__: list[str] = [
     "Executable",
+    "ExecutableFile",
     "Region",
     "abandon_function",
     "abandon_region",
+    "all_gather",
+    "all_reduce",
+    "all_to_all",
     "begin_backward",
     "begin_function",
     "begin_hook",
@@ -39,16 +43,23 @@ __all__: list[str] = [
     "end_function",
     "end_hook",
     "end_region",
+    "freeze",
+    "group_rank",
+    "group_size",
     "in_function",
     "is_traced",
     "is_tracing",
     "is_training",
+    "known",
     "pop_scope",
     "profile",
     "push_scope",
+    "reduce_scatter",
     "repeat",
+    "run_custom_op",
     "set_block",
     "set_compiler_log_level",
+    "set_labels",
     "set_log_level",
     "trace",
     "user_location",
@@ -64,6 +75,7 @@ class Executable:
     def anchored(self) -> list[tuple[int, str]]:
         """What the last results of `run` are: which of options["anchors"] asked, and the name."""
 
+    def attach(self) -> None: ...
     def close(self) -> None:
         """No step begins from here on. Raises Error while another thread runs one."""
 
@@ -74,6 +86,7 @@ class Executable:
         """Whether, since this was last asked, a step did not come to its end and left some of the
         state that it writes unwritten."""
 
+    def has_failed(self) -> bool: ...
     def highest_ipu(self) -> str:
         """A sentence on the block that the highest of them is there for; "" where there is
         one.
@@ -103,6 +116,14 @@ class Executable:
         lets run now and then; what they raise ends the step. Calls of several threads take turns.
         """
 
+    def save(
+        self,
+        path: str,
+        sections: Sequence[tuple[str, bytes]],
+        input_names: Sequence[str],
+        state: bool,
+        random_state: bool,
+    ) -> None: ...
     def schedule(self, micro_batches: int, /) -> dict[str, Any]:
         """Of the first micro-batches of a run, IPU by IPU: "cells" {"ipu", "stage", "phase",
         "micro_batch", "backward", "cycles", "step"}, "transfers" {"ipu", "phase", "micro_batch",
@@ -128,9 +149,31 @@ class Executable:
 
     def write_state(self, name: str, value: Tensor, /) -> None: ...
     @property
+    def has_forms(self) -> bool: ...
+    @property
     def outputs(self) -> list[int | Tensor]:
         """One entry per tensor that `call` returned: its index in the list that `run` gives, or the
         tensor itself when the model returned one that lives on the host."""
+
+    @property
+    def written_inputs(self) -> list[int]: ...
+
+class ExecutableFile:
+    def __init__(self, arg0: str, /) -> None: ...
+    def differences(
+        self, arg0: Sequence[tuple[str, str, dict]], /
+    ) -> list[tuple[str, str, str]]: ...
+    def load(
+        self,
+        named_tensors: Sequence[tuple[str, Tensor, bool, Tensor | None]],
+        outputs: Sequence[int | Tensor],
+        written_inputs: Sequence[int],
+        host: dict,
+        with_state: bool,
+    ) -> Executable: ...
+    def read(self, arg0: str, /) -> bytes: ...
+    def sections(self) -> list[str]: ...
+    def state(self) -> dict[str, Tensor]: ...
 
 class Region:
     """A loop's body or a branch as recorded, for repeat or branch of the same trace."""
@@ -141,6 +184,11 @@ def abandon_function() -> None:
 def abandon_region() -> None:
     """Ends it after an error: nothing of it stays."""
 
+def all_gather(tensor: Tensor, dim: int, size: int, stride: int) -> Tensor: ...
+def all_reduce(tensor: Tensor, op: str, size: int, stride: int) -> Tensor: ...
+def all_to_all(
+    tensor: Tensor, split_dim: int, concat_dim: int, size: int, stride: int
+) -> Tensor: ...
 def begin_backward(outputs: Sequence[Tensor], /) -> list[Tensor | None]:
     """Ends its forward and starts its backward: the gradients of the floating outputs."""
 
@@ -169,6 +217,8 @@ def compile(
     host: dict[str, Any],
     location_excludes: Sequence[str] = [],
     progress: Callable[[int, int, str], None] | None = None,
+    broadcast_buffers: bool = False,
+    input_names: Sequence[str] = [],
 ) -> Executable:
     """Traces `call`, compiles the graph and uploads the weights.
 
@@ -177,6 +227,8 @@ def compile(
         the keywords and options.
     host: the options of keyword "host", by name.
     progress: called as (done, total, phase).
+    broadcast_buffers: refuses replicas that each write a parameter or buffer of their own.
+    input_names: as messages and schedules call the inputs; without, by their numbers.
     Errors of the trace surface as the core's errors even when torch wrapped them on the way.
     """
 
@@ -191,6 +243,11 @@ def end_hook(tensor: Tensor, gradient: Tensor, /) -> None:
 def end_region(outputs: Sequence[Tensor], /) -> Region:
     """Ends it, given its results."""
 
+def freeze(members: Sequence[Tensor], /) -> None:
+    """Of the running trace: these tensors of modules are constants."""
+
+def group_rank(size: int, stride: int) -> Tensor: ...
+def group_size(size: int, stride: int) -> int: ...
 def in_function() -> bool:
     """True between begin_function and end_function."""
 
@@ -202,6 +259,11 @@ def is_tracing() -> bool:
 
 def is_training() -> bool:
     """The same, where the model is wrapped for training."""
+
+def known(tensor: Tensor, /) -> Tensor | None:
+    """What it holds, on the host, where that depends on no input, no state and no random
+    number.
+    """
 
 def pop_scope() -> None: ...
 def profile(
@@ -217,8 +279,14 @@ def profile(
 def push_scope(name: str, /) -> None:
     """Ops traced from here on belong to module path `name`, until pop_scope."""
 
+def reduce_scatter(tensor: Tensor, op: str, dim: int, size: int, stride: int) -> Tensor: ...
 def repeat(body: Region, count: int, outputs: Sequence[Tensor], /) -> list[Tensor]:
     """The results of `count` rounds of a body whose one round gave `outputs`."""
+
+def run_custom_op(
+    inputs: Sequence[Tensor], name: str, domain: str, version: int, attributes: str
+) -> list[Tensor]:
+    """A custom op on tensors of the host."""
 
 def set_block(ipu: int, stage: int, phase: int, name: str, scoped: bool) -> None:
     """Ops that follow run there (-1: unsaid); `scoped`: every op must then be in a block."""
@@ -226,6 +294,7 @@ def set_block(ipu: int, stage: int, phase: int, name: str, scoped: bool) -> None
 def set_compiler_log_level(level: int, /) -> None:
     """The same, of the compiler's own messages alone."""
 
+def set_labels(labels: str, /) -> str: ...
 def set_log_level(level: int, /) -> None:
     """The core's log level by the numbers of poptorch.setLogLevel (support/log.hpp)."""
 

@@ -1,8 +1,17 @@
 """The exceptions that leave PopTorch. The native modules raise these very classes."""
 
+import os
+import sys
 from collections.abc import Sequence
 
+_OWN = tuple(
+    os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), package) + os.sep
+    for package in ("poptorch", "poptorch_core")
+)
+_LIBRARIES = {"torch", "numpy"}  # whose lines tell users little
 PYTHON_TYPE = "poptorch_py_error"
+LONG_MESSAGES = "poptorch_error.log"
+_MOST_LINES = 80
 
 
 class Error(RuntimeError):
@@ -14,15 +23,23 @@ class Error(RuntimeError):
         errors of the Python layer.
     """
 
-    def __init__(self, message: str, type: str = PYTHON_TYPE, frames: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        message: str,
+        type: str = PYTHON_TYPE,
+        frames: Sequence[str] = (),
+        origin: str = "",
+    ) -> None:
         self.message = message
         self.type = type
         self.location = "\n".join(f"  [{i}] {frame}" for i, frame in enumerate(frames))
-        super().__init__(message, type, tuple(frames))  # pickled and rebuilt from these
+        self._origin = origin  # <file>:<line> of the core
+        super().__init__(message, type, tuple(frames), origin)  # pickled and rebuilt from these
 
     def __str__(self) -> str:
-        origin = f"\nError raised in:\n{self.location}" if self.location else ""
-        return f"'{self.type}': {self.message}{self._cure()}{origin}"
+        begin = f"In {self._origin}: " if self._origin else ""
+        end = f"\nError raised in:\n{self.location}" if self.location else ""
+        return f"{begin}'{self.type}': {self.message}{self._cure()}{end}"
 
     def _cure(self) -> str:
         return ""
@@ -39,11 +56,12 @@ class RecoverableError(Error):
         message: str,
         type: str = "poplar_recoverable_runtime_error",
         frames: Sequence[str] = (),
+        origin: str = "",
         recovery_action: str = "IPU_RESET",
     ) -> None:
-        super().__init__(message, type, frames)
+        super().__init__(message, type, frames, origin)
         self.recovery_action = recovery_action
-        self.args = (message, type, tuple(frames), recovery_action)
+        self.args = (*self.args, recovery_action)
 
     def _cure(self) -> str:
         return f"\nRecovery action required: {self.recovery_action}"
@@ -57,9 +75,80 @@ class UnrecoverableError(Error):
         message: str,
         type: str = "poplar_unrecoverable_runtime_error",
         frames: Sequence[str] = (),
+        origin: str = "",
     ) -> None:
-        super().__init__(message, type, frames)
+        super().__init__(message, type, frames, origin)
 
 
 class DependencyError(Error, ImportError):
     """Something that PopTorch needs is missing or of another version."""
+
+
+def of_core(
+    message: str, type: str, frames: Sequence[str], origin: str, recovery_action: str
+) -> Error:
+    """What the native modules raise. A message of many lines is in LONG_MESSAGES as a whole."""
+    message = _shortened(message)
+    if recovery_action:
+        return RecoverableError(message, type, frames, origin, recovery_action)
+    if type == "poplar_unrecoverable_runtime_error":
+        return UnrecoverableError(message, type, frames, origin)
+    return Error(message, type, frames, origin)
+
+
+def while_tracing(message: str) -> Error:
+    """An error of the tracer's that its Python part raises, at the caller's line."""
+    caller = sys._getframe(1)
+    origin = f"{os.path.basename(caller.f_code.co_filename)}:{caller.f_lineno}"
+    return Error(message, "poptorch_cpp_error", ["trace"], origin)
+
+
+def _shortened(message: str) -> str:
+    """Its first lines, where all of them could be written to the file, else as it is."""
+    lines = message.split("\n")
+    if len(lines) <= _MOST_LINES:
+        return message
+    try:
+        # A link would lead the text elsewhere, and a pipe keep the error waiting for a reader.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
+        with open(os.open(LONG_MESSAGES, flags, 0o600), "w", errors="backslashreplace") as file:
+            file.write(message + "\n")
+    except OSError:
+        return message
+    return "\n".join([*lines[:_MOST_LINES], f"See {LONG_MESSAGES} for details"])
+
+
+# What functions of the user's raised inside of a program, until it leaves as poptorch.Error.
+_causes: list[tuple[str, BaseException]] = []
+_MOST_CAUSES = 16
+
+
+def keep_cause(raised: BaseException) -> str:
+    """Remembers an exception for with_cause; its text, with the line that raised it."""
+    line = ""
+    trace = raised.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not file.startswith(_OWN) and not _LIBRARIES.intersection(file.split(os.sep)):
+            line = f" ({file}:{trace.tb_lineno})"
+        trace = trace.tb_next
+    text = f"{type(raised).__name__}: {raised}"[:700] + line
+    _causes[: -_MOST_CAUSES + 1] = []
+    _causes.append((text, raised))
+    return text
+
+
+def with_cause(error: Error) -> BaseException:
+    """The error, whose cause is the kept exception that its message tells, if there is one.
+
+    What is no Exception (KeyboardInterrupt, SystemExit) comes back itself.
+    """
+    for entry in reversed(_causes):
+        text, raised = entry
+        if text in error.message:
+            _causes.remove(entry)
+            if not isinstance(raised, Exception):
+                return raised
+            error.__cause__ = raised
+            break
+    return error

@@ -33,11 +33,12 @@ def build_graph(ir: "Ir", fn: Callable[..., Any], args: tuple, kwargs: dict) -> 
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise ValueError(f"The arguments do not fit {name}{signature}: {error}.") from error
+        raise ValueError(
+            f"The arguments do not match the signature of {name}{signature}: {error}."
+        ) from error
     bound.apply_defaults()
     # The name is taken before graphs that `fn` makes take theirs.
     graph = ir.create_empty_graph(name)
-    of(graph).built_by = fn
     with graph:
         for key, value in bound.arguments.items():
             parameter = signature.parameters[key]

@@ -18,9 +18,10 @@ def _captured(graph: Graph, tensor: Tensor) -> Tensor:
     if source not in captured:
         kept = of(source)
         by_ref = kept.base is None and kept.is_memory()
-        made = graph_input(
-            source.shape, source.dtype, source.name, by_ref, source.meta_shape or None
-        )
+        with graph:
+            made = graph_input(
+                source.shape, source.dtype, source.name, by_ref, source.meta_shape or None
+            )
         of(made).ipu, of(made).io_tiles = kept.ipu, kept.io_tiles
         captured[source] = made
     return captured[source]

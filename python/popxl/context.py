@@ -4,34 +4,43 @@ import functools
 from collections.abc import Iterator
 from contextlib import ContextDecorator, contextmanager
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from popxl.locations import TileSet
 
 if TYPE_CHECKING:
     from popxl.graph import Graph
     from popxl.ir import Ir
 
 
-class ExecutionContext(Enum):
+class ExecutionContext(IntEnum):
     """When an op runs: in the program, or when weights come from or go to the host."""
 
     Normal = 0
-    WeightsFromHostFragment = 1
-    WeightsToHostFragment = 2
+    AccumulateOuterFragment = 1
+    WeightsFromHostFragment = 2
+    WeightsToHostFragment = 3
+    OptimizerFromHostFragment = 4
+    Subgraph = 5
 
 
 @dataclass
 class Context:
-    """The state of the contexts; one for the process."""
+    """The state of the contexts; one for the process.
+
+    homes: where the ops of a graph go instead, as into a pipeline's stages; None: nowhere yet.
+    """
 
     graphs: "list[Graph]" = field(default_factory=list)
     ipu: "int | None" = None
+    no_ipu: bool = False
     io_tiles: bool = False
     names: list[str] = field(default_factory=list)
     execution: ExecutionContext = ExecutionContext.Normal
     sequences: "list[_Sequence]" = field(default_factory=list)
+    homes: "dict[Graph, Graph | None]" = field(default_factory=dict)
 
 
 current = Context()
@@ -51,6 +60,23 @@ def get_current_graph() -> "Graph":
     return current.graphs[-1]
 
 
+def get_op_graph() -> "Graph":
+    """Where ops go that are written now: into the current graph, or a pipeline's stage of it.
+
+    RuntimeError outside of any graph, and between a pipeline's stages.
+    """
+    graph = get_current_graph()
+    if graph not in current.homes or current.execution is not ExecutionContext.Normal:
+        return graph
+    home = current.homes[graph]
+    if home is None:
+        raise RuntimeError(
+            "Operation must be created in a stage context: write ops of a pipeline inside "
+            "`with pipeline.stage(i):`."
+        )
+    return home
+
+
 def get_main_graph() -> "Graph":
     """The main graph of the current Ir. RuntimeError outside of any graph."""
     return get_current_graph().main_graph
@@ -64,6 +90,30 @@ def get_ir() -> "Ir":
 gcg, gmg, gir = get_current_graph, get_main_graph, get_ir
 
 
+@dataclass
+class OpSettings:
+    """Where and when an op runs, by PopART's names.
+
+    vgraphId: the IPU; None where nothing decides it. scope: the name scopes around.
+    """
+
+    vgraphId: "int | None" = None
+    tileSet: TileSet = TileSet.Compute
+    executionContext: ExecutionContext = ExecutionContext.Normal
+    scope: str = ""
+    name: str = ""
+
+
+def op_settings(name: str = "") -> OpSettings:
+    """What the contexts say of an op that is written now; its IPU as far as they do."""
+    tiles = TileSet.IO if current.io_tiles else TileSet.Compute
+    scope = "/".join(current.names)
+    return OpSettings(current.ipu, tiles, current.execution, scope, name)
+
+
+_get_op_settings = op_settings
+
+
 @contextmanager
 def _set(name: str, value: Any) -> Iterator[None]:
     before = getattr(current, name)
@@ -75,13 +125,16 @@ def _set(name: str, value: Any) -> Iterator[None]:
 
 
 @contextmanager
-def ipu(ipu: int) -> Iterator[int]:
-    """Ops inside run on IPU `ipu`, from 0 (ValueError; TypeError for what is no int)."""
-    if not isinstance(ipu, (int, np.integer)):
+def ipu(ipu: "int | None") -> "Iterator[int | None]":
+    """Ops inside run on IPU `ipu`, from 0 (ValueError; TypeError for what is no int).
+
+    None: where their inputs are, or where their outputs are needed.
+    """
+    if ipu is not None and not isinstance(ipu, (int, np.integer)):
         raise TypeError(f"IPUs are counted by ints from 0 but {ipu!r} was given.")
-    if ipu < 0:
+    if ipu is not None and ipu < 0:
         raise ValueError(f"IPUs are counted from 0 but {ipu} was given.")
-    with _set("ipu", ipu):
+    with _set("ipu", ipu), _set("no_ipu", ipu is None):
         yield ipu
 
 
@@ -93,9 +146,13 @@ def io_tiles() -> Iterator[None]:
 
 
 @contextmanager
-def _execution_context(context: ExecutionContext) -> Iterator[None]:
+def execution_context(context: ExecutionContext) -> Iterator[None]:
+    """Ops inside run in this context."""
     with _set("execution", context):
         yield
+
+
+_execution_context = execution_context
 
 
 @contextmanager
@@ -143,6 +200,12 @@ class _Sequence:
     before: dict[Any, list[int]] = field(default_factory=dict)  # what ops of this block follow
 
 
+def floating_block() -> "object | None":
+    """The `in_sequence(False)` block around, in which ops have no order of their own."""
+    block = current.sequences[-1] if current.sequences else None
+    return None if block is None or block.chained else block
+
+
 def order_op(graph: Any, op_id: int) -> list[int]:
     """Notes a new op; returns the ids of the ops of its graph that must run before it."""
     if not current.sequences:
@@ -166,7 +229,9 @@ class in_sequence(ContextDecorator):
 
     def __init__(self, mode: "bool | Literal['pass']" = True) -> None:
         if mode is not True and mode is not False and mode != "pass":
-            raise TypeError(f"in_sequence takes True, False or 'pass' but got {mode!r}.")
+            raise TypeError(
+                f"`{mode}` cannot be passed to in_sequence: it takes True, False or 'pass'."
+            )
         self._mode = mode
         self._entered: list[bool] = []
 

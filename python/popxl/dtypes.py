@@ -47,13 +47,14 @@ class dtype:
     def as_dtype(cls, x: Any) -> "dtype":
         """The element type that `x` names or has.
 
-        x: a popxl, NumPy or torch type, a string, Python's `bool` or `float`, or anything with
-            `.dtype`. ValueError for everything else.
+        x: a popxl, NumPy or torch type, a name, Python's `bool` or `float`, anything with
+            `.dtype`, or that `numpy.dtype` takes (`int` is int64, `"i4"` int32). ValueError for
+            everything else.
         """
         if isinstance(x, dtype):
             return x
-        if isinstance(x, str):
-            return cls.from_name(x)
+        if isinstance(x, str) and x in _NAMES:
+            return _NAMES[x]
         if isinstance(x, type) and x in _PY_TO_POPXL:
             return _PY_TO_POPXL[x]
         if not isinstance(x, type) and hasattr(x, "dtype") and not isinstance(x, np.dtype):
@@ -62,7 +63,7 @@ class dtype:
         if text.startswith("torch.") and text[6:] in _TORCH_NAMES:
             return _TORCH_NAMES[text[6:]]
         try:
-            found = np.dtype(x) if x is not None and x is not int else None
+            found = np.dtype(x) if x is not None else None
         except TypeError:
             found = None
         if found is not None and found in _NP_TO_POPXL:

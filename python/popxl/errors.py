@@ -18,6 +18,10 @@ class popart_exception(Error):
     """A program that breaks a rule of the compiler, e.g. in-place writes without a fixed order."""
 
 
+class poplar_application_runtime_error(Error):
+    """A program that fails when it runs, e.g. by a scale of float8 that is out of range."""
+
+
 def unsupported(name: str, cure: str = "") -> UnsupportedError:
     """The error for a name of the API that is missing here; `cure` is what to do instead."""
     return UnsupportedError(
@@ -37,4 +41,21 @@ def compiling() -> Iterator[None]:
         raise popart_exception(*error.args) from None
 
 
-__all__ = ["Error", "UndefinedValue", "UnsupportedError", "popart_exception"]
+@contextmanager
+def running() -> Iterator[None]:
+    """What the program does wrong when it runs leaves as poplar_application_runtime_error."""
+    try:
+        yield
+    except Error as error:
+        if type(error) is not Error:
+            raise
+        raise poplar_application_runtime_error(*error.args) from None
+
+
+__all__ = [
+    "Error",
+    "UndefinedValue",
+    "UnsupportedError",
+    "poplar_application_runtime_error",
+    "popart_exception",
+]

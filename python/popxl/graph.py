@@ -9,7 +9,7 @@ import copy
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from popxl.context import current
+from popxl.context import current, scoped
 from popxl.records import ConstantRecord, GraphRecord, OpRecord as OpRecord, made, of
 from popxl.tensor import Constant, Tensor, Variable
 from popxl.tensor_base import make_tensor
@@ -31,7 +31,7 @@ class Graph:
 
     @property
     def name(self) -> str:
-        """E.g. "Linear_subgraph(0)"; the main graph is called "main"."""
+        """E.g. "Linear_subgraph(0)"; empty for the main graph."""
         return self._record.name
 
     @property
@@ -87,14 +87,24 @@ class Graph:
     def get_tensor(self, id: str) -> "Tensor":
         """The tensor with this id. ValueError when there is none."""
         if id not in self._record.tensors:
-            raise ValueError(f"Graph {self._record.name} has no tensor with id {id!r}.")
+            raise ValueError(f"Graph {self._record.label} has no tensor with id {id!r}.")
         return self._record.tensors[id]
 
     def __contains__(self, tensor: object) -> bool:
-        return isinstance(tensor, Tensor) and of(tensor).graph is self
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"A graph holds tensors, but {tensor!r} was looked for in {self!r}.")
+        return of(tensor).graph is self
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Graph):
+            raise TypeError(f"Cannot compare {self!r} with a {type(other).__name__}.")
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
 
     def __repr__(self) -> str:
-        return f"Graph[name={self._record.name} id={self.id}]"
+        return f"Graph[id={self.id} name={self._record.name}]"
 
     def __enter__(self) -> "Graph":
         if current.graphs and current.graphs[-1].ir is not self.ir:
@@ -115,16 +125,36 @@ class Graph:
 
         return View(self)
 
-    def register_op_created_hook(self, fn: Callable[[OpRecord], None]) -> int:
-        """Calls `fn` with every op that is added to this graph from now on. Returns a handle."""
+    @classmethod
+    def _from_pb(cls, pb: Any) -> "Graph":
+        """The graph that PopART shows so."""
+        return pb.user()
+
+    @property
+    def _by_ref_inputs(self) -> "set[Tensor]":
+        """The inputs that are tensors of its callers, whose memory it reads and may write."""
+        roots = {t: of(of(t).root()) for t in self._record.inputs}
+        return {t for t, r in roots.items() if isinstance(r, ConstantRecord) or r.is_memory()}
+
+    def _create_tensor_id(self, name: str) -> str:
+        """The id that the next tensor of this name would have."""
+        return self._record.new_id(scoped(name))
+
+    def register_op_created_hook(self, fn: Callable[[Any], None]) -> int:
+        """Calls `fn` with every op that is added to this graph from now on, as PopART shows it.
+
+        Returns a handle.
+        """
+        from popart._internal.ir.op.classes import view
+
         handle = of(self.ir).next("hook")
-        self._record.hooks[handle] = fn
+        self._record.hooks[handle] = lambda op: fn(view(op))
         return handle
 
     def remove_op_created_hook(self, handle: int) -> None:
         """Ends the calls. ValueError for a handle that this graph does not know."""
         if handle not in self._record.hooks:
-            raise ValueError(f"Graph {self._record.name} has no hook {handle}.")
+            raise ValueError(f"Graph {self._record.label} has no hook {handle}.")
         del self._record.hooks[handle]
 
 
@@ -142,7 +172,10 @@ def make_graph(ir: "Ir", name: str, core_name: str) -> Graph:
 
 
 def wrap_graph(ir: "Ir", name: str, core: Any) -> Graph:
-    """A graph that the compiler made: its ops become records."""
+    """A graph that the compiler made: its ops become records, and so do graphs that it calls."""
+    for op in core.ops:
+        if any(body.name in of(ir).inlined for body in op.bodies):
+            core.expand_call(op.id)
     graph = _with_record(ir, name, core)
     of(ir).graphs.append(graph)
     for value in core.inputs:
@@ -150,7 +183,16 @@ def wrap_graph(ir: "Ir", name: str, core: Any) -> Graph:
     for op in core.ops:
         _record_op(graph, op)
     of(graph).outputs = [of(graph).by_value[value] for value in core.outputs]
+    written = [op for op in core.ops if op.name != "constant"]
+    for record, op in zip(of(graph).ops, written, strict=True):
+        record.called, record.core = tuple(_known(ir, body) for body in op.bodies), op.id
     return graph
+
+
+def _known(ir: "Ir", core: Any) -> Graph:
+    """The graph for one of the compiler's; a new one for what only the compiler knows."""
+    found = (graph for graph in of(ir).graphs if of(graph).core.name == core.name)
+    return next(found, None) or wrap_graph(ir, core.name, core)
 
 
 def _record_op(graph: Graph, op: Any) -> None:
@@ -198,7 +240,8 @@ def outline(graph: Graph, name: str) -> Graph:
         op.inputs = [t if t is None else twins.get(t, t) for t in op.inputs]
         op.modified = [twins.get(t, t) for t in op.modified]
     inner.placed = outer.placed
-    inner.before_autodiff, outer.before_autodiff = outer.before_autodiff, []
+    inner.has_own_gradient, outer.has_own_gradient = outer.has_own_gradient, False
+    inner.for_gradient = [t for t in outer.for_gradient if t not in twins]
     inner.ops, inner.outputs = outer.ops, [twins.get(t, t) for t in outer.outputs]
     outer.ops, outer.outputs = [], []
     outer.tensors = {t.id: t for t in outer.inputs}

@@ -1,14 +1,14 @@
 """Ir: one program, that is a main graph and the graphs it calls, with streams and buffers."""
 
-import functools
 import itertools
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from poptorch_core import _core
 from popxl.build_graph import build_graph
-from popxl.dot import dot_text
+from popxl.dot import checkpoint
 from popxl.errors import Error, unsupported
 from popxl.graph import Graph, make_graph
 from popxl.records import ProgramRecord, of
@@ -46,13 +46,18 @@ class Ir:
         replicas over several processes, ValueError when it gives no positive int.
     """
 
+    # By id, as long as something else holds them.
+    _ir_cache: "weakref.WeakValueDictionary[int, Ir]" = weakref.WeakValueDictionary()
+
     def __init__(self, replication: "int | str" = 1) -> None:
         if replication == "popdist":
             replication = _replicas_of_launcher()
         self._record = ProgramRecord()
         self.replication_factor = replication  # type: ignore[assignment]  # checked there
         self._record.id = next(_ir_ids)
-        self._record.main = make_graph(self, "main", "main")
+        self._ir_cache[self._record.id] = self
+        self._record.main = make_graph(self, "", "main")
+        self._pb_ir.getSessionOptions()  # takes the environment as it is now
 
     @property
     def main_graph(self) -> Graph:
@@ -61,7 +66,7 @@ class Ir:
 
     @property
     def num_host_transfers(self) -> int:
-        """How often each stream transfers in one run; 1 unless loops load or store."""
+        """How often a stream transfers in one run at most; 1 unless loops load or store."""
         return self._record.num_host_transfers
 
     @num_host_transfers.setter
@@ -126,28 +131,38 @@ class Ir:
         return grouping_from_assignments(assignments)
 
     def get_all_h2d_streams(self) -> set[Any]:
-        """The streams into the device that some op uses."""
-        return {s for s in self._record.streams if of(s).used and of(s).to_device}
+        """The streams into the device, used or not."""
+        return {s for s in self._record.streams if of(s).to_device}
 
     def get_all_d2h_streams(self) -> set[Any]:
-        """The streams out of the device that some op uses."""
-        return {s for s in self._record.streams if of(s).used and not of(s).to_device}
+        """The streams out of the device, used or not."""
+        return {s for s in self._record.streams if not of(s).to_device}
 
     def dot_checkpoint(self, check: str, save_dir: "str | Path | None" = None) -> None:
         """Draws all graphs in Graphviz's language, into `<save_dir>/<check>.dot`.
 
-        save_dir: the working directory by default; it is made if need be.
+        That is, if session option dotChecks names the check or "ALL"; POPART_DOT_CHECKS sets it
+        when the Ir is made, and a first check makes it "ALL" where nothing did.
+        save_dir: becomes session option logDir; the working directory by default.
         """
-        folder = Path(save_dir) if save_dir is not None else Path.cwd()
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{check}.dot").write_text(dot_text(self))
+        options = self._pb_ir.getSessionOptions()
+        if save_dir is not None:
+            options.logDir = str(save_dir)
+        if not options.dotChecks:
+            options.dotChecks.add("ALL")
+        checkpoint(self, check)
 
-    @functools.cached_property
+    @property
     def _pb_ir(self) -> Any:
         """The Ir as PopART shows it."""
         from popart._internal.ir import Ir as View
 
         return View(self)
+
+    @classmethod
+    def _from_pb(cls, pb: Any) -> "Ir":
+        """The Ir that PopART shows so."""
+        return pb.user()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Ir):

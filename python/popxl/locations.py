@@ -4,17 +4,17 @@ The emulator decides by variables and buffers alone; these values travel along.
 """
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import IntEnum
 
 
-class ReplicatedTensorSharding(Enum):
+class ReplicatedTensorSharding(IntEnum):
     """Whether replicas keep shards of a tensor instead of copies."""
 
     Off = 0
     On = 1
 
 
-class TensorStorage(Enum):
+class TensorStorage(IntEnum):
     """On the chip, or in the memory beside it."""
 
     Undefined = 0
@@ -22,7 +22,7 @@ class TensorStorage(Enum):
     OffChip = 2
 
 
-class TileSet(Enum):
+class TileSet(IntEnum):
     """The tiles that compute, or those kept for input and output."""
 
     Undefined = 0

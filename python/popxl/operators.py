@@ -26,14 +26,19 @@ def provide(ops: Any, constant: "Callable[..., Tensor]") -> None:
     _above.ops, _above.constant = ops, constant
 
 
-def as_operand(value: Any, like: "Operators") -> "Tensor":
-    """`value` as a tensor: a constant of `like`'s dtype when it is none. ValueError if empty."""
+def as_operand(
+    value: Any, like: "Operators", dtype: "dtype_class | None" = None, raise_on_empty: bool = True
+) -> "Tensor":
+    """`value` as a tensor: a constant of `dtype`, or `like`'s, when it is none.
+
+    ValueError if it is empty and that is not allowed.
+    """
     if isinstance(value, Operators):
         return cast("Tensor", value)
     array = np.asarray(value.detach() if hasattr(value, "detach") else value)
-    if array.size == 0:
+    if array.size == 0 and raise_on_empty:
         raise ValueError("An operand must not be empty.")
-    return _above.constant(array, like.dtype)
+    return _above.constant(array, dtype or like.dtype)
 
 
 class Operators:
@@ -51,6 +56,12 @@ class Operators:
         def dtype(self) -> dtype_class: ...
         @property
         def rank(self) -> int: ...
+
+    def _ensure_tensor(
+        self, value: Any, dtype: "dtype_class | None" = None, raise_on_empty: bool = True
+    ) -> "Tensor":
+        """`value` as a tensor: a constant of `dtype`, or this one's, when it is none."""
+        return as_operand(value, self, dtype, raise_on_empty)
 
     def __add__(self, other: Any) -> "Tensor":
         return _above.ops.add(self, as_operand(other, self))
@@ -199,6 +210,8 @@ def _index(t: Any, key: Any) -> "Tensor":
             raise TypeError(f"A tensor cannot be indexed by one of {key.dtype}.")
         return _above.ops.gather(t, key)
     keys = key if isinstance(key, tuple) else (key,)
+    if any(isinstance(k, (bool, np.bool_)) for k in keys):
+        raise TypeError("A tensor cannot be indexed by a bool: use a mask of the tensor's shape.")
     if len(keys) > t.rank:
         raise IndexError(f"{len(keys)} indices for a tensor of shape {t.shape}.")
     start: list[int] = []

@@ -2,15 +2,28 @@
 
 import numpy as np
 
-
-def uint64_to_two_uint32(x: int) -> tuple[int, int]:
-    """The high and the low 32 bits."""
-    return int(x) >> 32, int(x) & 0xFFFFFFFF
+MAX_UINT32 = 2**32 - 1
+MAX_UINT64 = 2**64 - 1
 
 
-def two_uint32_to_uint64(x: tuple[int, int]) -> int:
-    """The number of these high and low 32 bits."""
-    return int(x[0]) << 32 | int(x[1])
+def _checked(number: int, most: int) -> int:
+    if not 0 <= number <= most:
+        raise ValueError(f"A number from 0 to {most} is needed but got {number}.")
+    return int(number)
+
+
+def uint64_to_two_uint32(num: int) -> tuple[int, int]:
+    """The high and the low 32 bits. ValueError: it is negative or has more than 64."""
+    num = _checked(num, MAX_UINT64)
+    return num >> 32, num & MAX_UINT32
+
+
+def two_uint32_to_uint64(a: int, b: int) -> int:
+    """The number of the high bits a and the low bits b.
+
+    ValueError: one is negative or has more than 32.
+    """
+    return _checked(a, MAX_UINT32) << 32 | _checked(b, MAX_UINT32)
 
 
 def create_seeds(

@@ -1,9 +1,15 @@
 """Remote buffers: rows of tensors in memory beside the IPUs."""
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
 from popxl.context import get_current_graph
 from popxl.dtypes import checked, dtype as dtype_class
 from popxl.records import BufferRecord, of
 from popxl.tensor_base import Tensor, static_shape
+
+if TYPE_CHECKING:
+    from popxl.ir import Ir
 
 
 class RemoteBuffer:
@@ -27,10 +33,33 @@ class RemoteBuffer:
         """The shape of a row."""
         return self._record.shape
 
+    @tensor_shape.setter
+    def tensor_shape(self, value: Any) -> None:
+        raise AttributeError("can't set attribute 'tensor_shape'")
+
     @property
     def tensor_dtype(self) -> dtype_class:
         """The element type."""
         return self._record.dtype
+
+    @tensor_dtype.setter
+    def tensor_dtype(self, value: Any) -> None:
+        raise AttributeError("can't set attribute 'tensor_dtype'")
+
+    def set_remote_buffer_info(
+        self, tensor_dtype: dtype_class, tensor_shape: Iterable[int], entries: int
+    ) -> None:
+        """Makes it a buffer of other rows. ValueError once an op uses it."""
+        shape, dtype = static_shape(tensor_shape), checked(tensor_dtype)
+        if self._record.core_name is not None:
+            raise ValueError("The rows of a remote buffer cannot change once an op uses it.")
+        self.entries = entries
+        self._record.shape, self._record.dtype = shape, dtype
+
+    @property
+    def _current_ir(self) -> "Ir":
+        """The Ir it belongs to."""
+        return self._record.ir
 
     @property
     def remote_buffer_id(self) -> int:
@@ -45,7 +74,7 @@ class RemoteBuffer:
     @entries.setter
     def entries(self, value: int) -> None:
         if value < 1:
-            raise ValueError(f"A remote buffer has at least one entry but {value} were asked for.")
+            raise ValueError(f"Entries must be a non-zero, positive integer but is {value}.")
         if self._record.core_name is not None and value != self._record.entries:
             raise ValueError("The entries of a remote buffer cannot change once an op uses it.")
         self._record.entries = value
@@ -64,9 +93,17 @@ class RemoteBuffer:
         shape = t.shape if num_shards == 1 else (-(-t.nelms // num_shards),)
         if t.dtype != self._record.dtype or shape != self._record.shape:
             raise ValueError(
-                f"{t!r} is no row of remote buffer {self._record.id}, which holds "
-                f"{self._record.dtype} {self._record.shape}."
+                f"Tensor {t.id} does not match buffer. {t!r} is no row of remote buffer "
+                f"{self._record.id}, which holds {self._record.dtype} {self._record.shape}."
             )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RemoteBuffer) and (
+            of(other).ir is self._record.ir and of(other).id == self._record.id
+        )
+
+    def __hash__(self) -> int:
+        return hash((self._record.ir, self._record.id))
 
 
 def remote_buffer(

@@ -1,23 +1,83 @@
 """Groups of replicas: which of them share a value or take part in one collective."""
 
-from dataclasses import dataclass
-from typing import NamedTuple
+import math
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
 
 from popxl.records.link import made
 
+if TYPE_CHECKING:
+    from popart._internal.ir.replica_grouping import ReplicaGrouping as View
 
-@dataclass(frozen=True)
+
+class VariableRetrievalMode(IntEnum):
+    """Whose value of a variable the host gets."""
+
+    OnePerGroup = 0
+    AllReduceReplicas = 1
+    AllReplicas = 2
+
+
+RETRIEVAL_MODES = {
+    "one_per_group": VariableRetrievalMode.OnePerGroup,
+    "all_replicas": VariableRetrievalMode.AllReplicas,
+}
+
+
 class VariableSettings:
-    """How a variable's data on the host and on replicas belong together."""
+    """How a variable's data on the host and on replicas belong together.
 
-    num_replicas: int
-    stride: int
-    group_size: int
-    retrieval_mode: str
+    stride, group_size: of the groups of replicas that share a value; 0: all replicas are one.
+    """
 
-    def groups(self, replicas: int) -> int:
-        """How many groups `replicas` replicas make."""
-        return replicas // self.group_size
+    def __init__(
+        self,
+        stride: int = 1,
+        group_size: int = 0,
+        retrieval_mode: VariableRetrievalMode = VariableRetrievalMode.OnePerGroup,
+    ) -> None:
+        self._stride, self._size, self._mode = stride, group_size, retrieval_mode
+
+    def getStride(self) -> int:
+        """The distance of neighbours in a group."""
+        return self._stride
+
+    def getGroupSize(self) -> int:
+        """How many replicas a group has."""
+        return self._size
+
+    def getRetrievalMode(self) -> VariableRetrievalMode:
+        """Whose value the host gets."""
+        return self._mode
+
+    def isUsingCommGroup(self) -> bool:
+        """False: stride and size say it."""
+        return False
+
+    def groups(self, replicas: int) -> list[list[int]]:
+        """The replicas of each group, of so many."""
+        grouping = make_grouping(replicas, self._stride, self._size or None)
+        return replicas_by_group(grouping)
+
+    def getGroupCount(self, replicas: int) -> int:
+        """How many groups so many replicas make."""
+        return len(self.groups(replicas))
+
+    def numReplicasReturningVariable(self, replicas: int) -> int:
+        """How many values the host gets."""
+        if self._mode is VariableRetrievalMode.AllReplicas:
+            return replicas
+        return self.getGroupCount(replicas)
+
+    def shapeOnReplica(
+        self, full_shape: Sequence[int], replicas: int, name: str = ""
+    ) -> tuple[int, ...]:
+        """The shape on a replica of data of this shape. ValueError: not a row for each value."""
+        rows = self.numReplicasReturningVariable(replicas)
+        if rows > 1 and tuple(full_shape[:1]) != (rows,):
+            raise ValueError(f"{name or 'A variable'} needs {rows} rows but has {full_shape}.")
+        return tuple(full_shape[1:] if rows > 1 else full_shape)
 
 
 class _Record(NamedTuple):
@@ -29,7 +89,7 @@ class ReplicaGrouping:
     """A partition of the replicas into groups of one size. Made by `Ir.replica_grouping`."""
 
     def __init__(self) -> None:
-        raise TypeError("Cannot create a ReplicaGrouping directly: use ir.replica_grouping.")
+        raise RuntimeError("Cannot create a ReplicaGrouping directly: use ir.replica_grouping.")
 
     _record: _Record
 
@@ -62,31 +122,52 @@ class ReplicaGrouping:
 
     @property
     def const_rg(self) -> "ReplicaGrouping":
-        """The coarsest grouping of constant stride whose groups lie inside these."""
+        """A grouping of constant stride whose groups lie inside these.
+
+        Groups are cut where neighbours are further apart than the nearest ones are anywhere; the
+        greatest common divisor of what is left is the size.
+        """
         if self._record.stride is not None:
             return self
-        replicas = len(self._record.assignment)
-        for size in range(self.group_size - 1, 1, -1):
-            for stride in range(1, replicas):
-                if replicas % (size * stride) == 0:
-                    finer = make_grouping(replicas, stride, size)
-                    pairs = set(zip(finer.assignment, self._record.assignment, strict=True))
-                    if len(pairs) == finer.num_groups:
-                        return finer
-        return make_grouping(replicas, 1, 1)
+        members = replicas_by_group(self)
+        gaps = [b - a for m in members for a, b in zip(m, m[1:], strict=False)]
+        stride, sizes = min(gaps, default=1), []
+        for m in members:
+            sizes.append(1)
+            for a, b in zip(m, m[1:], strict=False):
+                if b - a > stride:
+                    sizes.append(1)
+                else:
+                    sizes[-1] += 1
+        return self._inside(stride, math.gcd(*sizes))
+
+    def _inside(self, stride: int, size: int) -> "ReplicaGrouping":
+        """That grouping if its groups lie inside these, else each replica by itself."""
+        assignment = self._record.assignment
+        try:
+            finer = make_grouping(len(assignment), stride, size)
+        except ValueError:
+            return make_grouping(len(assignment), 1, 1)
+        pairs = set(zip(finer.assignment, assignment, strict=True))
+        return finer if len(pairs) == finer.num_groups else make_grouping(len(assignment), 1, 1)
+
+    def _const_groups(self) -> "list[int] | None":
+        """The group that each group of `const_rg` lies in; None for a constant stride."""
+        if self.is_const:
+            return None
+        own = self._record.assignment
+        return [own[m[0]] for m in replicas_by_group(self.const_rg)]
 
     @property
-    def to_device_map(self) -> dict[int, list[int]]:
-        """The replicas of each group."""
-        out: dict[int, list[int]] = {}
-        for replica, group in enumerate(self._record.assignment):
-            out.setdefault(group, []).append(replica)
-        return out
+    def to_device_map(self) -> "list[int] | None":
+        """The group of each group of `const_rg`. None for a constant stride."""
+        return self._const_groups()
 
     @property
-    def to_host_map(self) -> list[int]:
-        """The first replica of each group."""
-        return [members[0] for members in self.to_device_map.values()]
+    def to_host_map(self) -> "list[int] | None":
+        """For each group the first group of `const_rg` in it. None for a constant stride."""
+        groups = self._const_groups()
+        return None if groups is None else [groups.index(g) for g in range(self.num_groups)]
 
     def transpose(self) -> "ReplicaGrouping":
         """The grouping of the i-th members of all groups."""
@@ -98,26 +179,43 @@ class ReplicaGrouping:
         numbers = {g: i for i, g in enumerate(dict.fromkeys(assignment))}
         return grouping_from_assignments([numbers[g] for g in assignment])
 
-    def _to_variable_settings(self, retrieval_mode: str = "one_per_group") -> VariableSettings:
-        rg = self.const_rg
-        return VariableSettings(
-            len(self._record.assignment), rg.stride, rg.group_size, retrieval_mode
-        )
+    def _to_variable_settings(self, retrieval_mode: "str | None" = None) -> VariableSettings:
+        mode = retrieval_mode or "one_per_group"
+        if mode not in RETRIEVAL_MODES:
+            raise ValueError(f"retrieval_mode must be one of {list(RETRIEVAL_MODES)}: {mode!r}.")
+        return VariableSettings(self.stride, self.group_size, RETRIEVAL_MODES[mode])
+
+    @property
+    def _pb_replica_grouping(self) -> "View":
+        """The grouping as PopART shows it. NotImplementedError when its stride varies."""
+        from popart._internal.ir.replica_grouping import ReplicaGrouping as View
+
+        return View(len(self._record.assignment), self.stride, self.group_size)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ReplicaGrouping) and self._record.assignment == tuple(
-            other.assignment
-        )
+        if not isinstance(other, ReplicaGrouping):
+            raise TypeError(f"Cannot compare {self!r} with a {type(other).__name__}.")
+        return self._record.assignment == tuple(other.assignment)
 
     def __hash__(self) -> int:
         return hash(self._record.assignment)
 
     def __repr__(self) -> str:
-        stride = self._record.stride if self._record.stride is not None else "varying"
+        if self._record.stride is None:
+            return f"ReplicaGrouping(assignment={self.assignment})"
         return (
-            f"ReplicaGrouping(num_replicas={len(self._record.assignment)}, stride={stride}, "
-            f"group_size={self.group_size}, num_groups={self.num_groups})"
+            f"ReplicaGrouping(num_replicas={len(self._record.assignment)}, "
+            f"stride={self._record.stride}, group_size={self.group_size}, "
+            f"num_groups={self.num_groups})"
         )
+
+
+def replicas_by_group(grouping: ReplicaGrouping) -> list[list[int]]:
+    """The replicas of each group."""
+    out: list[list[int]] = [[] for _ in range(grouping.num_groups)]
+    for replica, group in enumerate(grouping.assignment):
+        out[group].append(replica)
+    return out
 
 
 def make_grouping(

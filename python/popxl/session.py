@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from poptorch_core import _core
 from popxl.check_order import check_order
-from popxl.dtypes import as_bits
-from popxl.errors import compiling
-from popxl.fp8_utils import is_float8
+from popxl.dot import checkpoint
+from popxl.errors import compiling, popart_exception, running
 from popxl.ir import Ir
 from popxl.records import of
+from popxl.session_ports import Port, stream_elements, unmapped
 from popxl.streams import DeviceToHostStream, HostToDeviceStream, Stream
 from popxl.tensor import Constant, Tensor, Variable
 from popxl.utils import to_numpy
@@ -21,6 +21,17 @@ _PARTIAL = (
     "some variables are on the device as it left them in the middle of the program. Write them "
     "with write_variables_data to go on from values that you know"
 )
+
+_LOST = (
+    "what it held is lost, and the host has the variables as they were last fetched or written. "
+    "Write those of a checkpoint with write_variables_data"
+)
+
+
+def _cache_path(ir: Ir) -> str:
+    """The folder that keeps compiled programs; empty: none are kept."""
+    options = ir._pb_ir.getSessionOptions()
+    return options.cachePath if options.enableEngineCaching else ""
 
 
 class Session:
@@ -46,47 +57,58 @@ class Session:
             raise ValueError(f"device_desc must be one of {_DEVICES} but is {device_desc!r}.")
         if not any(of(graph).ops for graph in of(ir).graphs):
             raise RuntimeError("The Ir has no ops: there is nothing to run.")
+        for message in of(ir).refused:
+            raise popart_exception(message)
+        if ir.main_graph.inputs:
+            raise popart_exception(
+                f"The main graph has inputs, {ir.main_graph.inputs}, which nothing fills. Use "
+                "popxl.h2d_stream."
+            )
         ipus = 1 + max((of(t).ipu or 0 for g in of(ir).graphs for t in g.tensors), default=0)
         if device_desc == "cpu" and ipus * ir.replication_factor > 1:
             raise ValueError(
                 f"The device 'cpu' has one IPU but the program uses {ipus} on each of "
                 f"{ir.replication_factor} replicas. Use 'ipu_hw'."
             )
-        check_order(ir)
+        if ir._pb_ir.getSessionOptions().enableInplaceAmbiguityChecking:
+            check_order(ir)
+        checkpoint(ir, "FINAL")
         of(ir).has_session = True
         self._to_host_on_exit = weights_to_host_on_exit
         self._replicas = ir.replication_factor
         self._transfers = ir.num_host_transfers
-        self._inputs = [s for s in of(ir).module_streams if isinstance(s, HostToDeviceStream)]
-        self._outputs = [s for s in of(ir).module_streams if isinstance(s, DeviceToHostStream)]
+        self._inputs = [s for s in of(ir).streams if isinstance(s, HostToDeviceStream)]
+        self._outputs = [s for s in of(ir).streams if isinstance(s, DeviceToHostStream)]
         # The program says itself when its IPUs run.
         said = {"replication_factor": self._replicas, "strategy": "sharded"}
         with compiling():
-            self._executable = _core.compile(of(ir).module, [("execution", "", said)])
-        self._check_transfers()
-        types = self._executable.input_types
-        self._takes = [
-            _Port(s, self._io_shape(s), shape, self._leads())
-            for s, (_, shape) in zip(self._inputs, types, strict=True)
-        ]
+            self._executable = _core.compile(
+                of(ir).module, [("execution", "", said)], {"cache_path": _cache_path(ir)}
+            )
+        self._takes = self._ports(self._inputs, self._executable.input_types)
         self._inputs_set = set(self._inputs)
-        self._gives = [_Port(s, self._io_shape(s)) for s in self._outputs]
+        self._gives = self._ports(self._outputs, self._executable.output_types)
         self._host = {v: of(v).host_copy() for v in of(ir).slots.values()}
+        self._read_only = [v for v, data in self._host.items() if not data.flags.writeable]
         self._written: set[Variable] = set(self._host)  # newer on the host
-        for slot, data in of(ir).hidden.items():
-            self._executable.write_state(slot, data)
         self._stale = False  # the device may be newer than the host
 
-    def _check_transfers(self) -> None:
-        types = [*self._executable.input_types, *self._executable.output_types]
-        for stream, (_, shape) in zip([*self._inputs, *self._outputs], types, strict=True):
-            size = int(np.prod(shape, dtype=np.int64))
-            made = size // max(1, stream_elements(stream) * self._replicas)
-            if made != self._transfers:
-                raise ValueError(
-                    f"{stream!r} makes {made} transfers in a run but ir.num_host_transfers is "
-                    f"{self._transfers}. Set ir.num_host_transfers to {made}."
-                )
+    def _made_transfers(self, stream: Stream, shape: "list[int]") -> int:
+        """How often a run transfers. ValueError: more often than `ir.num_host_transfers`."""
+        each = max(1, stream_elements(stream) * self._replicas)
+        made = int(np.prod(shape, dtype=np.int64)) // each
+        if made > self._transfers:
+            raise ValueError(
+                f"{stream!r} makes {made} transfers in a run but ir.num_host_transfers is "
+                f"{self._transfers}. Set ir.num_host_transfers to {made}."
+            )
+        return made
+
+    def _ports(self, streams: "list[Any]", types: "list[Any]") -> "list[Port]":
+        return [
+            Port(s, self._io_shape(s), shape, self._leads(), self._made_transfers(s, shape))
+            for s, (_, shape) in zip(streams, types, strict=True)
+        ]
 
     def _leads(self) -> list[str]:
         counts = {"transfers": self._transfers, "replicas": self._replicas}
@@ -130,13 +152,16 @@ class Session:
             each stream to the device; 64-bit arrays become 32 bits if downcast_inputs.
         Returns an array for each stream to the host, shaped likewise. ValueError: not attached,
         missing or unexpected streams, other shapes or dtypes. TypeError: no dict. A signal whose
-        handler raises, as Ctrl-C does, ends the run within half a second.
+        handler raises, as Ctrl-C does, ends the run within half a second. RecoverableError,
+        UnrecoverableError: the device failed, and holds nothing until the context is left and
+        entered again, which sends the variables as the host has them.
         """
         self._check_attached("run")
         arrays = self._checked_inputs({} if inputs is None else inputs, downcast_inputs)
         self._stale = True  # also when the run is cut short
         try:
-            results = self._executable.run(arrays)
+            with running():
+                results = self._executable.run(arrays)
         except BaseException:
             if self._executable.forget_partial_state():
                 _core.log(_WARNING, f"The run of {self!r} was cut short: {_PARTIAL}.")
@@ -154,6 +179,16 @@ class Session:
     ) -> None:
         """`run` into arrays of the caller, one for each stream. ValueError when they do not fit."""
         outputs = outputs or {}
+        self._validate_run_outputs(outputs)
+        for stream, result in self.run(inputs, downcast_inputs).items():
+            outputs[stream][...] = result
+
+    def _validate_run_inputs(self, inputs: Mapping[Any, Any]) -> None:
+        """Raises what `run` would for these inputs."""
+        self._checked_inputs(inputs, True)
+
+    def _validate_run_outputs(self, outputs: Mapping[Any, np.ndarray]) -> None:
+        """Raises what `run_with_outputs` would for these outputs."""
         if set(outputs) != set(self._outputs):
             raise ValueError(f"The program gives {self._outputs} but arrays are for {outputs}.")
         for stream, array in outputs.items():
@@ -162,8 +197,6 @@ class Session:
                     f"{stream!r} gives {self._io_shape(stream)} but the array has {array.shape}, "
                     f"{array.dtype}."
                 )
-        for stream, result in self.run(inputs, downcast_inputs).items():
-            outputs[stream][...] = result
 
     def _check_attached(self, what: str) -> None:
         if not self.is_attached:
@@ -179,18 +212,38 @@ class Session:
         """The Ir that it was made from."""
         return self._ir
 
+    ir_ = ir
+
     def __enter__(self) -> "Session":
+        if self._depth == 0:
+            self._attach()
         self._depth += 1
-        if self._depth == 1:
-            self.weights_from_host()
+        try:
+            if self._depth == 1:
+                self.weights_from_host()
+        except BaseException:
+            self._depth -= 1
+            raise
         return self
+
+    def _attach(self) -> None:
+        failed = self._executable.has_failed()
+        self._executable.attach()
+        if failed:
+            self._written, self._stale = set(self._host), False
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         try:
-            if self._depth == 1 and kind is None and self._to_host_on_exit:
+            if self._depth == 1 and self._executable.has_failed():
+                if self._stale:
+                    _core.log(_WARNING, f"The device of {self!r} has failed: {_LOST}.")
+            elif self._depth == 1 and kind is None and self._fetches_on_exit():
                 self.weights_to_host()
         finally:
             self._depth -= 1
+
+    def _fetches_on_exit(self) -> bool:
+        return self._to_host_on_exit and not self._read_only
 
     def weights_from_host(self) -> None:
         """Sends variables that were written on the host to the device. ValueError if detached."""
@@ -200,12 +253,24 @@ class Session:
         self._written.clear()
 
     def weights_to_host(self) -> None:
-        """Fetches all variables from the device. ValueError if detached."""
+        """Fetches all variables from the device. ValueError if detached.
+
+        Memory-mapped arrays are flushed; RuntimeError if one of them is read-only.
+        """
         self._check_attached("weights_to_host")
-        if self._stale:
-            for variable, data in self._host.items():
-                if data.flags.writeable:
-                    data[...] = of(variable).fetch(self._executable)
+        if self._read_only:
+            raise RuntimeError(
+                f"The memory-mapped arrays of {self._read_only} are read-only: variables cannot be "
+                "fetched. Map them with mode 'r+' or 'c'."
+            )
+        self._fetch()
+
+    def _fetch(self) -> None:
+        for variable, data in self._host.items() if self._stale else ():
+            if data.flags.writeable:
+                data[...] = of(variable).fetch(self._executable)
+                if isinstance(data, np.memmap):
+                    data.flush()
         self._stale = False
 
     def get_tensor_data(self, tensor: Tensor) -> np.ndarray:
@@ -221,13 +286,13 @@ class Session:
         for tensor in tensors:
             if not isinstance(tensor, (Variable, Constant)):
                 raise TypeError(
-                    f"{tensor!r} is neither a variable nor a constant. What the program computes "
+                    f"{tensor!r} is not of type Constant or Variable. What the program computes "
                     "comes from ops.host_store to a stream, in what run returns."
                 )
             if isinstance(tensor, Variable) and tensor not in self._host:
                 raise ValueError(self._foreign(tensor))
         if self._stale and self.is_attached:
-            self.weights_to_host()
+            self._fetch()
         return {
             t: self._host[t] if isinstance(t, Variable) else of(t).data.copy()  # type: ignore
             for t in tensors
@@ -246,7 +311,7 @@ class Session:
         """
         arrays = {v: self._checked_data(v, given) for v, given in data.items()}
         if self._stale and self.is_attached:
-            self.weights_to_host()
+            self._fetch()
         for variable, array in arrays.items():
             self._host[variable][...] = array
         self._written.update(arrays)
@@ -255,8 +320,9 @@ class Session:
 
     def _checked_data(self, variable: Any, given: Any) -> np.ndarray:
         if not isinstance(variable, Variable):
+            name = variable.id if isinstance(variable, Tensor) else repr(variable)
             raise TypeError(
-                f"{variable!r} is not a variable. Pass what popxl.variable returned, one of "
+                f"Tensor {name} is not of type Variable. Pass what popxl.variable returned, one of "
                 f"{list(self._host)}."
             )
         if variable not in self._host:
@@ -264,7 +330,9 @@ class Session:
         if of(variable).all_replicas:
             raise NotImplementedError(f"{variable!r} is retrieved from all replicas: fixed here.")
         plain = isinstance(given, (bool, int, float, list, tuple))
-        array = to_numpy(given, variable.dtype if plain else None, downcast=False, copy=False)
+        array = to_numpy(
+            unmapped(given), variable.dtype if plain else None, downcast=False, copy=False
+        )
         if array.dtype != variable.dtype.as_numpy():
             raise TypeError(f"{variable!r} holds {variable.dtype} but the data is {array.dtype}.")
         if array.shape != variable.shape_on_host:
@@ -287,68 +355,3 @@ class _Results(dict):
 
     def __missing__(self, key: Any) -> Any:
         raise KeyError(f"The program gives {list(self)}, which are the keys here, but not {key!r}.")
-
-
-class _Port:
-    """A stream as a run sees it: what its arrays must be, known before the first one comes.
-
-    shape: of the user's array. compiled: of the one that the program takes. leads: what the first
-    dimensions of the user's array are for.
-    """
-
-    def __init__(
-        self,
-        stream: Stream,
-        shape: tuple,
-        compiled: "list[int] | None" = None,
-        leads: "list[str] | None" = None,
-    ) -> None:
-        self.stream, self._shape, self._leads = stream, shape, leads or []
-        self._compiled = shape if compiled is None else tuple(compiled)
-        self._dtype = stream.dtype.as_numpy()
-        self._bits = as_bits(np.empty(0, self._dtype)).dtype
-
-    def checked(self, data: Any, downcast: bool) -> np.ndarray:
-        """`data` as the program takes it. ValueError for another shape or dtype."""
-        array = to_numpy(data, None, downcast, copy=False)
-        if array.dtype != self._bits:
-            array = self._converted(array, data)
-        if array.shape != self._shape:
-            array = self._cut(array)
-        return array if array.shape == self._compiled else array.reshape(self._compiled)
-
-    def _converted(self, array: np.ndarray, data: Any) -> np.ndarray:
-        number = isinstance(data, (bool, int, float))
-        if is_float8(self.stream.dtype) and array.dtype == self._dtype:
-            return as_bits(array)
-        if number and not is_float8(self.stream.dtype):
-            return array.astype(self._dtype)
-        given = getattr(data, "dtype", array.dtype)
-        raise ValueError(
-            f"{self.stream!r} takes {self.stream.dtype} but got {given}. Convert the data, e.g. "
-            f"np.asarray(data, {self._dtype.name!r})."
-        )
-
-    def _cut(self, array: np.ndarray) -> np.ndarray:
-        expected = self._shape
-        leads = len(expected) > len(self.stream.shape)  # transfers or replicas come first
-        if leads and array.shape[1:] == expected[1:] and array.shape[0] > expected[0]:
-            return array[: expected[0]]
-        if array.size == 1 and all(n == 1 for n in expected):
-            return array
-        each = f", {self.stream.shape} for each of {' and '.join(self._leads)}," if leads else ""
-        raise ValueError(
-            f"{self.stream!r} takes data of shape {expected}{each} but got {array.shape}. Give the "
-            "data that shape, or the stream another when it is made."
-        )
-
-    def returned(self, result: np.ndarray) -> np.ndarray:
-        """What the program gave, in the stream's dtype and shape."""
-        if result.dtype != self._dtype:
-            result = result.view(self._dtype)
-        return result if result.shape == self._shape else result.reshape(self._shape)
-
-
-def stream_elements(stream: Stream) -> int:
-    """Elements of one transfer of one replica."""
-    return int(np.prod(stream.shape, dtype=np.int64))

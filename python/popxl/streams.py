@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from popxl.context import get_current_graph
-from popxl.dtypes import dtype as dtype_class
+from popxl.context import get_main_graph
+from popxl.dtypes import core_name, dtype as dtype_class
 from popxl.records import StreamRecord, of
-from popxl.tensor_base import TensorSpec
+from popxl.tensor_base import Tensor, TensorSpec, make_tensor
 
 
 class Stream:
@@ -14,12 +14,13 @@ class Stream:
     _to_device: bool
 
     def __init__(self, shape: Any, dtype: dtype_class, name: "str | None") -> None:
-        graph = get_current_graph()
-        if graph is not graph.main_graph:
-            raise ValueError(f"Streams belong to the main graph, but {graph.name} is current.")
+        graph = get_main_graph()
         name = name or ("h2d_stream" if self._to_device else "d2h_stream")
         spec, core = TensorSpec(shape, dtype), of(graph.ir).core_name(name)
-        self._record = StreamRecord(self, graph.ir, spec, name, core, self._to_device)
+        tensor = make_tensor(Tensor, graph, name, spec=spec, stream=True)
+        self._record = StreamRecord(self, graph.ir, spec, name, core, self._to_device, tensor)
+        kind = (core_name(spec.dtype), list(spec.shape))
+        of(graph.ir).module.add_stream(core, kind, self._to_device)
         of(graph.ir).streams.append(self)
 
     @property
@@ -44,11 +45,11 @@ class Stream:
 
     @property
     def tensor_id(self) -> str:
-        """The name that no other stream of the Ir has."""
-        return self._record.core_name
+        """The id of the tensor of the main graph that stands for it."""
+        return self._record.tensor.id
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}[{self._record.core_name} {self.dtype} {self.shape}]"
+        return f"{type(self).__name__}[{self.tensor_id} {self.dtype} {self.shape}]"
 
 
 class HostToDeviceStream(Stream):
@@ -66,12 +67,12 @@ class DeviceToHostStream(Stream):
 def h2d_stream(
     shape: "tuple[int, ...]", dtype: dtype_class, name: "str | None" = None
 ) -> HostToDeviceStream:
-    """A stream of tensors to the device. ValueError outside the main graph."""
+    """A stream of tensors to the device. It belongs to the main graph, whichever is current."""
     return HostToDeviceStream(shape, dtype, name)
 
 
 def d2h_stream(
     shape: "tuple[int, ...]", dtype: dtype_class, name: "str | None" = None
 ) -> DeviceToHostStream:
-    """A stream of tensors to the host. ValueError outside the main graph."""
+    """A stream of tensors to the host. It belongs to the main graph, whichever is current."""
     return DeviceToHostStream(shape, dtype, name)

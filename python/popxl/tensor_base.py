@@ -172,10 +172,25 @@ class Tensor(Operators):
         """Always true: every tensor here lies on an IPU or is seen by all of them."""
         return True
 
-    def strides(self) -> tuple[int, ...]:
-        """Elements between neighbours along each dimension, in row-major order."""
-        out, step = [], 1
-        for size in reversed(self._record.shape):
+    @property
+    def _pb_tensor(self) -> Any:
+        """The tensor as PopART shows it."""
+        from popart._internal.ir import Tensor as View
+
+        return View(self)
+
+    @classmethod
+    def _from_pb_tensor(cls, pb: Any) -> "Tensor":
+        """The tensor that PopART shows so."""
+        return pb.user()
+
+    def strides(self, shape: "Iterable[int] | None" = None) -> tuple[int, ...]:
+        """Bytes between neighbours along each dimension, as NumPy's, in row-major order.
+
+        shape: counted for this one instead of the tensor's.
+        """
+        out, step = [], self._record.dtype.as_numpy().itemsize
+        for size in reversed(self._record.shape if shape is None else tuple(shape)):
             out.append(step)
             step *= size
         return tuple(reversed(out))
@@ -234,11 +249,9 @@ def graph_input(
     """A new input of the current graph.
 
     by_ref: what the graph writes to it reaches the tensor that a call passes.
-    ValueError: the main graph takes no inputs; a negative size.
+    ValueError: a negative size. Nothing passes inputs to the main graph: a session refuses them.
     """
     graph = get_current_graph()
-    if graph is graph.main_graph:
-        raise ValueError("The main graph takes no inputs: use popxl.h2d_stream.")
     name = scoped(name or DEFAULT_NAME)
     value = of(graph).core.add_input(core_type(shape, dtype), name, by_ref)
     tensor = make_tensor(Tensor, graph, name, value, meta_shape=tuple(meta_shape or ()))
@@ -250,5 +263,5 @@ def graph_output(t: Tensor) -> None:
     """Makes `t` the next output of the current graph. ValueError if it is of another graph."""
     graph = get_current_graph()
     if t not in graph:
-        raise ValueError(f"{t!r} is not a tensor of graph {graph.name}.")
+        raise ValueError(f"{t!r} is not a tensor of graph {of(graph).label}.")
     of(graph).set_outputs([*graph.outputs, t])

@@ -4,49 +4,83 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from popxl.dtypes import dtype as dtype_class
+from popxl.dtypes import checked, dtype as dtype_class
+from popxl.fp8_utils import (
+    host_pow2scale_cast_to_fp8 as host_pow2scale_cast_to_fp8,
+    is_float8,
+)
 
-_DOWNCASTS = {
+# NumPy's types of 64 bits → those of 32.
+downcast_np_dtypes = {
     np.dtype("int64"): np.dtype("int32"),
     np.dtype("uint64"): np.dtype("uint32"),
     np.dtype("float64"): np.dtype("float32"),
 }
 
 
-def downcast_np_dtypes(array: np.ndarray) -> np.ndarray:
-    """The array with 64-bit int, uint and float as 32 bits; other types unchanged."""
-    to = _DOWNCASTS.get(array.dtype)
-    return array if to is None else array.astype(to)
-
-
 def to_numpy(
-    x: Any, dtype: "dtype_class | None" = None, downcast: bool = True, copy: bool = True
+    x: Any,
+    dtype: "dtype_class | None" = None,
+    downcast: bool = True,
+    copy: bool = True,
+    log2_scale: "int | None" = None,
+    nan_on_overflow: "bool | None" = None,
 ) -> np.ndarray:
     """Host data as an array in C order.
 
-    x: an array, a torch tensor, lists or a scalar.
+    x: an array, a torch tensor, lists or a scalar. A memory-mapped array comes back itself.
     dtype: the type to convert to. Without it the data's own; with `downcast` in 32 bits at most.
     copy: whether the result must not share memory with `x`.
+    log2_scale, nan_on_overflow: of float8: numbers are cast times 2**log2_scale; what is too large
+        becomes NaN (the default) or the largest number.
+    RuntimeError: one of these for another dtype. TypeError: float8 of other than float8 or floats.
+    ValueError: a memory-mapped array that would have to be converted.
     """
+    float8 = dtype is not None and is_float8(checked(dtype))
+    if not float8 and (log2_scale is not None or nan_on_overflow is not None):
+        raise RuntimeError(
+            f"log2_scale and nan_on_overflow are for float8 alone, but the dtype is {dtype}."
+        )
     if isinstance(x, np.memmap):
-        return _checked_memmap(x, dtype)
+        return _checked_memmap(x, dtype, downcast)
     if hasattr(x, "cpu"):
         x = x.numpy(force=True)
     array = np.asarray(x)
-    if dtype is not None:
+    if float8:
+        assert dtype is not None
+        array = _as_float8(array, dtype, log2_scale or 0, nan_on_overflow is not False)
+    elif dtype is not None:
         array = array.astype(dtype.as_numpy(), copy=False)
-    elif downcast:
-        array = downcast_np_dtypes(array)
+    elif downcast and array.dtype in downcast_np_dtypes:
+        array = array.astype(downcast_np_dtypes[array.dtype])
     if copy and (array is x or array.base is not None):
         array = array.copy()
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
 
-def _checked_memmap(x: np.memmap, dtype: "dtype_class | None") -> np.ndarray:
+def _as_float8(
+    array: np.ndarray, dtype: dtype_class, log2_scale: int, nan_on_overflow: bool
+) -> np.ndarray:
+    if array.dtype == dtype.as_numpy():
+        return array
+    if array.dtype.kind != "f":
+        raise TypeError(f"Data of {array.dtype} cannot become {dtype}: give it as floats.")
+    return host_pow2scale_cast_to_fp8(array, dtype, log2_scale, nan_on_overflow)
+
+
+def _checked_memmap(x: np.memmap, dtype: "dtype_class | None", downcast: bool) -> np.ndarray:
+    start = "When passing a memory-mapped NumPy array,"
+    if dtype is not None and dtype.as_numpy() != x.dtype:
+        raise ValueError(
+            f"{start} the `dtype` parameter must be the array's, {x.dtype}, but is {dtype}: it is "
+            "used without a copy."
+        )
     if not x.flags.c_contiguous:
-        raise ValueError("A memmap must be in C order: it is used without a copy.")
-    if x.dtype in _DOWNCASTS or (dtype is not None and dtype.as_numpy() != x.dtype):
-        raise ValueError(f"A memmap cannot be converted but is {x.dtype}: store another type.")
+        raise ValueError(f"{start} it must already be in C-ordered memory: it is not copied.")
+    if downcast and x.dtype in downcast_np_dtypes:
+        raise ValueError(
+            f"{start} the dtype {dtype} is not supported, as it requires downcasting of {x.dtype}."
+        )
     return x
 
 

@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from popxl.context import get_current_graph, scoped
 from popxl.dtypes import as_bits, checked, core_name, dtype as dtype_class
-from popxl.fp8_utils import host_pow2scale_cast_to_fp8, is_float8
+from popxl.fp8_utils import is_float8
 from popxl.layout import Layout
 from popxl.records import ConstantRecord, VariableRecord, of
-from popxl.replica_grouping import ReplicaGrouping
+from popxl.replica_grouping import RETRIEVAL_MODES, ReplicaGrouping
 from popxl.tensor_base import DEFAULT_NAME, HostTensor, Tensor, TensorSpec, core_type, make_tensor
 from popxl.utils import to_numpy
 
 if TYPE_CHECKING:
     from popxl.graph import Graph
-
-RETRIEVAL_MODES = ("one_per_group", "all_replicas")
 
 
 class Variable(Tensor):
@@ -37,6 +35,12 @@ class Variable(Tensor):
     def retrieval_mode(self) -> str:
         """ "one_per_group" or "all_replicas"."""
         return self._record.retrieval_mode
+
+    @property
+    def _memmap_arr(self) -> "np.memmap | None":
+        """The memory-mapped array that it was made from."""
+        data = self._record.data
+        return data if isinstance(data, np.memmap) else None
 
     @property
     def shape_on_replica(self) -> tuple[int, ...]:
@@ -60,23 +64,12 @@ def host_data(
     data: HostTensor,
     dtype: "dtype_class | None",
     downcast: bool,
-    log2_scale: "int | None" = None,
-    nan_on_overflow: "bool | None" = None,
+    **scale: Any,
 ) -> np.ndarray:
-    """Data as an array of `dtype`; numbers become float8 by a scale. ValueError for other types."""
-    if dtype is None or not is_float8(checked(dtype)):
-        if log2_scale is not None or nan_on_overflow is not None:
-            raise ValueError("log2_scale and nan_on_overflow are for float8 alone: pass its dtype.")
-        array = to_numpy(data, dtype, downcast)
-        dtype_class.as_dtype(array)
-        return array
-    array = to_numpy(data, None, downcast=False)
-    if array.dtype == dtype.as_numpy():
-        return array
-    if array.dtype.kind not in "f":
-        array = array.astype(np.float32)
-    overflow = True if nan_on_overflow is None else nan_on_overflow
-    return host_pow2scale_cast_to_fp8(array, dtype, log2_scale or 0, overflow)
+    """Data as `popxl.utils.to_numpy` has it. ValueError for types that popxl has not."""
+    array = to_numpy(data, checked(dtype) if dtype is not None else None, downcast, **scale)
+    dtype_class.as_dtype(array)
+    return array
 
 
 def variable(
@@ -100,12 +93,13 @@ def variable(
     log2_scale, nan_on_overflow: of float8: data is cast times 2**log2_scale; what is too large
         becomes NaN (the default) or the largest number.
     ValueError: outside the main graph; the first dimension is not the number of groups; another
-    retrieval mode; a scale without float8.
+    retrieval mode. RuntimeError: a scale without float8.
     """
     graph = get_current_graph()
     if graph is not graph.main_graph:
         raise ValueError(f"Variables belong to the main graph, but {graph.name} is current.")
-    array = host_data(data, dtype, downcast, log2_scale, nan_on_overflow)
+    scale = {"log2_scale": log2_scale, "nan_on_overflow": nan_on_overflow}
+    array = host_data(data, dtype, downcast, **scale)
     rg = replica_grouping or graph.ir.replica_grouping()
     shape = array.shape
     if rg.num_groups > 1:
@@ -121,7 +115,7 @@ def variable(
 def check_retrieval_mode(mode: str) -> None:
     """ValueError for another mode."""
     if mode not in RETRIEVAL_MODES:
-        raise ValueError(f"retrieval_mode must be one of {RETRIEVAL_MODES} but is {mode!r}.")
+        raise ValueError(f"retrieval_mode must be one of {list(RETRIEVAL_MODES)} but is {mode!r}.")
 
 
 def _make_variable(
@@ -156,9 +150,15 @@ def constant(
     log2_scale: "int | None" = None,
     nan_on_overflow: "bool | None" = None,
 ) -> Constant:
-    """A constant of the current graph; the arguments are those of `variable`."""
+    """A constant of the current graph; the arguments are those of `variable`.
+
+    TypeError: data of float8 without its dtype.
+    """
     graph = get_current_graph()
-    array = host_data(data, dtype, downcast, log2_scale, nan_on_overflow)
+    scale = {"log2_scale": log2_scale, "nan_on_overflow": nan_on_overflow}
+    array = host_data(data, dtype, downcast, **scale)
+    if dtype is None and is_float8(dtype_class.as_dtype(array)):
+        raise TypeError(f"A constant of {array.dtype} needs its dtype: pass it.")
     dtype = dtype_class.as_dtype(array)
     value = of(graph).core.constant(as_bits(array), core_name(dtype))
     full = scoped(name or DEFAULT_NAME)

@@ -1,88 +1,127 @@
 """DotTree: a collection of named values, nested by the dots of their names."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Generic, TypeVar
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic, Self, TypeVar
+
+from popxl_addons.utils import OrderedDict
 
 Leaf = TypeVar("Leaf")
 
 
-def _parts(key: "str | int") -> list[str]:
-    parts = str(key).split(".") if not isinstance(key, int) else [str(key)]
-    for part in parts:
-        if not (part.isidentifier() or part.lstrip("-").isdigit()):
-            raise ValueError(f"{key!r} is no key: its parts must be identifiers or numbers.")
-    return parts
+def sanitise(name: str) -> str:
+    """`name` as a key: what no identifier has becomes "_", and so does the place before a digit."""
+    return re.sub(r"\W|^(?=\d)", "_", name)
+
+
+def to_mapping(a: "DotTree", b: "DotTree") -> dict[Any, Any]:
+    """{value of a: the value that b has under the same name}, for names that both have."""
+    theirs = b.to_dict()
+    return {v: theirs[k] for k, v in a.to_dict().items() if k in theirs}
+
+
+def _held(tree: "DotTree") -> dict[str, Any]:
+    """Values and trees at the top."""
+    return vars(tree)["_map"]
+
+
+def _checked(key: "str | int") -> str:
+    text = str(key)
+    for part in text.split("."):
+        if not (part.isidentifier() or part.isdigit()):
+            raise ValueError(f"{part!r} of {key!r} is not a valid python identifier or a number.")
+    return text
+
+
+def _resolved(tree: "DotTree", part: str) -> str:
+    """The key for "-k": k before the one that would come next."""
+    if part.startswith("-") and part[1:].isdigit():
+        numbers = [int(key) for key in _held(tree) if key.isdigit()]
+        return str(max(numbers, default=-1) + 1 + int(part))
+    return part
 
 
 class DotTree(Generic[Leaf]):
     """Values by name. "a.b" is value "b" of the tree "a"; attributes work as well as items.
 
     Trees are kept by reference: what is inserted later into a nested tree shows in the outer one.
+    A tree is always true. Its keyword arguments are its first values.
     """
 
-    def __init__(self) -> None:
-        object.__setattr__(self, "_map", {})
-
-    _map: "dict[str, Any]"
+    def __init__(self, **values: "Leaf | DotTree[Leaf]") -> None:
+        self._map: OrderedDict[str, Any] = OrderedDict()
+        for key, value in values.items():
+            self.insert(key, value)
 
     def insert(
         self, key: "str | int", value: "Leaf | DotTree[Leaf]", overwrite: bool = False
     ) -> Any:
-        """Adds a value or tree; returns it. ValueError: the key is taken or no name."""
-        *path, last = _parts(key)
-        node = self
-        for part in path:
-            child = _held(node).setdefault(part, type(self)())
-            if not isinstance(child, DotTree):
-                raise ValueError(f"{part!r} of {key!r} is a value, not a collection.")
-            node = child
-        if last in _held(node) and not overwrite:
-            raise ValueError(f"{key!r} is already in the collection.")
-        _held(node)[last] = value
+        """Adds a value or tree; returns it.
+
+        The first part of a dotted key names a tree at the top, made if need be. overwrite: whether
+        it may be there, and so on inside; what else is in it stays.
+        ValueError: the first part is taken, or a part is neither identifier nor number.
+        """
+        first, _, rest = _checked(key).partition(".")
+        if first in self._map and not overwrite:
+            raise ValueError(f"{first!r} already exists: {key!r} needs overwrite=True.")
+        if rest:
+            known = self._map.get(first)
+            tree = known if isinstance(known, DotTree) else type(self)()
+            tree.insert(rest, value, overwrite)
+            self._map[first] = tree
+        else:
+            self._map[first] = value
         return value
 
-    def _find(self, key: "str | int") -> Any:
+    def _find(self, key: "str | int") -> "tuple[dict[str, Any], str]":
+        """The map that holds `key`, and its name there. KeyError when there is none."""
+        *path, last = str(key).split(".")
         node: Any = self
-        for part in _parts(key):
+        for part in path:
+            node = _held(node).get(_resolved(node, part))
             if not isinstance(node, DotTree):
                 raise KeyError(key)
-            node = _held(node)[_resolved(node, part)]
-        return node
+        name = _resolved(node, last)
+        if name not in _held(node):
+            raise KeyError(key)
+        return _held(node), name
 
-    def get(self, key: "str | int", default: Any = None) -> Any:
-        """The value or tree called `key`, else `default`. Negative ints count from the largest."""
-        try:
-            return self._find(key)
-        except KeyError:
-            return default
+    def get(self, key: "str | int") -> Any:
+        """The value or tree called `key`. KeyError when there is none.
+
+        -k is the number k before the one that would come next: -1 is the largest.
+        """
+        held, name = self._find(key)
+        return held[name]
 
     def __getitem__(self, key: "str | int") -> Any:
-        return self._find(key)
+        return self.get(key)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__") or name == "_map":
             raise AttributeError(name)
         try:
-            return self._map[name]
+            return self.get(name)
         except KeyError:
             known = ", ".join(self._map) or "nothing"
             raise AttributeError(f"The collection has no {name!r}; it has {known}.") from None
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        self.insert(name, value, overwrite=True)
-
-    def __contains__(self, key: object) -> bool:
+    def __contains__(self, key: Any) -> bool:
         try:
-            self._find(key)  # type: ignore[arg-type]
+            self._find(key)
             return True
-        except (KeyError, ValueError):
+        except KeyError:
             return False
 
     def pop(self, key: "str | int") -> Any:
         """Removes a value or tree and returns it. KeyError when there is none."""
-        *path, last = _parts(key)
-        node = self._find(".".join(path)) if path else self
-        return _held(node).pop(_resolved(node, last))
+        held, name = self._find(key)
+        return held.pop(name)
+
+    def _clear(self) -> None:
+        """Removes all values, but not the trees, which others may hold."""
+        _drop_leaves(self)
 
     def to_dict(self) -> "dict[str, Leaf]":
         """All values by dotted name, in the order in which they were inserted."""
@@ -95,95 +134,101 @@ class DotTree(Generic[Leaf]):
         return out
 
     @classmethod
-    def from_dict(cls, values: "Mapping[str, Leaf]") -> "DotTree[Leaf]":
-        """The collection of these values."""
+    def from_dict(cls, values: "Mapping[Any, Leaf | DotTree[Leaf]]") -> Self:
+        """The collection of these values, by dotted names or ints.
+
+        ValueError: a name is of a value and of a tree.
+        """
         tree = cls()
         for key, value in values.items():
-            tree.insert(key, value)
+            parts = str(key).split(".")
+            for count in range(1, len(parts)):
+                above = ".".join(parts[:count])
+                if above in tree and not isinstance(tree.get(above), DotTree):
+                    raise ValueError(f"{above!r} is a value, so that {key!r} has no place.")
+            tree.insert(key, value, overwrite=len(parts) > 1)
         return tree
 
     @classmethod
-    def pack(cls, names: Iterable[str], values: "Iterable[Leaf]") -> "DotTree[Leaf]":
-        """The collection of `values`, called `names`."""
-        return cls.from_dict(dict(zip(names, values, strict=True)))
+    def pack(cls, keys: Iterable[str], values: "Iterable[Leaf]") -> Self:
+        """The collection of `values`, called `keys`; what is left of the longer is ignored."""
+        return cls.from_dict(dict(zip(keys, values, strict=False)))
 
-    def unpack(self) -> "tuple[tuple[str, ...], tuple[Leaf, ...]]":
+    def unpack(self) -> "tuple[Any, Any]":
         """Names and values, sorted by name."""
         items = sorted(self.to_dict().items())
+        if not items:
+            return [], []
         return tuple(k for k, _ in items), tuple(v for _, v in items)
 
-    def update(self, other: "DotTree[Leaf] | Mapping[str, Leaf]") -> None:
-        """Adds all values of `other`. ValueError when a name is taken."""
-        values = other.to_dict() if isinstance(other, DotTree) else other
-        for key, value in values.items():
-            self.insert(key, value)
+    def update(self, values: "DotTree[Leaf] | Mapping[str, Leaf]", overwrite: bool = False) -> None:
+        """Adds a copy of what is at the top of `values`. ValueError when a name is taken."""
+        for key, value in _held(_copied(values, type(self))).items():
+            self.insert(key, value, overwrite)
 
-    def copy(self) -> "DotTree[Leaf]":
+    def copy(self) -> Self:
         """A collection of the same values with trees of its own."""
-        return self.from_dict(self.to_dict())
+        return self.map(lambda value: value)
 
-    def filter_keys(self, keys: "Iterable[str]") -> "DotTree[Leaf]":
-        """The collection of those values whose name is, or is inside, one of `keys`."""
-        wanted = tuple(keys)
-        return self.from_dict(
-            {
-                k: v
-                for k, v in self.to_dict().items()
-                if any(k == w or k.startswith(f"{w}.") for w in wanted)
-            }
-        )
+    def filter_keys(self, keys: "Iterable[str | int]") -> Self:
+        """The collection of what `keys` name, values and trees, in their order.
 
-    def keys(self) -> Iterable[str]:
+        ValueError: one is there twice. KeyError: one is absent.
+        """
+        wanted, out = [str(key) for key in keys], type(self)()
+        if len(set(wanted)) < len(wanted):
+            raise ValueError(f"Each key can be named once, but got {wanted}.")
+        for key in wanted:
+            value = self.get(key)
+            out.insert(key, value.copy() if isinstance(value, DotTree) else value, overwrite=True)
+        return out
+
+    def keys(self) -> list[str]:
         """Names of values and trees at the top."""
-        return self._map.keys()
+        return list(self._map.keys())
 
-    def values(self) -> Iterable[Any]:
+    def values(self) -> list[Any]:
         """Values and trees at the top."""
-        return self._map.values()
+        return list(self._map.values())
 
-    def items(self) -> "Iterable[tuple[str, Any]]":
-        """Names with values and trees at the top."""
-        return self._map.items()
-
-    def keys_flat(self) -> Iterable[str]:
+    def keys_flat(self) -> list[str]:
         """Dotted names of all values."""
-        return self.to_dict().keys()
+        return list(self.to_dict().keys())
 
-    def values_flat(self) -> "Iterable[Leaf]":
+    def values_flat(self) -> "list[Leaf]":
         """All values."""
-        return self.to_dict().values()
+        return list(self.to_dict().values())
 
-    def __len__(self) -> int:
+    def len(self) -> int:
+        """The number of values and trees at the top."""
         return len(self._map)
 
     def len_flat(self) -> int:
         """The number of all values."""
         return len(self.to_dict())
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._map)
-
-    def map(self, fn: "Callable[[Leaf], Any]") -> "DotTree[Any]":
+    def map(self, fn: "Callable[[Leaf], Any]") -> Self:
         """The collection of `fn` of every value."""
-        return type(self).from_dict({k: fn(v) for k, v in self.to_dict().items()})
+        out = type(self)()
+        for key, value in self._map.items():
+            out.insert(key, value.map(fn) if isinstance(value, DotTree) else fn(value))
+        return out
 
     def to_mapping(self, other: "DotTree[Any]") -> "dict[Leaf, Any]":
         """{value: the value that `other` has under the same name}, for names that both have."""
-        theirs = other.to_dict()
-        return {v: theirs[k] for k, v in self.to_dict().items() if k in theirs}
+        return to_mapping(self, other)
 
     def __repr__(self) -> str:
         return repr(self.to_dict())
 
 
-def _held(tree: DotTree) -> dict[str, Any]:
-    """Values and trees at the top: the only attribute, as all other names are the users'."""
-    return vars(tree)["_map"]
+def _copied(values: "DotTree | Mapping[str, Any]", kind: type[DotTree]) -> DotTree:
+    return values.copy() if isinstance(values, DotTree) else kind.from_dict(values)
 
 
-def _resolved(tree: DotTree, part: str) -> str:
-    if part.startswith("-"):  # from the end
-        numbers = sorted(int(key) for key in _held(tree) if key.isdigit())
-        if int(part) >= -len(numbers):
-            return str(numbers[int(part)])
-    return part
+def _drop_leaves(tree: DotTree) -> None:
+    for key, value in tuple(_held(tree).items()):
+        if isinstance(value, DotTree):
+            _drop_leaves(value)
+        else:
+            del _held(tree)[key]

@@ -1,20 +1,23 @@
 """Module: a class that builds graphs with named state."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import popxl
-from popxl.errors import popart_exception
 from popxl.records import of
-from popxl.transforms import ExpectedConnection, ExpectedConnectionType, GradGraphInfo
-from popxl_addons.graph import BoundGraph, GraphWithNamedArgs
+from popxl.transforms import GradGraphInfo
+from popxl_addons.graph import GraphWithNamedArgs
 from popxl_addons.graph_cache import GraphCache
-from popxl_addons.module_state import ModuleState, state_of
+from popxl_addons.module_call import CallModule, ChooseTensors
+from popxl_addons.module_gradient import Aux, VarGrad, grad_graph
+from popxl_addons.module_state import ModuleState
+from popxl_addons.named_replica_grouping import fill_none_group
 from popxl_addons.named_tensors import NamedTensors
 from popxl_addons.variable_factory import NamedVariableFactories, VariableFactory
 
-_INLINING = ("error", "warn", "ignore")
+_INLINING = ("error", "warning", "none")
 
 
 class Module(popxl.Module):
@@ -22,12 +25,13 @@ class Module(popxl.Module):
 
     State is declared in `build` by `add_variable_input`: an input of the graph with a name, and a
     factory for the variable that goes in. Modules assigned to attributes hand theirs on under the
-    attribute's name.
+    attribute's name; tensors that they make are called `name/...`.
 
     cache: True or a GraphCache: `create_graph` gives a graph made before for equal arguments.
-    grad_inlining_error: what autodiff does with a graph in which the module's ops stand, not a
-        call of its graph, if the module has a `build_grad`, which it cannot use there: 'error'
-        raises popart_exception, 'warn' warns, 'ignore' differentiates the ops. ValueError: another.
+    grad_inlining_error: what calling a module that has a `build_grad` does, whose ops then stand
+        in a graph where autodiff cannot use it: 'error' raises RuntimeError, 'warning' warns,
+        'none' neither.
+    ValueError: another value; a cache for a module with a `build_grad`.
     """
 
     def __init__(
@@ -35,143 +39,165 @@ class Module(popxl.Module):
     ) -> None:
         if grad_inlining_error not in _INLINING:
             raise ValueError(
-                f"grad_inlining_error must be one of {_INLINING} but is {grad_inlining_error!r}."
+                f"grad_inlining_error should be one of {_INLINING} but is {grad_inlining_error!r}."
+            )
+        if cache and self.implements_grad_graph:
+            raise ValueError(
+                "You cannot use graph caching if you have implemented `build_grad`, as "
+                f"{type(self).__name__} has: what `build` keeps for it belongs to one graph."
             )
         object.__setattr__(self, "_state", ModuleState())
         self._cache = cache if isinstance(cache, GraphCache) else GraphCache() if cache else None
-        self._grad_inlining = grad_inlining_error
-        self._name_scope: str | None = None
+        self._grad_inlining_error = grad_inlining_error
 
     _state: ModuleState
-    _grad_inlining: str
-    _aux: "dict[popxl.Tensor, popxl.Tensor]"
-    _var_grads: "dict[popxl.Tensor, popxl.Tensor]"
+    _grad_inlining_error: str = "error"
+    _name_scope: str | None = None
+    _own_graph: bool = False  # the next call builds the module's own graph
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Module):
-            self._check_made("before assigning modules")
-            self._state.add(name, value)
+            self._made("before assigning modules").add(name, value)
         object.__setattr__(self, name, value)
 
-    def _check_made(self, when: str) -> None:
+    def _made(self, when: str = "first") -> ModuleState:
         if "_state" not in self.__dict__:
             name = type(self).__name__
             raise RuntimeError(f"Call super().__init__() {when} in {name}.__init__.")
+        return self._state
 
     def set_name_scope(self, name: "str | None") -> None:
         """Tensors made by this module are called `name/...`."""
-        object.__setattr__(self, "_name_scope", name)
+        self._name_scope = name
+
+    @property
+    def implements_grad_graph(self) -> bool:
+        """Whether the class has a `build_grad` of its own."""
+        return type(self).build_grad is not Module.build_grad
+
+    @property
+    def aux(self) -> Aux:
+        """What `build` keeps for `build_grad`, by name: tensors, and other objects as they are.
+
+        There a tensor is an input of the gradient graph that stands for it. RuntimeError when an
+        item is read elsewhere.
+        """
+        return self._made().aux
+
+    @property
+    def var_grad(self) -> VarGrad:
+        """In `build_grad`: the gradients of the variables, by their dotted names.
+
+        TypeError, KeyError, ValueError: no tensor, no variable, of another shape.
+        """
+        return self._made().var_grad
+
+    @property
+    def called_graphs_grad_info(self) -> dict[popxl.Graph, GradGraphInfo]:
+        """Gradient graphs of graphs that `build` calls; `call_module` adds to them."""
+        return self._made().grad_infos
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Writes the module's ops into the current graph."""
-        self._check_made("first")
-        self._watch_inlining()
-        if self._name_scope is None:
-            return self.build(*args, **kwargs)
-        with popxl.name_scope(self._name_scope):
+        if not self._own_graph and self.implements_grad_graph:
+            self._tell_of_inlining()
+        self._own_graph = False
+        scope = self._name_scope
+        with nullcontext() if scope is None else popxl.name_scope(scope):
             return self.build(*args, **kwargs)
 
-    def _watch_inlining(self) -> None:
-        """Before a graph with the ops of this module among others is differentiated: see above."""
-        graph = popxl.gcg()
-        has_gradient = type(self).build_grad is not Module.build_grad
-        if not has_gradient or of(graph).built_by is self or self._grad_inlining == "ignore":
+    def _tell_of_inlining(self) -> None:
+        if self._grad_inlining_error == "none":
             return
         name = type(self).__name__
         text = (
-            f"[autodiff] {name}.build_grad is not used: the ops of {name} stand in graph "
-            f"{graph.name}, and autodiff of that graph takes them one by one. Call a graph of its "
-            f"own, made by {name}.create_graph, and pass its gradient graph, made by "
-            "create_grad_graph, in called_graphs_grad_info; or make the module with "
-            "grad_inlining_error='ignore'."
+            f"`build_grad` has been implemented by {name}, but autodiff will not use it: the ops "
+            f"of {name} stand in graph {popxl.gcg().name!r}. Call a graph of its own: "
+            "self.call_module(module)(...), or create_graph and create_grad_graph."
         )
-
-        def tell() -> None:
-            if self._grad_inlining == "error":
-                raise popart_exception(text)
-            warnings.warn(text, stacklevel=4)  # the caller of autodiff
-
-        of(graph).before_autodiff.append(tell)
+        if self._grad_inlining_error == "error":
+            raise RuntimeError(text)
+        warnings.warn(text, stacklevel=3)  # the caller of the module
 
     def create_graph(
         self, *args: Any, **kwargs: Any
     ) -> "tuple[NamedVariableFactories, GraphWithNamedArgs]":
         """A graph of `build` on tensors like the arguments, and factories for its named inputs.
 
-        Arguments as for `popxl.Ir.create_graph`. What earlier calls collected is forgotten.
+        Arguments as for `popxl.Ir.create_graph`. What `build` collected is then forgotten.
         """
-        self._check_made("first")
+        self._made()
         if self._cache is None:
             return self._create_graph(args, kwargs)
-        # Modules are keyed by themselves: their attributes shape the graph.
         make = lambda: self._create_graph(args, kwargs)  # noqa: E731
-        return self._cache.cached(self, args, kwargs, make)
+        factories, graph = self._cache.cached("named", self, args, kwargs, make)
+        return factories.copy(), graph.copy()
 
-    def _create_graph(self, args: tuple, kwargs: dict) -> Any:
-        self._state.reset()
-        scope, self._name_scope = self._name_scope, None
+    def _create_graph(
+        self, args: tuple, kwargs: dict
+    ) -> "tuple[NamedVariableFactories, GraphWithNamedArgs]":
+        state = self._state
+        state.reset()
+        self._own_graph = True
         try:
             graph = popxl.gir().create_graph(self, *args, **kwargs)
+            inputs, infos = state.inputs.copy(), state.all_grad_infos()
+            named = GraphWithNamedArgs(graph, inputs, None, self, state.aux.take(), infos)
+            of(graph).has_own_gradient = self.implements_grad_graph
+            return state.factories.copy(), named
         finally:
-            self._name_scope = scope
-        named = GraphWithNamedArgs(graph, self._state.inputs)
-        return self._state.factories, named
+            self._own_graph = False
+            state.reset()
 
     def build_grad(self, *grads: popxl.Tensor) -> Any:
         """Writes the gradient's ops, for `create_grad_graph`; to be overridden.
 
-        grads: of the outputs. `self.aux(t)` gives a tensor of `build`; `self.var_grad(t, grad)`
-        says what the gradient of a variable is. Returns the gradients of build's other inputs.
+        It takes a fixed number of gradients of outputs, one a parameter. `self.aux[name]` gives
+        what `build` kept; `self.var_grad[name] = grad` sets the gradient of a variable. Returns
+        the gradients of the other inputs, in their order, or None.
         """
         raise NotImplementedError(f"{type(self).__name__} must define build_grad().")
 
-    def aux(self, t: popxl.Tensor) -> popxl.Tensor:
-        """In build_grad: a tensor that `build` made or got."""
-        if t not in self._aux:
-            self._aux[t] = popxl.graph_input(t.shape, t.dtype, t.name)
-        return self._aux[t]
+    def create_grad_graph(
+        self,
+        fwd_graph: GraphWithNamedArgs,
+        grads_provided: "Iterable[popxl.Tensor] | None" = None,
+        grads_required: "Iterable[popxl.Tensor] | None" = None,
+    ) -> GraphWithNamedArgs:
+        """The gradient graph of `fwd_graph`, which this module made, as `build_grad` writes it.
 
-    def var_grad(self, variable: popxl.Tensor, grad: popxl.Tensor) -> None:
-        """In build_grad: `grad` is the gradient of a variable's input."""
-        self._var_grads[variable] = grad
-
-    def create_grad_graph(self, graph: GraphWithNamedArgs) -> GraphWithNamedArgs:
-        """The gradient graph of `graph`, which this module made, as `build_grad` writes it.
-
-        Tensors that it needs become outputs of `graph`: call it before calling that.
+        grads_provided: outputs whose gradients it takes; all by default.
+        grads_required: inputs whose gradients it gives, those with names behind the others; all by
+            default.
+        Its inputs are those gradients, then the tensors of `aux` in the order in which they are
+        read. The tensors of `aux` become outputs of `fwd_graph`: call it before calling that.
+        ValueError: tensors of another graph or twice; gradients of other shapes. TypeError:
+        build_grad takes any number of gradients. NotImplementedError: there is none.
+        RuntimeError: it gives too many gradients, or too few.
         """
-        forward = graph.graph
-        outputs = forward.outputs
-        self._aux, self._var_grads = {}, {}
-        made = popxl.gir().create_empty_graph(f"{forward.name}_grad")
-        with made:
-            grads = [popxl.graph_input(t.shape, t.dtype, f"{t.name}_grad") for t in outputs]
-            results = self.build_grad(*grads)
-            results = [results] if isinstance(results, popxl.Tensor) else list(results or ())
-            of(made).set_outputs([*results, *self._var_grads.values()])
-        known = (*forward.inputs, *outputs)
-        of(forward).set_outputs([*outputs, *(t for t in self._aux if t not in known)])
-        kinds = ExpectedConnectionType
-        expected = [ExpectedConnection(t, kinds.FwdGrad) for t in outputs]
-        expected += [ExpectedConnection(t, kinds.Fwd) for t in self._aux]
-        named = set(graph.args.to_dict().values())
-        plain = [t for t in forward.inputs if t not in named]
-        if len(results) > len(plain):
-            raise ValueError(f"build_grad gives {len(results)} gradients for {len(plain)} inputs.")
-        given = [*plain[: len(results)], *self._var_grads]
-        found = [ExpectedConnection(t, kinds.FwdGrad) for t in given]
-        return GraphWithNamedArgs.from_grad_graph(GradGraphInfo(made, forward, expected, found))
+        if not self.implements_grad_graph:
+            raise NotImplementedError(f"{type(self).__name__} must define build_grad().")
+        state = self._made()
+        more = (fwd_graph, grads_provided, grads_required)
+        return grad_graph(self.build_grad, state.aux, state.var_grad, *more)
 
-    def call_module(self, *args: Any, **kwargs: Any) -> Callable[..., Any]:
-        """Makes a graph of the module, whose named inputs become those of the current module.
+    def call_module(
+        self,
+        module: "Module",
+        name: "str | None" = None,
+        autodiff: str = "auto",
+        grads_provided: "ChooseTensors | None" = None,
+        grads_required: "ChooseTensors | None" = None,
+    ) -> CallModule:
+        """In `build`: a function that calls a graph of `module`; its outputs are a tuple.
 
-        Returns the call of that graph.
+        The variables of `module` become this module's under `name`, by default the class's name.
+        The graph's gradient graph is made, and known to `autodiff` of this module's graph.
+        autodiff: 'auto' makes it if there is a `build_grad`, 'build_grad' by that, 'autodiff' from
+            the ops, 'none' not at all. ValueError: another.
+        grads_provided, grads_required: functions of the graph, giving tensors of it.
         """
-        factories, graph = self.create_graph(*args, **kwargs)
-        inputs = NamedTensors.from_dict(
-            {name: f.create_input() for name, f in factories.to_dict().items()}
-        )
-        return BoundGraph(graph, graph.mapping(inputs)).call  # type: ignore[arg-type]
+        return CallModule(self, module, name, autodiff, grads_provided, grads_required)
 
     def add_variable_input(
         self,
@@ -184,11 +210,12 @@ class Module(popxl.Module):
     ) -> popxl.Tensor:
         """An input of the current graph called `name`, and a factory for its variable.
 
-        data_iter: a function or iterator that gives the variable's data; see VariableFactory.
-        by_ref: what the graph writes reaches the variable. ValueError: the name is taken.
+        data_iter: a function or iterable that gives the variable's data; see VariableFactory.
+        by_ref: what the graph writes reaches the variable.
+        ValueError: the name, or the first part of a dotted one, is taken, unless `overwrite`.
         """
         factory = VariableFactory(data_iter, dtype, name, by_ref, replica_grouping)
-        return self.add_variable_factory(name, factory, overwrite)
+        return self._add(name, factory, overwrite)
 
     def add_replica_sharded_variable_input(
         self,
@@ -205,56 +232,96 @@ class Module(popxl.Module):
         shard_over: by default the size of the groups. The input is the flat shard; its meta shape
         is the variable's shape.
         """
-        rg = replica_grouping or popxl.gir().replica_grouping()
-        factory = VariableFactory(
-            data_iter, dtype, name, by_ref, replica_grouping, shard_over or rg.group_size
-        )
-        return self.add_variable_factory(name, factory, overwrite)
+        shards = shard_over or fill_none_group(replica_grouping).group_size
+        factory = VariableFactory(data_iter, dtype, name, by_ref, replica_grouping, shards)
+        return self._add(name, factory, overwrite)
 
     def add_variable_factory(
-        self, name: str, factory: VariableFactory, overwrite: bool = False
+        self, variable_f: VariableFactory, name: "str | None" = None
     ) -> popxl.Tensor:
-        """As `add_variable_input`, with a factory."""
+        """As `add_variable_input`, with a factory. name: the factory's by default."""
+        key = name or variable_f.name
+        if key is None:
+            raise ValueError("A factory without a name needs one here.")
+        return self._add(key, variable_f, False)
+
+    def _add(self, name: str, factory: VariableFactory, overwrite: bool) -> popxl.Tensor:
         if popxl.gcg() is popxl.gmg():
             raise ValueError(
                 f"{name!r} is state of a {type(self).__name__}, an input of its graph, and the "
                 "main graph has none. Make a graph: factories, graph = module.create_graph(...), "
                 "and call graph.bind(factories.init())."
             )
-        factory.name = factory.name or name
-        self._state.factories.insert(name, factory, overwrite)
-        return self._state.inputs.insert(name, factory.create_input(), overwrite)
+        state = self._made()
+        state.factories.insert(name, factory, overwrite)
+        made = factory.create_input(None if factory.name else name)
+        return state.inputs.insert(name, made, overwrite)
 
     def add_variable_inputs(
         self, name: "str | int", factories: NamedVariableFactories, overwrite: bool = False
     ) -> NamedTensors:
         """Inputs of the current graph for all factories, under `name`. ValueError: it is taken."""
+        state = self._made()
+        state.factories.insert(name, factories, overwrite)
         with popxl.name_scope(str(name)):
-            inputs = {key: f.create_input() for key, f in factories.to_dict().items()}
-        named = NamedTensors.from_dict(inputs)
-        self._state.factories.insert(name, factories, overwrite)
-        self._state.inputs.insert(name, named, overwrite)
-        return named  # type: ignore[return-value]
+            named = NamedTensors.from_dict(
+                {key: f.create_input() for key, f in factories.to_dict().items()}
+            )
+        return state.inputs.insert(name, named, overwrite)
 
     @classmethod
     def from_list(cls, modules: "Iterable[Module]") -> "Module":
-        """A module that holds others as "0", "1", ..."""
-        made = Module()
+        """A module that holds others as "0", "1", ..., and gives them one by one."""
+        made = _Listed()
         for i, module in enumerate(modules):
-            state_of(made).add(str(i), module)
+            made.append(i, module)
         return made
 
-    def get(self, key: "str | int") -> "Module":
-        """The module below called `key`. KeyError when there is none."""
-        return self._state.children[str(key)]
+    @classmethod
+    def from_variable_factories(cls, variable_factories: "Iterable[VariableFactory]") -> "Module":
+        """In `build`: a module that holds an input for every factory as "0", "1", ..."""
+        made = _Listed()
+        for i, factory in enumerate(variable_factories):
+            made.append(i, made.add_variable_factory(factory, str(i)))
+        return made
 
-    def __getitem__(self, key: "str | int") -> "Module":
-        if isinstance(key, int) and key < 0:
-            key += len(self._state.children)
+    def get(self, key: "str | int") -> Any:
+        """The attribute called `key`, e.g. a module below this one. KeyError when there is none."""
+        found: Any = self
+        for part in str(key).split("."):
+            try:
+                found = getattr(found, part)
+            except AttributeError:
+                raise KeyError(key) from None
+        return found
+
+    def __getitem__(self, key: "str | int") -> Any:
         return self.get(key)
 
-    def __iter__(self) -> "Iterator[Module]":
-        return iter(self._state.children.values())
+    def __iter__(self) -> Iterator[Any]:
+        raise AttributeError(f"{type(self).__name__} is no list: Module.from_list makes one.")
+
+
+class _Listed(Module):
+    """A module that holds things as "0", "1", ..."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._count = 0
+
+    def append(self, index: int, value: Any) -> None:
+        setattr(self, str(index), value)
+        self._count = index + 1
+
+    def get(self, key: "str | int") -> Any:
+        """The thing called `key`; negative numbers count from behind. KeyError: there is none."""
+        return super().get(key + self._count if isinstance(key, int) and key < 0 else key)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self.get(i) for i in range(self._count)])
 
     def __len__(self) -> int:
-        return len(self._state.children)
+        return self._count
+
+    def __bool__(self) -> bool:
+        return True

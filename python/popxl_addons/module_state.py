@@ -4,6 +4,9 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+import popxl
+from popxl.transforms import GradGraphInfo
+from popxl_addons.module_gradient import Aux, VarGrad
 from popxl_addons.named_tensors import NamedTensors
 from popxl_addons.variable_factory import NamedVariableFactories
 
@@ -12,28 +15,43 @@ if TYPE_CHECKING:
 
 
 class ModuleState:
-    """What one module has collected, together with what those below it have."""
+    """What one module has collected, together with what those below it have.
+
+    grad_infos: gradient graphs of graphs that it calls. aux, var_grad: see `Module`.
+    """
 
     def __init__(self) -> None:
         self.children: dict[str, Module] = {}
-        self.reset()
+        self.factories, self.inputs = NamedVariableFactories(), NamedTensors()
+        self.grad_infos: dict[popxl.Graph, GradGraphInfo] = {}
+        self.aux, self.var_grad = Aux(), VarGrad()
 
     def reset(self) -> None:
         """Forgets what building collected, here and below."""
-        self.factories, self.inputs = NamedVariableFactories(), NamedTensors()
+        self.grad_infos.clear()
+        for key in self.factories.keys():
+            self.factories.pop(key)
+            self.inputs.pop(key)
         for name, child in self.children.items():
             state_of(child).reset()
             self._link(name, child)
 
     def add(self, name: str, child: "Module") -> None:
-        """Takes in a module, under this name."""
+        """Takes in a module, under this name. ValueError: it is taken."""
+        self._link(name, child)
         self.children[name] = child
         child.set_name_scope(name)
-        self._link(name, child)
 
     def _link(self, name: str, child: "Module") -> None:
-        self.factories.insert(name, state_of(child).factories, overwrite=True)
-        self.inputs.insert(name, state_of(child).inputs, overwrite=True)
+        self.factories.insert(name, state_of(child).factories)
+        self.inputs.insert(name, state_of(child).inputs)
+
+    def all_grad_infos(self) -> dict[popxl.Graph, GradGraphInfo]:
+        """Gradient graphs of called graphs, here and below."""
+        out: dict[popxl.Graph, GradGraphInfo] = {}
+        for child in self.children.values():
+            out |= state_of(child).all_grad_infos()
+        return out | self.grad_infos
 
 
 state_of: "Callable[[Module], ModuleState]" = attrgetter("_state")

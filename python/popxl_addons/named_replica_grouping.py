@@ -1,22 +1,88 @@
-"""Groupings of replicas by instances and by the links between them."""
+"""Groupings of replicas: by name, by instances (processes), and by the links between IPUs."""
+
+import json
+from collections.abc import Iterable
 
 import popxl
+from poptorch_core import _core
+from popxl_addons.dot_tree import DotTree
+
+_DOMAIN = 64  # replicas that are linked directly, where nothing says how many
+
+
+class NamedReplicaGrouping(DotTree[popxl.ReplicaGrouping]):
+    """Groupings of replicas by name."""
+
+    @classmethod
+    def build_groups(
+        cls, names: "Iterable[str]", value: popxl.ReplicaGrouping
+    ) -> "NamedReplicaGrouping":
+        """The same grouping under every name."""
+        return cls.from_dict({name: value for name in names})
+
+
+def fill_none_group(replica_grouping: "popxl.ReplicaGrouping | None") -> popxl.ReplicaGrouping:
+    """The grouping; all replicas of the current Ir where there is none."""
+    return replica_grouping or popxl.gir().replica_grouping()
+
+
+def _is_cross(rg: popxl.ReplicaGrouping, size: int) -> bool:
+    return rg.group_size * rg.stride > size
+
+
+def _within(rg: popxl.ReplicaGrouping, size: int, what: str) -> popxl.ReplicaGrouping:
+    """The part of each group that lies in one of the blocks of `size` replicas in a row."""
+    assignment = rg.assignment
+    if len(assignment) <= size:
+        return rg
+    patterns = set()
+    for first in range(0, len(assignment), size):
+        numbers: dict[int, int] = {}
+        block = assignment[first : first + size]
+        patterns.add(tuple(numbers.setdefault(group, len(numbers)) for group in block))
+    if not rg.is_const or len(patterns) > 1:
+        raise ValueError(f"{rg!r} must group the {size} replicas of every {what} alike.")
+    if not _is_cross(rg, size):
+        return rg
+    if rg.stride > size:
+        raise ValueError(f"{rg!r} has a stride beyond the {size} replicas of an {what}.")
+    return popxl.gir().replica_grouping(rg.stride, size // rg.stride)
 
 
 def get_instance_replica_grouping(
-    replicas: "int | None" = None, instances: int = 1
+    replica_grouping: "popxl.ReplicaGrouping | None" = None,
 ) -> popxl.ReplicaGrouping:
-    """The replicas of each instance (process) as a group; one instance runs them all here.
+    """The part of each group whose replicas are of one instance.
 
-    replicas: by default those of the current Ir. ValueError: the instances do not share evenly.
+    replica_grouping: all replicas by default. ValueError: instances would be grouped differently,
+    or the stride is beyond an instance's replicas.
     """
-    ir = popxl.gir()
-    count = ir.replication_factor if replicas is None else replicas
-    if count % instances:
-        raise ValueError(f"{count} replicas cannot be shared by {instances} instances evenly.")
-    return ir.replica_grouping(group_size=count // instances)
+    rg = fill_none_group(replica_grouping)
+    return _within(rg, popxl.gir().instance_replication_factor, "instance")
 
 
-def get_ild_replica_grouping(replica_grouping: popxl.ReplicaGrouping) -> popxl.ReplicaGrouping:
-    """The part of each group whose replicas are linked directly: all of it on the emulator."""
-    return replica_grouping
+def is_cross_instance(rg: popxl.ReplicaGrouping) -> bool:
+    """Whether groups have replicas of several instances."""
+    return _is_cross(rg, popxl.gir().instance_replication_factor)
+
+
+def get_ild_size_from_popdist() -> int:
+    """How many replicas are linked directly (an IPU-Link domain).
+
+    That is ipuLinkDomainSize in the JSON of POPLAR_TARGET_OPTIONS, else all replicas up to 64.
+    """
+    options = json.loads(_core.environment_text("POPLAR_TARGET_OPTIONS", "{}"))
+    size = options.get("ipuLinkDomainSize")
+    return min(popxl.gir().replication_factor, _DOMAIN) if size is None else int(size)
+
+
+def get_ild_replica_grouping(
+    rg: "popxl.ReplicaGrouping | None" = None,
+) -> popxl.ReplicaGrouping:
+    """The part of each group whose replicas are linked directly; see the instances' grouping."""
+    return _within(fill_none_group(rg), get_ild_size_from_popdist(), "domain")
+
+
+def is_cross_ild(rg: popxl.ReplicaGrouping) -> bool:
+    """Whether groups have replicas that are not linked directly."""
+    return _is_cross(rg, get_ild_size_from_popdist())

@@ -1,11 +1,14 @@
 """Named tensors, and their data."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from typing import TypeAlias
 
 import numpy as np
 import popxl
-from popxl.utils import table_to_string
+from popxl import ops
 from popxl_addons.dot_tree import DotTree
+
+TensorMap: TypeAlias = Mapping[popxl.Tensor, popxl.Tensor]
 
 
 class NamedTensors(DotTree[popxl.Tensor]):
@@ -21,11 +24,9 @@ class NamedTensors(DotTree[popxl.Tensor]):
         """All tensors, sorted by the names that the tensors have."""
         return tuple(sorted(self.values_flat(), key=lambda t: t.name))
 
-    def remap(self, mapping: Mapping[popxl.Tensor, popxl.Tensor]) -> "NamedTensors":
-        """The tensors that `mapping` gives for these, under the same names."""
-        return NamedTensors.from_dict(  # type: ignore[return-value]
-            {name: mapping[t] for name, t in self.to_dict().items()}
-        )
+    def remap(self, mapping: TensorMap) -> "NamedTensors":
+        """The tensors that `mapping` gives for these, under the same names. KeyError: none."""
+        return self.map(lambda tensor: mapping[tensor])
 
 
 class NamedTensorData(DotTree[np.ndarray]):
@@ -36,19 +37,8 @@ class NamedRemoteBuffers(DotTree[popxl.RemoteBuffer]):
     """Remote buffers by name."""
 
 
-class NamedReplicaGrouping(DotTree[popxl.ReplicaGrouping]):
-    """Groupings of replicas by name."""
-
-    @classmethod
-    def build_groups(
-        cls, names: "Iterable[str]", grouping: popxl.ReplicaGrouping
-    ) -> "NamedReplicaGrouping":
-        """The same grouping under every name."""
-        return cls.from_dict({name: grouping for name in names})  # type: ignore[return-value]
-
-
-def print_named_tensors(named: NamedTensors) -> None:
-    """Prints name, id, shape and dtype of every tensor."""
-    rows = [["name", "tensor", "shape", "dtype"]]
-    rows += [[n, t.id, str(t.shape), t.dtype.name] for n, t in named.to_dict().items()]
-    print(table_to_string(rows))
+def print_named_tensors(named: NamedTensors) -> NamedTensors:
+    """The tensors, printed under their names when the program comes here: `ops.print_tensor`."""
+    return NamedTensors.from_dict(
+        {name: ops.print_tensor(t, name) for name, t in named.to_dict().items()}
+    )

@@ -5,10 +5,10 @@ The compiler simplifies a session's copy of the program by itself; graphs stay a
 
 import popxl
 
-LEVELS = ("all", "default", "minimal", "none")
+LEVELS = ("no_patterns", "minimal", "default", "all")
 
 
-def apply_pre_alias_patterns(graph: "popxl.Graph | popxl.Ir", level: str = "all") -> None:
-    """Marks a graph or Ir as simplified. ValueError for another level than those of `LEVELS`."""
-    if level.lower() not in LEVELS:
+def apply_pre_alias_patterns(ir: "popxl.Ir | popxl.Graph", level: str = "default") -> None:
+    """Marks an Ir, or a graph, as simplified. ValueError for a level that is not of `LEVELS`."""
+    if level not in LEVELS:
         raise ValueError(f"level must be one of {LEVELS} but is {level!r}.")

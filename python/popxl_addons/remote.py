@@ -1,110 +1,166 @@
 """Named variables in remote buffers: buffers for them, and graphs that load and store them."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 import popxl
 from popxl import ops
+from popxl.transforms import io_tile_exchange, merge_exchange
 from popxl_addons.dot_tree import DotTree
 from popxl_addons.graph import GraphWithNamedArgs
+from popxl_addons.named_replica_grouping import fill_none_group
 from popxl_addons.named_tensors import NamedRemoteBuffers, NamedTensors
-from popxl_addons.sharded_spec import replica_sharded_spec
 from popxl_addons.variable_factory import NamedVariableFactories, VariableFactory
 
 
-def create_remote_buffer(spec: popxl.TensorSpec, entries: int = 1) -> popxl.RemoteBuffer:
-    """A buffer for tensors like `spec`."""
+def _buffer(spec: "popxl.TensorSpec | popxl.Tensor", entries: int) -> popxl.RemoteBuffer:
     buffer = popxl.remote_buffer(spec.shape, spec.dtype, entries)
     buffer.meta_shape = spec.meta_shape
     return buffer
 
 
-def named_buffers(specs: "DotTree", entries: int = 1) -> NamedRemoteBuffers:
-    """A buffer of `entries` rows for every tensor or spec, under its name."""
-    made = {
-        name: create_remote_buffer(spec.spec if isinstance(spec, popxl.Tensor) else spec, entries)
-        for name, spec in specs.to_dict().items()
-    }
-    return NamedRemoteBuffers.from_dict(made)  # type: ignore[return-value]
+def create_remote_buffer(
+    spec: "popxl.TensorSpec | popxl.Tensor",
+    entries: int = 1,
+    replica_group: "popxl.ReplicaGrouping | None" = None,
+    shard_over: "int | None" = None,
+) -> popxl.RemoteBuffer:
+    """A buffer for tensors like `spec`, or for their shards.
+
+    shard_over: how many replicas share a tensor, by default those of a group of replica_group,
+    which are all replicas by default. A spec with a meta shape is that of a shard already.
+    ValueError: the elements cannot be divided by shard_over, nor a group be so.
+    """
+    rg = fill_none_group(replica_group)
+    shards = rg.const_rg.group_size if shard_over is None else shard_over
+    if spec.meta_shape or shards <= 1:
+        return _buffer(spec, entries)
+    count = math.prod(spec.shape)
+    if count % shards:
+        raise ValueError(f"{count} elements of {spec!r} cannot be divided by {shards}.")
+    shape = ((rg.num_groups,) if rg.num_groups > 1 else ()) + tuple(spec.shape)
+    return popxl.replica_sharded_buffer(shape, spec.dtype, rg, shards, entries)
+
+
+def named_buffers(tensors: "DotTree", entries: int = 1) -> NamedRemoteBuffers:
+    """A buffer of `entries` rows for every tensor or spec as it is, under its name."""
+    made = {name: _buffer(t, entries) for name, t in tensors.to_dict().items()}
+    return NamedRemoteBuffers.from_dict(made)
+
+
+def _shards(choice: Any, name: str, factory: VariableFactory) -> int:
+    """Over how many replicas the variables of a factory are sharded."""
+    rg = factory.replica_grouping.const_rg
+    if isinstance(choice, bool):
+        return rg.group_size if choice else 1
+    if isinstance(choice, Mapping):
+        return choice.get(name, 1)
+    if not isinstance(choice, int):
+        raise ValueError(f"shard_over_dict is a bool, an int or a dict, but is {choice!r}.")
+    if not 1 <= choice <= rg.group_size:
+        raise ValueError(f"{name} can be sharded over 1 to {rg.group_size} replicas, not {choice}.")
+    return choice
 
 
 def named_variable_buffers(
     factories: NamedVariableFactories,
     entries: int = 1,
-    shard_over_dict: "bool | Mapping[str, int]" = True,
+    shard_over_dict: "bool | int | Mapping[str, int]" = True,
 ) -> NamedRemoteBuffers:
     """A buffer of `entries` rows for the variables of every factory, under its name.
 
-    shard_over_dict: whether buffers hold shards where factories say so, or by name over how many
-    replicas.
+    shard_over_dict: over how many replicas variables are sharded; all of a group of the factory
+    (True), none (False), or as many by name. ValueError: more than a group has, another type, or
+    elements that cannot be divided.
     """
+    made = {}
+    for name, factory in factories.to_dict().items():
+        whole = factory.meta_shape or factory.shape
+        shards = _shards(shard_over_dict, name, factory)
+        spec = popxl.TensorSpec(whole, factory.dtype)
+        made[name] = create_remote_buffer(spec, entries, factory.replica_grouping, shards)
+    return NamedRemoteBuffers.from_dict(made)
 
-    def shards(name: str, factory: VariableFactory) -> int:
-        if isinstance(shard_over_dict, bool):
-            return factory.shard_over if shard_over_dict else 1
-        return shard_over_dict.get(name, 1)
 
-    made = {
-        name: create_remote_buffer(
-            replica_sharded_spec(popxl.TensorSpec(f.shape, f.dtype), shards(name, f)), entries
-        )
-        for name, f in factories.to_dict().items()
-    }
-    return NamedRemoteBuffers.from_dict(made)  # type: ignore[return-value]
+@contextmanager
+def _exchange(use_io_tiles: bool) -> Iterator[None]:
+    """Transfers inside are one op, on the io tiles if asked for; their order is free."""
+    with popxl.in_sequence(False):
+        with io_tile_exchange() if use_io_tiles else merge_exchange():
+            yield
+
+
+def _raise_entries(buffers: NamedRemoteBuffers, entries: int) -> None:
+    for buffer in buffers.to_dict().values():
+        if buffer.entries < entries:
+            buffer.entries = entries
+
+
+def load_remote(
+    buffers: NamedRemoteBuffers, entry: "popxl.Tensor | int" = 0, use_io_tiles: bool = False
+) -> NamedTensors:
+    """Row `entry` of every buffer, by name; the ops are of the current graph."""
+    names, rows = buffers.unpack()
+    with _exchange(use_io_tiles):
+        loaded = [ops.remote_load(b, entry, n) for n, b in zip(names, rows, strict=True)]
+    if use_io_tiles:
+        with popxl.in_sequence(False):
+            loaded = [ops.io_tile_copy(t) for t in loaded]
+    return NamedTensors.pack(names, loaded)
+
+
+def store_remote(
+    buffers: NamedRemoteBuffers,
+    tensors: NamedTensors,
+    entry: "popxl.Tensor | int" = 0,
+    use_io_tiles: bool = False,
+) -> None:
+    """Tensors into row `entry` of the buffers of the same names, by ops of the current graph."""
+    known = tensors.to_dict()
+    if use_io_tiles:
+        with popxl.in_sequence(False):
+            known = {name: ops.io_tile_copy(t) for name, t in known.items()}
+            entry = ops.io_tile_copy(entry) if isinstance(entry, popxl.Tensor) else entry
+    with _exchange(use_io_tiles):
+        for name, buffer in zip(*buffers.unpack(), strict=True):
+            ops.remote_store(buffer, entry, known[name])
 
 
 def load_remote_graph(
-    buffers: NamedRemoteBuffers, use_offset: bool = True
+    buffers: NamedRemoteBuffers, entries: int = 1, use_io_tiles: bool = False
 ) -> tuple[GraphWithNamedArgs, list[str]]:
-    """A graph that loads a row of every buffer, and the names of its outputs, sorted.
+    """A graph that takes a row, `load_index`, of every buffer, and its outputs' names, sorted.
 
-    use_offset: the graph takes the row, an int32 scalar; else it loads row 0.
+    entries: how many rows the buffers are to have at least.
     """
-    names, rows = buffers.unpack()
-
-    def load(offset: "popxl.Tensor | int") -> list[popxl.Tensor]:
-        return [ops.remote_load(b, offset, n) for n, b in zip(names, rows, strict=True)]
-
-    offset = popxl.TensorSpec((), popxl.int32) if use_offset else 0
-    with popxl.in_sequence():
-        graph = popxl.gir().create_graph(load, offset)
+    _raise_entries(buffers, entries)
+    graph = popxl.gir().create_empty_graph("load_remote")
+    with graph:
+        index = popxl.graph_input((), popxl.int32, "load_index")
+        names, loaded = load_remote(buffers, index, use_io_tiles).unpack()
+        for t in loaded:
+            popxl.graph_output(t)
     return GraphWithNamedArgs(graph), list(names)
 
 
 def store_remote_graph(
-    buffers: NamedRemoteBuffers, use_offset: bool = True
-) -> tuple[GraphWithNamedArgs, list[str]]:
-    """A graph that stores its named inputs into a row of the buffers, and their names, sorted.
+    buffers: NamedRemoteBuffers, entries: int = 1, use_io_tiles: bool = False
+) -> GraphWithNamedArgs:
+    """A graph that stores its named inputs into a row, `store_index`, of the buffers.
 
-    use_offset: the graph takes the row first, an int32 scalar; else it stores to row 0.
+    entries: how many rows the buffers are to have at least.
     """
-    names, rows = buffers.unpack()
-    args = NamedTensors()
-
-    def store(offset: "popxl.Tensor | int") -> None:
-        for name, buffer in zip(names, rows, strict=True):
+    _raise_entries(buffers, entries)
+    made = {}
+    graph = popxl.gir().create_empty_graph("store_remote")
+    with graph:
+        index = popxl.graph_input((), popxl.int32, "store_index")
+        for name, buffer in zip(*buffers.unpack(), strict=True):
             meta = buffer.meta_shape or None
-            t = popxl.graph_input(buffer.tensor_shape, buffer.tensor_dtype, name, meta_shape=meta)
-            args.insert(name, t)
-            ops.remote_store(buffer, offset, t)
-
-    offset = popxl.TensorSpec((), popxl.int32) if use_offset else 0
-    with popxl.in_sequence():
-        graph = popxl.gir().create_graph(store, offset)
-    return GraphWithNamedArgs(graph, args), list(names)
-
-
-def load_remote(buffers: NamedRemoteBuffers, row_offset: "popxl.Tensor | int" = 0) -> NamedTensors:
-    """Row `row_offset` of every buffer, by name."""
-    graph, names = load_remote_graph(buffers)
-    loaded = graph.call(row_offset)
-    return NamedTensors.pack(names, loaded)  # type: ignore[return-value]
-
-
-def store_remote(
-    tensors: NamedTensors,
-    buffers: NamedRemoteBuffers,
-    row_offset: "popxl.Tensor | int" = 0,
-) -> None:
-    """Tensors into row `row_offset` of the buffers of the same names."""
-    graph, _ = store_remote_graph(buffers)
-    graph.bind(tensors).call(row_offset)
+            spec = (buffer.tensor_shape, buffer.tensor_dtype)
+            made[name] = popxl.graph_input(*spec, name, meta_shape=meta)
+        args = NamedTensors.from_dict(made)
+        store_remote(buffers, args, index, use_io_tiles)
+    return GraphWithNamedArgs(graph, args)

@@ -1,46 +1,80 @@
 """Rows of remote buffers that loops load and store, step by step."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import popxl
 from popxl import ops
 from popxl.ops.collectives import replica_sharded_slice, replicated_all_gather
+from popxl_addons.rts import replica_sharded_spec
+
+RowOffset = int | None | Callable[[popxl.Tensor], popxl.Tensor]
 
 
-@dataclass(frozen=True)
+@dataclass
 class RemoteHandle:
-    """Where a tensor of a loop is: row `(row + row_offset) · steps + step` of a buffer.
+    """Where a tensor of a loop of `steps` steps is: an entry of a buffer.
 
+    row_offset: a number, for entry `(row + row_offset) · steps + step`; None, for entry `step` in
+        every row; or a function of the row, an int32 scalar, for `row_offset(row) · steps + step`.
     shard_group: replicas of which each keeps a shard; the buffer then holds flat shards.
     """
 
     buffer: popxl.RemoteBuffer
-    row_offset: int = 0
+    row_offset: RowOffset = 0
     shard_group: "popxl.ReplicaGrouping | None" = None
 
-    def load(self, offset: popxl.Tensor, name: str) -> popxl.Tensor:
-        """The whole tensor at row `offset` of the buffer."""
-        loaded = ops.remote_load(self.buffer, offset, name)
-        if self.shard_group is None:
+    @classmethod
+    def of(cls, handle: Any) -> Any:
+        """A handle for what may be one already, a stream, or a tuple of a handle's fields."""
+        return cls(*handle) if isinstance(handle, tuple) else handle
+
+    def entry(self, row: popxl.Tensor, step: popxl.Tensor, steps: int) -> popxl.Tensor:
+        """The entry of a step of a row, an int32 scalar."""
+        if self.row_offset is None:
+            return step
+        if not isinstance(self.row_offset, int):
+            row = self.row_offset(row)
+        elif self.row_offset:
+            row = row + self.row_offset
+        return row * popxl.constant(steps, popxl.int32) + step
+
+    def grow(self, steps: int, rows: int) -> None:
+        """Gives the buffer the entries that the rows need; a function's are not known."""
+        if self.row_offset is None:
+            needed = steps
+        elif isinstance(self.row_offset, int):
+            needed = (rows + self.row_offset) * steps
+        else:
+            return
+        if self.buffer.entries < needed:
+            self.buffer.entries = needed
+
+    def load(self, entry: popxl.Tensor, name: str) -> popxl.Tensor:
+        """The whole tensor in an entry of the buffer."""
+        loaded = ops.remote_load(self.buffer, entry, name)
+        if self.shard_group is None or not loaded.meta_shape:
             return loaded
         return replicated_all_gather(loaded, group=self.shard_group)
 
-    def store(self, offset: popxl.Tensor, t: popxl.Tensor) -> None:
-        """`t` into row `offset`: this replica's shard of it, if it is sharded."""
-        if self.shard_group is not None:
+    def store(self, entry: popxl.Tensor, t: popxl.Tensor) -> None:
+        """`t` into an entry: this replica's shard of it, if it is sharded."""
+        if self.shard_group is not None and self.buffer.meta_shape and not t.meta_shape:
             t = replica_sharded_slice(t, self.shard_group)
-        ops.remote_store(self.buffer, offset, t)
+        ops.remote_store(self.buffer, entry, t)
 
 
 def batch_serial_buffer(
     t: "popxl.Tensor | popxl.TensorSpec",
-    steps: int,
+    steps: int = 1,
     rows: int = 1,
     shard_group: "popxl.ReplicaGrouping | None" = None,
 ) -> popxl.RemoteBuffer:
-    """A buffer for `t` of every step and row, or for its shards."""
+    """A buffer for `t` of every step and row, or for its shards where the group can have them."""
+    spec = t.spec if isinstance(t, popxl.Tensor) else t
     if shard_group is not None:
-        return popxl.replica_sharded_buffer(
-            t.shape, t.dtype, shard_over=shard_group.group_size, entries=steps * rows
-        )
-    return popxl.remote_buffer(t.shape, t.dtype, steps * rows)
+        spec = replica_sharded_spec(spec, shard_group)
+    buffer = popxl.remote_buffer(spec.shape, spec.dtype, steps * rows)
+    buffer.meta_shape = spec.meta_shape
+    return buffer

@@ -1,37 +1,31 @@
 """Tensors of outer graphs inside of inner ones."""
 
+from typing import Any
+
 import popxl
-from popxl.context import current
 from popxl.graph import Graph
-from popxl.records import of
-from popxl.tensor_base import graph_input
+from popxl.ops.routing import route_into_called
 
 
-def is_subgraph(graph: Graph, parent: Graph) -> bool:
-    """Whether `parent`, or a graph that it calls, calls `graph`; or whether they are the same."""
-    return graph is parent or any(is_subgraph(graph, called) for called in parent.called_graphs)
+def is_subgraph(parent: Graph, subgraph: Graph) -> bool:
+    """Whether `subgraph` is `parent`, or is called by it, directly or through other graphs."""
+    if subgraph is parent:
+        return True
+    return any(is_subgraph(called, subgraph) for called in parent.called_graphs)
 
 
 def route_tensor_into_graph(
-    t: popxl.Tensor, graph: "Graph | None" = None, by_ref: bool = False
+    tensor: popxl.Tensor, graph: "Graph | None" = None, modified: Any = False
 ) -> popxl.Tensor:
-    """An input of `graph` that every call fills with `t`, a tensor of a graph further out.
+    """The input of `graph`, the current one by default, that stands for a tensor further out.
 
-    graph: the current one by default; calls of it that are written later pass `t` on, through
-    the graphs between. ValueError: the graph is called already.
+    The graph is called already, directly or through others, from the tensor's: the graphs between
+    get an input named like the tensor, and all calls, loops and branches pass it on; those that
+    come before the tensor's value are put behind it, or it before them. An input that has the
+    tensor already is taken. A tensor of `graph` is returned as it is.
+    modified: True, or what regions of the tensor the graph writes: it reaches the tensor.
+    ValueError: the graph is not called from the tensor's. UnsupportedError: what stands between a
+    call and the value has effects; what is to be modified is a constant, a view or made later, or
+    goes through a branch; autodiff of a caller has made a copy of the graph.
     """
-    graph = graph or popxl.gcg()
-    if t in graph:
-        return t
-    for known, source in of(graph).routed.items():
-        if source is t:
-            return known
-    if any(graph in op.called for other in of(graph.ir).graphs for op in of(other).ops):
-        raise ValueError(f"{graph.name} is called already: route {t!r} into it before.")
-    current.graphs.append(graph)
-    try:
-        made = graph_input(t.shape, t.dtype, t.name, by_ref, t.meta_shape or None)
-    finally:
-        current.graphs.pop()
-    of(graph).routed[made] = t
-    return made
+    return route_into_called(tensor, graph or popxl.gcg(), bool(modified))

@@ -1,18 +1,38 @@
 """Tensors in shards over replicas: gathered, and reduced into shards.
 
-A shard is flat: replica i of a group holds the i-th part, padded with zeros.
+A shard is flat: replica i of a group holds the i-th part.
 """
 
-from collections.abc import Mapping
 from typing import TypeAlias
 
 import popxl
-from popxl.ops.collectives import replicated_all_gather, replicated_reduce_scatter
+from popxl import ops
+from popxl.ops.collectives import (
+    replica_sharded_slice,
+    replicated_all_gather,
+    replicated_all_reduce,
+    replicated_reduce_scatter,
+)
 from popxl_addons.graph import GraphWithNamedArgs
+from popxl_addons.named_replica_grouping import NamedReplicaGrouping
 from popxl_addons.named_tensors import NamedTensors
-from popxl_addons.sharded_spec import replica_sharded_spec as replica_sharded_spec
 
 Group: TypeAlias = "popxl.ReplicaGrouping | None"
+
+
+def replica_sharded_spec(
+    t: "popxl.Tensor | popxl.TensorSpec", shard_over: popxl.ReplicaGrouping
+) -> popxl.TensorSpec:
+    """The spec of a shard of `t` on a replica of a group, with t's shape as meta shape.
+
+    It is t's own where `t` is a shard, a group is one replica, or does not divide the elements.
+    """
+    count, elements = shard_over.group_size, 1
+    for size in t.shape:
+        elements *= size
+    if t.meta_shape or count == 1 or elements % count:
+        return popxl.TensorSpec(t.shape, t.dtype, t.meta_shape)
+    return popxl.TensorSpec((elements // count,), t.dtype, t.shape)
 
 
 def gather_replica_sharded_tensor(
@@ -21,67 +41,84 @@ def gather_replica_sharded_tensor(
     """The whole of a shard, on every replica; a tensor that is none stays as it is."""
     if not t.meta_shape:
         return t
-    return replicated_all_gather(t, group=replica_group)
+    if not use_io_tiles:
+        return replicated_all_gather(t, group=replica_group)
+    with popxl.io_tiles():
+        whole = replicated_all_gather(ops.io_tile_copy(t), group=replica_group)
+    return ops.io_tile_copy(whole)
 
 
 def reduce_replica_sharded_tensor(
-    t: popxl.Tensor,
-    op: str = "mean",
-    shard_group: Group = None,
-    replica_group: Group = None,
+    t: popxl.Tensor, op: str = "add", replica_group: Group = None, shard_group: Group = None
 ) -> popxl.Tensor:
-    """This replica's shard of `t` reduced over shard_group, then over replica_group if given."""
-    shard = replicated_reduce_scatter(t, op, shard_group, True)
-    if replica_group is not None:
-        reduce = popxl.ops.collectives.replicated_all_reduce_
-        shard = reduce(shard, op, replica_group)
-    return shard
+    """`t` reduced over replica_group, all replicas by default: this replica's shard of it.
+
+    shard_group: replicas that share the result, by default replica_group. Where they are one, or
+    do not divide the elements, each has the whole.
+    """
+    reduced = replica_group or popxl.gir().replica_grouping()
+    shared = shard_group or reduced
+    if shared.group_size == 1 or t.nelms % shared.group_size:
+        return replicated_all_reduce(t, op, reduced)
+    if shared == reduced:
+        return replicated_reduce_scatter(t, op, reduced, True)
+    return replica_sharded_slice(replicated_all_reduce(t, op, reduced), shared)
 
 
-def _named(tensors: NamedTensors) -> "tuple[tuple[str, ...], list[popxl.TensorSpec]]":
+def _graph_of(name: str, tensors: NamedTensors) -> tuple[popxl.Graph, NamedTensors, list[str]]:
+    """An empty graph with an input for every tensor, called like it, and the names, sorted."""
     names, found = tensors.unpack()
-    return names, [t.spec if isinstance(t, popxl.Tensor) else t for t in found]
+    graph, made = popxl.gir().create_empty_graph(name), {}
+    with graph:
+        for key, like in zip(names, found, strict=True):
+            label = like.name if isinstance(like, popxl.Tensor) else key
+            meta = like.meta_shape or None
+            made[key] = popxl.graph_input(like.shape, like.dtype, label, meta_shape=meta)
+    return graph, NamedTensors.from_dict(made), list(names)
 
 
 def all_gather_replica_sharded_graph(
     tensors: NamedTensors,
     use_io_tiles: bool = False,
-    replica_groups: "Mapping[str, popxl.ReplicaGrouping] | None" = None,
+    replica_groups: "NamedReplicaGrouping | None" = None,
 ) -> tuple[GraphWithNamedArgs, list[str]]:
     """A graph that gathers its named inputs, and the names of its outputs, sorted.
 
     replica_groups: by name; all replicas by default.
     """
-    names, specs = _named(tensors)
-    args, groups = NamedTensors(), dict(replica_groups or {})
-
-    def gather() -> list[popxl.Tensor]:
-        out = []
-        for name, spec in zip(names, specs, strict=True):
-            t = popxl.graph_input(spec.shape, spec.dtype, name, meta_shape=spec.meta_shape)
-            args.insert(name, t)
-            out.append(gather_replica_sharded_tensor(t, use_io_tiles, groups.get(name)))
-        return out
-
-    return GraphWithNamedArgs(popxl.gir().create_graph(gather), args), list(names)
+    groups = replica_groups.to_dict() if replica_groups is not None else {}
+    graph, args, names = _graph_of("all_gather", tensors)
+    known = args.to_dict()
+    with graph:
+        for name in names:
+            t = gather_replica_sharded_tensor(known[name], use_io_tiles, groups.get(name))
+            popxl.graph_output(t)
+    return GraphWithNamedArgs(graph, args), names
 
 
 def reduce_replica_sharded_graph(
     tensors: NamedTensors,
-    op: str = "mean",
-    shard_groups: "Mapping[str, popxl.ReplicaGrouping] | None" = None,
+    op: str = "add",
+    use_io_tiles: bool = False,
+    shard_groups: "NamedReplicaGrouping | None" = None,
     replica_group: Group = None,
 ) -> tuple[GraphWithNamedArgs, list[str]]:
-    """A graph that reduces its named inputs into shards, and the names of its outputs, sorted."""
-    names, specs = _named(tensors)
-    args, groups = NamedTensors(), dict(shard_groups or {})
+    """A graph that reduces its named inputs, and the names of its outputs, sorted.
 
-    def reduce() -> list[popxl.Tensor]:
-        out = []
-        for name, spec in zip(names, specs, strict=True):
-            t = popxl.graph_input(spec.shape, spec.dtype, name)
-            args.insert(name, t)
-            out.append(reduce_replica_sharded_tensor(t, op, groups.get(name), replica_group))
-        return out
-
-    return GraphWithNamedArgs(popxl.gir().create_graph(reduce), args), list(names)
+    shard_groups: by name; replica_group by default. See `reduce_replica_sharded_tensor`.
+    """
+    groups = shard_groups.to_dict() if shard_groups is not None else {}
+    graph, args, names = _graph_of("replica_reduce", tensors)
+    known = args.to_dict()
+    with graph:
+        for name in names:
+            t = known[name]
+            if not use_io_tiles:
+                out = reduce_replica_sharded_tensor(t, op, replica_group, groups.get(name))
+            else:
+                with popxl.io_tiles():
+                    t = ops.io_tile_copy(t)
+                    out = reduce_replica_sharded_tensor(t, op, replica_group, groups.get(name))
+                out = ops.io_tile_copy(out)
+            popxl.graph_output(out)
+    return GraphWithNamedArgs(graph, args), names

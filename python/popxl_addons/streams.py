@@ -1,34 +1,52 @@
-"""Named streams of a program, and the data of a step for them."""
+"""Named streams of a program."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import popxl
+from popxl_addons.utils import OrderedDict
+
+_Spec = tuple[tuple[int, ...], popxl.dtype]
 
 
-class InputStreams:
-    """Streams to the device by name: `InputStreams(x=((2, 3), popxl.float32))`."""
+class _Streams(OrderedDict[str, Any]):
+    """{name: stream}; streams can be had as attributes and by place, and iteration gives them."""
 
-    def __init__(self, **specs: "tuple[tuple[int, ...], popxl.dtype]") -> None:
-        self._streams: dict[str, Any] = {
-            name: popxl.h2d_stream(shape, dtype, name) for name, (shape, dtype) in specs.items()
-        }
+    def __init__(self, **specs: _Spec) -> None:
+        made = {name: self._make(shape, dtype, name) for name, (shape, dtype) in specs.items()}
+        super().__init__(made)
 
-    def __getattr__(self, name: str) -> popxl.HostToDeviceStream:
-        if name.startswith("_") or name not in self._streams:
-            raise AttributeError(f"There is no input stream {name!r}.")
-        return self._streams[name]
+    @staticmethod
+    def _make(shape: "tuple[int, ...]", dtype: popxl.dtype, name: str) -> Any:
+        raise NotImplementedError
 
-    def __getitem__(self, name: str) -> popxl.HostToDeviceStream:
-        return self._streams[name]
+    @classmethod
+    def from_streams(cls, iterable: Iterable[Any]) -> Any:
+        """The collection of these streams, by the ids of their tensors."""
+        made = cls()
+        for stream in iterable:
+            made[stream.tensor_id] = stream
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in self.keys():
+            raise AttributeError(f"There is no stream {name!r} but {list(self.keys())}.")
+        return self[name]
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.idx(key) if isinstance(key, (int, slice)) else super().__getitem__(key)
 
     def __iter__(self) -> Any:
-        return iter(self._streams.values())
+        return iter(self.values())
 
 
-class OutputStreams(InputStreams):
+class InputStreams(_Streams):
+    """Streams to the device by name: `InputStreams(x=((2, 3), popxl.float32))`."""
+
+    _make = staticmethod(popxl.h2d_stream)
+
+
+class OutputStreams(_Streams):
     """Streams to the host by name: `OutputStreams(loss=((), popxl.float32))`."""
 
-    def __init__(self, **specs: "tuple[tuple[int, ...], popxl.dtype]") -> None:
-        self._streams = {
-            name: popxl.d2h_stream(shape, dtype, name) for name, (shape, dtype) in specs.items()
-        }
+    _make = staticmethod(popxl.d2h_stream)

@@ -1,107 +1,206 @@
 """TaskSession: a session that knows its streams and its state, and keeps checkpoints."""
 
 import json
+import logging
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import popxl
-from popxl.dtypes import as_bits
-from popxl_addons.named_tensors import NamedTensors
+from popxl.records import of
+from popxl_addons import wandb_tools
+from popxl_addons.named_tensors import NamedTensorData, NamedTensors
 from popxl_addons.streams import InputStreams, OutputStreams
 
-_INFO, _STATE, _PREFIX = "session_info.json", "state.npz", "checkpoint_"
+_INFO, _MODEL, _LOADER = "session_info.json", "model", "dataloader.bin"
+_REPORTS = ("none", "warn", "error")
+_log = logging.getLogger("popxl_addons")
+
+
+def initialise_memmap_dir_from_checkpoint(
+    checkpoint_dir: "str | Path", memmap_dir: "str | Path"
+) -> None:
+    """Copies a checkpoint's memory-mapped variables into a folder, to be mapped from there."""
+    Path(memmap_dir).mkdir(parents=True, exist_ok=True)
+    for file in sorted((Path(checkpoint_dir) / _MODEL).glob("*.npy")):
+        shutil.copy(file, Path(memmap_dir) / file.name)
+
+
+def _memmap_of(variable: Any) -> "np.memmap | None":
+    data = getattr(of(variable), "data", None)
+    return data if isinstance(data, np.memmap) else None
 
 
 class TaskSession(popxl.Session):
     """A session with named streams (`inputs`, `outputs`) and named variables (`state`).
 
-    A checkpoint is a folder with the state's data and session_info.json.
-    max_checkpoints: how many of them `save_checkpoint` keeps in a folder, 0: all.
+    inputs, outputs: collections of streams, or lists of them. state: variables by name.
+    max_checkpoints: how many of the checkpoints that it saved a session keeps, 0: all. The other
+    arguments are the Session's; `ir` is the current one by default.
+    session_state: {"steps": runs so far}, and what `add_session_state_info` adds.
     """
+
+    initialise_memmap_dir_from_checkpoint = staticmethod(initialise_memmap_dir_from_checkpoint)
 
     def __init__(
         self,
-        inputs: InputStreams,
-        outputs: OutputStreams,
+        inputs: "InputStreams | Iterable[popxl.HostToDeviceStream]",
+        outputs: "OutputStreams | Iterable[popxl.DeviceToHostStream]",
         state: NamedTensors,
         max_checkpoints: int = 1,
-        ir: "popxl.Ir | None" = None,
-        device_desc: str = "ipu_hw",
-        weights_to_host_on_exit: bool = True,
+        *args: Any,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(ir or popxl.gir(), device_desc, weights_to_host_on_exit)
-        self.inputs, self.outputs, self.state = inputs, outputs, state
+        if not args and kwargs.get("ir") is None:
+            kwargs["ir"] = popxl.gir()
+        super().__init__(*args, **kwargs)
+        is_named = isinstance(inputs, InputStreams)
+        self.inputs = inputs if is_named else InputStreams.from_streams(inputs)
+        is_named = isinstance(outputs, OutputStreams)
+        self.outputs = outputs if is_named else OutputStreams.from_streams(outputs)
+        self.state = state
         self.max_checkpoints = max_checkpoints
+        self.session_state: dict[str, Any] = {"steps": 0}
+        self._dataloader: Any = None
+        self._saved: list[Path] = []
 
-    def get_named_tensors_data(self) -> dict[str, np.ndarray]:
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """See Session. Counts as a step of `session_state`."""
+        results = super().run(*args, **kwargs)
+        self.session_state["steps"] += 1
+        return results
+
+    @property
+    def dataloader(self) -> Any:
+        """What gives the data, which checkpoints save and resume; None at first.
+
+        ValueError: an object without `save(path)` and `resume(filename=)`.
+        """
+        return self._dataloader
+
+    @dataloader.setter
+    def dataloader(self, value: Any) -> None:
+        if not all(callable(getattr(value, name, None)) for name in ("save", "resume")):
+            raise ValueError(f"A dataloader must have `save` and `resume` but {value!r} has not.")
+        self._dataloader = value
+
+    def add_session_state_info(self, info: "Mapping[str, Any]") -> None:
+        """Adds to what session_info.json of checkpoints will say."""
+        self.session_state.update(info)
+
+    def get_named_tensors_data(self) -> NamedTensorData:
         """The data of the state by name."""
         named = self.state.to_dict()
         data = self.get_tensors_data(named.values())
-        return {name: data[t] for name, t in named.items()}
+        found = {name: data[t] for name, t in named.items()}
+        return NamedTensorData.from_dict(found)
 
-    def save_checkpoint(self, folder: "str | Path") -> Path:
-        """Writes the state into a new checkpoint in `folder`; returns its path.
+    def _report(self, theirs: "Iterable[str]", source: str, report: str) -> None:
+        """Tells names that only one side has. ValueError: for 'error', or for another report."""
+        if report not in _REPORTS:
+            raise ValueError(f"report_missing must be one of {_REPORTS} but is {report!r}.")
+        ours, known = set(self.state.to_dict()), set(theirs)
+        texts = []
+        if known - ours:
+            texts.append(f"The session has no {sorted(known - ours)}, which are in {source}.")
+        if ours - known:
+            texts.append(f"There is no {sorted(ours - known)} in {source}.")
+        if texts and report == "error":
+            raise ValueError(" ".join(texts))
+        for text in texts if report == "warn" else ():
+            _log.warning(text)
 
-        Older checkpoints beyond max_checkpoints are removed.
+    def load_from_session(self, src: "TaskSession", report_missing: str = "none") -> None:
+        """Takes the data of another session's variables of the same names.
+
+        report_missing: what to do about names that only one session has: "none", "warn" or
+        "error" (ValueError).
         """
-        known = _checkpoints(Path(folder))
-        number = 1 + (_number(known[-1]) if known else -1)
-        path = Path(folder) / f"{_PREFIX}{number}"
-        path.mkdir(parents=True)
-        data = self.get_named_tensors_data()
-        arrays: dict[str, Any] = {k: as_bits(v) for k, v in data.items()}
-        np.savez(path / _STATE, **arrays)
-        tensors = {
-            name: {"shape": list(t.shape), "dtype": t.dtype.name}
-            for name, t in self.state.to_dict().items()
-        }
-        (path / _INFO).write_text(json.dumps({"number": number, "tensors": tensors}, indent=1))
-        if self.max_checkpoints:
-            for old in [*known, path][: -self.max_checkpoints]:
-                shutil.rmtree(old)
-        return path
+        theirs, ours = src.get_named_tensors_data().to_dict(), self.state.to_dict()
+        self._report(theirs, "the other session", report_missing)
+        common: Any = {ours[name]: theirs[name].copy() for name in theirs if name in ours}
+        self.write_variables_data(common)
 
-    def load_checkpoint(self, path: "str | Path") -> None:
-        """Reads a checkpoint, or the newest one in a folder.
+    def save_checkpoint(self, checkpoint_dir: "str | Path") -> None:
+        """Writes the state's data, session_state and where the data loader is into a folder.
 
-        ValueError: there is none, or its tensors are not those of the state.
+        `model/<name>.npz` holds one array, called as the variable; of a memory-mapped variable its
+        file is copied there. Of the folders that this session saved, the oldest beyond
+        max_checkpoints are deleted. `wandb://<name>`: an artifact of wandb's current run.
         """
-        found = Path(path)
-        if not (found / _INFO).exists():
-            inside = _checkpoints(found)
-            if not inside:
-                raise ValueError(f"There is no checkpoint in {found}.")
-            found = inside[-1]
-        info = json.loads((found / _INFO).read_text())["tensors"]
+        if wandb_tools.is_name(checkpoint_dir):
+            with wandb_tools.saved(str(checkpoint_dir)) as folder:
+                self._save(folder)
+            return
+        path = Path(checkpoint_dir)
+        self._save(path)
+        self._saved = [*(p for p in self._saved if p != path), path]
+        while self.max_checkpoints and len(self._saved) > self.max_checkpoints:
+            shutil.rmtree(self._saved.pop(0), ignore_errors=True)
+
+    def _save(self, path: Path) -> None:
+        (path / _MODEL).mkdir(parents=True, exist_ok=True)
         named = self.state.to_dict()
-        expected = {n: {"shape": list(t.shape), "dtype": t.dtype.name} for n, t in named.items()}
-        if info != expected:
-            wrong = sorted(k for k in {**info, **expected} if info.get(k) != expected.get(k))
-            raise ValueError(f"The checkpoint {found} has other tensors than the session: {wrong}.")
-        with np.load(found / _STATE) as data:
-            self.write_variables_data(
-                {t: data[n].view(t.dtype.as_numpy()) for n, t in named.items()}  # type: ignore
-            )
+        for name, data in self.get_named_tensors_data().to_dict().items():
+            mapped = _memmap_of(named[name])
+            if mapped is None:
+                arrays: dict[str, Any] = {name: data}
+                np.savez(path / _MODEL / f"{name}.npz", **arrays)
+            else:
+                mapped.flush()
+                file = Path(str(mapped.filename))
+                shutil.copy(file, path / _MODEL / file.name)
+        (path / _INFO).write_text(json.dumps(self.session_state))
+        if self._dataloader is not None:
+            self._dataloader.save(str(path / _LOADER))
 
-    def load_from_session(
-        self, source: "TaskSession", names: "Mapping[str, str] | None" = None
+    def load_checkpoint(
+        self,
+        checkpoint_dir: "str | Path",
+        report_missing: str = "warn",
+        skip_memmap: bool = False,
     ) -> None:
-        """Takes data of another session's variables of the same names, or {theirs: ours}."""
-        ours, theirs = self.state.to_dict(), source.get_named_tensors_data()
-        pairs = names or {name: name for name in theirs if name in ours}
-        missing = [pair for pair in pairs.items() if pair[0] not in theirs or pair[1] not in ours]
-        if missing:
-            raise ValueError(f"These names are not in both sessions: {missing}.")
-        self.write_variables_data({ours[b]: theirs[a].copy() for a, b in pairs.items()})  # type: ignore
+        """Reads what `save_checkpoint` wrote.
 
+        report_missing: see `load_from_session`. skip_memmap: leaves memory-mapped variables as
+        their files are. ValueError: there is no checkpoint.
+        """
+        if wandb_tools.is_name(checkpoint_dir):
+            with wandb_tools.fetched(str(checkpoint_dir)) as folder:
+                self._load(folder, report_missing, skip_memmap)
+        else:
+            self._load(Path(checkpoint_dir), report_missing, skip_memmap)
 
-def _number(path: Path) -> int:
-    return int(path.name.removeprefix(_PREFIX))
+    def _load(self, path: Path, report_missing: str, skip_memmap: bool) -> None:
+        if not (path / _MODEL).is_dir():
+            raise ValueError(f"There is no checkpoint in {path}.")
+        named = self.state.to_dict()
+        data: dict[str, np.ndarray] = {}
+        for file in (path / _MODEL).glob("*.npz"):
+            with np.load(file) as arrays:
+                data |= {name: arrays[name] for name in arrays.files}
+        mapped = {
+            name: of_file for name, t in named.items() if (of_file := _memmap_of(t)) is not None
+        }
+        files = {name: path / _MODEL / Path(str(m.filename)).name for name, m in mapped.items()}
+        found = {name: file for name, file in files.items() if file.exists()}
+        self._report([*data, *found], str(path), report_missing)
+        if not skip_memmap:
+            data |= {
+                n: np.fromfile(f, mapped[n].dtype).reshape(mapped[n].shape)
+                for n, f in found.items()
+            }
+        else:
+            data = {n: array for n, array in data.items() if n not in mapped}
+        common: Any = {named[name]: array for name, array in data.items() if name in named}
+        self.write_variables_data(common)
+        info = path / _INFO
+        self.session_state = json.loads(info.read_text()) if info.exists() else {"steps": 0}
+        if self._dataloader is not None and (path / _LOADER).exists():
+            self._dataloader.resume(filename=str(path / _LOADER))
 
-
-def _checkpoints(folder: Path) -> list[Path]:
-    found: list[Any] = [p for p in folder.glob(f"{_PREFIX}*") if (p / _INFO).exists()]
-    return sorted(found, key=_number)
+    def wandb_variable_histograms(self, step: int = 0) -> None:
+        """Logs the histogram of every variable of the state to wandb's current run."""
+        wandb_tools.log_histograms(self.get_named_tensors_data().to_dict(), step)

@@ -1,53 +1,48 @@
 """Runs a module on data, for tests."""
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import popxl
 from popxl import ops
-from popxl.utils import to_numpy
 from popxl_addons.module import Module
+from popxl_addons.named_tensors import NamedTensors
 
 
 @dataclass
 class TensorInput:
     """Data that reaches a module as a tensor.
 
-    dtype: by default the data's. With several replicas `data` has them in front.
+    dtype: by default the data's, with at most 32 bits.
     """
 
     data: Any
     dtype: "popxl.dtype | None" = None
 
 
+Weights = Mapping[Any, Any] | Callable[[NamedTensors], Mapping[Any, Any]]
+
+
+def ops_of_type(ops: "Iterable[Any]", op_class: type) -> int:
+    """How many of a graph's ops, as `popart._internal.ir` shows them, are of a class."""
+    return sum(isinstance(op, op_class) for op in ops)
+
+
 def run_module(
-    module: Module,
-    *args: Any,
-    weights: "dict[str, Any] | None" = None,
-    replicas: int = 1,
-    **kwargs: Any,
+    module: Module, *args: Any, weights: "Weights | None" = None, **kwargs: Any
 ) -> list[np.ndarray]:
-    """What a module makes of its arguments, as arrays; replicas in front when there are several.
+    """What a module makes of its arguments, as arrays.
 
-    args, kwargs: TensorInputs become tensors, everything else is passed on.
-    weights: data for the module's variables by dotted name; the others are initialised.
+    args, kwargs: TensorInputs become variables, so that the module may write into them; everything
+    else is passed on. weights: {variable: data}, or what gives that for the module's variables by
+    name; the others are initialised.
     """
-    ir = popxl.Ir(replication=replicas)
-    feeds: dict[Any, np.ndarray] = {}
-
-    def loaded(value: Any) -> Any:
-        if not isinstance(value, TensorInput):
-            return value
-        data = to_numpy(value.data, value.dtype)
-        shape = data.shape[1:] if replicas > 1 else data.shape
-        stream = popxl.h2d_stream(shape, popxl.dtype.as_dtype(data))
-        feeds[stream] = data
-        return ops.host_load(stream)
-
-    with ir.main_graph:
-        positional = [loaded(a) for a in args]
-        named = {k: loaded(v) for k, v in kwargs.items()}
+    ir = popxl.Ir()
+    with ir.main_graph, popxl.in_sequence():
+        positional = [_loaded(a) for a in args]
+        named = {k: _loaded(v) for k, v in kwargs.items()}
         factories, graph = module.create_graph(*positional, **named)
         variables = factories.init()
         given = [v for v in (*positional, *named.values()) if isinstance(v, popxl.Tensor)]
@@ -56,8 +51,14 @@ def run_module(
         for stream, t in zip(streams, results, strict=True):
             ops.host_store(stream, t)
     session = popxl.Session(ir, "ipu_hw")
-    known: dict[str, Any] = variables.to_dict()
-    session.write_variables_data({known[k]: v for k, v in (weights or {}).items()})
+    if weights is not None:
+        session.write_variables_data(weights(variables) if callable(weights) else weights)
     with session:
-        done = session.run(feeds)
+        done = session.run()
     return [done[stream] for stream in streams]
+
+
+def _loaded(value: Any) -> Any:
+    if not isinstance(value, TensorInput):
+        return value
+    return popxl.variable(value.data, value.dtype)

@@ -1,6 +1,7 @@
 """Factories: they make a graph's named inputs, and later the variables that go in."""
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -8,51 +9,89 @@ import numpy as np
 import popxl
 from popxl.utils import to_numpy
 from popxl_addons.dot_tree import DotTree
-from popxl_addons.named_tensors import NamedTensors
-from popxl_addons.sharded_spec import replica_sharded_spec
+from popxl_addons.named_replica_grouping import NamedReplicaGrouping, fill_none_group
+from popxl_addons.named_tensors import NamedRemoteBuffers, NamedTensors
+
+DataIter = Callable[[], Any] | Iterable[Any]
+
+
+def _source(data_iter: DataIter) -> Callable[[], Any]:
+    """The function that gives the next variable's data. ValueError when there is none."""
+    if callable(data_iter):
+        try:
+            data_iter()
+        except Exception as error:
+            raise ValueError(f"data_iter, {data_iter!r}, could not be called: {error}") from error
+        return data_iter
+    if isinstance(data_iter, Iterable):
+        return iter(data_iter).__next__
+    raise ValueError(f"data_iter must be a function or an iterable, not {data_iter!r}.")
 
 
 class VariableFactory:
-    """Makes variables of one shape and dtype.
+    """Makes variables of one shape and dtype. Needs a current graph.
 
-    data_iter: a function that gives the data of one variable, or an iterator of such arrays. It
-        is asked once at construction, to see the shape; that data goes into the first variable.
-    replica_grouping: one array is drawn for each of its groups.
-    shard_over: replicas of a group of which each keeps a flat shard; inputs are shards then.
-    TypeError: data_iter is neither.
+    data_iter: a function that gives the data of one variable, or an iterable of such data. A
+        function is called once to try it, and once more to see the shape; that second result is
+        the data of the first variable.
+    replica_grouping: one array is drawn for each of its groups; one for all replicas by default.
+    shard_over: replicas of a group of which each keeps a flat shard; inputs are shards then:
+        `shape` is theirs and `meta_shape` that of the whole, otherwise None.
+    ValueError: data_iter is neither, raises or is empty; more shards than replicas in a group.
     """
 
     def __init__(
         self,
-        data_iter: "Callable[[], Any] | Iterator[Any]",
+        data_iter: DataIter,
         dtype: "popxl.dtype | None" = None,
         name: "str | None" = None,
         by_ref: bool = False,
         replica_grouping: "popxl.ReplicaGrouping | None" = None,
         shard_over: int = 1,
     ) -> None:
-        if callable(data_iter):
-            self._next: Callable[[], Any] = data_iter
-        elif isinstance(data_iter, Iterator):
-            self._next = lambda: next(data_iter)
-        else:
-            raise TypeError(f"data_iter must be a function or an iterator, not {data_iter!r}.")
-        self._peeked: np.ndarray | None = self._convert(self._next(), dtype)
+        self.data_iter, self.name, self.by_ref = data_iter, name, by_ref
+        self.replica_grouping = fill_none_group(replica_grouping)
+        if not 1 <= shard_over <= self.replica_grouping.group_size:
+            raise ValueError(
+                f"shard_over is {shard_over}, but {self.replica_grouping!r} has groups of "
+                f"{self.replica_grouping.group_size} replicas."
+            )
+        self._next = _source(data_iter)
+        self._peeked: np.ndarray | None = self._convert(self._first(), dtype)
         self.dtype = popxl.dtype.as_dtype(self._peeked)
-        self.shape = self._peeked.shape
-        self.name, self.by_ref, self.replica_grouping = name, by_ref, replica_grouping
-        self.shard_over = shard_over
+        self.shard_over, self.replica_sharded = shard_over, shard_over > 1
+        self._whole: tuple[int, ...] = self._peeked.shape
+        self.meta_shape = self._whole if self.replica_sharded else None
+        self.shape = (self._peeked.size // shard_over,) if self.replica_sharded else self._whole
         self.sharded_variables: list[popxl.tensor.Variable] = []  # whose shards were created
+
+    def _first(self) -> Any:
+        try:
+            return self._next()
+        except StopIteration:
+            raise ValueError(f"data_iter, {self.data_iter!r}, gives no data.") from None
 
     @staticmethod
     def _convert(data: Any, dtype: "popxl.dtype | None") -> np.ndarray:
+        if not (np.isscalar(data) or isinstance(data, (np.generic, Iterable))):
+            raise ValueError(f"Data of variables are arrays, lists or numbers, not {data!r}.")
         return to_numpy(data, dtype)
 
-    def next_data(self) -> np.ndarray:
-        """The data of the next variable, on the host: groups in front when there are several."""
-        groups = self.replica_grouping.num_groups if self.replica_grouping else 1
+    def next_data(self, empty: bool = False) -> np.ndarray:
+        """The data of the next variable, on the host: groups in front when there are several.
+
+        empty: memory as it comes, without drawing data.
+        """
+        if empty:
+            return np.empty(self._shape_on_host, self.dtype.as_numpy())
+        groups = self.replica_grouping.num_groups
         drawn = [self._next_one() for _ in range(groups)]
         return np.stack(drawn) if groups > 1 else drawn[0]
+
+    @property
+    def _shape_on_host(self) -> tuple[int, ...]:
+        groups = self.replica_grouping.num_groups
+        return ((groups,) if groups > 1 else ()) + self._whole
 
     def _next_one(self) -> np.ndarray:
         if self._peeked is not None:
@@ -60,70 +99,109 @@ class VariableFactory:
             return data
         return self._convert(self._next(), self.dtype)
 
+    def next_memmap(
+        self,
+        memmap_dir: "str | Path",
+        name: str,
+        empty: bool = False,
+        read_only_if_exists: bool = False,
+    ) -> np.memmap:
+        """The data of the next variable in the file `<memmap_dir>/<name>.npy`, mapped into memory.
+
+        The file is the elements alone. One that is there keeps its data, and nothing is drawn.
+        read_only_if_exists: a session does not write into such a file.
+        empty: a new file is not filled. ValueError: a file of another size.
+        """
+        shape, dtype = self._shape_on_host, self.dtype.as_numpy()
+        folder = Path(memmap_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{name}.npy"
+        if path.exists():
+            size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+            if path.stat().st_size != size:
+                raise ValueError(f"{path} has {path.stat().st_size} bytes but {size} are needed.")
+            return np.memmap(path, dtype, "r" if read_only_if_exists else "r+", shape=shape)
+        mapped = np.memmap(path, dtype, "w+", shape=shape)
+        if not empty:
+            mapped[...] = self.next_data()
+            mapped.flush()
+        return mapped
+
+    def _data(
+        self, name: str, empty: bool, memmap_dir: "str | Path | None", read_only_if_exists: bool
+    ) -> np.ndarray:
+        if memmap_dir is None:
+            return self.next_data(empty)
+        return self.next_memmap(memmap_dir, name, empty, read_only_if_exists)
+
     def create_input(self, prefix: "str | None" = None) -> popxl.Tensor:
-        """An input of the current graph for such a variable, or for its shard."""
-        spec = self.input_spec
-        return popxl.graph_input(
-            spec.shape, spec.dtype, self._named(prefix), self.by_ref, spec.meta_shape or None
-        )
+        """An input of the current graph for such a variable, or for its shard: `prefix.name`."""
+        name = f"{prefix}.{self.name}" if prefix and self.name else self.name or prefix
+        return popxl.graph_input(self.shape, self.dtype, name, self.by_ref, self.meta_shape)
 
     @property
     def input_spec(self) -> popxl.TensorSpec:
         """Shape and dtype of the input."""
-        return replica_sharded_spec(popxl.TensorSpec(self.shape, self.dtype), self.shard_over)
+        return popxl.TensorSpec(self.shape, self.dtype, self.meta_shape or ())
 
-    def create_tensor(self, name: "str | None" = None, empty: bool = False) -> popxl.Tensor:
-        """A variable of the main graph, or the shard of one. empty: zeros, without drawing data.
+    def create_tensor(
+        self,
+        name: "str | None" = None,
+        empty: bool = False,
+        memmap_dir: "str | Path | None" = None,
+        read_only_if_exists: bool = False,
+    ) -> popxl.Tensor:
+        """A variable of the main graph, or the shard of one.
 
+        empty: without drawing data. memmap_dir: see `next_memmap`. ValueError: the elements cannot
+        be divided by the shards.
         The variables of shards are kept in `sharded_variables`, for the session.
         """
-        return _variable(self, self._zeros() if empty else self.next_data(), name)
-
-    def _zeros(self) -> np.ndarray:
-        groups = self.replica_grouping.num_groups if self.replica_grouping else 1
-        return np.zeros(((groups,) if groups > 1 else ()) + self.shape, self.dtype.as_numpy())
+        full = name or self.name
+        data = self._data(full or "t", empty, memmap_dir, read_only_if_exists)
+        arguments = (data, self.dtype, full, False, self.replica_grouping)
+        if not self.replica_sharded:
+            return popxl.variable(*arguments)
+        count = math.prod(self._whole)
+        if count % self.shard_over:
+            raise ValueError(
+                f"{full or 'A variable'} has {count} elements, which {self.shard_over} replicas "
+                "cannot share: make it larger, or shard it over other groups."
+            )
+        variable, shard = popxl.replica_sharded_variable(*arguments, self.shard_over)
+        self.sharded_variables.append(variable)
+        return shard
 
     def create_remote_tensor(
-        self, buffer: popxl.RemoteBuffer, entry: int = 0, name: "str | None" = None
+        self,
+        buffer: popxl.RemoteBuffer,
+        entry: int = 0,
+        name: "str | None" = None,
+        empty: bool = False,
+        memmap_dir: "str | Path | None" = None,
+        read_only_if_exists: bool = False,
     ) -> "popxl.tensor.Variable":
         """A remote variable in row `entry` of a buffer, or one whose shards are there.
 
-        It is sharded where the buffer is, which then has a meta shape.
+        It is sharded where the buffer is, which then has a meta shape. The others as for
+        `create_tensor`.
         """
         sharded = bool(buffer.meta_shape)
         make = popxl.remote_replica_sharded_variable if sharded else popxl.remote_variable
-        data, rg = self.next_data(), self.replica_grouping
-        return make(data, buffer, entry, self.dtype, name or self.name, False, rg)
-
-    def next_memmap(self, path: "str | Path", read_only_if_exists: bool = False) -> np.memmap:
-        """The data of the next variable in a file, mapped into memory.
-
-        read_only_if_exists: maps a file that is there instead of drawing data; a session does not
-        write into it. ValueError: its size is another.
-        """
-        shape, dtype = self._zeros().shape, self.dtype.as_numpy()
-        if read_only_if_exists and Path(path).exists():
-            return np.memmap(path, dtype, "r", shape=shape)
-        mapped = np.memmap(path, dtype, "w+", shape=shape)
-        mapped[...] = self.next_data()
-        mapped.flush()
-        return mapped
-
-    def _named(self, prefix: "str | None") -> "str | None":
-        return f"{prefix}.{self.name}" if prefix and self.name else self.name or prefix
-
-
-def _variable(factory: VariableFactory, data: np.ndarray, name: "str | None") -> popxl.Tensor:
-    arguments = (data, factory.dtype, name or factory.name, False, factory.replica_grouping)
-    if factory.shard_over == 1:
-        return popxl.variable(*arguments)
-    variable, shard = popxl.replica_sharded_variable(*arguments)
-    factory.sharded_variables.append(variable)
-    return shard
+        full, rg = name or self.name, self.replica_grouping
+        data = self._data(full or "t", empty, memmap_dir, read_only_if_exists)
+        return make(data, buffer, entry, self.dtype, full, False, rg)
 
 
 class NamedVariableFactories(DotTree[VariableFactory]):
     """Factories by name."""
+
+    def _made(self, make: Callable[[str, str, VariableFactory], Any], prefix: Any) -> NamedTensors:
+        """What `make` gives for each key, variable's name and factory, in alphabetical order."""
+        made = {}
+        for key, factory in sorted(self.to_dict().items()):
+            made[key] = make(key, f"{prefix}.{key}" if prefix else key, factory)
+        return NamedTensors.from_dict(made)
 
     def init(
         self,
@@ -134,50 +212,80 @@ class NamedVariableFactories(DotTree[VariableFactory]):
     ) -> NamedTensors:
         """A variable of the main graph from each factory, in alphabetical order of the names.
 
-        prefix: put before the variables' names. empty: zeros instead of the factories' data.
-        memmap_dir: a folder in which the data is kept, `<name>.raw`, and mapped into memory;
-        with read_only_if_exists, files that are there are read.
+        prefix: put before the variables' names. empty: without drawing the factories' data.
+        memmap_dir: a folder in which the data is kept, `<name>.npy`, and mapped into memory; files
+        that are there keep theirs. read_only_if_exists: sessions do not write into those.
         """
-        out = NamedTensors()
-        for key, factory in sorted(self.to_dict().items()):
-            name = f"{prefix}.{key}" if prefix else key
-            if memmap_dir is None or empty:
-                out.insert(key, factory.create_tensor(name, empty))
-                continue
-            folder = Path(memmap_dir)
-            folder.mkdir(parents=True, exist_ok=True)
-            data = factory.next_memmap(folder / f"{name}.raw", read_only_if_exists)
-            out.insert(key, _variable(factory, data, name))
-        return out
+        more = (empty, memmap_dir, read_only_if_exists)
+        return self._made(lambda key, name, f: f.create_tensor(name, *more), prefix)
 
     def init_remote(
-        self, buffers: Any, entry: int = 0, prefix: "str | None" = None
+        self,
+        buffers: NamedRemoteBuffers,
+        entry: int = 0,
+        prefix: "str | None" = None,
+        empty: bool = False,
+        memmap_dir: "str | Path | None" = None,
+        read_only_if_exists: bool = False,
     ) -> NamedTensors:
-        """A remote variable from each factory, in row `entry` of the buffer of the same name."""
-        out = NamedTensors()
-        known = buffers.to_dict()
-        for key, factory in sorted(self.to_dict().items()):
-            name = f"{prefix}.{key}" if prefix else key
-            out.insert(key, factory.create_remote_tensor(known[key], entry, name))
-        return out
+        """A remote variable from each factory, in row `entry` of the buffer of the same name.
 
-    def init_zero(self, prefix: "str | None" = None) -> NamedTensors:
-        """Zeros in the current graph, by `ops.init`."""
-        return self._init("zero", prefix)
+        The others as for `init`. KeyError: there is no such buffer.
+        """
+        more = (empty, memmap_dir, read_only_if_exists)
+        make = lambda key, name, f: f.create_remote_tensor(buffers[key], entry, name, *more)  # noqa: E731
+        return self._made(make, prefix)
 
-    def init_undef(self, prefix: "str | None" = None) -> NamedTensors:
+    def init_zero(self) -> NamedTensors:
+        """Zeros in the current graph, by `ops.init`, in the order of the factories."""
+        return self._init("zero")
+
+    def init_undef(self) -> NamedTensors:
         """Memory in the current graph that is to be written first, by `ops.init`."""
-        return self._init("undef", prefix)
+        return self._init("undef")
 
-    def _init(self, kind: str, prefix: "str | None") -> NamedTensors:
-        out = NamedTensors()
-        for key, factory in sorted(self.to_dict().items()):
-            name = f"{prefix}.{key}" if prefix else key
-            spec = factory.input_spec
-            made = popxl.ops.init(spec.shape, spec.dtype, name, kind, spec.meta_shape or None)
-            out.insert(key, made)
-        return out
+    def _init(self, kind: str) -> NamedTensors:
+        init = popxl.ops.init
+        return NamedTensors.from_dict(
+            {
+                key: init(factory.shape, factory.dtype, key, kind, factory.meta_shape)
+                for key, factory in self.to_dict().items()
+            }
+        )
 
-    def replica_groupings(self) -> DotTree:
+    @property
+    def replica_groupings(self) -> NamedReplicaGrouping:
         """The replica grouping of each factory, by name."""
-        return DotTree.from_dict({k: f.replica_grouping for k, f in self.to_dict().items()})
+        return NamedReplicaGrouping.from_dict(
+            {key: factory.replica_grouping for key, factory in self.to_dict().items()}
+        )
+
+
+def add_variable_input(
+    name: str,
+    data_iter: DataIter,
+    dtype: "popxl.dtype | None" = None,
+    by_ref: bool = False,
+    replica_grouping: "popxl.ReplicaGrouping | None" = None,
+) -> tuple[popxl.Tensor, VariableFactory]:
+    """An input of the current graph, and the factory of variables for it."""
+    factory = VariableFactory(data_iter, dtype, name, by_ref, replica_grouping)
+    return factory.create_input(), factory
+
+
+def add_replica_sharded_variable_input(
+    name: str,
+    data_iter: DataIter,
+    dtype: "popxl.dtype | None" = None,
+    by_ref: bool = False,
+    replica_grouping: "popxl.ReplicaGrouping | None" = None,
+    shard_over: "int | None" = None,
+) -> tuple[popxl.Tensor, VariableFactory]:
+    """The same for a variable of which each replica of a group keeps a shard.
+
+    shard_over: by default the size of the groups. The input is the flat shard; its meta shape is
+    the variable's shape.
+    """
+    shards = shard_over or fill_none_group(replica_grouping).group_size
+    factory = VariableFactory(data_iter, dtype, name, by_ref, replica_grouping, shards)
+    return factory.create_input(), factory

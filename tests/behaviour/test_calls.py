@@ -2,10 +2,13 @@
 
 import collections
 import dataclasses
+import re
+import time
 
 import poptorch
 import pytest
 import torch
+from poptorch._impl import progress
 
 Pair = collections.namedtuple("Pair", "first second")
 
@@ -264,11 +267,11 @@ def test_hooks_surround_compilation():
         poptorch.registerPreCompileHook(3)
 
 
-def test_the_progress_bar_names_phases_and_ends_at_100(capsys):
+def test_the_progress_bar_has_one_description_and_ends_at_100(capsys):
     wrapped = poptorch.inferenceModel(Call(lambda x: x + 1))
     wrapped.compile(A)
     shown = capsys.readouterr().err
-    assert "Graph compilation (" in shown
+    assert "Graph compilation (" not in shown and "Graph compilation: " in shown
     assert "Graph compilation: 100%|██████████| 100/100 [" in shown
     assert wrapped.compilationTime().total_seconds() > 0
     quiet = poptorch.inferenceModel(
@@ -276,6 +279,64 @@ def test_the_progress_bar_names_phases_and_ends_at_100(capsys):
     )
     quiet.compile(A)
     assert "Graph compilation" not in capsys.readouterr().err
+
+
+def test_a_progress_bar_of_ones_own(capsys):
+    steps = []
+    options = poptorch.Options()
+    options._progress_bar = lambda done, total: steps.append((done, total))
+    poptorch.inferenceModel(Call(lambda x: x + 1), options).compile(A)
+    assert steps == sorted(steps) and steps[0] == (0, 100) and steps[-1] == (100, 100)
+    steps.clear()
+    with pytest.raises(ZeroDivisionError):
+        poptorch.inferenceModel(Call(lambda x: 1 / 0), options).compile(A)
+    assert steps and steps[-1] < (100, 100)
+    steps.clear()
+    options = options.clone().showCompilationProgressBar(False)
+    poptorch.inferenceModel(Call(lambda x: x + 1), options).compile(A)
+    assert not steps and "Graph compilation" not in capsys.readouterr().err
+
+
+def test_the_compilation_time_is_that_between_the_bars_first_and_last_step(monkeypatch):
+    shown = []
+
+    class Bar(progress.tqdm):
+        def display(self, *arguments, **keywords):
+            shown.append(time.perf_counter())
+            return super().display(*arguments, **keywords)
+
+    monkeypatch.setattr(progress, "tqdm", Bar)
+    hooks = [
+        poptorch.registerPreCompileHook(lambda: time.sleep(0.3)),
+        poptorch.registerPostCompileHook(lambda: time.sleep(0.3)),
+    ]
+    wrapped = poptorch.inferenceModel(Call(lambda x: time.sleep(0.1) or x + 1))
+    wrapped.compile(A)
+    for hook in hooks:
+        hook.remove()
+    between = shown[-1] - shown[0]
+    assert between > 0.1
+    assert wrapped.compilationTime().total_seconds() == pytest.approx(between, abs=0.1)
+
+
+def test_nothing_is_logged_into_the_line_of_the_progress_bar(capfd):
+    class Warned(torch.nn.Module):
+        def forward(self, x):
+            return x + torch.ones(2)  # of which the native layer warns
+
+    poptorch.setLogLevel("DEBUG")  # of which both layers have lines
+    try:
+        poptorch.inferenceModel(Warned()).compile(A)
+    finally:
+        poptorch.setLogLevel("INFO")
+    lines = capfd.readouterr().err.splitlines()
+    assert sum("Graph compilation" in line for line in lines) > 1
+    assert {name for line in lines for name in re.findall(r"\[poptorch:+(\w+)\]", line)} == {
+        "cpp",
+        "python",
+    }
+    for line in lines:
+        assert line.startswith("[") or "[poptorch:" not in line
 
 
 def test_cycle_count():

@@ -80,7 +80,11 @@ def test_the_options_are_frozen():
 def test_leftover_rows_are_kept_on_request_and_warned_about(capfd):
     loader = poptorch.DataLoader(_options(2), Numbers(7), batch_size=2, drop_last=False)
     assert _labels(loader) == [[0, 1, 2, 3], [4, 5, 6]]
-    assert "batch size of 3" in capfd.readouterr().err
+    text = (
+        "The number of elements in the dataset (7) is not divisible by the number of elements "
+        "processed per step (4) and drop_last=False. The last tensor will have a batch size of 3."
+    )
+    assert text in capfd.readouterr().err
 
 
 def test_shuffling_gives_every_item_once():
@@ -92,8 +96,14 @@ def test_a_batch_sampler_yields_micro_batches():
     sampler = torch.utils.data.BatchSampler(range(10), 2, False)
     loader = poptorch.DataLoader(_options(2), Numbers(10), batch_sampler=sampler)
     assert _labels(loader) == [[0, 1, 2, 3], [4, 5, 6, 7]]
-    with pytest.raises(poptorch.Error, match="`batch_sampler` option is mutually exclusive with"):
+    assert loader.batch_sampler is sampler and loader.combinedBatchSize == 4
+    text = "`batch_sampler` option is mutually exclusive with "
+    with pytest.raises(poptorch.Error, match=text + "batch_size, shuffle."):
         poptorch.DataLoader(_options(), Numbers(10), batch_size=2, batch_sampler=sampler)
+    options = _options()
+    options.Distributed.configureProcessId(0, 2)
+    with pytest.raises(poptorch.Error, match=text + "auto_distributed_partitioning=True."):
+        poptorch.DataLoader(options, Numbers(10), batch_sampler=sampler)
 
 
 @pytest.mark.parametrize("processes", [2, 3])
@@ -201,9 +211,15 @@ def test_structures_may_be_nested(mode):
     loaders[0].terminate()
 
 
-def test_items_that_hold_no_tensors_are_an_error():
-    with pytest.raises(poptorch.Error, match="items must be tensors, or tuples, .*; got str"):
+def test_items_that_hold_no_tensors_are_an_error(capfd):
+    with pytest.raises(poptorch.Error, match="worker thread failed to start"):
         poptorch.AsynchronousDataAccessor([(torch.ones(1), "label")])
+    text = r"Tensor at index 1 is not a torch tensor \(<class 'str'>\)\."
+    with pytest.raises(AssertionError, match=text):
+        poptorch.AsynchronousDataAccessor(
+            [{"a": torch.ones(1), "b": ["label"]}], sharing_strategy=poptorch.SharingStrategy.Fork
+        )
+    assert "ItemsError: Tensor at index 1" in capfd.readouterr().err
 
 
 def test_the_accessor_keeps_the_structure_of_items():
@@ -215,17 +231,22 @@ def test_the_accessor_keeps_the_structure_of_items():
     accessor.terminate()
 
 
-@pytest.mark.parametrize("dataset", [[], Numbers(3, fails_at=0)])
-def test_a_data_set_that_cannot_start_is_an_error(dataset):
-    with pytest.raises(poptorch.Error, match="worker thread failed to start"):
-        poptorch.AsynchronousDataAccessor(dataset)
+@pytest.mark.parametrize(
+    ("dataset", "why"), [([], "The Dataset is empty"), (Numbers(3, fails_at=0), "item is broken")]
+)
+def test_a_data_set_that_cannot_start_is_an_error(dataset, why, capfd):
+    text = r"AsynchronousDataAccessor worker thread failed to start \(Check above for details\)"
+    with pytest.raises(poptorch.Error, match=f"{text}.*{why}"):
+        poptorch.AsynchronousDataAccessor(dataset, sharing_strategy=poptorch.SharingStrategy.Fork)
+    written = capfd.readouterr().err
+    assert "Traceback" in written and f"ValueError: {why}" in written
 
 
 def test_a_data_set_that_cannot_be_pickled_is_an_error():
     class Local(Numbers):
         pass
 
-    with pytest.raises(poptorch.Error, match="worker thread failed to start: .*cannot be sent"):
+    with pytest.raises(poptorch.Error, match="worker thread failed to start .*cannot be sent"):
         poptorch.AsynchronousDataAccessor(Local(3))
 
 
@@ -256,7 +277,7 @@ def test_a_killed_worker_is_an_error_within_two_seconds():
     next(items)
     os.kill(accessor._process.pid, signal.SIGKILL)
     start = time.monotonic()
-    with pytest.raises(AssertionError, match="worker process died"):
+    with pytest.raises(AssertionError, match="An error occurred in the data fetcher"):
         next(items)
     assert time.monotonic() - start < 2
     accessor.terminate()
@@ -265,9 +286,16 @@ def test_a_killed_worker_is_an_error_within_two_seconds():
 def test_an_item_that_fails_says_why():
     loader = poptorch.DataLoader(_options(), Numbers(6, fails_at=3), batch_size=1)
     accessor = poptorch.AsynchronousDataAccessor(loader)
-    with pytest.raises(AssertionError, match="item is broken"):
+    with pytest.raises(AssertionError, match="An error occurred in the data fetcher: .*is broken"):
         list(accessor)
     accessor.terminate()
+
+
+def test_rows_left_over_need_rebatching():
+    loader = poptorch.DataLoader(_options(), Numbers(6), batch_size=4, drop_last=False)
+    text = "The 'drop_last=False' option from the DataLoader only works if 'rebatched_size' is "
+    with pytest.raises(AssertionError, match=f"{text}specified too."):
+        poptorch.AsynchronousDataAccessor(loader)
 
 
 ENDLESS = """

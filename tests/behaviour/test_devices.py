@@ -1,6 +1,7 @@
 """The device pool: ids, sizes, who holds what, and other processes."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,6 +24,13 @@ class TwoIpus(torch.nn.Module):
 
     def forward(self, x):
         return self.second(self.first(x))
+
+
+@pytest.fixture
+def log(caplog):
+    poptorch._logging.logger.propagate = True
+    yield caplog
+    poptorch._logging.logger.propagate = False
 
 
 @pytest.fixture
@@ -51,7 +59,7 @@ def test_a_pair_takes_both_its_ipus(folder):
     pair = wrapped(TwoIpus(), lambda o: o.useIpuId(5))
     pair(X)
     for single in (2, 3):
-        with pytest.raises(poptorch.Error, match=f"Failed to acquire device {single}: held by ano"):
+        with pytest.raises(poptorch.Error, match=f"Failed to acquire device Id {single}: held"):
             wrapped(None, lambda o, n=single: o.useIpuId(n))(X)
     free = wrapped(None, lambda o: o.useIpuId(1))
     free(X)
@@ -60,7 +68,9 @@ def test_a_pair_takes_both_its_ipus(folder):
 
 
 def test_a_device_of_another_size_is_refused_with_those_that_fit(folder):
-    with pytest.raises(poptorch.Error, match=r"device 1: it has 1 IPU.* needs a device of 2.*4 to"):
+    with pytest.raises(
+        poptorch.Error, match=r"device Id 1: it has 1 IPU.* needs a device of 2.*4 to"
+    ):
         wrapped(TwoIpus(), lambda o: o.useIpuId(1))(X)
     with pytest.raises(poptorch.Error, match="the pool has no device of that number"):
         wrapped(None, lambda o: o.useIpuId(7))(X)
@@ -88,22 +98,100 @@ def test_more_than_64_ipus_are_refused(monkeypatch, tmp_path):
         device_pool.acquire(device_pool.Pool.of_environment(), 65)
 
 
-def test_excess_ipus_are_reserved_and_reported(folder):
-    model = TwoIpus()
-    model.third = poptorch.BeginBlock(torch.nn.Linear(4, 4), "2", ipu_id=2)
-    model.forward = lambda x: model.third(model.second(model.first(x)))
-    three = wrapped(model, lambda o: o.autoRoundNumIPUs(True))
+class ThreeIpus(TwoIpus):
+    def __init__(self):
+        super().__init__()
+        self.third = poptorch.BeginBlock(torch.nn.Linear(4, 4), "2", ipu_id=2)
+
+    def forward(self, x):
+        return self.third(super().forward(x))
+
+
+def test_excess_ipus_are_reserved_and_reported(folder, log):
+    three = wrapped(ThreeIpus(), lambda o: o.autoRoundNumIPUs(True))
     three(X)
     assert three.report()["idle_ipus"] == 1
-    with pytest.raises(poptorch.Error, match="Failed to acquire device 3"):
+    warnings = [record.getMessage() for record in log.records if record.levelname == "WARNING"]
+    assert len(warnings) == 1
+    assert "Reserving 4 IPUs when the model specifices the use of only 3" in warnings[0]
+    assert warnings[0].endswith(" 1 will be reserved but not used.")
+    with pytest.raises(poptorch.Error, match="Failed to acquire device Id 3"):
         wrapped(None, lambda o: o.useIpuId(3))(X)
+
+
+def test_without_rounding_the_number_of_ipus_must_be_one_of_a_device(folder):
+    text = (
+        "The model specifies the use of 3 IPUs, however PopTorch must reserve a minimum of 4 in "
+        "order to allow the model to run, because PopTorch must reserve a power of 2 or maximum "
+        "of 64 IPUs per process. Please reconfigure your model to use a different number of IPUs "
+        "or set poptorch.Options().autoRoundNumIPUs(True)."
+    )
+    with pytest.raises(poptorch.Error, match=re.escape(text)):
+        wrapped(ThreeIpus()).compile(X)
+
+
+@pytest.mark.parametrize(
+    "ids, replicas, counted, reserved",
+    [((0, 2), 1, 3, 4), ((2,), 1, 3, 4), ((0, 4), 1, 5, 8), ((2,), 2, 6, 8), ((0,), 3, 3, 4)],
+)
+def test_ipus_are_counted_up_to_the_highest_one_of_each_replica(ids, replicas, counted, reserved):
+    def model(x):
+        for ipu in ids:
+            with poptorch.Block(ipu_id=ipu):
+                x = x * 2
+        return x
+
+    several = wrapped(model, lambda o: o.replicationFactor(replicas))
+    text = f"specifies the use of {counted} IPUs, however PopTorch must reserve a minimum of "
+    with pytest.raises(poptorch.Error, match=text + str(reserved)):
+        several.compile(X.expand(replicas, 4))
+
+
+def test_offline_no_device_is_rounded_to(folder, log):
+    three = wrapped(ThreeIpus(), lambda o: o.useOfflineIpuTarget())
+    three.compile(X)
+    assert three.isCompiled() and not three.isAttachedToDevice()
+    assert "Reserving" not in log.text
+
+
+@pytest.mark.parametrize(
+    "set_options, text",
+    [
+        (lambda o: o.useIpuId(0), "Offline compilation targeting a specific id not supported"),
+        (lambda o: o.useIpuModel(True), "not supported for the IPU model"),
+    ],
+)
+def test_offline_targets_that_there_are_not(folder, set_options, text):
+    offline = wrapped(None, lambda o: set_options(o).useOfflineIpuTarget(2))
+    with pytest.raises(poptorch.Error, match=text):
+        offline.compile(X)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_model_that_got_no_device_begins_anew(folder, log, training):
+    class Model(torch.nn.Linear):
+        def forward(self, x):
+            return poptorch.identity_loss(super().forward(x), reduction="sum")
+
+    holder = device_pool.acquire(device_pool.Pool.of_environment(), 4)
+    make = poptorch.trainingModel if training else poptorch.inferenceModel
+    model = make(Model(4, 4), poptorch.Options())
+    for begin in (model.compile, model, model.compile):
+        with pytest.raises(poptorch.Error, match=r"Failed to acquire 1 IPU\(s\)"):
+            begin(X)
+        assert not model.isCompiled() and not model.isAttachedToDevice()
+    holder.release()
+    model.compile(X)
+    assert model.isCompiled() and model.isAttachedToDevice()
+    model(X)
+    assert "ignored" not in log.text
 
 
 def test_the_ipu_model_and_offline_targets_take_no_device(folder):
     busy = wrapped(None, lambda o: o.useIpuId(0))
     busy(X)
     wrapped(None, lambda o: o.useIpuId(0).useIpuModel(True))(X)
-    offline = wrapped(None, lambda o: o.useIpuId(0).useOfflineIpuTarget(21))
+    offline = wrapped(None, lambda o: o.useOfflineIpuTarget(21))
     offline.compile(X)
     assert offline.report()["device"] == "ipu21"
 

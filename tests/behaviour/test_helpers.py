@@ -158,8 +158,37 @@ def test_the_repr_shows_blocks():
     model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 2))
     poptorch.BeginBlock(model[1], user_id="head", ipu_id=0)
     wrapped = poptorch.inferenceModel(model)
-    assert "BeginBlock(user_id='head', ipu_id=0) Linear(" in repr(wrapped)
+    assert "BeginBlock(user_id=head, ipu_id=0) Linear(" in repr(wrapped)
     assert "BeginBlock" not in repr(model)
+
+
+@pytest.mark.parametrize("marks", [False, True])
+def test_popart_ir_has_what_pipelines_stash_and_what_is_a_checkpoint(marks):
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = torch.nn.Linear(3, 3)
+            self.second = poptorch.BeginBlock(torch.nn.Linear(3, 3), "second", ipu_id=1)
+
+        def forward(self, x):
+            y = torch.tanh(self.first(x))
+            if marks:
+                y = poptorch.recomputationCheckpoint(y)
+            return poptorch.identity_loss(self.second(torch.sigmoid(y)), reduction="mean")
+
+    options = poptorch.Options()
+    options.Training.gradientAccumulation(4)
+    wrapped = poptorch.trainingModel(Model(), options)
+    wrapped(torch.randn(4, 3))
+    ops = json.loads(wrapped._debugGetPopartIR())["maingraph"]
+    assert sum("Stash" in op["type"] for op in ops) == 1 + marks
+    assert any("Checkpoint" in op["name"] for op in ops) == marks
+    single = poptorch.trainingModel(
+        torch.nn.Sequential(Model()),
+        poptorch.Options().setExecutionStrategy(poptorch.ShardedExecution()),
+    )
+    single(torch.randn(4, 3))
+    assert "Stash" not in single._debugGetPopartIR()
 
 
 def test_popart_ir_is_json_of_ops():

@@ -75,7 +75,7 @@ DRAWINGS = {
         step   0     1   2
         IPU 0  0     1   2
         I/O 0  ~<0~<1 ~<2 .
-        input input0 overlaps with the device iteration loop
+        input x overlaps with the device iteration loop
         """,
     ),
     "outputs go while the next iteration computes": (
@@ -90,7 +90,7 @@ DRAWINGS = {
         (ACCUMULATION, OverlapMode.NoOverlap),
         """
         IPU 0  0 1 2
-        input input0 overlaps with the accumulation loop, which has a single round
+        input x overlaps with the accumulation loop, which has a single round
         """,
     ),
 }
@@ -109,7 +109,7 @@ def test_the_schedule_as_data_names_streams_transfers_and_io_tiles():
     schedule = json.loads(json.dumps(compiled(ITERATIONS, ITERATIONS, io_tiles=64).schedule()))
     assert schedule["io_tiles"] == 64
     overlaps = {stream["name"]: stream["overlap"] for stream in schedule["streams"]}
-    assert overlaps == dict.fromkeys(("input0", "output0", "output1"), "device_iteration_loop")
+    assert overlaps == dict.fromkeys(("x", "output0", "output1"), "device_iteration_loop")
     moves = {(t["kind"], t["micro_batch"], t["step"]) for t in schedule["transfers"]}
     assert moves >= {("in", 0, 0), ("in", 1, 0), ("in", 2, 1), ("out", 0, 1), ("out", 2, 2)}
     assert all(t["io_tiles"] and t["bytes"] > 0 for t in schedule["transfers"])
@@ -153,20 +153,30 @@ class Misplaced(torch.nn.Module):
             return poptorch.set_overlap_for_input(x + 1, ITERATIONS) * 2
         if self.place == "used twice":
             return x + poptorch.set_overlap_for_input(x, ITERATIONS)
+        if self.place == "returned twice":
+            y = poptorch.set_overlap_for_output(x * 2, ITERATIONS)
+            return y, [y]
         return poptorch.set_overlap_for_output(x * 2, ITERATIONS) + 1
 
 
 REFUSED = {
-    "not an input": r"set_overlap_for_input applied on a node which is not a tensor input to the "
-    r"model \(\S*test_host_overlap.py:\d+\)",
-    "used twice": "set_overlap_for_input must be the only op applied to the input",
-    "not an output": "set_overlap_for_output applied on a node which is not a tensor output",
+    "not an input": r"poptorch.set_overlap_for_input applied on a node which is not a tensor input "
+    r"to the model\..*\(\S*test_host_overlap.py:\d+\)",
+    "used twice": r"poptorch.set_overlap_for_input must be the only op applied to an input\. This "
+    r"is not the case for input x to the model\.",
+    "returned twice": "poptorch.set_overlap_for_output cannot be used with a tensor that is "
+    "returned twice. Please check all returned tensors including those nested in tuples/lists.",
+    "not an output": "poptorch.set_overlap_for_output applied on a node which is not a tensor "
+    "output to the model.",
 }
 
 
 @pytest.mark.parametrize("place", REFUSED)
 def test_marks_on_other_values_are_refused(place):
-    model = poptorch.inferenceModel(Misplaced(place), options())
+    # What the execution lacks comes second.
+    lacking = options(io_tiles=0).setExecutionStrategy(poptorch.PipelinedExecution())
+    lacking.outputMode(poptorch.OutputMode.Final)
+    model = poptorch.inferenceModel(Misplaced(place), lacking)
     with pytest.raises(poptorch.Error, match=REFUSED[place]):
         model.compile(torch.randn(3, 4))
 
@@ -176,11 +186,13 @@ def test_marks_on_other_values_are_refused(place):
     [
         (
             lambda o: o.setExecutionStrategy(poptorch.PipelinedExecution()),
-            "Overlapped IO is not supported with poptorch.PipelinedExecution",
+            "Overlapped IO is not supported with poptorch.PipelinedExecution. If you are using "
+            "only one IPU, please switch to poptorch.ShardedExecution.",
         ),
         (
             lambda o: o.outputMode(poptorch.OutputMode.Final),
-            "Unsupported output mode for overlapped IO: Final",
+            "Unsupported output mode for overlapped IO. Please switch output mode to "
+            "poptorch.OutputMode.All or poptorch.OutputMode.Sum.",
         ),
     ],
 )
@@ -188,6 +200,41 @@ def test_options_that_overlap_nothing_are_refused(change, match):
     model = poptorch.inferenceModel(Network(ITERATIONS, ITERATIONS), change(options()))
     with pytest.raises(poptorch.Error, match=match):
         model.compile(torch.randn(6, 4))
+
+
+def marks_used(image, *others, **held):
+    other = others[0] if others else held["b"]["a"][0]
+    return image * other + poptorch.set_overlap_for_input(other, ITERATIONS)
+
+
+@pytest.mark.parametrize(
+    ("others", "held", "name"),
+    [
+        ([torch.ones(3)], {}, r"others\[0\]"),
+        ([], {"b": {"a": [torch.ones(3)]}}, r"b\['a'\]\[0\]"),
+    ],
+)
+def test_an_input_is_called_by_its_argument(others, held, name):
+    made = poptorch.inferenceModel(marks_used, options())
+    with pytest.raises(poptorch.Error, match=f"not the case for input {name} to the model"):
+        made.compile(torch.ones(3), *others, **held)
+
+
+class UsedElsewhere(torch.nn.Module):
+    """Other ops use what is marked, before the mark and behind it."""
+
+    def forward(self, x):
+        y = x + 1
+        before = y * 2
+        marked = poptorch.set_overlap_for_output(y, ITERATIONS)
+        return marked, before, y * 3, marked * 4
+
+
+def test_a_marked_output_may_be_used():
+    x = torch.randn(6, 4)
+    found = poptorch.inferenceModel(UsedElsewhere(), options())(x)
+    for ours, factor in zip(found, (1, 2, 3, 4), strict=True):
+        torch.testing.assert_close(ours, (x + 1) * factor)
 
 
 def test_io_tiles_are_needed():

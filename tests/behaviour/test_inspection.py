@@ -163,6 +163,9 @@ def test_synthetic_data_replaces_the_inputs():
     x, i = wrapped(torch.full((100,), 7.0), torch.full((2,), 7))
     assert abs(x.mean()) < 0.5 and 0.5 < x.std() < 1.5
     assert (i == 0).all()
+    assert set(map(str, wrapped.getPerfCounters().values())) == {"[[], []]"}
+    for latency in ("HostIpuLatency", "ComputeLatency", "IpuHostLatency", "Latency"):
+        assert getattr(wrapped, f"get{latency}")() == (0.0, 0.0, 0.0)
     assert torch.equal(wrapped(torch.zeros(100), torch.zeros(2, dtype=torch.int64))[0], x)
 
 

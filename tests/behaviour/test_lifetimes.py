@@ -192,6 +192,27 @@ def test_copies_of_a_model_know_no_program(destroyed):
         again = poptorch.inferenceModel(made)
         assert not again.isCompiled()
         torch.testing.assert_close(again(X), Model.forward(model, X).detach())
-    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+    for copied in () if destroyed else (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(poptorch.Error, match="a PoplarExecutor cannot be copied"):
             copied(wrapped)
+
+
+@pytest.mark.parametrize("destroys", [True, False])
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "RMSprop"])
+def test_state_without_moments_that_is_loaded_lets_them_begin_anew(kind, destroys):
+    arguments = {} if kind == "Adam" else {"momentum": 0.9}
+    model = Model()
+    optimizer = getattr(torch.optim, kind)(model.parameters(), lr=0.01, **arguments)
+    weights, state = copy.deepcopy(model.state_dict()), copy.deepcopy(optimizer.state_dict())
+    wrapped = poptorch.trainingModel(model, None, optimizer)
+    expected = [wrapped(X) for _ in range(3)]
+    after = copy.deepcopy(optimizer.state_dict())
+    if destroys:
+        wrapped.destroy()
+        optimizer.load_state_dict(state)
+        wrapped = poptorch.trainingModel(model, None, optimizer)
+    else:
+        optimizer.load_state_dict(state)
+    wrapped.load_state_dict(weights)
+    assert all(map(torch.equal, [wrapped(X) for _ in range(3)], expected))
+    torch.testing.assert_close(optimizer.state_dict(), after, rtol=0, atol=0)

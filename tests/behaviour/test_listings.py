@@ -1,9 +1,11 @@
 """The guide's listings run as they are printed in examples/python/listings."""
 
+import os
 import pathlib
 import subprocess
 import sys
 
+import poptorch
 import pytest
 
 LISTINGS = pathlib.Path(__file__).parents[2] / "examples/python/listings"
@@ -21,14 +23,35 @@ EXPECTED = {
     "parallel_phased_execution": ["loss: "],
     "phased_strategies": ["SerialPhased", "ParallelPhased", "equal: True"],
     "replica_groups": ["losses agree: True", "weights agree: True"],
+    "custom_ops": [
+        "tensor([  2.,   9., -26.]) tensor([1., 4., 9.])",
+        "tensor([-2.,  5.])\ntensor([3.])",
+    ],
+    "error_handling": [
+        "Recovery action required: FULL_RESET\n",
+        "Rebooting",
+        "Need to reset the IPU",
+        "Need to reset the partition",
+        "Unrecoverable error: machine needs to be taken offline: ",
+        "Shutting down",
+        "is a meta tensor, which has no values",
+        "from component poptorch_cpp_error, location: ",
+    ],
     "buffers": ["tensor([1.])\ntensor([1.])\ntensor([1.])\ntensor([2.])"],
 }
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_listing(name):
+def test_listing(name, request):
+    own = name == "custom_ops"
+    folder = request.getfixturevalue("custom_op_folder").parent if own else None
     done = subprocess.run(
-        [sys.executable, LISTINGS / f"{name}.py"], capture_output=True, text=True, check=False
+        [sys.executable, LISTINGS / f"{name}.py"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(pathlib.Path(poptorch.__file__).parents[1])},
     )
     assert done.returncode == 0, done.stderr
     position = 0

@@ -43,6 +43,22 @@ def test_the_combined_buffer_holds_scaled_velocities(scale, more, steps):
         assert relative(held["Accl___" + name], velocity * scale * 4) < TOLERANCE
 
 
+class Scaled(torch.nn.Module):
+    """Of a model of half weights: gradients of `size`, summed over the batch."""
+
+    def __init__(self, model, size):
+        super().__init__()
+        self.model = model
+        self.size = size
+
+    def forward(self, *inputs):
+        products = [
+            (weight * given[0].half().reshape(weight.shape)).sum()
+            for weight, given in zip(self.model.weights, inputs, strict=True)
+        ]
+        return poptorch.identity_loss(sum(products).float() * self.size, reduction="none")
+
+
 @pytest.mark.parametrize("scale, kept", [(1.0, 0.0), (2.0**12, 1e-8)])
 def test_scaled_velocities_do_not_vanish_in_float16(scale, kept):
     model = Fed()
@@ -57,6 +73,67 @@ def test_scaled_velocities_do_not_vanish_in_float16(scale, kept):
     poptorch.trainingModel(model, optimizer=optimiser)(*[torch.full(s, 1e-8) for s in SHAPES])
     velocity = optimiser.state_dict()["ipu_state"]["Accl___layers.0.weight"].float() / scale
     torch.testing.assert_close(velocity, torch.full(SHAPES[0], kept), rtol=1e-2, atol=0.0)
+
+
+@pytest.mark.parametrize("variable", [True, False], ids=["variable", "constant"])
+@pytest.mark.parametrize("scale", [2.0**15, 2.0**17])
+@pytest.mark.parametrize("accumulated", [torch.float16, torch.float32])
+def test_scaled_gradients_are_divided_in_float32(accumulated, scale, variable):
+    """float16 has neither gradients of 1e-9 nor scales from 2^16 on, but their products."""
+    model = Fed()
+    for weight in model.weights:
+        torch.nn.init.zeros_(weight)
+    optimiser = poptorch.optim.SGD(
+        model.half().parameters(),
+        lr=1e6,
+        momentum=0.5,
+        loss_scaling=scale,
+        use_combined_accum=False,
+        accum_type=accumulated,
+        velocity_accum_type=torch.float32,
+    )
+    if not variable:
+        optimiser.variable_attrs.markAsConstant("loss_scaling")
+    options = poptorch.Options()
+    options.Training.gradientAccumulation(2)
+    wrapped = poptorch.trainingModel(Scaled(model, 1e-9), options, optimiser)
+    wrapped(*[torch.ones(2, *shape or (1,)) for shape in SHAPES])
+    for weight in model.weights:
+        torch.testing.assert_close(weight.float(), torch.full_like(weight, -1e-3).float())
+
+
+def test_velocities_are_scaled_in_float32():
+    """float16 has neither the scale nor the scaled gradients; the buffer has."""
+    model = Fed().half()
+    start = copy.deepcopy(model)
+    optimiser = poptorch.optim.SGD(
+        model.parameters(),
+        lr=0.5,
+        momentum=0.5,
+        use_combined_accum=True,
+        velocity_scaling=2.0**20,
+        velocity_accum_type=torch.float32,
+    )
+    poptorch.trainingModel(Scaled(model, 1.0), optimizer=optimiser)(
+        *[torch.ones(1, *shape or (1,)) for shape in SHAPES]
+    )
+    for weight, before in zip(model.weights, start.weights, strict=True):
+        torch.testing.assert_close(weight.detach(), before.detach() - 0.5, rtol=1e-3, atol=1e-3)
+
+
+def test_half_gradients_are_clipped_in_float32():
+    """The limit's share of a large norm is one that float16 has not."""
+    model = Fed().half()
+    for weight in model.weights:
+        torch.nn.init.zeros_(weight)
+    optimiser = poptorch.optim.SGD(model.parameters(), lr=1e6, max_grad_norm=1e-4)
+    poptorch.trainingModel(Scaled(model, 1.0), optimizer=optimiser)(
+        *[torch.full((1, *(shape or (1,))), 1e4) for shape in SHAPES]
+    )
+    count = sum(weight.numel() for weight in model.weights)
+    for weight in model.weights:
+        expected = torch.full_like(weight, -1e6 * 1e-4 / count**0.5).float()
+        torch.testing.assert_close(weight.detach().float(), expected, rtol=1e-3, atol=0.0)
 
 
 @pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW"])
@@ -92,6 +169,20 @@ def test_a_norm_that_is_no_number_is_an_error():
         wrapped(*given)
 
 
+class WithHalf(Fed):
+    """With a float16 weight, whose gradient loss scaling follows. It is in the first layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers[0].of_half = torch.nn.Module()
+        self.layers[0].of_half.weight = torch.nn.Parameter(torch.ones(1, dtype=torch.float16))
+
+    def forward(self, of_half, *gradients):
+        products = [layer(g) for layer, g in zip(self.layers, gradients, strict=True)]
+        products.append((self.layers[0].of_half.weight * of_half).float().sum())
+        return poptorch.identity_loss(sum(products), reduction="none")
+
+
 def scaled(model, lr=0.5):
     options = poptorch.Options()
     options.Training.setAutomaticLossScaling(True)
@@ -102,14 +193,14 @@ def scaled(model, lr=0.5):
 
 def test_automatic_loss_scaling_follows_the_gradients_and_changes_no_update(world):
     torch.manual_seed(8)
-    model = Fed()
+    model = WithHalf()
     eager = copy.deepcopy(model)
     wrapped, _ = scaled(model, 0.01)
     reference = torch.optim.Adam(eager.parameters(), lr=0.01)
     scales = []
-    for size in [1.0] * 15 + [1e4] * 26:
+    for size in [1.0] * 15 + [16.0] * 6:
         given = [g.sign() * size for g in gradients()]
-        wrapped(*given)
+        wrapped(torch.tensor([size]).half(), *given)
         scales.append(wrapped.getAnchoredTensor("scale").item())
         for parameter, gradient in zip(eager.weights, given, strict=True):
             parameter.grad = gradient
@@ -118,9 +209,37 @@ def test_automatic_loss_scaling_follows_the_gradients_and_changes_no_update(worl
     assert factors == {0.5, 1.0, 2.0}
     assert scales[:2] == [2.0, 4.0]  # loss_scaling, and twice that after small gradients
     # The scaled gradients that count are sums over micro-batches and replicas, which worlds have.
-    assert scales[15] == 2048 * scales[-1] and (world or scales[15] == 1024.0)
+    assert scales[15] == 4 * scales[-1] and (world or scales[15] == 1024.0)
     for ours, theirs in zip(model.weights, eager.weights, strict=True):
         assert relative(ours.detach(), theirs.detach()) < 1e-5
+
+
+def test_automatic_loss_scaling_follows_float16_gradients_alone():
+    wrapped, optimiser = scaled(WithHalf())
+    scales = []
+    for of_half, of_rest in (
+        (1.0, 1e6),
+        (1.0, 1e6),
+        (6e3, 1.0),
+        (1.0, 1.0),
+        (1.0, math.inf),
+        (1.0, 1.0),
+    ):
+        held = optimiser.state_dict()["ipu_state"] or {}
+        factor = held.get("lossScaleUpdateFactor", torch.tensor(1.0))
+        rest = [torch.full(shape, of_rest) for shape in SHAPES]
+        wrapped(torch.tensor([of_half]).half(), *rest)
+        scales.append(wrapped.getAnchoredTensor("scale").item())
+        assert scales[-1] == 2 * factor  # that the step has used
+    assert scales == [2.0, 4.0, 8.0, 4.0, 8.0, 4.0]
+    assert torch.isfinite(wrapped.model.layers[0].weight).all()
+
+
+def test_automatic_loss_scaling_without_float16_gradients():
+    wrapped, _ = scaled(Fed())
+    for size in (1.0, 1e6, 1e-6):
+        wrapped(*(torch.full(shape, size) for shape in SHAPES))
+        assert wrapped.getAnchoredTensor("scale") == 2.0
 
 
 class TwoBlocks(torch.nn.Module):
@@ -129,13 +248,15 @@ class TwoBlocks(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.first, self.second = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+        self.half_weight = torch.nn.Parameter(torch.ones(1, dtype=torch.float16))
 
     def forward(self, x, target):
         poptorch.Block.start("a", ipu_id=0)
         x = torch.tanh(self.first(x))
         poptorch.Block.start("b", ipu_id=1)
         x = self.second(x)
-        return x, torch.nn.functional.mse_loss(x, target)
+        loss = torch.nn.functional.mse_loss(x, target) + self.half_weight.sum().float()
+        return x, poptorch.identity_loss(loss, reduction="none")
 
 
 DIVIDED = {
@@ -166,7 +287,8 @@ def test_automatic_loss_scaling_over_several_ipus(name, accumulation):
         eager(x, target)[1].backward()
         reference.step()
     assert scales == [4.0, 8.0, 16.0]
-    for ours, theirs in zip(model.parameters(), eager.parameters(), strict=True):
+    for name in ("first.weight", "first.bias", "second.weight", "second.bias"):
+        ours, theirs = model.get_parameter(name), eager.get_parameter(name)
         assert relative(ours.detach(), theirs.detach()) < 1e-5
 
 
@@ -186,4 +308,4 @@ def test_automatic_loss_scaling_skips_updates_from_bad_gradients():
     for name in state.keys() - {"lossScaleUpdateFactor"}:
         assert torch.equal(after[name], state[name]), name
     wrapped(*gradients())
-    assert optimiser.state_dict()["ipu_state"]["Step"] == 2
+    assert optimiser.state_dict()["ipu_state"]["Step___layers.0.weight"] == 2

@@ -5,7 +5,7 @@ import copy
 import poptorch
 import pytest
 import torch
-from poptorch._impl.option_group import state_of
+from poptorch._impl.option_state import state_of
 
 
 def test_setters_chain_and_attributes_read_back():
@@ -57,9 +57,8 @@ def test_options_are_frozen_on_use_and_copies_are_not():
     "wrong, error, text",
     [
         (lambda o: o.outputMode(2), AssertionError, "OutputMode"),
-        (lambda o: o.outputMode(poptorch.OutputMode.EveryN), poptorch.Error, "positive period"),
+        (lambda o: o.outputMode(poptorch.OutputMode.EveryN), AssertionError, "positive period"),
         (lambda o: o.deviceIterations(0), poptorch.Error, "positive integer"),
-        (lambda o: o.replicationFactor(128), poptorch.Error, r"Too many IPUs requested \(128\)"),
         (lambda o: o.connectionType(1), AssertionError, "ConnectionType"),
         (lambda o: o.syncPattern(0), AssertionError, "SyncPattern"),
         (lambda o: o.useIpuId("0"), AssertionError, "integer"),
@@ -93,12 +92,17 @@ def test_checks(wrong, error, text):
         wrong(poptorch.Options())
 
 
-def test_distributed_follows_the_environment(monkeypatch):
-    options = poptorch.Options()
-    assert (options.Distributed.processId, options.Distributed.numProcesses) == (0, 1)
+def test_distributed_reads_the_environment_once(monkeypatch):
+    former = poptorch.Options()
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "4")
     monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "3")
+    assert (former.Distributed.processId, former.Distributed.numProcesses) == (0, 1)
+    options = poptorch.Options()
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "8")
     assert (options.Distributed.processId, options.Distributed.numProcesses) == (3, 4)
+    assert options.Distributed.num_distributed_processes == 4
+    options.Distributed.setEnvVarNames("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK")
+    assert (options.Distributed.processId, options.Distributed.numProcesses) == (3, 8)
     options.Distributed.configureProcessId(1, 2)
     assert (options.Distributed.processId, options.Distributed.numProcesses) == (1, 2)
     options.Distributed.disable()
@@ -135,8 +139,8 @@ def test_a_file_of_setter_calls(tmp_path):
     assert (options.output_mode, options.output_return_period) == (1, 3)
     assert options.Training.gradient_accumulation == 4
     assert options.Precision.partials_type is torch.half
-    assert options.available_memory_proportion == {"IPU0": 0.5}
-    assert options.TensorLocations.location_weight.use_on_chip_storage is False
+    assert options.available_memory_proportion == {0: 0.5}
+    assert options.TensorLocations.location_weight == {"onChip": 0}
 
 
 @pytest.mark.parametrize(
@@ -145,6 +149,9 @@ def test_a_file_of_setter_calls(tmp_path):
         ("deviceIterations(", "was never closed"),
         ("wibble(1)", "there is no option wibble"),
         ("Training.wibble(1)", "there is no option Training.wibble"),
+        ("deviceIteration(1)", "option deviceIteration. Did you mean deviceIterations?"),
+        ("gradientAccumulation(1)", "Did you mean Training.gradientAccumulation?"),
+        ("opts.deviceIterations(1)", "Leave out what stands for the object"),
         ("deviceIterations(open('x'))", "open is not an option object"),
         ("deviceIterations(1 + 1)", "is not a literal"),
         ("device_iterations = 3", "invalid syntax"),
@@ -170,9 +177,12 @@ def test_reports_show_options_that_only_hardware_honours():
     wrapped(torch.ones(2))
     assert wrapped.report()["recorded_options"] == {
         "sync_pattern": 1,
-        "available_memory_proportion": {"IPU0": 0.5},
-        "Precision.partials_type": torch.half,
-        "_Popart.options": {"dotChecks": "x"},
+        "available_memory_proportion": {0: 0.5},
+        "_Popart.options": {
+            "dotChecks": "x",
+            "partialsTypeMatMuls": "half",
+            "convolutionOptions": {"partialsType": "half"},
+        },
     }
 
 
@@ -182,9 +192,9 @@ def test_json_and_the_environment(monkeypatch):
     options = poptorch.Options()
     assert options.Training.gradient_accumulation == 5
     assert options.toDict()["output_return_period"] == 2
-    assert options.toDict()["Training.gradient_accumulation"] == 5
+    assert options.toDict()["gradient_accumulation"] == 5
     with pytest.raises(poptorch.ConfigFileError, match="there is no option wibble"):
         options.from_json('{"wibble": 1}')
     monkeypatch.delenv("POPTORCH_DEFAULT_OPTIONS")
-    with pytest.raises(poptorch.Error, match="toDict needs an output mode"):
+    with pytest.raises(AssertionError, match="An output mode must be picked before serialisation"):
         poptorch.Options().toDict()

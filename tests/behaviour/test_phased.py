@@ -207,6 +207,16 @@ def test_liveness_decides_which_activations_leave():
     assert always == 0 < after <= apart < each
 
 
+@pytest.mark.parametrize("kind", [poptorch.SerialPhasedExecution, poptorch.ParallelPhasedExecution])
+@pytest.mark.parametrize(
+    "second", ["b", Stage("b"), Phase("b"), Phase(Stage("b")), ["b"], [Stage("b")]], ids=repr
+)
+@pytest.mark.parametrize("first", ["a", Stage("a"), Phase("a"), ["a"]], ids=repr)
+def test_phases_in_every_form(kind, first, second):
+    strategy = kind(first, second)
+    assert [[s.blocks for s in strategy.phase(i).stages] for i in (0, 1)] == [[["a"]], [["b"]]]
+
+
 def test_phases_are_stages_lists_of_stages_or_lists_of_ids():
     strategy = poptorch.SerialPhasedExecution(Phase(Stage("a"), Stage("b")))
     assert [stage.blocks for stage in strategy.phase(0).stages] == [["a"], ["b"]]
@@ -221,9 +231,15 @@ def test_phases_are_stages_lists_of_stages_or_lists_of_ids():
     "make, text",
     [
         (lambda: poptorch.SerialPhasedExecution(), "at least one phase"),
-        (lambda: poptorch.ParallelPhasedExecution("a"), "Expected a Phase, a list of stages"),
+        (
+            lambda: poptorch.ParallelPhasedExecution(1),
+            "Expected a Phase, a Stage, the id of a block",
+        ),
         (lambda: Phase(), "at least one Stage"),
-        (lambda: Phase("a", Stage("b")), "takes Stage objects, or ids of blocks, but got 'a'"),
+        (
+            lambda: Phase("a", Stage("b")),
+            r"All arguments must either be block IDs \(strings\) or Stages.*got 'a'",
+        ),
         (lambda: Phase("a").ipus(0, 1), r"Expected 1 IPUs.*but got 2: \[0, 1\]"),
         (lambda: serial().phase(4), "A phase is a number from 0 to 3, not 4"),
         (lambda: serial().phase("0"), "A phase is a number from 0 to 3, not '0'"),
@@ -248,7 +264,7 @@ def test_strategies_come_from_option_files(tmp_path):
         'setExecutionStrategy(poptorch.SerialPhasedExecution(poptorch.Phase("a").ipus(1), '
         "[poptorch.Stage('b').ipu(0)]).setTensorsLiveness(poptorch.Liveness.OffChipAfterFwd))\n"
     )
-    strategy = poptorch.Options().loadFromFile(str(file)).execution_strategy
+    strategy = poptorch.Options().loadFromFile(str(file))._execution_strategy
     assert repr(strategy) == (
         "SerialPhasedExecution(Phase(Stage('a').ipu(1)), Phase(Stage('b').ipu(0))).OffChipAfterFwd"
     )

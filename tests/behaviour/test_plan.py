@@ -7,7 +7,7 @@ import numpy
 import poptorch
 import pytest
 import torch
-from poptorch._impl import blocks, planning
+from poptorch._impl import planning
 
 
 def random_parts(seed, count):
@@ -134,8 +134,8 @@ def test_the_lines_make_the_cuts():
     pasted = copy.deepcopy(model)
     exec("\n".join(found.lines), {"poptorch": poptorch, "model": pasted})
     applied = found.apply(copy.deepcopy(model))
-    assert blocks.text_with_blocks(pasted) == blocks.text_with_blocks(applied)
-    assert blocks.text_with_blocks(pasted).count("BeginBlock") == 2
+    assert poptorch.module_repr(pasted) == poptorch.module_repr(applied)
+    assert poptorch.module_repr(pasted).count("BeginBlock") == 2
 
 
 def test_a_model_larger_than_this_machine_is_planned_on_meta(capsys):

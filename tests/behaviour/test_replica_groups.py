@@ -190,11 +190,24 @@ def test_max_grad_norm_sees_the_gradients_of_all_groups(grouping, norm, accumula
     torch.testing.assert_close(model.bias.detach(), bias.detach())
 
 
+class ProductWithHalf(Product):
+    """With a weight whose gradient loss scaling follows."""
+
+    def __init__(self, weight):
+        super().__init__(weight)
+        self.half_weight = torch.nn.Parameter(torch.zeros(1, dtype=torch.float16))
+
+    def forward(self, x):
+        y = x @ self.weight + self.bias
+        loss = y.square().sum() + self.half_weight.sum().float()
+        return y, poptorch.identity_loss(loss, reduction="none")
+
+
 @pytest.mark.parametrize("grouping", DIVIDED)
 def test_automatic_loss_scaling_follows_the_gradients_of_all_groups(grouping):
     groups = DIVIDED[grouping]
     weight = weight_of(groups, ONE)
-    model = Product(weight.clone())
+    model = ProductWithHalf(weight.clone())
     options = options_of()
     options.Training.setAutomaticLossScaling(True)
     options.anchorTensor("scale", "finalLossScale")
@@ -221,3 +234,23 @@ def test_automatic_loss_scaling_follows_the_gradients_of_all_groups(grouping):
     assert made.getAnchoredTensor("scale").item() == 16.0
     assert optimiser.state_dict()["ipu_state"]["lossScaleUpdateFactor"] == 4.0  # times 2
     torch.testing.assert_close(model.state_dict(), before, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("grouping", DIVIDED)
+def test_counts_of_updates_have_the_groups_too(grouping):
+    groups = 2
+    model = Product(weight_of(DIVIDED[grouping], ONE))
+    optimiser = poptorch.optim.Adam(model.parameters(), lr=0.01)
+    made = poptorch.trainingModel(model, options_of(), optimiser)
+    made.weight.replicaGrouping(*grouping, ONE)
+    x = torch.randn(REPLICAS, 2, 5).reshape(-1, 5)
+    made(x)
+    state = optimiser.state_dict()
+    for name in ("Step___weight", "Accl1___weight", "Accl2___weight"):
+        assert state["ipu_state"][name].shape[0] == groups, name
+    assert state["ipu_state"]["Step___weight"].tolist() == [1] * groups
+    assert state["ipu_state"]["Step___bias"].tolist() == 1
+    made(x)
+    optimiser.load_state_dict(state)
+    made(x)
+    assert optimiser.state_dict()["ipu_state"]["Step___weight"].tolist() == [2] * groups

@@ -98,13 +98,17 @@ class Counting(torch.nn.Module):
 
 def test_buffers_with_replicas_are_refused_unless_they_may_differ():
     options = poptorch.Options().replicationFactor(2)
-    with pytest.raises(poptorch.Error, match="PopTorch does not support broadcasting buffers"):
-        poptorch.inferenceModel(Counting(), options)
-    poptorch.inferenceModel(Model(), options)  # has none
+    x = torch.tensor([[1.0, 2.0], [10.0, 20.0]])
+    writing = Counting(), torch.nn.BatchNorm1d(2)
+    for model, name in zip(writing, ("seen", "running_mean"), strict=True):
+        wrapped = poptorch.inferenceModel(model, options.clone().deviceIterations(2))
+        with pytest.raises(poptorch.Error, match=f"support broadcasting buffers.* writes {name}"):
+            wrapped.compile(torch.cat([x, x, x, x]))
+    reading = torch.nn.BatchNorm1d(2).eval()
+    assert torch.allclose(poptorch.inferenceModel(reading, options)(x), reading(x))
 
     model = Counting()
     wrapped = poptorch.inferenceModel(model, options.clone().broadcastBuffers(False))
-    x = torch.tensor([[1.0, 2.0], [10.0, 20.0]])
     assert torch.equal(wrapped(x), x)
     assert torch.equal(wrapped(x), x * 2)  # each replica goes on with its own
     wrapped.copyWeightsToHost()

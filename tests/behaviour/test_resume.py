@@ -76,23 +76,6 @@ def test_saved_and_resumed_training_is_bit_identical(kind):
     assert rewrapped.rng_state == wrapped.rng_state
 
 
-def test_names_in_a_state_dict():
-    model, optimiser, wrapped = make(weight_decay=0.25)
-    assert optimiser.state_dict()["ipu_state"] is None
-    assert optimiser.state_dict()["ipu_param"] is None
-    wrapped.compile(*next(batches(1, seed=1)))
-    state = optimiser.state_dict()
-    assert list(state) == ["ipu_state", "ipu_param", "state", "param_groups"]
-    assert state["ipu_param"]["learningRate___specific___out.bias"] == torch.tensor(0.01)
-    assert state["ipu_param"]["weightDecay___specific___fc.bias"] == 0.25
-    assert state["ipu_param"]["lossScaling_FLOAT"] == 1.0
-    assert state["ipu_state"]["Accl1___fc.weight"].shape == (6, 4)
-    assert state["ipu_state"]["Step"] == 0
-    wrapped(*next(batches(1, seed=1)))
-    assert optimiser.state_dict()["ipu_state"]["Step"] == 1
-    assert optimiser.state_dict()["ipu_state"]["Accl1___fc.weight"].abs().sum() > 0
-
-
 def test_state_goes_to_a_running_wrapper_at_once():
     torch.manual_seed(1)
     model, optimiser, wrapped = make()
@@ -112,9 +95,13 @@ def test_state_goes_to_a_running_wrapper_at_once():
 def test_missing_names_keep_device_values_and_extra_ones_are_warned_about(caplog):
     model, optimiser, wrapped = make()
     wrapped(*next(batches(1, seed=1)))
-    before = optimiser.state_dict()
+    before = copy.deepcopy(optimiser.state_dict())
+    weights = copy.deepcopy(model.state_dict())
+    parameters = dict(before["ipu_param"])
+    del parameters["weightDecay___specific___fc.weight"]
     changed = {
         **before,
+        "ipu_param": parameters,
         "ipu_state": {"Accl1___fc.weight": torch.full((6, 4), 3.0), "wibble": torch.ones(1)},
     }
     poptorch._logging.logger.propagate = True
@@ -122,11 +109,30 @@ def test_missing_names_keep_device_values_and_extra_ones_are_warned_about(caplog
         optimiser.load_state_dict(changed)
     finally:
         poptorch._logging.logger.propagate = False
-    assert "no place for: ['wibble']" in caplog.text
-    after = optimiser.state_dict()["ipu_state"]
-    assert after.keys() == before["ipu_state"].keys()
-    assert (after["Accl1___fc.weight"] == 3).all()
-    assert torch.equal(after["Accl2___fc.weight"], before["ipu_state"]["Accl2___fc.weight"])
+    told = "writeOptimizerState: ignoring missing state"
+    assert f"{told} wibble: this model has no place for it" in caplog.text
+    assert f"{told} Accl2___fc.weight: the device keeps" in caplog.text
+    assert "writeOptimizerState: ignoring missing parameter weightDecay___specific___fc.weight" in (
+        caplog.text
+    )
+    assert optimiser.state_dict()["ipu_state"] == changed["ipu_state"]
+    assert optimiser.state_dict()["ipu_param"] == changed["ipu_param"]
+    batch = next(batches(1, seed=1))
+    wrapped.rng_state = [0, 0]
+    wrapped(*batch)
+    after = optimiser.state_dict()
+    assert after["ipu_state"].keys() == before["ipu_state"].keys()
+    assert after["ipu_param"].keys() == before["ipu_param"].keys()
+    assert (after["ipu_state"]["Accl1___fc.weight"] > 2).all()
+    other, expected, again = make()
+    other.load_state_dict(weights)
+    again.compile(*batch)
+    state = before["ipu_state"] | {"Accl1___fc.weight": torch.full((6, 4), 3.0)}
+    expected.load_state_dict({**before, "ipu_state": state})
+    again.rng_state = [0, 0]
+    again(*batch)
+    for name, value in expected.state_dict()["ipu_state"].items():
+        assert torch.equal(value, after["ipu_state"][name]), name
 
 
 def test_what_cannot_be_loaded():
@@ -165,27 +171,18 @@ def test_state_survives_destroy_and_another_optimiser():
     )
     again = poptorch.trainingModel(model, None, optimiser)
     again(*data[1])
-    assert optimiser.state_dict()["ipu_state"]["Step"] == 2
+    assert optimiser.state_dict()["ipu_state"]["Step___fc.weight"] == 2
 
     # A new optimiser takes the device's state over; one with loaded state brings its own.
     fresh = poptorch.optim.Adam(model.parameters(), lr=0.02)
     again.setOptimizer(fresh)
-    assert fresh.state_dict()["ipu_state"]["Step"] == 2
+    assert fresh.state_dict()["ipu_state"]["Step___fc.weight"] == 2
     loaded = poptorch.optim.Adam(model.parameters(), lr=0.02)
     loaded.load_state_dict(optimiser.state_dict() | {"ipu_state": held})
     again.setOptimizer(loaded)
-    assert loaded.state_dict()["ipu_state"]["Step"] == 1
+    assert loaded.state_dict()["ipu_state"]["Step___fc.weight"] == 1
     again(*data[2])
-    assert loaded.state_dict()["ipu_state"]["Step"] == 2
-
-
-def test_an_offline_model_has_state():
-    model = Model()
-    optimiser = poptorch.optim.Adam(model.parameters(), lr=0.01)
-    wrapped = poptorch.trainingModel(model, poptorch.Options().useOfflineIpuTarget(), optimiser)
-    wrapped.compile(*next(batches(1, seed=1)))
-    assert not wrapped.isAttachedToDevice()
-    assert optimiser.state_dict()["ipu_state"]["Step"] == 0
+    assert loaded.state_dict()["ipu_state"]["Step___fc.weight"] == 2
 
 
 def test_detached_wrappers_keep_everything():

@@ -125,7 +125,7 @@ def _tie(m):
 
 def _constants(m, h):
     m.scale  # noqa: B018  a plain attribute
-    return h * m.scale + torch.tensor([1.0, 2, 3, 4, 5, 6]) + CLOSURE
+    return h * m.scale + torch.tensor([1.0, 2, 3, 4, 5, 6]) + CLOSURE.to(h.device)
 
 
 CLOSURE = torch.arange(6.0)

@@ -46,7 +46,8 @@ REFUSED = {
     ),
     "bincount": (
         lambda x: torch.bincount(x.long().flatten()),
-        "Bincount `minlength` must be specified and must be a constant",
+        "Bincount `minlength` must be specified and must be a constant. On the IPU MK2 "
+        "platform the minimum length is also the maximum length",
     ),
     "random": (
         lambda x: x.clone().cauchy_(),
@@ -117,6 +118,12 @@ def test_parameter_written_with_gradients_is_refused():
 
     with pytest.raises(poptorch.Error, match="parameter 'w' is written in place.*torch.no_grad"):
         poptorch.trainingModel(Model())(torch.randn(4))
+
+
+def test_a_constant_without_values_is_refused():
+    missing = torch.eye(3, device="meta")
+    with pytest.raises(poptorch.Error, match=r"a constant \(.*\) is a meta tensor"):
+        poptorch.inferenceModel(lambda x: missing * x)(torch.ones(1))
 
 
 def test_model_is_unharmed_by_a_failed_trace():

@@ -147,3 +147,32 @@ def test_sums_are_as_exact_as_torchs(make):
     ours, eager = poptorch.inferenceModel(layer)(x), layer(x)
     exact = layer.double()(x.double())
     assert (ours - exact).square().mean() <= 1.5 * (eager - exact).square().mean()
+
+
+class Transformer(nn.Module):
+    """Of several layers, whose masks torch compares with causal ones to choose a kernel."""
+
+    def __init__(self, makes_masks, **options):
+        super().__init__()
+        self.makes_masks = makes_masks
+        self.layers = nn.Transformer(8, 2, 2, 3, 16, dropout=0.0, batch_first=True, **options)
+
+    def forward(self, x, y, *masks):
+        if self.makes_masks:
+            masks = [nn.Transformer.generate_square_subsequent_mask(t.shape[1]) for t in (x, y)]
+        return self.layers(x, y, *masks)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("masks", ["made", "causal", "other"])
+def test_a_transformer_of_several_layers_with_masks(masks, norm_first):
+    torch.manual_seed(3)
+    given = []
+    if masks != "made":
+        given = [nn.Transformer.generate_square_subsequent_mask(size) for size in (5, 4)]
+    if masks == "other":
+        given = [mask.flip(0, 1) for mask in given]
+    model = seeded(lambda: Transformer(masks == "made", norm_first=norm_first))
+    inputs = torch.randn(2, 5, 8), torch.randn(2, 4, 8)
+    compare_training(model, *inputs, *given)
+    compare_inference(model.eval(), *inputs, *given)

@@ -303,6 +303,21 @@ def test_other_memory_for_a_parameter_is_refused():
     assert model.w.data_ptr() == held
 
 
+def test_a_loss_of_another_loss_is_the_one():
+    def function(w, v, x):
+        inner = nn.functional.l1_loss(w, v)
+        return nn.functional.mse_loss(inner, torch.zeros_like(inner))
+
+    model = Model(function)
+    loss = function(model.w, model.v, None)
+    loss.backward()
+    expected = model.w.detach() - model.w.grad
+    optimiser = torch.optim.SGD(model.parameters(), lr=1.0)
+    found = poptorch.trainingModel(model, None, optimiser)(torch.ones(3))
+    torch.testing.assert_close(found, loss.detach())
+    torch.testing.assert_close(model.w.detach(), expected)
+
+
 def test_equal_losses_are_counted_before_they_are_merged():
     def function(w, v, x):
         first, second = (nn.functional.mse_loss(w, v) for _ in range(2))

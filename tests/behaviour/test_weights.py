@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+import re
 
 import poptorch
 import pytest
@@ -102,14 +103,6 @@ def test_equal_and_repr_fetch(case):
     assert repr(case.model.fc.bias).startswith("Parameter containing")
 
 
-def test_metadata_fetches_nothing(case):
-    case.step()
-    assert case.model.fc.weight.shape == (3, 4)
-    assert case.model.fc.weight.requires_grad
-    assert case.model.copyWeightsToHostIfNeeded()
-    assert not case.model.copyWeightsToHostIfNeeded()
-
-
 def test_saved_and_copied_models_are_of_their_own_classes(case):
     case.step()
     buffer = io.BytesIO()
@@ -197,8 +190,13 @@ def test_a_destroyed_model_can_be_wrapped_again_and_goes_on(case):
 
 
 def test_wrapping_twice_is_refused(case):
-    with pytest.raises(RuntimeError, match="Model has already been wrapped in 'poptorch.trainingM"):
-        poptorch.trainingModel(case.model)
+    text = (
+        "Model has already been wrapped in 'poptorch.trainingModel'. Call model.destroy() on the "
+        "model to unwrap before wrapping again."
+    )
+    for again in (case.model, case.training):
+        with pytest.raises(RuntimeError, match=re.escape(text)):
+            poptorch.trainingModel(again)
 
 
 def test_the_wrapper_keeps_the_training_flag_of_its_wrapping(case):

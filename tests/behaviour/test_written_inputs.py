@@ -1,6 +1,7 @@
 """What forward writes into its inputs is in the caller's tensors afterwards."""
 
 import copy
+from typing import NamedTuple
 
 import poptorch
 import pytest
@@ -37,6 +38,26 @@ def masked(x):
     return x.abs()
 
 
+def without_result(x):
+    x.zero_()
+
+
+def every_other(x):
+    x[::2] += 1
+    x[1::2] = 0
+    return x * 1
+
+
+def put(x):
+    x.index_put_((x > 0,), torch.tensor(7).to(x))
+    return x * 1
+
+
+def through_data(x):
+    x.data.add_(2)
+    return x * 1
+
+
 def unsqueezed(x):
     x.unsqueeze_(0).mul_(2)
     return x * 1
@@ -47,7 +68,19 @@ def returns_it(x):
 
 
 @pytest.mark.parametrize(
-    "function", [adds, fills_a_slice, through_a_view, masked, returns_it], ids=lambda f: f.__name__
+    "function",
+    [
+        adds,
+        fills_a_slice,
+        through_a_view,
+        masked,
+        returns_it,
+        without_result,
+        every_other,
+        put,
+        through_data,
+    ],
+    ids=lambda f: f.__name__,
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int32], ids=str)
 def test_input_is_written(function, dtype):
@@ -68,7 +101,26 @@ def test_nested_inputs():
         return held["b"] + 1
 
     held = {"a": torch.zeros(2), "b": torch.ones(2)}
-    _as_eager(function, held, [torch.zeros(2, 2), torch.zeros(2)])
+    for kind in (list, tuple):
+        _as_eager(function, held, kind([torch.zeros(2, 2), torch.zeros(2)]))
+
+
+class Pair(NamedTuple):
+    left: torch.Tensor
+    right: dict
+
+
+def test_deeply_nested_inputs_by_keyword():
+    def function(pair, *, others):
+        pair.left.zero_()
+        pair.right["x"][1][0].add_(others[0])
+        others[1]["y"].mul_(2)
+
+    pair = Pair(torch.ones(2), {"x": (torch.zeros(1), [torch.ones(3)])})
+    others = [torch.ones(3), {"y": torch.ones(2)}]
+    assert poptorch.inferenceModel(function)(pair, others=others) is None
+    assert pair.left.tolist() == [0, 0] and pair.right["x"][1][0].tolist() == [2, 2, 2]
+    assert others[0].tolist() == [1, 1, 1] and others[1]["y"].tolist() == [2, 2]
 
 
 def test_wide_and_strided_inputs():
@@ -153,6 +205,18 @@ def test_copies_in_a_loop_do_not_write_through():
     x = torch.zeros(3)
     result = poptorch.inferenceModel(function)(x)
     assert x.tolist() == [0, 0, 0] and result.tolist() == [2, 2, 2]
+
+
+def test_copies_in_a_branch_do_not_write_through():
+    def function(x):
+        x += 1
+        (y,) = poptorch.cond(x.sum() > 0, lambda t: t.add_(1), [x], lambda t: t.sub_(1), [x])
+        x *= 2
+        return y
+
+    x = torch.zeros(3)
+    result = poptorch.inferenceModel(function)(x)
+    assert x.tolist() == [2, 2, 2] and result.tolist() == [2, 2, 2]
 
 
 def test_constants_have_every_micro_batch():

@@ -231,12 +231,13 @@ TEST(CppApi, RefusesReplicasThatDoNotFit) {
   Twins twins;
   torch::optim::SGD sgd(twins.ours->parameters(), torch::optim::SGDOptions(0.1));
   auto options = Options().replicationFactor(4);
-  expect_parts(error_of([&] { poptorch::trainingModel(twins.ours, options, sgd); }),
-               {"has buffers", "broadcastBuffers(false)"});
+  const Batch batch(4 * kRows);
+  auto refused = poptorch::trainingModel(twins.ours, options, sgd);
+  expect_parts(error_of([&] { refused(batch.x, batch.labels); }),
+               {"broadcasting buffers", "The model writes norm."});
   auto model = poptorch::trainingModel(twins.ours, options.broadcastBuffers(false), sgd);
   using poptorch::CommGroupType;
   const auto one = poptorch::VariableRetrievalMode::OnePerGroup;
-  const Batch batch(4 * kRows);
   model.replicaGrouping(twins.ours->last->bias, CommGroupType::Consecutive, 3, one);
   expect_parts(error_of([&] { model(batch.x, batch.labels); }),
                {"last.bias", "groups of 3 replicas", "factor 4"});

@@ -189,6 +189,10 @@ TEST(BeginBlock, RefusesUnusedModules) {
   expect_parts(error_of([&] { blocks_of(network); }),
                {"'idle'", "blocks_test.cpp:", "layer 'spare', which the model does not use",
                 "remove the begin_block"});
+  begin_block(*network->first, "front", 0);
+  expect_parts(error_of([&] { blocks_of(network); }), {"layer 'spare'"});
+  begin_block(*network->tail, "back", 1);
+  EXPECT_NO_THROW(blocks_of(network));  // another program may use it
 }
 
 TEST(BeginBlock, RefusesAnotherOrderThanThatOfRunning) {

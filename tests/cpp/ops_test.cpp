@@ -1,6 +1,8 @@
 // poptorch/ops.hpp on the device and on the host.
 #include <torch/nn.h>
 
+#include <algorithm>
+#include <poptorch/custom_op.hpp>
 #include <poptorch/poptorch.hpp>
 
 #include "testing.hpp"
@@ -45,6 +47,29 @@ TEST(CppOps, ComputeAsOnTheHost) {
     return {part, poptorch::dynamic_update(in[0], in[0].slice(0, 0, 3) * 2, 0, in[1], 3)};
   };
   expect_as_on_host(sliced, {}, x, torch::tensor({4}, torch::kInt));
+}
+
+const poptorch::custom::Register kNegate({
+    .domain = "test",
+    .name = "Negate",
+    .attributes = {poptorch::custom::attribute("factor", 1.0f)},
+    .infer = [](const poptorch::custom::Call& call) { return std::vector{call.input(0)}; },
+    .compute =
+        [](const poptorch::custom::Call& call) {
+          const auto* x = call.in<float>(0);
+          std::transform(x, x + call.input(0).elements(), call.out<float>(0),
+                         [&](float one) { return -one * call.get<float>("factor"); });
+        },
+});
+
+TEST(CppOps, ThoseOfLibraries) {
+  const auto negated = [](const Tensors& in) {
+    return poptorch::custom_op(in, "Negate", "test", 1, {{"factor", 3.0}});
+  };
+  expect_as_on_host(negated, {}, torch::randn({6, 4}));
+  EXPECT_TRUE(torch::equal(negated({torch::ones({2})})[0], torch::full({2}, -3.0)));
+  EXPECT_THROW(negated({torch::ones({2}).requires_grad_()}), std::exception);
+  EXPECT_THROW(poptorch::custom_op({torch::ones({2})}, "Negat", "test", 1), std::exception);
 }
 
 TEST(CppOps, LoopsAndBranchesAreRecordedOnce) {

@@ -19,7 +19,7 @@ REFUSED = {
         "second",
         'BeginBlock(layer, "second")',
         "Call poptorch.removeBlocks(module) between them, or keep one",
-        rf"module has already been assigned to a block: BeginBlock\(user_id='first', ipu_id=None\) "
+        rf"module has already been assigned to a block: BeginBlock\(user_id=first, ipu_id=None\) "
         rf"of a ReLU {LINE} comes before user_id='second' {LINE}",
     ),
     "a BeginBlock of no layer": Refusal(
@@ -28,20 +28,6 @@ REFUSED = {
         'BeginBlock(3, "front")',
         "Pass the layer at which the block begins",
         rf"BeginBlock takes a module, not int: user_id='front' {LINE}",
-    ),
-    "a number as id": Refusal(
-        lambda: poptorch.Block(3),
-        "3",
-        "poptorch.Block(3)",
-        "Write '3'",
-        rf"The id of a block is a string, not 3 {LINE}",
-    ),
-    "a number as a function's id": Refusal(
-        lambda: poptorch.BlockFunction(3),
-        "3",
-        "poptorch.BlockFunction(3)",
-        "Write '3'",
-        rf"The id of a block is a string, not 3 {LINE}",
     ),
     "a negative IPU": Refusal(
         lambda: poptorch.Block("a", -1),
@@ -119,9 +105,9 @@ REFUSED = {
 WITHOUT_BLOCK = [
     (
         lambda: poptorch.BlockFunction(torch.relu),
-        "The id of a block is a string, not <built-in method relu",
+        "The id of a block is a name, not <built-in method relu",
         "poptorch.BlockFunction(torch.relu)",
-        "Write a name in quotes",
+        "with the id, or with () for none",
     ),
     (lambda: Stage(), "at least one block", "Stage()", "Pass the ids of the blocks"),
     (lambda: Phase(), "at least one Stage", "Phase()", "Pass the stages that run in it"),
@@ -133,7 +119,7 @@ WITHOUT_BLOCK = [
     ),
     (
         lambda: poptorch.SerialPhasedExecution(3),
-        "Expected a Phase, a list of stages or a list of ids of blocks but got 3",
+        "Expected a Phase, a Stage, the id of a block or a list of those but got 3",
         "SerialPhasedExecution(3)",
         "Make it one, as in poptorch.Phase('front')",
     ),

@@ -88,6 +88,37 @@ def test_an_operator_that_torch_has_not_is_refused():
         run(GOOD, schema="aten::renom.default")
 
 
+@pytest.mark.parametrize(
+    ("schema", "arguments", "problem"),
+    [
+        ("aten::from_file.default", '["/etc/passwd",false,9]', "takes its arguments on trust"),
+        ("aten::bernoulli.default", '[{"operand":0,"dtype":"f32"},null]', "draws from torch's"),
+        ("aten::dropout.default", '[{"operand":0,"dtype":"f32"},0.5,true]', "draws from torch's"),
+        ("aten::set_.source_Storage", '[{"operand":0,"dtype":"f32"},null]', "takes a Storage"),
+        ("aten::_foreach_add_.Scalar", '[[{"operand":0,"dtype":"f32"}],1]', "writes lists"),
+        ("aten::_reshape_alias.default", '[{"operand":0,"dtype":"f32"},[99],[1]]', "on trust"),
+        ("aten::empty.memory_format", "[[3,3]]", ""),
+        ("aten::ones.default", "[[3,3],null,null,null,null]", "is given no tensor"),
+    ],
+)
+def test_an_operator_that_is_no_function_of_tensors_is_refused(schema, arguments, problem):
+    with pytest.raises(poptorch.Error, match=rf"\[aten\].*{problem}"):
+        run(arguments, schema=schema)
+
+
+@pytest.mark.parametrize(
+    ("schema", "arguments"),
+    [
+        ("aten::as_strided.default", '[{"operand":0,"dtype":"f32"},[3,3],[1000,1],0]'),
+        ("aten::as_strided.default", '[{"operand":0,"dtype":"f32"},[3,3],[3,1],-4]'),
+        ("aten::resize_.default", '[{"operand":0,"dtype":"f32"},[1099511627776],null]'),
+    ],
+)
+def test_views_stay_in_their_tensor(schema, arguments):
+    with pytest.raises(poptorch.Error):
+        run(arguments, schema=schema)
+
+
 def test_mutants_of_arguments_are_refused_or_run():
     numbers = random.Random(0)
     pieces = [*'[]{}",:-019', "null", "true", "1e99", '"operand"', '"dtype"', '"i64"', "\\"]

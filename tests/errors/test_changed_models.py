@@ -1,5 +1,8 @@
 """What a wrapper says when its model is changed behind its back, and what it refuses by name."""
 
+import contextlib
+import json
+
 import poptorch
 import pytest
 import torch
@@ -173,13 +176,6 @@ def test_functions_that_are_missing_are_refused_by_name(name):
         getattr(poptorch, name)(X)
 
 
-@pytest.mark.parametrize("name", refused.METHODS)
-def test_methods_that_are_missing_are_refused_by_name(name):
-    wrapped = poptorch.inferenceModel(Model())
-    with pytest.raises(poptorch.Error, match=f"PoplarExecutor.{name} is not supported by this"):
-        getattr(wrapped, name)("file")
-
-
 def test_loops_repeat():
     def step(x, y):
         x.mul_(2)  # a copy: the input stays
@@ -260,3 +256,79 @@ def test_name_scopes_are_parts_of_names():
     assert "outer" in wrapped.graph("traced")
     with pytest.raises(AssertionError, match="expected a string but got 3"):
         poptorch.NameScope(3)
+
+
+def test_attributes_of_ops_change_nothing():
+    def scoped(x):
+        with poptorch.Attribute(__outline={"layer": "embedding"}):
+            x = torch.tanh(x)
+            with poptorch.Attribute(__outline={"layer": "inner"}, other={}):
+                return torch.relu(x)
+
+    wrapped = poptorch.inferenceModel(scoped)
+    assert torch.equal(wrapped(X), poptorch.inferenceModel(lambda x: torch.relu(torch.tanh(x)))(X))
+    assert torch.equal(scoped(X), wrapped(X))
+    for wrong in ("x", {"layer": 1}, {1: "x"}):
+        with pytest.raises(ValueError, match="__outline must be a dict of strings"):
+            poptorch.Attribute(__outline=wrong)
+
+
+def attributes_by_type(wrapped):
+    ops = [op for graph in json.loads(wrapped._debugGetPopartIR()).values() for op in graph]
+    return {op["type"]: {k: op["attributes"].get(k) for k in ("layer", "part")} for op in ops}
+
+
+def test_attributes_are_kept_on_the_ops_made_inside():
+    outer = poptorch.Attribute(__outline={"layer": "outer", "part": "1"})
+
+    def scoped(x):
+        x = torch.sin(x)
+        with outer:
+            x = torch.tanh(x)
+            with poptorch.Attribute(__outline={"layer": "inner"}):
+                x = torch.relu(x)
+                with outer:
+                    x = torch.floor(x)
+                with contextlib.suppress(KeyError), poptorch.Attribute(__outline={"part": "2"}):
+                    x = torch.sigmoid(x)
+                    raise KeyError
+                (x,) = poptorch.for_loop(2, torch.abs, [x])
+            x = torch.exp(x)
+        return torch.cos(x)
+
+    wrapped = poptorch.inferenceModel(scoped)
+    wrapped.compile(X)
+    found = attributes_by_type(wrapped)
+    assert [found[kind]["layer"] for kind in ("Sin", "Tanh", "Relu", "Floor", "Sigmoid")] == [
+        None, "outer", "inner", "outer", "inner"
+    ]  # fmt: skip
+    assert [found[kind]["layer"] for kind in ("Abs", "Exp", "Cos")] == ["inner", "outer", None]
+    assert [found[kind]["part"] for kind in ("Relu", "Sigmoid", "Abs")] == ["1", "2", "1"]
+
+
+def test_attributes_of_ops_hinder_no_merging_and_are_those_of_gradients_too():
+    def twice(x, first, second):
+        with poptorch.Attribute(__outline=first):
+            y = torch.tanh(x)
+        with poptorch.Attribute(__outline=second):
+            return y + torch.tanh(x)
+
+    class Training(torch.nn.Module):
+        def __init__(self, *attributes):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(3))
+            self.attributes = attributes
+
+        def forward(self, x):
+            return poptorch.identity_loss(twice(x * self.weight, *self.attributes), "sum")
+
+    kinds = []
+    for attributes in (({"layer": "a"}, {"layer": "b"}), ({}, {})):
+        wrapped = poptorch.trainingModel(Training(*attributes))
+        wrapped.compile(X)
+        ops = json.loads(wrapped._debugGetPopartIR())["maingraph"]
+        kinds.append([op["type"] for op in ops])
+        if any(attributes):
+            labelled = {op["type"] for op in ops if op["attributes"].get("layer") == "a"}
+    assert kinds[0] == kinds[1] and kinds[0].count("Tanh") == 1
+    assert len(labelled) > 1, labelled

@@ -2,10 +2,16 @@
 
 import multiprocessing
 import pickle
+import re
+from pathlib import Path
 
 import poptorch
 import pytest
 import torch
+from poptorch_core import _core as core_module
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ("poptorch_cpp", "python")
 
 KINDS = {
     "Poptorch": "poptorch_cpp_error",
@@ -30,13 +36,84 @@ def test_errors_of_every_kind_can_be_asked_for(name):
     kinds["PoplarRecoverableFullReset"] = poptorch.RecoverableError
     assert type(error) is kinds.get(name, poptorch.Error)
     assert error.type == KINDS[name]
+    start = rf"In [\w.]+:\d+: '{KINDS[name]}': {re.escape(error.message)}\n"
+    assert re.match(start, str(error))
     assert [line.split()[-1] for line in error.location.splitlines()] == [
         "throwTestError::bottomLevel",
         "throwTestError::topLevel",
     ]
     assert error.location not in error.message and str(error).endswith(error.location)
+    assert ("The linker's output:\n" in error.message) == (name == "PoplarLinkError")
     is_recoverable = type(error) is poptorch.RecoverableError
     assert ("\nRecovery action required: FULL_RESET\n" in str(error)) == is_recoverable
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(3, 3)
+
+    def forward(self, x, labels=None):
+        y = self.fc(x)
+        return (y, torch.nn.functional.cross_entropy(y, labels)) if labels is not None else y
+
+
+def labels_without_class():
+    poptorch.trainingModel(Model())(torch.ones(2, 3), torch.tensor([1, 3]))
+
+
+def gradients():
+    poptorch.inferenceModel(lambda x: torch.autograd.grad(x, x))(torch.ones(2, requires_grad=True))
+
+
+class Dirty(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x):
+        context.mark_dirty(x)
+        return x
+
+
+def dirty():
+    class Marks(Model):
+        def forward(self, x):
+            return poptorch.identity_loss(Dirty.apply(self.fc(x)), reduction="mean")
+
+    poptorch.trainingModel(Marks())(torch.ones(2, 3))
+
+
+# What is refused: by whom, and in which frames, innermost first.
+REFUSED = {
+    "trace": (lambda: poptorch.inferenceModel(Model())(torch.ones(2, 2)), ["trace"]),
+    "trace in Python": (gradients, ["trace"]),
+    "autograd.Function": (dirty, ["trace"]),
+    "compile": (
+        lambda: poptorch.trainingModel(Model())(torch.ones(2, 3)),
+        ["pass differentiate", "compile"],
+    ),
+    "run": (labels_without_class, ["run"]),
+    "load": (lambda: core_module.load("junk"), ["load"]),
+    "no frame": (lambda: core_module.parse("junk"), []),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_errors_of_the_core_name_their_line_and_their_frames(case):
+    call, frames = REFUSED[case]
+    for _ in range(2):  # frames start fresh
+        with pytest.raises(poptorch.Error) as caught:
+            call()
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert (error.type, type(error)) == ("poptorch_cpp_error", poptorch.Error)
+    assert error.location == "\n".join(f"  [{i}] {frame}" for i, frame in enumerate(frames))
+    place, rest = re.fullmatch(r"In (\S+): ('.*)", str(error), re.DOTALL).groups()
+    expected = f"'poptorch_cpp_error': {error.message}"
+    assert rest == expected + (f"\nError raised in:\n{error.location}" if frames else "")
+    assert "\n" not in error.message
+    file, line = place.split(":")
+    found = [path for top in SOURCES for path in (ROOT / top).rglob(file)]
+    # That of a statement is the last of its lines.
+    near = [path.read_text().splitlines()[int(line) - 4 : int(line)] for path in found]
+    assert any(re.search("throw|raise", text) for lines in near for text in lines), near
 
 
 def child(results):

@@ -94,8 +94,11 @@ def test_other_numbers_of_arguments():
     wrapped = poptorch.inferenceModel(Two())
     with pytest.raises(poptorch.Error, match=f"Mandatory parameter y missing.*{HERE}"):
         wrapped(X)
-    with pytest.raises(AssertionError, match=r"Too many arguments provided: expected \['x', 'y'\]"):
+    text = r"Too many arguments provided: expected \['x', 'y'\] \(2\) but got 3"
+    with pytest.raises(AssertionError, match=text):
         wrapped(X, X, X)
+    with pytest.raises(AssertionError, match="Parameter x was passed more than once"):
+        wrapped(torch.ones(2), torch.ones(2), x=torch.ones(2))
     with pytest.raises(AssertionError, match="z is not a valid parameter"):
         wrapped(X, X, z=X)
 

@@ -1,6 +1,8 @@
 """Mistakes that users make, and what they are told."""
 
+import collections
 import pickle
+import re
 import subprocess
 import sys
 
@@ -61,6 +63,39 @@ class Holder:
         self.held = held + 1
 
 
+def returning(make):
+    """A call of a model that returns what is made of a traced tensor."""
+    return lambda: poptorch.inferenceModel(lambda x: make(x + 1))(X)
+
+
+def call_with_other_number():
+    wrapped = poptorch.inferenceModel(lambda x, y: x * y)
+    wrapped(X, 2)
+    wrapped(X, 3)
+
+
+class Trained(Model):
+    """Trains by the loss that is made of its result and a target."""
+
+    def __init__(self, loss):
+        super().__init__()
+        self.loss = loss
+
+    def forward(self, x, target):
+        y = self.fc(x)
+        return y, self.loss(y, target)
+
+
+def by_loss(loss, target=X):
+    return lambda: poptorch.trainingModel(Trained(loss))(X, target)
+
+
+functional = torch.nn.functional
+RETURNED = r"\[outputs\] the model returns a"
+LINE = r"\(\S*test_mistakes\.py:\d+\)"
+CALLED = r"\(called at \S*test_mistakes\.py:\d+\)"
+
+
 def set_random_state():
     wrapped = poptorch.inferenceModel(torch.relu)
     wrapped(X)
@@ -85,7 +120,7 @@ MISTAKES = {
     "optimiser for options": (
         lambda: poptorch.trainingModel(Model(), torch.optim.SGD(Model().parameters())),
         poptorch.Error,
-        "Invalid type: 'options' is of type",
+        r"'options' is of type .*SGD.* Pass the optimiser by name: optimizer=\.\.\.",
     ),
     "compiled model": (
         lambda: poptorch.inferenceModel(torch.compile(Model())),
@@ -93,9 +128,9 @@ MISTAKES = {
         "the model comes from torch.compile",
     ),
     "pickled wrapper": (
-        lambda: pickle.dumps(poptorch.inferenceModel(Model())),
+        lambda: pickle.dumps(training()),
         poptorch.Error,
-        "a PoplarExecutor cannot be copied or pickled: save its model",
+        "a PoplarExecutor cannot be copied or pickled once it is compiled: save its model",
     ),
     "swapped arguments of the loader": (
         lambda: poptorch.DataLoader(torch.utils.data.TensorDataset(X), poptorch.Options()),
@@ -147,10 +182,96 @@ MISTAKES = {
         poptorch.Error,
         "returns a Holder whose held is a tensor of the trace",
     ),
+    "set of tensors": (returning(lambda y: {y}), poptorch.Error, f"{RETURNED} set whose element 0"),
+    "deque of tensors": (
+        returning(lambda y: collections.deque([1, y])),
+        poptorch.Error,
+        f"{RETURNED} deque whose element 1 is a tensor of the trace. Return tensors, tuples, l",
+    ),
+    "values of a dict": (
+        returning(lambda y: {"a": y}.values()),
+        poptorch.Error,
+        f"{RETURNED} dict_values whose element 0",
+    ),
+    "generator of tensors": (
+        returning(lambda y: (y + i for i in range(2))),
+        poptorch.Error,
+        f"{RETURNED} generator whose y is a tensor of the trace",
+    ),
+    "function of tensors": (
+        returning(lambda y: lambda: y + 1),
+        poptorch.Error,
+        f"{RETURNED} function whose y is a tensor of the trace",
+    ),
+    "number that changes": (
+        call_with_other_number,
+        poptorch.Error,
+        r"Value mismatch for y: expected 2 but got 3\. Pass a tensor for a number that changes\.",
+    ),
+    "no rows": (
+        lambda: inference(X[:0]),
+        poptorch.Error,
+        rf"input x\. Pass at least one element, or leave the argument out\. {CALLED}",
+    ),
+    "no multiple of rows": (
+        lambda: poptorch.inferenceModel(Model(), poptorch.Options().deviceIterations(3))(X),
+        AssertionError,
+        rf"Change the batch size or these options\. {CALLED}",
+    ),
+    "arguments of compile": (
+        lambda: poptorch.inferenceModel(Model()).compile(X, X, X),
+        AssertionError,
+        rf"Too many arguments provided: .* {CALLED}",
+    ),
+    "class of model": (
+        lambda: poptorch.inferenceModel(Model),
+        poptorch.Error,
+        rf"but got <class .*>\. Pass the model, an object of its class {LINE}\.$",
+    ),
+    "class of options": (
+        lambda: poptorch.inferenceModel(Model(), poptorch.Options),
+        poptorch.Error,
+        rf"Pass an object: poptorch\.Options\(\)\. {LINE}",
+    ),
+    "setter as value": (
+        lambda: setattr(poptorch.Options(), "deviceIterations", 4),
+        AttributeError,
+        r"Invalid attribute deviceIterations\. It is a method: call deviceIterations\(\.\.\.\)",
+    ),
+    "anchor that nobody named": (
+        lambda: poptorch.inferenceModel(Model()).getAnchoredTensor("y"),
+        AssertionError,
+        r"No tensor with name y found\. Options.anchorTensor named \[\] before",
+    ),
+    "floats as classes": (
+        by_loss(functional.cross_entropy, torch.zeros(4)),
+        poptorch.Error,
+        rf"shape of the input f32\[4,3\], but got f32\[4\]\. Pass classes as integers.* {LINE}",
+    ),
+    "a column of floats as classes": (
+        by_loss(functional.cross_entropy, torch.zeros(4, 1)),
+        poptorch.Error,
+        r"shape of the input f32\[4,3\], but got f32\[4,1\]",
+    ),
+    "floats as classes of nll_loss": (
+        by_loss(functional.nll_loss, torch.zeros(4)),
+        poptorch.Error,
+        rf"classes are whole numbers, but got f32\[4\]\. Pass integers: .* {LINE}",
+    ),
+    "another shape in hinge_embedding_loss": (
+        by_loss(functional.hinge_embedding_loss, torch.zeros(4, 2)),
+        poptorch.Error,
+        r"does not broadcast with the values': bool\[4,2\] and f32\[4,3\]\.",
+    ),
+    "two losses": (
+        by_loss(lambda y, t: (functional.mse_loss(y, t), functional.l1_loss(y, t))),
+        poptorch.Error,
+        rf"Wrap final graph loss in poptorch.identity_loss. {LINE} {LINE}",
+    ),
     "random state": (set_random_state, poptorch.Error, r"expected \[seed, state\], .* but got 3"),
     "period": (
         lambda: poptorch.Options().outputMode(poptorch.OutputMode.EveryN),
-        poptorch.Error,
+        AssertionError,
         "OutputMode.EveryN needs a positive period but got None",
     ),
 }
@@ -223,3 +344,40 @@ def test_a_program_without_main_guard(tmp_path):
     assert done.returncode == 1
     assert "Put the program into `if __name__ == '__main__':`" in done.stderr
     assert "Exception ignored" not in done.stderr
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_a_loss_that_trains_nothing_is_warned_about(cut, capfd):
+    def loss(y, target):
+        return functional.mse_loss(y.detach() if cut else y, target)
+
+    by_loss(loss)()
+    line = r"\[warning\] \[loss\] no parameter is trained: no gradient reaches one from the loss"
+    assert bool(re.search(rf"{line} {LINE}", capfd.readouterr().err)) == cut
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, i: functional.embedding(i, x),
+        lambda x, i: torch.gather(x, 0, i.reshape(1, 2)),
+        lambda x, i: x.index_select(0, i),
+        lambda x, i: x[i],
+        lambda x, i: torch.take(x, i),
+        lambda x, i: x.scatter(0, i.reshape(1, 2), 1.0),
+        lambda x, i: x.scatter_add(0, i.reshape(1, 2), x[:1, :2]),
+        lambda x, i: x.index_add(0, i, x[:2]),
+        lambda x, i: x.index_fill(0, i, 1.0),
+        lambda x, i: x.index_copy(0, i, x[:2]),
+        lambda x, i: x.index_put((i,), x[:2]),
+        lambda x, i: functional.one_hot(i, 3),
+        lambda x, i: torch.bincount(i, minlength=3),
+    ],
+)
+def test_floats_are_no_indices(call):
+    wrong = torch.tensor([0.0, 1.0])
+    text = rf"indices are whole numbers, but got f32\[.*\]\. Pass integers: .* {LINE}"
+    with pytest.raises(poptorch.Error, match=text):
+        poptorch.inferenceModel(call)(X, wrong)
+    with pytest.raises((RuntimeError, IndexError)):  # as torch says
+        call(X, wrong)

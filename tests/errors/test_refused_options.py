@@ -7,7 +7,8 @@ import re
 import poptorch
 import pytest
 import torch
-from poptorch._impl.option_group import OptionGroup, state_of
+from poptorch._impl.option_group import OptionGroup, value_of
+from poptorch._impl.option_state import state_of
 
 NONSENSE = [object(), [object()], {"a": object()}, -(2**80), 2**80, "\0", math.nan, b"x", 3 + 4j]
 
@@ -34,26 +35,28 @@ def fresh(kind) -> OptionGroup:
 def test_assignment_refuses_nonsense(kind, name):
     for value in NONSENSE:
         options = fresh(kind)
-        before = getattr(options, name)
+        before = value_of(options, name)
         try:
             setattr(options, name, value)
         except (poptorch.Error, AssertionError, ValueError) as error:
             assert name in str(error) and "<locals>" not in str(error)
-            assert getattr(options, name) == before
+            assert value_of(options, name) == before
         else:
             # What a text or a collection of anything may be.
-            free = ("log_dir", "cache_path", "profile_dir", "options", "num_processes_variable")
+            free = ("log_dir", "cache_path", "profile_dir", "options", "ipuof_configs")
             assert name in free, f"{name} takes {value!r}"
 
 
 @pytest.mark.parametrize("kind, name", attributes())
 def test_assignment_takes_what_is_read(kind, name):
     options = fresh(kind)
-    value = getattr(options, name)
-    setattr(options, name, value)
-    assert getattr(options, name) == value
+    value = value_of(options, name)
+    if value or options.exists(name):
+        setattr(options, name, value)
+    assert value_of(options, name) == value
 
 
+STRATEGY = poptorch.SerialPhasedExecution(["a"])
 TAKEN = [
     ("device_iterations", 3, 3),
     ("output_mode", poptorch.OutputMode.All, 2),
@@ -61,11 +64,16 @@ TAKEN = [
     ("connection_type", poptorch.ConnectionType.Never, 2),
     ("connection_type", 1, 1),
     ("ipu_id", 3, 3),
-    ("available_memory_proportion", {"IPU1": 1}, {"IPU1": 1}),
+    ("available_memory_proportion", {"IPU1": 1}, {1: 1}),
+    ("available_memory_proportion", {1: 0.5}, {1: 0.5}),
+    ("_execution_strategy", STRATEGY, STRATEGY),
+    ("max_repeat_logs", 2**64 - 1, 2**64 - 1),
+    ("input_cgt", poptorch.CommGroupType.Orthogonal, 2),
     ("random_seed", 2**64 - 1, 2**64 - 1),
     ("Training.accumulation_and_replication_reduction_type", poptorch.ReductionType.Sum, 0),
-    ("TensorLocations.num_io_tiles", 32, 32),
-    ("Distributed.num_processes", 4, 4),
+    ("TensorLocations.location_weight", {"onChip": 0}, {"onChip": 0}),
+    ("Distributed.num_distributed_processes", 4, 4),
+    ("Precision.enable_stochastic_rounding", True, True),
     ("Emulator.device_pool", (4, 1, "x"), (4, 1, "x")),
     ("Emulator.memory_limit", "off", "off"),
 ]
@@ -85,27 +93,28 @@ REFUSED = [
     ("device_iterations", -1, "positive integer but got -1. Pass 1 to 1073741824"),
     ("device_iterations", 2**31, "positive integer but got 2147483648"),
     ("device_iterations", True, "positive integer but got True"),
-    ("replication_factor", 65, "Too many IPUs requested"),
     ("available_memory_proportion", {"IPU0": 5.0}, "from 0 to 1, for IPU0 but got 5.0"),
     ("available_memory_proportion", {"IPUs": 0.5}, "a key such as 'IPU0' but got 'IPUs'"),
+    ("available_memory_proportion", {0: 5.0}, "from 0 to 1, for IPU0 but got 5.0"),
     ("random_seed", -1, "from 0 to 18446744073709551615 but got -1"),
     ("random_seed", 2**70, f"but got {2**70}"),
     ("output_mode", 7, "one of OutputMode.Final, .* but got 7"),
     ("connection_type", 9, "one of ConnectionType.Always, .* but got 9"),
     ("input_group_size", 3, "3 must divide the replication factor 1"),
     ("ipu_id", -1, "whole number from 0 to"),
-    ("offline_ipu_version", 3, "1, 2 or 21, not 3"),
+    ("ipu_version", 3, "1, 2 or 21, not 3"),
     ("model_name", "../x", "without / and "),
     ("model_name", "a/b", "without / and "),
     ("model_name", "a\nb", "without / and "),
     ("model_name", "n" * 201, "up to 200 bytes"),
     ("anchored_tensors", {"a": 3}, "Call anchorTensor"),
     ("Training.gradient_accumulation", 0, "positive integer but got 0"),
-    ("Distributed.process_id", -1, "whole number from 0"),
+    ("Distributed.distributed_process_id", -1, "whole number from 0"),
     ("Emulator.memory_limit", "perhaps", "'warn', 'error' or 'off'"),
     ("Emulator.device_pool", (3,), "choose 0 or a power of two"),
-    ("TensorLocations.num_io_tiles", 33, "even number between 32 and 192"),
-    ("TensorLocations.location_weight", {}, "TensorLocationSettings"),
+    ("TensorLocations.numIOTiles", 33, "even number between 32 and 192"),
+    ("TensorLocations.location_weight", {"wibble": 1}, "have no 'wibble'"),
+    ("TensorLocations.location_weight", {"onChip": 2}, "from 0 to 1 but got 2"),
 ]
 
 
@@ -129,17 +138,13 @@ def test_numbers_of_processes_fit_together(monkeypatch):
     distributed = poptorch.Options().Distributed
     with pytest.raises(ValueError, match="no process 5 among 2: they are numbered from 0 to 1"):
         distributed.configureProcessId(5, 2)
-    distributed.process_id = 5
-    with pytest.raises(ValueError, match="no process 5 among 2"):
-        distributed.num_processes = 2
-    distributed.setEnvVarNames("MY_COUNT", "MY_RANK")
     monkeypatch.setenv("MY_COUNT", "2")
     monkeypatch.setenv("MY_RANK", "2")
     with pytest.raises(poptorch.Error, match=r"MY_RANK is 2, but there are 2 processes \(MY_COUN"):
-        _ = distributed.processId
+        distributed.setEnvVarNames("MY_COUNT", "MY_RANK")
     monkeypatch.setenv("MY_COUNT", "two")
     with pytest.raises(poptorch.Error, match="MY_COUNT is 'two'. Set it to a whole number of 1 or"):
-        _ = distributed.numProcesses
+        distributed.setEnvVarNames("MY_COUNT", "MY_RANK")
 
 
 def test_frozen_options_do_not_seed():
@@ -166,7 +171,6 @@ WRONG_LINES = [
     ("deviceIterations(wibble=1)", "argument"),
     ("outputMode(2)", "OutputMode"),
     ("randomSeed(-1)", "from 0 to"),
-    ("replicationFactor(100)", "Too many IPUs"),
     ("Training.gradientAccumulation('2')", "positive integer"),
     ("setAvailableMemoryProportion({'IPU0': 5.0})", "from 0 to 1"),
     ("Distributed.configureProcessId(5, 2)", "no process 5 among 2"),

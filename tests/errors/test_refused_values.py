@@ -135,7 +135,7 @@ def test_embedding_is_always_checked():
 def test_numbers_of_64_bits(value, shown):
     text = _refused(lambda x: x * 1, value, train=False)
     assert re.search(rf"input 0 holds {shown}", text)
-    text = _refused(lambda x: x + value, torch.ones(1), train=False)
+    text = _refused(lambda x: x + value.to(x.device), torch.ones(1), train=False)
     assert re.search(rf"a constant \({HERE}\) holds {shown}", text)
     model = nn.Module()
     model.register_buffer("table", value)

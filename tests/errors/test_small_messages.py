@@ -6,6 +6,7 @@ import torch
 
 X = torch.randn(4, 8)
 START = torch.tensor([0])
+OVERLAP = poptorch.OverlapMode.OverlapDeviceIterationLoop
 
 
 @pytest.fixture
@@ -25,18 +26,59 @@ def log(caplog):
         ),
         (
             lambda: poptorch.dynamic_slice(X, 1, START, 0, 1),
-            AssertionError,
+            poptorch.Error,
             "The start and end of a slice must be different.",
         ),
         (
             lambda: poptorch.dynamic_slice(X, 1, START, -1, 1),
-            AssertionError,
+            poptorch.Error,
             "Taking a slice of a tensor with the end less than the start is not supported.",
         ),
         (
             lambda: poptorch.dynamic_slice(X, 1, START, 7, 1),
-            AssertionError,
+            poptorch.Error,
             r"The size of the slice \(7\) must be a factor of the slicing dimension \(8\).",
+        ),
+        (
+            lambda: poptorch.dynamic_update(X, X.int(), 1, START, 0),
+            poptorch.Error,
+            "The start and end of a slice must be different.",
+        ),
+        (
+            lambda: poptorch.dynamic_update(X, X[:, :7], 1, START, 7),
+            poptorch.Error,
+            r"The size of the slice \(7\) must be a factor of the slicing dimension \(8\).",
+        ),
+        (
+            lambda: poptorch.dynamic_slice(X, "x", START, 2, 1),
+            poptorch.Error,
+            "Dimension must be an integer.",
+        ),
+        (
+            lambda: poptorch.dynamic_slice(X, 1, START, 2.0, 1),
+            poptorch.Error,
+            "Size must be an integer.",
+        ),
+        (
+            lambda: poptorch.dynamic_slice(X, 1, START, 2, None),
+            poptorch.Error,
+            "Step must be an integer.",
+        ),
+        (lambda: poptorch.nop(1), poptorch.Error, "nop must take a torch.tensor argument."),
+        (
+            lambda: poptorch.set_available_memory([X], 0.5),
+            poptorch.Error,
+            "You may only set available memory for torch.tensor values.",
+        ),
+        (
+            lambda: poptorch.set_overlap_for_input([X, 1], OVERLAP),
+            poptorch.Error,
+            "You may only set overlap for torch.tensor inputs.",
+        ),
+        (
+            lambda: poptorch.set_overlap_for_output({"x": None}, OVERLAP),
+            poptorch.Error,
+            "You may only set overlap for torch.tensor outputs.",
         ),
         (
             lambda: poptorch.dynamic_update(X, X[0], 0, START, 1),
@@ -46,7 +88,7 @@ def log(caplog):
         (
             lambda: poptorch.dynamic_update(X, X[:1].half(), 0, START, 1),
             poptorch.Error,
-            "input and src tensor must have same dtype.",
+            r"input and src tensor must have same dtype. \(torch.float32 vs torch.float16\)",
         ),
         (lambda: poptorch.recomputationCheckpoint(X, 3), ValueError, "All inputs must be tensors"),
         (
@@ -117,16 +159,18 @@ def test_arithmetic_after_the_loss_has_no_gradient(capfd, marks):
 def test_inputs_that_are_not_as_they_should_be(log):
     wrapped = poptorch.inferenceModel(lambda d: d["x"] * 2)
     wrapped({"x": X.clone().requires_grad_()})
-    assert "Dict arguments are partially supported" in log.text
-    assert "An input has requires_grad set" in log.text
-
-
-def test_named_buffers_that_do_not_exist():
-    options = poptorch.Options().updatableNamedBuffers(["wibble"])
-    wrapped = poptorch.inferenceModel(torch.nn.BatchNorm1d(8).eval(), options)
-    wrapped(X)
-    with pytest.raises(poptorch.Error, match="the model has no buffer wibble, only .*running_mean"):
-        wrapped.copyNamedBuffersToDevice()
+    wrapped({"x": X.clone().requires_grad_()})
+    assert log.text.count("Dicts as inputs only have partial support, ") == 1
+    detached = (
+        "Input tensor has requires_grad=True set. This tensor will be detached because backward "
+        "pass via inputs is not supported."
+    )
+    assert log.text.count(detached) == 1
+    strided = poptorch.inferenceModel(lambda x: x * 2)
+    for _ in range(2):
+        strided(X.t())
+    text = "At least one input tensor is not contiguous: non-contiguous tensors will be converted."
+    assert log.text.count(text) == 1
 
 
 def test_inference_has_no_optimiser():

@@ -1,4 +1,5 @@
-// A libFuzzer program of one target: POPTORCH_FUZZ_TARGET is the function.
+// A libFuzzer program of one target: POPTORCH_FUZZ_TARGET is the function, POPTORCH_FUZZ_MUTATOR
+// what changes its texts.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -17,7 +18,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t mos
                                           unsigned int seed) {
   if (seed % 2 == 0) return LLVMFuzzerMutate(data, size, most);
   const std::string text =
-      poptorch::fuzz::mutated({reinterpret_cast<const char*>(data), size}, seed);
+      poptorch::fuzz::POPTORCH_FUZZ_MUTATOR({reinterpret_cast<const char*>(data), size}, seed);
   const size_t count = std::min(text.size(), most);
   std::memcpy(data, text.data(), count);
   return count;

@@ -19,10 +19,14 @@ enum class Reached : uint8_t { kNothing, kParsed, kVerified, kCompiled, kRun };
 Reached fuzz_ir(std::string_view text);
 // Programs: what is parsed prints, and parses back to the same text; verifying refuses or accepts.
 Reached fuzz_program(std::string_view text);
+// Files of executables: of a container that is taken, each section by what reads it.
+Reached fuzz_executable(std::string_view bytes);
 
 // `text` with some tokens or lines changed, removed, repeated or exchanged, by the numbers that
 // follow from `seed`.
 std::string mutated(std::string_view text, uint64_t seed);
+// `bytes`, a container, with one section changed or taken away and its digests right again.
+std::string mutated_executable(std::string_view bytes, uint64_t seed);
 // A line of a module's execution, mostly a legal one.
 std::string execution_line(uint64_t seed);
 

@@ -13,7 +13,8 @@ NAMES = """
     setLogLevel ICustomArgParser registerCustomArgParser registerPreCompileHook
     registerPostCompileHook print __version__ ConfigFileError Options TensorLocationSettings
     options.ConfigFileError options.Options poptorch_core.Error optim profiling enums options ops
-    testing poptorch_core _impl _logging _utils profiling.Channel testing.allclose
+    testing createPoptorchError module_repr poptorch_core _impl _logging _utils profiling.Channel
+    testing.allclose
     optim.SGD optim.Adam optim.AdamW optim.RMSprop optim.LAMB optim.VariableAttributes
     enums.OutputMode enums.SharingStrategy OutputMode ConnectionType ReductionType
     MeanReductionStrategy DataLoaderMode SharingStrategy SyncPattern HalfFloatCastingBehavior
@@ -22,6 +23,9 @@ NAMES = """
     ctc_beam_search_decoder ipu_print_tensor nop recomputationCheckpoint dynamic_slice
     dynamic_update serializedMatMul set_available_memory set_overlap_for_input
     set_overlap_for_output MultiConv NameScope fps nearest Block BeginBlock BlockFunction
+    save_checkpoint load_checkpoint Checkpoint
+    distributed.all_reduce distributed.all_gather distributed.reduce_scatter distributed.all_to_all
+    distributed.group_size distributed.group_rank distributed.ReplicaGroup
     removeBlocks Stage Phase PipelinedExecution ShardedExecution ParallelPhasedExecution
     SerialPhasedExecution TensorLocationSettings
 """.split()

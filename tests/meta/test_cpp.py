@@ -54,6 +54,19 @@ def test_every_op_has_its_counterpart():
     assert not declared & set(refused.FUNCTIONS)
 
 
+def test_every_collective_has_its_counterpart():
+    text = header("distributed")
+    functions = {n for n in poptorch.distributed.__all__ if n != "ReplicaGroup"}
+    assert functions == set(re.findall(r"^\S+ (\w+)\(", text, re.MULTILINE))
+    for name in functions:
+        declared = re.search(rf" {name}\((.*?)\);", text, re.DOTALL)[1]
+        words = [re.search(r"(\w+)(?: =.*)?$", part)[1] for part in declared.split(",")]
+        assert words == list(inspect.signature(getattr(poptorch.distributed, name)).parameters)
+    fields = re.findall(r"int64_t (\w+) = (\d);", text)
+    group = poptorch.distributed.ReplicaGroup()
+    assert dict(fields) == {"size": str(group.size), "stride": str(group.stride)}
+
+
 @pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "LAMB"])
 def test_every_argument_of_an_optimiser_has_its_counterpart(name):
     text = header("optim")
@@ -94,6 +107,61 @@ def programs(tmp_path_factory):
 
 def test_cpp_api(programs):
     assert "PASSED" in run(programs / "cpp_api_tests")
+
+
+def test_the_log_has_the_lines_of_python(programs, monkeypatch):
+    monkeypatch.setenv("POPTORCH_LOG_LEVEL", "DEBUG")
+    monkeypatch.setenv("POPTORCH_LOG_DEST", "stdout")
+    names = ("CppApi.CopiesNamed*", "CppApi.TakesAnotherLearningRate", "Blocks.HaveIdsOfTheirOwn")
+    told = run(programs / "cpp_api_tests", f"--gtest_filter={':'.join(names)}")
+    for line in (
+        "[info] Writing weights from host to IPU memory.",
+        "[info] Writing weights from IPU to host.",
+        "[info] Writing named buffers from host to IPU memory.",
+        "[debug] poptorch.Options set random_seed to value 9",
+        "[debug] Setting random seed to: 4",
+        "[debug] Setting RNG state",
+        "[debug] Reading random seed",
+        "[debug] Reading RNG state",
+    ):
+        assert f"[poptorch:cpp] {line}\n" in told
+    assert re.search(r"\[debug\] Starting block id=\w+ stage=0 phase=-1 ipu=0\n", told)
+
+
+class Scorer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8))
+        self.drop = torch.nn.Dropout(0.5)
+
+    def forward(self, x, target):
+        y = self.drop(self.layers(x))
+        return y, torch.nn.functional.mse_loss(y, target)
+
+
+def test_libtorch_runs_what_python_exported(programs, tmp_path):
+    wrapped = poptorch.trainingModel(Scorer(), poptorch.Options().deviceIterations(2))
+    x, target = torch.randn(8, 6), torch.randn(8, 8)
+    wrapped(x, target)
+    wrapped.save(tmp_path / "scorer.poptorch")
+    torch.save({"0": x, "1": target}, tmp_path / "inputs", _use_new_zipfile_serialization=True)
+    run(programs / "run_saved", *(tmp_path / n for n in ("scorer.poptorch", "inputs", "outputs")))
+    outputs = torch.load(tmp_path / "outputs", weights_only=False)
+    for index, result in enumerate(wrapped(x, target)):
+        assert torch.equal(outputs[str(index)], result)
+    weights = wrapped.state_dict()
+    assert torch.equal(outputs["layers.0.weight"], weights["layers.0.weight"])
+
+
+@pytest.mark.parametrize(
+    "point", ["compile", "attach", "run:3", "run:6:1", "copy:1", "copy:4", "copy:20"]
+)
+def test_cpp_recovers_from_faults(programs, point, monkeypatch):
+    expected = run(programs / "recovering")
+    monkeypatch.setenv("POPTORCH_FAULT", f"{point}:LINK_RESET")
+    assert run(programs / "recovering") == f"LINK_RESET\n{expected}"
+    monkeypatch.setenv("POPTORCH_FAULT", f"{point}:UNRECOVERABLE")
+    assert "UNRECOVERABLE [device] " in run(programs / "recovering")
 
 
 def test_every_option_that_python_says_can_be_set_by_its_name(programs):

@@ -42,6 +42,24 @@ def test_loop_with_schedule_and_checkpoints():
     assert output.rstrip().endswith("bit-identical: True")
 
 
+def test_loop_that_recovers_from_a_fault():
+    output = run(sys.executable, EXAMPLES / "python/recovering.py")
+    assert "recovery action: LINK_RESET" in output and "goes on from step 5" in output
+    assert output.rstrip().endswith("failures: 1; bit-identical: True")
+
+
+def test_a_killed_program_goes_on():
+    output = run(sys.executable, EXAMPLES / "python/killed_and_resumed.py")
+    assert re.search(r"checkpoint is of step \d+ of 192", output)
+    assert output.rstrip().endswith("bit-identical: True")
+
+
+def test_op_of_numpy():
+    output = run(sys.executable, EXAMPLES / "python/python_ops.py")
+    assert "one IPU after another: True" in output
+    assert last_number(output, r"([\d.]+) at last") < 0.01
+
+
 @pytest.fixture(scope="module")
 def cpp_examples(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cpp")

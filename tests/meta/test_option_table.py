@@ -91,7 +91,7 @@ ARGUMENTS = {
         updatableNamedBuffers(buffers) sourceLocationExcludes(excludes)
         appendToLocationExcludes(excludes) relaxOptimizerAttributesChecks(relax=)
         showCompilationProgressBar(show=) from_json(string) loadFromFile(filepath)
-        randomSeed(random_seed)
+        randomSeed(random_seed) disableModuleNamescope()
         anchorTensor(short_name,long_name,output_mode=,output_return_period=)
         inputReplicaGrouping(input_group_size,input_group_type)""",
     "Precision.": """

@@ -10,7 +10,7 @@ from poptorch_core import _core
 SOURCES = ROOT / "poptorch_cpp"
 # File → the ops that it rewrites or runs. Who asks whether an op is one of several takes a role.
 ABOUT = {
-    "emulator/exchange.cpp": {"all_gather", "reduce_scatter"},
+    "emulator/exchange.cpp": {"all_gather", "all_to_all", "reduce_scatter"},
     "emulator/kernels/tile_shorten.cpp": {"accumulate", "add", "assign", "cast", "div"},
     "transforms/canonicalise.cpp": {"slice"},
 }
@@ -18,8 +18,8 @@ OPS = set(_core.op_names())
 # Ops whose names are words of options and attributes as well: of these only comparisons with what
 # looks like the name of an op count.
 WORDS = {
-    "add", "all", "constant", "floor", "max", "mean", "min", "mul", "prod", "sum", "tanh", "trunc",
-    "variable",
+    "add", "all", "constant", "custom", "floor", "max", "mean", "min", "mul", "prod", "sum", "tanh",
+    "trunc", "variable",
 }  # fmt: skip
 # Where rows are: kernels and torch's ops are found by name, and a row may serve several.
 TABLES = ("emulator/kernels/", "frontends/torch/aten/", "ops/", "reference/")

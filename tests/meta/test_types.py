@@ -58,9 +58,50 @@ ir.create_graph(len, 1).inputs[0].dtype.as_numpy()
 popxl.float33  # attr-defined
 popxl.Session(ir, "cpu").runs()  # attr-defined
 popart.Buildr  # attr-defined
-poptorch.custom_op()  # attr-defined
+poptorch.ctc_beam_search_decoder()  # attr-defined
 popart.Builder  # attr-defined
 """
+
+OPTIONS = """
+import poptorch, torch
+
+options = poptorch.Options().deviceIterations(device_iterations=2).replicationFactor(4)
+options.inputReplicaGrouping(2, poptorch.CommGroupType.Consecutive).broadcastBuffers(False)
+options.enableSyntheticData(2).modelName(name="m").maxRepeatLogs(None).useIpuId(0).randomSeed(1)
+options.connectionType(poptorch.ConnectionType.OnDemand).setAvailableMemoryProportion({"IPU0": 0.5})
+options.setAvailableMemoryProportions({"IPU0": 0.5})  # attr-defined
+strategy: poptorch.options._IExecutionStrategy = options._execution_strategy
+seed: int = options.random_seed
+group: poptorch.CommGroupType = options.input_cgt
+text: str = options.output_mode  # assignment
+options.Precision.enableStochasticRounding(True).setPartialsType(dtype=torch.half)
+options.Precision.enableStochasticRoundings(True)  # attr-defined
+options.Training.gradientAccumulation(4).setAutomaticLossScaling(enabled=True)
+options.Training.setAutomaticLossScale(True)  # attr-defined
+settings = poptorch.TensorLocationSettings().useOnChipStorage(False).minElementsForOffChip(4)
+settings.useOnChipStorages(False)  # attr-defined
+options.TensorLocations.setWeightLocation(settings).numIOTiles(num_tiles=32)
+options.TensorLocations.setWeightsLocation(settings)  # attr-defined
+on_chip: int = options.TensorLocations.location_weight["onChip"]
+options.Jit.traceModel(trace_model=False).traceModels(False)  # attr-defined
+options.Distributed.configureProcessId(0, 2).setEnvVarNames("SIZE", "RANK").disable()
+processes: int = options.Distributed.numProcesses + options.Distributed.num_distributed_processes
+options.Distributed.configureProcess(0, 2)  # attr-defined
+options.Emulator.devicePool(8).checkIndices(True).memoryLimit("warn")
+options.Emulator.devicePools(8)  # attr-defined
+options._Popart.set("enableOutlining", True).setPatterns({"A": True}, level=0)
+options._Popart.setEngineOption({"a": "b"})  # attr-defined
+options.Training.createOrSet(wibble=1)
+found: bool = options.exists("random_seed") and options.Training("gradient_accumulation") > 1
+values: dict[str, object] = options.outputMode(poptorch.OutputMode.All).toDict()
+options.Precision.update(values).update({"a": 1})
+
+class Distributed(poptorch.options._DistributedOptions):
+    @property
+    def processId(self) -> int:
+        return 1
+"""
+PROGRAMS = {"program": PROGRAM, "options": OPTIONS}
 
 
 @pytest.fixture(scope="module")
@@ -68,11 +109,12 @@ def errors(tmp_path_factory):
     """(file, line) → codes that mypy finds in programs, in one run of it."""
     folder = tmp_path_factory.mktemp("programs")
     cache = ROOT / ".mypy_cache" / os.environ.get("PYTEST_XDIST_WORKER", "users")
-    (folder / "program.py").write_text(PROGRAM)
+    for name, text in PROGRAMS.items():
+        (folder / f"{name}.py").write_text(text)
     (folder / "names.py").write_text("\n".join(names_program()))
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--config-file="]
-        + ["--cache-dir", cache, folder / "program.py", folder / "names.py"],
+        + ["--cache-dir", cache, *sorted(folder.glob("*.py"))],
         **{"env": {**os.environ, "MYPYPATH": str(ROOT / "python")}, "cwd": folder},
         **{"capture_output": True, "text": True, "check": False},
     )
@@ -95,13 +137,14 @@ def names_program():
                 yield f"{module.__name__}.{name}"
 
 
-def test_errors_of_a_program(errors):
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_errors_of_a_program(errors, program):
     expected = {
-        ("program", number): {line.partition("  # ")[2]}
-        for number, line in enumerate(PROGRAM.splitlines(), 1)
+        (program, number): {line.partition("  # ")[2]}
+        for number, line in enumerate(PROGRAMS[program].splitlines(), 1)
         if "  # " in line
     }
-    assert {key: codes for key, codes in errors.items() if key[0] == "program"} == expected
+    assert {key: codes for key, codes in errors.items() if key[0] == program} == expected
 
 
 def test_public_names_are_exported(errors):

@@ -55,17 +55,33 @@ ROWS = (
         "build/tests/unit/poptorch_unit_tests --gtest_brief=1",
         _lines("ill-formed ops refused", "mutants of golden modules", "mutants of golden programs"),
         full=100_000, environment={"POPTORCH_MUTANTS": "{per_golden}"}),
-    Row("R6, S2", "fuzzers of IR, programs and options, sanitized",
+    Row("R6, S1, S2", "fuzzers of IR, programs, files and options, sanitized",
         "make fuzz RUNS={count}", _executions, full=2_000_000),
+    Row("R8", "training killed at random points, and faults of every call that writes",
+        PYTEST + "-rP tests/behaviour/test_killed_training.py tests/behaviour/test_whole_files.py "
+        "tests/behaviour/test_checkpoints.py tests/behaviour/test_checkpoint_files.py "
+        "tests/behaviour/test_loader_positions.py",
+        PASSED, full=1_000, environment={"POPTORCH_TRAINING_KILLS": "{count}"}),
+    Row("R7", "programs that share a cache, 5 of 16 killed in every other round",
+        "{python} tests/behaviour/cached_models.py rounds {count}", line("cache:"), full=100),
+    Row("R8", "kills of a program that exports and caches",
+        "{python} tests/behaviour/cached_models.py kills {count}", line("kills:"), full=1_000),
+    Row("R8, S1", "faults of each write; hostile files",
+        "build/tests/unit/poptorch_unit_tests --gtest_brief=1 "
+        "--gtest_filter='WholeFile*:FileLock*:Container*:Safetensors*:ExecutableFile*:Cache*' && "
+        + PYTEST + "tests/errors/test_hostile_files.py", _lines(r"PASSED", r"\d+ passed")),
     Row("R9", "memory that does not suffice, and the remedies",
         PYTEST + "tests/behaviour/test_memory_remedies.py tests/behaviour/test_plan.py", PASSED),
     Row("R10", "the same bits over runs, threads, strategies and replicas",
         PYTEST + "tests/behaviour/test_determinism.py tests/behaviour/test_replicas.py", PASSED),
+    Row("R10", "the tests of behaviour in every config of tests/configs, CI's in a third of them",
+        PYTEST + "--config all tests/behaviour", PASSED),
     Row("R11", "NaN, infinities and automatic loss scaling",
         PYTEST + "tests/behaviour/test_optimiser_scaling.py tests/errors/test_refused_values.py",
         PASSED),
     Row("R12", "kills of programs that load data: nothing is left within 2 s",
-        PYTEST + "tests/behaviour/test_data_ends.py", PASSED, full=30,
+        PYTEST + "tests/behaviour/test_data_ends.py tests/behaviour/test_data_interrupts.py",
+        PASSED, full=30,
         environment={"POPTORCH_KILL_POINTS": "{count}"}),
     Row("R12", "Ctrl-C at every point of the Python layer",
         PYTEST + "tests/behaviour/test_interrupted_python.py tests/behaviour/test_interrupts.py "
@@ -74,6 +90,9 @@ ROWS = (
     Row("R12", "signals at random times of a program",
         "{python} tests/nightly/signals.py --points {count}", line("signals:"), full=300),
     Row("R12", "unit tests under the thread sanitizer", "make tsan", line(r"PASSED|FAILED")),
+    Row("R13", "faults of IPUs at random points: training resumed bit by bit",
+        PYTEST + "tests/behaviour/test_faults.py", PASSED, full=100,
+        environment={"POPTORCH_FUZZ_FAULTS": "{count}"}),
     Row("R14", "soak: memory by steps, and by wrappers that come and go",
         "{python} tests/nightly/soak.py --steps {count} --cycles {cycles}", line("soak:"),
         full=1_000_000),
@@ -81,10 +100,6 @@ ROWS = (
 )  # fmt: skip
 
 NOT_BUILT = {
-    "R7": "a cache that processes share: there is no cache of executables yet",
-    "R8": "kills and faults while files are written: executables are not written yet",
-    "R13": "injected faults of IPUs",
-    "S1": "executables as data",
     "S3": "libraries of custom ops",
     "S5": "a trace of the calls to the network",
 }

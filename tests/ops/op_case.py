@@ -92,7 +92,9 @@ class _Trained(torch.nn.Module):
     def __init__(self, function, inputs, differentiable, weights):
         super().__init__()
         self.function = function
-        self.weights = weights
+        self.weight_names = [f"weight{i}" for i in range(len(weights))]
+        for name, weight in zip(self.weight_names, weights, strict=True):
+            setattr(self, name, weight)
         self.differentiable = differentiable
         self.held = torch.nn.ParameterList(
             [torch.nn.Parameter(t) for t, d in zip(inputs, differentiable, strict=True) if d]
@@ -102,7 +104,8 @@ class _Trained(torch.nn.Module):
         held, rest = iter(self.held), iter(others)
         arguments = [next(held) if d else next(rest) for d in self.differentiable]
         outputs = _as_tuple(self.function(*arguments))
-        return outputs, poptorch.identity_loss(_loss(outputs, self.weights), reduction="none")
+        weights = [getattr(self, name) for name in self.weight_names]
+        return outputs, poptorch.identity_loss(_loss(outputs, weights), reduction="none")
 
 
 class _Inferred(torch.nn.Module):

@@ -10,16 +10,16 @@ import torch
 HERE = r"test_control_flow\.py:\d+"
 X = torch.linspace(-1.0, 1.0, 12).reshape(4, 3)
 Y = torch.linspace(2.0, 0.5, 12).reshape(4, 3)
-SCALE = torch.tensor([1.0, 0.5, 0.25])  # of nobody: a constant
 
 
 class Model(torch.nn.Module):
-    """Its function sees weights and buffers by closure."""
+    """Its function sees weights, buffers and constants by closure."""
 
     def __init__(self, function):
         super().__init__()
         self.fc = torch.nn.Linear(3, 3)
         self.register_buffer("total", torch.ones(3))
+        self.scale = torch.tensor([1.0, 0.5, 0.25])  # a constant
         self.register_buffer("count", torch.zeros((), dtype=torch.int32))
         self.function = function
 
@@ -52,7 +52,7 @@ def nested(m, x):
 
     def outer(a, b, total):
         a, b = poptorch.for_loop(3, inner, [a, b])
-        (c,) = poptorch.cond(a.sum() > b.sum(), lambda: a * SCALE, [], lambda: b - a, [])
+        (c,) = poptorch.cond(a.sum() > b.sum(), lambda: a * m.scale, [], lambda: b - a, [])
         return c, a, total + c.mean()
 
     return poptorch.for_loop(4, outer, [x, x * 2, x.sum()])
@@ -78,7 +78,7 @@ def writes_around(m, x):
         given[0] = a[1]
         m.count += 1
         a.mul_(0.5)  # a copy
-        return before + a * SCALE
+        return before + a * m.scale
 
     return [*poptorch.for_loop(6, body, [x]), made, given, x]
 
@@ -153,8 +153,8 @@ CASES = {
     "unchanged": lambda m, x: poptorch.for_loop(3, lambda a: a, [x]),
     "one value twice": lambda m, x: poptorch.for_loop(3, lambda a, b: (a + b,) * 2, [x, x]),
     "closure only": lambda m, x: poptorch.for_loop(3, lambda a: x, [x + 1]),
-    "constant result": lambda m, x: poptorch.for_loop(2, lambda a: SCALE, [x[0]]),
-    "constant input": lambda m, x: poptorch.for_loop(3, lambda a: a * x[0], [SCALE]),
+    "constant result": lambda m, x: poptorch.for_loop(2, lambda a: m.scale, [x[0]]),
+    "constant input": lambda m, x: poptorch.for_loop(3, lambda a: a * x[0], [m.scale]),
     "no rounds": lambda m, x: poptorch.for_loop(0, lambda a: a + 1, [x]),
     "one round": lambda m, x: poptorch.for_loop(1, lambda a: a + 1, [x]),
     "input as closure": lambda m, x: poptorch.for_loop(3, lambda a: a * 0.5 + x, [x]),
@@ -191,7 +191,7 @@ BRANCHES = {
     "unchanged": lambda m, x, c: poptorch.cond(c, lambda a: a, [x], lambda a: a, [x + 1]),
     "twice": lambda m, x, c: poptorch.cond(c, lambda a: (a, a), [x], lambda a: (a, x), [x + 1]),
     "weights": lambda m, x, c: poptorch.cond(c, m.fc, [x], lambda a: a * m.total, [x]),
-    "constants": lambda m, x, c: poptorch.cond(c, lambda: SCALE, [], lambda a: a, [SCALE * 2]),
+    "constants": lambda m, x, c: poptorch.cond(c, lambda: m.scale, [], lambda a: a, [m.scale * 2]),
     "inputs": lambda m, x, c: poptorch.cond(c, lambda a, b: a - b, [x, x[0]], lambda: x, []),
     "half": lambda m, x, c: poptorch.cond(c, lambda a: a * 2, [x.half()], lambda: x.half(), []),
 }

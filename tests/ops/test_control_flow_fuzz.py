@@ -16,7 +16,7 @@ MAKE = [
     lambda m, a, b: torch.tanh(a @ m.weight),
     lambda m, a, b: a.t().reshape(4, 3) * 0.9,
     lambda m, a, b: b.clone(),
-    lambda m, a, b: torch.where(a > b, a, b) * FACTORS,
+    lambda m, a, b: torch.where(a > b, a, b) * FACTORS.to(a.device),
 ]
 WRITE = [
     lambda m, a, b: a.mul_(0.5),

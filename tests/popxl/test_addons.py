@@ -28,30 +28,6 @@ class Two(addons.Module):
         return x
 
 
-def test_trees_nest_and_find():
-    tree = addons.DotTree.from_dict({"a.x": 1, "a.y": 2, "list.0": 3, "list.10": 4})
-    assert tree.a.x == tree["a.x"] == tree.get("a")["x"] == 1
-    assert tree["list.-1"] == 4 and tree.list[0] == 3 and tree.list[-2] == 3
-    assert "a.x" in tree and "a.z" not in tree and tree.get("a.z", 9) == 9
-    assert (len(tree), tree.len_flat()) == (2, 4)
-    assert tree.unpack() == (("a.x", "a.y", "list.0", "list.10"), (1, 2, 3, 4))
-    assert tree.filter_keys(["a"]).to_dict() == {"a.x": 1, "a.y": 2}
-    assert tree.map(lambda v: -v).to_dict()["a.y"] == -2
-    assert tree.to_mapping(addons.DotTree.from_dict({"a.x": "one", "b": 0})) == {1: "one"}
-    copy = tree.copy()
-    copy.insert("a.x", 7, overwrite=True)
-    assert tree.a.x == 1 and copy.pop("a.x") == 7 and "a.x" not in copy
-
-
-@pytest.mark.parametrize("key", ["a", "a.x", "no name"])
-def test_trees_refuse_taken_keys_and_bad_names(key):
-    tree = addons.DotTree.from_dict({"a.x": 1})
-    with pytest.raises(ValueError):
-        tree.insert(key, 2)
-    with pytest.raises(AttributeError, match="has no 'b'"):
-        _ = tree.b
-
-
 def test_modules_in_lists_have_numbered_state():
     ir = popxl.Ir()
     with ir.main_graph:
@@ -65,58 +41,6 @@ def test_modules_in_lists_have_numbered_state():
     session.write_variable_data(variables["layers.1.scale"], np.float32([5, 6]))
     with session:
         assert session.run()[stream].tolist() == [15, 48]
-
-
-def test_creating_a_graph_twice_starts_afresh():
-    ir = popxl.Ir()
-    module = Two()
-    with ir.main_graph:
-        first, _ = module.create_graph(popxl.TensorSpec((2,), popxl.float32))
-        second, graph = module.create_graph(popxl.TensorSpec((3,), popxl.float32))
-    assert first["layers.0.scale"].shape == (2,) and second["layers.0.scale"].shape == (3,)
-    assert list(graph.args.to_dict().values()) == list(graph.graph.inputs[1:])
-
-
-def test_caches_give_equal_arguments_one_graph():
-    ir = popxl.Ir()
-    with ir.main_graph:
-        module = Scale(cache=True)
-        spec = popxl.TensorSpec((2,), popxl.float32)
-        _, a = module.create_graph(spec)
-        _, b = module.create_graph(spec)
-        _, c = module.create_graph(popxl.TensorSpec((3,), popxl.float32))
-        assert a.graph is b.graph is not c.graph
-
-        @addons.function
-        def double(x):
-            return x + x
-
-        y = double(double(popxl.constant([1.0, 2.0])))
-        stream = addons.ops.host_store(y)
-        assert len(ir.main_graph.called_graphs) == 1
-    with popxl.Session(ir) as session:
-        assert session.run()[stream].tolist() == [4, 8]
-
-
-def test_factories_draw_for_every_variable():
-    numbers = iter(np.arange(12, dtype=np.float32).reshape(4, 3))
-    ir = popxl.Ir(replication=2)
-    with ir.main_graph:
-        groups = ir.replica_grouping(group_size=1)
-        factory = addons.VariableFactory(numbers, popxl.float16, "v", replica_grouping=groups)
-        assert (factory.shape, factory.dtype) == ((3,), popxl.float16)
-        v = factory.create_tensor()
-        assert (v.shape, v.shape_on_host, v.name) == ((3,), (2, 3), "v")
-        w = addons.NamedVariableFactories.from_dict({"w": factory}).init("net").w
-        assert w.name == "net.w"
-        ops.add_(v, v)
-    session = popxl.Session(ir, "ipu_hw")
-    assert session.get_tensor_data(w)[:, 0].tolist() == [6, 9]
-    with session:
-        session.run()
-    assert session.get_tensor_data(v)[:, 0].tolist() == [0, 6]
-    with pytest.raises(TypeError, match="function or an iterator"):
-        addons.VariableFactory(np.ones(3))
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
@@ -226,5 +150,3 @@ def test_layers_refuse_what_does_not_fit():
         x = popxl.constant(np.zeros((2, 3, 4), np.float32))
         with pytest.raises(ValueError, match="takes a matrix"):
             addons.layers.LayerNorm().create_graph(x)
-        with pytest.raises(ValueError, match="not made by autodiff"):
-            _ = Scale().create_graph(x)[1].grad_graph_info

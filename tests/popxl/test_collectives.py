@@ -6,9 +6,11 @@ import pytest
 from popxl import ops
 from popxl.ops import collectives
 from popxl.transforms import autodiff
+from popxl_addons.ops import replicated_all_reduce_TP
 from program import run_graph
 
 X = np.random.default_rng(2).uniform(-1, 1, (4, 2, 3)).astype(np.float32)
+TOLERANCE = {np.float32: {"rtol": 1e-5, "atol": 1e-6}, np.float16: {"rtol": 2e-3, "atol": 2e-3}}
 GROUPS = {"all": None, "neighbours": (1, 2), "strided": (2, 2)}
 
 
@@ -136,6 +138,109 @@ def test_the_gradient_of_a_slice_is_gathered(axis):
         right = np.split(x[replica], 2, axis)[replica % 2]
         np.testing.assert_array_equal(y[replica], right)
         np.testing.assert_array_equal(dx[replica], np.concatenate(dy[pair], axis))
+
+
+def others(x):
+    return np.stack([np.prod(np.delete(x, i, 0), 0) for i in range(len(x))])
+
+
+# By reduction: the gradient of each member, given the sum of the results' gradients.
+GRADIENTS = {
+    "add": lambda x, dy: np.stack([dy] * len(x)),
+    "mean": lambda x, dy: np.stack([dy / len(x)] * len(x)),
+    "mul": lambda x, dy: dy * others(x),
+    "min": lambda x, dy: dy * (x == x.min(0)) / (x == x.min(0)).sum(0),
+    "max": lambda x, dy: dy * (x == x.max(0)) / (x == x.max(0)).sum(0),
+    "square_add": lambda x, dy: dy * 2 * x,
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("scattered", [False, True])
+@pytest.mark.parametrize("op", GRADIENTS)
+def test_gradients_of_reductions(op, scattered, dtype):
+    x = np.round(X * 4).astype(dtype) / 4  # ties and zeros
+    x[0, 0] = x[:2, 1, 1] = 0
+    dy = np.random.default_rng(1).uniform(-1, 1, (4, 3) if scattered else X.shape).astype(dtype)
+    function = collectives.replicated_all_reduce
+    if scattered:
+        function = collectives.replicated_reduce_scatter
+
+    def program(x, dy):
+        rg = popxl.gir().replica_grouping(2, 2)
+        graph = popxl.gir().create_graph(lambda x: function(x, op, rg), x)
+        info = autodiff(graph)
+        forward = ops.call_with_info(graph, x)
+        return ops.call(info.graph, dy, inputs_dict=info.inputs_dict(forward))
+
+    (dx,) = run_graph(program, x, dy, replication=4)
+    for pair in ([0, 2], [1, 3]):
+        total = np.stack(dy[pair]) if scattered else dy[pair].sum(0)
+        expected = GRADIENTS[op](x[pair].astype(np.float32), total.astype(np.float32))
+        np.testing.assert_allclose(dx[pair], expected, **TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("op", ["min", "max"])
+@pytest.mark.parametrize("place", range(4))
+def test_what_is_no_number_is_the_least_and_the_largest(op, place):
+    x = np.arange(4, dtype=np.float32)[:, None]
+    x[place] = np.nan
+    (y,) = run_graph(lambda x: collectives.replicated_all_reduce(x, op), x, replication=4)
+    assert np.isnan(y).all()
+
+
+def gathered(t):
+    return collectives.replicated_all_gather(t, 1, popxl.gir().replica_grouping(1, 2))
+
+
+def scattered(t):
+    return collectives.replicated_reduce_scatter(t, "add", popxl.gir().replica_grouping(1, 2))
+
+
+OF_COLLECTIVES = {
+    "all_gather": (gathered, lambda dy, r: np.split(dy[r], 2, 1)[r % 2]),
+    "all_reduce": (collectives.replicated_all_reduce, lambda dy, r: dy.sum(0)),
+    "slice": (
+        lambda t: collectives.replicated_slice(t, 0, popxl.gir().replica_grouping(1, 2)),
+        lambda dy, r: np.concatenate(dy[r // 2 * 2 : r // 2 * 2 + 2]),
+    ),
+    "reduce_scatter": (
+        scattered,
+        lambda dy, r: np.concatenate(dy[r // 2 * 2 : r // 2 * 2 + 2])[:6].reshape(2, 3),
+    ),
+    "same inputs": (
+        lambda t: collectives.all_reduce_identical_inputs([t, t])[0],
+        lambda dy, r: 2 * dy[r],
+    ),
+    "same gradients": (
+        lambda t: collectives.all_reduce_identical_grad_inputs([t, t])[0],
+        lambda dy, r: dy[r],
+    ),
+    "TP": (
+        replicated_all_reduce_TP.replicated_all_reduce_identical_inputs,
+        lambda dy, r: dy.sum(0),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_COLLECTIVES)
+def test_gradients_need_nothing_of_the_forward_graph(name):
+    call, expected = OF_COLLECTIVES[name]
+    found = []
+
+    def program(x):
+        graph = popxl.gir().create_graph(lambda t: call(t * 2.0), x)
+        info = autodiff(graph)
+        assert len(graph.outputs) == 1 and len(info.graph.inputs) == 1
+        forward = ops.call_with_info(graph, x)
+        (y,) = forward.outputs
+        found.append(y.shape)
+        dy = y * 0.5 + x.reshape((-1,))[0:1].reshape((1,) * y.rank)
+        return dy, *ops.call(info.graph, dy, inputs_dict=info.inputs_dict(forward))
+
+    dy, dx = run_graph(program, X[:, :2], replication=4)
+    right = np.stack([2 * expected(dy, r).reshape(dx.shape[1:]) for r in range(4)])
+    np.testing.assert_allclose(dx, right, rtol=1e-5)
 
 
 def test_all_reduce_between_ipus():

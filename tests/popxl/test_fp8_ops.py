@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import popxl
 import pytest
-from popxl import ops
+from popxl import ops, transforms
 from program import run_graph
 
 # The same formats by somebody else: no infinities, 0x80 the only NaN.
@@ -123,11 +123,62 @@ def test_scales_beyond_the_range_end_the_run():
         )
 
 
+def weighed(x, w):
+    """Two outputs, one of float8."""
+    wide = ops.pow2scale_cast_from_fp8(w, 0, x.dtype)
+    return x * wide, ops.pow2scale_cast_to_fp8(x, 0, w.dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("calls", [1, 2])
+def test_gradients_pass_calls_with_float8(dtype, given, calls):
+    """Nobody asks for w's gradient, and nobody gives one for the output of float8: zeros."""
+
+    def program(x, w, dy):
+        ir = popxl.gir()
+        outer = graph = ir.create_graph(weighed, x, w)
+        infos = {}
+        if given:
+            infos = {graph: transforms.autodiff(graph, graph.outputs[:1], graph.inputs[:1])}
+        for _ in range(calls):
+            outer = ir.create_graph(lambda x, w, g=outer: ops.call(g, x, w)[:2], x, w)
+        info = transforms.autodiff(outer, outer.outputs[:1], outer.inputs[:1], infos)
+        call = ops.call_with_info(outer, x, w)
+        return ops.call(info.graph, dy, inputs_dict=info.inputs_dict(call))
+
+    held, wide = numbers(dtype, 5)
+    x, dy = rng.normal(size=(2, 5)).astype(np.float32)
+    (dx,) = run_graph(program, x, held, dy)
+    np.testing.assert_array_equal(dx, dy * wide)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_new_memory_and_missing_inputs_are_zero(dtype):
+    def program(x):
+        def sums(x, w, v: popxl.TensorByRef):
+            casts = (ops.pow2scale_cast_from_fp8(t, 0, x.dtype) for t in (w, v))
+            return x + sum(casts, popxl.constant(0.0, x.dtype))
+
+        spec = popxl.TensorSpec(x.shape, dtype)
+        graph = popxl.gir().create_graph(sums, x, spec, spec)
+        info = ops.call_with_info(graph, x, check_inputs=False)
+        return *info.outputs, ops.pow2scale_cast_from_fp8(ops.init(x.shape, dtype), 0, x.dtype)
+
+    x = rng.normal(size=3).astype(np.float32)
+    y, zero = run_graph(program, x)
+    assert y.tolist() == x.tolist() and zero.tolist() == [0, 0, 0]
+
+
 F8 = popxl.float8_143
 
 ERRORS = {
     "scale of a number": (ValueError, lambda x, y: ops.pow2scale_cast_to_fp8(x, 32, F8)),
-    "scale's dtype": (TypeError, lambda x, y: ops.pow2scale_cast_to_fp8(x, x, F8)),
+    "scale's shape": (ValueError, lambda x, y: ops.pow2scale_cast_to_fp8(x, x, F8)),
+    "scale's dtype": (
+        TypeError,
+        lambda x, y: ops.pow2scale_cast_to_fp8(x, popxl.constant(1.0), F8),
+    ),
     "cast of ints": (
         TypeError,
         lambda x, y: ops.pow2scale_cast_to_fp8(popxl.constant(1, popxl.int32), 0, F8),
@@ -139,7 +190,7 @@ ERRORS = {
     "product's sizes": (ValueError, lambda x, y: ops.matmul_pow2scaled(y, y, 0)),
     "convolution of float32": (TypeError, lambda x, y: ops.conv_pow2scaled(x, y, 0)),
     "plain cast": (TypeError, lambda x, y: ops.cast(y, popxl.float32)),
-    "scale without float8": (ValueError, lambda x, y: popxl.variable(1.0, log2_scale=1)),
+    "scale without float8": (RuntimeError, lambda x, y: popxl.variable(1.0, log2_scale=1)),
 }
 
 

@@ -152,7 +152,7 @@ ROWS = {
     "slice_": row(lambda: ops.slice_(x(), 1, 2), "SliceInplace", "slice_out"),
     "subsample": row(lambda: ops.subsample(x(), [2, 1]), "Subsample", "subsample_out"),
     "gather": row(lambda: ops.gather(x(), ids(2)), "Gather", "gather_out"),
-    "tied_gather": row(lambda: ops.tied_gather(x(), ids(2)), "TiedGather", "tiedgather_out"),
+    "tied_gather": row(lambda: ops.tied_gather(x(), ids(2)), "PopartTiedGather", "tiedgather_out"),
     "groupedgather": row(
         lambda: ops.groupedgather(v(2, 4), ids(2, 3), 1, 2), "Gather", "gather_out"
     ),
@@ -250,7 +250,9 @@ ROWS = {
         "x_all_reduce",
     ),
     "replicated_all_gather": row(
-        lambda: collectives.replicated_all_gather(x()), "ReplicatedAllGather", "x_all_gathered"
+        lambda: collectives.replicated_all_gather(collectives.replica_sharded_slice(x())),
+        "ReplicatedAllGather",
+        "x_sliced_all_gathered",
     ),
     **{
         name: row(call, op_type, f"{prefix}__x")
@@ -279,7 +281,7 @@ ROWS = {
             (
                 "sparse_accumulate_",
                 lambda: var_updates.sparse_accumulate_(x(), v(2, 4), ids(2)),
-                *("SparseAccumulate", "sparse_accumulate"),
+                *("PopartSparseAccumulate", "sparse_accumulate"),
             ),
             (
                 "accumulator_scale_",

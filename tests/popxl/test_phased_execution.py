@@ -39,7 +39,7 @@ def phased(x_shape):
         variables = [facts.init_remote(buffers, i, f"layer{i}") for i in range(LAYERS)]
         info = addons.autodiff(graph).grad_graph_info
         load, names = addons.load_remote_graph(buffers)
-        store, _ = addons.store_remote_graph(buffers)
+        store = addons.store_remote_graph(buffers)
         gather, _ = addons.all_gather_replica_sharded_graph(
             addons.NamedTensors.pack(names, load.graph.outputs)
         )
@@ -63,8 +63,8 @@ def phased(x_shape):
 
 def test_phased_execution_trains_as_torch():
     torch = pytest.importorskip("torch")
-    x = rng.normal(size=(2, 4, 7)).astype(np.float32)
-    session, stream, out, variables = phased((4, 7))
+    x = rng.normal(size=(2, 4, 8)).astype(np.float32)
+    session, stream, out, variables = phased((4, 8))
     flat = [t for layer in variables for t in (layer.fc.weight, layer.fc.bias)]
     session.write_variables_data(
         {t: rng.normal(size=t.shape_on_host).astype(np.float32) for t in flat}

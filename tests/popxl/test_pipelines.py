@@ -108,7 +108,7 @@ def test_a_pipeline_on_one_ipu_is_a_loop():
         total, x = popxl.variable(np.float32([0, 0])), popxl.h2d_stream((2,), F32)
         out = popxl.d2h_stream((2,), F32)
         with addons.pipelined_execution(4) as pipe:
-            two = popxl.constant(np.float32([2, 2]))  # outside of the stages: once
+            two = popxl.constant(np.float32([2, 2]))
             with pipe.stage(0):
                 t = ops.host_load(x) * two
             with pipe.stage(1):
@@ -142,3 +142,60 @@ def test_pipelines_refuse():
         with pytest.raises(ValueError, match="inside of stage 0"):
             with addons.pipelined_execution(4) as p, p.stage(0), p.stage(1):
                 pass
+
+
+class Grow(addons.Module):
+    def build(self, x: popxl.Tensor):
+        total = self.add_variable_input("total", lambda: np.zeros(2), F32, by_ref=True)
+        ops.add_(total, x)
+        return total * 1.0
+
+
+@pytest.mark.parametrize("ipus", [1, 2])
+def test_what_is_no_op_may_be_made_in_a_stage(ipus):
+    """Variables, streams, buffers, graphs and constants are of the graph around."""
+    ir = popxl.Ir()
+    ir.num_host_transfers = 4
+    with ir.main_graph, popxl.in_sequence():
+        with addons.pipelined_execution(4) as pipe:
+            with pipe.stage(0), popxl.ipu(0):
+                assert popxl.gcg() is ir.main_graph
+                stream = popxl.h2d_stream((2,), F32, "x")
+                with popxl.transforms.merge_exchange():
+                    x = ops.host_load(stream) * popxl.variable(np.float32([2, 3]), name="scale")
+            with pipe.stage(1), popxl.ipu(ipus - 1):
+                facts, graph = Grow().create_graph(popxl.TensorSpec((2,), F32))
+                variables = facts.init("grow")
+                x = x if ipus == 1 else x.copy_to_ipu(1)
+                (y,) = graph.bind(variables).call(x + popxl.constant(np.float32([1, 1])))
+                out = addons.ops.host_store(y)
+        assert {v.name for v in ir.main_graph.variables} == {"scale", "grow.total"}
+    session, data = popxl.Session(ir, "ipu_hw"), rand(4, 2)
+    with session:
+        got = session.run({stream: data})
+    expected = (data * np.float32([2, 3]) + 1).cumsum(0)
+    np.testing.assert_allclose(got[out], expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(session.get_tensor_data(variables.total), expected[-1], rtol=1e-5)
+
+
+def test_ops_and_stashes_are_of_stages():
+    ir = popxl.Ir()
+    with ir.main_graph:
+        x = popxl.variable(1.0)
+        with pytest.raises(RuntimeError, match="Operation must be created in a stage context"):
+            with addons.pipelined_execution(2):
+                _ = x + 1.0
+        with addons.pipelined_execution(4) as p:
+            with p.stage(0):
+                y = x + 1.0
+            with pytest.raises(RuntimeError, match="inside of a stage"):
+                p.stash_and_restore_tensor(y)
+            with p.stage(1):
+                with pytest.raises(RuntimeError, match="from_stage"):
+                    p.stash_and_restore_tensor(x)
+                z = p.stash_and_restore_tensor(x, from_stage=0) + p.stash_and_restore_tensor(y)
+                out = addons.ops.host_store(z)
+        _ = x + 1.0  # after it, ops are written as before
+    ir.num_host_transfers = 4
+    with popxl.Session(ir) as session:
+        assert session.run()[out].tolist() == [3.0] * 4

@@ -199,7 +199,7 @@ def test_in_place_writes_need_an_order():
         v = popxl.variable(np.ones(2), popxl.float32)
         _ = v * 2.0
         ops.add_(v, v)
-    with pytest.raises(popart_exception, match="inplacing ambiguity.*Mul.*AddLhsInplace"):
+    with pytest.raises(popart_exception, match="Inplacing ambiguity detected.*Mul.*AddLhsInplace"):
         popxl.Session(ir)
 
 

@@ -77,7 +77,7 @@ def test_seeds_of_the_host():
     seeds = create_seeds(7, offset=1, batches_per_step=3, replicas=2)
     assert seeds.shape == (3, 2, 2) and seeds.dtype == np.uint32
     drawn = np.random.default_rng(8).integers(0, 2**64 - 1, (3, 1, 2), dtype=np.uint64)
-    assert two_uint32_to_uint64(seeds[1, 1]) == drawn[1, 0, 1]
+    assert two_uint32_to_uint64(*seeds[1, 1]) == drawn[1, 0, 1]
     assert uint64_to_two_uint32(2**40 + 9) == (2**8, 9)
 
 

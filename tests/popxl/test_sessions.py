@@ -203,7 +203,7 @@ def test_torch_tensors_are_data():
         assert (v.shape, v.dtype, v.strides(), v.nelms, v.rank) == (
             (3, 2),
             popxl.float32,
-            (2, 1),
+            (8, 4),
             6,
             2,
         )

@@ -194,9 +194,12 @@ graph_input(shape, dtype, name=None, by_ref=False, meta_shape=None)
 graph_output(t)
 TensorSpec(shape, dtype, meta_shape=())
 remote_variable(data, remote_buffer, offset=0, dtype=None, name=None, downcast=True,
-    replica_grouping=None, retrieval_mode='one_per_group')
+    replica_grouping=None, retrieval_mode='one_per_group', log2_scale=None, nan_on_overflow=None)
 remote_replica_sharded_variable(data, remote_buffer, offset=0, dtype=None, name=None,
-    downcast=True, replica_grouping=None, retrieval_mode='one_per_group')
+    downcast=True, replica_grouping=None, retrieval_mode='one_per_group', log2_scale=None,
+    nan_on_overflow=None)
+replica_sharded_variable(data, dtype=None, name=None, downcast=True, replica_grouping=None,
+    shard_over=None, retrieval_mode='one_per_group', log2_scale=None, nan_on_overflow=None)
 replica_sharded_buffer(shape, dtype, replica_grouping=None, shard_over=None, entries=1)
 RemoteBuffer(tensor_shape, tensor_dtype, entries)
 h2d_stream(shape, dtype, name=None)
@@ -247,7 +250,7 @@ named_variable_buffers(factories, entries=1, shard_over_dict=True)
     """,
     addons.DotTree: """
 insert(self, key, value, overwrite=False)
-pack(names, values)
+pack(keys, values)
 to_mapping(self, other)
     """,
     addons.NamedVariableFactories: """

@@ -3,6 +3,7 @@
 `expected/` holds the output printed in the tutorials; blank lines do not count.
 """
 
+import json
 import re
 import subprocess
 import sys
@@ -10,14 +11,18 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples/python/popxl"
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples/python/popxl"
+NOTEBOOKS = ROOT / "examples/notebooks"
 EXPECTED = Path(__file__).parent / "expected"
 
 
 def output_of(name, *arguments):
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / name), *arguments], capture_output=True, text=True
-    )
+    return run(EXAMPLES / name, *arguments)
+
+
+def run(*command):
+    done = subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -46,3 +51,51 @@ def test_digits_are_read_after_four_epochs(optimiser, seed):
     arguments = ["--optimiser", optimiser, "--seed", str(seed)]
     last = output_of("train_digits.py", *arguments).splitlines()[-1]
     assert float(re.fullmatch(r"Accuracy on test set: ([\d.]+)%", last)[1]) >= 95.0
+
+
+# What depends on the machine and the moment, or on the last bit of a sum.
+VARIES = re.compile(r"0x[0-9a-f]+|\s*[\d.]+ it/s|[\d.]+%|(?<=Loss:)[\d.]+|(?<=last loss).*")
+
+
+def outputs(notebook):
+    """What the code cells of the file have printed."""
+    cells = json.loads(notebook.read_text())["cells"]
+    stored = [output["text"] for cell in cells for output in cell.get("outputs", [])]
+    return "".join(line for text in stored for line in text)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected", "figures"),
+    [
+        ("popxl_and_addons", "modules", ["306.92 it/s", "0.0270", "95.71 it/s", "96.16%"]),
+        ("popxl_custom_optimiser", "adam", ["284.61 it/s", "0.0191", "95.30 it/s", "95.21%"]),
+    ],
+)
+def test_notebooks_print_what_they_hold_and_what_the_tutorials_print(name, expected, figures):
+    notebook = NOTEBOOKS / f"{name}.ipynb"
+    printed = lines_of(run(ROOT / "tools/run_notebook.py", notebook))
+    held = lines_of(outputs(notebook))
+    assert [VARIES.sub("#", line) for line in printed] == [VARIES.sub("#", line) for line in held]
+    expected = lines_of((EXPECTED / f"{expected}.txt").read_text())
+    assert [line for line in printed if line in expected] == expected
+    for lines in (printed, held):
+        table = lines[-4:]
+        assert [
+            figure for line, figure in zip(table, figures, strict=True) if figure in line
+        ] == figures
+        assert float(re.search(r"([\d.]+)%$", table[-1])[1]) >= 95.0
+
+
+def test_a_cell_that_fails_ends_the_notebook_with_its_number(tmp_path):
+    cells = [{"cell_type": "markdown", "source": ["# text"]}]
+    cells += [
+        {"cell_type": "code", "source": [line]} for line in ("x = 3", "print(x)", "y", "z = 1")
+    ]
+    (tmp_path / "a.ipynb").write_text(json.dumps({"cells": cells}))
+    command = [sys.executable, str(ROOT / "tools/run_notebook.py"), str(tmp_path / "a.ipynb")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1 and "a.ipynb, cell 3" in done.stderr and "NameError" in done.stderr
+    del cells[3:]
+    (tmp_path / "a.ipynb").write_text(json.dumps({"cells": cells}))
+    subprocess.run([*command, "--write"], check=True)
+    assert outputs(tmp_path / "a.ipynb") == "3\n"

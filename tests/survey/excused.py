@@ -6,24 +6,29 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Excuse:
-    """For the cases whose keys match, in a step. `witness`, one of them, must still differ."""
+    """For the cases whose keys match, in a step. `witness`, one of them, must still differ; if not
+    `everywhere`, on some machines: torch chooses its kernels by the processor."""
 
     pattern: str
     step: str
     reason: str
     witness: str
+    everywhere: bool = True
 
 
 EXCUSES = (
     Excuse(r"bincount .*", "forward",
         "the number of bins is minlength, as in PopTorch", "bincount int32 2"),
+    Excuse(r"addr \w+ [45].*", "forward",
+        "a product weighed with 0 has no part in the sum, as of addmm: NaN and infinity neither",
+        "addr float32 5"),
     Excuse(r"(as_strided|as_strided\.partial_views|squeeze|squeeze\.multiple|unsqueeze|transpose|t"
         r"|swapaxes|swapdims) .* input_in_place", "forward",
         "the caller's tensor takes the new values, not the new shape or strides, of an input",
         "as_strided float32 1 input_in_place"),
     Excuse(r"nn\.functional\.linear_cross_entropy.* (float16|bfloat16) .*", "forward",
         "torch keeps the logits of its chunks in float32; ours rounds them, as linear does",
-        "nn.functional.linear_cross_entropy.chunked_none bfloat16 42"),
+        "nn.functional.linear_cross_entropy.chunked_none bfloat16 59"),
     Excuse(r"nn\.functional\.linear_cross_entropy.* (float16|bfloat16) .*", "training",
         "torch keeps the logits of its chunks in float32; ours rounds them, as linear does",
         "nn.functional.linear_cross_entropy float16 2 equal"),
@@ -49,7 +54,7 @@ EXCUSES = (
         "nn.functional.conv2d float32 12 extremes"),
     Excuse(r"nn\.functional\.conv_transpose\dd .* extremes", "forward",
         "infinite inputs times weights that fall outside the result",
-        "nn.functional.conv_transpose1d float32 0 extremes"),
+        "nn.functional.conv_transpose1d float32 0 extremes", everywhere=False),
     Excuse(r"nn\.functional\.(soft|hard)shrink float32 \d extremes", "training",
         "torch's vectors pass the gradient of NaN, its last elements do not",
         "nn.functional.softshrink float32 2 extremes"),

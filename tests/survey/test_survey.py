@@ -71,7 +71,8 @@ def test_sample_of(name):
 @pytest.mark.parametrize("excuse", EXCUSES, ids=lambda excuse: f"{excuse.witness}, {excuse.step}")
 def test_excuse_is_needed(excuse):
     assert is_excused(excuse.witness, excuse.step)
-    assert STEPS[excuse.step](entries.find(excuse.witness)).kind == "wrong"
+    kind = STEPS[excuse.step](entries.find(excuse.witness)).kind
+    assert kind == "wrong" or not excuse.everywhere
 
 
 def test_excuses_are_few():

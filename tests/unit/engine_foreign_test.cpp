@@ -32,7 +32,7 @@ void* prepare(const PoptorchForeignOp* op, char* error, size_t size) {
   return new Prepared{op->inputs[0].shape[0]};
 }
 
-int32_t run(void* handle, void* const* buffers, char* error, size_t size) {
+int32_t run(void* handle, void* const* buffers, int32_t, char* error, size_t size) {
   const auto* prepared = static_cast<const Prepared*>(handle);
   const auto* x = static_cast<const float*>(buffers[0]);
   for (int64_t i = 0; i < prepared->elements; ++i) {
@@ -61,8 +61,9 @@ std::string error_of(const std::function<void()>& action) {
 TEST(EngineForeign, RunsThroughItsProvider) {
   const program::Program program = lowered(kText);
   EXPECT_EQ(error_of([&] { Engine engine(program, ops::registry(), {.threads = 1}); }),
-            "[engine] op 'aten' needs the kernels of provider 'aten', which is not loaded. Import "
-            "the library that registers it before the program is loaded.");
+            "[engine] op 'aten' (test::negate) needs the kernels of provider 'aten', which is not "
+            "loaded. Load what registers it before the program: for 'aten' that is PyTorch with "
+            "PopTorch.");
   register_foreign_provider(kProvider);
   Engine engine(program, ops::registry(), {.threads = 1});
   using Floats = std::vector<float>;
@@ -81,7 +82,7 @@ TEST(EngineForeign, RefusesProvidersOfAnotherVersion) {
   old.version = 0;
   EXPECT_EQ(error_of([&] { register_foreign_provider(old); }),
             "[foreign] provider 'aten' was made for version 0 of the kernel table, but this is "
-            "version 1. Build it again.");
+            "version 2. Build it again.");
 }
 
 }  // namespace

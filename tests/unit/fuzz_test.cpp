@@ -65,15 +65,16 @@ std::vector<Text> golden_texts(bool programs) {
 }
 
 using Target = Reached (*)(std::string_view);
+using Mutator = std::string (*)(std::string_view, uint64_t);
 
 // How many texts came how far. A foreign exception or a broken law fails the test.
 std::map<Reached, int> feed(Target target, const std::vector<Text>& texts, uint64_t first_mutant,
-                            uint64_t mutants) {
+                            uint64_t mutants, Mutator mutate = &mutated) {
   std::map<Reached, int> reached;
   for (const Text& one : texts) {
     for (uint64_t i = 0; i < mutants; ++i) {
       const uint64_t seed = first_mutant + i;
-      const std::string text = seed == 0 ? one.text : mutated(one.text, seed);
+      const std::string text = seed == 0 ? one.text : mutate(one.text, seed);
       try {
         ++reached[target(text)];
       } catch (const std::exception& error) {
@@ -100,8 +101,8 @@ uint64_t mutants_a_text() {
 }
 
 TEST(Fuzz, CorporaKeepTheLaws) {
-  for (const auto& [name, target] :
-       {std::pair("ir", &fuzz_ir), std::pair("program", &fuzz_program)}) {
+  for (const auto& [name, target] : {std::pair("ir", &fuzz_ir), std::pair("program", &fuzz_program),
+                                     std::pair("executable", &fuzz_executable)}) {
     const std::vector<Text> texts = corpus(name);
     EXPECT_FALSE(texts.empty());
     feed(target, texts, 0, 1);
@@ -133,6 +134,15 @@ TEST(Fuzz, MutantsOfGoldenProgramsAreRefusedOrAccepted) {
   print("mutants of golden programs", reached);
   EXPECT_GT(reached.at(Reached::kNothing), 100);
   EXPECT_GT(reached.at(Reached::kParsed), 20);
+}
+
+// Of the corpus, which has no text that a fuzzer found alone, but whole files.
+TEST(Fuzz, MutantsOfExecutablesAreRefusedOrAccepted) {
+  const auto reached =
+      feed(&fuzz_executable, corpus("executable"), 1, 50 * mutants_a_text(), &mutated_executable);
+  print("mutants of executables", reached);
+  EXPECT_GT(reached.at(Reached::kNothing), 100);
+  EXPECT_GT(reached.at(Reached::kVerified), 100);
 }
 
 }  // namespace

@@ -365,7 +365,8 @@ std::vector<Case> other_cases() {
           {"ipu_copy", {real({2})}, {{"to", int64_t{1}}}},
           {"all_reduce", {real({2})}, {{"group_size", int64_t{1}}}},
           {"all_gather", {real({2})}, {{"group_size", int64_t{1}}}},
-          {"reduce_scatter", {real({1, 2})}, {{"group_size", int64_t{1}}}}};
+          {"reduce_scatter", {real({1, 2})}, {{"group_size", int64_t{1}}}},
+          {"all_to_all", {real({1, 2})}, {{"group_size", int64_t{1}}}}};
 }
 
 std::vector<Case> all_cases() {
@@ -382,8 +383,9 @@ TEST(Gradients, EqualCentralDifferences) {
 }
 
 TEST(Gradients, EveryRuleHasACase) {
-  // What torch derives is torch's to test, and this op's gradient is not its derivative.
-  std::set<std::string> covered = {"aten", "with_history"};
+  // What torch and libraries derive is theirs to test, and this op's gradient is not its
+  // derivative.
+  std::set<std::string> covered = {"aten", "custom", "with_history"};
   for (const Case& c : all_cases()) covered.insert(c.op);
   for (const ir::OpDef* def : registry().all()) {
     if (std::holds_alternative<NoGradient>(def->grad)) continue;

@@ -74,10 +74,11 @@ graph @main() -> () {
 
 TEST(Interpreter, ReducesOverGroupsOfReplicas) {
   auto module = parsed(R"(
-graph @main(%x: f32[1]) -> (f32[1], f32[2,1]) {
+graph @main(%x: f32[1]) -> (f32[1], f32[2,1], f32[1]) {
   %y = all_reduce(%x) {group_size=2, group_stride=2} : f32[1]
   %z = all_gather(%x) {group_size=2} : f32[2,1]
-  return %y, %z
+  %own = reduce_scatter(%z) {group_size=2, op="local"} : f32[1]
+  return %y, %z, %own
 })");
   Interpreter interpreter(*module, 4);
   auto out = interpreter.run(
@@ -85,6 +86,21 @@ graph @main(%x: f32[1]) -> (f32[1], f32[2,1]) {
   EXPECT_EQ(out[0][0], floats({1}, {4}));
   EXPECT_EQ(out[3][0], floats({1}, {6}));
   EXPECT_EQ(out[3][1], floats({2, 1}, {3, 4}));
+  EXPECT_EQ(out[2][2], floats({1}, {3}));
+}
+
+TEST(Interpreter, ExchangesRowsBetweenReplicas) {
+  auto module = parsed(R"(
+graph @main(%x: f32[2,1]) -> (f32[2,1]) {
+  %y = all_to_all(%x) {group_size=2, group_stride=2} : f32[2,1]
+  return %y
+})");
+  Interpreter interpreter(*module, 4);
+  auto rows = [](float first) { return std::vector{floats({2, 1}, {first, first + 1})}; };
+  auto out = interpreter.run({rows(0), rows(2), rows(4), rows(6)});
+  EXPECT_EQ(out[0][0], floats({2, 1}, {0, 4}));
+  EXPECT_EQ(out[2][0], floats({2, 1}, {1, 5}));
+  EXPECT_EQ(out[3][0], floats({2, 1}, {3, 7}));
 }
 
 }  // namespace

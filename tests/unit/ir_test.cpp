@@ -5,6 +5,7 @@
 
 #include "ir/builder.hpp"
 #include "ir/effects.hpp"
+#include "ir/reorder.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
 #include "support/error.hpp"
@@ -82,7 +83,7 @@ stream "in" : f32[2] {to_device=true}
 remote "rows" : f32[2] {entries=4}
 graph @body(%x: f32[2], %acc: &f32[2]) -> (f32[2]) {
   ^assign = assign(%acc, %x)
-  %y = scale(%x) {by=0.5, mode="down"} : f32[2] @[ipu=1 stage=2] after(^assign) scope("fc")
+  %y = scale(%x) {by=0.5, mode="down"} : f32[2] @[ipu=1 stage=2] after(^assign) scope("fc") labels("{\"a\"}")
   return %y
 }
 graph @main(%x: f32[2]) -> (f32[2]) {
@@ -112,7 +113,9 @@ TEST(Text, ParsesWhatItPrints) {
   std::string why;
   EXPECT_TRUE(structurally_equal(*module, *again, &why)) << why;
   EXPECT_EQ(print(*again), text);
-  EXPECT_NE(text.find("@[ipu=1 stage=2] after(^assign) scope(\"fc\")"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"(@[ipu=1 stage=2] after(^assign) scope("fc") labels("{\"a\"}"))"),
+            std::string::npos)
+      << text;
 }
 
 TEST(Text, CloneKeepsTextAndIds) {
@@ -233,6 +236,46 @@ TEST(Effects, FollowsStateAndWrites) {
   EXPECT_TRUE(is_removable(*variable));
 }
 
+// Whether %v can be brought before the op that makes %at, and the names of the results then.
+std::string brought(const std::string& body) {
+  auto module = parse(
+      "state \"s\" : f32[2] {kind=\"parameter\"}\n"
+      "graph @main(%x: f32[2]) -> (f32[2]) {\n" +
+          body + "  return %v\n}\n",
+      registry());
+  Graph& main = module->main();
+  Op* at = nullptr;
+  for (Op* op : main.ops()) {
+    if (op->result_count() && op->result()->name() == "at") at = op;
+  }
+  Value& v = *main.outputs()[0];
+  const bool can = bring_before(v, *at, true);
+  EXPECT_EQ(bring_before(v, *at), can);
+  if (!can) return "no";
+  verify(*module);
+  EXPECT_TRUE(v.producer()->is_before(at));
+  std::string order;
+  for (Op* op : main.ops()) order += op->result_count() ? op->result()->name() : "!";
+  return order;
+}
+
+TEST(Reorder, MovesWhatChangesNothing) {
+  const std::string at = "  %at = scale(%x) : f32[2]\n", v = "  %v = scale(%a) : f32[2]\n";
+  const std::string a = "  %a = scale(%x) : f32[2]\n",
+                    s = "  %s = variable() {name=\"s\"} : f32[2]\n";
+  const std::string write = "  assign(%s, %x)\n", b = "  %b = scale(%at) : f32[2]\n";
+  const std::string reads = "  %a = scale(%s) : f32[2]\n";
+  EXPECT_EQ(brought(a + v + at), "avat");       // it is there already
+  EXPECT_EQ(brought(at + b + a + v), "avatb");  // up, with what makes it
+  EXPECT_EQ(brought(s + at + b + write + a + v), "savatb!");
+  EXPECT_EQ(brought(s + at + b + reads + v), "savatb");           // nothing is written between
+  EXPECT_EQ(brought(s + at + b + write + reads + v), "s!avatb");  // the op goes down instead
+  EXPECT_EQ(brought(at + "  %a = scale(%at) : f32[2]\n" + v), "no");
+  const std::string state_at = "  %at = scale(%s) : f32[2]\n";
+  EXPECT_EQ(brought(s + state_at + write + reads + v), "no");
+  EXPECT_EQ(brought(s + state_at + write + a + v), "savat!");
+}
+
 // A row with nothing but the role, these operands and this attribute.
 OpDef row_of(Role role, std::vector<std::string> inputs, std::vector<AttrDef> attrs) {
   return {.name = "op",
@@ -315,6 +358,18 @@ TEST(Literal, HalfAndBfloat16RoundToNearestEven) {
       EXPECT_EQ(to_half_bits(value), bits);
     }
   }
+}
+
+TEST(Literal, Float8RoundsToNearestEven) {
+  auto bits = [](DType dtype, double value) {
+    return static_cast<int>(*Literal::scalar(dtype, value).as<uint8_t>());
+  };
+  EXPECT_EQ(bits(DType::kF8_143, 0), 0);
+  EXPECT_EQ(bits(DType::kF8_143, 1.5), 8 << 3 | 4);
+  EXPECT_EQ(bits(DType::kF8_143, -1.0625), 0x80 | 8 << 3);  // a tie goes to even
+  EXPECT_EQ(bits(DType::kF8_143, 1e6), 0x80);               // NaN
+  EXPECT_EQ(bits(DType::kF8_152, 1.5), 16 << 2 | 2);
+  EXPECT_EQ(*Literal::scalar(DType::kF8_152, int64_t{2}).as<uint8_t>(), 17 << 2);
 }
 
 }  // namespace

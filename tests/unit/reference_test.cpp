@@ -229,13 +229,11 @@ TEST(Update, MomentumStartsWithTheGradient) {
 
 TEST(Kernels, ExistForEveryOpThatComputes) {
   // What else an op may be: state, regions, transfers, collectives, foreign kernels, printing.
-  const std::set<std::string> others = {"variable",       "call",
-                                        "repeat",         "if",
-                                        "host_load",      "host_store",
-                                        "remote_load",    "remote_store",
-                                        "all_reduce",     "all_gather",
-                                        "reduce_scatter", "aten",
-                                        "aten_vjp",       "parameter_gradient"};
+  const std::set<std::string> others = {
+      "variable",       "call",        "repeat",       "if",         "host_load",
+      "host_store",     "remote_load", "remote_store", "all_reduce", "all_gather",
+      "reduce_scatter", "all_to_all",  "aten",         "aten_vjp",   "parameter_gradient",
+      "custom"};
   for (const ir::OpDef* def : ops::registry().all()) {
     EXPECT_NE(find_kernel(def->name) != nullptr, others.count(def->name) == 1) << def->name;
   }

@@ -133,7 +133,7 @@ void* prepare(const PoptorchForeignOp* op, char* error, size_t size) {
   return prepared;
 }
 
-int32_t run(void* handle, void* const* buffers, char* error, size_t size) {
+int32_t run(void* handle, void* const* buffers, int32_t, char* error, size_t size) {
   const auto* prepared = static_cast<const Prepared*>(handle);
   return explained(&prepared->call, error, size, [&] { prepared->run(buffers); }) ? 0 : 1;
 }

@@ -5,16 +5,20 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "frontends/torch/aten/call.hpp"
 #include "frontends/torch/aten_provider.hpp"
 #include "frontends/torch/plain_tensor.hpp"
 #include "frontends/torch/tracer/types.hpp"
+#include "ir/effects.hpp"
+#include "ir/roles.hpp"
 #include "ir/text.hpp"
 #include "support/environment.hpp"
 #include "support/error.hpp"
 #include "support/log.hpp"
 #include "support/strings.hpp"
+#include "support/whole_file.hpp"
 
 namespace poptorch::frontend {
 namespace {
@@ -221,6 +225,19 @@ void TorchExecutable::write_state(const std::string& name, const at::Tensor& val
   executable_->write_state(name, static_cast<const std::byte*>(dense.const_data_ptr()));
 }
 
+namespace {
+
+// While forward runs, the module says how many replicas there are: ops between them ask.
+TraceResult trace_for(const ir::Execution& execution, const TraceRequest& request,
+                      const Forward& forward) {
+  return trace(request, [&](const std::vector<at::Tensor>& inputs) {
+    Tracer::current()->module().execution().replication_factor = execution.replication_factor;
+    return forward(inputs);
+  });
+}
+
+}  // namespace
+
 // Its first POPTORCH_MAX_GRAPH_LEN characters; without the variable all.
 void log_traced(const ir::Module& module) {
   std::string text = ir::print(module, {.locations = true});
@@ -229,14 +246,47 @@ void log_traced(const ir::Module& module) {
   support::log(support::LogLevel::kTrace, "traced:\n" + text);
 }
 
+// Into the file that POPTORCH_EXPORT_PROTO_FILE names.
+void export_traced(const ir::Module& module) {
+  const std::string path = support::environment_text("POPTORCH_EXPORT_PROTO_FILE");
+  if (path.empty()) return;
+  const auto folder = std::filesystem::path(path).parent_path();
+  std::error_code error;  // whether it is a folder shows when the file is made
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  const std::string text = ir::print(module);
+  support::WholeFile file(path);
+  file.write(text.data(), text.size());
+  file.commit();
+}
+
+void check_unwritten(const ir::Module& module) {
+  for (const auto& graph : module.graphs()) {
+    for (const ir::Op* op : graph->ops()) {
+      for (const int written : op->def().writes) {
+        const ir::Value* value = op->operand(static_cast<size_t>(written));
+        const std::string* slot = value ? ir::slot_of(ir::memory_root(value)->producer()) : nullptr;
+        if (!slot) continue;
+        throw UserError(str(
+            "PopTorch does not support broadcasting buffers. If your model is able to tolerate "
+            "buffers becoming out of sync between replicas, you can disable buffer broadcasting "
+            "using poptorch.Options.broadcastBuffers(False). The model writes ",
+            *slot, "."));
+      }
+    }
+  }
+}
+
 std::unique_ptr<TorchExecutable> compile_model(const TraceRequest& request, const Forward& forward,
                                                ir::Execution execution,
                                                const session::HostOptions& options,
-                                               const session::Progress& progress) {
+                                               const session::Progress& progress,
+                                               bool broadcast_buffers) {
   register_aten_provider();
   if (progress) progress(0, 100, "tracing");
-  TraceResult traced = trace(request, forward);
+  TraceResult traced = trace_for(execution, request, forward);
   if (support::log_enabled(support::LogLevel::kTrace)) log_traced(*traced.module);
+  export_traced(*traced.module);
+  if (broadcast_buffers && execution.replication_factor > 1) check_unwritten(*traced.module);
   if (execution.optimiser) drop_frozen(*execution.optimiser, request.state);
   execution.whole_outputs = static_cast<int64_t>(traced.written_inputs.size());
   if (execution.whole_outputs > 0 && execution.input_group_size > 1) {
@@ -254,7 +304,7 @@ std::unique_ptr<TorchExecutable> compile_model(const TraceRequest& request, cons
 
 session::Profile profile_model(const TraceRequest& request, const Forward& forward,
                                ir::Execution execution) {
-  TraceResult traced = trace(request, forward);
+  TraceResult traced = trace_for(execution, request, forward);
   if (execution.optimiser) drop_frozen(*execution.optimiser, request.state);
   traced.module->execution() = std::move(execution);
   return session::profile(std::move(traced.module));

@@ -17,6 +17,8 @@ class TorchExecutable {
   TorchExecutable(std::unique_ptr<session::Executable> executable, const TraceResult& traced);
 
   const std::vector<TraceOutput>& outputs() const { return outputs_; }
+  // Numbers of the inputs that forward writes.
+  const std::vector<size_t>& written_inputs() const { return written_inputs_; }
   const session::Executable& compiled() const { return *executable_; }
 
   // One step. Inputs of the device's dtype that are dense are read in place; those that forward
@@ -26,6 +28,8 @@ class TorchExecutable {
   void close() { executable_->close(); }
   void reopen() { executable_->reopen(); }
   bool forget_partial_state() { return executable_->forget_partial_state(); }
+  void attach() { executable_->attach(); }
+  bool has_failed() const { return executable_->has_failed(); }
 
   // The model's own tensors, from and to their slots; those that the model has let go of are left
   // out. Empty `names`: all of them.
@@ -57,10 +61,12 @@ class TorchExecutable {
 
 // Traces `forward`, compiles the graph and uploads the weights. `execution.training` decides
 // whether gradients are taken; parameters that require none are left out of the optimiser's groups.
+// broadcast_buffers: UserError where replicas would each write a parameter or buffer of their own.
 std::unique_ptr<TorchExecutable> compile_model(const TraceRequest& request, const Forward& forward,
                                                ir::Execution execution,
                                                const session::HostOptions& options = {},
-                                               const session::Progress& progress = {});
+                                               const session::Progress& progress = {},
+                                               bool broadcast_buffers = false);
 
 // Traces `forward`; what its modules cost. Tensors need no values: meta tensors will do.
 session::Profile profile_model(const TraceRequest& request, const Forward& forward,

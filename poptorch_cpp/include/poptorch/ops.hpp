@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace poptorch {
@@ -65,6 +67,14 @@ torch::Tensor dynamic_slice(const torch::Tensor& tensor, int64_t dim, const torc
 // A copy of `input` with `src` in place of `size` elements of `dim`. Both are of one dtype.
 torch::Tensor dynamic_update(const torch::Tensor& input, const torch::Tensor& src, int64_t dim,
                              const torch::Tensor& start, int64_t size);
+
+using AttributeValue = std::variant<double, int64_t, std::string, std::vector<double>,
+                                    std::vector<int64_t>, std::vector<std::string>>;
+
+// The outputs of an op that a library declares with custom_op.hpp: load it with dlopen. On the host
+// it computes, but gradients do not pass through it: inputs that need one are refused.
+Tensors custom_op(const Tensors& inputs, const std::string& name, const std::string& domain,
+                  int64_t version, const std::map<std::string, AttributeValue>& attributes = {});
 
 // Takes copies of the inputs. What it writes of tensors around it is written.
 using Body = std::function<Tensors(const Tensors&)>;

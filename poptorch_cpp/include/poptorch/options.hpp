@@ -63,7 +63,7 @@ class Options {
   Options& replicationFactor(int64_t count);
   // Groups of `size` replicas read the same rows. Call replicationFactor before.
   Options& inputReplicaGrouping(int64_t size, CommGroupType type = CommGroupType::Consecutive);
-  // true refuses replicas for models with buffers; false keeps a buffer a replica.
+  // true refuses replicas for models that write buffers; false keeps a buffer a replica.
   Options& broadcastBuffers(bool broadcast = true);
   // `period` belongs to EveryN.
   Options& outputMode(OutputMode mode, int64_t period = 1);

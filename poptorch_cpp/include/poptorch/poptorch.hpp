@@ -3,7 +3,8 @@
 //   auto training = poptorch::trainingModel(network, poptorch::Options(), optimizer);
 //   auto outputs = training(images, labels);  // {scores, loss}: what forward returned, flat
 //
-// Errors are exceptions derived from std::runtime_error whose text says what to do.
+// Errors are exceptions derived from std::runtime_error whose text says what to do; those of a
+// failed device have classes of their own (poptorch/errors.hpp).
 #pragma once
 
 #include <torch/nn/module.h>
@@ -22,10 +23,13 @@
 #include <vector>
 
 #include "poptorch/blocks.hpp"
+#include "poptorch/distributed.hpp"
+#include "poptorch/errors.hpp"
 #include "poptorch/ops.hpp"
 #include "poptorch/optim.hpp"
 #include "poptorch/options.hpp"
 #include "poptorch/report.hpp"
+#include "poptorch/saved.hpp"
 #include "poptorch/strategies.hpp"
 
 namespace poptorch {
@@ -85,6 +89,9 @@ class Executor {
   // Seed of the device's random numbers, and how many micro-batches have drawn from them.
   std::pair<uint64_t, uint64_t> rngState() const;
   void setRngState(std::pair<uint64_t, uint64_t> state);
+
+  // Writes the executable with its state to a file, whole or not at all: see saved.hpp.
+  void save(const std::string& path) const;
 
   // The text of a form: "traced", "normal", "differentiated", "placed" or "program".
   std::string graph(const std::string& form) const;

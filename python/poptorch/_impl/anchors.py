@@ -5,6 +5,7 @@ import difflib
 import torch
 from poptorch._impl import optimiser_state
 from poptorch._impl.compiled import Compiled
+from poptorch.enums import OutputMode
 from poptorch.options import Options
 from poptorch_core import Error
 
@@ -17,16 +18,24 @@ def requests(options: Options, input_names: list[str]) -> list[tuple[str, int, i
     inputs.setdefault("input", "input0")
     mode = options.output_mode, options.output_return_period
     asked = []
-    for name, own_mode, period in options.anchored_tensors.values():
-        chosen = mode if own_mode is None else (own_mode, period)
+    for name, is_models, own_mode, period in options.anchored_tensors.values():
+        chosen = mode if is_models else (own_mode, period)
+        if not is_models and _is_never(options, own_mode, period):
+            chosen = OutputMode.Final, 1  # for its shape
         asked.append((inputs.get(name, name), *chosen))
     return asked
+
+
+def _is_never(options: Options, mode: int, period: int) -> bool:
+    """Whether a run has fewer micro-batches than EveryN takes one of."""
+    micro_batches = options.device_iterations * options.Training.gradient_accumulation
+    return mode == OutputMode.EveryN and period > micro_batches
 
 
 def check(compiled: Compiled) -> None:
     """Raises poptorch.Error for an anchor that names nothing."""
     found = {index for index, _ in compiled.executable.anchored()}
-    for index, (name, _, _) in enumerate(compiled.options.anchored_tensors.values()):
+    for index, (name, *_) in enumerate(compiled.options.anchored_tensors.values()):
         if index not in found and not _states_asked(compiled, name):
             known = names(compiled)
             close = difflib.get_close_matches(name, known, 3, 0.3) or known[:3]
@@ -75,7 +84,10 @@ def loss_scale(compiled: Compiled) -> torch.Tensor:
 
 
 def value(compiled: Compiled, short_name: str) -> torch.Tensor | dict[str, torch.Tensor]:
-    """Of the last run; a dict by name where the anchor's name matches several."""
+    """Of the last run; a dict by name where the anchor's name matches several.
+
+    EveryN of more micro-batches than a run has gives none: the first dimension is 0.
+    """
     executable, device = compiled.executable, compiled.device
     anchors = compiled.options.anchored_tensors
     index = list(anchors).index(short_name)
@@ -90,6 +102,10 @@ def value(compiled: Compiled, short_name: str) -> torch.Tensor | dict[str, torch
             found[name] = executable.read_state(slots[name])
         else:
             found[name] = device.loss_scale if name == LOSS_SCALE else _rate(compiled, name)
+    _, is_models, mode, period = anchors[short_name]
+    if not is_models and _is_never(compiled.options, mode, period):
+        found = {name: tensor[:0] if tensor.dim() else tensor[None][:0]
+                 for name, tensor in found.items()}  # fmt: skip
     return next(iter(found.values())) if len(found) == 1 else found
 
 

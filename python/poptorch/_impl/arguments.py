@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from poptorch._impl.structures import CURE, Node, check_keys, check_same, flatten, unflatten
+from poptorch._impl.structures import CURE, Node, check_keys, check_same, flatten, unflatten, walk
 from poptorch._logging import logger, warn_once
 from poptorch_core import Error, _torch
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
@@ -37,24 +37,22 @@ class Arguments:
 
     def all_nodes(self) -> Iterator[Node]:
         """Every node of every level, tensors in the order of `tensors`."""
-        waiting = self.nodes()[::-1]
-        while waiting:
-            node = waiting.pop()
-            yield node
-            waiting += node.children[::-1]
+        return walk(self.nodes())
 
     def tensor_nodes(self) -> list[Node]:
         """The node of every tensor, in the order of `tensors`."""
         return [node for node in self.all_nodes() if node.kind == "tensor"]
 
-    def all_tensors(self) -> list[tuple[torch.Size | None, torch.dtype | None]] | None:
+    def plain(self, positional: bool) -> list[tuple[torch.Size, torch.dtype]] | None:
         """Shape and type of each positional argument, the tensors in front of what has a default;
-        None when there are others."""
+        None when there are others, and unless all were given by position."""
+        if not positional:
+            return None
         nodes = self.nodes()
         leading = nodes[: len(self.tensors)]
         if any(node.kind != "tensor" for node in leading):
             return None
-        return [(node.shape, node.dtype) for node in leading]
+        return [(n.shape, n.dtype) for n in leading if n.shape is not None and n.dtype is not None]
 
     def fitted(self, other: "Arguments") -> list[torch.Tensor]:
         """The tensors of `other`, in the order of what was compiled for these arguments.
@@ -127,6 +125,7 @@ class Signature:
                 inspect.Parameter("kwargs", VAR_KEYWORD),
             ]
         self.positional = [p for p in parameters if p.kind in POSITIONAL]
+        self.positional_only = {p.name for p in parameters if p.kind == p.POSITIONAL_ONLY}
         self.keyword_only = [p for p in parameters if p.kind == inspect.Parameter.KEYWORD_ONLY]
         self.extra_positional = next((p for p in parameters if p.kind == VAR_POSITIONAL), None)
         self.extra_keyword = next((p for p in parameters if p.kind == VAR_KEYWORD), None)
@@ -139,6 +138,9 @@ class Signature:
             f"Too many arguments provided: expected {names} ({len(names)}) but got {len(args)}. "
             "Pass no more than the model's forward takes."
         )
+        for name in names[: len(args)]:
+            taken = self.extra_keyword is not None and name in self.positional_only
+            assert name not in kwargs or taken, f"Parameter {name} was passed more than once"
         remaining = dict(kwargs)
         leaves: list[torch.Tensor] = []
         values = list(args[: len(names)])
@@ -154,9 +156,8 @@ class Signature:
             value = remaining.pop(parameter.name, ...)
             by_keyword[parameter.name] = self._default(parameter) if value is ... else value
         for name in remaining:
-            assert self.extra_keyword is not None and name not in names, (
-                f"{name} is not a valid parameter. "
-                + ("It was given twice." if name in names else f"The model's forward has {names}.")
+            assert self.extra_keyword is not None, (
+                f"{name} is not a valid parameter. The model's forward has {names}."
             )
         by_keyword.update(remaining)
         extra_name = self.extra_positional.name if self.extra_positional else ""
@@ -196,11 +197,17 @@ class Signature:
             warn_once(
                 self.warned,
                 "requires_grad",
-                "An input has requires_grad set: it is detached, no gradient flows to it",
+                "Input tensor has requires_grad=True set. This tensor will be detached because "
+                "backward pass via inputs is not supported.",
             )
             tensor = tensor.detach()
         if not tensor.is_contiguous():
-            warn_once(self.warned, "contiguous", "A non-contiguous input is copied at every call")
+            warn_once(
+                self.warned,
+                "contiguous",
+                "At least one input tensor is not contiguous: non-contiguous tensors will be "
+                "converted.",
+            )
         return tensor
 
 
@@ -208,5 +215,6 @@ def warn_about_dicts(arguments: Arguments) -> None:
     """Says that dicts are taken apart by key."""
     if any(node.kind == "dict" for node in arguments.nodes()):
         logger.warning(
-            "Dict arguments are partially supported: keys and their order are compiled in"
+            "Dicts as inputs only have partial support, as their keys and the order of these are "
+            "compiled in."
         )

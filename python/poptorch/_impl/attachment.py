@@ -1,9 +1,15 @@
 """When a compiled model has a device, and which."""
 
+from collections.abc import Callable
+
 import torch
-from poptorch._impl import device_pool, environment
+from poptorch._impl import device_pool, environment, weight_copies
 from poptorch._impl.compiled import Compiled
+from poptorch._impl.optimiser_state import Record
+from poptorch._impl.option_group import value_of
 from poptorch._impl.weights import Weights
+from poptorch._logging import logger
+from poptorch._native import Executable
 from poptorch.enums import ConnectionType
 from poptorch.options import Options
 from poptorch_core import Error
@@ -17,43 +23,105 @@ def pool_of(options: Options) -> device_pool.Pool:
 
 def profile_of(options: Options) -> str:
     """What is compiled for: a name of poptorch_cpp/target."""
-    if options.offline_ipu_version:
-        return device_pool.VERSIONS[options.offline_ipu_version]
-    if options.use_model:
+    if offline := value_of(options, "ipu_version"):
+        return device_pool.VERSIONS[offline]
+    if value_of(options, "use_model"):
         version = environment.text("POPTORCH_IPU_MODEL_VERSION", "ipu2")
         return f"{version}-small" if device_pool.uses_small_model() else version
     return device_pool.VERSIONS[pool_of(options).version]
 
 
+def is_online(options: Options) -> bool:
+    """Whether there ever is a device."""
+    return options.connection_type != ConnectionType.Never
+
+
 def check_online(options: Options) -> None:
     """Raises AssertionError where nothing may run."""
-    assert options.connection_type != ConnectionType.Never, (
+    assert is_online(options), (
         "Trying to run a model on an offline device (ConnectionType.Never). Use another "
         "connection type."
     )
 
 
-def attach(compiled: Compiled, weights: Weights, *, has_weights: bool) -> None:
-    """Takes a device, which gets the host's weights, unless it has them.
+def check_target(options: Options) -> None:
+    """Raises poptorch.Error for an offline target that cannot be compiled for."""
+    if is_online(options):
+        return
+    if value_of(options, "use_model"):
+        raise Error(
+            "Offline compilation is not supported for the IPU model. Call useIpuModel(False), or "
+            "leave useOfflineIpuTarget() out."
+        )
+    if value_of(options, "ipu_id") is not None:
+        raise Error(
+            "Offline compilation targeting a specific id not supported. Leave useIpuId() out."
+        )
 
+
+def warn_of_rounding(options: Options, executable: Executable) -> None:
+    """Tells of IPUs that are reserved only because devices are of a power of two of them."""
+    if not is_online(options):
+        return
+    ipus = executable.ipus() * options.replication_factor
+    reserved = device_pool.device_size(ipus)
+    if reserved > ipus:
+        logger.warning(
+            f"Reserving {reserved} IPUs when the model specifices the use of only {ipus}. This is "
+            "because PopTorch must reserve a power of 2 or maximum of 64 IPUs per process. "
+            f"{reserved - ipus} will be reserved but not used."
+        )
+
+
+def attach(
+    compiled: Compiled,
+    weights: Weights,
+    optimizer: torch.optim.Optimizer | None = None,
+    *,
+    has_weights: bool,
+    upload: Callable[[], None] | None = None,
+) -> None:
+    """Takes a device, which gets the host's weights by `upload`, unless it has them.
+
+    optimizer: whose state goes there where a fault has lost it.
     Raises poptorch.Error when attached, or where no device can be had: see device_pool.acquire.
     """
     device, options = compiled.device, compiled.options
     if device.attached:
         raise Error("Device is already attached. Call detachFromDevice() first.")
     executable = compiled.executable
-    if not options.use_model and device.lease is None:
+    if not value_of(options, "use_model") and device.lease is None:
         ipus = executable.ipus() * options.replication_factor
         device.lease = device_pool.acquire(
-            pool_of(options), ipus, options.ipu_id, executable.highest_ipu()
+            pool_of(options), ipus, value_of(options, "ipu_id"), executable.highest_ipu()
         )
-    if not has_weights:
-        weights = weights.root()
-        weights.sync_host()
-        executable.weights_to_device()
-        weights.host_is_known()
+    weights = weights.root()
+    has_weights |= device.has_weights and not weights.host_has_changed()
+    seed = getattr(options, "random_seed", None)
+    if seed is not None:
+        logger.debug(f"Setting random seed to: {seed}")
+    try:
+        if not has_weights:
+            weights.sync_host()
+        executable.attach()
+        device.has_weights = device.told_of_failure = False
+        if has_weights:
+            if any(kind in ("parameter", "buffer") for _, kind, _, _ in executable.states()):
+                logger.info("Writing weights from host to IPU memory.")
+        else:
+            weight_copies.catch_up(compiled, weights, upload)
+        if optimizer is not None:
+            Record.of(optimizer).upload_loaded()
+    except BaseException:
+        release(compiled)
+        raise
     device.attached = True
     device.expected = compiled.plain_inputs
+
+
+def is_always_attached(options: Options) -> bool:
+    """Whether a compiled model takes its device at once."""
+    return options.connection_type == ConnectionType.Always
 
 
 def check_attached(compiled: Compiled) -> None:
@@ -76,7 +144,7 @@ def synthetic_inputs(options: Options, tensors: list[torch.Tensor]) -> list[torc
     """Inputs like `tensors` that runs take instead, where the options ask for them."""
     if not options.synthetic_data:
         return None
-    generator = torch.Generator().manual_seed(options.random_seed or 0)
+    generator = torch.Generator().manual_seed(value_of(options, "random_seed") or 0)
     return [
         torch.randn(tensor.shape, generator=generator).to(tensor.dtype)
         if tensor.is_floating_point()

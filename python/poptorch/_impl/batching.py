@@ -56,6 +56,10 @@ class Batching:
 
 
 def resolve_output_mode(options: Options, training: bool) -> None:
-    """Default becomes Final in training and All in inference."""
+    """Default becomes Final in training and All in inference, of the model and of its anchors."""
     if options.defaultOutputMode():
         options.output_mode = int(OutputMode.Final if training else OutputMode.All)
+    options.anchored_tensors = {
+        name: [tensor, is_models, options.output_mode if is_models else mode, period]
+        for name, (tensor, is_models, mode, period) in options.anchored_tensors.items()
+    }

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import torch
 from poptorch import _native
 from poptorch._impl.locations import user_location
-from poptorch._impl.strategies import ExecutionStrategy, Place, as_id, is_ipu
+from poptorch._impl.strategies import ExecutionStrategy, Place, is_ipu
+from poptorch._logging import logger
 from poptorch_core import Error
 
 _recorder: contextvars.ContextVar["BlockRecorder | None"] = contextvars.ContextVar(
@@ -39,14 +40,14 @@ class BlockRecorder:
         self._strategy = strategy
         self._auto_ids = 0
         self._begun: dict[str, _Begun] = {}
-        self._hooks: list[_BeginBlockHook] = []
+        self._hooks: list[BlockHook] = []
 
     def reset_ids(self) -> None:
         self._auto_ids = 0
 
     def begin(
         self,
-        user_id: str | None,
+        user_id: object,
         ipu_id: int | None,
         scoped: bool,
         id_before: str = "",
@@ -57,19 +58,24 @@ class BlockRecorder:
         id_before: that it got earlier in this trace. written_at: the line, where it is another one.
         """
         line = written_at or user_location()
-        if user_id is None:
-            user_id = id_before or str(self._auto_ids)
-            self._auto_ids += not id_before
-        begun = self._begun.get(user_id)
+        name = id_before if user_id is None else str(user_id)
+        if not name and user_id is None:
+            name = str(self._auto_ids)
+            self._auto_ids += 1
+        begun = self._begun.get(name)
         if begun is None:
             # Without scopes, code before the first block is stage 0.
             numbers = (len(self._begun), 0 if scoped else 1)
-            place = self._strategy._place(user_id, ipu_id, *numbers)
-            begun = self._begun[user_id] = _Begun(place, numbers, line)
+            place = self._strategy._place(name, ipu_id, *numbers)
+            begun = self._begun[name] = _Begun(place, numbers, line)
         elif ipu_id is not None:
-            self._check_again(user_id, ipu_id, begun, line)
-        _native.set_block(*begun.place, user_id, scoped)
-        return user_id
+            self._check_again(name, ipu_id, begun, line)
+        place = begun.place
+        logger.debug(
+            f"Starting block id={name} stage={place.stage} phase={place.phase} ipu={place.ipu}"
+        )
+        _native.set_block(*place, name, scoped)
+        return name
 
     def _check_again(self, user_id: str, ipu_id: int, begun: _Begun, line: str) -> None:
         ipu = begun.place.ipu
@@ -83,7 +89,7 @@ class BlockRecorder:
     def end(self) -> None:
         _native.set_block(-1, -1, -1, "", True)
 
-    def begin_layer(self, hook: "_BeginBlockHook") -> None:
+    def begin_layer(self, hook: "BlockHook") -> None:
         if hook not in self._hooks:
             if self._hooks and self._hooks[-1].number > hook.number:
                 raise Error(
@@ -93,21 +99,9 @@ class BlockRecorder:
                 )
             self._hooks.append(hook)
         try:
-            hook.entered_as = self.begin(
-                hook.user_id, hook.ipu_id, False, hook.entered_as, hook.written_at
-            )
+            hook.begin(self)
         except AssertionError as error:
             raise AssertionError(f"{error} The block is that of {hook.describe()}.") from None
-
-    def check_layers_ran(self, model: torch.nn.Module) -> None:
-        """Raises poptorch.Error for a BeginBlock on a layer that the model does not call."""
-        for path, module in model.named_modules():
-            for hook in module._forward_pre_hooks.values():
-                if isinstance(hook, _BeginBlockHook) and hook not in self._hooks:
-                    raise Error(
-                        f"[partition] {hook.describe()} was put on layer '{path}', which the model "
-                        "does not call. Put no unused layers into blocks: remove the BeginBlock."
-                    )
 
 
 @contextlib.contextmanager
@@ -117,13 +111,11 @@ def recording(strategy: ExecutionStrategy, model) -> Iterator[BlockRecorder]:
     if isinstance(model, torch.nn.Module):
         for module in model.modules():
             for hook in module._forward_pre_hooks.values():
-                if isinstance(hook, _BeginBlockHook):
+                if isinstance(hook, BlockHook):
                     hook.entered_as = ""
     token = _recorder.set(recorder)
     try:
         yield recorder
-        if isinstance(model, torch.nn.Module):
-            recorder.check_layers_ran(model)
     finally:
         _recorder.reset(token)
 
@@ -132,10 +124,7 @@ def _running() -> BlockRecorder | None:
     return _recorder.get() if _native.is_tracing() else None
 
 
-def _check_ids(user_id: str | None, ipu_id: int | None) -> None:
-    assert user_id is None or isinstance(user_id, str), (
-        f"The id of a block is a string, not {user_id!r} ({user_location()}). " + as_id(user_id)
-    )
+def _check_ids(user_id: object, ipu_id: int | None) -> None:
     block = "a block without id" if user_id is None else f"block '{user_id}'"
     assert ipu_id is None or is_ipu(ipu_id), (
         f"An ipu_id is a number from 0, not {ipu_id!r}: {block} ({user_location()}). Pass an IPU's "
@@ -146,12 +135,13 @@ def _check_ids(user_id: str | None, ipu_id: int | None) -> None:
 class Block(torch.nn.Module):
     """A scope whose ops belong to one block.
 
-    user_id: the block's name; blocks without one are called "0", "1", ... in their order.
+    user_id: the block's name, or anything that prints as one; blocks without one are called "0",
+        "1", ... in their order.
     ipu_id: the IPU to run on, unless the strategy says another one.
     After the scope no block is active. Does nothing when the model runs on the host.
     """
 
-    def __init__(self, user_id: str | None = None, ipu_id: int | None = None) -> None:
+    def __init__(self, user_id: object = None, ipu_id: int | None = None) -> None:
         super().__init__()
         _check_ids(user_id, ipu_id)
         self._user_id = user_id
@@ -164,7 +154,7 @@ class Block(torch.nn.Module):
             recorder.reset_ids()
 
     @staticmethod
-    def start(user_id: str | None = None, ipu_id: int | None = None) -> None:
+    def start(user_id: object = None, ipu_id: int | None = None) -> None:
         """Begins a block that lasts until the next one begins."""
         _check_ids(user_id, ipu_id)
         if recorder := _running():
@@ -183,8 +173,12 @@ class Block(torch.nn.Module):
         return f"{self._user_id!r}, ipu_id={self._ipu_id}"
 
 
-def BlockFunction(user_id: str | None = None, ipu_id: int | None = None) -> Callable:
+def BlockFunction(user_id: object = None, ipu_id: int | None = None) -> Callable:
     """Decorates a function: its ops belong to a block. Arguments as for Block."""
+    assert not callable(user_id), (
+        f"The id of a block is a name, not {user_id!r} ({user_location()}). Write "
+        "@poptorch.BlockFunction(...) with the id, or with () for none."
+    )
     _check_ids(user_id, ipu_id)
 
     def decorate(function: Callable) -> Callable:
@@ -198,13 +192,13 @@ def BlockFunction(user_id: str | None = None, ipu_id: int | None = None) -> Call
     return decorate
 
 
-class _BeginBlockHook:
+class BlockHook:
     """The forward-pre-hook of BeginBlock."""
 
-    def __init__(self, layer: str, user_id: str | None, ipu_id: int | None) -> None:
-        self.layer = layer
-        self.user_id = user_id
-        self.ipu_id = ipu_id
+    def __init__(self, user_id: object, ipu_id: int | None, layer: str = "layer") -> None:
+        self._user_id = user_id
+        self._ipu_id = ipu_id
+        self._layer = layer
         self.number = next(_numbers)
         self.written_at = user_location()
         self.entered_as = ""  # the id in the trace at hand
@@ -213,35 +207,43 @@ class _BeginBlockHook:
         if recorder := _running():
             recorder.begin_layer(self)
 
+    def begin(self, recorder: BlockRecorder) -> None:
+        """Begins the block in a trace."""
+        self.entered_as = recorder.begin(
+            self._user_id, self._ipu_id, False, self.entered_as, self.written_at
+        )
+
     def describe(self) -> str:
-        return f"{self!r} of a {self.layer} ({self.written_at})"
+        return f"{self!r} of a {self._layer} ({self.written_at})"
 
     def __repr__(self) -> str:
-        return f"BeginBlock(user_id={self.user_id!r}, ipu_id={self.ipu_id})"
+        return f"BeginBlock(user_id={self._user_id}, ipu_id={self._ipu_id})"
 
 
 class LegacyBeginBlockFn(torch.nn.Module):
-    """A callable that begins a block when it is called."""
+    """A callable that begins a block when it is called. It can be pickled if the callable can."""
 
-    def __init__(self, function: Callable, user_id: str | None, ipu_id: int | None) -> None:
+    def __init__(
+        self, layer_to_call: Callable, user_id: object = None, ipu_id: int | None = None
+    ) -> None:
         super().__init__()
-        self._function = function
-        _add_hook(self, getattr(function, "__name__", type(function).__name__), user_id, ipu_id)
+        self._layer_to_call = layer_to_call
+        self._user_id = user_id
+        self._ipu_id = ipu_id
+        name = getattr(layer_to_call, "__name__", type(layer_to_call).__name__)
+        self.register_forward_pre_hook(BlockHook(user_id, ipu_id, name))
 
     def forward(self, *args, **kwargs):
-        return self._function(*args, **kwargs)
+        return self._layer_to_call(*args, **kwargs)
 
 
-def _add_hook(module: torch.nn.Module, name: str, user_id, ipu_id) -> None:
-    module.register_forward_pre_hook(_BeginBlockHook(name, user_id, ipu_id))
-
-
-def BeginBlock(layer, user_id: str | None = None, ipu_id: int | None = None):
+def BeginBlock(layer_to_call, user_id: object = None, ipu_id: int | None = None):
     """From this layer on, ops belong to a block, until the next one begins.
 
     Adds a forward-pre-hook to the module and gives the same module; a callable comes back wrapped.
     Raises poptorch.Error for a module that already begins a block, and for other types.
     """
+    layer = layer_to_call
     _check_ids(user_id, ipu_id)
     if not isinstance(layer, torch.nn.Module):
         if callable(layer):
@@ -256,13 +258,13 @@ def BeginBlock(layer, user_id: str | None = None, ipu_id: int | None = None):
             f"comes before user_id={user_id!r} ({user_location()}). Call "
             "poptorch.removeBlocks(module) between them, or keep one."
         )
-    _add_hook(layer, type(layer).__name__, user_id, ipu_id)
+    layer.register_forward_pre_hook(BlockHook(user_id, ipu_id, type(layer).__name__))
     return layer
 
 
-def _hooks_of(module: torch.nn.Module) -> list[tuple[int, _BeginBlockHook]]:
+def _hooks_of(module: torch.nn.Module) -> list[tuple[int, BlockHook]]:
     hooks = module._forward_pre_hooks.items()
-    return [(key, hook) for key, hook in hooks if isinstance(hook, _BeginBlockHook)]
+    return [(key, hook) for key, hook in hooks if isinstance(hook, BlockHook)]
 
 
 def removeBlocks(module: torch.nn.Module) -> None:
@@ -272,13 +274,14 @@ def removeBlocks(module: torch.nn.Module) -> None:
             del each._forward_pre_hooks[key]
 
 
-def text_with_blocks(module: torch.nn.Module) -> str:
-    """The module's tree, each layer that begins a block with its block in front."""
+def module_repr(module: torch.nn.Module) -> str:
+    """The module's tree as torch shows it, each line of a module after its forward-pre-hooks."""
     added = []
     for each in module.modules():
-        for _, hook in _hooks_of(each):
-            plain = type(each)._get_name(each)
-            each.__dict__["_get_name"] = functools.partial(str, f"{hook!r} {plain}")
+        if hooks := [repr(hook) for hook in each._forward_pre_hooks.values()]:
+            each.__dict__["_get_name"] = functools.partial(
+                str, " ".join([*hooks, each._get_name()])
+            )
             added.append(each)
     try:
         return repr(module)

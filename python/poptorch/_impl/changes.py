@@ -4,11 +4,12 @@ import functools
 import weakref
 
 import torch
+from poptorch._impl import optimisers
 from poptorch._logging import logger
 from torch.nn.modules import module as torch_module
 
-# What torch's schedulers add to an optimiser object.
-_OF_SCHEDULERS = ("step", "_step_count", "_opt_called")
+# What torch's schedulers add to an optimiser object, and what a wrapper does.
+_OF_SCHEDULERS = ("step", "_step_count", "_opt_called", "__getstate__")
 
 
 class OptimiserWatch:
@@ -52,7 +53,7 @@ class OptimiserWatch:
 
     def look_for_new_names(self, optimizer: torch.optim.Optimizer) -> None:
         """Warns about attributes and group entries that appeared since the compilation."""
-        kind = type(optimizer).__name__
+        kind = optimisers.shown_kind(self.spec)
         for index, (group, known) in enumerate(
             zip(optimizer.param_groups, self._group_keys, strict=False)
         ):
@@ -97,7 +98,7 @@ class ModelWatch:
 
     def compiled(self, model: torch.nn.Module) -> None:
         """A program was made for the model as it is now."""
-        self._compiled_flags = {n: p.requires_grad for n, p in model.named_parameters()}
+        self._compiled_flags = _flags(model)
         self.flags_touched = self._flags_warned = False
         postponed, self._postponed = self._postponed or (), None
         for loss in postponed:
@@ -112,8 +113,8 @@ class ModelWatch:
         self.flags_touched = False
         changed = [
             name
-            for name, parameter in model.named_parameters()
-            if self._compiled_flags.get(name, parameter.requires_grad) != parameter.requires_grad
+            for name, flag in _flags(model).items()
+            if self._compiled_flags.get(name, flag) != flag
         ]
         if changed and not self._flags_warned:
             self._flags_warned = True
@@ -139,6 +140,12 @@ class ModelWatch:
                 f"{name} of a {kind} was {how} after the model was wrapped: the wrapper goes on "
                 "with what it had. Call destroy() on it, and wrap the model again"
             )
+
+
+def _flags(model: torch.nn.Module) -> dict[str, bool]:
+    """Which parameters get gradients. Fetches nothing."""
+    with torch._C.DisableTorchFunctionSubclass():
+        return {name: parameter.requires_grad for name, parameter in model.named_parameters()}
 
 
 def _install_hooks() -> None:

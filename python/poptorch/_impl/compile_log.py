@@ -1,9 +1,13 @@
-"""The file that Options.logDir asks for: what a compilation was given and what it made."""
+"""What a compilation was given and what it made: in the log, and the file of Options.logDir."""
 
+import enum
+import logging
 from pathlib import Path
+from typing import Any
 
-from poptorch._impl import inspection, own_folders
+from poptorch._impl import core_options, inspection, own_folders
 from poptorch._impl.compiled import Compiled
+from poptorch._impl.option_group import value_of
 from poptorch._logging import logger
 
 
@@ -11,6 +15,53 @@ def check(options) -> None:
     """Raises poptorch.Error where nothing can be written into Options.logDir."""
     if options.log_dir != ".":
         own_folders.check_writable(Path(options.log_dir), "logDir")
+
+
+def tell_options(options) -> None:
+    """Logs the values that a compilation goes by."""
+    if not logger.isEnabledFor(logging.DEBUG):
+        return
+    for key, value in options.toDict().items():
+        if isinstance(value, dict):
+            for name, entry in value.items():
+                logger.debug(f"poptorch.Options set {key}[{name}] to {_shown(entry)}")
+        elif isinstance(value, (list, tuple, set)):
+            for entry in value:
+                logger.debug(f"poptorch.Options added {_shown(entry)} to {key}")
+        elif isinstance(value, (bool, int, float, str)):
+            logger.debug(f"poptorch.Options set {key} to value {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    """Truth values in small letters, enumerators by their numbers, numbers as C++ prints them."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, enum.Enum):
+        return str(value.value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+_RECOMPUTATION_OF_PIPELINES = 3  # of popart.RecomputationType
+
+
+def tell_choices(options, executable, *, training: bool) -> None:
+    """Logs what follows from the options and from where the model's blocks are.
+
+    Phases are those that the strategy names: backward passes have further ones.
+    """
+    if not logger.isEnabledFor(logging.DEBUG):
+        return
+    said = core_options.said_by(options, "execution")
+    strategy = said["strategy"]
+    several = executable.ipus() > 1
+    chosen = {"enablePipelining": int(strategy == "pipelined" and several)}
+    if strategy == "pipelined":
+        recomputes = several and training and said["recompute"]
+        chosen["autoRecomputation"] = _RECOMPUTATION_OF_PIPELINES if recomputes else 0
+    if strategy.endswith("phased"):
+        chosen["executionPhaseSettings.phases"] = len(options._execution_strategy._phases)
+    for name, value in chosen.items():
+        logger.debug(f"{name} set to value {value}")
 
 
 def write(compiled: Compiled, model: str) -> None:
@@ -21,7 +72,7 @@ def write(compiled: Compiled, model: str) -> None:
     options = compiled.options
     if options.log_dir == ".":
         return
-    name = options.model_name or ("training" if compiled.spec else "inference")
+    name = value_of(options, "model_name") or ("training" if compiled.spec else "inference")
     path = Path(options.log_dir) / f"{name}.log"
     lines = [
         f"model: {model}",

@@ -8,6 +8,7 @@ from poptorch import _native
 from poptorch._impl.arguments import Arguments
 from poptorch._impl.changes import OptimiserWatch
 from poptorch._impl.device_pool import Lease
+from poptorch._impl.outputs import Outputs
 from poptorch.options import Options
 from poptorch_core import Error
 
@@ -18,6 +19,10 @@ class DeviceState:
 
     expected: shape and type of the inputs of calls that need no preparation; None while detached.
     weights_seen: the version of the weights (see Weights) that the device has.
+    catches_up_with: while it is brought to a version of the weights, that version.
+    has_weights: it got, with its executable, the weights that the host got with its model.
+    begun, runs: how many have begun, in training, and how many have ended well.
+    told_of_failure: that a fault has struck since it was attached: see failures.is_lost.
     anchored: the last run's anchored tensors. loss_scale: what that run began with.
     """
 
@@ -25,7 +30,11 @@ class DeviceState:
     lease: Lease | None = None
     expected: list[tuple[torch.Size, torch.dtype]] | None = None
     weights_seen: int = -1
+    catches_up_with: int | None = None
+    has_weights: bool = False
+    begun: int = 0
     runs: int = 0
+    told_of_failure: bool = False
     anchored: list[torch.Tensor] = field(default_factory=list)
     loss_scale: torch.Tensor | None = None
 
@@ -34,17 +43,20 @@ class DeviceState:
 class Compiled:
     """All that a compilation made.
 
+    name: the wrapper's, for messages.
     arguments: those that it was made for; other calls must be like them.
-    rebuild: puts the structure of what the model returned around a run's results.
+    rebuild: puts the structure of what the model returned, `outputs`, around a run's results.
     plain_inputs: shape and type of each argument where all were positional tensors.
     synthetic_inputs: what runs instead of a call's inputs, or None.
     optimiser: what the device was told of it; None in inference.
     options: the wrapper's, with what the optimiser needs.
     """
 
+    name: str
     executable: _native.Executable
     arguments: Arguments
     rebuild: Callable[[list[torch.Tensor]], object]
+    outputs: Outputs
     plain_inputs: list[tuple[torch.Size, torch.dtype]] | None
     synthetic_inputs: list[torch.Tensor] | None
     optimiser: OptimiserWatch | None

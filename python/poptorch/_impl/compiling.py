@@ -1,10 +1,23 @@
 """How a wrapped model is compiled, and with what."""
 
-import time
+from typing import Any
 
 import torch
 from poptorch import _native
-from poptorch._impl import anchors, attachment, core_options, hooks, optimiser_updates, outputs
+from poptorch._impl import (
+    anchors,
+    attachment,
+    closures,
+    compile_log,
+    core_options,
+    device_pool,
+    group_norms,
+    hooks,
+    optimiser_log,
+    optimiser_updates,
+    outputs,
+    weight_copies,
+)
 from poptorch._impl.arguments import Arguments, check_host, check_weights, warn_about_dicts
 from poptorch._impl.changes import OptimiserWatch
 from poptorch._impl.compile_options import (
@@ -13,25 +26,40 @@ from poptorch._impl.compile_options import (
     optimiser_lines,
 )
 from poptorch._impl.compiled import Compiled
+from poptorch._impl.locations import TellingCall
+from poptorch._impl.option_state import state_of
 from poptorch._impl.progress import Progress
 from poptorch._impl.wrapped import Wrapped
-from poptorch.options import Options
+from poptorch.options import Options, validate
 from poptorch_core import Error
 
 
 def check(wrapped: Wrapped, arguments: Arguments) -> None:
     """Raises unless the model can be compiled for arguments like these."""
-    for name, tensor in zip(_names(arguments), arguments.tensors, strict=True):
-        check_host(name, tensor)
-        wrapped.batching.check(name, tensor)
-        if 0 in tensor.shape:
-            raise Error(
-                f"Zero-sized tensors are unsupported (Got shape {list(tensor.shape)}): input "
-                f"{name}."
-            )
+    attachment.check_target(wrapped.options)
+    _check_options(wrapped)
+    with TellingCall():
+        for name, tensor in zip(_names(arguments), arguments.tensors, strict=True):
+            check_host(name, tensor)
+            wrapped.batching.check(name, tensor)
+            if 0 in tensor.shape:
+                raise Error(
+                    f"Zero-sized tensors are unsupported (Got shape {list(tensor.shape)}): input "
+                    f"{name}. Pass at least one element, or leave the argument out."
+                )
     warn_about_dicts(arguments)
     if wrapped.module is not None:
         check_weights(wrapped.module)
+
+
+def _check_options(wrapped: Wrapped) -> None:
+    options = wrapped.options
+    validate(options.toDict())
+    replicas = options.replication_factor
+    if replicas > device_pool.LARGEST_PER_PROCESS and attachment.is_online(options):
+        raise device_pool.too_many(replicas)
+    if wrapped.module is not None:
+        weight_copies.check_named_buffers(wrapped)
 
 
 def compiled_for(
@@ -45,29 +73,44 @@ def compiled_for(
 
     positional: whether that call had no others. The host must have the newest weights.
     """
-    options, spec, watch = wrapped.options, None, None
-    if wrapped.training:
-        spec = optimiser_updates.described(optimizer, wrapped.model, options)
-        options = optimiser_updates.with_needs(options, spec)
-        watch = OptimiserWatch(optimizer, spec, options.relax_optimizer_attributes_checks)
+    options, spec, watch = optimiser_of(wrapped, optimizer)
+    compile_log.tell_options(options)
     recorder = outputs.Outputs()
-    start = time.perf_counter()
-    executable = _executable(wrapped, options, spec, arguments, recorder)
-    seconds = time.perf_counter() - start
+    bar = state_of(options).values.get("_progress_bar")
+    progress = Progress(options._show_compilation_progress_bar, bar)
+    executable = _executable(wrapped, options, spec, arguments, recorder, progress)
+    compile_log.tell_choices(options, executable, training=wrapped.training)
     recorder.connect(executable.outputs)
     synthetic = attachment.synthetic_inputs(options, arguments.tensors)
     made = Compiled(
+        name=wrapped.name,
         executable=executable,
         arguments=arguments,
         rebuild=recorder.rebuilder(),
-        plain_inputs=arguments.all_tensors() if positional and synthetic is None else None,
+        outputs=recorder,
+        plain_inputs=arguments.plain(positional and synthetic is None),
         synthetic_inputs=synthetic,
         optimiser=watch,
         options=options,
-        seconds=seconds,
+        seconds=progress.seconds,
     )
     anchors.check(made)
     return made
+
+
+def optimiser_of(
+    wrapped: Wrapped, optimizer: torch.optim.Optimizer | None
+) -> tuple[Options, dict | None, OptimiserWatch | None]:
+    """The options with what the optimiser needs, its description and its watch; of inference the
+    options alone."""
+    options = wrapped.options
+    if optimizer is None:
+        return options, None, None
+    spec = optimiser_updates.described(optimizer, wrapped.model, options)
+    options = optimiser_updates.with_needs(options, spec)
+    optimiser_log.tell(optimizer, spec)
+    watch = OptimiserWatch(optimizer, spec, options._relax_optimizer_checks)
+    return options, spec, watch
 
 
 def _executable(
@@ -76,44 +119,55 @@ def _executable(
     spec: dict | None,
     arguments: Arguments,
     recorder: outputs.Outputs,
+    progress: Progress,
 ) -> _native.Executable:
     def call(tensors):
+        if wrapped.module is None:
+            _native.freeze(closures.constants_of(wrapped.model))
         positional, keyword = arguments.rebuild(iter(tensors))
-        with wrapped.placement.recording(wrapped.model):
+        with wrapped.placement.recording(wrapped.model), group_norms.grouped(options):
             return recorder.record(wrapped.model(*positional, **keyword))
 
-    execution = {
-        "training": wrapped.training,
-        "device": attachment.profile_of(options),
-        **core_options.said_by(options, "execution"),
-    }
     lines = [
-        ("execution", "", execution),
+        execution_line(wrapped, options),
         *core_options.lines_of(options),
         *group_lines(wrapped.groupings.of(wrapped.model)),
         *anchor_lines(anchors.requests(options, _names(arguments))),
         *optimiser_lines(spec),
     ]
-    progress = Progress(options.show_compilation_progress_bar)
-    finished = False
-    try:
-        stand_ins = wrapped.groupings.stand_ins(wrapped.model)
-        with hooks.around_compilation(), stand_ins as held_by:
-            executable = _native.compile_model(
-                call,
-                wrapped.module,
-                [wrapped.batching.micro_batch(tensor) for tensor in arguments.tensors],
-                lines,
-                core_options.said_by(options, "host"),
-                location_excludes=options.source_location_excludes,
-                module_scopes=not options.disable_module_namescope,
-                progress=progress,
-                held_by=held_by,
-            )
-        finished = True
-    finally:
-        progress.close(finished)
+    stand_ins = wrapped.groupings.stand_ins(wrapped.model)
+    with hooks.around_compilation(), stand_ins as held_by, progress:
+        executable = _native.compile_model(
+            call,
+            wrapped.module,
+            [wrapped.batching.micro_batch(tensor) for tensor in arguments.tensors],
+            lines,
+            host_options(options),
+            location_excludes=options._source_location_excludes,
+            module_scopes=options._module_namescope_enabled,
+            progress=progress,
+            held_by=held_by,
+            broadcast_buffers=options.broadcast_buffers,
+            input_names=_names(arguments),
+        )
+    attachment.warn_of_rounding(options, executable)
     return wrapped.placement.adapted(executable)
+
+
+def host_options(options: Options) -> dict[str, Any]:
+    """What the compiler is told beside how the model is executed."""
+    said = core_options.said_by(options, "host")
+    if not attachment.is_online(options):  # no device is reserved, so none is too small
+        said["round_ipu_count"] = True
+    return said
+
+
+def execution_line(wrapped: Wrapped, options: Options | None = None) -> core_options.Line:
+    """How the model is executed, by its options, or by those with what its optimiser needs."""
+    options = wrapped.options if options is None else options
+    said = core_options.said_by(options, "execution")
+    device = attachment.profile_of(options)
+    return "execution", "", {"training": wrapped.training, "device": device, **said}
 
 
 def _names(arguments: Arguments) -> list[str]:

@@ -8,7 +8,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
-from poptorch._impl.option_checks import boolean, one_of, optional_boolean, positive, whole
+from poptorch._impl.option_checks import (
+    as_number,
+    as_optional_number,
+    boolean,
+    one_of,
+    optional_boolean,
+    positive,
+    whole,
+)
 from poptorch._impl.option_group import OptionGroup, groups_of
 from poptorch._impl.option_rows import COMPILE, Row
 from poptorch_core._core import Option, option_table
@@ -28,21 +36,45 @@ def _check_of(option: Option) -> Callable[[Any], Any]:
     return {"bool": boolean, "bool?": optional_boolean}[option.type]
 
 
-def rows_of(group: str, table: Iterable[Option] | None = None) -> tuple[Row, ...]:
+def rows_of(
+    group: str,
+    table: Iterable[Option] | None = None,
+    kept: Callable[[Option, str], dict[str, Any]] = lambda option, setter: {},
+) -> tuple[Row, ...]:
     """A row for each of the compiler's options with a setter in the group; "": in Options itself.
 
-    table: the compiler's, where none is given.
+    table: the compiler's, where none is given. kept: what the row of an option, of a setter's name,
+    has otherwise, as it keeps the value.
     """
     rows = []
     for option in option_table() if table is None else table:
         setter = _SETTER.fullmatch(option.setter)
         if setter is None or (setter["group"] or "") != group:
             continue
-        default = True if setter["default"] else ...
-        rows.append(Row(setter["name"], option.default, _check_of(option), COMPILE, option.doc,
-                        argument=setter["argument"], argument_default=default,
-                        says=option.name))  # fmt: skip
+        fields = {
+            "default": option.default,
+            "check": _check_of(option),
+            "argument": setter["argument"],
+            "argument_default": True if setter["default"] else ...,
+            "says": option.name,
+            **kept(option, setter["name"]),
+        }
+        rows.append(Row(setter["name"], effect=COMPILE, doc=option.doc, **fields))
     return tuple(rows)
+
+
+def _of_location(option: Option, setter: str) -> dict[str, Any]:
+    """Only what was set is there, by the setter's name, and truth values are numbers."""
+    kept: dict[str, Any] = {"attribute": setter, "created": True}
+    if option.type.startswith("bool"):
+        kept["check"] = as_number if option.type == "bool" else as_optional_number
+        kept["default"] = None if option.default is None else int(option.default)
+    if setter == "useOnChipStorage":
+        kept["attribute"] = "onChip"
+    return kept
+
+
+LOCATION_ROWS = rows_of("TensorLocationSettings", kept=_of_location)
 
 
 def said_by(options: OptionGroup, keyword: str) -> dict[str, Any]:
@@ -53,18 +85,35 @@ def said_by(options: OptionGroup, keyword: str) -> dict[str, Any]:
 
 
 def lines_of(options: OptionGroup) -> list[Line]:
-    """Of the groups that options hold: where tensors of some kind live."""
+    """Where tensors of some kind live: of TensorLocationSettings as dicts."""
     lines = []
     for group in groups_of(options).values():
         for name, value in _said(group):
-            if isinstance(value, OptionGroup):
+            if isinstance(value, dict):
                 keyword, _, kind = name.partition(" ")
-                lines.append((keyword, kind, dict(_said(value))))
+                lines.append((keyword, kind, _location(value)))
     return lines
+
+
+def _location(settings: dict[str, Any]) -> dict[str, Any]:
+    return {
+        str(row.says): _typed(str(row.says), settings[name])
+        for row in LOCATION_ROWS
+        for name in row.values()
+        if name in settings
+    }
 
 
 def _said(group: OptionGroup) -> Iterator[tuple[str, Any]]:
     for row in group.ROWS:
         for name, value in row.said(group).items():
             if value is not None:
-                yield name, value
+                yield name, _typed(name, value)
+
+
+def _typed(name: str, value: Any) -> Any:
+    """Programs may read and write numbers where the compiler has truth values."""
+    return bool(value) if name in _TRUTHS else value
+
+
+_TRUTHS = {option.name for option in option_table() if option.type.startswith("bool")}

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from poptorch._impl import environment, own_folders
-from poptorch._logging import logger
+from poptorch._logging import TRACE, logger
 from poptorch_core import Error
 
 VERSIONS = {1: "ipu1", 2: "ipu2", 21: "ipu21"}  # hardware version → profile of the compiler
@@ -94,7 +94,9 @@ class Lease:
 
     def release(self) -> None:
         """Gives the IPUs back."""
-        self._finalizer()
+        if self._finalizer.alive:
+            self._finalizer()
+            logger.debug(f"Detached from device {self.device}")
 
     @property
     def ipus(self) -> int:
@@ -131,15 +133,15 @@ def ipuHardwareIsAvailable(num_ipus: int = 1) -> bool:
     return not uses_model() and num_ipus <= Pool.of_environment().ipus
 
 
-def ipuHardwareVersion() -> int:
+def ipuHardwareVersion(num_ipus: int = 1) -> int:
     """The version of the pool's IPUs: 1, 2 or 21; 0 with POPTORCH_IPU_MODEL=1.
 
-    Raises AssertionError when the pool is empty.
+    Raises AssertionError when the pool has not so many.
     """
     if uses_model():
         return 0
     pool = Pool.of_environment()
-    assert pool.ipus, "No IPU hardware available on this system"
+    assert pool.ipus >= max(num_ipus, 1), "No IPU hardware available on this system"
     return pool.version
 
 
@@ -154,6 +156,11 @@ def uses_small_model() -> bool:
     return small and not environment.flag("POPTORCH_IPU_MODEL")
 
 
+def device_size(ipus: int) -> int:
+    """IPUs of the smallest device that has so many."""
+    return 1 << max(ipus - 1, 0).bit_length()
+
+
 def acquire(pool: Pool, ipus: int, device: int | None = None, why: str = "") -> Lease:
     """Takes a device of `ipus` IPUs, or of the next power of two: `device`, or any that is free.
 
@@ -161,14 +168,10 @@ def acquire(pool: Pool, ipus: int, device: int | None = None, why: str = "") -> 
     With POPTORCH_WAIT_FOR_IPU=1 it waits for one. Raises poptorch.Error for ids and sizes that the
     pool does not have, and when all are taken.
     """
-    size = 1 << max(ipus - 1, 0).bit_length()
+    size = device_size(ipus)
     why = why and f"{why} "
     if size > LARGEST_PER_PROCESS:
-        raise Error(
-            f"Too many IPUs requested ({size}). Experiments that need more than "
-            f"{LARGEST_PER_PROCESS} IPUs require distributed execution. {why}Use lower ipu_ids or "
-            "fewer replicas."
-        )
+        raise too_many(size, why)
     candidates = _candidates(pool, size, device, why)
     held = sum(lease.ipus for lease in _leases)
     if held + size > max(pool.ipus // _SHARE_TO_COLLECT, 1):
@@ -179,13 +182,17 @@ def acquire(pool: Pool, ipus: int, device: int | None = None, why: str = "") -> 
         with pool.lock_folder() as folder:
             lease = _lease_one(folder, candidates)
         if lease is not None:
-            logger.debug(f"Acquired device {lease.device}")
+            if device is None:
+                logger.debug(f"Acquired {size} IPU(s): running on device Id {lease.device}.")
+            else:
+                logger.debug(f"Acquired IPU device with id {device}, running on device.")
+            logger.log(TRACE, f"Attached to device {lease.device}")
             return lease
         if not collected:  # a wrapper that nobody uses may hold one until it is collected
             gc.collect()
             collected = True
             continue
-        what = f"device {device}" if device is not None else f"{size} IPU(s)"
+        what = f"device Id {device}" if device is not None else f"{size} IPU(s)"
         if not waits:
             raise Error(
                 f"Failed to acquire {what}: {_holders(pool, candidates)}. Call detachFromDevice() "
@@ -195,7 +202,17 @@ def acquire(pool: Pool, ipus: int, device: int | None = None, why: str = "") -> 
         if not told:
             logger.info(f"Waiting for {what}: {_holders(pool, candidates)}")
             told = True
+        logger.log(TRACE, f"No IPU available, sleeping for {SECONDS_BETWEEN_TRIES} seconds")
         time.sleep(SECONDS_BETWEEN_TRIES)
+
+
+def too_many(ipus: int, why: str = "") -> Error:
+    """For more IPUs than one process can have; why: a sentence on what needs them."""
+    return Error(
+        f"Too many IPUs requested ({ipus}). Experiments that need more than "
+        f"{LARGEST_PER_PROCESS} IPUs require distributed execution. {why}Use lower ipu_ids or "
+        "fewer replicas."
+    )
 
 
 def _candidates(pool: Pool, size: int, device: int | None, why: str) -> dict[int, range]:
@@ -212,8 +229,8 @@ def _candidates(pool: Pool, size: int, device: int | None, why: str) -> dict[int
         what = f"it has {has} IPU(s)" if has else "the pool has no device of that number"
         those = f"those are {min(groups)} to {max(groups)}" if groups else "the pool has none"
         raise Error(
-            f"Failed to acquire device {device}: {what}, but the model needs a device of {size}. "
-            f"Call useIpuId() with one of them: {those}."
+            f"Failed to acquire device Id {device}: {what}, but the model needs a device of "
+            f"{size}. Call useIpuId() with one of them: {those}."
         )
     return {device: groups[device]}
 

@@ -1,37 +1,38 @@
 """PoplarExecutor: a user's model, compiled at its first call and run on the device ever after."""
 
-import datetime
 import threading
+from os import PathLike
 
 import torch
 from poptorch._impl import (
     anchors,
     attachment,
     blocks,
+    exports,
     inspection,
     lifetimes,
     optimiser_updates,
     optimisers,
-    popart_ir,
-    refused,
-    transfers,
     weight_copies,
     weights,
+    wrapped_classes,
 )
+from poptorch._impl.arguments import Arguments
 from poptorch._impl.changes import ModelWatch
 from poptorch._impl.compiled import Compiled, existing
-from poptorch._impl.locations import user_location
+from poptorch._impl.inspected import Inspected
+from poptorch._impl.locations import TellingCall
 from poptorch._impl.one_thread import at_once, one_thread
 from poptorch._impl.optimiser_state import Record
-from poptorch._impl.replica_groups import grouped
-from poptorch._impl.transfers import Latency
+from poptorch._impl.replica_groups import Request, grouped
 from poptorch._impl.wrapped import wrapped
 from poptorch._logging import logger
+from poptorch._versions import VERSION
 from poptorch.options import Options
 from poptorch_core import Error
 
 
-class PoplarExecutor:
+class PoplarExecutor(Inspected):
     """Made by poptorch.trainingModel and poptorch.inferenceModel.
 
     The call takes the model's arguments, with the batching factors of the options in the first
@@ -44,22 +45,31 @@ class PoplarExecutor:
         model,
         options: Options | None,
         training: bool,
+        poptorch_version: str = VERSION,
         optimizer: torch.optim.Optimizer | None = None,
+        user_model: torch.nn.Module | None = None,
     ) -> None:
+        """The functions that wrap models call this; programs do in classes of their own.
+
+        poptorch_version: any, as all are taken alike. user_model: whose weights they are,
+        where `model` is a copy that shares them.
+        """
         if isinstance(model, PoplarExecutor):
             model = model.model
         self._lock = threading.RLock()
         self._compiled: Compiled | None = None
-        self._wrapped = wrapped(model, options, training)
+        self._wrapped = wrapped(model, options, training, user_model)
+        model = self._wrapped.user_model
         self._training = training
         module = self._wrapped.module
         self._weights = weights.Weights() if module is None else weights.weights_of(module)
         self._optimizer = optimizer
+        self._random_state: list[int] | None = None  # for when it is compiled
         self._model_watch = None if module is None else ModelWatch(model)
         options = self._wrapped.options
         self._looks_at_runs = options.log_cycle_count or bool(options.anchored_tensors)
         if training:
-            weights.wrap(model, self)
+            wrapped_classes.wrap(model, self)
 
     def __call__(self, *args, **kwargs):
         """One step: the model's results, of the micro-batches that the output mode asks for."""
@@ -91,6 +101,7 @@ class PoplarExecutor:
                 device.loss_scale = anchors.loss_scale(compiled)
             # Before the run: the device has the newest weights also when that is cut short.
             device.weights_seen = shared.changed_on(self)
+            device.begun += 1
         try:
             results = compiled.executable.run(tensors)
         except BaseException:
@@ -104,7 +115,7 @@ class PoplarExecutor:
 
     @one_thread
     def _take_newest_weights(self, compiled: Compiled) -> None:
-        weight_copies.take_newest(compiled, self._weights.root())
+        weight_copies.take_newest(compiled, self._weights.root(), self.copyWeightsToDevice)
 
     @one_thread
     def _prepare(self, args: tuple, kwargs: dict) -> tuple[Compiled, list[torch.Tensor]]:
@@ -112,19 +123,16 @@ class PoplarExecutor:
         tensors."""
         attachment.check_online(self._wrapped.options)
         compiled = self._compiled
-        try:
+        with TellingCall():
             arguments = self._wrapped.signature.bind(args, kwargs)
             tensors = arguments.tensors
             if compiled is not None:
                 tensors = compiled.arguments.fitted(arguments)
-        except (Error, AssertionError) as error:
-            text = error.message if isinstance(error, Error) else str(error)
-            raise type(error)(f"{text} (called at {user_location()})") from None
         fresh = compiled is None
         if compiled is None:
-            compiled = lifetimes.begin(self, arguments, positional=not kwargs)
+            compiled = self._begin(arguments, positional=not kwargs)
         if not compiled.device.attached:
-            attachment.attach(compiled, self._weights, has_weights=fresh)
+            self._attach(compiled, has_weights=fresh)
         return compiled, tensors if compiled.synthetic_inputs is None else compiled.synthetic_inputs
 
     @one_thread
@@ -133,8 +141,20 @@ class PoplarExecutor:
         if self._compiled is not None:
             logger.warning("Call to compile() ignored: the executable is already compiled")
             return
-        arguments = self._wrapped.signature.bind(args, kwargs)
-        lifetimes.begin(self, arguments, positional=not kwargs)
+        with TellingCall():
+            arguments = self._wrapped.signature.bind(args, kwargs)
+        self._begin(arguments, positional=not kwargs)
+
+    def _begin(self, arguments: Arguments, *, positional: bool) -> Compiled:
+        compiled = lifetimes.begin(self, arguments, positional=positional)
+        self._give_random_state(compiled)
+        return compiled
+
+    def _give_random_state(self, compiled: Compiled) -> None:
+        """What was set before there was something compiled."""
+        if self._random_state is not None:
+            inspection.set_random_state(compiled, self._random_state)
+            self._random_state = None
 
     def destroy(self) -> None:
         """Fetches weights and optimiser state, frees the device and unwraps the model.
@@ -168,6 +188,11 @@ class PoplarExecutor:
         """The wrapper's frozen copy of the options."""
         return self._wrapped.options if self._compiled is None else self._compiled.options
 
+    @property
+    def per_replica_params(self) -> dict[str, Request]:
+        """(CommGroupType, shards, VariableRetrievalMode) of parameters with a replicaGrouping."""
+        return self._wrapped.groupings.requests(self._wrapped.model)
+
     def isCompiled(self) -> bool:
         """Whether there is an executable."""
         return self._compiled is not None
@@ -185,7 +210,17 @@ class PoplarExecutor:
         device_pool.acquire. The IPU Model takes none.
         """
         attachment.check_online(self._wrapped.options)
-        attachment.attach(existing(self._compiled), self._weights, has_weights=False)
+        compiled = existing(self._compiled)
+        self._attach(compiled, has_weights=False)
+
+    def _attach(self, compiled: Compiled, *, has_weights: bool) -> None:
+        attachment.attach(
+            compiled,
+            self._weights,
+            self._optimizer,
+            has_weights=has_weights,
+            upload=self.copyWeightsToDevice,
+        )
 
     @one_thread
     def detachFromDevice(self) -> None:
@@ -197,9 +232,11 @@ class PoplarExecutor:
             Record.of(self._optimizer).refresh()
         attachment.release(compiled)
 
-    @one_thread
     def copyWeightsToHost(self) -> None:
-        """Copies this device's parameters and buffers into the model's tensors."""
+        """Copies this device's parameters and buffers into the model's tensors.
+
+        What reads stale weights calls it, too.
+        """
         weight_copies.to_host(existing(self._compiled), self._weights.root(), self)
 
     def copyWeightsToHostIfNeeded(self) -> bool:
@@ -211,8 +248,12 @@ class PoplarExecutor:
         """Copies the model's tensors to this device; other wrappers of the model follow.
 
         What training changed on a device and nobody has fetched is lost: the host's values count.
+        Calls that need the host's weights make it, too.
         """
-        weight_copies.to_device(existing(self._compiled), self._weights.root())
+        compiled = existing(self._compiled)
+        if self._training:
+            Record.of(self._optimizer).refresh()
+        weight_copies.to_device(compiled, self._weights.root())
 
     @one_thread
     def copyNamedBuffersToDevice(self) -> None:
@@ -223,104 +264,77 @@ class PoplarExecutor:
     def load_state_dict(self, state_dict, strict: bool = True):
         """Loads into the model and, when compiled, onto the device; torch's report of keys."""
         report = self.model.load_state_dict(state_dict, strict)
-        if self._compiled is not None:
+        compiled = self._compiled
+        # A device that has failed gets them when it is attached again.
+        if compiled is not None and not compiled.executable.has_failed():
+            logger.debug("load_state_dict: implicit copyWeightsToDevice()")
             self.copyWeightsToDevice()
         return report
-
-    def graph(self, form: str = "placed", locations: bool = False) -> str:
-        """The text of a form: "traced", "normal", "differentiated", "placed" or "program"."""
-        return existing(self._compiled).executable.text(form, locations)
-
-    def report(self) -> dict:
-        """What the emulated IPUs hold, in bytes, and how long a run takes, in cycles.
-
-        "recorded_options" are those that were set and that only hardware could honour.
-        """
-        return inspection.report(existing(self._compiled))
-
-    def _debugGetPopartIR(self) -> str:
-        """The placed form as JSON: {"maingraph": [{"type", "name", "inputs", "outputs",
-        "attributes"}, ...], ...}, a list of ops for every graph."""
-        return popart_ir.as_json(self.graph("placed"))
-
-    def schedule(self, micro_batches: int = 64) -> dict:
-        """Which IPU works on which micro-batch when: see poptorch._impl.inspection.schedule_of."""
-        return inspection.schedule_of(existing(self._compiled), micro_batches)
-
-    def printSchedule(self, micro_batches: int = 64) -> None:
-        """Draws schedule() on the standard output: IPUs down, time across."""
-        print(inspection.drawing(existing(self._compiled), micro_batches))
-
-    def getTensorNames(self) -> list[str]:
-        """What Options.anchorTensor can name: parameters, buffers and modules by path, inputs, the
-        loss, `Gradient___<parameter>`, `UpdatedVar___<parameter>`, the optimiser's state, and of
-        SGD `scaledLearningRate0` and `weightDecayScaleFactor0` (`___specific___<parameter>`)."""
-        compiled = self._compiled
-        assert compiled is not None, "Model must be compiled before calling getTensorNames"
-        return anchors.names(compiled)
-
-    def getAnchoredTensor(self, short_name: str) -> torch.Tensor | dict[str, torch.Tensor]:
-        """The last run's value of a tensor that Options.anchorTensor asked for.
-
-        State (weights, buffers, the optimiser's) is as the run left it, `finalLossScale` what the
-        run began with. A name with * or ? that matches several tensors gives a dict. Raises
-        AssertionError for unknown short names.
-        """
-        asked, compiled = self._wrapped.options.anchored_tensors, self._compiled
-        assert short_name in asked, f"No tensor with name {short_name} found."
-        assert compiled is not None and compiled.device.runs, (
-            f"No tensor with name {short_name} found. Run the model first."
-        )
-        return anchors.value(compiled, short_name)
-
-    def getPerfCounters(self) -> dict[str, list[list[float]]]:
-        """When the last run's transfers took place, in seconds of time.perf_counter().
-
-        {"input", "input_complete", "output", "output_complete"} → for each tensor, a list of one
-        time a step: micro-batches × replicas of inputs, those returned of outputs.
-        """
-        return transfers.counters(self._compiled)
-
-    def getHostIpuLatency(self) -> Latency:
-        """(min, max, mean) seconds that a step's inputs took to the device in the last run."""
-        return transfers.latency(self._compiled, "input", "input_complete")
-
-    def getComputeLatency(self) -> Latency:
-        """(min, max, mean) seconds from a step's last input to its first output."""
-        return transfers.latency(self._compiled, "input_complete", "output")
-
-    def getIpuHostLatency(self) -> Latency:
-        """(min, max, mean) seconds that a step's outputs took from the device."""
-        return transfers.latency(self._compiled, "output", "output_complete")
-
-    def getLatency(self) -> Latency:
-        """(min, max, mean) seconds from a step's first input to its last output."""
-        return transfers.latency(self._compiled, "input", "output_complete")
-
-    def cycleCount(self) -> int:
-        """Modelled cycles of the last run. Needs Options.logCycleCount(True)."""
-        return inspection.cycle_count(self._wrapped.options, self._compiled)
-
-    def compilationTime(self) -> datetime.timedelta:
-        """How long the compilation took."""
-        seconds = inspection.compilation_seconds(self._wrapped.options, self._compiled)
-        return datetime.timedelta(seconds=seconds)
 
     @property
     def rng_state(self) -> list[int]:
         """Seed of the device's random numbers, and how many micro-batches have drawn from them.
 
-        Set to what it was, further runs draw the same numbers again.
+        Set to what it was, further runs draw the same numbers again. What is set before the
+        compilation is kept for it.
         """
-        return list(existing(self._compiled).executable.random_state())
+        if self._compiled is None and self._random_state is not None:
+            return list(self._random_state)
+        return inspection.random_state(existing(self._compiled))
 
     @rng_state.setter
     def rng_state(self, values: list[int]) -> None:
-        inspection.set_random_state(existing(self._compiled), values)
+        inspection.check_random_state(values)
+        if self._compiled is None:
+            self._random_state = list(values)
+        else:
+            inspection.set_random_state(self._compiled, values)
 
-    compileAndExport = refused.method("compileAndExport")
-    save = refused.method("save")
-    loadExecutable = refused.method("loadExecutable")
+    @one_thread
+    def save(
+        self, filename: str | PathLike, export_model: bool = True, save_rng_state: bool = True
+    ) -> None:
+        """Writes the executable to a file, with the model, its weights and the optimiser's state.
+
+        filename: also a folder, which gets `model.poptorch`; missing folders are made.
+        export_model: False leaves model, options and optimiser out: see loadExecutable.
+        save_rng_state: whether the state of the device's random numbers goes with it.
+        The file is there whole or not at all. Raises poptorch.Error where nothing is compiled, the
+        model cannot be pickled or nothing can be written.
+        """
+        exports.save(
+            self._wrapped,
+            existing(self._compiled),
+            self._optimizer if self._training else None,
+            self._weights.root(),
+            filename,
+            export_model,
+            save_rng_state,
+        )
+
+    @one_thread
+    def compileAndExport(
+        self, filename: str | PathLike, *args, export_model: bool = True, **kwargs
+    ) -> None:
+        """compile(*args, **kwargs), unless that is done, and save(filename, export_model)."""
+        if self._compiled is None:
+            self.compile(*args, **kwargs)
+        self.save(filename, export_model)
+
+    @one_thread
+    def loadExecutable(self, filename: str | PathLike) -> None:
+        """Takes the executable of a file; nothing is traced or compiled.
+
+        The weights, and the optimiser's state, are this wrapper's own. Raises poptorch.Error for a
+        file of another version, model or options.
+        """
+        if self._compiled is not None:
+            logger.warning("Call to loadExecutable() ignored: the executable is already compiled")
+            return
+        saved = exports.Saved.open(filename)
+        saved.check(self._wrapped)
+        lifetimes.load(self, saved, with_state=False)
+        self._give_random_state(existing(self._compiled))
 
     def __getattr__(self, name: str):
         if name.startswith("__") or "_wrapped" not in self.__dict__:
@@ -332,15 +346,28 @@ class PoplarExecutor:
 
     def __repr__(self) -> str:
         module = self._wrapped.module
-        return repr(self._wrapped.model) if module is None else blocks.text_with_blocks(module)
+        return repr(self._wrapped.model) if module is None else blocks.module_repr(module)
 
     def __reduce_ex__(self, protocol):
-        raise Error(
-            "[wrapper] a PoplarExecutor cannot be copied or pickled: save its model, or the "
-            "state_dict() of the model, and wrap that again."
-        )
+        """Copies and pickles wrap the copy of the model, which is wrapped here, anew."""
+        if self._compiled is not None:
+            raise Error(
+                "[wrapper] a PoplarExecutor cannot be copied or pickled once it is compiled: save "
+                "its model, or call its save(), or destroy() first."
+            )
+        made, model = self._wrapped, self._wrapped.user_model
+        groups = {} if made.module is None else made.groupings.requests(made.module)
+        state = {"random_state": self._random_state, "groups": groups}
+        return _made_again, (model, made.asked, made.training, self._optimizer), state
 
-    def __deepcopy__(self, memo):
-        raise Error(
-            "[wrapper] a PoplarExecutor cannot be copied: copy the model and wrap the copy."
-        )
+    def __setstate__(self, state: dict) -> None:
+        self._random_state = state["random_state"]
+        if self._wrapped.module is not None:
+            self._wrapped.groupings.request_all(self._wrapped.module, state["groups"])
+
+
+def _made_again(
+    model, options: Options, training: bool, optimizer: torch.optim.Optimizer | None
+) -> PoplarExecutor:
+    """What a pickle names."""
+    return PoplarExecutor(model, options, training, optimizer=optimizer)

@@ -42,7 +42,7 @@ def log_cycles(compiled: Compiled) -> None:
     """Logs the last run's cycles where the options ask for it."""
     if not compiled.options.log_cycle_count:
         return
-    if compiled.options.use_model:
+    if option_group.value_of(compiled.options, "use_model"):
         raise Error("Cycle count logging is only supported on actual IPU hardware.")
     logger.debug(f"Total number of IPU cycles: {cycle_count(compiled.options, compiled)}")
 
@@ -60,16 +60,29 @@ def tell_of_partial_state(compiled: Compiled, model: str) -> None:
 
 def compilation_seconds(options: Options, compiled: Compiled | None) -> float:
     """Raises poptorch.Error without the progress bar, or the model."""
-    if not options.show_compilation_progress_bar:
-        raise Error("Please set showCompilationProgressBar option to obtain compilation time.")
     if compiled is None:
         raise Error("Please compile the model before obtaining compilation time.")
+    if not options._show_compilation_progress_bar:
+        raise Error("Please set showCompilationProgressBar option to obtain compilation time.")
     return compiled.seconds
 
 
-def set_random_state(compiled: Compiled, values: list[int]) -> None:
+def check_random_state(values: list[int]) -> None:
     """Raises poptorch.Error for anything but [seed, state]."""
     pair = isinstance(values, (list, tuple)) and len(values) == 2
     if not pair or not all(isinstance(value, int) for value in values):
         raise Error(f"[rng_state] expected [seed, state], two integers, but got {values!r}.")
+
+
+def random_state(compiled: Compiled) -> list[int]:
+    """[seed, state]."""
+    logger.debug("Reading random seed")
+    logger.debug("Reading RNG state")
+    return list(compiled.executable.random_state())
+
+
+def set_random_state(compiled: Compiled, values: list[int]) -> None:
+    """Values that check_random_state has let pass."""
+    logger.debug(f"Setting random seed to: {values[0]}")
+    logger.debug("Setting RNG state")
     compiled.executable.set_random_state(tuple(values))

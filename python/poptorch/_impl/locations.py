@@ -4,7 +4,7 @@ import os
 
 import poptorch_core
 import torch
-from poptorch_core import _torch
+from poptorch_core import Error, _torch
 
 # What is not the user's. Options.sourceLocationExcludes adds to it.
 OWN_FILES = (
@@ -17,3 +17,15 @@ OWN_FILES = (
 def user_location() -> str:
     """ "model.py:12", with its folder: the innermost line that is the user's."""
     return _torch.user_location(OWN_FILES)
+
+
+class TellingCall:
+    """A context: what is refused inside, before the model runs, leaves with the user's line."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind, error: BaseException | None, _trace) -> None:
+        if isinstance(error, (Error, AssertionError)):
+            text = error.message if isinstance(error, Error) else str(error)
+            raise type(error)(f"{text} (called at {user_location()})") from None

@@ -6,11 +6,16 @@ Every optimiser that a wrapper uses carries a `Record`, so that its state outliv
 import fnmatch
 import re
 import weakref
+from collections.abc import Iterable, Mapping
+from typing import cast
 
 import torch
+from poptorch._impl import failures
 from poptorch._logging import logger
+from poptorch.enums import ConnectionType
 
-STEP, SCALE_FACTOR = "Step", "lossScaleUpdateFactor"
+STEP, SCALE_FACTOR = "Step___", "lossScaleUpdateFactor"
+_ONE_STEP = "Step"  # as state dictionaries had it of all parameters
 # By kind of optimiser: what a slot `optimiser.<what>.<parameter>` is called in a state_dict.
 _MOMENTS = {"exp_avg": "Accl1___", "exp_avg_sq": "Accl2___"}
 PREFIXES = {
@@ -27,6 +32,7 @@ _PARAMETER_NAMES = {
     "velocity_scaling": "velocityScaling",
     "max_weight_norm": "maxWeightNorm",
 }
+_SGD_RATES = ("scaledLearningRate0", "weightDecayScaleFactor0")
 # Flags, not numbers.
 _STRUCTURE = (
     *("nesterov", "maximize", "amsgrad", "centered", "bias_correction", "use_tf_variant"),
@@ -46,6 +52,9 @@ class Record:
         self.parameters = parameters
         self.loaded = loaded
         self.steps_before = 0
+        self.known_at: int | None = None  # runs that had begun when `state` was the device's
+        self._as_loaded = False  # `state` and `parameters` are what load() got, and no more
+        self._steps_seen = 0  # of the device, in `state`
         self._executor: weakref.ref | None = None
 
     @classmethod
@@ -63,29 +72,71 @@ class Record:
         """What that wrapper has compiled, or None."""
         return None if self.executor is None else self.executor._compiled
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether the device has made updates since it was read."""
+        compiled = self.compiled
+        if compiled is None or self.loaded or failures.is_lost(compiled):
+            return False
+        return self.state is None or device_steps(compiled) != self._steps_seen
+
     def bind(self, executor) -> None:
         """The optimiser runs on the device of `executor` from here on; loaded state goes there."""
         self._executor = weakref.ref(executor)
+        self.known_at = None
         if self.loaded:
             self.upload()
-        else:
-            self.refresh()
+        elif not failures.is_lost(executor._compiled):
+            self._fetch(executor._compiled)
 
     def unbind(self, executor) -> None:
         """The device is about to go, or to another optimiser: keeps what it holds."""
         if self.executor is executor:
             self.refresh()
-            self.loaded = self.state is not None
+            self.loaded, self._as_loaded = self.state is not None, False
             self._executor = None
 
     def refresh(self) -> None:
-        """Fetches from the device, if there is one with anything newer."""
+        """Fetches from the device, if there is one with anything newer. Offline there is none."""
         compiled = self.compiled
         if compiled is None or self.loaded:
             return
-        read = compiled.executable.read_state
-        self.state = {name: read(slot) for name, slot in slots_of(compiled).items()}
+        if compiled.options.connection_type == ConnectionType.Never:
+            return
+        if failures.is_lost(compiled):
+            self.loaded = self.state is not None
+            self.steps_before -= device_steps(compiled) - self._steps_seen
+            return
+        if self.known_at == compiled.device.begun:
+            logger.debug("Using cached optimiser state dict")
+            if not self._as_loaded:
+                self.parameters = _parameters(compiled.spec)
+            return
+        logger.info("Writing optimiser state tensors from IPU to host.")
+        self._fetch(compiled)
+
+    def _fetch(self, compiled) -> None:
+        if compiled.options.connection_type == ConnectionType.Never:
+            return
+        self.state = self._read(compiled)
         self.parameters = _parameters(compiled.spec)
+        self._steps_seen = device_steps(compiled)
+        self.known_at, self._as_loaded = compiled.device.begun, False
+
+    def _read(self, compiled) -> dict[str, torch.Tensor]:
+        """Of the device. Of a parameter with a value for each group of replicas, counts too have
+        the groups as first dimension."""
+        groups = self.executor._wrapped.groupings.of(self.executor._wrapped.model)
+        replicas = compiled.options.replication_factor
+        found, values = {}, {}
+        for name, slot in slots_of(compiled).items():
+            if slot not in values:
+                values[slot] = compiled.executable.read_state(slot)
+            found[name] = values[slot].clone() if name.startswith(STEP) else values[slot]
+            group = groups.get(name.removeprefix(STEP)) if name.startswith(STEP) else None
+            if group is not None and group.values(replicas) > 1:
+                found[name] = values[slot].repeat(group.values(replicas))
+        return found
 
     def load(self, state: dict) -> None:
         """Takes `ipu_state` and `ipu_param` of a state_dict; the device gets them if there is one.
@@ -100,48 +151,115 @@ class Record:
                 "optimizer of poptorch.optim."
             )
         self.state, self.parameters = state["ipu_state"], state.get("ipu_param")
-        self.loaded = self.state is not None
+        self.loaded = self._as_loaded = self.state is not None
         if self.loaded and self.compiled is not None:
             self.upload()
 
+    def upload_loaded(self) -> None:
+        """Writes what is loaded, if anything, where the optimiser is bound to a device."""
+        if self.loaded and self.compiled is not None:
+            self.upload()
+
+    def add(self, state: dict) -> None:
+        """Takes slots that no state_dict of the optimiser holds; the device gets them like
+        others."""
+        self.state = {**(self.state or {}), **state}
+        self.loaded = True
+        if self.compiled is not None:
+            self.upload()
+
     def upload(self) -> None:
-        """Writes loaded state to the device. Slots that it lacks keep what they have."""
+        """Writes loaded state to the device. Slots that it lacks keep what they have.
+
+        A device that a fault has struck gets it when it is attached again.
+        """
         compiled = self.compiled
+        if failures.is_lost(compiled):
+            return
         executable, slots = compiled.executable, slots_of(compiled)
-        extra = sorted(self.state.keys() - slots.keys())
-        if extra:
-            logger.warning(f"Ignoring optimizer state that this model has no place for: {extra}")
+        given = {**dict.fromkeys(_steps(slots), self.state.get(_ONE_STEP)), **self.state}
+        given = {name: value for name, value in given.items() if value is not None}
+        given.pop(_ONE_STEP, None)
+        if self._as_loaded:
+            self._warn_of_missing(given, slots, _parameters(compiled.spec))
+        logger.info("Writing optimiser state tensors from host to IPU memory.")
         for name, slot in slots.items():
-            if name in self.state:
+            if name in given:
                 # Torch counts in float32, and its own steps keep moments in the weight's dtype.
-                dtype = executable.read_state(slot).dtype
-                executable.write_state(slot, self.state[name].to(dtype))
+                held = executable.read_state(slot)
+                value = given[name].flatten()[0] if name.startswith(STEP) else given[name]
+                executable.write_state(slot, value.to(held.dtype))
         self.loaded = False
-        self.refresh()
+        if self._as_loaded:
+            self.known_at = compiled.device.begun
+            self._steps_seen = device_steps(compiled)
+        else:
+            self._fetch(compiled)
+
+    def _warn_of_missing(self, given: dict, slots: dict, parameters: dict) -> None:
+        start = "writeOptimizerState: ignoring missing"
+        for name in sorted(given.keys() - slots.keys()):
+            logger.warning(f"{start} state {name}: this model has no place for it")
+        for name in sorted(slots.keys() - given.keys()):
+            logger.warning(f"{start} state {name}: the device keeps what it has")
+        if self.parameters is not None:
+            for name in sorted(parameters.keys() - self.parameters.keys()):
+                logger.warning(f"{start} parameter {name}: the optimiser keeps what it has")
+
+
+def device_steps(compiled) -> int:
+    """Updates since the compilation."""
+    return compiled.device.runs * compiled.options.device_iterations
 
 
 def slots_of(compiled) -> dict[str, str]:
     """Name in a state_dict → slot."""
-    return {
-        state_name(slot, compiled.spec["kind"]): slot
-        for slot, kind, _, _ in compiled.executable.states()
-        if kind == "optimiser_state"
-    }
+    return _slots(compiled.executable, compiled.spec["kind"])
 
 
-def state_name(slot: str, kind: str) -> str:
-    """What a slot of the optimiser is called in a state_dict and as an anchor."""
-    _, what, *parameter = slot.split(".", 2)
-    if what == "step":
-        return STEP
-    if what == "loss_scale_factor":
-        return SCALE_FACTOR
-    return PREFIXES[kind][what] + parameter[0]
+def _slots(executable, kind: str) -> dict[str, str]:
+    """Name in a state_dict, and as an anchor, → slot. The one count of updates has a name for each
+    parameter."""
+    held = [
+        slot.split(".", 2)[1:]
+        for slot, what, _, _ in executable.states()
+        if what == "optimiser_state"
+    ]
+    parameters = dict.fromkeys(rest[0] for _, *rest in held if rest)
+    found: dict[str, str] = {}
+    for what, *parameter in held:
+        if what == "step":
+            found |= {STEP + name: "optimiser.step" for name in parameters}
+        elif what == "loss_scale_factor":
+            found[SCALE_FACTOR] = f"optimiser.{what}"
+        else:
+            found[PREFIXES[kind][what] + parameter[0]] = f"optimiser.{what}.{parameter[0]}"
+    return found
+
+
+def _steps(names: Iterable[str]) -> list[str]:
+    return [name for name in names if name.startswith(STEP)]
+
+
+def steps_in(state: Mapping[str, torch.Tensor], otherwise: int) -> int:
+    """How many updates a state_dict tells of."""
+    name = next(iter(_steps(state)), _ONE_STEP)
+    return int(state[name].flatten()[0]) if name in state else otherwise
+
+
+def with_steps(state: dict[str, torch.Tensor], compiled, steps: torch.Tensor) -> None:
+    """Adds that count of updates, where the device has one."""
+    state |= dict.fromkeys(_steps(slots_of(compiled)), steps)
 
 
 def _parameters(spec: dict) -> dict[str, torch.Tensor]:
     found = {"lossScaling_FLOAT": torch.tensor(spec["loss_scaling"])}
+    scale = found["lossScaling_FLOAT"]
     for group in spec["groups"]:
+        if spec["kind"] == "sgd":
+            for name in (f"{w}___specific___{p}" for w in _SGD_RATES for p in group["parameters"]):
+                found[name] = cast(torch.Tensor, rate(name, spec, scale))
+            continue
         for name, value in group["values"].items():
             if name in _STRUCTURE:
                 continue
@@ -159,9 +277,7 @@ def states_by_name(executable, kind: str | None) -> dict[str, str]:
             found[slot] = slot
         if what == "parameter" and kind is not None:
             found[f"UpdatedVar___{slot}"] = slot
-        if what == "optimiser_state" and kind is not None:
-            found[state_name(slot, kind)] = slot
-    return found
+    return found if kind is None else found | _slots(executable, kind)
 
 
 def matching(pattern: str, names) -> list[str]:
@@ -169,7 +285,7 @@ def matching(pattern: str, names) -> list[str]:
     return [name for name in names if fnmatch.fnmatchcase(name, pattern.replace("[", "[[]"))]
 
 
-RATES = ("scaledLearningRate0___default___FLOAT", "weightDecayScaleFactor0___default___FLOAT")
+RATES = tuple(f"{name}___default___FLOAT" for name in _SGD_RATES)
 _RATE = re.compile(
     r"(?P<what>scaledLearningRate|weightDecayScaleFactor)(?P<variant>[012]?)"
     r"(___specific___(?P<parameter>.+)|___default___.*)?"

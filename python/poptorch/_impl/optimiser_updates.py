@@ -1,10 +1,11 @@
 """The optimiser of a wrapper: described for the compiler, and its changes sent to the device."""
 
 import torch
-from poptorch._impl import optimisers, torch_state
+from poptorch._impl import optimiser_log, optimisers, torch_state
 from poptorch._impl.compiled import Compiled
-from poptorch._impl.option_group import state_of
+from poptorch._impl.optimiser_state import Record
 from poptorch._impl.option_groups import set_running_mean
+from poptorch._impl.option_state import state_of
 from poptorch.enums import MeanReductionStrategy, ReductionType
 from poptorch.options import Options
 
@@ -41,7 +42,10 @@ def exchange(executor, compiled: Compiled, optimizer: torch.optim.Optimizer) -> 
     """
     former, watch = executor._optimizer, compiled.optimiser
     spec, former_spec = described(optimizer, executor._wrapped.model, compiled.options), watch.spec
-    _write(compiled, former_spec, spec)
+    write_changes(compiled, former_spec, spec)
+    optimiser_log.tell(optimizer, spec)
+    if optimisers.rescaled(former_spec, spec):
+        Record.of(former).known_at = None
     optimizer._opt_called = True
     watch.look_for_new_names(optimizer)
     if optimizer is former:
@@ -52,13 +56,17 @@ def exchange(executor, compiled: Compiled, optimizer: torch.optim.Optimizer) -> 
         watch.take(optimizer, spec)
         torch_state.bind(optimizer, executor)
     except BaseException:
-        _write(compiled, spec, former_spec)
+        write_changes(compiled, spec, former_spec)
         watch.take(former, former_spec)
         torch_state.bind(former, executor)
         raise
 
 
-def _write(compiled: Compiled, before: dict, after: dict) -> None:
+def write_changes(compiled: Compiled, before: dict, after: dict) -> None:
+    """The device, which has the values of the description `before`, gets those of `after`.
+
+    Raises poptorch.Error where a constant or the structure differs.
+    """
     executable = compiled.executable
     held = {name for name, _, _, _ in executable.states()}
     for slot, value in optimisers.changes(before, after).items():

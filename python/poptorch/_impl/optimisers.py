@@ -28,6 +28,8 @@ _NUMBERS = (
     *("lr", "momentum", "dampening", "weight_decay", "nesterov", "maximize", "amsgrad", "centered"),
     *("eps", "alpha", "velocity_scaling", "max_weight_norm"),
 )
+# Structure that the names of PopART's kinds tell: value of a group, suffix.
+_SUFFIXES = (("bias_correction", 0.0, "_NO_BIAS"), ("centered", 1.0, "_CENTERED"))
 # Attributes that are always compiled in.
 _STRUCTURE = ("nesterov", "maximize", "amsgrad", "centered")
 
@@ -49,10 +51,22 @@ def kind_of(optimiser: torch.optim.Optimizer) -> str:
     if type(optimiser) not in known and optimiser not in _warned_about:
         _warned_about.add(optimiser)
         logger.warning(
-            f"{type(optimiser).__name__} is a subclass of a supported optimiser: it runs as "
-            f"{kind} on the device, and what the subclass changes is unlikely to behave as intended"
+            f"Optimizer `{type(optimiser).__name__}` subclassed from classes in poptorch.optim or "
+            "torch.optim are unlikely to behave as intended. Poptorch does not run Python "
+            f"optimizer code directly; this one runs as {kind}, whatever the subclass changes."
         )
     return kind
+
+
+def shown_kind(spec: dict) -> str:
+    """What messages call the optimiser of a description: by its update, as PopART does."""
+    kind, values = spec["kind"], spec["groups"][0]["values"]
+    if kind == "sgd":
+        return "SGD1" if "velocity_scaling" in values else "SGD2"  # of separate ones it is not told
+    for name, value, suffix in _SUFFIXES:
+        if values.get(name) == value:
+            return kind.upper() + suffix
+    return kind.upper()
 
 
 def _number(name: str, value, group: int) -> float:
@@ -65,7 +79,7 @@ def _number(name: str, value, group: int) -> float:
     return float(value)
 
 
-def _values(group: dict, index: int) -> dict[str, float]:
+def values_of(group: dict, index: int) -> dict[str, float]:
     """The numbers of a parameter group, betas as beta1 and beta2."""
     values = {}
     for name, value in group.items():
@@ -88,7 +102,7 @@ def _variable_names(optimiser, kind: str, group: dict) -> set[str]:
 
 def _global_value(optimiser, name: str) -> float:
     """A number of the whole optimiser; param_groups win, which must agree."""
-    own = getattr(optimiser, name, optim._Optimiser.GLOBAL_EXTRAS.get(name))
+    own = getattr(optimiser, name, optim.Optimizer.GLOBAL_EXTRAS.get(name))
     in_groups = {group[name] for group in optimiser.param_groups if name in group}
     if len(in_groups) > 1:
         raise Error(
@@ -115,7 +129,7 @@ def describe(optimiser: torch.optim.Optimizer, model: torch.nn.Module) -> dict:
     for index, group in enumerate(optimiser.param_groups):
         if group.get("amsgrad"):
             raise ValueError("[optimiser] AMSGrad is not supported. Leave amsgrad at False.")
-        values = _values(group, index)
+        values = values_of(group, index)
         _add_globals(optimiser, values)
         variable = _variable_names(optimiser, kind, group)
         if "betas" in variable:
@@ -159,7 +173,8 @@ def _check_parameters(optimiser, model: torch.nn.Module, names: dict[int, str]) 
             f"optimizer's parameter groups (of number {', '.join(map(str, groups))}), but a step "
             "updates it once. Name each parameter once."
         )
-    trainable = any(parameter.requires_grad for parameter in model.parameters())
+    with torch._C.DisableTorchFunctionSubclass():  # of a wrapped model: fetches nothing
+        trainable = any(parameter.requires_grad for parameter in model.parameters())
     if trainable and not any(key in names for key in held):
         raise Error(
             f"[optimiser] none of the {len(held)} parameters of the {type(optimiser).__name__} "

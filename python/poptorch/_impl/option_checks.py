@@ -71,6 +71,25 @@ def optional_boolean(value: bool | None) -> bool | None:
     return value if value is None else boolean(value)
 
 
+def as_number(value: bool) -> int:
+    """Accepts True and False; stores 1 and 0."""
+    return int(boolean(value))
+
+
+def as_optional_number(value: bool | None) -> int | None:
+    """Accepts None as well."""
+    return value if value is None else as_number(value)
+
+
+# Where the number itself is assigned.
+as_number.of_stored = as_optional_number.of_stored = whole(0, 1)  # type: ignore[attr-defined]
+
+
+def truth(value: object) -> bool:
+    """Accepts anything that is true or false."""
+    return bool(value)
+
+
 def strings(value: Iterable[str]) -> list[str]:
     """Accepts several strings, but not one: it would be taken for its letters."""
     is_list = isinstance(value, Iterable) and not isinstance(value, str)

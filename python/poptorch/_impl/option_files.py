@@ -7,6 +7,7 @@ inside it.
 """
 
 import ast
+import difflib
 import inspect
 import json
 import warnings
@@ -15,7 +16,8 @@ from pathlib import Path
 
 import torch
 from poptorch import enums
-from poptorch._impl.option_group import OptionGroup, groups_of, state_of
+from poptorch._impl.option_group import OptionGroup, groups_of
+from poptorch._impl.option_state import state_of
 from poptorch._impl.phased_strategies import ParallelPhasedExecution, Phase, SerialPhasedExecution
 from poptorch._impl.strategies import Stage
 
@@ -145,13 +147,13 @@ def _call(target, names: list[str], node: ast.Call, owner: OptionGroup | None = 
 
 
 def _set(target, names: list[str], arguments: list, keywords: dict, owner: OptionGroup | None):
-    path = ".".join(names)
+    path, draft = ".".join(names), target
     for name in names[:-1]:
         target, owner = _subgroup(target, name), _subgroup(owner, name)
     rows = target.ROWS if isinstance(target, OptionGroup) else ()
     row = next((row for row in rows if row.name == names[-1]), None)
     if row is None:
-        raise Refused(f"there is no option {path}")
+        raise Refused(f"there is no option {path}{_meant(draft, names)}")
     setter = getattr(target, row.name)
     bound = _bound(setter, path, arguments, keywords)
     if row.inside and owner is not None:
@@ -160,6 +162,19 @@ def _set(target, names: list[str], arguments: list, keywords: dict, owner: Optio
         if bound.arguments[argument]:
             bound.arguments[argument] = _inside(bound.arguments[argument], folder_of(owner))
     return setter(*bound.args, **bound.kwargs)
+
+
+def _meant(draft: OptionGroup, names: list[str]) -> str:
+    """What to write instead of a name that is none."""
+    if not isinstance(draft, OptionGroup):
+        return ""
+    if names[0] in ("opts", "options"):
+        return ". Leave out what stands for the object: write the setter alone"
+    known = {f"{path}{row.name}" for path, group in groups_of(draft).items() for row in group.ROWS}
+    ends = [name for name in known if name.rpartition(".")[2] == names[-1]]
+    path = ".".join(names)[: max(map(len, known))]
+    close = ends or difflib.get_close_matches(path, known, 1)
+    return f". Did you mean {close[0]}?" if close else ""
 
 
 def _subgroup(group, name: str):

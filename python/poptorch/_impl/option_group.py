@@ -3,56 +3,15 @@
 import copy
 import difflib
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from poptorch._impl.locations import user_location
-from poptorch._impl.option_rows import RECORDED, Row, make_setter
+from poptorch._impl.option_rows import PENDING, RECORDED, Row, make_setter
+from poptorch._impl.option_state import State, add_values, state_of
 from poptorch_core import Error
 
 _Group = TypeVar("_Group", bound="OptionGroup")
-
-
-@dataclass
-class State:
-    """What a group of options holds."""
-
-    values: dict[str, Any]  # by attribute
-    groups: dict[str, "OptionGroup"] = field(default_factory=dict)  # those within it
-    frozen: bool = False
-    # What setters do beyond storing waits here until a draft is taken; None: it is done at once.
-    effects: list[Callable[[], object]] | None = None
-
-    def check_free(self) -> None:
-        """Raises AttributeError where nothing may change any more."""
-        if self.frozen:
-            raise AttributeError("Can't modify frozen Options")
-
-    def store(self, values: dict[str, Any]) -> None:
-        """Takes values that are checked."""
-        self.check_free()
-        self.values.update(values)
-
-    def freeze(self) -> None:
-        """From now on nothing changes, in the groups within it neither."""
-        self.frozen = True
-        for group in self.groups.values():
-            state_of(group).freeze()
-
-    def when_taken(self, effect: Callable[[], object]) -> None:
-        """Something that a setter does beyond storing: now, or when the draft is taken."""
-        if self.effects is None:
-            effect()
-        else:
-            self.effects.append(effect)
-
-    def everything(self) -> dict[str, Any]:
-        """Values and groups by name."""
-        return {**self.values, **self.groups}
-
-    def copied(self, memo: dict) -> "State":
-        """One that is not frozen."""
-        return State(copy.deepcopy(self.values, memo), copy.deepcopy(self.groups, memo))
+_PLAIN = (int, str, list, dict)  # of others the option's check says which types it takes
 
 
 class OptionGroup:
@@ -69,22 +28,48 @@ class OptionGroup:
                 setattr(cls, row.name, method)
 
     def __init__(self, **groups: "OptionGroup") -> None:
-        values: dict[str, Any] = {}
+        state = State({}, groups)
         for row in self.ROWS:
-            values.update(copy.deepcopy(row.values()))
-        self.__dict__["_state"] = State(values, groups)
+            if not row.created and row.session is None:
+                state.values.update(copy.deepcopy(row.values()))
+        state.share_session()
+        self.__dict__["_state"] = state
 
     def _take(self, name: str, values: Callable[[], dict[str, Any]]) -> None:
         """Stores values of an option; an error says which it is and where it was given."""
         state = state_of(self)
         state.check_free()
         try:
-            state.store(values())
+            store(self, values())
         except (Error, AssertionError, ValueError) as error:
             if state.effects is not None:  # whoever reads the file says where
                 raise
             text = error.message if isinstance(error, Error) else str(error)
             raise type(error)(f"{text} ({name}, given at {user_location()})") from None
+
+    def _assign(self, name: str, value: Any) -> None:
+        """Runs the checks of the option's setter. Raises AssertionError for other types."""
+        row = self._row(name)
+        default = row.values()[name]
+        if isinstance(default, _PLAIN):
+            assert isinstance(value, type(default)), (
+                f"Unexpected type {type(value)} for option {name}: expected {type(default)}."
+            )
+        if type(value) is type(default) and value == default:
+            self._take(name, lambda: {name: copy.deepcopy(default)})
+        else:
+            self._take(name, lambda: row.assigned(self, name, value))
+
+    def _exchange(self, name: str, group: Any) -> None:
+        """Takes another group in place of one of ours; launchers have some of their own classes."""
+        state = state_of(self)
+        state.check_free()
+        base = type(state.groups[name]).__name__
+        assert any(kind.__name__ == base for kind in type(group).__mro__), (
+            f"Unexpected type {type(group)} for {name}: expected {type(state.groups[name])}."
+        )
+        state.groups[name] = group
+        state.share_session()
 
     if not TYPE_CHECKING:  # which knows the names, and would take any other as well
 
@@ -93,37 +78,100 @@ class OptionGroup:
             for named in (state.values, state.groups) if state else ():
                 if name in named:
                     return named[name]
+            row = self._find_row(name) if state else None
+            if row is not None and row.session is not None:
+                return row.value(self, name)
             raise self._invalid(name)
 
         def __setattr__(self, name: str, value) -> None:
-            if name == "__class__":
+            own = name[0] == "_" and self._find_row(name) is None
+            if name == "__class__" or (own and hasattr(type(self), name)):
                 object.__setattr__(self, name, value)
-                return
-            row = self._row(name)
-            default = row.values()[name]
-            assert default is None or isinstance(value, type(default)), (
-                f"Unexpected type {type(value)} for option {name}: expected {type(default)}."
-            )
-            if type(value) is type(default) and value == default:
-                self._take(name, lambda: {name: copy.deepcopy(default)})
+            elif name in state_of(self).groups:
+                self._exchange(name, value)
+            elif own:
+                raise AttributeError(f"Invalid private attribute {name}")
             else:
-                self._take(name, lambda: row.assigned(self, name, value))
+                self._assign(name, value)
 
     def _invalid(self, name: str) -> AttributeError:
         state = self.__dict__.get("_state") or State({})
-        known = [*state.everything(), *(row.name for row in self.ROWS)]
+        known = [*state.values, *state.groups, *(row.name for row in self.ROWS)]
         close = difflib.get_close_matches(name, known, 1)
-        hint = f" Did you mean {close[0]}?" if close and close[0] != name else ""
+        hint = f" Did you mean {close[0]}?" if close else ""
+        if any(name == row.name for row in self.ROWS):
+            hint = f" It is a method: call {name}(...)."
         for path, group in state.groups.items():
             if any(name == row.name for row in group.ROWS):
                 hint = f" Did you mean {path}.{name}?"
         return AttributeError(f"Invalid attribute {name}.{hint}")
 
+    def _find_row(self, attribute: str) -> Row | None:
+        return next((row for row in self.ROWS if attribute in row.values()), None)
+
     def _row(self, attribute: str) -> Row:
-        for row in self.ROWS:
-            if attribute in row.values():
-                return row
-        raise self._invalid(attribute)
+        row = self._find_row(attribute)
+        if row is None:
+            raise self._invalid(attribute)
+        return row
+
+    def __call__(self, option: str) -> Any:
+        """The value of an option that exists. AssertionError for others."""
+        assert self.exists(option), f"Invalid option {option}. Call exists() before."
+        return state_of(self).values[option]
+
+    def set(self, **values: Any) -> None:
+        """Assigns options that exist. AssertionError for others, and for values of other types."""
+        for name, value in values.items():
+            self._replace(name, value, self(name))
+
+    def createOrSet(self, **values: Any) -> None:
+        """Assigns options, also such as do not exist. The backend is asked at compilation."""
+        for name, value in values.items():
+            if self._find_row(name) is not None:
+                self._assign(name, value)
+            elif self.exists(name):
+                self._replace(name, value, self(name))
+            else:
+                state_of(self).store({name: value})
+
+    def _replace(self, name: str, value: Any, former: Any) -> None:
+        if self._find_row(name) is not None:
+            return self._assign(name, value)
+        assert isinstance(value, type(former)), (
+            f"Unexpected type {type(value)} for option {name}: expected {type(former)}."
+        )
+        return state_of(self).store({name: value})
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a value of that name."""
+        return name in state_of(self).public()
+
+    def deleteIfExists(self, name: str) -> None:
+        """Removes a value."""
+        self.checkIsFrozen()
+        if self.exists(name):
+            del state_of(self).values[name]
+
+    def toDict(self) -> dict[str, Any]:
+        """The values by name."""
+        return copy.deepcopy(state_of(self).public())
+
+    def update(self, other_dict: dict[str, Any]) -> dict[str, Any]:
+        """Adds its own values to a dict, which it gives. AssertionError for names that are
+        there."""
+        add_values(other_dict, OptionGroup.toDict(self))
+        return other_dict
+
+    def checkIsFrozen(self, option: str | None = None) -> None:
+        """Raises AttributeError where options may not change any more."""
+        state_of(self).check_free()
+
+    def _freeze(self) -> None:
+        state_of(self).freeze()
+
+    def _unfreeze(self) -> None:
+        state_of(self).freeze(False)
 
     def __deepcopy__(self: _Group, memo: dict) -> _Group:
         """A copy that is not frozen."""
@@ -133,13 +181,30 @@ class OptionGroup:
         return made
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{k}={value!r}" for k, value in state_of(self).everything().items())
+        state = state_of(self)
+        shown = {**state.values, **state.groups}
+        values = ", ".join(f"{name.lstrip('_')}={value!r}" for name, value in shown.items())
         return f"{type(self).__name__.lstrip('_')}({values})"
 
 
-def state_of(group: OptionGroup) -> State:
-    """What the group holds, for us: users see attributes."""
-    return group.__dict__["_state"]
+def store(group: OptionGroup, values: dict[str, Any]) -> None:
+    """Takes values that are checked, by attribute. None, of one that is created, deletes it."""
+    state = state_of(group)
+    state.check_free()
+    for name, value in values.items():
+        row = next(row for row in group.ROWS if name in row.values())
+        if row.session is not None:
+            row.session.record(state.session, value)
+        elif row.created and value is None:
+            state.values.pop(name, None)
+        else:
+            state.values[name] = value
+
+
+def value_of(group: OptionGroup, attribute: str) -> Any:
+    """An option's value, or its default where it was not set."""
+    row = next(row for row in group.ROWS if attribute in row.values())
+    return row.value(group, attribute)
 
 
 def groups_of(options: OptionGroup) -> dict[str, OptionGroup]:
@@ -159,17 +224,30 @@ def draft_of(options: _Group) -> _Group:
 def take(options: OptionGroup, draft: OptionGroup) -> None:
     """The options become what their draft is. Raises AttributeError if they are frozen."""
     for path, group in groups_of(draft).items():
-        state_of(groups_of(options)[path]).store(state_of(group).values)
+        state_of(groups_of(options)[path]).become(state_of(group))
     for effect in state_of(draft).effects or ():
         effect()
 
 
 def recorded(options: OptionGroup) -> dict[str, Any]:
     """By dotted name, what was set of the options that only hardware could honour."""
-    return {
-        path + name: getattr(group, name)
-        for path, group in groups_of(options).items()
-        for row in group.ROWS
-        for name, default in row.values().items()
-        if row.effect == RECORDED and getattr(group, name) != default
+    rows = [(path, group, row) for path, group in groups_of(options).items() for row in group.ROWS]
+    used = {  # session options that have an effect
+        name
+        for _, group, row in rows
+        if row.session is not None and row.effect not in (RECORDED, PENDING)
+        for name in row.session.write(value_of(group, *row.values()))
     }
+    found: dict[str, Any] = {}
+    for path, group, row in rows:
+        if row.effect != RECORDED or (row.session is not None and not row.session.replaces):
+            continue
+        for name, default in row.values().items():
+            value = value_of(group, name)
+            if row.session is not None:
+                keys = [key for key in value if key not in used]
+                value = {k: value[k] for k in keys if k not in default or value[k] != default[k]}
+                default = {}
+            if value != default:
+                found[path + name] = value
+    return found

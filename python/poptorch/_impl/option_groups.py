@@ -9,8 +9,9 @@ from poptorch import enums
 from poptorch._impl import core_options, environment, own_folders
 from poptorch._impl.device_pool import Pool
 from poptorch._impl.option_checks import boolean, whole
-from poptorch._impl.option_group import OptionGroup, state_of
+from poptorch._impl.option_group import OptionGroup, store
 from poptorch._impl.option_rows import COMPILE, HOST, RECORDED, RUN, Row
+from poptorch._impl.option_state import Session, recorded_as, state_of
 from poptorch._logging import logger
 from poptorch_core import Error
 
@@ -86,14 +87,31 @@ def _check_io_tiles(value: int) -> int:
     return value
 
 
+_PARTIALS = {torch.float: "float", torch.half: "half"}
+
+
+def _write_partials(dtype: torch.dtype) -> dict[str, Any]:
+    name = _PARTIALS[dtype]
+    return {"partialsTypeMatMuls": name, "convolutionOptions": {"partialsType": name}}
+
+
+def _read_partials(session: dict[str, Any]) -> torch.dtype:
+    return torch.half if session["partialsTypeMatMuls"] == "half" else torch.float
+
+
+def _of_precision(_option: object, setter: str) -> dict[str, Any]:
+    names = {"enableFloatingPointExceptions": "enableFloatingPointChecks"}
+    return {"session": recorded_as(names.get(setter, setter))}
+
+
 class PrecisionOptions(PrecisionRows):
     """Options of half precision: `opts.Precision`."""
 
     ROWS = (
-        *core_options.rows_of("Precision"),
+        *core_options.rows_of("Precision", kept=_of_precision),
         Row("setPartialsType", torch.float, _check_partials_type, RECORDED,
             "Type of the partial sums of matmul and convolution.", attribute="partials_type",
-            argument="dtype"),
+            argument="dtype", session=Session(_write_partials, _read_partials)),
         Row("halfFloatCasting", None, None, RECORDED, "Deprecated.", defaults={},
             setter=_ignore_casting),
         Row("runningStatisticsAlwaysFloat", None, None, RECORDED, "Deprecated.", defaults={},
@@ -118,17 +136,21 @@ class TrainingOptions(TrainingRows):
             argument="mean_reduction_strategy"),
         Row("setAutomaticLossScaling", False, boolean, COMPILE,
             "Adapt the loss scale to the gradients while training.",
-            attribute="auto_loss_scaling", argument="enabled"),
+            attribute="auto_loss_scaling", argument="enabled",
+            session=recorded_as("automaticLossScalingSettings.enabled")),
         Row("setConvolutionDithering", False, boolean, RECORDED,
             "Spread convolutions over tiles.", attribute="convolution_dithering",
-            argument="enabled"),
+            argument="enabled",
+            session=Session(
+                lambda enabled: {"convolutionOptions": {"enableConvDithering": enabled}},
+                lambda session: bool(session["convolutionOptions"]["enableConvDithering"]))),
     )  # fmt: skip
 
 
-def set_running_mean(training: TrainingOptions) -> None:
+def set_running_mean(training: OptionGroup) -> None:
     """What an optimiser with a float16 accumulator needs, without the setter's warnings."""
     running = enums.MeanReductionStrategy.Running
-    state_of(training).store({"meanAccumulationAndReplicationReductionStrategy": running})
+    store(training, {"meanAccumulationAndReplicationReductionStrategy": running})
 
 
 class JitOptions(JitRows):
@@ -141,36 +163,53 @@ class JitOptions(JitRows):
 
 
 class TensorLocationSettings(TensorLocationSettingsRows):
-    """Where a kind of tensor lives. Values never depend on it; memory accounts do."""
+    """Where a kind of tensor lives. Values never depend on it; memory accounts do.
 
-    ROWS = core_options.rows_of("TensorLocationSettings")
+    Only what was set exists; truth values are 0 and 1.
+    """
+
+    ROWS = core_options.LOCATION_ROWS
 
 
-def _check_location(value: TensorLocationSettings) -> TensorLocationSettings:
+def _check_location(value: TensorLocationSettings) -> dict[str, int]:
     assert isinstance(value, TensorLocationSettings), (
         f"[options] expected TensorLocationSettings but got {value!r}."
     )
-    return value
+    return value.toDict()
+
+
+def _check_location_dict(value: Any) -> dict[str, int]:
+    """What _check_location gave, after the checks of the setters."""
+    assert isinstance(value, dict), f"[options] expected a dict of settings but got {value!r}."
+    settings = TensorLocationSettings()
+    for name, setting in value.items():
+        if not any(name in row.values() for row in settings.ROWS):
+            raise ValueError(f"[options] TensorLocationSettings have no {name!r}.")
+        setattr(settings, name, setting)
+    return settings.toDict()
+
+
+_check_location.of_stored = _check_location_dict  # type: ignore[attr-defined]
 
 
 class TensorLocationOptions(TensorLocationRows):
-    """Locations of kinds of tensors: `opts.TensorLocations`."""
+    """Locations of kinds of tensors: `opts.TensorLocations`. Only those that were set exist."""
 
     ROWS = (
         Row("numIOTiles", 0, _check_io_tiles, COMPILE, "Tiles of each IPU set apart for I/O.",
-            argument="num_tiles", says="io_tiles"),
+            attribute="numIOTiles", argument="num_tiles", says="io_tiles", created=True),
         Row("setActivationLocation", None, _check_location, COMPILE, "Location of activations.",
-            attribute="location_activation",
-            argument="location", says="location activations"),
+            attribute="location_activation", argument="location", says="location activations",
+            created=True),
         Row("setWeightLocation", None, _check_location, COMPILE, "Location of weights.",
-            attribute="location_weight",
-            argument="location", says="location weights"),
+            attribute="location_weight", argument="location", says="location weights",
+            created=True),
         Row("setOptimizerLocation", None, _check_location, COMPILE,
             "Location of optimiser state.", attribute="location_optimizer",
-            argument="location", says="location optimiser_state"),
+            argument="location", says="location optimiser_state", created=True),
         Row("setAccumulatorLocation", None, _check_location, COMPILE,
             "Location of gradient accumulators.", attribute="location_accumulator",
-            argument="location", says="location accumulators"),
+            argument="location", says="location accumulators", created=True),
     )  # fmt: skip
 
 
@@ -181,12 +220,15 @@ def _check_variable(name: str) -> str:
 
 
 def _set_variables(_options: OptionGroup, var_num_processes: str, var_process_id: str) -> Stored:
-    return {
-        "num_processes_variable": _check_variable(var_num_processes),
-        "process_id_variable": _check_variable(var_process_id),
-        "process_id": None,
-        "num_processes": None,
-    }
+    counted, numbered = _check_variable(var_num_processes), _check_variable(var_process_id)
+    processes = environment.number_of_variable(counted, 1, least=1)
+    process = environment.number_of_variable(numbered, 0, least=0)
+    if process >= processes:
+        raise Error(
+            f"[environment] {numbered} is {process}, but there are {processes} processes "
+            f"({counted}), numbered from 0. Set both, or unset them."
+        )
+    return {"distributed_process_id": process, "num_distributed_processes": processes}
 
 
 def _set_processes(_options: OptionGroup, process_id: int, num_processes: int) -> Stored:
@@ -197,53 +239,47 @@ def _set_processes(_options: OptionGroup, process_id: int, num_processes: int) -
             f"[options] there is no process {process_id} among {num_processes}: they are numbered "
             f"from 0 to {num_processes - 1}."
         )
-    return {"process_id": process_id, "num_processes": num_processes}
+    return {"distributed_process_id": process_id, "num_distributed_processes": num_processes}
 
 
-def _assign_processes(options, attribute, value):
-    values = {"process_id": options.process_id, "num_processes": options.num_processes}
-    values[attribute] = value
-    if None in values.values():  # the other one follows
-        return {attribute: whole(0 if attribute == "process_id" else 1)(value)}
-    return _set_processes(options, **values)
+def _assign_processes(_options, attribute, value):
+    if attribute == "ipuof_configs":
+        return {attribute: dict(value)}
+    # Of the two, one comes first: which fit together is seen where they are used.
+    return {attribute: whole(0 if attribute == "distributed_process_id" else 1)(value)}
 
 
 class DistributedOptions(DistributedRows):
-    """Several processes without PopRun: `opts.Distributed`."""
+    """Several processes without PopRun: `opts.Distributed`. The environment is read when it is
+    made, and by setEnvVarNames."""
 
     ROWS = (
         Row("setEnvVarNames", None, None, HOST,
-            "Variables that hold the number of processes and this one's number.",
-            defaults={"num_processes_variable": "OMPI_COMM_WORLD_SIZE",
-                      "process_id_variable": "OMPI_COMM_WORLD_RANK"},
-            setter=_set_variables, assign=lambda _o, name, value: {name: _check_variable(value)}),
+            "Variables that hold the number of processes and this one's number; "
+            "`OMPI_COMM_WORLD_SIZE` and `OMPI_COMM_WORLD_RANK` at first.", defaults={},
+            setter=_set_variables),
         Row("configureProcessId", None, None, HOST, "This process's number, and how many.",
-            defaults={"process_id": None, "num_processes": None},
-            setter=_set_processes, assign=_assign_processes, stored=int),
+            defaults={"num_distributed_processes": 1, "distributed_process_id": 0,
+                      "ipuof_configs": {}},
+            setter=_set_processes, assign=_assign_processes),
         Row("disable", None, None, HOST, "One process, whatever the environment says.",
-            defaults={}, setter=lambda _o: {"process_id": 0, "num_processes": 1}),
+            defaults={},
+            setter=lambda _o: {"distributed_process_id": 0, "num_distributed_processes": 1}),
     )  # fmt: skip
+
+    def __init__(self) -> None:
+        super().__init__()
+        state_of(self).store(_set_variables(self, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"))
 
     @property
     def processId(self) -> int:
         """The number of this process, from 0."""
-        if self.process_id is not None:
-            return self.process_id
-        found = environment.number_of_variable(self.process_id_variable, 0, least=0)
-        if found >= self.numProcesses:
-            raise Error(
-                f"[environment] {self.process_id_variable} is {found}, but there are "
-                f"{self.numProcesses} processes ({self.num_processes_variable}), numbered from 0. "
-                "Set both, or unset them."
-            )
-        return found
+        return self.distributed_process_id
 
     @property
     def numProcesses(self) -> int:
         """How many processes there are."""
-        if self.num_processes is not None:
-            return self.num_processes
-        return environment.number_of_variable(self.num_processes_variable, 1, least=1)
+        return self.num_distributed_processes
 
 
 def _set_device_pool(
@@ -292,15 +328,23 @@ def _record_engine(options: "PopartOptions", values: Mapping[str, Any]) -> Store
 def _record_patterns(
     options: "PopartOptions", patterns: Mapping[str, bool], level: int = 2
 ) -> Stored:
-    return {"options": {**options.options, "patterns": dict(patterns), "patternsLevel": level}}
+    named = {"patterns": dict(patterns), "patterns_level": level}
+    return {"options": {**options.options, **named}}
 
 
 class PopartOptions(PopartRows):
-    """Recorded session options for experts: `opts._Popart`."""
+    """Session options, which are those of PopART and of PopTorch's backend: `opts._Popart`.
 
+    Many setters of other groups record theirs here, and the other way round: what is set here has
+    the effect of the setter, if there is one. Others are recorded alone.
+    """
+
+    DEFAULTS = {"instrumentWithHardwareCycleCounter": False, "rearrangeAnchorsOnHost": False}
     ROWS = (
-        Row("set", None, None, RECORDED, "Records one session option.", defaults={"options": {}},
-            setter=_record, assign=lambda _o, name, value: {name: dict(value)},
+        Row("set", None, None, RECORDED, "Records one session option.",
+            defaults={"options": DEFAULTS}, setter=_record,
+            assign=lambda _o, name, value: {name: dict(value)},
+            session=Session(dict, lambda session: session, replaces=True),
             # PopART's RecomputationType; 0 is NoRecompute.
             says={"recompute": lambda o: int(o.options.get("autoRecomputation", 3)) != 0}),
         Row("setEngineOptions", None, None, RECORDED, "Records engine options.", defaults={},
@@ -308,3 +352,10 @@ class PopartOptions(PopartRows):
         Row("setPatterns", None, None, RECORDED, "Records patterns and their level.", defaults={},
             setter=_record_patterns),
     )  # fmt: skip
+
+    def __init__(self) -> None:
+        super().__init__()
+        state_of(self).session.update(self.DEFAULTS)
+
+    def __repr__(self) -> str:
+        return f"PopartOptions(options={self.options!r})"

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from poptorch._impl.option_state import Session, state_of
 from poptorch._logging import logger
 
 # Where an option takes effect.
@@ -39,6 +40,8 @@ class Row:
     `inside`, of an option that names a folder: its argument, and what gives the folder that a file
     of options must stay in (see option_files.py).
     `stored` is the type of a value whose default None does not tell it.
+    `created`: the attribute is there once it is set. `session`: how the option is kept among the
+    session options, which makes the attribute one that is read from there.
     `says`, of an option that the compiler is told of: the name of the compiler's option that takes
     the value as it is, or what gives the value of each such option. Of a value that is a group, the
     keyword and name of the line that the group's options make.
@@ -57,6 +60,8 @@ class Row:
     assign: Callable[[Any, str, Any], dict] | None = None
     inside: tuple[str, Callable[[Any], str]] | None = None
     stored: Any = None
+    created: bool = False
+    session: Session | None = None
     says: str | Mapping[str, Callable[[Any], Any]] = ""
 
     def values(self) -> dict[str, Any]:
@@ -76,7 +81,17 @@ class Row:
         """What the values become for the compiler: option by name."""
         if not isinstance(self.says, str):
             return {name: value(options) for name, value in self.says.items()}
-        return {self.says: getattr(options, *self.values())} if self.says else {}
+        return {self.says: self.value(options, *self.values())} if self.says else {}
+
+    def value(self, options: Any, attribute: str) -> Any:
+        """What a group has of it, or the default where it was not set."""
+        state, default = state_of(options), self.values()[attribute]
+        if self.session is None:
+            return state.values.get(attribute, default)
+        try:
+            return self.session.read(state.session)
+        except (KeyError, TypeError, ValueError):  # whatever a program may have recorded
+            return default
 
     def checked(self) -> Callable[[Any], Any]:
         """The check, of a row that has one."""

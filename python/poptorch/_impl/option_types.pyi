@@ -61,12 +61,7 @@ class JitRows(OptionGroup):
         """Deprecated; True is refused."""
 
 class TensorLocationSettingsRows(OptionGroup):
-    use_on_chip_storage: bool | None
-    min_elements_for_off_chip: int
-    use_replicated_tensor_sharding: bool
-    min_elements_for_replicated_tensor_sharding: int
-    use_io_tiles_to_load: bool
-    use_io_tiles_to_store: bool
+    onChip: int | None
     def useOnChipStorage(self, use: bool | None = True) -> Self:
         """On chip (True), in Streaming Memory (False) or by default (None)."""
     def minElementsForOffChip(self, min_elements: int) -> Self:
@@ -81,11 +76,10 @@ class TensorLocationSettingsRows(OptionGroup):
         """Store through the IO tiles, if there are any."""
 
 class TensorLocationRows(OptionGroup):
-    num_io_tiles: int
-    location_activation: TensorLocationSettings | None
-    location_weight: TensorLocationSettings | None
-    location_optimizer: TensorLocationSettings | None
-    location_accumulator: TensorLocationSettings | None
+    location_activation: dict[str, int]
+    location_weight: dict[str, int]
+    location_optimizer: dict[str, int]
+    location_accumulator: dict[str, int]
     def numIOTiles(self, num_tiles: int) -> Self:
         """Tiles of each IPU set apart for I/O."""
     def setActivationLocation(self, location: TensorLocationSettings) -> Self:
@@ -98,12 +92,12 @@ class TensorLocationRows(OptionGroup):
         """Location of gradient accumulators."""
 
 class DistributedRows(OptionGroup):
-    num_processes_variable: str
-    process_id_variable: str
-    process_id: int | None
-    num_processes: int | None
+    num_distributed_processes: int
+    distributed_process_id: int
+    ipuof_configs: dict[str, Any]
     def setEnvVarNames(self, var_num_processes: str, var_process_id: str) -> Self:
-        """Variables that hold the number of processes and this one's number."""
+        """Variables that hold the number of processes and this one's number;
+        `OMPI_COMM_WORLD_SIZE` and `OMPI_COMM_WORLD_RANK` at first."""
     def configureProcessId(self, process_id: int, num_processes: int) -> Self:
         """This process's number, and how many."""
     def disable(self) -> Self:
@@ -125,7 +119,7 @@ class EmulatorRows(OptionGroup):
 
 class PopartRows(OptionGroup):
     options: dict[str, Any]
-    def set(self, key: str, value: Any) -> Self:
+    def set(self, key: str, value: Any) -> Self:  # type: ignore[override]
         """Records one session option."""
     def setEngineOptions(self, values: Mapping[str, Any]) -> Self:
         """Records engine options."""
@@ -137,32 +131,32 @@ class OptionsRows(OptionGroup):
     auto_round_num_ipus: bool
     replication_factor: int
     input_group_size: int
-    input_group_type: int
+    input_cgt: CommGroupType
     broadcast_buffers: bool
     output_mode: int
     output_return_period: int
-    execution_strategy: ExecutionStrategy
-    available_memory_proportion: dict[str, float]
+    _execution_strategy: ExecutionStrategy
+    available_memory_proportion: dict[int, float]
     log_dir: str
-    max_repeat_logs: int | None
+    max_repeat_logs: int
     model_name: str
     cache_path: str | PathLike[str] | None
     use_model: bool
     connection_type: int
     sync_pattern: int
-    ipu_id: int | None
-    offline_ipu_version: int
+    ipu_id: int
+    ipu_version: int
     anchored_tensors: dict[str, Any]
-    random_seed: int | None
+    random_seed: int
     stable_norm: bool
     synthetic_data: bool
     log_cycle_count: bool
     profile_dir: str | PathLike[str] | None
-    disable_module_namescope: bool
+    _module_namescope_enabled: bool
     updatable_named_buffers: list[str]
-    relax_optimizer_attributes_checks: bool
-    show_compilation_progress_bar: bool
-    source_location_excludes: list[str]
+    _relax_optimizer_checks: bool
+    _show_compilation_progress_bar: bool
+    _source_location_excludes: list[str]
     def deviceIterations(self, device_iterations: int) -> Self:
         """Iterations of the whole step that one call runs on the device."""
     def autoRoundNumIPUs(self, auto_round_num_ipus: bool = True) -> Self:
@@ -172,7 +166,8 @@ class OptionsRows(OptionGroup):
     def inputReplicaGrouping(self, input_group_size: int, input_group_type: CommGroupType) -> Self:
         """Replicas of a group (of a size and a CommGroupType) share one input slice."""
     def broadcastBuffers(self, broadcast_buffers: bool = True) -> Self:
-        """True refuses replicas for models with buffers; False keeps one buffer a replica."""
+        """True refuses replicas for models that write buffers; False keeps one buffer a
+        replica."""
     def outputMode(self, output_mode: OutputMode, output_return_period: int | None = None) -> Self:
         """Which micro-batches' outputs a call returns; EveryN takes a period."""
     def setExecutionStrategy(self, strategy: ExecutionStrategy | AutoStage) -> Self:
@@ -189,7 +184,8 @@ class OptionsRows(OptionGroup):
         """Name of the model in logs and reports, and of its files; empty: `training` or
         `inference`."""
     def enableExecutableCaching(self, path: str | PathLike[str] | None) -> Self:
-        """Folder that keeps executables; None: none are kept."""
+        """Folder that keeps executables, so that equal models are compiled once; None: none are
+        kept. At first POPTORCH_CACHE_DIR."""
     def useIpuModel(self, use_model: bool) -> Self:
         """Run on the IPU Model; wins over POPTORCH_IPU_MODEL."""
     def connectionType(self, connection_type: ConnectionType) -> Self:
@@ -205,13 +201,13 @@ class OptionsRows(OptionGroup):
         """Seed of the device's generators (None: 0); also seeds torch's."""
     def enableStableNorm(self, enabled: bool) -> Self:
         """Two-pass variances; ours always are."""
-    def enableSyntheticData(self, enabled: bool) -> Self:
-        """Random data in place of the inputs, drawn once."""
+    def enableSyntheticData(self, enabled: object) -> Self:
+        """Random data in place of the inputs, drawn once; no transfers are told of."""
     def logCycleCount(self, log_cycle_count: bool) -> Self:
         """Count cycles: see cycleCount()."""
-    def enableProfiling(self, profile_dir: str | PathLike[str] | None = ".") -> Self:
+    def enableProfiling(self, profile_dir: str | PathLike[str] | None = None) -> Self:
         """Write a report of each model into this folder."""
-    def disableModuleNamescope(self, disable_module_namescope: bool = True) -> Self:
+    def disableModuleNamescope(self) -> Self:
         """Op names without module paths."""
     def updatableNamedBuffers(self, buffers: Iterable[str]) -> Self:
         """Buffers that copyNamedBuffersToDevice() uploads."""

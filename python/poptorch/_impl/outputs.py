@@ -1,12 +1,19 @@
 """A model's results: recorded while tracing, put together again after every run."""
 
+import collections
+import inspect
 import operator
+import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection, KeysView, Mapping, ValuesView
+from typing import Any
 
 import torch
 from poptorch._impl.structures import Node, flatten, unflatten
 from poptorch_core import Error
+
+# Collections that are not taken apart.
+_HOLDERS: tuple[type[Collection], ...] = (set, frozenset, collections.deque, KeysView, ValuesView)
 
 
 class Outputs:
@@ -57,18 +64,33 @@ def _check_constants(node: Node) -> None:
         _check_constants(child)
     if node.kind != "constant":
         return
-    held = getattr(node.value, "__dict__", {})
-    name = next((name for name, value in held.items() if isinstance(value, torch.Tensor)), None)
-    if name is not None and held[name].device.type == "ipu":
+    name = _traced_in(node.value)
+    if name is not None:
         raise Error(
             f"[outputs] the model returns a {node.type.__name__} whose {name} is a tensor of the "
-            "trace. Return tensors, tuples, dicts or dataclasses, or give the type a parser: "
-            "registerCustomArgParser."
+            "trace. Return tensors, tuples, lists, dicts or dataclasses, or give the type a "
+            "parser: registerCustomArgParser."
         )
 
 
+def _traced_in(value: Any) -> str | None:
+    """What of a value is a tensor of the trace: an attribute, an element, a variable."""
+    parts: Mapping[str, Any] = getattr(value, "__dict__", {})
+    if isinstance(value, types.FunctionType):
+        parts = inspect.getclosurevars(value).nonlocals
+    elif isinstance(value, types.GeneratorType):
+        parts = inspect.getgeneratorlocals(value)
+    elif isinstance(value, _HOLDERS):
+        parts = {f"element {i}": part for i, part in enumerate(value)}
+    return next((name for name, part in parts.items() if _is_traced(part)), None)
+
+
+def _is_traced(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.device.type == "ipu"
+
+
 def explain_backward() -> None:
-    """Makes Tensor.backward say why an output of a training wrapper refuses it.
+    """Makes Tensor.backward say why an output of a wrapper refuses it.
 
     Outputs carry no autograd graph, so torch raises anyway; only the text is ours.
     """
@@ -79,9 +101,10 @@ def explain_backward() -> None:
     def backward(self, *args, **kwargs):
         if type(self) is torch.Tensor and not self.requires_grad:
             raise Error(
-                "backward() cannot be called explicitly on outputs of a PopTorch model. The call "
-                "of a poptorch.trainingModel has already run the backward pass and the weight "
-                "update; remove backward(). (This tensor has no autograd graph.)"
+                "backward() cannot be called explicitly on outputs of a PopTorch model. If you're "
+                "using a trainingModel, the backwards pass is performed automatically when "
+                "invoking the model. If you're using an inferenceModel, you should use a "
+                "trainingModel instead."
             )
         return original(self, *args, **kwargs)
 

@@ -9,6 +9,7 @@ from poptorch._impl.strategies import (
     Place,
     Stage,
     add_block,
+    default_ipu,
     find_block,
     find_stage,
 )
@@ -22,7 +23,8 @@ class Phase:
     anything else.
     """
 
-    def __init__(self, *stages: Stage | str) -> None:
+    def __init__(self, *arg: Stage | str) -> None:
+        stages = arg
         assert stages, (
             f"A Phase needs at least one Stage, or the id of a block ({user_location()}). Pass the "
             "stages that run in it, or leave it out."
@@ -33,8 +35,8 @@ class Phase:
         self._stages: list[Stage] = []
         for stage in stages:
             assert isinstance(stage, Stage), (
-                f"A Phase takes Stage objects, or ids of blocks, but got {stage!r} "
-                f"({user_location()}). Pass either stages or ids alone, as in poptorch.Stage('a')."
+                "All arguments must either be block IDs (strings) or Stages, but a Phase got "
+                f"{stage!r} ({user_location()}). Pass either, as in poptorch.Stage('a')."
             )
             self._stages.append(stage)
 
@@ -43,20 +45,20 @@ class Phase:
         """The stages."""
         return self._stages
 
-    def stage(self, index: int) -> Stage:
+    def stage(self, idx: int) -> Stage:
         """The stage of that number."""
-        return self._stages[index]
+        return self._stages[idx]
 
-    def ipus(self, *ids: int) -> "Phase":
+    def ipus(self, *ipus: int) -> "Phase":
         """Runs the stages on these IPUs, in their order. Gives the phase itself.
 
         Raises AssertionError unless there are as many IPUs as stages.
         """
-        assert len(ids) == len(self._stages), (
-            f"Expected {len(self._stages)} IPUs, one a stage of the phase, but got {len(ids)}: "
-            f"{list(ids)}, for {self!r} ({user_location()}). Pass as many as there are stages."
+        assert len(ipus) == len(self._stages), (
+            f"Expected {len(self._stages)} IPUs, one a stage of the phase, but got {len(ipus)}: "
+            f"{list(ipus)}, for {self!r} ({user_location()}). Pass as many as there are stages."
         )
-        for stage, ipu in zip(self._stages, ids, strict=True):
+        for stage, ipu in zip(self._stages, ipus, strict=True):
             stage.ipu(ipu)
         return self
 
@@ -67,15 +69,19 @@ class Phase:
 def _phase_of(argument: Any) -> Phase:
     if isinstance(argument, Phase):
         return argument
+    if isinstance(argument, (Stage, str)):
+        return Phase(argument)
     assert isinstance(argument, (list, tuple)) and argument, (
-        f"Expected a Phase, a list of stages or a list of ids of blocks but got {argument!r} "
+        f"Expected a Phase, a Stage, the id of a block or a list of those but got {argument!r} "
         f"({user_location()}). Make it one, as in poptorch.Phase('front')."
     )
     return Phase(*argument)
 
 
 class _PhasedExecution(ExecutionStrategy):
-    def __init__(self, *phases: Phase | Sequence[Stage] | Sequence[str]) -> None:
+    MODE = 2
+
+    def __init__(self, *phases: Phase | Stage | str | Sequence[Stage] | Sequence[str]) -> None:
         assert phases, (
             f"{type(self).__name__} needs at least one phase ({user_location()}). Pass the phases "
             "in their order."
@@ -89,6 +95,14 @@ class _PhasedExecution(ExecutionStrategy):
                 for block in stage.blocks:
                     add_block(self._places, block, (number, index, stages))
                 stages += 1
+
+    def toDict(self) -> dict[str, Any]:
+        return {
+            **super().toDict(),
+            "separate_backward_phase": self.separate_backward_phase,
+            "tensors_liveness": int(self.liveness),
+            "serial_phases_execution": isinstance(self, SerialPhasedExecution),
+        }
 
     def phase(self, phase: int) -> Phase:
         """The phase of that number. Raises AssertionError unless there is one."""
@@ -113,7 +127,8 @@ class _PhasedExecution(ExecutionStrategy):
         phase, index, stage = find_block(self._places, block_id)
         ipu = self._phases[phase].stage(index)._ipu
         if ipu is None:
-            ipu = self._ipu_of(phase, index) if ipu_id is None else ipu_id
+            own = self._ipu_of(phase, index)
+            ipu = default_ipu(block_id, own) if ipu_id is None else ipu_id
         return Place(ipu, stage, phase)
 
     def _ipu_of(self, phase: int, index: int) -> int:
@@ -130,8 +145,8 @@ class _PhasedExecution(ExecutionStrategy):
 class SerialPhasedExecution(_PhasedExecution):
     """One phase after the other on one group of IPUs.
 
-    Takes the phases in order: Phase objects, lists of stages, or lists of ids of blocks. Weights
-    and optimiser state are on the chip for the phases that use them; setTensorsLiveness says where
+    Takes the phases in order: Phase objects, stages, ids of blocks, or lists of those. Weights and
+    optimiser state are on the chip for the phases that use them; setTensorsLiveness says where
     values wait. A stage without an IPU runs on that of its number in the phase.
     """
 

@@ -44,7 +44,7 @@ class Placement:
 
     def apply_to(self, options: Options, training: bool) -> None:
         """Brings the strategy and the repetitions into a wrapper's options."""
-        if self.strategy is not options.execution_strategy:
+        if self.strategy is not options._execution_strategy:
             options.setExecutionStrategy(self.strategy)
         if self.repeats == 1:
             return
@@ -91,7 +91,7 @@ class PlacementPolicy:
 
     def place(self, model: Callable, options: Options, training: bool) -> Placement:
         """options: the wrapper's own. A policy may change what goes with the placement there."""
-        return Placement(options.execution_strategy)
+        return Placement(options._execution_strategy)
 
 
 _in_use = PlacementPolicy()

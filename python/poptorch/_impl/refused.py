@@ -6,20 +6,11 @@ The names exist, so that programs import; calling one is a poptorch.Error.
 from poptorch_core import Error
 
 INSTEAD = {
-    "CPU": "Split the model there and call the function between the two halves.",
     "MultiConv": "Leave it out: values do not depend on it.",
-    "Attribute": "Leave it out: values do not depend on it.",
     "ctc_beam_search_decoder": "Decode on the host what the model returns.",
-    "custom_op": "Write the operator in terms of torch's.",
     "fps": "Compute it on the host and pass the result to the model.",
     "ipu_print_tensor": "Return the tensor, or name it in Options.anchorTensor.",
-    "load": "Save the model's state_dict() and wrap the model again.",
     "nearest": "Compute it on the host and pass the result to the model.",
-}
-METHODS = {
-    "compileAndExport": "Save the model's state_dict() and compile again.",
-    "save": "Save the model's state_dict() and compile again.",
-    "loadExecutable": "Call the wrapper, or its compile().",
 }
 
 
@@ -35,8 +26,3 @@ def refusal(name: str, instead: str):
 
 
 FUNCTIONS = {name: refusal(name, instead) for name, instead in INSTEAD.items()}
-
-
-def method(name: str):
-    """A method of the wrapper that raises."""
-    return refusal(f"PoplarExecutor.{name}", METHODS[name])

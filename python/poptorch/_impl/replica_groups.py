@@ -6,7 +6,7 @@ one replica's part.
 
 import contextlib
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from poptorch.enums import CommGroupType, VariableRetrievalMode
@@ -61,16 +61,28 @@ class Groupings:
             comm_group_type, shards, variable_retrieval_mode
         )
 
+    def requests(self, model: Any) -> dict[str, Request]:
+        """By parameter: what was asked for, if anything was."""
+        if not self._requests:  # so for functions, which have no parameters
+            return {}
+        named = [(name, tensor.data_ptr()) for name, tensor in model.named_parameters()]
+        return {name: self._requests[place] for name, place in named if place in self._requests}
+
+    def request_all(self, model: torch.nn.Module, requests: dict[str, Request]) -> None:
+        """Asks for what requests gave of a copy of the model."""
+        for name, request in requests.items():
+            self.request(model.get_parameter(name), *request)
+
     def of(self, model: torch.nn.Module) -> dict[str, ReplicaGroup]:
         """By parameter: its group. Raises ValueError for groups that do not fit."""
-        found: dict[str, ReplicaGroup] = {}
-        if not self._requests:  # so for functions, which have no parameters
-            return found
-        for name, tensor in model.named_parameters():  # of tied ones, the first is the slot's
-            request = self._requests.get(tensor.data_ptr())
-            if request is not None:
-                found[name] = _group_of(name, tensor, request, self._replicas)
-        return found
+        asked = self.requests(model)  # of tied ones, the first is the slot's
+        if not asked:
+            return {}
+        tensors = dict(model.named_parameters())
+        return {
+            name: _group_of(name, tensors[name], request, self._replicas)
+            for name, request in asked.items()
+        }
 
     @contextlib.contextmanager
     def stand_ins(self, model) -> Iterator[dict[int, torch.Tensor]]:

@@ -1,6 +1,11 @@
-"""The session options that opts._Popart records: their names, and what values they may have."""
+"""What the backend knows of options: the names, and what values they may have.
+
+Of session options (`opts._Popart`) most are only recorded.
+"""
 
 import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from poptorch_core import Error
 
@@ -28,8 +33,9 @@ NAMES = frozenset(
     meanAccumulationAndReplicationReductionStrategy mergeVarUpdate mergeVarUpdateMemThreshold
     numIOTiles optimizerStateTensorLocationSettings opxAliasChecking opxModifyChecking
     outlineSequenceBreakCost outlineThreshold partialsTypeMatMuls patterns patternsLevel
-    prefetchBufferingDepthMap rearrangeAnchorsOnHost rearrangeStreamsOnHost
+    patterns_level prefetchBufferingDepthMap rearrangeAnchorsOnHost rearrangeStreamsOnHost
     replicatedCollectivesSettings replicatedGraphCount reportOptions
+    saveInitializersToFile
     scheduleNonWeightUpdateGradientConsumersEarly separateCallOpPdfs
     serializedPoprithmsAnnealGraphsDir serializedPoprithmsShiftGraphsDir strictOpVersions
     subgraphCopyingStrategy swapLimitScheduler syntheticDataMode tensorLocationSettingsOverride
@@ -38,21 +44,30 @@ NAMES = frozenset(
     weightTensorLocationSettings
     """.split()
 )
-VALUES = (bool, int, float, str, list, tuple, set, dict)
+_KINDS = {bool: "bool", int: "int", float: "float", str: "string", dict: "dict",
+          list: "list", tuple: "list", set: "list"}  # fmt: skip
+# What strategies say: see ExecutionStrategy.toDict.
+_OF_STRATEGIES = frozenset(
+    ("execution_mode", "separate_backward_phase", "tensors_liveness", "serial_phases_execution")
+)
 
 
-def check(options: dict) -> None:
-    """Raises poptorch.Error for names that are no session option and values of other types."""
-    for name, value in options.items():
-        base, _, _ = name.partition(".")
-        if base not in NAMES:
-            close = difflib.get_close_matches(base, NAMES, 1)
-            raise Error(
-                f"Unknown session option {name}."
-                + (f" Did you mean {close[0]}?" if close else " Remove it from opts._Popart.")
-            )
-        if not isinstance(value, VALUES):
+def validate(said: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Raises poptorch.Error for what the backend does not know: names, and types of values.
+
+    said: as Options.toDict() gives it. known: the names of poptorch's own options.
+    """
+    names = {*known, *_OF_STRATEGIES, *NAMES}
+    for name, value in said.items():
+        kind = next((text for kind, text in _KINDS.items() if isinstance(value, kind)), None)
+        if kind is None:
             raise Error(
                 f"Unknown value type {type(value)} for option {name}. Use a number, a truth "
                 "value, a string, a list or a dict."
+            )
+        if name.partition(".")[0] not in names:
+            close = difflib.get_close_matches(name, names, 1)
+            raise Error(
+                f"Unknown {kind} option {name}."
+                + (f" Did you mean {close[0]}?" if close else " Do not set it.")
             )

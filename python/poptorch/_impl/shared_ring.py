@@ -52,14 +52,17 @@ class Semaphore:
 
 
 class Ring:
-    """`slots` places for an item: tensors [slots, *shape], and what each slot holds, [slots, 2].
+    """`slots` places for an item: tensors [slots, *shape], and what each slot holds, [slots, 3].
+
+    header: by slot its kind and its number of rows. given_up: a cell of it for the number of epochs
+    that the reader wants no more of.
 
     semaphores: counts of free slots, of filled ones, and of epochs that the worker may load.
     Raises MemoryError, with what is asked for, where there is not as much.
     """
 
     def __init__(self, slots: int, shapes: Sequence[Shape], files: Sequence[int] | None = None):
-        specs = [((2,), torch.int64), *shapes]
+        specs = [((3,), torch.int64), *shapes]
         sizes = [slots * _elements(shape) * dtype.itemsize for shape, dtype in specs]
         offsets = [0]
         for size in sizes:
@@ -84,6 +87,8 @@ class Ring:
             _view(whole, (slots, *shape), dtype, offset)
             for (shape, dtype), offset in zip(specs, offsets, strict=False)
         )
+
+        self.given_up = self.header[0, 2]
 
     def send(self, connection: Connection, pid: int) -> None:
         """Gives it to the process at the other end."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from poptorch._impl.locations import user_location
+from poptorch._logging import logger
 from poptorch.enums import AutoStage, Liveness
 
 _Placed = TypeVar("_Placed")
@@ -111,12 +112,23 @@ def find_stage(known: dict[str, _Placed], block: str) -> _Placed:
     return known[block]
 
 
+def default_ipu(block: str, ipu: int) -> int:
+    """Of a block that says none, nor does its stage."""
+    logger.debug(f"No IPU specified for block {block}: default to stage_id {ipu}")
+    return ipu
+
+
 class ExecutionStrategy:
     """What the four strategies have in common. NAME is what the compiler calls it."""
 
     NAME = ""
+    MODE = 0
     liveness = Liveness.AlwaysLive
     separate_backward_phase = False
+
+    def toDict(self) -> dict[str, Any]:
+        """What the backend is told of it: "execution_mode", 0 pipelined, 1 sharded, 2 phased."""
+        return {"execution_mode": self.MODE}
 
     def _place(self, block_id: str, ipu_id: int | None, count: int, first: int) -> Place:
         """Where a block goes. `count`: blocks before it; `first`: the number of the first stage."""
@@ -163,11 +175,12 @@ class PipelinedExecution(ExecutionStrategy):
             )
             return Place(ipu_id, ipu_id)
         if self._auto == AutoStage.AutoIncrement:
-            return Place(first + count if ipu_id is None else ipu_id, first + count)
+            stage = first + count
+            return Place(default_ipu(block_id, stage) if ipu_id is None else ipu_id, stage)
         number = find_block(self._stage_ids, block_id)
         ipu = self._stages[number]._ipu
         if ipu is None:
-            ipu = number if ipu_id is None else ipu_id
+            ipu = default_ipu(block_id, number) if ipu_id is None else ipu_id
         return Place(ipu, first + number)
 
     def __repr__(self) -> str:
@@ -182,6 +195,7 @@ class ShardedExecution(PipelinedExecution):
     """
 
     NAME = "sharded"
+    MODE = 1
 
 
 def strategy_of(value: ExecutionStrategy | AutoStage) -> ExecutionStrategy:

@@ -38,16 +38,16 @@ class ICustomArgParser(abc.ABC):
 _parsers: dict[type, ICustomArgParser] = {}
 
 
-def registerCustomArgParser(arg_type: type, arg_parser: ICustomArgParser | None) -> None:
+def registerCustomArgParser(arg_data_type: type, arg_parser: ICustomArgParser | None) -> None:
     """Registers (or with None removes) the parser of a type and its subclasses."""
     if arg_parser is None:
-        _parsers.pop(arg_type, None)
+        _parsers.pop(arg_data_type, None)
         return
     if not isinstance(arg_parser, ICustomArgParser):
         raise Error(
             f"arg_parser must inherit from ICustomArgParser but is a {type(arg_parser).__name__}."
         )
-    _parsers[arg_type] = arg_parser
+    _parsers[arg_data_type] = arg_parser
 
 
 def _parser_of(value) -> ICustomArgParser | None:
@@ -106,6 +106,15 @@ def flatten(value, leaves: list[torch.Tensor], name: str = "") -> Node:
     return Node(kind, type(value), keys, children, original, name=name)
 
 
+def walk(nodes: list[Node]) -> Iterator[Node]:
+    """The nodes and all below, in the order of their leaves."""
+    waiting = nodes[::-1]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += node.children[::-1]
+
+
 def unflatten(node: Node, leaves: Iterator):
     """The structure with the next leaves in place of its tensors."""
     if node.kind == "tensor":
@@ -149,9 +158,10 @@ def check_same(expected: Node, got: Node) -> list[int]:
         return [got.index]
     if expected.kind == "constant":
         if expected.value is not got.value and expected.value != got.value:
+            cure = "Pass a tensor for a number that changes. " if _is_number(got.value) else ""
             raise Error(
                 f"Value mismatch for {name}: expected {expected.value!r} but got {got.value!r}. "
-                f"{CURE}"
+                f"{cure}{CURE}"
             )
         return []
     children = got.children
@@ -169,6 +179,10 @@ def check_same(expected: Node, got: Node) -> list[int]:
         for pair in zip(expected.children, children, strict=True)
         for place in check_same(*pair)
     ]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def check_keys(name: str, expected: tuple, got: tuple) -> None:

@@ -7,9 +7,13 @@ Torch rounds what it loads to the weight's dtype, but for entries of no weight: 
 state_dict() has the device's moments in such an entry as well, so that none of their bits is lost.
 """
 
+import weakref
+from functools import partial
+from typing import Any
+
 import torch
 from poptorch._impl.compiled import Compiled, existing
-from poptorch._impl.optimiser_state import PREFIXES, STEP, Record, slots_of
+from poptorch._impl.optimiser_state import PREFIXES, Record, device_steps, steps_in, with_steps
 
 _MOMENTS = {name for names in PREFIXES.values() for name in names}
 _HOOKED = "_ipu_hooks"
@@ -32,6 +36,7 @@ def bind(optimizer: torch.optim.Optimizer, executor) -> None:
                     optimizer.register_state_dict_post_hook(_after_state_dict),
                     optimizer.register_load_state_dict_post_hook(_after_load_state_dict),
                 )
+                optimizer.__dict__["__getstate__"] = partial(_pickled, weakref.ref(optimizer))
         record.bind(executor)
     except BaseException:
         vars(record).update(before)
@@ -55,6 +60,14 @@ def _before_state_dict(optimizer: torch.optim.Optimizer) -> None:
     record.refresh()
     if record.executor is not None:
         _bring_to_host(optimizer, record, record.executor)
+
+
+def _pickled(reference: weakref.ref) -> dict:
+    """What pickles and copies of the optimiser hold: for these, torch has no hook."""
+    optimizer = reference()
+    _before_state_dict(optimizer)
+    kind: Any = type(optimizer)
+    return kind.__getstate__(optimizer)
 
 
 def _after_state_dict(optimizer: torch.optim.Optimizer, state_dict: dict) -> None:
@@ -100,9 +113,16 @@ def _after_load_state_dict(optimizer: torch.optim.Optimizer) -> None:
         executor.setOptimizer(optimizer)
 
 
-def _device_steps(compiled: Compiled) -> int:
-    """Updates since the compilation."""
-    return compiled.device.runs * compiled.options.device_iterations
+def steps(optimizer: torch.optim.Optimizer, compiled: Compiled) -> int:
+    """Updates so far."""
+    record = Record.of(optimizer)
+    record.refresh()
+    return steps_in(record.state or {}, record.steps_before + device_steps(compiled))
+
+
+def start_at(optimizer: torch.optim.Optimizer, steps: int) -> None:
+    """The device that is to run the optimiser comes with its state, after so many updates."""
+    Record.of(optimizer).steps_before = steps
 
 
 def _parameters(optimizer: torch.optim.Optimizer, executor) -> list[tuple[str, torch.Tensor]]:
@@ -116,7 +136,7 @@ def _bring_to_host(optimizer: torch.optim.Optimizer, record: Record, executor) -
     if compiled is None:  # another thread's destroy() has brought it
         return
     state, kind = record.state or {}, compiled.spec["kind"]
-    steps = state.get(STEP, record.steps_before + _device_steps(compiled))
+    steps = steps_in(state, record.steps_before + device_steps(compiled))
     if steps == 0:  # torch makes state in the first step
         return
     for name, parameter in _parameters(optimizer, executor):
@@ -134,8 +154,8 @@ def _bring_to_host(optimizer: torch.optim.Optimizer, record: Record, executor) -
 def _take_from_host(optimizer: torch.optim.Optimizer, record: Record, executor) -> None:
     _restore_unrounded(optimizer)
     compiled = existing(executor._compiled)
-    kind = compiled.spec["kind"]
-    found = {}
+    kind, held = compiled.spec["kind"], record.state or {}
+    found, steps = {}, torch.tensor(0.0)
     for name, parameter in _parameters(optimizer, executor):
         entry = optimizer.state.get(parameter, {})
         for what, prefix in PREFIXES[kind].items():
@@ -143,9 +163,10 @@ def _take_from_host(optimizer: torch.optim.Optimizer, record: Record, executor) 
                 found[prefix + name] = entry[what].detach().clone()
                 # One count for all; SGD only asks whether there was a step.
                 steps = torch.as_tensor(entry.get("step", 1))
+            elif prefix + name in held:  # of steps that the state which was loaded has not seen
+                found[prefix + name] = torch.zeros_like(held[prefix + name])
     if found:
-        if STEP in slots_of(compiled):
-            found[STEP] = steps
-        record.steps_before = int(steps) - _device_steps(compiled)
-        record.state = {**(record.state or {}), **found}
+        with_steps(found, compiled, steps)
+        record.steps_before = int(steps) - device_steps(compiled)
+        record.state = {**held, **found}
         record.loaded = True

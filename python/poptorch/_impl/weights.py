@@ -1,44 +1,17 @@
 """Where the newest weights are: on the host or on a wrapper's device.
 
-Wrappers of models that share tensors share one `Weights`. A training wrapper changes the class of
-its model and of the model's tensors, so that reading them on the host first fetches what training
-has changed on the device; copies and pickles of them are of the original classes.
+Wrappers of models that share tensors share one `Weights`.
 """
 
-import copy
-import copyreg
-import functools
+import threading
 import weakref
-from typing import Any, cast
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
-from poptorch._impl.replica_groups import Grouped
+from poptorch._impl import failures
 from poptorch._logging import logger
-from poptorch_core import Error
 from torch.utils.weak import WeakTensorKeyDictionary
-
-# Getters and methods that tell nothing about values: they fetch nothing.
-_METADATA = {
-    getattr(torch.Tensor, name).__get__
-    for name in (
-        *("shape", "dtype", "device", "layout", "requires_grad", "grad", "grad_fn", "is_leaf"),
-        *("ndim", "_version", "itemsize", "nbytes"),
-    )
-} | {
-    getattr(torch.Tensor, name)
-    for name in (
-        *("size", "dim", "numel", "nelement", "stride", "storage_offset", "is_contiguous"),
-        *("is_floating_point", "is_complex", "element_size", "__len__", "data_ptr"),
-    )
-}
-# Writing the flag tells nothing about values either, but a compiled program knows the old one.
-_TENSOR: Any = torch.Tensor  # as no checker knows it: with its descriptors
-_WRITE_FLAG = {torch.Tensor.requires_grad_, _TENSOR.requires_grad.__set__}
-
-
-# `.data` shares memory, but no counter of changes: a wrapped tensor gives its detach() instead.
-_READ_DATA = _TENSOR.data.__get__
-_WRITE_DATA = _TENSOR.data.__set__
 
 
 class Weights:
@@ -58,6 +31,7 @@ class Weights:
         self._counts: list[int] = []
         self._replaced = False  # a tensor's memory, by `.data = `, since then
         self._fetching = False  # counts mean nothing, also when that was cut short
+        self._fetching_threads: set[int] = set()  # what they read meanwhile fetches nothing
         self._warned = False
 
     def watch(self, tensor: torch.Tensor) -> None:
@@ -77,11 +51,15 @@ class Weights:
         """A tensor has other memory than before, which no counter tells."""
         self._replaced = True
 
+    def host_has_changed(self) -> bool:
+        """Whether the host's tensors were written since host and device last agreed."""
+        return self._replaced or self._counts != [view._version for view in self._views]
+
     def warn_about_host_changes(self) -> None:
         """Says once that the host's tensors have been written and the device has not seen it."""
         if self._warned:
             return
-        if not self._replaced and self._counts == [view._version for view in self._views]:
+        if not self.host_has_changed():
             return
         if self._fetching:
             self.host_is_known()
@@ -116,18 +94,32 @@ class Weights:
         return self.version
 
     def sync_host(self) -> bool:
-        """Fetches the newest weights; False when the host had them."""
+        """Fetches the newest weights; False when the host had them, or a fault has lost them."""
         executor, version = self.newest, self.version
-        if executor is None:
+        thread = threading.get_ident()
+        if executor is None or thread in self._fetching_threads:
             return False
-        self._fetching = True
         compiled = executor._compiled
+        if failures.is_lost(compiled):
+            self.newest = None
+            return False
         if compiled is not None:  # else another thread's destroy() has fetched them
-            compiled.executable.weights_to_host()
-        self.host_is_known()
+            logger.debug("Implicit copyWeightsToHost()")
+            self._fetching_threads.add(thread)
+            try:
+                executor.copyWeightsToHost()  # which the program may have replaced
+            finally:
+                self._fetching_threads.discard(thread)
         if self.version == version:  # another thread's step may have made newer ones
             self.newest = None
         return True
+
+    @contextmanager
+    def fetched(self) -> Iterator[None]:
+        """Around what copies from a device into the host's tensors."""
+        self._fetching = True
+        yield
+        self.host_is_known()
 
 
 # Weak in both: a `Weights` may hold an executor, and that its model, so its tensors. Executors and
@@ -138,7 +130,7 @@ _of_tensor = WeakTensorKeyDictionary()
 def weights_of(model: torch.nn.Module) -> Weights:
     """The `Weights` of a model's tensors, shared with every model that has one of them."""
     weights = Weights()
-    for tensor in _tensors(model):
+    for tensor in tensors_of(model):
         reference = _of_tensor.get(tensor)
         known = reference and reference()
         if known is None:
@@ -149,170 +141,5 @@ def weights_of(model: torch.nn.Module) -> Weights:
     return weights.root()
 
 
-def _tensors(model: torch.nn.Module) -> list[torch.Tensor]:
+def tensors_of(model: torch.nn.Module) -> list[torch.Tensor]:
     return [*model.parameters(), *model.buffers()]
-
-
-class _FetchOnRead:
-    """Mixed into the class of a tensor: any look at its values fetches the newest first."""
-
-    @classmethod
-    def __torch_function__(cls, function, types, args=(), kwargs=None):
-        with torch._C.DisableTorchFunctionSubclass():
-            if function in _WRITE_FLAG:
-                for kind in types:
-                    if "_poptorch_watch" in kind.__dict__:
-                        kind._poptorch_watch.flags_touched = True
-            elif function not in _METADATA:
-                for kind in types:
-                    weights = kind.__dict__.get("_poptorch_weights")
-                    if weights is not None:
-                        weights.root().sync_host()
-                        if function == _WRITE_DATA:
-                            weights.root().memory_was_replaced()
-            if function == _READ_DATA:
-                return args[0].detach()
-            return function(*args, **(kwargs or {}))
-
-    def __deepcopy__(self, memo):
-        made = copy.deepcopy(_plain(self), memo)
-        memo[id(self)] = made
-        return made
-
-    def __repr__(self):
-        return repr(_plain(self))
-
-    def __reduce_ex__(self, protocol):
-        return _plain(self).__reduce_ex__(protocol)
-
-
-def _plain(tensor: Any) -> torch.Tensor:
-    """A tensor of the original class on the same storage, with current values."""
-    type(tensor).__dict__["_poptorch_weights"].root().sync_host()
-    with torch._C.DisableTorchFunctionSubclass():
-        data = tensor.detach()
-        original = _original_class(type(tensor))
-        if issubclass(original, torch.nn.Parameter):
-            return original(data, tensor.requires_grad)
-        return data.requires_grad_(tensor.requires_grad)
-
-
-def _original_class(kind: type) -> type:
-    """The class that `kind` stands for: itself unless a training wrapper made it."""
-    return kind.__dict__.get("_poptorch_original", kind)
-
-
-def _tensor_class(original: type, executor) -> type:
-    fields = {
-        "_poptorch_original": original,
-        "_poptorch_weights": executor._weights,
-        "_poptorch_watch": executor._model_watch,
-    }
-    if not issubclass(original, torch.nn.Parameter):
-        return type("PoptorchBuffer", (_FetchOnRead, original), fields)
-    fields["_poptorch_groupings"] = executor._wrapped.groupings
-    return type("PoptorchParameter", (_FetchOnRead, Grouped, original), fields)
-
-
-def is_wrapped(model: torch.nn.Module) -> bool:
-    """Whether a training wrapper holds the model."""
-    return "_poptorch_original" in type(model).__dict__
-
-
-def wrap(model: torch.nn.Module, executor) -> None:
-    """Changes the class of the model, its parameters and its buffers.
-
-    The model gets destroy() and copyWeightsToHostIfNeeded(); reading tensors fetches them.
-    """
-    original = type(model)
-    if is_wrapped(model):
-        raise RuntimeError(
-            "Model has already been wrapped in 'poptorch.trainingModel'. Call model.destroy() on "
-            "the model to unwrap it before wrapping it again."
-        )
-    weights = executor._weights
-    held = weakref.ref(executor)
-
-    def destroy(self):
-        """Frees the device of the training wrapper and unwraps this model."""
-        if (wrapper := held()) is not None:
-            wrapper.destroy()
-        else:
-            unwrap(self)
-
-    def copy_weights_to_host_if_needed(self):
-        """Fetches the newest weights; whether the host's were stale."""
-        return weights.root().sync_host()
-
-    def reduce_ex(self, protocol):
-        weights.root().sync_host()
-        made = original.__new__(original)
-        made.__dict__.update(self.__dict__)
-        make, arguments, *rest = cast(tuple, made.__reduce_ex__(protocol))
-        if (
-            make is vars(copyreg)["__newobj__"]
-        ):  # pickle insists that it makes the object's own class
-            make = object.__new__
-        return make, arguments, *rest
-
-    _wrap_tensors(model, executor)
-    model.__class__ = type(
-        f"Poptorch{original.__name__}",
-        (original,),
-        {
-            "_poptorch_original": original,
-            "destroy": destroy,
-            "copyWeightsToHostIfNeeded": copy_weights_to_host_if_needed,
-            "__reduce_ex__": reduce_ex,
-        },
-    )
-
-
-def wrap_again(model: torch.nn.Module, executor) -> None:
-    """Wraps what destroy(), which may have been cut short, has unwrapped."""
-    if is_wrapped(model):
-        _wrap_tensors(model, executor)
-    else:
-        wrap(model, executor)
-
-
-def _wrap_tensors(model: torch.nn.Module, executor) -> None:
-    tensor_class = functools.cache(lambda kind: _tensor_class(kind, executor))
-    for tensor in _tensors(model):
-        if _original_class(type(tensor)) is type(tensor):
-            tensor.__class__ = tensor_class(type(tensor))
-
-
-def unwrap(model: torch.nn.Module) -> None:
-    """Gives the model and its tensors their own classes back."""
-    if is_wrapped(model):
-        for tensor in _tensors(model):
-            tensor.__class__ = _original_class(type(tensor))
-        model.__class__ = _original_class(type(model))
-
-
-def shallow_copy(model: torch.nn.Module) -> torch.nn.Module:
-    """A model of its own modules and attributes (such as `training`) that shares every tensor."""
-    copies: dict[int, torch.nn.Module] = {}
-
-    def visit(module):
-        if isinstance(module, torch.jit.ScriptModule):
-            return module
-        if id(module) not in copies:
-            kind = _original_class(type(module))
-            made: torch.nn.Module = object.__new__(kind)
-            copies[id(module)] = made
-            made.__dict__.update(module.__dict__)
-            made.__dict__["_modules"] = {
-                name: child if child is None else visit(child)
-                for name, child in module._modules.items()
-            }
-        return copies[id(module)]
-
-    made = visit(model)
-    if made is model:
-        raise Error(
-            "[model] a torch.jit.ScriptModule cannot be wrapped by itself: make it a submodule of "
-            "an nn.Module, or wrap the module that was scripted."
-        )
-    return made

@@ -4,13 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from poptorch._impl import compile_log, session_options, weights
+from poptorch._impl import compile_log, wrapped_classes
 from poptorch._impl.arguments import Signature, check_initialised
 from poptorch._impl.batching import Batching, resolve_output_mode
-from poptorch._impl.option_group import state_of
+from poptorch._impl.locations import user_location
+from poptorch._impl.option_group import value_of
+from poptorch._impl.option_state import state_of
 from poptorch._impl.placement_policy import Placement, placement_of
 from poptorch._impl.replica_groups import Groupings
-from poptorch._logging import set_repeat_limit
+from poptorch._logging import logger, set_repeat_limit
 from poptorch.options import Options
 from poptorch_core import Error
 
@@ -19,6 +21,7 @@ from poptorch_core import Error
 class Wrapped:
     """A model with its options.
 
+    asked: the user's own options, before what the model makes of them.
     model: shares the user's tensors, but has attributes (such as `training`) of its own.
     """
 
@@ -26,6 +29,7 @@ class Wrapped:
     model: Callable
     training: bool
     options: Options
+    asked: Options
     batching: Batching
     placement: Placement
     signature: Signature
@@ -41,23 +45,35 @@ class Wrapped:
         """What messages call it."""
         kind = "training" if self.training else "inference"
         what = type(self.model).__name__ if self.module is not None else repr(self.model)
-        return f"{self.options.model_name or what} for {kind}"
+        return f"{value_of(self.options, 'model_name') or what} for {kind}"
 
 
-def wrapped(model: Callable, options: Options | None, training: bool) -> Wrapped:
-    """Freezes the options. Raises poptorch.Error for what they, or the model, cannot be."""
+def wrapped(
+    model: Callable,
+    options: Options | None,
+    training: bool,
+    user_model: torch.nn.Module | None = None,
+) -> Wrapped:
+    """Freezes the options. user_model: where it is another one than `model`.
+
+    Raises poptorch.Error for what they, or the model, cannot be.
+    """
     options = options if options is not None else Options()
     if not isinstance(options, Options):
+        cure = "Pass an object: poptorch.Options()."
+        if isinstance(options, torch.optim.Optimizer):
+            cure = "Pass the optimiser by name: optimizer=..."
         raise Error(
-            f"Invalid type: 'options' is of type {type(options)} but must be poptorch.Options."
+            f"Invalid type: 'options' is of type {type(options)} but must be poptorch.Options. "
+            f"{cure} ({user_location()})"
         )
-    user_model = model
+    user_model = model if user_model is None else user_model
     if isinstance(model, torch.nn.Module):
         check_initialised(model)
-        model = weights.shallow_copy(model)
+        model = wrapped_classes.shallow_copy(model)
     state_of(options).freeze()
     set_repeat_limit(options.max_repeat_logs)
-    options = options.clone()
+    asked, options = options, options.clone()
     resolve_output_mode(options, training)
     batching = Batching.of(options, training)  # the caller's
     placement = placement_of(user_model, options, training)
@@ -69,6 +85,7 @@ def wrapped(model: Callable, options: Options | None, training: bool) -> Wrapped
         model=model,
         training=training,
         options=options,
+        asked=asked,
         batching=batching,
         placement=placement,
         signature=Signature(user_model.forward if user_model is not model else model),
@@ -82,19 +99,12 @@ def _check(options: Options, model: Callable, training: bool) -> None:
             "You must set poptorch.Options().Training.gradientAccumulation to 1 or leave it as "
             "its default value (1) when running a poptorch.inferenceModel()."
         )
-        if options.execution_strategy.NAME == "pipelined":
+        if options._execution_strategy.NAME == "pipelined":
             text += (
                 " Use poptorch.Options().deviceIterations to process a sufficient number of "
                 "batches each run for pipelined execution instead."
             )
         raise Error(text)
-    session_options.check(options._Popart.options)
+    if value_of(options, "use_model") and options.cache_path is not None:
+        logger.warning("enableExecutableCaching doesn't work with the IPU model")
     compile_log.check(options)
-    buffers = model.buffers() if isinstance(model, torch.nn.Module) else ()
-    replicated = options.replication_factor > 1
-    if replicated and options.broadcast_buffers and any(True for _ in buffers):
-        raise Error(
-            "PopTorch does not support broadcasting buffers. If your model is able to tolerate "
-            "buffers becoming out of sync between replicas, you can disable buffer "
-            "broadcasting using poptorch.Options.broadcastBuffers(False)."
-        )

@@ -1,12 +1,14 @@
 """The functions that wrap a model."""
 
 import inspect
+import os
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from poptorch._impl import optimisers
+from poptorch._impl import exports, lifetimes, optimisers
 from poptorch._impl.executor import PoplarExecutor
+from poptorch._impl.locations import user_location
 from poptorch.options import Options
 from poptorch_core import Error
 
@@ -24,7 +26,7 @@ def trainingModel(
     _check_model(model, "trainingModel")
     if optimizer is not None:
         optimisers.kind_of(optimizer)
-    return PoplarExecutor(model, options, True, optimizer)
+    return PoplarExecutor(model, options, True, optimizer=optimizer)
 
 
 def inferenceModel(
@@ -33,6 +35,30 @@ def inferenceModel(
     """Wraps a model, a training wrapper or any function of tensors for inference."""
     _check_model(model, "inferenceModel", callable(model))
     return PoplarExecutor(model, options, False)
+
+
+def load(
+    filename: str | os.PathLike,
+    edit_opts_fn: Callable[[Options], object] | None = None,
+    trust: bool = False,
+) -> PoplarExecutor:
+    """The wrapper that compileAndExport() or save() wrote, with its model, ready to run.
+
+    edit_opts_fn: gets the options and may set those that take effect at run time. trust: unpickles
+    the model without looking at what the file names, so only for files of your own; without it that
+    is tensors, containers, torch's and poptorch's classes and modules of classes that the program
+    has imported (see add_safe_globals). Raises AssertionError for what is no such file, and
+    poptorch.Error for what is damaged or names anything else.
+    """
+    try:
+        saved = exports.Saved.open(filename)
+    except Error as error:
+        raise AssertionError(error.message) from None
+    model, options, optimizer = saved.parts(edit_opts_fn, trust)
+    with exports.refusing(filename):
+        executor = PoplarExecutor(model, options, saved.about["training"], optimizer=optimizer)
+        lifetimes.load(executor, saved, with_state=True)
+    return executor
 
 
 def _check_model(model: Any, function: str, allowed: bool = False) -> None:
@@ -44,4 +70,7 @@ def _check_model(model: Any, function: str, allowed: bool = False) -> None:
     if inspect.isclass(model) or not (
         allowed or isinstance(model, (torch.nn.Module, PoplarExecutor))
     ):
-        raise Error(f"[{function}] expected a torch.nn.Module but got {model!r}.")
+        raise Error(
+            f"[{function}] expected a torch.nn.Module but got {model!r}. Pass the model, an object "
+            f"of its class ({user_location()})."
+        )

@@ -4,7 +4,7 @@ Every op raises TypeError for what is no tensor, and ValueError for tensors of o
 different IPUs, or of shapes and dtypes that do not fit.
 """
 
-from popxl.ops import collectives as collectives, var_updates as var_updates
+from popxl.ops import collectives as collectives, utils as utils, var_updates as var_updates
 from popxl.ops.binary import (
     add as add,
     add_ as add_,
@@ -26,12 +26,16 @@ from popxl.ops.call import (
     CallSiteInfo as CallSiteInfo,
     call as call,
     call_with_info as call_with_info,
-    conditional as conditional,
-    conditional_with_info as conditional_with_info,
     repeat as repeat,
     repeat_with_info as repeat_with_info,
 )
+from popxl.ops.conditional import (
+    ConditionalSiteInfo as ConditionalSiteInfo,
+    conditional as conditional,
+    conditional_with_info as conditional_with_info,
+)
 from popxl.ops.conv import PadType as PadType, conv as conv, conv_transpose as conv_transpose
+from popxl.ops.custom import custom_op as custom_op
 from popxl.ops.data import (
     host_load as host_load,
     host_store as host_store,

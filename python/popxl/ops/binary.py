@@ -2,9 +2,16 @@
 
 from typing import Any
 
-from popxl import dtypes
 from popxl.operators import as_operand
-from popxl.ops.build import OpBuild, check_same_dtype, composed, in_place, is_bool, simple
+from popxl.ops.build import (
+    OpBuild,
+    as_bool,
+    check_same_dtype,
+    check_tensors,
+    composed,
+    in_place,
+    simple,
+)
 from popxl.records import of
 from popxl.tensor import Tensor
 
@@ -89,10 +96,8 @@ def greater(input: Tensor, other: Tensor) -> Tensor:
 
 
 def _logical(op_type: str, core: str, lhs: Tensor, rhs: Tensor, name: str) -> Tensor:
-    def body(op: OpBuild) -> Any:
-        return op(core, op.cast(lhs, dtypes.bool), op.cast(rhs, dtypes.bool))
-
-    return composed(op_type, [lhs, rhs], name, body)
+    check_tensors(op_type, [lhs, rhs])
+    return simple(op_type, core, [as_bool(lhs), as_bool(rhs)], name)
 
 
 def logical_and(lhs: Tensor, rhs: Tensor) -> Tensor:
@@ -106,11 +111,10 @@ def logical_or(lhs: Tensor, rhs: Tensor) -> Tensor:
 
 
 def where(condition: Tensor, lhs: Tensor, rhs: Tensor) -> Tensor:
-    """lhs where the condition is true, else rhs."""
+    """lhs where the condition is true, else rhs; a condition of another dtype is cast to bool."""
+    check_tensors("Where", [condition, lhs, rhs])
     check_same_dtype("Where", lhs, rhs)
-    if not is_bool(condition):
-        raise ValueError(f"where takes a bool condition but {condition.name} is {condition.dtype}.")
-    return simple("Where", "select", [condition, lhs, rhs], "where_out")
+    return simple("Where", "select", [as_bool(condition), lhs, rhs], "where_out")
 
 
 def _scaled(op: OpBuild, X: Tensor, Y: Tensor, a: Any, b: Any) -> Any:

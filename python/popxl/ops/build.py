@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from popxl import dtypes
-from popxl.context import current, get_current_graph, scoped
+from popxl.context import current, get_op_graph, scoped
 from popxl.dtypes import core_name, dtype as dtype_class
 from popxl.errors import Error, popart_exception
 from popxl.records import of
@@ -19,7 +19,7 @@ def check_tensors(op_type: str, tensors: "Sequence[Tensor | None]", together: bo
     together: they must also lie on one IPU and tile set. TypeError: something is not a tensor.
     ValueError: one is of another graph, IPU or tile set.
     """
-    graph = get_current_graph()
+    graph = get_op_graph()
     for tensor in tensors:
         if tensor is None:
             continue
@@ -35,8 +35,8 @@ def check_tensors(op_type: str, tensors: "Sequence[Tensor | None]", together: bo
             )
         if of(tensor).graph not in (graph, *of(graph).sources):
             raise ValueError(
-                f"{op_type}: {tensor!r} belongs to graph {of(tensor).graph.name} but the current "
-                f"graph is {graph.name}. Pass it as an input of the graph."
+                f"{op_type}: {tensor!r} belongs to graph {of(of(tensor).graph).label} but the "
+                f"current graph is {of(graph).label}. Pass it as an input of the graph."
             )
     if together:
         _check_places(op_type, [t for t in tensors if t is not None and of(t).ipu is not None])
@@ -90,18 +90,30 @@ class OpBuild:
         self._kept.placed |= self._ipu is not None
         records = [of(t) for t in inputs if t is not None]
         given = [record.ipu for record in records if record.ipu is not None]
-        self.home = current.ipu if current.ipu is not None else (given[0] if given else 0)
+        self.home: int | None = current.ipu
+        if self.home is None:
+            self.home = given[0] if given else (None if current.no_ipu else 0)
+        self.record.settings.vgraphId = self.home
         for record in records if together else ():
             if record.ipu is None:
                 record.ipu = self.home
 
     def emit(self, name: str, *operands: Any, **attrs: Any) -> Any:
         """Adds a core op on values or tensors; returns it. popart_exception if they do not fit."""
+        return self._add(lambda core, *rest: core.emit(name, rest[0], attrs, *rest[1:]), operands)
+
+    def emit_custom(
+        self, key: "tuple[str, str, int]", attributes: str, operands: Sequence[Tensor]
+    ) -> Any:
+        """The same with a library's op: its domain, name and version, and its attributes' text."""
+        return self._add(lambda core, *rest: core.emit_custom(key, attributes, *rest), operands)
+
+    def _add(self, emit: Callable[..., Any], operands: Sequence[Any]) -> Any:
         values = [of(o).read() if isinstance(o, Tensor) else o for o in operands]
         ipu = -1 if self._ipu is None else self._ipu
         scope = "/".join(current.names)
         try:
-            return self._kept.core.emit(name, values, attrs, ipu, current.io_tiles, scope)
+            return emit(self._kept.core, values, ipu, current.io_tiles, scope)
         except Error as error:  # e.g. shapes that do not fit
             inputs = ", ".join(map(repr, self.record.inputs))
             text = f"{self.record.op_type}({inputs}): {error.message}"
@@ -192,10 +204,15 @@ def simple(op_type: str, core: str, inputs: Sequence[Tensor], name: str, **attrs
 
 
 def composed(
-    op_type: str, inputs: "Sequence[Tensor | None]", name: str, body: Callable[[OpBuild], Any]
+    op_type: str,
+    inputs: "Sequence[Tensor | None]",
+    name: str,
+    body: Callable[[OpBuild], Any],
+    **attrs: Any,
 ) -> Tensor:
-    """An op with one result, made by `body` from core ops."""
+    """An op with one result, made by `body` from core ops; `attrs` are the record's."""
     op = OpBuild(op_type, *inputs)
+    op.record.attrs.update(attrs)
     out = op.output(body(op), name)
     op.done()
     return out
@@ -206,9 +223,11 @@ def in_place(
     inputs: "Sequence[Tensor | None]",
     name: str,
     body: Callable[[OpBuild], Any],
+    **attrs: Any,
 ) -> Tensor:
-    """An op that writes what `body` makes into its first input."""
+    """An op that writes what `body` makes into its first input; `attrs` are the record's."""
     op = OpBuild(op_type, *inputs)
+    op.record.attrs.update(attrs)
     target = inputs[0]
     assert target is not None
     out = op.write(target, body(op), name)
@@ -239,12 +258,36 @@ def with_gradient(
     ahead.set_outputs(forward(ahead, inputs))
     results = [value.type for value in ahead.outputs]
     back = of(ir).module.add_graph(of(ir).core_name(f"{op.record.op_type}_backward"))
+    of(ir).inlined.add(back.name)
     for i, kind in enumerate([*types, *results]):
         back.add_input(kind, f"x{i}")
     back.set_outputs(backward(back, [back.add_input(kind, "dy") for kind in results]))
     return op.emit("call", *tensors, graph=ahead, gradient=back).results
 
 
-def is_bool(t: Tensor) -> bool:
-    """Whether the tensor holds truth values."""
-    return t.dtype is dtypes.bool
+def or_refused(op: OpBuild, like: Tensor, make: Callable[[], Any]) -> Any:
+    """What `make` emits; where the compiler refuses it, `like`, and sessions of the program refuse
+    it by the same words."""
+    try:
+        return make()
+    except popart_exception as error:
+        of(op.graph.ir).refused.append(error.message)
+        return of(like).read()
+
+
+def cast_to(t: Tensor, dtype: dtype_class) -> Tensor:
+    """The tensor as `dtype`, by an op Cast."""
+    name = f"{t.name}_{dtype.name}"
+    return composed("Cast", [t], name, lambda op: op.cast(t, dtype))
+
+
+def as_bool(t: Tensor) -> Tensor:
+    """Whether elements are not zero; a tensor of bools as it is."""
+    return t if t.dtype is dtypes.bool else cast_to(t, dtypes.bool)
+
+
+def float_only(op: OpBuild, core: str, t: Tensor, **attrs: Any) -> Any:
+    """What an op of floats alone makes of `t`: of whole numbers in float32, cast back."""
+    if t.dtype.is_floating_point:
+        return op(core, t, **attrs)
+    return op.cast(op(core, op.cast(t, dtypes.float32), **attrs), t.dtype)

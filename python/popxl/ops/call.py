@@ -1,23 +1,27 @@
-"""Ops that run other graphs: calls, loops and branches."""
+"""Ops that run other graphs: calls and loops."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from popxl.context import get_current_graph
+from popxl.context import get_current_graph, get_op_graph
 from popxl.dtypes import core_name
+from popxl.errors import popart_exception, unsupported
 from popxl.graph import Graph, OpRecord
-from popxl.ops.build import OpBuild, check_tensors
+from popxl.ops.build import OpBuild
 from popxl.ops.data import scratch
+from popxl.ops.routing import route
 from popxl.records import of
-from popxl.tensor import Tensor, constant, graph_input
+from popxl.tensor import Tensor, constant
 
 
 class CallSiteInfo:
     """One call of a graph: what is which on both sides."""
 
-    def __init__(self, record: OpRecord, graph: Graph, first: int = 0) -> None:
-        self._record, self._graph, self._first = record, graph, first
+    def __init__(self, record: OpRecord, graph: Graph) -> None:
+        self._record, self._graph = record, graph
+        self._returned: list[Tensor] = []
+        self._places: list[int] = []  # of the graph's inputs among the operands, once it returns
 
     @property
     def called_graph(self) -> Graph:
@@ -31,7 +35,7 @@ class CallSiteInfo:
 
     @property
     def _given(self) -> "list[Tensor | None]":
-        return self._record.inputs[self._first : self._first + len(self._graph.inputs)]
+        return self._record.inputs[: len(self._graph.inputs)]
 
     @property
     def outputs(self) -> "tuple[Tensor, ...]":
@@ -67,11 +71,11 @@ class CallSiteInfo:
 
     def graph_to_parent_input_index(self, idx: int) -> int:
         """Where the graph's input `idx` stands among the op's inputs."""
-        return idx + self._first
+        return idx
 
     def parent_to_graph_input_index(self, idx: int) -> int:
         """Which input of the graph the op's input `idx` is."""
-        return idx - self._first
+        return idx
 
     def graph_to_parent_output_index(self, idx: int) -> int:
         """Where the graph's output `idx` stands among the op's outputs."""
@@ -84,9 +88,44 @@ class CallSiteInfo:
     def set_parent_input_modified(
         self, parent_tensor: Tensor, infer_modified_regions: bool = False
     ) -> None:
-        """Nothing to do: what a graph writes to by-reference inputs is found by itself."""
+        """Makes what the graph writes to an input reach the tensor that was passed for it.
+
+        By-reference inputs need it not. From one round of a loop to the next the input keeps what
+        was written to it, unless an output feeds it. To be called before that tensor is used again.
+        ValueError: it does not go into the call.
+        """
         if parent_tensor not in self.inputs:
             raise ValueError(f"{parent_tensor!r} does not go into this call.")
+        pairs = zip(self._graph.inputs, self._given, strict=True)
+        inner = [t for t, given in pairs if given is parent_tensor and of(t).version]
+        inner = [t for t in inner if not of(t).value.by_reference and t not in self._returned]
+        if inner:
+            of(parent_tensor).write(self._returning(inner)[-1])
+            self._record.modified.append(parent_tensor)
+
+    def _returning(self, inner: "list[Tensor]") -> "list[Any]":
+        """Makes the compiler's op give what is left in these inputs, too: its last results."""
+        record, caller, graph = self._record, of(self._record.graph), self._graph
+        old = record.core_op()
+        if old is None:
+            raise unsupported(
+                f"set_parent_input_modified after autodiff of graph {caller.label}", "Do it before."
+            )
+        operands = old.operands
+        if self._returned:
+            operands = [operands[i] for i in self._places]
+        self._returned += inner
+        left = [(graph.inputs.index(t), of(t).read_out()) for t in self._returned]
+        name = of(graph.ir).core_name(f"{graph.name}_returning")
+        before = old.results
+        new = old.return_inputs(name, of(graph).core, operands, left)
+        self._places = [new.operands.index(value) for value in operands]
+        for value, other in zip(before, new.results, strict=False):
+            tensor = caller.by_value.pop(value, None)
+            if tensor is not None and of(tensor).value is value:
+                of(tensor).value, caller.by_value[other] = other, tensor
+        record.core, record.runs_copy = new.id, True
+        return new.results[-len(inner) :]
 
 
 def _flattened(inputs: Iterable[Any]) -> list[Any]:
@@ -108,21 +147,7 @@ def _as_tensor(given: Any, expected: Tensor) -> Tensor:
         raise TypeError(f"{given!r} cannot be passed for {expected!r}.") from error
 
 
-def routed(inner: Tensor, graph: Graph) -> Tensor:
-    """The tensor of the current graph for an input that takes one of a graph further out."""
-    outer, here = of(graph).routed[inner], get_current_graph()
-    if of(outer).graph in (here, *of(here).sources):
-        return outer
-    for known, source in of(here).routed.items():
-        if source is outer:
-            return known
-    by_ref = of(inner).value.by_reference
-    made = graph_input(outer.shape, outer.dtype, outer.name, by_ref, outer.meta_shape)
-    of(here).routed[made] = outer
-    return made
-
-
-def _bound(
+def bound(
     graph: Graph,
     inputs: Iterable[Any],
     inputs_dict: "Mapping[Tensor, Any] | None",
@@ -141,25 +166,31 @@ def _bound(
     positional = _flattened(inputs)
     if len(positional) > len(graph.inputs):
         raise ValueError(
-            f"{graph.name} takes {len(graph.inputs)} inputs but {len(positional)} were given."
+            f"Too many inputs have been provided: {graph.name} takes {len(graph.inputs)} but "
+            f"{len(positional)} were given."
         )
     given: dict[Tensor, Any] = dict(zip(graph.inputs, positional, strict=False))
     for key, value in (inputs_dict or {}).items():
         if not isinstance(key, Tensor) or key not in graph.inputs:
-            raise ValueError(f"{key!r} is no input of {graph.name}.")
+            raise ValueError(f"{key!r} is not in the called graph, {graph.name}, as an input.")
         if key in given:
-            raise ValueError(f"Input {key!r} of {graph.name} is given twice.")
+            raise ValueError(f"Graph input tensor is specified twice: {key!r} of {graph.name}.")
         given[key] = value
-    given |= {t: routed(t, graph) for t in of(graph).routed if t not in given}
+    for inner, outer in of(graph).routed.items():
+        if inner not in given:
+            given[inner] = route(outer, get_op_graph(), of(inner).value.by_reference)
     missing = [t.name for t in graph.inputs if t not in given]
     if missing and check_inputs:
-        raise ValueError(f"{graph.name} needs its inputs {missing}. Pass them to the call.")
+        raise ValueError(
+            f"Not enough inputs have been provided: {graph.name} needs {missing} as well. Pass "
+            "them to the call."
+        )
     out = [of(_as_tensor(given[t], t)).here() if t in given else None for t in graph.inputs]
     for tensor, expected in zip(out, graph.inputs, strict=True):
         if tensor is None:
             continue
         if tensor.shape != expected.shape or tensor.dtype != expected.dtype:
-            raise ValueError(f"{tensor!r} does not fit input {expected!r} of {graph.name}.")
+            raise popart_exception(f"{tensor!r} does not fit input {expected!r} of {graph.name}.")
     return out
 
 
@@ -182,7 +213,7 @@ class _Operands:
         self.values: list[Any] = []
         self.modified: list[Tensor] = []
         self._back: list[tuple[Tensor, Any]] = []
-        caller = get_current_graph()
+        caller = get_op_graph()
         pairs = list(zip(tensors, graph.inputs, strict=True))
         by_ref = [
             t for t, i in pairs if t is not None and of(i).value.by_reference and of(i).version
@@ -214,7 +245,7 @@ class _Operands:
             of(tensor).write(of(of(tensor).graph).core.emit("identity", [memory]).results[0])
 
 
-def _place(out: Tensor, inner: Tensor) -> None:
+def place(out: Tensor, inner: Tensor) -> None:
     """Puts a call's output where the graph leaves it; without IPUs it works on its caller's."""
     if of(of(inner).graph).placed and of(inner).ipu is not None:
         of(out).ipu = of(inner).ipu
@@ -227,12 +258,13 @@ def _run(
     op.record.called, op.record.repeats = (graph,), attrs.get("count", 1)
     of(op.graph).placed |= of(graph).placed
     operands = _Operands(graph, tensors)
-    results = op.emit(core, *operands.values, graph=of(graph).core, **attrs).results
+    made = op.emit(core, *operands.values, graph=of(graph).core, **attrs)
+    op.record.core, results = made.id, made.results
     operands.write_back()
     op.record.modified.extend(operands.modified)
     for value, inner in zip(results, graph.outputs, strict=True):
         out = op.output(value, inner.name, inner.meta_shape)
-        _place(out, inner)
+        place(out, inner)
     op.done()
     return CallSiteInfo(op.record, graph)
 
@@ -254,11 +286,12 @@ def call_with_info(
         a constant of the input's dtype.
     inputs_dict: for the others, {input of the graph: tensor}.
     What the graph writes to its by-reference inputs reaches the tensors passed for them.
-    ValueError: too many, missing, doubly given or unknown inputs, other shapes or dtypes.
+    ValueError: too many, missing, doubly given or unknown inputs. popart_exception: other shapes
+    or dtypes.
     check_inputs: whether all inputs must be given; those that are not hold zeros.
     TypeError: something cannot become a tensor.
     """
-    return _run("Call", "call", graph, _bound(graph, inputs, inputs_dict, check_inputs))
+    return _run("Call", "call", graph, bound(graph, inputs, inputs_dict, check_inputs))
 
 
 def repeat(
@@ -284,96 +317,11 @@ def repeat_with_info(
     if not isinstance(repeat_count, (int, np.integer)):
         raise TypeError(f"The repeat count must be an int but is {repeat_count!r}.")
     if repeat_count < 0:
-        raise ValueError(f"The repeat count must not be negative but is {repeat_count}.")
+        raise ValueError(f"Repeat count must be >= 0 but is {repeat_count}.")
     if len(graph.outputs) > len(graph.inputs):
         raise ValueError(
-            f"{graph.name} has {len(graph.outputs)} outputs but {len(graph.inputs)} inputs: "
-            "each output must feed an input of the next round."
+            f"To repeat the subgraph {graph.name}, each output must feed an input of the next "
+            f"round, but it has {len(graph.outputs)} outputs and {len(graph.inputs)} inputs."
         )
-    tensors = _bound(graph, inputs, inputs_dict, check_inputs)
+    tensors = bound(graph, inputs, inputs_dict, check_inputs)
     return _run("Loop", "repeat", graph, tensors, count=repeat_count)
-
-
-def conditional(
-    cond: Tensor,
-    then_branch: Graph,
-    else_branch: Graph,
-    then_inputs: "Iterable[Any] | None" = None,
-    else_inputs: "Iterable[Any] | None" = None,
-    then_inputs_dict: "Mapping[Tensor, Any] | None" = None,
-    else_inputs_dict: "Mapping[Tensor, Any] | None" = None,
-) -> "tuple[Tensor, ...]":
-    """Runs one of two graphs; returns its outputs. See `conditional_with_info`."""
-    info = conditional_with_info(
-        cond, then_branch, else_branch, then_inputs, else_inputs, then_inputs_dict, else_inputs_dict
-    )
-    return info.outputs
-
-
-class ConditionalSiteInfo:
-    """A branch, as the calls of its two graphs."""
-
-    def __init__(self, record: OpRecord, then: CallSiteInfo, other: CallSiteInfo) -> None:
-        self._record, self.then_info, self.else_info = record, then, other
-
-    @property
-    def outputs(self) -> "tuple[Tensor, ...]":
-        """What the branch that runs returns."""
-        return tuple(self._record.outputs)
-
-
-def _branch_graph(caller: Graph, branch: Graph, types: list, first: int, name: str) -> Any:
-    """A graph that takes the inputs of both branches and calls one of them."""
-    wrapper = of(caller.ir).module.add_graph(of(caller.ir).core_name(f"{branch.name}_{name}"))
-    values = [wrapper.add_input(t, f"x{i}") for i, t in enumerate(types)]
-    mine = values[first : first + len(branch.inputs)]
-    wrapper.set_outputs(wrapper.emit("call", mine, {"graph": of(branch).core}).results)
-    return wrapper
-
-
-def conditional_with_info(
-    cond: Tensor,
-    then_branch: Graph,
-    else_branch: Graph,
-    then_inputs: "Iterable[Any] | None" = None,
-    else_inputs: "Iterable[Any] | None" = None,
-    then_inputs_dict: "Mapping[Tensor, Any] | None" = None,
-    else_inputs_dict: "Mapping[Tensor, Any] | None" = None,
-    check_inputs: bool = True,
-) -> ConditionalSiteInfo:
-    """Runs `then_branch` if the scalar bool `cond` is true, else `else_branch`.
-
-    ValueError: the graphs give other outputs; inputs as for `call_with_info`.
-    NotImplementedError: a branch takes inputs by reference.
-    """
-    caller = check_tensors("If", [cond], together=False)
-    if any(of(t).value.by_reference for g in (then_branch, else_branch) for t in g.inputs):
-        raise NotImplementedError("The branches of a conditional take no inputs by reference.")
-    outs = [[(t.shape, t.dtype) for t in g.outputs] for g in (then_branch, else_branch)]
-    if outs[0] != outs[1]:
-        raise ValueError(
-            f"{then_branch.name} and {else_branch.name} must give the same outputs but give "
-            f"{outs[0]} and {outs[1]}."
-        )
-    then_tensors = _bound(then_branch, then_inputs or (), then_inputs_dict)
-    else_tensors = _bound(else_branch, else_inputs or (), else_inputs_dict)
-    tensors = [*then_tensors, *else_tensors]
-    op = OpBuild("If", cond, *tensors, together=False)
-    op.record.called = (then_branch, else_branch)
-    of(op.graph).placed |= of(then_branch).placed or of(else_branch).placed
-    types = [(core_name(t.dtype), list(t.shape)) for t in tensors if t is not None]  # all are given
-    attrs = {
-        "then": _branch_graph(caller, then_branch, types, 0, "then"),
-        "else": _branch_graph(caller, else_branch, types, len(then_tensors), "else"),
-    }
-    results = op.emit("if", cond, *tensors, **attrs).results
-    for value, a, b in zip(results, then_branch.outputs, else_branch.outputs, strict=True):
-        out = op.output(value, f"{a.name}_or_{b.name}")
-        _place(out, b)
-        _place(out, a)
-    op.done()
-    return ConditionalSiteInfo(
-        op.record,
-        CallSiteInfo(op.record, then_branch, 1),
-        CallSiteInfo(op.record, else_branch, 1 + len(then_tensors)),
-    )

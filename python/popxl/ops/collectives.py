@@ -6,11 +6,10 @@ op: "add", "mean", "mul", "min", "max", "and", "or" or "square_add".
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
-from popxl import dtypes
 from popxl.context import get_ir
 from popxl.dtypes import core_name
 from popxl.ops.build import (
@@ -22,6 +21,7 @@ from popxl.ops.build import (
     normal_axis,
     with_gradient,
 )
+from popxl.ops.shape import reshape, transpose
 from popxl.records import of
 from popxl.replica_grouping import ReplicaGrouping
 from popxl.tensor import Tensor
@@ -38,7 +38,7 @@ def _reduction(op: str) -> str:
     return _OPS[op]
 
 
-class CommGroupType(Enum):
+class CommGroupType(IntEnum):
     """How replicas form groups, in PopART's older way to say it."""
 
     All = 0
@@ -126,27 +126,24 @@ def replicated_all_gather(
     if output_shape == "meta_shape" and not t.meta_shape:
         raise ValueError(f"{t!r} has no meta shape.")
 
+    size, _ = _group(group)
+    axis = normal_axis(axis, t.rank)
+
     def body(b: OpBuild) -> Any:
         whole = b("all_gather", t, **_attrs(group))
-        if output_shape == "new_axis":
-            return whole
         if output_shape == "meta_shape":
             return _trimmed(b, whole, t.meta_shape)
-        return _lined_up(b, whole, t, axis)
+        return b("reshape", whole, shape=[size * t.nelms])
 
-    return composed("ReplicatedAllGather", [t], f"{t.name}_all_gathered", body)
-
-
-def _lined_up(b: OpBuild, whole: Any, t: Tensor, axis: int) -> Any:
-    """[replicas, shape...] → the replicas' parts along `axis`."""
-    if t.rank == 0:
-        return whole
-    axis = normal_axis(axis, t.rank)
-    order = [*range(1, axis + 1), 0, *range(axis + 1, t.rank + 1)]
-    moved = b("transpose", whole, permutation=order)
-    shape = list(t.shape)
-    shape[axis] *= whole.type[1][0]
-    return b("reshape", moved, shape=shape)
+    out = composed("ReplicatedAllGather", [t], f"{t.name}_all_gathered", body)
+    if output_shape == "meta_shape":
+        return out
+    rows = reshape(out, (size, *t.shape))
+    if output_shape == "new_axis" or t.rank == 0:
+        return rows
+    if axis:
+        rows = transpose(rows, (*range(1, axis + 1), 0, *range(axis + 1, t.rank + 1)))
+    return reshape(rows, (*t.shape[:axis], size * t.shape[axis], *t.shape[axis + 1 :]))
 
 
 def _trimmed(b: OpBuild, whole: Any, shape: Sequence[int]) -> Any:
@@ -189,25 +186,12 @@ def replicated_reduce_scatter(
     return out
 
 
-def _rank(b: OpBuild, group: "ReplicaGrouping | None") -> Any:
-    """This replica's place in its group: a slot that the session fills, one value a replica."""
-    ir = b.graph.ir
-    size, stride = _group(group)
-    slot = f"replica_rank.{size}.{stride}"
-    if slot not in of(ir).hidden:
-        of(ir).module.add_state(slot, ("i32", []), "buffer", 1, 1)
-        replicas = np.arange(ir.replication_factor, dtype=np.int32)
-        of(ir).hidden[slot] = replicas // stride % size
-    return of(b.graph).core.variable(slot)
-
-
 def replica_sharded_slice(t: Tensor, group: "ReplicaGrouping | None" = None) -> Tensor:
     """This replica's flat shard of its own `t`, padded with zeros; `t`'s shape as meta shape."""
     size, _ = _group(group)
     b = OpBuild("ReplicatedReduceScatter", t)
     shards = _shards(b, of(t).read(), size)
-    row = b("dynamic_slice", shards, _rank(b, group), axis=0, size=1)
-    row = b("reshape", row, shape=row.type[1][1:])
+    row = b("reduce_scatter", shards, op="local", **_attrs(group))
     out = b.output(row, f"{t.name}_sliced", t.meta_shape or t.shape)
     b.done()
     return out
@@ -223,37 +207,15 @@ def replicated_slice(t: Tensor, axis: int = 0, group: "ReplicaGrouping | None" =
     axis = normal_axis(axis, t.rank)
     if t.shape[axis] % size:
         raise ValueError(f"Axis {axis} of {t!r} cannot be divided by {size} replicas.")
-    part = t.shape[axis] // size
+    part, rank = t.shape[axis] // size, t.rank
 
     def body(b: OpBuild) -> Any:
-        graphs = _slice_graphs(b, t, axis, part, group)
-        start = b("mul", _rank(b, group), b.scalar(dtypes.int32, part))
-        return b("call", t, start, graph=graphs[0], gradient=graphs[1])
+        cut = b("reshape", t, shape=[*t.shape[:axis], size, part, *t.shape[axis + 1 :]])
+        order = [axis, *range(axis), *range(axis + 1, rank + 1)]
+        parts = b("transpose", cut, permutation=order)
+        return b("reduce_scatter", parts, op="local", **_attrs(group))
 
     return composed("ReplicatedSlice", [t], f"{t.name}_replicated_slice", body)
-
-
-def _slice_graphs(b: OpBuild, t: Tensor, axis: int, part: int, group: Any) -> tuple[Any, Any]:
-    """A core graph that slices, and one that gathers its gradient."""
-    ir = b.graph.ir
-    core = (core_name(t.dtype), list(t.shape))
-    forward = of(ir).module.add_graph(of(ir).core_name("replicated_slice"))
-    x, start = forward.add_input(core, "x"), forward.add_input(("i32", []), "start")
-    sliced = forward.emit("dynamic_slice", [x, start], {"axis": axis, "size": part})
-    forward.set_outputs(sliced.results)
-
-    backward = of(ir).module.add_graph(of(ir).core_name("replicated_slice_gradient"))
-    y = sliced.results[0].type
-    for name, kind in (("x", core), ("start", ("i32", [])), ("y", y)):
-        backward.add_input(kind, name)
-    dy = backward.add_input(y, "dy")
-    rank = t.rank
-    gathered = backward.emit("all_gather", [dy], _attrs(group)).results[0]
-    order = [*range(1, axis + 1), 0, *range(axis + 1, rank + 1)]
-    moved = backward.emit("transpose", [gathered], {"permutation": order}).results[0]
-    whole = backward.emit("reshape", [moved], {"shape": list(t.shape)}).results
-    backward.set_outputs(whole)
-    return forward, backward
 
 
 # Between the IPUs of one replica: core ops that join two values.

@@ -93,7 +93,12 @@ def conv(
     check_same_dtype("Conv", t, weight)
     body = conv_body(t, weight, stride, padding, dilation, groups, pad_type)
     values = lambda op: body(op, of(t).read(), of(weight).read())  # noqa: E731
-    return composed("Conv", [t, weight], "conv_out", values)
+    hints = {
+        "available_memory_proportions": available_memory_proportions,
+        "partials_types": partials_types,
+        "enable_conv_dithering": enable_conv_dithering,
+    }
+    return composed("Conv", [t, weight], "conv_out", values, **hints)
 
 
 def _transpose_pads(
@@ -102,6 +107,7 @@ def _transpose_pads(
     stride: Sequence[int],
     padding: Sequence[int],
     dilation: Sequence[int],
+    groups: int,
     pad_type: str,
     output_padding: Sequence[int],
     output_shape: Sequence[int],
@@ -114,13 +120,18 @@ def _transpose_pads(
     rank = weight.rank - 2
     extra = list(output_padding) or [0] * rank
     sizes, kernel = t.shape[2:], weight.shape[2:]
-    wanted = list(output_shape)
+    if output_shape and len(output_shape) != rank + 2:
+        raise ValueError(f"output_shape takes {rank + 2} sizes but is {list(output_shape)}.")
+    whole = [t.shape[0], weight.shape[1] * groups]
+    if output_shape and list(output_shape)[:2] != whole:
+        raise ValueError(f"output_shape begins with {whole} here but is {list(output_shape)}.")
+    wanted = list(output_shape)[2:]
     if not wanted and pad_type in ("same_upper", "same_lower"):
         wanted = [n * s for n, s in zip(sizes, stride, strict=True)]
     if not wanted:
         return *pads(pad_type, padding, sizes, kernel, stride, dilation), extra
-    if pad_type not in PAD_TYPES or len(wanted) != rank:
-        raise ValueError(f"output_shape takes {rank} sizes but is {wanted}, pad_type {pad_type!r}.")
+    if pad_type not in PAD_TYPES:
+        raise ValueError(f"pad_type must be one of {PAD_TYPES} but is {pad_type!r}.")
     low, high = [], []
     for n, k, s, d, e, out in zip(sizes, kernel, stride, dilation, extra, wanted, strict=True):
         total = s * (n - 1) + e + (k - 1) * d + 1 - out
@@ -148,7 +159,7 @@ def conv_transpose_body(
     if t.rank != weight.rank or t.shape[1] != weight.shape[0]:
         raise ValueError(f"conv_transpose cannot apply {weight!r} to {t!r}.")
     low, high, extra = _transpose_pads(
-        t, weight, stride, padding, dilation, pad_type, output_padding, output_shape
+        t, weight, stride, padding, dilation, groups, pad_type, output_padding, output_shape
     )
 
     def body(op: OpBuild, x: Any, w: Any) -> Any:
@@ -190,11 +201,16 @@ def conv_transpose(
     """The transposed convolution of t [n, c, ...] with weight [c, out / groups, ...].
 
     padding: elements taken away before, then behind, each spatial dimension; output_shape (the
-    spatial sizes) and pad_type choose them as in ONNX. ValueError: shapes do not fit.
+    whole shape) and pad_type choose them as in ONNX. ValueError: shapes do not fit.
     """
     check_same_dtype("ConvTranspose", t, weight)
     body = conv_transpose_body(
         t, weight, stride, padding, dilation, groups, pad_type, output_padding, output_shape
     )
     values = lambda op: body(op, of(t).read(), of(weight).read())  # noqa: E731
-    return composed("ConvTranspose", [t, weight], "convtranspose_out", values)
+    hints = {
+        "available_memory_proportions": available_memory_proportions,
+        "partials_types": partials_types,
+        "enable_conv_dithering": enable_conv_dithering,
+    }
+    return composed("ConvTranspose", [t, weight], "convtranspose_out", values, **hints)

@@ -3,12 +3,12 @@
 from typing import Any
 
 from popxl import dtypes
-from popxl.context import current
+from popxl.context import current, get_current_graph
 from popxl.dtypes import checked, core_name, dtype as dtype_class
 from popxl.ops.build import OpBuild, check_tensors, emit_in, with_gradient
 from popxl.records import of
 from popxl.streams import DeviceToHostStream, HostToDeviceStream
-from popxl.tensor import Constant, Tensor, TensorSpec, Variable
+from popxl.tensor import Constant, Tensor, TensorSpec, Variable, constant
 from popxl.tensor_base import static_shape
 
 _FLOAT_FORMATS = ("auto", "fixed", "scientific", "none")
@@ -72,7 +72,7 @@ def ipu_copy(t: Tensor, destination: int, source: "int | None" = None) -> Tensor
     """
     if source is None:
         if isinstance(t, (Variable, Constant)) or of(t).ipu is None:
-            raise ValueError(f"The source of {t!r} is not known: pass it to ipu_copy.")
+            raise ValueError(f"Could not infer the ipu of {t!r}. Please specify `source`.")
         source = of(t).ipu
     if of(t).ipu not in (None, source):
         raise ValueError(f"{t!r} is on IPU {of(t).ipu}: ops.ipu_copy cannot take it from {source}.")
@@ -140,7 +140,7 @@ def io_tile_copy(t: Tensor) -> Tensor:
     core = of(op.graph).core.emit("identity", [of(t).read()], {}, ipu, to_io, scope)
     if (home := of(t).ipu) is not None:
         op.home = home
-    out = op.output(core.results[0], f"{t.name}_iotilecopy")
+    out = op.output(core.results[0], f"{t.name}_iotilecopy", t.meta_shape)
     of(out).io_tiles = to_io
     op.done()
     return out
@@ -149,30 +149,31 @@ def io_tile_copy(t: Tensor) -> Tensor:
 def remote_code_load(graph: Any, destination: str) -> None:
     """Asks for the code of `graph` ahead of its call; the emulator keeps all code on the device.
 
-    destination: "executable" or "buffer"; ValueError for another.
+    destination: "executable" or "buffer". ValueError: another one; the graph that is current.
     """
     if destination not in ("executable", "buffer"):
         raise ValueError(f"destination must be executable or buffer but is {destination!r}.")
+    if graph is get_current_graph():
+        raise ValueError(
+            f"The remote_code_load op cannot load the code of the graph it stands in: {graph!r}."
+        )
     op = OpBuild("RemoteCodeLoad")
     op.record.called = (graph,)
     op.done()
 
 
-def _rows(buffer: Any, offset: "int | Tensor") -> list[Tensor]:
-    """The offset if it is a tensor. ValueError, TypeError: it is no row, or no int."""
+def _row(buffer: Any, offset: "int | Tensor") -> Tensor:
+    """The offset as a tensor: a number becomes a constant.
+
+    ValueError, TypeError: it is no row, or no int.
+    """
     of(buffer).check_ir()
     if not isinstance(offset, Tensor):
         of(buffer).check_row(offset)
-        return []
+        return constant(offset, dtypes.int32, "offset")
     if not offset.dtype.is_int:
         raise TypeError(f"A row of a remote buffer is an int but {offset!r} was given.")
-    return [offset]
-
-
-def _offset(op: OpBuild, offset: "int | Tensor") -> Any:
-    if isinstance(offset, Tensor):
-        return op.cast(offset, dtypes.int32)
-    return op.scalar(dtypes.int32, offset)
+    return offset
 
 
 def remote_load(remote_buffer: Any, offset: "int | Tensor", name: "str | None" = None) -> Tensor:
@@ -180,12 +181,12 @@ def remote_load(remote_buffer: Any, offset: "int | Tensor", name: "str | None" =
 
     ValueError: the buffer has no such row. TypeError: a tensor of another dtype than ints.
     """
-    inputs = _rows(remote_buffer, offset)
-    name = name or f"buffer{remote_buffer.remote_buffer_id}"
+    row = _row(remote_buffer, offset)
+    name = name or f"id_{remote_buffer.remote_buffer_id}_offset_{row.name}"
     memory = OpBuild("Init")
-    op = OpBuild("RemoteLoad", *inputs)
-    value = op("remote_load", _offset(op, offset), buffer=of(remote_buffer).use())
-    target = memory.output(value, name, remote_buffer.meta_shape)
+    op = OpBuild("RemoteLoad", row)
+    value = op("remote_load", op.cast(row, dtypes.int32), buffer=of(remote_buffer).use())
+    target = memory.output(value, f"{name}_remote_load", remote_buffer.meta_shape)
     memory.done()
     op.record.inputs.insert(0, target)
     spec = TensorSpec(target.shape, target.dtype)
@@ -201,8 +202,9 @@ def remote_load_(remote_buffer: Any, offset: "int | Tensor", t: Tensor) -> Tenso
     ValueError unless shapes and dtypes are equal; otherwise as `remote_load`.
     """
     remote_buffer.validate_tensor_matches_buffer(t)
-    op = OpBuild("RemoteLoadInplace", t, *_rows(remote_buffer, offset))
-    value = op("remote_load", _offset(op, offset), buffer=of(remote_buffer).use())
+    row = _row(remote_buffer, offset)
+    op = OpBuild("RemoteLoadInplace", t, row)
+    value = op("remote_load", op.cast(row, dtypes.int32), buffer=of(remote_buffer).use())
     out = op.write(t, value, "remote_load_inplace_out")
     op.done()
     return out
@@ -214,8 +216,9 @@ def remote_store(remote_buffer: Any, offset: "int | Tensor", t: Tensor) -> None:
     ValueError unless shapes and dtypes are equal; otherwise as `remote_load`.
     """
     remote_buffer.validate_tensor_matches_buffer(t)
-    op = OpBuild("RemoteStore", t, *_rows(remote_buffer, offset))
-    op.emit("remote_store", t, _offset(op, offset), buffer=of(remote_buffer).use())
+    row = _row(remote_buffer, offset)
+    op = OpBuild("RemoteStore", t, row)
+    op.emit("remote_store", t, op.cast(row, dtypes.int32), buffer=of(remote_buffer).use())
     op.done()
 
 

@@ -1,13 +1,25 @@
 """Element-wise ops of one tensor. The output has shape and dtype of the input unless said."""
 
-import math
 from typing import Any
 
-from popxl import dtypes
 from popxl.dtypes import checked, dtype as dtype_class
-from popxl.ops.binary import logical_or
-from popxl.ops.build import OpBuild, composed, in_place, normal_axis, simple
-from popxl.tensor import Tensor
+from popxl.ops.binary import div, logical_or
+from popxl.ops.build import (
+    OpBuild,
+    as_bool,
+    cast_to,
+    check_tensors,
+    composed,
+    float_only,
+    in_place,
+    normal_axis,
+    simple,
+)
+from popxl.tensor import Tensor, constant
+
+
+def _of_floats(op_type: str, core: str, t: Tensor, name: str, **attrs: Any) -> Tensor:
+    return composed(op_type, [t], name, lambda op: float_only(op, core, t, **attrs))
 
 
 def abs(t: Tensor) -> Tensor:
@@ -44,42 +56,42 @@ def negate(t: Tensor) -> Tensor:
 
 def sqrt(t: Tensor) -> Tensor:
     """The square root."""
-    return simple("Sqrt", "sqrt", [t], "sqrt_out")
+    return _of_floats("Sqrt", "sqrt", t, "sqrt_out")
 
 
 def exp(t: Tensor) -> Tensor:
     """e to the t."""
-    return simple("Exp", "exp", [t], "exp_out")
+    return _of_floats("Exp", "exp", t, "exp_out")
 
 
 def exp_(t: Tensor) -> Tensor:
     """e to the t, in place."""
-    return in_place("ExpInplace", [t], "exp_inplace_out", lambda op: op("exp", t))
+    return in_place("ExpInplace", [t], "exp_inplace_out", lambda op: float_only(op, "exp", t))
 
 
 def log(t: Tensor) -> Tensor:
     """The natural logarithm."""
-    return simple("Log", "log", [t], "log_out")
+    return _of_floats("Log", "log", t, "log_out")
 
 
 def log2(t: Tensor) -> Tensor:
-    """The logarithm to base 2: log divided by ln 2."""
-    return log(t) / math.log(2)
+    """The logarithm to base 2: log divided by that of a constant 2."""
+    return div(log(t), log(constant(2, t.dtype)))
 
 
 def sin(t: Tensor) -> Tensor:
     """The sine of an angle in radians."""
-    return simple("Sin", "sin", [t], "sin_out")
+    return _of_floats("Sin", "sin", t, "sin_out")
 
 
 def cos(t: Tensor) -> Tensor:
     """The cosine of an angle in radians."""
-    return simple("Cos", "cos", [t], "cos_out")
+    return _of_floats("Cos", "cos", t, "cos_out")
 
 
 def tanh(t: Tensor) -> Tensor:
     """The hyperbolic tangent."""
-    return simple("Tanh", "tanh", [t], "tanh_out")
+    return _of_floats("Tanh", "tanh", t, "tanh_out")
 
 
 def isnan(t: Tensor) -> Tensor:
@@ -94,12 +106,13 @@ def isinf(t: Tensor) -> Tensor:
 
 def isfinite(t: Tensor) -> Tensor:
     """Whether an element is neither NaN nor infinite, as bool."""
-    return logical_not(logical_or(isnan(t), isinf(t)))
+    return identity(logical_not(logical_or(isnan(t), isinf(t))), "isfinite_out")
 
 
 def logical_not(t: Tensor) -> Tensor:
     """Whether an element is false, as bool; other dtypes are cast to bool."""
-    return composed("Not", [t], "not_out", lambda op: op("logical_not", op.cast(t, dtypes.bool)))
+    check_tensors("Not", [t])
+    return simple("Not", "logical_not", [as_bool(t)], "not_out")
 
 
 def clip(t: Tensor, min: float = float("-inf"), max: float = float("inf")) -> Tensor:
@@ -162,8 +175,7 @@ def cast(t: Tensor, data_type: dtype_class) -> Tensor:
         raise TypeError(
             "popxl.ops.cast does not take float8: use ops.pow2scale_cast_to_fp8 or _from_fp8."
         )
-    name = f"{t.name}_{data_type.name}"
-    return composed("Cast", [t], name, lambda op: op.cast(t, data_type))
+    return cast_to(t, data_type)
 
 
 def relu(t: Tensor) -> Tensor:
@@ -178,38 +190,44 @@ def relu_(t: Tensor) -> Tensor:
 
 def gelu(t: Tensor) -> Tensor:
     """GELU by its tanh approximation."""
-    return simple("Gelu", "gelu", [t], "gelu_out", approximate="tanh")
+    return _of_floats("Gelu", "gelu", t, "gelu_out", approximate="tanh")
 
 
 def gelu_(t: Tensor) -> Tensor:
     """GELU by its tanh approximation, in place."""
     return in_place(
-        "GeluInplace", [t], "gelu_inplace_out", lambda op: op("gelu", t, approximate="tanh")
+        "GeluInplace",
+        [t],
+        "gelu_inplace_out",
+        lambda op: float_only(op, "gelu", t, approximate="tanh"),
     )
 
 
 def geluerf(t: Tensor) -> Tensor:
     """GELU by the error function."""
-    return simple("GeluErf", "gelu", [t], "geluerf_out", approximate="none")
+    return _of_floats("GeluErf", "gelu", t, "geluerf_out", approximate="none")
 
 
 def geluerf_(t: Tensor) -> Tensor:
     """GELU by the error function, in place."""
     return in_place(
-        "GeluErfInplace", [t], "geluerf_inplace_out", lambda op: op("gelu", t, approximate="none")
+        "GeluErfInplace",
+        [t],
+        "geluerf_inplace_out",
+        lambda op: float_only(op, "gelu", t, approximate="none"),
     )
 
 
 def swish(t: Tensor) -> Tensor:
     """t · sigmoid(t)."""
-    return simple("Swish", "silu", [t], "swish_out")
+    return _of_floats("Swish", "silu", t, "swish_out")
 
 
 def swish_(t: Tensor) -> Tensor:
     """t · sigmoid(t), in place."""
-    return in_place("SwishInplace", [t], "swish_inplace_out", lambda op: op("silu", t))
+    return in_place("SwishInplace", [t], "swish_inplace_out", lambda op: float_only(op, "silu", t))
 
 
 def softmax(t: Tensor, axis: int) -> Tensor:
     """exp(t) divided by its sum along `axis`."""
-    return simple("Softmax", "softmax", [t], "softmax_out", axis=normal_axis(axis, t.rank))
+    return _of_floats("Softmax", "softmax", t, "softmax_out", axis=normal_axis(axis, t.rank))

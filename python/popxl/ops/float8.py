@@ -8,32 +8,36 @@ from collections.abc import Sequence
 from typing import Any
 
 from popxl import dtypes
+from popxl.context import get_ir
 from popxl.dtypes import core_name, dtype as dtype_class
 from popxl.fp8_utils import is_float8
 from popxl.ops.build import OpBuild, composed
 from popxl.ops.conv import conv_body, conv_transpose_body
 from popxl.ops.linear import check_sizes, matmul_values
-from popxl.tensor import Tensor
+from popxl.records import of
+from popxl.tensor import Tensor, constant
 
+_SCALES = range(-32, 32)
 _WIDE = (dtypes.float16, dtypes.float32)
 
 
-def _check_scale(log2_scale: "int | Tensor") -> None:
+def _checked_scale(log2_scale: "int | Tensor") -> Tensor:
+    """The scale as a tensor: a number becomes a constant."""
     if not isinstance(log2_scale, Tensor):
-        if not -32 <= log2_scale < 32:
+        if log2_scale not in _SCALES:
             raise ValueError(f"log2_scale must be in [-32, 32) but is {log2_scale}.")
-    elif log2_scale.dtype is not dtypes.int32 or log2_scale.shape:
-        raise TypeError(f"log2_scale must be an int32 scalar but is {log2_scale!r}.")
+        return constant(log2_scale, dtypes.int32, "offset")
+    if log2_scale.shape:
+        raise ValueError(f"log2_scale must be a scalar tensor but is {log2_scale!r}.")
+    if log2_scale.dtype is not dtypes.int32:
+        raise TypeError(f"log2_scale must be of type popxl.int32 but is {log2_scale!r}.")
+    return log2_scale
 
 
-def _inputs(*tensors: Any) -> list[Tensor]:
-    return [t for t in tensors if isinstance(t, Tensor)]
-
-
-def _scaled(op: OpBuild, value: Any, log2_scale: "int | Tensor") -> Any:
-    scale = log2_scale
-    if not isinstance(scale, Tensor):
-        scale = op.scalar(dtypes.int32, scale)
+def _scaled(op: OpBuild, value: Any, log2_scale: Tensor) -> Any:
+    scale = of(log2_scale).read()
+    if not get_ir()._pb_ir.getSessionOptions().throwIfLog2ScaleTensorNotInRange:
+        scale = op("clamp", scale, low=float(_SCALES[0]), high=float(_SCALES[-1]))
     return op("pow2_scale", value, scale)
 
 
@@ -44,14 +48,14 @@ def pow2scale_cast_to_fp8(t: Tensor, log2_scale: "int | Tensor", data_type: dtyp
     """
     if not is_float8(data_type) or t.dtype not in _WIDE:
         raise TypeError(f"{t!r} cannot be cast to {data_type}: float16 or float32 to float8.")
-    _check_scale(log2_scale)
+    scale = _checked_scale(log2_scale)
 
     def body(op: OpBuild) -> Any:
-        wide = _scaled(op, op.cast(t, dtypes.float32), log2_scale)
+        wide = _scaled(op, op.cast(t, dtypes.float32), scale)
         return op("cast", wide, dtype=core_name(data_type))
 
     name = f"{t.name}_{data_type.name}"
-    return composed("Pow2ScaleThenCast", _inputs(t, log2_scale), name, body)
+    return composed("Pow2ScaleThenCast", [t, scale], name, body)
 
 
 def pow2scale_cast_from_fp8(
@@ -63,13 +67,13 @@ def pow2scale_cast_from_fp8(
     """
     if not is_float8(t.dtype) or data_type not in _WIDE:
         raise TypeError(f"{t!r} cannot be cast to {data_type}: float8 to float16 or float32.")
-    _check_scale(log2_scale)
+    scale = _checked_scale(log2_scale)
 
     def body(op: OpBuild) -> Any:
-        return _scaled(op, op.cast(t, data_type), log2_scale)
+        return _scaled(op, op.cast(t, data_type), scale)
 
     name = f"{t.name}_{data_type.name}"
-    return composed("CastThenPow2Scale", _inputs(t, log2_scale), name, body)
+    return composed("CastThenPow2Scale", [t, scale], name, body)
 
 
 def _check_operands(op_type: str, lhs: Tensor, rhs: Tensor) -> None:
@@ -79,16 +83,23 @@ def _check_operands(op_type: str, lhs: Tensor, rhs: Tensor) -> None:
 
 
 def _product(
-    op_type: str, lhs: Tensor, rhs: Tensor, log2_scale: "int | Tensor", name: str, product: Any
+    op_type: str,
+    lhs: Tensor,
+    rhs: Tensor,
+    log2_scale: "int | Tensor",
+    name: str,
+    product: Any,
+    **hints: Any,
 ) -> Tensor:
     """`product` of the operands in float32, scaled, then rounded to float16."""
-    _check_scale(log2_scale)
+    scale = _checked_scale(log2_scale)
 
     def body(op: OpBuild) -> Any:
         wide = product(op, op.cast(lhs, dtypes.float32), op.cast(rhs, dtypes.float32))
-        return op.cast(_scaled(op, wide, log2_scale), dtypes.float16)
+        return op.cast(_scaled(op, wide, scale), dtypes.float16)
 
-    return composed(op_type, _inputs(lhs, rhs, log2_scale), name, body)
+    attrs = {**hints, "partials": "float16"}
+    return composed(op_type, [lhs, rhs, scale], name, body, **attrs)
 
 
 def matmul_pow2scaled(
@@ -107,7 +118,10 @@ def matmul_pow2scaled(
     def product(op: OpBuild, a: Any, b: Any) -> Any:
         return matmul_values(op, a, b)
 
-    return _product("MatMul", lhs, rhs, log2_scale, "matmul_pow2scaled_out", product)
+    return _product(
+        *("MatMul", lhs, rhs, log2_scale, "matmul_pow2scaled_out", product),
+        available_memory_proportion=available_memory_proportion,
+    )
 
 
 def conv_pow2scaled(
@@ -125,7 +139,11 @@ def conv_pow2scaled(
     """`ops.conv` of float8 operands, times 2**log2_scale; a float16 tensor."""
     _check_operands("Conv", t, weight)
     body = conv_body(t, weight, stride, padding, dilation, groups, pad_type)
-    return _product("Conv", t, weight, log2_scale, "conv_out", body)
+    return _product(
+        *("Conv", t, weight, log2_scale, "conv_out", body),
+        available_memory_proportions=available_memory_proportions,
+        enable_conv_dithering=enable_conv_dithering,
+    )
 
 
 def conv_transpose_pow2scaled(
@@ -147,4 +165,8 @@ def conv_transpose_pow2scaled(
     body = conv_transpose_body(
         t, weight, stride, padding, dilation, groups, pad_type, output_padding, output_shape
     )
-    return _product("ConvTranspose", t, weight, log2_scale, "convtranspose_out", body)
+    return _product(
+        *("ConvTranspose", t, weight, log2_scale, "convtranspose_out", body),
+        available_memory_proportions=available_memory_proportions,
+        enable_conv_dithering=enable_conv_dithering,
+    )

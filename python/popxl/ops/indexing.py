@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 from popxl import dtypes
-from popxl.ops.build import OpBuild, check_same_dtype, composed, in_place, normal_axis
+from popxl.errors import popart_exception
+from popxl.ops.build import OpBuild, check_same_dtype, composed, in_place, normal_axis, or_refused
 from popxl.records import of
 from popxl.tensor import Constant, Tensor
 
@@ -90,7 +91,7 @@ def tied_gather(
     zero_OOR: bool = False,
 ) -> Tensor:
     """As `gather`; on hardware `t` would take its layout from a matrix product."""
-    return _gather("TiedGather", t, indices, axis, 1, "tiedgather_out")
+    return _gather("PopartTiedGather", t, indices, axis, 1, "tiedgather_out")
 
 
 def groupedgather(
@@ -285,12 +286,17 @@ def _update_body(t: Any, index: Any, t_update: Any, axes: Any, sizes: Any) -> An
     check_same_dtype("DynamicUpdate", t, t_update)
     along = dict(zip(axes, sizes, strict=True))
     shape = tuple(along.get(axis, n) for axis, n in enumerate(t.shape))
-    if t_update.shape != shape:
-        raise ValueError(f"DynamicUpdate writes {shape} into {t!r} but got {t_update!r}.")
 
-    def body(op: OpBuild) -> Any:
+    def updated(op: OpBuild) -> Any:
+        if t_update.shape != shape:
+            raise popart_exception(
+                f"{op.record.op_type} writes {shape} into {t!r} but got {t_update!r}."
+            )
         parts = list(zip(axes, sizes, _starts(op, index, len(axes)), strict=True))
         return _updated(op, of(t).read(), of(t_update).read(), parts)
+
+    def body(op: OpBuild) -> Any:
+        return or_refused(op, t, lambda: updated(op))
 
     return body
 
@@ -303,8 +309,10 @@ def dynamic_update(
     sizes: Sequence[int],
     no_overlap: bool,
 ) -> Tensor:
-    """`t` with `t_update` in the place that `dynamic_slice` would read. ValueError: it is larger
-    or smaller than that."""
+    """`t` with `t_update` in the place that `dynamic_slice` would read.
+
+    A session refuses one that is larger or smaller than that (popart_exception).
+    """
     body = _update_body(t, index, t_update, axes, sizes)
     return composed("DynamicUpdate", [t, index, t_update], "dynamic_update_out", body)
 

@@ -70,4 +70,16 @@ def matmul(
             a, b = op.cast(a, output_type), op.cast(b, output_type)
         return matmul_values(op, a, b)
 
-    return composed("MatMul", [lhs, rhs], "matmul_out", body)
+    partials = partials_type or lhs.dtype
+    if partials_type is None and (
+        option := get_ir()._pb_ir.getSessionOptions().partialsTypeMatMuls
+    ):
+        partials = dtype_class.as_dtype(option)
+    return composed(
+        "MatMul",
+        [lhs, rhs],
+        "matmul_out",
+        body,
+        partials=partials.name,
+        available_memory_proportion=available_memory_proportion,
+    )

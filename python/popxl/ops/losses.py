@@ -16,8 +16,6 @@ def _check(probs: Tensor, labels: Tensor, reduction: str) -> None:
         raise ValueError(f"reduction must be one of {_REDUCTIONS} but is {reduction!r}.")
     if labels.shape != probs.shape[:-1]:
         raise ValueError(f"Labels of shape {labels.shape} do not fit scores of {probs.shape}.")
-    if not labels.dtype.is_int:
-        raise ValueError(f"Labels must be ints but are {labels.dtype}.")
 
 
 def _flat(op: OpBuild, probs: Any, labels: Tensor, classes: int) -> tuple[Any, Any]:
@@ -44,7 +42,8 @@ def nll_loss(
     """-log of the probability of each label.
 
     probs: [..., classes], probabilities or, with log_prob, their logarithms.
-    labels: [...], ints; those equal to ignore_index count for nothing, also in the mean.
+    labels: [...], ints, or floats that are whole; those equal to ignore_index count for nothing,
+    also in the mean.
     reduction: "mean", "sum" or "none". ValueError for another, and for shapes that do not fit.
     """
     _check(probs, labels, reduction)

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from popxl import dtypes
-from popxl.ops.build import OpBuild, composed, normal_axis
+from popxl.ops.build import OpBuild, check_tensors, composed, normal_axis
 from popxl.records import of
-from popxl.tensor import Tensor
+from popxl.tensor import Tensor, constant
 
 Axes = int | Iterable[int] | None
 
@@ -157,7 +157,9 @@ def argmax(t: Tensor, dim: int = 0, keepdim: bool = False) -> Tensor:
 def cumsum(t: Tensor, dim: int = 0) -> Tensor:
     """The sums of all elements up to each, along `dim`."""
     axis = normal_axis(dim, t.rank, "dim")
-    return composed("CumSum", [t], "cumsum_out", lambda op: op("cumsum", t, axis=axis))
+    check_tensors("CumSum", [t])
+    shown = constant(dim, dtypes.int64, "dim", downcast=False)
+    return composed("CumSum", [t, shown], "cumsum_out", lambda op: op("cumsum", t, axis=axis))
 
 
 def topk(

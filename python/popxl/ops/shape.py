@@ -3,15 +3,20 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from popxl.ops.build import OpBuild, check_same_dtype, composed, normal_axis, simple
+from popxl.errors import popart_exception
+from popxl.ops.build import OpBuild, composed, normal_axis, simple
 from popxl.records import of
 from popxl.tensor import Tensor, TensorSpec
 
 
 def _target_shape(t: Tensor, shape: Iterable[int]) -> list[int]:
     out = [int(n) for n in shape]
-    if any(n == 0 or n < -1 for n in out) or out.count(-1) > 1:
-        raise ValueError(f"{out} is no shape: sizes are positive, and at most one is -1.")
+    if any(n == 0 or n < -1 for n in out):
+        raise ValueError(
+            f"Invalid shape value in reshape: {out}. Sizes are positive, or one is -1."
+        )
+    if out.count(-1) > 1:
+        raise ValueError(f"Reshape shape can contain at most one '-1' value: {out}.")
     known = 1
     for n in out:
         known *= 1 if n == -1 else n
@@ -73,7 +78,12 @@ def squeeze(t: Tensor, axes: "Iterable[int] | None" = None) -> Tensor:
 def _permutation(t: Tensor, permutation: "Iterable[int] | None") -> list[int]:
     if permutation is None:
         return list(reversed(range(t.rank)))
-    out = [normal_axis(a, t.rank, "permutation entry") for a in permutation]
+    given = list(permutation)
+    if any(not -t.rank <= a < t.rank for a in given):
+        raise ValueError(
+            f"Values in permutation must be less than {t.rank}, the dimensions of {t!r}: {given}."
+        )
+    out = [a % t.rank for a in given]
     if sorted(out) != list(range(t.rank)):
         raise ValueError(f"{out} is no permutation of the {t.rank} dimensions of {t!r}.")
     return out
@@ -99,12 +109,17 @@ def transpose_(t: Tensor, permutation: "Iterable[int] | None" = None) -> Tensor:
     )
 
 
+def _check_one_dtype(ts: Sequence[Tensor]) -> None:
+    if len({t.dtype for t in ts if isinstance(t, Tensor)}) > 1:
+        raise TypeError(f"All inputs to a concat operation must have the same type: {list(ts)}.")
+
+
 def concat(ts: Sequence[Tensor], axis: int = 0) -> Tensor:
     """The tensors one behind the other along `axis`."""
     ts = list(ts)
     if not ts:
         raise ValueError("concat takes at least one tensor.")
-    check_same_dtype("Concat", *ts)
+    _check_one_dtype(ts)
     return simple("Concat", "concat", ts, "concat_out", axis=normal_axis(axis, ts[0].rank))
 
 
@@ -113,7 +128,7 @@ def concat_(ts: Sequence[Tensor], axis: int = 0) -> Tensor:
     ts = list(ts)
     if not ts:
         raise ValueError("concat_ takes at least one tensor.")
-    check_same_dtype("ConcatInplace", *ts)
+    _check_one_dtype(ts)
     axis = normal_axis(axis, ts[0].rank)
     op = OpBuild("ConcatInplace", *ts)
     shape = list(ts[0].shape)
@@ -141,7 +156,8 @@ def concat_(ts: Sequence[Tensor], axis: int = 0) -> Tensor:
 def split(t: Tensor, splits: "int | Sequence[int]", axis: int = 0) -> list[Tensor]:
     """Parts of `t` along `axis`.
 
-    splits: the sizes of the parts, or how many equal parts to make. ValueError unless they add up.
+    splits: the sizes of the parts, or how many equal parts to make. popart_exception unless the
+    sizes add up, ValueError unless the parts can be equal.
     """
     axis = normal_axis(axis, t.rank)
     size = t.shape[axis]
@@ -152,7 +168,7 @@ def split(t: Tensor, splits: "int | Sequence[int]", axis: int = 0) -> list[Tenso
     else:
         sizes = list(splits)
     if sum(sizes) != size:
-        raise ValueError(f"The parts {sizes} do not add up to {size}.")
+        raise popart_exception(f"The parts {sizes} do not add up to {size}.")
     op = OpBuild("Split", t)
     outs, at = [], 0
     for i, part in enumerate(sizes):
@@ -233,10 +249,16 @@ def slice(
     return composed("Slice", [t], "slice_out", lambda op: slice_values(op, t, parts, reversed_axes))
 
 
-def subsample(t: Tensor, strides: Sequence[int]) -> Tensor:
-    """Every strides[i]-th element along dimension i, from the first."""
-    if len(strides) != t.rank or any(s < 1 for s in strides):
-        raise ValueError(f"subsample needs {t.rank} positive strides but got {list(strides)}.")
+def subsample(t: Tensor, strides: "int | Sequence[int]") -> Tensor:
+    """Every strides[i]-th element along dimension i, from the first.
+
+    strides: one for the first dimensions, 1 for the others; a number is that of the first.
+    ValueError: more strides than dimensions, or one below 1.
+    """
+    given = [strides] if isinstance(strides, int) else list(strides)
+    if len(given) > t.rank or any(s < 1 for s in given):
+        raise ValueError(f"subsample needs up to {t.rank} positive strides but got {given}.")
+    strides = given + [1] * (t.rank - len(given))
     parts = {i: (0, n, s) for i, (n, s) in enumerate(zip(t.shape, strides, strict=True))}
     return composed("Subsample", [t], "subsample_out", lambda op: _sliced(op, t, parts))
 

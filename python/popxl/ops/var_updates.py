@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from popxl import dtypes
 from popxl.dtypes import dtype as dtype_class
-from popxl.ops.build import OpBuild, check_same_dtype, check_tensors, in_place
+from popxl.ops.build import OpBuild, check_same_dtype, check_tensors, in_place, or_refused
 from popxl.records import of
 from popxl.tensor import Tensor
 
@@ -118,7 +118,10 @@ def sparse_accumulate_(
     f: "Scalar | None" = None,
     W: "Tensor | None" = None,
 ) -> Tensor:
-    """Rows of t += f · rows of X: row `indices[i]` along `axis` gets row i. W is a layout hint."""
+    """Rows of t += f · rows of X: row `indices[i]` along `axis` gets row i. W is a layout hint.
+
+    A session refuses an axis that t does not have (popart_exception).
+    """
 
     def body(op: OpBuild) -> Any:
         sample = op.cast(X, t.dtype)
@@ -126,10 +129,15 @@ def sparse_accumulate_(
             sample = op("mul", sample, _scalar(op, f, t.dtype))
         flat = op("reshape", op.cast(indices, dtypes.int32), shape=[indices.nelms])
         shape = [*t.shape[:axis], indices.nelms, *t.shape[axis + 1 :]]
-        return op("index_add", t, flat, op("reshape", sample, shape=shape), axis=axis)
+
+        def added() -> Any:
+            return op("index_add", t, flat, op("reshape", sample, shape=shape), axis=axis)
+
+        return or_refused(op, t, added)
 
     inputs = [t, X, _in(f), indices, W]
-    return in_place("SparseAccumulate", inputs, f"sparse_accumulate__{t.name}", body)
+    name = f"sparse_accumulate__{t.name}"
+    return in_place("PopartSparseAccumulate", inputs, name, body, axis=axis)
 
 
 def accumulator_scale_(t: Tensor, f: Scalar) -> Tensor:
@@ -141,7 +149,9 @@ def accumulator_scale_(t: Tensor, f: Scalar) -> Tensor:
             return op("broadcast_to", zero, shape=list(t.shape)) if t.shape else zero
         return op("mul", t, _scalar(op, f, t.dtype))
 
-    return in_place("AccumulatorScale", [t, _in(f)], f"accumulator_scale__{t.name}", body)
+    factor = None if isinstance(f, Tensor) else float(f)
+    name = f"accumulator_scale__{t.name}"
+    return in_place("AccumulatorScale", [t, _in(f)], name, body, factor=factor)
 
 
 def accumulator_zero_(t: Tensor) -> Tensor:
@@ -173,11 +183,13 @@ def _updater(
     epsilon: Scalar,
     adamax: bool = False,
 ) -> Tensor:
-    if time_step is not None and (beta1 is None or (beta2 is None and not adamax)):
-        raise ValueError("Bias correction (time_step) needs the betas as well.")
     decays = isinstance(weight_decay, Tensor) or bool(weight_decay)
     if decays and weight is None:
-        raise ValueError("weight_decay needs the weight.")
+        raise ValueError("Weight decay requires weight to not be None.")
+    if adamax and time_step is None:
+        raise ValueError("AdaMax requires time_step to not be None.")
+    if time_step is not None and (beta1 is None or (beta2 is None and not adamax)):
+        raise ValueError("Bias correction requires both beta1 and beta2 to not be None.")
     w = weight if decays else None
     scalars = [_in(weight_decay), _in(beta1), _in(beta2), _in(epsilon)]
     op = OpBuild(op_type, w, first, second, time_step, *scalars)
@@ -253,8 +265,6 @@ def adamax_updater(
     epsilon: Scalar = 1e-07,
 ) -> Tensor:
     """AdaMax's step: m / (1 - beta1ᵗ) / (v + epsilon). ValueError without time_step."""
-    if time_step is None:
-        raise ValueError("adamax_updater needs a time_step.")
     return _updater(
         "AdamUpdater",
         *(acc_first_order, acc_second_order, weight, time_step),

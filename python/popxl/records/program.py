@@ -1,9 +1,11 @@
 """The records of programs, and of the streams and remote buffers that belong to them."""
 
 import itertools
+import math
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from poptorch_core import _core
 from popxl.context import get_current_graph
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from popxl.ir import Ir
     from popxl.remote_buffer import RemoteBuffer
     from popxl.streams import Stream
-    from popxl.tensor import TensorSpec, Variable
+    from popxl.tensor import Tensor, TensorSpec, Variable
 
 _FIRST_OP_ID = 100
 
@@ -24,8 +26,13 @@ _FIRST_OP_ID = 100
 class ProgramRecord:
     """What the library keeps of an Ir.
 
-    module: the compiler's. module_streams: those in use, as the compiler numbers them.
-    slots: of state: name → variable. hidden: of state that no variable stands for: name → data.
+    module: the compiler's. streams: as the compiler numbers them.
+    refused: what the compiler said of ops that are refused by sessions alone.
+    options: the session options, once something asks for them.
+    slots: of state: name → variable.
+    cached: what caches of graphs hold of this Ir, by cache.
+    inlined: the compiler's graphs that stand for gradients of ops; graphs of gradients that call
+        them show their ops instead.
     """
 
     id: int = 0
@@ -34,11 +41,13 @@ class ProgramRecord:
     has_session: bool = False
     module: _core.Module = field(default_factory=_core.Module)
     streams: "list[Stream]" = field(default_factory=list)
-    module_streams: "list[Stream]" = field(default_factory=list)
     buffers: "list[RemoteBuffer]" = field(default_factory=list)
     graphs: "list[Graph]" = field(default_factory=list)
     slots: "dict[str, Variable]" = field(default_factory=dict)
-    hidden: dict[str, Any] = field(default_factory=dict)
+    cached: "WeakKeyDictionary[Any, dict]" = field(default_factory=WeakKeyDictionary)
+    inlined: set[str] = field(default_factory=set)
+    options: Any = None
+    refused: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.main: Graph
@@ -62,7 +71,10 @@ class ProgramRecord:
 
 @dataclass(eq=False)
 class StreamRecord:
-    """What the library keeps of a stream. core_name: what the compiler calls it."""
+    """What the library keeps of a stream.
+
+    core_name: what the compiler calls it. tensor: of the main graph, which no op uses.
+    """
 
     stream: "Stream"
     ir: "Ir"
@@ -70,10 +82,10 @@ class StreamRecord:
     name: str
     core_name: str
     to_device: bool
-    used: bool = False
+    tensor: "Tensor"
 
     def use(self) -> str:
-        """Declares the stream to the compiler with its first op; returns its name there.
+        """Its name, for an op of the compiler's.
 
         ValueError: the current program is another than the stream's.
         """
@@ -83,17 +95,16 @@ class StreamRecord:
                 f"{self.stream!r} belongs to {self.ir!r} but the current program is {here!r}. "
                 "Make a stream in this one."
             )
-        if not self.used:
-            self.used = True
-            kind = (core_name(self.spec.dtype), list(self.spec.shape))
-            of(self.ir).module.add_stream(self.core_name, kind, self.to_device)
-            of(self.ir).module_streams.append(self.stream)
         return self.core_name
 
 
 @dataclass(eq=False)
 class BufferRecord:
-    """What the library keeps of a remote buffer. core_name: None until an op uses it."""
+    """What the library keeps of a remote buffer.
+
+    core_name: None until an op uses it. shards: over how many replicas a tensor is cut, where the
+    buffer was made for that.
+    """
 
     ir: "Ir"
     shape: tuple[int, ...]
@@ -102,6 +113,7 @@ class BufferRecord:
     id: int = 0
     meta_shape: tuple[int, ...] = ()
     core_name: str | None = None
+    shards: int | None = None
 
     def check_ir(self) -> None:
         """ValueError: the current program is another than the buffer's."""
@@ -118,6 +130,13 @@ class BufferRecord:
             raise ValueError(
                 f"Row {offset} is not one of the {self.entries} of remote buffer {self.id}."
             )
+
+    def known_shards(self) -> "int | None":
+        """Over how many replicas a tensor is cut, if it was made for that or its shapes say it."""
+        whole, row = math.prod(self.meta_shape), math.prod(self.shape)
+        if self.shards or not self.meta_shape or not row or whole % row or whole == row:
+            return self.shards
+        return whole // row
 
     def use(self) -> str:
         """Declares the buffer to the compiler with its first op; returns its name there."""

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from popxl.tensor import Tensor
 
 
+def _is_memory(value: Any) -> bool:
+    """Whether a value of the compiler's changes with writes: a state slot, a caller's memory."""
+    producer = value.producer
+    return producer.name == "variable" if producer is not None else value.by_reference
+
+
 @dataclass(eq=False)
 class TensorRecord:
     """What the library keeps of a tensor.
@@ -25,6 +31,7 @@ class TensorRecord:
         base's new value.
     version: counts writes, of a tensor that is no view.
     ipu: None where no op has decided it.
+    stream: whether it stands for a stream.
     """
 
     graph: "Graph"
@@ -41,6 +48,7 @@ class TensorRecord:
     parts: "tuple[Tensor, ...]" = ()
     version: int = 0
     seen: int = -1
+    stream: bool = False
 
     def __post_init__(self) -> None:
         self.id: str = ""
@@ -52,12 +60,12 @@ class TensorRecord:
 
     def is_memory(self) -> bool:
         """Whether the value is a state slot, or a caller's memory."""
-        producer = self.value.producer
-        return producer.name == "variable" if producer is not None else self.value.by_reference
+        return _is_memory(self.value)
 
     def here(self) -> "Tensor":
         """The tensor, or what stands for it in a current graph that takes in those of others."""
-        graph = of(current.graphs[-1] if current.graphs else self.graph)
+        here = current.graphs[-1] if current.graphs else self.graph
+        graph = of(current.homes.get(here) or here)
         return graph.capture(self.tensor) if self.graph in graph.sources else self.tensor
 
     def read(self) -> Any:
@@ -86,6 +94,9 @@ class TensorRecord:
         own = producer is not None and producer.name != "variable"
         if own and (self.base is None or not root.is_memory()):
             return value
+        return self._copied(value)
+
+    def _copied(self, value: Any) -> Any:
         return of(self.graph).core.emit("identity", [value]).results[0]
 
     def write(self, value: Any) -> None:
@@ -100,7 +111,7 @@ class TensorRecord:
             of(self.graph).core.emit("assign", [self.value, value])
             self.version += 1
         else:
-            self.value = value
+            self.value = value = self._copied(value) if _is_memory(value) else value
             of(self.graph).by_value[value] = self.tensor
             self.version += 1
 

@@ -4,9 +4,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from poptorch_core import _core
 from popxl.dtypes import as_bits
+from popxl.errors import popart_exception
 from popxl.records.link import of
 from popxl.records.tensor import TensorRecord
+
+_WARNING = 3  # a level of the core's log
+_COPIED = (
+    "you have passed np.memmap data and a non-const replica grouping. A copy of the data is used, "
+    "and the file is not written."
+)
 
 if TYPE_CHECKING:
     from popxl.layout import Layout
@@ -46,26 +54,32 @@ class VariableRecord(TensorRecord):
     def host_copy(self) -> np.ndarray:
         """The session's buffer: memory-mapped data stands for itself."""
         if self.all_replicas:
-            return self.rows(self.data)
-        return self.data if isinstance(self.data, np.memmap) else self.data.copy()
+            return self.known_layout().spread(self.data)
+        mapped = isinstance(self.data, np.memmap)
+        if mapped and not self.grouping.is_const:
+            _core.log(_WARNING, f"{self.tensor!r}: {_COPIED}")
+            mapped = False
+        return self.data if mapped else np.array(self.data)
 
     def rows(self, data: np.ndarray) -> np.ndarray:
-        """What each replica holds."""
+        """What each replica holds of the session's buffer."""
         layout = self.known_layout()
-        return np.stack([layout.row(data, r) for r in range(layout.replicas)])
+        return layout.rows(data if self.all_replicas else layout.spread(data))
+
+    def of_rows(self, rows: "list[np.ndarray]") -> np.ndarray:
+        """The session's buffer, from what each replica holds."""
+        layout = self.known_layout()
+        return layout.gathered(rows) if self.all_replicas else layout.whole(rows)
 
     def send(self, executable: Any, data: np.ndarray) -> None:
         """Writes the host's data to the device."""
-        if self.layout is not None and not self.all_replicas:
-            data = self.rows(data)
-        executable.write_state(self.slot, as_bits(data))
+        rows = data if self.layout is None else self.rows(data)
+        executable.write_state(self.slot, as_bits(np.asarray(rows, order="C")))
 
     def fetch(self, executable: Any) -> np.ndarray:
         """The device's data as the host has it."""
         rows = executable.read_state(self.slot).view(self.dtype.as_numpy())
-        if self.layout is None or self.all_replicas:
-            return rows
-        return self.layout.whole(list(rows))
+        return rows if self.layout is None else self.of_rows(list(rows))
 
 
 @dataclass(eq=False)
@@ -88,17 +102,31 @@ class RemoteRecord(VariableRecord):
         )
 
     def send(self, executable: Any, data: np.ndarray) -> None:
-        """Writes the host's data to the rows of all replicas."""
-        name = of(self.in_buffer()).use()
-        rows = data if self.all_replicas else self.rows(data)
-        for replica, row in enumerate(rows):
-            executable.write_remote(name, replica, self.offset, np.ascontiguousarray(row))
+        """Writes the host's data to the rows of all replicas.
+
+        popart_exception: what a replica holds is larger than a row.
+        """
+        buffer = of(self.in_buffer())
+        name, size = buffer.use(), int(np.prod(buffer.shape, dtype=np.int64))
+        for replica, row in enumerate(self.rows(data)):
+            flat = as_bits(np.asarray(row, order="C")).ravel()
+            if flat.size > size:
+                raise popart_exception(
+                    f"{self.tensor!r} has {flat.size} elements on a replica, but a row of remote "
+                    f"buffer {buffer.id} has {size}."
+                )
+            padded = np.pad(flat, (0, size - flat.size)).reshape(buffer.shape)
+            executable.write_remote(name, replica, self.offset, padded)
 
     def fetch(self, executable: Any) -> np.ndarray:
         """The rows of all replicas as the host has them."""
         name, layout = of(self.in_buffer()).use(), self.known_layout()
-        rows = [executable.read_remote(name, r, self.offset) for r in range(layout.replicas)]
-        return np.stack(rows) if self.all_replicas else layout.whole(rows)
+        shape, kind = layout.row_shape, self.dtype.as_numpy()
+        rows = []
+        for replica in range(layout.replicas):
+            row = executable.read_remote(name, replica, self.offset).view(kind).ravel()
+            rows.append(row[: int(np.prod(shape, dtype=np.int64))].reshape(shape))
+        return self.of_rows(rows)
 
 
 @dataclass(eq=False)
@@ -108,13 +136,3 @@ class ShardedRecord(VariableRecord):
     def read(self) -> Any:
         """ValueError: ops take the shard."""
         raise ValueError(f"{self.tensor!r} lies in shards: use the shard, or gather it.")
-
-    def send(self, executable: Any, data: np.ndarray) -> None:
-        """Writes the shards of the host's data."""
-        rows = data if self.all_replicas else self.rows(data)
-        executable.write_state(self.slot, np.ascontiguousarray(rows))
-
-    def fetch(self, executable: Any) -> np.ndarray:
-        """The shards as the host has them: the whole, or every replica's."""
-        rows = executable.read_state(self.slot)
-        return rows if self.all_replicas else self.known_layout().whole(list(rows))

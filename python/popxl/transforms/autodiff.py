@@ -1,11 +1,14 @@
 """autodiff: the gradient graph of a graph, made by the compiler's own autodiff."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from poptorch_core import _core
+from popxl.connections import (
+    ExpectedConnection as ExpectedConnection,
+    ExpectedConnectionType as ExpectedConnectionType,
+    connect,
+)
 from popxl.dtypes import core_name
 from popxl.errors import compiling, popart_exception
 from popxl.graph import Graph, wrap_graph
@@ -14,46 +17,50 @@ from popxl.records import of
 from popxl.tensor import Tensor
 from popxl.tensor_base import make_tensor
 
-
-class ExpectedConnectionType(Enum):
-    """What a connection of a gradient graph is: a forward tensor, or the gradient of one."""
-
-    Fwd = 0
-    FwdGrad = 1
-
-
-@dataclass(frozen=True)
-class ExpectedConnection:
-    """An input or output of a gradient graph, in terms of the forward graph."""
-
-    fwd_tensor: Tensor
-    connection_type: ExpectedConnectionType
+if TYPE_CHECKING:
+    from popxl.ir import Ir
 
 
 class GradGraphInfo:
-    """A gradient graph, and how its inputs and outputs belong to the forward graph."""
+    """A gradient graph, and how its inputs and outputs belong to the forward graph.
 
-    def __init__(
-        self,
-        graph: Graph,
-        forward_graph: Graph,
-        inputs: Iterable[ExpectedConnection],
-        outputs: Iterable[ExpectedConnection],
-    ) -> None:
-        self.graph = graph
-        self.forward_graph = forward_graph
-        self.expected_inputs = tuple(inputs)
-        self.expected_outputs = tuple(outputs)
+    Made by autodiff.
+    """
 
-    @property
-    def inputs(self) -> "tuple[ExpectedConnection, ...]":
-        """What to pass to the gradient graph, input by input."""
-        return self.expected_inputs
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise TypeError("Cannot create a GradGraphInfo directly: autodiff does.")
+
+    graph: Graph
+    forward_graph: Graph
+    expected_inputs: "tuple[ExpectedConnection, ...]"
+    expected_outputs: "tuple[ExpectedConnection, ...]"
 
     @property
-    def outputs(self) -> "tuple[ExpectedConnection, ...]":
-        """What the gradient graph gives, output by output."""
-        return self.expected_outputs
+    def inputs(self) -> "tuple[Tensor, ...]":
+        """The forward tensors that the gradient graph's inputs belong to."""
+        return tuple(connection.fwd_tensor for connection in self.expected_inputs)
+
+    @property
+    def outputs(self) -> "tuple[Tensor, ...]":
+        """The forward tensors whose gradients the gradient graph gives."""
+        return tuple(connection.fwd_tensor for connection in self.expected_outputs)
+
+    @property
+    def _expected_inputs(self) -> "list[ExpectedConnection]":
+        return list(self.expected_inputs)
+
+    @property
+    def _expected_outputs(self) -> "list[ExpectedConnection]":
+        return list(self.expected_outputs)
+
+    def __repr__(self) -> str:
+        parts = {
+            "graph": self.graph,
+            "expected_inputs": self._expected_inputs,
+            "expected_outputs": self._expected_outputs,
+        }
+        lines = "".join(f"\n  {name}={value!r}" for name, value in parts.items())
+        return f"GradGraphInfo[{lines}\n]"
 
     def _check(self, info: CallSiteInfo, graph: Graph) -> None:
         if not isinstance(info, CallSiteInfo) or info.called_graph is not graph:
@@ -90,9 +97,23 @@ class GradGraphInfo:
         return {fwd_call_info.graph_to_parent(t): grad for t, grad in grads.items()}
 
 
+def grad_graph_info(
+    graph: Graph,
+    forward_graph: Graph,
+    inputs: Iterable[ExpectedConnection],
+    outputs: Iterable[ExpectedConnection],
+) -> GradGraphInfo:
+    """The info of a gradient graph, `graph`, with these connections."""
+    made = object.__new__(GradGraphInfo)
+    made.graph, made.forward_graph = graph, forward_graph
+    made.expected_inputs, made.expected_outputs = tuple(inputs), tuple(outputs)
+    return made
+
+
 def _indices(graph: Graph, tensors: "Iterable[Tensor] | None") -> list[int]:
     if tensors is None:
-        return [i for i, t in enumerate(graph.outputs) if t.dtype.is_floating_point]
+        own = of(graph).own_outputs()
+        return [graph.outputs.index(t) for t in own if t.dtype.is_floating_point]
     out = []
     for tensor in tensors:
         if tensor not in graph.outputs:
@@ -123,33 +144,37 @@ def _check_floating(tensor: Tensor) -> None:
 
 def _refuse_writes(graph: Graph) -> None:
     for op in of(graph).ops:
-        if op.modified and op.op_type not in ("HostLoad", "RemoteLoad"):
+        if any(of(of(t).root()).version for t in op.modified):
             raise popart_exception(
-                f"[autodiff] {op.op_type}.{op.id} of graph {graph.name} writes in place: such a "
-                "graph has no gradient. Use the op that makes a new tensor."
+                f"The graph {of(graph).label} contains a modifying op, {op.op_type}.{op.id}: it "
+                "has no gradient. Use the op that makes a new tensor."
             )
 
 
-def _refuse_called(graph: Graph, needed: "list[Tensor]") -> None:
+def refuse_called(graph: Graph, needed: "list[Tensor]") -> None:
     """popart_exception if an op calls the graph: its results would lack what the gradient needs."""
     for caller in of(graph.ir).graphs:
         for op in of(caller).ops:
             if graph in op.called:
                 raise popart_exception(
-                    f"[autodiff] {op.op_type}.{op.id} of graph {caller.name} calls {graph.name} "
-                    f"already, but for its gradient {graph.name} must give {needed} as well. Take "
-                    "its gradient before calling it."
+                    f"[autodiff] {op.op_type}.{op.id} of graph {of(caller).label} calls "
+                    f"{graph.name} already, but for its gradient {graph.name} must give {needed} "
+                    "as well. Take its gradient before calling it."
                 )
 
 
-def _ask_before(graph: Graph, seen: set) -> None:
-    """Runs what was left to run before this graph, or one that it calls, is differentiated."""
-    seen.add(graph)
-    for check in of(graph).before_autodiff:
-        check()
+def _refuse_own_gradients(graph: Graph, given: set) -> None:
+    """popart_exception if the graph calls one, not given, whose gradient its ops do not make."""
     for called in graph.called_graphs:
-        if called not in seen:
-            _ask_before(called, seen)
+        if called in given:
+            continue
+        if of(called).has_own_gradient:
+            raise popart_exception(
+                f"[autodiff] {called.name} is marked as unsafe to autodiff where another graph "
+                f"calls it, as {graph.name} does: pass its gradient graph in "
+                "called_graphs_grad_info."
+            )
+        _refuse_own_gradients(called, {*given, called})
 
 
 class _Values:
@@ -184,10 +209,11 @@ class _Values:
         of(graph).core.set_outputs(kept)
         new = [v for v in needed if v.producer is not None and v not in kept]
         if new:
-            _refuse_called(graph, [self.tensor(v) for v in new])
+            refuse_called(graph, [self.tensor(v) for v in new])
         for value in dict.fromkeys(new):
             kept.append(value)
             of(graph).outputs.append(self.tensor(value))
+            of(graph).for_gradient.append(self.tensor(value))
         of(graph).core.set_outputs(kept)
 
     def tensor(self, value: Any) -> Tensor:
@@ -224,19 +250,25 @@ def autodiff(
             "The main graph takes no inputs and has no gradient graph. Put what to differentiate "
             "into a graph of its own: ir.create_graph."
         )
-    for called, info in (called_graphs_grad_info or {}).items():
-        _use_grad_info(graph, called, info, set())
     provided = _indices(graph, grads_provided)
     required = _required(graph, grads_required)
     _refuse_writes(graph)
-    _ask_before(graph, set(called_graphs_grad_info or ()))
-    values = _Values(graph)
-    with compiling():
-        made = _core.autodiff(of(graph).core, provided, [of(t).read() for t in required])
-    ins, outs = made.inputs, made.outputs
-    values.settle([value for is_grad, value in ins if not is_grad])
-    grad = wrap_graph(graph.ir, f"{graph.name}_grad", made.graph)
-    info = GradGraphInfo(
+    _refuse_own_gradients(graph, set(called_graphs_grad_info or ()))
+    values, given = _Values(graph), []
+    for called, called_info in (called_graphs_grad_info or {}).items():
+        given.append(_gradient_of_call(called, called_info))
+        _set_gradient(of(graph).core, of(called).core.name, given[-1], set())
+    try:
+        with compiling():
+            made = _core.autodiff(of(graph).core, provided, [of(t).read() for t in required])
+        ins, outs = made.inputs, made.outputs
+        values.settle([value for is_grad, value in ins if not is_grad])
+        grad = wrap_graph(graph.ir, f"{graph.name}_grad", made.graph)
+    finally:  # what is given is for this gradient
+        _forget_gradients(graph.ir, {glue.name for glue in given})
+        for glue in given:
+            glue.erase_ops()
+    info = grad_graph_info(
         grad,
         graph,
         [_connection(values, *pair) for pair in ins],
@@ -245,23 +277,36 @@ def autodiff(
     return {graph: info} if return_all_grad_graphs else info
 
 
-def _use_grad_info(graph: Graph, called: Graph, info: GradGraphInfo, seen: set) -> None:
-    """Makes the calls of `called`, in `graph` and below, have the gradient graph of `info`."""
-    if graph in seen:
-        return
-    seen.add(graph)
-    made = None
-    for op in of(graph).core.ops:
-        if op.name == "call" and op.calls(of(called).core):
-            made = made or _gradient_of_call(called, info)
-            op.set_gradient(made)
-    for inner in graph.called_graphs:
-        _use_grad_info(inner, called, info, seen)
+def _set_gradient(core: Any, called: str, gradient: Any, seen: set) -> None:
+    """Makes the calls of a graph, in the compiler's graph and below, have this gradient graph."""
+    seen.add(core.name)
+    for op in core.ops:
+        names = [body.name for body in op.bodies]
+        if op.name == "call" and names == [called]:
+            op.set_gradient(gradient)
+        for body in op.bodies:
+            if body.name not in seen:
+                _set_gradient(body, called, gradient, seen)
+
+
+def _forget_gradients(ir: "Ir", names: "set[str]") -> None:
+    """Takes gradient graphs from the calls that have them, copies of the compiler's as well."""
+    left, seen = [of(graph).core for graph in of(ir).graphs], set()
+    while names and left:
+        core = left.pop()
+        if core.name in seen:
+            continue
+        seen.add(core.name)
+        for op in core.ops:
+            left += op.bodies
+            if op.name == "call" and op.gradient in names:
+                op.set_gradient(None)
 
 
 def _gradient_of_call(called: Graph, info: GradGraphInfo) -> Any:
     """The gradient graph as a call wants it: of inputs, outputs, gradients."""
     core = of(called.ir).module.add_graph(of(called.ir).core_name(f"{info.graph.name}_of_call"))
+    of(called.ir).inlined.add(core.name)
     take = lambda t, name: core.add_input((core_name(t.dtype), list(t.shape)), name)  # noqa: E731
     forward = {t: take(t, t.name) for t in called.inputs}
     forward |= {t: take(t, t.name) for t in called.outputs}
@@ -288,4 +333,4 @@ def _gradient_of_call(called: Graph, info: GradGraphInfo) -> Any:
 
 def _connection(values: _Values, is_grad: bool, value: Any) -> ExpectedConnection:
     kind = ExpectedConnectionType.FwdGrad if is_grad else ExpectedConnectionType.Fwd
-    return ExpectedConnection(values.tensor(value), kind)
+    return connect(values.tensor(value), kind)

@@ -7,7 +7,7 @@ stays. A transfer that needs another's result cannot be merged with it.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from popxl.context import get_current_graph, in_sequence, io_tiles
+from popxl.context import get_op_graph, in_sequence, io_tiles
 from popxl.graph import Graph, OpRecord
 from popxl.records import of
 
@@ -61,7 +61,7 @@ def merge_exchange() -> Iterator[None]:
 
     For the graph that is current at the start.
     """
-    graph = get_current_graph()
+    graph = get_op_graph()
     first = len(of(graph).ops)
     yield
     _merge(graph, first)
@@ -73,7 +73,7 @@ def io_tile_exchange(verify_overlap: bool = True) -> Iterator[None]:
 
     verify_overlap: RuntimeError if more than one op (beside Init) is left.
     """
-    graph = get_current_graph()
+    graph = get_op_graph()
     first = len(of(graph).ops)
     with in_sequence(False), io_tiles():
         yield

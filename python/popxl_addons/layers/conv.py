@@ -1,42 +1,57 @@
 """Convolution as a layer."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import popxl
 from popxl import ops
-from popxl_addons.layers.linear import truncated_normal
+from popxl.utils import to_numpy
+from popxl_addons.layers.linear import truncated_normal, with_bias
 from popxl_addons.module import Module
 from popxl_addons.named_tensors import NamedTensors
+from popxl_addons.utils import WeightsDict
 
 
-def _pair(value: "int | tuple[int, int]") -> tuple[int, int]:
+def _pair(value: "int | Sequence[int]") -> tuple[int, int]:
     return (value, value) if isinstance(value, int) else tuple(value)  # type: ignore[return-value]
 
 
 class Conv2D(Module):
-    """The convolution of x [n, in, h, w]: weight [out, in / groups, kh, kw], bias [out].
+    """The convolution of x [n, in, h, w]: weight [out, in / groups, kh, kw], bias [1, out, 1, 1].
 
-    paddings: rows and columns of zeros on each side, or (top, left, bottom, right).
+    paddings: rows and columns of zeros, (top, left, bottom, right), or how to choose them:
+        "same_upper", "same_lower" or "valid". An int, or a pair, counts for both sides.
+    available_memory_proportions, partials_types, enable_conv_dithering: see `ops.conv`.
     """
 
     def __init__(
         self,
         out_channels: int,
-        kernel_size: "int | tuple[int, int]",
-        strides: "int | tuple[int, int]" = 1,
-        paddings: "int | tuple[int, ...]" = 0,
-        dilations: "int | tuple[int, int]" = 1,
+        kernel_size: "int | Sequence[int]",
+        strides: "int | Sequence[int]" = (1, 1),
+        paddings: "int | Sequence[int] | str" = (0, 0, 0, 0),
+        dilations: "int | Sequence[int]" = (1, 1),
         groups: int = 1,
         bias: bool = True,
+        available_memory_proportions: "Sequence[float] | None" = None,
+        partials_types: "Sequence[Any] | None" = None,
+        enable_conv_dithering: "Sequence[int] | None" = None,
         replica_grouping: "popxl.ReplicaGrouping | None" = None,
     ) -> None:
         super().__init__()
         self.out_channels, self.kernel_size = out_channels, _pair(kernel_size)
         self.strides, self.dilations, self.groups = _pair(strides), _pair(dilations), groups
-        sides = (paddings,) * 2 if isinstance(paddings, int) else tuple(paddings)
-        self.paddings = sides * 2 if len(sides) == 2 else sides
+        self.paddings = paddings
         self.bias, self.replica_grouping = bias, replica_grouping
+        self.hints = (available_memory_proportions, partials_types, enable_conv_dithering)
+
+    def _pads(self) -> tuple[tuple[int, ...], str]:
+        """The padding and its type, as `ops.conv` takes them."""
+        if isinstance(self.paddings, str):
+            return (0, 0, 0, 0), self.paddings
+        sides = _pair(self.paddings)
+        return sides * 2 if len(sides) == 2 else sides, "not_set"
 
     def build(self, x: popxl.Tensor) -> popxl.Tensor:
         shape = (self.out_channels, x.shape[1] // self.groups, *self.kernel_size)
@@ -44,17 +59,18 @@ class Conv2D(Module):
         weight = self.add_variable_input(
             "weight", lambda: truncated_normal(shape), x.dtype, replica_grouping=rg
         )
-        y = ops.conv(x, weight, self.strides, self.paddings, self.dilations, self.groups)
+        paddings, pad_type = self._pads()
+        numbers = (self.strides, paddings, self.dilations, self.groups, pad_type)
+        y = ops.conv(x, weight, *numbers, *self.hints)
         if not self.bias:
             return y
-        zeros = lambda: np.zeros(self.out_channels)  # noqa: E731
-        bias = self.add_variable_input("bias", zeros, x.dtype, replica_grouping=rg)
-        return y + bias.reshape((self.out_channels, 1, 1))
+        zeros = lambda: np.zeros((1, self.out_channels, 1, 1))  # noqa: E731
+        return y + self.add_variable_input("bias", zeros, x.dtype, replica_grouping=rg)
 
     @staticmethod
-    def torch_mapping(variables: NamedTensors, layer: Any) -> dict[popxl.Tensor, np.ndarray]:
+    def torch_mapping(
+        variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32
+    ) -> WeightsDict:
         """{variable: data} from a torch.nn.Conv2d, for `Session.write_variables_data`."""
-        out = {variables.weight: layer.weight.detach().numpy().copy()}
-        if "bias" in variables:
-            out[variables.bias] = layer.bias.detach().numpy().copy()
-        return out
+        weight = WeightsDict({variables.weight: to_numpy(nn_layer.weight, dtype)})
+        return with_bias(weight, variables, nn_layer, dtype)

@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 import popxl
 from popxl import ops
+from popxl.utils import to_numpy
 from popxl_addons.array_munging import pad_axis, shard
 from popxl_addons.layers.linear import truncated_normal
 from popxl_addons.module import Module
 from popxl_addons.named_tensors import NamedTensors
+from popxl_addons.utils import WeightsDict
 
 _MULTIPLE = 16  # of rows in a shard
 
@@ -19,6 +21,7 @@ class Embedding(Module):
     replica_grouping: its groups hold shards of the vocabulary. Each replica then looks up
         `indices` moved by its offset (`offset_inputs`) and gets zeros for those of others: the sum
         over the shards is the embedding.
+    vocab_shard_size, offsets: rows on a replica, and the first row of each shard.
     """
 
     def __init__(
@@ -34,10 +37,8 @@ class Embedding(Module):
         self.axis, self.replica_grouping = axis, replica_grouping
         self.n_shards = replica_grouping.num_groups if replica_grouping else 1
 
-    @property
-    def vocab_shard_size(self) -> int:
-        """Rows on a replica."""
-        return self.get_vocab_shard_size(self.vocab_size, self.n_shards)
+        self.vocab_shard_size = self.get_vocab_shard_size(vocab_size, self.n_shards)
+        self.offsets = self.get_offsets(vocab_size, self.n_shards)
 
     def build(self, indices: popxl.Tensor) -> popxl.Tensor:
         shape = (self.vocab_shard_size, self.hidden_size)
@@ -47,7 +48,7 @@ class Embedding(Module):
             self.dtype,
             replica_grouping=self.replica_grouping,
         )
-        return ops.gather(weight, indices, self.axis, zero_OOR=True)
+        return ops.gather(weight, indices, self.axis, zero_OOR=self.n_shards > 1)
 
     @staticmethod
     def get_vocab_shard_size(vocab_size: int, n_shards: int) -> int:
@@ -68,10 +69,13 @@ class Embedding(Module):
         offsets = cls.get_offsets(vocab_size, n_shards).astype(np.int32)
         return np.stack([np.asarray(indices, np.int32) - offset for offset in offsets])
 
-    def torch_mapping(self, variables: NamedTensors, layer: Any) -> dict[popxl.Tensor, np.ndarray]:
+    @staticmethod
+    def torch_mapping(
+        variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32
+    ) -> WeightsDict:
         """{variable: data} from a torch.nn.Embedding, for `Session.write_variables_data`."""
-        weight = layer.weight.detach().numpy().copy()
-        if self.n_shards > 1:
-            weight = pad_axis(weight, self.vocab_shard_size * self.n_shards, 0)
-            weight = shard(weight, self.n_shards, 0)
-        return {variables.weight: weight}
+        variable, data = variables.weight, to_numpy(nn_layer.weight, dtype)
+        if variable.shape_on_host != variable.shape:
+            shards = variable.shape_on_host[0]
+            data = shard(pad_axis(data, variable.shape[0] * shards, 0), shards, 0)
+        return WeightsDict({variable: data})

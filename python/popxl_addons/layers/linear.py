@@ -4,8 +4,10 @@ from typing import Any
 
 import numpy as np
 import popxl
+from popxl.utils import to_numpy
 from popxl_addons.module import Module
 from popxl_addons.named_tensors import NamedTensors
+from popxl_addons.utils import WeightsDict
 
 
 def truncated_normal(shape: tuple[int, ...], scale: float = 0.02, limit: float = 2.0) -> np.ndarray:
@@ -44,9 +46,19 @@ class Linear(Module):
         return y + self.add_variable_input("bias", zeros, x.dtype, replica_grouping=rg)
 
     @staticmethod
-    def torch_mapping(variables: NamedTensors, layer: Any) -> dict[popxl.Tensor, np.ndarray]:
+    def torch_mapping(
+        variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32
+    ) -> WeightsDict:
         """{variable: data} from a torch.nn.Linear, for `Session.write_variables_data`."""
-        out = {variables.weight: layer.weight.detach().numpy().T.copy()}
-        if "bias" in variables:
-            out[variables.bias] = layer.bias.detach().numpy().copy()
-        return out
+        weight = WeightsDict({variables.weight: to_numpy(nn_layer.weight.T, dtype)})
+        return with_bias(weight, variables, nn_layer, dtype)
+
+
+def with_bias(
+    weights: WeightsDict, variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype
+) -> WeightsDict:
+    """`weights` and the data of "bias", if a layer has one."""
+    if "bias" in variables.to_dict():
+        variable = variables.bias
+        weights[variable] = to_numpy(nn_layer.bias, dtype).reshape(variable.shape_on_host)
+    return weights

@@ -3,6 +3,28 @@
 import popxl
 from popxl import ops
 
+_REDUCTIONS = ("mean", "sum", "none")
+
+
+def check_reduction(reduction: str) -> None:
+    """ValueError for a way to reduce losses that is not known."""
+    if reduction not in _REDUCTIONS:
+        raise ValueError(f"reduction must be one of {_REDUCTIONS} but is {reduction!r}.")
+
+
+def reduced(
+    losses: popxl.Tensor, reduction: str, kept: "popxl.Tensor | None" = None
+) -> popxl.Tensor:
+    """Losses [n] reduced. kept: [n], 1 for those that count, 0 for others; all by default."""
+    if kept is not None:
+        losses = losses * kept
+    if reduction == "none":
+        return losses
+    total = ops.sum(losses)
+    if reduction == "sum":
+        return total
+    return total / (float(losses.nelms) if kept is None else ops.sum(kept))
+
 
 def cross_entropy(
     x: popxl.Tensor,

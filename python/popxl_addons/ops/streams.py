@@ -10,10 +10,10 @@ from popxl.utils import to_numpy
 def host_load(
     array: Any, dtype: popxl.dtype, name: "str | None"
 ) -> "tuple[Any, popxl.HostToDeviceStream, popxl.Tensor]":
-    """Data as `dtype`, a stream for arrays like it, and the tensor that the stream loads."""
+    """Data as `dtype`, a stream `<name>_stream` of arrays like it, and the tensor it loads."""
     data = to_numpy(array, dtype)
-    stream = popxl.h2d_stream(data.shape, dtype, name)
-    return data, stream, ops.host_load(stream)
+    stream = popxl.h2d_stream(data.shape, dtype, name and f"{name}_stream")
+    return data, stream, ops.host_load(stream, name)
 
 
 def host_store(t: popxl.Tensor) -> popxl.DeviceToHostStream:

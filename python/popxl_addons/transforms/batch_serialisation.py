@@ -1,7 +1,9 @@
 """Batch serialisation: a graph run for several micro batches, its tensors in remote buffers."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import popxl
 from popxl import ops
@@ -9,37 +11,65 @@ from popxl.records import of
 from popxl.transforms import ExpectedConnectionType
 from popxl_addons.graph import GraphWithNamedArgs
 from popxl_addons.named_tensors import NamedTensors
-from popxl_addons.remote_handle import RemoteHandle, batch_serial_buffer
+from popxl_addons.remote_handle import (
+    RemoteHandle as RemoteHandle,
+    RowOffset,
+    batch_serial_buffer as batch_serial_buffer,
+)
 
 IO_MODES = ("io", "compute", "io_overlapped")
-Load = popxl.HostToDeviceStream | RemoteHandle
-Loads = Mapping[popxl.Tensor, Load]
+BufferTuple = (
+    tuple[popxl.RemoteBuffer, RowOffset]
+    | tuple[popxl.RemoteBuffer, RowOffset, popxl.ReplicaGrouping | None]
+)
+Loads = Mapping[popxl.Tensor, popxl.HostToDeviceStream | RemoteHandle | BufferTuple]
 Streams = Mapping[popxl.Tensor, popxl.DeviceToHostStream]
-Handles = Mapping[popxl.Tensor, RemoteHandle]
+Handles = Mapping[popxl.Tensor, RemoteHandle | BufferTuple]
+HandlesOrGroups = Mapping[popxl.Tensor, RemoteHandle | BufferTuple | popxl.ReplicaGrouping]
+_ROW, _SEED = "batch_serial_loop_index", "batch_serial_random_seed"
 
 
 @dataclass
 class BatchSerialResult:
     """A graph that runs all steps.
 
-    stored_buffers: where each tensor of the serialised graph was stored.
-    remap_tensors: {input of the serialised graph: input of `graph`} for those not loaded.
+    stored_buffers: where each tensor of the serialised graph was stored, or is loaded from.
     """
 
     graph: GraphWithNamedArgs
     stored_buffers: dict[popxl.Tensor, RemoteHandle] = field(default_factory=dict)
-    remap_tensors: dict[popxl.Tensor, popxl.Tensor] = field(default_factory=dict)
+    _inputs: dict[popxl.Tensor, popxl.Tensor] = field(default_factory=dict, repr=False)
+
+    def remap_tensors(self, named_tensors: NamedTensors) -> NamedTensors:
+        """The inputs of `graph` for inputs of the serialised graph, under the same names.
+
+        KeyError: an input that is loaded.
+        """
+        return named_tensors.remap(self._inputs)
 
 
-def _check(
-    graph: popxl.Graph, steps: int, rows: int, io_mode: str, loads: Loads, stores: set
-) -> None:
-    if steps < 1 or rows < 1:
-        raise ValueError(f"steps and rows must be at least 1 but are {steps} and {rows}.")
+def _checked_mode(ir: popxl.Ir, steps: int, rows: int, io_mode: str) -> str:
+    """The mode to take. ValueError: numbers or mode are wrong, or there are no io tiles for it."""
     if io_mode not in IO_MODES:
-        raise ValueError(f"io_mode must be one of {IO_MODES} but is {io_mode!r}.")
+        raise ValueError(f"Unknown 'io_mode': it must be one of {IO_MODES} but is {io_mode!r}.")
+    if rows < 1 or steps < 1:
+        raise ValueError(f"steps and rows must be >0: {steps=}, {rows=}.")
+    if io_mode != "compute" and ir._pb_ir.getSessionOptions().numIOTiles < 1:
+        raise ValueError(
+            f"IR must have IO tiles for io_mode {io_mode!r}: set "
+            "ir._pb_ir.getSessionOptions().numIOTiles, or choose 'compute'."
+        )
+    if io_mode == "io_overlapped" and steps < 2:
+        logging.getLogger("popxl_addons").warning(
+            "io_mode 'io_overlapped' needs at least 2 steps: 'io' is taken for %d.", steps
+        )
+        return "io"
+    return io_mode
+
+
+def _check_tensors(graph: popxl.Graph, loads: Any, stores: set) -> None:
     strange = [t for t in loads if t not in graph.inputs]
-    strange += [t for t in stores if t not in graph.outputs and t not in loads]
+    strange += [t for t in stores if t not in graph.outputs and t not in graph.inputs]
     if strange:
         raise ValueError(f"{strange} are no inputs (to load) or outputs (to store) of {graph!r}.")
 
@@ -50,49 +80,51 @@ def _like(t: popxl.Tensor) -> popxl.Tensor:
     )
 
 
-class _Body:
-    """The loop's graph: one step."""
+class _Step:
+    """The loop's graph: one step. It takes the step and the seed, and gives those of the next."""
 
-    def __init__(self, graph: popxl.Graph, steps: int, loads: Loads, io_mode: str) -> None:
-        self.graph, self.steps, self.loads, self.io_mode = graph, steps, loads, io_mode
+    def __init__(self, graph: popxl.Graph, steps: int, loads: dict, io_mode: str) -> None:
+        self._graph, self._steps, self._loads, self._io_mode = graph, steps, loads, io_mode
         self.inputs: dict[popxl.Tensor, popxl.Tensor] = {}  # of `graph`, here
 
     def build(
-        self, streams: Streams, handles: Handles, seed_input: "popxl.Tensor | None"
+        self, streams: Streams, handles: dict, seed_input: "popxl.Tensor | None"
     ) -> popxl.Graph:
-        body = popxl.gir().create_empty_graph(f"{self.graph.name}_step")
+        body = popxl.gir().create_empty_graph(f"{self._graph.name}_step")
         with body, popxl.in_sequence():
-            self.counter = popxl.graph_input((), popxl.int32, "step", by_ref=True)
-            self.first = popxl.graph_input((), popxl.int32, "first_row")
-            here = {t: self._load(t, handle) for t, handle in self.loads.items()}
-            self.inputs = {t: _like(t) for t in self.graph.inputs if t not in self.loads}
-            passed = {**here, **self.inputs}
-            if seed_input is not None:
-                passed[seed_input] = ops.create_random_seed(passed[seed_input], self.counter)
-            results = ops.call(self.graph, inputs_dict=passed)
-            known = {**dict(zip(self.graph.outputs, results, strict=True)), **here}
+            self._counter = popxl.graph_input((), popxl.int32, "step")
+            seed = None if seed_input is None else popxl.graph_input((2,), popxl.uint32, _SEED)
+            self.row = popxl.graph_input((), popxl.int32, _ROW)
+            known = {t: self._load(t, handle) for t, handle in self._loads.items()}
+            left = [t for t in self._graph.inputs if t not in known and t is not seed_input]
+            self.inputs = {t: _like(t) for t in left}
+            known |= self.inputs
+            following = []
+            if seed_input is not None and seed is not None:
+                known[seed_input], next_seed = ops.split_random_seed(seed)
+                following.append(next_seed)
+            results = ops.call(self._graph, inputs_dict=known)
+            known |= dict(zip(self._graph.outputs, results, strict=True))
             for t, stream in streams.items():
                 ops.host_store(stream, known[t])
             for t, handle in handles.items():
-                handle.store(self._row(handle), known[t])
-            ops.add_(self.counter, popxl.constant(1, popxl.int32))
+                handle.store(handle.entry(self.row, self._counter, self._steps), known[t])
+            following.insert(0, self._counter + popxl.constant(1, popxl.int32))
+            of(body).set_outputs(following)
         return body
 
-    def _row(self, handle: RemoteHandle) -> popxl.Tensor:
-        row = self.first + self.counter
-        return row + handle.row_offset * self.steps if handle.row_offset else row
-
-    def _load(self, t: popxl.Tensor, handle: Load) -> popxl.Tensor:
-        if self.io_mode == "compute":
-            return self._loaded(t, handle)
+    def _load(self, t: popxl.Tensor, handle: Any) -> popxl.Tensor:
+        entry = None
+        if isinstance(handle, RemoteHandle):
+            entry = handle.entry(self.row, self._counter, self._steps)
+        if self._io_mode == "compute":
+            return self._loaded(t, handle, entry)
         with popxl.io_tiles():
-            loaded = self._loaded(t, handle)
+            loaded = self._loaded(t, handle, entry)
         return ops.io_tile_copy(loaded) if of(loaded).io_tiles else loaded
 
-    def _loaded(self, t: popxl.Tensor, handle: Load) -> popxl.Tensor:
-        if isinstance(handle, RemoteHandle):
-            return handle.load(self._row(handle), t.name)
-        return ops.host_load(handle, t.name)
+    def _loaded(self, t: popxl.Tensor, handle: Any, entry: Any) -> popxl.Tensor:
+        return ops.host_load(handle, t.name) if entry is None else handle.load(entry, t.name)
 
 
 def batch_serialise(
@@ -107,85 +139,122 @@ def batch_serialise(
 ) -> BatchSerialResult:
     """A graph that runs `graph` for `steps` micro batches.
 
-    load_handles: {input: stream or RemoteHandle}: loaded every step; the other inputs become
-        inputs of the result, those with names under the same names.
-    store_streams, store_buffers: {output, or loaded input: where it goes every step}.
-    seed_input: an input that takes a seed, from which every step makes its own.
-    rows: how many places the result can be called for (layers of a model, for example); above 1,
-        its first input is the row, an int32 scalar, and buffers hold rows · steps entries.
+    Its first input is the row, an int32 scalar, then comes the seed, uint32 (2,), if `graph` takes
+    one; then the inputs that are not loaded, those with names under the same names.
+    load_handles: {input: stream, RemoteHandle, or tuple of its fields}: loaded every step.
+    store_streams, store_buffers: {output, or input: where it goes every step}. What a RemoteHandle
+        loads is not stored again.
+    seed_input: an input that takes a seed. The first is split for every step.
+    rows: how many places the result can be called for (layers of a model, for example); buffers
+        get the entries that they need.
     io_mode: "io" and "io_overlapped" load on the io tiles, "compute" does not.
-    ValueError: another mode, fewer than one step or row, tensors that are not the graph's.
+    ValueError: another mode, fewer than one step or row, no io tiles, tensors that are not the
+    graph's.
     """
-    plain, streams, handles = graph.graph, store_streams or {}, dict(store_buffers or {})
-    _check(plain, steps, rows, io_mode, load_handles, {*streams, *handles})
-    step = _Body(plain, steps, load_handles, io_mode)
-    body = step.build(streams, handles, seed_input)
+    plain, streams = graph.graph, store_streams or {}
+    io_mode = _checked_mode(plain.ir, steps, rows, io_mode)
+    loads = {t: RemoteHandle.of(h) for t, h in load_handles.items()}
+    stores = {t: RemoteHandle.of(h) for t, h in (store_buffers or {}).items()}
+    _check_tensors(plain, loads, {*streams, *stores})
+    remote = {t: h for t, h in loads.items() if isinstance(h, RemoteHandle)}
+    for handle in (*remote.values(), *stores.values()):
+        handle.grow(steps, rows)
+    step = _Step(plain, steps, loads, io_mode)
+    body = step.build(streams, {t: h for t, h in stores.items() if t not in remote}, seed_input)
     made = popxl.gir().create_empty_graph(f"{plain.name}_steps")
     with made, popxl.in_sequence():
-        if rows > 1:
-            row = popxl.graph_input((), popxl.int32, "row")
-            first = row * popxl.constant(steps, popxl.int32)
-        else:
-            first = popxl.constant(0, popxl.int32)
+        row = popxl.graph_input((), popxl.int32, _ROW)
+        carried: list[popxl.Tensor] = [popxl.constant(0, popxl.int32)]
+        if seed_input is not None:
+            carried.append(popxl.graph_input((2,), popxl.uint32, _SEED))
         outer = {t: _like(t) for t in step.inputs}
-        counter = ops.init((), popxl.int32, "step")
-        given = {step.inputs[t]: outer[t] for t in step.inputs}
-        ops.repeat(body, steps, inputs_dict={step.counter: counter, step.first: first, **given})
+        given = {step.row: row, **{step.inputs[t]: outer[t] for t in step.inputs}}
+        ops.repeat(body, steps, *carried, inputs_dict=given)
     names = {t: n for n, t in graph.args.to_dict().items()}
     args = NamedTensors.from_dict({names[t]: outer[t] for t in outer if t in names})
-    return BatchSerialResult(GraphWithNamedArgs(made, args), handles, outer)  # type: ignore
+    stored = {t: remote.get(t, handle) for t, handle in stores.items()}
+    return BatchSerialResult(GraphWithNamedArgs(made, args), stored, outer)
+
+
+def batch_serialise_non_overlapped(*args: Any, **kwargs: Any) -> BatchSerialResult:
+    """`batch_serialise` with io_mode "io", unless another is given."""
+    return batch_serialise(*args, **kwargs)
+
+
+def batch_serialise_overlapped(*args: Any, **kwargs: Any) -> BatchSerialResult:
+    """`batch_serialise` with io_mode "io_overlapped"."""
+    return batch_serialise(*args, **{**kwargs, "io_mode": "io_overlapped"})
 
 
 def batch_serialise_fwd_and_grad(
     forward_graph: GraphWithNamedArgs,
     gradient_graph: GraphWithNamedArgs,
+    named_inputs_for_grad_graph: NamedTensors,
     steps: int,
     load_handles: Loads,
     store_streams: "Streams | None" = None,
-    store_buffers: "Handles | None" = None,
+    store_buffers: "HandlesOrGroups | None" = None,
     seed_input: "popxl.Tensor | None" = None,
     rows: int = 1,
     io_mode: str = "io",
 ) -> tuple[BatchSerialResult, BatchSerialResult]:
     """`batch_serialise` of a graph and of its gradient graph.
 
-    gradient_graph: made by `autodiff` of forward_graph. load_handles, store_streams and
-    store_buffers are for tensors of both graphs. Forward tensors that the gradient graph needs are
-    loaded again where they come from, or from buffers into which the forward graph then stores
-    them; weights (inputs that are not loaded) become inputs of both results.
+    gradient_graph: made by `autodiff` of forward_graph. named_inputs_for_grad_graph: inputs of
+    forward_graph, by name, that become named inputs of the gradient's result. Other forward tensors
+    that it needs are loaded from the buffers that store_buffers names, or that they are loaded from
+    before, or from ones made here: in shards if store_buffers gives a ReplicaGrouping.
+    load_handles, store_streams and store_buffers are for tensors of both graphs. ValueError: a
+    gradient without load handle, and as for `batch_serialise`.
     """
     info = gradient_graph.grad_graph_info
     forward, gradient = forward_graph.graph, gradient_graph.graph
-    streams, handles = dict(store_streams or {}), dict(store_buffers or {})
-    forward_loads = {t: h for t, h in load_handles.items() if t in forward.inputs}
-    grad_loads = {t: h for t, h in load_handles.items() if t in gradient.inputs}
-    kept = {t: h for t, h in handles.items() if t in forward}
+    streams = dict(store_streams or {})
+    loads = {t: RemoteHandle.of(h) for t, h in load_handles.items()}
+    asked = {t: RemoteHandle.of(h) for t, h in (store_buffers or {}).items()}
+    groups = {t: h for t, h in asked.items() if isinstance(h, popxl.ReplicaGrouping)}
+    stores = {t: h for t, h in asked.items() if t not in groups}
+    named = {t: name for name, t in named_inputs_for_grad_graph.to_dict().items()}
+    grad_loads = {t: h for t, h in loads.items() if t in gradient.inputs}
+    grad_args = gradient_graph.args.to_dict()
+    needed = {}
     for inner, connection in zip(gradient.inputs, info.expected_inputs, strict=False):
         t = connection.fwd_tensor
-        if connection.connection_type is not ExpectedConnectionType.Fwd or inner in grad_loads:
+        if inner in grad_loads:
             continue
-        if t in forward.inputs and t not in forward_loads:
-            continue
-        source = forward_loads.get(t)
-        if not isinstance(source, RemoteHandle):
-            source = kept.setdefault(t, RemoteHandle(batch_serial_buffer(t, steps, rows)))
-        grad_loads[inner] = source
+        if connection.connection_type is not ExpectedConnectionType.Fwd:
+            raise ValueError(f"{inner!r}, a gradient, must have a load_handle specified.")
+        if t in named:
+            grad_args[named[t]] = inner
+        else:
+            needed[inner] = t
+    for t in dict.fromkeys([*needed.values(), *groups]):
+        if not isinstance(loads.get(t), RemoteHandle) and t not in stores:
+            buffer = batch_serial_buffer(t, steps, rows, groups.get(t))
+            stores[t] = RemoteHandle(buffer, 0, groups.get(t))
+    for inner, t in needed.items():
+        source = loads.get(t)
+        grad_loads[inner] = source if isinstance(source, RemoteHandle) else stores[t]
+
+    def of_graph(values: dict, graph: popxl.Graph) -> dict:
+        return {t: value for t, value in values.items() if t in graph}
+
     first = batch_serialise(
         forward_graph,
         steps,
-        forward_loads,
-        {t: s for t, s in streams.items() if t in forward},
-        kept,
+        {t: h for t, h in loads.items() if t in forward.inputs},
+        of_graph(streams, forward),
+        of_graph(stores, forward),
         seed_input,
         rows,
         io_mode,
     )
     second = batch_serialise(
-        gradient_graph,
+        GraphWithNamedArgs(gradient, NamedTensors.from_dict(grad_args), info),
         steps,
         grad_loads,
-        {t: s for t, s in streams.items() if t in gradient},
-        {t: h for t, h in handles.items() if t in gradient},
+        of_graph(streams, gradient),
+        of_graph(stores, gradient),
         None,
         rows,
         io_mode,

@@ -13,6 +13,7 @@ from typing import Any
 import popxl
 from popxl import ops
 from popxl.capture import take_in
+from popxl.context import current
 from popxl.ops.call import CallSiteInfo
 from popxl.records import of
 from popxl.transforms import GradGraphInfo
@@ -168,32 +169,45 @@ class Pipelining:
 
     @contextmanager
     def stage(self, stage: int) -> Iterator[int]:
-        """Ops inside belong to this stage, from 0. ValueError inside another stage."""
+        """Ops inside belong to this stage, from 0. ValueError inside another stage.
+
+        The current graph stays the one around: variables, streams and graphs may be made inside.
+        """
         if self._inside is not None or stage < 0:
             raise ValueError(f"Stage {stage} cannot begin inside of stage {self._inside}.")
         parent, blocks = self._pipeline.parent, self._pipeline.blocks
         graph = parent.ir.create_empty_graph(f"pipeline_stage_{stage}")
         take_in(graph, (parent, *(other for _, other in blocks)))
-        self._inside = stage
+        self._inside, current.homes[parent] = stage, graph
         try:
-            with graph:
-                yield stage
+            yield stage
         finally:
-            self._inside = None
+            self._inside, current.homes[parent] = None, None
         blocks.append((stage, graph))
 
     def stash_and_restore_tensor(
         self, t: popxl.Tensor, from_stage: "int | None" = None
     ) -> popxl.Tensor:
-        """`t` of an earlier stage of the same step, kept until this stage runs."""
+        """`t` of an earlier stage of the same step, kept until this stage runs.
+
+        from_stage: where it comes from; needed if no op made it. RuntimeError: it is not known, or
+        this is no stage.
+        """
+        if self._inside is None:
+            raise RuntimeError(f"{t!r} can be stashed inside of a stage only.")
+        if of(t).producer is None and from_stage is None:
+            raise RuntimeError(f"No op made {t!r}: say by from_stage which stage it comes from.")
         return t
 
     def stash_and_restore_activations(
         self, call_info: CallSiteInfo, grad_info: GradGraphInfo
     ) -> dict[popxl.Tensor, popxl.Tensor]:
-        """`grad_info.inputs_dict(call_info)`, each tensor kept until this stage runs."""
+        """`grad_info.inputs_dict(call_info)`, each result of ops kept until this stage runs."""
         found = grad_info.inputs_dict(call_info)
-        return {t: self.stash_and_restore_tensor(value) for t, value in found.items()}
+        return {
+            t: value if of(value).producer is None else self.stash_and_restore_tensor(value)
+            for t, value in found.items()
+        }
 
 
 @contextmanager
@@ -201,12 +215,16 @@ def pipelined_execution(steps: int) -> Iterator[Pipelining]:
     """Runs the ops inside `steps` times, in the stages that they are written in.
 
     Tensors from outside may be used; variables that ops inside write keep what the last step
-    wrote: write each in one stage. Ops outside of stages run once, before. Results stay inside:
-    store them. Streams make one transfer a step.
-    ValueError: fewer steps than twice the stages, no stage, a stage that uses a later one.
+    wrote: write each in one stage. Results stay inside: store them. Streams make one transfer a
+    step. ValueError: fewer steps than twice the stages, no stage, a stage that uses a later one.
+    RuntimeError: an op outside of a stage.
     """
     pipeline = _Pipeline(steps)
-    yield Pipelining(pipeline)
+    current.homes[pipeline.parent] = None
+    try:
+        yield Pipelining(pipeline)
+    finally:
+        del current.homes[pipeline.parent]
     pipeline.run()
 
 

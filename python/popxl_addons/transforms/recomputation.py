@@ -2,35 +2,47 @@
 
 import popxl
 from popxl import ops
+from popxl.connections import connect
 from popxl.records import of
-from popxl.transforms import ExpectedConnection, ExpectedConnectionType, GradGraphInfo
+from popxl.transforms import ExpectedConnectionType
+from popxl.transforms.autodiff import grad_graph_info
 from popxl_addons.graph import GraphWithNamedArgs
+from popxl_addons.utils import suffix_graph_name
 
 
 def recompute_graph(grad_graph: GraphWithNamedArgs) -> GraphWithNamedArgs:
     """A gradient graph that needs only the inputs of the forward graph, and computes the rest.
 
-    grad_graph: made by `autodiff`; its named inputs stay. ValueError for another graph.
+    Its inputs: provided gradients and forward inputs as `grad_graph` expects them, the other
+    forward inputs, and those with names, which stay. grad_graph: made by `autodiff`; AttributeError
+    for another graph.
     """
     info = grad_graph.grad_graph_info
     forward, grad = info.forward_graph, info.graph
-    is_grad = [c.connection_type is ExpectedConnectionType.FwdGrad for c in info.expected_inputs]
-    named = grad.inputs[len(is_grad) :]
-    made = popxl.gir().create_empty_graph(f"{grad.name}_recompute")
+    named = grad.inputs[len(info.expected_inputs) :]
+    made = popxl.gir().create_empty_graph(suffix_graph_name(grad.name, "recomp"))
 
     def like(t: popxl.Tensor) -> popxl.Tensor:
         return popxl.graph_input(t.shape, t.dtype, t.name, of(t).value.by_reference, t.meta_shape)
 
+    expected, taken, inputs = [], {}, {}
     with made, popxl.in_sequence():
-        provided = {t: like(t) for t, g in zip(grad.inputs, is_grad, strict=False) if g}
-        inputs = [like(t) for t in forward.inputs]
+        for inner, connection in zip(grad.inputs, info.expected_inputs, strict=False):
+            t = connection.fwd_tensor
+            if connection.connection_type is ExpectedConnectionType.FwdGrad:
+                taken[inner] = like(inner)
+            elif t in forward.inputs:
+                inputs[t] = like(t)
+            else:
+                continue
+            expected.append(connection)
+        for t in forward.inputs:
+            if t not in inputs:
+                inputs[t] = like(t)
+                expected.append(connect(t, ExpectedConnectionType.Fwd))
         state = {t: like(t) for t in named}
-        call = ops.call_with_info(forward, *inputs)
-        taken = {**provided, **state, **info.inputs_dict(call)}
-        for output in ops.call(grad, inputs_dict=taken):
+        call = ops.call_with_info(forward, inputs_dict=inputs)
+        for output in ops.call(grad, inputs_dict={**taken, **state, **info.inputs_dict(call)}):
             popxl.graph_output(output)
-    expected = [c for c, g in zip(info.expected_inputs, is_grad, strict=True) if g]
-    expected += [ExpectedConnection(t, ExpectedConnectionType.Fwd) for t in forward.inputs]
-    changed = GradGraphInfo(made, forward, expected, info.expected_outputs)
-    args = grad_graph.args.remap(state)
-    return GraphWithNamedArgs(made, args, changed)
+    changed = grad_graph_info(made, forward, expected, info.expected_outputs)
+    return GraphWithNamedArgs(made, grad_graph.args.remap(state), changed)

@@ -260,8 +260,10 @@ void add_binary_rules(Rules& r) {
   }
   r.add("fmax", ignoring_nan("ge"));
   r.add("fmin", ignoring_nan("le"));
-  r.add("max.other", direct_binary("maximum"));
-  r.add("min.other", direct_binary("minimum"));
+  for (const char* overload : {"other", "out"}) {
+    r.add(support::str("max.", overload), direct_binary("maximum"));
+    r.add(support::str("min.", overload), direct_binary("minimum"));
+  }
   for (const char* op : {"eq", "ne", "lt", "le", "gt", "ge"}) r.add(op, comparison(op));
   for (const char* op : {"logical_and", "logical_or", "logical_xor"}) r.add(op, logical(op));
   for (const std::string op : {"and", "or", "xor"}) {

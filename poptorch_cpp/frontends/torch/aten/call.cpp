@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "frontends/torch/aten/whole_numbers.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
@@ -125,8 +126,9 @@ Val Call::operand(size_t argument, DType dtype) {
   const Number given_number = number(argument);
   const DType narrowed = narrow(dtype);
   if (given_number.kind == Number::Kind::kFloat) return scalar(dtype, given_number.real);
-  if (narrowed != dtype && !ir::is_float(dtype) &&
-      given_number.integer != static_cast<int32_t>(given_number.integer)) {
+  // An int32 may be an input's int64.
+  const bool may_be_wide = narrowed == DType::kI32 || (narrowed != dtype && !ir::is_float(dtype));
+  if (may_be_wide && given_number.integer != static_cast<int32_t>(given_number.integer)) {
     fail(str("the number ", given_number.integer,
              " needs 64 bits, but the device has numbers of 32 bits. Use a smaller one."));
   }
@@ -175,7 +177,7 @@ Val Call::slice(Value* value, int64_t axis, int64_t start, int64_t stop, int64_t
 }
 
 Val Call::wrapped_indices(const TensorValue& indices, int64_t size) {
-  const Val index = cast(indices.value, DType::kI32);
+  const Val index = whole_numbers(*this, indices, "indices");
   const Val negative = emit("lt", {index, scalar(DType::kI32, 0)});
   return emit("select", {negative, index + static_cast<double>(size), index});
 }

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "frontends/torch/aten/rules.hpp"
+#include "frontends/torch/aten/whole_numbers.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::frontend {
@@ -10,7 +11,7 @@ namespace {
 
 using Values = std::vector<TensorValue>;
 
-Val indices(Call& c, const TensorValue& x) { return c.cast(x.value, DType::kI32); }
+Val indices(Call& c, const TensorValue& x) { return whole_numbers(c, x, "indices"); }
 
 // How often each of `size` rows stands in `index`, a vector of row numbers that are not negative.
 Val hits(Call& c, Val index, int64_t size) {
@@ -39,6 +40,38 @@ Values gather(Call& c) {
   if (x.rank() == 0) return {{c.broadcast(x.value, index.shape()), x.dtype}};
   const int64_t axis = c.axis(c.integer("dim"), x.rank());
   return {{c.emit("gather", {x.value, indices(c, index)}, {{"axis", axis}}), x.dtype}};
+}
+
+// A gather whose tensor and indices broadcast along the other axes. torch's own, a composite, takes
+// int64 alone.
+Values take_along_dim(Call& c) {
+  const TensorValue x = c.tensor(0), index = c.tensor("indices");
+  Val from = c.val(x.value);
+  if (!c.given("dim")) {
+    const int64_t size = from.type().elements();
+    const Val places = c.reshape(c.wrapped_indices(index, size), {index.value->type().elements()});
+    return {{c.emit("gather", {c.reshape(from, {size}), places}, {{"axis", int64_t{0}}}), x.dtype}};
+  }
+  const auto dim = static_cast<size_t>(c.axis(c.integer("dim"), x.rank()));
+  if (index.rank() != x.rank()) {
+    c.fail(support::str("the tensor has ", x.rank(), " dimensions and its indices ", index.rank(),
+                        ", which must be as many."));
+  }
+  Shape others = x.shape(), together = index.shape();
+  others.at(dim) = together.at(dim) = 1;
+  const auto joint = ir::broadcast(others, together);
+  if (!joint) {
+    c.fail(support::str("the tensor, ", ir::shape_text(x.shape()), ", and its indices, ",
+                        ir::shape_text(index.shape()), ", do not broadcast together."));
+  }
+  const auto spread = [&](Val value) {
+    Shape shape = *joint;
+    shape.at(dim) = value.type().shape.at(dim);
+    return c.broadcast(value, shape);
+  };
+  const Val places = spread(c.wrapped_indices(index, x.shape().at(dim)));
+  const auto axis = static_cast<int64_t>(dim);
+  return {{c.emit("gather", {spread(from), places}, {{"axis", axis}}), x.dtype}};
 }
 
 // scatter's index may be smaller than its source: only the leading part of the source counts.
@@ -212,7 +245,11 @@ Values one_hot(Call& c) {
 Values bincount(Call& c) {
   const TensorValue x = c.tensor(0), weights = c.tensor("weights");
   const int64_t bins = c.integer("minlength", 0);
-  if (bins < 1) c.fail("Bincount `minlength` must be specified and must be a constant.");
+  if (bins < 1) {
+    c.fail(
+        "Bincount `minlength` must be specified and must be a constant. On the IPU MK2 platform "
+        "the minimum length is also the maximum length.");
+  }
   DType dtype = DType::kI64;
   if (weights) dtype = ir::is_float(weights.dtype) ? weights.dtype : c.default_float();
   const Val counted = weights ? c.cast(weights.value, dtype) : c.full(x.shape(), dtype, 1);
@@ -251,6 +288,7 @@ Values bucketize(Call& c) {
 void add_index_rules(Rules& r) {
   r.add("embedding", embedding);
   r.add("gather", gather);
+  r.add("take_along_dim", take_along_dim);
   r.add("scatter", scatter);
   r.add("scatter_add", scatter_add);
   r.add("scatter_reduce", scatter_reduce);

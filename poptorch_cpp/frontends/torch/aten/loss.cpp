@@ -1,5 +1,6 @@
 // aten rows of losses. Each ends in `identity_loss`, by which the compiler finds the final loss.
 #include "frontends/torch/aten/rules.hpp"
+#include "frontends/torch/aten/whole_numbers.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::frontend {
@@ -101,7 +102,7 @@ struct Classes {
 
 Classes classes(Call& c, DType dtype) {
   Val scores = c.operand(0, dtype);
-  Val target = c.cast(c.tensor(1).value, DType::kI32);
+  Val target = whole_numbers(c, c.tensor(1), "classes");
   const bool batched = scores.type().rank() > 1;
   if (!batched) {
     scores = c.reshape(scores, {1, scores.type().shape[0]});
@@ -135,6 +136,12 @@ Values soft_cross_entropy(Call& c, DType dtype) {
   const int64_t count = scores.type().shape[axis];
   const double smoothing = c.real("label_smoothing", 0.0);
   Val target = c.operand(1, dtype);
+  if (target.type().shape != scores.type().shape) {
+    c.fail(
+        support::str("a target of floats has the probability of each class, and so the shape of ",
+                     "the input ", scores.type(), ", but got ", target.type(),
+                     ". Pass classes as integers, with target.long(), or such probabilities."));
+  }
   if (smoothing > 0) target = target * (1 - smoothing) + smoothing / static_cast<double>(count);
   Val terms = c.emit("log_softmax", {scores}, {{"axis", axis}}) * target;
   if (const TensorValue weight = c.tensor("weight")) {
@@ -156,6 +163,14 @@ Values cross_entropy(Call& c) {
                         {"ignore_index", c.integer("ignore_index", -100)},
                         {"label_smoothing", c.real("label_smoothing", 0.0)}});
   return {{mark(c, unbatch(c, c.val(op->result(0)), k.batched)), dtype}};
+}
+
+// The generic op computes it.
+Values ctc_loss(Call& c) {
+  if (reduction(c) == "none") {
+    c.unsupported("CTCLoss with reduction=\"none\" is currently not supported. Use sum or mean.");
+  }
+  return {};
 }
 
 // poptorch.identity_loss: the user's own mark.
@@ -271,6 +286,7 @@ void add_loss_rules(Rules& r) {
   r.compose("poisson_nll_loss", poisson_nll);
   r.compose("cosine_embedding_loss", cosine_embedding);
   r.compose("triplet_margin_loss", triplet_margin);
+  r.add("ctc_loss", ctc_loss);
   r.add("poptorch::identity_loss", identity_loss);
 }
 

@@ -40,12 +40,9 @@ Values linear(Call& c) {
   return {{y, dtype}};
 }
 
-// beta·input + alpha·(a @ b)
-Values scaled_product(Call& c) {
-  const DType dtype = product_type(c, {0, 1, 2});
-  if (!ir::is_float(dtype)) return {};
+// beta·input + alpha·y, the input being operand 0.
+Values weighed(Call& c, DType dtype, Val y) {
   const double alpha = c.real("alpha", 1.0), beta = c.real("beta", 1.0);
-  Val y = matmul(c, c.operand(1, dtype), c.operand(2, dtype));
   // What is weighed with 0 has no part in it: nan and infinity neither.
   if (alpha == 0.0) {
     y = c.only_where(c.scalar(DType::kBool, 0), y);
@@ -60,10 +57,25 @@ Values scaled_product(Call& c) {
   return {{beta == 1.0 ? y + input : y + input * beta, dtype}};
 }
 
-Values outer(Call& c) {
+Values scaled_product(Call& c) {
+  const DType dtype = product_type(c, {0, 1, 2});
+  if (!ir::is_float(dtype)) return {};
+  return weighed(c, dtype, matmul(c, c.operand(1, dtype), c.operand(2, dtype)));
+}
+
+Val outer(Call& c, Val a, Val b) {
+  return c.reshape(a, {a.type().elements(), 1}) * c.reshape(b, {1, b.type().elements()});
+}
+
+Values outer_product(Call& c) {
   const DType dtype = c.result_type({0, 1});
-  const Val a = c.operand(0, dtype), b = c.operand(1, dtype);
-  return {{c.reshape(a, {a.type().elements(), 1}) * c.reshape(b, {1, b.type().elements()}), dtype}};
+  return {{outer(c, c.operand(0, dtype), c.operand(1, dtype)), dtype}};
+}
+
+Values scaled_outer_product(Call& c) {
+  const DType dtype = c.result_type({0, 1, 2});
+  if (!ir::is_float(dtype)) return {};
+  return weighed(c, dtype, outer(c, c.operand(1, dtype), c.operand(2, dtype)));
 }
 
 }  // namespace
@@ -72,8 +84,9 @@ void add_matmul_rules(Rules& r) {
   for (const char* op : {"matmul", "mm", "bmm", "mv", "dot", "vdot"}) r.add(op, product);
   for (const char* op : {"addmm", "baddbmm", "addmv"}) r.add(op, scaled_product);
   r.add("linear", linear);
-  r.add("outer", outer);
-  r.add("ger", outer);
+  r.add("addr", scaled_outer_product);
+  r.add("outer", outer_product);
+  r.add("ger", outer_product);
 }
 
 }  // namespace poptorch::frontend

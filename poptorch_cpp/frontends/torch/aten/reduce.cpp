@@ -313,8 +313,8 @@ void add_reduce_rules(Rules& r) {
   r.add("amin", extremum("min"));
   r.add("max", extremum_of_all("max"));
   r.add("min", extremum_of_all("min"));
-  r.add("max.dim", extremum_with_index("argmax"));
-  r.add("min.dim", extremum_with_index("argmin"));
+  for (const char* name : {"max.dim", "max.dim_max"}) r.add(name, extremum_with_index("argmax"));
+  for (const char* name : {"min.dim", "min.dim_min"}) r.add(name, extremum_with_index("argmin"));
   r.add("argmax", index_of_extremum("argmax"));
   r.add("argmin", index_of_extremum("argmin"));
   r.add("any", tests("any"));

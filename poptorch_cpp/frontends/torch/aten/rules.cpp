@@ -19,8 +19,10 @@ void Rules::compose(std::string name, Rule rule) {
 }
 
 const Rule* Rules::find(const std::string& name, const std::string& overload) const {
-  if (!overload.empty()) {
-    const auto exact = rows_.find(name + "." + overload);
+  std::string_view functional = overload;
+  if (functional.ends_with("_out")) functional.remove_suffix(4);
+  for (const std::string_view of : {std::string_view(overload), functional}) {
+    const auto exact = rows_.find(support::str(name, ".", of));
     if (exact != rows_.end()) return &exact->second;
   }
   const auto any = rows_.find(name);
@@ -52,6 +54,8 @@ const Rules& all_rules() {
     add_attention_rules(all);
     add_recurrent_rules(all);
     add_random_rules(all);
+    add_custom_rules(all);
+    add_collective_rules(all);
     return all;
   }();
   return rules;

@@ -1,6 +1,7 @@
 // The table of aten rows: how an operator of torch becomes ops of the IR. A row is found by
-// "name.overload" first, then by "name". In-place and out= variants use the row of the functional
-// operator. Operators without a row are decomposed by torch, or run through the generic `aten` op.
+// "name.overload" first, then by "name". In-place variants and those whose overload is the
+// functional one's and "_out" use the row of the functional operator. Operators without a row are
+// decomposed by torch, or run through the generic `aten` op.
 #pragma once
 
 #include <functional>
@@ -68,5 +69,7 @@ void add_loss_rules(Rules& rules);
 void add_attention_rules(Rules& rules);
 void add_recurrent_rules(Rules& rules);
 void add_random_rules(Rules& rules);
+void add_custom_rules(Rules& rules);
+void add_collective_rules(Rules& rules);
 
 }  // namespace poptorch::frontend

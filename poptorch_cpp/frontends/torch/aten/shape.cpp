@@ -207,12 +207,6 @@ Values upsample_nearest(Call& c) {
   return {{result, x.dtype}};
 }
 
-Values split_by_tensor(Call& c) {
-  c.unsupported(
-      "where to split is a tensor, whose values are not known while the model is traced. Give the "
-      "number of parts or the places as numbers: indices_or_sections=[2, 5].");
-}
-
 }  // namespace
 
 void add_shape_rules(Rules& r) {
@@ -234,7 +228,6 @@ void add_shape_rules(Rules& r) {
   r.add("triu", triangle("ge"));
   r.add("pixel_shuffle", pixel_shuffle);
   r.add("pixel_unshuffle", pixel_unshuffle);
-  r.add("tensor_split.tensor_indices_or_sections", split_by_tensor);
 }
 
 }  // namespace poptorch::frontend

@@ -75,7 +75,7 @@ std::map<std::string, torch::Tensor> Executor::getAnchoredTensor(
   }
   const std::string& pattern = state_->said.execution.anchors[number].name;
   for (const std::string& slot : matching(pattern, slots_of(state_->compiled()))) {
-    found[slot] = state_->compiled().read_state(slot);
+    found[slot] = readState(slot);
   }
   return found;
 }

@@ -1,9 +1,12 @@
 // Blocks of the C++ API: scopes, and begin_block's annotations of modules.
 #include "frontends/torch/libtorch/blocks.hpp"
 
+#include <algorithm>
 #include <mutex>
 #include <optional>
+#include <set>
 
+#include "frontends/torch/libtorch/telling.hpp"
 #include "ir/roles.hpp"
 #include "poptorch/poptorch.hpp"
 #include "support/error.hpp"
@@ -150,6 +153,7 @@ std::string BlockRecorder::begin(const BlockSpec& block, bool scoped,
     }
   }
   const ExecutionStrategy::Place& place = it->second.place;
+  telling::block(id, place.stage, place.phase, place.ipu);
   Tracer::current()->set_block(place.ipu, place.stage, place.phase, id, scoped);
   return id;
 }
@@ -159,7 +163,7 @@ ExecutionStrategy::Place BlockRecorder::place(const std::string& id, std::option
   try {
     return strategy_.place(id, ipu_id, count, first);
   } catch (const UserError& error) {
-    throw UserError(error.what() + line);
+    throw UserError(error.what() + line, error.where());
   }
 }
 
@@ -235,14 +239,20 @@ void BegunBlocks::check(const ir::Graph& main) const {
       if (!first || use.op->is_before(first)) first = use.op;
     }
   }
+  const auto is_used = [&](const Begun& begun) {
+    return std::ranges::any_of(begun.inside, [&](const auto& parameter) {
+      return first_uses.contains(slots_.at(parameter.first));
+    });
+  };
+  std::set<std::optional<int>> in_use;  // IPUs: an unused part of the model may name them, too
+  for (const auto& [number, begun] : begun_) {
+    if (begun.block.ipu_id && is_used(begun)) in_use.insert(begun.block.ipu_id);
+  }
   const Begun* last = nullptr;
   const ir::Op* last_use = nullptr;
   for (const auto& [number, begun] : begun_) {
-    bool used = false;
-    for (const auto& [parameter, holders] : begun.inside) {
-      used |= first_uses.contains(slots_.at(parameter));
-    }
-    if (!used) {
+    if (!is_used(begun)) {
+      if (in_use.contains(begun.block.ipu_id)) continue;
       throw UserError(str("[partition] ", begun.text, " was put on layer '", begun.path,
                           "', which the model does not use. Put no unused layers into blocks: ",
                           "remove the begin_block."));

@@ -7,7 +7,9 @@
 #include "frontends/torch/libtorch/blocks.hpp"
 #include "frontends/torch/libtorch/executor_state.hpp"
 #include "frontends/torch/libtorch/optimiser.hpp"
+#include "frontends/torch/libtorch/telling.hpp"
 #include "frontends/torch/tracer/tracer.hpp"
+#include "support/faults.hpp"
 #include "support/strings.hpp"
 #include "support/watch.hpp"
 
@@ -31,6 +33,17 @@ at::Tensor micro_batch(const at::Tensor& input, const ir::Execution& e, size_t i
                       " * ", groups, " groups of replicas. Pass that many."));
 }
 
+// Calls `work`; a failure of the device leaves as one of the public classes.
+template <typename Work>
+auto on_device(Work work) {
+  try {
+    return work();
+  } catch (const support::DeviceError& error) {
+    if (!error.is_recoverable()) throw UnrecoverableError(error.what());
+    throw RecoverableError(error.what(), error.recovery_action());
+  }
+}
+
 }  // namespace
 
 std::vector<frontend::NamedTensor> Executor::State::tensors() const {
@@ -52,12 +65,6 @@ Executor::Executor(std::shared_ptr<torch::nn::Module> module, const Options& opt
                    const torch::optim::Optimizer* optimizer)
     : state_(std::make_unique<State>(std::move(module), options, optimizer != nullptr)) {
   if (optimizer) state_->optimiser = state_->described(*optimizer);
-  const bool replicated = state_->said.execution.replication_factor > 1;
-  if (replicated && state_->said.broadcast_buffers && !state_->module->buffers().empty()) {
-    throw UserError(
-        "[replicas] the model has buffers, and replicas would have one each. If they may become "
-        "out of sync, say so with Options::broadcastBuffers(false).");
-  }
 }
 
 Executor::~Executor() = default;
@@ -69,7 +76,7 @@ void Executor::watched(const std::function<void()>& work) {
   state_->stop = false;
   const support::Watch watch([&stop = state_->stop] { return stop.load(); });
   try {
-    work();
+    on_device(work);
   } catch (const support::Interrupted&) {
     throw Interrupted("[run] interrupt() was called.");
   }
@@ -88,6 +95,7 @@ void Executor::compile(const Tensors& inputs, const Forward& forward) {
 void Executor::make_executable(const Tensors& inputs, const Forward& forward) {
   ir::Execution execution = state_->said.execution;
   execution.optimiser = state_->optimiser;
+  telling::options(execution);
   frontend::TraceRequest request;
   request.state = state_->tensors();
   request.training = execution.training;
@@ -109,8 +117,11 @@ void Executor::make_executable(const Tensors& inputs, const Forward& forward) {
     begun.check(frontend::Tracer::current()->module().main());
     return results;
   };
-  auto made = frontend::compile_model(request, checked_forward, execution, state_->said.host);
+  auto made = frontend::compile_model(request, checked_forward, execution, state_->said.host, {},
+                                      state_->said.broadcast_buffers);
   state_->check_anchors(*made);
+  made->attach();
+  telling::weights_to_device();
   state_->executable = std::move(made);
 }
 
@@ -129,13 +140,25 @@ Executor::Tensors Executor::call(const Tensors& inputs, const Forward& forward) 
 
 bool Executor::isCompiled() const { return state_->executable != nullptr; }
 
-void Executor::copyWeightsToHost() { state_->compiled().weights_to_host(); }
+void Executor::copyWeightsToHost() {
+  frontend::TorchExecutable& executable = state_->compiled();
+  telling::weights_to_host();
+  on_device([&] { executable.weights_to_host(); });
+}
 
-void Executor::copyWeightsToDevice() { state_->compiled().weights_to_device(); }
+void Executor::copyWeightsToDevice() {
+  frontend::TorchExecutable& executable = state_->compiled();
+  telling::weights_to_device();
+  on_device([&] { executable.weights_to_device(); });
+}
 
 void Executor::copyNamedBuffersToDevice() {
   const auto& names = state_->said.updatable_buffers;
-  if (!names.empty()) return state_->compiled().weights_to_device(names);
+  if (!names.empty()) {
+    frontend::TorchExecutable& executable = state_->compiled();
+    telling::named_buffers_to_device();
+    return on_device([&] { executable.weights_to_device(names); });
+  }
   throw UserError("[run] Options::updatableNamedBuffers names no buffers. Name them there.");
 }
 
@@ -162,7 +185,8 @@ void Executor::setOptimizer(const torch::optim::Optimizer& optimizer) {
       if (is_held(slot)) executable.write_state(slot, at::full({}, value, at::kDouble));
     }
     for (const auto& [slot, factor] : frontend::rescaled(*state_->optimiser, wanted)) {
-      if (is_held(slot)) executable.write_state(slot, executable.read_state(slot) * factor);
+      if (!is_held(slot)) continue;
+      on_device([&] { executable.write_state(slot, executable.read_state(slot) * factor); });
     }
   }
   state_->optimiser = wanted;
@@ -177,19 +201,23 @@ std::vector<std::string> Executor::stateNames() const {
 }
 
 torch::Tensor Executor::readState(const std::string& slot) const {
-  return state_->compiled().read_state(slot);
+  return on_device([&] { return state_->compiled().read_state(slot); });
 }
 
 void Executor::writeState(const std::string& slot, const torch::Tensor& value) {
-  state_->compiled().write_state(slot, value);
+  on_device([&] { state_->compiled().write_state(slot, value); });
 }
 
 std::pair<uint64_t, uint64_t> Executor::rngState() const {
-  return state_->compiled().compiled().random_state();
+  const frontend::TorchExecutable& executable = state_->compiled();
+  telling::reading_random_state();
+  return executable.compiled().random_state();
 }
 
 void Executor::setRngState(std::pair<uint64_t, uint64_t> state) {
-  state_->compiled().set_random_state(state);
+  frontend::TorchExecutable& executable = state_->compiled();
+  telling::setting_random_state(state.first);
+  executable.set_random_state(state);
 }
 
 }  // namespace poptorch

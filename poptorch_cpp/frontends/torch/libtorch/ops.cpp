@@ -2,14 +2,18 @@
 #include "poptorch/ops.hpp"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/index_copy.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/remainder.h>
 
+#include <algorithm>
+
 #include "frontends/torch/tracer/tracer.hpp"
 #include "ir/type.hpp"
+#include "ops/custom_ops.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
@@ -169,6 +173,27 @@ torch::Tensor dynamic_update(const torch::Tensor& input, const torch::Tensor& sr
   const torch::Tensor steps = torch::arange(size, options);
   const torch::Tensor positions = torch::remainder(start.reshape({1}) + steps, input.size(dim));
   return torch::index_copy(input, dim, positions.to(torch::kLong), src);
+}
+
+Tensors custom_op(const Tensors& inputs, const std::string& name, const std::string& domain,
+                  int64_t version, const std::map<std::string, AttributeValue>& attributes) {
+  ops::CustomAttrs attrs;
+  for (const auto& [key, value] : attributes) {
+    attrs.emplace_back(key, std::visit([](const auto& held) { return ir::Attr(held); }, value));
+  }
+  const bool needs_gradient =
+      at::GradMode::is_enabled() &&
+      std::any_of(inputs.begin(), inputs.end(), [](const auto& x) { return x.requires_grad(); });
+  if (needs_gradient && !isRunningOnIpu()) {
+    throw UserError(str("[custom_op] op '", name, "' is used on the host with an input that needs ",
+                        "a gradient, which does not pass through it there. Detach the input, or ",
+                        "use it in a wrapped model."));
+  }
+  return c10::Dispatcher::singleton()
+      .findSchemaOrThrow("poptorch::custom_op", "")
+      .typed<Tensors(at::TensorList, const std::string&, const std::string&, int64_t,
+                     const std::string&)>()
+      .call(inputs, name, domain, version, ops::custom_attrs_text(std::move(attrs)));
 }
 
 Tensors for_loop(int64_t count, const Body& body, const Tensors& inputs) {

@@ -3,10 +3,12 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <set>
 
 #include "frontends/torch/tracer/autocast.hpp"
 #include "frontends/torch/tracer/generic.hpp"
 #include "frontends/torch/tracer/handled.hpp"
+#include "frontends/torch/tracer/host_tensors.hpp"
 #include "frontends/torch/tracer/outside.hpp"
 #include "frontends/torch/tracer/types.hpp"
 #include "ir/row_checks.hpp"
@@ -115,10 +117,19 @@ void warn_of_float64(const Handled& h, const std::vector<TensorValue>& values) {
       str("[", h.info.name, "] float64 is computed in float32 on the device", h.tracer.place()));
 }
 
+std::vector<TensorValue> by_generic_op(const Handled& h) {
+  auto values = emit_generic(h.tracer, h.op, h.info, h.arguments, h.call);
+  if (h.info.is_loss) {
+    const ir::Attrs mark{{"reduction", "none"}, {"of", h.call.name()}};
+    values[0].value = h.call.emit("identity_loss", {values[0].value}, mark).value;
+  }
+  return values;
+}
+
 Results compute(const Handled& h) {
   std::vector<TensorValue> values;
   if (h.info.rule && !is_complex(h) && !concerns_empty(h)) values = by_row(h);
-  if (values.empty()) values = emit_generic(h.tracer, h.op, h.info, h.arguments, h.call);
+  if (values.empty()) values = by_generic_op(h);
   warn_of_float64(h, values);
   if (returns_written(h)) return write_back(h, values);
   Results results;
@@ -136,14 +147,30 @@ Results compute(const Handled& h) {
 }
 
 Results data_dependent(const Handled& h) {
-  throw support::UnsupportedError(str(
-      "Operations using ", h.info.name,
-      " are unsupported because the operator's output shape is determined at runtime",
-      h.tracer.place(), ". Use operators of static shape, such as torch.where or masked_fill."));
+  if (auto known = by_known_values(h)) return *std::move(known);
+  if (h.info.rule) return compute(h);
+  refuse_dynamic_shape(h);
+}
+
+// Copies to the device, draws on it, and what only takes a tensor's shape and type.
+bool moves_host_tensors(const OpInfo& info) {
+  return info.functional == "_to_copy" || info.functional == "copy" ||
+         info.functional == "lift_fresh" || info.functional == "lift" || is_factory(info) ||
+         info.is_random;
+}
+
+// Sums that torch computes in the type of their out=, where none is asked for.
+void take_type_of_out(const c10::OperatorHandle& op, const OpInfo& info, Results& arguments) {
+  static const std::set<std::string> sums{"sum", "prod", "nansum", "cumsum", "cumprod"};
+  if (info.writes.size() != 1 || info.writes[0] == 0 || !sums.contains(info.functional)) return;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (op.schema().arguments()[i].name() != "dtype" || !arguments[i].isNone()) continue;
+    arguments[i] = static_cast<int64_t>(arguments[info.writes[0]].toTensor().scalar_type());
+  }
 }
 
 bool handled_here(const OpInfo& info) {
-  if (special_handler(info.name) || info.rule) return true;
+  if (special_handler(info) || info.rule) return true;
   if (info.is_composite) return false;
   return info.has_tensor_results || !info.writes.empty();
 }
@@ -152,28 +179,32 @@ void dispatch(Tracer& tracer, const c10::OperatorHandle& op, const OpInfo& info,
   const size_t count = op.schema().arguments().size();
   Results arguments = torch::jit::last(*stack, count).vec();
   apply_autocast(info.functional, arguments);
+  take_type_of_out(op, info, arguments);
   tracer.enter_call();
+  tracer.set_moves_host(moves_host_tensors(info));
+  settle_masks(tracer, info, arguments);
   TorchCall call(tracer, op.schema(), arguments);
   const Handled handled{tracer, op, info, arguments, call};
   settle_device(handled);
-  const Handler* special = special_handler(info.name);
+  const Handler* special = special_handler(info);
   const auto renamed = view_of_place(op, info);
-  Results results = special                             ? (*special)(handled)
-                    : renamed                           ? view_in_place(handled, *renamed)
-                    : info.is_view && !info.rule        ? view(handled)
-                    : info.data_dependent && !info.rule ? data_dependent(handled)
-                                                        : compute(handled);
+  Results results = special                      ? (*special)(handled)
+                    : renamed                    ? view_in_place(handled, *renamed)
+                    : info.is_view && !info.rule ? view(handled)
+                    : info.data_dependent        ? data_dependent(handled)
+                                                 : compute(handled);
   tracer.note_new_ops();
+  tracer.set_moves_host(false);
   torch::jit::drop(*stack, count);
   for (IValue& result : results) stack->push_back(std::move(result));
 }
 
-// Throws Kind with the user's line added where `text` lacks it; the tracer remembers it.
+// Throws Kind of `where` with the user's line added where `text` lacks it; the tracer remembers it.
 template <typename Kind>
-[[noreturn]] void raise(Tracer& tracer, std::string text) {
+[[noreturn]] void raise(Tracer& tracer, std::string text, const std::source_location& where) {
   const std::string place = tracer.place();
   if (text.find(place) == std::string::npos) text += place;
-  Kind error(text);
+  Kind error(text, where);
   tracer.remember(std::make_exception_ptr(error), text);
   throw error;
 }
@@ -184,6 +215,7 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stac
   Tracer* tracer = Tracer::current();
   if (!tracer) refuse_outside(op, *stack);
   const OpInfo* info = tracer ? &info_of(op) : nullptr;
+  if (info && run_on_host(*tracer, op, *info, stack)) return;
   if (!info || !handled_here(*info)) {
     op.redispatchBoxed(keys & kBelow, stack);
     return;
@@ -192,11 +224,12 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stac
     dispatch(*tracer, op, *info, stack);
   } catch (const c10::Error& error) {
     // Torch's own text, as in eager mode.
-    raise<UserError>(*tracer, str("[", info->name, "] ", error.what_without_backtrace()));
+    raise<UserError>(*tracer, str("[", info->name, "] ", error.what_without_backtrace()),
+                     std::source_location::current());
   } catch (const UserError& error) {
-    raise<UserError>(*tracer, error.what());
+    raise<UserError>(*tracer, error.what(), error.where());
   } catch (const support::UnsupportedError& error) {
-    raise<support::UnsupportedError>(*tracer, error.what());
+    raise<support::UnsupportedError>(*tracer, error.what(), error.where());
   } catch (const support::Error& error) {
     tracer->remember(std::current_exception(), error.what());
     throw;
@@ -215,12 +248,28 @@ at::Tensor eager_identity_loss(const at::Tensor& x, const std::string& reduction
   return reduction == "sum" ? x.sum() : x.mean();
 }
 
+// Of the running trace, if there is one.
+void push_name_scope(const std::string& name) {
+  if (Tracer* tracer = Tracer::current()) tracer->push_scope(name);
+}
+
+void pop_name_scope() {
+  if (Tracer* tracer = Tracer::current()) tracer->pop_scope();
+}
+
 }  // namespace
 
 TORCH_LIBRARY(poptorch, m) {
   m.def("recomputation_checkpoint(Tensor x) -> Tensor", eager_checkpoint);
   m.def("set_overlap(Tensor x, str host, str loop) -> Tensor", eager_overlap);
   m.def("identity_loss(Tensor x, str reduction) -> Tensor", eager_identity_loss);
+  m.def("push_name_scope(str name) -> ()", push_name_scope);
+  m.def("pop_name_scope() -> ()", pop_name_scope);
+}
+
+TORCH_LIBRARY_IMPL(poptorch, DeferredInit, m) {
+  m.impl("push_name_scope", push_name_scope);
+  m.impl("pop_name_scope", pop_name_scope);
 }
 
 TORCH_LIBRARY_IMPL(_, DeferredInit, m) {

@@ -76,6 +76,7 @@ TraceResult Tracer::finish(const std::vector<at::Tensor>& outputs) {
   check_blocks();
   builder_.location = {};
   builder_.scope = {};
+  builder_.labels = {};
   builder_.placement = {};
   for (const at::Tensor& output : outputs) {
     if (output.defined() && output.numel() == 0) {

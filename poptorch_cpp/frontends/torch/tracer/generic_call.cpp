@@ -7,8 +7,11 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <set>
+
 #include "frontends/torch/torch_functions.hpp"
 #include "frontends/torch/tracer/call_arguments.hpp"
+#include "frontends/torch/tracer/pure_ops.hpp"
 #include "frontends/torch/tracer/trusting_ops.hpp"
 #include "frontends/torch/tracer/types.hpp"
 #include "support/error.hpp"
@@ -21,10 +24,26 @@ using c10::IValue;
 using c10::TypeKind;
 using support::str;
 
+// What torch's kernels want as int64, whereas the device's integers present themselves as int32.
+bool wants_int64(const c10::FunctionSchema& schema, size_t argument,
+                 c10::ArrayRef<IValue> arguments) {
+  static const std::set<std::string> indices{"index", "indices", "offsets", "target"};
+  const std::string& name = schema.arguments()[argument].name();
+  if (name != "out") return indices.contains(name);
+  const auto flag = schema.argumentIndexWithName("out_int32");
+  return flag && !arguments[static_cast<size_t>(*flag)].toBool();
+}
+
 class Encoder {
  public:
   explicit Encoder(std::vector<at::Tensor>& operands) : operands_(operands) {}
 
+  Json operator()(const IValue& value, bool as_int64) {
+    widens_ = as_int64;
+    return (*this)(value);
+  }
+
+ private:
   Json operator()(const IValue& value) {
     if (value.isTensor()) return tensor(value.toTensor());
     if (value.isNone() || value.isGenerator() || value.isDevice()) return {};
@@ -41,10 +60,10 @@ class Encoder {
     return Json(std::move(items));
   }
 
- private:
   Json tensor(const at::Tensor& tensor) {
     if (!tensor.defined()) return {};
-    const std::string dtype(ir::name(ir_dtype(tensor.scalar_type())));
+    const bool widened = widens_ && tensor.scalar_type() == c10::ScalarType::Int;
+    const std::string dtype(ir::name(widened ? ir::DType::kI64 : ir_dtype(tensor.scalar_type())));
     JsonObject object;
     if (tensor.numel() == 0) {
       JsonList sizes;
@@ -60,6 +79,7 @@ class Encoder {
     return Json(std::move(object));
   }
   std::vector<at::Tensor>& operands_;
+  bool widens_ = false;
 };
 
 void collect_dtypes(const Json& value, std::vector<c10::ScalarType>& dtypes) {
@@ -177,14 +197,20 @@ GenericCall::GenericCall(c10::OperatorHandle op, Json arguments)
 
 GenericCall::GenericCall(const std::string& schema, const std::string& arguments)
     : GenericCall(find_operator(schema), parse_json(arguments)) {
+  check_pure(op_);
   check_arguments(op_.schema(), arguments_);
+  if (dtypes_.empty()) {
+    throw support::UserError(str("'", schema, "' is given no tensor with elements."));
+  }
 }
 
 GenericCall GenericCall::of(const c10::OperatorHandle& op, c10::ArrayRef<IValue> arguments,
                             std::vector<at::Tensor>& operands) {
   JsonList items;
   Encoder encode(operands);
-  for (const IValue& argument : arguments) items.push_back(encode(argument));
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    items.push_back(encode(arguments[i], wants_int64(op.schema(), i, arguments)));
+  }
   return {op, Json(std::move(items))};
 }
 

@@ -17,7 +17,8 @@ class GenericCall {
   // arguments that have no text.
   static GenericCall of(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments,
                         std::vector<at::Tensor>& operands);
-  // From the attributes of an `aten` op. InternalError when torch has no such operator.
+  // From the attributes of an `aten` op. UserError where torch has no such operator, or it is not
+  // one that a program may name (pure_ops.hpp), or the arguments are not its.
   GenericCall(const std::string& schema, const std::string& arguments);
 
   std::string schema() const;  // "aten::cross.default"

@@ -24,9 +24,17 @@ using Results = std::vector<c10::IValue>;
 using Handler = std::function<Results(const Handled&)>;
 
 // The handler of an operator that is no computation (item, equal, detach_, ...); nullptr: none.
-const Handler* special_handler(const std::string& name);
+const Handler* special_handler(const OpInfo& info);
 // What concerns the device an operator was asked for. Wherever that is, the IPU is meant.
 void settle_device(const Handled& handled);
+
+// UnsupportedError for an operator whose result has a shape that depends on values.
+[[noreturn]] void refuse_dynamic_shape(const Handled& handled);
+// What torch makes of it, where all the tensors that it takes have values known while the model is
+// traced: its results are constants. Nothing otherwise.
+std::optional<Results> by_known_values(const Handled& handled);
+// x[mask] of a known mask takes the places where it is true, whose number is known then.
+void settle_masks(Tracer& tracer, const OpInfo& info, Results& arguments);
 
 // Results that share memory with an argument.
 Results view(const Handled& handled);

@@ -1,67 +1,80 @@
-// Implements host_tensors.hpp: an allocator in front of torch's, which only takes notes.
+// Implements host_tensors.hpp, and of tracer.hpp what concerns tensors of the host.
 #include "frontends/torch/tracer/host_tensors.hpp"
 
-#include <c10/core/CPUAllocator.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include <mutex>
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <string>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "frontends/torch/tracer/types.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
 
 namespace poptorch::frontend {
 namespace {
 
-thread_local bool watching = false;
-thread_local std::unordered_set<const void*> noted, for_device;
+thread_local std::unordered_set<const void*> for_device;
 
-class NotingAllocator final : public c10::Allocator {
- public:
-  explicit NotingAllocator(c10::Allocator* base) : base_(base) {}
-  c10::Allocator* base() const { return base_; }
+// What torch.tensor and its like end with: they make tensors for the device.
+const std::set<std::string> kMakers{"aten::lift", "aten::lift_fresh"};
 
-  c10::DataPtr allocate(size_t bytes) override {
-    c10::DataPtr data = base_->allocate(bytes);
-    if (watching) noted.insert(data.get());
-    return data;
+const std::set<std::string> kFactories{"arange",   "empty", "full",  "full_like",  "linspace",
+                                       "logspace", "ones",  "rand",  "randint",    "randn",
+                                       "randperm", "range", "zeros", "zeros_like", "normal"};
+
+std::vector<at::Tensor> tensors_of(c10::ArrayRef<c10::IValue> arguments) {
+  std::vector<at::Tensor> result;
+  for (const c10::IValue& argument : arguments) {
+    if (argument.isTensor()) result.push_back(argument.toTensor());
+    if (!argument.isList() || argument.isIntList() || argument.isDoubleList()) continue;
+    for (const c10::IValue& item : argument.toListRef()) {
+      if (item.isTensor()) result.push_back(item.toTensor());
+    }
   }
-  c10::DeleterFnPtr raw_deleter() const override { return base_->raw_deleter(); }
-  void copy_data(void* to, const void* from, size_t bytes) const override {
-    base_->copy_data(to, from, bytes);
+  std::erase_if(result, [](const at::Tensor& tensor) { return !tensor.defined(); });
+  return result;
+}
+
+// To a device that is not the host's.
+bool goes_elsewhere(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (op.schema().arguments()[i].name() != "device" || arguments[i].isNone()) continue;
+    return !arguments[i].toDevice().is_cpu();
   }
-
- private:
-  c10::Allocator* base_;
-};
-
-// Stays in front from the first trace on: storages keep a pointer to the allocator that made them.
-void install() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    static NotingAllocator allocator(c10::GetCPUAllocator());
-    c10::SetCPUAllocator(&allocator);
-  });
+  return false;
 }
 
 }  // namespace
 
-HostTensorWatch::HostTensorWatch() {
-  install();
-  noted.clear();
-  for_device.clear();
-  watching = true;
-}
+bool is_factory(const OpInfo& info) { return kFactories.contains(info.functional); }
 
-HostTensorWatch::~HostTensorWatch() {
-  watching = false;
-  noted.clear();
-  for_device.clear();
-}
-
-UnwatchedRegion::UnwatchedRegion() : before_(watching) { watching = false; }
-UnwatchedRegion::~UnwatchedRegion() { watching = before_; }
-
-bool made_in_forward(const at::Tensor& tensor) {
-  return tensor.dim() > 0 && noted.contains(tensor.storage().data());
+bool run_on_host(Tracer& tracer, const c10::OperatorHandle& op, const OpInfo& info,
+                 torch::jit::Stack* stack) {
+  const size_t count = op.schema().arguments().size();
+  const auto arguments = torch::jit::last(*stack, count);
+  const auto tensors = tensors_of(arguments);
+  const auto is_of_host = [&](const at::Tensor& tensor) { return tracer.is_of_host(tensor); };
+  if (std::none_of(tensors.begin(), tensors.end(), is_of_host)) return false;
+  if (kMakers.contains(info.name) || goes_elsewhere(op, arguments)) return false;
+  if ((is_factory(info) || info.is_random) && info.writes.empty()) return false;
+  std::unordered_map<size_t, at::Tensor> values;
+  if (!std::all_of(tensors.begin(), tensors.end(), is_of_host)) {
+    if (info.writes.empty() || !is_of_host(arguments[info.writes[0]].toTensor())) return false;
+    for (size_t i = 0; i < count; ++i) {
+      if (!arguments[i].isTensor() || !is_dataless(arguments[i].toTensor())) continue;
+      if (auto known = tracer.known(arguments[i].toTensor())) values.emplace(i, *known);
+    }
+    const auto of_trace = std::count_if(tensors.begin(), tensors.end(), std::not_fn(is_of_host));
+    if (static_cast<size_t>(of_trace) != values.size()) return false;
+  }
+  for (const auto& [i, value] : values) (*stack)[stack->size() - count + i] = value;
+  const c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKey::DeferredInit);
+  op.callBoxed(stack);
+  return true;
 }
 
 void note_for_device(const at::Tensor& tensor) { for_device.insert(tensor.storage().data()); }
@@ -70,8 +83,36 @@ bool was_for_device(const at::Tensor& tensor) {
   return for_device.erase(tensor.storage().data()) > 0;
 }
 
-void accept_host_tensor(const at::Tensor& tensor) {
-  if (!is_dataless(tensor)) noted.erase(tensor.storage().data());
+void forget_for_device() { for_device.clear(); }
+
+bool Tracer::is_of_host(const at::Tensor& tensor) const {
+  if (request_.without_python || !tensor.device().is_cpu() || is_dataless(tensor)) return false;
+  if (!tensor.has_storage()) return true;
+  return !frozen_.contains(tensor.storage().unsafeGetStorageImpl()) && !memory_.holds(tensor);
+}
+
+void Tracer::freeze(const std::vector<at::Tensor>& members) {
+  for (const at::Tensor& member : members) {
+    if (member.has_storage()) frozen_.insert(member.storage().unsafeGetStorageImpl());
+  }
+}
+
+std::optional<at::Tensor> Tracer::known(const at::Tensor& tensor) {
+  if (is_of_host(tensor)) return tensor;
+  if (!memory_.find(tensor) && !is_dataless(tensor)) return tensor;  // a member
+  const ir::Literal* literal = known_values_.of(read(tensor));
+  if (!literal) return std::nullopt;
+  const PauseGuard pause;
+  return tensor_of(*literal).to(tensor.scalar_type());
+}
+
+void Tracer::refuse_host_tensor(const at::Tensor& tensor) const {
+  throw support::UserError(support::str(
+      "Expected an IPU tensor but got tensor(device=cpu, shape=",
+      ir::shape_text(tensor.sizes().vec()), ", dtype=", c10::toString(tensor.scalar_type()), ")",
+      place(),
+      ". Make it with torch.tensor, move it with .to(x.device), or make it a buffer or an "
+      "attribute of the module."));
 }
 
 }  // namespace poptorch::frontend

@@ -1,35 +1,30 @@
-// Host tensors that forward makes by constructors which the dispatcher does not show, such as
-// torch.LongTensor(...). Tensors from before the trace are constants; these are mistakes.
+// Ordinary tensors of the host while a model is traced: what a program computes of them alone has
+// values, which are the model's constants.
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include "frontends/torch/tracer/op_info.hpp"
+#include "frontends/torch/tracer/tracer.hpp"
 
 namespace poptorch::frontend {
 
-// While one lives, this thread notes the host memory that torch allocates for the user's code.
-class HostTensorWatch {
- public:
-  HostTensorWatch();
-  ~HostTensorWatch();
-  HostTensorWatch(const HostTensorWatch&) = delete;
-  HostTensorWatch& operator=(const HostTensorWatch&) = delete;
-};
+// Lets torch do it, without a part of the trace, where the operator takes tensors, all of them of
+// the host, and makes none for the device, as those do that draw random numbers. Known
+// values that it writes into a tensor of the host count as such: torch makes tensors of numbers
+// that are the trace's.
+// False: it does nothing.
+bool run_on_host(Tracer& tracer, const c10::OperatorHandle& op, const OpInfo& info,
+                 torch::jit::Stack* stack);
 
-// While one lives, allocations are ours and not noted.
-class UnwatchedRegion {
- public:
-  UnwatchedRegion();
-  ~UnwatchedRegion();
+// Operators that torch follows the device of no argument for: where none is named, the IPU's.
+bool is_factory(const OpInfo& info);
 
- private:
-  bool before_;
-};
-
-// True for a host tensor with dimensions whose memory was noted.
-bool made_in_forward(const at::Tensor& tensor);
 // Host memory that the user asked for on the device; asked once, it is forgotten.
 void note_for_device(const at::Tensor& tensor);
 bool was_for_device(const at::Tensor& tensor);
-void accept_host_tensor(const at::Tensor& tensor);  // it was moved to the device on purpose
+void forget_for_device();
 
 }  // namespace poptorch::frontend

@@ -22,7 +22,6 @@ at::Tensor empty(c10::SymIntArrayRef size, std::optional<c10::ScalarType> dtype,
                  std::optional<c10::Layout>, std::optional<c10::Device>, std::optional<bool>,
                  std::optional<c10::MemoryFormat>) {
   check_traced();
-  const UnwatchedRegion ours;
   const at::Tensor tensor =
       at::detail::empty_cpu(C10_AS_INTARRAYREF_SLOW(size), c10::dtype_or_default(dtype));
   note_for_device(tensor);
@@ -33,7 +32,6 @@ at::Tensor empty_strided(c10::SymIntArrayRef size, c10::SymIntArrayRef stride,
                          std::optional<c10::ScalarType> dtype, std::optional<c10::Layout>,
                          std::optional<c10::Device>, std::optional<bool>) {
   check_traced();
-  const UnwatchedRegion ours;
   const at::Tensor tensor = at::detail::empty_strided_cpu(
       C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride), c10::dtype_or_default(dtype));
   note_for_device(tensor);

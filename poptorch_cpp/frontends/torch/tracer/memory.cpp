@@ -3,13 +3,15 @@
 
 #include <algorithm>
 
+#include "frontends/torch/aten/call.hpp"
+#include "frontends/torch/tracer/types.hpp"
 #include "support/error.hpp"
 
 namespace poptorch::frontend {
 
 Geometry Geometry::of(const at::Tensor& tensor) {
   return {tensor.sizes().vec(), tensor.strides().vec(), tensor.storage_offset(),
-          tensor.scalar_type()};
+          torch_dtype(narrow(ir_dtype(tensor.scalar_type())))};
 }
 
 std::vector<int64_t> Geometry::element_offsets() const {

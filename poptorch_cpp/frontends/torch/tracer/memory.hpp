@@ -128,6 +128,9 @@ class Memory {
   Root& add(const at::Tensor& tensor, ir::Value* value, bool followed);
   // The root behind `tensor`, with the tensor's geometry known to it; nullptr when there is none.
   Root* find(const at::Tensor& tensor);
+  bool holds(const at::Tensor& tensor) const {
+    return by_storage_.contains(tensor.storage().unsafeGetStorageImpl());
+  }
   // After `tensor.data = ...`: its history goes on over the memory of `root`. nullptr: it has none.
   History* move_history(const at::Tensor& tensor, Root& root);
   const std::vector<std::unique_ptr<Root>>& roots() const { return roots_; }

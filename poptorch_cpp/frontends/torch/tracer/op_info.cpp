@@ -22,6 +22,12 @@ const std::set<std::string> kValueViews{"aten::view_as_real", "aten::view_as_com
                                         "aten::_conj",        "aten::_neg_view",
                                         "aten::real",         "aten::imag"};
 
+const std::set<std::string> kGenericLosses{"aten::ctc_loss", "aten::multi_margin_loss",
+                                           "aten::multilabel_margin_loss_forward"};
+
+const std::set<std::string> kSubscripts{"index", "index_put", "_unsafe_index", "_unsafe_index_put",
+                                        "_index_put_impl"};
+
 std::string functional_name(const OpInfo& info) {
   std::string name = info.name;
   if (name.starts_with("aten::")) name = name.substr(6);
@@ -54,10 +60,12 @@ OpInfo make_info(const c10::OperatorHandle& op) {
   if (info.overload == "vec") info.rule = nullptr;
   info.is_composite = !kWhole.contains(info.name) &&
                       op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+  info.is_loss = kGenericLosses.contains(info.name);
+  info.takes_masks = kSubscripts.contains(info.functional);
   info.is_random = op.hasTag(at::Tag::nondeterministic_seeded);
   info.data_dependent =
       (op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output)) &&
-      !kNotDynamic.contains(info.name);
+      !kNotDynamic.contains(info.name) && !info.takes_masks;
   return info;
 }
 

@@ -20,6 +20,8 @@ struct OpInfo {
   bool is_composite = false;   // torch takes it apart
   bool has_tensor_results = false;
   bool is_random = false;
+  bool is_loss = false;         // of no row: the generic op's result is marked as one
+  bool takes_masks = false;     // argument 1 is a list of index tensors, which may be masks
   bool data_dependent = false;  // shape or host value follows from tensor values
 };
 

@@ -61,6 +61,11 @@ Value* Region::input_for(Value* outer, const Root* owner) {
   return input;
 }
 
+bool Region::stands_in(const Value* value) const {
+  return std::any_of(constants_.begin(), constants_.end(),
+                     [&](const auto& entry) { return entry.second == value; });
+}
+
 void Region::settle() {
   graph_->set_outputs(results);
   for (const auto& [key, constant] : constants_) {
@@ -98,6 +103,11 @@ Value* Regions::bring(Value* value, const Root* owner, size_t outwards) const {
     value = open_[level].region->stand_in(value, owner);
   }
   return value;
+}
+
+bool Regions::stands_in(const Value* value) const {
+  return std::any_of(open_.begin(), open_.end(),
+                     [&](const Open& open) { return open.region->stands_in(value); });
 }
 
 ir::Op* emit_repeat(ir::Builder& builder, Region& body, int64_t count) {

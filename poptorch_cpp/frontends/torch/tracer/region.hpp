@@ -37,6 +37,8 @@ class Region {
   ir::Value* stand_in(ir::Value* outer, const Root* owner);
   // As stand_in, but an input even for a constant, whose stand-ins it becomes in settle().
   ir::Value* input_for(ir::Value* outer, const Root* owner);
+  // Whether it is a constant in the place of one from around.
+  bool stands_in(const ir::Value* value) const;
   // Makes `results` the graph's outputs; the recording is complete.
   void settle();
 
@@ -65,6 +67,7 @@ class Regions {
   const std::shared_ptr<Region>& innermost() const { return open_.back().region; }
   // Where the outermost region began.
   const ir::Placement& placement() const { return open_.front().outer.placement; }
+  bool stands_in(const ir::Value* value) const;  // in one of them
   // `value` as seen from the innermost region; `outwards` levels less.
   ir::Value* bring(ir::Value* value, const Root* owner, size_t outwards = 0) const;
 

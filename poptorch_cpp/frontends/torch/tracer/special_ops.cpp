@@ -1,6 +1,16 @@
 // Operators that are not computations: reads of values, comparisons of tensors, constants, detach_;
 // and the device that factories are asked for.
-#include <set>
+#include <ATen/ops/_pack_padded_sequence.h>
+#include <ATen/ops/_pad_packed_sequence.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/broadcast_tensors.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/index.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/tensor_split.h>
+
+#include <tuple>
 #include <unordered_map>
 
 #include "frontends/torch/tracer/handled.hpp"
@@ -15,11 +25,73 @@ namespace {
 using support::str;
 using support::UserError;
 
+[[noreturn]] void refuse_unknown(const Handled& h) {
+  throw UserError(
+      str("[", h.info.name, "] the value of a tensor is needed on the host", h.tracer.place(),
+          ", but it is not known while the model is traced, as it depends on an input, a "
+          "weight or a random number. Keep .item(), `if tensor:` and other reads of "
+          "such values out of forward; use torch.where for a choice."));
+}
+
 Results value_needed(const Handled& h) {
-  throw UserError(str("[", h.info.name, "] the value of a tensor is needed on the host",
-                      h.tracer.place(),
-                      ", but it is not known while the model is traced. Keep .item(), `if tensor:` "
-                      "and other reads of values out of forward; use torch.where for a choice."));
+  if (auto known = by_known_values(h)) return *std::move(known);
+  refuse_unknown(h);
+}
+
+at::Tensor needed(const Handled& h, size_t argument) {
+  auto known = h.tracer.known(h.arguments[argument].toTensor());
+  if (!known) refuse_unknown(h);
+  return *std::move(known);
+}
+
+// Where to split may be a tensor, which torch reads.
+Results split(const Handled& h) {
+  const at::Tensor &x = h.arguments[0].toTensor(), places = needed(h, 1);
+  const int64_t axis = h.arguments[2].toInt();
+  if (places.dim() == 0) return {at::tensor_split(x, places.item<int64_t>(), axis)};
+  const auto* first = places.const_data_ptr<int64_t>();
+  return {at::tensor_split(x, at::IntArrayRef(first, places.numel()), axis)};
+}
+
+// As x[mask], of a known mask.
+Results selected(const Handled& h) {
+  const auto known = h.tracer.known(h.arguments[1].toTensor());
+  if (!known) refuse_dynamic_shape(h);
+  const at::Tensor mask = h.tracer.make_constant(*known);
+  const auto operands = at::broadcast_tensors({h.arguments[0].toTensor(), mask});
+  return {at::index(operands[0], {operands[1]})};
+}
+
+// The rows of time and batch in the order of torch's, which its operator tells when it packs their
+// numbers. How many there are of each step is of the host, as torch has it.
+Results packed(const Handled& h) {
+  const at::Tensor &x = h.arguments[0].toTensor(), lengths = needed(h, 1);
+  at::Tensor order, steps;
+  {
+    const PauseGuard pause;
+    const at::Tensor numbers = at::arange(x.size(0) * x.size(1)).view({x.size(0), x.size(1)});
+    std::tie(order, steps) = at::_pack_padded_sequence(numbers, lengths, h.arguments[2].toBool());
+  }
+  const at::Tensor places = h.tracer.make_constant(order);
+  return {at::index_select(x.flatten(0, 1), 0, places), steps};
+}
+
+// And back: step and sequence of each row, and behind a sequence's end rows of the padding.
+Results padded(const Handled& h) {
+  const at::Tensor &x = h.arguments[0].toTensor(), steps = needed(h, 1);
+  at::Tensor rows, lengths;
+  {
+    const PauseGuard pause;
+    const at::Tensor numbers = at::arange(1, x.size(0) + 1);
+    std::tie(rows, lengths) = at::_pad_packed_sequence(numbers, steps, h.arguments[2].toBool(), 0,
+                                                       h.arguments[4].toInt());
+  }
+  auto row = x.sizes().vec();
+  row[0] = 1;
+  const at::Tensor all = at::cat({at::full(row, h.arguments[3].toScalar(), x.options()), x});
+  const at::Tensor places = h.tracer.make_constant(rows.flatten());
+  return {at::index_select(all, 0, places).unflatten(0, rows.sizes()),
+          h.tracer.make_constant(lengths)};
 }
 
 Results backward_inside(const Handled& h) {
@@ -45,7 +117,6 @@ Results lifted(const Handled& h) {
   if (!was_for_device(tensor)) {
     h.tracer.warn_once("No device set in torch.tensor(): forcing to IPU");
   }
-  accept_host_tensor(tensor);
   return {h.tracer.make_tensor(h.tracer.read(tensor), tensor.scalar_type())};
 }
 
@@ -74,6 +145,10 @@ const std::unordered_map<std::string, Handler>& handlers() {
       {"aten::allclose", value_needed},
       {"aten::equal", same_tensor},
       {"aten::_backward", backward_inside},
+      {"aten::_pack_padded_sequence", packed},
+      {"aten::_pad_packed_sequence", padded},
+      {"aten::masked_select", selected},
+      {"aten::tensor_split.tensor_indices_or_sections", split},
       {"aten::lift_fresh", lifted},
       {"aten::lift", lifted},
       {"aten::detach_", cut_in_place},
@@ -83,31 +158,22 @@ const std::unordered_map<std::string, Handler>& handlers() {
   return rows;
 }
 
-const std::set<std::string>& factories() {
-  static const std::set<std::string> names{"arange",   "empty", "full",  "full_like",  "linspace",
-                                           "logspace", "ones",  "rand",  "randint",    "randn",
-                                           "randperm", "range", "zeros", "zeros_like", "normal"};
-  return names;
-}
-
 }  // namespace
 
-const Handler* special_handler(const std::string& name) {
-  const auto found = handlers().find(name);
+const Handler* special_handler(const OpInfo& info) {
+  auto found = handlers().find(info.name);
+  if (found == handlers().end()) found = handlers().find(info.name + "." + info.overload);
   return found == handlers().end() ? nullptr : &found->second;
 }
 
 void settle_device(const Handled& h) {
-  if (h.info.name == "aten::_to_copy") {
-    accept_host_tensor(h.arguments[0].toTensor());
-  } else if (factories().contains(h.info.functional)) {
-    const size_t device = h.call.index_of("device");
-    // Python fills in the CPU where the user names no device.
-    const bool on_host = device != Call::kNone &&
-                         (h.arguments[device].isNone() || h.arguments[device].toDevice().is_cpu());
-    if (on_host) {
-      h.tracer.warn_once(str("No device set in torch.", h.info.functional, "(): forcing to IPU"));
-    }
+  if (!is_factory(h.info)) return;
+  const size_t device = h.call.index_of("device");
+  // Python fills in the CPU where the user names no device.
+  const bool on_host = device != Call::kNone &&
+                       (h.arguments[device].isNone() || h.arguments[device].toDevice().is_cpu());
+  if (on_host) {
+    h.tracer.warn_once(str("No device set in torch.", h.info.functional, "(): forcing to IPU"));
   }
 }
 

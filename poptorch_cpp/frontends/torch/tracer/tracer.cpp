@@ -29,25 +29,12 @@ bool blocks_gradient(const ir::Op& op) {
   return op.role() != ir::Role::kCall && std::holds_alternative<ir::NoGradient>(op.def().grad);
 }
 
-}  // namespace
-
-TraceGuard::TraceGuard() { c10::impl::tls_set_dispatch_key_included(kKey, true); }
-TraceGuard::~TraceGuard() { c10::impl::tls_set_dispatch_key_included(kKey, false); }
-
-struct PauseGuard::Guards {
-  UnwatchedRegion unwatched;
-  c10::impl::ExcludeDispatchKeyGuard key{kKey};
-  at::AutoDispatchBelowADInplaceOrView below;
-};
-PauseGuard::PauseGuard() : guards_(std::make_unique<Guards>()) {}
-PauseGuard::~PauseGuard() = default;
-
-TraceResult trace(const TraceRequest& request, const Forward& forward) {
+TraceResult traced(const TraceRequest& request, const Forward& forward) {
   Tracer tracer(request);
   const auto inputs = tracer.make_inputs();
   std::vector<at::Tensor> outputs;
   try {
-    HostTensorWatch watch;
+    forget_for_device();
     TraceGuard guard;
     outputs = forward(inputs);
   } catch (const std::exception& error) {
@@ -55,6 +42,22 @@ TraceResult trace(const TraceRequest& request, const Forward& forward) {
     throw;
   }
   return tracer.finish(outputs);
+}
+
+}  // namespace
+
+TraceGuard::TraceGuard() { c10::impl::tls_set_dispatch_key_included(kKey, true); }
+TraceGuard::~TraceGuard() { c10::impl::tls_set_dispatch_key_included(kKey, false); }
+
+struct PauseGuard::Guards {
+  c10::impl::ExcludeDispatchKeyGuard key{kKey};
+  at::AutoDispatchBelowADInplaceOrView below;
+};
+PauseGuard::PauseGuard() : guards_(std::make_unique<Guards>()) {}
+PauseGuard::~PauseGuard() = default;
+
+TraceResult trace(const TraceRequest& request, const Forward& forward) {
+  return support::in_frame("trace", [&] { return traced(request, forward); });
 }
 
 Tracer* Tracer::current() { return current_tracer; }
@@ -71,8 +74,8 @@ Tracer::Tracer(const TraceRequest& request)
 
 Tracer::~Tracer() {
   current_tracer = outer_;
-  for (const auto& [name, tensor, device, storage] : lent_) {
-    tensor.unsafeGetTensorImpl()->set_storage_keep_dtype(storage);
+  for (const auto& [name, tensor, device, dtype, storage] : lent_) {
+    tensor.unsafeGetTensorImpl()->set_storage_and_dtype(storage, dtype);
     report_device(tensor, device);
   }
 }
@@ -80,28 +83,31 @@ Tracer::~Tracer() {
 std::vector<at::Tensor> Tracer::make_inputs() {
   std::vector<at::Tensor> result;
   for (const auto& example : request_.inputs) {
-    const auto dtype = example.scalar_type();
+    const ir::DType dtype = narrow(ir_dtype(example.scalar_type()));
     if (example.numel() == 0) {
       throw UserError(str("Zero-sized tensors are unsupported (Got shape ",
                           ir::shape_text(example.sizes().vec()), "): input ", result.size(),
                           ". Leave the argument out."));
     }
-    auto* value = builder_.graph().add_input({narrow(ir_dtype(dtype)), example.sizes().vec()},
-                                             str("input", result.size()));
-    result.push_back(make_tensor(value, dtype));
+    const auto& names = request_.input_names;
+    const size_t number = result.size();
+    auto* value = builder_.graph().add_input(
+        {dtype, example.sizes().vec()}, names.empty() ? str("input", number) : names.at(number));
+    result.push_back(make_tensor(value, torch_dtype(dtype)));
     inputs_.push_back(memory_.roots().back().get());
   }
   return result;
 }
 
 void Tracer::add_state(const NamedTensor& entry) {
-  if (entry.tensor.numel() == 0) return lend(entry);  // a constant where it is read
-  if (Root* known = memory_.find(entry.tensor)) {     // tied
+  lend(entry);
+  if (entry.tensor.numel() == 0) return;           // a constant where it is read
+  if (Root* known = memory_.find(entry.tensor)) {  // tied
     known->requires_grad |= entry.tensor.requires_grad();
     known->first_history().add(entry.tensor);
     return;
   }
-  const ir::Type type{narrow(ir_dtype(entry.tensor.scalar_type())), entry.tensor.sizes().vec()};
+  const ir::Type type = type_of_tensor(entry.tensor);
   ir::Value* variable = builder_.variable(
       {.name = entry.name, .type = type, .kind = entry.is_buffer ? "buffer" : "parameter"});
   Root& root = memory_.add(entry.tensor, variable, true);
@@ -112,12 +118,19 @@ void Tracer::add_state(const NamedTensor& entry) {
   if (root.requires_grad && request_.training) active_.insert(variable);
   slots_.push_back(entry);
   noted_ = builder_.graph().last();
-  lend(entry);
 }
 
 void Tracer::lend(const NamedTensor& entry) {
-  lent_.push_back({entry.name, entry.tensor, entry.tensor.device(), entry.tensor.storage()});
-  report_device(entry.tensor, ipu_device());
+  const at::Tensor& tensor = entry.tensor;
+  if (tensor.device() == ipu_device()) return;  // of several names
+  if (tensor.scalar_type() == c10::ScalarType::Double) {
+    warn_once("[64 bits] parameters and buffers in float64 are float32 on the device");
+  }
+  lent_.push_back({entry.name, tensor, tensor.device(), tensor.dtype(), tensor.storage()});
+  const auto dtype = torch_dtype(narrow(ir_dtype(tensor.scalar_type())));
+  tensor.unsafeGetTensorImpl()->set_storage_and_dtype(tensor.storage(),
+                                                      c10::scalarTypeToTypeMeta(dtype));
+  report_device(tensor, ipu_device());
 }
 
 ir::Value* Tracer::constant(const at::Tensor& tensor) {
@@ -133,12 +146,7 @@ Root& Tracer::root_of(const at::Tensor& tensor) {
                         " belongs to another trace", place(),
                         ". Do not keep tensors of a forward call for the next one."));
   }
-  if (made_in_forward(tensor)) {
-    throw UserError(str("Expected an IPU tensor but got tensor(device=cpu, shape=",
-                        ir::shape_text(tensor.sizes().vec()),
-                        ", dtype=", c10::toString(tensor.scalar_type()), ")", place(),
-                        ". Make it with torch.tensor, or move it with .to(x.device)."));
-  }
+  if (is_of_host(tensor)) refuse_host_tensor(tensor);
   return memory_.add(tensor, constant(tensor), true);
 }
 
@@ -167,6 +175,10 @@ void Tracer::enter_module_of(const Root& root) {
 }
 
 ir::Value* Tracer::read(const at::Tensor& tensor) {
+  if (is_of_host(tensor)) {
+    if (tensor.dim() > 0 && !moves_host_) refuse_host_tensor(tensor);
+    return bring(constant(tensor), nullptr);
+  }
   Root& root = root_of(tensor);
   enter_module_of(root);
   const Geometry geometry = Geometry::of(tensor);
@@ -227,6 +239,17 @@ at::Tensor Tracer::make_tensor(ir::Value* value, c10::ScalarType dtype) {
   return tensor;
 }
 
+at::Tensor Tracer::make_constant(const at::Tensor& value) {
+  if (!value.defined()) return value;
+  const auto dtype = value.scalar_type();
+  if (value.numel() == 0) return make_empty(value.sizes().vec(), dtype);
+  const auto literal = [&] {
+    const PauseGuard pause;
+    return literal_of(value);
+  }();
+  return make_tensor(builder_.constant(literal), dtype);
+}
+
 at::Tensor Tracer::make_empty(const ir::Shape& shape, c10::ScalarType dtype) {
   const ir::Type type{narrow(ir_dtype(dtype)), shape};
   return make_tensor(builder_.constant(ir::Literal(type, {})), dtype);
@@ -255,6 +278,7 @@ ir::Value* Tracer::bring(ir::Value* value, const Root* owner) {
 void Tracer::enter_call() {
   builder_.location = location();
   builder_.scope = scopes_.empty() ? ir::Symbol() : scopes_.back();
+  builder_.labels = labels_;
 }
 
 void Tracer::set_block(int ipu, int stage, int phase, const std::string& name, bool scoped) {

@@ -15,9 +15,11 @@
 #include <set>
 #include <string>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "frontends/torch/tracer/function.hpp"
+#include "frontends/torch/tracer/known_values.hpp"
 #include "frontends/torch/tracer/memory.hpp"
 #include "frontends/torch/tracer/region.hpp"
 #include "ir/builder.hpp"
@@ -32,7 +34,8 @@ struct NamedTensor {
 };
 
 struct TraceRequest {
-  std::vector<at::Tensor> inputs;  // examples of one micro-batch: only shape and dtype count
+  std::vector<at::Tensor> inputs;        // examples of one micro-batch: only shape and dtype count
+  std::vector<std::string> input_names;  // none: their numbers are
   std::vector<NamedTensor> state;
   bool training = false;
   // A program of LibTorch. Without hooks to say which module runs, an op belongs to the module
@@ -89,11 +92,20 @@ class Tracer : private Cursor {
   void write(const at::Tensor& tensor, ir::Value* value);
   // A new tensor that holds `value`.
   at::Tensor make_tensor(ir::Value* value, c10::ScalarType dtype);
+  // One that holds what a tensor of the host does; an undefined one for such.
+  at::Tensor make_constant(const at::Tensor& value);
   // One without elements. It holds nothing, and no op reads it: what an operator makes of it is
   // known on the host.
   at::Tensor make_empty(const ir::Shape& shape, c10::ScalarType dtype);
   // What follows reads the root: of LibTorch's modules, its slot says which module and block runs.
   void enter_module_of(const Root& root);
+  // An ordinary tensor of the host: no member of a module, nor anything that the trace has made or
+  // written. It is read where a program moves it to the device, and where it has no dimensions.
+  bool is_of_host(const at::Tensor& tensor) const;
+  // What members of modules that are neither parameters nor buffers hold: constants.
+  void freeze(const std::vector<at::Tensor>& members);
+  // What it holds, on the host, where that depends on no input, no state and no random number.
+  std::optional<at::Tensor> known(const at::Tensor& tensor);
   // The root of `tensor`, made as a constant when there was none.
   Root& root_of(const at::Tensor& tensor);
   // True when gradients reach a parameter from `value`.
@@ -130,8 +142,12 @@ class Tracer : private Cursor {
 
   // The user's place: stamped on the ops that follow.
   void enter_call();
+  // Whether `read` takes tensors of the host, which an op is there to move.
+  void set_moves_host(bool moves) { moves_host_ = moves; }
   void push_scope(ir::Symbol scope) { scopes_.push_back(scope); }
   void pop_scope();
+  // The labels of the ops that follow; gives what they were before.
+  ir::Symbol set_labels(ir::Symbol labels) { return std::exchange(labels_, labels); }
   // Ops that follow run on this IPU in this stage; -1: they name none. `scoped`: by a scope that
   // ends: then every op of the model must be in a block. Otherwise what comes before the first
   // block is stage 0 on IPU 0.
@@ -150,7 +166,8 @@ class Tracer : private Cursor {
   void add_state(const NamedTensor& entry);
   void lend(const NamedTensor& entry);
   ir::Value* constant(const at::Tensor& tensor);  // of main
-  void place_hooks();                             // of parameters: with what uses them
+  [[noreturn]] void refuse_host_tensor(const at::Tensor& tensor) const;
+  void place_hooks();   // of parameters: with what uses them
   void check_blocks();  // UserError for ops outside of scopes; places those before the first block
   ir::Value* bring(ir::Value* value, const Root* owner) override;
   ir::Value* join(ir::Value* data, ir::Value* history, const Root* owner) override;
@@ -168,6 +185,7 @@ class Tracer : private Cursor {
     std::string name;
     at::Tensor tensor;
     c10::Device device;
+    caffe2::TypeMeta dtype;
     c10::Storage storage;
   };
 
@@ -178,13 +196,17 @@ class Tracer : private Cursor {
   std::vector<NamedTensor> slots_;
   std::vector<const Root*> inputs_;
   std::vector<Lent> lent_;
+  std::unordered_set<const c10::StorageImpl*> frozen_;
+  bool moves_host_ = false;
   std::unordered_set<const ir::Value*> active_;
   std::unordered_map<const ir::Value*, ir::Value*> detached_;
   ir::Op* noted_ = nullptr;  // the last op that note_new_ops saw
   std::vector<ir::Symbol> scopes_;
+  ir::Symbol labels_;
   bool has_blocks_ = false, blocks_are_scopes_ = false;
   std::set<std::string> warned_;
   Regions regions_{builder_};
+  KnownValues known_values_{regions_};
   std::optional<FunctionTrace> function_;
   std::set<const ir::Op*> hooks_;  // calls that stand for hooks of gradients
   std::exception_ptr error_;

@@ -169,11 +169,23 @@ at::Tensor narrowed(const at::Tensor& tensor, const std::string& what) {
 }
 
 ir::Literal literal_of(const at::Tensor& tensor, const std::string& what) {
+  if (tensor.is_meta()) {
+    throw support::UserError(support::str("[tracer] ", what,
+                                          " is a meta tensor, which has no values. Use a tensor of "
+                                          "the host that has them."));
+  }
   const ir::Type type{narrow(ir_dtype(tensor.scalar_type())), tensor.sizes().vec()};
   const at::Tensor dense = narrowed(tensor, what);
   std::vector<std::byte> data(static_cast<size_t>(type.bytes()));
   if (!data.empty()) std::memcpy(data.data(), dense.const_data_ptr(), data.size());
   return ir::Literal(type, std::move(data));
+}
+
+at::Tensor tensor_of(const ir::Literal& literal) {
+  const ir::Type& type = literal.type();
+  at::Tensor tensor = at::empty(type.shape, torch_dtype(type.dtype));
+  if (tensor.nbytes() > 0) std::memcpy(tensor.mutable_data_ptr(), literal.data(), tensor.nbytes());
+  return tensor;
 }
 
 }  // namespace poptorch::frontend

@@ -27,6 +27,7 @@ at::Tensor plain(const at::Tensor& tensor);
 // The values of a host tensor in the narrowed dtype.
 // UserError as from narrowed().
 ir::Literal literal_of(const at::Tensor& tensor, const std::string& what = "a constant");
+at::Tensor tensor_of(const ir::Literal& literal);  // of the dtype that the device holds
 // The tensor dense and of the dtype that the device holds for its own. UserError for a number of 64
 // bits that 32 cannot hold, which names `what` ("input 0") and the number's place.
 at::Tensor narrowed(const at::Tensor& tensor, const std::string& what);

@@ -1,0 +1,20 @@
+// What the log says of an Executor, in the words that Python's wrappers have for it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "ir/execution.hpp"
+
+namespace poptorch::telling {
+
+// The values that a compilation goes by, where they are not the defaults.
+void options(const ir::Execution& execution);
+void weights_to_device();
+void weights_to_host();
+void named_buffers_to_device();
+void setting_random_state(uint64_t seed);
+void reading_random_state();
+void block(const std::string& id, int stage, int phase, int ipu);
+
+}  // namespace poptorch::telling

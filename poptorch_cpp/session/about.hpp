@@ -1,0 +1,28 @@
+// The section `about` of an executable's file: what the core says of it beside the program.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "session/source_lines.hpp"
+
+namespace poptorch::session {
+
+struct About {
+  std::string version = {};
+  std::string highest_ipu = {};               // as in Compiled
+  std::string key = {};                       // of an entry of the cache
+  SourceLines lines = {};                     // of an entry of the cache
+  std::vector<std::string> input_names = {};  // as the user knows them
+  std::optional<std::pair<uint64_t, uint64_t>> random_state = {};
+};
+
+std::string json_of(const About& about);
+// UserError `[file] '<origin>' ...` for what json_of() has not written.
+About about_of(std::string_view json, const std::string& origin);
+
+}  // namespace poptorch::session

@@ -1,0 +1,34 @@
+// What a compilation made, or what is left of it in a file.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "emulator/engine.hpp"
+#include "program/program.hpp"
+#include "session/session.hpp"
+
+namespace poptorch::session {
+
+// Each IR form as it was (a clone: printing waits until someone asks), and the program. Of one that
+// was loaded, what its file has: no form but the program.
+struct Compiled {
+  std::unique_ptr<ir::Module> traced = {}, normal = {}, differentiated = {}, placed = {};
+  std::optional<ir::Execution> execution = {};
+  // "The highest of a replica is IPU 2, of op 'linear' of block 'c' (model.py:4)."; nothing of a
+  // module on IPU 0 alone.
+  std::string highest_ipu = {};
+  program::Program program = {};
+  emulator::StateBytes state = {};
+};
+
+// Of a program's text, once it is verified.
+Compiled parsed(std::string_view program, const ir::Registry& registry);
+
+// Binds the program to this host.
+std::unique_ptr<Executable> bind(Compiled forms, const ir::Registry& registry,
+                                 const HostOptions& options);
+
+}  // namespace poptorch::session

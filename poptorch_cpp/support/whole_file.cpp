@@ -1,0 +1,153 @@
+// Implements whole_file.hpp. A writer holds a lock on its temporary file: one without is left over.
+#include "support/whole_file.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::support {
+namespace {
+
+constexpr std::string_view kMark = ".unfinished-";
+
+struct Folder {
+  explicit Folder(const std::string& path) : handle(opendir(path.c_str())) {}
+  ~Folder() {
+    if (handle) closedir(handle);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  DIR* handle;
+};
+
+// Whether nobody writes the open file any more.
+bool is_left_over(int file) { return flock(file, LOCK_EX | LOCK_NB) == 0; }
+
+void remove_left_over(const std::string& folder, const std::string& prefix) {
+  const Folder listed(folder);
+  while (const dirent* entry = listed.handle ? readdir(listed.handle) : nullptr) {
+    if (!std::string_view(entry->d_name).starts_with(prefix)) continue;
+    const std::string path = str(folder, "/", entry->d_name);
+    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (file < 0) continue;
+    if (is_left_over(file)) unlink(path.c_str());
+    close(file);
+  }
+}
+
+std::string cure_of(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return "Free some there, or choose another folder.";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "Choose a folder that this user may write to.";
+    case ENOENT:
+    case ENOTDIR:
+      return "Is the path right?";
+    case EISDIR:
+      return "Give the name of a file.";
+    default:
+      return "Look at the disk, or choose another folder.";
+  }
+}
+
+}  // namespace
+
+FileCalls& file_calls() {
+  static FileCalls calls{
+      .write = ::write, .write_at = ::pwrite, .sync = ::fsync, .rename = ::rename};
+  return calls;
+}
+
+std::string file_problem(const std::string& what, const std::string& path, int error) {
+  return str("cannot ", what, " '", path, "': ", std::strerror(error), ". ", cure_of(error));
+}
+
+WholeFile::WholeFile(std::string path) : path_(std::move(path)) {
+  const size_t slash = path_.rfind('/');
+  folder_ = slash == std::string::npos ? "." : path_.substr(0, std::max<size_t>(slash, 1));
+  open_temporary();
+}
+
+void WholeFile::open_temporary() {
+  static std::atomic<uint64_t> count = 0;
+  const std::string prefix = str(".", path_.substr(path_.rfind('/') + 1), kMark);
+  remove_left_over(folder_, prefix);
+  // Until the lock is there, another writer may take the file for left over.
+  for (struct stat held{}; held.st_nlink == 0;) {
+    if (file_ >= 0) close(file_);
+    temporary_ = str(folder_, "/", prefix, getpid(), "-", ++count);
+    file_ = open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file_ < 0 && errno == EEXIST) continue;
+    if (file_ < 0) fail("write");
+    flock(file_, LOCK_EX);
+    fstat(file_, &held);
+  }
+}
+
+WholeFile::~WholeFile() {
+  if (file_ < 0) return;
+  if (!temporary_.empty()) unlink(temporary_.c_str());
+  close(file_);
+}
+
+void WholeFile::fail(const char* what) const {
+  throw UserError("[file] " + file_problem(what, path_, errno));
+}
+
+void WholeFile::again_if_interrupted(const std::function<int()>& call) const {
+  while (call() != 0) {
+    if (errno != EINTR) fail("write");
+  }
+}
+
+template <typename Call>
+void WholeFile::write_all(const void* data, size_t bytes, Call call) {
+  const auto* from = static_cast<const char*>(data);
+  for (size_t done = 0; done < bytes;) {
+    errno = ENOSPC;  // a call that writes nothing says no reason
+    const ssize_t written = call(from + done, bytes - done, static_cast<off_t>(done));
+    if (written > 0) {
+      done += static_cast<size_t>(written);
+    } else if (written == 0 || errno != EINTR) {
+      fail("write");
+    }
+  }
+}
+
+void WholeFile::write(const void* data, size_t bytes) {
+  write_all(data, bytes, [this](const char* from, size_t left, off_t) {
+    return file_calls().write(file_, from, left);
+  });
+  size_ += static_cast<int64_t>(bytes);
+}
+
+void WholeFile::write_at(int64_t place, const void* data, size_t bytes) {
+  write_all(data, bytes, [this, place](const char* from, size_t left, off_t done) {
+    return file_calls().write_at(file_, from, left, place + done);
+  });
+}
+
+void WholeFile::commit() {
+  again_if_interrupted([this] { return file_calls().sync(file_); });
+  again_if_interrupted([this] { return file_calls().rename(temporary_.c_str(), path_.c_str()); });
+  temporary_.clear();
+  const int folder = open(folder_.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+  // A file system that cannot do this keeps its own promises.
+  if (folder >= 0) file_calls().sync(folder), close(folder);
+}
+
+}  // namespace poptorch::support

@@ -1,0 +1,77 @@
+"""Programs as PopART shows them."""
+
+from typing import TYPE_CHECKING, Any
+
+from popart._internal.ir.graph import Graph
+from popart._internal.ir.options import SessionOptions, options_of
+from poptorch_core import _core
+from popxl.dot import checkpoint
+from popxl.records import of
+from popxl.schedule import schedule_text
+
+if TYPE_CHECKING:
+    import popxl
+
+_DEBUG = 1
+
+
+class Ir:
+    """A view of a popxl Ir."""
+
+    def __init__(self, ir: "popxl.Ir") -> None:
+        self._ir = ir
+
+    def user(self) -> "popxl.Ir":
+        """popxl's Ir."""
+        return self._ir
+
+    def getId(self) -> int:
+        """Counts the Irs of the process."""
+        return self._ir.id
+
+    def getSessionOptions(self) -> SessionOptions:
+        """The options; the same object each time."""
+        return options_of(self._ir)
+
+    def getMainGraph(self) -> Graph:
+        """The main graph."""
+        return Graph(self._ir.main_graph)
+
+    def getAllGraphs(self) -> list[Graph]:
+        """All graphs, the main graph first."""
+        return [Graph(graph) for graph in of(self._ir).graphs]
+
+    def getGraph(self, id: str) -> Graph:
+        """The graph with this id; "" is the main graph. ValueError when there is none."""
+        for graph in of(self._ir).graphs:
+            if graph.id == id:
+                return Graph(graph)
+        raise ValueError(f"{self._ir!r} has no graph with id {id!r}.")
+
+    def logIr(self) -> None:
+        """Writes the schedules of all graphs into the log, at its level DEBUG."""
+        for graph in of(self._ir).graphs:
+            _core.log(_DEBUG, schedule_text(graph))
+
+    def setPatterns(self, patterns: Any) -> None:
+        """Accepted: the compiler has passes of its own."""
+
+    def applyPreAliasPatterns(self, graph: Graph) -> None:
+        """Accepted: the compiler has passes of its own."""
+
+    def updateVertices(self) -> None:
+        """Accepted: nothing has to be brought up to date."""
+
+    def setDataFlow(self, dataFlow: Any) -> None:
+        """Takes the batches of a run for the transfers of every stream."""
+        self._ir.num_host_transfers = dataFlow.batchesPerStep()
+
+    def dotCheckpoint(self, ir: Any, check: str) -> None:
+        """Draws the program if option dotChecks names `check`, into option logDir."""
+        checkpoint(self._ir, check)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Ir) and self._ir is other.user()
+
+    def __hash__(self) -> int:
+        return hash(self._ir)

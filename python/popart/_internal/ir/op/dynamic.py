@@ -1,0 +1,7 @@
+"""Classes of ops at places that are known at run time."""
+
+from popart._internal.ir.op.classes import op_class
+
+DynamicSliceOp = op_class("DynamicSliceOp")
+DynamicUpdateInplaceOp = op_class("DynamicUpdateInplaceOp")
+DynamicUpdateOp = op_class("DynamicUpdateOp")

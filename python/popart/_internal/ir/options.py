@@ -1,0 +1,130 @@
+"""The options of a program."""
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+from popart.enums import (
+    AccumulateOuterFragmentSchedule,
+    AutodiffStitchStrategy,
+    MeanReductionStrategy,
+    MergeVarUpdateType,
+    RecomputationType,
+    ReductionType,
+    SubgraphCopyingStrategy,
+    SyntheticDataMode,
+    VirtualGraphMode,
+)
+from poptorch_core import _core
+from popxl.records import of
+
+if TYPE_CHECKING:
+    import popxl
+
+_FLAGS_ON = (
+    *("aliasZeroCopy", "constantWeights", "decomposeGradSum", "enableExplicitIR"),
+    *("enableExplicitMainLoops", "enableInplaceAmbiguityChecking", "enableOutlining"),
+    *("enableVariablesCaching", "explicitRecomputation", "strictOpVersions"),
+    *("throwIfLog2ScaleTensorNotInRange", "useHostCopyOps", "enableMergeExchange"),
+    *("compileEngine", "enableFullyConnectedPass"),
+)
+_FLAGS_OFF = (
+    *("delayVarUpdates", "enableDistributedReplicatedGraphs", "enableFloatingPointChecks"),
+    *("enableGradientAccumulation", "enableLoadAndOffloadRNGState", "enablePipelining"),
+    *("enablePrefetchDatastreams", "enableReplicatedGraphs", "enableStochasticRounding"),
+    *("enableSupportedDataTypeCasting", "exportPoplarComputationGraph", "groupHostSync"),
+    *("instrumentWithHardwareCycleCounter", "replicatedAllReduce", "rearrangeAnchorsOnHost"),
+    *("enableStableNorm", "rearrangeStreamsOnHost", "disableGradAccumulationTensorStreams"),
+    *("enableSerializedMatmuls", "enableAutomaticLossScaling"),
+)
+_OTHERS: dict[str, Any] = {
+    "accumulateOuterFragmentSchedule": AccumulateOuterFragmentSchedule.Scheduler,
+    "accumulationAndReplicationReductionType": ReductionType.Sum,
+    "accumulationFactor": 1,
+    "autoRecomputation": RecomputationType.NoRecompute,
+    "autodiffStitchStrategy": AutodiffStitchStrategy.RecomputeAllNonInputs,
+    "convolutionOptions": {},
+    "dotChecks": set(),
+    "engineOptions": {},
+    "firstDotOp": 0,
+    "finalDotOp": 10000,
+    "globalReplicaOffset": 0,
+    "globalReplicationFactor": 1,
+    "hardwareInstrumentations": set(),
+    "kahnTieBreaker": "greedy",
+    "logDir": "",
+    "matmulOptions": {},
+    "meanAccumulationAndReplicationReductionStrategy": MeanReductionStrategy.Post,
+    "mergeVarUpdate": MergeVarUpdateType.Off,
+    "numIOTiles": 0,
+    "outlineThreshold": 1.0,
+    "partialsTypeMatMuls": "",
+    "reportOptions": {},
+    "subgraphCopyingStrategy": SubgraphCopyingStrategy.OnEnterAndExit,
+    "syntheticDataMode": SyntheticDataMode.Off,
+    "timeLimitScheduler": 1e9,
+    "swapLimitScheduler": 1000000000,
+    "virtualGraphMode": VirtualGraphMode.Manual,
+}
+DEFAULTS: dict[str, Any] = {
+    **dict.fromkeys(_FLAGS_ON, True),
+    **dict.fromkeys(_FLAGS_OFF, False),
+    **_OTHERS,
+}
+
+
+class SessionOptions:
+    """Options of a program. Most are for hardware, kept and without effect; the emulator heeds:
+
+    enableEngineCaching, cachePath: whether, and in which folder, compiled programs are kept for the
+    next session of an equal one. POPXL_CACHE_DIR sets both.
+    dotChecks, logDir: which drawings are made, and where.
+    enableInplaceAmbiguityChecking: whether writes in place without an order are refused.
+    throwIfLog2ScaleTensorNotInRange: whether a scale outside of [-32, 32) ends the run, for the ops
+    that are written from then on.
+    replicatedGraphCount: the replication factor of the program.
+    globalReplicationFactor: the replicas of all processes, if enableDistributedReplicatedGraphs.
+    AttributeError for an option that is not listed here.
+    """
+
+    def __init__(self, ir: "popxl.Ir | None" = None) -> None:
+        object.__setattr__(self, "_ir", ir)
+        for name, value in DEFAULTS.items():
+            object.__setattr__(self, name, copy.copy(value))
+        path = _core.environment_text("POPXL_CACHE_DIR")
+        object.__setattr__(self, "cachePath", path)
+        object.__setattr__(self, "enableEngineCaching", path != "")
+        checks = _core.environment_text("POPART_DOT_CHECKS")
+        object.__setattr__(self, "dotChecks", set(filter(None, checks.split(":"))))
+
+    if TYPE_CHECKING:  # what DEFAULTS names
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    @property
+    def replicatedGraphCount(self) -> int:
+        """The replication factor of the program."""
+        return 1 if self._ir is None else self._ir.replication_factor
+
+    @replicatedGraphCount.setter
+    def replicatedGraphCount(self, value: int) -> None:
+        if self._ir is not None:
+            self._ir.replication_factor = value
+
+    def getGlobalReplicationFactor(self) -> int:
+        """The replicas of all processes."""
+        if self.enableDistributedReplicatedGraphs:
+            return self.globalReplicationFactor
+        return self.replicatedGraphCount
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not hasattr(type(self), name) and name not in vars(self):
+            raise AttributeError(f"There is no session option {name!r} here.")
+        object.__setattr__(self, name, value)
+
+
+def options_of(ir: "popxl.Ir") -> SessionOptions:
+    """The options of a program; the same object each time."""
+    record = of(ir)
+    if record.options is None:
+        record.options = SessionOptions(ir)
+    return record.options

@@ -1,0 +1,35 @@
+"""Groups of replicas as PopART shows them."""
+
+
+class ReplicaGrouping:
+    """Groups of `groupSize` of `numReplicas` replicas, `stride` apart."""
+
+    def __init__(self, numReplicas: int, stride: int = 1, groupSize: "int | None" = None) -> None:
+        self._replicas, self._stride = numReplicas, stride
+        self._size = numReplicas // stride if groupSize is None else groupSize
+
+    def getNumReplicas(self) -> int:
+        """How many replicas there are."""
+        return self._replicas
+
+    def getStride(self) -> int:
+        """The distance of neighbours in a group."""
+        return self._stride
+
+    def getGroupSize(self) -> int:
+        """How many replicas a group has."""
+        return self._size
+
+    def getNumGroups(self) -> int:
+        """How many groups there are."""
+        return self._replicas // self._size
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ReplicaGrouping) and (
+            self._replicas,
+            self._stride,
+            self._size,
+        ) == (other.getNumReplicas(), other.getStride(), other.getGroupSize())
+
+    def __hash__(self) -> int:
+        return hash((self._replicas, self._stride, self._size))

@@ -1,0 +1,102 @@
+"""Devices as PopART programs ask for them: every one of them is the emulator."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from popart.enums import DeviceConnectionType, DeviceSelectionCriterion, DeviceType, SyncPattern
+
+
+class DeviceInfo:
+    """A device: its kind and how many IPUs it has. Made by a DeviceManager."""
+
+    def __init__(self, type: DeviceType, num_ipus: int, id: int = 0) -> None:
+        self.type, self.numIpus, self.id = type, num_ipus, id
+        self.connectionType = DeviceConnectionType.Always
+        self.isAttached = False
+
+    def attach(self) -> bool:
+        """Takes the device; nobody else can have it."""
+        self.isAttached = True
+        return True
+
+    def detach(self) -> None:
+        """Gives the device back."""
+        self.isAttached = False
+
+    def __enter__(self) -> "DeviceInfo":
+        self.attach()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.detach()
+
+    def __repr__(self) -> str:
+        return f"DeviceInfo[{self.type.name} numIpus={self.numIpus}]"
+
+
+class DeviceManager:
+    """Finds devices. ValueError for fewer than one IPU."""
+
+    def createCpuDevice(self) -> DeviceInfo:
+        """One IPU."""
+        return DeviceInfo(DeviceType.Cpu, 1)
+
+    def createIpuModelDevice(self, options: "Mapping[str, Any] | None" = None) -> DeviceInfo:
+        """options: "numIPUs", one by default; the others are for hardware."""
+        return self._of_options(DeviceType.IpuModel, options)
+
+    def createSimDevice(self, options: "Mapping[str, Any] | None" = None) -> DeviceInfo:
+        """options: as for `createIpuModelDevice`."""
+        return self._of_options(DeviceType.Sim, options)
+
+    def createOfflineIPUDevice(self, options: "Mapping[str, Any] | None" = None) -> DeviceInfo:
+        """options: as for `createIpuModelDevice`."""
+        return self._of_options(DeviceType.OfflineIpu, options)
+
+    def acquireAvailableDevice(
+        self,
+        numIpus: int = 1,
+        tilesPerIPU: int = 0,
+        pattern: SyncPattern = SyncPattern.Full,
+        connectionType: DeviceConnectionType = DeviceConnectionType.Always,
+        selectionCriterion: DeviceSelectionCriterion = DeviceSelectionCriterion.First,
+    ) -> DeviceInfo:
+        """An attached device of so many IPUs; what else it is asked for is for hardware."""
+        device = self._made(DeviceType.Ipu, numIpus)
+        device.connectionType = connectionType
+        device.attach()
+        return device
+
+    def acquireDeviceById(
+        self,
+        id: int,
+        pattern: SyncPattern = SyncPattern.Full,
+        connectionType: DeviceConnectionType = DeviceConnectionType.Always,
+    ) -> DeviceInfo:
+        """An attached device of one IPU with this id."""
+        device = DeviceInfo(DeviceType.Ipu, 1, id)
+        device.attach()
+        return device
+
+    def enumerateDevices(
+        self,
+        pattern: SyncPattern = SyncPattern.Full,
+        numIpus: "int | None" = None,
+        deviceType: DeviceType = DeviceType.Ipu,
+        connectionType: DeviceConnectionType = DeviceConnectionType.Always,
+        tilesPerIPU: int = 0,
+        numIPUs: "int | None" = None,
+    ) -> list[DeviceInfo]:
+        """The one device of so many IPUs; the count may be called numIpus or numIPUs."""
+        return [self._made(deviceType, numIPUs or numIpus or 1)]
+
+    def setOnDemandAttachTimeout(self, timeout: int) -> None:
+        """Accepted: nothing has to be waited for."""
+
+    def _of_options(self, type: DeviceType, options: "Mapping[str, Any] | None") -> DeviceInfo:
+        return self._made(type, int((options or {}).get("numIPUs", 1)))
+
+    def _made(self, type: DeviceType, num_ipus: int) -> DeviceInfo:
+        if num_ipus < 1:
+            raise ValueError(f"A device has at least one IPU but {num_ipus} were asked for.")
+        return DeviceInfo(type, num_ipus)

@@ -1,0 +1,20 @@
+"""Names of PopART that programs may import, and whose use is refused: parts of ONNX models."""
+
+from typing import Any
+
+from popxl.errors import unsupported
+
+NAMES = (
+    *("Adam", "Adaptive", "Builder", "ConstSGD", "OptimizerValue", "SGD"),
+    *("ClipNormSettings", "ExecutionPhaseSettings", "GraphTransformer", "InputShapeInfo"),
+    *("AutomaticLossScalingSettings", "BatchSerializationSettings", "TensorInfo"),
+)
+
+
+def _refuse(self: Any, *args: Any, **kwargs: Any) -> None:
+    raise unsupported(f"popart.{type(self).__name__}")
+
+
+def refused(name: str) -> type:
+    """A class of this name; UnsupportedError when one is made of it."""
+    return type(name, (), {"__init__": _refuse, "__doc__": "Refused: UnsupportedError."})

@@ -1,0 +1,55 @@
+"""python -m poptorch: looks after the cache of executables, and into files of executables."""
+
+import argparse
+import sys
+
+from poptorch._impl import cache_folder, file_contents
+from poptorch_core import Error
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit status: 0, 1 where a file is damaged, 2 where nothing could be done."""
+    parser = argparse.ArgumentParser(prog="python -m poptorch", description=__doc__)
+    topics = parser.add_subparsers(required=True, metavar="cache|file")
+
+    cache = topics.add_parser("cache", help="the executables that enableExecutableCaching keeps")
+    actions = cache.add_subparsers(required=True, metavar="list|verify|prune")
+    for name, work, text in (
+        ("list", cache_folder.list_entries, "a line for each entry, last used first"),
+        ("verify", cache_folder.verify, "reads every entry; says which are damaged"),
+        ("prune", cache_folder.prune, "takes entries away, those first that were not used longest"),
+    ):
+        action = actions.add_parser(name, help=text, description=text)
+        action.add_argument("folder", nargs="?", help="default: POPTORCH_CACHE_DIR")
+        action.set_defaults(run=work)
+        if name == "prune":
+            action.add_argument("--unused-days", type=float, metavar="N",
+                                help="those that were not used for N days")  # fmt: skip
+            action.add_argument("--to-mib", type=float, metavar="N",
+                                help="until the rest takes no more than N MiB")  # fmt: skip
+
+    file = topics.add_parser("file", help="what save() and compileAndExport() write")
+    actions = file.add_subparsers(required=True, metavar="show|program|weights")
+    for name, work, text in (
+        ("show", file_contents.show, "sections, and the tensors of the state"),
+        ("program", file_contents.program, "the program's text"),
+        ("weights", file_contents.weights, "writes the state as a file of safetensors"),
+    ):
+        action = actions.add_parser(name, help=text, description=text)
+        action.add_argument("file")
+        action.set_defaults(run=work)
+        if name == "weights":
+            action.add_argument("to")
+
+    given = parser.parse_args(arguments)
+    try:
+        return given.run(given)
+    except Error as error:
+        print(f"error: {error.message}", file=sys.stderr)
+    except OSError as error:
+        print(f"error: {error}", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

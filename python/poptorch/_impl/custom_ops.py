@@ -1,0 +1,139 @@
+"""poptorch.custom_op: checks, and what it does outside of a model, where torch's autograd runs it.
+
+In a model the op is one op of the graph; its library's own functions say what comes back.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from poptorch import _native
+from poptorch_core import Error, _core
+from poptorch_core.custom_attributes import Value, check_ascii, checked
+
+DTYPES = {
+    torch.bool: "bool",
+    torch.int8: "i8",
+    torch.int16: "i16",
+    torch.int32: "i32",
+    torch.int64: "i32",
+    torch.uint8: "u8",
+    torch.uint16: "u16",
+    torch.uint32: "u32",
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.float32: "f32",
+    torch.float64: "f32",
+}
+
+
+def custom_op(
+    inputs: Sequence[torch.Tensor],
+    name: str,
+    domain: str,
+    domain_version: int,
+    example_outputs: Iterable[Any],
+    attributes: Mapping[str, Value] | None = None,
+) -> list[torch.Tensor]:
+    """The outputs of an op that a C++ library declares: see docs/custom-ops.md.
+
+    inputs: of which int64 and float64 arrive as int32 and float32. domain, domain_version: with
+    the name, which op. example_outputs: as many as there are outputs; the op's own function says
+    what they are. attributes: floats (of 32 bits), ints and strings, alone or in lists.
+    ValueError: attributes of other types, mixed lists, text that is not ASCII. poptorch.Error, at
+    compilation: there is no such op, its inputs or attributes are others, a float is too large.
+    """
+    _check_inputs(inputs)
+    kept = checked(attributes or {})
+    for text in (name, domain):
+        check_ascii(text)
+    use = Use(name, domain, domain_version, _core.custom_attributes(kept))
+    outputs = apply(use, list(inputs))
+    expected = len(list(example_outputs))
+    if len(outputs) != expected:
+        raise Error(
+            f"[custom_op] op {use} has {len(outputs)} outputs but example_outputs has {expected}. "
+            "Give a template for each."
+        )
+    return outputs
+
+
+class Use(NamedTuple):
+    name: str
+    domain: str
+    version: int
+    attributes: str
+
+    def __str__(self) -> str:
+        return f"'{self.name}' of domain '{self.domain}', version {self.version}"
+
+
+_GATHER = ("FastGatherLastDim", "poptorch.custom_ops", 1)
+
+
+def _check_inputs(inputs: Any) -> None:
+    if not isinstance(inputs, (list, tuple)) or not all(
+        isinstance(x, torch.Tensor) for x in inputs
+    ):
+        kinds = [type(x).__name__ for x in inputs] if isinstance(inputs, (list, tuple)) else ""
+        found = f"a {type(inputs).__name__} of {', '.join(kinds)}" if kinds else repr(inputs)
+        raise ValueError(f"[custom_op] inputs must be a list or tuple of tensors but is {found}.")
+
+
+def apply(use: Use, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    if _native.is_tracing() or any(map(_native.is_traced, inputs)):
+        return list(torch.ops.poptorch.custom_op(inputs, *use))
+    if use[:3] == _GATHER:
+        return [_gather(use.attributes, *inputs)]
+    if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
+        return list(_Differentiable.apply(use, *inputs))
+    return _native.run_custom_op(inputs, *use)
+
+
+def _gather(attributes: str, *inputs: torch.Tensor) -> torch.Tensor:
+    if len(inputs) != 2 or attributes != "{}":
+        raise Error(
+            "[custom_op] FastGatherLastDim takes 2 inputs, data and indices, and has no "
+            f"attributes, but got {len(inputs)} and {attributes}."
+        )
+    data, indices = inputs
+    if data.dim() != indices.dim() or data.shape[:-1] != indices.shape[:-1]:
+        raise Error(
+            "[custom_op] FastGatherLastDim takes data and indices whose shapes are equal but for "
+            f"the last dimension, but got {list(data.shape)} and {list(indices.shape)}."
+        )
+    if indices.dtype.is_floating_point or indices.dtype == torch.bool:
+        raise Error(
+            f"[custom_op] FastGatherLastDim takes integers as indices but got {indices.dtype}."
+        )
+    return torch.gather(data, -1, indices.long())
+
+
+class _Differentiable(torch.autograd.Function):
+    """An op outside of a model, whose gradient is its gradient op."""
+
+    @staticmethod
+    def forward(ctx: Any, use: Use, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        outputs = _native.run_custom_op(list(inputs), *use)
+        ctx.use, ctx.count = use, len(inputs)
+        ctx.save_for_backward(*inputs, *outputs)
+        ctx.mark_non_differentiable(*(y for y in outputs if not y.is_floating_point()))
+        return tuple(outputs)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        inputs, outputs = ctx.saved_tensors[: ctx.count], ctx.saved_tensors[ctx.count :]
+        types = [(DTYPES[x.dtype], list(x.shape)) for x in inputs]
+        name, domain, version, attributes = ctx.use
+        found = _core.custom_gradient(domain, name, version, attributes, types)
+        if found is None:
+            raise Error(f"[custom_op] op {ctx.use} has no gradient op. Declare one, or detach.")
+        (domain, name, version), attributes, operands, of = found
+        sources = (inputs, outputs, gradients)
+        made = apply(
+            Use(name, domain, version, attributes), [sources[kind][i] for kind, i in operands]
+        )
+        wanted: list[torch.Tensor | None] = [None] * ctx.count
+        for gradient, i in zip(made, of, strict=True):
+            wanted[i] = gradient.to(inputs[i].dtype)
+        return (None, *wanted)

@@ -1,0 +1,58 @@
+"""What puts the tensors of a pickle together, in torch's place: nothing reaches out of a storage.
+
+Torch's own makers enlarge a storage to what a file says, and give weights any attribute.
+"""
+
+from typing import Any
+
+import torch
+from poptorch_core import Error
+
+_MOST_DIMENSIONS = 64
+
+
+def tensor(
+    storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any,
+    metadata: Any = None,
+) -> torch.Tensor:  # fmt: skip
+    """torch._utils._rebuild_tensor_v2. Raises poptorch.Error for what lies outside."""
+    if not isinstance(storage, torch.storage.TypedStorage):
+        raise _damaged("has no storage")
+    if hooks or metadata:
+        raise _damaged("has hooks")
+    numbers = [offset, *size, *stride]
+    if not all(type(number) is int and number >= 0 for number in numbers):
+        raise _damaged("has a size that is none")
+    if len(size) != len(stride) or len(size) > _MOST_DIMENSIONS:
+        raise _damaged(f"has {len(size)} sizes and {len(stride)} strides")
+    elements = storage._untyped_storage.nbytes() // storage.dtype.itemsize
+    last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+    if last >= elements and 0 not in size:
+        raise _damaged(f"ends at element {last} of a storage of {elements}")
+    return torch._utils._rebuild_tensor_v2(
+        storage, 0 if 0 in size else offset, tuple(size), tuple(stride), bool(requires_grad), None
+    )
+
+
+def parameter(data: Any, requires_grad: Any, hooks: Any) -> torch.nn.Parameter:
+    """torch._utils._rebuild_parameter."""
+    if not isinstance(data, torch.Tensor) or hooks:
+        raise _damaged("is no parameter")
+    return torch.nn.Parameter(data, bool(requires_grad))
+
+
+def parameter_with_state(
+    data: Any, requires_grad: Any, hooks: Any, state: Any
+) -> torch.nn.Parameter:
+    """torch._utils._rebuild_parameter_with_state, of attributes that are the user's own."""
+    made = parameter(data, requires_grad, hooks)
+    attributes = state[0] if type(state) is tuple and len(state) == 2 and not state[1] else state
+    for name, value in (attributes or {}).items():
+        if type(name) is not str or hasattr(torch.nn.Parameter, name):
+            raise _damaged(f"is given the attribute {name!s:.40}")
+        made.__dict__[name] = value
+    return made
+
+
+def _damaged(what: str) -> Error:
+    return Error(f"is damaged: a tensor of its model {what}. Write it anew.")

@@ -1,0 +1,73 @@
+"""What of torch asks for values of tensors on the way, and stands otherwise in a trace."""
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+import torch
+from poptorch_core import _torch
+from torch.nn import functional as F
+from torch.nn.modules import batchnorm, transformer
+
+BatchNorm = batchnorm._BatchNorm
+
+
+def replacements() -> Iterator[tuple[Any, str, Callable]]:
+    """(holder, name, stand-in) of each."""
+    for name in ("tolist", "numpy", "__array__"):
+        yield torch.Tensor, name, _of_known_values(getattr(torch.Tensor, name))
+    yield transformer, "_detect_is_causal_mask", _is_causal_as_told
+    yield F, "gaussian_nll_loss", _of_any_variance(F.gaussian_nll_loss)
+    yield BatchNorm, "forward", _averaging(BatchNorm.forward)
+
+
+def _of_known_values(plain: Callable) -> Callable:
+    """Of what the tensor holds, where that is known while a model is traced."""
+
+    def read(tensor: torch.Tensor, *arguments: Any, **keywords: Any) -> Any:
+        known = _torch.known(tensor) if _torch.is_traced(tensor) else None
+        if known is None:
+            return plain(tensor, *arguments, **keywords)
+        return _torch.call_untraced(functools.partial(plain, known, *arguments, **keywords))
+
+    return read
+
+
+def _is_causal_as_told(_mask, is_causal: bool | None = None, size: int | None = None) -> bool:
+    """Stands for torch's look at a mask's values, which chooses a kernel: masks are applied."""
+    return is_causal is True
+
+
+def _of_any_variance(plain: Callable) -> Callable:
+    """Without the question whether one is negative, which eager torch raises an error for."""
+
+    def loss(*arguments: Any, **keywords: Any) -> torch.Tensor:
+        with mock.patch.object(torch, "any", lambda _: False):
+            return plain(*arguments, **keywords)
+
+    return loss
+
+
+def _averaging(plain: Callable) -> Callable:
+    """Batch norms without momentum: the share of a batch in their statistics is 1 / its number."""
+
+    def forward(norm: BatchNorm, input: torch.Tensor) -> torch.Tensor:
+        tracked = norm.num_batches_tracked
+        if not norm.training or norm.momentum is not None or tracked is None:
+            return plain(norm, input)
+        norm._check_input_dim(input)
+        y = F.batch_norm(input, None, None, norm.weight, norm.bias, True, 0.0, norm.eps)
+        axes = [axis for axis in range(input.dim()) if axis != 1]
+        with torch.no_grad():
+            tracked.add_(1)
+            x, share = input.float(), 1 / tracked.float()
+            for running, of_batch in (
+                (norm.running_mean, x.mean(axes)),
+                (norm.running_var, x.var(axes)),
+            ):
+                assert running is not None  # as statistics are tracked
+                running.copy_(torch.lerp(running.float(), of_batch, share))
+        return y
+
+    return forward

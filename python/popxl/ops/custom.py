@@ -1,0 +1,38 @@
+"""Ops of C++ libraries that the program loaded: see docs/custom-ops.md."""
+
+from collections.abc import Mapping, Sequence
+
+from poptorch_core import _core
+from poptorch_core.custom_attributes import Value, checked
+from popxl.errors import Error, popart_exception
+from popxl.ops.build import OpBuild
+from popxl.tensor import Tensor
+
+
+def custom_op(
+    inputs: Sequence[Tensor],
+    name: str,
+    domain: str,
+    domain_version: int = 1,
+    attributes: "Mapping[str, Value] | None" = None,
+) -> "tuple[Tensor, ...]":
+    """The outputs of the op that a loaded library registered under domain, name and version.
+
+    attributes: floats (of 32 bits), ints and strings, alone or in lists; ValueError for others.
+    popart_exception: there is no such op, or its inputs or attributes are others.
+    """
+    if not isinstance(inputs, (list, tuple)):
+        raise TypeError(f"custom_op takes a list or tuple of tensors but got {inputs!r}.")
+    kept = checked(attributes or {})
+    try:
+        text = _core.custom_attributes(kept)
+    except Error as error:  # a float that is too large
+        raise popart_exception(error.message, error.type) from None
+    op = OpBuild(name, *inputs)
+    made = op.emit_custom((domain, name, domain_version), text, inputs)
+    outputs = tuple(op.output(value, name.lower()) for value in made.results)
+    op.done()
+    return outputs
+
+
+__all__ = ["custom_op"]

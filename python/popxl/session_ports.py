@@ -1,0 +1,98 @@
+"""What a session's streams take and give: shapes and dtypes, known before the first data comes."""
+
+import math
+from typing import Any
+
+import numpy as np
+from popxl.dtypes import as_bits
+from popxl.fp8_utils import is_float8
+from popxl.streams import Stream
+from popxl.utils import to_numpy
+
+
+class Port:
+    """A stream as a run sees it: what its arrays must be, known before the first one comes.
+
+    shape: of the user's array. compiled: of the one that the program takes or gives. leads: what
+    the first dimensions of the user's array are for. made: the transfers of a run, which may be
+    fewer than the array has, and none where no op uses the stream.
+    """
+
+    def __init__(
+        self,
+        stream: Stream,
+        shape: tuple,
+        compiled: "list[int]",
+        leads: "list[str]",
+        made: int,
+    ) -> None:
+        self.stream, self._shape, self._leads = stream, shape, leads
+        self._compiled, self._used = tuple(compiled), made > 0
+        whole = len(leads) > 0 and leads[0].endswith(" transfers") and made < shape[0]
+        self._part = made if whole else None
+        self._dtype = stream.dtype.as_numpy()
+        self._bits = as_bits(np.empty(0, self._dtype)).dtype
+
+    def checked(self, data: Any, downcast: bool) -> np.ndarray:
+        """`data` as the program takes it. ValueError for another shape or dtype."""
+        array = to_numpy(unmapped(data), None, downcast, copy=False)
+        if array.dtype != self._bits:
+            array = self._converted(array, data)
+        if array.shape != self._shape:
+            array = self._cut(array)
+        if not self._used:
+            return np.empty(self._compiled, self._bits)
+        if self._part is not None:
+            array = array[: self._part]
+        return array if array.shape == self._compiled else array.reshape(self._compiled)
+
+    def _converted(self, array: np.ndarray, data: Any) -> np.ndarray:
+        number = isinstance(data, (bool, int, float))
+        if is_float8(self.stream.dtype) and array.dtype == self._dtype:
+            return as_bits(array)
+        if number and not is_float8(self.stream.dtype):
+            return array.astype(self._dtype)
+        given = getattr(data, "dtype", array.dtype)
+        raise ValueError(
+            f"{self.stream!r} takes {self.stream.dtype} but got {given}. Convert the data, e.g. "
+            f"np.asarray(data, {self._dtype.name!r})."
+        )
+
+    def _cut(self, array: np.ndarray) -> np.ndarray:
+        expected = self._shape
+        leads = len(expected) > len(self.stream.shape)  # transfers or replicas come first
+        if leads and array.shape[1:] == expected[1:] and array.shape[0] > expected[0]:
+            return array[: expected[0]]
+        first = len(self._leads)
+        ones = all(n == 1 for n in (*self.stream.shape, *array.shape[first:]))
+        if ones and array.size == math.prod(expected) and array.shape[:first] == expected[:first]:
+            return array.reshape(expected)
+        if array.size == 1 and all(n == 1 for n in expected):
+            return array.reshape(expected)
+        each = f", {self.stream.shape} for each of {' and '.join(self._leads)}," if leads else ""
+        raise ValueError(
+            f"{self.stream!r} takes data of shape {expected}{each} but got {array.shape}. Give the "
+            "data that shape, or the stream another when it is made."
+        )
+
+    def returned(self, result: np.ndarray) -> np.ndarray:
+        """What the program gave, in the stream's dtype and shape."""
+        if not self._used:
+            return np.zeros(self._shape, self._dtype)
+        if result.dtype != self._dtype:
+            result = result.view(self._dtype)
+        if self._part is not None:
+            whole = np.zeros(self._shape, self._dtype)
+            whole[: self._part] = result.reshape(self._part, *self._shape[1:])
+            return whole
+        return result if result.shape == self._shape else result.reshape(self._shape)
+
+
+def stream_elements(stream: Stream) -> int:
+    """Elements of one transfer of one replica."""
+    return int(np.prod(stream.shape, dtype=np.int64))
+
+
+def unmapped(data: Any) -> Any:
+    """Memory-mapped data as an array like others, which may be converted: it is only read."""
+    return np.asarray(data) if isinstance(data, np.memmap) else data

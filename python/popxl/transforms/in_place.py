@@ -1,0 +1,35 @@
+"""Elementwise ops of gradient graphs shown as what they may be on hardware: ops in place."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from popxl.graph import Graph, OpRecord
+from popxl.records import of
+from popxl.tensor import Tensor
+
+# Types in place, by type: each with the input that it would write.
+_FORMS = {kind: [(f"{kind}LhsInplace", 0), (f"{kind}RhsInplace", 1)] for kind in ("Add", "Mul")}
+_FORMS |= {kind: [(f"{kind}Inplace", 0)] for kind in ("Exp", "Relu", "Gelu", "GeluErf", "Swish")}
+
+
+def show_in_place(graphs: Iterable[Graph]) -> None:
+    """Gives elementwise ops whose input nobody else needs the type in place, e.g. MulLhsInplace.
+
+    The input is made by an op of the graph. What is computed stays as it is.
+    """
+    for graph in graphs:
+        uses = Counter(t for op in of(graph).ops for t in op.inputs if t is not None)
+        uses.update(graph.outputs)
+        for op in of(graph).ops:
+            _show(op, uses)
+
+
+def _show(op: OpRecord, uses: "Counter[Tensor]") -> None:
+    for kind, place in _FORMS.get(op.op_type, ()):
+        t, out = op.inputs[place], op.outputs[0]
+        if t is None or of(t).producer is None or of(t).is_memory() or uses[t] > 1:
+            continue
+        if (t.shape, t.dtype) == (out.shape, out.dtype):
+            op.op_type = kind
+            op.modified.append(t)
+            return

@@ -1,0 +1,15 @@
+"""What annotations call graphs and gradient graphs, in any of their forms."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
+
+import popxl
+from popxl.transforms import GradGraphInfo
+
+if TYPE_CHECKING:
+    from popxl_addons.graph import BoundGraph, GraphWithNamedArgs
+
+GraphLike: TypeAlias = Union[popxl.Graph, "BoundGraph", "GraphWithNamedArgs"]
+GradGraphInfoLike: TypeAlias = Union[GradGraphInfo, "GraphWithNamedArgs"]
+CalledGraphsGradInfo: TypeAlias = Mapping[popxl.Graph, GradGraphInfo]
+CalledGraphsGradInfoLike: TypeAlias = Mapping[Any, GradGraphInfoLike]  # keys: GraphLike

@@ -1,0 +1,34 @@
+"""Layer normalisation of rows that are spread over replicas."""
+
+import popxl
+from popxl import ops
+from popxl.ops.collectives import replicated_all_reduce
+
+
+def layer_norm_distributed(
+    t: popxl.Tensor,
+    w: popxl.Tensor,
+    b: popxl.Tensor,
+    epsilon: float = 1e-5,
+    group: "popxl.ReplicaGrouping | None" = None,
+) -> popxl.Tensor:
+    """(x - mean) / √(variance + epsilon) · w + b, of rows whose columns are on a group.
+
+    t: [n, c], this replica's columns; w, b: [c] (AssertionError for other ranks).
+    Statistics are of all replicas' columns, in float32. Differentiable. ValueError for scales of
+    another shape.
+    """
+    assert (t.rank, w.rank, b.rank) == (2, 1, 1), "a matrix, a scale and a shift are needed"
+    if w.shape != t.shape[-1:] or b.shape != t.shape[-1:]:
+        raise ValueError(f"w and b of {t!r} must have shape {t.shape[-1:]}.")
+    rg = group or popxl.gir().replica_grouping()
+    share = 1.0 / (t.shape[-1] * rg.group_size)
+    wide = t if t.dtype is popxl.float32 else ops.cast(t, popxl.float32)
+
+    def mean_of_rows(t: popxl.Tensor) -> popxl.Tensor:
+        return replicated_all_reduce(ops.sum(t, [-1], True), "add", rg) * share
+
+    centred = wide - mean_of_rows(wide)
+    normal = centred / ops.sqrt(mean_of_rows(centred * centred) + epsilon)
+    normal = normal if t.dtype is popxl.float32 else ops.cast(normal, t.dtype)
+    return normal * w + b

@@ -1,0 +1,14 @@
+"""Reduce-scatters over groups of replicas that lie a stride apart."""
+
+import popxl
+from popxl.ops.collectives import replicated_reduce_scatter
+
+
+def replicated_reduce_scatter_strided(
+    t: popxl.Tensor,
+    op: str = "add",
+    group: "popxl.ReplicaGrouping | None" = None,
+    configure_output_for_replicated_tensor_sharding: bool = False,
+) -> popxl.Tensor:
+    """See `popxl.ops.collectives.replicated_reduce_scatter`, which takes such groups as well."""
+    return replicated_reduce_scatter(t, op, group, configure_output_for_replicated_tensor_sharding)

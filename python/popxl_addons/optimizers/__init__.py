@@ -1,0 +1,3 @@
+"""Steps of optimisers as modules."""
+
+from popxl_addons.optimizers.adam import AdamOptimizerStep as AdamOptimizerStep

@@ -1,0 +1,42 @@
+"""How much of the tiles' memory products and convolutions may take: a hint for hardware.
+
+Ops show it (`popart._internal.ir.op.MatMulOp`, `ConvOp`); it is without effect on the emulator.
+"""
+
+from collections.abc import Sequence
+
+import popxl
+from popxl.graph import OpRecord
+from popxl.records import of
+
+
+def set_available_memory_proportion_by_ipu(ir: popxl.Ir, proportions: Sequence[float]) -> None:
+    """How much of each IPU's memory the products of all graphs may take, by IPU.
+
+    IPUs without a number take the first one. ValueError: a number beyond 0 to 1, or none.
+    """
+    for graph in of(ir).graphs:
+        set_graph_available_memory_proportion_by_ipu(graph, proportions)
+
+
+def set_graph_available_memory_proportion_by_ipu(
+    graph: popxl.Graph, proportions: Sequence[float]
+) -> None:
+    """The same for a graph and those that it calls."""
+    if not proportions or any(not 0 <= p <= 1 for p in proportions):
+        raise ValueError(f"Proportions of memory are numbers from 0 to 1 but got {proportions}.")
+    for op in of(graph).ops:
+        _set(op, proportions)
+    for called in graph.called_graphs:
+        set_graph_available_memory_proportion_by_ipu(called, proportions)
+
+
+def _set(op: OpRecord, proportions: Sequence[float]) -> None:
+    if op.op_type not in ("MatMul", "Conv", "ConvTranspose"):
+        return
+    ipu = of(op.outputs[0]).ipu or 0
+    proportion = proportions[ipu if ipu < len(proportions) else 0]
+    if op.op_type == "MatMul":
+        op.attrs["available_memory_proportion"] = proportion
+    else:
+        op.attrs["available_memory_proportions"] = [proportion]

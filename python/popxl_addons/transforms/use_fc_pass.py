@@ -1,0 +1,23 @@
+"""Whether hardware plans the products of fully connected layers together: a hint, shown by ops."""
+
+from collections.abc import Mapping
+
+import popxl
+from popxl.records import of
+
+
+def _set(ir: popxl.Ir, on: bool) -> None:
+    for graph in of(ir).graphs:
+        for op in of(graph).ops:
+            if op.op_type == "MatMul":
+                op.attrs["fully_connected_pass"] = on
+
+
+def enable_fc_pass(ir: popxl.Ir, options: "Mapping[str, str] | None" = None) -> None:
+    """Plans products of forward and backward passes together."""
+    _set(ir, True)
+
+
+def disable_fc_pass(ir: popxl.Ir, options: "Mapping[str, str] | None" = None) -> None:
+    """Plans each product by itself."""
+    _set(ir, False)

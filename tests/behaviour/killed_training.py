@@ -1,0 +1,215 @@
+"""Kills a training run again and again, and lets it go on from its last checkpoint each time.
+
+`python killed_training.py KIND KILLS FOLDER`: its losses, weights, optimiser state and random
+numbers must then be those of the run that nobody disturbed. Each run is a fork of this process,
+which has loaded the libraries and used nothing of them; it dies by SIGKILL at a random time.
+"""
+
+import os
+import random
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy
+import poptorch
+import torch
+
+STEPS = 40
+KEPT = "checkpoint.pt"
+
+
+class Augmented(torch.utils.data.Dataset):
+    """Rows to which all three generators add noise."""
+
+    def __init__(self):
+        draw = torch.Generator().manual_seed(1)
+        self.x, self.y = (torch.randn(44, size, generator=draw) for size in (6, 2))
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, index):
+        noise = torch.rand(6) + random.random() + numpy.random.rand()
+        return self.x[index] + 0.01 * noise.float(), self.y[index]
+
+
+class Stream(torch.utils.data.IterableDataset):
+    """The same as a stream, shuffled."""
+
+    def __iter__(self):
+        rows = Augmented()
+        return (rows[index] for index in torch.randperm(len(rows)).tolist())
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(
+            torch.nn.Linear(6, 8),
+            torch.nn.BatchNorm1d(8),
+            torch.nn.ReLU(),
+            torch.nn.Dropout(0.2),
+            torch.nn.Linear(8, 2),
+        )
+
+    def forward(self, x, target):
+        return torch.nn.functional.mse_loss(self.layers(x), target)
+
+
+@dataclass
+class Kind:
+    """What a run is made of."""
+
+    optimizer: object
+    mode: str = "Sync"
+    workers: int = 0
+    dataset: object = Augmented
+    strategy: str = "Fork"
+    shuffle: bool | None = True
+
+
+KINDS = {
+    "sync": Kind(lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9)),
+    "workers": Kind(lambda p: torch.optim.Adam(p, lr=0.01), workers=2),
+    "async": Kind(lambda p: poptorch.optim.AdamW(p, lr=0.01), "Async"),
+    "async-workers": Kind(
+        lambda p: poptorch.optim.SGD(p, lr=0.05, momentum=0.9), "Async", workers=2
+    ),
+    "rebatched": Kind(lambda p: torch.optim.RMSprop(p, lr=0.01), "AsyncRebatched", workers=2),
+    "stream": Kind(lambda p: poptorch.optim.LAMB(p, lr=0.01), dataset=Stream, shuffle=None),
+    "served": Kind(lambda p: torch.optim.AdamW(p, lr=0.01), "Async", strategy="ForkServer"),
+}
+
+
+def train(kind, folder):
+    """Trains from the last checkpoint on; gives all that must be the same in the end."""
+    torch.manual_seed(3)
+    random.seed(4)
+    numpy.random.seed(5)
+    model = Model()
+    optimizer = kind.optimizer(model.parameters())
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, 0.05, total_steps=STEPS + 1, cycle_momentum=False
+    )
+    options = poptorch.Options().showCompilationProgressBar(False).deviceIterations(2)
+    strategy = {"sharing_strategy": poptorch.SharingStrategy[kind.strategy]}
+    loader = poptorch.DataLoader(
+        options,
+        kind.dataset(),
+        4,
+        shuffle=kind.shuffle,
+        num_workers=kind.workers,
+        mode=poptorch.DataLoaderMode[kind.mode],
+        async_options=None if kind.mode == "Sync" else strategy,
+        rebatched_worker_size=3 if kind.mode == "AsyncRebatched" else None,
+    )
+    training = poptorch.trainingModel(model, options, optimizer)
+    step, losses = 0, []
+    if (folder / KEPT).exists():
+        kept = poptorch.load_checkpoint(
+            folder / KEPT, training, optimizer, scheduler=scheduler, loader=loader
+        )
+        step, losses = kept.step, kept.extra["losses"]
+    while step < STEPS:
+        for x, target in loader:
+            losses.append(training(x + 0.01 * torch.rand(()), target).tolist())
+            scheduler.step()
+            training.setOptimizer(optimizer)
+            step += 1
+            poptorch.save_checkpoint(
+                folder / KEPT, training, optimizer, step=step, scheduler=scheduler,
+                loader=loader, extra={"losses": losses},
+            )  # fmt: skip
+            if step == STEPS:
+                break
+    result = {
+        "losses": losses,
+        "weights": dict(model.state_dict()),
+        "optimizer": optimizer.state_dict(),
+        "scheduler": scheduler.state_dict(),
+        "device": training.rng_state,
+        "program": [torch.rand(()).item(), random.random(), numpy.random.rand()],
+    }
+    loader.terminate()
+    return result
+
+
+def begun(kind, folder):
+    """A process that trains, and leaves its result in a file."""
+    process = os.fork()
+    if process:
+        return process
+    status = 1
+    try:
+        folder.mkdir(exist_ok=True)
+        torch.save(train(kind, folder), folder / "unfinished")
+        os.rename(folder / "unfinished", folder / "result")
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def has_saved(process, place):
+    """Waits for a checkpoint of this process; False where it ends before it is seen."""
+    file, start = place / KEPT, time.time_ns()
+    while not (file.exists() and file.stat().st_mtime_ns > start):
+        if os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+            return False
+        time.sleep(0.0005)
+    return True
+
+
+def ended(process):
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+def same(ours, theirs):
+    if isinstance(ours, torch.Tensor):
+        return torch.equal(ours, theirs)
+    if isinstance(ours, dict):
+        return ours.keys() == theirs.keys() and all(same(ours[k], theirs[k]) for k in ours)
+    if isinstance(ours, (list, tuple)):
+        return len(ours) == len(theirs) and all(map(same, ours, theirs))
+    return ours == theirs
+
+
+def main(name, kills, folder):
+    draw, kind = random.Random(f"{name} {kills}"), KINDS[name]
+    torch.optim.SGD([torch.zeros(1)])  # loads what every run would load
+    start = time.monotonic()
+    process = begun(kind, folder / "undisturbed")
+    has_saved(process, folder / "undisturbed")
+    preparing = time.monotonic() - start
+    assert ended(process) == 0
+    training = time.monotonic() - start - preparing
+    expected = torch.load(folder / "undisturbed/result")
+    killed, rounds, middle = 0, 0, 0
+    while killed < kills:
+        rounds += 1
+        place = folder / str(rounds)
+        while not (place / "result").exists():
+            process = begun(kind, place)
+            if killed < kills:
+                if draw.random() < 0.1:
+                    time.sleep(draw.uniform(0, preparing))
+                elif has_saved(process, place):
+                    time.sleep(draw.uniform(0, training / 4))
+                os.kill(process, signal.SIGKILL)
+            status = ended(process)
+            assert status in (0, -signal.SIGKILL), status
+            killed += status != 0
+            middle += status != 0 and (place / KEPT).exists()
+        got = torch.load(place / "result")
+        for what in expected:
+            assert same(got[what], expected[what]), (rounds, what)
+        left = {KEPT, "result"}
+        assert {file.name for file in place.iterdir()} <= left, list(place.iterdir())
+    print(f"{name}: {killed} kills, {middle} with a checkpoint, {rounds} runs, all equal")
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))

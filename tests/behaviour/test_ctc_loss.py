@@ -1,0 +1,87 @@
+"""Losses that one generic op computes: ctc_loss and its like train as in eager mode."""
+
+import copy
+
+import poptorch
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+TARGETS = torch.tensor([[2, 3, 0], [4, 3, 2]])
+LENGTHS = {"lists": ([6, 6], [2, 3]), "tensors": (torch.tensor([6, 5]), torch.tensor([2, 3]))}
+
+
+class Recogniser(nn.Module):
+    def __init__(self, lengths, **keywords):
+        super().__init__()
+        self.fc = nn.Linear(4, 5)
+        self.loss = nn.CTCLoss(**keywords)
+        self.lengths = lengths
+
+    def forward(self, x, targets, *lengths):
+        scores = self.fc(x).log_softmax(-1)
+        return scores, self.loss(scores, targets, *(lengths or self.lengths))
+
+
+class Margin(nn.Module):
+    def __init__(self, loss):
+        super().__init__()
+        self.fc = nn.Linear(4, 5)
+        self.loss = loss
+
+    def forward(self, x, target):
+        y = self.fc(x)
+        return y, self.loss(y, target)
+
+
+def compare(model, *inputs):
+    """Two steps against eager torch: losses and weights."""
+    eager = copy.deepcopy(model)
+    wrapped = poptorch.trainingModel(
+        model, optimizer=poptorch.optim.SGD(model.parameters(), lr=0.1)
+    )
+    optimizer = torch.optim.SGD(eager.parameters(), lr=0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        loss = eager(*inputs)[1]
+        loss.backward()
+        optimizer.step()
+        torch.testing.assert_close(wrapped(*inputs)[1], loss.detach())
+    torch.testing.assert_close(model.fc.weight.detach(), eager.fc.weight.detach())
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+@pytest.mark.parametrize("kind", LENGTHS)
+def test_ctc_loss_is_a_loss(kind, reduction):
+    torch.manual_seed(3)
+    keywords = {"blank": 1, "zero_infinity": True, "reduction": reduction}
+    lengths = LENGTHS[kind] if kind == "tensors" else ()
+    compare(Recogniser(LENGTHS[kind], **keywords), torch.randn(6, 2, 4), TARGETS, *lengths)
+
+
+def test_ctc_losses_of_each_sequence_are_refused():
+    wrapped = poptorch.trainingModel(Recogniser(LENGTHS["lists"], reduction="none"))
+    text = 'CTCLoss with reduction="none" is currently not supported'
+    with pytest.raises(poptorch.Error, match=text):
+        wrapped(torch.randn(6, 2, 4), TARGETS)
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+def test_margin_losses(reduction):
+    torch.manual_seed(3)
+    x = torch.randn(2, 4)
+    compare(Margin(nn.MultiMarginLoss(reduction=reduction)), x, torch.tensor([1, 4]))
+    several = torch.tensor([[3, 0, -1, 1, 2], [1, -1, 0, 0, 0]])
+    compare(Margin(nn.MultiLabelMarginLoss(reduction=reduction)), x, several)
+
+
+@pytest.mark.parametrize("second", [F.nll_loss, F.cross_entropy])
+def test_equal_losses_count_each(second):
+    def both(y, t):
+        return F.nll_loss(y, t) + 5 * second(y, t)
+
+    x, target = torch.randn(2, 4), torch.tensor([1, 4])
+    with pytest.raises(poptorch.Error, match="Multiple independent losses found in graph"):
+        poptorch.trainingModel(Margin(both))(x, target)
+    compare(Margin(lambda y, t: poptorch.identity_loss(both(y, t), "none")), x, target)

@@ -1,0 +1,165 @@
+"""Torch's operators that take functions, and parts that torch.compile made."""
+
+import poptorch
+import pytest
+import torch
+from torch import nn
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
+from torch.nn.attention import flex_attention as flex
+
+
+def run(model, *inputs):
+    return poptorch.inferenceModel(model)(*inputs)
+
+
+def choose(x, rest):
+    def more(parts):
+        return {"sum": parts[0] + parts[1], "parts": (parts[0],)}
+
+    def less(parts):
+        return {"sum": parts[0] - parts[1], "parts": (parts[1],)}
+
+    return torch.cond(x.sum() > 0, more, less, ([x, rest],))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_branch_runs_on_the_device(sign):
+    x, rest = sign * torch.rand(4, 6), torch.randn(4, 6)
+    found = run(choose, x, rest)
+    torch.testing.assert_close(found["sum"], x + sign * rest)
+    torch.testing.assert_close(found["parts"][0], x if sign > 0 else rest)
+
+
+def test_a_known_condition_chooses_while_the_model_is_traced():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(6, 6)
+
+        def forward(self, x):
+            y = torch.cond(torch.arange(4).sum() > 5, torch.sin, torch.cos, (self.fc(x),))
+            return poptorch.identity_loss(y, reduction="sum")
+
+    model, x = Model(), torch.randn(4, 6)
+    expected = model.fc(x).sin().sum().detach()
+    torch.testing.assert_close(poptorch.trainingModel(model)(x), expected)
+
+
+def test_a_branch_in_training_is_refused():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(6, 6)
+
+        def forward(self, x):
+            y = torch.cond(x.sum() > 0, torch.sin, torch.cos, (self.fc(x),))
+            return poptorch.identity_loss(y, reduction="sum")
+
+    with pytest.raises(poptorch.Error, match=r"\[torch.cond\] .*Use torch.where"):
+        poptorch.trainingModel(Model())(torch.randn(4, 6))
+
+
+def test_loops_that_count():
+    x = torch.randn(4, 6)
+    found = run(
+        lambda x: while_loop(lambda i, _: i < 3, lambda i, y: (i + 1, y * 2), (torch.tensor(0), x)),
+        x,
+    )
+    assert found[0] == 3
+    torch.testing.assert_close(found[1], x * 8)
+
+
+def test_loops_until_something_are_refused():
+    with pytest.raises(poptorch.Error, match=r"\[while_loop\] how often the body runs depends on"):
+        run(lambda x: while_loop(lambda y: y.sum() < 9, lambda y: (y + 1,), (x,))[0], torch.ones(3))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_scans(reverse, dim):
+    def sums(x):
+        return scan(
+            lambda carried, row: (carried + row, carried * row),
+            torch.zeros(4),
+            x,
+            dim=dim,
+            reverse=reverse,
+        )
+
+    x = torch.randn(4, 4)
+    torch.testing.assert_close(run(sums, x), sums(x))
+
+
+def causal(batch, head, query, key):
+    return query >= key
+
+
+def slanted(score, batch, head, query, key):
+    return score + (query - key) * torch.exp2(-head.float())
+
+
+@pytest.mark.parametrize("case", ["plain", "causal", "slanted", "grouped", "trained"])
+def test_flexible_attention_is_that_of_eager_torch(case):
+    q, k, v = torch.randn(3, 2, 4, 8, 4)
+    options = {}
+    if case == "causal":
+        options["block_mask"] = flex.create_block_mask(causal, 2, 4, 8, 8, device="cpu")
+    if case == "slanted":
+        options["score_mod"] = slanted
+    if case == "grouped":
+        k, v, options["enable_gqa"] = k[:, :2].contiguous(), v[:, :2].contiguous(), True
+    expected = flex.flex_attention(q, k, v, **options)
+    if case != "trained":
+        mask = options.pop("block_mask", None)
+
+        def attend(q, k, v):
+            on_device = mask and mask.to(q.device)
+            return flex.flex_attention(q, k, v, block_mask=on_device, **options)
+
+        found = run(attend, q, k, v)
+        torch.testing.assert_close(found, expected)
+        return
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.q = nn.Parameter(q.clone())
+
+        def forward(self, k, v):
+            y = flex.flex_attention(self.q, k, v)
+            return poptorch.identity_loss(y.square(), reduction="sum")
+
+    model = Model()
+    weight = q.clone().requires_grad_()
+    nn.functional.scaled_dot_product_attention(weight, k, v).square().sum().backward()
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    poptorch.trainingModel(model, optimizer=optimiser)(k, v)
+    torch.testing.assert_close(model.q.detach(), q - 0.1 * weight.grad)
+
+
+def test_compiled_parts_run_as_they_were():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = torch.compile(nn.Linear(6, 3), backend="eager")
+
+        def forward(self, x):
+            return torch.compile(torch.sin, backend="eager")(self.fc(x))
+
+    model, x = Model(), torch.randn(4, 6)
+    torch.testing.assert_close(run(model, x), model.fc(x).sin().detach())
+
+
+def test_exports_are_loaded_where_torch_has_replaced_how_modules_are_restored(
+    monkeypatch, tmp_path
+):
+    restore = nn.Module.__setstate__
+
+    def restored(module, state):  # as torch.compile does
+        restore(module, state)
+
+    monkeypatch.setattr(nn.Module, "__setstate__", restored)
+    model, x = nn.Linear(3, 2), torch.randn(4, 3)
+    poptorch.inferenceModel(model).compileAndExport(tmp_path / "f", x)
+    torch.testing.assert_close(poptorch.load(tmp_path / "f")(x), model(x).detach())

@@ -1,0 +1,76 @@
+"""Words that the device generates with its cache are those that torch finds without one."""
+
+import copy
+
+import poptorch
+import pytest
+import torch
+import transformers
+from generation import (
+    CachedAttention,
+    CachedStep,
+    DynamicCachedAttention,
+    Generator,
+    Translator,
+    generate_eagerly,
+)
+
+
+def question(seed):
+    torch.manual_seed(seed)
+    ids = torch.randint(40, (3, 7), dtype=torch.int32)
+    return ids, torch.arange(7) < torch.tensor([[7], [4], [5]]), torch.full((3, 1), 1).int()
+
+
+@pytest.mark.parametrize("on_device", [False, True], ids=["host loop", "device loop"])
+@pytest.mark.parametrize("attention", [CachedAttention, DynamicCachedAttention])
+def test_generated_words_are_torchs(attention, on_device):
+    torch.manual_seed(0)
+    model = Translator(40, attention=attention).eval()
+    for parameter in model.parameters():
+        parameter.data.mul_(2)  # else the words hardly differ
+    eager = copy.deepcopy(model)
+    generate = Generator(model if on_device else model.parallelize(), 3, 10, on_device)
+    for seed in range(3):  # what the cache holds of the answer before does not matter
+        expected = generate_eagerly(eager, *question(seed), 10)
+        assert expected.unique().numel() > 4
+        assert torch.equal(generate(*question(seed)), expected)
+    for program in (generate.encoder, generate.decoder):
+        assert len(program.report()["ipus"]) == (1 if on_device else 2)
+
+
+SIZES = {"vocab_size": 60, "initializer_range": 0.5}
+HUGGING_FACE = {
+    "gpt2": lambda: transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(n_embd=16, n_layer=2, n_head=2, n_positions=32, bos_token_id=1,
+                                eos_token_id=1, **SIZES)
+    ),
+    "llama": lambda: transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
+                                 num_key_value_heads=1, intermediate_size=24, **SIZES)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HUGGING_FACE)
+def test_words_of_a_hugging_face_model_with_its_own_cache_are_torchs(name):
+    torch.manual_seed(0)
+    model = HUGGING_FACE[name]().eval()
+    start, length = torch.tensor([[3, 4, 5], [6, 7, 8]], dtype=torch.int32), 10
+    expected = start
+    with torch.no_grad():
+        while expected.shape[1] < length:
+            logits = model(input_ids=expected, use_cache=False).logits[:, -1:]
+            expected = torch.cat([expected, logits.argmax(-1).int()], 1)
+    assert expected[:, 3:].unique().numel() > 1
+    cache = transformers.StaticCache(config=model.config, max_cache_len=16)
+    heads = getattr(model.config, "num_key_value_heads", None) or model.config.num_attention_heads
+    size = model.config.hidden_size // model.config.num_attention_heads
+    cache.early_initialization(2, heads, size, torch.float32, torch.device("cpu"))
+    step = poptorch.inferenceModel(CachedStep(model, cache))
+    words = start[:, :1]
+    for position in range(length - 1):
+        word = step(words[:, -1:], torch.full((1, 1), position, dtype=torch.int32))
+        given = start[:, position + 1 : position + 2]
+        words = torch.cat([words, given if given.numel() else word], 1)
+    assert torch.equal(words, expected)

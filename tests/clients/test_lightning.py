@@ -1,0 +1,162 @@
+"""Lightning's Trainer on IPUs: weights and metrics of its CPU run, checkpoints it goes on from."""
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, RandomSampler, TensorDataset
+
+pl = pytest.importorskip("pytorch_lightning")
+from lightning_ipu import IPUStrategy  # noqa: E402
+from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint  # noqa: E402
+
+
+def blobs(count, seed):
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(3, (count,), generator=generator)
+    points = torch.randn(count, 4, generator=generator) + labels.unsqueeze(1)
+    return TensorDataset(points, labels)
+
+
+class Data(pl.LightningDataModule):
+    def train_dataloader(self):
+        data = blobs(96, 1)
+        order = torch.Generator().manual_seed(self.trainer.current_epoch)
+        return DataLoader(data, batch_size=4, sampler=RandomSampler(data, generator=order))
+
+    def val_dataloader(self):
+        return DataLoader(blobs(32, 2), batch_size=4)
+
+    test_dataloader = predict_dataloader = val_dataloader
+
+
+class Classifier(pl.LightningModule):
+    """Logs in the hooks that run on the host: a step has no values while it is compiled."""
+
+    def __init__(self, dropout=0.0):
+        super().__init__()
+        self.save_hyperparameters()
+        self.layers = nn.Sequential(
+            nn.Linear(4, 16), nn.Tanh(), nn.Dropout(dropout), nn.Linear(16, 3)
+        )
+        self.losses, self.accuracies = [], []
+
+    def forward(self, points):
+        return self.layers(points)
+
+    def training_step(self, points, labels):
+        return nn.functional.cross_entropy(self(points), labels)
+
+    def validation_step(self, points, labels):
+        return (self(points).argmax(1) == labels).float()
+
+    test_step = validation_step
+
+    def predict_step(self, points, labels):
+        return self(points)
+
+    def on_train_batch_end(self, outputs, batch, batch_idx):
+        self.losses.append(outputs["loss"].item())
+
+    def on_validation_batch_end(self, outputs, batch, batch_idx, dataloader_idx=0):
+        self.log("accuracy", outputs.mean(), batch_size=len(outputs))
+
+    def on_test_batch_end(self, outputs, batch, batch_idx, dataloader_idx=0):
+        self.log("test_accuracy", outputs.mean(), batch_size=len(outputs))
+
+    def configure_optimizers(self):
+        optimizer = torch.optim.Adam(self.parameters(), lr=1e-2)
+        return [optimizer], [torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.8)]
+
+
+class OfBatches(Classifier):
+    """The same steps with the arguments of Lightning's own: (batch, batch_idx)."""
+
+    def training_step(self, batch, batch_idx):
+        return super().training_step(*batch)
+
+    def validation_step(self, batch, batch_idx):
+        return super().validation_step(*batch)
+
+    def test_step(self, batch, batch_idx):
+        return super().test_step(*batch)
+
+    def predict_step(self, batch, batch_idx):
+        return super().predict_step(*batch)
+
+
+def trainer_of(folder, epochs=3, strategy=None, callbacks=(), **arguments):
+    on_cpu = {"accelerator": "cpu", "devices": 1} if strategy is None else {"strategy": strategy}
+    return pl.Trainer(
+        **on_cpu,
+        max_epochs=epochs,
+        default_root_dir=folder,
+        logger=False,
+        callbacks=list(callbacks),
+        enable_checkpointing=any(isinstance(c, ModelCheckpoint) for c in callbacks),
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        reload_dataloaders_every_n_epochs=1,
+        **arguments,
+    )
+
+
+def test_fit_validate_test_and_predict_are_those_of_the_cpu(tmp_path):
+    torch.manual_seed(0)
+    module = Classifier()
+    peer = OfBatches()
+    peer.load_state_dict(module.state_dict())
+    cpu = trainer_of(tmp_path, accumulate_grad_batches=2)
+    cpu.fit(peer, Data())
+    trainer = trainer_of(tmp_path, strategy=IPUStrategy(), accumulate_grad_batches=2)
+    trainer.fit(module, Data())
+    assert len(module.losses) == 36 and len(peer.losses) == 72  # ours: one for each update
+    expected = torch.tensor(peer.losses).reshape(-1, 2).mean(1)
+    torch.testing.assert_close(torch.tensor(module.losses), expected, rtol=1e-4, atol=1e-5)
+    for name, value in peer.state_dict().items():
+        torch.testing.assert_close(module.state_dict()[name], value, rtol=1e-4, atol=1e-5)
+    metric = trainer.callback_metrics["accuracy"]
+    assert metric == cpu.callback_metrics["accuracy"] and metric > 0.6
+    tested = trainer.test(module, Data(), verbose=False)
+    assert tested == cpu.test(peer, Data(), verbose=False)
+    predicted = torch.cat(trainer.predict(module, Data()))
+    expected = torch.cat(cpu.predict(peer, Data()))
+    torch.testing.assert_close(predicted, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_fit_goes_on_from_its_checkpoint_with_the_same_bits(tmp_path):
+    def checkpoints(name):
+        return ModelCheckpoint(tmp_path / name, filename="{epoch}", save_top_k=-1)
+
+    torch.manual_seed(0)
+    start = Classifier().state_dict()
+    whole, first = Classifier(), Classifier()
+    whole.load_state_dict(start)
+    first.load_state_dict(start)
+    strategy = IPUStrategy(device_iterations=2, replicas=2)
+    trainer_of(tmp_path, 4, strategy).fit(whole, Data())
+    strategy = IPUStrategy(device_iterations=2, replicas=2)
+    trainer_of(tmp_path, 2, strategy, [checkpoints("first")]).fit(first, Data())
+    strategy = IPUStrategy(device_iterations=2, replicas=2)
+    resumed = Classifier()
+    trainer = trainer_of(tmp_path, 4, strategy)
+    trainer.fit(resumed, Data(), ckpt_path=tmp_path / "first/epoch=1.ckpt")
+    assert trainer.global_step == 24
+    assert first.losses + resumed.losses == whole.losses
+    for name, value in whole.state_dict().items():
+        assert torch.equal(resumed.state_dict()[name], value), name
+    loaded = Classifier.load_from_checkpoint(tmp_path / "first/epoch=1.ckpt")
+    assert torch.equal(loaded.layers[0].weight, first.layers[0].weight)
+
+
+def test_callbacks_stop_a_fit(tmp_path):
+    torch.manual_seed(0)
+    stopping = EarlyStopping("accuracy", mode="max", stopping_threshold=0.6)
+    trainer = trainer_of(tmp_path, 30, IPUStrategy(), [stopping])
+    trainer.fit(Classifier(), Data())
+    assert trainer.current_epoch < 30
+
+
+def test_gradients_cannot_be_clipped_on_the_host(tmp_path):
+    trainer = trainer_of(tmp_path, 1, IPUStrategy(), gradient_clip_val=1.0)
+    with pytest.raises(ValueError, match="max_grad_norm"):
+        trainer.fit(Classifier(), Data())

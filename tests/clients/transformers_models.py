@@ -1,0 +1,145 @@
+"""Models of the transformers library, small and with random weights: each a function that gives
+the model and the keyword arguments of its forward."""
+
+import torch
+import transformers as tf
+
+TEXT = {
+    "vocab_size": 99, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
+    "intermediate_size": 24, "max_position_embeddings": 32,
+}  # fmt: skip
+CAUSAL = {**TEXT, "num_attention_heads": 4, "num_key_value_heads": 2}
+WIDTHS = {
+    "d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24,
+    "dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0,
+}  # fmt: skip
+PATCHES = {
+    "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24,
+    "image_size": 16, "patch_size": 4,
+}  # fmt: skip
+SOUND = {
+    "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24,
+    "vocab_size": 12, "conv_dim": (8, 8), "conv_stride": (5, 2), "conv_kernel": (10, 3),
+    "num_feat_extract_layers": 2, "num_conv_pos_embeddings": 4,
+    "num_conv_pos_embedding_groups": 2, "hidden_dropout": 0.0, "activation_dropout": 0.0,
+    "attention_dropout": 0.0, "feat_proj_dropout": 0.0, "final_dropout": 0.0, "layerdrop": 0.0,
+    "apply_spec_augment": False,
+}  # fmt: skip
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+RELATIVE = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
+
+
+def ids():
+    return torch.randint(5, 90, (2, 8))
+
+
+def text(kind, configuration):
+    """A language model and its own loss."""
+    return lambda: (kind(configuration()), {"input_ids": ids(), "labels": ids()})
+
+
+def images(kind, configuration):
+    """A classifier of images and its own loss."""
+    batch = {"pixel_values": torch.randn(2, 3, 16, 16), "labels": torch.tensor([0, 1])}
+    return lambda: (kind(configuration()), batch)
+
+
+def sound(kind, configuration):
+    """What a loss of sequences is taken of: the model's own asks whether labels are in range."""
+    return lambda: (kind(configuration()), {"input_values": torch.randn(2, 200)})
+
+
+def whisper():
+    configuration = tf.WhisperConfig(
+        vocab_size=99, num_mel_bins=8, max_source_positions=10, max_target_positions=16,
+        pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=3, **WIDTHS
+    )  # fmt: skip
+    batch = {"input_features": torch.randn(2, 8, 20), "labels": ids()}
+    return tf.WhisperForConditionalGeneration(configuration), batch
+
+
+def clip():
+    vision = {**PATCHES, "num_hidden_layers": 1, "projection_dim": 8}
+    written = {**TEXT, "projection_dim": 8, "eos_token_id": 2}
+    configuration = tf.CLIPConfig(text_config=written, vision_config=vision, projection_dim=8)
+    batch = {"input_ids": ids(), "pixel_values": torch.randn(2, 3, 16, 16), "return_loss": True}
+    return tf.CLIPModel(configuration), batch
+
+
+MODELS = {
+    "BERT": text(tf.BertForMaskedLM, lambda: tf.BertConfig(**TEXT, **NO_DROPOUT)),
+    "DistilBERT": text(
+        tf.DistilBertForMaskedLM,
+        lambda: tf.DistilBertConfig(
+            vocab_size=99, dim=16, n_layers=2, n_heads=2, hidden_dim=24, dropout=0.0,
+            attention_dropout=0.0,
+        ),
+    ),
+    "RoBERTa": text(tf.RobertaForMaskedLM, lambda: tf.RobertaConfig(**TEXT, **NO_DROPOUT)),
+    "DeBERTa": text(
+        tf.DebertaForMaskedLM, lambda: tf.DebertaConfig(**TEXT, **NO_DROPOUT, **RELATIVE)
+    ),
+    "DeBERTa-v2": text(
+        tf.DebertaV2ForMaskedLM,
+        lambda: tf.DebertaV2Config(**TEXT, **NO_DROPOUT, **RELATIVE, position_buckets=4),
+    ),
+    "GPT-2": text(
+        tf.GPT2LMHeadModel,
+        lambda: tf.GPT2Config(
+            vocab_size=99, n_positions=32, n_embd=16, n_layer=2, n_head=2, resid_pdrop=0.0,
+            embd_pdrop=0.0, attn_pdrop=0.0,
+        ),
+    ),
+    "Llama": text(tf.LlamaForCausalLM, lambda: tf.LlamaConfig(**CAUSAL)),
+    "Mistral": text(tf.MistralForCausalLM, lambda: tf.MistralConfig(**CAUSAL, sliding_window=4)),
+    "mixture of experts": text(
+        tf.MixtralForCausalLM,
+        lambda: tf.MixtralConfig(
+            **CAUSAL, num_local_experts=3, num_experts_per_tok=2, sliding_window=None,
+            experts_implementation="batched_mm",
+        ),
+    ),
+    "T5": text(
+        tf.T5ForConditionalGeneration,
+        lambda: tf.T5Config(
+            vocab_size=99, d_model=16, d_kv=8, d_ff=24, num_layers=2, num_heads=2,
+            dropout_rate=0.0, decoder_start_token_id=0,
+        ),
+    ),
+    "BART": text(
+        tf.BartForConditionalGeneration,
+        lambda: tf.BartConfig(vocab_size=99, max_position_embeddings=32, **WIDTHS),
+    ),
+    "Mamba": text(
+        tf.MambaForCausalLM,
+        lambda: tf.MambaConfig(
+            vocab_size=99, hidden_size=16, state_size=4, num_hidden_layers=2, time_step_rank=2,
+            use_cache=False,
+        ),
+    ),
+    "RWKV": text(
+        tf.RwkvForCausalLM,
+        lambda: tf.RwkvConfig(
+            vocab_size=99, hidden_size=16, num_hidden_layers=2, context_length=16,
+            attention_hidden_size=16, use_cache=False,
+        ),
+    ),
+    "ViT": images(tf.ViTForImageClassification, lambda: tf.ViTConfig(**PATCHES, **NO_DROPOUT)),
+    "DeiT": images(tf.DeiTForImageClassification, lambda: tf.DeiTConfig(**PATCHES, **NO_DROPOUT)),
+    "Swin": images(
+        tf.SwinForImageClassification,
+        lambda: tf.SwinConfig(
+            image_size=16, patch_size=2, embed_dim=8, depths=[2, 2], num_heads=[2, 2],
+            window_size=4, drop_path_rate=0.0, **NO_DROPOUT,
+        ),
+    ),
+    "ConvNeXt": images(
+        tf.ConvNextForImageClassification,
+        lambda: tf.ConvNextConfig(hidden_sizes=[8, 12], depths=[1, 1], num_stages=2, patch_size=2),
+    ),
+    "Wav2Vec2": sound(tf.Wav2Vec2ForCTC, lambda: tf.Wav2Vec2Config(**SOUND)),
+    "HuBERT": sound(tf.HubertForCTC, lambda: tf.HubertConfig(**SOUND)),
+    "Whisper": whisper,
+    "CLIP": clip,
+}  # fmt: skip

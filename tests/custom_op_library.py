@@ -1,0 +1,50 @@
+"""Libraries of custom ops, compiled once a session and loaded as a user loads them."""
+
+import ctypes
+import subprocess
+from pathlib import Path
+
+import poptorch_core
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = {
+    **{name: ROOT / f"examples/custom_ops/{name}.cpp" for name in ("cube", "leaky_relu")},
+    "many_attribute": ROOT / "examples/custom_ops/many_attribute.cpp",
+    "trial": ROOT / "tests/custom_ops/trial_ops.cpp",
+}
+
+
+def compile_library(source, target):
+    """Starts the compiler, which needs the header and libpoptorch_core alone."""
+    package = Path(poptorch_core.cmake_prefix_path)
+    header = package / "include" if (package / "include").exists() else None
+    include = header or ROOT / "poptorch_cpp/include"
+    command = [
+        *("c++", "-std=c++20", "-shared", "-fPIC", "-Wall", "-Wextra", f"-I{include}", source),
+        *("-o", target, f"-L{package}/lib", "-lpoptorch_core", f"-Wl,-rpath,{package}/lib"),
+    ]
+    return subprocess.Popen([str(part) for part in command], stderr=subprocess.PIPE, text=True)
+
+
+@pytest.fixture(scope="session")
+def custom_op_folder(tmp_path_factory):
+    """With the libraries of examples/custom_ops and of tests/custom_ops, in a folder `tests`."""
+    folder = tmp_path_factory.mktemp("libraries") / "tests"
+    folder.mkdir()
+    compilers = [
+        compile_library(source, folder / f"libcustom_{name}_op.so")
+        for name, source in SOURCES.items()
+    ]
+    for compiler in compilers:
+        errors = compiler.communicate()[1]
+        assert compiler.returncode == 0 and not errors, errors
+    return folder
+
+
+@pytest.fixture(scope="session")
+def custom_ops(custom_op_folder):
+    """The folder, its libraries loaded into this process."""
+    for name in SOURCES:
+        ctypes.cdll.LoadLibrary(custom_op_folder / f"libcustom_{name}_op.so")
+    return custom_op_folder

@@ -1,0 +1,52 @@
+"""What the packages offer, by name: modules, what stands in them, and the members of classes."""
+
+import importlib
+import inspect
+import pkgutil
+from functools import cache
+
+PACKAGES = ("poptorch", "popxl", "popxl_addons", "popart")
+
+
+def modules():
+    for package in PACKAGES:
+        top = importlib.import_module(package)
+        yield top
+        for found in pkgutil.walk_packages(top.__path__, package + "."):
+            if not found.name.endswith("__main__"):
+                yield importlib.import_module(found.name)
+
+
+@cache
+def objects():
+    """Of each last part of a name, the paths that end with it and what is there."""
+    found = {}
+
+    def add(path, value):
+        found.setdefault(path.rsplit(".", 1)[-1], {})[path] = value
+
+    for module in modules():
+        add(module.__name__, module)
+        for name, value in vars(module).items():
+            add(f"{module.__name__}.{name}", value)
+            if inspect.isclass(value):
+                for member in dir(value):
+                    add(f"{module.__name__}.{name}.{member}", getattr(value, member, None))
+    return found
+
+
+def is_ours(value):
+    home = getattr(value, "__module__", None) or "poptorch"
+    return home.startswith((*PACKAGES, "poptorch_core"))
+
+
+def called(name):
+    """What stands at `name`, a whole path or the end of one, of our functions and classes."""
+    return (value for value in present(name) if is_ours(value) and callable(value))
+
+
+def present(name):
+    """What stands at `name`."""
+    for path, value in objects().get(name.rsplit(".", 1)[-1], {}).items():
+        if f".{path}".endswith(f".{name}"):
+            yield value
