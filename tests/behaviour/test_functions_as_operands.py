@@ -149,17 +149,3 @@ def test_compiled_parts_run_as_they_were():
 
     model, x = Model(), torch.randn(4, 6)
     torch.testing.assert_close(run(model, x), model.fc(x).sin().detach())
-
-
-def test_exports_are_loaded_where_torch_has_replaced_how_modules_are_restored(
-    monkeypatch, tmp_path
-):
-    restore = nn.Module.__setstate__
-
-    def restored(module, state):  # as torch.compile does
-        restore(module, state)
-
-    monkeypatch.setattr(nn.Module, "__setstate__", restored)
-    model, x = nn.Linear(3, 2), torch.randn(4, 3)
-    poptorch.inferenceModel(model).compileAndExport(tmp_path / "f", x)
-    torch.testing.assert_close(poptorch.load(tmp_path / "f")(x), model(x).detach())

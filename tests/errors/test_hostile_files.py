@@ -195,3 +195,17 @@ def test_other_files_are_refused(good, tmp_path):
     assert "is no file" in refused(tmp_path)
     text = refused(exchanged(tmp_path / "f", good, tensors=b"\xff" * 16))
     assert "Export the model anew" in text
+
+
+def test_exports_are_loaded_where_torch_has_replaced_how_modules_are_restored(
+    monkeypatch, tmp_path
+):
+    restore = torch.nn.Module.__setstate__
+
+    def restored(module, state):  # as torch.compile does
+        restore(module, state)
+
+    monkeypatch.setattr(torch.nn.Module, "__setstate__", restored)
+    model, x = torch.nn.Linear(3, 2), torch.randn(4, 3)
+    poptorch.inferenceModel(model).compileAndExport(tmp_path / "f", x)
+    torch.testing.assert_close(poptorch.load(tmp_path / "f")(x), model(x).detach())
