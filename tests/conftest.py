@@ -19,6 +19,12 @@ def pytest_addoption(parser):
     parser.addoption("--config", help="a file of tests/configs, without .json, or all, or third")
 
 
+def pytest_collectstart(collector):
+    """What modules draw as they are imported is that of every run, too."""
+    if isinstance(collector, pytest.Module):
+        torch.manual_seed(0)
+
+
 def pytest_ignore_collect(collection_path, config):
     asked = config.getoption("--config")
     if asked and collection_path.is_file() and not worlds.asked_for(asked, collection_path.name):

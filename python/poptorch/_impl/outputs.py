@@ -5,7 +5,7 @@ import inspect
 import operator
 import types
 import warnings
-from collections.abc import Callable, Collection, KeysView, Mapping, ValuesView
+from collections.abc import Callable, Collection, Iterator, KeysView, Mapping, ValuesView
 from typing import Any
 
 import torch
@@ -64,6 +64,11 @@ def _check_constants(node: Node) -> None:
         _check_constants(child)
     if node.kind != "constant":
         return
+    if isinstance(node.value, Iterator):
+        raise Error(
+            f"[outputs] the model returns a {node.type.__name__}, whose elements are made as "
+            "somebody asks for them. Return a list of them: list(...)."
+        )
     name = _traced_in(node.value)
     if name is not None:
         raise Error(
@@ -78,8 +83,6 @@ def _traced_in(value: Any) -> str | None:
     parts: Mapping[str, Any] = getattr(value, "__dict__", {})
     if isinstance(value, types.FunctionType):
         parts = inspect.getclosurevars(value).nonlocals
-    elif isinstance(value, types.GeneratorType):
-        parts = inspect.getgeneratorlocals(value)
     elif isinstance(value, _HOLDERS):
         parts = {f"element {i}": part for i, part in enumerate(value)}
     return next((name for name, part in parts.items() if _is_traced(part)), None)

@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 
+#include "frontends/torch/aten/kinds.hpp"
 #include "frontends/torch/aten/rules.hpp"
 #include "support/strings.hpp"
 
@@ -118,13 +119,13 @@ Rule bitwise(std::string suffix) {
 
 Values where(Call& c) {
   const DType dtype = c.result_type({1, 2});
-  const Val condition = c.cast(c.tensor(0).value, DType::kBool);
+  const Val condition = truths(c, c.tensor(0), true);
   return {{c.emit("select", {condition, c.operand(1, dtype), c.operand(2, dtype)}), dtype}};
 }
 
 Values masked_fill(Call& c) {
   const TensorValue x = c.tensor(0);
-  const Val mask = c.cast(c.tensor(1).value, DType::kBool);
+  const Val mask = truths(c, c.tensor(1), false);
   return {{c.emit("select", {mask, c.operand(2, x.dtype), x.value}), x.dtype}};
 }
 
@@ -161,6 +162,7 @@ Values clamp_between(Call& c, std::string_view low_name, std::string_view high_n
   const size_t low = c.index_of(low_name), high = c.index_of(high_name);
   const bool has_low = low != Call::kNone && c.given(low);
   const bool has_high = high != Call::kNone && c.given(high);
+  if (!has_low && !has_high) c.fail("it needs a bound: give min, max or both.");
   std::vector<size_t> operands{0};
   if (has_low) operands.push_back(low);
   if (has_high) operands.push_back(high);

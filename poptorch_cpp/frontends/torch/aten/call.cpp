@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "frontends/torch/aten/whole_numbers.hpp"
+#include "frontends/torch/aten/kinds.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "frontends/torch/aten/rules.hpp"
-#include "frontends/torch/aten/whole_numbers.hpp"
+#include "frontends/torch/aten/kinds.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::frontend {

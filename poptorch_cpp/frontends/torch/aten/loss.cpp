@@ -1,6 +1,6 @@
 // aten rows of losses. Each ends in `identity_loss`, by which the compiler finds the final loss.
 #include "frontends/torch/aten/rules.hpp"
-#include "frontends/torch/aten/whole_numbers.hpp"
+#include "frontends/torch/aten/kinds.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::frontend {
@@ -72,6 +72,7 @@ Val optional_weight(Call& c, Val loss) {
 
 // Logarithms are held above -100, as torch does.
 Val binary_cross_entropy(Call& c, Val x, Val y) {
+  floats(c, c.tensor(1).dtype, "the target");
   const auto log = [&](Val v) {
     return c.emit("maximum", {c.emit("log", {v}), c.scalar(v.type().dtype, -100.0)});
   };
@@ -79,6 +80,7 @@ Val binary_cross_entropy(Call& c, Val x, Val y) {
 }
 
 Val binary_cross_entropy_with_logits(Call& c, Val x, Val y) {
+  floats(c, c.tensor(1).dtype, "the target");
   const TensorValue positive = c.tensor("pos_weight");
   const Val soft = c.emit("softplus", {-x});
   if (!positive) return optional_weight(c, (1.0 - y) * x + soft);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "frontends/torch/aten/kinds.hpp"
 #include "frontends/torch/aten/rules.hpp"
 #include "support/strings.hpp"
 
@@ -34,8 +35,7 @@ Rule sums(const char* op) {
 
 Values mean(Call& c) {
   const TensorValue x = c.tensor(0);
-  const DType dtype = c.dtype("dtype").value_or(x.dtype);
-  if (!ir::is_float(dtype)) c.fail("the mean needs a float dtype. Cast the tensor to float first.");
+  const DType dtype = floats(c, c.dtype("dtype").value_or(x.dtype), "the mean");
   return {{reduce(c, "mean", c.cast(x.value, dtype), c.axes("dim", x.rank()), keepdim(c)), dtype}};
 }
 
@@ -227,7 +227,7 @@ Val greatest_or_least(Call& c, Val x, Val size, const Ints& axes, bool greatest)
 
 Values vector_norm(Call& c, double order) {
   TensorValue x = c.tensor(0);
-  x.dtype = c.dtype("dtype").value_or(ir::is_float(x.dtype) ? x.dtype : c.default_float());
+  x.dtype = floats(c, c.dtype("dtype").value_or(x.dtype), "the norm");
   const Ints axes = c.axes("dim", x.rank());
   const bool keep = keepdim(c);
   const Val value = c.cast(x.value, x.dtype);
@@ -276,8 +276,7 @@ Values topk(Call& c) {
 Rule softmax(const char* op) {
   return [op](Call& c) -> Values {
     const TensorValue x = c.tensor(0);
-    const DType given = c.dtype("dtype").value_or(x.dtype);
-    const DType dtype = ir::is_float(given) ? given : c.default_float();
+    const DType dtype = floats(c, c.dtype("dtype").value_or(x.dtype), op);
     const Val value = c.cast(x.value, dtype);
     if (x.rank() == 0) {
       const Val flat = c.emit(op, {c.reshape(value, {1})}, {{"axis", int64_t{0}}});
@@ -291,8 +290,7 @@ Rule softmax(const char* op) {
 // Rows of -infinity alone give zeros instead of nan.
 Values safe_softmax(Call& c) {
   const TensorValue given = c.tensor(0);
-  const DType asked = c.dtype("dtype").value_or(given.dtype);
-  const DType dtype = ir::is_float(asked) ? asked : c.default_float();
+  const DType dtype = floats(c, c.dtype("dtype").value_or(given.dtype), "softmax");
   const Shape shape = at_least_a_vector(given.shape());
   const Val x = c.reshape(c.cast(given.value, dtype), shape);
   const int64_t axis = c.axis(c.integer("dim"), given.rank());
