@@ -2,8 +2,8 @@
 // count from the end where torch allows it.
 #include <limits>
 
-#include "frontends/torch/aten/rules.hpp"
 #include "frontends/torch/aten/kinds.hpp"
+#include "frontends/torch/aten/rules.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::frontend {

@@ -1,6 +1,6 @@
 // aten rows of losses. Each ends in `identity_loss`, by which the compiler finds the final loss.
-#include "frontends/torch/aten/rules.hpp"
 #include "frontends/torch/aten/kinds.hpp"
+#include "frontends/torch/aten/rules.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::frontend {
