@@ -8,7 +8,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="module")
 def quiet():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("POPTORCH_LOG_LEVEL", "ERR")

@@ -126,10 +126,22 @@ std::vector<TensorValue> by_generic_op(const Handled& h) {
   return values;
 }
 
+std::vector<TensorValue> values_of(const Handled& h) {
+  try {
+    if (h.info.rule && !is_complex(h) && !concerns_empty(h)) {
+      if (auto values = by_row(h); !values.empty()) return values;
+    }
+    return by_generic_op(h);
+  } catch (const support::UnsupportedError& error) {
+    auto values = stand_ins(h.op, h.info, h.arguments, h.call);
+    if (!values) throw;
+    h.tracer.refuse(h.call.name(), error);
+    return *std::move(values);
+  }
+}
+
 Results compute(const Handled& h) {
-  std::vector<TensorValue> values;
-  if (h.info.rule && !is_complex(h) && !concerns_empty(h)) values = by_row(h);
-  if (values.empty()) values = by_generic_op(h);
+  const std::vector<TensorValue> values = values_of(h);
   warn_of_float64(h, values);
   if (returns_written(h)) return write_back(h, values);
   Results results;

@@ -71,6 +71,7 @@ std::vector<size_t> Tracer::return_written_inputs() {
 }
 
 TraceResult Tracer::finish(const std::vector<at::Tensor>& outputs) {
+  if (!refusals_.empty()) refusals_.raise();
   TraceResult result;
   check_memory();
   check_blocks();

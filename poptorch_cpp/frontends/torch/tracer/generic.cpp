@@ -24,19 +24,26 @@ at::Tensor stand_in(const at::Tensor& tensor, c10::DeviceType device) {
                               : at::zeros(tensor.sizes(), options);
 }
 
+std::vector<at::Tensor> infer_on_meta(const GenericCall& call,
+                                      const std::vector<at::Tensor>& operands) {
+  PauseGuard pause;
+  std::vector<at::Tensor> metas;
+  for (const auto& operand : operands) metas.push_back(stand_in(operand, c10::kMeta));
+  return call.run(metas);
+}
+
 // The results' shapes and dtypes: from a run on zeros; where zeros will not do, from torch's shape
 // functions. The first error is the one that eager mode would give.
 std::vector<at::Tensor> infer(const GenericCall& call, const std::vector<at::Tensor>& operands) {
   PauseGuard pause;
-  std::vector<at::Tensor> zeros, metas;
+  std::vector<at::Tensor> zeros;
   for (const auto& operand : operands) zeros.push_back(stand_in(operand, c10::kCPU));
   fit_stand_ins(call.schema(), zeros);
   try {
     return call.run(zeros);
   } catch (const c10::Error&) {
-    for (const auto& operand : operands) metas.push_back(stand_in(operand, c10::kMeta));
     try {
-      return call.run(metas);
+      return infer_on_meta(call, operands);
     } catch (const std::exception&) {
     }
     throw;
@@ -102,6 +109,30 @@ std::vector<TensorValue> emit_generic(Tracer& tracer, const c10::OperatorHandle&
     out.push_back({made->result(i), ir_dtype(results[i].scalar_type())});
   }
   return out;
+}
+
+std::optional<std::vector<TensorValue>> stand_ins(const c10::OperatorHandle& op,
+                                                  const OpInfo& info,
+                                                  c10::ArrayRef<c10::IValue> arguments,
+                                                  TorchCall& call) {
+  std::vector<TensorValue> values;
+  try {
+    std::vector<at::Tensor> operands;
+    const GenericCall generic = GenericCall::of(op, arguments, operands);
+    // Torch's generator stays where it is.
+    for (const at::Tensor& result : info.is_random ? infer_on_meta(generic, operands)
+                                                   : infer(generic, operands)) {
+      const ir::DType dtype = ir_dtype(result.scalar_type());
+      // A random number, as nobody takes it for known.
+      const Val unknown =
+          call.emit("random_uniform", {},
+                    {{"shape", Ints{}}, {"low", 0.0}, {"high", 1.0}, {"dtype", DType::kF32}});
+      values.push_back({call.broadcast(call.cast(unknown, dtype), result.sizes().vec()), dtype});
+    }
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+  return values;
 }
 
 }  // namespace poptorch::frontend

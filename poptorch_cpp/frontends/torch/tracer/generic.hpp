@@ -2,6 +2,8 @@
 // constants.
 #pragma once
 
+#include <optional>
+
 #include "frontends/torch/tracer/op_info.hpp"
 #include "frontends/torch/tracer/torch_call.hpp"
 
@@ -11,5 +13,12 @@ namespace poptorch::frontend {
 std::vector<TensorValue> emit_generic(Tracer& tracer, const c10::OperatorHandle& op,
                                       const OpInfo& info, c10::ArrayRef<c10::IValue> arguments,
                                       TorchCall& call);
+
+// Values like the operator's results, of which only shapes and types are right; nothing where
+// these are not known without running it.
+std::optional<std::vector<TensorValue>> stand_ins(const c10::OperatorHandle& op,
+                                                  const OpInfo& info,
+                                                  c10::ArrayRef<c10::IValue> arguments,
+                                                  TorchCall& call);
 
 }  // namespace poptorch::frontend

@@ -316,7 +316,9 @@ void Tracer::remember(std::exception_ptr error, std::string text) {
 }
 
 void Tracer::rethrow_if_cause_of(const std::string& text) const {
-  if (error_ && text.find(error_text_) != std::string::npos) std::rethrow_exception(error_);
+  if (!error_ || text.find(error_text_) == std::string::npos) return;
+  if (!refusals_.empty()) refusals_.raise(error_text_);
+  std::rethrow_exception(error_);
 }
 
 }  // namespace poptorch::frontend

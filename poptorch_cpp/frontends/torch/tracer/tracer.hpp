@@ -21,6 +21,7 @@
 #include "frontends/torch/tracer/function.hpp"
 #include "frontends/torch/tracer/known_values.hpp"
 #include "frontends/torch/tracer/memory.hpp"
+#include "frontends/torch/tracer/refusals.hpp"
 #include "frontends/torch/tracer/region.hpp"
 #include "ir/builder.hpp"
 
@@ -157,9 +158,15 @@ class Tracer : private Cursor {
   std::string place() const;
   void warn_once(const std::string& text);
 
+  // Takes down what the model uses and we do not have; finish() raises it, with all of its like.
+  void refuse(const std::string& op, const support::UnsupportedError& error) {
+    refusals_.add(op, error, location());
+  }
+  const Refusals& refusals() const { return refusals_; }
+
   // Torch turns exceptions that cross it into its own; the first one is kept here.
   void remember(std::exception_ptr error, std::string text);
-  // Rethrows the remembered error when `text` stems from it.
+  // Rethrows the remembered error, with what was refused before it, when `text` stems from it.
   void rethrow_if_cause_of(const std::string& text) const;
 
  private:
@@ -209,6 +216,7 @@ class Tracer : private Cursor {
   KnownValues known_values_{regions_};
   std::optional<FunctionTrace> function_;
   std::set<const ir::Op*> hooks_;  // calls that stand for hooks of gradients
+  Refusals refusals_;
   std::exception_ptr error_;
   std::string error_text_;
   Tracer* outer_;

@@ -1,0 +1,72 @@
+"""What a model uses and we do not have is told at once, with places and counts."""
+
+import re
+
+import poptorch
+import pytest
+import torch
+from torch import nn
+
+HERE = r"\S*test_unsupported_ops\.py:\d+"
+LISTED = r"Unsupported ops found in compiled model: \[aten::hash_tensor, aten::_to_sparse\]\."
+
+
+class Model(nn.Module):
+    def __init__(self, end=None):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.end = end
+
+    def forward(self, x, target=None):
+        for _ in range(3):
+            x = x + torch.hash_tensor(x)
+        x = self.fc(x)
+        y = x + torch.hash_tensor(x)
+        y = y + x.to_sparse().sum()
+        if self.end is not None:
+            self.end(x)
+        return y if target is None else (y, nn.functional.mse_loss(y, target))
+
+
+def message_of(wrapper, *inputs):
+    with pytest.raises(poptorch.Error) as error:
+        wrapper(*inputs)
+    return error.value.message
+
+
+@pytest.mark.parametrize("kind", [poptorch.inferenceModel, poptorch.trainingModel])
+def test_one_error_lists_all(kind):
+    inputs = torch.randn(2, 2, 4).unbind() if kind is poptorch.trainingModel else [torch.ones(2, 4)]
+    first, hashes, sparse, *rest = message_of(kind(Model()), *inputs).splitlines()
+    assert rest == []
+    assert re.fullmatch(LISTED, first)
+    assert re.fullmatch(
+        rf"  aten::hash_tensor \({HERE}, 3 times; {HERE}\): .* needs integers of 64 bits.*", hashes
+    )
+    assert re.fullmatch(rf"  aten::_to_sparse \({HERE}\): .* Keep it dense\.", sparse)
+
+
+def test_what_ends_the_trace_stands_behind_them():
+    model = Model(end=lambda x: torch.nonzero(x))
+    text = message_of(poptorch.inferenceModel(model), torch.ones(2, 4))
+    assert re.match(LISTED, text)
+    assert re.search(rf"\n  The trace ended at another one: .* aten::nonzero .*{HERE}", text)
+
+
+def test_stand_ins_have_no_values():
+    model = Model(end=lambda x: torch.hash_tensor(x).item())
+    text = message_of(poptorch.inferenceModel(model), torch.ones(2, 4))
+    assert re.search("ended at another one: .* the value of a tensor is needed on the host", text)
+
+
+def test_an_error_of_the_program_is_its_own():
+    def end(_):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        poptorch.inferenceModel(Model(end))(torch.ones(2, 4))
+
+
+def test_one_op_alone_has_its_own_words():
+    text = message_of(poptorch.inferenceModel(lambda x: x.to_sparse()), torch.ones(2, 4))
+    assert re.fullmatch(rf"\[aten::_to_sparse\] .* Keep it dense\. \({HERE}\)", text)
