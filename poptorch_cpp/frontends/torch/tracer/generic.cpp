@@ -111,8 +111,7 @@ std::vector<TensorValue> emit_generic(Tracer& tracer, const c10::OperatorHandle&
   return out;
 }
 
-std::optional<std::vector<TensorValue>> stand_ins(const c10::OperatorHandle& op,
-                                                  const OpInfo& info,
+std::optional<std::vector<TensorValue>> stand_ins(const c10::OperatorHandle& op, const OpInfo& info,
                                                   c10::ArrayRef<c10::IValue> arguments,
                                                   TorchCall& call) {
   std::vector<TensorValue> values;
@@ -120,8 +119,8 @@ std::optional<std::vector<TensorValue>> stand_ins(const c10::OperatorHandle& op,
     std::vector<at::Tensor> operands;
     const GenericCall generic = GenericCall::of(op, arguments, operands);
     // Torch's generator stays where it is.
-    for (const at::Tensor& result : info.is_random ? infer_on_meta(generic, operands)
-                                                   : infer(generic, operands)) {
+    for (const at::Tensor& result :
+         info.is_random ? infer_on_meta(generic, operands) : infer(generic, operands)) {
       const ir::DType dtype = ir_dtype(result.scalar_type());
       // A random number, as nobody takes it for known.
       const Val unknown =

@@ -16,8 +16,7 @@ std::vector<TensorValue> emit_generic(Tracer& tracer, const c10::OperatorHandle&
 
 // Values like the operator's results, of which only shapes and types are right; nothing where
 // these are not known without running it.
-std::optional<std::vector<TensorValue>> stand_ins(const c10::OperatorHandle& op,
-                                                  const OpInfo& info,
+std::optional<std::vector<TensorValue>> stand_ins(const c10::OperatorHandle& op, const OpInfo& info,
                                                   c10::ArrayRef<c10::IValue> arguments,
                                                   TorchCall& call);
 
