@@ -355,6 +355,9 @@ PYBIND11_MODULE(_torch, m) {
   m.def("end_hook", [](const at::Tensor& tensor, const at::Tensor& gradient) {
     running_trace().end_hook(tensor, gradient);
   });
+  m.def("use_results", [](const Tensors& tensors, const Tensors& results) {
+    running_trace().use_results(tensors, results);
+  });
   m.def("set_log_level",
         [](int level) { support::set_log_level(static_cast<support::LogLevel>(level)); });
   m.def("set_compiler_log_level",

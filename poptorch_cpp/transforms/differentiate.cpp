@@ -112,6 +112,32 @@ void warn_of_nothing_trained(const Op& loss, const std::vector<Value*>& gradient
                    ". Look for detach(), no_grad() and integers between them."));
 }
 
+// What a call with a gradient of its own gives for its operand as it is: it stands for a hook.
+Value* passed_on(const ir::Use& use) {
+  const bool is_hook = use.op && use.op->role() == Role::kCall && !ir::gradient_of(*use.op).empty();
+  if (!is_hook) return nullptr;
+  const Graph& body = ir::body_of(*use.op);
+  for (size_t i = 0; i < body.outputs().size() && i < use.op->result_count(); ++i) {
+    const Value* output = body.outputs()[i];
+    if (output->producer() && output->producer()->role() == Role::kIdentity) {
+      output = output->producer()->operand(0);
+    }
+    if (!output->producer() && output->index() == use.index) return use.op->result(i);
+  }
+  return nullptr;
+}
+
+// Where gradients start: the loss, behind the hooks that its gradient passes.
+Value* behind_hooks(const Op& loss) {
+  Value* value = loss.result();
+  while (value->uses().size() == 1) {
+    Value* next = passed_on(value->uses()[0]);
+    if (!next) break;
+    value = next;
+  }
+  return value;
+}
+
 // Ones times the loss scaling.
 Value* seed_of(Op& loss, const ir::OptimiserSpec& spec) {
   ir::Builder builder(loss.graph());
@@ -180,7 +206,7 @@ void differentiate(ir::Module& module) {
   warn_of_arithmetic_after(*loss);
   const std::vector<Value*> wanted = parameter_reads(main, optimiser);
   const std::vector<Value*> gradients =
-      add_gradients(main, {{loss->result(), seed_of(*loss, optimiser)}}, wanted);
+      add_gradients(main, {{behind_hooks(*loss), seed_of(*loss, optimiser)}}, wanted);
   warn_of_nothing_trained(*loss, gradients);
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (!gradients[i]) continue;

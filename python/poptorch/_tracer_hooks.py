@@ -11,6 +11,7 @@ from unittest import mock
 
 import torch
 from poptorch._impl.locations import user_location
+from poptorch._tracer_module_hooks import BackwardHooks
 from poptorch_core import Error, _torch
 
 Hook = Callable[[torch.Tensor], torch.Tensor | None]
@@ -33,9 +34,9 @@ def recorded(model: torch.nn.Module | None, training: bool) -> Iterator[None]:
     patch = mock.patch.object
     with contextlib.ExitStack() as stack:
         stack.enter_context(patch(torch.Tensor, "register_hook", register_hook))
-        for name in ("register_post_accumulate_grad_hook",):
-            stack.enter_context(patch(torch.Tensor, name, _refuse))
+        stack.enter_context(patch(torch.Tensor, "register_post_accumulate_grad_hook", _refuse))
         if training and model is not None:
+            stack.enter_context(patch(torch.nn.modules.module, "BackwardHook", BackwardHooks))
             _refuse_of_modules(model)
             _record_of_parameters(model)
         yield
@@ -47,20 +48,18 @@ def _is_state(model: torch.nn.Module | None, tensor: torch.Tensor) -> bool:
 
 def _refuse_of_modules(model: torch.nn.Module) -> None:
     everywhere = torch.nn.modules.module
-    if everywhere._global_backward_hooks or everywhere._global_backward_pre_hooks:
-        raise _backward_hook_refused("every module has")
+    if everywhere._global_backward_hooks and not everywhere._global_is_full_backward_hook:
+        raise _old_hook_refused("every module has")
     for name, module in model.named_modules():
-        if module._backward_hooks or module._backward_pre_hooks:
+        if module._backward_hooks and not module._is_full_backward_hook:
             kind = type(module).__name__
-            raise _backward_hook_refused(f"module '{name}' ({kind}) has" if name else f"{kind} has")
+            raise _old_hook_refused(f"module '{name}' ({kind}) has" if name else f"{kind} has")
 
 
-def _backward_hook_refused(whose: str) -> Error:
+def _old_hook_refused(whose: str) -> Error:
     return Error(
-        f"[hook] {whose} a hook of the backward pass (register_full_backward_hook and the like), "
-        "which is not supported: the gradients of a module's inputs and outputs are not there at "
-        "one time. Use register_hook of a tensor in forward, which may change its gradient, or "
-        "anchorTensor to read one."
+        f"[hook] {whose} a hook of the backward pass that sees the gradients of its last operation "
+        "(register_backward_hook), which is not supported. Use register_full_backward_hook."
     )
 
 

@@ -62,6 +62,7 @@ __all__: list[str] = [
     "set_labels",
     "set_log_level",
     "trace",
+    "use_results",
     "user_location",
     "why_not_plain",
 ]
@@ -308,6 +309,7 @@ def trace(
 ) -> str:
     """The traced form as text, without compiling it."""
 
+def use_results(arg0: Sequence[Tensor], arg1: Sequence[Tensor], /) -> None: ...
 def user_location(location_excludes: Sequence[str]) -> str:
     """ "model.py:12": the user's innermost line. A running trace has its own excludes."""
 

@@ -326,16 +326,3 @@ def test_equal_losses_are_counted_before_they_are_merged():
     wrapped = poptorch.trainingModel(Model(function))
     with pytest.raises(poptorch.Error, match="Multiple independent losses found in graph"):
         wrapped(torch.ones(3))
-
-
-@pytest.mark.parametrize(
-    "register", ["register_full_backward_hook", "register_full_backward_pre_hook"]
-)
-def test_backward_hooks_of_modules_are_refused_in_training(register):
-    model = torch.nn.Sequential(torch.nn.Linear(2, 2))
-    getattr(model[0], register)(lambda *_: None)
-    x = torch.ones(1, 2)
-    torch.testing.assert_close(poptorch.inferenceModel(model)(x), model[0](x))
-    wrapped = poptorch.trainingModel(model)
-    with pytest.raises(poptorch.Error, match=r"module '0' \(Linear\) has a hook of the backward"):
-        wrapped(x)

@@ -1,6 +1,7 @@
 // Implements tracer.hpp: what is recorded beside the graph around it, functions with their own
 // backward, loops and branches.
 #include <algorithm>
+#include <ranges>
 
 #include "frontends/torch/tracer/tracer.hpp"
 #include "support/error.hpp"
@@ -53,11 +54,13 @@ void Tracer::abandon_function() {
 
 namespace {
 
-// Puts `call` in front of the first op that uses `value`.
-void bring_forward(ir::Op* call, ir::Value* value) {
+// Puts `call` in front of the first op that uses one of its first `count` operands.
+void bring_forward(ir::Op* call, size_t count) {
   ir::Op* first = call;
-  for (const ir::Use& use : value->uses()) {
-    if (use.op && use.op->is_before(first)) first = use.op;
+  for (const ir::Value* value : call->operands() | std::views::take(count)) {
+    for (const ir::Use& use : value->uses()) {
+      if (use.op && use.op->is_before(first)) first = use.op;
+    }
   }
   if (first == call) return;
   for (ir::Value* operand : call->operands()) {
@@ -90,9 +93,23 @@ void Tracer::end_hook(const at::Tensor& tensor, const at::Tensor& gradient) {
   ir::Value* after = function_->end({read(gradient)}).at(0);
   function_.reset();
   note_new_ops();
+  bring_forward(after->producer(), 1);
+  hooks_.insert(after->producer());
+  send_through(tensor, after);
+}
+
+void Tracer::use_results(const std::vector<at::Tensor>& tensors,
+                         const std::vector<at::Tensor>& results) {
+  note_new_ops();
+  if (tensors.empty()) return;
+  bring_forward(read(results[0])->producer(), tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) send_through(tensors[i], read(results[i]));
+}
+
+// What uses the operand of the call that `after` is of, which `tensor` holds, uses `after` instead.
+void Tracer::send_through(const at::Tensor& tensor, ir::Value* after) {
   ir::Op* call = after->producer();
-  ir::Value* before = call->operand(0);
-  bring_forward(call, before);
+  ir::Value* before = call->operand(after->index());
   bool is_first = true;
   const auto uses = before->uses();
   for (const ir::Use& use : uses) {
@@ -100,7 +117,6 @@ void Tracer::end_hook(const at::Tensor& tensor, const at::Tensor& gradient) {
     is_first &= !hooks_.contains(use.op);
     use.op->set_operand(use.index, after);
   }
-  hooks_.insert(call);
   if (!is_first) return;
   Root& root = root_of(tensor);
   root.replace(Geometry::of(tensor), after, root.own_history_of(tensor));

@@ -129,6 +129,8 @@ class Tracer : private Cursor {
   // of that. All uses of `tensor`, earlier ones too, send their gradient through the hook.
   at::Tensor begin_hook(const at::Tensor& tensor);
   void end_hook(const at::Tensor& tensor, const at::Tensor& gradient);
+  // What uses the tensors, which are a function's first arguments, uses its first results instead.
+  void use_results(const std::vector<at::Tensor>& tensors, const std::vector<at::Tensor>& results);
 
   // A loop's body or a branch (in inference only): the tensors that stand for the arguments in it;
   // the end of it, where it gives `outputs`; or its end in an error, as if it had not begun.
@@ -183,6 +185,7 @@ class Tracer : private Cursor {
   void check_memory() const;  // UserError for state that has other memory than before
   bool in_region() const { return !regions_.empty() && !function_; }
   void store(Root& root, const Geometry& geometry, ir::Value* value, History* history);
+  void send_through(const at::Tensor& tensor, ir::Value* after);
   void restore_written();  // to what was held before the innermost region
   std::vector<at::Tensor> take_results(ir::Op* op, const std::vector<Region::Written>& written,
                                        const std::vector<at::Tensor>& outputs);
