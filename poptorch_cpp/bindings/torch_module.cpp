@@ -18,6 +18,7 @@
 #include "bindings/watched.hpp"
 #include "frontends/torch/compile.hpp"
 #include "frontends/torch/custom_ops.hpp"
+#include "frontends/torch/explain.hpp"
 #include "frontends/torch/plain_tensor.hpp"
 #include "frontends/torch/tracer/outside.hpp"
 #include "frontends/torch/tracer/types.hpp"
@@ -108,6 +109,24 @@ py::dict profile(Call call, std::vector<at::Tensor> inputs, const NamedTensors& 
                                  std::move(excludes));
   return profile_dict(
       watched([&] { return frontend::profile_model(trace.request, trace.forward, execution); }));
+}
+
+py::dict explain(Call call, std::vector<at::Tensor> inputs, const NamedTensors& state,
+                 bool training, std::vector<std::string> excludes) {
+  const Trace trace =
+      make_trace(std::move(call), std::move(inputs), state, training, std::move(excludes));
+  const auto found = watched([&] { return frontend::explain(trace.request, trace.forward); });
+  using namespace py::literals;
+  py::list ops, modules, refusals;
+  for (const auto& op : found.ops) ops.append(py::make_tuple(op.name, op.foreign, op.places));
+  for (const auto& module : found.modules) {
+    modules.append(py::make_tuple(module.path, module.ops, module.activation_bytes));
+  }
+  for (const auto& refusal : found.refusals) {
+    refusals.append(py::make_tuple(refusal.op, refusal.reason, refusal.places));
+  }
+  return py::dict("ops"_a = ops, "modules"_a = modules, "refusals"_a = refusals,
+                  "end"_a = found.end);
 }
 
 std::string trace_text(Call call, std::vector<at::Tensor> inputs, const NamedTensors& state,
@@ -312,6 +331,8 @@ PYBIND11_MODULE(_torch, m) {
         py::arg("input_names") = std::vector<Text>{});
   m.def("profile", profile, py::arg("call"), py::arg("inputs"), py::arg("named_tensors"),
         py::arg("lines"), py::arg("location_excludes") = ir::Strings{});
+  m.def("explain", explain, py::arg("call"), py::arg("inputs"), py::arg("named_tensors"),
+        py::arg("training") = false, py::arg("location_excludes") = ir::Strings{});
   m.def("trace", trace_text, py::arg("call"), py::arg("inputs"), py::arg("named_tensors"),
         py::arg("training") = false, py::arg("location_excludes") = ir::Strings{},
         py::arg("locations") = false);

@@ -35,6 +35,7 @@ from poptorch._impl.device_pool import (
     ipuHardwareVersion as ipuHardwareVersion,
 )
 from poptorch._impl.executor import PoplarExecutor as PoplarExecutor
+from poptorch._impl.explaining import Explanation as Explanation, explain as explain
 from poptorch._impl.hooks import (
     registerPostCompileHook as registerPostCompileHook,
     registerPreCompileHook as registerPreCompileHook,

@@ -64,6 +64,19 @@ def profile(
     return _torch.profile(prepared, list(inputs), named_tensors(model, {}), lines, OWN_FILES)
 
 
+def explain(
+    call: Callable[[list[torch.Tensor]], list[torch.Tensor]],
+    model: torch.nn.Module,
+    inputs: Sequence[torch.Tensor],
+    *,
+    training: bool,
+) -> dict[str, Any]:
+    """What a trace uses: see poptorch_core/_torch.pyi."""
+    prepared = _prepared(call, model, True, training)
+    with _tracer_errors.as_torch_has_them():
+        return _torch.explain(prepared, list(inputs), named_tensors(model, {}), training, OWN_FILES)
+
+
 def _is_training(lines: Sequence[Line]) -> bool:
     return any(options.get("training") for keyword, _, options in lines if keyword == "execution")
 

@@ -43,6 +43,7 @@ __all__: list[str] = [
     "end_function",
     "end_hook",
     "end_region",
+    "explain",
     "freeze",
     "group_rank",
     "group_size",
@@ -244,6 +245,13 @@ def end_hook(tensor: Tensor, gradient: Tensor, /) -> None:
 def end_region(outputs: Sequence[Tensor], /) -> Region:
     """Ends it, given its results."""
 
+def explain(
+    call: Callable[[list[Tensor]], Sequence[Tensor]],
+    inputs: Sequence[Tensor],
+    named_tensors: Sequence[tuple[str, Tensor, bool, Tensor | None]],
+    training: bool = False,
+    location_excludes: Sequence[str] = [],
+) -> dict: ...
 def freeze(members: Sequence[Tensor], /) -> None:
     """Of the running trace: these tensors of modules are constants."""
 

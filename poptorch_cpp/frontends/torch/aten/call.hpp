@@ -12,8 +12,15 @@
 #include <vector>
 
 #include "ir/builder.hpp"
+#include "support/error.hpp"
 
 namespace poptorch::frontend {
+
+// Of an operator whose result has a shape that its operands' values say.
+class DynamicShapeError : public support::UnsupportedError {
+ public:
+  using UnsupportedError::UnsupportedError;
+};
 
 using ir::Attrs;
 using ir::Builder;

@@ -1,5 +1,6 @@
 // aten rows of x[i, :, j] and of assignment to it: index tensors for some axes, or a mask.
 #include "frontends/torch/aten/rules.hpp"
+#include "support/strings.hpp"
 
 namespace poptorch::frontend {
 namespace {
@@ -63,9 +64,10 @@ Values index(Call& c) {
   const Values given = c.tensors(1);
   for (const auto& one : given) {
     if (one && is_mask(one)) {
-      c.unsupported(
-          "Operations using aten::nonzero are unsupported because the operator's output shape is "
-          "determined at runtime. Use torch.where or masked_fill instead of a boolean mask.");
+      throw DynamicShapeError(support::str(
+          "[", c.name(), "] Operations using aten::nonzero are unsupported because the operator's ",
+          "output shape is determined at runtime. Use torch.where or masked_fill instead of a ",
+          "boolean mask.", c.place()));
     }
   }
   const Indexing in = indexing(c, x, given);

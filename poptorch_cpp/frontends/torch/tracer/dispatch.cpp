@@ -132,10 +132,14 @@ std::vector<TensorValue> values_of(const Handled& h) {
       if (auto values = by_row(h); !values.empty()) return values;
     }
     return by_generic_op(h);
+  } catch (const DynamicShapeError&) {
+    throw;  // what follows would not fit
   } catch (const support::UnsupportedError& error) {
     auto values = stand_ins(h.op, h.info, h.arguments, h.call);
     if (!values) throw;
-    h.tracer.refuse(h.call.name(), error);
+    std::vector<const ir::Value*> made;
+    for (const TensorValue& value : *values) made.push_back(value.value);
+    h.tracer.refuse(h.call.name(), error, made);
     return *std::move(values);
   }
 }

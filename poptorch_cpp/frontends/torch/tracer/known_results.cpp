@@ -43,7 +43,7 @@ bool is_spread(const at::Tensor& x, const at::Tensor& mask, const at::Tensor& va
 }  // namespace
 
 void refuse_dynamic_shape(const Handled& h) {
-  throw support::UnsupportedError(support::str(
+  throw DynamicShapeError(support::str(
       "Operations using ", h.info.name,
       " are unsupported because the operator's output shape is determined at runtime",
       h.tracer.place(), ". Use operators of static shape, such as torch.where or masked_fill."));

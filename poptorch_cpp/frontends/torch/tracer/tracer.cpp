@@ -31,12 +31,9 @@ bool blocks_gradient(const ir::Op& op) {
 
 TraceResult traced(const TraceRequest& request, const Forward& forward) {
   Tracer tracer(request);
-  const auto inputs = tracer.make_inputs();
   std::vector<at::Tensor> outputs;
   try {
-    forget_for_device();
-    TraceGuard guard;
-    outputs = forward(inputs);
+    outputs = tracer.run(forward);
   } catch (const std::exception& error) {
     tracer.rethrow_if_cause_of(error.what());
     throw;
@@ -97,6 +94,13 @@ std::vector<at::Tensor> Tracer::make_inputs() {
     inputs_.push_back(memory_.roots().back().get());
   }
   return result;
+}
+
+std::vector<at::Tensor> Tracer::run(const Forward& forward) {
+  const auto inputs = make_inputs();
+  forget_for_device();
+  TraceGuard guard;
+  return forward(inputs);
 }
 
 void Tracer::add_state(const NamedTensor& entry) {
@@ -310,13 +314,27 @@ void Tracer::warn_once(const std::string& text) {
 
 std::string Tracer::place() const { return ir::place_text(location()); }
 
+void Tracer::refuse(const std::string& op, const support::UnsupportedError& error,
+                    const std::vector<const ir::Value*>& stand_ins) {
+  refusals_.add(op, error, location());
+  for (const ir::Value* value : stand_ins) {
+    for (const ir::Op* maker = value->producer(); maker && stand_ins_.insert(maker).second;) {
+      maker = maker->operand_count() ? maker->operand(0)->producer() : nullptr;
+    }
+  }
+}
+
 void Tracer::remember(std::exception_ptr error, std::string text) {
   error_ = std::move(error);
   error_text_ = std::move(text);
 }
 
+bool Tracer::is_cause_of(const std::string& text) const {
+  return error_ && text.find(error_text_) != std::string::npos;
+}
+
 void Tracer::rethrow_if_cause_of(const std::string& text) const {
-  if (!error_ || text.find(error_text_) == std::string::npos) return;
+  if (!is_cause_of(text)) return;
   if (!refusals_.empty()) refusals_.raise(error_text_);
   std::rethrow_exception(error_);
 }

@@ -77,7 +77,8 @@ class Tracer : private Cursor {
   // The trace of this thread; nullptr when there is none.
   static Tracer* current();
 
-  std::vector<at::Tensor> make_inputs();
+  // What `forward` gives for stand-ins of the inputs.
+  std::vector<at::Tensor> run(const Forward& forward);
   TraceResult finish(const std::vector<at::Tensor>& outputs);
 
   ir::Builder& builder() override { return builder_; }
@@ -161,17 +162,21 @@ class Tracer : private Cursor {
   void warn_once(const std::string& text);
 
   // Takes down what the model uses and we do not have; finish() raises it, with all of its like.
-  void refuse(const std::string& op, const support::UnsupportedError& error) {
-    refusals_.add(op, error, location());
-  }
+  void refuse(const std::string& op, const support::UnsupportedError& error,
+              const std::vector<const ir::Value*>& stand_ins);
+  // Whether the op makes what stands for a refused one's results.
+  bool is_stand_in(const ir::Op* op) const { return stand_ins_.contains(op); }
   const Refusals& refusals() const { return refusals_; }
 
   // Torch turns exceptions that cross it into its own; the first one is kept here.
   void remember(std::exception_ptr error, std::string text);
+  const std::string& error_text() const { return error_text_; }
+  bool is_cause_of(const std::string& text) const;  // the remembered error of another one's text
   // Rethrows the remembered error, with what was refused before it, when `text` stems from it.
   void rethrow_if_cause_of(const std::string& text) const;
 
  private:
+  std::vector<at::Tensor> make_inputs();
   void add_state(const NamedTensor& entry);
   void lend(const NamedTensor& entry);
   ir::Value* constant(const at::Tensor& tensor);  // of main
@@ -220,6 +225,7 @@ class Tracer : private Cursor {
   std::optional<FunctionTrace> function_;
   std::set<const ir::Op*> hooks_;  // calls that stand for hooks of gradients
   Refusals refusals_;
+  std::unordered_set<const ir::Op*> stand_ins_;
   std::exception_ptr error_;
   std::string error_text_;
   Tracer* outer_;
