@@ -66,7 +66,7 @@ test: install $(VENV)/.development ## set up, build, install and run every test
 test-fast: native ## the core's unit and golden tests
 	build/$(UNIT_TESTS) --gtest_brief=1
 
-# Every sample of PyTorch's own tables; writes docs/refused-ops.md.
+# Every sample of PyTorch's own tables; writes docs/torch-ops.md and docs/refused-ops.md.
 test-ops: native $(VENV)/.development ## OpInfo and ModuleInfo whole, against eager torch
 	PYTHONPATH=build/python $(BIN)/python tests/survey/run.py --jobs $(JOBS)
 

@@ -16,6 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 from excused import is_excused
 from refused_page import Page
+from table_page import write as write_table
 
 HANG_SECONDS = 120
 PASSES = {"same", "refused", "raised", "lenient"}
@@ -149,8 +150,10 @@ def main() -> None:
             out.write(json.dumps(finding) + "\n")
 
         survey(names, args.jobs, args.most, report)
-    if not args.names and not args.most:
-        Page.of(findings).write()
+    if not args.names:
+        write_table(findings, args.most)
+        if not args.most:
+            Page.of(findings).write()
     sys.exit(_judge(findings, time.monotonic() - start))
 
 

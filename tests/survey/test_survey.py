@@ -1,11 +1,13 @@
 """A seeded sample of the survey, and all its corners and compositions; `make test-ops` runs all."""
 
 import itertools
+import re
 import zlib
 
 import entries
 import handmade
 import pytest
+import table_page
 import torch
 import trial
 from excused import EXCUSES, is_excused
@@ -77,3 +79,8 @@ def test_excuse_is_needed(excuse):
 
 def test_excuses_are_few():
     assert len(EXCUSES) <= 40
+
+
+def test_the_table_of_docs_has_every_entry():
+    listed = re.findall(r"^\| `([^`]+)` \|", table_page.PAGE.read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(set(entries.names()))

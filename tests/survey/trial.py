@@ -1,6 +1,7 @@
 """Runs one case through eager torch and through ours, forward and one training step."""
 
 import contextlib
+import re
 import warnings
 from dataclasses import dataclass
 
@@ -17,7 +18,10 @@ INTERNAL = ("INTERNAL ASSERT", "InternalError", "std::", "c10::", "Expected fals
 
 @dataclass(frozen=True)
 class Outcome:
-    """`kind`: same, refused, wrong, internal, raised (eager did too), lenient (eager raised)."""
+    """`kind`: same, refused, wrong, internal, raised (eager did too), lenient (eager raised).
+
+    `text`: of `same`, the operators that ran by torch's own kernels; else what is told.
+    """
 
     kind: str
     text: str = ""
@@ -129,7 +133,7 @@ def _refusal(error: Exception) -> Outcome:
     return Outcome("internal", f"{type(error).__name__}: {text}")
 
 
-OPTIONS = {"showCompilationProgressBar": False}
+FOREIGN = re.compile(r' = aten\(.*schema="([\w:.]+)"')
 
 
 def _options() -> poptorch.Options:
@@ -151,6 +155,7 @@ def run_forward(case: Case) -> Outcome:
         try:
             found = _tensors(wrapped(*given))
             wrapped.copyWeightsToHost()
+            foreign = set(FOREIGN.findall(wrapped.graph("traced")))
         finally:
             wrapped.destroy()
     except Exception as error:
@@ -184,7 +189,7 @@ def run_forward(case: Case) -> Outcome:
             continue
         if text := difference(ours, theirs, true, case.is_elementwise, case.precision):
             return Outcome("wrong", f"{what}: {text}")
-    return Outcome("same")
+    return Outcome("same", " ".join(sorted(foreign)))
 
 
 def _dense(gradient: torch.Tensor | None) -> torch.Tensor | None:

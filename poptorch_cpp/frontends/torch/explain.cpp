@@ -12,7 +12,7 @@ using support::str;
 
 std::string name_of(const ir::Op& op) {
   if (op.role() != ir::Role::kOpaque) return op.name();
-  if (op.def().provider == "aten") return op.attr<std::string>("schema");
+  if (op.attrs().find("schema")) return op.attr<std::string>("schema");
   return str(op.attr<std::string>("domain"), ".", op.attr<std::string>("name"));
 }
 
