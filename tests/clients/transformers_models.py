@@ -1,8 +1,32 @@
 """Models of the transformers library, small and with random weights: each a function that gives
 the model and the keyword arguments of its forward."""
 
+import poptorch
 import torch
 import transformers as tf
+
+
+class Training(torch.nn.Module):
+    """(scores, loss) of a model; where it has no loss of its own, the mean square of its scores."""
+
+    def __init__(self, model, constants):
+        super().__init__()
+        self.model, self.constants = model, constants
+
+    def forward(self, **batch):
+        given = self.model(**batch, **self.constants)
+        scores = given.logits if "logits" in given else given.logits_per_image
+        loss = scores.square().mean() if given.loss is None else given.loss
+        return scores, poptorch.identity_loss(loss, reduction="none")
+
+
+def training(name):
+    """The model as (scores, loss) of a batch of tensors, and that batch."""
+    model, batch = MODELS[name]()
+    tensors = {key: value for key, value in batch.items() if torch.is_tensor(value)}
+    constants = {key: value for key, value in batch.items() if key not in tensors}
+    return Training(model.train(), constants), tensors
+
 
 TEXT = {
     "vocab_size": 99, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
