@@ -42,11 +42,10 @@ def test_ten_steps_in_float16_are_those_of_float32(name):
     model = model.half()
     before = flat(model)
     batch = converted(batch, torch.float16)
-    losses, weights = eager_steps(
-        copy.deepcopy(model).float(), converted(batch, torch.float32), 10
-    )
+    losses, weights = eager_steps(copy.deepcopy(model).float(), converted(batch, torch.float32), 10)
     _, halves = eager_steps(copy.deepcopy(model), batch, 10)
-    wrapped = poptorch.trainingModel(model, beside_eager.options_of(), beside_eager.sgd(model, 0.05))
+    optimiser = beside_eager.sgd(model, 0.05)
+    wrapped = poptorch.trainingModel(model, beside_eager.options_of(), optimiser)
     found = torch.cat([beside_eager.call(wrapped, batch)[1].reshape(1) for _ in range(10)])
     torch.testing.assert_close(found.float(), losses, rtol=1e-2, atol=2e-3)
     assert {p.dtype for p in model.parameters()} == {torch.float16}
