@@ -4,6 +4,7 @@ the model and the keyword arguments of its forward."""
 import poptorch
 import torch
 import transformers as tf
+from transformers.utils import ModelOutput
 
 
 class Training(torch.nn.Module):
@@ -91,6 +92,35 @@ def clip():
     return tf.CLIPModel(configuration), batch
 
 
+class Detector(torch.nn.Module):
+    """DETR, and the loss of queries whose objects are given. The library's own asks SciPy which
+    object each query shall find, with values that a trace does not have."""
+
+    def __init__(self, configuration):
+        super().__init__()
+        self.detr = tf.DetrForObjectDetection(configuration)
+
+    def forward(self, pixel_values, classes, boxes):
+        given = self.detr(pixel_values)
+        of_classes = torch.nn.functional.cross_entropy(given.logits.mT, classes)
+        of_boxes = torch.nn.functional.l1_loss(given.pred_boxes, boxes)
+        return ModelOutput(loss=of_classes + 5 * of_boxes, logits=given.logits)
+
+
+def detr():
+    backbone = tf.ResNetConfig(
+        embedding_size=4, hidden_sizes=[4, 8], depths=[1, 1], out_features=["stage2"]
+    )
+    configuration = tf.DetrConfig(
+        backbone_config=backbone, num_queries=5, num_labels=3, dropout=0.0, d_model=16,
+        encoder_layers=2, decoder_layers=2, encoder_attention_heads=2, decoder_attention_heads=2,
+        encoder_ffn_dim=24, decoder_ffn_dim=24,
+    )  # fmt: skip
+    classes = torch.randint(4, (2, 5))
+    batch = {"pixel_values": torch.randn(2, 3, 32, 32), "classes": classes}
+    return Detector(configuration), {**batch, "boxes": torch.rand(2, 5, 4)}
+
+
 MODELS = {
     "BERT": text(tf.BertForMaskedLM, lambda: tf.BertConfig(**TEXT, **NO_DROPOUT)),
     "DistilBERT": text(
@@ -166,4 +196,5 @@ MODELS = {
     "HuBERT": sound(tf.HubertForCTC, lambda: tf.HubertConfig(**SOUND)),
     "Whisper": whisper,
     "CLIP": clip,
+    "DETR": detr,
 }  # fmt: skip
