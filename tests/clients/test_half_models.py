@@ -11,7 +11,8 @@ transformers_models = pytest.importorskip("transformers_models")
 whole_models = pytest.importorskip("whole_models")
 
 NAMES = [
-    "BERT", "RoBERTa", "DeBERTa", "GPT-2", "Llama", "mixture of experts", "T5", "Mamba", "RWKV",
+    "BERT", "RoBERTa", "DeBERTa", "GPT-2", "Llama", "mixture of experts", "T5", "BART", "Mamba",
+    "RWKV",
     "DeiT", "Swin", "ConvNeXt", "Wav2Vec2", "Whisper", "WaveNet", "LSTM language model", "DLRM",
 ]  # fmt: skip
 

@@ -10,4 +10,5 @@ transformers_models = pytest.importorskip("transformers_models")
 def test_ten_steps_are_those_of_eager_torch(name):
     model, batch = transformers_models.training(name)
     wrapped = beside_eager.assert_trains_as_eager(model, batch)
-    assert not wrapped.report()["reference_kernels"]
+    report = wrapped.report()
+    assert not report["generic_ops"] and set(report["reference_kernels"]) <= {"check_answer"}

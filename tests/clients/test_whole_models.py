@@ -14,4 +14,5 @@ def test_ten_steps_are_those_of_eager_torch(name):
     model, batch = whole_models.MODELS[name]()
     forced = name in ROUNDING_IS_AMPLIFIED
     wrapped = beside_eager.assert_trains_as_eager(model, batch, forced=forced)
-    assert not wrapped.report()["reference_kernels"]
+    report = wrapped.report()
+    assert not report["generic_ops"] and set(report["reference_kernels"]) <= {"check_answer"}

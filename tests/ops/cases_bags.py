@@ -38,6 +38,9 @@ CASES = [
          offsets(0, 4, 9), TABLE),
     case("padding_from", bag_from(mode="mean", padding_idx=3), ints(2, 5, 9), offsets(0, 1, 6),
          TABLE),
+    case("padding_weighted", lambda i, w, s: F.embedding_bag(
+             i, w, mode="sum", padding_idx=1, per_sample_weights=s),
+         ints(0, 3, 3, 4), TABLE, (3, 4)),
     case("weighted", weighted, FLAT, offsets(0, 4, 4), TABLE, (9,)),
     case("weighted_rows", lambda i, w, s: F.embedding_bag(i, w, mode="sum", per_sample_weights=s),
          ints(0, 7, 3, 4), TABLE, (3, 4)),

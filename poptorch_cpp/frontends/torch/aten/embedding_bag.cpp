@@ -72,15 +72,18 @@ Values embedding_bag(Call& c) {
   const Val indices = c.reshape(whole_numbers(c, given, "indices"), {bags.indices});
   const int64_t padding = c.integer("padding_idx", -1);
   Val rows = c.emit("embedding", {weight.value, indices}, {{"padding_index", padding}});
-  Val counts = c.full({bags.indices}, rows.type().dtype, 1);
+  const Shape column{bags.indices, 1};
+  const TensorValue given_shares = c.tensor("per_sample_weights");
+  Val counts = c.full({bags.indices}, rows.type().dtype, 1), shares;
+  if (given_shares) shares = c.reshape(c.cast(given_shares.value, rows.type().dtype), column);
   if (padding >= 0) {
     const Val own = c.scalar(DType::kI32, static_cast<double>(padding));
-    counts = c.cast(c.emit("ne", {indices, own}), rows.type().dtype);
-    rows = rows * c.reshape(counts, {bags.indices, 1});
+    const Val counted = c.emit("ne", {indices, own}), mask = c.reshape(counted, column);
+    counts = c.cast(counted, rows.type().dtype);
+    rows = c.only_where(c.broadcast(mask, rows.type().shape), rows);
+    if (given_shares) shares = c.only_where(mask, shares);
   }
-  if (const TensorValue share = c.tensor("per_sample_weights")) {
-    rows = rows * c.reshape(c.cast(share.value, rows.type().dtype), {bags.indices, 1});
-  }
+  if (given_shares) rows = rows * shares;
   const Val sizes = sums(c, bags, counts);
   Val y = sums(c, bags, rows);
   if (mode == kMean) {
