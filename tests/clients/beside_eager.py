@@ -13,6 +13,17 @@ def call(model, batch):
     return model(**batch) if isinstance(batch, dict) else model(*batch)
 
 
+def converted(batch, dtype):
+    """The floating tensors of a batch as `dtype`."""
+
+    def of(value):
+        return value.to(dtype) if value.is_floating_point() else value
+
+    if isinstance(batch, dict):
+        return {key: of(value) for key, value in batch.items()}
+    return tuple(of(value) for value in batch)
+
+
 def micro_batches(batch, count):
     """The parts that the device takes one after the other for a weight update."""
     if isinstance(batch, dict):

@@ -22,6 +22,8 @@ BLOCKS = {
     "ViT": {"vit.embeddings": 0, "vit.layers.0": 1, "vit.layers.1": 2, "classifier": 3},
     "Wav2Vec2": {"wav2vec2.feature_extractor": 0, "wav2vec2.feature_projection": 1,
                  "wav2vec2.encoder.layers.0": 2, "wav2vec2.encoder.layers.1": 3},
+    "DETR": {"detr.model.backbone": 0, "detr.model.encoder.layers.0": 1,
+             "detr.model.encoder.layers.1": 2, "detr.model.decoder": 3},
     "U-Net": {"down.0": 0, "down.2": 1, "up.0": 2, "up.2": 3},
     "ResNet-50": {"0": 0, "4": 1, "8": 2, "14": 3},
     "WaveNet": {"first": 0, "layers.2": 1, "layers.5": 2, "head": 3},

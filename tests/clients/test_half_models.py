@@ -17,15 +17,6 @@ NAMES = [
 ]  # fmt: skip
 
 
-def converted(batch, dtype):
-    def of(value):
-        return value.to(dtype) if value.is_floating_point() else value
-
-    if isinstance(batch, dict):
-        return {key: of(value) for key, value in batch.items()}
-    return tuple(of(value) for value in batch)
-
-
 def flat(model):
     return torch.cat([p.detach().float().flatten() for p in model.parameters()])
 
@@ -42,8 +33,9 @@ def test_ten_steps_in_float16_are_those_of_float32(name):
     model, batch = whole_models.MODELS[name]() if own else transformers_models.training(name)
     model = model.half()
     before = flat(model)
-    batch = converted(batch, torch.float16)
-    losses, weights = eager_steps(copy.deepcopy(model).float(), converted(batch, torch.float32), 10)
+    batch = beside_eager.converted(batch, torch.float16)
+    full = beside_eager.converted(batch, torch.float32)
+    losses, weights = eager_steps(copy.deepcopy(model).float(), full, 10)
     _, halves = eager_steps(copy.deepcopy(model), batch, 10)
     optimiser = beside_eager.sgd(model, 0.05)
     wrapped = poptorch.trainingModel(model, beside_eager.options_of(), optimiser)

@@ -22,16 +22,19 @@ def test_a_pipeline_of_four_ipus_trains_as_eager_torch(name):
 
 
 def bits(model, batch, options):
-    """Scores and losses of some steps, and the weights behind them."""
-    wrapped = poptorch.trainingModel(model, options, beside_eager.sgd(model))
+    """Scores and losses of some steps, and the weights behind them; of how many IPUs."""
+    optimiser = poptorch.optim.AdamW(model.parameters(), lr=0.01, loss_scaling=8.0)
+    wrapped = poptorch.trainingModel(model, options, optimiser)
     found = [tensor for _ in range(3) for tensor in beside_eager.call(wrapped, batch)]
     return [*found, *model.state_dict().values()], len(wrapped.report()["ipus"])
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=["float32", "float16"])
 @pytest.mark.parametrize("name", placed_models.BLOCKS)
-def test_every_placement_has_the_bits_of_one_ipu(name):
+def test_every_placement_has_the_bits_of_one_ipu(name, dtype):
     count = placed_models.micro_batches(name)
     model, batch = placed_models.made(name, count)
+    model, batch = model.to(dtype), beside_eager.converted(batch, dtype)
     expected, ipus = bits(copy.deepcopy(model), batch, beside_eager.options_of(count))
     assert ipus == 1
     for strategy, ipus in placed_models.STRATEGIES.items():
