@@ -77,3 +77,14 @@ def assert_trains_as_eager(
             state[path], expected, rtol=rtol, atol=atol, msg=lambda text, p=path: f"{p}: {text}"
         )
     return wrapped
+
+
+def assert_infers_as_eager(model, batch, rtol=1e-3, atol=1e-4):
+    """What a model in evaluation mode gives. Returns the wrapped model."""
+    model.eval()
+    with torch.no_grad():
+        expected = call(model, batch)
+    wrapped = poptorch.inferenceModel(model)
+    for found, wanted in zip(call(wrapped, batch), expected, strict=True):
+        torch.testing.assert_close(found.reshape(wanted.shape), wanted, rtol=rtol, atol=atol)
+    return wrapped

@@ -21,9 +21,9 @@ class Training(torch.nn.Module):
         return scores, poptorch.identity_loss(loss, reduction="none")
 
 
-def training(name):
+def training(name, models=None):
     """The model as (scores, loss) of a batch of tensors, and that batch."""
-    model, batch = MODELS[name]()
+    model, batch = (models or MODELS)[name]()
     tensors = {key: value for key, value in batch.items() if torch.is_tensor(value)}
     constants = {key: value for key, value in batch.items() if key not in tensors}
     return Training(model.train(), constants), tensors
@@ -66,13 +66,37 @@ def text(kind, configuration):
 
 def images(kind, configuration):
     """A classifier of images and its own loss."""
-    batch = {"pixel_values": torch.randn(2, 3, 16, 16), "labels": torch.tensor([0, 1])}
-    return lambda: (kind(configuration()), batch)
+
+    def make():
+        batch = {"pixel_values": torch.randn(2, 3, 16, 16), "labels": torch.tensor([0, 1])}
+        return kind(configuration()), batch
+
+    return make
+
+
+class Recogniser(torch.nn.Module):
+    """A model of sound, and the CTC loss of its scores. The library's own picks the labels that are
+    not negative, whose number a trace does not know."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_values, labels, label_lengths):
+        logits = self.model(input_values).logits
+        time = torch.full((logits.shape[0],), logits.shape[1], device=logits.device)
+        logs = logits.log_softmax(-1, dtype=torch.float32).transpose(0, 1)
+        loss = torch.nn.functional.ctc_loss(logs, labels, time, label_lengths)
+        return ModelOutput(loss=loss, logits=logits)
 
 
 def sound(kind, configuration):
-    """What a loss of sequences is taken of: the model's own asks whether labels are in range."""
-    return lambda: (kind(configuration()), {"input_values": torch.randn(2, 200)})
+    def make():
+        labels, lengths = torch.randint(1, 12, (2, 5)), torch.tensor([5, 3])
+        batch = {"input_values": torch.randn(2, 200), "labels": labels, "label_lengths": lengths}
+        return Recogniser(kind(configuration())), batch
+
+    return make
 
 
 def whisper():
