@@ -127,6 +127,7 @@ enum class Role : uint8_t {
   kBroadcast,   // operand 0 repeated to a shape: kernels read what is repeated faster [folding]
   kCast,        // operand 0 in another element type: rounds, and computes nothing [rounding]
   kComparison,  // a truth value of operands 0 and 1, of which none should be nan [check_floats]
+  kUnusual,     // a truth value of operand 0, false where that is finite [known values]
   kProduct,     // a matrix product or convolution: dearer to compute again than to keep [emulator]
   kAccumulation,  // adds to a sum that its own stage alone may look at meanwhile [check_floats]
   kCopy,          // operand 0 on the IPU `to` [partition, lowering]

@@ -39,9 +39,10 @@ void add_step(Registry& r, const char* name, const char* doc, std::string popart
 }
 
 void add_predicate(Registry& r, const char* name, const char* doc, const char* operand,
-                   std::string popart = {}) {
+                   std::string popart = {}, ir::Role role = ir::Role::kPlain) {
   r.add({.name = name,
          .doc = doc,
+         .role = role,
          .inputs = {operand},
          .outputs = {"y"},
          .infer = broadcast_of_operands(DType::kBool),
@@ -245,8 +246,8 @@ void add_arithmetic(Registry& r) {
   add_step(r, "floor", "The largest integer not above.", "Floor");
   add_step(r, "round", "The nearest integer, ties to even.", "Round");
   add_step(r, "trunc", "The integer part.");
-  add_predicate(r, "isnan", "True where nan.", "x: float", "IsNaN");
-  add_predicate(r, "isinf", "True where infinite.", "x: float", "IsInf");
+  add_predicate(r, "isnan", "True where nan.", "x: float", "IsNaN", ir::Role::kUnusual);
+  add_predicate(r, "isinf", "True where infinite.", "x: float", "IsInf", ir::Role::kUnusual);
   add_predicate(r, "logical_not", "True where zero or false.", "x: any", "Not");
   r.add({.name = "bitwise_not",
          .doc = "Every bit flipped; of a truth value, its negation.",

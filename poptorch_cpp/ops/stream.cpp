@@ -124,6 +124,20 @@ void add_stream_ops(Registry& r) {
          .grad = NoGradient{"it has no results"},
          .cost = moves_data(),
          .side_effect = true});
+  r.add({.name = "check_answer",
+         .doc = "Ends the run when the only element of x is not `answer`, by which a branch of the "
+                "user's program was taken at `line`.",
+         .inputs = {"x: bool"},
+         .outputs = {},
+         .attrs = {{"answer", AttrType::kBool}, {"line", AttrType::kString, std::string()}},
+         .infer =
+             [](const InferContext& c) {
+               require_one_element(c, 0);
+               return std::vector<Type>{};
+             },
+         .grad = NoGradient{"it has no results"},
+         .cost = moves_data(),
+         .side_effect = true});
   r.add({.name = "print_tensor",
          .doc = "x, printed on stderr when the program runs, and its gradient if asked.",
          .inputs = {"x"},

@@ -1,4 +1,5 @@
-// Kernels that only look: floating-point exceptions, told from results and operands; indices.
+// Kernels that only look: floating-point exceptions, told from results and operands; indices;
+// answers that a program relies on.
 #include <cmath>
 
 #include "reference/kernels.hpp"
@@ -53,10 +54,23 @@ void check_indices(const KernelCall& call) {
   }
 }
 
+void check_answer(const KernelCall& call) {
+  const Args a(call);
+  if ((a.scalar(0) != 0) == a.flag("answer")) return;
+  throw support::UserError(
+      support::str("[is_nonzero] forward asks", a.text("line"),
+                   " whether numbers are finite, and the program is made for those that are; in "
+                   "micro-batch ",
+                   a.random().micro_batch,
+                   " counted from the first, some are not. Keep them in range, by smaller inputs, "
+                   "steps or loss scaling."));
+}
+
 }  // namespace
 
 void add_check_kernels(Table& table) {
   table["check_floats"] = {check_floats};
+  table["check_answer"] = {check_answer};
   table["check_indices"] = {check_indices};
 }
 

@@ -60,6 +60,25 @@ def test_a_default_and_its_value_are_one_call():
     torch.testing.assert_close(wrapped(a=A, b=None, scale=2.0), A * 2)
 
 
+def test_hooks_see_the_arguments_that_the_call_has():
+    seen = []
+
+    def hook(_, args, kwargs):
+        seen.append((len(args), sorted(kwargs)))
+
+    def called(*args, **kwargs):
+        model = Keywords()
+        model.register_forward_pre_hook(hook, with_kwargs=True)
+        torch.testing.assert_close(
+            poptorch.inferenceModel(model)(*args, **kwargs), Keywords()(*args, **kwargs)
+        )
+        return seen[0]
+
+    for args, kwargs in [((A,), {}), ((A,), {"scale": 2.0}), ((), {"b": B, "a": A}), ((A, B), {})]:
+        seen.clear()
+        assert called(*args, **kwargs) == (len(args), sorted(kwargs))
+
+
 @pytest.mark.parametrize(
     "structure",
     [

@@ -213,3 +213,60 @@ class Asking(nn.Module):
 
     def forward(self, x):
         return x * self.norm.running_mean.sum().item()
+
+
+def clamped(y):
+    if not torch.isfinite(y).all():
+        y = y.clamp(-10.0, 10.0)
+    return y
+
+
+def checked(y):
+    assert not (y.isnan() | y.isinf()).any(), "unusual numbers"
+    return y
+
+
+def asked_for_the_item(y):
+    return y if torch.isnan(y).any().item() is False else y * 0
+
+
+FINITE = {"clamped": clamped, "checked": checked, "asked for the item": asked_for_the_item}
+
+
+class Guarded(nn.Module):
+    """Asks whether what a layer gives is finite."""
+
+    def __init__(self, ask):
+        super().__init__()
+        self.fc, self.ask = nn.Linear(6, 3), ask
+
+    def forward(self, x):
+        return poptorch.identity_loss(self.ask(self.fc(x)).square(), reduction="mean")
+
+
+@pytest.mark.parametrize("name", FINITE)
+def test_numbers_are_finite_where_forward_asks(name, micro_batches):
+    model, x = Guarded(FINITE[name]), torch.randn(4 * micro_batches, 6)
+    model(x).backward()
+    expected = [p.detach() - 0.1 * p.grad for p in model.parameters()]
+    wrapped = poptorch.trainingModel(model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1))
+    wrapped(x)
+    for found, wanted in zip(model.parameters(), expected, strict=True):
+        torch.testing.assert_close(found.detach(), wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", FINITE)
+def test_a_run_ends_where_numbers_are_not_finite(name):
+    wrapped = poptorch.inferenceModel(Guarded(FINITE[name]))
+    x = torch.randn(4, 6)
+    wrapped(x)
+    x[2, 3] = float("nan")
+    line = r"asks \(.*test_known_values.py:\d+\) whether numbers"
+    with pytest.raises(poptorch.Error, match=line):
+        wrapped(x)
+
+
+def test_other_questions_about_unknown_values_are_refused():
+    for question in (lambda y: (y > 0).all(), lambda y: y.isnan().any() or (y < 9).all()):
+        with pytest.raises(poptorch.Error, match="is needed on the host"):
+            poptorch.inferenceModel(lambda x, q=question: x if q(x) else -x)(torch.randn(4, 6))

@@ -3,6 +3,7 @@ and values that stays on the device between the steps."""
 
 import poptorch
 import torch
+import transformers
 from torch import nn
 
 
@@ -200,11 +201,29 @@ class CachedStep(nn.Module):
             for name in ("keys", "values", "cumulative_length"):
                 self.register_buffer(f"{name}_{number}", getattr(layer, name), persistent=False)
 
-    def forward(self, word, position):
+    def filled(self):
+        """The cache of this module's buffers."""
         for number, layer in enumerate(self.cache.layers):
             for name in ("keys", "values", "cumulative_length"):
                 setattr(layer, name, getattr(self, f"{name}_{number}"))
+        return self.cache
+
+    def forward(self, word, position):
         outputs = self.model(
-            input_ids=word, position_ids=position, past_key_values=self.cache, use_cache=True
+            input_ids=word, position_ids=position, past_key_values=self.filled(), use_cache=True
+        )
+        return outputs.logits[:, -1].argmax(-1, keepdim=True).int()
+
+
+class CachedDecoderStep(CachedStep):
+    """A step of a decoder that looks at what an encoder gave: that's keys are made at each."""
+
+    def forward(self, word, encoded):
+        cache = transformers.EncoderDecoderCache(self.filled(), transformers.DynamicCache())
+        outputs = self.model(
+            encoder_outputs=(encoded,),
+            decoder_input_ids=word,
+            past_key_values=cache,
+            use_cache=True,
         )
         return outputs.logits[:, -1].argmax(-1, keepdim=True).int()

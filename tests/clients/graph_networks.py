@@ -14,6 +14,7 @@ LAYERS = {
     "sage, max": lambda a, b: SAGEConv(a, b, aggr="max"),
     "gin": lambda a, b: GINConv(nn.Linear(a, b)),
     "gat": lambda a, b: GATConv(a, b, heads=1, add_self_loops=False),
+    "gat, two heads": lambda a, b: GATConv(a, b, heads=2, concat=False, add_self_loops=False),
 }
 IGNORED = -100
 

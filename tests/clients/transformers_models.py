@@ -1,8 +1,33 @@
 """Models of the transformers library, small and with random weights: each a function that gives
 the model and the keyword arguments of its forward."""
 
+import poptorch
 import torch
 import transformers as tf
+from transformers.utils import ModelOutput
+
+
+class Training(torch.nn.Module):
+    """(scores, loss) of a model; where it has no loss of its own, the mean square of its scores."""
+
+    def __init__(self, model, constants):
+        super().__init__()
+        self.model, self.constants = model, constants
+
+    def forward(self, **batch):
+        given = self.model(**batch, **self.constants)
+        scores = given.logits if "logits" in given else given.logits_per_image
+        loss = scores.square().mean() if given.loss is None else given.loss
+        return scores, poptorch.identity_loss(loss, reduction="none")
+
+
+def training(name, models=None):
+    """The model as (scores, loss) of a batch of tensors, and that batch."""
+    model, batch = (models or MODELS)[name]()
+    tensors = {key: value for key, value in batch.items() if torch.is_tensor(value)}
+    constants = {key: value for key, value in batch.items() if key not in tensors}
+    return Training(model.train(), constants), tensors
+
 
 TEXT = {
     "vocab_size": 99, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
@@ -41,13 +66,37 @@ def text(kind, configuration):
 
 def images(kind, configuration):
     """A classifier of images and its own loss."""
-    batch = {"pixel_values": torch.randn(2, 3, 16, 16), "labels": torch.tensor([0, 1])}
-    return lambda: (kind(configuration()), batch)
+
+    def make():
+        batch = {"pixel_values": torch.randn(2, 3, 16, 16), "labels": torch.tensor([0, 1])}
+        return kind(configuration()), batch
+
+    return make
+
+
+class Recogniser(torch.nn.Module):
+    """A model of sound, and the CTC loss of its scores. The library's own picks the labels that are
+    not negative, whose number a trace does not know."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_values, labels, label_lengths):
+        logits = self.model(input_values).logits
+        time = torch.full((logits.shape[0],), logits.shape[1], device=logits.device)
+        logs = logits.log_softmax(-1, dtype=torch.float32).transpose(0, 1)
+        loss = torch.nn.functional.ctc_loss(logs, labels, time, label_lengths)
+        return ModelOutput(loss=loss, logits=logits)
 
 
 def sound(kind, configuration):
-    """What a loss of sequences is taken of: the model's own asks whether labels are in range."""
-    return lambda: (kind(configuration()), {"input_values": torch.randn(2, 200)})
+    def make():
+        labels, lengths = torch.randint(1, 12, (2, 5)), torch.tensor([5, 3])
+        batch = {"input_values": torch.randn(2, 200), "labels": labels, "label_lengths": lengths}
+        return Recogniser(kind(configuration())), batch
+
+    return make
 
 
 def whisper():
@@ -65,6 +114,35 @@ def clip():
     configuration = tf.CLIPConfig(text_config=written, vision_config=vision, projection_dim=8)
     batch = {"input_ids": ids(), "pixel_values": torch.randn(2, 3, 16, 16), "return_loss": True}
     return tf.CLIPModel(configuration), batch
+
+
+class Detector(torch.nn.Module):
+    """DETR, and the loss of queries whose objects are given. The library's own asks SciPy which
+    object each query shall find, with values that a trace does not have."""
+
+    def __init__(self, configuration):
+        super().__init__()
+        self.detr = tf.DetrForObjectDetection(configuration)
+
+    def forward(self, pixel_values, classes, boxes):
+        given = self.detr(pixel_values)
+        of_classes = torch.nn.functional.cross_entropy(given.logits.mT, classes)
+        of_boxes = torch.nn.functional.l1_loss(given.pred_boxes, boxes)
+        return ModelOutput(loss=of_classes + 5 * of_boxes, logits=given.logits)
+
+
+def detr():
+    backbone = tf.ResNetConfig(
+        embedding_size=4, hidden_sizes=[4, 8], depths=[1, 1], out_features=["stage2"]
+    )
+    configuration = tf.DetrConfig(
+        backbone_config=backbone, num_queries=5, num_labels=3, dropout=0.0, d_model=16,
+        encoder_layers=2, decoder_layers=2, encoder_attention_heads=2, decoder_attention_heads=2,
+        encoder_ffn_dim=24, decoder_ffn_dim=24,
+    )  # fmt: skip
+    classes = torch.randint(4, (2, 5))
+    batch = {"pixel_values": torch.randn(2, 3, 32, 32), "classes": classes}
+    return Detector(configuration), {**batch, "boxes": torch.rand(2, 5, 4)}
 
 
 MODELS = {
@@ -142,4 +220,5 @@ MODELS = {
     "HuBERT": sound(tf.HubertForCTC, lambda: tf.HubertConfig(**SOUND)),
     "Whisper": whisper,
     "CLIP": clip,
+    "DETR": detr,
 }  # fmt: skip

@@ -49,6 +49,8 @@ CASES = [
     case("log_softmax", lambda x: torch.log_softmax(x, 1), (3, 4, 5)),
     case("layer_norm", lambda x, w, b: F.layer_norm(x, (5,), w, b), (3, 4, 5), (5,), (5,),
          atol=1e-4),
+    case("weight_norm", lambda v, g: torch._weight_norm(v, g, 0), (3, 4, 5), (3, 1, 1)),
+    case("weight_norm_of_the_last", lambda v, g: torch._weight_norm(v, g, 2), (3, 4, 5), (1, 1, 5)),
     case("layer_norm_two_axes", lambda x: F.layer_norm(x, (4, 5)), (3, 4, 5), atol=1e-4),
     case("group_norm", lambda x, w, b: F.group_norm(x, 2, w, b), (3, 4, 5), (4,), (4,), atol=1e-4),
     case("instance_norm", F.instance_norm, (3, 4, 5, 2), atol=1e-4),

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from poptorch._impl.structures import CURE, Node, check_keys, check_same, flatten, unflatten, walk
@@ -21,11 +22,16 @@ _warned_of_types: set[torch.dtype] = set()  # once a process
 
 @dataclass
 class Arguments:
-    """Bound arguments: `positional` and `keyword` nodes, and the tensors of both in order."""
+    """Bound arguments: `positional` and `keyword` nodes, and the tensors of both in order.
+
+    The call gave `by_position` of the positional ones so, and left those out that are `left_out`.
+    """
 
     positional: tuple[Node, ...]
     keyword: dict[str, Node]
     tensors: list[torch.Tensor]
+    by_position: int = 0
+    left_out: frozenset[str] = frozenset()
 
     def nodes(self) -> list[Node]:
         return [*self.positional, *self.keyword.values()]
@@ -34,6 +40,14 @@ class Arguments:
         """(args, kwargs) for the model with `tensors` in place of the call's own."""
         positional = [unflatten(node, tensors) for node in self.positional]
         return positional, {k: unflatten(node, tensors) for k, node in self.keyword.items()}
+
+    def as_called(self, tensors: Iterator[torch.Tensor]) -> tuple[list, dict]:
+        """(args, kwargs) as the call has them, which hooks and decorators of forward tell apart."""
+        positional, keyword = self.rebuild(tensors)
+        behind = zip(self.positional, positional, strict=True)
+        by_name = {node.name: value for node, value in [*behind][self.by_position :]}
+        given = {k: value for k, value in {**by_name, **keyword}.items() if k not in self.left_out}
+        return positional[: self.by_position], given
 
     def all_nodes(self) -> Iterator[Node]:
         """Every node of every level, tensors in the order of `tensors`."""
@@ -68,6 +82,12 @@ class Arguments:
         pairs = [*zip(self.positional, other.positional, strict=True)]
         pairs += [(expected, other.keyword[name]) for name, expected in self.keyword.items()]
         return [other.tensors[place] for pair in pairs for place in check_same(*pair)]
+
+
+def tensors_of(value: Any) -> list[torch.Tensor]:
+    leaves: list[torch.Tensor] = []
+    flatten(value, leaves)
+    return leaves
 
 
 def _check_kind(node: Node) -> None:
@@ -142,6 +162,7 @@ class Signature:
             taken = self.extra_keyword is not None and name in self.positional_only
             assert name not in kwargs or taken, f"Parameter {name} was passed more than once"
         remaining = dict(kwargs)
+        left_out: dict[str, Any] = {}
         leaves: list[torch.Tensor] = []
         values = list(args[: len(names)])
         by_keyword: dict = {}
@@ -150,11 +171,14 @@ class Signature:
             if parameter.name in remaining and parameter.kind != parameter.POSITIONAL_ONLY:
                 value = remaining.pop(parameter.name)
             else:
-                value = self._default(parameter)
+                value = left_out[parameter.name] = self._default(parameter)
             values.append(value)
         for parameter in self.keyword_only:
-            value = remaining.pop(parameter.name, ...)
-            by_keyword[parameter.name] = self._default(parameter) if value is ... else value
+            if parameter.name in remaining:
+                value = remaining.pop(parameter.name)
+            else:
+                value = left_out[parameter.name] = self._default(parameter)
+            by_keyword[parameter.name] = value
         for name in remaining:
             assert self.extra_keyword is not None, (
                 f"{name} is not a valid parameter. The model's forward has {names}."
@@ -167,7 +191,9 @@ class Signature:
             for value, label in zip([*values, *args[len(names) :]], labels, strict=True)
         )
         keyword = {name: flatten(value, leaves, name) for name, value in by_keyword.items()}
-        bound = Arguments(positional, keyword, leaves)
+        # A default's tensors become inputs, so it has to be passed.
+        absent = frozenset(name for name, value in left_out.items() if not tensors_of(value))
+        bound = Arguments(positional, keyword, leaves, len(args), absent)
         for node in bound.all_nodes():
             _check_kind(node)
         for node, tensor in zip(bound.tensor_nodes(), leaves, strict=True):

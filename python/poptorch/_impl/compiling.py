@@ -124,7 +124,7 @@ def _executable(
     def call(tensors):
         if wrapped.module is None:
             _native.freeze(closures.constants_of(wrapped.model))
-        positional, keyword = arguments.rebuild(iter(tensors))
+        positional, keyword = arguments.as_called(iter(tensors))
         with wrapped.placement.recording(wrapped.model), group_norms.grouped(options):
             return recorder.record(wrapped.model(*positional, **keyword))
 

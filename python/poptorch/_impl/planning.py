@@ -310,7 +310,7 @@ def plan(
     recorder = outputs.Outputs()
 
     def call(tensors):
-        positional, keyword = arguments.rebuild(iter(tensors))
+        positional, keyword = arguments.as_called(iter(tensors))
         return recorder.record(model(*positional, **keyword))
 
     said = {"training": training, "device": device_pool.VERSIONS[ipu_version]}

@@ -72,6 +72,8 @@ class Call {
   virtual Ints ints(size_t argument) const = 0;  // a single int gives a list of one
   virtual std::string text(size_t argument) const = 0;
   virtual DType dtype(size_t argument) const = 0;
+  // What a tensor of whole numbers holds, where that is known while the model is traced.
+  virtual std::optional<Ints> known(size_t argument) const = 0;
 
   // The dtype of an arithmetic result of these arguments (tensors or numbers), by torch's rules
   // for dimensioned, 0-d and wrapped operands.

@@ -116,6 +116,19 @@ Values rms_norm(Call& c) {
   return {{weight ? y * c.val(weight) : y, x.dtype}};
 }
 
+// v, of the lengths g of what the other axes hold; and the lengths that v had.
+Values weight_norm(Call& c) {
+  const TensorValue v = c.tensor(0), g = c.tensor(1);
+  const int64_t kept = c.axis(c.integer("dim", 0), v.rank());
+  Ints axes;
+  for (int64_t i = 0; i < v.rank(); ++i) {
+    if (i != kept) axes.push_back(i);
+  }
+  const Val value = c.val(v.value), square = c.emit("square", {value});
+  const Val norm = c.emit("sqrt", {c.emit("sum", {square}, {{"axes", axes}, {"keepdims", true}})});
+  return {{value * (c.val(g.value) / norm), v.dtype}, {norm, g.dtype}};
+}
+
 }  // namespace
 
 void add_norm_rules(Rules& r) {
@@ -129,6 +142,7 @@ void add_norm_rules(Rules& r) {
   r.add("native_layer_norm", native_layer_norm);
   r.add("group_norm", group_norm);
   r.compose("rms_norm", rms_norm);
+  r.compose("_weight_norm_interface", weight_norm);
 }
 
 }  // namespace poptorch::frontend

@@ -49,6 +49,7 @@ const Rules& all_rules() {
     add_shape_rules(all);
     add_creation_rules(all);
     add_index_rules(all);
+    add_embedding_bag_rules(all);
     add_subscript_rules(all);
     add_loss_rules(all);
     add_attention_rules(all);

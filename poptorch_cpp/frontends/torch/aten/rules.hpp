@@ -64,6 +64,7 @@ void add_reduce_rules(Rules& rules);
 void add_shape_rules(Rules& rules);
 void add_creation_rules(Rules& rules);
 void add_index_rules(Rules& rules);
+void add_embedding_bag_rules(Rules& rules);
 void add_subscript_rules(Rules& rules);
 void add_loss_rules(Rules& rules);
 void add_attention_rules(Rules& rules);

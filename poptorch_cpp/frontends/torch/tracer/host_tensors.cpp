@@ -106,6 +106,19 @@ std::optional<at::Tensor> Tracer::known(const at::Tensor& tensor) {
   return tensor_of(*literal).to(tensor.scalar_type());
 }
 
+std::optional<bool> Tracer::expected(const at::Tensor& tensor) {
+  if (tensor.scalar_type() != at::kBool || tensor.numel() != 1) return std::nullopt;
+  ir::Value* value = read(tensor);
+  const ir::Literal* literal = of_finite_.of(value);
+  if (!literal) return std::nullopt;
+  const bool answer = *literal->data() != std::byte{0};
+  builder_.emit("check_answer", {value}, {{"answer", answer}, {"line", place()}});
+  warn_once(support::str("forward asks", place(),
+                         " whether numbers are finite. The program is made for those that are, and "
+                         "ends its run where they are not"));
+  return answer;
+}
+
 void Tracer::refuse_host_tensor(const at::Tensor& tensor) const {
   throw support::UserError(support::str(
       "Expected an IPU tensor but got tensor(device=cpu, shape=",

@@ -34,6 +34,12 @@ std::vector<ir::Literal> by_torch(const ir::Op& op, const Operands& operands) {
 
 }  // namespace
 
+std::optional<ir::Literal> KnownValues::unknown(const ir::Op* op) const {
+  if (!finite_ || !op || op->role() != ir::Role::kUnusual) return std::nullopt;
+  const ir::Type& type = op->result()->type();
+  return ir::Literal(type, std::vector<std::byte>(static_cast<size_t>(type.bytes())));
+}
+
 // An op whose operands have all been looked at.
 bool KnownValues::find_out(const ir::Op& op) {
   Operands operands;
@@ -72,7 +78,7 @@ const ir::Literal* KnownValues::of(const ir::Value* wanted) {
     }
     if (known && open.size() > before) continue;  // its operands first
     open.resize(before - 1);
-    if (!known || !find_out(*op)) found_.emplace(value, std::nullopt);
+    if (!known || !find_out(*op)) found_.emplace(value, unknown(op));
   }
   if (const ir::Literal* literal = ir::literal_of(wanted)) {
     return regions_.stands_in(wanted) ? nullptr : literal;

@@ -10,7 +10,10 @@ namespace poptorch::frontend {
 
 class KnownValues {
  public:
-  explicit KnownValues(const Regions& regions) : regions_(regions) {}
+  // `finite`: numbers that are not known count as finite, so that questions whether they are have
+  // answers.
+  explicit KnownValues(const Regions& regions, bool finite = false)
+      : regions_(regions), finite_(finite) {}
 
   // What `value` holds, by running the ops that make it, each once; nullptr where it is not known
   // while the model is traced. In a region, what comes from outside may be another value in each
@@ -20,7 +23,10 @@ class KnownValues {
  private:
   bool find_out(const ir::Op& op);
 
+  std::optional<ir::Literal> unknown(const ir::Op* op) const;
+
   const Regions& regions_;
+  const bool finite_;
   std::unordered_map<const ir::Value*, std::optional<ir::Literal>> found_;  // none: not known
 };
 

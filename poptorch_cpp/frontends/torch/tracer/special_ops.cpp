@@ -35,6 +35,12 @@ using support::UserError;
 
 Results value_needed(const Handled& h) {
   if (auto known = by_known_values(h)) return *std::move(known);
+  if (h.arguments.size() == 1) {  // no comparison of two tensors
+    if (auto answer = h.tracer.expected(h.arguments[0].toTensor())) {
+      if (h.op.schema().returns()[0].type()->kind() == c10::TypeKind::BoolType) return {*answer};
+      return {at::Scalar(*answer)};
+    }
+  }
   refuse_unknown(h);
 }
 

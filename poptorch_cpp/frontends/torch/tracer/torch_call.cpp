@@ -93,6 +93,15 @@ DType TorchCall::dtype(size_t argument) const {
   return ir_dtype(arguments_[argument].toScalarType());
 }
 
+std::optional<Ints> TorchCall::known(size_t argument) const {
+  const auto found = tracer_.known(arguments_[argument].toTensor());
+  if (!found) return std::nullopt;
+  const PauseGuard pause;
+  const at::Tensor numbers = found->to(at::kLong).contiguous();
+  const auto* first = numbers.const_data_ptr<int64_t>();
+  return Ints(first, first + numbers.numel());
+}
+
 DType TorchCall::promoted(const std::vector<size_t>& arguments) const {
   at::native::ResultTypeState state;
   for (const size_t i : arguments) {

@@ -30,6 +30,7 @@ class TorchCall final : public Call {
   Ints ints(size_t argument) const override;
   std::string text(size_t argument) const override;
   DType dtype(size_t argument) const override;
+  std::optional<Ints> known(size_t argument) const override;
   DType default_float() const override;
   void write(size_t argument, Value* value) override;
   bool training() const override { return tracer_.training(); }

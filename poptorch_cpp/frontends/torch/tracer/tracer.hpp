@@ -108,6 +108,9 @@ class Tracer : private Cursor {
   void freeze(const std::vector<at::Tensor>& members);
   // What it holds, on the host, where that depends on no input, no state and no random number.
   std::optional<at::Tensor> known(const at::Tensor& tensor);
+  // What a truth value is when all numbers are finite, where that makes it known. The program then
+  // ends its run where it is another.
+  std::optional<bool> expected(const at::Tensor& tensor);
   // The root of `tensor`, made as a constant when there was none.
   Root& root_of(const at::Tensor& tensor);
   // True when gradients reach a parameter from `value`.
@@ -221,7 +224,7 @@ class Tracer : private Cursor {
   bool has_blocks_ = false, blocks_are_scopes_ = false;
   std::set<std::string> warned_;
   Regions regions_{builder_};
-  KnownValues known_values_{regions_};
+  KnownValues known_values_{regions_}, of_finite_{regions_, true};
   std::optional<FunctionTrace> function_;
   std::set<const ir::Op*> hooks_;  // calls that stand for hooks of gradients
   Refusals refusals_;
