@@ -17,6 +17,7 @@ from poptorch._impl.blocks import (
 from poptorch._impl.control_flow import cond, for_loop
 from poptorch._impl.cpu import CPU
 from poptorch._impl.custom_ops import custom_op
+from poptorch._impl.printing import ipu_print_tensor
 from poptorch._impl.python_ops import op
 from poptorch._impl.structures import flatten, unflatten, walk
 from poptorch.enums import MatMulSerializationMode, OverlapMode
@@ -35,6 +36,7 @@ __all__ = [
     "dynamic_update",
     "for_loop",
     "identity_loss",
+    "ipu_print_tensor",
     "isRunningOnIpu",
     "nop",
     "op",

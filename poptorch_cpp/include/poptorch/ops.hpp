@@ -36,6 +36,18 @@ class NameScope {
 // "sum" or "mean" over all elements, or "none", which leaves `x` as it is.
 torch::Tensor identity_loss(const torch::Tensor& x, const std::string& reduction);
 
+// How a tensor is printed: of more elements than the threshold (0: none) those at both ends of each
+// dimension; rows broken behind separators (0: never); digits of a number in all (0: unaligned);
+// "auto", "fixed", "scientific" or "none".
+struct PrintFormat {
+  int64_t summarise_threshold = 1000, edge_items = 3, max_line_width = 80, digits = 4;
+  std::string float_format = "auto", separator = ", ", open_bracket = "(", close_bracket = ")";
+};
+// The tensor itself, printed on stderr whenever the device comes here; its gradient under
+// "<title>_gradient". On the host nothing is printed.
+torch::Tensor ipu_print_tensor(const torch::Tensor& tensor, const std::string& title = "",
+                               bool print_gradient = true, const PrintFormat& format = {});
+
 // The tensor itself, as a value of its own.
 torch::Tensor nop(const torch::Tensor& tensor);
 

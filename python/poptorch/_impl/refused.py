@@ -9,7 +9,6 @@ INSTEAD = {
     "MultiConv": "Leave it out: values do not depend on it.",
     "ctc_beam_search_decoder": "Decode on the host what the model returns.",
     "fps": "Compute it on the host and pass the result to the model.",
-    "ipu_print_tensor": "Return the tensor, or name it in Options.anchorTensor.",
     "nearest": "Compute it on the host and pass the result to the model.",
 }
 

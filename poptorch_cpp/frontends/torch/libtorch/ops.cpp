@@ -24,12 +24,16 @@ using frontend::Tracer;
 using support::str;
 using support::UserError;
 
+// As operators take arguments: numbers by value.
+template <typename T>
+using Passed = std::conditional_t<std::is_arithmetic_v<T>, T, const T&>;
+
 // An operator of torch.ops.poptorch.
 template <typename... Arguments>
 torch::Tensor call_own(const char* name, const Arguments&... arguments) {
   return c10::Dispatcher::singleton()
       .findSchemaOrThrow(name, "")
-      .typed<at::Tensor(const Arguments&...)>()
+      .typed<at::Tensor(Passed<Arguments>...)>()
       .call(arguments...);
 }
 
@@ -103,6 +107,14 @@ torch::Tensor identity_loss(const torch::Tensor& x, const std::string& reduction
   }
   throw UserError(str("[identity_loss] the reduction is '", reduction,
                       "'. Expected one of sum, mean and none."));
+}
+
+torch::Tensor ipu_print_tensor(const torch::Tensor& tensor, const std::string& title,
+                               bool print_gradient, const PrintFormat& format) {
+  return call_own("poptorch::print_tensor", tensor, title, print_gradient,
+                  format.summarise_threshold, format.edge_items, format.max_line_width,
+                  format.digits, format.float_format, format.separator, format.open_bracket,
+                  format.close_bracket);
 }
 
 torch::Tensor nop(const torch::Tensor& tensor) { return tensor.clone(); }
