@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from poptorch import _versions
-from poptorch_core import DependencyError
+from poptorch_core import DependencyError, Error
 
 if TYPE_CHECKING:
     from poptorch_core._torch import Executable as Executable  # else below, once it is checked
@@ -94,6 +94,16 @@ def run_custom_op(
 ) -> list[torch.Tensor]:
     """A custom op on tensors of the host."""
     return _torch.run_custom_op(inputs, name, domain, version, attributes)
+
+
+def call_own(name: str, *arguments: Any) -> Any:
+    """An op of torch.ops.poptorch. On the host, too, what it refuses is a poptorch.Error."""
+    try:
+        return getattr(torch.ops.poptorch, name)(*arguments)
+    except RuntimeError as error:
+        if is_tracing() or isinstance(error, Error):
+            raise
+        raise Error(str(error)) from None
 
 
 def is_training() -> bool:

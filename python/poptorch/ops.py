@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from poptorch import _native
 from poptorch._impl import refused
+from poptorch._impl.beam_search import ctc_beam_search_decoder
 from poptorch._impl.blocks import (
     BeginBlock,
     Block,
@@ -17,6 +18,7 @@ from poptorch._impl.blocks import (
 from poptorch._impl.control_flow import cond, for_loop
 from poptorch._impl.cpu import CPU
 from poptorch._impl.custom_ops import custom_op
+from poptorch._impl.points import fps, nearest
 from poptorch._impl.printing import ipu_print_tensor
 from poptorch._impl.python_ops import op
 from poptorch._impl.structures import flatten, unflatten, walk
@@ -31,13 +33,16 @@ __all__ = [
     "CPU",
     "NameScope",
     "cond",
+    "ctc_beam_search_decoder",
     "custom_op",
     "dynamic_slice",
     "dynamic_update",
     "for_loop",
+    "fps",
     "identity_loss",
     "ipu_print_tensor",
     "isRunningOnIpu",
+    "nearest",
     "nop",
     "op",
     "recomputationCheckpoint",

@@ -49,6 +49,41 @@ TEST(CppOps, ComputeAsOnTheHost) {
   expect_as_on_host(sliced, {}, x, torch::tensor({4}, torch::kInt));
 }
 
+TEST(CppOps, SearchPathsAndPoints) {
+  const auto decoded = [](const Tensors& in) {
+    return poptorch::ctc_beam_search_decoder(in[0], in[1], 1, 20, 3);
+  };
+  const Tensor probs = torch::randn({6, 2, 4}).log_softmax(-1);
+  expect_as_on_host(decoded, {}, probs, torch::tensor({6, 4}, torch::kInt));
+  EXPECT_EQ(decoded({probs, torch::tensor({6, 4})})[2].sizes(), (std::vector<int64_t>{2, 3, 6}));
+  const auto points = [](const Tensors& in) -> Tensors {
+    const Tensor batch_x = torch::zeros({8}, in[0].options().dtype(torch::kInt));
+    const Tensor batch_y = torch::zeros({3}, in[0].options().dtype(torch::kInt));
+    return {poptorch::fps(in[0], {0, 5, 8}, 0.4), poptorch::nearest(in[0], in[1]),
+            poptorch::nearest(in[0], in[1], batch_x, batch_y)};
+  };
+  const Tensor x = torch::randn({8, 3}), y = torch::randn({3, 3});
+  expect_as_on_host(points, {}, x, y);
+  const Tensors found = points({x, y});
+  EXPECT_TRUE(torch::equal(found[1], torch::cdist(x, y).argmin(1).to(torch::kInt)));
+  EXPECT_TRUE(torch::equal(found[1], found[2]));
+  EXPECT_EQ(found[0].sizes(), (std::vector<int64_t>{4}));
+}
+
+TEST(CppOps, PrintWhenTheDeviceComesThere) {
+  const auto shown = [](const Tensors& in) -> Tensors {
+    return {poptorch::ipu_print_tensor(in[0], "here", true, {.digits = 2, .separator = ";"})};
+  };
+  auto model = poptorch::inferenceModel(std::make_shared<OfImpl>(shown));
+  const Tensor x = torch::tensor({1.5, 2.5});
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(torch::equal(model(x)[0], x));
+  expect_parts(testing::internal::GetCapturedStderr(), {"here: (1.5;2.5)\n"});
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(torch::equal(shown({x})[0], x));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
 const poptorch::custom::Register kNegate({
     .domain = "test",
     .name = "Negate",

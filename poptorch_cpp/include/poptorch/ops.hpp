@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -47,6 +48,22 @@ struct PrintFormat {
 // "<title>_gradient". On the host nothing is printed.
 torch::Tensor ipu_print_tensor(const torch::Tensor& tensor, const std::string& title = "",
                                bool print_gradient = true, const PrintFormat& format = {});
+
+// Prefix beam search in log probabilities [time, batch, classes] for int lengths [batch]: log
+// probabilities [batch, top_paths], lengths [batch, top_paths] and paths [batch, top_paths, time]
+// with the blank behind them, best first.
+Tensors ctc_beam_search_decoder(const torch::Tensor& probs, const torch::Tensor& lengths,
+                                int64_t blank = 0, int64_t beam_width = 100, int64_t top_paths = 1);
+
+// Indices of points [points, dimensions] that lie far apart: of each group, whose borders are
+// `ptr`, the `ratio`, from its first point on or from one at random.
+torch::Tensor fps(const torch::Tensor& src, const std::vector<int64_t>& ptr, double ratio = 0.5,
+                  bool random_start = false);
+// For each point of x the index of the nearest of y, of the same batch where batches are given for
+// both.
+torch::Tensor nearest(const torch::Tensor& x, const torch::Tensor& y,
+                      const std::optional<torch::Tensor>& batch_x = std::nullopt,
+                      const std::optional<torch::Tensor>& batch_y = std::nullopt);
 
 // The tensor itself, as a value of its own.
 torch::Tensor nop(const torch::Tensor& tensor);

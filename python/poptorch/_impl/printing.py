@@ -45,7 +45,8 @@ def ipu_print_tensor(
             raise Error(f"[ipu_print_tensor] {name} must be from 0 to {most} but is {number!r}.")
     if not _native.is_tracing():
         return tensor
-    return torch.ops.poptorch.print_tensor(
+    return _native.call_own(
+        "print_tensor",
         tensor,
         title,
         print_gradient,

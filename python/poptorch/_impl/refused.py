@@ -7,9 +7,6 @@ from poptorch_core import Error
 
 INSTEAD = {
     "MultiConv": "Leave it out: values do not depend on it.",
-    "ctc_beam_search_decoder": "Decode on the host what the model returns.",
-    "fps": "Compute it on the host and pass the result to the model.",
-    "nearest": "Compute it on the host and pass the result to the model.",
 }
 
 
