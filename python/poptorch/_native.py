@@ -129,6 +129,21 @@ def set_labels(labels: str) -> str:
     return _torch.set_labels(labels)
 
 
+def begin_multi_conv() -> None:
+    """Of the running trace: convolutions that follow are one op, until end_multi_conv."""
+    _torch.begin_multi_conv()
+
+
+def end_multi_conv(serial: bool, values: list[tuple[str, list[str]]]) -> None:
+    """values: advice for hardware, a text for each convolution or one for all."""
+    _torch.end_multi_conv(serial, values)
+
+
+def abandon_multi_conv() -> None:
+    """Ends it as if it had not begun."""
+    _torch.abandon_multi_conv()
+
+
 def set_block(ipu: int, stage: int, phase: int, name: str, scoped: bool) -> None:
     """Of the running trace: ops that follow go there; -1 says nothing of them."""
     _torch.set_block(ipu, stage, phase, name, scoped)

@@ -84,6 +84,36 @@ TEST(CppOps, PrintWhenTheDeviceComesThere) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
+TEST(CppOps, JoinConvolutions) {
+  torch::nn::Conv1d first(2, 3, 1), second(torch::nn::Conv1dOptions(2, 3, 3).padding(1));
+  const auto joined = [&](const Tensors& in) -> Tensors {
+    Tensor a, b;
+    poptorch::MultiConv()
+        .availableMemoryProportions({0.5, 0.25})
+        .partialsTypes({torch::kHalf})
+        .planType(poptorch::MultiConvPlanType::Serial)
+        .perConvReservedTiles(4)
+        .cycleBackOff(0.3)
+        .enableConvDithering({true, false})([&] { a = first(in[0]), b = second(in[0]); });
+    return {a + b};
+  };
+  auto network = std::make_shared<OfImpl>(joined);
+  network->register_module("first", first);
+  network->register_module("second", second);
+  auto model = poptorch::inferenceModel(network);
+  const Tensor x = torch::randn({2, 2, 5});
+  EXPECT_TRUE(torch::allclose(model(x)[0], joined({x})[0], 1e-4, 1e-5));
+  expect_parts(model.graph("traced"), {"multi_conv=1", "plan=\"serial\"", "0.25"});
+  const auto empty = [](const Tensors& in) -> Tensors {
+    poptorch::MultiConv()([] {});
+    return {in[0] + 1};
+  };
+  auto none = poptorch::inferenceModel(std::make_shared<OfImpl>(empty));
+  expect_parts(error_of([&] { none(x); }), {"Unexpected end_multi_conv, is the IR malformed?"});
+  expect_parts(error_of([] { poptorch::MultiConv().partialsTypes({torch::kInt}); }),
+               {"Invalid partials types. Expecting torch.float or torch.half"});
+}
+
 const poptorch::custom::Register kNegate({
     .domain = "test",
     .name = "Negate",

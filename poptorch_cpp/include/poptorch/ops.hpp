@@ -65,6 +65,31 @@ torch::Tensor nearest(const torch::Tensor& x, const torch::Tensor& y,
                       const std::optional<torch::Tensor>& batch_x = std::nullopt,
                       const std::optional<torch::Tensor>& batch_y = std::nullopt);
 
+// Whether the convolutions of a MultiConv run together.
+enum class MultiConvPlanType { Parallel, Serial };
+
+// The convolutions that a body makes are one op of the device, which changes no values: they may
+// not need each other's results. The settings are advice for hardware, one for all convolutions or
+// one for each, but for the plan: in parallel, which is the default, they run in one launch.
+//   poptorch::MultiConv().cycleBackOff(0.3)([&] { a = first(x), b = second(x); });
+class MultiConv {
+ public:
+  MultiConv() = default;
+  MultiConv& availableMemoryProportions(const std::vector<double>& value);
+  MultiConv& partialsTypes(const std::vector<torch::Dtype>& value);  // kFloat and kHalf
+  MultiConv& planType(MultiConvPlanType value);
+  MultiConv& perConvReservedTiles(int64_t value);
+  MultiConv& cycleBackOff(double value);
+  MultiConv& enableConvDithering(const std::vector<bool>& value);
+  // On the host just the body.
+  void operator()(const std::function<void()>& body) const;
+
+ private:
+  MultiConv& set(const std::string& name, std::vector<std::string> values);
+  bool serial_ = false;
+  std::map<std::string, std::vector<std::string>> values_;
+};
+
 // The tensor itself, as a value of its own.
 torch::Tensor nop(const torch::Tensor& tensor);
 
