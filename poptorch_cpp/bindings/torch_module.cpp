@@ -336,7 +336,11 @@ PYBIND11_MODULE(_torch, m) {
       "A custom op on tensors of the host.", py::arg("inputs"), py::arg("name"), py::arg("domain"),
       py::arg("version"), py::arg("attributes"));
   m.def("user_location", user_location, py::arg("location_excludes"));
-  m.def("is_tracing", [] { return frontend::Tracer::current() != nullptr; });
+  // Not in what runs untraced meanwhile.
+  m.def("is_tracing", [] {
+    return frontend::Tracer::current() != nullptr &&
+           !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::DeferredInit);
+  });
   m.def("is_training", [] {
     const auto* tracer = frontend::Tracer::current();
     return tracer != nullptr && tracer->training();
