@@ -15,7 +15,7 @@ for name in DEFAULTS_FOLLOW:
     os.environ.pop(name, None)
 
 import poptorch  # noqa: E402
-from poptorch._impl import environment, option_groups, refused  # noqa: E402
+from poptorch._impl import environment, option_groups  # noqa: E402
 from poptorch_core import _core  # noqa: E402
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/options.md"
@@ -108,9 +108,6 @@ def page():
         effect = "" if has_effect else "; nothing yet: a warning"
         table.append(f"| `{name}` | {values} | {doc}{effect} |")
     parts.append("## Environment variables\n\n" + "\n".join(table) + "\n")
-    table = ["| function | instead |", "|---|---|"]
-    table += [f"| `poptorch.{name}` | {text} |" for name, text in refused.INSTEAD.items()]
-    parts.append("## What is refused by name\n\n" + "\n".join(table) + "\n")
     return "\n".join(parts)
 
 

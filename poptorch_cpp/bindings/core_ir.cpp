@@ -174,6 +174,7 @@ void bind_value_and_op(py::module_& m) {
                                return texts;
                              })
       .def_property_readonly("ipu", [](const ir::Op& op) { return op.placement.ipu; })
+      .def_property_readonly("stage", [](const ir::Op& op) { return op.placement.stage; })
       .def_property_readonly(
           "bodies",
           [](const ir::Op& op) {

@@ -182,6 +182,22 @@ std::string set_labels(const Text& labels) {
   return tracer ? tracer->set_labels(labels.value).text() : "";
 }
 
+frontend::Tracer& running_trace() {
+  if (auto* tracer = frontend::Tracer::current()) return *tracer;
+  throw support::InternalError("[tracer] there is no trace.");
+}
+
+void begin_multi_conv() {
+  auto& tracer = running_trace();
+  tracer.multi_convs().begin(tracer.place());
+}
+
+void end_multi_conv(bool serial,
+                    const std::vector<std::pair<std::string, std::vector<std::string>>>& values) {
+  auto& tracer = running_trace();
+  tracer.multi_convs().end({serial, values}, tracer.place());
+}
+
 void set_block(int ipu, int stage, int phase, const Text& name, bool scoped) {
   if (auto* tracer = frontend::Tracer::current()) {
     tracer->set_block(ipu, stage, phase, name.value, scoped);
@@ -189,11 +205,6 @@ void set_block(int ipu, int stage, int phase, const Text& name, bool scoped) {
 }
 
 using OptionalTensors = std::vector<std::optional<at::Tensor>>;
-
-frontend::Tracer& running_trace() {
-  if (auto* tracer = frontend::Tracer::current()) return *tracer;
-  throw support::InternalError("[tracer] there is no trace.");
-}
 
 std::vector<at::Tensor> begin_function(const Text& name, const std::vector<at::Tensor>& arguments) {
   return running_trace().begin_function(name.value, arguments);
@@ -346,7 +357,11 @@ PYBIND11_MODULE(_torch, m) {
       "A custom op on tensors of the host.", py::arg("inputs"), py::arg("name"), py::arg("domain"),
       py::arg("version"), py::arg("attributes"));
   m.def("user_location", user_location, py::arg("location_excludes"));
-  m.def("is_tracing", [] { return frontend::Tracer::current() != nullptr; });
+  // Not in what runs untraced meanwhile.
+  m.def("is_tracing", [] {
+    return frontend::Tracer::current() != nullptr &&
+           !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::DeferredInit);
+  });
   m.def("is_training", [] {
     const auto* tracer = frontend::Tracer::current();
     return tracer != nullptr && tracer->training();
@@ -365,6 +380,9 @@ PYBIND11_MODULE(_torch, m) {
   m.def("push_scope", push_scope);
   m.def("pop_scope", pop_scope);
   m.def("set_labels", set_labels);
+  m.def("begin_multi_conv", begin_multi_conv);
+  m.def("end_multi_conv", end_multi_conv, py::arg("serial"), py::arg("values"));
+  m.def("abandon_multi_conv", [] { running_trace().multi_convs().abandon(); });
   m.def("set_block", set_block, py::arg("ipu"), py::arg("stage"), py::arg("phase"), py::arg("name"),
         py::arg("scoped"));
   m.def("in_function", [] { return running_trace().in_function(); });

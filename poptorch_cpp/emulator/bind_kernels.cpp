@@ -165,8 +165,8 @@ class Binding {
     auto one = [](const auto& type) { return !type || type->elements() == 1; };
     bool numbers = std::all_of(request.inputs.begin(), request.inputs.end(), one);
     for (const ir::Type& type : request.outputs) numbers &= type.elements() == 1;
-    const bool silent = request.outputs.empty() && request.op->writes.empty();
-    return numbers || silent ? Provider::kBookkeeping : Provider::kReference;
+    // Checks and prints are for what they do besides.
+    return numbers || request.op->side_effect ? Provider::kBookkeeping : Provider::kReference;
   }
 
   // Returns the chain as a node of its own when the kernel refuses it as an epilogue.

@@ -68,7 +68,7 @@ struct Chain {
 };
 
 // Whose kernel a node has. Bookkeeping is what a reference kernel does as well as any: single
-// numbers, and ops without results (checks, prints).
+// numbers, and ops with an effect (checks, prints).
 enum class Provider : uint8_t { kFast, kReference, kBookkeeping, kForeign };
 
 struct Node {

@@ -207,7 +207,17 @@ int64_t OpLowering::move_cycles(const ir::Type& type) const {
                                 {.bytes = 2.0 * static_cast<double>(type.bytes()), .local = true});
 }
 
-int64_t OpLowering::cycles(const Op& op) const {
+// Convolutions of a MultiConv that run together have one launch.
+bool OpLowering::joins_another(const Op& op) {
+  if (!op.def().find_attr("multi_conv")) return false;
+  const auto group = op.attr<int64_t>("multi_conv");
+  if (group == 0 || op.attr<std::string>("plan") == "serial") return false;
+  const auto [first, added] =
+      launching_.try_emplace({group, op.name(), op.placement.ipu, op.placement.stage}, op.id());
+  return first->second != op.id();
+}
+
+int64_t OpLowering::cycles(const Op& op) {
   const ir::Cost cost = op.def().cost(op);
   const Value* sample = op.result_count() ? op.result() : op.operand(0);
   return target::compute_cycles(emitter_.device(),
@@ -215,7 +225,8 @@ int64_t OpLowering::cycles(const Op& op) const {
                                  .bytes = cost.bytes,
                                  .matrix_unit = cost.matrix_unit,
                                  .half = sample && ir::size_of(sample->type().dtype) <= 2,
-                                 .local = op.def().elementwise});
+                                 .local = op.def().elementwise,
+                                 .joins = joins_another(op)});
 }
 
 void OpLowering::lower_ipu_copy(const Op& op, Frame& frame) {

@@ -3,7 +3,10 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -51,7 +54,8 @@ class OpLowering {
   void rewrite(const std::vector<TensorId>& to, std::vector<TensorId> from,
                const std::vector<int>& ipus);
   void prepare_write(program::Instruction& instruction, size_t index, int ipu);
-  int64_t cycles(const ir::Op& op) const;
+  int64_t cycles(const ir::Op& op);
+  bool joins_another(const ir::Op& op);
 
   void lower_variable(const ir::Op& op, Frame& frame);
   void lower_constant(const ir::Op& op, Frame& frame);
@@ -72,6 +76,8 @@ class OpLowering {
   partition::Regions regions_;
   Emitter& emitter_;
   Arrival arrival_;
+  // By MultiConv, op, IPU and stage: the convolution that launches them all.
+  std::map<std::tuple<int64_t, std::string, int, int>, uint64_t> launching_;
 };
 
 }  // namespace poptorch::lowering

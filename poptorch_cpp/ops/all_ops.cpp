@@ -19,6 +19,8 @@ const ir::Registry& registry() {
     add_norm_ops(*r);
     add_index_ops(*r);
     add_loss_ops(*r);
+    add_beam_search_ops(*r);
+    add_point_ops(*r);
     add_attention_ops(*r);
     add_rnn_ops(*r);
     add_random_ops(*r);

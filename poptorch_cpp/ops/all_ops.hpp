@@ -21,6 +21,8 @@ void add_reduce_ops(ir::Registry& r);
 void add_shape_ops(ir::Registry& r);
 void add_index_ops(ir::Registry& r);
 void add_loss_ops(ir::Registry& r);
+void add_beam_search_ops(ir::Registry& r);
+void add_point_ops(ir::Registry& r);
 void add_attention_ops(ir::Registry& r);
 void add_rnn_ops(ir::Registry& r);
 void add_random_ops(ir::Registry& r);

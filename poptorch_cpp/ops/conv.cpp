@@ -9,19 +9,22 @@ namespace {
 using support::str;
 
 std::vector<ir::AttrDef> geometry(std::vector<ir::AttrDef> more = {}) {
-  std::vector<ir::AttrDef> attrs = {at_least(1, {"strides", AttrType::kInts}),
-                                    at_least(0, {"padding", AttrType::kInts}),
-                                    at_least(1, {"dilation", AttrType::kInts}),
-                                    at_least(1, {"groups", AttrType::kInt, int64_t{1}})};
+  std::vector<ir::AttrDef> attrs = {
+      at_least(1, {"strides", AttrType::kInts}),
+      at_least(0, {"padding", AttrType::kInts}),
+      at_least(1, {"dilation", AttrType::kInts}),
+      at_least(1, {"groups", AttrType::kInt, int64_t{1}}),
+      // Those of one number are one op of the device; 0: alone.
+      at_least(0, {"multi_conv", AttrType::kInt, int64_t{0}}),
+      {"plan", AttrType::kString, std::string("parallel"), {"parallel", "serial"}}};
   attrs.insert(attrs.end(), more.begin(), more.end());
   return attrs;
 }
 
 ir::Attrs geometry_of(const GradBuilder& g) {
-  return {{"strides", g.attr<Ints>("strides")},
-          {"padding", g.attr<Ints>("padding")},
-          {"dilation", g.attr<Ints>("dilation")},
-          {"groups", g.attr<int64_t>("groups")}};
+  return {{"strides", g.attr<Ints>("strides")},          {"padding", g.attr<Ints>("padding")},
+          {"dilation", g.attr<Ints>("dilation")},        {"groups", g.attr<int64_t>("groups")},
+          {"multi_conv", g.attr<int64_t>("multi_conv")}, {"plan", g.attr<std::string>("plan")}};
 }
 
 void check_geometry(const InferContext& c, size_t spatial,
@@ -141,7 +144,10 @@ std::vector<Value*> conv_gradient(GradBuilder& g) {
 std::vector<Value*> conv_transpose_gradient(GradBuilder& g) {
   std::vector<Value*> out(3, nullptr);
   if (g.needs(0)) {
-    Val dx = g.emit("conv", {g.dy(0), g.x(1)}, geometry_of(g));
+    ir::Attrs attrs = geometry_of(g);
+    attrs.erase("multi_conv");  // no convolution of forward's
+    attrs.erase("plan");
+    Val dx = g.emit("conv", {g.dy(0), g.x(1)}, attrs);
     const Shape& shape = g.x(0).type().shape;
     if (dx.type().shape != shape) {  // output padding beyond a stride reaches further than x does
       dx = g.emit("slice", {dx},

@@ -28,6 +28,23 @@ Type buffer_type(const InferContext& c) {
   return buffer->type;
 }
 
+// How a tensor is printed: PopXL's defaults.
+std::vector<ir::AttrDef> printing() {
+  return {{"title", AttrType::kString, std::string()},
+          {"print_gradient", AttrType::kBool, false},
+          at_least(0, {"summarise_threshold", AttrType::kInt, int64_t{1000}}),
+          at_least(0, {"edge_items", AttrType::kInt, int64_t{3}}),
+          at_least(0, {"max_line_width", AttrType::kInt, int64_t{75}}),
+          within({"digits", AttrType::kInt, int64_t{8}}, 0, 32),
+          {"float_format",
+           AttrType::kString,
+           std::string("auto"),
+           {"auto", "fixed", "scientific", "none"}},
+          {"separator", AttrType::kString, std::string(" ")},
+          {"open_bracket", AttrType::kString, std::string("[")},
+          {"close_bracket", AttrType::kString, std::string("]")}};
+}
+
 void add_host_ops(Registry& r) {
   const NoGradient none{"it moves data from or to outside"};
   r.add({.name = "host_load",
@@ -139,18 +156,19 @@ void add_stream_ops(Registry& r) {
          .cost = moves_data(),
          .side_effect = true});
   r.add({.name = "print_tensor",
-         .doc = "x, printed on stderr when the program runs, and its gradient if asked.",
+         .doc = "x, printed on stderr when the program runs, and its gradient if asked. Of more "
+                "elements than the threshold (0: none) those at both ends of each axis; digits: "
+                "of an element, 0 prints unaligned.",
          .inputs = {"x"},
          .outputs = {"y"},
-         .attrs = {{"title", AttrType::kString, std::string()},
-                   {"print_gradient", AttrType::kBool, false},
-                   {"format", AttrType::kString, std::string(), {}, "see reference/print.cpp"}},
+         .attrs = printing(),
          .infer = same_as(0),
          .grad = grad1([](GradBuilder& g, Val dy) {
            if (!g.attr<bool>("print_gradient")) return dy;
-           return g.emit("print_tensor", {dy},
-                         {{"title", g.attr<std::string>("title") + "_gradient"},
-                          {"format", g.attr<std::string>("format")}});
+           ir::Attrs attrs = g.op().attrs();
+           attrs.set("title", g.attr<std::string>("title") + "_gradient");
+           attrs.erase("print_gradient");
+           return g.emit("print_tensor", {dy}, attrs);
          }),
          .cost = moves_data(),
          .side_effect = true,

@@ -27,6 +27,8 @@ void add_roi_kernels(Table& table);
 void add_norm_kernels(Table& table);
 void add_softmax_kernels(Table& table);
 void add_loss_kernels(Table& table);
+void add_beam_search_kernels(Table& table);
+void add_point_kernels(Table& table);
 void add_reduce_kernels(Table& table);
 void add_order_kernels(Table& table);
 void add_shape_kernels(Table& table);

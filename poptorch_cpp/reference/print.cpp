@@ -1,77 +1,149 @@
 // The kernel of print_tensor: copies its operand and prints it on stderr, in one write.
 //
-// Attribute `format` holds eight fields, a line each: summarise threshold, edge items, line width,
-// digits, float format (auto, fixed, scientific, none), separator, opening and closing bracket.
-#include <array>
+// A vector is a row; what has more dimensions has its brackets on lines of their own and an element
+// of the first dimension a line, a blank further in.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <sstream>
 
 #include "reference/kernels.hpp"
 
 namespace poptorch::reference {
 namespace {
 
-struct Format {
-  std::array<std::string, 8> fields{"1000", "3", "80", "4", "auto", ", ", "(", ")"};
-  explicit Format(const std::string& text) {
-    std::istringstream in(text);
-    for (std::string& field : fields) {
-      std::string line;
-      if (!std::getline(in, line)) break;
-      field = line;
-    }
-  }
-  int64_t number(size_t field) const { return std::stoll(fields[field]); }
+// How floats are written, so that they have the asked-for number of digits.
+struct Notation {
+  const char* format = "%g";
+  int behind_point = 0;  // of other formats than %g
 };
+
+Notation notation_for(const Doubles& values, const std::string& asked, int digits) {
+  if (asked == "none" || (asked == "auto" && digits == 0)) return {};
+  if (digits == 0) return {asked == "fixed" ? "%.*f" : "%.*e", 6};
+  double most = 0, least = INFINITY;
+  for (const double value : values) {
+    if (!std::isfinite(value) || value == 0) continue;
+    most = std::max(most, std::fabs(value));
+    least = std::min(least, std::fabs(value));
+  }
+  const int before = most < 10 ? 1 : static_cast<int>(std::floor(std::log10(most))) + 1;
+  const int behind = std::max(digits - before, 0);
+  // Where one would have more digits than asked for, or show none of its own.
+  const bool needs_exponents = before > digits || least < 0.5 * std::pow(10.0, -behind);
+  const bool fixed = asked == "fixed" || (asked == "auto" && !needs_exponents);
+  return fixed ? Notation{"%.*f", behind} : Notation{"%.*e", digits - 1};
+}
 
 class Printer {
  public:
-  Printer(const Args& a, Format format)
-      : format_(std::move(format)),
-        shape_(a.shape(0)),
-        floats_(ir::is_float(a.type(0).dtype)),
-        values_(a.in(0)),
-        edge_(a.type(0).elements() > format_.number(0) ? format_.number(1) : INT64_MAX) {
-    for (double v : values_) scientific_ |= std::isfinite(v) && std::fabs(v) >= 1e8;
-    if (format_.fields[4] != "auto") scientific_ = format_.fields[4] == "scientific";
+  explicit Printer(const Args& a)
+      : shape_(a.shape(0)),
+        edge_(shortens(a) ? a.integer("edge_items") : INT64_MAX),
+        line_width_(a.integer("max_line_width")),
+        separator_(a.text("separator")),
+        open_(a.text("open_bracket")),
+        close_(a.text("close_bracket")) {
+    std::vector<size_t> shown;
+    collect(0, 0, &shown);
+    const auto digits = static_cast<int>(a.integer("digits"));
+    const std::string& format = a.text("float_format");
+    if (ir::is_float(a.type(0).dtype)) {
+      write_floats(a.in(0), shown, format, digits);
+    } else {
+      const Integers values = a.ints(0);
+      for (const size_t i : shown) elements_.push_back(std::to_string(values[i]));
+    }
+    if (digits > 0 && format != "none") align();
   }
 
   std::string text() {
-    write(0, 0, ir::element_count(shape_));
-    return out_;
+    write(0);
+    return std::move(out_);
   }
 
  private:
-  void write(size_t axis, int64_t first, int64_t count) {
-    if (axis == shape_.size()) return put(element(values_[static_cast<size_t>(first)]));
-    put(format_.fields[6]);
-    const int64_t size = shape_[axis], inner = size ? count / size : 0;
-    const bool innermost = axis + 1 == shape_.size();
-    for (int64_t i = 0; i < size; ++i) {
-      if (i > 0) put(format_.fields[5]);
-      if (i > 0 && (!innermost || column_ > format_.number(2))) new_line(axis + 1);
-      if (size - edge_ > edge_ && i == edge_) {  // edge_ may be the largest integer
-        put("...");
-        i = size - edge_ - 1;
-      } else {
-        write(axis + 1, first + i * inner, inner);
-      }
-    }
-    put(format_.fields[7]);
+  static constexpr int64_t kLeftOut = -1;
+
+  static bool shortens(const Args& a) {
+    const int64_t threshold = a.integer("summarise_threshold");
+    return threshold > 0 && a.type(0).elements() > threshold;
   }
 
-  std::string element(double value) const {
-    char text[64];
-    const int digits = static_cast<int>(format_.number(3));
-    if (!floats_) {
-      std::snprintf(text, sizeof text, "%.0f", value);
-    } else if (format_.fields[4] == "none") {
-      std::snprintf(text, sizeof text, "%g", value);
-    } else {
-      std::snprintf(text, sizeof text, scientific_ ? "%.*e" : "%.*f", digits, value);
+  // Places along an axis that are shown, and kLeftOut between both ends.
+  std::vector<int64_t> places(size_t axis) const {
+    std::vector<int64_t> result;
+    const int64_t size = shape_[axis];
+    for (int64_t i = 0; i < size; ++i) {
+      if (i == edge_ && size - edge_ > edge_) {  // edge_ may be the largest integer
+        result.push_back(kLeftOut);
+        i = size - edge_;
+      }
+      if (i < size) result.push_back(i);
     }
-    return text;
+    return result;
+  }
+
+  void collect(size_t axis, int64_t first, std::vector<size_t>* shown) const {
+    if (axis == shape_.size()) return shown->push_back(static_cast<size_t>(first));
+    for (const int64_t i : places(axis)) {
+      if (i != kLeftOut) collect(axis + 1, first * shape_[axis] + i, shown);
+    }
+  }
+
+  void write_floats(const Doubles& all, const std::vector<size_t>& shown, const std::string& format,
+                    int digits) {
+    Doubles values;
+    for (const size_t i : shown) values.push_back(all[i]);
+    const Notation notation = notation_for(values, format, digits);
+    for (const double value : values) {
+      char text[512];
+      if (std::isnan(value)) {
+        std::snprintf(text, sizeof text, "nan");
+      } else if (notation.format[1] == 'g') {
+        std::snprintf(text, sizeof text, "%g", value);
+      } else {
+        std::snprintf(text, sizeof text, notation.format, notation.behind_point, value);
+      }
+      elements_.emplace_back(text);
+    }
+  }
+
+  void align() {
+    size_t width = 0;
+    for (const std::string& element : elements_) width = std::max(width, element.size());
+    for (std::string& element : elements_) element.insert(0, width - element.size(), ' ');
+  }
+
+  void write(size_t axis) {
+    if (shape_.empty()) return put(elements_[0]);
+    put(open_);
+    if (axis + 1 == shape_.size()) {
+      write_row(axis);
+    } else {
+      for (const int64_t i : places(axis)) {
+        new_line(axis + 1);
+        if (i == kLeftOut) {
+          put("...");
+        } else {
+          write(axis + 1);
+        }
+      }
+      new_line(axis);
+    }
+    put(close_);
+  }
+
+  // Broken behind separators, so that lines stay within the width where elements do.
+  void write_row(size_t axis) {
+    const std::vector<int64_t> all = places(axis);
+    for (size_t k = 0; k < all.size(); ++k) {
+      const std::string element = all[k] == kLeftOut ? "..." : elements_[next_++];
+      const std::string& behind = k + 1 < all.size() ? separator_ : close_;
+      const auto end = column_ + static_cast<int64_t>(element.size() + behind.size());
+      if (k > 0 && line_width_ > 0 && end > line_width_) new_line(axis + 2);
+      put(element);
+      if (k + 1 < all.size()) put(separator_);
+    }
   }
 
   void put(const std::string& text) {
@@ -83,21 +155,21 @@ class Printer {
     column_ = static_cast<int64_t>(indent);
   }
 
-  Format format_;
-  Shape shape_;
-  bool floats_;
-  Doubles values_;
-  int64_t edge_;
-  bool scientific_ = false;
+  const Shape& shape_;
+  const int64_t edge_, line_width_;
+  const std::string &separator_, &open_, &close_;
+  std::vector<std::string> elements_;  // that are shown, in order
+  size_t next_ = 0;                    // of them
   std::string out_;
   int64_t column_ = 0;
 };
 
 void print_tensor(const KernelCall& call) {
   const Args a(call);
-  std::memmove(a.result_data(), a.data(0), static_cast<size_t>(a.result().bytes()));
-  const std::string text =
-      a.text("title") + ": " + Printer(a, Format(a.text("format"))).text() + '\n';
+  if (std::byte* to = a.result_data()) {
+    std::memmove(to, a.data(0), static_cast<size_t>(a.result().bytes()));
+  }
+  const std::string text = a.text("title") + ": " + Printer(a).text() + '\n';
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 

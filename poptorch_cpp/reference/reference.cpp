@@ -12,11 +12,12 @@ namespace poptorch::reference {
 const Kernel* find_kernel(std::string_view op) {
   static const Table* table = [] {
     auto* all = new Table;
-    for (auto* add : {add_elementwise_kernels, add_matmul_kernels, add_conv_kernels,
-                      add_pool_kernels, add_roi_kernels, add_norm_kernels, add_softmax_kernels,
-                      add_loss_kernels, add_reduce_kernels, add_order_kernels, add_shape_kernels,
-                      add_index_kernels, add_attention_kernels, add_rnn_kernels, add_random_kernels,
-                      add_check_kernels, add_print_kernels, add_state_kernels}) {
+    for (auto* add :
+         {add_elementwise_kernels, add_matmul_kernels, add_conv_kernels,      add_pool_kernels,
+          add_roi_kernels,         add_norm_kernels,   add_softmax_kernels,   add_loss_kernels,
+          add_beam_search_kernels, add_point_kernels,  add_reduce_kernels,    add_order_kernels,
+          add_shape_kernels,       add_index_kernels,  add_attention_kernels, add_rnn_kernels,
+          add_random_kernels,      add_check_kernels,  add_print_kernels,     add_state_kernels}) {
       add(*all);
     }
     return all;

@@ -126,13 +126,23 @@ class Account {
     if (instruction.kind != Kind::kCompute) return;
     const int stage = std::max(instruction.stage, 0);
     note_block(instruction.block.text(), {stage, ipu_});
-    Total& total = ops_[{ipu_, stage, instruction.block.text(), instruction.scope.text(),
-                         instruction.op.text()}];
-    add(total.count, times);
+    const Instruction& first = first_of(instruction, stage);
+    const char* several = instruction.attrs.find("multi_conv") ? "multi_" : "";
+    Total& total = ops_[{ipu_, stage, first.block.text(), first.scope.text(),
+                         several + instruction.op.text()}];
+    if (first.op_id == instruction.op_id) add(total.count, times);
     add(total.cycles, cycles);
     if (const ir::Attr* schema = instruction.attrs.find("schema")) {
       schemas_.insert(std::get<std::string>(*schema));
     }
+  }
+
+  // The convolutions of a MultiConv are one op, where the first of them is.
+  const Instruction& first_of(const Instruction& instruction, int stage) {
+    const ir::Attr* group = instruction.attrs.find("multi_conv");
+    if (!group) return instruction;
+    const std::tuple key{ipu_, stage, std::get<int64_t>(*group), instruction.op.text()};
+    return *multi_convs_.try_emplace(key, &instruction).first->second;
   }
 
   void note_block(const std::string& name, std::pair<int, int> place) {
@@ -148,6 +158,7 @@ class Account {
   std::map<std::pair<int, int>, int64_t> stages_;  // by stage and IPU: cycles of a run
   std::map<std::pair<int, int>, std::vector<std::string>> blocks_;  // by stage and IPU
   std::map<std::tuple<int, int, std::string, std::string, std::string>, Total> ops_;
+  std::map<std::tuple<int, int, int64_t, std::string>, const Instruction*> multi_convs_;
   std::set<std::string> schemas_;
 };
 

@@ -113,7 +113,8 @@ int64_t compute_cycles(const Device& device, const Work& work) {
   const double arithmetic = work.flops / (lanes * device.tiles);
   const double memory = cycles_of(device, work.bytes, device.sram_bandwidth);
   const double exchange = work.local ? 0 : cycles_of(device, work.bytes, device.exchange_bandwidth);
-  return rounded(std::max({arithmetic, memory, exchange}) + kVertexCycles);
+  const double launch = work.joins ? 0 : kVertexCycles;
+  return rounded(std::max({arithmetic, memory, exchange}) + launch);
 }
 
 int64_t transfer_cycles(const Device& device, double bytes, double bandwidth) {

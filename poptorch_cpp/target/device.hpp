@@ -38,6 +38,7 @@ struct Work {
   bool matrix_unit = false;  // matmul, convolution
   bool half = false;         // computed on 16-bit elements
   bool local = false;        // every tile finds its operands in its own memory: no exchange
+  bool joins = false;        // runs in another instruction's launch, beside it
 };
 
 // Cycles of one instruction: the larger of compute and exchange, plus the fixed cost of a vertex

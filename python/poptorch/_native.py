@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from poptorch import _versions
-from poptorch_core import DependencyError
+from poptorch_core import DependencyError, Error
 
 if TYPE_CHECKING:
     from poptorch_core._torch import Executable as Executable  # else below, once it is checked
@@ -96,6 +96,16 @@ def run_custom_op(
     return _torch.run_custom_op(inputs, name, domain, version, attributes)
 
 
+def call_own(name: str, *arguments: Any) -> Any:
+    """An op of torch.ops.poptorch. On the host, too, what it refuses is a poptorch.Error."""
+    try:
+        return getattr(torch.ops.poptorch, name)(*arguments)
+    except RuntimeError as error:
+        if is_tracing() or isinstance(error, Error):
+            raise
+        raise Error(str(error)) from None
+
+
 def is_training() -> bool:
     """True while a model for training is traced."""
     return _torch.is_training()
@@ -117,6 +127,21 @@ def set_labels(labels: str) -> str:
     labels: a JSON object of strings, or nothing.
     """
     return _torch.set_labels(labels)
+
+
+def begin_multi_conv() -> None:
+    """Of the running trace: convolutions that follow are one op, until end_multi_conv."""
+    _torch.begin_multi_conv()
+
+
+def end_multi_conv(serial: bool, values: list[tuple[str, list[str]]]) -> None:
+    """values: advice for hardware, a text for each convolution or one for all."""
+    _torch.end_multi_conv(serial, values)
+
+
+def abandon_multi_conv() -> None:
+    """Ends it as if it had not begun."""
+    _torch.abandon_multi_conv()
 
 
 def set_block(ipu: int, stage: int, phase: int, name: str, scoped: bool) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 from poptorch import _native
-from poptorch._impl import refused
+from poptorch._impl.beam_search import ctc_beam_search_decoder
 from poptorch._impl.blocks import (
     BeginBlock,
     Block,
@@ -17,6 +17,9 @@ from poptorch._impl.blocks import (
 from poptorch._impl.control_flow import cond, for_loop
 from poptorch._impl.cpu import CPU
 from poptorch._impl.custom_ops import custom_op
+from poptorch._impl.multi_conv import MultiConv
+from poptorch._impl.points import fps, nearest
+from poptorch._impl.printing import ipu_print_tensor
 from poptorch._impl.python_ops import op
 from poptorch._impl.structures import flatten, unflatten, walk
 from poptorch.enums import MatMulSerializationMode, OverlapMode
@@ -28,14 +31,19 @@ __all__ = [
     "Block",
     "BlockFunction",
     "CPU",
+    "MultiConv",
     "NameScope",
     "cond",
+    "ctc_beam_search_decoder",
     "custom_op",
     "dynamic_slice",
     "dynamic_update",
     "for_loop",
+    "fps",
     "identity_loss",
+    "ipu_print_tensor",
     "isRunningOnIpu",
+    "nearest",
     "nop",
     "op",
     "recomputationCheckpoint",
@@ -44,9 +52,7 @@ __all__ = [
     "set_available_memory",
     "set_overlap_for_input",
     "set_overlap_for_output",
-    *refused.FUNCTIONS,
 ]
-globals().update(refused.FUNCTIONS)
 _BlockHook = BlockHook  # as programs call it
 
 # What the device has of them, which messages show.

@@ -29,6 +29,7 @@ __all__: list[str] = [
     "ExecutableFile",
     "Region",
     "abandon_function",
+    "abandon_multi_conv",
     "abandon_region",
     "all_gather",
     "all_reduce",
@@ -36,12 +37,14 @@ __all__: list[str] = [
     "begin_backward",
     "begin_function",
     "begin_hook",
+    "begin_multi_conv",
     "begin_region",
     "branch",
     "call_untraced",
     "compile",
     "end_function",
     "end_hook",
+    "end_multi_conv",
     "end_region",
     "explain",
     "freeze",
@@ -183,6 +186,7 @@ class Region:
 def abandon_function() -> None:
     """Ends it after an error, wherever it was: nothing of it stays."""
 
+def abandon_multi_conv() -> None: ...
 def abandon_region() -> None:
     """Ends it after an error: nothing of it stays."""
 
@@ -200,6 +204,7 @@ def begin_function(name: str, arguments: Sequence[Tensor], /) -> list[Tensor]:
 def begin_hook(tensor: Tensor, /) -> Tensor:
     """Starts recording a hook of `tensor`'s gradient: what stands for the gradient."""
 
+def begin_multi_conv() -> None: ...
 def begin_region(arguments: Sequence[Tensor], /) -> list[Tensor]:
     """Starts recording a loop's body or a branch: what stands for its arguments."""
 
@@ -242,6 +247,7 @@ def end_function(gradients: Sequence[Tensor | None], /) -> list[Tensor]:
 def end_hook(tensor: Tensor, gradient: Tensor, /) -> None:
     """Ends it, given what the hook makes of the gradient; abandon_function after an error."""
 
+def end_multi_conv(serial: bool, values: Sequence[tuple[str, Sequence[str]]]) -> None: ...
 def end_region(outputs: Sequence[Tensor], /) -> Region:
     """Ends it, given its results."""
 

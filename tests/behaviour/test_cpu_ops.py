@@ -110,3 +110,91 @@ def test_not_in_training():
 def test_what_is_no_function_is_refused():
     with pytest.raises(ValueError, match="expected something to call but got 3"):
         poptorch.CPU(3, "three")
+
+
+def test_each_micro_batch_of_each_replica(world):
+    """In a pipeline, on the values that are there: once each."""
+    if world is not None:
+        pytest.skip("it places its model itself")
+    seen = []
+
+    def layer(x):
+        seen.append(x.clone())
+        return x * 10, x.sum(1)
+
+    cpu = poptorch.CPU(layer, "layer")
+    first, last = torch.nn.Linear(2, 3), torch.nn.Linear(3, 2)
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = first, last
+
+        def forward(self, x):
+            with poptorch.Block("first", ipu_id=0):
+                y, total = cpu(self.first(x))
+            with poptorch.Block("last", ipu_id=1):
+                return self.last(y), total
+
+    options = poptorch.Options().deviceIterations(3).replicationFactor(2)
+    options.setExecutionStrategy(poptorch.PipelinedExecution("first", "last"))
+    x = torch.randn(12, 2)
+    found = poptorch.inferenceModel(Model(), options)(x)
+    calls, seen[:] = seen[1:], []
+    with torch.no_grad():
+        for ours, eager in zip(found, Model()(x), strict=True):
+            torch.testing.assert_close(ours, eager)
+        expected = first(x).split(2)
+    key = lambda part: part.flatten().tolist()  # noqa: E731
+    for ours, eager in zip(sorted(calls, key=key), sorted(expected, key=key), strict=True):
+        torch.testing.assert_close(ours, eager)
+
+
+def test_ops_of_poptorch_in_it():
+    def layer(x):
+        assert x.device.type == "cpu" and not poptorch.isRunningOnIpu()
+        chosen = poptorch.fps(x, [0, 4], 0.5).long()
+        return poptorch.nop(x[chosen]) + poptorch.dynamic_slice(x, 0, torch.tensor([1]), 2, 1)
+
+    cpu = poptorch.CPU(layer, "layer")
+    x = torch.randn(4, 3)
+    assert torch.equal(poptorch.inferenceModel(lambda x: cpu(x) * 2)(x), layer(x) * 2)
+
+
+def test_methods_and_hidden_modules_stay_on_the_host():
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.hidden = [torch.nn.Linear(2, 2)]
+            self.cpus = [poptorch.CPU(self.hidden[0], "hidden"), poptorch.CPU(self.add, "add")]
+
+        def add(self, x):
+            return [x + 1, x.long()]
+
+        def forward(self, x):
+            return self.cpus[1](self.cpus[0](x))
+
+    network = Model()
+    assert not network.hidden[0].weight.requires_grad
+    model = poptorch.inferenceModel(network)
+    more, whole = model(X)
+    torch.testing.assert_close(more, network.hidden[0](X) + 1)
+    assert torch.equal(whole, network.hidden[0](X).int())
+    assert not model.state_dict()
+    with torch.no_grad():  # nothing of it is the program's: what it holds now counts
+        network.hidden[0].weight.zero_()
+    torch.testing.assert_close(model(X)[0], (network.hidden[0].bias + 1).expand(1, 2))
+
+
+def test_what_it_raises_names_it():
+    def layer(x):
+        if x.sum() > 0:
+            raise LookupError("no such thing")
+        return x
+
+    cpu = poptorch.CPU(layer, "lookup")
+    model = poptorch.inferenceModel(lambda x: cpu(x * 2))
+    assert torch.equal(model(-X.abs()), -X.abs() * 2)
+    with pytest.raises(poptorch.Error, match="CPU.lookup.*no such thing"):
+        model(X.abs())
+    assert torch.equal(model(-X.abs()), -X.abs() * 2)

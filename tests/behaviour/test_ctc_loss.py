@@ -85,3 +85,45 @@ def test_equal_losses_count_each(second):
     with pytest.raises(poptorch.Error, match="Multiple independent losses found in graph"):
         poptorch.trainingModel(Margin(both))(x, target)
     compare(Margin(lambda y, t: poptorch.identity_loss(both(y, t), "none")), x, target)
+
+
+FORMS = {
+    "one after the other": (torch.tensor([2, 3, 4, 3, 2]), *LENGTHS["tensors"]),
+    "one after the other, lists": (torch.tensor([2, 3, 4, 3, 2]), *LENGTHS["lists"]),
+    "too short": (TARGETS, torch.tensor([1, 6]), torch.tensor([2, 3])),
+    "int32": (TARGETS.int(), torch.tensor([6, 5]).int(), torch.tensor([2, 3]).int()),
+}
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_of_targets_and_lengths(form, reduction):
+    torch.manual_seed(3)
+    targets, *lengths = FORMS[form]
+    keywords = {"blank": 1, "zero_infinity": form == "too short", "reduction": reduction}
+    listed = isinstance(lengths[0], list)
+    model = Recogniser(lengths if listed else (), **keywords)
+    compare(model, torch.randn(6, 2, 4), targets, *([] if listed else lengths))
+
+
+def test_one_sequence_without_a_batch():
+    torch.manual_seed(3)
+    lengths = torch.tensor(6), torch.tensor(2)
+    compare(Recogniser((), reduction="sum"), torch.randn(6, 4), torch.tensor([2, 3]), *lengths)
+
+
+def test_halves_are_summed_in_float32():
+    """Torch's kernel takes no halves; what has its gradient in halves is trained all the same."""
+    torch.manual_seed(3)
+    x = torch.randn(6, 2, 4)
+    model = Recogniser(LENGTHS["lists"]).half()
+    eager = copy.deepcopy(model).float()
+    eager(x, TARGETS)[1].backward()
+    expected = eager.fc.weight.detach() - 0.1 * eager.fc.weight.grad
+    wrapped = poptorch.trainingModel(
+        model, optimizer=poptorch.optim.SGD(model.parameters(), lr=0.1)
+    )
+    _, loss = wrapped(x.half(), TARGETS)
+    assert loss.dtype == torch.float16
+    torch.testing.assert_close(loss.float(), eager(x, TARGETS)[1].detach(), rtol=2e-3, atol=2e-3)
+    torch.testing.assert_close(model.fc.weight.detach().float(), expected, rtol=2e-3, atol=2e-3)

@@ -49,6 +49,71 @@ TEST(CppOps, ComputeAsOnTheHost) {
   expect_as_on_host(sliced, {}, x, torch::tensor({4}, torch::kInt));
 }
 
+TEST(CppOps, SearchPathsAndPoints) {
+  const auto decoded = [](const Tensors& in) {
+    return poptorch::ctc_beam_search_decoder(in[0], in[1], 1, 20, 3);
+  };
+  const Tensor probs = torch::randn({6, 2, 4}).log_softmax(-1);
+  expect_as_on_host(decoded, {}, probs, torch::tensor({6, 4}, torch::kInt));
+  EXPECT_EQ(decoded({probs, torch::tensor({6, 4})})[2].sizes(), (std::vector<int64_t>{2, 3, 6}));
+  const auto points = [](const Tensors& in) -> Tensors {
+    const Tensor batch_x = torch::zeros({8}, in[0].options().dtype(torch::kInt));
+    const Tensor batch_y = torch::zeros({3}, in[0].options().dtype(torch::kInt));
+    return {poptorch::fps(in[0], {0, 5, 8}, 0.4), poptorch::nearest(in[0], in[1]),
+            poptorch::nearest(in[0], in[1], batch_x, batch_y)};
+  };
+  const Tensor x = torch::randn({8, 3}), y = torch::randn({3, 3});
+  expect_as_on_host(points, {}, x, y);
+  const Tensors found = points({x, y});
+  EXPECT_TRUE(torch::equal(found[1], torch::cdist(x, y).argmin(1).to(torch::kInt)));
+  EXPECT_TRUE(torch::equal(found[1], found[2]));
+  EXPECT_EQ(found[0].sizes(), (std::vector<int64_t>{4}));
+}
+
+TEST(CppOps, PrintWhenTheDeviceComesThere) {
+  const auto shown = [](const Tensors& in) -> Tensors {
+    return {poptorch::ipu_print_tensor(in[0], "here", true, {.digits = 2, .separator = ";"})};
+  };
+  auto model = poptorch::inferenceModel(std::make_shared<OfImpl>(shown));
+  const Tensor x = torch::tensor({1.5, 2.5});
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(torch::equal(model(x)[0], x));
+  expect_parts(testing::internal::GetCapturedStderr(), {"here: (1.5;2.5)\n"});
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(torch::equal(shown({x})[0], x));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(CppOps, JoinConvolutions) {
+  torch::nn::Conv1d first(2, 3, 1), second(torch::nn::Conv1dOptions(2, 3, 3).padding(1));
+  const auto joined = [&](const Tensors& in) -> Tensors {
+    Tensor a, b;
+    poptorch::MultiConv()
+        .availableMemoryProportions({0.5, 0.25})
+        .partialsTypes({torch::kHalf})
+        .planType(poptorch::MultiConvPlanType::Serial)
+        .perConvReservedTiles(4)
+        .cycleBackOff(0.3)
+        .enableConvDithering({true, false})([&] { a = first(in[0]), b = second(in[0]); });
+    return {a + b};
+  };
+  auto network = std::make_shared<OfImpl>(joined);
+  network->register_module("first", first);
+  network->register_module("second", second);
+  auto model = poptorch::inferenceModel(network);
+  const Tensor x = torch::randn({2, 2, 5});
+  EXPECT_TRUE(torch::allclose(model(x)[0], joined({x})[0], 1e-4, 1e-5));
+  expect_parts(model.graph("traced"), {"multi_conv=1", "plan=\"serial\"", "0.25"});
+  const auto empty = [](const Tensors& in) -> Tensors {
+    poptorch::MultiConv()([] {});
+    return {in[0] + 1};
+  };
+  auto none = poptorch::inferenceModel(std::make_shared<OfImpl>(empty));
+  expect_parts(error_of([&] { none(x); }), {"Unexpected end_multi_conv, is the IR malformed?"});
+  expect_parts(error_of([] { poptorch::MultiConv().partialsTypes({torch::kInt}); }),
+               {"Invalid partials types. Expecting torch.float or torch.half"});
+}
+
 const poptorch::custom::Register kNegate({
     .domain = "test",
     .name = "Negate",

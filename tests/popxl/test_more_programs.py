@@ -274,7 +274,7 @@ def test_groups_without_constant_stride_have_variables():
 def test_prints_as_asked(capfd):
     def program(x):
         y = ops.print_tensor(
-            x, "numbers", digits=1, separator=";", open_bracket="<", close_bracket=">"
+            x, "numbers", digits=2, separator=";", open_bracket="<", close_bracket=">"
         )
         graph = popxl.gir().create_graph(
             lambda x: ops.print_tensor(x * x, "square", print_self=False, print_gradient=True), x

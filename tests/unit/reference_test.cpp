@@ -299,11 +299,13 @@ TEST(Print, SummarisesAndKeepsTheValue) {
   Tensor x = i32({2, 9}, {});
   for (int i = 0; i < 18; ++i) x.values.push_back(i);
   testing::internal::CaptureStderr();
-  EXPECT_EQ(
-      one("print_tensor", {x},
-          {{"title", std::string("x")}, {"format", std::string("10\n2\n80\n4\nauto\n \n[\n]")}}),
-      x.values);
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "x: [[0 1 ... 7 8] \n [9 10 ... 16 17]]\n");
+  EXPECT_EQ(one("print_tensor", {x},
+                {{"title", std::string("x")},
+                 {"summarise_threshold", int64_t{10}},
+                 {"edge_items", int64_t{2}}}),
+            x.values);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "x: [\n [ 0  1 ...  7  8]\n [ 9 10 ... 16 17]\n]\n");
 }
 
 TEST(Norm, CentresAndScales) {

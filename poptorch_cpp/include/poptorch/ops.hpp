@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -35,6 +36,59 @@ class NameScope {
 // Marks a value as the loss: back-propagation starts here with a gradient of ones. `reduction`:
 // "sum" or "mean" over all elements, or "none", which leaves `x` as it is.
 torch::Tensor identity_loss(const torch::Tensor& x, const std::string& reduction);
+
+// How a tensor is printed: of more elements than the threshold (0: none) those at both ends of each
+// dimension; rows broken behind separators (0: never); digits of a number in all (0: unaligned);
+// "auto", "fixed", "scientific" or "none".
+struct PrintFormat {
+  int64_t summarise_threshold = 1000, edge_items = 3, max_line_width = 80, digits = 4;
+  std::string float_format = "auto", separator = ", ", open_bracket = "(", close_bracket = ")";
+};
+// The tensor itself, printed on stderr whenever the device comes here; its gradient under
+// "<title>_gradient". On the host nothing is printed.
+torch::Tensor ipu_print_tensor(const torch::Tensor& tensor, const std::string& title = "",
+                               bool print_gradient = true, const PrintFormat& format = {});
+
+// Prefix beam search in log probabilities [time, batch, classes] for int lengths [batch]: log
+// probabilities [batch, top_paths], lengths [batch, top_paths] and paths [batch, top_paths, time]
+// with the blank behind them, best first.
+Tensors ctc_beam_search_decoder(const torch::Tensor& probs, const torch::Tensor& lengths,
+                                int64_t blank = 0, int64_t beam_width = 100, int64_t top_paths = 1);
+
+// Indices of points [points, dimensions] that lie far apart: of each group, whose borders are
+// `ptr`, the `ratio`, from its first point on or from one at random.
+torch::Tensor fps(const torch::Tensor& src, const std::vector<int64_t>& ptr, double ratio = 0.5,
+                  bool random_start = false);
+// For each point of x the index of the nearest of y, of the same batch where batches are given for
+// both.
+torch::Tensor nearest(const torch::Tensor& x, const torch::Tensor& y,
+                      const std::optional<torch::Tensor>& batch_x = std::nullopt,
+                      const std::optional<torch::Tensor>& batch_y = std::nullopt);
+
+// Whether the convolutions of a MultiConv run together.
+enum class MultiConvPlanType { Parallel, Serial };
+
+// The convolutions that a body makes are one op of the device, which changes no values: they may
+// not need each other's results. The settings are advice for hardware, one for all convolutions or
+// one for each, but for the plan: in parallel, which is the default, they run in one launch.
+//   poptorch::MultiConv().cycleBackOff(0.3)([&] { a = first(x), b = second(x); });
+class MultiConv {
+ public:
+  MultiConv() = default;
+  MultiConv& availableMemoryProportions(const std::vector<double>& value);
+  MultiConv& partialsTypes(const std::vector<torch::Dtype>& value);  // kFloat and kHalf
+  MultiConv& planType(MultiConvPlanType value);
+  MultiConv& perConvReservedTiles(int64_t value);
+  MultiConv& cycleBackOff(double value);
+  MultiConv& enableConvDithering(const std::vector<bool>& value);
+  // On the host just the body.
+  void operator()(const std::function<void()>& body) const;
+
+ private:
+  MultiConv& set(const std::string& name, std::vector<std::string> values);
+  bool serial_ = false;
+  std::map<std::string, std::vector<std::string>> values_;
+};
 
 // The tensor itself, as a value of its own.
 torch::Tensor nop(const torch::Tensor& tensor);

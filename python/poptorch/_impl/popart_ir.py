@@ -20,7 +20,7 @@ def as_json(text: str, program: str = "") -> str:
     graphs = {}
     for graph in _core.parse(text).graphs:
         name = "maingraph" if graph.name == "main" else graph.name
-        graphs[name] = [_described(op) for op in graph.ops]
+        graphs[name] = _listed(graph.ops)
     graphs["maingraph"] += _stashes(program)
     return json.dumps(graphs)
 
@@ -33,6 +33,44 @@ def _stashes(program: str) -> list[dict]:
          "outputs": [f"stashed_{value}"], "attributes": {}}
         for _, value in sorted(values.items())
     ]  # fmt: skip
+
+
+def _listed(ops) -> list[dict]:
+    """One after the other; those of a MultiConv are one op, where the last of them is."""
+    members: dict[tuple, list] = {}
+    for op in ops:
+        if "multi_conv" in op.attrs:
+            members.setdefault(_multi_conv(op), []).append(op)
+    listed = []
+    for op in ops:
+        if "multi_conv" not in op.attrs:
+            listed.append(_described(op))
+        elif op.id == (together := members[_multi_conv(op)])[-1].id:
+            listed.append(_joined(together))
+    return listed
+
+
+def _multi_conv(op) -> tuple:
+    """What the members have in common: forward, or one kind of gradient, in one stage."""
+    return op.attrs["multi_conv"], op.popart_type.replace("Transpose", ""), op.ipu, op.stage
+
+
+def _joined(members: list) -> dict:
+    parts = [_described(op) for op in members]
+    labels = [json.loads(op.labels or "{}") for op in members]
+    kind = f"Multi{_multi_conv(members[0])[1]}"
+    scope = members[0].scope
+    return {
+        "type": kind,
+        "name": f"{scope}/{kind}" if scope else kind,
+        "inputs": [name for part in parts for name in part["inputs"]],
+        "outputs": [name for part in parts for name in part["outputs"]],
+        "attributes": {key: _common([label.get(key, "") for label in labels]) for key in labels[0]},
+    }
+
+
+def _common(values: list[str]) -> str:
+    return values[0] if len(set(values)) == 1 else ", ".join(values)
 
 
 def _described(op) -> dict:

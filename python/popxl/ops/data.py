@@ -103,17 +103,25 @@ def print_tensor(
     """Prints `t` on stderr at run time, and its gradient if asked; returns a copy of it.
 
     print_self, print_gradient: what is printed. Tensors of more than summarise_threshold elements
-    show edge_items at each end of a dimension. digits: behind the point. float_format: "auto",
-    "fixed", "scientific" or "none". ValueError: another format; a separator or bracket is not one
-    character.
+    show edge_items at each end of a dimension. digits: of a number, in all; 0 leaves numbers
+    unaligned. float_format: "auto", "fixed", "scientific" or "none". ValueError: another format; a
+    separator or bracket is not one character.
     """
     if any(len(c) != 1 for c in (separator, open_bracket, close_bracket)):
         raise ValueError("Separator and brackets must be one character each.")
     if float_format not in _FLOAT_FORMATS:
         raise ValueError(f"float_format must be one of {_FLOAT_FORMATS}: {float_format!r}.")
-    layout = (summarise_threshold, edge_items, max_line_width, digits, float_format)
-    lines = [str(x) for x in (*layout, separator, open_bracket, close_bracket)]
-    attrs: dict[str, Any] = {"title": title or f"print_{t.name}", "format": "\n".join(lines)}
+    attrs: dict[str, Any] = {
+        "title": title or f"print_{t.name}",
+        "summarise_threshold": summarise_threshold,
+        "edge_items": edge_items,
+        "max_line_width": max_line_width,
+        "digits": digits,
+        "float_format": float_format,
+        "separator": separator,
+        "open_bracket": open_bracket,
+        "close_bracket": close_bracket,
+    }
     op = OpBuild("PrintTensor", t)
     if print_self:
         value = op("print_tensor", t, print_gradient=print_gradient, **attrs)

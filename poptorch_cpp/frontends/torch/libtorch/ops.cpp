@@ -10,6 +10,7 @@
 #include <ATen/ops/remainder.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "frontends/torch/tracer/tracer.hpp"
 #include "ir/type.hpp"
@@ -24,12 +25,16 @@ using frontend::Tracer;
 using support::str;
 using support::UserError;
 
+// As operators take arguments: numbers by value.
+template <typename T>
+using Passed = std::conditional_t<std::is_arithmetic_v<T>, T, const T&>;
+
 // An operator of torch.ops.poptorch.
-template <typename... Arguments>
-torch::Tensor call_own(const char* name, const Arguments&... arguments) {
+template <typename Result = at::Tensor, typename... Arguments>
+Result call_own(const char* name, const Arguments&... arguments) {
   return c10::Dispatcher::singleton()
       .findSchemaOrThrow(name, "")
-      .typed<at::Tensor(const Arguments&...)>()
+      .template typed<Result(Passed<Arguments>...)>()
       .call(arguments...);
 }
 
@@ -103,6 +108,39 @@ torch::Tensor identity_loss(const torch::Tensor& x, const std::string& reduction
   }
   throw UserError(str("[identity_loss] the reduction is '", reduction,
                       "'. Expected one of sum, mean and none."));
+}
+
+torch::Tensor ipu_print_tensor(const torch::Tensor& tensor, const std::string& title,
+                               bool print_gradient, const PrintFormat& format) {
+  return call_own("poptorch::print_tensor", tensor, title, print_gradient,
+                  format.summarise_threshold, format.edge_items, format.max_line_width,
+                  format.digits, format.float_format, format.separator, format.open_bracket,
+                  format.close_bracket);
+}
+
+Tensors ctc_beam_search_decoder(const torch::Tensor& probs, const torch::Tensor& lengths,
+                                int64_t blank, int64_t beam_width, int64_t top_paths) {
+  using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+  const auto [scores, sizes, paths] =
+      call_own<Three>("poptorch::ctc_beam_search", probs, lengths, blank, beam_width, top_paths);
+  return {scores, sizes, paths};
+}
+
+torch::Tensor fps(const torch::Tensor& src, const std::vector<int64_t>& ptr, double ratio,
+                  bool random_start) {
+  if (!(ratio > 0 && ratio <= 1)) {
+    throw UserError(str("[fps] the ratio must be above 0 and at most 1 but is ", ratio, "."));
+  }
+  return c10::Dispatcher::singleton()
+      .findSchemaOrThrow("poptorch::farthest_points", "")
+      .typed<at::Tensor(const at::Tensor&, at::IntArrayRef, double, bool)>()
+      .call(src, ptr, ratio, random_start);
+}
+
+torch::Tensor nearest(const torch::Tensor& x, const torch::Tensor& y,
+                      const std::optional<torch::Tensor>& batch_x,
+                      const std::optional<torch::Tensor>& batch_y) {
+  return call_own("poptorch::nearest_points", x, y, batch_x, batch_y);
 }
 
 torch::Tensor nop(const torch::Tensor& tensor) { return tensor.clone(); }

@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "frontends/torch/tracer/generic_call.hpp"
 #include "frontends/torch/tracer/trusting_ops.hpp"
@@ -16,6 +17,10 @@ namespace poptorch::frontend {
 namespace {
 
 using support::str;
+
+bool is_half(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kHalf || tensor.scalar_type() == at::kBFloat16;
+}
 
 at::Tensor stand_in(const at::Tensor& tensor, c10::DeviceType device) {
   const auto dtype = torch_dtype(narrow(ir_dtype(tensor.scalar_type())));
@@ -33,19 +38,26 @@ std::vector<at::Tensor> infer_on_meta(const GenericCall& call,
 }
 
 // The results' shapes and dtypes: from a run on zeros; where zeros will not do, from torch's shape
-// functions. The first error is the one that eager mode would give.
-std::vector<at::Tensor> infer(const GenericCall& call, const std::vector<at::Tensor>& operands) {
+// functions. None where torch has no kernel; other errors are those that eager mode would give.
+std::optional<std::vector<at::Tensor>> infer(const GenericCall& call,
+                                             const std::vector<at::Tensor>& operands) {
   PauseGuard pause;
   std::vector<at::Tensor> zeros;
   for (const auto& operand : operands) zeros.push_back(stand_in(operand, c10::kCPU));
   fit_stand_ins(call.schema(), zeros);
   try {
     return call.run(zeros);
+<<<<<<< HEAD
   } catch (const c10::Error&) {
+=======
+  } catch (const c10::Error& error) {
+    for (const auto& operand : operands) metas.push_back(stand_in(operand, c10::kMeta));
+>>>>>>> 5274e7a1d8a1fddf13b31dbed5203448f641adef
     try {
       return infer_on_meta(call, operands);
     } catch (const std::exception&) {
     }
+    if (dynamic_cast<const c10::NotImplementedError*>(&error)) return std::nullopt;
     throw;
   }
 }
@@ -77,14 +89,22 @@ std::vector<TensorValue> emit_generic(Tracer& tracer, const c10::OperatorHandle&
         "Compose them from rand, randn, bernoulli or dropout.");
   }
   std::vector<at::Tensor> operands;
-  const GenericCall generic = GenericCall::of(op, arguments, operands);
+  GenericCall generic = GenericCall::of(op, arguments, operands);
   if (operands.empty()) return constants_of(tracer, run_on_host(generic));
-  std::vector<at::Tensor> results;
-  try {
-    results = infer(generic, operands);
-  } catch (const c10::NotImplementedError&) {
+  // Where torch's kernel takes no halves, it computes in float32.
+  const auto half = std::find_if(operands.begin(), operands.end(), is_half);
+  const c10::ScalarType narrowed = half == operands.end() ? at::kFloat : half->scalar_type();
+  auto inferred = infer(generic, operands);
+  const bool in_f32 = !inferred && narrowed != at::kFloat;
+  if (in_f32) {
+    operands.clear();
+    generic = GenericCall::of(op, arguments, operands, in_f32);
+    inferred = infer(generic, operands);
+  }
+  if (!inferred) {
     call.unsupported_op("It has no CPU kernel, which would stand in for one of the device's.");
   }
+  const std::vector<at::Tensor>& results = *inferred;
   const bool all_empty = std::all_of(results.begin(), results.end(), [](const at::Tensor& result) {
     return result.defined() && result.numel() == 0;
   });
@@ -106,7 +126,9 @@ std::vector<TensorValue> emit_generic(Tracer& tracer, const c10::OperatorHandle&
   ir::Op* made = tracer.builder().emit(
       "aten", values, {{"schema", generic.schema()}, {"arguments", generic.arguments()}}, types);
   for (size_t i = 0; i < results.size(); ++i) {
-    out.push_back({made->result(i), ir_dtype(results[i].scalar_type())});
+    const bool narrows = in_f32 && results[i].scalar_type() == at::kFloat;
+    const auto dtype = ir_dtype(narrows ? narrowed : results[i].scalar_type());
+    out.push_back({narrows ? call.cast(made->result(i), dtype).value : made->result(i), dtype});
   }
   return out;
 }

@@ -36,7 +36,7 @@ bool wants_int64(const c10::FunctionSchema& schema, size_t argument,
 
 class Encoder {
  public:
-  explicit Encoder(std::vector<at::Tensor>& operands) : operands_(operands) {}
+  Encoder(std::vector<at::Tensor>& operands, bool in_f32) : operands_(operands), in_f32_(in_f32) {}
 
   Json operator()(const IValue& value, bool as_int64) {
     widens_ = as_int64;
@@ -62,8 +62,7 @@ class Encoder {
 
   Json tensor(const at::Tensor& tensor) {
     if (!tensor.defined()) return {};
-    const bool widened = widens_ && tensor.scalar_type() == c10::ScalarType::Int;
-    const std::string dtype(ir::name(widened ? ir::DType::kI64 : ir_dtype(tensor.scalar_type())));
+    const std::string dtype(ir::name(dtype_of(tensor)));
     JsonObject object;
     if (tensor.numel() == 0) {
       JsonList sizes;
@@ -78,7 +77,15 @@ class Encoder {
     object.emplace_back("dtype", dtype);
     return Json(std::move(object));
   }
+  ir::DType dtype_of(const at::Tensor& tensor) const {
+    const auto own = tensor.scalar_type();
+    if (widens_ && own == at::kInt) return ir::DType::kI64;
+    if (in_f32_ && (own == at::kHalf || own == at::kBFloat16)) return ir::DType::kF32;
+    return ir_dtype(own);
+  }
+
   std::vector<at::Tensor>& operands_;
+  const bool in_f32_;
   bool widens_ = false;
 };
 
@@ -205,9 +212,9 @@ GenericCall::GenericCall(const std::string& schema, const std::string& arguments
 }
 
 GenericCall GenericCall::of(const c10::OperatorHandle& op, c10::ArrayRef<IValue> arguments,
-                            std::vector<at::Tensor>& operands) {
+                            std::vector<at::Tensor>& operands, bool in_f32) {
   JsonList items;
-  Encoder encode(operands);
+  Encoder encode(operands, in_f32);
   for (size_t i = 0; i < arguments.size(); ++i) {
     items.push_back(encode(arguments[i], wants_int64(op.schema(), i, arguments)));
   }

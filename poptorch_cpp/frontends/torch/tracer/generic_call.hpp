@@ -14,9 +14,9 @@ namespace poptorch::frontend {
 class GenericCall {
  public:
   // Takes the arguments apart. Tensors are appended to `operands`, in order. UnsupportedError for
-  // arguments that have no text.
+  // arguments that have no text. `in_f32`: torch's kernel gets halves as float32.
   static GenericCall of(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments,
-                        std::vector<at::Tensor>& operands);
+                        std::vector<at::Tensor>& operands, bool in_f32 = false);
   // From the attributes of an `aten` op. UserError where torch has no such operator, or it is not
   // one that a program may name (pure_ops.hpp), or the arguments are not its.
   GenericCall(const std::string& schema, const std::string& arguments);
@@ -37,13 +37,13 @@ class GenericCall {
 
  private:
   GenericCall(c10::OperatorHandle op, Json arguments);
-  // `operands` in the dtypes that torch showed; those in `clones` may be written.
+  // `operands` in dtypes_; those in `clones` may be written.
   std::vector<at::Tensor> invoke(std::vector<at::Tensor> operands) const;
   std::vector<at::Tensor> widened(const std::vector<at::Tensor>& operands) const;
 
   c10::OperatorHandle op_;
   Json arguments_;
-  std::vector<c10::ScalarType> dtypes_;  // of the operands, as torch showed them
+  std::vector<c10::ScalarType> dtypes_;  // of the operands, as torch is to have them
   std::vector<size_t> writes_;           // arguments
 };
 

@@ -45,8 +45,9 @@ bool is_spread(const at::Tensor& x, const at::Tensor& mask, const at::Tensor& va
 void refuse_dynamic_shape(const Handled& h) {
   throw DynamicShapeError(support::str(
       "Operations using ", h.info.name,
-      " are unsupported because the operator's output shape is determined at runtime",
-      h.tracer.place(), ". Use operators of static shape, such as torch.where or masked_fill."));
+      " are unsupported because the operator's output shape is determined at runtime. Use "
+      "operators of static shape, such as torch.where or masked_fill.",
+      h.tracer.place()));
 }
 
 std::optional<Results> by_known_values(const Handled& h) {

@@ -22,6 +22,7 @@
 #include "frontends/torch/tracer/known_values.hpp"
 #include "frontends/torch/tracer/memory.hpp"
 #include "frontends/torch/tracer/refusals.hpp"
+#include "frontends/torch/tracer/multi_conv.hpp"
 #include "frontends/torch/tracer/region.hpp"
 #include "ir/builder.hpp"
 
@@ -155,6 +156,7 @@ class Tracer : private Cursor {
   void pop_scope();
   // The labels of the ops that follow; gives what they were before.
   ir::Symbol set_labels(ir::Symbol labels) { return std::exchange(labels_, labels); }
+  MultiConvs& multi_convs() { return multi_convs_; }
   // Ops that follow run on this IPU in this stage; -1: they name none. `scoped`: by a scope that
   // ends: then every op of the model must be in a block. Otherwise what comes before the first
   // block is stage 0 on IPU 0.
@@ -221,6 +223,7 @@ class Tracer : private Cursor {
   ir::Op* noted_ = nullptr;  // the last op that note_new_ops saw
   std::vector<ir::Symbol> scopes_;
   ir::Symbol labels_;
+  MultiConvs multi_convs_{builder_};
   bool has_blocks_ = false, blocks_are_scopes_ = false;
   std::set<std::string> warned_;
   Regions regions_{builder_};
