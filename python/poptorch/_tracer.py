@@ -108,7 +108,7 @@ def _prepared(call, model, module_scopes: bool, training: bool):
             stack.enter_context(_tracer_hooks.recorded(model, training))
             if model is not None:
                 stack.enter_context(_unchanged_members(model))
-                _torch.freeze(closures.members_of(model))
+                _torch.freeze(closures.constants_beside(model))
             return call(inputs)
 
     return run

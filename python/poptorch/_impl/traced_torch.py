@@ -26,7 +26,8 @@ def _of_known_values(plain: Callable) -> Callable:
     """Of what the tensor holds, where that is known while a model is traced."""
 
     def read(tensor: torch.Tensor, *arguments: Any, **keywords: Any) -> Any:
-        known = _torch.known(tensor) if _torch.is_traced(tensor) else None
+        is_of_device = _torch.is_traced(tensor) or tensor.device.type == "ipu"
+        known = _torch.known(tensor) if is_of_device else None
         if known is None:
             return plain(tensor, *arguments, **keywords)
         return _torch.call_untraced(functools.partial(plain, known, *arguments, **keywords))

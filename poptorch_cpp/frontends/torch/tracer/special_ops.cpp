@@ -149,6 +149,8 @@ const std::unordered_map<std::string, Handler>& handlers() {
       {"aten::_pad_packed_sequence", padded},
       {"aten::masked_select", selected},
       {"aten::tensor_split.tensor_indices_or_sections", split},
+      {"aten::cov", covariance},
+      {"aten::repeat_interleave.Tensor", repeated},
       {"aten::lift_fresh", lifted},
       {"aten::lift", lifted},
       {"aten::detach_", cut_in_place},

@@ -136,7 +136,7 @@ void Tracer::lend(const NamedTensor& entry) {
 ir::Value* Tracer::constant(const at::Tensor& tensor) {
   PauseGuard pause;
   ir::Builder builder = regions_.empty() ? builder_ : ir::Builder(module_->main());
-  return builder.constant(literal_of(tensor, "a constant" + place()));
+  return builder.constant(literal_of(of_cpu(tensor), "a constant" + place()));
 }
 
 Root& Tracer::root_of(const at::Tensor& tensor) {
@@ -198,7 +198,7 @@ void Tracer::write(const at::Tensor& tensor, ir::Value* value) {
         "value instead.");
   }
   const bool is_parameter = root.variable && !root.is_buffer;
-  if (is_parameter && root.requires_grad && at::GradMode::is_enabled() && request_.training) {
+  if (is_parameter && tensor.requires_grad() && at::GradMode::is_enabled() && request_.training) {
     throw UserError(str("[tracer] parameter '", root.slot, "' is written in place", place(),
                         ". A leaf that requires gradients can only be changed under "
                         "torch.no_grad()."));

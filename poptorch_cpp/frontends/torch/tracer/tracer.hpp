@@ -180,7 +180,7 @@ class Tracer : private Cursor {
   std::vector<at::Tensor> take_results(ir::Op* op, const std::vector<Region::Written>& written,
                                        const std::vector<at::Tensor>& outputs);
 
-  // A tensor of the user's, as it was before the trace.
+  // A tensor of the user's, as it was before the trace; a constant has no name.
   struct Lent {
     std::string name;
     at::Tensor tensor;
