@@ -44,6 +44,7 @@ __all__: list[str] = [
     "end_hook",
     "end_region",
     "freeze",
+    "gradients",
     "group_rank",
     "group_size",
     "in_function",
@@ -51,6 +52,7 @@ __all__: list[str] = [
     "is_tracing",
     "is_training",
     "known",
+    "make_leaf",
     "pop_scope",
     "profile",
     "push_scope",
@@ -246,6 +248,9 @@ def end_region(outputs: Sequence[Tensor], /) -> Region:
 def freeze(members: Sequence[Tensor], /) -> None:
     """Of the running trace: these tensors of modules are constants."""
 
+def gradients(
+    arg0: Sequence[Tensor], arg1: Sequence[Tensor], arg2: Sequence[Tensor], /
+) -> list[Tensor | None]: ...
 def group_rank(size: int, stride: int) -> Tensor: ...
 def group_size(size: int, stride: int) -> int: ...
 def in_function() -> bool:
@@ -265,6 +270,7 @@ def known(tensor: Tensor, /) -> Tensor | None:
     number.
     """
 
+def make_leaf(arg0: Tensor, /) -> Tensor: ...
 def pop_scope() -> None: ...
 def profile(
     call: Callable[[list[Tensor]], Sequence[Tensor]],

@@ -31,8 +31,8 @@ REFUSED = {
     "numpy": (lambda x: x.numpy(), r"values of a tensor are needed on the host.*numpy\(\)"),
     "tolist": (lambda x: x.tolist(), r"values of a tensor are needed on the host.*tolist\(\)"),
     "grad": (
-        lambda x: torch.autograd.grad(x.sum(), x),
-        "gradients inside forward are not supported",
+        lambda x: torch.autograd.backward(x.sum()),
+        r"backward\(\) inside forward is not supported",
     ),
     "cpu_tensor": (
         _legacy_tensor,

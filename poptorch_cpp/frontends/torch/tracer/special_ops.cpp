@@ -96,8 +96,8 @@ Results padded(const Handled& h) {
 
 Results backward_inside(const Handled& h) {
   h.call.unsupported(
-      "gradients inside forward are not supported. Return the loss; the training step adds the "
-      "backward pass.");
+      "backward() inside forward is not supported. Return the loss, and the training step adds the "
+      "backward pass; torch.autograd.grad gives gradients that forward itself needs.");
 }
 
 Results same_tensor(const Handled& h) {

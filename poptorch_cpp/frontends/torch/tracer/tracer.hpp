@@ -129,6 +129,15 @@ class Tracer : private Cursor {
   at::Tensor begin_hook(const at::Tensor& tensor);
   void end_hook(const at::Tensor& tensor, const at::Tensor& gradient);
 
+  // What torch.autograd.grad differentiates: a new tensor that holds what `tensor` does, through
+  // which alone its gradient is.
+  at::Tensor make_leaf(const at::Tensor& tensor);
+  // Gradients of the inputs by seeds of the outputs; undefined where nothing depends on one. Inside
+  // regions they are refused.
+  std::vector<at::Tensor> gradients(const std::vector<at::Tensor>& outputs,
+                                    const std::vector<at::Tensor>& seeds,
+                                    const std::vector<at::Tensor>& inputs);
+
   // A loop's body or a branch (in inference only): the tensors that stand for the arguments in it;
   // the end of it, where it gives `outputs`; or its end in an error, as if it had not begun.
   std::vector<at::Tensor> begin_region(const std::vector<at::Tensor>& arguments);
@@ -173,6 +182,8 @@ class Tracer : private Cursor {
   ir::Value* join(ir::Value* data, ir::Value* history, const Root* owner) override;
   ir::Value* cut(ir::Value* value);  // without its history
   std::vector<size_t> return_written_inputs();
+  ir::Value* begin_leaf(ir::Value* value);
+  void refuse_in_region() const;
   void check_memory() const;  // UserError for state that has other memory than before
   bool in_region() const { return !regions_.empty() && !function_; }
   void store(Root& root, const Geometry& geometry, ir::Value* value, History* history);
@@ -192,6 +203,7 @@ class Tracer : private Cursor {
   TraceRequest request_;
   std::unique_ptr<ir::Module> module_;
   ir::Builder builder_;
+  bool follows_state_;  // in inference, for what torch.autograd.grad may ask
   Memory memory_;
   std::vector<NamedTensor> slots_;
   std::vector<const Root*> inputs_;
