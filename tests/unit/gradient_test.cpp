@@ -387,6 +387,8 @@ std::vector<Case> layer_cases() {
 std::vector<Case> other_cases() {
   return {{"dropout", {real({20})}, {{"p", 0.4}}},
           {"bernoulli", {fixed(real({3}, 0, 1))}},
+          {"random_poisson", {fixed(real({3}, 0, 1))}},
+          {"random_binomial", {fixed(real({3}, 1, 5)), fixed(real({3}, 0, 1))}},
           {"ipu_copy", {real({2})}, {{"to", int64_t{1}}}},
           {"all_reduce", {real({2})}, {{"group_size", int64_t{1}}}},
           {"all_gather", {real({2})}, {{"group_size", int64_t{1}}}},

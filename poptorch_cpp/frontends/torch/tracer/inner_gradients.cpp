@@ -63,6 +63,7 @@ class Parameters {
 ir::Value* Tracer::begin_leaf(ir::Value* value) {
   ir::Value* leaf = builder_.value("identity", {value});
   active_.insert(leaf);
+  has_leaves_ = true;
   return leaf;
 }
 

@@ -32,7 +32,7 @@ class TorchCall final : public Call {
   DType dtype(size_t argument) const override;
   DType default_float() const override;
   void write(size_t argument, Value* value) override;
-  bool training() const override { return tracer_.training(); }
+  bool training() const override { return tracer_.follows_gradients(); }
   std::string place() const override { return tracer_.place(); }
 
  protected:

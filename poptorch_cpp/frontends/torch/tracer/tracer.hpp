@@ -83,6 +83,8 @@ class Tracer : private Cursor {
   Cursor& cursor() { return *this; }
   ir::Module& module() { return *module_; }
   bool training() const { return request_.training; }
+  // Whether gradients may be asked for: in inference, of leaves that forward makes.
+  bool follows_gradients() const { return request_.training || has_leaves_; }
   bool without_python() const { return request_.without_python; }
 
   // The value that `tensor` holds now, in its narrowed dtype. A host tensor of no one becomes a
@@ -203,6 +205,7 @@ class Tracer : private Cursor {
   TraceRequest request_;
   std::unique_ptr<ir::Module> module_;
   ir::Builder builder_;
+  bool has_leaves_ = false;
   bool follows_state_;  // in inference, for what torch.autograd.grad may ask
   Memory memory_;
   std::vector<NamedTensor> slots_;
