@@ -15,7 +15,13 @@ from unittest import mock
 import torch
 import torch.utils.checkpoint
 from poptorch import _tracer_errors, _tracer_function, _tracer_hooks
-from poptorch._impl import closures, traced_functions, traced_gradients, traced_torch
+from poptorch._impl import (
+    closures,
+    traced_functions,
+    traced_gradients,
+    traced_quantisation,
+    traced_torch,
+)
 from poptorch._impl.core_options import Line
 from poptorch._impl.locations import OWN_FILES, user_location
 from poptorch_core import Error, _torch, errors
@@ -107,6 +113,7 @@ def _prepared(call, model, module_scopes: bool, training: bool):
             stack.enter_context(_traceable_torch(training))
             stack.enter_context(_tracer_hooks.recorded(model, training))
             if model is not None:
+                traced_quantisation.check(model)
                 stack.enter_context(_unchanged_members(model))
                 _torch.freeze(closures.constants_beside(model))
             return call(inputs)
@@ -179,6 +186,7 @@ def _traceable_torch(training: bool) -> Iterator[None]:
             *traced_torch.replacements(),
             *traced_functions.REPLACEMENTS,
             *traced_gradients.REPLACEMENTS,
+            *traced_quantisation.REPLACEMENTS,
         ):
             chosen = _here(getattr(holder, name), traced)
             stack.enter_context(mock.patch.object(holder, name, chosen))
