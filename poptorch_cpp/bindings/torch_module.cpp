@@ -397,6 +397,14 @@ PYBIND11_MODULE(_torch, m) {
   m.def("use_results", [](const Tensors& tensors, const Tensors& results) {
     running_trace().use_results(tensors, results);
   });
+  m.def("make_leaf", [](const at::Tensor& tensor) { return running_trace().make_leaf(tensor); });
+  m.def("gradients", [](const Tensors& outputs, const Tensors& seeds, const Tensors& inputs) {
+    std::vector<std::optional<at::Tensor>> found;
+    for (at::Tensor& gradient : running_trace().gradients(outputs, seeds, inputs)) {
+      found.push_back(gradient.defined() ? std::optional(std::move(gradient)) : std::nullopt);
+    }
+    return found;
+  });
   m.def("set_log_level",
         [](int level) { support::set_log_level(static_cast<support::LogLevel>(level)); });
   m.def("set_compiler_log_level",

@@ -140,6 +140,15 @@ std::vector<Value*> conv_gradient(GradBuilder& g) {
   return out;
 }
 
+// `y` without what output padding beyond a stride adds to the shape wanted.
+Val of_shape(GradBuilder& g, Val y, const Shape& shape) {
+  if (y.type().shape == shape) return y;
+  return g.emit("slice", {y},
+                {{"starts", Ints(shape.size(), 0)},
+                 {"stops", Ints(shape)},
+                 {"steps", Ints(shape.size(), 1)}});
+}
+
 // A transposed convolution is the input gradient of a convolution: x plays dy.
 std::vector<Value*> conv_transpose_gradient(GradBuilder& g) {
   std::vector<Value*> out(3, nullptr);
@@ -147,15 +156,7 @@ std::vector<Value*> conv_transpose_gradient(GradBuilder& g) {
     ir::Attrs attrs = geometry_of(g);
     attrs.erase("multi_conv");  // no convolution of forward's
     attrs.erase("plan");
-    Val dx = g.emit("conv", {g.dy(0), g.x(1)}, attrs);
-    const Shape& shape = g.x(0).type().shape;
-    if (dx.type().shape != shape) {  // output padding beyond a stride reaches further than x does
-      dx = g.emit("slice", {dx},
-                  {{"starts", Ints(shape.size(), 0)},
-                   {"stops", Ints(shape)},
-                   {"steps", Ints(shape.size(), 1)}});
-    }
-    out[0] = dx;
+    out[0] = of_shape(g, g.emit("conv", {g.dy(0), g.x(1)}, attrs), g.x(0).type().shape);
   }
   if (g.needs(1)) {
     ir::Attrs attrs = geometry_of(g);
@@ -163,6 +164,33 @@ std::vector<Value*> conv_transpose_gradient(GradBuilder& g) {
     out[1] = g.emit("conv_grad_weight", {g.dy(0), g.x(0)}, attrs);
   }
   if (g.has(2) && g.needs(2)) out[2] = channel_sum(g, g.dy(0));
+  return out;
+}
+
+// Both gradients of conv are linear in each of their operands, and so are theirs.
+std::vector<Value*> input_gradient_gradient(GradBuilder& g) {
+  std::vector<Value*> out(2, nullptr);
+  if (g.needs(0)) {
+    out[0] = of_shape(g, g.emit("conv", {g.dy(0), g.x(1)}, geometry_of(g)), g.x(0).type().shape);
+  }
+  if (g.needs(1)) {
+    ir::Attrs attrs = geometry_of(g);
+    attrs.set("weight_shape", Ints(g.x(1).type().shape));
+    out[1] = g.emit("conv_grad_weight", {g.dy(0), g.x(0)}, attrs);
+  }
+  return out;
+}
+
+std::vector<Value*> weight_gradient_gradient(GradBuilder& g) {
+  std::vector<Value*> out(2, nullptr);
+  if (g.needs(0)) {
+    ir::Attrs attrs = geometry_of(g);
+    attrs.set("input_shape", Ints(g.x(0).type().shape));
+    out[0] = g.emit("conv_grad_input", {g.x(1), g.dy(0)}, attrs);
+  }
+  if (g.needs(1)) {
+    out[1] = of_shape(g, g.emit("conv", {g.x(0), g.dy(0)}, geometry_of(g)), g.x(1).type().shape);
+  }
   return out;
 }
 
@@ -201,7 +229,7 @@ void add_conv_ops(Registry& r) {
          .outputs = {"dx"},
          .attrs = geometry({at_least(0, {"input_shape", AttrType::kInts})}),
          .infer = infer_grad_input,
-         .grad = NoGradient{"second derivatives of conv are not supported"},
+         .grad = input_gradient_gradient,
          .cost =
              [](const Op& op) {
                return conv_cost(op, op.operand(1)->type().shape, op.operand(0)->type().shape);
@@ -213,7 +241,7 @@ void add_conv_ops(Registry& r) {
          .outputs = {"dw"},
          .attrs = geometry({at_least(0, {"weight_shape", AttrType::kInts})}),
          .infer = infer_grad_weight,
-         .grad = NoGradient{"second derivatives of conv are not supported"},
+         .grad = weight_gradient_gradient,
          .cost =
              [](const Op& op) {
                return conv_cost(op, op.result()->type().shape, op.operand(1)->type().shape);

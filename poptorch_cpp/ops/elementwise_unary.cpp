@@ -54,6 +54,19 @@ void add_predicate(Registry& r, const char* name, const char* doc, const char* o
 }
 
 Val unary(Val x, const char* op) { return {x.builder->value(op, {x}), x.builder}; }
+
+// gelu''(x).
+Val gelu_curvature(GradBuilder& g, Val x) {
+  const Val square = unary(x, "square");
+  if (g.attr<std::string>("approximate") == "none") {
+    return unary(square * -0.5, "exp") * (2.0 - square) * 0.3989422804014327;
+  }
+  constexpr double kScale = 0.7978845608028654, kCubic = 0.044715;
+  const Val t = unary(x * (square * kCubic + 1.0) * kScale, "tanh");
+  const Val slope = (square * (3 * kCubic) + 1.0) * kScale, bend = x * (6 * kCubic * kScale);
+  const Val rise = 1.0 - t * t;
+  return rise * slope + x * 0.5 * rise * (bend - t * slope * slope * 2.0);
+}
 Val select(Val condition, Val a, Val b) {
   return {a.builder->value("select", {condition, a, b}), a.builder};
 }
@@ -176,7 +189,12 @@ void add_activations(Registry& r) {
          .outputs = {"dx"},
          .attrs = {{"approximate", AttrType::kString, std::string("none"), {"none", "tanh"}}},
          .infer = broadcast_of_operands(),
-         .grad = NoGradient{"second derivatives of gelu are not supported"},
+         .grad = in_f32(
+             grad2([](GradBuilder& g, Val v) { return v * g.x(1) * gelu_curvature(g, g.x(0)); },
+                   [](GradBuilder& g, Val v) {
+                     return g.emit("gelu_grad", {g.x(0), v},
+                                   {{"approximate", g.attr<std::string>("approximate")}});
+                   })),
          .cost = per_element(20),
          .elementwise = true,
          .popart_type = "GeluGrad"});

@@ -90,7 +90,18 @@ void add_embedding(Registry& r) {
                return std::vector{
                    Type{c.operand(0).dtype, {c.attr<int64_t>("rows"), c.operand(0).shape.back()}}};
              },
-         .grad = NoGradient{"second derivatives of embedding are not supported"},
+         .grad = grad1([](GradBuilder& g, Val v) {
+           const auto padding_index = g.attr<int64_t>("padding_index");
+           const Val rows = g.emit("embedding", {v, g.x(1)});
+           if (padding_index < 0) return rows;
+           Val index{g.builder().scalar(DType::kI32, static_cast<double>(padding_index)),
+                     &g.builder()};
+           Shape shape = g.x(1).type().shape;
+           shape.push_back(1);
+           const Val counts = reshape_to(g, g.emit("ne", {g.x(1), index}), shape);
+           Val zero{g.builder().scalar(v.type().dtype, 0), &g.builder()};
+           return g.emit("select", {counts, rows, zero});
+         }),
          .cost = per_operand_element(1),
          .popart_type = "GatherGrad"});
 }

@@ -37,9 +37,37 @@ std::vector<Type> loss_gradient(const InferContext& c) {
   return {c.operand(0)};
 }
 
+// Of a probability that every float type rounds to 0.
+constexpr double kLogOfZero = 60000;
+
 ir::Attrs loss_attrs(const GradBuilder& g) {
   return {{"reduction", g.attr<std::string>("reduction")},
           {"ignore_index", g.attr<int64_t>("ignore_index")}};
+}
+
+Val full_like(GradBuilder& g, Val x, double value) {
+  const Val number{g.builder().scalar(x.type().dtype, value), &g.builder()};
+  return broadcast_to(g, number, x.type().shape);
+}
+
+// Of op `name`, whose result is dloss · (e · exp(log_probabilities) - t), where e and t depend on
+// target and weight alone; of nll_loss_grad e is 0.
+GradRule of_loss_gradient(const char* name) {
+  return [name](GradBuilder& g) {
+    const auto again = [&](Val log_probabilities, Val dloss) {
+      return g.emit(name, {log_probabilities, g.x(1), g.op().operand(2), dloss}, g.op().attrs());
+    };
+    const Val v = g.dy(0), scores = g.x(0), dloss = g.x(3);
+    std::vector<Value*> out(4, nullptr);
+    if (g.needs(0)) out[0] = v * (g.y(0) - again(full_like(g, scores, -kLogOfZero), dloss));
+    if (!g.needs(3)) return out;
+    const Val slopes = v * again(scores, full_like(g, dloss, 1));
+    Ints axes;
+    for (int64_t i = 0; i < scores.type().rank(); ++i) axes.push_back(i);
+    if (!dloss.type().shape.empty()) axes = {scores.type().rank() == 1 ? 0 : 1};
+    out[3] = g.emit("sum", {slopes}, {{"axes", axes}});
+    return out;
+  };
 }
 
 void add_class_losses(Registry& r) {
@@ -63,7 +91,7 @@ void add_class_losses(Registry& r) {
          .outputs = {"dx"},
          .attrs = {kReduction, kIgnored},
          .infer = loss_gradient,
-         .grad = NoGradient{"second derivatives of nll_loss are not supported"},
+         .grad = of_loss_gradient("nll_loss_grad"),
          .cost = per_operand_element(1),
          .popart_type = "NllGrad"});
   const ir::AttrDef smoothing = within({"label_smoothing", AttrType::kFloat, 0.0}, 0, 1);
@@ -95,7 +123,7 @@ void add_class_losses(Registry& r) {
          .outputs = {"dx"},
          .attrs = {kReduction, kIgnored, smoothing},
          .infer = loss_gradient,
-         .grad = NoGradient{"second derivatives of cross entropy are not supported"},
+         .grad = of_loss_gradient("softmax_cross_entropy_grad"),
          .cost = per_operand_element(10),
          .popart_type = "SoftmaxGradDirect"});
 }

@@ -130,7 +130,11 @@ void add_pool_ops(Registry& r) {
                require_shape(c, 0, avg_pooled(c, x));
                return std::vector{Type{c.operand(0).dtype, x}};
              },
-         .grad = NoGradient{"second derivatives of avg_pool are not supported"},
+         .grad = grad1([](GradBuilder& g, Val v) {
+           return g.emit("avg_pool", {v},
+                         window_of(g, {"kernel", "strides", "padding", "ceil_mode",
+                                       "count_include_pad", "divisor"}));
+         }),
          .cost = window_cost(),
          .popart_type = "AveragePoolGrad"});
 }

@@ -31,9 +31,48 @@ void add_draw(Registry& r, const char* name, const char* doc, std::vector<ir::At
          .popart_type = popart});
 }
 
+GradRule flat() {
+  return [](GradBuilder& g) {
+    std::vector<Value*> out;
+    for (size_t i = 0; i < g.op().operand_count(); ++i) out.push_back(no_slope(g, g.dy(0)));
+    return out;
+  };
+}
+
+void add_rejections(Registry& r) {
+  r.add({.name = "random_gamma",
+         .doc = "Numbers of the gamma distribution of shape alpha and scale 1 (Marsaglia and Tsang "
+                "2000); nan for a negative shape.",
+         .inputs = {"alpha: float"},
+         .outputs = {"y"},
+         .infer = same_as(0),
+         .grad = NoGradient{"its numbers are drawn by rejection"},
+         .cost = per_element(60),
+         .random = true});
+  r.add({.name = "random_poisson",
+         .doc = "Numbers of the Poisson distribution (Hörmann 1993); nan for a negative rate.",
+         .inputs = {"rate: float"},
+         .outputs = {"y"},
+         .infer = same_as(0),
+         .grad = flat(),
+         .cost = per_element(60),
+         .random = true});
+  r.add({.name = "random_binomial",
+         .doc =
+             "How many of `count` trials of probability p succeed (Hörmann 1993); nan where there "
+             "are no such.",
+         .inputs = {"count: float", "p: =count"},
+         .outputs = {"y"},
+         .infer = same_as(0),
+         .grad = flat(),
+         .cost = per_element(60),
+         .random = true});
+}
+
 }  // namespace
 
 void add_random_ops(Registry& r) {
+  add_rejections(r);
   add_draw(r, "random_uniform", "Numbers of [low, high), uniformly distributed.",
            {{"low", AttrType::kFloat, 0.0}, {"high", AttrType::kFloat, 1.0}}, "RandomUniform");
   add_draw(r, "random_normal", "Normally distributed numbers (Box and Muller 1958).",

@@ -281,7 +281,12 @@ void add_pads(Registry& r) {
          .attrs = {at_least(0, {"low", AttrType::kInts}), at_least(0, {"high", AttrType::kInts}),
                    mode},
          .infer = infer_pad_grad,
-         .grad = NoGradient{"second derivatives of pad are not supported"},
+         .grad = grad1([](GradBuilder& g, Val v) {
+           return g.emit("pad", {v},
+                         {{"low", g.attr<Ints>("low")},
+                          {"high", g.attr<Ints>("high")},
+                          {"mode", g.attr<std::string>("mode")}});
+         }),
          .cost = per_operand_element(1),
          .popart_type = "PadGrad"});
 }

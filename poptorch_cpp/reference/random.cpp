@@ -1,4 +1,5 @@
 // Random draws: element i of an op uses number i of its Philox sequence.
+#include "reference/rejection.hpp"
 #include "reference/tensors.hpp"
 
 namespace poptorch::reference {
@@ -63,6 +64,23 @@ void dropout(Tensors& c) {
   }
 }
 
+void random_gamma(Tensors& c) {
+  const Philox philox(c.random());
+  for (size_t i = 0; i < c.in(0).size(); ++i) c.out()[i] = gamma_number(philox, i, c.in(0)[i]);
+}
+
+void random_poisson(Tensors& c) {
+  const Philox philox(c.random());
+  for (size_t i = 0; i < c.in(0).size(); ++i) c.out()[i] = poisson_number(philox, i, c.in(0)[i]);
+}
+
+void random_binomial(Tensors& c) {
+  const Philox philox(c.random());
+  for (size_t i = 0; i < c.in(0).size(); ++i) {
+    c.out()[i] = binomial_number(philox, i, c.in(0)[i], c.in(1)[i]);
+  }
+}
+
 }  // namespace
 
 void round_at_random(DType dtype, Doubles& values, const RandomKey& key, uint64_t first) {
@@ -80,6 +98,9 @@ void add_random_kernels(Table& t) {
   t["seeded_bits"] = {with_tensors<seeded_bits>};
   t["stochastic_cast"] = {with_tensors<stochastic_cast>};
   t["bernoulli"] = {with_tensors<bernoulli>};
+  t["random_gamma"] = {with_tensors<random_gamma>};
+  t["random_poisson"] = {with_tensors<random_poisson>};
+  t["random_binomial"] = {with_tensors<random_binomial>};
   t["dropout"] = {with_tensors<dropout>};
 }
 

@@ -15,7 +15,13 @@ from unittest import mock
 import torch
 import torch.utils.checkpoint
 from poptorch import _tracer_errors, _tracer_function, _tracer_hooks
-from poptorch._impl import closures, traced_functions, traced_torch
+from poptorch._impl import (
+    closures,
+    traced_functions,
+    traced_gradients,
+    traced_quantisation,
+    traced_torch,
+)
 from poptorch._impl.core_options import Line
 from poptorch._impl.locations import OWN_FILES, user_location
 from poptorch_core import Error, _torch, errors
@@ -120,8 +126,9 @@ def _prepared(call, model, module_scopes: bool, training: bool):
             stack.enter_context(_traceable_torch(training))
             stack.enter_context(_tracer_hooks.recorded(model, training))
             if model is not None:
+                traced_quantisation.check(model)
                 stack.enter_context(_unchanged_members(model))
-                _torch.freeze(closures.members_of(model))
+                _torch.freeze(closures.constants_beside(model))
             return call(inputs)
 
     return run
@@ -186,10 +193,14 @@ def _traceable_torch(training: bool) -> Iterator[None]:
         for name in _HOST_CONSTRUCTORS:
             constructor = _HostConstructor(getattr(torch, name))
             stack.enter_context(mock.patch.object(torch, name, constructor))
-        for name in ("backward", "grad"):
-            replace = _here(getattr(torch.autograd, name), _refuse_gradients)
-            stack.enter_context(mock.patch.object(torch.autograd, name, replace))
-        for holder, name, traced in (*traced_torch.replacements(), *traced_functions.REPLACEMENTS):
+        replace = _here(torch.autograd.backward, _refuse_gradients)
+        stack.enter_context(mock.patch.object(torch.autograd, "backward", replace))
+        for holder, name, traced in (
+            *traced_torch.replacements(),
+            *traced_functions.REPLACEMENTS,
+            *traced_gradients.REPLACEMENTS,
+            *traced_quantisation.REPLACEMENTS,
+        ):
             chosen = _here(getattr(holder, name), traced)
             stack.enter_context(mock.patch.object(holder, name, chosen))
         # Recomputation is the compiler's affair; here a checkpoint is a plain call.
@@ -245,8 +256,9 @@ def _around_plain_call(*_: Any, **__: Any) -> Iterator[None]:
 
 def _refuse_gradients(*_, **__):
     raise errors.while_tracing(
-        f"[tracer] gradients inside forward are not supported ({user_location()}). Return the "
-        "loss; the training step adds the backward pass."
+        f"[tracer] backward() inside forward is not supported ({user_location()}). Return the "
+        "loss, and the training step adds the backward pass; torch.autograd.grad gives gradients "
+        "that forward itself needs."
     )
 
 

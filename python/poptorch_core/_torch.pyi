@@ -48,6 +48,7 @@ __all__: list[str] = [
     "end_region",
     "explain",
     "freeze",
+    "gradients",
     "group_rank",
     "group_size",
     "in_function",
@@ -55,6 +56,7 @@ __all__: list[str] = [
     "is_tracing",
     "is_training",
     "known",
+    "make_leaf",
     "pop_scope",
     "profile",
     "push_scope",
@@ -261,6 +263,9 @@ def explain(
 def freeze(members: Sequence[Tensor], /) -> None:
     """Of the running trace: these tensors of modules are constants."""
 
+def gradients(
+    arg0: Sequence[Tensor], arg1: Sequence[Tensor], arg2: Sequence[Tensor], /
+) -> list[Tensor | None]: ...
 def group_rank(size: int, stride: int) -> Tensor: ...
 def group_size(size: int, stride: int) -> int: ...
 def in_function() -> bool:
@@ -280,6 +285,7 @@ def known(tensor: Tensor, /) -> Tensor | None:
     number.
     """
 
+def make_leaf(arg0: Tensor, /) -> Tensor: ...
 def pop_scope() -> None: ...
 def profile(
     call: Callable[[list[Tensor]], Sequence[Tensor]],

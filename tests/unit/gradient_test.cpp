@@ -193,6 +193,11 @@ std::vector<Case> unary_cases() {
     }
   }
   cases.push_back({"gelu", {real({3}, -2, 2)}, {{"approximate", std::string("tanh")}}});
+  for (const char* approximate : {"none", "tanh"}) {
+    cases.push_back({"gelu_grad",
+                     {real({2, 3}, -2, 2), real({3})},
+                     {{"approximate", std::string(approximate)}}});
+  }
   cases.push_back({"elu", {real({3})}, {{"alpha", 1.7}, {"scale", 1.05}, {"input_scale", 0.8}}});
   cases.push_back({"cast", {real({3})}, {{"dtype", DType::kF64}}});
   cases.push_back({"clamp", {real({5})}, {{"low", -0.4}, {"high", 0.3}}});
@@ -229,6 +234,11 @@ std::vector<Case> matrix_cases() {
              {"dilation", Ints{1, 2}},
              {"groups", int64_t{2}}};
   cases.push_back({"conv", {real({2, 4, 4, 5}), real({4, 2, 3, 2}), real({4})}, conv});
+  Attrs of_input = conv, of_weight = conv;
+  of_input.set("input_shape", Ints{2, 4, 4, 5});
+  of_weight.set("weight_shape", Ints{4, 2, 3, 2});
+  cases.push_back({"conv_grad_input", {real({2, 4, 2, 3}), real({4, 2, 3, 2})}, of_input});
+  cases.push_back({"conv_grad_weight", {real({2, 4, 4, 5}), real({2, 4, 2, 3})}, of_weight});
   conv.set("output_padding", Ints{1, 0});
   cases.push_back({"conv_transpose", {real({2, 4, 2, 3}), real({4, 1, 3, 2}), real({2})}, conv});
   cases.push_back({"conv",
@@ -243,6 +253,8 @@ std::vector<Case> matrix_cases() {
     mean.set("count_include_pad", ceil);
     cases.push_back({"max_pool", {real({1, 2, 4, 5})}, max});
     cases.push_back({"avg_pool", {real({1, 2, 4, 5})}, mean});
+    mean.set("input_shape", Ints{1, 2, 4, 5});
+    cases.push_back({"avg_pool_grad", {real({1, 2, ceil ? 3 : 2, 4})}, mean});
   }
   return cases;
 }
@@ -261,6 +273,9 @@ std::vector<Case> reduction_cases() {
   cases.push_back({"cumprod", {exactly({4}, {2, 0, 3, 0})}, {{"axis", int64_t{0}}}});
   cases.push_back({"sort", {real({2, 4})}, {{"axis", int64_t{1}}, {"descending", true}}});
   cases.push_back({"topk", {real({4, 2})}, {{"axis", int64_t{0}}, {"k", int64_t{2}}}});
+  for (const char* op : {"softmax_grad", "log_softmax_grad"}) {
+    cases.push_back({op, {real({2, 3}), real({2, 3}, -2, 1)}, {{"axis", int64_t{1}}}});
+  }
   for (const char* op : {"softmax", "log_softmax"}) {
     cases.push_back({op, {real({2, 3, 2})}, {{"axis", int64_t{1}}}});
   }
@@ -282,6 +297,9 @@ std::vector<Case> shape_cases() {
     cases.push_back({"pad",
                      {real({3, 4})},
                      {{"low", Ints{1, 0}}, {"high", Ints{2, 3}}, {"mode", std::string(mode)}}});
+    cases.push_back({"pad_grad",
+                     {real({6, 7})},
+                     {{"low", Ints{1, 0}}, {"high", Ints{2, 3}}, {"mode", std::string(mode)}}});
   }
   return cases;
 }
@@ -292,6 +310,10 @@ std::vector<Case> index_cases() {
   sum.set("reduction", std::string("sum"));
   return {
       {"embedding", {real({4, 2}), ints({3}, {3, 0, 3})}},
+      {"embedding_grad", {real({3, 2}), ints({3}, {3, 0, 3})}, {{"rows", int64_t{4}}}},
+      {"embedding_grad",
+       {real({3, 2}), ints({3}, {3, 0, 3})},
+       {{"rows", int64_t{4}}, {"padding_index", int64_t{3}}}},
       {"gather", {real({2, 3}), ints({2, 2}, {2, 0, 1, 1})}, axis},
       {"scatter", {real({2, 3}), ints({2, 2}, {2, 0, 1, 0}), real({2, 2})}, axis},
       {"scatter", {real({2, 3}), ints({2, 2}, {2, 2, 1, 0}), real({2, 2})}, sum},
@@ -319,6 +341,9 @@ std::vector<Case> layer_cases() {
     cases.push_back({"softmax_cross_entropy", {logp, target}, attrs});
     cases.push_back({"softmax_cross_entropy", {logp, target, weight}, smooth, {0, 1}});
     cases.push_back({"identity_loss", {real({2, 3})}, attrs});
+    const Input dloss = std::string(reduction) == "none" ? real({4}) : real({});
+    cases.push_back({"nll_loss_grad", {logp, target, weight, dloss}, attrs});
+    cases.push_back({"softmax_cross_entropy_grad", {logp, target, weight, dloss}, smooth});
   }
   cases.push_back({"nll_loss", {real({2, 3, 2}, -2, 0), ints({2, 2}, {2, 1, 0, 0})}});
   cases.push_back({"softmax_cross_entropy", {real({3}), ints({}, {2})}});
@@ -362,6 +387,8 @@ std::vector<Case> layer_cases() {
 std::vector<Case> other_cases() {
   return {{"dropout", {real({20})}, {{"p", 0.4}}},
           {"bernoulli", {fixed(real({3}, 0, 1))}},
+          {"random_poisson", {fixed(real({3}, 0, 1))}},
+          {"random_binomial", {fixed(real({3}, 1, 5)), fixed(real({3}, 0, 1))}},
           {"ipu_copy", {real({2})}, {{"to", int64_t{1}}}},
           {"all_reduce", {real({2})}, {{"group_size", int64_t{1}}}},
           {"all_gather", {real({2})}, {{"group_size", int64_t{1}}}},

@@ -3,6 +3,7 @@
 #include "emulator/kernels/families.hpp"
 #include "emulator/kernels/round_at_random.hpp"
 #include "emulator/kernels/support.hpp"
+#include "reference/rejection.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -132,6 +133,52 @@ class Normal final : public DrawFloats {
   double mean_, std_;
 };
 
+// Elements of operands of f32, each drawn by rejection.
+class Rejection final : public BoundKernel {
+ public:
+  using Number = double (*)(const Philox&, uint64_t, const float* const*);
+
+  Rejection(const KernelRequest& request, Number number)
+      : elements_(request.outputs[0].elements()),
+        operands_(request.inputs.size()),
+        parts_(parts_for(elements_ * 60, divide_up(elements_, kDrawn))),
+        number_(number) {}
+  int tasks(int) const override { return elements_ == 0 ? 0 : static_cast<int>(parts_); }
+  int64_t estimated_ns() const override { return elements_ * 60; }
+  void run(const KernelArgs& args, int, int task) const override {
+    const Philox philox = philox_of(args.random, false);
+    const Range range = part_of(elements_, parts_, task, kDrawn);
+    const float* in[2] = {};
+    for (size_t k = 0; k < operands_; ++k) in[k] = input_of<float>(args, k) + range.begin;
+    float* y = buffer_of<float>(args, operands_);
+    for (int64_t i = range.begin; i < range.end; ++i) {
+      y[i] = static_cast<float>(number_(philox, static_cast<uint64_t>(i), in));
+      for (size_t k = 0; k < operands_; ++k) ++in[k];
+    }
+  }
+
+ private:
+  int64_t elements_;
+  size_t operands_;
+  int64_t parts_;
+  Number number_;
+};
+
+double gamma(const Philox& philox, uint64_t i, const float* const* in) {
+  return reference::gamma_number(philox, i, *in[0]);
+}
+double poisson(const Philox& philox, uint64_t i, const float* const* in) {
+  return reference::poisson_number(philox, i, *in[0]);
+}
+double binomial(const Philox& philox, uint64_t i, const float* const* in) {
+  return reference::binomial_number(philox, i, *in[0], *in[1]);
+}
+
+template <Rejection::Number number>
+std::unique_ptr<BoundKernel> bind_rejection(const KernelRequest& request) {
+  return std::make_unique<Rejection>(request, number);
+}
+
 template <typename Kernel>
 std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
   if (!only_float_to_32(request)) return nullptr;
@@ -154,6 +201,9 @@ std::unique_ptr<BoundKernel> bind_stochastic_cast(const KernelRequest& request) 
 void add_random_kernels(KernelTable& table) {
   table.add({.op = "dropout", .bind = bind_floats<bind_dropout>});
   table.add({.op = "stochastic_cast", .bind = bind_stochastic_cast});
+  table.add({.op = "random_gamma", .bind = bind_floats<bind_rejection<gamma>>});
+  table.add({.op = "random_poisson", .bind = bind_floats<bind_rejection<poisson>>});
+  table.add({.op = "random_binomial", .bind = bind_floats<bind_rejection<binomial>>});
   table.add({.op = "random_uniform", .bind = bind<Uniform>});
   table.add({.op = "random_normal", .bind = bind<Normal>});
 }

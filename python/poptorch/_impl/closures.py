@@ -23,6 +23,26 @@ def members_of(model: torch.nn.Module) -> list[torch.Tensor]:
     return [member for member in members if isinstance(member, torch.Tensor)]
 
 
+def constants_beside(model: torch.nn.Module) -> list[torch.Tensor]:
+    """As members_of, with what modules hold that are no parts of the model: those which a forward
+    or a function among its attributes sees, and those in lists and the like."""
+    own = set(model.modules())
+    forwards = {type(module): module.forward for module in own}
+    found = []
+    for function in forwards.values():
+        found += _modules_of(getattr(function, "__func__", function))
+    for value in [value for module in own for value in vars(module).values()]:
+        if inspect.isfunction(value) or isinstance(value, functools.partial):
+            found += _modules_of(value)
+        elif isinstance(value, (list, tuple)):
+            found += [item for item in value if isinstance(item, torch.nn.Module)]
+    constants = members_of(model)
+    for module in found:
+        if module not in own:
+            constants += [*module.parameters(), *module.buffers(), *members_of(module)]
+    return constants
+
+
 def _modules_of(function: Callable[..., Any]) -> list[torch.nn.Module]:
     seen: list[Any] = []
     while isinstance(function, functools.partial):

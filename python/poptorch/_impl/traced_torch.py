@@ -17,6 +17,7 @@ def replacements() -> Iterator[tuple[Any, str, Callable]]:
     """(holder, name, stand-in) of each."""
     for name in ("tolist", "numpy", "__array__"):
         yield torch.Tensor, name, _of_known_values(getattr(torch.Tensor, name))
+    yield torch.Tensor, "new", _new(torch.Tensor.new)
     yield transformer, "_detect_is_causal_mask", _is_causal_as_told
     yield F, "gaussian_nll_loss", _of_any_variance(F.gaussian_nll_loss)
     yield BatchNorm, "forward", _averaging(BatchNorm.forward)
@@ -26,12 +27,27 @@ def _of_known_values(plain: Callable) -> Callable:
     """Of what the tensor holds, where that is known while a model is traced."""
 
     def read(tensor: torch.Tensor, *arguments: Any, **keywords: Any) -> Any:
-        known = _torch.known(tensor) if _torch.is_traced(tensor) else None
+        is_of_device = _torch.is_traced(tensor) or tensor.device.type == "ipu"
+        known = _torch.known(tensor) if is_of_device else None
         if known is None:
             return plain(tensor, *arguments, **keywords)
         return _torch.call_untraced(functools.partial(plain, known, *arguments, **keywords))
 
     return read
+
+
+def _new(plain: Callable) -> Callable:
+    """Tensors of the device like one of its, by sizes or by data; distributions draw into them."""
+
+    def new(tensor: torch.Tensor, *arguments: Any, **keywords: Any) -> torch.Tensor:
+        if tensor.device.type != "ipu":
+            return plain(tensor, *arguments, **keywords)
+        if len(arguments) == 1 and isinstance(arguments[0], (list, tuple, torch.Tensor)):
+            if not isinstance(arguments[0], torch.Size):
+                return tensor.new_tensor(arguments[0])
+        return tensor.new_empty(*arguments or (0,))
+
+    return new
 
 
 def _is_causal_as_told(_mask, is_causal: bool | None = None, size: int | None = None) -> bool:

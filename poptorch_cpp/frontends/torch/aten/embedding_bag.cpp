@@ -1,6 +1,6 @@
 // aten rows of sums and means of rows of a table, bag by bag.
+#include "frontends/torch/aten/kinds.hpp"
 #include "frontends/torch/aten/rules.hpp"
-#include "frontends/torch/aten/whole_numbers.hpp"
 
 namespace poptorch::frontend {
 namespace {

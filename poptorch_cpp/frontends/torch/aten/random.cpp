@@ -81,6 +81,9 @@ Values randperm(Call& c) {
   return {{c.cast(sorted->result(1), dtype), dtype}};
 }
 
+// Of [0, 1), computed with in f32 whatever the result's type is.
+Val even(Call& c, const Shape& shape) { return uniform(c, shape, 0, 1, DType::kF32); }
+
 // In-place fills: uniform_, normal_, exponential_, random_.
 Values uniform_fill(Call& c) {
   const TensorValue x = c.tensor(0);
@@ -95,8 +98,31 @@ Values normal_fill(Call& c) {
 Values exponential_fill(Call& c) {
   const TensorValue x = c.tensor(0);
   // 1 - u is never zero.
-  const Val u = uniform(c, x.shape(), 0, 1, x.dtype);
-  return {{-c.emit("log", {1.0 - u}) / c.real("lambd", 1.0), x.dtype}};
+  const Val y = -c.emit("log", {1.0 - even(c, x.shape())}) / c.real("lambd", 1.0);
+  return {{c.cast(y, x.dtype), x.dtype}};
+}
+
+Values cauchy_fill(Call& c) {
+  const TensorValue x = c.tensor(0);
+  const Val turned = c.emit("tan", {(even(c, x.shape()) - 0.5) * 3.14159265358979323846});
+  return {{c.cast(turned * c.real("sigma", 1) + c.real("median", 0), x.dtype), x.dtype}};
+}
+
+Values log_normal_fill(Call& c) {
+  const TensorValue x = c.tensor(0);
+  const Val drawn = normal(c, x.shape(), c.real("mean", 1), c.real("std", 2), DType::kF32);
+  return {{c.cast(c.emit("exp", {drawn}), x.dtype), x.dtype}};
+}
+
+// The number of the first trial that succeeds.
+Values geometric_fill(Call& c) {
+  const TensorValue x = c.tensor(0);
+  const double p = c.real("p");
+  if (p <= 0 || p > 1) c.fail("the probability must be above 0 and at most 1.");
+  if (p == 1) return {{c.full(x.shape(), x.dtype, 1), x.dtype}};
+  const Val trials = c.emit("log", {1.0 - even(c, x.shape())}) / std::log1p(-p);
+  const Val y = c.emit("maximum", {c.emit("ceil", {trials}), c.scalar(DType::kF32, 1)});
+  return {{c.cast(y, x.dtype), x.dtype}};
 }
 
 Values random_fill(Call& c) {
@@ -139,12 +165,30 @@ Values bernoulli(Call& c) {
   return {{bernoulli_of(c, x, probability), x.dtype}};
 }
 
+// How many running sums of the probabilities lie at or below a number: a category of none is never
+// drawn.
+Values multinomial_with_replacement(Call& c, const TensorValue& p, int64_t samples) {
+  const int64_t axis = p.rank() - 1, categories = p.shape().back();
+  const Val sums = c.emit("cumsum", {c.cast(p.value, DType::kF32)}, {{"axis", axis}});
+  const Val total = c.slice(sums, axis, categories - 1, categories);
+  Shape drawn = p.shape();
+  drawn.back() = samples;
+  const Val numbers = even(c, drawn) * total;
+  Shape across = p.shape(), down = drawn;
+  across.insert(across.end() - 1, 1);
+  down.push_back(1);
+  const Val below = c.emit("le", {c.reshape(sums, across), c.reshape(numbers, down)});
+  const Val index =
+      c.emit("sum", {c.cast(below, DType::kI32)}, {{"axes", Ints{axis + 1}}, {"keepdims", false}});
+  return {{index, DType::kI64}};
+}
+
 // Largest of log p plus Gumbel noise: a draw without replacement, the first one exact.
 Values multinomial(Call& c) {
   const TensorValue p = c.tensor(0);
   const int64_t samples = c.integer("num_samples");
   if (c.flag("replacement", false) && samples > 1) {
-    c.unsupported("several draws with replacement are not supported. Draw one at a time.");
+    return multinomial_with_replacement(c, p, samples);
   }
   const Val u = uniform(c, p.shape(), 1e-12, 1, DType::kF32);
   const Val gumbel = -c.emit("log", {-c.emit("log", {u})});
@@ -153,6 +197,47 @@ Values multinomial(Call& c) {
       "topk", {keys},
       {{"k", samples}, {"axis", p.rank() - 1}, {"largest", true}, {"sorted", true}});
   return {{top->result(1), DType::kI64}};
+}
+
+// Above what their type rounds to 0, as torch's.
+Val gamma_numbers(Call& c, Val alpha) {
+  const Val drawn = c.emit("random_gamma", {c.emit("detach", {alpha})});
+  return c.emit("maximum", {drawn, c.scalar(DType::kF32, 1.17549435e-38)});
+}
+
+// With torch's implicit derivative by alpha.
+Values standard_gamma(Call& c) {
+  const TensorValue alpha = c.tensor(0);
+  const Val shape = c.cast(alpha.value, DType::kF32), y = gamma_numbers(c, shape);
+  const char* operands = R"([{"operand": 0, "dtype": "f32"}, {"operand": 1, "dtype": "f32"}])";
+  if (!c.training()) return {{c.cast(y, alpha.dtype), alpha.dtype}};
+  const Val slope = c.emit(
+      "aten", {c.emit("detach", {shape}), y},
+      {{"schema", "aten::_standard_gamma_grad.default"}, {"arguments", operands}}, {y.type()});
+  return {{c.cast(c.with_slopes(y, {{shape, slope}}), alpha.dtype), alpha.dtype}};
+}
+
+Values dirichlet(Call& c) {
+  const TensorValue alpha = c.tensor(0);
+  const Val parts = gamma_numbers(c, c.cast(alpha.value, DType::kF32));
+  const Val whole = c.emit("sum", {parts}, {{"axes", Ints{alpha.rank() - 1}}, {"keepdims", true}});
+  return {{c.cast(parts / whole, alpha.dtype), alpha.dtype}};
+}
+
+Values poisson(Call& c) {
+  const TensorValue rate = c.tensor(0);
+  const Val drawn = c.emit("random_poisson", {c.cast(rate.value, DType::kF32)});
+  return {{c.cast(drawn, rate.dtype), rate.dtype}};
+}
+
+Values binomial(Call& c) {
+  const TensorValue count = c.tensor(0), p = c.tensor(1);
+  const auto shape = ir::broadcast(count.shape(), p.shape());
+  if (!shape) c.fail("count and prob do not broadcast.");
+  const Val drawn =
+      c.emit("random_binomial", {c.broadcast(c.cast(count.value, DType::kF32), *shape),
+                                 c.broadcast(c.cast(p.value, DType::kF32), *shape)});
+  return {{c.cast(drawn, count.dtype), count.dtype}};
 }
 
 }  // namespace
@@ -177,6 +262,13 @@ void add_random_rules(Rules& r) {
     return {{normal(c, c.ints("size"), c.real("mean"), c.real("std"), dtype), dtype}};
   });
   r.add("exponential", exponential_fill);
+  r.add("cauchy", cauchy_fill);
+  r.add("log_normal", log_normal_fill);
+  r.add("geometric", geometric_fill);
+  r.add("_standard_gamma", standard_gamma);
+  r.add("_sample_dirichlet", dirichlet);
+  r.add("poisson", poisson);
+  r.add("binomial", binomial);
   r.add("random", random_fill);
   r.add("bernoulli", bernoulli);
   r.add("multinomial", multinomial);

@@ -28,12 +28,14 @@ Stack stack_of(Call& c) {
   s.layers = c.integer("num_layers");
   s.directions = c.flag("bidirectional") ? 2 : 1;
   s.drop = c.flag("train") ? c.real("dropout", 0.0) : 0.0;
-  const size_t a_layer = s.biases ? 4 : 2;
-  if (s.weights.size() != a_layer * static_cast<size_t>(s.layers * s.directions)) {
-    c.unsupported("projections (proj_size) are not supported. Put a Linear after the layer.");
-  }
   if (s.batch_first) s.x = c.transpose(s.x, {1, 0, 2});
   return s;
+}
+
+// Whether there are weights of projections (proj_size) too: torch composes such layers.
+bool has_projections(const Stack& s) {
+  const size_t a_layer = s.biases ? 4 : 2;
+  return s.weights.size() != a_layer * static_cast<size_t>(s.layers * s.directions);
 }
 
 Val state_row(Call& c, const TensorValue& states, int64_t row) {
@@ -76,6 +78,7 @@ Val run(Call& c, const char* op, Stack& s, std::vector<std::vector<Value*>>& fin
 Rule recurrent(const char* op) {
   return [op](Call& c) -> Values {
     Stack s = stack_of(c);
+    if (has_projections(s)) return {};
     std::vector<std::vector<Value*>> finals(s.states.size());
     const Val y = run(c, op, s, finals);
     Values results{{y, s.dtype}};

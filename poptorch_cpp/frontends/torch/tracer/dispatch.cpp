@@ -96,7 +96,7 @@ bool concerns_empty(const Handled& h) {
   return std::any_of(h.arguments.begin(), h.arguments.end(), is_empty);
 }
 
-// None where the row does not take operands of these types: the generic op does.
+// None where the row does not cover the call, or not operands of these types: the generic op does.
 std::vector<TensorValue> by_row(const Handled& h) {
   try {
     return (*h.info.rule)(h.call);
@@ -118,6 +118,9 @@ void warn_of_float64(const Handled& h, const std::vector<TensorValue>& values) {
 }
 
 std::vector<TensorValue> by_generic_op(const Handled& h) {
+  if (!h.info.writes.empty() && !returns_written(h)) {
+    h.call.unsupported_op("It writes arguments and returns other tensors, as no generic op does.");
+  }
   auto values = emit_generic(h.tracer, h.op, h.info, h.arguments, h.call);
   if (h.info.is_loss) {
     const ir::Attrs mark{{"reduction", "none"}, {"of", h.call.name()}};
@@ -126,10 +129,13 @@ std::vector<TensorValue> by_generic_op(const Handled& h) {
   return values;
 }
 
+// None where torch composes the operator of others that have rows, while its own row does not
+// cover the call.
 std::vector<TensorValue> values_of(const Handled& h) {
   try {
     if (h.info.rule && !is_complex(h) && !concerns_empty(h)) {
-      if (auto values = by_row(h); !values.empty()) return values;
+      auto values = by_row(h);
+      if (!values.empty() || h.info.is_composite) return values;
     }
     return by_generic_op(h);
   } catch (const DynamicShapeError&) {
@@ -144,8 +150,10 @@ std::vector<TensorValue> values_of(const Handled& h) {
   }
 }
 
-Results compute(const Handled& h) {
+// nullopt: torch's own composition is to run instead.
+std::optional<Results> compute(const Handled& h) {
   const std::vector<TensorValue> values = values_of(h);
+  if (values.empty()) return std::nullopt;
   warn_of_float64(h, values);
   if (returns_written(h)) return write_back(h, values);
   Results results;
@@ -162,8 +170,8 @@ Results compute(const Handled& h) {
   return results;
 }
 
-Results data_dependent(const Handled& h) {
-  if (auto known = by_known_values(h)) return *std::move(known);
+std::optional<Results> data_dependent(const Handled& h) {
+  if (auto known = by_known_values(h)) return known;
   if (h.info.rule) return compute(h);
   refuse_dynamic_shape(h);
 }
@@ -191,7 +199,8 @@ bool handled_here(const OpInfo& info) {
   return info.has_tensor_results || !info.writes.empty();
 }
 
-void dispatch(Tracer& tracer, const c10::OperatorHandle& op, const OpInfo& info, Stack* stack) {
+// Whether the operator was taken; if not, the stack is as it was.
+bool dispatch(Tracer& tracer, const c10::OperatorHandle& op, const OpInfo& info, Stack* stack) {
   const size_t count = op.schema().arguments().size();
   Results arguments = torch::jit::last(*stack, count).vec();
   apply_autocast(info.functional, arguments);
@@ -204,15 +213,17 @@ void dispatch(Tracer& tracer, const c10::OperatorHandle& op, const OpInfo& info,
   settle_device(handled);
   const Handler* special = special_handler(info);
   const auto renamed = view_of_place(op, info);
-  Results results = special                      ? (*special)(handled)
-                    : renamed                    ? view_in_place(handled, *renamed)
-                    : info.is_view && !info.rule ? view(handled)
-                    : info.data_dependent        ? data_dependent(handled)
-                                                 : compute(handled);
+  std::optional<Results> results = special                      ? (*special)(handled)
+                                   : renamed                    ? view_in_place(handled, *renamed)
+                                   : info.is_view && !info.rule ? view(handled)
+                                   : info.data_dependent        ? data_dependent(handled)
+                                                                : compute(handled);
   tracer.note_new_ops();
   tracer.set_moves_host(false);
+  if (!results) return false;
   torch::jit::drop(*stack, count);
-  for (IValue& result : results) stack->push_back(std::move(result));
+  for (IValue& result : *results) stack->push_back(std::move(result));
+  return true;
 }
 
 // Throws Kind of `where` with the user's line added where `text` lacks it; the tracer remembers it.
@@ -237,7 +248,7 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stac
     return;
   }
   try {
-    dispatch(*tracer, op, *info, stack);
+    if (!dispatch(*tracer, op, *info, stack)) op.redispatchBoxed(keys & kBelow, stack);
   } catch (const c10::Error& error) {
     // Torch's own text, as in eager mode.
     raise<UserError>(*tracer, str("[", info->name, "] ", error.what_without_backtrace()),

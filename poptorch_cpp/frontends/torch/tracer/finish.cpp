@@ -16,7 +16,7 @@ using support::UserError;
 void Tracer::check_memory() const {
   for (const Lent& lent : lent_) {
     const c10::StorageImpl* now = lent.tensor.storage().unsafeGetStorageImpl();
-    if (now == lent.storage.unsafeGetStorageImpl()) continue;
+    if (lent.name.empty() || now == lent.storage.unsafeGetStorageImpl()) continue;
     throw UserError(str("[tracer] forward gives '", lent.name,
                         "' other memory (.data = ..., set_). Write into it instead, under "
                         "torch.no_grad(): copy_()."));

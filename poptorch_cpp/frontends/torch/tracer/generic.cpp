@@ -47,12 +47,7 @@ std::optional<std::vector<at::Tensor>> infer(const GenericCall& call,
   fit_stand_ins(call.schema(), zeros);
   try {
     return call.run(zeros);
-<<<<<<< HEAD
-  } catch (const c10::Error&) {
-=======
   } catch (const c10::Error& error) {
-    for (const auto& operand : operands) metas.push_back(stand_in(operand, c10::kMeta));
->>>>>>> 5274e7a1d8a1fddf13b31dbed5203448f641adef
     try {
       return infer_on_meta(call, operands);
     } catch (const std::exception&) {
@@ -141,8 +136,10 @@ std::optional<std::vector<TensorValue>> stand_ins(const c10::OperatorHandle& op,
     std::vector<at::Tensor> operands;
     const GenericCall generic = GenericCall::of(op, arguments, operands);
     // Torch's generator stays where it is.
-    for (const at::Tensor& result :
-         info.is_random ? infer_on_meta(generic, operands) : infer(generic, operands)) {
+    const auto results =
+        info.is_random ? std::optional(infer_on_meta(generic, operands)) : infer(generic, operands);
+    if (!results) return std::nullopt;
+    for (const at::Tensor& result : *results) {
       const ir::DType dtype = ir_dtype(result.scalar_type());
       // A random number, as nobody takes it for known.
       const Val unknown =

@@ -36,6 +36,11 @@ std::optional<Results> by_known_values(const Handled& handled);
 // x[mask] of a known mask takes the places where it is true, whose number is known then.
 void settle_masks(Tracer& tracer, const OpInfo& info, Results& arguments);
 
+// torch.cov, without torch's look at the weights, of which negative ones are errors.
+Results covariance(const Handled& handled);
+// repeat_interleave of counts alone: the number of each place of the result, of a known size.
+Results repeated(const Handled& handled);
+
 // Results that share memory with an argument.
 Results view(const Handled& handled);
 // The operator without its underscore, when it is a view of its first argument: unsqueeze_ and its

@@ -93,13 +93,25 @@ bool Tracer::is_of_host(const at::Tensor& tensor) const {
 
 void Tracer::freeze(const std::vector<at::Tensor>& members) {
   for (const at::Tensor& member : members) {
-    if (member.has_storage()) frozen_.insert(member.storage().unsafeGetStorageImpl());
+    if (!member.has_storage() || is_dataless(member)) continue;
+    frozen_.insert(member.storage().unsafeGetStorageImpl());
+    if (!member.device().is_cpu()) continue;  // state, or known by another name
+    lent_.push_back({"", member, member.device(), member.dtype(), member.storage()});
+    report_device(member, ipu_device());
   }
+}
+
+at::Tensor of_cpu(const at::Tensor& tensor) {
+  if (tensor.device() != ipu_device()) return tensor;
+  const PauseGuard pause;
+  at::Tensor alias = tensor.detach();
+  report_device(alias, c10::kCPU);
+  return alias;
 }
 
 std::optional<at::Tensor> Tracer::known(const at::Tensor& tensor) {
   if (is_of_host(tensor)) return tensor;
-  if (!memory_.find(tensor) && !is_dataless(tensor)) return tensor;  // a member
+  if (!memory_.find(tensor) && !is_dataless(tensor)) return of_cpu(tensor);  // a member
   const ir::Literal* literal = known_values_.of(read(tensor));
   if (!literal) return std::nullopt;
   const PauseGuard pause;

@@ -27,4 +27,7 @@ void note_for_device(const at::Tensor& tensor);
 bool was_for_device(const at::Tensor& tensor);
 void forget_for_device();
 
+// The same memory as a tensor that says it is of the host, which a frozen one does not.
+at::Tensor of_cpu(const at::Tensor& tensor);
+
 }  // namespace poptorch::frontend

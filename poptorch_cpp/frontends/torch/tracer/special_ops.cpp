@@ -102,8 +102,8 @@ Results padded(const Handled& h) {
 
 Results backward_inside(const Handled& h) {
   h.call.unsupported(
-      "gradients inside forward are not supported. Return the loss; the training step adds the "
-      "backward pass.");
+      "backward() inside forward is not supported. Return the loss, and the training step adds the "
+      "backward pass; torch.autograd.grad gives gradients that forward itself needs.");
 }
 
 Results same_tensor(const Handled& h) {
@@ -155,6 +155,8 @@ const std::unordered_map<std::string, Handler>& handlers() {
       {"aten::_pad_packed_sequence", padded},
       {"aten::masked_select", selected},
       {"aten::tensor_split.tensor_indices_or_sections", split},
+      {"aten::cov", covariance},
+      {"aten::repeat_interleave.Tensor", repeated},
       {"aten::lift_fresh", lifted},
       {"aten::lift", lifted},
       {"aten::detach_", cut_in_place},

@@ -33,7 +33,7 @@ class TorchCall final : public Call {
   std::optional<Ints> known(size_t argument) const override;
   DType default_float() const override;
   void write(size_t argument, Value* value) override;
-  bool training() const override { return tracer_.training(); }
+  bool training() const override { return tracer_.follows_gradients(); }
   std::string place() const override { return tracer_.place(); }
 
  protected:

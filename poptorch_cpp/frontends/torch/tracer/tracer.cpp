@@ -63,6 +63,7 @@ Tracer::Tracer(const TraceRequest& request)
     : request_(request),
       module_(std::make_unique<ir::Module>(ops::registry())),
       builder_(module_->add_graph("main")),
+      follows_state_(request.training || at::GradMode::is_enabled()),
       outer_(current_tracer) {
   if (outer_) throw UserError("[tracer] a model is traced while another one is being traced.");
   for (const auto& entry : request_.state) add_state(entry);
@@ -119,7 +120,7 @@ void Tracer::add_state(const NamedTensor& entry) {
   root.variable = variable;
   root.is_buffer = entry.is_buffer;
   root.requires_grad = entry.tensor.requires_grad();
-  if (root.requires_grad && request_.training) active_.insert(variable);
+  if (root.requires_grad && follows_state_) active_.insert(variable);
   slots_.push_back(entry);
   noted_ = builder_.graph().last();
 }
@@ -140,7 +141,7 @@ void Tracer::lend(const NamedTensor& entry) {
 ir::Value* Tracer::constant(const at::Tensor& tensor) {
   PauseGuard pause;
   ir::Builder builder = regions_.empty() ? builder_ : ir::Builder(module_->main());
-  return builder.constant(literal_of(tensor, "a constant" + place()));
+  return builder.constant(literal_of(of_cpu(tensor), "a constant" + place()));
 }
 
 Root& Tracer::root_of(const at::Tensor& tensor) {
@@ -190,6 +191,12 @@ ir::Value* Tracer::read(const at::Tensor& tensor) {
   if (!history && tensor.requires_grad()) history = memory_.move_history(tensor, root);
   ir::Value* value = history ? root.read(*this, geometry, *history) : root.read(*this, geometry);
   note_new_ops();
+  if (tensor.requires_grad() && !is_active(value) && is_dataless(tensor) && regions_.empty()) {
+    // Torch was told by requires_grad_() that gradients shall end here.
+    value = begin_leaf(value);
+    if (!history) history = &root.own_history_of(tensor);
+    root.replace(geometry, value, *history);
+  }
   // Torch follows this handle no more (detach, .data, no_grad): neither does the graph.
   return history && tensor.requires_grad() ? value : cut(value);
 }
@@ -202,7 +209,7 @@ void Tracer::write(const at::Tensor& tensor, ir::Value* value) {
         "value instead.");
   }
   const bool is_parameter = root.variable && !root.is_buffer;
-  if (is_parameter && root.requires_grad && at::GradMode::is_enabled() && request_.training) {
+  if (is_parameter && tensor.requires_grad() && at::GradMode::is_enabled() && request_.training) {
     throw UserError(str("[tracer] parameter '", root.slot, "' is written in place", place(),
                         ". A leaf that requires gradients can only be changed under "
                         "torch.no_grad()."));

@@ -21,8 +21,8 @@
 #include "frontends/torch/tracer/function.hpp"
 #include "frontends/torch/tracer/known_values.hpp"
 #include "frontends/torch/tracer/memory.hpp"
-#include "frontends/torch/tracer/refusals.hpp"
 #include "frontends/torch/tracer/multi_conv.hpp"
+#include "frontends/torch/tracer/refusals.hpp"
 #include "frontends/torch/tracer/region.hpp"
 #include "ir/builder.hpp"
 
@@ -86,6 +86,8 @@ class Tracer : private Cursor {
   Cursor& cursor() { return *this; }
   ir::Module& module() { return *module_; }
   bool training() const { return request_.training; }
+  // Whether gradients may be asked for: in inference, of leaves that forward makes.
+  bool follows_gradients() const { return request_.training || has_leaves_; }
   bool without_python() const { return request_.without_python; }
 
   // The value that `tensor` holds now, in its narrowed dtype. A host tensor of no one becomes a
@@ -136,6 +138,15 @@ class Tracer : private Cursor {
   void end_hook(const at::Tensor& tensor, const at::Tensor& gradient);
   // What uses the tensors, which are a function's first arguments, uses its first results instead.
   void use_results(const std::vector<at::Tensor>& tensors, const std::vector<at::Tensor>& results);
+
+  // What torch.autograd.grad differentiates: a new tensor that holds what `tensor` does, through
+  // which alone its gradient is.
+  at::Tensor make_leaf(const at::Tensor& tensor);
+  // Gradients of the inputs by seeds of the outputs; undefined where nothing depends on one. Inside
+  // regions they are refused.
+  std::vector<at::Tensor> gradients(const std::vector<at::Tensor>& outputs,
+                                    const std::vector<at::Tensor>& seeds,
+                                    const std::vector<at::Tensor>& inputs);
 
   // A loop's body or a branch (in inference only): the tensors that stand for the arguments in it;
   // the end of it, where it gives `outputs`; or its end in an error, as if it had not begun.
@@ -192,6 +203,8 @@ class Tracer : private Cursor {
   ir::Value* join(ir::Value* data, ir::Value* history, const Root* owner) override;
   ir::Value* cut(ir::Value* value);  // without its history
   std::vector<size_t> return_written_inputs();
+  ir::Value* begin_leaf(ir::Value* value);
+  void refuse_in_region() const;
   void check_memory() const;  // UserError for state that has other memory than before
   bool in_region() const { return !regions_.empty() && !function_; }
   void store(Root& root, const Geometry& geometry, ir::Value* value, History* history);
@@ -200,7 +213,7 @@ class Tracer : private Cursor {
   std::vector<at::Tensor> take_results(ir::Op* op, const std::vector<Region::Written>& written,
                                        const std::vector<at::Tensor>& outputs);
 
-  // A tensor of the user's, as it was before the trace.
+  // A tensor of the user's, as it was before the trace; a constant has no name.
   struct Lent {
     std::string name;
     at::Tensor tensor;
@@ -212,6 +225,8 @@ class Tracer : private Cursor {
   TraceRequest request_;
   std::unique_ptr<ir::Module> module_;
   ir::Builder builder_;
+  bool has_leaves_ = false;
+  bool follows_state_;  // in inference, for what torch.autograd.grad may ask
   Memory memory_;
   std::vector<NamedTensor> slots_;
   std::vector<const Root*> inputs_;

@@ -59,8 +59,12 @@ DType ir_dtype(ScalarType dtype) {
   for (const auto& [torch, ours] : kTypes) {
     if (torch == dtype) return ours;
   }
+  const char* cure = c10::isQIntType(dtype)
+                         ? "Simulate them with torch.fake_quantize_per_tensor_affine or "
+                           "fake_quantize_per_channel_affine."
+                         : "Cast them first.";
   throw support::UnsupportedError(support::str("[tracer] tensors of dtype ", c10::toString(dtype),
-                                               " are not supported. Cast them first."));
+                                               " are not supported. ", cure));
 }
 
 ScalarType torch_dtype(DType dtype) {
