@@ -15,6 +15,7 @@
 #include "bindings/text.hpp"
 #include "bindings/torch_collectives.hpp"
 #include "bindings/torch_files.hpp"
+#include "bindings/torch_tracing.hpp"
 #include "bindings/watched.hpp"
 #include "frontends/torch/compile.hpp"
 #include "frontends/torch/custom_ops.hpp"
@@ -169,77 +170,6 @@ py::list states_of(const TorchExecutable& model) {
   return result;
 }
 
-void push_scope(const Text& name) {
-  if (auto* tracer = frontend::Tracer::current()) tracer->push_scope(name.value);
-}
-
-void pop_scope() {
-  if (auto* tracer = frontend::Tracer::current()) tracer->pop_scope();
-}
-
-std::string set_labels(const Text& labels) {
-  auto* tracer = frontend::Tracer::current();
-  return tracer ? tracer->set_labels(labels.value).text() : "";
-}
-
-frontend::Tracer& running_trace() {
-  if (auto* tracer = frontend::Tracer::current()) return *tracer;
-  throw support::InternalError("[tracer] there is no trace.");
-}
-
-void begin_multi_conv() {
-  auto& tracer = running_trace();
-  tracer.multi_convs().begin(tracer.place());
-}
-
-void end_multi_conv(bool serial,
-                    const std::vector<std::pair<std::string, std::vector<std::string>>>& values) {
-  auto& tracer = running_trace();
-  tracer.multi_convs().end({serial, values}, tracer.place());
-}
-
-void set_block(int ipu, int stage, int phase, const Text& name, bool scoped) {
-  if (auto* tracer = frontend::Tracer::current()) {
-    tracer->set_block(ipu, stage, phase, name.value, scoped);
-  }
-}
-
-using OptionalTensors = std::vector<std::optional<at::Tensor>>;
-
-std::vector<at::Tensor> begin_function(const Text& name, const std::vector<at::Tensor>& arguments) {
-  return running_trace().begin_function(name.value, arguments);
-}
-
-OptionalTensors begin_backward(const std::vector<at::Tensor>& outputs) {
-  OptionalTensors result;
-  for (auto& gradient : running_trace().begin_backward(outputs)) {
-    result.push_back(gradient.defined() ? std::optional(gradient) : std::nullopt);
-  }
-  return result;
-}
-
-std::vector<at::Tensor> end_function(const OptionalTensors& gradients) {
-  std::vector<at::Tensor> given;
-  for (const auto& gradient : gradients) given.push_back(gradient.value_or(at::Tensor()));
-  return running_trace().end_function(given);
-}
-
-void bind_regions(py::module_& m) {
-  using frontend::Region;
-  py::class_<Region, std::shared_ptr<Region>>(m, "Region");
-  m.def("begin_region",
-        [](const Tensors& arguments) { return running_trace().begin_region(arguments); });
-  m.def("end_region", [](const Tensors& outputs) { return running_trace().end_region(outputs); });
-  m.def("abandon_region", [] { running_trace().abandon_region(); });
-  m.def("repeat", [](Region& body, int64_t count, const Tensors& outputs) {
-    return running_trace().repeat(body, count, outputs);
-  });
-  m.def("branch", [](const at::Tensor& condition, Region& then_region, Region& else_region,
-                     const Tensors& outputs) {
-    return running_trace().branch(condition, then_region, else_region, outputs);
-  });
-}
-
 void bind_executable(py::module_& m) {
   py::class_<TorchExecutable>(m, "Executable")
       .def_property_readonly("outputs", outputs_of)
@@ -335,7 +265,7 @@ PYBIND11_MODULE(_torch, m) {
   bind_executable(m);
   bind_files(m);
   bind_collectives(m);
-  bind_regions(m);
+  bind_tracing(m);
   m.def("compile", compile, py::arg("call"), py::arg("inputs"), py::arg("named_tensors"),
         py::arg("lines"), py::arg("host"), py::arg("location_excludes") = ir::Strings{},
         py::arg("progress") = py::none(), py::arg("broadcast_buffers") = false,
@@ -357,54 +287,6 @@ PYBIND11_MODULE(_torch, m) {
       "A custom op on tensors of the host.", py::arg("inputs"), py::arg("name"), py::arg("domain"),
       py::arg("version"), py::arg("attributes"));
   m.def("user_location", user_location, py::arg("location_excludes"));
-  // Not in what runs untraced meanwhile.
-  m.def("is_tracing", [] {
-    return frontend::Tracer::current() != nullptr &&
-           !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::DeferredInit);
-  });
-  m.def("is_training", [] {
-    const auto* tracer = frontend::Tracer::current();
-    return tracer != nullptr && tracer->training();
-  });
-  m.def("is_traced", [](const at::Tensor& tensor) { return frontend::is_dataless(tensor); });
-  m.def("why_not_plain", [](const at::Tensor& tensor) {
-    const frontend::NotPlain found = frontend::why_not_plain(tensor);
-    return std::pair(found.problem, found.cure);
-  });
-  m.def("call_untraced", [](const py::object& function, const py::args& args) {
-    const c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKey::DeferredInit);
-    return function(*args);
-  });
-  m.def("freeze", [](const Tensors& members) { running_trace().freeze(members); });
-  m.def("known", [](const at::Tensor& tensor) { return running_trace().known(tensor); });
-  m.def("push_scope", push_scope);
-  m.def("pop_scope", pop_scope);
-  m.def("set_labels", set_labels);
-  m.def("begin_multi_conv", begin_multi_conv);
-  m.def("end_multi_conv", end_multi_conv, py::arg("serial"), py::arg("values"));
-  m.def("abandon_multi_conv", [] { running_trace().multi_convs().abandon(); });
-  m.def("set_block", set_block, py::arg("ipu"), py::arg("stage"), py::arg("phase"), py::arg("name"),
-        py::arg("scoped"));
-  m.def("in_function", [] { return running_trace().in_function(); });
-  m.def("begin_function", begin_function);
-  m.def("begin_backward", begin_backward);
-  m.def("end_function", end_function);
-  m.def("abandon_function", [] { running_trace().abandon_function(); });
-  m.def("begin_hook", [](const at::Tensor& tensor) { return running_trace().begin_hook(tensor); });
-  m.def("end_hook", [](const at::Tensor& tensor, const at::Tensor& gradient) {
-    running_trace().end_hook(tensor, gradient);
-  });
-  m.def("use_results", [](const Tensors& tensors, const Tensors& results) {
-    running_trace().use_results(tensors, results);
-  });
-  m.def("make_leaf", [](const at::Tensor& tensor) { return running_trace().make_leaf(tensor); });
-  m.def("gradients", [](const Tensors& outputs, const Tensors& seeds, const Tensors& inputs) {
-    std::vector<std::optional<at::Tensor>> found;
-    for (at::Tensor& gradient : running_trace().gradients(outputs, seeds, inputs)) {
-      found.push_back(gradient.defined() ? std::optional(std::move(gradient)) : std::nullopt);
-    }
-    return found;
-  });
   m.def("set_log_level",
         [](int level) { support::set_log_level(static_cast<support::LogLevel>(level)); });
   m.def("set_compiler_log_level",
