@@ -5,74 +5,19 @@
 #include <cmath>
 #include <set>
 
+#include "gradient_case.hpp"
 #include "ir/builder.hpp"
 #include "ir/verify.hpp"
 #include "ops/all_ops.hpp"
-#include "reference/convert.hpp"
 #include "reference/interpreter.hpp"
 
 namespace poptorch::ops {
 namespace {
 
-using ir::Attrs;
-using ir::DType;
 using ir::GradBuilder;
 using ir::Ints;
-using ir::Literal;
 using ir::NoGradient;
-using ir::Shape;
-using ir::Type;
 using ir::Value;
-
-struct Input {
-  Type type;
-  std::vector<double> values;
-  bool differentiable = true;
-  bool absent = false;
-};
-
-Literal literal(const Type& type, const std::vector<double>& values) {
-  std::vector<std::byte> bytes(static_cast<size_t>(type.bytes()));
-  reference::from_doubles(type.dtype, values.data(), type.elements(), bytes.data());
-  return Literal(type, std::move(bytes));
-}
-
-// Numbers of (low, high) in no order, a good way apart: no ties, no kinks near.
-Input real(Shape shape, double low = -1, double high = 1) {
-  Input input{{DType::kF64, std::move(shape)}, {}};
-  const int64_t n = input.type.elements();
-  for (int64_t i = 0; i < n; ++i) {
-    const double place = std::fmod(0.5 + static_cast<double>(i + 1) * 0.6180339887498949, 1.0);
-    input.values.push_back(low + (high - low) * place);
-  }
-  return input;
-}
-Input exactly(Shape shape, std::vector<double> values) {
-  return {{DType::kF64, std::move(shape)}, std::move(values)};
-}
-Input ints(Shape shape, std::vector<double> values) {
-  return {{DType::kI32, std::move(shape)}, std::move(values), false};
-}
-Input bools(Shape shape, std::vector<double> values) {
-  return {{DType::kBool, std::move(shape)}, std::move(values), false};
-}
-Input fixed(Input input) {
-  input.differentiable = false;
-  return input;
-}
-Input absent() {
-  Input input;
-  input.differentiable = false;
-  input.absent = true;
-  return input;
-}
-
-struct Case {
-  std::string op;
-  std::vector<Input> inputs;
-  Attrs attrs = {};
-  std::vector<size_t> results = {0};  // those that the loss depends on
-};
 
 // A graph of the op, with its results and then the gradients of its differentiable inputs.
 struct Program {
