@@ -83,7 +83,7 @@ def assert_infers_as_eager(model, batch, rtol=1e-3, atol=1e-4):
     """What a model in evaluation mode gives. Returns the wrapped model."""
     model.eval()
     with torch.no_grad():
-        expected = call(model, batch)
+        expected = call(copy.deepcopy(model), batch)
     wrapped = poptorch.inferenceModel(model)
     for found, wanted in zip(call(wrapped, batch), expected, strict=True):
         torch.testing.assert_close(found.reshape(wanted.shape), wanted, rtol=rtol, atol=atol)
