@@ -55,27 +55,45 @@ def options_of(count=1):
     return options.outputMode(poptorch.OutputMode.All)
 
 
+def flat(model):
+    """All parameters as one vector."""
+    return torch.cat([parameter.detach().float().flatten() for parameter in model.parameters()])
+
+
+def assert_same_weights(model, eager, before, rtol, atol):
+    """Parameters and buffers are the same, and parameters have gone the same way since `before`."""
+    state = model.state_dict()
+    for path, expected in eager.state_dict().items():
+        torch.testing.assert_close(
+            state[path], expected, rtol=rtol, atol=atol, msg=lambda text, p=path: f"{p}: {text}"
+        )
+    way = flat(eager) - before
+    assert (flat(model) - before - way).norm() <= 10 * rtol * way.norm()
+
+
 def assert_trains_as_eager(
     model, batch, options=None, count=1, steps=10, forced=False, rtol=1e-3, atol=1e-4
 ):
-    """Ten steps; `forced` gives the device eager's weights before each, where a model makes so much
-    of a rounding error that ten steps would measure that alone. Returns the wrapped model."""
+    """Scores and losses of each step, and weights, are eager's. Returns the wrapped model.
+
+    `forced`: before each step the device gets eager's weights. That is for models that make so much
+    of a rounding error that ten steps would measure that alone.
+    """
     eager = copy.deepcopy(model)
     optimiser = sgd(eager)
     wrapped = poptorch.trainingModel(model, options or options_of(count), sgd(model))
-    for _ in range(steps):
-        if forced and wrapped.isCompiled():
+    before = flat(eager)
+    for step in range(steps):
+        if forced and step:
+            assert_same_weights(model, eager, before, rtol, atol)
+            before = flat(eager)
             model.load_state_dict(eager.state_dict())
             wrapped.copyWeightsToDevice()
         scores, losses = eager_step(eager, optimiser, batch, count)
         found = call(wrapped, batch)
         torch.testing.assert_close(found[0], scores, rtol=rtol, atol=atol)
         torch.testing.assert_close(found[1].reshape(-1), losses, rtol=0.1 * rtol, atol=0.1 * atol)
-    state = model.state_dict()
-    for path, expected in eager.state_dict().items():
-        torch.testing.assert_close(
-            state[path], expected, rtol=rtol, atol=atol, msg=lambda text, p=path: f"{p}: {text}"
-        )
+    assert_same_weights(model, eager, before, rtol, atol)
     return wrapped
 
 
@@ -83,7 +101,7 @@ def assert_infers_as_eager(model, batch, rtol=1e-3, atol=1e-4):
     """What a model in evaluation mode gives. Returns the wrapped model."""
     model.eval()
     with torch.no_grad():
-        expected = call(model, batch)
+        expected = call(copy.deepcopy(model), batch)
     wrapped = poptorch.inferenceModel(model)
     for found, wanted in zip(call(wrapped, batch), expected, strict=True):
         torch.testing.assert_close(found.reshape(wanted.shape), wanted, rtol=rtol, atol=atol)

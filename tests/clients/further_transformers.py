@@ -10,6 +10,7 @@ from transformers_models import (
     SOUND,
     TEXT,
     WIDTHS,
+    ids,
     images,
     sound,
     text,
@@ -133,6 +134,53 @@ def canine():
     return tf.CanineForSequenceClassification(tf.CanineConfig(**given)), batch
 
 
+def longt5():
+    """Without a mask it makes none while it is traced, and asks for its shape."""
+    given = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 2, "num_heads": 2}
+    configuration = tf.LongT5Config(
+        vocab_size=99, dropout_rate=0.0, decoder_start_token_id=0, local_radius=3, **given
+    )
+    batch = {"input_ids": ids(), "attention_mask": torch.ones(2, 8).long(), "labels": ids()}
+    return tf.LongT5ForConditionalGeneration(configuration), batch
+
+
+def prophetnet():
+    """The decoder's words are given: where they are made of labels, values are asserted."""
+    sides = {
+        f"{side}_{name}": value
+        for side in ("encoder", "decoder")
+        for name, value in (("ffn_dim", 24), ("attention_heads", 2))
+    }
+    layers = {"num_encoder_layers": 1, "num_decoder_layers": 1, "hidden_size": 16}
+    quiet = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
+    configuration = tf.ProphetNetConfig(
+        vocab_size=99, max_position_embeddings=32, **layers, **sides, **quiet
+    )
+    batch = {"input_ids": ids(), "decoder_input_ids": ids(), "labels": ids()}
+    return tf.ProphetNetForConditionalGeneration(configuration), batch
+
+
+def nystromformer():
+    """With a mask of all four dimensions, which it adds to its landmarks' scores as it is."""
+    configuration = tf.NystromformerConfig(**ENCODER, num_landmarks=4, segment_means_seq_len=8)
+    batch = {"input_ids": ids(), "attention_mask": torch.zeros(2, 1, 1, 8), "labels": ids()}
+    return tf.NystromformerForMaskedLM(configuration), batch
+
+
+class XLM(torch.nn.Module):
+    """Asserts what the lengths of its sequences are: they are constants."""
+
+    def __init__(self):
+        super().__init__()
+        configuration = tf.XLMConfig(
+            vocab_size=99, emb_dim=16, n_layers=2, n_heads=2, dropout=0.0, attention_dropout=0.0
+        )
+        self.model = tf.XLMWithLMHeadModel(configuration)
+
+    def forward(self, **batch):
+        return self.model(**batch, lengths=torch.tensor([8, 6]))
+
+
 MODELS = {
     **made(text, "MaskedLM", MASKED),
     **made(text, "CausalLM", LEFT_TO_RIGHT),
@@ -141,4 +189,8 @@ MODELS = {
     **made(sound, "CTC", OF_SOUND),
     "XLNet": xlnet,
     "Canine": canine,
+    "LongT5": longt5,
+    "ProphetNet": prophetnet,
+    "Nystromformer": nystromformer,
+    "XLM": lambda: (XLM(), {"input_ids": ids(), "labels": ids()}),
 }

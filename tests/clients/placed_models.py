@@ -25,6 +25,10 @@ BLOCKS = {
                  "model.wav2vec2.encoder.layers.0": 2, "model.wav2vec2.encoder.layers.1": 3},
     "DETR": {"detr.model.backbone": 0, "detr.model.encoder.layers.0": 1,
              "detr.model.encoder.layers.1": 2, "detr.model.decoder": 3},
+    "Whisper": {"model.encoder.conv1": 0, "model.encoder.layers.0": 1,
+                "model.encoder.layer_norm": 2, "model.decoder.embed_tokens": 3},
+    "DLRM": {"bottom": 0, "tables.0": 1, "tables.2": 2, "top": 3},
+    "diffusion": {"first": 0, "down": 1, "attention": 2, "last": 3},
     "U-Net": {"down.0": 0, "down.2": 1, "up.0": 2, "up.2": 3},
     "ResNet-50": {"0": 0, "4": 1, "8": 2, "14": 3},
     "WaveNet": {"first": 0, "layers.2": 1, "layers.5": 2, "head": 3},
@@ -49,7 +53,7 @@ def made(name, count):
 def divided(model, name):
     """The model with its blocks "0", "1", ..."""
     for block, layer in enumerate(BLOCKS[name]):
-        poptorch.BeginBlock(model.model.get_submodule(layer), str(block))
+        poptorch.BeginBlock(getattr(model, "model", model).get_submodule(layer), str(block))
     return model
 
 

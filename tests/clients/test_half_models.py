@@ -17,14 +17,10 @@ NAMES = [
 ]  # fmt: skip
 
 
-def flat(model):
-    return torch.cat([p.detach().float().flatten() for p in model.parameters()])
-
-
 def eager_steps(model, batch, rate):
     optimiser = beside_eager.sgd(model, rate)
     losses = [beside_eager.eager_step(model, optimiser, batch)[1].float() for _ in range(10)]
-    return torch.cat(losses), flat(model)
+    return torch.cat(losses), beside_eager.flat(model)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -32,7 +28,7 @@ def test_ten_steps_in_float16_are_those_of_float32(name):
     own = name in whole_models.MODELS
     model, batch = whole_models.MODELS[name]() if own else transformers_models.training(name)
     model = model.half()
-    before = flat(model)
+    before = beside_eager.flat(model)
     batch = beside_eager.converted(batch, torch.float16)
     full = beside_eager.converted(batch, torch.float32)
     rate = 0.02 if "pixel_values" in batch else 0.05
@@ -44,7 +40,7 @@ def test_ten_steps_in_float16_are_those_of_float32(name):
     torch.testing.assert_close(found.float(), losses, rtol=1e-2, atol=2e-3)
     assert {p.dtype for p in model.parameters()} == {torch.float16}
     way = (weights - before).norm()
-    error = (flat(model) - weights).norm() / way
+    error = (beside_eager.flat(model) - weights).norm() / way
     assert error < 0.15
     if name != "DeiT":  # whose first step in eager's float16 gives no numbers
         assert error < 1.2 * (halves - weights).norm() / way + 5e-3

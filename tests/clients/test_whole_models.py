@@ -1,4 +1,4 @@
-"""Networks of images, sound, words and clicks train as in eager torch."""
+"""Networks of many kinds train and infer as in eager torch, op for op in the program."""
 
 import beside_eager
 import pytest

@@ -1,7 +1,10 @@
 """Whole models that are no transformers: a name, and a function that gives the model, as (scores,
 loss) of the tensors of a batch, and the batch."""
 
+import generative_models
+import learning_models
 import poptorch
+import structured_models
 import torch
 from sequence_models import DLRM, LSTMLanguageModel, WaveNet
 from torch import nn
@@ -56,4 +59,7 @@ MODELS = {
     "WaveNet": wavenet,
     "LSTM language model": lstm,
     "DLRM": dlrm,
+    **generative_models.MODELS,
+    **structured_models.MODELS,
+    **learning_models.MODELS,
 }

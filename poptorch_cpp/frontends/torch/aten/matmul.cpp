@@ -40,6 +40,29 @@ Values linear(Call& c) {
   return {{y, dtype}};
 }
 
+// Σᵢⱼ aᵢ wₒᵢⱼ bⱼ, as two products: torch makes all the terms.
+Values bilinear(Call& c) {
+  std::vector<size_t> operands{0, 1, 2};
+  if (c.given(3)) operands.push_back(3);
+  const DType dtype = layer_type(c, operands);
+  if (!ir::is_float(dtype)) return {};
+  const Val a = c.operand(0, dtype), b = c.operand(1, dtype), w = c.operand(2, dtype);
+  const Shape sizes = w.type().shape;
+  if (sizes.size() != 3 || a.type().rank() == 0 || b.type().rank() == 0) {
+    c.fail("the weight has three dimensions, and both inputs have features.");
+  }
+  const int64_t out = sizes[0], left = sizes[1], right = sizes[2];
+  const int64_t rows = a.type().elements() / a.type().shape.back();
+  const Val flat = c.reshape(c.transpose(w, {1, 0, 2}), {left, out * right});
+  const Val half =
+      c.reshape(matmul(c, c.reshape(a, {rows, a.type().shape.back()}), flat), {rows, out, right});
+  const Val product = matmul(c, half, c.reshape(b, {rows, b.type().shape.back(), 1}));
+  Shape shape = a.type().shape;
+  shape.back() = out;
+  const Val y = c.reshape(product, shape);
+  return {{c.given(3) ? y + c.operand(3, dtype) : y, dtype}};
+}
+
 // beta·input + alpha·y, the input being operand 0.
 Values weighed(Call& c, DType dtype, Val y) {
   const double alpha = c.real("alpha", 1.0), beta = c.real("beta", 1.0);
@@ -84,6 +107,7 @@ void add_matmul_rules(Rules& r) {
   for (const char* op : {"matmul", "mm", "bmm", "mv", "dot", "vdot"}) r.add(op, product);
   for (const char* op : {"addmm", "baddbmm", "addmv"}) r.add(op, scaled_product);
   r.add("linear", linear);
+  r.add("bilinear", bilinear);
   r.add("addr", scaled_outer_product);
   r.add("outer", outer_product);
   r.add("ger", outer_product);

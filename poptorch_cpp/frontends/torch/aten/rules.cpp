@@ -47,6 +47,7 @@ const Rules& all_rules() {
     add_norm_rules(all);
     add_reduce_rules(all);
     add_shape_rules(all);
+    add_upsample_rules(all);
     add_creation_rules(all);
     add_index_rules(all);
     add_embedding_bag_rules(all);

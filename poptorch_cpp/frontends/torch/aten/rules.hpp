@@ -62,6 +62,7 @@ void add_conv_rules(Rules& rules);
 void add_norm_rules(Rules& rules);
 void add_reduce_rules(Rules& rules);
 void add_shape_rules(Rules& rules);
+void add_upsample_rules(Rules& rules);
 void add_creation_rules(Rules& rules);
 void add_index_rules(Rules& rules);
 void add_embedding_bag_rules(Rules& rules);

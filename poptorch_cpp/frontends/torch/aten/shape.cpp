@@ -172,39 +172,25 @@ Values pixel_unshuffle(Call& c) {
   return {{c.reshape(c.transpose(split, {0, 1, 3, 5, 2, 4}), shape), x.dtype}};
 }
 
-Val nearest_axis(Call& c, Val x, int64_t axis, int64_t out, std::optional<double> scale) {
-  const int64_t size = x.type().shape[axis];
-  if (out % size == 0 && (!scale || *scale == static_cast<double>(out / size))) {
-    if (out == size) return x;
-    Shape split = x.type().shape, joined = split;
-    split.insert(split.begin() + axis + 1, 1);
-    Shape spread = split;
-    spread[axis + 1] = out / size;
-    joined[axis] = out;
-    return c.reshape(c.broadcast(c.reshape(x, split), spread), joined);
-  }
-  const float step = scale && *scale > 0 ? static_cast<float>(1.0 / *scale)
-                                         : static_cast<float>(size) / static_cast<float>(out);
-  std::vector<std::byte> bytes(out * sizeof(int32_t));
-  for (int64_t i = 0; i < out; ++i) {
-    const auto at = static_cast<int64_t>(std::floor(static_cast<float>(i) * step));
-    reinterpret_cast<int32_t*>(bytes.data())[i] = static_cast<int32_t>(std::min(at, size - 1));
-  }
-  Value* indices = c.builder().constant(ir::Literal({DType::kI32, {out}}, std::move(bytes)));
-  return c.emit("index_select", {x, indices}, {{"axis", axis}});
-}
-
-// upsample_nearest{1,2,3}d(self, output_size, scales...)
-Values upsample_nearest(Call& c) {
+// Parts along an axis, of `split_size`, the last one of what is left, or of the sizes of a list.
+Values unsafe_split(Call& c) {
   const TensorValue x = c.tensor(0);
-  const Ints out = c.ints("output_size");
-  Val result = c.val(x.value);
-  for (size_t i = 0; i < out.size(); ++i) {
-    std::optional<double> scale;
-    if (c.given(2 + i)) scale = c.number(2 + i).real;
-    result = nearest_axis(c, result, static_cast<int64_t>(i) + 2, out[i], scale);
+  const int64_t axis = c.axis(c.integer("dim", 0), x.rank());
+  const int64_t size = x.shape()[static_cast<size_t>(axis)];
+  Ints sizes = c.ints(size_t{1});
+  if (!c.is_list(1)) {
+    const int64_t each = sizes.at(0);
+    if (each <= 0) c.fail("a part has at least one element.");
+    sizes.assign(static_cast<size_t>((size + each - 1) / each), each);
   }
-  return {{result, x.dtype}};
+  Values parts;
+  int64_t start = 0;
+  for (const int64_t part : sizes) {
+    const int64_t stop = std::min(start + part, size);
+    parts.push_back({c.slice(x.value, axis, start, stop), x.dtype});
+    start = stop;
+  }
+  return parts;
 }
 
 }  // namespace
@@ -214,6 +200,8 @@ void add_shape_rules(Rules& r) {
   r.add("view_copy", reshaped);
   r.add("_reshape_copy", reshaped);
   r.add("cat", cat);
+  r.add("unsafe_split.Tensor", unsafe_split);
+  r.add("unsafe_split_with_sizes", unsafe_split);
   r.add("stack", stack);
   r.add("repeat", repeat);
   r.add("flip", flip);
@@ -222,7 +210,6 @@ void add_shape_rules(Rules& r) {
   for (const char* rank : {"1d", "2d", "3d"}) {
     r.add(std::string("reflection_pad") + rank, pad("reflect"));
     r.add(std::string("replication_pad") + rank, pad("replicate"));
-    r.add(std::string("upsample_nearest") + rank, upsample_nearest);
   }
   r.add("tril", triangle("le"));
   r.add("triu", triangle("ge"));

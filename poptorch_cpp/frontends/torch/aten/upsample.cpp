@@ -1,0 +1,146 @@
+// aten rows that make images larger or smaller: the nearest element, or means of near ones.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "frontends/torch/aten/rules.hpp"
+
+namespace poptorch::frontend {
+namespace {
+
+using Values = std::vector<TensorValue>;
+
+template <typename T>
+Val constant(Call& c, DType dtype, const Shape& shape, const std::vector<T>& values) {
+  const auto* first = reinterpret_cast<const std::byte*>(values.data());
+  std::vector<std::byte> bytes(first, first + values.size() * sizeof(T));
+  return c.val(c.builder().constant(ir::Literal({dtype, shape}, std::move(bytes))));
+}
+
+// How far apart in the input neighbours of the output are.
+float step_of(int64_t size, int64_t out, std::optional<double> scale) {
+  if (scale && *scale > 0) return static_cast<float>(1.0 / *scale);
+  return static_cast<float>(size) / static_cast<float>(out);
+}
+
+Val nearest_axis(Call& c, Val x, int64_t axis, int64_t out, std::optional<double> scale) {
+  const int64_t size = x.type().shape[axis];
+  if (out % size == 0 && (!scale || *scale == static_cast<double>(out / size))) {
+    if (out == size) return x;
+    Shape split = x.type().shape, joined = split;
+    split.insert(split.begin() + axis + 1, 1);
+    Shape spread = split;
+    spread[axis + 1] = out / size;
+    joined[axis] = out;
+    return c.reshape(c.broadcast(c.reshape(x, split), spread), joined);
+  }
+  const float step = step_of(size, out, scale);
+  std::vector<int32_t> places;
+  for (int64_t i = 0; i < out; ++i) {
+    const auto at = static_cast<int64_t>(std::floor(static_cast<float>(i) * step));
+    places.push_back(static_cast<int32_t>(std::min(at, size - 1)));
+  }
+  const Val indices = constant(c, DType::kI32, {out}, places);
+  return c.emit("index_select", {x, indices}, {{"axis", axis}});
+}
+
+// upsample_nearest{1,2,3}d(self, output_size, scales...)
+Values upsample_nearest(Call& c) {
+  const TensorValue x = c.tensor(0);
+  const Ints out = c.ints("output_size");
+  Val result = c.val(x.value);
+  for (size_t i = 0; i < out.size(); ++i) {
+    std::optional<double> scale;
+    if (c.given(2 + i)) scale = c.number(2 + i).real;
+    result = nearest_axis(c, result, static_cast<int64_t>(i) + 2, out[i], scale);
+  }
+  return {{result, x.dtype}};
+}
+
+// What each element of the output takes of one input: its place, and its weight.
+struct Tap {
+  std::vector<int32_t> places;
+  std::vector<float> weights;
+
+  void add(int64_t place, int64_t size, float weight) {
+    places.push_back(static_cast<int32_t>(std::clamp<int64_t>(place, 0, size - 1)));
+    weights.push_back(weight);
+  }
+};
+
+// The weights of the inputs before and behind a place, `at` of the way between both.
+std::vector<float> linear_weights(float at) { return {1 - at, at}; }
+
+// Of the two before and the two behind it, by torch's spline.
+std::vector<float> cubic_weights(float at) {
+  constexpr float kSlope = -0.75F;
+  const auto near = [](float x) { return ((kSlope + 2) * x - (kSlope + 3)) * x * x + 1; };
+  const auto far = [](float x) {
+    return ((kSlope * x - 5 * kSlope) * x + 8 * kSlope) * x - 4 * kSlope;
+  };
+  return {far(at + 1), near(at), near(1 - at), far(2 - at)};
+}
+
+Val smooth_axis(Call& c, Val x, int64_t axis, int64_t out, std::optional<double> scale,
+                bool cubic) {
+  const auto place = static_cast<size_t>(axis);
+  const int64_t size = x.type().shape[place];
+  const bool to_corners = c.flag("align_corners");
+  float step = step_of(size, out, scale);
+  if (to_corners) {
+    step = out > 1 ? static_cast<float>(size - 1) / static_cast<float>(out - 1) : 0.0F;
+  }
+  if (out == size && step == 1) return x;
+  std::vector<Tap> taps(cubic ? 4 : 2);
+  for (int64_t i = 0; i < out; ++i) {
+    const auto number = static_cast<float>(i);
+    float from = to_corners ? step * number : step * (number + 0.5F) - 0.5F;
+    if (!cubic) from = std::clamp(from, 0.0F, static_cast<float>(size - 1));
+    const float before = std::floor(from);
+    const auto weights = cubic ? cubic_weights(from - before) : linear_weights(from - before);
+    for (size_t tap = 0; tap < taps.size(); ++tap) {
+      const auto shift = static_cast<int64_t>(tap) - (cubic ? 1 : 0);
+      taps[tap].add(static_cast<int64_t>(before) + shift, size, weights[tap]);
+    }
+  }
+  Shape column(x.type().shape.size(), 1);
+  column[place] = out;
+  Val sum;
+  for (const Tap& tap : taps) {
+    const Val indices = constant(c, DType::kI32, {out}, tap.places);
+    const Val taken = c.emit("index_select", {x, indices}, {{"axis", axis}});
+    const Val part = taken * c.cast(constant(c, DType::kF32, column, tap.weights), x.type().dtype);
+    sum = sum.value ? sum + part : part;
+  }
+  return sum;
+}
+
+// upsample_linear1d and its like: (self, output_size, align_corners, scales...)
+Rule smooth(bool cubic) {
+  return [cubic](Call& c) -> Values {
+    const TensorValue x = c.tensor(0);
+    if (!ir::is_float(x.dtype)) return {};  // torch rounds integers its own way
+    const Ints out = c.ints("output_size");
+    Val result = c.val(x.value);
+    for (size_t i = out.size(); i-- > 0;) {
+      std::optional<double> scale;
+      if (c.given(3 + i)) scale = c.number(3 + i).real;
+      result = smooth_axis(c, result, static_cast<int64_t>(i) + 2, out[i], scale, cubic);
+    }
+    return {{result, x.dtype}};
+  };
+}
+
+}  // namespace
+
+void add_upsample_rules(Rules& r) {
+  for (const char* rank : {"1d", "2d", "3d"}) {
+    r.add(std::string("upsample_nearest") + rank, upsample_nearest);
+  }
+  for (const char* op : {"upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d"}) {
+    r.compose(op, smooth(false));
+  }
+  r.compose("upsample_bicubic2d", smooth(true));
+}
+
+}  // namespace poptorch::frontend
