@@ -6,7 +6,6 @@ import json
 import poptorch
 import pytest
 import torch
-from poptorch._impl import refused
 
 X = torch.randn(4, 3)
 HERE = r"test_changed_models\.py:\d+"
@@ -170,12 +169,6 @@ def test_products_of_one_kind_are_taken():
     assert torch.equal(ours[0], square) and torch.equal(ours[1], torch.full((4, 2), 3.0))
 
 
-@pytest.mark.parametrize("name", refused.INSTEAD)
-def test_functions_that_are_missing_are_refused_by_name(name):
-    with pytest.raises(poptorch.Error, match=f"poptorch.{name} is not supported by this version"):
-        getattr(poptorch, name)(X)
-
-
 def test_loops_repeat():
     def step(x, y):
         x.mul_(2)  # a copy: the input stays
@@ -267,7 +260,7 @@ def test_attributes_of_ops_change_nothing():
 
     wrapped = poptorch.inferenceModel(scoped)
     assert torch.equal(wrapped(X), poptorch.inferenceModel(lambda x: torch.relu(torch.tanh(x)))(X))
-    assert torch.equal(scoped(X), wrapped(X))
+    torch.testing.assert_close(scoped(X), wrapped(X))
     for wrong in ("x", {"layer": 1}, {1: "x"}):
         with pytest.raises(ValueError, match="__outline must be a dict of strings"):
             poptorch.Attribute(__outline=wrong)
