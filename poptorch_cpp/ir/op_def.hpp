@@ -164,6 +164,7 @@ struct OpDef {
   // Whatever floating type the operands have, it has the results: rounding to it changes nothing.
   bool exact = false;
   bool mark = false;         // says something of operand 0 to autodiff, which then drops it
+  bool passes = false;       // result 0 is operand 0, whatever else the op does
   bool commutative = false;  // operands 0 and 1 may be exchanged
   bool random = false;       // draws from Philox: never merged or folded
   // Must run even if no result is used (writes are counted without it): host_store, print ...

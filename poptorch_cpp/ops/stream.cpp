@@ -171,6 +171,7 @@ void add_stream_ops(Registry& r) {
            return g.emit("print_tensor", {dy}, attrs);
          }),
          .cost = moves_data(),
+         .passes = true,
          .side_effect = true,
          .popart_type = "PrintTensor"});
 }

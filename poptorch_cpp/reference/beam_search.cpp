@@ -1,124 +1,88 @@
 // The kernel of ctc_beam_search.
-//
-// A prefix is a path without blanks and repetitions. Its probability is kept apart for alignments
-// that end in a blank and others: after the former the prefix' last class begins anew.
 #include <algorithm>
-#include <cmath>
-#include <limits>
-#include <map>
 
+#include "reference/beam.hpp"
 #include "reference/kernels.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::reference {
-namespace {
 
-constexpr double kNever = -std::numeric_limits<double>::infinity();
-constexpr int32_t kRoot = 0;
-
-double log_sum(double a, double b) {
-  const double most = std::max(a, b);
-  return most == kNever ? kNever : most + std::log1p(std::exp(std::min(a, b) - most));
+Beam::Beam(int64_t classes, int64_t blank, int64_t width)
+    : classes_(static_cast<int32_t>(classes)),
+      blank_(static_cast<int32_t>(blank)),
+      width_(static_cast<size_t>(width)) {
+  beam_.push_back({.prefix = kRoot, .blank = 0});
 }
 
-// Prefixes share their beginnings: each is its parent and a class.
-struct Prefix {
-  int32_t parent = -1, last = -1, length = 0;
-};
-
-// A prefix in the beam, or one class longer than one in the beam, which has no number yet.
-struct Candidate {
-  int32_t prefix = -1;
-  int32_t parent = -1, last = -1;
-  double blank = kNever, other = kNever;
-  double total() const { return log_sum(blank, other); }
-};
-
-class Beam {
- public:
-  Beam(int64_t classes, int64_t blank, int64_t width)
-      : classes_(static_cast<int32_t>(classes)),
-        blank_(static_cast<int32_t>(blank)),
-        width_(static_cast<size_t>(width)) {
-    beam_.push_back({.prefix = kRoot, .blank = 0});
+void Beam::advance(const double* scores) {
+  std::vector<Candidate> next;
+  std::map<std::pair<int32_t, int32_t>, size_t> kept;  // of the beam, by parent and class
+  for (const Candidate& path : beam_) {
+    const Prefix& prefix = prefix_of(path);
+    if (path.prefix != kRoot) kept[{prefix.parent, prefix.last}] = next.size();
+    const double stays = prefix.last < 0 ? kNever : path.other + scores[prefix.last];
+    next.push_back({.prefix = path.prefix, .blank = path.total() + scores[blank_], .other = stays});
   }
-
-  // `scores`: log probabilities of the classes at the next time.
-  void advance(const double* scores) {
-    std::vector<Candidate> next;
-    std::map<std::pair<int32_t, int32_t>, size_t> kept;  // of the beam, by parent and class
-    for (const Candidate& path : beam_) {
-      const Prefix& prefix = prefixes_[static_cast<size_t>(path.prefix)];
-      if (path.prefix != kRoot) kept[{prefix.parent, prefix.last}] = next.size();
-      const double stays = prefix.last < 0 ? kNever : path.other + scores[prefix.last];
-      next.push_back(
-          {.prefix = path.prefix, .blank = path.total() + scores[blank_], .other = stays});
-    }
-    for (const Candidate& path : beam_) {
-      for (int32_t c = 0; c < classes_; ++c) {
-        if (c == blank_) continue;
-        const bool repeats = prefixes_[static_cast<size_t>(path.prefix)].last == c;
-        const double score = scores[c] + (repeats ? path.blank : path.total());
-        if (!(score > kNever)) continue;
-        if (const auto known = kept.find({path.prefix, c}); known != kept.end()) {
-          double& other = next[known->second].other;
-          other = log_sum(other, score);
-        } else {
-          next.push_back({.parent = path.prefix, .last = c, .other = score});
-        }
+  for (const Candidate& path : beam_) {
+    const double total = path.total();
+    for (int32_t c = 0; c < classes_; ++c) {
+      if (c == blank_) continue;
+      const double score = scores[c] + (prefix_of(path).last == c ? path.blank : total);
+      if (!(score > kNever)) continue;
+      if (const auto known = kept.find({path.prefix, c}); known != kept.end()) {
+        double& other = next[known->second].other;
+        other = log_sum(other, score);
+      } else {
+        next.push_back({.parent = path.prefix, .last = c, .other = score});
       }
     }
-    keep_best(std::move(next));
   }
+  keep_best(std::move(next));
+}
 
-  // Best first. Of a path its log probability, and its classes.
-  std::vector<std::pair<double, Integers>> paths(size_t count) const {
-    std::vector<std::pair<double, Integers>> result;
-    for (const Candidate& path : beam_) {
-      if (result.size() == count || path.total() == kNever) break;
-      Integers classes;
-      for (int32_t p = path.prefix; p != kRoot; p = prefixes_[static_cast<size_t>(p)].parent) {
-        classes.push_back(prefixes_[static_cast<size_t>(p)].last);
-      }
-      std::reverse(classes.begin(), classes.end());
-      result.emplace_back(path.total(), std::move(classes));
+std::vector<std::pair<double, std::vector<int64_t>>> Beam::paths(size_t count) const {
+  std::vector<std::pair<double, std::vector<int64_t>>> result;
+  for (const Candidate& path : beam_) {
+    if (result.size() == count || !(path.total() > kNever)) break;
+    std::vector<int64_t> classes;
+    for (int32_t p = path.prefix; p != kRoot; p = prefixes_[static_cast<size_t>(p)].parent) {
+      classes.push_back(prefixes_[static_cast<size_t>(p)].last);
     }
-    return result;
+    std::reverse(classes.begin(), classes.end());
+    result.emplace_back(path.total(), std::move(classes));
   }
+  return result;
+}
 
- private:
-  // Of equals those that were found first.
-  void keep_best(std::vector<Candidate> next) {
-    std::vector<std::pair<double, size_t>> order;
-    for (size_t i = 0; i < next.size(); ++i) order.emplace_back(-next[i].total(), i);
-    const size_t count = std::min(width_, order.size());
-    std::partial_sort(order.begin(), order.begin() + static_cast<int64_t>(count), order.end());
-    beam_.clear();
-    for (size_t i = 0; i < count; ++i) {
-      Candidate& path = next[order[i].second];
-      if (path.prefix < 0) path.prefix = number_of(path.parent, path.last);
-      beam_.push_back(path);
-    }
+// Of equals those that were found first.
+void Beam::keep_best(std::vector<Candidate> next) {
+  std::vector<std::pair<double, size_t>> order;
+  for (size_t i = 0; i < next.size(); ++i) {
+    const double total = next[i].total();
+    order.emplace_back(total > kNever ? -total : -kNever, i);  // no number is never
   }
-
-  // A prefix that had left the beam comes back under its number: longer ones may be there still.
-  int32_t number_of(int32_t parent, int32_t last) {
-    const auto [row, added] =
-        numbers_.try_emplace({parent, last}, static_cast<int32_t>(prefixes_.size()));
-    if (added) {
-      const int32_t length = prefixes_[static_cast<size_t>(parent)].length + 1;
-      prefixes_.push_back({.parent = parent, .last = last, .length = length});
-    }
-    return row->second;
+  const size_t count = std::min(width_, order.size());
+  const auto end = order.begin() + static_cast<int64_t>(count);
+  if (count < order.size()) std::nth_element(order.begin(), end, order.end());
+  std::sort(order.begin(), end);
+  beam_.clear();
+  for (size_t i = 0; i < count; ++i) {
+    Candidate& path = next[order[i].second];
+    if (path.prefix < 0) path.prefix = number_of(path.parent, path.last);
+    beam_.push_back(path);
   }
+}
 
-  const int32_t classes_, blank_;
-  const size_t width_;
-  std::vector<Candidate> beam_;
-  std::vector<Prefix> prefixes_ = {{}};
-  std::map<std::pair<int32_t, int32_t>, int32_t> numbers_;
-};
+// A prefix that had left the beam comes back under its number: longer ones may be there still.
+int32_t Beam::number_of(int32_t parent, int32_t last) {
+  const auto [row, added] =
+      numbers_.try_emplace({parent, last}, static_cast<int32_t>(prefixes_.size()));
+  if (added) prefixes_.push_back({.parent = parent, .last = last});
+  return row->second;
+}
+
+namespace {
 
 void ctc_beam_search(const KernelCall& call) {
   const Args a(call);
@@ -126,7 +90,7 @@ void ctc_beam_search(const KernelCall& call) {
   const int64_t blank = a.integer("blank"), count = a.integer("top_paths");
   const Doubles x = a.in(0);
   const Integers lengths = a.ints(1);
-  Doubles scores(static_cast<size_t>(batch * count), kNever);
+  Doubles scores(static_cast<size_t>(batch * count), -std::numeric_limits<double>::infinity());
   Integers path_lengths(scores.size(), 0);
   Integers paths(static_cast<size_t>(batch * count * time), blank);
   for (int64_t b = 0; b < batch; ++b) {

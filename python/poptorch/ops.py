@@ -196,8 +196,11 @@ def serializedMatMul(
     """lhs @ rhs; on hardware computed in `factor` parts along the dimension that `mode` names.
 
     lhs: [..., a, b], rhs: [..., b, c]; `factor` must divide a (InputChannels), b (ReducingDim) or
-    c (OutputChannels).
+    c (OutputChannels), or poptorch.Error. AssertionError for another `mode`.
     """
+    assert isinstance(mode, MatMulSerializationMode), (
+        f"Expected a poptorch.MatMulSerializationMode but got {mode!r}."
+    )
     sizes = {"input_channels": lhs.shape[-2], "reducing_dim": lhs.shape[-1]}
     sizes["output_channels"] = rhs.shape[-1]
     size = sizes.get(mode.value)

@@ -205,6 +205,30 @@ def test_what_nobody_uses_is_printed(capfd):
     }
 
 
+def test_what_is_known_stays_known(capfd):
+    """The length of a range, printed by the device and read while the model is compiled."""
+
+    def forward(x):
+        ends = poptorch.ipu_print_tensor(torch.arange(3, device=x.device), "ends", digits=0)
+        return x * int(ends.max().item())
+
+    model = poptorch.inferenceModel(forward)
+    model.compile(X)
+    assert under("ends", capfd.readouterr().err) == []
+    assert torch.equal(model(X), X * 2)
+    assert set(under("ends", capfd.readouterr().err)) == {"(0, 1, 2)\n"}
+
+
+def test_complex_numbers_are_printed_as_pairs(capfd):
+    def forward(x):
+        return torch.view_as_real(poptorch.ipu_print_tensor(torch.view_as_complex(x), "pairs"))
+
+    assert torch.equal(poptorch.inferenceModel(forward)(X), X)
+    assert set(under("pairs", capfd.readouterr().err)) == {
+        "(\n ( 1.250, -2.500)\n ( 3.750,  0.500)\n)\n"
+    }
+
+
 def test_on_the_cpu_it_is_the_identity(capfd):
     x = X.clone().requires_grad_()
     y = poptorch.ipu_print_tensor(x, "t")

@@ -103,6 +103,11 @@ def log(caplog):
             poptorch.Error,
             "factor 3 does not divide the dimension of ReducingDim, 8",
         ),
+        (
+            lambda: poptorch.serializedMatMul(X, X.t(), "reducing_dim", 2),
+            AssertionError,
+            "Expected a poptorch.MatMulSerializationMode but got 'reducing_dim'",
+        ),
     ],
 )
 def test_ops(wrong, error, text):

@@ -52,6 +52,26 @@ TEST(Softmax, MatchesTheReference) {
   }
 }
 
+TEST(Points, MatchTheReference) {
+  for (const int64_t dimensions : {1, 3, 16}) {
+    const TestTensor x = f32({70, dimensions}), y = f32({333, dimensions}, 2);
+    expect_matches_reference({"nearest_points", {}, {x, y, std::nullopt, std::nullopt}});
+    expect_matches_reference({"nearest_points", {}, {x, y, ints({70}, 2), ints({333}, 2, 3)}});
+    const ir::Attrs groups = {{"borders", Ints{0, 100, 100, 333}}, {"counts", Ints{40, 0, 233}}};
+    expect_matches_reference({"farthest_points", groups, {y, ints({3}, 50)}});
+    const TestTensor half(DType::kF16, {70, dimensions}, -1, 1, 4);
+    expect_matches_reference({"nearest_points", {}, {half, half, std::nullopt, std::nullopt}});
+  }
+}
+
+TEST(BeamSearch, MatchesTheReference) {
+  for (const int64_t width : {1, 5, 30}) {
+    const ir::Attrs attrs = {
+        {"blank", int64_t{2}}, {"beam_width", width}, {"top_paths", std::min<int64_t>(width, 4)}};
+    expect_matches_reference({"ctc_beam_search", attrs, {f32({12, 7, 6}), ints({7}, 13)}, 1e-6});
+  }
+}
+
 TEST(Loss, MatchesTheReference) {
   for (const char* reduction : {"mean", "sum", "none"}) {
     TestTensor target = ints({50}, 10),

@@ -82,6 +82,7 @@ const KernelTable& all_kernels() {
     add_batch_norm_kernels(all);
     add_reduce_kernels(all);
     add_search_kernels(all);
+    add_point_kernels(all);
     add_group_norm_kernels(all);
     add_pad_kernels(all);
     add_loss_kernels(all);

@@ -18,6 +18,7 @@ void add_layer_norm_kernels(KernelTable& table);
 void add_batch_norm_kernels(KernelTable& table);
 void add_reduce_kernels(KernelTable& table);
 void add_search_kernels(KernelTable& table);
+void add_point_kernels(KernelTable& table);
 void add_group_norm_kernels(KernelTable& table);
 void add_pad_kernels(KernelTable& table);
 void add_loss_kernels(KernelTable& table);

@@ -45,14 +45,9 @@ def ipu_print_tensor(
             raise Error(f"[ipu_print_tensor] {name} must be from 0 to {most} but is {number!r}.")
     if not _native.is_tracing():
         return tensor
-    return _native.call_own(
-        "print_tensor",
-        tensor,
-        title,
-        print_gradient,
-        *numbers.values(),
-        float_format,
-        separator,
-        open_bracket,
-        close_bracket,
-    )
+    brackets = (open_bracket, close_bracket)
+    layout = (title, print_gradient, *numbers.values(), float_format, separator, *brackets)
+    if tensor.is_complex():  # as pairs
+        pairs = _native.call_own("print_tensor", torch.view_as_real(tensor), *layout)
+        return torch.view_as_complex(pairs)
+    return _native.call_own("print_tensor", tensor, *layout)

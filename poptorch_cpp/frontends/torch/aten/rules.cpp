@@ -59,6 +59,7 @@ const Rules& all_rules() {
     add_custom_rules(all);
     add_collective_rules(all);
     add_own_rules(all);
+    add_graph_rules(all);
     return all;
   }();
   return rules;

@@ -74,5 +74,6 @@ void add_random_rules(Rules& rules);
 void add_custom_rules(Rules& rules);
 void add_collective_rules(Rules& rules);
 void add_own_rules(Rules& rules);
+void add_graph_rules(Rules& rules);
 
 }  // namespace poptorch::frontend

@@ -19,6 +19,7 @@ using Operands = std::vector<const ir::Literal*>;
 bool is_of_torch(const ir::OpDef& def) { return def.find_attr("schema"); }
 
 bool computes(const ir::OpDef& def) {
+  if (def.passes) return true;
   if (def.random || def.has_effect()) return false;
   return is_of_torch(def) || reference::find_kernel(def.name);
 }
@@ -46,6 +47,10 @@ bool KnownValues::find_out(const ir::Op& op) {
   for (const ir::Value* operand : op.operands()) {
     operands.push_back(operand ? of(operand) : nullptr);
     if (operand && !operands.back()) return false;
+  }
+  if (op.def().passes) {
+    found_.insert_or_assign(op.result(), *operands[0]);
+    return true;
   }
   const PauseGuard pause;
   const auto results =
