@@ -22,10 +22,10 @@ inline py::dtype numpy_dtype(ir::DType dtype) {
   constexpr int kHalf = 23;  // NPY_HALF, which pybind11 has no name for
   // In the order of DType. By number, not by name: names are parsed, and every run asks.
   static constexpr int kNumbers[] = {
-      NPY_BOOL_,   NPY_INT8_,   NPY_INT16_,  NPY_INT32_,  NPY_INT64_,  NPY_UINT8_,
-      NPY_UINT16_, NPY_UINT32_, NPY_UINT64_, NPY_UINT8_,  NPY_UINT8_,  kHalf,
-      NPY_UINT16_, NPY_FLOAT_,  NPY_DOUBLE_, NPY_CFLOAT_, NPY_CDOUBLE_};
-  static_assert(std::size(kNumbers) == static_cast<size_t>(ir::DType::kC128) + 1);
+      NPY_BOOL_,   NPY_INT8_,   NPY_INT16_,   NPY_INT32_, NPY_INT64_, NPY_UINT8_,  NPY_UINT16_,
+      NPY_UINT32_, NPY_UINT64_, NPY_UINT8_,   NPY_UINT8_, kHalf,      NPY_UINT16_, NPY_FLOAT_,
+      NPY_DOUBLE_, NPY_CFLOAT_, NPY_CDOUBLE_, NPY_UINT8_, NPY_UINT8_};
+  static_assert(std::size(kNumbers) == static_cast<size_t>(ir::DType::kF8_E5M2) + 1);
   return py::dtype(kNumbers[static_cast<size_t>(dtype)]);
 }
 

@@ -105,7 +105,7 @@ std::string element_text(const Literal& literal, int64_t index) {
     return "(" + float_element_text(part, literal.data(), 2 * index) + " " +
            float_element_text(part, literal.data(), 2 * index + 1) + ")";
   }
-  if (dtype == DType::kF8_143 || dtype == DType::kF8_152) {
+  if (is_float8(dtype)) {
     return std::to_string(load<uint8_t>(literal.data(), index));  // as bits
   }
   if (is_float(dtype)) return float_element_text(dtype, literal.data(), index);
@@ -167,6 +167,10 @@ Literal Literal::scalar(DType dtype, double value) {
       return {Type{dtype, {}}, bytes_of(support::Float8_143::of(value))};
     case DType::kF8_152:
       return {Type{dtype, {}}, bytes_of(support::Float8_152::of(value))};
+    case DType::kF8_E4M3FN:
+      return {Type{dtype, {}}, bytes_of(support::Float8_e4m3fn::of(value))};
+    case DType::kF8_E5M2:
+      return {Type{dtype, {}}, bytes_of(support::Float8_e5m2::of(value))};
     case DType::kBool:
       return {Type{dtype, {}}, bytes_of(static_cast<uint8_t>(value != 0))};
     case DType::kC64: {

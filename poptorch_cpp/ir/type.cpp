@@ -15,7 +15,7 @@ struct DTypeRow {
 };
 
 // In the order of the enumeration.
-constexpr std::array<DTypeRow, 17> kRows = {{{"bool", 1},
+constexpr std::array<DTypeRow, 19> kRows = {{{"bool", 1},
                                              {"i8", 1},
                                              {"i16", 2},
                                              {"i32", 4},
@@ -31,7 +31,9 @@ constexpr std::array<DTypeRow, 17> kRows = {{{"bool", 1},
                                              {"f32", 4},
                                              {"f64", 8},
                                              {"c64", 8},
-                                             {"c128", 16}}};
+                                             {"c128", 16},
+                                             {"f8_e4m3fn", 1},
+                                             {"f8_e5m2", 1}}};
 
 const DTypeRow& row(DType dtype) { return kRows[static_cast<size_t>(dtype)]; }
 
@@ -47,13 +49,18 @@ std::optional<DType> dtype_from_name(std::string_view name) {
 }
 
 int64_t size_of(DType dtype) { return row(dtype).size; }
-bool is_float(DType dtype) { return dtype >= DType::kF8_143 && dtype <= DType::kF64; }
+bool is_float8(DType dtype) {
+  return dtype == DType::kF8_143 || dtype == DType::kF8_152 || dtype >= DType::kF8_E4M3FN;
+}
+bool is_float(DType dtype) {
+  return is_float8(dtype) || (dtype >= DType::kF16 && dtype <= DType::kF64);
+}
 bool is_half(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
 bool is_integer(DType dtype) { return dtype >= DType::kI8 && dtype <= DType::kU64; }
 bool is_signed(DType dtype) {
   return is_float(dtype) || is_complex(dtype) || (dtype >= DType::kI8 && dtype <= DType::kI64);
 }
-bool is_complex(DType dtype) { return dtype >= DType::kC64; }
+bool is_complex(DType dtype) { return dtype == DType::kC64 || dtype == DType::kC128; }
 std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name(dtype); }
 
 int64_t element_count(const Shape& shape) {

@@ -28,6 +28,8 @@ enum class DType : uint8_t {
   kF64,
   kC64,
   kC128,
+  kF8_E4M3FN,
+  kF8_E5M2,
 };
 
 std::string_view name(DType dtype);  // "f32"
@@ -35,6 +37,7 @@ std::optional<DType> dtype_from_name(std::string_view name);
 int64_t size_of(DType dtype);  // bytes of one element
 bool is_float(DType dtype);    // f8, f16, bf16, f32, f64
 bool is_half(DType dtype);     // f16, bf16
+bool is_float8(DType dtype);
 bool is_integer(DType dtype);  // signed and unsigned, not bool
 bool is_signed(DType dtype);
 bool is_complex(DType dtype);

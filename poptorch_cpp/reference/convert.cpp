@@ -19,6 +19,9 @@ using ir::DType;
 using support::Float8;
 using support::Float8_143;
 using support::Float8_152;
+using support::Float8_e4m3fn;
+using support::Float8_e5m2;
+using support::SignedFloat8;
 
 struct Half {
   uint16_t bits;
@@ -73,6 +76,10 @@ template <int mantissa, int bias>
 double widen(Float8<mantissa, bias> value) {
   return value.value();
 }
+template <int mantissa, int bias, uint8_t infinity>
+double widen(SignedFloat8<mantissa, bias, infinity> value) {
+  return value.value();
+}
 double widen(BFloat16 value) { return std::bit_cast<float>(uint32_t{value.bits} << 16); }
 
 int64_t truncated(double value) {
@@ -88,7 +95,7 @@ void narrow(double value, T& out) {
     out.bits = to_half(value);
   } else if constexpr (std::is_same_v<T, BFloat16>) {
     out.bits = to_bfloat16(value);
-  } else if constexpr (std::is_same_v<T, Float8_143> || std::is_same_v<T, Float8_152>) {
+  } else if constexpr (requires { T::of(value); }) {
     out = T::of(value);
   } else if constexpr (std::is_same_v<T, bool>) {
     out = value != 0;
@@ -124,6 +131,10 @@ void with_type(DType dtype, Visit visit) {
       return visit(Float8_143{});
     case DType::kF8_152:
       return visit(Float8_152{});
+    case DType::kF8_E4M3FN:
+      return visit(Float8_e4m3fn{});
+    case DType::kF8_E5M2:
+      return visit(Float8_e5m2{});
     case DType::kF16:
       return visit(Half{});
     case DType::kBF16:

@@ -21,10 +21,15 @@ constexpr size_t kLengthBytes = sizeof(uint64_t);
 constexpr const char* kMetadata = "__metadata__";
 
 constexpr std::pair<DType, const char*> kNames[] = {
-    {DType::kBool, "BOOL"}, {DType::kI8, "I8"},     {DType::kI16, "I16"},   {DType::kI32, "I32"},
-    {DType::kI64, "I64"},   {DType::kU8, "U8"},     {DType::kU16, "U16"},   {DType::kU32, "U32"},
-    {DType::kU64, "U64"},   {DType::kF16, "F16"},   {DType::kBF16, "BF16"}, {DType::kF32, "F32"},
-    {DType::kF64, "F64"},   {DType::kF8_143, "U8"}, {DType::kF8_152, "U8"}, {DType::kC64, "C64"}};
+    {DType::kBool, "BOOL"},         {DType::kI8, "I8"},
+    {DType::kI16, "I16"},           {DType::kI32, "I32"},
+    {DType::kI64, "I64"},           {DType::kU8, "U8"},
+    {DType::kU16, "U16"},           {DType::kU32, "U32"},
+    {DType::kU64, "U64"},           {DType::kF16, "F16"},
+    {DType::kBF16, "BF16"},         {DType::kF32, "F32"},
+    {DType::kF64, "F64"},           {DType::kF8_143, "U8"},
+    {DType::kF8_152, "U8"},         {DType::kC64, "C64"},
+    {DType::kF8_E4M3FN, "F8_E4M3"}, {DType::kF8_E5M2, "F8_E5M2"}};
 
 const char* name_of(DType dtype) {
   for (const auto& [known, name] : kNames) {

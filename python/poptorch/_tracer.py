@@ -112,7 +112,12 @@ def named_tensors(
     if model is None:
         return []
     parameters = model.named_parameters(remove_duplicate=False)
-    buffers = model.named_buffers(remove_duplicate=False)
+    # Sparse buffers are constants, like attributes.
+    buffers = [
+        (name, buffer)
+        for name, buffer in model.named_buffers(remove_duplicate=False)
+        if buffer.layout == torch.strided
+    ]
     return [(n, t, False, held_by.get(id(t))) for n, t in parameters] + [
         (n, t, True, None) for n, t in buffers
     ]

@@ -39,6 +39,7 @@ class Scored(torch.nn.Module):
 
 def _narrow(tensor):
     types = {torch.int64: torch.int32, torch.float64: torch.float32}
+    types |= {torch.float8_e4m3fn: torch.float32, torch.float8_e5m2: torch.float32}
     return tensor.detach().to(types.get(tensor.dtype, tensor.dtype))
 
 

@@ -117,11 +117,16 @@ def check_host(name: str, tensor: torch.Tensor, where: str = "call") -> None:
         )
 
 
+# A sparse buffer is no state of the device: its values are constants of the program.
+_OF_CONSTANTS = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
+
+
 def check_weights(model: torch.nn.Module) -> None:
     """Raises poptorch.Error unless all parameters and buffers have values."""
     for kind, members in (("parameter", model.named_parameters), ("buffer", model.named_buffers)):
         for name, tensor in members():
-            check_host(f"{kind} {name}", tensor, "model")
+            if kind == "parameter" or tensor.layout not in _OF_CONSTANTS:
+                check_host(f"{kind} {name}", tensor, "model")
 
 
 def check_initialised(model: torch.nn.Module) -> None:

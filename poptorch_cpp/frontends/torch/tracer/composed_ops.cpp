@@ -2,11 +2,19 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/clamp_min.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/linalg_qr.h>
+#include <ATen/ops/linalg_solve_triangular.h>
+#include <ATen/ops/linalg_svdvals.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/searchsorted.h>
 
+#include <algorithm>
+#include <string>
+
 #include "frontends/torch/tracer/handled.hpp"
+#include "support/strings.hpp"
 
 namespace poptorch::frontend {
 
@@ -45,6 +53,35 @@ Results repeated(const Handled& h) {
   const at::Tensor ends = h.arguments[0].toTensor().cumsum(0);
   const at::Tensor places = at::arange(h.arguments[1].toInt(), ends.options());
   return {at::searchsorted(ends, places, false, true).to(at::kLong)};
+}
+
+// Least squares by QR, of matrices of full rank: what torch finds out of the rank is taken for
+// granted.
+Results least_squares(const Handled& h) {
+  const at::Tensor &a = h.arguments[0].toTensor(), &given = h.arguments[1].toTensor();
+  const std::string driver = h.call.given(3) ? h.call.text(3) : "gelsy";
+  const bool is_vector = given.dim() == 1 || (a.dim() - 1 == given.dim() &&
+                                              a.sizes().slice(0, a.dim() - 1) == given.sizes());
+  const at::Tensor b = is_vector ? given.unsqueeze(-1) : given;
+  const int64_t rows = a.size(-2), columns = a.size(-1);
+  const bool is_tall = rows >= columns;
+  const auto [q, r] = at::linalg_qr(is_tall ? a : a.mH());
+  const at::Tensor x = is_tall ? at::linalg_solve_triangular(r, at::matmul(q.mH(), b), true)
+                               : at::matmul(q, at::linalg_solve_triangular(r.mH(), b, false));
+  h.tracer.warn_once(support::str("torch.linalg.lstsq", h.tracer.place(),
+                                  " takes its matrices to have full rank: of others the result has "
+                                  "nan or infinity"));
+  at::Tensor residuals = h.tracer.make_empty({0}, a.scalar_type()), singular = residuals;
+  at::Tensor rank = h.tracer.make_empty({0}, at::kLong);
+  if (rows > columns && driver != "gelsy") {
+    residuals = (at::matmul(a, x) - b).abs().square().sum(-2);
+  }
+  const auto batch = a.sizes().slice(0, a.dim() - 2);
+  if (driver != "gels") {
+    rank = at::full(batch, std::min(rows, columns), a.options().dtype(at::kLong));
+  }
+  if (driver == "gelsd" || driver == "gelss") singular = at::linalg_svdvals(a);
+  return {is_vector ? x.squeeze(-1) : x, residuals, rank, singular};
 }
 
 }  // namespace poptorch::frontend

@@ -226,6 +226,16 @@ bool dispatch(Tracer& tracer, const c10::OperatorHandle& op, const OpInfo& info,
   return true;
 }
 
+// Whether the operator was taken.
+bool take(Tracer& tracer, const c10::OperatorHandle& op, const OpInfo& info, Stack* stack) {
+  const size_t count = op.schema().arguments().size();
+  auto results = by_sparse_constants(tracer, op, info, torch::jit::last(*stack, count));
+  if (!results) return handled_here(info) && dispatch(tracer, op, info, stack);
+  torch::jit::drop(*stack, count);
+  for (IValue& result : *results) stack->push_back(std::move(result));
+  return true;
+}
+
 // Throws Kind of `where` with the user's line added where `text` lacks it; the tracer remembers it.
 template <typename Kind>
 [[noreturn]] void raise(Tracer& tracer, std::string text, const std::source_location& where) {
@@ -243,12 +253,12 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stac
   if (!tracer) refuse_outside(op, *stack);
   const OpInfo* info = tracer ? &info_of(op) : nullptr;
   if (info && run_on_host(*tracer, op, *info, stack)) return;
-  if (!info || !handled_here(*info)) {
+  if (!info) {
     op.redispatchBoxed(keys & kBelow, stack);
     return;
   }
   try {
-    if (!dispatch(*tracer, op, *info, stack)) op.redispatchBoxed(keys & kBelow, stack);
+    if (take(*tracer, op, *info, stack)) return;
   } catch (const c10::Error& error) {
     // Torch's own text, as in eager mode.
     raise<UserError>(*tracer, str("[", info->name, "] ", error.what_without_backtrace()),
@@ -261,6 +271,7 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stac
     tracer->remember(std::current_exception(), error.what());
     throw;
   }
+  op.redispatchBoxed(keys & kBelow, stack);
 }
 
 at::Tensor eager_checkpoint(const at::Tensor& x) { return x.clone(); }

@@ -41,6 +41,14 @@ Results covariance(const Handled& handled);
 // repeat_interleave of counts alone: the number of each place of the result, of a known size.
 Results repeated(const Handled& handled);
 
+// torch.linalg.lstsq, of matrices of full rank.
+Results least_squares(const Handled& handled);
+// What is computed of sparse tensors of the host and others of the device: products by the numbers
+// of rows, all else of dense constants. Nothing where none is sparse.
+std::optional<Results> by_sparse_constants(Tracer& tracer, const c10::OperatorHandle& op,
+                                           const OpInfo& info,
+                                           c10::ArrayRef<c10::IValue> arguments);
+
 // Results that share memory with an argument.
 Results view(const Handled& handled);
 // The operator without its underscore, when it is a view of its first argument: unsqueeze_ and its

@@ -156,6 +156,7 @@ const std::unordered_map<std::string, Handler>& handlers() {
       {"aten::masked_select", selected},
       {"aten::tensor_split.tensor_indices_or_sections", split},
       {"aten::cov", covariance},
+      {"aten::linalg_lstsq", least_squares},
       {"aten::repeat_interleave.Tensor", repeated},
       {"aten::lift_fresh", lifted},
       {"aten::lift", lifted},

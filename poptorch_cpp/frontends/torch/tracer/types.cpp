@@ -23,7 +23,7 @@ namespace {
 using c10::ScalarType;
 using ir::DType;
 
-constexpr std::array<std::pair<ScalarType, DType>, 17> kTypes{{
+constexpr std::array<std::pair<ScalarType, DType>, 19> kTypes{{
     {ScalarType::Bool, DType::kBool},
     {ScalarType::Char, DType::kI8},
     {ScalarType::Short, DType::kI16},
@@ -35,6 +35,8 @@ constexpr std::array<std::pair<ScalarType, DType>, 17> kTypes{{
     {ScalarType::UInt64, DType::kU64},
     {ScalarType::Float8_e4m3fnuz, DType::kF8_143},
     {ScalarType::Float8_e5m2fnuz, DType::kF8_152},
+    {ScalarType::Float8_e4m3fn, DType::kF8_E4M3FN},
+    {ScalarType::Float8_e5m2, DType::kF8_E5M2},
     {ScalarType::Half, DType::kF16},
     {ScalarType::BFloat16, DType::kBF16},
     {ScalarType::Float, DType::kF32},
