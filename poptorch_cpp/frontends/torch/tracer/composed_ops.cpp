@@ -36,7 +36,6 @@ Results covariance(const Handled& h) {
     h.call.fail("fweights and aweights must have one number an observation.");
   }
   if (!weights.defined()) weights = at::ones({observations}, x.options());
-  weights = weights.to(c10::toRealValueType(x.scalar_type()));
   const at::Tensor total = weights.sum();
   const at::Tensor centred = x - (x * weights).sum(1, true) / total;
   at::Tensor count = total - correction;
@@ -80,7 +79,7 @@ Results least_squares(const Handled& h) {
   if (driver != "gels") {
     rank = at::full(batch, std::min(rows, columns), a.options().dtype(at::kLong));
   }
-  if (driver == "gelsd" || driver == "gelss") singular = at::linalg_svdvals(a);
+  if (driver == "gelsd" || driver == "gelss") singular = at::linalg_svdvals(a.detach());
   return {is_vector ? x.squeeze(-1) : x, residuals, rank, singular};
 }
 

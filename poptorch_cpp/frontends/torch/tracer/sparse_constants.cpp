@@ -58,9 +58,10 @@ std::optional<Results> by_sparse_constants(Tracer& tracer, const c10::OperatorHa
                                            const OpInfo& info, c10::ArrayRef<IValue> arguments) {
   if (std::none_of(arguments.begin(), arguments.end(), is_sparse)) return std::nullopt;
   tracer.enter_call();
-  const std::string& name = info.functional;
-  const bool adds = name == "addmm" || name == "_sparse_addmm";
-  if (name == "mm" || name == "mv" || name == "matmul" || name == "_sparse_mm" || adds) {
+  const std::string& name = info.name;
+  const bool adds = name == "aten::addmm" || name == "aten::_sparse_addmm";
+  if (name == "aten::mm" || name == "aten::mv" || name == "aten::matmul" ||
+      name == "aten::_sparse_mm" || adds) {
     const at::Tensor &left = arguments[adds ? 1 : 0].toTensor(),
                      &right = arguments[adds ? 2 : 1].toTensor();
     at::Tensor y;
