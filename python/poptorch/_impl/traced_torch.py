@@ -19,7 +19,9 @@ def replacements() -> Iterator[tuple[Any, str, Callable]]:
         yield torch.Tensor, name, _of_known_values(getattr(torch.Tensor, name))
     yield torch.Tensor, "new", _new(torch.Tensor.new)
     yield transformer, "_detect_is_causal_mask", _is_causal_as_told
-    yield F, "gaussian_nll_loss", _of_any_variance(F.gaussian_nll_loss)
+    yield F, "gaussian_nll_loss", _counted(_of_any_variance(F.gaussian_nll_loss))
+    for name in ("multilabel_soft_margin_loss", "triplet_margin_with_distance_loss"):
+        yield F, name, _counted(getattr(F, name))
     yield BatchNorm, "forward", _averaging(BatchNorm.forward)
 
 
@@ -61,6 +63,17 @@ def _of_any_variance(plain: Callable) -> Callable:
     def loss(*arguments: Any, **keywords: Any) -> torch.Tensor:
         with mock.patch.object(torch, "any", lambda _: False):
             return plain(*arguments, **keywords)
+
+    return loss
+
+
+def _counted(plain: Callable) -> Callable:
+    """A loss that torch composes in Python counts as one, as those that are operators do."""
+
+    def loss(*arguments: Any, **keywords: Any) -> torch.Tensor:
+        result = plain(*arguments, **keywords)
+        is_number = result.dim() == 0 and result.device.type == "ipu"
+        return torch.ops.poptorch.identity_loss(result, "none") if is_number else result
 
     return loss
 

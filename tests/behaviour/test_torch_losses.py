@@ -1,0 +1,75 @@
+"""Every loss of torch.nn is one that a model is trained by, and trains as in eager torch."""
+
+import copy
+
+import poptorch
+import pytest
+import torch
+from torch import nn
+from torch.nn.modules import loss
+
+X = torch.randn(4, 5)
+CLASSES = torch.tensor([0, 1, 2, 3])
+# What each takes beside the model's output.
+TARGETS = {
+    "L1Loss": (X,),
+    "NLLLoss": (CLASSES,),
+    "PoissonNLLLoss": (X.abs(),),
+    "GaussianNLLLoss": (X, torch.rand(4, 5) + 0.5),
+    "KLDivLoss": (X.softmax(1),),
+    "MSELoss": (X,),
+    "BCELoss": (torch.rand(4, 5),),
+    "BCEWithLogitsLoss": (torch.rand(4, 5),),
+    "HingeEmbeddingLoss": (X.sign(),),
+    "MultiLabelMarginLoss": (torch.tensor([[3, 0, -1, 1, 1]] * 4),),
+    "SmoothL1Loss": (X,),
+    "HuberLoss": (X,),
+    "SoftMarginLoss": (X.sign(),),
+    "CrossEntropyLoss": (CLASSES,),
+    "MultiLabelSoftMarginLoss": ((X > 0).float(),),
+    "CosineEmbeddingLoss": (X, torch.ones(4)),
+    "MarginRankingLoss": (X, X.sign()),
+    "MultiMarginLoss": (CLASSES,),
+    "TripletMarginLoss": (X, X + 1),
+    "TripletMarginWithDistanceLoss": (X, X + 1),
+    "LinearCrossEntropyLoss": (CLASSES,),
+}
+# Of shapes of its own (test_ctc_loss.py), and another name of NLLLoss.
+ELSEWHERE = {"CTCLoss", "NLLLoss2d"}
+
+
+class Model(nn.Module):
+    def __init__(self, name):
+        super().__init__()
+        self.fc = nn.Linear(5, 5)
+        sizes = (5, 4) if name == "LinearCrossEntropyLoss" else ()
+        self.loss = getattr(nn, name)(*sizes)
+        self.is_probability = name == "BCELoss"
+
+    def forward(self, x, *targets):
+        y = self.fc(x)
+        if self.is_probability:
+            y = y.sigmoid()
+        return y, self.loss(y, *targets)
+
+
+def test_all_are_tried():
+    assert set(loss.__all__) - ELSEWHERE == set(TARGETS)
+
+
+@pytest.mark.filterwarnings("ignore:reduction. 'mean' divides")
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_model_is_trained_by(name):
+    model, x = Model(name), torch.randn(4, 5)
+    eager = copy.deepcopy(model)
+    steps = torch.optim.SGD(eager.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    wrapped = poptorch.trainingModel(model, optimizer=optimizer)
+    for _ in range(3):
+        steps.zero_grad()
+        expected = eager(x, *TARGETS[name])[1]
+        expected.backward()
+        steps.step()
+        found = wrapped(x, *TARGETS[name])[1]
+        torch.testing.assert_close(found, expected.detach())
+    torch.testing.assert_close(model.state_dict(), eager.state_dict())
