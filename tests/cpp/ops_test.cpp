@@ -49,6 +49,72 @@ TEST(CppOps, ComputeAsOnTheHost) {
   expect_as_on_host(sliced, {}, x, torch::tensor({4}, torch::kInt));
 }
 
+TEST(CppOps, TheHostWorksInTheMiddleOfAProgram) {
+  int calls = 0;
+  const poptorch::CPU host(
+      [&calls](const Tensors& in) -> Tensors {
+        ++calls;
+        return {in[0].flip({0}) * 2, in[0].argmax(1).to(torch::kInt)};
+      },
+      "flip");
+  const auto function = [&host](const Tensors& in) -> Tensors {
+    const Tensors made = host({in[0] + 1});
+    return {made[0] - 1, made[1]};
+  };
+  const Tensor x = torch::randn({4, 3});
+  expect_as_on_host(function, {}, x);
+  auto model = poptorch::inferenceModel(std::make_shared<OfImpl>(function),
+                                        poptorch::Options().deviceIterations(2));
+  const int before = calls;
+  model(x);
+  model(torch::randn({4, 3}));
+  EXPECT_GE(calls - before, 4);  // two micro-batches, twice, beside those on zeros
+  const Tensors found = model(x),
+                halves[] = {function({x.slice(0, 0, 2)}), function({x.slice(0, 2)})};
+  EXPECT_TRUE(torch::allclose(found[0], torch::cat({halves[0][0], halves[1][0]})));
+}
+
+TEST(CppOps, TheHostRefusesWhatItCannotDo) {
+  const poptorch::CPU inner([](const Tensors& in) { return in; }, "inner");
+  const poptorch::CPU outer([&inner](const Tensors& in) { return inner(in); }, "outer");
+  const auto in_outer = [&outer](const Tensors& in) { return outer(in); };
+  auto model = poptorch::inferenceModel(std::make_shared<OfImpl>(in_outer));
+  expect_parts(error_of([&] { model(torch::ones({2, 2})); }), {"CPU ops must not overlap"});
+  const poptorch::CPU failing(
+      [](const Tensors& in) -> Tensors {
+        if (in[0].sum().item<float>() > 0) throw std::runtime_error("too much");
+        return in;
+      },
+      "failing");
+  const auto fails = [&failing](const Tensors& in) { return failing(in); };
+  auto wrong = poptorch::inferenceModel(std::make_shared<OfImpl>(fails));
+  expect_parts(error_of([&] { wrong(torch::ones({2, 2})); }), {"CPU.failing", "too much"});
+}
+
+TEST(CppOps, CarryAttributes) {
+  const auto function = [](const Tensors& in) -> Tensors {
+    const poptorch::Attribute outer("layer", "first"), part("part", "1");
+    Tensor y = in[0].tanh();
+    {
+      const poptorch::Attribute inner("layer", "second");
+      y = y.relu();
+    }
+    return {y.sin()};
+  };
+  auto model = poptorch::inferenceModel(std::make_shared<OfImpl>(function));
+  model(torch::ones({2, 2}));
+  const std::string text = model.graph("traced");
+  const auto line_of = [&](const std::string& op) {
+    const size_t at = text.find(" = " + op + "(");
+    return text.substr(at, text.find('\n', at) - at);
+  };
+  for (const std::string op : {"tanh", "sin"}) {
+    EXPECT_NE(line_of(op).find("first"), std::string::npos) << text;
+  }
+  EXPECT_NE(line_of("relu").find("second"), std::string::npos) << text;
+  EXPECT_NE(line_of("relu").find("part"), std::string::npos) << text;
+}
+
 TEST(CppOps, SearchPathsAndPoints) {
   const auto decoded = [](const Tensors& in) {
     return poptorch::ctc_beam_search_decoder(in[0], in[1], 1, 20, 3);

@@ -33,6 +33,19 @@ class NameScope {
   NameScope& operator=(const NameScope&) = delete;
 };
 
+// While it lives, ops carry the pair, as with Python's poptorch.Attribute: an inner one's comes
+// before an outer one's of the same key. It changes no values; graph() shows it.
+class Attribute {
+ public:
+  Attribute(const std::string& key, const std::string& text);
+  ~Attribute();
+  Attribute(const Attribute&) = delete;
+  Attribute& operator=(const Attribute&) = delete;
+
+ private:
+  std::map<std::string, std::string> outer_;
+};
+
 // Marks a value as the loss: back-propagation starts here with a gradient of ones. `reduction`:
 // "sum" or "mean" over all elements, or "none", which leaves `x` as it is.
 torch::Tensor identity_loss(const torch::Tensor& x, const std::string& reduction);
@@ -141,5 +154,18 @@ Tensors for_loop(int64_t count, const Body& body, const Tensors& inputs);
 // `else_body` makes of its own; in inference only. Both give the same shapes and dtypes.
 Tensors cond(const torch::Tensor& condition, const Body& then_body, const Tensors& then_inputs,
              const Body& else_body, const Tensors& else_inputs);
+
+// What the host does in the middle of a program, in inference only: the layer, on the tensors of
+// each micro-batch. Tracing calls it on zeros, for the shapes of what it gives. On the host it is
+// called.
+class CPU {
+ public:
+  CPU(Body layer, std::string id);
+  Tensors operator()(const Tensors& inputs) const;
+
+ private:
+  Body layer_;
+  std::string id_;
+};
 
 }  // namespace poptorch

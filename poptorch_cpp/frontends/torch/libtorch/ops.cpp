@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "frontends/torch/tracer/json.hpp"
 #include "frontends/torch/tracer/tracer.hpp"
 #include "ir/type.hpp"
 #include "ops/custom_ops.hpp"
@@ -101,6 +102,29 @@ NameScope::NameScope(const std::string& name) {
 NameScope::~NameScope() {
   if (auto* tracer = Tracer::current()) tracer->pop_scope();
 }
+
+namespace {
+
+using Pairs = std::map<std::string, std::string>;
+thread_local Pairs pairs_of_ops;
+
+void carry(Pairs pairs) {
+  pairs_of_ops = std::move(pairs);
+  frontend::JsonObject labels;
+  for (const auto& [key, text] : pairs_of_ops) labels.emplace_back(key, frontend::Json(text));
+  auto* tracer = Tracer::current();
+  if (tracer) tracer->set_labels(labels.empty() ? "" : frontend::json_text(labels));
+}
+
+}  // namespace
+
+Attribute::Attribute(const std::string& key, const std::string& text) : outer_(pairs_of_ops) {
+  Pairs all = outer_;
+  all[key] = text;
+  carry(std::move(all));
+}
+
+Attribute::~Attribute() { carry(outer_); }
 
 torch::Tensor identity_loss(const torch::Tensor& x, const std::string& reduction) {
   if (reduction == "sum" || reduction == "mean" || reduction == "none") {
