@@ -276,7 +276,7 @@ class AsynchronousDataAccessor:
             if self._position is not None and self._positions.poll():
                 self._arrived.append(self._positions.recv())
                 return True
-        except EOFError:
+        except (EOFError, OSError):
             pass  # it has ended
         return False
 
@@ -305,7 +305,7 @@ class AsynchronousDataAccessor:
             try:
                 if self._connection.poll():
                     reason = self._connection.recv()[1]
-            except EOFError:
+            except (EOFError, OSError):
                 pass  # killed before it could say anything
         return f"An error occurred in the data fetcher: {reason}"
 

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import enum
 import os
+import pickle
 import signal
 import sys
 import traceback
@@ -31,6 +32,11 @@ class Slot(enum.IntEnum):
 
 class ItemsError(AssertionError):
     """Items of a data set hold what is no tensor."""
+
+
+def _send(connection: Any, message: Any) -> None:
+    """Sends it by value: for a tensor's memory, both processes would have to meet once more."""
+    connection.send_bytes(pickle.dumps(message))
 
 
 def _taken_apart(item: Any) -> tuple[Node, list[torch.Tensor]]:
@@ -126,7 +132,7 @@ class _Worker:
             sys.stderr.flush()
             text = "".join(traceback.format_exception_only(error)).strip()
             with contextlib.suppress(OSError):  # the parent does not listen any more
-                self._connection.send(("failed", text, isinstance(error, ItemsError), None))
+                _send(self._connection, ("failed", text, isinstance(error, ItemsError), None))
 
     def _wait(self, semaphore: Any) -> bool:
         """False when the parent has asked to stop."""
@@ -150,7 +156,7 @@ class _Worker:
             shapes = [((size, *t.shape[1:]) if size else tuple(t.shape), t.dtype) for t in tensors]
             position = None if self._positions is None else self._dataset.position(running=True)
         try:
-            self._connection.send(("started", structure, shapes, position))
+            _send(self._connection, ("started", structure, shapes, position))
             if self._connection.recv() == "stop":
                 return False
             self._ring = Ring.received(self._connection, self._task.buffer_size, shapes)
@@ -182,7 +188,7 @@ class _Worker:
             self._free.release()  # the slot taken for rows that are dropped
         self._rows = 0
         if self._positions is not None:
-            self._positions.send(self._dataset.position(running=False))
+            _send(self._positions, self._dataset.position(running=False))
         if self._wait(self._free):
             self._publish(Slot.END_OF_EPOCH, 0)
 
@@ -218,7 +224,7 @@ class _Worker:
 
     def _publish(self, kind: Slot, rows: int) -> None:
         if self._tell and kind == Slot.DATA:  # before the epoch's first
-            self._positions.send(self._dataset.position(running=True))
+            _send(self._positions, self._dataset.position(running=True))
             self._tell = False
         self._ring.header[self._slot, 0] = int(kind)
         self._ring.header[self._slot, 1] = rows
