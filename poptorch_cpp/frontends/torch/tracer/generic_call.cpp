@@ -27,7 +27,8 @@ using support::str;
 // What torch's kernels want as int64, whereas the device's integers present themselves as int32.
 bool wants_int64(const c10::FunctionSchema& schema, size_t argument,
                  c10::ArrayRef<IValue> arguments) {
-  static const std::set<std::string> indices{"index", "indices", "offsets", "target"};
+  static const std::set<std::string> indices{"index",  "indices",     "offsets",
+                                             "sorter", "batch_sizes", "target"};
   const std::string& name = schema.arguments()[argument].name();
   if (name != "out") return indices.contains(name);
   const auto flag = schema.argumentIndexWithName("out_int32");
