@@ -72,7 +72,7 @@ def profile(
 
 def explain(
     call: Callable[[list[torch.Tensor]], list[torch.Tensor]],
-    model: torch.nn.Module,
+    model: torch.nn.Module | None,
     inputs: Sequence[torch.Tensor],
     *,
     training: bool,

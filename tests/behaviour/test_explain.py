@@ -91,6 +91,13 @@ def test_where_the_capture_ends():
     assert {op.name for op in found.ops} == {"relu", "gt"}
 
 
+def test_functions():
+    for model in (torch.tanh, poptorch.inferenceModel(torch.tanh)):
+        found = poptorch.explain(model, torch.ones(3))
+        assert [(op.name, op.count) for op in found.ops] == [("tanh", 1)]
+        assert found.modules == () and found.is_supported and "tanh" in str(found)
+
+
 def test_nothing_is_allocated():
     with torch.device("meta"):
         model, x = nn.Linear(1 << 17, 1 << 17), torch.empty(8, 1 << 17)

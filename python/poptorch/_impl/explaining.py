@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from poptorch import _tracer
@@ -85,19 +86,20 @@ class Explanation:
         return "\n".join(lines)
 
 
-def explain(model: torch.nn.Module, inputs, *, training: bool | None = None) -> Explanation:
+def explain(model: Any, inputs, *, training: bool | None = None) -> Explanation:
     """Tells what `model` uses, without compiling or running it.
 
     Op counts, kernels that are none of the device's, refusals with their places and what to do,
     parameters and activations by module. Model and inputs may be on device "meta".
 
-    model: a module, or a wrapped one.
+    model: a module or function of tensors, or a wrapped one.
     inputs: the arguments of one micro-batch; a tuple, or one tensor.
     training: the default is the model's mode.
     """
     if isinstance(model, PoplarExecutor):
         model = model.model
-    arguments = Signature(model.forward).bind(
+    module = model if isinstance(model, torch.nn.Module) else None
+    arguments = Signature(model if module is None else module.forward).bind(
         tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,), {}
     )
     recorder = outputs.Outputs()
@@ -106,13 +108,14 @@ def explain(model: torch.nn.Module, inputs, *, training: bool | None = None) -> 
         positional, keyword = arguments.rebuild(iter(tensors))
         return recorder.record(model(*positional, **keyword))
 
-    training = model.training if training is None else training
-    found = _tracer.explain(call, model, arguments.tensors, training=training)
+    if training is None:
+        training = module is not None and module.training
+    found = _tracer.explain(call, module, arguments.tensors, training=training)
     return Explanation(
         ops=tuple(UsedOp(op, _places(lines), foreign) for op, foreign, lines in found["ops"]),
         refusals=tuple(RefusedOp(op, _places(lines), why) for op, why, lines in found["refusals"]),
         ended_by=found["end"],
-        modules=tuple(_sums_by_module(model, found["modules"])),
+        modules=() if module is None else tuple(_sums_by_module(module, found["modules"])),
     )
 
 
