@@ -30,6 +30,7 @@ $(VENV)/.runtime: requirements.txt
 	@touch $@
 
 $(VENV)/.development: requirements-dev.txt $(VENV)/.runtime
+	@tools/install_system_packages.sh $(PYTHON) development
 	@echo "[set-up] Python packages for tests, lint and docs, into $(VENV)"
 	@$(PIP) install -r requirements-dev.txt
 	@touch $@
@@ -39,7 +40,9 @@ $(VENV)/.fuzzing: requirements-fuzz.txt $(VENV)/.development
 	@$(PIP) install -r requirements-fuzz.txt
 	@touch $@
 
+# A stale precompiled header would be part of its successor's key in ccache, which then has no file.
 build/.configured-$(WERROR): $(VENV)/.runtime
+	@mkdir -p build && find build -name '*.gch' -delete
 	cmake -G Ninja -B build -DPython_EXECUTABLE=$(BIN)/python -DPOPTORCH_WERROR=$(WERROR)
 	@rm -f build/.configured-* && touch $@
 

@@ -20,9 +20,10 @@ EDGES = {
     "emulator": ["program", "reference"],
     "storage": ["ir"],
     "session": ["lowering", "emulator", "storage", "include"],
+    "inspect": ["session"],
     "frontends": ["session", "include"],
     "include": [],
-    "bindings": ["frontends"],
+    "bindings": ["frontends", "inspect"],
 }
 # Headers of others, and the only places that may include them.
 OUTSIDE = {

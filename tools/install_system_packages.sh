@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the distribution's packages that the build needs and this machine lacks, and says which.
 # Does nothing when all are there. Needs root (or sudo) for apt-get only. With `fuzz` as the second
-# argument also those of the fuzzers.
+# argument also those of the fuzzers, with `development` those of the tests.
 set -euo pipefail
 
 python=${1:-python3}
@@ -27,6 +27,10 @@ need python3-dev "$python" -c \
 if [ "${2:-}" = fuzz ]; then
   need clang-16 command -v clang++-16
   need libclang-rt-16-dev ls /usr/lib/llvm-16/lib/clang/16/lib/linux/libclang_rt.fuzzer-x86_64.a
+fi
+if [ "${2:-}" = development ]; then
+  need chromium command -v chromium
+  need chromium-driver command -v chromedriver
 fi
 
 [ ${#missing[@]} -eq 0 ] && exit 0

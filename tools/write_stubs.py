@@ -32,6 +32,7 @@ DOTTED = {
     "typing": ("Any", "ClassVar", "overload"),
     "torch": ("Tensor",),
     "numpy": ("ndarray",),
+    "poptorch_core._core": ("Fabric",),
 }
 
 

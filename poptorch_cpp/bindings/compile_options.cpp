@@ -38,6 +38,22 @@ ir::Attrs attrs_of(const py::dict& given) {
   return attrs;
 }
 
+// What says which replicas run here: no option of a user's, but what a process is one of.
+bool take_share(emulator::Share& share, const std::string& name, const py::handle& value) {
+  if (name == "instances") {
+    share.instances = value.cast<int>();
+  } else if (name == "instance") {
+    share.instance = value.cast<int>();
+  } else if (name == "fabric") {
+    if (!value.is_none()) share.fabric = value.cast<std::shared_ptr<emulator::Fabric>>();
+  } else if (name == "instance_timeout") {
+    share.timeout = value.cast<double>();
+  } else {
+    return false;
+  }
+  return true;
+}
+
 // Of a type that options have.
 py::object py_of(const ir::Attr& value) {
   if (const auto* held = std::get_if<bool>(&value)) return py::cast(*held);
@@ -60,7 +76,11 @@ void take_lines(ir::Execution& execution, const std::vector<Line>& lines) {
 
 session::HostOptions host_options_of(const py::dict& given) {
   session::HostOptions options;
-  ir::take_attrs(session::host_option_rows(), options, attrs_of(given));
+  py::dict plain;
+  for (const auto& [key, value] : given) {
+    if (!take_share(options.share, key.cast<std::string>(), value)) plain[key] = value;
+  }
+  ir::take_attrs(session::host_option_rows(), options, attrs_of(plain));
   return options;
 }
 

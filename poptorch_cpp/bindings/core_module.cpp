@@ -5,12 +5,15 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <set>
 
 #include "bindings/compile_options.hpp"
 #include "bindings/core_ir.hpp"
 #include "bindings/custom_ops.hpp"
 #include "bindings/errors.hpp"
+#include "bindings/fabric.hpp"
+#include "bindings/inspect.hpp"
 #include "bindings/numpy.hpp"
 #include "bindings/python_ops.hpp"
 #include "bindings/report.hpp"
@@ -22,9 +25,11 @@
 #include "program/program.hpp"
 #include "session/pass_runner.hpp"
 #include "session/session.hpp"
+#include "storage/cbor.hpp"
 #include "support/environment.hpp"
 #include "support/faults.hpp"
 #include "support/log.hpp"
+#include "support/moved_bytes.hpp"
 #include "support/strings.hpp"
 #include "target/device.hpp"
 
@@ -75,8 +80,33 @@ ir::Type state_type(const Executable& executable, const std::string& name) {
 py::array read_state(const Executable& executable, const Text& name) {
   py::array array = empty_array(state_type(executable, name));
   std::byte* const data = mutable_bytes_of(array);
+  if (executable.replicas().count < executable.replicas().all) {
+    std::fill_n(data, array.nbytes(), std::byte{0});  // where other instances' groups are
+  }
   watched([&] { executable.read_state(name, data); });
   return array;
+}
+
+std::tuple<int, int, int> replicas_of(const Executable& executable) {
+  const Executable::Replicas here = executable.replicas();
+  return {here.first, here.count, here.all};
+}
+
+std::vector<std::pair<int, int>> far_groups(const Executable& executable, const Text& name) {
+  return executable.far_groups(name.value);
+}
+
+// In place: of n rows, the first dimension of the array.
+void exchange(Executable& executable, py::array array, const std::vector<int>& owners,
+              const Text& what) {
+  const auto rows = static_cast<py::ssize_t>(owners.size());
+  if (array.ndim() == 0 || array.shape(0) != rows || !(array.flags() & py::array::c_style)) {
+    throw support::UserError(str("[state] ", what.value, " has ", rows,
+                                 " owners: pass a dense array with as many rows."));
+  }
+  std::byte* const data = mutable_bytes_of(array);
+  const int64_t bytes = rows == 0 ? 0 : array.nbytes() / rows;
+  watched([&] { executable.exchange(what.value, data, bytes, owners); });
 }
 
 void write_state(Executable& executable, const Text& name, const py::array& array) {
@@ -186,6 +216,16 @@ void bind_executable(py::module_& m) {
                                  names.push_back(slot.name.text());
                                return names;
                              })
+      .def_property_readonly("replicas", &replicas_of,
+                             "Of this process: (the first, how many, of how many in all).")
+      .def("far_groups", &far_groups,
+           "Groups of the slot that have no replica in this process: their rows of read_state are "
+           "0. As (group, instance of its first replica).",
+           py::arg("name"))
+      .def("exchange", &exchange,
+           "Of an array's rows, in place, each comes from the instance that owns it. All instances "
+           "call it. `what`: for errors.",
+           py::arg("array"), py::arg("owners"), py::arg("what"))
       .def("read_state", &read_state, py::arg("name"))
       .def("write_state", &write_state, py::arg("name"), py::arg("value"))
       .def("read_remote", &read_remote, "Row `entry` of a remote buffer of a replica.",
@@ -198,7 +238,10 @@ void bind_executable(py::module_& m) {
             return e.text(form, locations);
           },
           py::arg("form"), py::arg("locations") = false)
-      .def("report", [](const Executable& e) { return report_dict(e.report()); });
+      .def("report", [](const Executable& e) { return report_dict(e.report()); })
+      .def("inspect", &inspect_dict,
+           "What the program holds and does, as columns: see poptorch_core.reports.data.")
+      .def("form_lines", &form_lines_dict, "By form, the lines of its ops, with their ids.");
   m.def("compile", &compile,
         "Compiles a copy of the module, all the way. `lines` of the description of how it is "
         "executed are "
@@ -210,6 +253,12 @@ void bind_executable(py::module_& m) {
         "Runs a program from its text, Executable.text('program'). Its state begins as the program "
         "says or at 0: write_state gives it values.",
         py::arg("text"), py::arg("host") = py::dict());
+}
+
+void bind_cbor(py::module_& m) {
+  m.def(
+      "cbor", [](const Text& json) { return py::bytes(storage::cbor(json.value)); },
+      "CBOR (RFC 8949) of a text that is JSON.", py::arg("json"));
 }
 
 // The table of environment variables and its readers, for the Python layer and the documentation.
@@ -245,6 +294,21 @@ void bind_log(py::module_& m) {
         [](int level) { support::set_log_level(static_cast<support::LogLevel>(level)); });
   m.def("set_line_open", &support::set_line_open);
   m.def("end_open_line", &support::end_open_line);
+  m.def(
+      "tell_moved_bytes",
+      [](const py::object& listener) {
+        if (listener.is_none()) return support::tell_moved_bytes({});
+        support::tell_moved_bytes([listener](int64_t bytes) {
+          const py::gil_scoped_acquire gil;
+          try {
+            listener(bytes);
+          } catch (py::error_already_set& error) {
+            error.discard_as_unraisable("tell_moved_bytes");
+          }
+        });
+      },
+      "Of work of this thread that moves many bytes, from here on: called with how many more.",
+      py::arg("listener"));
   m.def("log_level", [] { return static_cast<int>(support::log_level()); });
   m.def("log", [](int level, const Text& text) {
     support::log(static_cast<support::LogLevel>(level), text.value);
@@ -264,9 +328,11 @@ PYBIND11_MODULE(_core, m) {
   bind_ir(m);
   bind_executable(m);
   bind_custom_ops(m);
+  bind_fabric(m);
   bind_python_ops(m);
   bind_environment(m);
   bind_faults(m);
+  bind_cbor(m);
   bind_log(m);
   m.def("op_names", [] {
     std::vector<std::string> names;

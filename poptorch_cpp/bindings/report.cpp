@@ -19,6 +19,7 @@ py::dict ipu_dict(const session::MemoryReport& memory, const session::WorkReport
       "accumulator_bytes"_a = memory.accumulator_bytes, "constant_bytes"_a = memory.constant_bytes,
       "compute_cycles"_a = work.compute_cycles, "link_cycles"_a = work.link_cycles,
       "host_cycles"_a = work.host_cycles, "streaming_cycles"_a = work.streaming_cycles,
+      "gateway_cycles"_a = work.gateway_cycles, "gateway_bytes"_a = work.gateway_bytes,
       "idle_cycles"_a = work.idle_cycles, "overlapped_cycles"_a = work.overlapped_cycles,
       "link_bytes"_a = work.link_bytes, "host_bytes"_a = work.host_bytes,
       "streaming_bytes"_a = work.streaming_bytes);
@@ -36,7 +37,7 @@ py::list stream_list(const std::vector<session::StreamReport>& streams) {
 }  // namespace
 
 py::dict report_dict(const session::Report& report) {
-  py::list ipus, stages, ops;
+  py::list ipus, stages, ops, collectives;
   py::dict reference_kernels;
   for (size_t i = 0; i < report.ipus.size(); ++i) {
     ipus.append(ipu_dict(report.ipus[i], report.work[i]));
@@ -50,15 +51,24 @@ py::dict report_dict(const session::Report& report) {
                         "module"_a = op.module, "op"_a = op.op, "count"_a = op.count,
                         "cycles"_a = op.cycles));
   }
+  for (const session::CollectiveReport& part : report.collectives) {
+    collectives.append(py::dict("ipu"_a = part.ipu, "module"_a = part.module, "op"_a = part.op,
+                                "part"_a = part.part, "links"_a = part.links,
+                                "members"_a = part.members, "count"_a = part.count,
+                                "bytes"_a = part.bytes, "cycles"_a = part.cycles));
+  }
   for (const auto& [op, share] : report.reference_kernels) reference_kernels[py::str(op)] = share;
   return py::dict("ipus"_a = ipus, "streams"_a = stream_list(report.streams), "stages"_a = stages,
-                  "ops"_a = ops, "device"_a = report.device, "replicas"_a = report.replicas,
+                  "ops"_a = ops, "collectives"_a = collectives, "instances"_a = report.instances,
+                  "device"_a = report.device, "replicas"_a = report.replicas,
                   "idle_ipus"_a = report.idle_ipus, "streaming_bytes"_a = report.streaming_bytes,
                   "streaming_capacity"_a = report.streaming_capacity, "bubbles"_a = report.bubbles,
                   "bottleneck_stage"_a = report.bottleneck_stage,
                   "cycles_per_run"_a = report.cycles_per_run,
                   "seconds_per_run"_a = report.seconds_per_run,
-                  "generic_ops"_a = report.generic_ops, "reference_kernels"_a = reference_kernels);
+                  "generic_ops"_a = report.generic_ops, "reference_kernels"_a = reference_kernels,
+                  "runs"_a = report.measured.runs, "run_seconds"_a = report.measured.in_runs,
+                  "between_runs_seconds"_a = report.measured.between_runs);
 }
 
 py::dict schedule_dict(const session::Schedule& schedule) {

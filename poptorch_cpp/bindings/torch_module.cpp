@@ -10,10 +10,12 @@
 
 #include "bindings/compile_options.hpp"
 #include "bindings/errors.hpp"
+#include "bindings/inspect.hpp"
 #include "bindings/line_finder.hpp"
 #include "bindings/report.hpp"
 #include "bindings/text.hpp"
 #include "bindings/torch_collectives.hpp"
+#include "bindings/torch_fabric.hpp"
 #include "bindings/torch_files.hpp"
 #include "bindings/torch_tracing.hpp"
 #include "bindings/watched.hpp"
@@ -191,9 +193,17 @@ void bind_executable(py::module_& m) {
           },
           py::arg("path"), py::arg("sections"), py::arg("input_names"), py::arg("state"),
           py::arg("random_state"))
+      .def("set_name", &TorchExecutable::set_name, "Of the model, for profilers.", py::arg("name"))
       .def("close", &TorchExecutable::close)
       .def("reopen", [](TorchExecutable& e) { watched([&] { e.reopen(); }); })
       .def("forget_partial_state", &TorchExecutable::forget_partial_state)
+      .def_property_readonly(
+          "replicas",
+          [](const TorchExecutable& e) {
+            const auto here = e.compiled().replicas();
+            return std::tuple(here.first, here.count, here.all);
+          },
+          "Of this process: (the first, how many, of how many in all).")
       .def("attach", [](TorchExecutable& e) { watched([&] { e.attach(); }); })
       .def("has_failed", &TorchExecutable::has_failed)
       .def("input_types",
@@ -214,6 +224,21 @@ void bind_executable(py::module_& m) {
            [](const TorchExecutable& e, const std::string& name) {
              return watched([&] { return e.read_state(name); });
            })
+      .def(
+          "fetch_state",
+          [](const TorchExecutable& e, const std::string& name) {
+            return watched([&] { return e.fetch_state(name); });
+          },
+          "read_state with what other processes have; all of them must call it then.",
+          py::arg("name"))
+      .def(
+          "owners",
+          [](const TorchExecutable& e, const Text& name) {
+            return e.compiled().owners(name.value);
+          },
+          "The process of each group's first replica; empty where each process reads all of the "
+          "slot by itself.",
+          py::arg("name"))
       .def("write_state",
            [](TorchExecutable& e, const std::string& name, const at::Tensor& value) {
              watched([&] { e.write_state(name, value); });
@@ -226,6 +251,9 @@ void bind_executable(py::module_& m) {
           py::arg("form"), py::arg("locations") = false)
       .def("report",
            [](const TorchExecutable& model) { return report_dict(model.compiled().report()); })
+      .def("inspect", [](const TorchExecutable& model) { return inspect_dict(model.compiled()); })
+      .def("form_lines",
+           [](const TorchExecutable& model) { return form_lines_dict(model.compiled()); })
       .def("ipus", [](const TorchExecutable& model) { return model.compiled().ipus(); })
       .def("highest_ipu",
            [](const TorchExecutable& model) { return model.compiled().highest_ipu(); })
@@ -265,6 +293,7 @@ PYBIND11_MODULE(_torch, m) {
   bind_executable(m);
   bind_files(m);
   bind_collectives(m);
+  bind_wired_fabric(m);
   bind_tracing(m);
   m.def("compile", compile, py::arg("call"), py::arg("inputs"), py::arg("named_tensors"),
         py::arg("lines"), py::arg("host"), py::arg("location_excludes") = ir::Strings{},

@@ -34,7 +34,8 @@ bool share_memory(const program::Program& program) {
 
 class Emitting {
  public:
-  Emitting(const Plan& plan, Code& code, bool meets) : plan_(plan), code_(code), meets_(meets) {}
+  Emitting(const Plan& plan, Code& code, CodeRegions& regions, bool meets)
+      : plan_(plan), code_(code), regions_(regions), meets_(meets) {}
 
   void run(const std::vector<Node>& body) {
     ipu_ = &code_.ipus.emplace_back();
@@ -98,8 +99,10 @@ class Emitting {
     if (!origin && node.chain) origin = node.chain->ops.front().instruction;
     if (origin) {  // a reorder has none
       step.op_id = origin->op_id;
+      step.region = regions_.of(origin->pass, origin->scope);
       step.micro_batch_offset = origin->micro_batch_offset;
     }
+    if (node.chain) note_fused(*node.chain, step.op_id);
     if (node.provider == Provider::kReference && !plan_.options.reference_only) {
       step.reference = reference_op(node.def->name);
     }
@@ -137,6 +140,13 @@ class Emitting {
     for (const ChainOp& op : chain.ops) ops.push_back(op.def->name);
     return str(values_text(chain.outputs), " = [", support::join(ops, " "), "](",
                values_text(chain.inputs), ")");
+  }
+
+  void note_fused(const Chain& chain, uint64_t first) {
+    for (const ChainOp& op : chain.ops) {
+      const uint64_t id = op.instruction->op_id;
+      if (id != first) ipu_->fused.emplace_back(here() - 1, id);
+    }
   }
 
   std::string kernel_text(const Node& node) const {
@@ -209,6 +219,7 @@ class Emitting {
                                          value_text(node.inputs[0]), ")"));
     step.index = static_cast<int32_t>(code_.collectives.size());
     step.op_id = node.instruction->op_id;
+    step.region = regions_.of(node.instruction->pass, node.instruction->scope);
     step.bytes = type.bytes();
     add_buffer(node.inputs[0]);
     add_buffer(node.outputs[0]);
@@ -257,6 +268,9 @@ class Emitting {
     for (ValueId id : node.outputs) add_buffer(id);
     for (ValueId id : node.inputs) add_buffer(id);
     const bool in = !node.outputs.empty();
+    if (instruction.kind == Kind::kStreamIn || instruction.kind == Kind::kStreamOut) {
+      step.region = regions_.of_stream(in);
+    }
     if (in || !node.inputs.empty()) {
       step.bytes = plan_.value(in ? node.outputs[0] : node.inputs[0]).type.bytes();
     }
@@ -275,6 +289,7 @@ class Emitting {
 
   const Plan& plan_;
   Code& code_;
+  CodeRegions& regions_;
   bool meets_;
   IpuCode* ipu_ = nullptr;
 };
@@ -284,7 +299,9 @@ class Emitting {
 Code make_code(const Plan& plan) {
   Code code;
   const bool meets = share_memory(plan.program);
-  for (const auto& body : plan.bodies) Emitting(plan, code, meets).run(body);
+  CodeRegions regions;
+  for (const auto& body : plan.bodies) Emitting(plan, code, regions, meets).run(body);
+  code.regions = regions.take();
   return code;
 }
 

@@ -29,6 +29,11 @@ EngineOptions resolved(EngineOptions options) {
   return options;
 }
 
+program::Program checked(program::Program program, const Share& share) {
+  share.check(program.replicas);
+  return program;
+}
+
 Plan bound(const program::Program& program, const ir::Registry& registry,
            const EngineOptions& options) {
   Plan plan = make_plan(program, registry, options);
@@ -48,15 +53,32 @@ struct Engine::Impl {
         host_program(options.keep_recomputed ? keep_recomputed(program, registry) : std::nullopt),
         plan(bound(host_program ? *host_program : program, registry, options)),
         code(make_code(plan)),
-        store(plan, options.state),
+        share(options.share),
+        store(plan, options.state, share, options.offline),
         runner(plan, code, store, options) {
+    offline = options.offline;
     random.seed = options.random_seed.value_or(program.random_seed);
   }
 
+  void refuse_offline() const {
+    if (!offline) return;
+    throw support::UserError(
+        "[engine] the program was compiled offline, to be looked at and not to be run. Compile it "
+        "for a device.");
+  }
+
   int find_remote(const std::string& name, int replica) const {
+    refuse_offline();
     if (replica < 0 || replica >= program.replicas) {
       throw support::UserError(
           str("[remote buffer] there is no replica ", replica, " among ", program.replicas, "."));
+    }
+    if (!share.has(replica, program.replicas)) {
+      throw support::UserError(str("[remote buffer] replica ", replica, " is run by instance ",
+                                   share.owner(replica, program.replicas), ", this is instance ",
+                                   share.instance, ", which has the ",
+                                   share.count(program.replicas), " from ",
+                                   share.first(program.replicas), " on. Ask the other one."));
     }
     for (size_t i = 0; i < program.remote_buffers.size(); ++i) {
       if (program.remote_buffers[i].name == support::Symbol(name)) return static_cast<int>(i);
@@ -68,19 +90,31 @@ struct Engine::Impl {
   std::optional<program::Program> host_program;  // what runs, where that is not `program`
   Plan plan;                                     // of what runs
   Code code;
+  Share share;
   StateStore store;
   Runner runner;
   RandomState random;
+  bool offline = false;
 };
 
 Engine::Engine(program::Program program, const ir::Registry& registry, EngineOptions options)
-    : impl_(std::make_unique<Impl>(std::move(program), registry, resolved(options))) {}
+    : impl_(std::make_unique<Impl>(checked(std::move(program), options.share), registry,
+                                   resolved(options))) {}
 Engine::~Engine() = default;
 
 const program::Program& Engine::program() const { return impl_->program; }
+const Share& Engine::share() const { return impl_->share; }
+
+ir::Type Engine::host_type(const program::Stream& stream) const {
+  const int replicas = impl_->program.replicas;
+  if (!stream.host.to_device) return stream.host_type_of(impl_->share.count(replicas));
+  const auto groups = impl_->share.groups(replicas, stream.group_size, stream.group_stride);
+  return stream.host_type_of(static_cast<int>(groups.size()));
+}
 
 void Engine::run(const std::vector<const std::byte*>& inputs,
                  const std::vector<std::byte*>& outputs) {
+  impl_->refuse_offline();
   size_t in = 0, out = 0;
   for (const program::Stream& stream : impl_->program.streams) ++(stream.host.to_device ? in : out);
   if (inputs.size() != in || outputs.size() != out) {
@@ -108,6 +142,11 @@ void Engine::write_state(const std::string& name, const std::byte* data) {
   impl_->store.write(name, data);
 }
 int64_t Engine::state_bytes(const std::string& name) const { return impl_->store.bytes(name); }
+std::vector<std::pair<int, int>> Engine::far_groups(const std::string& name) const {
+  return impl_->store.far_groups(name);
+}
+
+std::vector<int> Engine::owners(const std::string& name) const { return impl_->store.owners(name); }
 
 void Engine::read_remote(const std::string& name, int replica, int64_t entry,
                          std::byte* data) const {
@@ -121,6 +160,11 @@ void Engine::write_remote(const std::string& name, int replica, int64_t entry,
   const int buffer = impl_->find_remote(name, replica);
   const int64_t bytes = impl_->program.remote_buffers[static_cast<size_t>(buffer)].type.bytes();
   std::memcpy(impl_->runner.remote_row(buffer, replica, entry), data, static_cast<size_t>(bytes));
+}
+
+void Engine::exchange(const std::string& what, std::byte* rows, int64_t row_bytes,
+                      const std::vector<int>& owners) {
+  impl_->runner.exchange(what, rows, row_bytes, owners);
 }
 
 std::vector<std::pair<double, double>> Engine::transfer_times(size_t stream) const {
@@ -143,6 +187,22 @@ std::string Engine::text() const {
     for (const std::string& line : impl_->code.ipus[i].texts) text += "  " + line + "\n";
   }
   return text;
+}
+
+std::vector<std::pair<uint64_t, std::string>> Engine::op_lines() const {
+  constexpr size_t kFusedText = 80;  // a chain may have thousands of ops, each with its line
+  std::vector<std::pair<uint64_t, std::string>> lines;
+  for (const auto& ipu : impl_->code.ipus) {
+    for (size_t i = 0; i < ipu.texts.size(); ++i) {
+      lines.emplace_back(ipu.steps[i].op_id, ipu.texts[i]);
+    }
+    for (const auto& [step, op_id] : ipu.fused) {
+      const std::string& text = ipu.texts[static_cast<size_t>(step)];
+      lines.emplace_back(op_id, text.substr(0, kFusedText));
+      if (text.size() > kFusedText) lines.back().second += " ...";
+    }
+  }
+  return lines;
 }
 
 }  // namespace poptorch::emulator

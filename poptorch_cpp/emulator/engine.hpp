@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "emulator/share.hpp"
 #include "program/program.hpp"
 
 namespace poptorch::emulator {
@@ -25,6 +26,8 @@ struct EngineOptions {
   int threads = 0;  // 0: POPTORCH_NUM_THREADS, else the number of cores
   std::optional<uint64_t> random_seed = std::nullopt;  // else the program's
   StateBytes state = {};
+  Share share = {};                 // which replicas run here; default: all of them
+  bool offline = false;             // never run: no memory is taken but for state that is written
   bool concurrent_machines = true;  // false: one IPU at a time, all threads on its kernels
   // Each may be switched off to look for a fault.
   bool fuse = true;             // element-wise chains and epilogues
@@ -59,9 +62,13 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   const program::Program& program() const;
+  const Share& share() const;
+  // Of the host's buffer of a stream: the rows of this instance's replicas, or of the groups that
+  // have one.
+  ir::Type host_type(const program::Stream& stream) const;
 
   // One run. `inputs` holds one buffer for every stream into the device, `outputs` one for every
-  // stream out of it, each in the order of Program::streams, dense, of Stream::host_type. After an
+  // stream out of it, each in the order of Program::streams, dense, of host_type(). After an
   // error the state is what the completed instructions left, but for sums of gradients, which begin
   // anew; so it is when the watch of the calling thread stopped the run (support::Interrupted), or
   // a fault (support::DeviceError: see support/faults.hpp). Not re-entrant.
@@ -72,14 +79,23 @@ class Engine {
   void restart();
 
   // State slots by name, row-major; grouped slots are [groups, ...]. UserError for another name.
-  // Slots that nobody has written hold their initial value.
+  // Slots that nobody has written hold their initial value. What other instances' replicas have is
+  // neither read nor written: of groups that have no replica here `data` stays as it is.
   void read_state(const std::string& name, std::byte* data) const;
   void write_state(const std::string& name, const std::byte* data);
   int64_t state_bytes(const std::string& name) const;  // of the two above
+  // Its groups that have no replica here, each with the instance of its first one.
+  std::vector<std::pair<int, int>> far_groups(const std::string& name) const;
+  // The instance of each group's first replica; empty where every instance has one of each group.
+  std::vector<int> owners(const std::string& name) const;
 
-  // Row `entry` of a remote buffer of `replica`.
+  // Row `entry` of a remote buffer of `replica`, which must be one of this instance's.
   void read_remote(const std::string& name, int replica, int64_t entry, std::byte* data) const;
   void write_remote(const std::string& name, int replica, int64_t entry, const std::byte* data);
+
+  // Rows of what instances have: peers.hpp. Nothing where there is one instance.
+  void exchange(const std::string& what, std::byte* rows, int64_t row_bytes,
+                const std::vector<int>& owners);
 
   // Of the last run: when each kept transfer of stream `stream` of the program began and ended, in
   // seconds of the steady clock, in the order of the host's buffer; of inputs every replica's.
@@ -93,6 +109,9 @@ class Engine {
   std::vector<std::pair<std::string, double>> reference_shares() const;
   // What was bound, one line a step, for logs and tests: kernels, fused chains, layouts.
   std::string text() const;
+  // The line of each step with the id of the op that it stems from, 0 where it is of none; where
+  // several are fused, a line for each.
+  std::vector<std::pair<uint64_t, std::string>> op_lines() const;
 
  private:
   struct Impl;

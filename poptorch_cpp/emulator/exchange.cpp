@@ -3,104 +3,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <type_traits>
 
-#include "support/error.hpp"
+#include "emulator/fold.hpp"
 
 namespace poptorch::emulator {
 namespace {
 
-using ir::DType;
-
 // Tensors that a sender may be ahead of the receiver.
 constexpr size_t kAhead = 2;
-
-template <typename T>
-struct Plain {
-  using Wide = T;
-  static Wide load(const std::byte* data, int64_t i) { return reinterpret_cast<const T*>(data)[i]; }
-  static void store(std::byte* data, int64_t i, Wide value) {
-    reinterpret_cast<T*>(data)[i] = value;
-  }
-};
-
-template <double (*Load)(uint16_t), uint16_t (*Store)(double)>
-struct Small {
-  using Wide = float;
-  static Wide load(const std::byte* data, int64_t i) {
-    return static_cast<float>(Load(reinterpret_cast<const uint16_t*>(data)[i]));
-  }
-  static void store(std::byte* data, int64_t i, Wide value) {
-    reinterpret_cast<uint16_t*>(data)[i] = Store(value);
-  }
-};
-
-// Whole numbers wrap.
-template <typename T>
-using Wrapping = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
-
-template <typename T>
-T sum_of(T a, T b) {
-  return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));
-}
-
-template <typename T>
-T product_of(T a, T b) {
-  return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
-}
-
-// Whichever of both is no number is the result, as in torch.
-template <typename T>
-T larger_of(T a, T b) {
-  return b != b || a < b ? b : a;
-}
-
-template <typename T>
-T smaller_of(T a, T b) {
-  return b != b || b < a ? b : a;
-}
-
-template <typename Format, typename Combine>
-void reduce(const std::vector<const std::byte*>& operands, std::byte* result, int64_t elements,
-            bool mean, bool square, Combine combine) {
-  using T = typename Format::Wide;
-  const auto ranks = static_cast<T>(operands.size());
-  for (int64_t i = 0; i < elements; ++i) {
-    auto load = [&](size_t r) {
-      const T x = Format::load(operands[r], i);
-      return square ? product_of(x, x) : x;
-    };
-    T sum = load(0);
-    for (size_t r = 1; r < operands.size(); ++r) sum = combine(sum, load(r));
-    Format::store(result, i, mean ? static_cast<T>(sum / ranks) : sum);
-  }
-}
-
-template <typename Format>
-void reduce_as(const std::string& how, const std::vector<const std::byte*>& operands,
-               std::byte* result, int64_t elements) {
-  using T = typename Format::Wide;
-  auto run = [&](auto combine) {
-    reduce<Format>(operands, result, elements, how == "mean", how == "square_add", combine);
-  };
-  if (how == "sum" || how == "mean" || how == "square_add") {
-    run([](T a, T b) { return sum_of(a, b); });
-  } else if (how == "max") {
-    run([](T a, T b) { return larger_of(a, b); });
-  } else if (how == "min") {
-    run([](T a, T b) { return smaller_of(a, b); });
-  } else if (how == "mul") {
-    run([](T a, T b) { return product_of(a, b); });
-  } else if (how == "and") {
-    run([](T a, T b) { return static_cast<T>(a != 0 && b != 0); });
-  } else if (how == "or") {
-    run([](T a, T b) { return static_cast<T>(a != 0 || b != 0); });
-  } else {
-    throw support::UnsupportedError(
-        "[collective] there is no reduction '" + how +
-        "'. Use sum, mean, mul, min, max, and, or, square_add or local.");
-  }
-}
 
 }  // namespace
 
@@ -157,22 +67,25 @@ bool Barrier::is_open(int64_t ticket) {
   return round_ > ticket;
 }
 
-Collective::Collective(const CollectiveSpec& spec, int members)
+Collective::Collective(const CollectiveSpec& spec, int members, int first_rank)
     : spec_(spec),
       operands_(static_cast<size_t>(members)),
-      results_(static_cast<size_t>(members)) {}
+      results_(static_cast<size_t>(members)),
+      first_rank_(first_rank) {}
 
 int64_t Collective::arrive(int rank, const std::byte* operand, std::byte* result) {
   std::lock_guard lock(mutex_);
   const int64_t ticket = round_;
-  operands_[static_cast<size_t>(rank)] = operand;
-  results_[static_cast<size_t>(rank)] = result;
-  if (++arrived_ == static_cast<int>(operands_.size())) {
-    compute();
-    arrived_ = 0;
-    ++round_;
-  }
+  const auto place = static_cast<size_t>(rank - first_rank_);
+  operands_[place] = operand;
+  results_[place] = result;
+  if (++arrived_ == static_cast<int>(operands_.size()) && compute()) finish_round();
   return ticket;
+}
+
+void Collective::finish_round() {
+  arrived_ = 0;
+  ++round_;
 }
 
 bool Collective::is_done(int64_t ticket) {
@@ -180,7 +93,7 @@ bool Collective::is_done(int64_t ticket) {
   return round_ > ticket;
 }
 
-void Collective::compute() {
+bool Collective::compute() {
   const auto ranks = static_cast<int64_t>(operands_.size());
   const int64_t bytes = spec_.elements * ir::size_of(spec_.dtype);
   if (spec_.op == "all_gather") {
@@ -219,43 +132,12 @@ void Collective::compute() {
       std::memcpy(results_[static_cast<size_t>(r)], results_[0], static_cast<size_t>(bytes));
     }
   }
+  return true;
 }
 
 int rank_in_group(int replica, int size, int stride) {
   if (size == 0) return replica;
   return replica / stride % size;
-}
-
-void reduce_ranks(DType dtype, const std::string& op, const std::vector<const std::byte*>& operands,
-                  std::byte* result, int64_t elements) {
-  switch (dtype) {
-    case DType::kF32:
-      return reduce_as<Plain<float>>(op, operands, result, elements);
-    case DType::kF64:
-      return reduce_as<Plain<double>>(op, operands, result, elements);
-    case DType::kF16:
-      return reduce_as<Small<ir::from_half_bits, ir::to_half_bits>>(op, operands, result, elements);
-    case DType::kBF16:
-      return reduce_as<Small<ir::from_bfloat16_bits, ir::to_bfloat16_bits>>(op, operands, result,
-                                                                            elements);
-    case DType::kI32:
-      return reduce_as<Plain<int32_t>>(op, operands, result, elements);
-    case DType::kU32:
-      return reduce_as<Plain<uint32_t>>(op, operands, result, elements);
-    case DType::kI64:
-      return reduce_as<Plain<int64_t>>(op, operands, result, elements);
-    case DType::kI16:
-      return reduce_as<Plain<int16_t>>(op, operands, result, elements);
-    case DType::kI8:
-      return reduce_as<Plain<int8_t>>(op, operands, result, elements);
-    case DType::kBool:
-      return reduce_as<Plain<bool>>(op, operands, result, elements);
-    case DType::kU8:
-      return reduce_as<Plain<uint8_t>>(op, operands, result, elements);
-    default:
-      throw support::UnsupportedError("[collective] there is no reduction of " +
-                                      std::string(ir::name(dtype)) + ". Cast it.");
-  }
 }
 
 }  // namespace poptorch::emulator

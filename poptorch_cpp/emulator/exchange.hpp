@@ -50,28 +50,31 @@ class Barrier {
 // the order of replicas, while the others wait.
 class Collective {
  public:
-  Collective(const CollectiveSpec& spec, int members);
+  // `members` of the group come here, those from rank `first_rank` on.
+  Collective(const CollectiveSpec& spec, int members, int first_rank = 0);
+  virtual ~Collective() = default;
   int64_t arrive(int rank, const std::byte* operand, std::byte* result);
   bool is_done(int64_t ticket);
-  void clear() { arrived_ = 0; }
+  virtual void clear() { arrived_ = 0; }
 
- private:
-  void compute();
+ protected:
+  // With the lock, when all have arrived: whether the results are there.
+  virtual bool compute();
+  // With the lock: they are.
+  void finish_round();
 
   CollectiveSpec spec_;
   std::mutex mutex_;
-  std::vector<const std::byte*> operands_;  // by rank
+  std::vector<const std::byte*> operands_;  // of those that come here, by rank
   std::vector<std::byte*> results_;
+
+ private:
+  int first_rank_;
   int arrived_ = 0;
   int64_t round_ = 0;
 };
 
 // Rank of a replica in its group.
 int rank_in_group(int replica, int size, int stride);
-
-// result = the reduction of the operands, in their order; each may be the result's own memory.
-void reduce_ranks(ir::DType dtype, const std::string& op,
-                  const std::vector<const std::byte*>& operands, std::byte* result,
-                  int64_t elements);
 
 }  // namespace poptorch::emulator

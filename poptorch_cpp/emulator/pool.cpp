@@ -45,15 +45,16 @@ class Job {
   // task by number, whoever ran it. `announce` tells the others.
   template <typename Announce>
   void run(int tasks, const TaskRef& task, int worker, Announce announce,
-           const std::function<void()>& meanwhile = {}) {
+           const std::function<void()>& meanwhile = {}, Helping* helping = nullptr) {
     tasks_ = tasks;
     task_ = &task;
+    helping_ = helping;
     next_.store(0, std::memory_order_relaxed);
     error_ = nullptr;
     owned_ = true;
     open_.store(true);
     announce();
-    work_off(worker);
+    work_off(worker, nullptr);
     open_.store(false);
     for (int i = 0; inside_.load() != 0; ++i) {
       wait_a_little(i);
@@ -68,7 +69,7 @@ class Job {
   bool help(int worker) {
     if (!open_.load(std::memory_order_relaxed)) return false;
     inside_.fetch_add(1);
-    const bool helped = open_.load() && work_off(worker);
+    const bool helped = open_.load() && work_off(worker, helping_);
     inside_.fetch_sub(1);
     return helped;
   }
@@ -76,9 +77,11 @@ class Job {
   bool owned() const { return owned_; }  // asked by the owner's thread only
 
  private:
-  bool work_off(int worker) {
+  bool work_off(int worker, Helping* helping) {
     bool any = false;
+    void* begun = nullptr;
     for (int i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < tasks_; any = true) {
+      if (helping && !any) begun = helping->begin();
       try {
         (*task_)(i, worker);
       } catch (...) {
@@ -86,11 +89,13 @@ class Job {
         if (!error_ || i < error_task_) error_ = std::current_exception(), error_task_ = i;
       }
     }
+    if (helping && any) helping->end(begun);
     return any;
   }
 
   // Written only while the job is closed and nobody is inside.
   const TaskRef* task_ = nullptr;
+  Helping* helping_ = nullptr;
   int tasks_ = 0;
   bool owned_ = false;
   alignas(64) std::atomic<int> next_{0};
@@ -120,8 +125,9 @@ struct Team {
   void wait(uint32_t seen);
   void announce();
   void worker_loop(int worker);
-  void run(int tasks, const TaskRef& task, const std::function<void()>& meanwhile);
-  void run_nested(int tasks, const TaskRef& task, int worker);
+  void run(int tasks, const TaskRef& task, const std::function<void()>& meanwhile,
+           Helping* helping);
+  void run_nested(int tasks, const TaskRef& task, int worker, Helping* helping);
   void start();
   void shut_down();
 };
@@ -171,7 +177,8 @@ void Team::start() {
   }
 }
 
-void Team::run(int tasks, const TaskRef& task, const std::function<void()>& meanwhile) {
+void Team::run(int tasks, const TaskRef& task, const std::function<void()>& meanwhile,
+               Helping* helping) {
   std::lock_guard lock(callers);
   const bool shared = tasks > 1 && size > 1;
   if (shared && threads.empty()) start();
@@ -183,13 +190,13 @@ void Team::run(int tasks, const TaskRef& task, const std::function<void()>& mean
   auto tell = [&] {
     if (shared) announce();
   };
-  outer.run(tasks, task, 0, tell, meanwhile);
+  outer.run(tasks, task, 0, tell, meanwhile, helping);
 }
 
-void Team::run_nested(int tasks, const TaskRef& task, int worker) {
+void Team::run_nested(int tasks, const TaskRef& task, int worker, Helping* helping) {
   Job& job = nested[static_cast<size_t>(worker)];
   if (tasks > 1 && !job.owned()) {
-    job.run(tasks, task, worker, [&] { announce(); });
+    job.run(tasks, task, worker, [&] { announce(); }, {}, helping);
     return;
   }
   for (int i = 0; i < tasks; ++i) task(i, worker);
@@ -230,12 +237,12 @@ Pool::~Pool() {
 
 int Pool::threads() const { return impl_->threads; }
 
-void Pool::run(int tasks, TaskRef task, const std::function<void()>& meanwhile) {
+void Pool::run(int tasks, TaskRef task, const std::function<void()>& meanwhile, Helping* helping) {
   Team& team = impl_->here();
   if (current.team == &team) {
-    team.run_nested(tasks, task, current.worker);
+    team.run_nested(tasks, task, current.worker, helping);
   } else if (tasks > 0) {
-    team.run(tasks, task, meanwhile);
+    team.run(tasks, task, meanwhile, helping);
   }
 }
 
@@ -246,6 +253,8 @@ void Pool::announce() { impl_->here().announce(); }
 void Pool::pause() const {
   for (int i = 0; i < kShortSpins; ++i) _mm_pause();
 }
+
+bool Pool::help() { return impl_->here().help(current.worker, false); }
 
 void Pool::idle(uint32_t seen) {
   Team& team = impl_->here();

@@ -26,6 +26,15 @@ class TaskRef {
   void (*call_)(void*, int, int);
 };
 
+// What surrounds the share of a job's tasks that another thread than its owner takes. begin() comes
+// before the first of them, end() after the last, on that thread, with what begin() returned.
+class Helping {
+ public:
+  virtual ~Helping() = default;
+  virtual void* begin() = 0;
+  virtual void end(void* begun) = 0;
+};
+
 class Pool {
  public:
   // `threads` counts the caller: 1 runs everything inline.
@@ -38,7 +47,8 @@ class Pool {
   // to use.
   // `meanwhile`, which must not throw, is called time and again by a caller that has nothing left
   // to do but to wait for tasks that others took.
-  void run(int tasks, TaskRef task, const std::function<void()>& meanwhile = {});
+  void run(int tasks, TaskRef task, const std::function<void()>& meanwhile = {},
+           Helping* helping = nullptr);
 
   // For tasks that find work among themselves. signal() counts what may be new work; announce()
   // counts and wakes; idle() helps with another task's call of run(), or else waits until signal()
@@ -46,6 +56,7 @@ class Pool {
   uint32_t signal() const;
   void announce();
   void idle(uint32_t seen);
+  bool help();         // with another task's call of run(), if there is one; whether there was
   void pause() const;  // some microseconds, without giving the core away
 
  private:

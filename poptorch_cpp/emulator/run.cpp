@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "emulator/clock.hpp"
+#include "emulator/fold.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
@@ -55,11 +56,26 @@ void Runner::run_kernel(const Step& step, Machine& machine, int worker) {
       own.scratch = scratch_.data() + helper * scratch_stride_;
       kernel.run(own, phase, task);
     };
-    pool_.run(tasks, one);
+    share_kernel(step, tasks, one);
   }
 }
 
+void Runner::share_kernel(const Step& step, int tasks, TaskRef task) {
+  if (!observer_) return pool_.run(tasks, task);
+  const std::string* name =
+      step.region < 0 ? nullptr : &code_.regions[static_cast<size_t>(step.region)].name;
+  HelpedRegion helping(*observer_, listening_.get(), name);
+  pool_.run(tasks, task, {}, &helping);
+}
+
 Runner::Turn Runner::advance(Machine& machine, int worker) {
+  if (!observer_) return advance<false>(machine, worker, nullptr);
+  OpenRegions regions(*observer_, code_.regions, machine.name);
+  return advance<true>(machine, worker, &regions);
+}
+
+template <bool kObserved>
+Runner::Turn Runner::advance(Machine& machine, int worker, OpenRegions* regions) {
   const Step* steps = machine.code->steps.data();
   std::byte** table = machine.table.data();
   int32_t at = machine.at;
@@ -76,6 +92,7 @@ Runner::Turn Runner::advance(Machine& machine, int worker) {
     }
     const Step& step = steps[at];
     if (step.lasts) until_look = 0;
+    if constexpr (kObserved) regions->move_to(step.region);
     std::byte* const* buffers = table + step.buffers;
     const auto bytes = static_cast<size_t>(step.bytes);
     switch (step.kind) {
@@ -249,8 +266,8 @@ std::byte* Runner::remote_row(int buffer, int replica, int64_t entry) {
     throw support::UserError(str("[remote buffer] row ", entry, " of '", remote.name,
                                  "' is out of range: it has ", remote.entries, " rows."));
   }
-  return replicas_[static_cast<size_t>(replica)].remote[static_cast<size_t>(buffer)].data() +
-         entry * remote.type.bytes();
+  const auto here = static_cast<size_t>(replica - options_.share.first(plan_.program.replicas));
+  return replicas_[here].remote[static_cast<size_t>(buffer)].data() + entry * remote.type.bytes();
 }
 
 std::byte* Runner::stash(const Step& step, Machine& machine) {

@@ -10,11 +10,14 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "emulator/engine.hpp"
 #include "emulator/exchange.hpp"
+#include "emulator/far_collective.hpp"
 #include "emulator/memory.hpp"
+#include "emulator/peers.hpp"
 #include "emulator/plan.hpp"
 #include "emulator/pool.hpp"
 #include "emulator/reference_time.hpp"
@@ -51,7 +54,7 @@ struct Replica {
 struct Machine {
   const IpuCode* code = nullptr;
   Replica* shared = nullptr;
-  int replica = 0;
+  int replica = 0;  // among those of all instances
   std::vector<std::byte*> table;
   std::vector<int64_t> rounds_left;  // by loop
   std::vector<int64_t> prepared;     // StateStore::version() of what prepared workspaces hold
@@ -64,6 +67,7 @@ struct Machine {
   int64_t ticket = -1;      // of the barrier or collective that it waits at; -1: none
   int64_t seen = -1;        // Runner::events_of() when it last failed to go on
   int worker = -1;          // that ran it last: its caches may still hold the weights
+  std::string name = {};    // for those who listen to the run
 
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::min();
   int64_t fails_after = kNever;  // that many micro-batches: see support::Fault
@@ -82,6 +86,9 @@ class Runner {
   std::vector<std::pair<double, double>> transfer_times(size_t stream) const;
   std::byte* remote_row(int buffer, int replica, int64_t entry);
   void clear_remote_buffers();
+  // Peers::exchange(); nothing where there is one instance.
+  void exchange(const std::string& what, std::byte* rows, int64_t row_bytes,
+                const std::vector<int>& owners);
   HostMemory memory() const;
   const ReferenceTime& reference_time() const { return reference_time_; }
 
@@ -94,7 +101,11 @@ class Runner {
   enum class Turn : uint8_t { kEnd, kWait, kStop };
   // Until the end, until the machine must wait or until the run is stopped.
   Turn advance(Machine& machine, int worker);
+  // `regions`: nullptr unless kObserved.
+  template <bool kObserved>
+  Turn advance(Machine& machine, int worker, OpenRegions* regions);
   void run_kernel(const Step& step, Machine& machine, int worker);
+  void share_kernel(const Step& step, int tasks, TaskRef task);
   bool meet(const Step& step, Machine& machine);
   void stream_in(StreamEnd& end, std::byte* to);
   void stream_out(StreamEnd& end, const std::byte* from);
@@ -105,6 +116,7 @@ class Runner {
   [[noreturn]] void fail(Machine& machine);
   bool may_go_on(int worker);
   int run_machines();  // returns the threads that took machines
+  void run_with_peers(const std::function<void()>& work);
   void run_all(int worker, bool alone);
   void leave_all();
   Machine* next_machine(int worker, bool take_others);  // nullptr: none now
@@ -112,6 +124,11 @@ class Runner {
   void note_event(Machine& machine);
   void break_stall();
   void refuse_lonely(const Machine& machine) const;
+  bool waits_for_peers() const { return peers_ && peers_->under_way.load() > 0; }
+  void wait_for_peers(int worker, uint32_t signal, bool alone);
+  bool poll_peers();
+  void check_peers();
+  std::string collective_text(int number) const;
   void give_back(Machine* machine, bool finished);
 
   const Plan& plan_;
@@ -122,12 +139,19 @@ class Runner {
   std::deque<Replica> replicas_;
   std::deque<Machine> machines_;
   std::deque<std::vector<std::unique_ptr<Collective>>> collectives_;  // by collective, by group
+  std::unique_ptr<Peers> peers_;     // where a fabric or collectives reach other instances
+  std::vector<FarCollective*> far_;  // those that do
+  std::mutex far_mutex_;             // of who asks them
   Memory scratch_;
   int64_t scratch_stride_ = 0;
   RandomState random_;
   ReferenceTime reference_time_;
   bool failed_ = false;
   std::optional<support::Fault> fault_;  // of this run
+
+  // Who listens to this run, and by what; nullptr: nobody.
+  support::RegionObserver* observer_ = nullptr;
+  std::shared_ptr<const void> listening_;
 
   // Stopping. The thread that called run() is worker 0 and asks its watch; another worker that
   // finds it due tells that one.

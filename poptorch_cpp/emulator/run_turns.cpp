@@ -13,10 +13,16 @@ using support::str;
 
 void Runner::run(const std::vector<const std::byte*>& inputs,
                  const std::vector<std::byte*>& outputs, const RandomState& random) {
+  if (peers_) {
+    peers_->begin_run();
+    for (FarCollective* far : far_) far->begin_run();
+  }
   random_ = random;
   if (std::exchange(failed_, true)) forget_failed_run();
   watch_ = support::Watch::current();
   stop_ = told_ = false;
+  observer_ = support::region_observer();
+  listening_ = observer_ ? observer_->context() : nullptr;
   for (Replica& replica : replicas_) {
     for (StreamEnd& end : replica.streams) {
       const auto buffer = static_cast<size_t>(end.host_buffer);
@@ -33,9 +39,13 @@ void Runner::run(const std::vector<const std::byte*>& inputs,
   }
   arm_machines();
   const double begin = reference_time_.empty() ? 0 : now();
-  const int lanes = run_machines();
-  if (stop_) throw support::Interrupted();
+  int lanes = 0;
+  run_with_peers([&] {
+    lanes = run_machines();
+    if (stop_) throw support::Interrupted();
+  });
   if (!reference_time_.empty()) reference_time_.finish_run(now() - begin, lanes);
+  listening_ = nullptr;  // a profiler's records may be large
   failed_ = false;
 }
 
@@ -43,12 +53,15 @@ void Runner::arm_machines() {
   for (Machine& machine : machines_) machine.fails_after = Machine::kNever;
   fault_ = support::due_fault(support::FaultPoint::kRun);
   if (!fault_) return;
-  const auto ipu = static_cast<size_t>(fault_->ipu);
-  if (ipu >= machines_.size()) {
-    throw support::UserError(str("[faults] '", fault_->text, "': there is no IPU ", ipu,
-                                 ", the program has ", machines_.size(), " in all replicas."));
+  const Share& share = options_.share;
+  const auto here = static_cast<int64_t>(machines_.size());
+  if (fault_->ipu >= here * share.instances) {
+    throw support::UserError(str("[faults] '", fault_->text, "': there is no IPU ", fault_->ipu,
+                                 ", the program has ", here * share.instances,
+                                 " in all replicas."));
   }
-  machines_[ipu].fails_after = fault_->micro_batch;
+  if (fault_->ipu / here != share.instance) return;
+  machines_[static_cast<size_t>(fault_->ipu % here)].fails_after = fault_->micro_batch;
 }
 
 void Runner::fail(Machine& machine) {
@@ -60,7 +73,7 @@ void Runner::fail(Machine& machine) {
 }
 
 int Runner::run_machines() {
-  if (machines_.size() == 1) {
+  if (machines_.size() == 1 && !peers_) {
     advance(machines_.front(), 0);
     return 1;
   }
@@ -76,7 +89,13 @@ int Runner::run_machines() {
     return 1;
   }
   auto lane = [&](int, int worker) { run_all(worker, false); };
-  pool_.run(lanes, lane, [&] { may_go_on(0); });
+  const auto meanwhile = [&] { may_go_on(0); };
+  if (!observer_) {
+    pool_.run(lanes, lane, meanwhile);
+  } else {
+    HelpedRegion helping(*observer_, listening_.get(), nullptr);
+    pool_.run(lanes, lane, meanwhile, &helping);
+  }
   return lanes;
 }
 
@@ -91,7 +110,9 @@ void Runner::forget_failed_run() {
     replica.sync.clear();
   }
   for (auto& groups : collectives_) {
-    for (auto& collective : groups) collective->clear();
+    for (auto& collective : groups) {
+      if (collective) collective->clear();
+    }
   }
 }
 
@@ -143,9 +164,11 @@ void Runner::refuse_lonely(const Machine& machine) const {
 
 // Every machine waits and nothing has happened since: one full channel may grow, once.
 void Runner::break_stall() {
-  pool_.announce();  // whoever idles must look again, or learn that there is nothing more
+  const bool may_come = waits_for_peers();  // asked first: what comes is an event before it is not
   int64_t events = meetings_.load();
   for (const Replica& replica : replicas_) events += replica.events.load();
+  if (stalled_at_ == events && may_come) return;
+  pool_.announce();  // whoever idles must look again, or learn that there is nothing more
   if (stalled_at_ == events) {
     unfinished_ = 0;
     for (const Machine* machine : waiting_) refuse_lonely(*machine);
@@ -210,7 +233,11 @@ void Runner::run_all(int worker, bool alone) {
       std::lock_guard lock(mutex_);
       if (unfinished_ <= 0) return;
     }
-    if (!alone) pool_.idle(signal);
+    if (waits_for_peers()) {
+      wait_for_peers(worker, signal, alone);
+    } else if (!alone) {
+      pool_.idle(signal);
+    }
   }
 }
 

@@ -16,6 +16,7 @@ Runner::Runner(const Plan& plan, const Code& code, StateStore& store, const Engi
       options_(options),
       pool_(options.threads),
       reference_time_(code.reference_ops) {
+  if (options.offline) return;
   scratch_stride_ = (code.scratch_bytes + 63) / 64 * 64;
   scratch_ = Memory(scratch_stride_ * pool_.threads(), "the threads' scratch memory");
   make_replicas();
@@ -25,7 +26,8 @@ Runner::Runner(const Plan& plan, const Code& code, StateStore& store, const Engi
 void Runner::make_replicas() {
   const program::Program& program = plan_.program;
   const int ipus = static_cast<int>(program.ipus.size());
-  for (int r = 0; r < program.replicas; ++r) {
+  const int first = options_.share.first(program.replicas);
+  for (int r = first; r < first + options_.share.count(program.replicas); ++r) {
     Replica& shared = replicas_.emplace_back(ipus);
     for (int64_t bytes : code_.channel_bytes) shared.channels.emplace_back(bytes);
     for (const ir::RemoteBuffer& buffer : program.remote_buffers) {
@@ -40,8 +42,10 @@ void Runner::make_replicas() {
 void Runner::make_machine(int replica, int ipu) {
   Machine& machine = machines_.emplace_back();
   machine.code = &code_.ipus[static_cast<size_t>(ipu)];
-  machine.shared = &replicas_[static_cast<size_t>(replica)];
+  machine.shared = &replicas_.back();
   machine.replica = replica;
+  machine.name = str("IPU ", ipu);
+  if (plan_.program.replicas > 1) machine.name += str(" of replica ", replica);
   machine.rounds_left.resize(static_cast<size_t>(machine.code->loops));
   machine.prepared.resize(static_cast<size_t>(machine.code->prepared), -1);
   machine.arena = Memory(plan_.arena_bytes[static_cast<size_t>(ipu)],
@@ -68,26 +72,47 @@ void Runner::make_machine(int replica, int ipu) {
 void Runner::make_streams(Replica& shared, int replica) {
   int inputs = 0, outputs = 0;
   const int replicas = plan_.program.replicas;
+  const Share& share = options_.share;
   for (const program::Stream& stream : plan_.program.streams) {
     const bool in = stream.host.to_device;
     StreamEnd end{.stream = &stream, .bytes = stream.host.type.bytes()};
     end.host_buffer = in ? inputs++ : outputs++;
-    const int place =
-        in ? program::group_of(replica, stream.group_size, stream.group_stride) : replica;
+    int64_t place = replica - share.first(replicas), places = share.count(replicas);
+    if (in) {
+      const auto groups = share.groups(replicas, stream.group_size, stream.group_stride);
+      const int group = program::group_of(replica, stream.group_size, stream.group_stride);
+      place = std::lower_bound(groups.begin(), groups.end(), group) - groups.begin();
+      places = static_cast<int64_t>(groups.size());
+    }
     end.first = place * end.bytes;
-    end.step = (in ? program::group_count(replicas, stream.group_size) : replicas) * end.bytes;
+    end.step = places * end.bytes;
     end.times.resize(static_cast<size_t>(in ? stream.transfers : stream.kept()));
     shared.streams.push_back(std::move(end));
   }
 }
 
 void Runner::make_collectives() {
+  const int replicas = plan_.program.replicas;
+  const Share& share = options_.share;
+  if (share.instances > 1 && share.fabric) {
+    peers_ = std::make_unique<Peers>(share, plan_.program);
+  }
   for (const CollectiveSpec& spec : code_.collectives) {
+    const auto number = static_cast<int>(collectives_.size());
     auto& groups = collectives_.emplace_back();
-    const int replicas = plan_.program.replicas;
     const int members = spec.group_size == 0 ? replicas : spec.group_size;
-    for (int g = 0; g < program::group_count(replicas, spec.group_size); ++g) {
-      groups.push_back(std::make_unique<Collective>(spec, members));
+    groups.resize(static_cast<size_t>(program::group_count(replicas, spec.group_size)));
+    for (int g : share.groups(replicas, spec.group_size, spec.group_stride)) {
+      auto& made = groups[static_cast<size_t>(g)];
+      FarGroup group(share, g, replicas, spec.group_size, spec.group_stride);
+      if (group.instances.size() == 1) {
+        made = std::make_unique<Collective>(spec, members);
+        continue;
+      }
+      if (!peers_) peers_ = std::make_unique<Peers>(share, plan_.program);
+      auto far = std::make_unique<FarCollective>(spec, number, std::move(group), *peers_);
+      far_.push_back(far.get());
+      made = std::move(far);
     }
   }
 }
@@ -102,6 +127,7 @@ void Runner::clear_remote_buffers() {
 
 std::vector<std::pair<double, double>> Runner::transfer_times(size_t stream) const {
   std::vector<std::pair<double, double>> times;
+  if (replicas_.empty()) return times;  // offline
   const size_t kept = replicas_.front().streams[stream].times.size();
   for (size_t k = 0; k < kept; ++k) {
     for (const Replica& replica : replicas_) times.push_back(replica.streams[stream].times[k]);

@@ -24,11 +24,18 @@ constexpr const char* kAccumulator = "accumulator";  // a kind of slot: see ir/m
 
 }  // namespace
 
-StateStore::StateStore(const Plan& plan, const StateBytes& initial)
-    : storages_(plan.storages), replicas_(plan.program.replicas), held_(plan.storages.size()) {
+StateStore::StateStore(const Plan& plan, const StateBytes& initial, const Share& share, bool lazy)
+    : storages_(plan.storages),
+      replicas_(plan.program.replicas),
+      share_(share),
+      held_(plan.storages.size()) {
   for (const program::State& state : plan.program.states) {
     by_name_.emplace(state.slot.name.text(), slots_.size());
-    slots_.push_back({.state = &state, .written = false, .storages = {}});
+    slots_.push_back(
+        {.state = &state,
+         .written = false,
+         .storages = {},
+         .groups = share_.groups(replicas_, state.slot.group_size, state.slot.group_stride)});
   }
   for (size_t i = 0; i < storages_.size(); ++i) {
     const Storage& storage = storages_[i];
@@ -51,11 +58,12 @@ StateStore::StateStore(const Plan& plan, const StateBytes& initial)
           {.base = Base::kState, .index = static_cast<int32_t>(i), .type = slot.state->slot.type});
       held_.push_back({static_cast<int32_t>(i), {}});
     }
-    fill(slot, initial ? initial(*slot.state) : nullptr);
+    const auto given = initial ? initial(*slot.state) : nullptr;
+    if (given || !lazy) fill(slot, given);
   }
 }
 
-void StateStore::fill(Slot& slot, const std::shared_ptr<std::byte>& given) {
+void StateStore::fill(const Slot& slot, const std::shared_ptr<std::byte>& given) {
   const ir::StateSlot& state = slot.state->slot;
   const int64_t bytes = state.type.bytes();
   for (int32_t storage : slot.storages) {
@@ -64,7 +72,7 @@ void StateStore::fill(Slot& slot, const std::shared_ptr<std::byte>& given) {
     // Replicas of a group write copies of their own: the first has the memory that was given.
     std::vector<bool> taken(static_cast<size_t>(groups(slot)), storage != slot.storages[0]);
     for (int copy = 0; copy < copies(slot); ++copy) {
-      const int place = slot.written ? group(slot, copy) : copy;
+      const int place = group_of_copy(slot, copy);
       std::byte* const values = given ? given.get() + place * bytes : nullptr;
       if (!taken[static_cast<size_t>(place)] && may_hold(values, described)) {
         taken[static_cast<size_t>(place)] = true;
@@ -91,8 +99,21 @@ std::byte* StateStore::address(int32_t storage, int replica) const {
   const Held& held = held_[static_cast<size_t>(storage)];
   if (held.slot < 0) return held.copies[0].data();
   const Slot& slot = slots_[static_cast<size_t>(held.slot)];
-  const int copy = slot.written ? replica : group(slot, replica);
+  if (slot.written) {
+    return held.copies[static_cast<size_t>(replica - share_.first(replicas_))].data();
+  }
+  const auto found = std::lower_bound(slot.groups.begin(), slot.groups.end(), group(slot, replica));
+  const auto copy = found - slot.groups.begin();
   return held.copies[static_cast<size_t>(copy)].data();
+}
+
+int StateStore::copies(const Slot& slot) const {
+  return slot.written ? share_.count(replicas_) : static_cast<int>(slot.groups.size());
+}
+
+int StateStore::group_of_copy(const Slot& slot, int copy) const {
+  return slot.written ? group(slot, share_.first(replicas_) + copy)
+                      : slot.groups[static_cast<size_t>(copy)];
 }
 
 const StateStore::Slot& StateStore::find(const std::string& name) const {
@@ -124,23 +145,63 @@ void StateStore::read(const std::string& name, std::byte* data) const {
   const Slot& slot = find(name);
   const ir::Type& type = slot.state->slot.type;
   const int32_t own = slot.storages[0];
+  const auto size = static_cast<size_t>(type.bytes());
   std::vector<bool> done(static_cast<size_t>(groups(slot)), false);
-  for (int replica = 0; replica < replicas_; ++replica) {
+  const int first = share_.first(replicas_);
+  for (int replica = first; replica < first + share_.count(replicas_); ++replica) {
     const int place = group(slot, replica);
     if (done[static_cast<size_t>(place)]) continue;
     done[static_cast<size_t>(place)] = true;
+    if (!is_held(slot)) {
+      const auto& initial = slot.state->slot.initial;
+      std::byte* const to = data + place * type.bytes();
+      initial ? std::memcpy(to, initial->data(), size) : std::memset(to, 0, size);
+      continue;
+    }
     to_plain(storages_[static_cast<size_t>(own)].layout, type, address(own, replica),
              data + place * type.bytes());
   }
 }
 
+std::vector<std::pair<int, int>> StateStore::far_groups(const std::string& name) const {
+  const Slot& slot = find(name);
+  const ir::StateSlot& state = slot.state->slot;
+  std::vector<std::pair<int, int>> far;
+  for (int group = 0; group < groups(slot); ++group) {
+    if (std::binary_search(slot.groups.begin(), slot.groups.end(), group)) continue;
+    const auto members = members_of_group(group, replicas_, state.group_size, state.group_stride);
+    far.emplace_back(group, share_.owner(members.front(), replicas_));
+  }
+  return far;
+}
+
+bool StateStore::is_held(const Slot& slot) const {
+  return !held_[static_cast<size_t>(slot.storages[0])].copies.empty();
+}
+
+std::vector<int> StateStore::owners(const std::string& name) const {
+  const Slot& slot = find(name);
+  const ir::StateSlot& state = slot.state->slot;
+  std::vector<int> owners;
+  bool is_everywhere = true;
+  for (int group = 0; group < groups(slot); ++group) {
+    std::vector<bool> has(static_cast<size_t>(share_.instances), false);
+    const auto members = members_of_group(group, replicas_, state.group_size, state.group_stride);
+    for (int replica : members) has[static_cast<size_t>(share_.owner(replica, replicas_))] = true;
+    is_everywhere &= std::find(has.begin(), has.end(), false) == has.end();
+    owners.push_back(share_.owner(members.front(), replicas_));
+  }
+  return is_everywhere ? std::vector<int>() : owners;
+}
+
 void StateStore::write(const std::string& name, const std::byte* data) {
   const Slot& slot = find(name);
+  if (!is_held(slot)) fill(slot, nullptr);
   ++version_;
   const int64_t bytes = slot.state->slot.type.bytes();
   for (int32_t storage : slot.storages) {
     for (int copy = 0; copy < copies(slot); ++copy) {
-      const int place = slot.written ? group(slot, copy) : copy;
+      const int place = group_of_copy(slot, copy);
       put(storage, copy, data + place * bytes);
     }
   }

@@ -1,7 +1,8 @@
 // The bytes of state slots and constants: where they are, and how they look from outside.
 //
 // A slot that the program writes has a copy for every replica (members of a group write the same);
-// one that it only reads has one for every group. Inside, a slot may have another layout.
+// one that it only reads has one for every group. Inside, a slot may have another layout. Only
+// replicas of this instance, and groups that have one, have copies.
 #pragma once
 
 #include <string>
@@ -11,19 +12,26 @@
 #include "emulator/engine.hpp"
 #include "emulator/memory.hpp"
 #include "emulator/plan.hpp"
+#include "emulator/share.hpp"
 
 namespace poptorch::emulator {
 
 class StateStore {
  public:
-  StateStore(const Plan& plan, const StateBytes& initial);
+  // lazy: a slot has memory from the first write() on; until then it reads as it begins.
+  StateStore(const Plan& plan, const StateBytes& initial, const Share& share, bool lazy = false);
 
   // Memory of a kState or kConstant storage as `replica` sees it.
   std::byte* address(int32_t storage, int replica) const;
 
+  // Of groups without a replica here, `data` stays as it is.
   void read(const std::string& name, std::byte* data) const;
   void write(const std::string& name, const std::byte* data);
   int64_t bytes(const std::string& name) const;
+  // Groups of the slot that have no replica here, each with the instance of its first one.
+  std::vector<std::pair<int, int>> far_groups(const std::string& name) const;
+  // The instance of each group's first replica; empty where every instance has one of each group.
+  std::vector<int> owners(const std::string& name) const;
   // Whether runs change any state beside sums of gradients.
   bool is_written() const;
   // Sums of gradients begin anew: of a run that did not come to its end they hold a part.
@@ -42,6 +50,7 @@ class StateStore {
     const program::State* state = nullptr;
     bool written = false;
     std::vector<int32_t> storages;  // the slot's own, then its copies in other layouts
+    std::vector<int> groups;        // that have a replica here, ascending
   };
   // By storage; memories_[s][copy].
   struct Held {
@@ -49,16 +58,19 @@ class StateStore {
     std::vector<Memory> copies;
   };
 
-  void fill(Slot& slot, const std::shared_ptr<std::byte>& given);
+  void fill(const Slot& slot, const std::shared_ptr<std::byte>& given);
   const Slot& find(const std::string& name) const;
   int groups(const Slot& slot) const;
   int group(const Slot& slot, int replica) const;
-  int copies(const Slot& slot) const { return slot.written ? replicas_ : groups(slot); }
+  int copies(const Slot& slot) const;
+  int group_of_copy(const Slot& slot, int copy) const;
+  bool is_held(const Slot& slot) const;
   void put(int32_t storage, int copy, const std::byte* plain);
   void begin_anew(const Slot& slot);
 
   std::vector<Storage> storages_;
   int replicas_;
+  Share share_;
   int64_t version_ = 0;
   std::vector<Slot> slots_;
   std::vector<Held> held_;

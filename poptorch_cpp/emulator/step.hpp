@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "emulator/kernel.hpp"
+#include "emulator/regions.hpp"
 
 namespace poptorch::emulator {
 
@@ -48,6 +49,7 @@ struct Step {
   const BoundKernel* kernel = nullptr;
   uint32_t workspace = 0;  // entry in the table
   int32_t reference = -1;  // of Code::reference_ops, when the kernel is one whose time is measured
+  int32_t region = -1;     // of Code::regions; -1: that of the step before
   int32_t prepared = -1;   // counter of the states' version that its phase 0 saw; -1: none
 };
 
@@ -70,6 +72,8 @@ struct IpuCode {
   std::vector<Step> steps;  // ends with kEnd
   std::vector<Address> addresses;
   std::vector<std::string> texts;  // by step: for people
+  // Steps with the ids of further ops that they do: for people, too.
+  std::vector<std::pair<int32_t, uint64_t>> fused;
   int loops = 0;
   int prepared = 0;
 };
@@ -79,6 +83,7 @@ struct Code {
   std::vector<CollectiveSpec> collectives;
   std::vector<std::shared_ptr<const BoundKernel>> kernels;  // keeps alive what steps point to
   std::vector<std::string> reference_ops;                   // that have a reference kernel
+  std::vector<CodeRegion> regions;
   int channels = 0;
   std::vector<int64_t> channel_bytes;  // by channel
   int64_t scratch_bytes = 0;           // of one worker

@@ -96,37 +96,52 @@ std::string elided(const Attr& attr, int64_t limit) {
 }
 
 std::string attrs_text(const Attrs& attrs, const PrintOptions& options) {
-  std::vector<std::string> items;
+  std::string text;
   for (const auto& [key, value] : attrs) {
-    items.push_back(str(key, "=", elided(value, options.elide_literals_above)));
+    text += text.empty() ? " {" : ", ";
+    text += key.text() + "=" + elided(value, options.elide_literals_above);
   }
-  return items.empty() ? "" : " {" + join(items, ", ") + "}";
+  return text.empty() ? text : text + "}";
 }
 
 std::string placement_text(const Placement& placement) {
-  std::vector<std::string> items;
-  if (placement.ipu >= 0) items.push_back(str("ipu=", placement.ipu));
-  if (placement.stage >= 0) items.push_back(str("stage=", placement.stage));
-  if (placement.phase >= 0) items.push_back(str("phase=", placement.phase));
-  if (!placement.block.empty()) items.push_back("block=" + quoted(placement.block.text()));
-  if (placement.io_tiles) items.push_back("io_tiles");
-  if (placement.context == ExecutionContext::kAccumulateOuter)
-    items.emplace_back("accumulate_outer");
-  return items.empty() ? "" : " @[" + join(items, " ") + "]";
+  std::string text;
+  auto add = [&](const std::string& item) { text += (text.empty() ? " @[" : " ") + item; };
+  if (placement.ipu >= 0) add("ipu=" + std::to_string(placement.ipu));
+  if (placement.stage >= 0) add("stage=" + std::to_string(placement.stage));
+  if (placement.phase >= 0) add("phase=" + std::to_string(placement.phase));
+  if (!placement.block.empty()) add("block=" + quoted(placement.block.text()));
+  if (placement.io_tiles) add("io_tiles");
+  if (placement.context == ExecutionContext::kAccumulateOuter) add("accumulate_outer");
+  return text.empty() ? text : text + "]";
+}
+
+// Behind what is there already; without streams, which take longer than all the rest.
+void add_type(std::string& text, const Type& type) {
+  text += name(type.dtype);
+  text += '[';
+  for (size_t i = 0; i < type.shape.size(); ++i) {
+    if (i > 0) text += ',';
+    text += std::to_string(type.shape[i]);
+  }
+  text += ']';
 }
 
 std::string op_text(const Op& op, const Names& names, const PrintOptions& options) {
-  std::vector<std::string> results, types, operands;
-  for (size_t i = 0; i < op.result_count(); ++i) {
-    results.push_back(names(op.result(i)));
-    types.push_back(str(op.result(i)->type()));
+  std::string text;
+  if (options.ids) text += "#" + std::to_string(op.id()) + " ";
+  for (size_t i = 0; i < op.result_count(); ++i) text += (i > 0 ? ", " : "") + names(op.result(i));
+  if (names.labelled(&op)) text += (op.result_count() > 0 ? ", " : "") + names.after(&op);
+  if (op.result_count() > 0 || names.labelled(&op)) text += " = ";
+  text += op.name() + "(";
+  for (size_t i = 0; i < op.operand_count(); ++i) {
+    text += (i > 0 ? ", " : "") + names(op.operand(i));
   }
-  for (const Value* operand : op.operands()) operands.push_back(names(operand));
-  if (names.labelled(&op)) results.push_back(names.after(&op));
-  std::string text = options.ids ? str("#", op.id(), " ") : "";
-  if (!results.empty()) text += join(results, ", ") + " = ";
-  text += str(op.name(), "(", join(operands, ", "), ")", attrs_text(op.attrs(), options));
-  if (!types.empty()) text += " : " + join(types, ", ");
+  text += ")" + attrs_text(op.attrs(), options);
+  for (size_t i = 0; i < op.result_count(); ++i) {
+    text += i > 0 ? ", " : " : ";
+    add_type(text, op.result(i)->type());
+  }
   text += placement_text(op.placement);
   if (!op.after().empty()) {
     std::vector<std::string> earlier;
@@ -184,6 +199,18 @@ void add_callees_first(const Graph& graph, std::unordered_set<const Graph*>& ent
 }
 
 }  // namespace
+
+std::vector<std::pair<uint64_t, std::string>> op_lines(const Module& module) {
+  constexpr PrintOptions kForReaders{.elide_literals_above = 16};
+  std::vector<std::pair<uint64_t, std::string>> lines;
+  for (const auto& graph : module.graphs()) {
+    const Names names(*graph);
+    for (const Op* op : graph->ops()) {
+      lines.emplace_back(op->id(), op_text(*op, names, kForReaders));
+    }
+  }
+  return lines;
+}
 
 std::string print(const Module& module, const PrintOptions& options) {
   std::ostringstream out;

@@ -24,6 +24,8 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "ir/module.hpp"
 
@@ -43,6 +45,8 @@ constexpr PrintOptions kEverything{.locations = true, .ids = true};
 
 std::string print(const Module& module, const PrintOptions& options = {});
 std::string print(const Graph& graph, const PrintOptions& options = {});
+// The line of each op of all graphs, with its id; long literals are elided.
+std::vector<std::pair<uint64_t, std::string>> op_lines(const Module& module);
 // One op as one line, for messages: names are as the graph would print them.
 std::string print(const Op& op);
 

@@ -88,6 +88,8 @@ void set_origin(Instruction& instruction, const ir::Op& op, uint64_t op_id) {
 Emitter::Emitter(const ir::Module& module, const target::Device& device, int ipus)
     : device_(device), open_(static_cast<size_t>(ipus)) {
   program_.device = device.name;
+  program_.replicas = static_cast<int>(module.execution().replication_factor);
+  program_.link_domain = static_cast<int>(module.execution().link_domain);
   program_.ipus.resize(static_cast<size_t>(ipus));
   for (auto& stack : open_) stack.emplace_back();
   for (const auto& buffer : module.remote_buffers()) program_.remote_buffers.push_back(*buffer);

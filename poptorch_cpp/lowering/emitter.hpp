@@ -18,6 +18,7 @@ class Emitter {
   Emitter(const ir::Module& module, const target::Device& device, int ipus);
 
   program::Program& program() { return program_; }
+  const program::Program& program() const { return program_; }
   const target::Device& device() const { return device_; }
 
   // kUndecided as `ipu`: the IPU of the first use.

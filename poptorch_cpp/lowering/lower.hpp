@@ -19,4 +19,8 @@ namespace poptorch::lowering {
 // Equal modules give equal programs. The result is verified.
 program::Program lower(const ir::Module& module);
 
+// Its two halves: all but the addresses in the arenas, then those, and the verification.
+program::Program lower_unplanned(const ir::Module& module);
+void plan(program::Program& program, const ir::Registry& registry);
+
 }  // namespace poptorch::lowering

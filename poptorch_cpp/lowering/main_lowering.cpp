@@ -8,7 +8,6 @@
 #include "ir/memory_writes.hpp"
 #include "ir/roles.hpp"
 #include "ir/text.hpp"
-#include "lowering/memory_plan.hpp"
 #include "lowering/schedule.hpp"
 #include "partition/highest_ipu.hpp"
 #include "partition/place.hpp"
@@ -62,12 +61,9 @@ MainLowering::MainLowering(const Module& module)
 
 Program MainLowering::finish() {
   Program program = emitter_.finish();
-  program.replicas = static_cast<int>(execution().replication_factor);
   program.random_seed = execution().random_seed;
   program.micro_batches_per_run = execution().device_iterations * execution().gradient_accumulation;
-  plan_memory(program, module_.registry());
   count_transfers(program);
-  program::verify(program);
   return program;
 }
 

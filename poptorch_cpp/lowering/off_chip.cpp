@@ -6,6 +6,7 @@
 #include "ir/roles.hpp"
 #include "lowering/strategy.hpp"
 #include "partition/place.hpp"
+#include "program/collective_cost.hpp"
 
 namespace poptorch::lowering {
 
@@ -44,6 +45,7 @@ void OffChip::choose() {
   const ir::Execution& execution = module_.execution();
   const bool off_by_default = find_strategy(execution.strategy).state_is_off_chip;
   const int replicas = static_cast<int>(execution.replication_factor);
+  const auto cut = static_cast<int>(execution.sharding_replicas);
   std::set<Symbol> used, called;
   for (const Op* op : module_.main().ops()) {
     for (const Value* value : op->operands()) {
@@ -63,7 +65,7 @@ void OffChip::choose() {
     const int64_t elements = slot->type.elements();
     const bool on_chip = !location->is_off_chip(elements, off_by_default);
     const bool shared = slot->group_size == 0 || slot->group_size == replicas;
-    const int shards = shared && location->is_sharded(elements) ? replicas : 1;
+    const int shards = shared && location->is_sharded(elements) ? (cut ? cut : replicas) : 1;
     if (on_chip && shards == 1) continue;
     const bool io_tiles = execution.io_tiles > 0;
     slots_[slot->name] = {io_tiles && location->io_tiles_load,
@@ -83,12 +85,14 @@ Symbol OffChip::slot_of(const Value* value) const {
 // Of a load: the replica's part from Streaming Memory, the others' from the other replicas.
 int64_t OffChip::cycles(TensorId home, bool gathers) const {
   const program::State& state = emitter_.state_of(home);
-  const double part = static_cast<double>(state.slot.type.bytes()) / state.shards;
+  const int64_t part = (state.slot.type.bytes() + state.shards - 1) / state.shards;
   const target::Device& device = emitter_.device();
   int64_t total = 0;
-  if (!state.on_chip) total += target::transfer_cycles(device, part, device.host_bandwidth);
+  if (!state.on_chip) {
+    total += target::transfer_cycles(device, static_cast<double>(part), device.host_bandwidth);
+  }
   if (gathers && state.shards > 1) {
-    total += target::transfer_cycles(device, part * (state.shards - 1), device.link_bandwidth);
+    total += program::cycles_of(program::gather_parts(emitter_.program(), state.shards, part));
   }
   return total;
 }

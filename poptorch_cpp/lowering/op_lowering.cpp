@@ -7,6 +7,7 @@
 
 #include "ir/roles.hpp"
 #include "ir/text.hpp"
+#include "program/collective_cost.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
@@ -173,7 +174,7 @@ void OpLowering::lower_compute(const Op& op, Frame& frame) {
       instruction.in_place[i] = over;
     }
   }
-  instruction.cycles = cycles(op);
+  instruction.cycles = cycles(op, instruction);
   emitter_.emit(ipu, std::move(instruction));
 }
 
@@ -217,7 +218,10 @@ bool OpLowering::joins_another(const Op& op) {
   return first->second != op.id();
 }
 
-int64_t OpLowering::cycles(const Op& op) {
+// Reducing goes on beside the exchange, which takes longer.
+int64_t OpLowering::cycles(const Op& op, const Instruction& instruction) {
+  const auto parts = program::collective_parts(emitter_.program(), instruction);
+  if (!parts.empty()) return program::cycles_of(parts);
   const ir::Cost cost = op.def().cost(op);
   const Value* sample = op.result_count() ? op.result() : op.operand(0);
   return target::compute_cycles(emitter_.device(),

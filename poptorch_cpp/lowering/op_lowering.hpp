@@ -54,7 +54,7 @@ class OpLowering {
   void rewrite(const std::vector<TensorId>& to, std::vector<TensorId> from,
                const std::vector<int>& ipus);
   void prepare_write(program::Instruction& instruction, size_t index, int ipu);
-  int64_t cycles(const ir::Op& op);
+  int64_t cycles(const ir::Op& op, const program::Instruction& instruction);
   bool joins_another(const ir::Op& op);
 
   void lower_variable(const ir::Op& op, Frame& frame);

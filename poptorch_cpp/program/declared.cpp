@@ -38,6 +38,9 @@ class Declared {
     if (replicas < 1 || batches < 1) {
       fail("replicas (", replicas, ") and micro-batches (", batches, ") are at least 1.");
     }
+    if (program_.link_domain < 1 || program_.link_domain > ir::kLinkDomain) {
+      fail("a link_domain of ", program_.link_domain, " IPUs: it has 1 to ", ir::kLinkDomain, ".");
+    }
     const auto ipus = static_cast<int64_t>(program_.ipus.size());
     if (replicas > ir::kMaxReplicas || ipus > ir::kMaxIpus || replicas * ipus > kMaxIpusInAll) {
       fail(replicas, " replicas of ", ipus, " IPUs are more than ", kMaxIpusInAll, " IPUs in all.");

@@ -30,6 +30,7 @@ class Parser {
     fields_.read_braces();
     fields_.take("device", program_.device);
     if (program_.device.empty()) lexer_.fail("expected the name of a device");
+    fields_.take("link_domain", program_.link_domain);
     fields_.take("micro_batches", program_.micro_batches_per_run);
     fields_.take("random_seed", program_.random_seed);
     fields_.take("replicas", program_.replicas);

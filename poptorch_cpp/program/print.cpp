@@ -16,11 +16,23 @@ class Items {
  public:
   template <typename T>
   void add(std::string_view key, const T& value, const T& usual) {
-    if (!(value == usual)) items_.push_back(str(key, "=", ir::attr_text(attr(value))));
+    if (value == usual) return;
+    items_.push_back(std::string(key) + "=");
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      items_.back() += std::to_string(static_cast<int64_t>(value));  // soon: there are many
+    } else {
+      items_.back() += ir::attr_text(attr(value));
+    }
   }
   std::string text(std::string_view open, std::string_view separator,
                    std::string_view close) const {
-    return items_.empty() ? "" : str(open, join(items_, separator), close);
+    std::string text;
+    for (const std::string& item : items_) {
+      text += text.empty() ? open : separator;
+      text += item;
+    }
+    if (!text.empty()) text += close;
+    return text;
   }
   std::string braced() const { return text(" {", ", ", "}"); }
 
@@ -81,10 +93,17 @@ class Printer {
     return out_.str();
   }
 
+  std::vector<std::pair<uint64_t, std::string>> op_lines() const {
+    std::vector<std::pair<uint64_t, std::string>> lines;
+    for (const IpuProgram& ipu : program_.ipus) note_lines(ipu.body, lines);
+    return lines;
+  }
+
  private:
   void print_head() {
     Items items;
     items.add("device", program_.device, std::string());
+    items.add("link_domain", program_.link_domain, static_cast<int>(ir::kLinkDomain));
     items.add("micro_batches", program_.micro_batches_per_run, int64_t{1});
     items.add("random_seed", program_.random_seed, uint64_t{0});
     items.add("replicas", program_.replicas, 1);
@@ -163,9 +182,9 @@ class Printer {
   }
 
   std::string list(const std::vector<TensorId>& ids) const {
-    std::vector<std::string> texts;
-    for (TensorId id : ids) texts.push_back(name(id));
-    return join(texts, ", ");
+    std::string text;
+    for (TensorId id : ids) text += (text.empty() ? "" : ", ") + name(id);
+    return text;
   }
 
   std::string bracket(const Instruction& instruction) const {
@@ -206,29 +225,39 @@ class Printer {
     return texts.empty() ? "" : " {" + join(texts, ", ") + "}";
   }
 
-  void print_instruction(const Instruction& instruction, int depth) {
+  // Without its blocks.
+  std::string line_of(const Instruction& instruction) const {
     const KindRow& row = row_of(instruction.kind);
-    const std::string indent(static_cast<size_t>(depth) * 2, ' ');
-    out_ << indent;
-    if (!instruction.outputs.empty()) out_ << list(instruction.outputs) << " = ";
-    out_ << (row.word.empty() ? std::string_view(instruction.op.text()) : row.word) << "(";
-    if (instruction.kind == Kind::kLoop) {
-      out_ << instruction.count;
-    } else {
-      out_ << list(instruction.inputs);
-    }
-    out_ << ")" << attrs(instruction) << bracket(instruction);
-    if (!instruction.scope.empty()) out_ << " scope(" << quoted(instruction.scope.text()) << ")";
+    std::string line = instruction.outputs.empty() ? "" : list(instruction.outputs) + " = ";
+    line += row.word.empty() ? std::string_view(instruction.op.text()) : row.word;
+    line += "(";
+    line += instruction.kind == Kind::kLoop ? str(instruction.count) : list(instruction.inputs);
+    line += ")" + attrs(instruction) + bracket(instruction);
+    if (!instruction.scope.empty()) line += " scope(" + quoted(instruction.scope.text()) + ")";
     if (locations_ && !instruction.location.empty()) {
-      out_ << " loc(" << quoted(instruction.location.file.text()) << ":"
-           << instruction.location.line << ")";
+      line += str(" loc(", quoted(instruction.location.file.text()), ":", instruction.location.line,
+                  ")");
     }
+    return line;
+  }
+
+  void print_instruction(const Instruction& instruction, int depth) {
+    const std::string indent(static_cast<size_t>(depth) * 2, ' ');
+    out_ << indent << line_of(instruction);
     for (size_t i = 0; i < instruction.blocks.size(); ++i) {
       out_ << (i == 0 ? " {\n" : " else {\n");
       print_block(instruction.blocks[i], depth + 1);
       out_ << indent << "}";
     }
     out_ << "\n";
+  }
+
+  void note_lines(const std::vector<Instruction>& block,
+                  std::vector<std::pair<uint64_t, std::string>>& lines) const {
+    for (const Instruction& instruction : block) {
+      if (instruction.op_id != 0) lines.emplace_back(instruction.op_id, line_of(instruction));
+      for (const auto& inner : instruction.blocks) note_lines(inner, lines);
+    }
   }
 
   const Program& program_;
@@ -241,6 +270,10 @@ class Printer {
 
 std::string print(const Program& program, bool locations) {
   return Printer(program, locations).run();
+}
+
+std::vector<std::pair<uint64_t, std::string>> op_lines(const Program& program) {
+  return Printer(program, false).op_lines();
 }
 
 }  // namespace poptorch::program

@@ -16,7 +16,11 @@ int64_t Stream::kept() const {
 }
 
 Type Stream::host_type(int replicas) const {
-  const int64_t factor = kept() * (host.to_device ? group_count(replicas, group_size) : replicas);
+  return host_type_of(host.to_device ? group_count(replicas, group_size) : replicas);
+}
+
+Type Stream::host_type_of(int rows) const {
+  const int64_t factor = kept() * rows;
   Type type = host.type;
   if (!type.shape.empty()) {
     type.shape[0] *= factor;
@@ -47,7 +51,21 @@ const Instruction* find(const std::vector<Instruction>& list, uint64_t op_id) {
   return nullptr;
 }
 
+int64_t count_of(const std::vector<Instruction>& block) {
+  auto count = static_cast<int64_t>(block.size());
+  for (const Instruction& instruction : block) {
+    for (const auto& inner : instruction.blocks) count += count_of(inner);
+  }
+  return count;
+}
+
 }  // namespace
+
+int64_t instruction_count(const Program& program) {
+  int64_t count = 0;
+  for (const IpuProgram& ipu : program.ipus) count += count_of(ipu.body);
+  return count;
+}
 
 std::string place_of(const Program& program, uint64_t op_id) {
   const Instruction* found = nullptr;
@@ -71,6 +89,7 @@ int64_t stash_bytes(const Program& program, int ipu) {
 
 void take_row(Instruction& instruction, const ir::OpDef& def) {
   instruction.view = def.is_view();
+  instruction.collective = def.role == ir::Role::kCollective;
   const auto& operands = def.operand_defs;
   if (!operands.empty() && operands.back().variadic) return;
   if (instruction.inputs.size() < operands.size()) {

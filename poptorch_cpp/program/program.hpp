@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ir/module.hpp"
@@ -71,6 +72,7 @@ struct Instruction {
   Symbol op = {};
   Attrs attrs = {};
   bool view = false;                  // of kCompute: the row's is_view(); not in the text
+  bool collective = false;            // of kCompute: the row's role; not in the text
   std::vector<TensorId> inputs = {};  // kNoTensor: an absent optional operand
   std::vector<TensorId> outputs = {};
   std::vector<int> in_place = {};  // per output: the input whose memory it is, or -1
@@ -136,6 +138,8 @@ struct Stream {
   int64_t kept() const;  // transfers of one replica that the host's buffer holds
   // Of the host's buffer: kept() × groups on dimension 0; a scalar stays one when that is 1.
   Type host_type(int replicas) const;
+  // The same of so many replicas or groups of them.
+  Type host_type_of(int rows) const;
 };
 
 // The group of `replica`: a group is r, r + stride, ..., r + (size - 1)·stride; size 0 is one
@@ -160,6 +164,7 @@ struct IpuProgram {
 struct Program {
   std::string device = "ipu2";  // a profile of target/
   int replicas = 1;
+  int link_domain = ir::kLinkDomain;  // IPUs that IPU-Links join
   uint64_t random_seed = 0;
   std::vector<Tensor> tensors;
   std::vector<State> states;
@@ -175,8 +180,12 @@ struct Program {
 // What the stashes of an IPU take, beside its arena and state.
 int64_t stash_bytes(const Program& program, int ipu);
 
-// What the row of its op says of a kCompute: whether it is a view, and the optional operands that
-// are left out at the end, as kNoTensor: kernels find results behind all operands of the row.
+// Of all IPUs, with those in loops and branches.
+int64_t instruction_count(const Program& program);
+
+// What the row of its op says of a kCompute: whether it is a view or a collective, and the optional
+// operands that are left out at the end, as kNoTensor: kernels find results behind all operands of
+// the row.
 void take_row(Instruction& instruction, const ir::OpDef& def);
 
 // " (model.py:42, in module 'encoder')" of the op that an instruction stems from, as far as known.
@@ -184,6 +193,8 @@ std::string place_of(const Program& program, uint64_t op_id);
 
 // The text form; parse(print(p)) prints the same. UserError for bad text.
 std::string print(const Program& program, bool locations = false);
+// The line of each instruction, without what stands in its blocks, with its op's id.
+std::vector<std::pair<uint64_t, std::string>> op_lines(const Program& program);
 Program parse(std::string_view text, const ir::Registry& registry,
               std::string_view origin = "text");
 

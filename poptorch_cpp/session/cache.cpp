@@ -138,13 +138,23 @@ Compiled compile_cached(std::unique_ptr<ir::Module> module, const HostOptions& o
     const support::FileLock lock(entry.lock_path());
     found = entry.read();
     if (!found) {
+      const emulator::Share& share = options.share;
+      const bool several = share.instances > 1;
+      if (several) {
+        support::log(LogLevel::kDebug, str("Executable cache file locked by process ",
+                                           share.instance, " (pos 1/", share.instances, ")"));
+      }
       Compiled made = compile_to_program(std::move(module), options, progress);
       entry.write(made);
+      if (several) {
+        support::log(LogLevel::kDebug, str("Process ", share.instance, " released the cache lock"));
+      }
       return made;
     }
   }
   check_memory_limit(found->program, options.memory_limit);
   support::log(LogLevel::kDebug, "The executable comes from the cache");
+  found->record.cached = true;
   found->execution = module->execution();
   found->traced = std::move(module);
   return std::move(*found);

@@ -22,6 +22,7 @@ struct Compiled {
   std::string highest_ipu = {};
   program::Program program = {};
   emulator::StateBytes state = {};
+  CompileRecord record = {};  // its seconds are those before the program is bound
 };
 
 // Of a program's text, once it is verified.

@@ -23,6 +23,9 @@ const std::vector<ir::OptionRow<HostOptions>>& host_option_rows() {
       {"cache_path", &HostOptions::cache_path,
        "Folder that keeps executables for the next compilation of the same model: see cache.hpp. "
        "Empty: none are kept."},
+      {"offline", &HostOptions::offline,
+       "The program is never run: no memory is taken for its tensors, but for state that is "
+       "written."},
   };
   return rows;
 }

@@ -118,6 +118,12 @@ const transforms::PassRow& find_pass(std::string_view name) {
   throw support::UserError(text);
 }
 
+int64_t ops_of(const ir::Module& module) {
+  size_t ops = 0;
+  for (const auto& graph : module.graphs()) ops += graph->op_count();
+  return static_cast<int64_t>(ops);
+}
+
 PassRunner::PassRunner(Progress progress, int steps)
     : progress_(std::move(progress)),
       steps_(steps),
@@ -127,16 +133,23 @@ PassRunner::PassRunner(Progress progress, int steps)
       reparses_(support::environment_flag("POPTORCH_REPARSE")) {}
 
 PassRunner::Timed::Timed(PassRunner& runner, std::string_view name)
-    : runner_(runner), name_(name), start_(now()) {
+    : runner_(runner), name_(name), start_(now()), region_("poptorch::pass " + name_) {
+  runner_.records_.push_back({name_, 0, runner_.ops_, runner_.ops_});
   if (runner_.progress_) runner_.progress_(runner_.done_, runner_.steps_, name_);
 }
 
 PassRunner::Timed::~Timed() {
+  runner_.records_.back().seconds = now() - start_;
   runner_.done_ = std::min(runner_.done_ + 1, runner_.steps_);
   if (support::LogLevel::kDebug >= support::compiler_log_level()) {
     support::log_compiler(support::LogLevel::kDebug,
                           str("compile: ", name_, " took ", (now() - start_) * 1e3, " ms"));
   }
+}
+
+void PassRunner::note_size(int64_t ops) {
+  if (!records_.empty()) records_.back().ops_after = ops;
+  ops_ = ops;
 }
 
 void PassRunner::verify(const ir::Module& module) {
@@ -173,6 +186,7 @@ void PassRunner::run(std::string_view name, ir::Module& module) {
   try {
     row.run(module);
     verify(module);
+    note_size(ops_of(module));
   } catch (support::Error& error) {
     error.add_frame(str("pass ", name));
     throw;

@@ -7,10 +7,12 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ir/module.hpp"
 #include "program/program.hpp"
 #include "session/session.hpp"
+#include "support/regions.hpp"
 #include "transforms/passes.hpp"
 
 namespace poptorch::session {
@@ -18,6 +20,9 @@ namespace poptorch::session {
 // Every pass that the pipeline or a golden test may name: those of transforms and partition.
 // UserError naming the closest when there is no such pass.
 const transforms::PassRow& find_pass(std::string_view name);
+
+// Of all its graphs.
+int64_t ops_of(const ir::Module& module);
 
 class PassRunner {
  public:
@@ -34,6 +39,11 @@ class PassRunner {
     return work();
   }
 
+  // What is compiled now has so many ops, or instructions, from the end of the last step on.
+  void note_size(int64_t ops);
+  // Of the steps so far.
+  const std::vector<PassRecord>& records() const { return records_; }
+
   // Runs the verifier as a part of a step.
   void verify(const ir::Module& module);
   // With POPTORCH_REPARSE: from its text.
@@ -42,7 +52,7 @@ class PassRunner {
   void log_verifying() const;
 
  private:
-  // Tells the progress and the log about a step; adds its name to an error that leaves it.
+  // Tells the progress, the log and the records about a step.
   class Timed {
    public:
     Timed(PassRunner& runner, std::string_view name);
@@ -52,12 +62,15 @@ class PassRunner {
     PassRunner& runner_;
     std::string name_;
     double start_;
+    support::Region region_;
   };
 
   Progress progress_;
   int steps_;
   int done_ = 0;
   double start_, verify_seconds_ = 0;
+  int64_t ops_ = 0;
+  std::vector<PassRecord> records_;
   std::set<std::string> disabled_;  // POPTORCH_DISABLE_PASSES, comma-separated
   std::set<std::string> dumped_;    // POPTORCH_DUMP: names of passes, or "all"
   bool reparses_;                   // POPTORCH_REPARSE

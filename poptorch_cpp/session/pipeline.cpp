@@ -28,8 +28,11 @@ std::string highest_ipu(const ir::Module& placed) {
              partition::describe(*highest.user), ".");
 }
 
-void check_ipu_count(const ir::Module& module, bool may_round) {
-  const int64_t replicas = module.execution().replication_factor;
+// Of the replicas that run in one process.
+void check_ipu_count(const ir::Module& module, const HostOptions& options) {
+  const int64_t all = module.execution().replication_factor;
+  options.share.check(static_cast<int>(all));
+  const int64_t replicas = all / options.share.instances;
   // A replica has the IPUs up to the highest that is used.
   const partition::HighestIpu highest = partition::highest_ipu(module);
   const int64_t of_replica = highest.number + int64_t{1};
@@ -40,7 +43,7 @@ void check_ipu_count(const ir::Module& module, bool may_round) {
                                  " replicas are ", needed, " in all, but there are at most ",
                                  program::kMaxIpusInAll, ". Use fewer replicas or IPUs."));
   }
-  if (needed == reserved || may_round) return;
+  if (needed == reserved || options.round_ipu_count) return;
   throw support::UserError(str(
       "The model specifies the use of ", needed, " IPUs, however PopTorch must reserve a ",
       "minimum of ", reserved, " in order to allow the model to run, because PopTorch must ",
@@ -91,7 +94,7 @@ void share_parameters(ir::Module& module) {
 }  // namespace
 
 int compile_steps(const ir::Module& module) {
-  constexpr size_t kOfEvery = 22;
+  constexpr size_t kOfEvery = 23;
   const lowering::Strategy& strategy = lowering::find_strategy(module.execution().strategy);
   return static_cast<int>(kOfEvery + strategy.before_copies.size() + strategy.behind_copies.size());
 }
@@ -102,6 +105,7 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const HostOption
   PassRunner passes(progress, compile_steps(*module));
   Compiled forms;
 
+  passes.note_size(ops_of(*module));
   passes.step("verify the traced form", [&] { passes.verify(*module); });
   partition::refuse_dead_blocks(*module);
   share_parameters(*module);
@@ -138,20 +142,25 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const HostOption
   forms.differentiated = module->clone();
 
   passes.run("place_ops", module);
-  check_ipu_count(*module, options.round_ipu_count);
+  check_ipu_count(*module, options);
   // A copy belongs to the stage of what it copies, but runs in a phase of its own.
   for (std::string_view pass : strategy.before_copies) passes.run(pass, module);
   passes.run("insert_copies", module);
   for (std::string_view pass : strategy.behind_copies) passes.run(pass, module);
   passes.run("verify_placed", module);
 
-  forms.program = passes.step(
-      "lower", [&] { return passes.read_again(lowering::lower(*module), module->registry()); });
+  forms.program = passes.step("lower", [&] { return lowering::lower_unplanned(*module); });
+  passes.note_size(program::instruction_count(forms.program));
+  passes.step("plan memory", [&] {
+    lowering::plan(forms.program, module->registry());
+    forms.program = passes.read_again(std::move(forms.program), module->registry());
+  });
   passes.log_verifying();
   check_memory_limit(forms.program, options.memory_limit);
   forms.execution = forms.traced->execution();
   forms.highest_ipu = highest_ipu(*module);
   forms.placed = std::move(module);
+  forms.record.passes = passes.records();
   return forms;
 }
 

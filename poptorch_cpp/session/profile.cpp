@@ -129,20 +129,19 @@ class Profiler {
   std::unordered_map<std::string, size_t> last_of_;  // segment of a module; look-up only
 };
 
-// What a slot is of: accumulator.<parameter>, optimiser.<what>.<parameter>, or itself.
-std::string parameter_of(const ir::StateSlot& slot) {
-  std::string name = slot.name.text();
+}  // namespace
+
+std::string_view parameter_of(const ir::StateSlot& slot) {
+  std::string_view name = slot.name.text();
   const int prefixes = slot.kind == "accumulator" ? 1 : slot.kind == "optimiser_state" ? 2 : 0;
-  for (int i = 0; i < prefixes; ++i) name.erase(0, name.find('.') + 1);
+  for (int i = 0; i < prefixes; ++i) name.remove_prefix(name.find('.') + 1);
   return name;
 }
-
-}  // namespace
 
 std::unordered_map<std::string, int64_t> bytes_with_optimiser(const Program& program) {
   std::unordered_map<std::string, int64_t> bytes;
   for (const program::State& state : program.states) {
-    bytes[parameter_of(state.slot)] += state.slot.type.bytes();
+    bytes[std::string(parameter_of(state.slot))] += state.slot.type.bytes();
   }
   return bytes;
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -33,6 +34,10 @@ struct Profile {
 // Compiles the traced form, whose ops name no IPU, without binding it: no memory is taken for its
 // tensors.
 Profile profile(std::unique_ptr<ir::Module> module);
+
+// The parameter that a slot is of: of accumulator.<parameter> and optimiser.<what>.<parameter>, or
+// itself.
+std::string_view parameter_of(const ir::StateSlot& slot);
 
 // Bytes of each parameter or buffer, with what the optimiser keeps of it, by name.
 std::unordered_map<std::string, int64_t> bytes_with_optimiser(const program::Program& program);

@@ -7,7 +7,9 @@
 #include <set>
 #include <tuple>
 
+#include "program/collective_cost.hpp"
 #include "session/simulate.hpp"
+#include "session/walk.hpp"
 #include "support/saturate.hpp"
 #include "target/device.hpp"
 
@@ -56,11 +58,24 @@ class Account {
     return found;
   }
 
+  std::vector<CollectiveReport> collectives() const {
+    std::vector<CollectiveReport> found;
+    for (const auto& [key, total] : collectives_) {
+      const auto& [ipu, module, op, part, links, members] = key;
+      found.push_back(
+          {ipu, module, op, part, links, members, total.count, total.bytes, total.cycles});
+    }
+    std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
+      return std::pair(a.ipu, -a.cycles) < std::pair(b.ipu, -b.cycles);
+    });
+    return found;
+  }
+
   std::vector<std::string> generic_ops() const { return {schemas_.begin(), schemas_.end()}; }
 
  private:
   struct Total {
-    int64_t count = 0, cycles = 0;
+    int64_t count = 0, cycles = 0, bytes = 0;
   };
 
   void walk(const std::vector<Instruction>& block, int64_t times) {
@@ -77,17 +92,7 @@ class Account {
 
   // The longer branch: which one runs is not known.
   void walk_branches(const Instruction& instruction, int64_t times) {
-    const auto& blocks = instruction.blocks;
-    walk(blocks[cycles_of(blocks[0]) >= cycles_of(blocks[1]) ? 0 : 1], times);
-  }
-
-  int64_t bytes_of(program::TensorId id) const {
-    return program_.tensors[static_cast<size_t>(id)].type.bytes();
-  }
-
-  // What a transfer moves in one round.
-  int64_t moved(const Instruction& instruction, bool in) const {
-    return bytes_of((in ? instruction.outputs : instruction.inputs)[0]);
+    walk(instruction.blocks[longer_branch(instruction)], times);
   }
 
   static void add(int64_t& sum, int64_t more) { sum = support::saturating_sum(sum, more); }
@@ -100,24 +105,20 @@ class Account {
     switch (instruction.kind) {
       case Kind::kSend:
         add(work_->link_cycles, cycles);
-        add(work_->link_bytes, saturating_product(times, bytes_of(instruction.inputs[0])));
+        add(work_->link_bytes, saturating_product(times, moved_bytes(program_, instruction)));
         break;
       case Kind::kStreamIn:
-      case Kind::kStreamOut: {
-        const bool in = instruction.kind == Kind::kStreamIn;
+      case Kind::kStreamOut:
         add(work_->host_cycles, cycles);
-        add(work_->host_bytes, saturating_product(times, moved(instruction, in)));
+        add(work_->host_bytes, saturating_product(times, moved_bytes(program_, instruction)));
         break;
-      }
       case Kind::kOffChipLoad:
-      case Kind::kOffChipStore: {
-        const bool in = instruction.kind == Kind::kOffChipLoad;
+      case Kind::kOffChipStore:
         add(work_->streaming_cycles, cycles);
-        add(work_->streaming_bytes, saturating_product(times, moved(instruction, in)));
+        add(work_->streaming_bytes, saturating_product(times, moved_bytes(program_, instruction)));
         break;
-      }
       default:
-        add(work_->compute_cycles, cycles);
+        add(work_->compute_cycles, cycles - exchanged(instruction, times));
     }
     if (instruction.kind == Kind::kLoop || instruction.kind == Kind::kIf) return;
     if (instruction.pass != program::Pass::kUpdate && instruction.kind != Kind::kReceive) {
@@ -135,6 +136,25 @@ class Account {
     if (const ir::Attr* schema = instruction.attrs.find("schema")) {
       schemas_.insert(std::get<std::string>(*schema));
     }
+  }
+
+  // Cycles of a collective, which are those of its parts.
+  int64_t exchanged(const Instruction& instruction, int64_t times) {
+    int64_t all = 0;
+    for (const program::CollectivePart& part : program::collective_parts(program_, instruction)) {
+      const char* links = part.gateway ? "GW-Links" : "IPU-Links";
+      Total& total = collectives_[{ipu_, instruction.scope.text(), instruction.op.text(),
+                                   std::string(part.name), links, part.members}];
+      const int64_t cycles = saturating_product(times, part.cycles);
+      const int64_t bytes = saturating_product(times, part.bytes);
+      add(part.gateway ? work_->gateway_cycles : work_->link_cycles, cycles);
+      add(part.gateway ? work_->gateway_bytes : work_->link_bytes, bytes);
+      add(total.count, times);
+      add(total.cycles, cycles);
+      add(total.bytes, bytes);
+      add(all, cycles);
+    }
+    return all;
   }
 
   // The convolutions of a MultiConv are one op, where the first of them is.
@@ -159,11 +179,14 @@ class Account {
   std::map<std::pair<int, int>, std::vector<std::string>> blocks_;  // by stage and IPU
   std::map<std::tuple<int, int, std::string, std::string, std::string>, Total> ops_;
   std::map<std::tuple<int, int, int64_t, std::string>, const Instruction*> multi_convs_;
+  std::map<std::tuple<int, std::string, std::string, std::string, std::string, int>, Total>
+      collectives_;
   std::set<std::string> schemas_;
 };
 
-int64_t idle_ipus(const Program& program) {
-  const auto needed = static_cast<uint64_t>(program.replicas) * program.ipus.size();
+int64_t idle_ipus(const Program& program, int instances) {
+  const auto replicas = static_cast<uint64_t>(program.replicas / instances);
+  const uint64_t needed = replicas * program.ipus.size();
   return static_cast<int64_t>(std::bit_ceil(needed) - needed);
 }
 
@@ -177,8 +200,8 @@ void add_work(const Program& program, Report& report) {
     WorkReport& work = report.work.emplace_back();
     account.add(static_cast<int>(i), work);
     int64_t busy = 0;
-    for (int64_t part :
-         {work.compute_cycles, work.link_cycles, work.host_cycles, work.streaming_cycles}) {
+    for (int64_t part : {work.compute_cycles, work.link_cycles, work.gateway_cycles,
+                         work.host_cycles, work.streaming_cycles}) {
       busy = support::saturating_sum(busy, part);
     }
     work.idle_cycles = report.cycles_per_run - busy + work.overlapped_cycles;
@@ -189,6 +212,7 @@ void add_work(const Program& program, Report& report) {
   report.bubbles = cycles > 0 ? idle / (ipus * cycles) : 0;
   report.stages = account.stages();
   report.ops = account.ops();
+  report.collectives = account.collectives();
   report.generic_ops = account.generic_ops();
   int64_t most = -1;
   for (const StageReport& stage : report.stages) {
@@ -215,6 +239,12 @@ void add_streams(const Program& program, Report& report) {
 }
 
 }  // namespace
+
+int64_t moved_bytes(const Program& program, const Instruction& instruction) {
+  const bool in = instruction.inputs.empty() || instruction.kind == Kind::kOffChipLoad;
+  const program::TensorId id = (in ? instruction.outputs : instruction.inputs)[0];
+  return program.tensors[static_cast<size_t>(id)].type.bytes();
+}
 
 MemoryReport memory_of(const Program& program, int ipu) {
   const auto& own = program.ipus[static_cast<size_t>(ipu)];
@@ -252,7 +282,7 @@ StreamingReport streaming_of(const Program& program) {
   return streaming;
 }
 
-Report make_report(const Program& program) {
+Report make_report(const Program& program, int instances) {
   const target::Device& device = target::find_device(program.device);
   Report report;
   for (size_t i = 0; i < program.ipus.size(); ++i) {
@@ -263,8 +293,9 @@ Report make_report(const Program& program) {
   report.streaming_capacity = streaming.capacity_bytes;
   report.device = program.device;
   report.replicas = program.replicas;
+  report.instances = instances;
   add_streams(program, report);
-  report.idle_ipus = idle_ipus(program);
+  report.idle_ipus = idle_ipus(program, instances);
   report.cycles_per_run = simulate(program);
   report.seconds_per_run = static_cast<double>(report.cycles_per_run) / device.clock;
   add_work(program, report);

@@ -16,8 +16,11 @@ struct StreamingReport {
   }
 };
 
-Report make_report(const program::Program& program);
+// Of one of so many instances.
+Report make_report(const program::Program& program, int instances = 1);
 StreamingReport streaming_of(const program::Program& program);
+// Bytes that a send, or a transfer with the host or Streaming Memory, moves in one round.
+int64_t moved_bytes(const program::Program& program, const program::Instruction& instruction);
 MemoryReport memory_of(const program::Program& program, int ipu);
 
 }  // namespace poptorch::session

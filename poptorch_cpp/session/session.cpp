@@ -3,22 +3,27 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <new>
 #include <optional>
 #include <stdexcept>
 
 #include "emulator/engine.hpp"
 #include "ir/text.hpp"
+#include "session/agreement.hpp"
 #include "session/cache.hpp"
 #include "session/forms.hpp"
 #include "session/memory_limit.hpp"
 #include "session/pipeline.hpp"
 #include "session/report.hpp"
+#include "session/run_clock.hpp"
 #include "session/timeline.hpp"
 #include "session/turns.hpp"
 #include "support/environment.hpp"
 #include "support/error.hpp"
 #include "support/faults.hpp"
+#include "support/moved_bytes.hpp"
+#include "support/regions.hpp"
 #include "support/strings.hpp"
 #include "transforms/passes.hpp"
 
@@ -38,15 +43,26 @@ auto refusing_exhaustion(Work work) {
       "smaller, or use fewer replicas and iterations.");
 }
 
+double now() {
+  using Clock = std::chrono::steady_clock;
+  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+}
+
 class CompiledModel final : public Executable {
  public:
-  CompiledModel(Compiled forms, const ir::Registry& registry, int threads)
+  CompiledModel(Compiled forms, const ir::Registry& registry, const HostOptions& options)
       : forms_(std::move(forms)),
         engine_(std::move(forms_.program), registry,
-                {.threads = threads, .state = std::move(forms_.state)}) {
+                {.threads = static_cast<int>(options.threads),
+                 .state = std::move(forms_.state),
+                 .share = options.share,
+                 .offline = options.offline}) {
+    const int64_t size = program::instruction_count(engine_.program());
+    forms_.record.passes.push_back({"bind", now() - began_, size, size});
+    forms_.record.seconds += forms_.record.passes.back().seconds;
     for (const program::Stream& stream : engine_.program().streams) {
       auto& types = stream.host.to_device ? input_types_ : output_types_;
-      types.push_back(stream.host_type(engine_.program().replicas));
+      types.push_back(engine_.host_type(stream));
     }
     for (const program::State& state : engine_.program().states) states_.push_back(state.slot);
   }
@@ -67,8 +83,12 @@ class CompiledModel final : public Executable {
     }
     on_device([&] {
       try {
+        if (!has_compared_) compare_beginnings(engine_);
+        has_compared_ = true;
+        const int64_t began = RunClock::now();
         support::in_frame("run",
                           [&] { refusing_exhaustion([&] { engine_.run(inputs, outputs); }); });
+        clock_.note(began);
       } catch (const support::DeviceError&) {
         throw;
       } catch (...) {
@@ -113,13 +133,33 @@ class CompiledModel final : public Executable {
   void read_states(const std::vector<std::pair<std::string, std::byte*>>& into) const override {
     const Turns::Turn turn(turns_);
     copy([&] {
-      for (const auto& [name, data] : into) engine_.read_state(name, data);
+      for (const auto& [name, data] : into) {
+        engine_.read_state(name, data);
+        support::note_moved_bytes(engine_.state_bytes(name));
+      }
     });
+  }
+  std::vector<std::pair<int, int>> far_groups(const std::string& name) const override {
+    return engine_.far_groups(name);
+  }
+  std::vector<int> owners(const std::string& name) const override { return engine_.owners(name); }
+  Replicas replicas() const override {
+    const int all = engine_.program().replicas;
+    const emulator::Share& share = engine_.share();
+    return {.first = share.first(all), .count = share.count(all), .all = all};
+  }
+  void exchange(const std::string& what, std::byte* rows, int64_t row_bytes,
+                const std::vector<int>& owners) override {
+    const Turns::Turn turn(turns_);
+    engine_.exchange(what, rows, row_bytes, owners);
   }
   void write_states(const std::vector<std::pair<std::string, const std::byte*>>& from) override {
     const Turns::Turn turn(turns_);
     copy([&] {
-      for (const auto& [name, data] : from) engine_.write_state(name, data);
+      for (const auto& [name, data] : from) {
+        engine_.write_state(name, data);
+        support::note_moved_bytes(engine_.state_bytes(name));
+      }
     });
   }
   void write_state(const std::string& name, const std::byte* data) override {
@@ -145,30 +185,29 @@ class CompiledModel final : public Executable {
   std::string text(const std::string& form, bool locations) const override {
     if (form == "program") return program::print(engine_.program(), locations);
     if (form == "bound") return engine_.text();
-    const std::pair<const char*, const ir::Module*> modules[] = {
-        {"traced", forms_.traced.get()},
-        {"normal", forms_.normal.get()},
-        {"differentiated", forms_.differentiated.get()},
-        {"placed", forms_.placed.get()}};
-    for (const auto& [name, module] : modules) {
-      if (form != name) continue;
-      if (!module) refuse_without_forms();
-      return ir::print(*module, {.locations = locations});
-    }
-    throw support::UserError(
-        support::str("[graph] there is no form '", form,
-                     "'. The forms are traced, normal, differentiated, placed, "
-                     "program and bound."));
+    const ir::Module* module = form_named(form);
+    if (!module) refuse_without_forms();
+    return ir::print(*module, {.locations = locations});
   }
 
+  std::vector<std::pair<uint64_t, std::string>> op_lines(const std::string& form) const override {
+    if (form == "program") return program::op_lines(engine_.program());
+    if (form == "bound") return engine_.op_lines();
+    const ir::Module* module = form_named(form);
+    return module ? ir::op_lines(*module) : std::vector<std::pair<uint64_t, std::string>>();
+  }
+  const program::Program& program() const override { return engine_.program(); }
+  const CompileRecord& compile_record() const override { return forms_.record; }
   bool has_forms() const override { return forms_.placed != nullptr; }
+  bool has_execution() const override { return forms_.execution.has_value(); }
   const ir::Execution& execution() const override {
     if (!forms_.execution) refuse_without_forms();
     return *forms_.execution;
   }
   Report report() const override {
-    Report report = make_report(engine_.program());
+    Report report = make_report(engine_.program(), engine_.share().instances);
     report.reference_kernels = engine_.reference_shares();
+    report.measured = clock_.times();
     return report;
   }
   int ipus() const override { return static_cast<int>(engine_.program().ipus.size()); }
@@ -204,6 +243,21 @@ class CompiledModel final : public Executable {
   }
 
  private:
+  // Of the IR; null when it is not there, UserError for another name.
+  const ir::Module* form_named(const std::string& form) const {
+    const std::pair<const char*, const ir::Module*> modules[] = {
+        {"traced", forms_.traced.get()},
+        {"normal", forms_.normal.get()},
+        {"differentiated", forms_.differentiated.get()},
+        {"placed", forms_.placed.get()}};
+    for (const auto& [name, module] : modules) {
+      if (form == name) return module;
+    }
+    throw support::UserError(
+        support::str("[graph] there is no form '", form,
+                     "'. The forms are traced, normal, differentiated, placed, "
+                     "program and bound."));
+  }
   std::vector<std::string> stream_names(bool to_device) const {
     std::vector<std::string> names;
     for (const program::Stream& stream : engine_.program().streams) {
@@ -243,37 +297,41 @@ class CompiledModel final : public Executable {
     });
   }
 
+  const double began_ = now();
   Compiled forms_;  // without the program, which the engine holds; none after load()
   mutable Turns turns_;
   bool is_closed_ = false;
+  bool has_compared_ = false;  // with other instances, before the first run
   std::atomic<bool> has_partial_state_{false};
   mutable std::optional<support::DeviceError> failure_;
   mutable std::atomic<bool> has_failed_{false};  // whether there is one, without the turn
   emulator::Engine engine_;
   std::vector<ir::Type> input_types_, output_types_;
   std::vector<ir::StateSlot> states_;
+  RunClock clock_;
 };
 
 }  // namespace
 
 std::unique_ptr<Executable> bind(Compiled forms, const ir::Registry& registry,
                                  const HostOptions& options) {
-  return refusing_exhaustion([&] {
-    return std::make_unique<CompiledModel>(std::move(forms), registry,
-                                           static_cast<int>(options.threads));
-  });
+  const support::Region binding("poptorch::bind");
+  return refusing_exhaustion(
+      [&] { return std::make_unique<CompiledModel>(std::move(forms), registry, options); });
 }
 
 std::unique_ptr<Executable> compile(std::unique_ptr<ir::Module> module, const HostOptions& options,
                                     const Progress& progress) {
   support::check_environment();
   support::meet_fault(support::FaultPoint::kCompile);
+  const double began = now();
   const auto made = [&] {
     const ir::Registry& registry = module->registry();
     const int steps = compile_steps(*module);
     Compiled forms = options.cache_path.empty()
                          ? compile_to_program(std::move(module), options, progress)
                          : compile_cached(std::move(module), options, progress);
+    forms.record.seconds = now() - began;
     if (progress) progress(steps - 1, steps, "bind");
     auto model = bind(std::move(forms), registry, options);
     if (progress) progress(steps, steps, "ready");

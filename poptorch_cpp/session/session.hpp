@@ -11,8 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include "emulator/share.hpp"
 #include "ir/module.hpp"
 #include "ir/option_table.hpp"
+
+namespace poptorch::program {
+struct Program;
+}
 
 namespace poptorch::session {
 
@@ -22,6 +27,8 @@ struct HostOptions {
   std::string memory_limit = "";  // warn, error or off; empty: POPTORCH_MEMORY_LIMIT, else warn
   bool round_ipu_count = false;   // reserve the next power of two of IPUs, the excess idle
   std::string cache_path = "";    // a folder that keeps executables; empty: none are kept
+  bool offline = false;           // never run: no memory is taken for it
+  emulator::Share share = {};     // which replicas run in this process; default: all of them
 };
 
 const std::vector<ir::OptionRow<HostOptions>>& host_option_rows();
@@ -41,8 +48,9 @@ struct MemoryReport {
 // it waits.
 struct WorkReport {
   int64_t compute_cycles = 0, link_cycles = 0, host_cycles = 0, streaming_cycles = 0;
-  int64_t idle_cycles = 0;
-  int64_t link_bytes = 0;  // sent to other IPUs
+  int64_t gateway_cycles = 0, idle_cycles = 0;
+  int64_t link_bytes = 0;     // sent to other IPUs by IPU-Links
+  int64_t gateway_bytes = 0;  // likewise by GW-Links
   int64_t host_bytes = 0, streaming_bytes = 0;
   int64_t overlapped_cycles = 0;  // of the host's and Streaming Memory's: through the IO tiles
 };
@@ -68,15 +76,32 @@ struct OpReport {
   int64_t count = 0, cycles = 0;
 };
 
+// A part of equal collectives of one module, over one run of one IPU: see collective_cost.hpp.
+struct CollectiveReport {
+  int ipu = 0;
+  std::string module, op, part;
+  std::string links;  // "IPU-Links" or "GW-Links"
+  int members = 1;
+  int64_t count = 0, bytes = 0, cycles = 0;
+};
+
+// Of the runs that came to their end, measured on this host in seconds of the steady clock.
+struct RunTimes {
+  int64_t runs = 0;
+  double in_runs = 0, between_runs = 0;
+};
+
 struct Report {
   std::vector<MemoryReport> ipus;
-  std::vector<WorkReport> work;     // by IPU
-  std::vector<StageReport> stages;  // ascending
-  std::vector<OpReport> ops;        // most cycles first
+  std::vector<WorkReport> work;               // by IPU
+  std::vector<StageReport> stages;            // ascending
+  std::vector<OpReport> ops;                  // most cycles first
+  std::vector<CollectiveReport> collectives;  // by IPU, most cycles first
   std::vector<StreamReport> streams;
   std::string device;
-  int replicas = 1;
-  int64_t idle_ipus = 0;           // reserved, in all, to make a power of two
+  int replicas = 1;                // of all instances
+  int instances = 1;               // processes, each with a device for its replicas
+  int64_t idle_ipus = 0;           // reserved by this instance to make a power of two
   int64_t streaming_bytes = 0;     // Streaming Memory of one replica
   int64_t streaming_capacity = 0;  // the share of one replica's IPUs in their IPU-Machines
   double bubbles = 0;              // the share of the IPUs' time in which they wait
@@ -86,6 +111,7 @@ struct Report {
   std::vector<std::string> generic_ops;  // aten ops that run through the generic kernel
   // By op without a fast kernel here: the share of the time of the runs so far, measured.
   std::vector<std::pair<std::string, double>> reference_kernels;
+  RunTimes measured;
 };
 
 // What an IPU does for one stage (in a phase) of one micro-batch, forward or backward.
@@ -112,12 +138,26 @@ struct Timeline {
   std::vector<Transfer> transfers;
 };
 
+// A step of a compilation. Ops of an IR form, or instructions of the program.
+struct PassRecord {
+  std::string name;
+  double seconds = 0;
+  int64_t ops_before = 0, ops_after = 0;
+};
+
+struct CompileRecord {
+  double seconds = 0;   // of the whole, from the traced form
+  bool cached = false;  // read from the cache: then the passes have not run
+  std::vector<PassRecord> passes;
+};
+
 // One compiled model with the device memory that holds its state.
 class Executable {
  public:
   virtual ~Executable() = default;
 
-  // Types of one run's inputs and outputs: with the batching factors applied to dimension 0.
+  // Types of one run's inputs and outputs: with the batching factors applied to dimension 0, of the
+  // replicas of this process alone.
   virtual const std::vector<ir::Type>& input_types() const = 0;
   virtual const std::vector<ir::Type>& output_types() const = 0;
   // What the program calls them: the streams' names.
@@ -148,6 +188,22 @@ class Executable {
   virtual void read_state(const std::string& name, std::byte* data) const = 0;
   // Several, between two runs.
   virtual void read_states(const std::vector<std::pair<std::string, std::byte*>>& into) const = 0;
+  // Groups of the slot that have no replica in this process, each with the instance of its first
+  // one: reads leave their place as it is.
+  virtual std::vector<std::pair<int, int>> far_groups(const std::string& name) const = 0;
+  // The instance of each group's first replica; empty where every instance has one of each group,
+  // so that each reads all of the slot.
+  virtual std::vector<int> owners(const std::string& name) const = 0;
+  // Which replicas this process runs: the first, and how many of `all`.
+  struct Replicas {
+    int first = 0, count = 1, all = 1;
+  };
+  virtual Replicas replicas() const = 0;
+  // Rows of `row_bytes` that instances have, of state or of remote buffers: the row of the instance
+  // `owners[i]` goes to all others. Called by all of them, between the same runs. UserError names
+  // the instance that `what` waits for in vain.
+  virtual void exchange(const std::string& what, std::byte* rows, int64_t row_bytes,
+                        const std::vector<int>& owners) = 0;
   virtual void write_states(const std::vector<std::pair<std::string, const std::byte*>>& from) = 0;
   virtual void write_state(const std::string& name, const std::byte* data) = 0;
 
@@ -161,9 +217,15 @@ class Executable {
   // "traced", "normal", "differentiated", "placed", "program" or "bound" (what the host runs; does
   // not parse back); UserError for another name, and after load() for all but the last two.
   virtual std::string text(const std::string& form, bool locations = false) const = 0;
-  // As the front end asked for it. UserError after load() of a text.
+  // The lines of a form that are an op's or an instruction's, with its id; several where it stands
+  // in several places. Nothing where the form is not there.
+  virtual std::vector<std::pair<uint64_t, std::string>> op_lines(const std::string& form) const = 0;
+  virtual const program::Program& program() const = 0;
+  virtual const CompileRecord& compile_record() const = 0;
   // Whether the forms before the program are there: not after load(), nor from the cache.
   virtual bool has_forms() const = 0;
+  virtual bool has_execution() const = 0;
+  // As the front end asked for it. UserError after load() of a text.
   virtual const ir::Execution& execution() const = 0;
   virtual Report report() const = 0;
   virtual int ipus() const = 0;  // of one replica

@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "support/error.hpp"
+#include "support/moved_bytes.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::storage {
@@ -49,7 +50,19 @@ bool all_zeros(std::string_view bytes) { return bytes.find_first_not_of('\0') ==
 }  // namespace
 
 Digest digest_of(std::string_view bytes) {
-  return digest_of_hash(XXH3_128bits(bytes.data(), bytes.size()));
+  if (bytes.size() <= size_t{support::kMovedAtOnce}) {
+    support::note_moved_bytes(static_cast<int64_t>(bytes.size()));
+    return digest_of_hash(XXH3_128bits(bytes.data(), bytes.size()));
+  }
+  XXH3_state_t hash;
+  XXH3_128bits_reset(&hash);
+  while (!bytes.empty()) {
+    const std::string_view piece = bytes.substr(0, size_t{support::kMovedAtOnce});
+    XXH3_128bits_update(&hash, piece.data(), piece.size());
+    support::note_moved_bytes(static_cast<int64_t>(piece.size()));
+    bytes.remove_prefix(piece.size());
+  }
+  return digest_of_hash(XXH3_128bits_digest(&hash));
 }
 
 std::string hex(const Digest& digest) {
@@ -97,8 +110,14 @@ void ContainerWriter::begin(std::string_view name) {
 }
 
 void ContainerWriter::add(const void* data, size_t bytes) {
-  state_->file.write(data, bytes);
-  XXH3_128bits_update(&state_->hash, data, bytes);
+  const char* from = static_cast<const char*>(data);
+  for (size_t done = 0; done < bytes;) {
+    const size_t piece = std::min(bytes - done, size_t{support::kMovedAtOnce});
+    state_->file.write(from + done, piece);
+    XXH3_128bits_update(&state_->hash, from + done, piece);
+    support::note_moved_bytes(static_cast<int64_t>(piece));
+    done += piece;
+  }
 }
 
 void ContainerWriter::commit() {

@@ -110,12 +110,12 @@ std::vector<Variable> make_table() {
        .most = kMany},
       {.name = "POPDIST_NUM_LOCAL_REPLICAS",
        .kind = Kind::kNumber,
-       .doc = "those of one process, which must be all of them",
+       .doc = "those of them that this process runs",
        .least = 1,
        .most = kMany},
       {.name = "POPLAR_TARGET_OPTIONS",
        .kind = Kind::kText,
-       .doc = "JSON whose `ipuLinkDomainSize` PopXL's groupings of linked replicas take"},
+       .doc = "JSON whose `ipuLinkDomainSize` is how many IPUs IPU-Links join, at most 64"},
       {.name = "MODEL_LOG_LEVEL",
        .kind = Kind::kText,
        .doc =
@@ -139,8 +139,7 @@ std::vector<Variable> make_table() {
        .has_effect = false},
       {.name = "POPLAR_ENGINE_OPTIONS",
        .kind = Kind::kText,
-       .doc = "options of Poplar's reports",
-       .has_effect = false},
+       .doc = "JSON object: `autoReport.all` asks for reports, `autoReport.directory` says where"},
   };
 }
 

@@ -27,6 +27,10 @@ constexpr double kTransferLatencyCycles = 1000;
 constexpr int64_t kInstructionBytes = 8;
 constexpr int64_t kVertexBytes = 128;
 
+// 2 × 100 Gb/s each way for the four IPUs of a Bow-2000 [B]. An assumption for the others: their
+// machines are taken to be joined alike.
+constexpr double kGatewayBandwidth = 2 * (2 * 100 * kGiga / 8) / 4;
+
 // The small IPU Model's.
 constexpr int kSmallTiles = 4;
 constexpr std::string_view kSmallNames[] = {"ipu1-small", "ipu2-small", "ipu21-small"};
@@ -44,20 +48,22 @@ std::vector<Device> make_devices() {
              .sram_bandwidth = 45 * kTera,     // [C]
              .exchange_bandwidth = 8 * kTera,  // [C]
              .link_bandwidth = 320 * kGiga,    // [C]
-             .host_bandwidth = 64 * kGiga,     // [C] PCIe 4 x16, both directions
-             .streaming_memory = 0};           // [C]
+             .gateway_bandwidth = kGatewayBandwidth,
+             .host_bandwidth = 64 * kGiga,  // [C] PCIe 4 x16, both directions
+             .streaming_memory = 0};        // [C]
   Device mk2{.name = "ipu2",
              .title = "Mk2 (GC200)",
              .version = 2,
-             .tiles = 1472,                                           // [B]
-             .workers_per_tile = 6,                                   // [A]
-             .sram_per_tile = 624 * kKiB,                             // [B]
-             .clock = 1.33 * kGiga,                                   // [B]
-             .half_macs_per_cycle = 64,                               // [B] 250 TFLOP/s
-             .float_macs_per_cycle = 16,                              // [B] 62.5 TFLOP/s
-             .sram_bandwidth = 47.5 * kTera,                          // [B]
-             .exchange_bandwidth = 8 * kTera,                         // [B]
-             .link_bandwidth = 320 * kGiga,                           // [B]
+             .tiles = 1472,                    // [B]
+             .workers_per_tile = 6,            // [A]
+             .sram_per_tile = 624 * kKiB,      // [B]
+             .clock = 1.33 * kGiga,            // [B]
+             .half_macs_per_cycle = 64,        // [B] 250 TFLOP/s
+             .float_macs_per_cycle = 16,       // [B] 62.5 TFLOP/s
+             .sram_bandwidth = 47.5 * kTera,   // [B]
+             .exchange_bandwidth = 8 * kTera,  // [B]
+             .link_bandwidth = 320 * kGiga,    // [B]
+             .gateway_bandwidth = kGatewayBandwidth,
              .host_bandwidth = 64 * kGiga,                            // [B]
              .streaming_memory = int64_t{448} * 1000 * 1000 * 1000};  // [B] up to
   Device bow = mk2;

@@ -20,7 +20,8 @@ struct Device {
   double float_macs_per_cycle = 0;
   double sram_bandwidth = 0;      // bytes a second, all tiles
   double exchange_bandwidth = 0;  // bytes a second, all to all
-  double link_bandwidth = 0;      // bytes a second, all IPU-Links of one IPU
+  double link_bandwidth = 0;      // bytes a second, all IPU-Links of one IPU, both ways
+  double gateway_bandwidth = 0;   // bytes a second, an IPU's share of the GW-Links, both ways
   double host_bandwidth = 0;      // bytes a second
   int64_t streaming_memory = 0;   // bytes of one IPU-Machine of four; 0: none
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from popart.devices import DeviceInfo
 from popart.enums import AnchorReturnTypeId, DeviceType
+from popxl.records import of
 from popxl.session import Session
 
 _DEVICES = {DeviceType.Cpu: "cpu", DeviceType.IpuModel: "ipu_model"}
@@ -132,6 +133,21 @@ class InferenceSession:
     def weightsToHost(self) -> None:
         """Fetches the variables from the device."""
         self._prepared().weights_to_host()
+
+    def broadcastWeights(self, root: int = 0) -> None:
+        """Gives all instances the variables of one of them. They call it together.
+
+        Those of every replica, and groups without one there, stay as they are. ValueError: there
+        is no such instance.
+        """
+        from popdist import collectives
+
+        session = self._prepared()
+        session.fetch_variables(root)
+        variables = [v for v in self._ir.user().main_graph.variables if not of(v).all_replicas]
+        session.write_variables_data(
+            {v: collectives.broadcast(session.get_tensor_data(v), root) for v in variables}
+        )
 
     def readWeights(self, weights: PyWeightsIO) -> None:
         """Fills arrays with variables."""

@@ -1,16 +1,16 @@
-"""python -m poptorch: looks after the cache of executables, and into files of executables."""
+"""python -m poptorch: the cache of executables, files of executables, and reports."""
 
 import argparse
 import sys
 
-from poptorch._impl import cache_folder, file_contents
+from poptorch._impl import cache_folder, file_contents, report_files
 from poptorch_core import Error
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Exit status: 0, 1 where a file is damaged, 2 where nothing could be done."""
     parser = argparse.ArgumentParser(prog="python -m poptorch", description=__doc__)
-    topics = parser.add_subparsers(required=True, metavar="cache|file")
+    topics = parser.add_subparsers(required=True, metavar="cache|file|report")
 
     cache = topics.add_parser("cache", help="the executables that enableExecutableCaching keeps")
     actions = cache.add_subparsers(required=True, metavar="list|verify|prune")
@@ -40,6 +40,13 @@ def main(arguments: list[str] | None = None) -> int:
         action.set_defaults(run=work)
         if name == "weights":
             action.add_argument("to")
+
+    text = "writes what a model's IPUs hold and do as report.html, with its data beside it"
+    report = topics.add_parser("report", help=text, description=text)
+    report.add_argument("place", help="folder of a report, or file of an executable")
+    report.add_argument("--to", default=".", metavar="FOLDER", help="default: the current one")
+    report.add_argument("--compare", metavar="PLACE", help="another report or executable")
+    report.set_defaults(run=report_files.make)
 
     given = parser.parse_args(arguments)
     try:

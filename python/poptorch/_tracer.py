@@ -129,6 +129,7 @@ def _prepared(call, model, module_scopes: bool, training: bool):
             if module_scopes and model is not None:
                 stack.enter_context(_module_scopes(model))
             stack.enter_context(_traceable_torch(training))
+            stack.enter_context(traced_torch.scripts_op_by_op(model))
             stack.enter_context(_tracer_hooks.recorded(model, training))
             if model is not None:
                 traced_quantisation.check(model)

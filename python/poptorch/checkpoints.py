@@ -10,9 +10,10 @@ from typing import Any
 
 import torch
 from poptorch import _versions
-from poptorch._impl import checkpoint_files, checkpoint_parts as parts
+from poptorch._impl import checkpoint_files, checkpoint_parts as parts, wrapped_classes
 from poptorch._impl.executor import PoplarExecutor
 from poptorch.data_loader import DataLoader
+from poptorch.options import Options
 from poptorch_core import Error
 
 
@@ -22,6 +23,12 @@ class Checkpoint:
 
     step: int
     extra: dict[str, Any]
+
+
+def _options_of(model: Any) -> Options | None:
+    """Of its wrapper, if there is one."""
+    wrapper = model if isinstance(model, PoplarExecutor) else wrapped_classes.wrapper_of(model)
+    return None if wrapper is None else wrapper.options
 
 
 def save_checkpoint(
@@ -39,6 +46,10 @@ def save_checkpoint(
 
     After a kill at any time there is the former file of this name or the new one, whole. To be
     called between two steps; a batch that the loader has given counts as used.
+
+    Of several processes each writes the file that it names. One suffices to go on with any number
+    of them, if loaders share data "by_replica"; where a weight has a replicaGrouping, all processes
+    must call this.
 
     Args:
         path: the file, of mode 0600. Its folder exists.
@@ -67,7 +78,7 @@ def save_checkpoint(
         "loaders": [part.data() for part in parts.several(parts.Loader, loader)],
         "random": parts.Random().data(),
     }
-    checkpoint_files.write(path, content)
+    checkpoint_files.write(path, content, _options_of(model))
 
 
 def load_checkpoint(
@@ -88,7 +99,7 @@ def load_checkpoint(
         poptorch.Error: the file is truncated, damaged, of another version or no checkpoint, or the
             program's objects are not like those that were saved.
     """
-    content = checkpoint_files.read(path)
+    content = checkpoint_files.read(path, _options_of(model))
     schedulers = parts.several(parts.Scheduler, scheduler)
     loaders = parts.several(parts.Loader, loader)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import weakref
 from collections.abc import Iterator, Sized
 from typing import Any, cast
@@ -10,6 +9,7 @@ from typing import Any, cast
 import torch
 import torch.utils.data
 from poptorch._impl.batch_groups import groups_in
+from poptorch._impl.data_shares import ContiguousShare, ReplicaShare, Share, micro_batches
 from poptorch._impl.loader_passes import OwnProcess, Passes, Steps
 from poptorch._impl.loading_worker import workers_end_with_this_process
 from poptorch._impl.option_state import state_of
@@ -19,67 +19,7 @@ from poptorch.enums import DataLoaderMode
 from poptorch.options import Options
 from poptorch_core import Error
 
-
-def _micro_batches(options: Any) -> int:
-    """Micro-batches of one step: D·A·(R/g)."""
-    return (
-        options.device_iterations
-        * options.Training.gradient_accumulation
-        * (options.replication_factor // options.input_group_size)
-    )
-
-
-class _SubDataset(torch.utils.data.Dataset):
-    """This process's contiguous share of a data set, of equal length in every process.
-
-    Shuffling is global: every process draws the same permutation of the whole, so that the shares
-    of an epoch do not overlap. Epochs take the first and the last items of it by turns, where the
-    division leaves some over. The permutation lies in shared memory: workers that live from epoch
-    to epoch see the new one.
-    """
-
-    def __init__(self, dataset: Any, options: Any, step: int, drop_last: bool) -> None:
-        self._dataset = dataset
-        self._index = options.Distributed.processId
-        self._count = options.Distributed.numProcesses
-        self.processes = self._count
-        self._random: torch.Tensor | None = None  # the state of the generator
-        self._epoch = 0
-        total = len(dataset)
-        if drop_last:
-            self._length = total // (step * self._count) * step
-        else:
-            self._length = math.ceil(total / self._count)
-        self._order: torch.Tensor | None = None
-
-    def shuffle_globally(self, seed: int) -> None:
-        self._random = torch.Generator().manual_seed(seed).get_state()
-        self._order = torch.arange(len(self._dataset)).share_memory_()
-
-    def next_epoch(self) -> None:
-        if self._order is None or self._random is None:
-            return
-        generator = torch.Generator()
-        generator.set_state(self._random)
-        order = torch.randperm(len(self._dataset), generator=generator)
-        self._random = generator.get_state()
-        left_over = max(len(order) - self._length * self._count, 0)
-        self._order.copy_(order.roll(-left_over) if self._epoch % 2 else order)
-        self._epoch += 1
-
-    def state(self) -> dict[str, Any]:
-        """What the next epoch depends on."""
-        return {"random": self._random, "epoch": self._epoch}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self._random, self._epoch = state["random"], state["epoch"]
-
-    def __len__(self) -> int:
-        return self._length
-
-    def __getitem__(self, index: int) -> Any:
-        position = (self._index * self._length + index) % len(self._dataset)
-        return self._dataset[position if self._order is None else int(self._order[position])]
+_BY_REPLICA = "by_replica"
 
 
 class DataLoader(torch.utils.data.DataLoader):
@@ -93,7 +33,10 @@ class DataLoader(torch.utils.data.DataLoader):
         num_workers: as in torch.
         drop_last: drop rows that do not fill a combined batch (default here: True).
         persistent_workers: defaults to `num_workers > 0`.
-        auto_distributed_partitioning: give each process its share of the data set.
+        auto_distributed_partitioning: give each process its share of the data set: elements that
+            follow each other, or with "by_replica" the rows of its replicas in every step, so that
+            values do not depend on the number of processes. Shuffling by replica needs
+            `randomSeed` in one process, too.
         mode: Sync, Async (a worker process loads ahead) or AsyncRebatched (its workers load
             small batches that are put together there).
         async_options: arguments of AsynchronousDataAccessor.
@@ -113,7 +56,7 @@ class DataLoader(torch.utils.data.DataLoader):
         num_workers: int = 0,
         drop_last: bool = True,
         persistent_workers: bool | None = None,
-        auto_distributed_partitioning: bool = True,
+        auto_distributed_partitioning: bool | str = True,
         mode: DataLoaderMode = DataLoaderMode.Sync,
         async_options: dict[str, Any] | None = None,
         rebatched_worker_size: int | None = None,
@@ -131,16 +74,14 @@ class DataLoader(torch.utils.data.DataLoader):
         assert isinstance(mode, DataLoaderMode), (
             f"[DataLoader] mode is a member of poptorch.DataLoaderMode, not {mode!r}."
         )
-        processes = options.Distributed.numProcesses
         iterable = isinstance(dataset, torch.utils.data.IterableDataset)
-        self._refuse_bad_sampler(batch_sampler, batch_size, shuffle, processes,
-                                 auto_distributed_partitioning)  # fmt: skip
-        factor = _micro_batches(options)
+        self._refuse_bad_sampler(batch_sampler, batch_size, shuffle, auto_distributed_partitioning)
+        factor = micro_batches(options)
         self._combined = None if batch_size is None else batch_size * factor
-        self._shared_out = None
-        if processes > 1 and auto_distributed_partitioning:
-            assert not iterable, "auto_distributed_partitioning not supported for IterableDataset"
-            self._shared_out = _SubDataset(dataset, options, self._combined or 1, drop_last)
+        self._shared_out = self._share(
+            dataset, batch_size, drop_last, auto_distributed_partitioning
+        )
+        if self._shared_out is not None:
             if shuffle:
                 assert options.exists("random_seed"), (
                     "A shuffled data set in several processes needs the same seed in each: call "
@@ -185,8 +126,35 @@ class DataLoader(torch.utils.data.DataLoader):
         if mode != DataLoaderMode.Sync:
             self._start_accessor(async_options or {})
 
-    def _refuse_bad_sampler(self, sampler: Any, batch_size: Any, shuffle: Any, processes: int,
-                            partitioned: bool) -> None:  # fmt: skip
+    def _shares_out(self, partitioned: bool | str) -> bool:
+        """Whether each process gets a share. ValueError for what is no way to do so."""
+        if partitioned not in (True, False, _BY_REPLICA):
+            raise ValueError(
+                f"[data] auto_distributed_partitioning={partitioned!r}: choose True, False or "
+                f"{_BY_REPLICA!r}."
+            )
+        several = self._options.Distributed.numProcesses > 1
+        return partitioned == _BY_REPLICA or (several and bool(partitioned))
+
+    def _share(
+        self, dataset: Any, batch: int | None, drop_last: bool, partitioned: bool | str
+    ) -> Share | None:
+        if not self._shares_out(partitioned):
+            return None
+        assert not isinstance(dataset, torch.utils.data.IterableDataset), (
+            "auto_distributed_partitioning not supported for IterableDataset"
+        )
+        assert batch is not None and self._combined is not None, (
+            "auto_distributed_partitioning needs a batch_size: with None there are no steps to "
+            "share out. Set it to False, and load in each process what is its."
+        )
+        if partitioned == _BY_REPLICA:
+            return ReplicaShare(dataset, self._options, batch, drop_last)
+        return ContiguousShare(dataset, self._options, self._combined, drop_last)
+
+    def _refuse_bad_sampler(
+        self, sampler: Any, batch_size: Any, shuffle: Any, partitioned: bool | str
+    ) -> None:
         if sampler is None:
             return
         if batch_size != 1 or shuffle:
@@ -194,11 +162,11 @@ class DataLoader(torch.utils.data.DataLoader):
                 "`batch_sampler` option is mutually exclusive with batch_size, shuffle. The "
                 "sampler decides them."
             )
-        if processes > 1 and partitioned:
+        if self._shares_out(partitioned):
             raise Error(
                 "`batch_sampler` option is mutually exclusive with "
-                "auto_distributed_partitioning=True. Set it to False, and sample in each process "
-                "what is its."
+                f"auto_distributed_partitioning={partitioned!r}. Set it to False, and sample in "
+                "each process what is its."
             )
 
     def _worker_batch(self, rebatch: bool, mode: DataLoaderMode, size: int | None) -> int | None:

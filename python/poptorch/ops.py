@@ -201,10 +201,18 @@ def serializedMatMul(
     assert isinstance(mode, MatMulSerializationMode), (
         f"Expected a poptorch.MatMulSerializationMode but got {mode!r}."
     )
+    if mode == MatMulSerializationMode.Disabled:
+        return torch.matmul(lhs, rhs)
+    for name, operand in (("lhs", lhs), ("rhs", rhs)):
+        if operand.dim() < 2:
+            raise Error(
+                f"[serializedMatMul] {name} must have two dimensions or more but is "
+                f"{list(operand.shape)}. Reshape it."
+            )
     sizes = {"input_channels": lhs.shape[-2], "reducing_dim": lhs.shape[-1]}
     sizes["output_channels"] = rhs.shape[-1]
-    size = sizes.get(mode.value)
-    if size is not None and factor and size % factor:
+    size = sizes[mode.value]
+    if factor < 0 or (factor and size % factor):
         raise Error(
             f"[serializedMatMul] factor {factor} does not divide the dimension of {mode.name}, "
             f"{size}. Choose a divisor."
@@ -217,9 +225,13 @@ def _check(holds: bool, text: str) -> None:
         raise Error(text)
 
 
-def _sliced_length(tensor: torch.Tensor, dim: int, size: int) -> int:
+def _sliced_length(tensor: torch.Tensor, dim: int, start: torch.Tensor, size: int) -> int:
     """The length of the dimension. Raises poptorch.Error unless `size` divides it."""
     _check(isinstance(dim, int), "Dimension must be an integer.")
+    is_whole = isinstance(start, torch.Tensor) and not (
+        start.is_floating_point() or start.is_complex()
+    )
+    _check(is_whole and start.numel() == 1, "Start must be a torch.tensor of one integer.")
     _check(isinstance(size, int), "Size must be an integer.")
     _check(size != 0, "The start and end of a slice must be different.")
     text = "Taking a slice of a tensor with the end less than the start is not supported."
@@ -240,7 +252,7 @@ def dynamic_slice(
     start: a tensor of one integer; the slice wraps past the end. `size` must divide the dimension
     (poptorch.Error), `step` takes every step-th element of the slice.
     """
-    length = _sliced_length(tensor, dim, size)
+    length = _sliced_length(tensor, dim, start, size)
     _check(isinstance(step, int), "Step must be an integer.")
     steps = torch.arange(0, size, step, dtype=start.dtype, device=tensor.device)
     return torch.index_select(tensor, dim, torch.remainder(start.reshape(1) + steps, length))
@@ -253,7 +265,7 @@ def dynamic_update(
 
     As dynamic_slice; poptorch.Error too where the tensors' ranks or types differ.
     """
-    length = _sliced_length(input, dim, size)
+    length = _sliced_length(input, dim, start, size)
     if input.dim() != src.dim():
         raise Error(
             f"input and src tensors must have same dimensionality. ({input.dim()}) vs ({src.dim()})"

@@ -35,7 +35,7 @@ from poptorch._impl.option_groups import (
     TensorLocationSettings as TensorLocationSettings,
     TrainingOptions,
 )
-from poptorch._impl.option_rows import COMPILE, HOST, PENDING, RECORDED, RUN, Row
+from poptorch._impl.option_rows import COMPILE, HOST, RECORDED, RUN, Row
 from poptorch._impl.option_state import Session, add_values, recorded_as, state_of
 from poptorch._impl.phased_strategies import (
     ParallelPhasedExecution as ParallelPhasedExecution,
@@ -154,9 +154,9 @@ class Options(OptionsRows):
                             lambda session: bool(session["syntheticDataMode"]))),
         Row("logCycleCount", False, boolean, RUN, "Count cycles: see cycleCount().",
             session=recorded_as("instrumentWithHardwareCycleCounter")),
-        Row("enableProfiling", None, folder, PENDING,
-            "Write a report of each model into this folder.", attribute="profile_dir",
-            argument="profile_dir", argument_default=None,
+        Row("enableProfiling", None, folder, HOST,
+            "Write reports into the folder `<profile_dir>/<model name>`; None is the current one.",
+            attribute="profile_dir", argument="profile_dir", argument_default=None,
             session=Session(setters.write_profile,
                             lambda session: session["engineOptions"]["autoReport.directory"]),
             inside=("profile_dir", lambda options: options.profile_dir or ".")),

@@ -10,6 +10,7 @@ down.
 import atexit
 import contextlib
 import functools
+import inspect
 import json
 import os
 import threading
@@ -18,9 +19,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from poptorch._impl import environment, own_folders
+from poptorch._impl import own_folders
 from poptorch._logging import logger
-from poptorch_core import Error
+from poptorch_core import Error, variables
 
 
 class _Trace:
@@ -51,31 +52,28 @@ class _Trace:
         if os.getpid() != self._process:  # a forked child has the parent's events
             return
         path = self.folder / f"poptorch_{self._process}.json"
-        own_folders.write_text(path, json.dumps({"traceEvents": self.events}), "profiling")
+        try:
+            own_folders.write_text(path, json.dumps({"traceEvents": self.events}), "profiling")
+        except Error as error:  # at the end of a process there is nobody to raise it to
+            logger.error(error.message)
 
 
 def _asked_trace() -> _Trace | None:
-    text = environment.text("PVTI_OPTIONS")
-    if not text:
-        return None
-    try:
-        asked = json.loads(text)
-        if not isinstance(asked, dict):
-            raise ValueError("it is no object")
-    except ValueError as error:
-        raise Error(
-            f"[profiling] PVTI_OPTIONS={text} is not understood: {error}. "
-            'Set it to {"enable":"true"} or unset it.'
-        ) from None
+    asked = variables.json_object("PVTI_OPTIONS", {"enable": "true"})
     unknown = sorted(asked.keys() - {"enable", "directory"})
     if unknown:
         logger.warning(f"Ignoring unknown PVTI_OPTIONS: {unknown}")
     if str(asked.get("enable", "false")).lower() != "true":
         return None
-    return _Trace(asked.get("directory", "."))
+    return _Trace(str(asked.get("directory", ".")))
 
 
 _trace = _asked_trace()
+
+
+def recorded() -> list[dict]:
+    """The events so far, for the trace of a report; empty where nobody asked for any."""
+    return [] if _trace is None else list(_trace.events)
 
 
 class Channel:
@@ -96,7 +94,12 @@ class Channel:
                     f"[profiling] {type(obj).__name__} has no method {method!r} to instrument."
                 )
             if _trace is not None:
-                setattr(obj, method, self._traced(function, method))
+                traced = self._traced(function, method)
+                # A class hands itself or nothing to these, not the object that they are called on.
+                bound = isinstance(obj, type) and isinstance(
+                    inspect.getattr_static(obj, method), (classmethod, staticmethod)
+                )
+                setattr(obj, method, staticmethod(traced) if bound else traced)
         return obj
 
     def _traced(self, function: Callable, name: str) -> Callable:

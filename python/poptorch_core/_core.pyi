@@ -9,6 +9,7 @@ from poptorch_core.errors import Error
 __all__: list[str] = [
     "Error",
     "Executable",
+    "Fabric",
     "GradientGraph",
     "Graph",
     "Module",
@@ -17,6 +18,7 @@ __all__: list[str] = [
     "Value",
     "arm_fault",
     "autodiff",
+    "cbor",
     "check_environment",
     "compile",
     "custom_attributes",
@@ -32,6 +34,7 @@ __all__: list[str] = [
     "load",
     "log",
     "log_level",
+    "make_shared_fabric",
     "op_names",
     "option_table",
     "parse",
@@ -39,6 +42,7 @@ __all__: list[str] = [
     "run_pass",
     "set_line_open",
     "set_log_level",
+    "tell_moved_bytes",
 ]
 
 class Option:
@@ -244,8 +248,24 @@ class Executable:
 
     def anchored(self) -> list[tuple[int, str]]: ...
     def attach(self) -> None: ...
+    def exchange(self, array: ndarray, owners: Sequence[int], what: str) -> None:
+        """Of an array's rows, in place, each comes from the instance that owns it. All
+        instances call it. `what`: for errors.
+        """
+
+    def far_groups(self, name: str) -> list[tuple[int, int]]:
+        """Groups of the slot that have no replica in this process: their rows of read_state
+        are 0. As (group, instance of its first replica).
+        """
+
     def forget_partial_state(self) -> bool: ...
+    def form_lines(self) -> dict:
+        """By form, the lines of its ops, with their ids."""
+
     def has_failed(self) -> bool: ...
+    def inspect(self) -> dict:
+        """What the program holds and does, as columns: see poptorch_core.reports.data."""
+
     def random_state(self) -> tuple[int, int]: ...
     def read_remote(self, name: str, replica: int, entry: int) -> ndarray:
         """Row `entry` of a remote buffer of a replica."""
@@ -264,7 +284,28 @@ class Executable:
     @property
     def output_types(self) -> list[tuple[str, list[int]]]: ...
     @property
+    def replicas(self) -> tuple[int, int, int]:
+        """Of this process: (the first, how many, of how many in all)."""
+
+    @property
     def states(self) -> list[str]: ...
+
+class Fabric:
+    """Joins this process to the other instances of a program; as host['fabric']."""
+
+    def end_of(self, instance: int) -> str:
+        """How it is known that an instance has ended; '': it may live."""
+
+    def leave(self) -> None:
+        """Leaves the others, who may still take what was sent, for some seconds."""
+
+    def name(self, instance: int) -> str:
+        """'instance 1 on node7 (process 4711)'."""
+
+    @property
+    def instance(self) -> int: ...
+    @property
+    def instances(self) -> int: ...
 
 def arm_fault(text: str) -> int:
     """Arms a fault, of which POPTORCH_FAULT holds the text; gives its number."""
@@ -273,6 +314,9 @@ def autodiff(forward: Graph, provided: Sequence[int], required: Sequence[Value])
     """The gradient graph of `forward`: given the gradients of its outputs `provided`
     (indices), those of its inputs `required`. Adds outputs to `forward`.
     """
+
+def cbor(json: str) -> bytes:
+    """CBOR (RFC 8949) of a text that is JSON."""
 
 def check_environment() -> None: ...
 def compile(
@@ -321,6 +365,20 @@ def load(text: str | bytes, host: dict = {}) -> Executable:
 
 def log(level: int, text: str, /) -> None: ...
 def log_level() -> int: ...
+def make_shared_fabric(
+    place: int | str,
+    instance: int,
+    instances: int,
+    timeout: float = 300.0,
+    numbers: Sequence[int] = [],
+) -> Fabric:
+    """Joins this process, as `instance` of `instances`, to the others of this host that
+    come to the same place: the path of a new file in a folder in memory, or an open,
+    empty file of memfd_create. Waits until all are there, at most `timeout` seconds, 0:
+    for ever. `numbers`: what messages call the instances, where they have others among
+    all.
+    """
+
 def op_names() -> list[str]: ...
 def option_table() -> list[Option]: ...
 def parse(text: str | bytes, origin: str = "text") -> Module:
@@ -345,3 +403,7 @@ def run_pass(module: Module, name: str, lines: Sequence[tuple[str, str, dict]] =
 
 def set_line_open(arg0: bool, /) -> None: ...
 def set_log_level(level: int, /) -> None: ...
+def tell_moved_bytes(listener: Any) -> None:
+    """Of work of this thread that moves many bytes, from here on: called with how many
+    more.
+    """

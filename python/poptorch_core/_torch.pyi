@@ -22,6 +22,7 @@ reduction one of "sum", "mean", "none": captured whole in a trace, and only used
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from poptorch_core._core import Fabric
 from torch import Tensor
 
 __all__: list[str] = [
@@ -57,6 +58,7 @@ __all__: list[str] = [
     "is_training",
     "known",
     "make_leaf",
+    "make_wired_fabric",
     "pop_scope",
     "profile",
     "push_scope",
@@ -89,10 +91,14 @@ class Executable:
     def drawing(self, micro_batches: int, /) -> str:
         """The schedule of the first micro-batches of a run, IPUs down and steps across."""
 
+    def fetch_state(self, name: str) -> Tensor:
+        """read_state with what other processes have; all of them must call it then."""
+
     def forget_partial_state(self) -> bool:
         """Whether, since this was last asked, a step did not come to its end and left some of the
         state that it writes unwritten."""
 
+    def form_lines(self) -> dict: ...
     def has_failed(self) -> bool: ...
     def highest_ipu(self) -> str:
         """A sentence on the block that the highest of them is there for; "" where there is
@@ -102,10 +108,16 @@ class Executable:
     def input_types(self) -> list[tuple[str, list[int]]]:
         """("f32", [16, 784]) per input of `run`."""
 
+    def inspect(self) -> dict: ...
     def ipus(self) -> int:
         """IPUs of one replica."""
 
     def output_types(self) -> list[tuple[str, list[int]]]: ...
+    def owners(self, name: str) -> list[int]:
+        """The process of each group's first replica; empty where each process reads all of the
+        slot by itself.
+        """
+
     def random_state(self) -> tuple[int, int]:
         """Seed of the random numbers, and the micro-batches that have drawn from them."""
 
@@ -136,6 +148,9 @@ class Executable:
         "micro_batch", "backward", "cycles", "step"}, "transfers" {"ipu", "phase", "micro_batch",
         "kind", "name", "bytes", "cycles", "io_tiles", "step"} and what they add up to."""
 
+    def set_name(self, name: str) -> None:
+        """Of the model, for profilers."""
+
     def set_random_state(self, state: tuple[int, int], /) -> None: ...
     def states(self) -> list[tuple[str, str, str, list[int]]]:
         """(name, kind, dtype, shape) of every slot; kinds as in ir/module.hpp: "parameter",
@@ -161,6 +176,10 @@ class Executable:
     def outputs(self) -> list[int | Tensor]:
         """One entry per tensor that `call` returned: its index in the list that `run` gives, or the
         tensor itself when the model returned one that lives on the host."""
+
+    @property
+    def replicas(self) -> tuple[int, int, int]:
+        """Of this process: (the first, how many, of how many in all)."""
 
     @property
     def written_inputs(self) -> list[int]: ...
@@ -286,6 +305,15 @@ def known(tensor: Tensor, /) -> Tensor | None:
     """
 
 def make_leaf(arg0: Tensor, /) -> Tensor: ...
+def make_wired_fabric(
+    group: str, instance: int, instances: Sequence[tuple[str, int]], near: Fabric | None
+) -> Fabric:
+    """Joins this process to the other instances of a program over a process group
+    registered with torch.distributed, which then belongs to it. `instances`: of each
+    its name and its number in `near`, a fabric of those on this host, -1: it is not
+    there. `near` is None in all of them or in none.
+    """
+
 def pop_scope() -> None: ...
 def profile(
     call: Callable[[list[Tensor]], Sequence[Tensor]],

@@ -27,6 +27,11 @@ def this_process() -> Process:
     return Process(os.getpid(), _started(os.getpid()))
 
 
+def lives(process: Process) -> bool:
+    """Whether it has not ended."""
+    return process.started != 0 and _started(process.pid) == process.started
+
+
 def end_with(maker: Process) -> None:
     """From here on, this process is killed when `maker` has ended.
 

@@ -6,54 +6,43 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from poptorch_core import _core
+from popdist.instance import this_instance
 from popxl.build_graph import build_graph
 from popxl.dot import checkpoint
-from popxl.errors import Error, unsupported
+from popxl.errors import Error
 from popxl.graph import Graph, make_graph
-from popxl.records import ProgramRecord, of
+from popxl.records import ProgramRecord, Replicas, of, positive
 from popxl.replica_grouping import ReplicaGrouping, grouping_from_assignments, make_grouping
 
 _ir_ids = itertools.count()
 
 
-def _from_launcher(name: str, default: int) -> int:
+def _of_launcher() -> Replicas:
     try:
-        return _core.environment_number(name, default)
-    except Error:
-        given = _core.environment_text(name)
-        raise ValueError(
-            f"Ir(replication='popdist') takes a positive int from {name}: {given!r}."
-        ) from None
-
-
-def _replicas_of_launcher() -> int:
-    total = _from_launcher("POPDIST_NUM_TOTAL_REPLICAS", 1)
-    local = _from_launcher("POPDIST_NUM_LOCAL_REPLICAS", total)
-    if local != total:
-        raise unsupported(
-            f"Ir(replication='popdist') with {local} of {total} replicas a process",
-            f"Start one process, which runs all {total} replicas.",
-        )
-    return total
+        here = this_instance()
+        several = here.count > 1
+    except Error as error:
+        raise ValueError(f"Ir(replication='popdist'): {error}") from None
+    return Replicas(here.local_replicas, several, here.total_replicas, here.offset)
 
 
 class Ir:
     """A program.
 
-    replication: how many replicas run it, each with its own data; 'popdist' takes the number from
-        the launcher's POPDIST_NUM_TOTAL_REPLICAS (1 without). UnsupportedError when it spreads the
-        replicas over several processes, ValueError when it gives no positive int.
+    replication: how many replicas run it, each with its own data; 'popdist': those that the
+        launcher has given to all instances, of which this process runs its own (1 without a
+        launcher). ValueError when it gives no positive int.
     """
 
     # By id, as long as something else holds them.
     _ir_cache: "weakref.WeakValueDictionary[int, Ir]" = weakref.WeakValueDictionary()
 
     def __init__(self, replication: "int | str" = 1) -> None:
-        if replication == "popdist":
-            replication = _replicas_of_launcher()
         self._record = ProgramRecord()
-        self.replication_factor = replication  # type: ignore[assignment]  # checked there
+        if replication == "popdist":
+            self._record.replicas = _of_launcher()
+        else:
+            self.replication_factor = replication  # type: ignore[assignment]  # checked there
         self._record.id = next(_ir_ids)
         self._ir_cache[self._record.id] = self
         self._record.main = make_graph(self, "", "main")
@@ -77,24 +66,23 @@ class Ir:
 
     @property
     def replication_factor(self) -> int:
-        """How many replicas run the program.
+        """How many replicas run the program, in all instances.
 
-        RuntimeError when set after a Session was made, ValueError unless it is a positive int.
+        RuntimeError when set after a Session was made, ValueError unless it is a positive int that
+        the instances can share.
         """
-        return self._record.replication
+        return self._record.replicas.total
 
     @replication_factor.setter
     def replication_factor(self, value: int) -> None:
         if self._record.has_session:
             raise RuntimeError("The replication factor cannot change once a Session exists.")
-        if not isinstance(value, int) or value < 1:
-            raise ValueError(f"replication must be a positive int but is {value!r}.")
-        self._record.replication = value
+        self._record.replicas.resize(positive(value))
 
     @property
     def instance_replication_factor(self) -> int:
-        """The replicas of this process: all of them."""
-        return self._record.replication
+        """The replicas of this process."""
+        return self._record.replicas.here
 
     @property
     def id(self) -> int:
@@ -121,11 +109,11 @@ class Ir:
 
     def replica_grouping(self, stride: int = 1, group_size: "int | None" = None) -> ReplicaGrouping:
         """Groups of `group_size` replicas, `stride` apart; all replicas // stride by default."""
-        return make_grouping(self._record.replication, stride, group_size)
+        return make_grouping(self._record.replicas.total, stride, group_size)
 
     def replica_grouping_from_assignments(self, assignments: list[int]) -> ReplicaGrouping:
         """The grouping that puts replica i into group `assignments[i]`."""
-        replicas = self._record.replication
+        replicas = self._record.replicas.total
         if len(assignments) != replicas:
             raise ValueError(f"{len(assignments)} assignments were given for {replicas} replicas.")
         return grouping_from_assignments(assignments)

@@ -1,5 +1,7 @@
 """Which part of a variable's data on the host lies on which replica."""
 
+from collections.abc import Mapping
+
 import numpy as np
 from popxl.replica_grouping import ReplicaGrouping, replicas_by_group
 
@@ -35,33 +37,29 @@ class Layout:
         whole = [data[groups[r]] if self.rg.num_groups > 1 else data for r in range(self.replicas)]
         return np.stack(whole)
 
-    def rows(self, spread: np.ndarray) -> np.ndarray:
-        """What every replica holds of its group's data."""
+    def row(self, whole: np.ndarray, replica: int) -> np.ndarray:
+        """What a replica holds of its group's data."""
         if self.shards == 1:
-            return spread
-        out = []
-        for replica, whole in enumerate(spread):
-            rank = self._inside[self._home[replica]].index(replica) % self.shards
-            out.append(sharded(whole, self.shards)[rank])
-        return np.stack(out)
+            return whole
+        rank = self._inside[self._home[replica]].index(replica) % self.shards
+        return sharded(whole, self.shards)[rank]
 
-    def gathered(self, rows: "list[np.ndarray]") -> np.ndarray:
-        """The data of every replica's group, from what all replicas hold."""
+    def _holders(self, replica: int) -> list[int]:
+        """The replicas that hold the shards of its group's data, in their order."""
+        members = self._inside[self._home[replica]]
+        first = members.index(replica) // self.shards * self.shards
+        return members[first : first + self.shards]
+
+    def sources(self, wanted: "list[int]") -> list[int]:
+        """The replicas whose rows make the data of these replicas' groups, ascending."""
+        return sorted({holder for replica in wanted for holder in self._holders(replica)})
+
+    def whole(self, rows: "Mapping[int, np.ndarray]", replica: int) -> np.ndarray:
+        """The data of a replica's group, from what `sources` hold."""
         if self.shards == 1:
-            return np.stack(rows)
-        out = []
-        for replica in range(self.replicas):
-            members = self._inside[self._home[replica]]
-            first = members.index(replica) // self.shards * self.shards
-            flat = np.concatenate([rows[m] for m in members[first : first + self.shards]])
-            out.append(flat[: self._elements].reshape(self.shape))
-        return np.stack(out)
-
-    def whole(self, rows: "list[np.ndarray]") -> np.ndarray:
-        """The host's data, from what all replicas hold."""
-        gathered = self.gathered(rows)
-        firsts = [members[0] for members in replicas_by_group(self.rg)]
-        return gathered[firsts] if self.rg.num_groups > 1 else gathered[0]
+            return rows[replica]
+        flat = np.concatenate([rows[holder] for holder in self._holders(replica)])
+        return flat[: self._elements].reshape(self.shape)
 
 
 def sharded(whole: np.ndarray, shards: int) -> np.ndarray:

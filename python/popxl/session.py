@@ -1,19 +1,29 @@
 """Session: compiles an Ir and runs it, and carries variables between host and device."""
 
+import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from poptorch_core import _core
+from popdist import instance
+from poptorch_core import _core, progress
+from poptorch_core.reports import data as columns, drawings
+from popxl import reporting
 from popxl.check_order import check_order
 from popxl.dot import checkpoint
 from popxl.errors import compiling, popart_exception, running
+from popxl.instances import check_all_are_here, check_can_attach, compare, share_of
 from popxl.ir import Ir
 from popxl.records import of
-from popxl.session_ports import Port, stream_elements, unmapped
+from popxl.session_ports import io_shape, ports_of, unmapped
 from popxl.streams import DeviceToHostStream, HostToDeviceStream, Stream
 from popxl.tensor import Constant, Tensor, Variable
 from popxl.utils import to_numpy
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from matplotlib.figure import Figure
 
 _DEVICES = ("cpu", "ipu_model", "ipu_hw")
 _WARNING = 3  # a level of the core's log
@@ -43,6 +53,9 @@ class Session:
         'cpu' with several IPUs.
     weights_to_host_on_exit: whether leaving the context fetches the variables.
 
+    A program of several instances is one session in each, which the others are waited for. Data on
+    the host is that of all replicas, rows of `run` are those of this instance's.
+
     As a context it is attached: entering sends the variables to the device. `run` works only
     inside; data may be read and written outside as well.
     """
@@ -59,6 +72,7 @@ class Session:
             raise RuntimeError("The Ir has no ops: there is nothing to run.")
         for message in of(ir).refused:
             raise popart_exception(message)
+        of(ir).replicas.check(ir._pb_ir.getSessionOptions().enableReplicatedGraphs)
         if ir.main_graph.inputs:
             raise popart_exception(
                 f"The main graph has inputs, {ir.main_graph.inputs}, which nothing fills. Use "
@@ -75,48 +89,32 @@ class Session:
         checkpoint(ir, "FINAL")
         of(ir).has_session = True
         self._to_host_on_exit = weights_to_host_on_exit
-        self._replicas = ir.replication_factor
+        self._replicas = ir.instance_replication_factor
         self._transfers = ir.num_host_transfers
         self._inputs = [s for s in of(ir).streams if isinstance(s, HostToDeviceStream)]
         self._outputs = [s for s in of(ir).streams if isinstance(s, DeviceToHostStream)]
         # The program says itself when its IPUs run.
-        said = {"replication_factor": self._replicas, "strategy": "sharded"}
+        said = {
+            "replication_factor": ir.replication_factor,
+            "link_domain": instance.link_domain(),
+            "strategy": "sharded",
+        }
+        host = {"cache_path": _cache_path(ir), **share_of(of(ir).replicas)}
         with compiling():
-            self._executable = _core.compile(
-                of(ir).module, [("execution", "", said)], {"cache_path": _cache_path(ir)}
-            )
-        self._takes = self._ports(self._inputs, self._executable.input_types)
+            self._executable = _core.compile(of(ir).module, [("execution", "", said)], host)
+        reporting.begin(self, ir, self._executable)
+        counts = self._transfers, self._replicas
+        self._takes = ports_of(self._inputs, self._executable.input_types, *counts)
         self._inputs_set = set(self._inputs)
-        self._gives = self._ports(self._outputs, self._executable.output_types)
+        self._gives = ports_of(self._outputs, self._executable.output_types, *counts)
         self._host = {v: of(v).host_copy() for v in of(ir).slots.values()}
         self._read_only = [v for v, data in self._host.items() if not data.flags.writeable]
         self._written: set[Variable] = set(self._host)  # newer on the host
         self._stale = False  # the device may be newer than the host
-
-    def _made_transfers(self, stream: Stream, shape: "list[int]") -> int:
-        """How often a run transfers. ValueError: more often than `ir.num_host_transfers`."""
-        each = max(1, stream_elements(stream) * self._replicas)
-        made = int(np.prod(shape, dtype=np.int64)) // each
-        if made > self._transfers:
-            raise ValueError(
-                f"{stream!r} makes {made} transfers in a run but ir.num_host_transfers is "
-                f"{self._transfers}. Set ir.num_host_transfers to {made}."
-            )
-        return made
-
-    def _ports(self, streams: "list[Any]", types: "list[Any]") -> "list[Port]":
-        return [
-            Port(s, self._io_shape(s), shape, self._leads(), self._made_transfers(s, shape))
-            for s, (_, shape) in zip(streams, types, strict=True)
-        ]
-
-    def _leads(self) -> list[str]:
-        counts = {"transfers": self._transfers, "replicas": self._replicas}
-        return [f"{n} {what}" for what, n in counts.items() if n > 1]
+        self._compared = False  # with the data of other instances
 
     def _io_shape(self, stream: Stream) -> tuple[int, ...]:
-        lead = [n for n in (self._transfers, self._replicas) if n > 1]
-        return (*lead, *stream.shape)
+        return io_shape(stream, self._transfers, self._replicas)
 
     def expected_inputs(self) -> list[HostToDeviceStream]:
         """The streams that `run` takes data for."""
@@ -148,8 +146,9 @@ class Session:
     ) -> dict[DeviceToHostStream, np.ndarray]:
         """Runs the program once.
 
-        inputs: an array of shape (num_host_transfers if > 1, replicas if > 1) + stream.shape for
-            each stream to the device; 64-bit arrays become 32 bits if downcast_inputs.
+        inputs: an array of shape (num_host_transfers if > 1, replicas of this instance if > 1) +
+            stream.shape for each stream to the device; 64-bit arrays become 32 bits if
+            downcast_inputs.
         Returns an array for each stream to the host, shaped likewise. ValueError: not attached,
         missing or unexpected streams, other shapes or dtypes. TypeError: no dict. A signal whose
         handler raises, as Ctrl-C does, ends the run within half a second. RecoverableError,
@@ -227,6 +226,7 @@ class Session:
         return self
 
     def _attach(self) -> None:
+        check_can_attach()
         failed = self._executable.has_failed()
         self._executable.attach()
         if failed:
@@ -246,15 +246,24 @@ class Session:
         return self._to_host_on_exit and not self._read_only
 
     def weights_from_host(self) -> None:
-        """Sends variables that were written on the host to the device. ValueError if detached."""
+        """Sends variables that were written on the host to the device. ValueError if detached.
+
+        Instances do it together the first time, and warn where they begin with other data.
+        """
         self._check_attached("weights_from_host")
-        for variable in self._written:
-            of(variable).send(self._executable, self._host[variable])
+        if not self._compared:
+            compare(of(self._ir).replicas, self._host)
+            self._compared = True
+        with self._bar("device", self._written) as told:
+            for variable in self._written:
+                of(variable).send(self._executable, self._host[variable])
+                told(self._host[variable].nbytes)
         self._written.clear()
 
     def weights_to_host(self) -> None:
         """Fetches all variables from the device. ValueError if detached.
 
+        Instances do it together, where a run has been since: each gets the data of all replicas.
         Memory-mapped arrays are flushed; RuntimeError if one of them is read-only.
         """
         self._check_attached("weights_to_host")
@@ -263,15 +272,28 @@ class Session:
                 f"The memory-mapped arrays of {self._read_only} are read-only: variables cannot be "
                 "fetched. Map them with mode 'r+' or 'c'."
             )
-        self._fetch()
+        self.fetch_variables()
 
-    def _fetch(self) -> None:
-        for variable, data in self._host.items() if self._stale else ():
-            if data.flags.writeable:
-                data[...] = of(variable).fetch(self._executable)
-                if isinstance(data, np.memmap):
-                    data.flush()
+    def fetch_variables(self, root: int = 0) -> None:
+        """What get_tensor_data does first: fetches what runs may have changed.
+
+        root: of groups that have replicas of this instance, the first of these has the value.
+        """
+        if not self._stale:
+            return
+        check_all_are_here(of(self._ir).replicas, "Fetching variables")
+        with self._bar("host", self._host) as told:
+            for variable, data in self._host.items():
+                if data.flags.writeable:
+                    data[...] = of(variable).fetch(self._executable, root)
+                    if isinstance(data, np.memmap):
+                        data.flush()
+                told(data.nbytes)
         self._stale = False
+
+    def _bar(self, to: str, variables: Iterable[Variable]) -> "AbstractContextManager[Any]":
+        each = (self._host[variable].nbytes for variable in variables)
+        return progress.of_bytes(f"Variables to the {to}", lambda: sum(each))
 
     def get_tensor_data(self, tensor: Tensor) -> np.ndarray:
         """What a variable or constant holds: a view of the host's buffer, groups in front.
@@ -292,7 +314,7 @@ class Session:
             if isinstance(tensor, Variable) and tensor not in self._host:
                 raise ValueError(self._foreign(tensor))
         if self._stale and self.is_attached:
-            self._fetch()
+            self.fetch_variables()
         return {
             t: self._host[t] if isinstance(t, Variable) else of(t).data.copy()  # type: ignore
             for t in tensors
@@ -311,7 +333,7 @@ class Session:
         """
         arrays = {v: self._checked_data(v, given) for v, given in data.items()}
         if self._stale and self.is_attached:
-            self._fetch()
+            self.fetch_variables()
         for variable, array in arrays.items():
             self._host[variable][...] = array
         self._written.update(arrays)
@@ -345,6 +367,20 @@ class Session:
         if variable.ir is self._ir:
             return f"{variable!r} was made after this session. Make the session again."
         return f"{variable!r} is a variable of {variable.ir!r} but the session runs {self._ir!r}."
+
+    def write_report(self, folder: "str | os.PathLike[str]") -> None:
+        """Writes what the device holds and does into a folder: report.html, and the data of it.
+
+        poptorch.Error where nothing can be written.
+        """
+        reporting.write(self._ir, self._executable, folder)
+
+    def plot_memory(self) -> "Figure":
+        """What each IPU holds as its program goes on, as a figure of matplotlib.
+
+        Raises popxl's Error where that is not installed.
+        """
+        return drawings.memory(columns.make(self._executable, {}))
 
     def __repr__(self) -> str:
         return f"Session[ir={self._ir!r} attached={self.is_attached}]"

@@ -1,6 +1,7 @@
 """What a session's streams take and give: shapes and dtypes, known before the first data comes."""
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -88,9 +89,38 @@ class Port:
         return result if result.shape == self._shape else result.reshape(self._shape)
 
 
-def stream_elements(stream: Stream) -> int:
-    """Elements of one transfer of one replica."""
-    return int(np.prod(stream.shape, dtype=np.int64))
+def io_shape(stream: Stream, transfers: int, replicas: int) -> tuple[int, ...]:
+    """The shape of a stream's array for a run: (transfers, replicas) + shape, without ones."""
+    return (*(n for n in (transfers, replicas) if n > 1), *stream.shape)
+
+
+def ports_of(
+    streams: Iterable[Stream], types: Iterable[Any], transfers: int, replicas: int
+) -> list[Port]:
+    """Streams as a run sees them.
+
+    types: of the program's arrays. transfers: `ir.num_host_transfers`; ValueError for a stream
+    that makes more. replicas: of this instance.
+    """
+    counts = {"transfers": transfers, "replicas": replicas}
+    leads = [f"{n} {what}" for what, n in counts.items() if n > 1]
+    return [
+        Port(stream, io_shape(stream, transfers, replicas), shape, leads,
+             _made_transfers(stream, shape, transfers, replicas))
+        for stream, (_, shape) in zip(streams, types, strict=True)
+    ]  # fmt: skip
+
+
+def _made_transfers(stream: Stream, shape: "list[int]", transfers: int, replicas: int) -> int:
+    """How often a run transfers."""
+    each = max(1, math.prod(stream.shape) * replicas)
+    made = math.prod(shape) // each
+    if made > transfers:
+        raise ValueError(
+            f"{stream!r} makes {made} transfers in a run but ir.num_host_transfers is "
+            f"{transfers}. Set ir.num_host_transfers to {made}."
+        )
+    return made
 
 
 def unmapped(data: Any) -> Any:

@@ -1,10 +1,9 @@
 """Groupings of replicas: by name, by instances (processes), and by the links between IPUs."""
 
-import json
 from collections.abc import Iterable
 
 import popxl
-from poptorch_core import _core
+from poptorch_core.variables import json_object
 from popxl_addons.dot_tree import DotTree
 
 _DOMAIN = 64  # replicas that are linked directly, where nothing says how many
@@ -71,7 +70,7 @@ def get_ild_size_from_popdist() -> int:
 
     That is ipuLinkDomainSize in the JSON of POPLAR_TARGET_OPTIONS, else all replicas up to 64.
     """
-    options = json.loads(_core.environment_text("POPLAR_TARGET_OPTIONS", "{}"))
+    options = json_object("POPLAR_TARGET_OPTIONS", {"ipuLinkDomainSize": "64"})
     size = options.get("ipuLinkDomainSize")
     return min(popxl.gir().replication_factor, _DOMAIN) if size is None else int(size)
 

@@ -11,6 +11,7 @@ import numpy as np
 import popxl
 from popxl.records import of
 from popxl_addons import wandb_tools
+from popxl_addons.instances import first_instance_first
 from popxl_addons.named_tensors import NamedTensorData, NamedTensors
 from popxl_addons.streams import InputStreams, OutputStreams
 
@@ -128,25 +129,32 @@ class TaskSession(popxl.Session):
 
         `model/<name>.npz` holds one array, called as the variable; of a memory-mapped variable its
         file is copied there. Of the folders that this session saved, the oldest beyond
-        max_checkpoints are deleted. `wandb://<name>`: an artifact of wandb's current run.
+        max_checkpoints are deleted. `wandb://<name>`: an artifact of wandb's current run. All
+        instances save together: they fetch the data, and the first one writes it.
         """
+        data = self.get_named_tensors_data().to_dict()
+        with first_instance_first(self.ir) as is_first:
+            if is_first:
+                self._save_to(checkpoint_dir, data)
+
+    def _save_to(self, checkpoint_dir: "str | Path", data: dict[str, np.ndarray]) -> None:
         if wandb_tools.is_name(checkpoint_dir):
             with wandb_tools.saved(str(checkpoint_dir)) as folder:
-                self._save(folder)
+                self._save(folder, data)
             return
         path = Path(checkpoint_dir)
-        self._save(path)
+        self._save(path, data)
         self._saved = [*(p for p in self._saved if p != path), path]
         while self.max_checkpoints and len(self._saved) > self.max_checkpoints:
             shutil.rmtree(self._saved.pop(0), ignore_errors=True)
 
-    def _save(self, path: Path) -> None:
+    def _save(self, path: Path, data: dict[str, np.ndarray]) -> None:
         (path / _MODEL).mkdir(parents=True, exist_ok=True)
         named = self.state.to_dict()
-        for name, data in self.get_named_tensors_data().to_dict().items():
+        for name, array in data.items():
             mapped = _memmap_of(named[name])
             if mapped is None:
-                arrays: dict[str, Any] = {name: data}
+                arrays: dict[str, Any] = {name: array}
                 np.savez(path / _MODEL / f"{name}.npz", **arrays)
             else:
                 mapped.flush()

@@ -9,6 +9,7 @@ import numpy as np
 import popxl
 from popxl.utils import to_numpy
 from popxl_addons.dot_tree import DotTree
+from popxl_addons.instances import first_instance_first, is_so_on_first_instance
 from popxl_addons.named_replica_grouping import NamedReplicaGrouping, fill_none_group
 from popxl_addons.named_tensors import NamedRemoteBuffers, NamedTensors
 
@@ -108,7 +109,8 @@ class VariableFactory:
     ) -> np.memmap:
         """The data of the next variable in the file `<memmap_dir>/<name>.npy`, mapped into memory.
 
-        The file is the elements alone. One that is there keeps its data, and nothing is drawn.
+        The file is the elements alone. One that is there keeps its data, and nothing is drawn. Of
+        several instances the first makes it, and the others map it too.
         read_only_if_exists: a session does not write into such a file.
         empty: a new file is not filled. ValueError: a file of another size.
         """
@@ -116,15 +118,17 @@ class VariableFactory:
         folder = Path(memmap_dir)
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{name}.npy"
-        if path.exists():
+        if is_so_on_first_instance(path.exists()):
             size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
             if path.stat().st_size != size:
                 raise ValueError(f"{path} has {path.stat().st_size} bytes but {size} are needed.")
             return np.memmap(path, dtype, "r" if read_only_if_exists else "r+", shape=shape)
-        mapped = np.memmap(path, dtype, "w+", shape=shape)
-        if not empty:
-            mapped[...] = self.next_data()
-            mapped.flush()
+        data = None if empty else self.next_data()
+        with first_instance_first() as is_first:
+            mapped = np.memmap(path, dtype, "w+" if is_first else "r+", shape=shape)
+            if is_first and data is not None:
+                mapped[...] = data
+                mapped.flush()
         return mapped
 
     def _data(

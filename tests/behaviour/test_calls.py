@@ -8,7 +8,7 @@ import time
 import poptorch
 import pytest
 import torch
-from poptorch._impl import progress
+from poptorch_core import progress
 
 Pair = collections.namedtuple("Pair", "first second")
 
@@ -292,6 +292,7 @@ def test_the_progress_bar_has_one_description_and_ends_at_100(capsys):
     shown = capsys.readouterr().err
     assert "Graph compilation (" not in shown and "Graph compilation: " in shown
     assert "Graph compilation: 100%|██████████| 100/100 [" in shown
+    assert shown.count("Graph compilation") == 1  # since this is no terminal
     assert wrapped.compilationTime().total_seconds() > 0
     quiet = poptorch.inferenceModel(
         Call(lambda x: x + 1), poptorch.Options().showCompilationProgressBar(False)
@@ -325,6 +326,7 @@ def test_the_compilation_time_is_that_between_the_bars_first_and_last_step(monke
             return super().display(*arguments, **keywords)
 
     monkeypatch.setattr(progress, "tqdm", Bar)
+    monkeypatch.setattr(progress, "is_terminal", lambda: True)
     hooks = [
         poptorch.registerPreCompileHook(lambda: time.sleep(0.3)),
         poptorch.registerPostCompileHook(lambda: time.sleep(0.3)),
@@ -338,7 +340,9 @@ def test_the_compilation_time_is_that_between_the_bars_first_and_last_step(monke
     assert wrapped.compilationTime().total_seconds() == pytest.approx(between, abs=0.1)
 
 
-def test_nothing_is_logged_into_the_line_of_the_progress_bar(capfd):
+def test_nothing_is_logged_into_the_line_of_the_progress_bar(capfd, monkeypatch):
+    monkeypatch.setattr(progress, "is_terminal", lambda: True)
+
     class Warned(torch.nn.Module):
         def forward(self, x):
             return x + torch.ones(2)  # of which the native layer warns

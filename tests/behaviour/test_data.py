@@ -148,8 +148,8 @@ def test_global_shuffles_differ_by_epoch_and_agree_between_processes(workers, mo
     first = torch.Generator().manual_seed(7)
     for epoch, (mine, others) in enumerate(zip(*epochs, strict=True)):
         order = torch.randperm(10, generator=first).tolist()
-        # Two items are left over: by turns the last and the first.
-        assert mine + others == (order[2:] if epoch % 2 else order[:8])
+        # Two items are left over: by turns the first and the last.
+        assert mine + others == (order[:8] if epoch % 2 else order[2:])
 
 
 def test_iterable_data_sets_are_not_partitioned():

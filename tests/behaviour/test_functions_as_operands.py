@@ -4,6 +4,7 @@ import poptorch
 import pytest
 import torch
 from torch import nn
+from torch._higher_order_ops.map import map as map_rows
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
 from torch.nn.attention import flex_attention as flex
@@ -70,6 +71,16 @@ def test_loops_that_count():
     torch.testing.assert_close(found[1], x * 8)
 
 
+def test_loops_of_structures():
+    def doubled(x):
+        def step(i, parts):
+            return i + 1, {"x": parts["x"] * 2}
+
+        return while_loop(lambda i, _: i < 3, step, (torch.tensor(0), {"x": x}))[1]["x"]
+
+    torch.testing.assert_close(run(doubled, torch.ones(2, 3)), torch.full((2, 3), 8.0))
+
+
 def test_loops_until_something_are_refused():
     with pytest.raises(poptorch.Error, match=r"\[while_loop\] how often the body runs depends on"):
         run(lambda x: while_loop(lambda y: y.sum() < 9, lambda y: (y + 1,), (x,))[0], torch.ones(3))
@@ -89,6 +100,30 @@ def test_scans(reverse, dim):
 
     x = torch.randn(4, 4)
     torch.testing.assert_close(run(sums, x), sums(x))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_scans_of_structures(reverse):
+    def sums(x, y):
+        def step(carried, row):
+            total = carried["total"] + row["x"]
+            return {"total": total}, {"parts": [total * row["y"], row["x"] * 2]}
+
+        rows = {"x": x, "y": y}
+        return scan(step, {"total": torch.zeros(6)}, rows, reverse=reverse)
+
+    x, y = torch.randn(2, 4, 6)
+    found, expected = run(sums, x, y), sums(x, y)
+    torch.testing.assert_close(found[0]["total"], expected[0]["total"])
+    torch.testing.assert_close(found[1]["parts"], expected[1]["parts"])
+
+
+def test_maps():
+    def rows(x, y):
+        return map_rows(lambda row, other: {"sum": row["x"] + other}, {"x": x}, y)["sum"]
+
+    x, y = torch.randn(4, 6), torch.randn(6)
+    torch.testing.assert_close(run(rows, x, y), x + y)
 
 
 def causal(batch, head, query, key):
@@ -136,6 +171,44 @@ def test_flexible_attention_is_that_of_eager_torch(case):
     optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
     poptorch.trainingModel(model, optimizer=optimiser)(k, v)
     torch.testing.assert_close(model.q.detach(), q - 0.1 * weight.grad)
+
+
+KEPT = flex.create_block_mask(causal, 3, 1, 8, 8, device="cpu")
+
+
+class Masked(nn.Module):
+    """Attention by a mask that it keeps, or that it sees."""
+
+    def __init__(self, keeps):
+        super().__init__()
+        self.mask = flex.create_block_mask(causal, 3, 1, 8, 8, device="cpu") if keeps else None
+
+    def forward(self, q, k, v):
+        return flex.flex_attention(q, k, v, block_mask=self.mask or KEPT)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("keeps", [True, False])
+def test_masks_of_blocks_that_are_kept(keeps, batch):
+    q, (k, v) = torch.randn(3, 2, 8, 4), torch.randn(2, batch, 2, 8, 4)
+    expected = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    torch.testing.assert_close(run(Masked(keeps), q, k, v), expected)
+    torch.testing.assert_close(
+        run(lambda *x: flex.flex_attention(*x, block_mask=KEPT), q, k, v), expected
+    )
+
+
+@pytest.mark.filterwarnings("ignore:return_lse is deprecated")
+def test_flexible_attention_tells_sums_and_maxima():
+    def attend(q, k, v):
+        wanted = flex.AuxRequest(lse=True, max_scores=True)
+        _, found = flex.flex_attention(q, k, v, return_aux=wanted)
+        return found.lse, found.max_scores, flex.flex_attention(q, k, v, return_lse=True)[1]
+
+    q, k, v = torch.randn(3, 2, 4, 8, 4)
+    scores = q @ k.mT / 2
+    sums = scores.logsumexp(-1)
+    torch.testing.assert_close(run(attend, q, k, v), (sums, scores.amax(-1), sums))
 
 
 def test_compiled_parts_run_as_they_were():

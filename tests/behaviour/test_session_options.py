@@ -134,7 +134,6 @@ ONLY_HARDWARE = """
     subgraphCopyingStrategy scheduleNonWeightUpdateGradientConsumersEarly saveInitializersToFile
     hardwareInstrumentations swapLimitScheduler timeLimitScheduler matmulOptions outlineThreshold
     enableNonStableSoftmax useHostCopyOps lstmOptions gclOptions reportOptions customCodelets
-    engineOptions
 """.split()
 
 

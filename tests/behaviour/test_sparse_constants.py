@@ -99,6 +99,42 @@ def test_a_dense_one_from_the_left():
     compare_inference(lambda x: torch.mm(x.t(), matrix), X)
 
 
+def _coo(device):
+    places = torch.tensor([[0, 4, 4, 7], [1, 0, 2, 3]], device=device)
+    return torch.sparse_coo_tensor(places, torch.tensor([2.0, 1.0, -1.0, 0.5]), (9, len(DENSE.T)))
+
+
+MADE = {
+    "coo": _coo,
+    "twice in a place": lambda device: torch.sparse_coo_tensor(
+        torch.tensor([[1, 1], [2, 2]]), torch.ones(2), (4, len(DENSE.T)), device=device
+    ).coalesce(),
+    "csr": lambda device: torch.sparse_csr_tensor(
+        torch.tensor([0, 1, 2, 2]),
+        torch.tensor([1, 3]),
+        torch.tensor([1.0, 2.0]),
+        (3, len(DENSE.T)),
+    ),
+    "of a dense one": lambda device: torch.eye(len(DENSE.T), device=device).to_sparse(),
+    "rows of a dense one": lambda device: torch.eye(len(DENSE.T)).tril().to_sparse_csr(),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
+@pytest.mark.parametrize("name", MADE)
+def test_made_in_forward_of_what_is_known(name):
+    x = torch.randn(len(DENSE.T), 4)
+    compare_inference(lambda x: torch.sparse.mm(MADE[name](x.device), x), x)
+
+
+def test_made_in_forward_of_what_is_not_known():
+    def product(values, x):
+        return torch.sparse_coo_tensor([[0, 1], [1, 0]], values, (2, 2)) @ x
+
+    with pytest.raises(poptorch.Error, match="its result is sparse, .* Keep it dense"):
+        poptorch.inferenceModel(product)(torch.ones(2), torch.ones(2, 2))
+
+
 def test_sparse_inputs_are_refused():
     with pytest.raises(poptorch.Error, match=r"sparse_coo.*to_dense"):
         poptorch.inferenceModel(lambda a, x: a @ x)(DENSE.to_sparse(), X)

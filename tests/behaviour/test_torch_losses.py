@@ -73,3 +73,18 @@ def test_a_model_is_trained_by(name):
         found = wrapped(x, *TARGETS[name])[1]
         torch.testing.assert_close(found, expected.detach())
     torch.testing.assert_close(model.state_dict(), eager.state_dict())
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_the_adaptive_softmax_trains_a_model(batched):
+    x, classes = torch.randn(4, 6), torch.tensor([0, 4, 7, 9])
+    model = nn.AdaptiveLogSoftmaxWithLoss(6, 10, [3, 6], div_value=2.0, head_bias=True)
+    inputs = (x, classes) if batched else (x[0], classes[1])
+    eager = copy.deepcopy(model)
+    output, expected = eager(*inputs)
+    expected.backward()
+    torch.optim.SGD(eager.parameters(), lr=0.1).step()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    found = poptorch.trainingModel(model, optimizer=optimizer)(*inputs)
+    torch.testing.assert_close(tuple(found), (output.detach(), expected.detach()))
+    torch.testing.assert_close(model.state_dict(), eager.state_dict())

@@ -75,6 +75,48 @@ def test_layers_that_are_no_part_of_the_model_are_constants(name, held):
     assert all(weight.device.type == "cpu" for weight in layer.parameters())
 
 
+SEEN = {"inner": [seeded(lambda: nn.RNN(4, 4))]}
+
+
+def helper(x):
+    return SEEN["inner"][0](x)[0]
+
+
+@pytest.mark.parametrize("seen_by", ["function", "forward"])
+def test_layers_that_helping_functions_see_are_constants(seen_by):
+    x = torch.randn(5, 2, 4)
+    if seen_by == "function":
+        compare_inference(lambda x: helper(x), x)
+    else:
+        compare_training(Through(helper), x)
+
+
+def test_what_a_function_sees_may_have_no_value_yet():
+    def function(x):
+        return x * 2 if x.shape[0] else later
+
+    compare_inference(function, torch.randn(3, 4))
+    later = function
+
+
+NEW = {
+    "number": lambda x: x.new_tensor(2),
+    "list": lambda x: x.new_tensor([1, 2, 3, 4]),
+    "integers": lambda x: x.new_tensor([1, 2, 3, 4], dtype=torch.int32),
+    "on its device": lambda x: x.new_tensor(data=[[2.5]], device=x.device),
+    "of the host": lambda x: x.new_tensor(3.0, device="cpu").item(),
+    "of a tensor": lambda x: x.new_tensor(x[0]),
+    "without a name": lambda x: x.new([1, 2, 3, 4]),
+}
+
+
+@pytest.mark.parametrize("name", NEW)
+@pytest.mark.filterwarnings("ignore:To copy construct from a tensor")
+def test_tensors_like_another_of_other_data(name):
+    compare_inference(lambda x: x * NEW[name](x), torch.randn(3, 4))
+    compare_training(Through(lambda x: x * NEW[name](x)), torch.randn(3, 4))
+
+
 INDICES = torch.tensor([[0, 2, 4], [4, 3, 2]])
 
 

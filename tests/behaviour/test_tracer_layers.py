@@ -1,5 +1,7 @@
 """Whole layers of torch.nn through the tracer: each trains as in eager mode."""
 
+import io
+
 import poptorch
 import pytest
 import torch
@@ -176,3 +178,56 @@ def test_a_transformer_of_several_layers_with_masks(masks, norm_first):
     inputs = torch.randn(2, 5, 8), torch.randn(2, 4, 8)
     compare_training(model, *inputs, *given)
     compare_inference(model.eval(), *inputs, *given)
+
+
+@torch.jit.script
+def gated(x):
+    return torch.relu(x) * torch.sigmoid(x).sum()
+
+
+def saved(module):
+    file = io.BytesIO()
+    torch.jit.save(torch.jit.script(module), file)
+    return torch.jit.load(io.BytesIO(file.getvalue()))
+
+
+SCRIPTS = {
+    "function": lambda: gated,
+    "module": lambda: torch.jit.script(nn.Sequential(nn.ReLU(), nn.Linear(3, 2))),
+    "traced": lambda: torch.jit.trace(nn.Sequential(nn.ReLU(), nn.Linear(3, 2)), torch.ones(1, 3)),
+    "loaded": lambda: saved(nn.Sequential(nn.ReLU(), nn.Linear(3, 2))),
+}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_scripts_that_have_run_keep_their_gradients(name):
+    """Their executor would make of them one piece with a gradient of its own, after two runs."""
+    script = seeded(SCRIPTS[name])
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = seeded(lambda: nn.Linear(4, 3))
+            self.script = script
+
+        def forward(self, x):
+            y = self.script(self.fc(x))
+            return y, poptorch.identity_loss(y.square(), "sum")
+
+    model, x = Model(), torch.randn(5, 4)
+    for _ in range(3):
+        model.zero_grad()
+        model(x)[1].backward()
+    gradient = model.fc.weight.grad.clone()
+    before = model.fc.weight.detach().clone()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    for _ in range(2):  # the second wrapper traces a script that a trace has run
+        wrapped = poptorch.trainingModel(model, optimizer=optimizer)
+        wrapped(x)
+        wrapped.copyWeightsToHost()
+        wrapped.destroy()
+        after = model.fc.weight.detach().clone()
+        torch.testing.assert_close(before - after, gradient, rtol=1e-4, atol=1e-4)
+        model.zero_grad()
+        model(x)[1].backward()
+        gradient, before = model.fc.weight.grad.clone(), after

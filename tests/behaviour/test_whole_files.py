@@ -7,7 +7,7 @@ import signal
 
 import poptorch
 import pytest
-from poptorch._impl.whole_files import write_whole
+from poptorch_core.whole_files import write_whole
 
 OLD, NEW = b"old " * 1000, b"new " * 300000  # more than the stream's buffer
 CALLS = ("open", "write", "fsync", "replace")

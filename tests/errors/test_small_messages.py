@@ -64,6 +64,16 @@ def log(caplog):
             poptorch.Error,
             "Step must be an integer.",
         ),
+        (
+            lambda: poptorch.dynamic_slice(X, 1, 2, 2, 1),
+            poptorch.Error,
+            "Start must be a torch.tensor of one integer.",
+        ),
+        (
+            lambda: poptorch.dynamic_update(X, X[:, :2], 1, torch.tensor(2.0), 2),
+            poptorch.Error,
+            "Start must be a torch.tensor of one integer.",
+        ),
         (lambda: poptorch.nop(1), poptorch.Error, "nop must take a torch.tensor argument."),
         (
             lambda: poptorch.set_available_memory([X], 0.5),
@@ -102,6 +112,13 @@ def log(caplog):
             ),
             poptorch.Error,
             "factor 3 does not divide the dimension of ReducingDim, 8",
+        ),
+        (
+            lambda: poptorch.serializedMatMul(
+                X[0], X.t(), poptorch.MatMulSerializationMode.ReducingDim, 2
+            ),
+            poptorch.Error,
+            r"lhs must have two dimensions or more but is \[8\]",
         ),
         (
             lambda: poptorch.serializedMatMul(X, X.t(), "reducing_dim", 2),

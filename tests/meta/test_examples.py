@@ -48,10 +48,32 @@ def test_loop_that_recovers_from_a_fault():
     assert output.rstrip().endswith("failures: 1; bit-identical: True")
 
 
+def test_report_of_an_uneven_pipeline(tmp_path):
+    output = run(sys.executable, EXAMPLES / "python/reporting.py", tmp_path)
+    assert re.search(
+        r"IPU 1, which has stages 1 and 5, works [\d,]+ cycles .* poptorch\.plan", output
+    )
+    speeds = re.findall(r"even: (\d+) samples a second", output)
+    assert float(speeds[1]) > 1.3 * float(speeds[0])
+    assert (tmp_path / "compared/report.html").exists()
+
+
 def test_a_killed_program_goes_on():
     output = run(sys.executable, EXAMPLES / "python/killed_and_resumed.py")
     assert re.search(r"checkpoint is of step \d+ of 192", output)
     assert output.rstrip().endswith("bit-identical: True")
+
+
+def test_several_processes_have_the_losses_of_one():
+    program, python = EXAMPLES / "python/many_processes.py", sys.executable
+    alone = re.findall(r"epoch .*", run(python, program))
+    assert len(alone) == 3 and len(set(alone)) == 3
+    words = ("--num-instances=2", "--num-replicas=4", python, program)
+    launched = run(python, "-m", "popdist.launcher.main", *words)
+    assert re.findall(r"epoch .*", launched) == alone and "[1,0]<stdout>:epoch 0" in launched
+    words = ("--standalone", "--nproc-per-node=2", "-m", "popdist", "--replicas-per-instance=2")
+    torchs = run(python, "-m", "torch.distributed.run", *words, program)
+    assert re.findall(r"epoch .*", torchs) == alone
 
 
 def test_op_of_numpy():

@@ -11,7 +11,8 @@ from popxl.records import of
 
 PYTHON = ROOT / "python"
 # What users and torch know by these names.
-NOT_OURS = {"_pb_ir", "_pb_graph", "_Popart", "_parameters", "_buffers", "_opt_called"}
+NOT_OURS = {"_pb_ir", "_pb_graph", "_Popart", "_parameters", "_buffers", "_opt_called",
+            "_devices", "_timeout"}  # fmt: skip
 # Of accesses to others' private names. Those left are of the parts of the wrapper, which are one
 # object yet.
 MOST_ACCESSES = {"poptorch": 46}

@@ -6,7 +6,6 @@ import numpy as np
 import popxl
 import pytest
 from popxl import ops, transforms
-from popxl.errors import UnsupportedError
 from popxl.ops.collectives import CommGroup, CommGroupType
 from popxl.records import of
 
@@ -126,11 +125,13 @@ def test_the_launcher_gives_the_replicas(monkeypatch):
     monkeypatch.setenv("POPDIST_NUM_TOTAL_REPLICAS", "4")
     assert popxl.Ir(replication="popdist").instance_replication_factor == 4
     monkeypatch.setenv("POPDIST_NUM_LOCAL_REPLICAS", "2")
-    with pytest.raises(UnsupportedError, match="2 of 4 .* Start one process, which runs all 4"):
-        popxl.Ir(replication="popdist")
+    monkeypatch.setenv("POPDIST_REPLICA_INDEX_OFFSET", "2")
+    ir = popxl.Ir(replication="popdist")
+    assert (ir.replication_factor, ir.instance_replication_factor) == (4, 2)
+    assert ir.replica_grouping().group_size == 4
     for given in ("many", "0", "-2"):
         monkeypatch.setenv("POPDIST_NUM_TOTAL_REPLICAS", given)
-        with pytest.raises(ValueError, match=f"from POPDIST_NUM_TOTAL_REPLICAS: '{given}'"):
+        with pytest.raises(ValueError, match=f"POPDIST_NUM_TOTAL_REPLICAS is '{given}'"):
             popxl.Ir(replication="popdist")
 
 

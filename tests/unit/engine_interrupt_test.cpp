@@ -5,6 +5,7 @@
 #include "engine_testing.hpp"
 #include "session/pipeline.hpp"
 #include "support/watch.hpp"
+#include "trained_net.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -50,13 +51,7 @@ program::Program compiled(int ipus, int replicas) {
   options.gradient_accumulation = 60000;
   options.replication_factor = replicas;
   options.output_mode = ir::OutputMode::kFinal;
-  ir::OptimiserGroup group;
-  group.values = {{"lr", 0.01}, {"momentum", 0.9}, {"weight_decay", 0.0}, {"dampening", 0.0}};
-  group.parameters = {"w", "v"};
-  ir::OptimiserSpec spec;
-  spec.kind = "sgd";
-  spec.groups = {group};
-  options.optimiser = spec;
+  options.optimiser = momentum_sgd();
   return std::move(session::compile_to_program(std::move(module), {}, {}).program);
 }
 

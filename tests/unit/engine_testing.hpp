@@ -71,18 +71,12 @@ inline void expect_close(const Bytes& a, const Bytes& b, const std::string& what
   }
 }
 
-inline std::vector<Bytes> output_buffers(const program::Program& program) {
-  std::vector<Bytes> buffers;
-  for (const program::Stream& stream : program.streams) {
-    if (!stream.host.to_device) {
-      buffers.emplace_back(static_cast<size_t>(stream.host_type(program.replicas).bytes()));
-    }
-  }
-  return buffers;
-}
-
 inline std::vector<Bytes> run_once(Engine& engine, const std::vector<Bytes>& inputs) {
-  std::vector<Bytes> outputs = output_buffers(engine.program());
+  std::vector<Bytes> outputs;
+  for (const program::Stream& stream : engine.program().streams) {
+    if (stream.host.to_device) continue;
+    outputs.emplace_back(static_cast<size_t>(engine.host_type(stream).bytes()));
+  }
   std::vector<const std::byte*> in;
   std::vector<std::byte*> out;
   for (const Bytes& input : inputs) in.push_back(input.data());
@@ -110,6 +104,18 @@ inline std::vector<Bytes> made_up_inputs(const program::Program& program) {
   return inputs;
 }
 
+// By name, all groups of each.
+inline std::map<std::string, Bytes> states_of(Engine& engine) {
+  std::map<std::string, Bytes> states;
+  for (const program::State& state : engine.program().states) {
+    const std::string& name = state.slot.name.text();
+    Bytes& bytes = states[name];
+    bytes.resize(static_cast<size_t>(engine.state_bytes(name)));
+    engine.read_state(name, bytes.data());
+  }
+  return states;
+}
+
 // Parameters start as made-up numbers; all states are read after `runs` runs.
 inline Outcome outcome(const program::Program& program, const EngineOptions& options,
                        int runs = 2) {
@@ -122,12 +128,7 @@ inline Outcome outcome(const program::Program& program, const EngineOptions& opt
   }
   Outcome result;
   for (int i = 0; i < runs; ++i) result.outputs = run_once(engine, made_up_inputs(program));
-  for (const program::State& state : program.states) {
-    const std::string& name = state.slot.name.text();
-    Bytes& bytes = result.states[name];
-    bytes.resize(static_cast<size_t>(engine.state_bytes(name)));
-    engine.read_state(name, bytes.data());
-  }
+  result.states = states_of(engine);
   return result;
 }
 

@@ -13,6 +13,7 @@
 #include "ops/all_ops.hpp"
 #include "session/session.hpp"
 #include "support/environment.hpp"
+#include "trained_net.hpp"
 
 namespace poptorch::support {
 namespace {
@@ -130,38 +131,16 @@ TEST(Faults, AreCountedByAllThreads) {
   EXPECT_TRUE(fault.has_struck());
 }
 
-// A weight on each of two IPUs, trained with momentum, dropout between them.
-constexpr const char* kNet = R"(
-state "w" : f32[4,4]
-state "v" : f32[4,4]
-graph @main(%x: f32[2,4]) -> (f32[]) {
-  %w = variable() {name="w"} : f32[4,4] @[ipu=0 stage=0]
-  %v = variable() {name="v"} : f32[4,4] @[ipu=1 stage=1]
-  %h = linear(%x, %w, _) : f32[2,4] @[ipu=0 stage=0]
-  %d, %mask = dropout(%h) {p=0.25} : f32[2,4], bool[2,4] @[ipu=0 stage=0]
-  %y = linear(%d, %v, _) : f32[2,4] @[ipu=1 stage=1]
-  %s = mul(%y, %y) : f32[2,4] @[ipu=1 stage=1]
-  %m = mean(%s) {axes=[0,1]} : f32[] @[ipu=1 stage=1]
-  %loss = identity_loss(%m) {reduction="none"} : f32[] @[ipu=1 stage=1]
-  return %loss
-}
-)";
 constexpr int kMicroBatches = 4, kReplicas = 2;
 
 std::unique_ptr<session::Executable> trained(int64_t threads, const std::string& strategy) {
-  auto module = ir::parse(kNet, ops::registry());
+  auto module = ir::parse(kTrainedNet, ops::registry());
   ir::Execution& options = module->execution();
   options.training = true;
   options.strategy = strategy;
   options.gradient_accumulation = kMicroBatches;
   options.replication_factor = kReplicas;
-  ir::OptimiserGroup group;
-  group.values = {{"lr", 0.01}, {"momentum", 0.9}, {"weight_decay", 0.0}, {"dampening", 0.0}};
-  group.parameters = {"w", "v"};
-  group.variable = {"lr"};
-  options.optimiser.emplace();
-  options.optimiser->kind = "sgd";
-  options.optimiser->groups = {group};
+  options.optimiser = momentum_sgd({"lr"});
   return session::compile(std::move(module), {.threads = threads});
 }
 

@@ -10,6 +10,7 @@
 #include "frontends/torch/aten/call.hpp"
 #include "frontends/torch/aten_provider.hpp"
 #include "frontends/torch/plain_tensor.hpp"
+#include "frontends/torch/profiler.hpp"
 #include "frontends/torch/tracer/types.hpp"
 #include "ir/effects.hpp"
 #include "ir/roles.hpp"
@@ -17,6 +18,8 @@
 #include "support/environment.hpp"
 #include "support/error.hpp"
 #include "support/log.hpp"
+#include "support/moved_bytes.hpp"
+#include "support/regions.hpp"
 #include "support/strings.hpp"
 #include "support/whole_file.hpp"
 
@@ -129,6 +132,7 @@ void TorchExecutable::check_written(const std::vector<at::Tensor>& inputs) const
 
 std::vector<at::Tensor> TorchExecutable::run(const std::vector<at::Tensor>& inputs) {
   const at::NoGradGuard no_grad;
+  const support::Region run_of_model(run_name_);
   const auto& types = executable_->input_types();
   if (inputs.size() != types.size()) {
     throw UserError(str("[run] the model was compiled for ", types.size(), " tensors but got ",
@@ -138,15 +142,22 @@ std::vector<at::Tensor> TorchExecutable::run(const std::vector<at::Tensor>& inpu
   std::vector<at::Tensor> held, results;
   std::vector<const std::byte*> input_data;
   std::vector<std::byte*> output_data;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    held.push_back(as_device(inputs[i], types[i], str("input ", i)));
-    input_data.push_back(static_cast<const std::byte*>(held.back().const_data_ptr()));
+  {
+    const support::Region copying("poptorch::copy_to_device");
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      held.push_back(as_device(inputs[i], types[i], str("input ", i)));
+      input_data.push_back(static_cast<const std::byte*>(held.back().const_data_ptr()));
+    }
+    for (const ir::Type& type : executable_->output_types()) {
+      results.push_back(empty_of(type, str("output ", results.size())));
+      output_data.push_back(bytes_of(results.back()));
+    }
   }
-  for (const ir::Type& type : executable_->output_types()) {
-    results.push_back(empty_of(type, str("output ", results.size())));
-    output_data.push_back(bytes_of(results.back()));
+  {
+    const support::Region running("poptorch::execute");
+    executable_->run(input_data, output_data);
   }
-  executable_->run(input_data, output_data);
+  const support::Region copying("poptorch::copy_to_host");
   if (!written_inputs_.empty()) write_inputs(inputs, results);
   return results;
 }
@@ -165,6 +176,7 @@ void TorchExecutable::write_inputs(const std::vector<at::Tensor>& inputs,
 
 void TorchExecutable::weights_to_host() const {
   const at::NoGradGuard no_grad;
+  const support::Region copying("poptorch::copyWeightsToHost");
   std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // to, from; the same where that will do
   std::vector<std::pair<std::string, std::byte*>> reads;
   for (const ModelTensor& state : state_) {
@@ -177,6 +189,14 @@ void TorchExecutable::weights_to_host() const {
     reads.emplace_back(state.name, bytes_of(copies.back().second));
   }
   executable_->read_states(reads);
+  const bool together = std::any_of(reads.begin(), reads.end(), [&](const auto& read) {
+    return !executable_->owners(read.first).empty();
+  });
+  for (const auto& [name, data] : reads) {
+    std::vector<int> owners = executable_->owners(name);
+    if (owners.empty() && together && slot(name).kind == "buffer") owners = {0};
+    exchange(name, owners, data);
+  }
   for (auto& [to, from] : copies) {
     if (to.const_data_ptr() != from.const_data_ptr()) {
       to.copy_(from);
@@ -188,6 +208,7 @@ void TorchExecutable::weights_to_host() const {
 
 void TorchExecutable::weights_to_device(const std::vector<std::string>& names) {
   const at::NoGradGuard no_grad;
+  const support::Region copying("poptorch::copyWeightsToDevice");
   std::vector<at::Tensor> held;
   std::vector<std::pair<std::string, const std::byte*>> writes;
   for (const ModelTensor& state : state_) {
@@ -210,8 +231,24 @@ const ir::StateSlot& TorchExecutable::slot(const std::string& name) const {
 
 at::Tensor TorchExecutable::read_state(const std::string& name) const {
   at::Tensor value = empty_of(executable_->state_type(slot(name)), name);
+  if (!executable_->far_groups(name).empty()) value.zero_();
   executable_->read_state(name, bytes_of(value));
+  support::note_moved_bytes(static_cast<int64_t>(value.nbytes()));
   return value;
+}
+
+at::Tensor TorchExecutable::fetch_state(const std::string& name) const {
+  at::Tensor value = read_state(name);
+  exchange(name, executable_->owners(name), bytes_of(value));
+  return value;
+}
+
+// `data` has a row for each of `owners`; without owners nothing is to do.
+void TorchExecutable::exchange(const std::string& name, const std::vector<int>& owners,
+                               std::byte* data) const {
+  if (owners.empty()) return;
+  executable_->exchange(str("reading '", name, "', of which each process has a part,"), data,
+                        slot(name).type.bytes(), owners);
 }
 
 void TorchExecutable::write_state(const std::string& name, const at::Tensor& value) {
@@ -223,6 +260,7 @@ void TorchExecutable::write_state(const std::string& name, const at::Tensor& val
   const at::Tensor dense =
       number ? value.to(torch_dtype(type.dtype)) : as_device(value, type, name);
   executable_->write_state(name, static_cast<const std::byte*>(dense.const_data_ptr()));
+  support::note_moved_bytes(static_cast<int64_t>(dense.nbytes()));
 }
 
 namespace {
@@ -282,8 +320,13 @@ std::unique_ptr<TorchExecutable> compile_model(const TraceRequest& request, cons
                                                const session::Progress& progress,
                                                bool broadcast_buffers) {
   register_aten_provider();
+  show_regions_to_profilers();
+  const support::Region compiling("poptorch::compile");
   if (progress) progress(0, 100, "tracing");
-  TraceResult traced = trace_for(execution, request, forward);
+  TraceResult traced = [&] {
+    const support::Region tracing("poptorch::trace");
+    return trace_for(execution, request, forward);
+  }();
   if (support::log_enabled(support::LogLevel::kTrace)) log_traced(*traced.module);
   export_traced(*traced.module);
   if (broadcast_buffers && execution.replication_factor > 1) check_unwritten(*traced.module);
@@ -298,7 +341,7 @@ std::unique_ptr<TorchExecutable> compile_model(const TraceRequest& request, cons
   traced.module->execution() = std::move(execution);
   auto made = std::make_unique<TorchExecutable>(
       session::compile(std::move(traced.module), options, progress), traced);
-  made->weights_to_device();
+  if (!options.offline) made->weights_to_device();
   return made;
 }
 

@@ -24,6 +24,8 @@ class TorchExecutable {
   // One step. Inputs of the device's dtype that are dense are read in place; those that forward
   // writes hold what it wrote afterwards. UserError for another number, shape or dtype than
   // compiled.
+  // Of the model, for profilers.
+  void set_name(const std::string& name) { run_name_ = "poptorch::run " + name; }
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs);
   void close() { executable_->close(); }
   void reopen() { executable_->reopen(); }
@@ -33,9 +35,12 @@ class TorchExecutable {
 
   // The model's own tensors, from and to their slots; those that the model has let go of are left
   // out. Empty `names`: all of them.
+  // Weights of which each process has a part come from all of them, and with these the buffers of
+  // the first process: all must call it then. Otherwise it is local.
   void weights_to_host() const;
   void weights_to_device(const std::vector<std::string>& names = {});
-  at::Tensor read_state(const std::string& name) const;
+  at::Tensor read_state(const std::string& name) const;   // 0 for groups without a replica here
+  at::Tensor fetch_state(const std::string& name) const;  // with those, which all must call then
   void write_state(const std::string& name, const at::Tensor& value);
   void set_random_state(std::pair<uint64_t, uint64_t> state) {
     executable_->set_random_state(state);
@@ -49,11 +54,13 @@ class TorchExecutable {
     c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> tensor;
   };
   const ir::StateSlot& slot(const std::string& name) const;
+  void exchange(const std::string& name, const std::vector<int>& owners, std::byte* data) const;
 
   std::unique_ptr<session::Executable> executable_;
   void check_written(const std::vector<at::Tensor>& inputs) const;
   void write_inputs(const std::vector<at::Tensor>& inputs, std::vector<at::Tensor>& results) const;
 
+  std::string run_name_ = "poptorch::run";
   std::vector<TraceOutput> outputs_;
   std::vector<size_t> written_inputs_;  // which outputs stand behind the model's own
   std::vector<ModelTensor> state_;

@@ -9,6 +9,7 @@
 
 #include "frontends/torch/aten/call.hpp"
 #include "frontends/torch/aten_provider.hpp"
+#include "frontends/torch/profiler.hpp"
 #include "frontends/torch/tracer/types.hpp"
 #include "ops/all_ops.hpp"
 #include "session/executable_file.hpp"
@@ -100,6 +101,7 @@ std::unique_ptr<TorchExecutable> load_model(const std::shared_ptr<const storage:
                                             const TraceResult& traced,
                                             const session::HostOptions& options, bool with_state) {
   register_aten_provider();
+  show_regions_to_profilers();
   auto executable = session::load(file, ops::registry(), options, with_state);
   check_state(*executable, traced.state);
   check_results(*executable, traced);
@@ -109,6 +111,7 @@ std::unique_ptr<TorchExecutable> load_model(const std::shared_ptr<const storage:
 
 std::unique_ptr<TorchExecutable> load_outputs(const std::string& path) {
   register_aten_provider();
+  show_regions_to_profilers();
   session::Loaded loaded = session::load_file(path, ops::registry());
   return std::make_unique<TorchExecutable>(std::move(loaded.executable), TraceResult());
 }

@@ -23,8 +23,8 @@ struct IpuMemory {
 // What one IPU does in one run; the rest of the time it waits.
 struct IpuWork {
   int64_t compute_cycles = 0, link_cycles = 0, host_cycles = 0, streaming_cycles = 0;
-  int64_t idle_cycles = 0;
-  int64_t link_bytes = 0, host_bytes = 0, streaming_bytes = 0;
+  int64_t gateway_cycles = 0, idle_cycles = 0;  // of links: IPU-Links, of gateways: GW-Links
+  int64_t link_bytes = 0, gateway_bytes = 0, host_bytes = 0, streaming_bytes = 0;
   int64_t overlapped_cycles = 0;  // of the host's and Streaming Memory's: through the I/O tiles
 };
 
@@ -41,6 +41,15 @@ struct OpCost {
   int64_t count = 0, cycles = 0;
 };
 
+// A part of equal collectives of one module, over one run of one IPU.
+struct CollectiveCost {
+  int ipu = 0;
+  std::string module, op, part;
+  std::string links;  // "IPU-Links" or "GW-Links"
+  int members = 1;    // replicas that meet
+  int64_t count = 0, bytes = 0, cycles = 0;
+};
+
 // The account of one call.
 struct Report {
   std::vector<IpuMemory> ipus;
@@ -49,7 +58,8 @@ struct Report {
   std::vector<std::string> generic_ops;  // aten ops without a kernel of their own
   std::vector<IpuWork> work;             // by IPU
   std::vector<StageCost> stages;
-  std::vector<OpCost> ops;  // most cycles first
+  std::vector<OpCost> ops;                  // most cycles first
+  std::vector<CollectiveCost> collectives;  // by IPU, most cycles first
   std::string device;
   int replicas = 1;
   int64_t idle_ipus = 0;           // reserved, in all, to make a power of two

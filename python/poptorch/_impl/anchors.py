@@ -99,7 +99,7 @@ def value(compiled: Compiled, short_name: str) -> torch.Tensor | dict[str, torch
     slots = _slots(compiled)
     for name in _states_asked(compiled, anchors[short_name][0]):
         if name in slots:
-            found[name] = executable.read_state(slots[name])
+            found[name] = executable.fetch_state(slots[name])
         else:
             found[name] = device.loss_scale if name == LOSS_SCALE else _rate(compiled, name)
     _, is_models, mode, period = anchors[short_name]

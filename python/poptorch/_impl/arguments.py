@@ -121,10 +121,15 @@ def check_host(name: str, tensor: torch.Tensor, where: str = "call") -> None:
 _OF_CONSTANTS = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
 
 
-def check_weights(model: torch.nn.Module) -> None:
-    """Raises poptorch.Error unless all parameters and buffers have values."""
+def check_weights(model: torch.nn.Module, *, with_values: bool) -> None:
+    """Raises poptorch.Error unless all parameters and buffers can be a device's.
+
+    with_values: else those of device "meta", which have none, will do.
+    """
     for kind, members in (("parameter", model.named_parameters), ("buffer", model.named_buffers)):
         for name, tensor in members():
+            if tensor.is_meta and not with_values:
+                continue
             if kind == "parameter" or tensor.layout not in _OF_CONSTANTS:
                 check_host(f"{kind} {name}", tensor, "model")
 

@@ -31,22 +31,21 @@ def profile_of(options: Options) -> str:
     return device_pool.VERSIONS[pool_of(options).version]
 
 
-def is_online(options: Options) -> bool:
-    """Whether there ever is a device."""
-    return options.connection_type != ConnectionType.Never
-
-
 def check_online(options: Options) -> None:
     """Raises AssertionError where nothing may run."""
-    assert is_online(options), (
+    assert options.connection_type != ConnectionType.Never, (
         "Trying to run a model on an offline device (ConnectionType.Never). Use another "
         "connection type."
+    )
+    assert device_pool.is_online(options), (
+        "Trying to run a model on an offline device (poprun --offline-mode). Start the program "
+        "without it."
     )
 
 
 def check_target(options: Options) -> None:
     """Raises poptorch.Error for an offline target that cannot be compiled for."""
-    if is_online(options):
+    if device_pool.is_online(options):
         return
     if value_of(options, "use_model"):
         raise Error(
@@ -61,7 +60,7 @@ def check_target(options: Options) -> None:
 
 def warn_of_rounding(options: Options, executable: Executable) -> None:
     """Tells of IPUs that are reserved only because devices are of a power of two of them."""
-    if not is_online(options):
+    if not device_pool.is_online(options):
         return
     ipus = executable.ipus() * options.replication_factor
     reserved = device_pool.device_size(ipus)
@@ -121,7 +120,7 @@ def attach(
 
 def is_always_attached(options: Options) -> bool:
     """Whether a compiled model takes its device at once."""
-    return options.connection_type == ConnectionType.Always
+    return options.connection_type == ConnectionType.Always and device_pool.is_online(options)
 
 
 def check_attached(compiled: Compiled) -> None:

@@ -12,13 +12,15 @@ import os
 import re
 import stat
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 import torch
-from poptorch._impl import random_streams
-from poptorch._impl.whole_files import write_whole
+from poptorch._impl import progress, random_streams
+from poptorch.options import Options
 from poptorch_core import Error
+from poptorch_core.whole_files import write_whole
 
 VERSION = 1
 _SEAL = "poptorch checkpoint {:04} blake2b {}"
@@ -77,11 +79,11 @@ def _plain_tensor(value: torch.Tensor) -> torch.Tensor:
     return made if made.untyped_storage().nbytes() == made.nbytes else made.clone()
 
 
-def write(path: str | os.PathLike, content: dict[str, Any]) -> None:
-    """Writes plain data, whole or not at all: see write_whole."""
+def write(path: str | os.PathLike, content: dict[str, Any], options: Options | None = None) -> None:
+    """Writes plain data, whole or not at all: see write_whole. options: of its progress bar."""
 
     def fill(stream: BinaryIO) -> None:
-        sealing = _Sealing(stream)
+        sealing = _Sealing(stream, told)
         try:
             torch.save(content, cast(IO[bytes], sealing))
         except RuntimeError:  # what torch makes of an exception
@@ -89,7 +91,18 @@ def write(path: str | os.PathLike, content: dict[str, Any]) -> None:
                 raise
         sealing.seal()
 
-    write_whole(path, fill, "checkpoint")
+    title = f"Saving {Path(os.fspath(path)).name}"
+    with progress.of_bytes(title, lambda: _size(content), options) as told:
+        write_whole(path, fill, "checkpoint")
+
+
+def _size(value: Any) -> int:
+    """Of all tensors in it, in bytes."""
+    if isinstance(value, torch.Tensor):
+        return value.nbytes
+    if isinstance(value, dict):
+        return sum(_size(part) for part in value.values())
+    return sum(_size(part) for part in value) if isinstance(value, (list, tuple)) else 0
 
 
 class _Sealing:
@@ -97,10 +110,11 @@ class _Sealing:
     0: these two bytes are held back.
 
     error: what was raised while the archive was written, Ctrl-C for instance; `seal` raises it.
+    told: called with the bytes of each part.
     """
 
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream, self._last = stream, b""
+    def __init__(self, stream: BinaryIO, told: Callable[[int], object]) -> None:
+        self._stream, self._last, self._told = stream, b"", told
         self.error: BaseException | None = None
         self._digest = hashlib.blake2b(digest_size=32)
 
@@ -136,10 +150,11 @@ class _Sealing:
     def _put(self, data: Any) -> None:
         self._digest.update(data)
         self._stream.write(data)
+        self._told(len(data))
 
 
-def read(path: str | os.PathLike) -> dict[str, Any]:
-    """The content of a file that `write` has written.
+def read(path: str | os.PathLike, options: Options | None = None) -> dict[str, Any]:
+    """The content of a file that `write` has written. options: of its progress bar.
 
     Raises poptorch.Error for a file that cannot be read, is truncated or damaged, of another
     version, or no checkpoint.
@@ -152,7 +167,7 @@ def read(path: str | os.PathLike) -> dict[str, Any]:
             os.close(file)
             raise Error(f"[checkpoint] {str(place)!r} is no plain file. Name a checkpoint.")
         with open(file, "rb") as stream:
-            return _content(stream, place)
+            return _content(stream, place, options)
     except OSError as error:
         raise Error(
             f"[checkpoint] {str(place)!r} cannot be read: {error.strerror or error}. Name a "
@@ -160,7 +175,7 @@ def read(path: str | os.PathLike) -> dict[str, Any]:
         ) from None
 
 
-def _content(stream: BinaryIO, place: Path) -> dict[str, Any]:
+def _content(stream: BinaryIO, place: Path, options: Options | None) -> dict[str, Any]:
     size = stream.seek(0, os.SEEK_END)
     stream.seek(max(0, size - _SIZE))
     seal = _SEALED.fullmatch(stream.read())
@@ -173,9 +188,11 @@ def _content(stream: BinaryIO, place: Path) -> dict[str, Any]:
             f"reads format {VERSION}. Use the version that has written it."
         )
     digest, left = hashlib.blake2b(digest_size=32), size - _SIZE
-    while left > 0 and (block := stream.read(min(left, _BLOCK))):
-        digest.update(block)
-        left -= len(block)
+    with progress.of_bytes(f"Checking {place.name}", lambda: size, options) as told:
+        while left > 0 and (block := stream.read(min(left, _BLOCK))):
+            digest.update(block)
+            left -= len(block)
+            told(len(block))
     if digest.hexdigest().encode() != seal[2]:
         raise Error(
             f"[checkpoint] {str(place)!r} is damaged: its digest is not that of its content. Use "

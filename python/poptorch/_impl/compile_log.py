@@ -32,6 +32,15 @@ def tell_options(options) -> None:
             logger.debug(f"poptorch.Options set {key} to value {_shown(value)}")
 
 
+def warn_of_several(options) -> None:
+    """Tells that each of several processes compiles, where nothing keeps what one has made."""
+    if options.Distributed.numProcesses > 1 and not options.cache_path:
+        logger.warning(
+            "Use poptorch.Options.enableExecutableCaching() to avoid compiling the model once per "
+            "process"
+        )
+
+
 def _shown(value: Any) -> str:
     """Truth values in small letters, enumerators by their numbers, numbers as C++ prints them."""
     if isinstance(value, bool):
@@ -64,6 +73,17 @@ def tell_choices(options, executable, *, training: bool) -> None:
         logger.debug(f"{name} set to value {value}")
 
 
+def own_folder(folder: Path, options) -> Path:
+    """Where in a folder that all processes name this one writes: they have files of equal names."""
+    process = options.Distributed.processId
+    return folder / f"instance_{process}" if process else folder
+
+
+def name_of(options, *, training: bool) -> str:
+    """What files of a model are called."""
+    return value_of(options, "model_name") or ("training" if training else "inference")
+
+
 def write(compiled: Compiled, model: str) -> None:
     """Writes `<logDir>/<model name>.log`, unless the folder is the default one.
 
@@ -72,8 +92,8 @@ def write(compiled: Compiled, model: str) -> None:
     options = compiled.options
     if options.log_dir == ".":
         return
-    name = value_of(options, "model_name") or ("training" if compiled.spec else "inference")
-    path = Path(options.log_dir) / f"{name}.log"
+    name = name_of(options, training=compiled.spec is not None)
+    path = own_folder(Path(options.log_dir), options) / f"{name}.log"
     lines = [
         f"model: {model}",
         f"options: {options!r}",

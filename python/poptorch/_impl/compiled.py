@@ -1,5 +1,7 @@
 """What a compilation made, which comes and goes as a whole."""
 
+import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -39,7 +41,7 @@ class DeviceState:
     loss_scale: torch.Tensor | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Compiled:
     """All that a compilation made.
 
@@ -64,10 +66,23 @@ class Compiled:
     seconds: float
     device: DeviceState = field(default_factory=DeviceState)
 
+    def state_bytes(self, kinds: set[str]) -> int:
+        """The size of all slots of the device of these kinds."""
+        slots = self.executable.states()
+        return sum(
+            math.prod(shape) * _bits(dtype) // 8 for _, kind, dtype, shape in slots if kind in kinds
+        )
+
     @property
     def spec(self) -> dict | None:
         """The optimiser as the device has it: see optimisers.describe."""
         return None if self.optimiser is None else self.optimiser.spec
+
+
+def _bits(dtype: str) -> int:
+    """Of "f32", "f8_e5m2" or "bool"."""
+    found = re.match(r"[a-z]+(\d+)", dtype)
+    return int(found[1]) if found else 8
 
 
 def existing(compiled: Compiled | None) -> Compiled:

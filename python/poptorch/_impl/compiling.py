@@ -16,6 +16,7 @@ from poptorch._impl import (
     optimiser_log,
     optimiser_updates,
     outputs,
+    processes,
     weight_copies,
 )
 from poptorch._impl.arguments import Arguments, check_host, check_weights, warn_about_dicts
@@ -49,14 +50,14 @@ def check(wrapped: Wrapped, arguments: Arguments) -> None:
                 )
     warn_about_dicts(arguments)
     if wrapped.module is not None:
-        check_weights(wrapped.module)
+        check_weights(wrapped.module, with_values=device_pool.is_online(wrapped.options))
 
 
 def _check_options(wrapped: Wrapped) -> None:
     options = wrapped.options
     validate(options.toDict())
     replicas = options.replication_factor
-    if replicas > device_pool.LARGEST_PER_PROCESS and attachment.is_online(options):
+    if replicas > device_pool.LARGEST_PER_PROCESS and device_pool.is_online(options):
         raise device_pool.too_many(replicas)
     if wrapped.module is not None:
         weight_copies.check_named_buffers(wrapped)
@@ -75,9 +76,11 @@ def compiled_for(
     """
     options, spec, watch = optimiser_of(wrapped, optimizer)
     compile_log.tell_options(options)
+    compile_log.warn_of_several(options)
     recorder = outputs.Outputs()
     bar = state_of(options).values.get("_progress_bar")
-    progress = Progress(options._show_compilation_progress_bar, bar)
+    shows = options._show_compilation_progress_bar and options.Distributed.processId == 0
+    progress = Progress(shows, bar)
     executable = _executable(wrapped, options, spec, arguments, recorder, progress)
     compile_log.tell_choices(options, executable, training=wrapped.training)
     recorder.connect(executable.outputs)
@@ -142,7 +145,7 @@ def _executable(
             wrapped.module,
             [wrapped.batching.micro_batch(tensor) for tensor in arguments.tensors],
             lines,
-            host_options(options),
+            host_options(wrapped, options),
             location_excludes=options._source_location_excludes,
             module_scopes=options._module_namescope_enabled,
             progress=progress,
@@ -154,12 +157,12 @@ def _executable(
     return wrapped.placement.adapted(executable)
 
 
-def host_options(options: Options) -> dict[str, Any]:
+def host_options(wrapped: Wrapped, options: Options) -> dict[str, Any]:
     """What the compiler is told beside how the model is executed."""
     said = core_options.said_by(options, "host")
-    if not attachment.is_online(options):  # no device is reserved, so none is too small
-        said["round_ipu_count"] = True
-    return said
+    if not device_pool.is_online(options):  # no device is reserved, so none is too small
+        said.update(round_ipu_count=True, offline=True)
+    return {**said, **processes.share_of(options, training=wrapped.training)}
 
 
 def execution_line(wrapped: Wrapped, options: Options | None = None) -> core_options.Line:
@@ -167,6 +170,7 @@ def execution_line(wrapped: Wrapped, options: Options | None = None) -> core_opt
     options = wrapped.options if options is None else options
     said = core_options.said_by(options, "execution")
     device = attachment.profile_of(options)
+    said.update(processes.machine_of(options))
     return "execution", "", {"training": wrapped.training, "device": device, **said}
 
 

@@ -14,9 +14,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from poptorch._impl import environment, own_folders
 from poptorch._logging import TRACE, logger
+from poptorch.enums import ConnectionType
 from poptorch_core import Error
 
 VERSIONS = {1: "ipu1", 2: "ipu2", 21: "ipu21"}  # hardware version → profile of the compiler
@@ -143,6 +145,14 @@ def ipuHardwareVersion(num_ipus: int = 1) -> int:
     pool = Pool.of_environment()
     assert pool.ipus >= max(num_ipus, 1), "No IPU hardware available on this system"
     return pool.version
+
+
+def is_online(options: Any) -> bool:
+    """Whether a model with these options ever has a device: ConnectionType.Never and poprun's
+    --offline-mode say no."""
+    from popdist import instance
+
+    return options.connection_type != ConnectionType.Never and not instance.is_offline()
 
 
 def uses_model() -> bool:

@@ -8,7 +8,8 @@ import difflib
 import os
 
 from poptorch._logging import logger
-from poptorch_core import Error, _core
+from poptorch_core import _core
+from poptorch_core.variables import whole_number
 
 # name, kind, doc, allowed values, (least, most), whether it has an effect
 VARIABLES = _core.environment()
@@ -26,15 +27,7 @@ def number_of_variable(name: str, otherwise: int, least: int) -> int:
     """A whole number from a variable whose name the program chose."""
     if any(name == known for known, *_ in VARIABLES):
         return number(name, otherwise)
-    given = os.environ.get(name, "")
-    if not given:
-        return otherwise
-    if not given.isdecimal() or int(given) < least:
-        raise Error(
-            f"[environment] {name} is {given!r}. Set it to a whole number of {least} or more, or "
-            "unset it."
-        )
-    return int(given)
+    return whole_number(os.environ, name, otherwise, least)
 
 
 def check() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from poptorch import _tracer
-from poptorch._impl import outputs
+from poptorch._impl import notebook, outputs
 from poptorch._impl.arguments import Signature
 from poptorch._impl.executor import PoplarExecutor
 
@@ -84,6 +84,32 @@ class Explanation:
             for m in self.modules
         ]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        refused = [(r.name, _shown(r.places), r.reason) for r in self.refusals]
+        parts = [
+            notebook.table(
+                ("op", "count", "lines", "kernel"),
+                [
+                    (op.name, op.count, _shown(op.places), "a rule of thumb" if op.foreign else "")
+                    for op in self.ops
+                ],
+                f"{sum(op.count for op in self.ops)} ops of {len(self.ops)} kinds",
+            )
+        ]
+        if refused:
+            parts.append(notebook.table(("refused", "lines", "why, and what to do"), refused))
+        if self.ended_by:
+            parts.append(notebook.paragraph(f"The capture ended here: {self.ended_by}"))
+        size = notebook.size
+        rows = [
+            (f"{m.path or 'the model'} ({m.kind})", f"{m.parameters:,}", size(m.parameter_bytes),
+             size(m.activation_bytes), m.ops)
+            for m in self.modules
+        ]  # fmt: skip
+        head = ("module", "parameters", "their size", "activations", "ops")
+        return "".join([*parts, notebook.table(head, rows)])
 
 
 def explain(model: Any, inputs, *, training: bool | None = None) -> Explanation:

@@ -16,9 +16,10 @@ import torch
 from poptorch._impl import (
     attachment,
     compiling,
-    core_options,
+    device_pool,
     optimiser_updates,
     outputs,
+    progress,
     safe_pickle,
     saved_models,
     saved_structures,
@@ -62,8 +63,16 @@ def save(
         writer = TensorWriter(held)
         sections.append(("model", saved_models.pickled(wrapped, optimizer, writer)))
         sections.append(("tensors", writer.others()))
+    if export_model and not device_pool.is_online(wrapped.options):
+        compiled.executable.weights_to_device()  # which otherwise needs none
     names = [node.name for node in compiled.arguments.tensor_nodes()]
-    compiled.executable.save(str(path), sections, names, export_model, save_rng_state)
+    kinds = {"parameter", "buffer", "optimiser_state", "accumulator"} if export_model else set()
+
+    def size() -> int:
+        return compiled.state_bytes(kinds) + sum(len(data) for _, data in sections)
+
+    with progress.of_bytes(f"Saving {path.name}", size, compiled.options):
+        compiled.executable.save(str(path), sections, names, export_model, save_rng_state)
 
 
 @dataclass(frozen=True)
@@ -96,11 +105,18 @@ class Saved:
                 f"which means you need to re-create the PopTorch model using poptorch.{kind} then "
                 f"call poptorch_model.loadExecutable({self.name!r})."
             )
-        with refusing(self.name):
+        with refusing(self.name), self._bar():
             reader = TensorReader(self.file.state(), self.file.read("tensors"))
             made = safe_pickle.loads(self.file.read("model"), reader, trust=trust)
             model, options, optimizer = saved_models.parts_of(made, self.about["training"])
         return model, saved_models.edited(options, edit_opts_fn), optimizer
+
+    def _bar(self, options: Options | None = None):
+        """Of reading the file; options: the wrapper's, else what those said that were saved."""
+        if options is None:
+            options = Options().showCompilationProgressBar(self.about.get("shows_progress", True))
+        title = f"Loading {Path(self.name).name}"
+        return progress.of_bytes(title, lambda: os.stat(self.name).st_size, options)
 
     def check(self, wrapped: Wrapped) -> None:
         """Raises poptorch.Error for a wrapper that asks for another execution."""
@@ -117,7 +133,7 @@ class Saved:
     ) -> Compiled:
         """What a compilation would have made. with_state: the device has the file's weights and
         optimiser's state; else the model's, and none."""
-        with refusing(self.name):
+        with refusing(self.name), self._bar(wrapped.options):
             made = _compiled(wrapped, optimizer, self.file, self.about, with_state)
             if with_state:
                 made.device.has_weights = self.about["has_weights"]
@@ -152,6 +168,7 @@ def _describe(
     encode = saved_structures.encode
     return {
         "training": wrapped.training,
+        "shows_progress": wrapped.options._show_compilation_progress_bar,
         "positional": [encode(node) for node in arguments.positional],
         "keyword": {name: encode(node) for name, node in arguments.keyword.items()},
         "is_plain": compiled.plain_inputs is not None,
@@ -231,7 +248,7 @@ def _compiled(
             saved_models.named_tensors(wrapped.module, held_by),
             recorder.sources,
             about["written_inputs"],
-            core_options.said_by(options, "host"),
+            compiling.host_options(wrapped, options),
             with_state,
         )
     made = Compiled(

@@ -1,12 +1,19 @@
 """What a wrapper tells of its compiled model: forms, report, schedule, anchored tensors, times."""
 
 import datetime
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
-from poptorch._impl import anchors, inspection, popart_ir, transfers
+from poptorch._impl import anchors, inspection, notebook, popart_ir, reporting, transfers
 from poptorch._impl.compiled import Compiled, existing
 from poptorch._impl.transfers import Latency
 from poptorch._impl.wrapped import Wrapped
+from poptorch_core.reports import data, drawings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Inspected:
@@ -41,6 +48,30 @@ class Inspected:
     def printSchedule(self, micro_batches: int = 64) -> None:
         """Draws schedule() on the standard output: IPUs down, time across."""
         print(inspection.drawing(existing(self._compiled), micro_batches))
+
+    def write_report(self, folder: str | os.PathLike[str]) -> None:
+        """Writes what the emulated IPUs hold and do into a folder: report.html, and its data as
+        report.json; see docs/profiling.md. Raises poptorch.Error where nothing is compiled or
+        nothing can be written."""
+        reporting.write(self._wrapped, existing(self._compiled), Path(folder))
+
+    def plot_schedule(self, micro_batches: int = 64) -> "Figure":
+        """schedule() as a figure of matplotlib: IPUs down, steps across.
+
+        Raises poptorch.Error where that is not installed.
+        """
+        return drawings.schedule(self.schedule(micro_batches))
+
+    def plot_memory(self) -> "Figure":
+        """What each IPU holds as its program goes on, as a figure of matplotlib.
+
+        Raises poptorch.Error where that is not installed.
+        """
+        return drawings.memory(data.make(existing(self._compiled).executable, {}))
+
+    def _repr_html_(self) -> str | None:
+        """For notebooks, once there is something compiled."""
+        return None if self._compiled is None else notebook.of_compiled(self._compiled)
 
     def getTensorNames(self) -> list[str]:
         """What Options.anchorTensor can name: parameters, buffers and modules by path, inputs, the

@@ -4,7 +4,15 @@ from collections.abc import Callable
 from typing import Any
 
 from poptorch import optim
-from poptorch._impl import attachment, compile_log, compiling, outputs, torch_state, wrapped_classes
+from poptorch._impl import (
+    attachment,
+    compile_log,
+    compiling,
+    outputs,
+    reporting,
+    torch_state,
+    wrapped_classes,
+)
 from poptorch._impl.arguments import Arguments
 from poptorch._impl.compiled import Compiled
 from poptorch._impl.exports import Saved
@@ -36,7 +44,7 @@ def load(executor, saved: Saved, *, with_state: bool) -> None:
     def read(wrapped: Wrapped, optimizer) -> Compiled:
         return saved.compiled(wrapped, optimizer, with_state=with_state)
 
-    _made(executor, read, attaches=not with_state)
+    compiled, wrapped = _made(executor, read, attaches=not with_state)
 
 
 def _made(
@@ -47,6 +55,7 @@ def _made(
     Before, the host gets the newest weights, and a model for training an optimiser.
     """
     wrapped, held, optimizer = executor._wrapped, executor._weights, executor._optimizer
+    folder = reporting.folder_of(wrapped.options, training=wrapped.training)
     outputs.explain_backward()
     if wrapped.training:
         wrapped_classes.wrap_again(wrapped.user_model, executor)
@@ -55,6 +64,7 @@ def _made(
             executor._optimizer = optimizer
     held.root().sync_host()
     compiled = make(wrapped, optimizer if wrapped.training else None)
+    compiled.executable.set_name(wrapped.name)
     shared = held.root()
     compiled.device.weights_seen = shared.version
     shared.host_is_known()
@@ -73,6 +83,7 @@ def _made(
     wrapped.groupings.closed = True
     if (watch := executor._model_watch) is not None:
         watch.compiled(wrapped.model)
+    reporting.begin(wrapped, compiled, folder)
     return compiled, wrapped
 
 

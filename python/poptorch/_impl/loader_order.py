@@ -20,7 +20,7 @@ _END = object()
 class Pass:
     """How a pass over the data began; plain data.
 
-    seed: of the random numbers of its batches. share: how a _SubDataset was before.
+    seed: of the random numbers of its batches. share: how the process's Share was before.
     random, samplers: the states when the first index was drawn, or None before. generator: that
     of the loader. first: a checksum of the first index.
     """

@@ -16,6 +16,7 @@ import torch.utils.data
 from poptorch._impl import random_streams
 from poptorch._impl.batch_groups import Groups
 from poptorch._impl.batch_streams import IsolatedFetcher, SeededFetcher, SeedsBatches
+from poptorch._impl.data_shares import ReplicaShare
 from poptorch._impl.loader_order import Order, Pass
 from poptorch_core import Error
 
@@ -78,6 +79,8 @@ class Passes:
         if self.share is not None:
             self.share.restore(old.share)
             self.share.next_epoch()
+        if isinstance(self.share, ReplicaShare):
+            old.first = None  # of another number of processes, it was another index
         batches, items, self.rows_to_drop = self._had(pending["taken"])
         self.order.take_up(old, batches, leaves_trace=self.own_process)
         iterator = self._iterator(loader, old)
@@ -154,7 +157,12 @@ class Passes:
     def kind(self) -> dict[str, Any]:
         """What must be the same of a loader that goes on at a position, by the argument's name."""
         rows = None if self.iterable else len(self.dataset)
-        return {"rows of the data set": rows, **self._arguments}
+        kind = {"rows of the data set": rows, **self._arguments}
+        if isinstance(self.share, ReplicaShare):  # it may go on in another number of processes
+            kind["rows of the data set"] = self.share.elements
+            kind["combinedBatchSize"] = self.share.step_of_all
+            kind["batch_size of the workers"] = kind["rebatched"] = None
+        return kind
 
     def check(self, position: Position) -> None:
         """Raises poptorch.Error for what is no position of a loader like this one."""

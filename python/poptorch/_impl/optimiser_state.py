@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import cast
 
 import torch
-from poptorch._impl import failures
+from poptorch._impl import device_pool, failures, progress
 from poptorch._logging import logger
-from poptorch.enums import ConnectionType
 
 STEP, SCALE_FACTOR = "Step___", "lossScaleUpdateFactor"
 _ONE_STEP = "Step"  # as state dictionaries had it of all parameters
@@ -87,7 +86,7 @@ class Record:
         if self.loaded:
             self.upload()
         elif not failures.is_lost(executor._compiled):
-            self._fetch(executor._compiled)
+            self._see(executor._compiled)
 
     def unbind(self, executor) -> None:
         """The device is about to go, or to another optimiser: keeps what it holds."""
@@ -101,7 +100,7 @@ class Record:
         compiled = self.compiled
         if compiled is None or self.loaded:
             return
-        if compiled.options.connection_type == ConnectionType.Never:
+        if not device_pool.is_online(compiled.options):
             return
         if failures.is_lost(compiled):
             self.loaded = self.state is not None
@@ -116,22 +115,30 @@ class Record:
         self._fetch(compiled)
 
     def _fetch(self, compiled) -> None:
-        if compiled.options.connection_type == ConnectionType.Never:
+        if not device_pool.is_online(compiled.options):
             return
-        self.state = self._read(compiled)
+        with _bar("Optimiser state to the host", compiled):
+            self.state = self._read(compiled)
         self.parameters = _parameters(compiled.spec)
         self._steps_seen = device_steps(compiled)
         self.known_at, self._as_loaded = compiled.device.begun, False
 
+    def _see(self, compiled) -> None:
+        """Fetches, unless other processes have a part of it: then who asks for it does."""
+        if any(compiled.executable.owners(slot) for slot in slots_of(compiled).values()):
+            self.state = self.known_at = None
+        else:
+            self._fetch(compiled)
+
     def _read(self, compiled) -> dict[str, torch.Tensor]:
         """Of the device. Of a parameter with a value for each group of replicas, counts too have
         the groups as first dimension."""
-        groups = self.executor._wrapped.groupings.of(self.executor._wrapped.model)
-        replicas = compiled.options.replication_factor
+        groupings = self.executor._wrapped.groupings
+        groups, replicas = groupings.of(self.executor._wrapped.model), groupings.replicas
         found, values = {}, {}
         for name, slot in slots_of(compiled).items():
             if slot not in values:
-                values[slot] = compiled.executable.read_state(slot)
+                values[slot] = compiled.executable.fetch_state(slot)
             found[name] = values[slot].clone() if name.startswith(STEP) else values[slot]
             group = groups.get(name.removeprefix(STEP)) if name.startswith(STEP) else None
             if group is not None and group.values(replicas) > 1:
@@ -183,18 +190,19 @@ class Record:
         if self._as_loaded:
             self._warn_of_missing(given, slots, _parameters(compiled.spec))
         logger.info("Writing optimiser state tensors from host to IPU memory.")
-        for name, slot in slots.items():
-            if name in given:
-                # Torch counts in float32, and its own steps keep moments in the weight's dtype.
-                held = executable.read_state(slot)
-                value = given[name].flatten()[0] if name.startswith(STEP) else given[name]
-                executable.write_state(slot, value.to(held.dtype))
+        with _bar("Optimiser state to the device", compiled):
+            for name, slot in slots.items():
+                if name in given:
+                    # Torch counts in float32, and its own steps keep moments in the weight's dtype.
+                    held = executable.read_state(slot)
+                    value = given[name].flatten()[0] if name.startswith(STEP) else given[name]
+                    executable.write_state(slot, value.to(held.dtype))
         self.loaded = False
         if self._as_loaded:
             self.known_at = compiled.device.begun
             self._steps_seen = device_steps(compiled)
         else:
-            self._fetch(compiled)
+            self._see(compiled)
 
     def _warn_of_missing(self, given: dict, slots: dict, parameters: dict) -> None:
         start = "writeOptimizerState: ignoring missing"
@@ -278,6 +286,15 @@ def states_by_name(executable, kind: str | None) -> dict[str, str]:
         if what == "parameter" and kind is not None:
             found[f"UpdatedVar___{slot}"] = slot
     return found if kind is None else found | _slots(executable, kind)
+
+
+def _bar(title: str, compiled):
+    """Of the transfer of all slots."""
+
+    def size() -> int:
+        return compiled.state_bytes({"optimiser_state"})
+
+    return progress.of_bytes(title, size, compiled.options)
 
 
 def matching(pattern: str, names) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from poptorch._impl.locations import user_location
-from poptorch._impl.option_rows import PENDING, RECORDED, Row, make_setter
+from poptorch._impl.option_rows import RECORDED, Row, make_setter
 from poptorch._impl.option_state import State, add_values, state_of
 from poptorch_core import Error
 
@@ -229,13 +229,24 @@ def take(options: OptionGroup, draft: OptionGroup) -> None:
         effect()
 
 
+def differing(options: OptionGroup) -> dict[str, Any]:
+    """By dotted name, the values that are not the defaults."""
+    found: dict[str, Any] = {}
+    for path, group in groups_of(options).items():
+        for row in group.ROWS:
+            for name, default in row.values().items():
+                if (value := value_of(group, name)) != default:
+                    found[path + name.lstrip("_")] = value
+    return found
+
+
 def recorded(options: OptionGroup) -> dict[str, Any]:
     """By dotted name, what was set of the options that only hardware could honour."""
     rows = [(path, group, row) for path, group in groups_of(options).items() for row in group.ROWS]
     used = {  # session options that have an effect
         name
         for _, group, row in rows
-        if row.session is not None and row.effect not in (RECORDED, PENDING)
+        if row.session is not None and row.effect != RECORDED
         for name in row.session.write(value_of(group, *row.values()))
     }
     found: dict[str, Any] = {}

@@ -6,7 +6,6 @@ compiler's own table. For type checkers the annotations of checks and setters ar
 option_types.pyi.
 """
 
-import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping
@@ -14,14 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from poptorch._impl.option_state import Session, state_of
-from poptorch._logging import logger
 
 # Where an option takes effect.
 COMPILE = "compilation"
 RUN = "run time"
 HOST = "host"
 RECORDED = "recorded only: the emulator's values do not depend on it"
-PENDING = "nothing yet: setting it logs a warning"
 
 
 def snake_case(name: str) -> str:
@@ -114,8 +111,6 @@ def make_setter(row: Row) -> Callable:
         return self
 
     method.__signature__ = signature  # type: ignore[attr-defined]
-    if row.effect == PENDING:
-        method = _with_warning(method, row.name)
     method.__name__ = row.name
     defaults = ", ".join(f"{value!r}" for value in row.values().values())
     method.__doc__ = f"{row.doc}\n\nDefault: {defaults}. Takes effect at: {row.effect}."
@@ -131,13 +126,3 @@ def _signature(row: Row) -> inspect.Signature:
     default = inspect.Parameter.empty if row.argument_default is ... else row.argument_default
     name = row.argument or snake_case(row.name)
     return inspect.Signature([this, checked.replace(name=name, default=default)])
-
-
-def _with_warning(method: Callable, name: str) -> Callable:
-    @functools.wraps(method)
-    def warning_method(self, *arguments, **keywords):
-        logger.warning(f"Option {name} has no effect in this version")
-        return method(self, *arguments, **keywords)
-
-    warning_method.__wrapped__ = method  # whose signature it has
-    return warning_method

@@ -206,7 +206,7 @@ class OptionsRows(OptionGroup):
     def logCycleCount(self, log_cycle_count: bool) -> Self:
         """Count cycles: see cycleCount()."""
     def enableProfiling(self, profile_dir: str | PathLike[str] | None = None) -> Self:
-        """Write a report of each model into this folder."""
+        """Write reports into the folder `<profile_dir>/<model name>`; None is the current one."""
     def disableModuleNamescope(self) -> Self:
         """Op names without module paths."""
     def updatableNamedBuffers(self, buffers: Iterable[str]) -> Self:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy
 import torch
 from poptorch import _tracer, optim
-from poptorch._impl import device_pool, optimisers, outputs
+from poptorch._impl import device_pool, notebook, optimisers, outputs
 from poptorch._impl.arguments import Signature
 from poptorch._impl.compile_options import optimiser_lines
 from poptorch._impl.placement_policy import BlockStart, Placement
@@ -236,9 +236,11 @@ class Plan:
         self.placement.annotate(model)
         return model
 
-    def __str__(self) -> str:
-        head = ("IPU", "begins at", "weights", "state", "activations", "stash", "cycles")
-        rows: list[tuple[str, ...]] = [head]
+    def _rows(self) -> list[tuple[str, ...]]:
+        """By stage, below a head."""
+        rows: list[tuple[str, ...]] = [
+            ("IPU", "begins at", "weights", "state", "activations", "stash", "cycles")
+        ]
         for i, stage in enumerate(self.stages):
             sizes = (stage.weight_bytes, stage.state_bytes, stage.activation_bytes)
             rows.append(
@@ -249,7 +251,24 @@ class Plan:
                     str(stage.cycles),
                 )
             )
-        widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+        return rows
+
+    def _remarks(self) -> list[str]:
+        cycles = [stage.cycles for stage in self.stages]
+        slowest = cycles.index(max(cycles))
+        balance = sum(cycles) / (len(cycles) * max(max(cycles), 1))
+        lines = [f"slowest: IPU {slowest}; the IPUs are busy {balance:.0%} of a full pipeline"]
+        if not self.fits:
+            need = max(stage.memory_bytes for stage in self.stages)
+            lines.append(
+                f"it does not fit: {_megabytes(need)} on an IPU of "
+                f"{_megabytes(self.capacity_bytes)}. Use more IPUs or a smaller micro-batch."
+            )
+        return lines
+
+    def __str__(self) -> str:
+        rows = self._rows()
+        widths = [max(len(text) for text in column) for column in zip(*rows, strict=True)]
         lines = [
             "  ".join(
                 text.ljust(width) if i < 2 else text.rjust(width)
@@ -257,17 +276,13 @@ class Plan:
             )
             for row in rows
         ]
-        cycles = [stage.cycles for stage in self.stages]
-        slowest = cycles.index(max(cycles))
-        balance = sum(cycles) / (len(cycles) * max(max(cycles), 1))
-        lines.append(f"slowest: IPU {slowest}; the IPUs are busy {balance:.0%} of a full pipeline")
-        if not self.fits:
-            need = max(stage.memory_bytes for stage in self.stages)
-            lines.append(
-                f"it does not fit: {_megabytes(need)} on an IPU of "
-                f"{_megabytes(self.capacity_bytes)}. Use more IPUs or a smaller micro-batch."
-            )
-        return "\n".join([*lines, "", *self.lines])
+        return "\n".join([*lines, *self._remarks(), "", *self.lines])
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        head, *rows = self._rows()
+        remarks = "".join(notebook.paragraph(text) for text in self._remarks())
+        return notebook.table(head, rows) + remarks + notebook.code(self.lines)
 
 
 def _megabytes(size: int) -> str:

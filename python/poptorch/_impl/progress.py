@@ -1,14 +1,20 @@
-"""The progress bar of compilation: `Graph compilation: 100%|███| 100/100 [00:01<00:00]`."""
+"""Progress bars: `Graph compilation: 100%|███| 100/100 [00:01<00:00]`, and a model's transfers.
 
+There are none while Options.showCompilationProgressBar is off.
+"""
+
+import contextlib
 import sys
 import time
 from collections.abc import Callable
 
-from poptorch_core import _core
+from poptorch.options import Options
+from poptorch_core import progress
 from tqdm import tqdm
 
 TITLE = "Graph compilation"
 STEPS = 100
+LAYOUT = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}]"
 
 
 class Progress:
@@ -21,7 +27,7 @@ class Progress:
     def __init__(self, shown: bool, show: Callable[[int, int], object] | None = None) -> None:
         self.seconds = 0.0
         self._began: float | None = None
-        self._bar: tqdm | None = None
+        self._bar: progress.Bar | None = None
         self._show = (show or self._draw) if shown else None
 
     def __call__(self, done: int, total: int, _phase: str) -> None:
@@ -41,17 +47,22 @@ class Progress:
             self._show(STEPS, STEPS)
         if self._bar is not None:
             self._bar.close()
-            _core.set_line_open(False)
 
     def _draw(self, done: int, total: int) -> None:
-        if self._bar is None:
-            self._bar = tqdm(
-                total=total,
-                desc=TITLE,
-                file=sys.stderr,
-                bar_format="{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}]",
-                leave=True,
-            )
-        self._bar.n = done
-        self._bar.refresh()
-        _core.set_line_open(True)
+        if self._bar is not None:
+            self._bar.move_to(done)
+        elif progress.is_terminal():
+            self._bar = progress.Bar(TITLE, total, bar_format=LAYOUT)
+            self._bar.move_to(done)
+        elif done == total:  # nobody watches: a log has the finished line
+            line = tqdm.format_meter(done, total, self.seconds, prefix=TITLE, bar_format=LAYOUT)
+            with contextlib.suppress(AttributeError, OSError, ValueError):  # there is none
+                sys.stderr.write(line + "\n")
+
+
+def of_bytes(
+    title: str, total: Callable[[], int], options: Options | None = None
+) -> contextlib.AbstractContextManager[Callable[[int], object]]:
+    """As poptorch_core.progress.of_bytes, for a model with these options."""
+    shown = options is None or options._show_compilation_progress_bar
+    return progress.of_bytes(title, total, shown)

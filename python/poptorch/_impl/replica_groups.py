@@ -36,10 +36,11 @@ class Request(NamedTuple):
 
 
 class Groupings:
-    """The replica groupings of the parameters of a wrapper with so many replicas."""
+    """The replica groupings of the parameters of a wrapper with so many replicas, of all
+    processes."""
 
     def __init__(self, replicas: int) -> None:
-        self._replicas = replicas
+        self.replicas = replicas
         self._requests: dict[int, Request] = {}
         self.closed = False  # the model is compiled
 
@@ -80,7 +81,7 @@ class Groupings:
             return {}
         tensors = dict(model.named_parameters())
         return {
-            name: _group_of(name, tensors[name], request, self._replicas)
+            name: _group_of(name, tensors[name], request, self.replicas)
             for name, request in asked.items()
         }
 
@@ -96,7 +97,7 @@ class Groupings:
             return
         parts = {}
         for name, tensor in list(model.named_parameters()):
-            if name in groups and groups[name].values(self._replicas) > 1:
+            if name in groups and groups[name].values(self.replicas) > 1:
                 part = torch.nn.Parameter(tensor.detach()[0].clone(), tensor.requires_grad)
                 parts[id(tensor)] = (tensor, part)
         replaced = []

@@ -4,6 +4,7 @@ Each is registered for the tracer's dispatch key, which only a thread that trace
 compiles the functions on the way there unless it believes to be compiling already.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from poptorch._impl import control_flow
 from poptorch_core import Error, _torch
 from torch._higher_order_ops.cond import cond_op
 from torch._higher_order_ops.flex_attention import flex_attention
+from torch._higher_order_ops.map import map_impl
 from torch._higher_order_ops.scan import scan_op
 from torch._higher_order_ops.while_loop import while_loop_op
 from torch.utils import _pytree as trees
@@ -54,8 +56,9 @@ def _cond(pred: Any, true_fn: Callable, false_fn: Callable, operands: Any = ()) 
 
 
 @while_loop_op.py_impl(_KEY)
-def _while_loop(goes_on: Callable, body: Callable, carried: Tensors, others: Tensors) -> Tensors:
-    """while_loop: unrolled, as often as is known while the model is traced."""
+def _while_loop(goes_on: Callable, body: Callable, carried: Tensors, others: Tensors) -> Any:
+    """while_loop: unrolled, as often as is known in a trace. The last that its body gave."""
+    made: Any = carried
     while True:
         answer = goes_on(*carried, *others)
         known = _torch.known(answer) if isinstance(answer, torch.Tensor) else answer
@@ -66,20 +69,32 @@ def _while_loop(goes_on: Callable, body: Callable, carried: Tensors, others: Ten
                 "times, with poptorch.for_loop, and choose what it changes with torch.where."
             )
         if not known:
-            return carried
-        carried = body(*carried, *others)
+            return made
+        made = body(*carried, *others)
+        carried = trees.tree_leaves(made)
 
 
 @scan_op.py_impl(_KEY)
-def _scan(step: Callable, carried: Tensors, xs: Tensors, others: Tensors) -> list[torch.Tensor]:
-    """scan: unrolled over the first axis. The last `carried`, then what the steps gave, stacked."""
+def _scan(step: Callable, carried: Tensors, xs: Tensors, others: Tensors) -> Any:
+    """scan: unrolled over the first axis. As a step gives it, the last `carried` and then, stacked,
+    what the steps gave."""
     given: list[Tensors] = []
     count = len(carried)
+    shape: Any = None
     for rows in zip(*(x.unbind(0) for x in xs), strict=True):
-        made = step(*carried, *rows, *others)
+        made, shape = trees.tree_flatten(step(*carried, *rows, *others))
         carried = made[:count]
         given.append(made[count:])
-    return [*carried, *(torch.stack(list(parts)) for parts in zip(*given, strict=True))]
+    stacked = (torch.stack(list(parts)) for parts in zip(*given, strict=True))
+    return trees.tree_unflatten([*carried, *stacked], shape)
+
+
+@map_impl.py_impl(_KEY)
+def _map(function: Callable, xs: Tensors, others: Tensors) -> Any:
+    """map: unrolled over the first axis. As a call gives it, what the calls gave, stacked."""
+    rows = zip(*(x.unbind(0) for x in xs), strict=True)
+    made = [function(*row, *others) for row in rows]
+    return trees.tree_map(lambda *parts: torch.stack(parts), *made)
 
 
 @flex_attention.py_impl(_KEY)
@@ -94,9 +109,10 @@ def _flex_attention(
     score_mod_buffers: Tensors = (),
     mask_mod_buffers: Tensors = (),
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """(result, logsumexp, maximum) of query [B, H, L, E], key and value [B, G, S, E].
+    """(result, logsumexp, maximum) of query [B, H, L, E], key and value [B or 1, G, S, E].
 
-    The functions of a score and its four indices see all of them at once.
+    The functions of a score and its four indices see all of them at once. The last two results are
+    of powers of two, as torch's kernels give them and its caller expects.
     """
     groups = query.shape[1] // key.shape[1]
     key, value = (x.repeat_interleave(groups, dim=1) for x in (key, value))
@@ -109,7 +125,7 @@ def _flex_attention(
     chosen = block_mask[-1](*places, *mask_mod_buffers).expand(scores.shape)
     scores = scores.masked_fill(~chosen, float("-inf"))
     result = torch._safe_softmax(scores, -1).to(query.dtype) @ value
-    return result, scores.logsumexp(-1), scores.amax(-1)
+    return result, scores.logsumexp(-1) / math.log(2), scores.amax(-1) / math.log(2)
 
 
 # (holder, name, stand-in), by which torch goes to the operators at once.

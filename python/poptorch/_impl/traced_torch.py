@@ -1,5 +1,6 @@
 """What of torch asks for values of tensors on the way, and stands otherwise in a trace."""
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -7,9 +8,11 @@ from unittest import mock
 
 import torch
 from poptorch_core import _torch
+from torch.jit._state import _python_cu
 from torch.nn import functional as F
-from torch.nn.modules import batchnorm, transformer
+from torch.nn.modules import adaptive, batchnorm, transformer
 
+AdaptiveSoftmax = torch.nn.AdaptiveLogSoftmaxWithLoss
 BatchNorm = batchnorm._BatchNorm
 
 
@@ -18,11 +21,29 @@ def replacements() -> Iterator[tuple[Any, str, Callable]]:
     for name in ("tolist", "numpy", "__array__"):
         yield torch.Tensor, name, _of_known_values(getattr(torch.Tensor, name))
     yield torch.Tensor, "new", _new(torch.Tensor.new)
+    yield torch.Tensor, "new_tensor", _new_tensor(torch.Tensor.new_tensor)
     yield transformer, "_detect_is_causal_mask", _is_causal_as_told
     yield F, "gaussian_nll_loss", _counted(_of_any_variance(F.gaussian_nll_loss))
     for name in ("multilabel_soft_margin_loss", "triplet_margin_with_distance_loss"):
         yield F, name, _counted(getattr(F, name))
     yield BatchNorm, "forward", _averaging(BatchNorm.forward)
+    yield AdaptiveSoftmax, "forward", _of_all_clusters(AdaptiveSoftmax.forward)
+
+
+@contextlib.contextmanager
+def scripts_op_by_op(model: torch.nn.Module | None) -> Iterator[None]:
+    """TorchScript makes of what has run twice a few pieces with gradients of their own, which a
+    trace would not see: what has run forgets these, and nothing makes them meanwhile."""
+    jit: Any = torch.jit  # whose stubs lack most of this
+    scripts: Any = _python_cu
+    functions = list(scripts.get_functions())
+    for module in [] if model is None else model.modules():
+        if isinstance(module, jit.RecursiveScriptModule):  # one that was loaded is not among them
+            functions += [module._c._get_method(name) for name in module._c._method_names()]
+    for function in functions:
+        function._debug_flush_compilation_cache()
+    with jit.optimized_execution(False):
+        yield
 
 
 def _of_known_values(plain: Callable) -> Callable:
@@ -50,6 +71,22 @@ def _new(plain: Callable) -> Callable:
         return tensor.new_empty(*arguments or (0,))
 
     return new
+
+
+def _new_tensor(plain: Callable) -> Callable:
+    """A tensor like it of other data: torch takes a device from its keys, one of which is ours."""
+
+    def new_tensor(tensor: torch.Tensor, data: Any, **keywords: Any) -> torch.Tensor:
+        if tensor.device.type != "ipu":
+            return plain(tensor, data, **keywords)
+        dtype = keywords.pop("dtype", None) or tensor.dtype
+        device = keywords.pop("device", None) or tensor.device
+        if isinstance(data, torch.Tensor):
+            made = data.detach().to(device, dtype, copy=True)
+            return made.requires_grad_(keywords.get("requires_grad", False))
+        return torch.tensor(data, dtype=dtype, device=device, **keywords)
+
+    return new_tensor
 
 
 def _is_causal_as_told(_mask, is_causal: bool | None = None, size: int | None = None) -> bool:
@@ -98,5 +135,19 @@ def _averaging(plain: Callable) -> Callable:
                 assert running is not None  # as statistics are tracked
                 running.copy_(torch.lerp(running.float(), of_batch, share))
         return y
+
+    return forward
+
+
+def _of_all_clusters(plain: Callable) -> Callable:
+    """The adaptive softmax's loss of all classes: which rows are in which cluster is not known."""
+
+    def forward(softmax: AdaptiveSoftmax, input: torch.Tensor, target: torch.Tensor) -> Any:
+        if input.device.type != "ipu":
+            return plain(softmax, input, target)
+        scores = softmax.log_prob(input if target.dim() else input.unsqueeze(0))
+        output = scores.gather(1, target.reshape(-1, 1)).reshape(target.shape)
+        loss = torch.ops.poptorch.identity_loss(-output.mean(), "none")
+        return adaptive._ASMoutput(output, loss)
 
     return forward

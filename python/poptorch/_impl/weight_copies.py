@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from poptorch._impl import progress
 from poptorch._impl.compiled import Compiled
 from poptorch._impl.weights import Weights
 from poptorch._impl.wrapped import Wrapped
@@ -16,7 +17,7 @@ def to_host(compiled: Compiled, weights: Weights, executor) -> None:
     """
     device, version = compiled.device, weights.version
     logger.info("Writing weights from IPU to host.")
-    with weights.fetched():
+    with weights.fetched(), _bar("Weights to the host", compiled):
         compiled.executable.weights_to_host()
     if weights.newest is not executor:
         if executor._training:  # inference takes what the host has got, whatever it had before
@@ -36,12 +37,22 @@ def to_device(compiled: Compiled, weights: Weights) -> None:
     if version is None:
         weights.newest = None
     logger.info("Writing weights from host to IPU memory.")
-    compiled.executable.weights_to_device()
+    with _bar("Weights to the device", compiled):
+        compiled.executable.weights_to_device()
     if version is None:
         weights.version += 1
         version = weights.version
     device.weights_seen = version
     weights.host_is_known()
+
+
+def _bar(title: str, compiled: Compiled):
+    """Of the copy of all weights."""
+
+    def size() -> int:
+        return compiled.state_bytes({"parameter", "buffer"})
+
+    return progress.of_bytes(title, size, compiled.options)
 
 
 def catch_up(compiled: Compiled, weights: Weights, upload: Callable[[], None] | None) -> None:

@@ -31,7 +31,7 @@ class Weights:
         self._counts: list[int] = []
         self._replaced = False  # a tensor's memory, by `.data = `, since then
         self._fetching = False  # counts mean nothing, also when that was cut short
-        self._fetching_threads: set[int] = set()  # what they read meanwhile fetches nothing
+        self._fetching_threads: dict[int, bool] = {}  # what they read meanwhile fetches nothing
         self._warned = False
 
     def watch(self, tensor: torch.Tensor) -> None:
@@ -105,11 +105,11 @@ class Weights:
             return False
         if compiled is not None:  # else another thread's destroy() has fetched them
             logger.debug("Implicit copyWeightsToHost()")
-            self._fetching_threads.add(thread)
+            self._fetching_threads[thread] = True
             try:
                 executor.copyWeightsToHost()  # which the program may have replaced
             finally:
-                self._fetching_threads.discard(thread)
+                del self._fetching_threads[thread]  # no call, which an interrupt could precede
         if self.version == version:  # another thread's step may have made newer ones
             self.newest = None
         return True

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from poptorch._impl import compile_log, wrapped_classes
+from poptorch._impl import compile_log, processes, wrapped_classes
 from poptorch._impl.arguments import Signature, check_initialised
 from poptorch._impl.batching import Batching, resolve_output_mode
 from poptorch._impl.locations import user_location
@@ -89,7 +89,7 @@ def wrapped(
         batching=batching,
         placement=placement,
         signature=Signature(user_model.forward if user_model is not model else model),
-        groupings=Groupings(options.replication_factor),
+        groupings=Groupings(processes.replicas_of(options)),
     )
 
 

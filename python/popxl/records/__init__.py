@@ -11,6 +11,7 @@ from popxl.records.program import (
     ProgramRecord as ProgramRecord,
     StreamRecord as StreamRecord,
 )
+from popxl.records.replicas import Replicas as Replicas, positive as positive
 from popxl.records.tensor import TensorRecord as TensorRecord
 from popxl.records.variable import (
     ConstantRecord as ConstantRecord,

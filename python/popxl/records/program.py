@@ -11,6 +11,7 @@ from poptorch_core import _core
 from popxl.context import get_current_graph
 from popxl.dtypes import core_name, dtype as dtype_class
 from popxl.records.link import of
+from popxl.records.replicas import Replicas
 
 if TYPE_CHECKING:
     from popxl.graph import Graph
@@ -36,7 +37,7 @@ class ProgramRecord:
     """
 
     id: int = 0
-    replication: int = 1
+    replicas: Replicas = field(default_factory=Replicas)
     num_host_transfers: int = 1
     has_session: bool = False
     module: _core.Module = field(default_factory=_core.Module)

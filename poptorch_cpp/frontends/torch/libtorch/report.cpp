@@ -25,8 +25,10 @@ IpuWork work_of(const session::WorkReport& w) {
           .link_cycles = w.link_cycles,
           .host_cycles = w.host_cycles,
           .streaming_cycles = w.streaming_cycles,
+          .gateway_cycles = w.gateway_cycles,
           .idle_cycles = w.idle_cycles,
           .link_bytes = w.link_bytes,
+          .gateway_bytes = w.gateway_bytes,
           .host_bytes = w.host_bytes,
           .streaming_bytes = w.streaming_bytes,
           .overlapped_cycles = w.overlapped_cycles};
@@ -57,6 +59,10 @@ Report Executor::report() const {
   for (const auto& s : report.stages) result.stages.push_back({s.stage, s.ipu, s.cycles, s.blocks});
   for (const auto& o : report.ops) {
     result.ops.push_back({o.ipu, o.stage, o.block, o.module, o.op, o.count, o.cycles});
+  }
+  for (const auto& c : report.collectives) {
+    result.collectives.push_back(
+        {c.ipu, c.module, c.op, c.part, c.links, c.members, c.count, c.bytes, c.cycles});
   }
   return result;
 }

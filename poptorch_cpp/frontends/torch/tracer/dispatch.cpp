@@ -176,6 +176,19 @@ std::optional<Results> data_dependent(const Handled& h) {
   refuse_dynamic_shape(h);
 }
 
+bool makes_sparse(const OpInfo& info) {
+  static const std::set<std::string> makers{"aten::_sparse_coo_tensor_with_dims_and_tensors",
+                                            "aten::sparse_compressed_tensor", "aten::_to_sparse",
+                                            "aten::_to_sparse_csr", "aten::_to_sparse_csc"};
+  return makers.contains(info.name);
+}
+
+// Of known numbers it is a tensor of the host, as those that modules hold are.
+std::optional<Results> sparse(const Handled& h) {
+  auto results = results_on_host(h);
+  return results ? std::move(results) : compute(h);
+}
+
 // Copies to the device, draws on it, and what only takes a tensor's shape and type.
 bool moves_host_tensors(const OpInfo& info) {
   return info.functional == "_to_copy" || info.functional == "copy" ||
@@ -217,6 +230,7 @@ bool dispatch(Tracer& tracer, const c10::OperatorHandle& op, const OpInfo& info,
                                    : renamed                    ? view_in_place(handled, *renamed)
                                    : info.is_view && !info.rule ? view(handled)
                                    : info.data_dependent        ? data_dependent(handled)
+                                   : makes_sparse(info)         ? sparse(handled)
                                                                 : compute(handled);
   tracer.note_new_ops();
   tracer.set_moves_host(false);

@@ -30,8 +30,10 @@ void settle_device(const Handled& handled);
 
 // UnsupportedError for an operator whose result has a shape that depends on values.
 [[noreturn]] void refuse_dynamic_shape(const Handled& handled);
-// What torch makes of it, where all the tensors that it takes have values known while the model is
-// traced: its results are constants. Nothing otherwise.
+// What torch makes of it on the host, where all the tensors that it takes have values known while
+// the model is traced. Nothing otherwise.
+std::optional<Results> results_on_host(const Handled& handled);
+// The same as constants of the device.
 std::optional<Results> by_known_values(const Handled& handled);
 // x[mask] of a known mask takes the places where it is true, whose number is known then.
 void settle_masks(Tracer& tracer, const OpInfo& info, Results& arguments);

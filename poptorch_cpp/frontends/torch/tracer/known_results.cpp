@@ -50,19 +50,24 @@ void refuse_dynamic_shape(const Handled& h) {
       h.tracer.place()));
 }
 
-std::optional<Results> by_known_values(const Handled& h) {
+std::optional<Results> results_on_host(const Handled& h) {
   if (h.info.is_random || !h.info.writes.empty()) return std::nullopt;
+  const size_t device = h.call.index_of("device");
   torch::jit::Stack stack;
-  for (const IValue& argument : h.arguments) {
-    auto known = with_values(h.tracer, argument);
+  for (size_t i = 0; i < h.arguments.size(); ++i) {
+    auto known = i == device ? std::optional(IValue()) : with_values(h.tracer, h.arguments[i]);
     if (!known) return std::nullopt;
     stack.push_back(*std::move(known));
   }
-  {
-    const PauseGuard pause;
-    h.op.callBoxed(stack);
-  }
-  for (IValue& result : stack) {
+  const PauseGuard pause;
+  h.op.callBoxed(stack);
+  return stack;
+}
+
+std::optional<Results> by_known_values(const Handled& h) {
+  auto stack = results_on_host(h);
+  if (!stack) return std::nullopt;
+  for (IValue& result : *stack) {
     if (result.isTensor()) {
       result = h.tracer.make_constant(result.toTensor());
     } else if (result.isTensorList()) {

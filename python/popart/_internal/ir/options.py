@@ -15,7 +15,7 @@ from popart.enums import (
     VirtualGraphMode,
 )
 from poptorch_core import _core
-from popxl.records import of
+from popxl.records import Replicas, of, positive
 
 if TYPE_CHECKING:
     import popxl
@@ -28,7 +28,7 @@ _FLAGS_ON = (
     *("compileEngine", "enableFullyConnectedPass"),
 )
 _FLAGS_OFF = (
-    *("delayVarUpdates", "enableDistributedReplicatedGraphs", "enableFloatingPointChecks"),
+    *("delayVarUpdates", "enableFloatingPointChecks"),
     *("enableGradientAccumulation", "enableLoadAndOffloadRNGState", "enablePipelining"),
     *("enablePrefetchDatastreams", "enableReplicatedGraphs", "enableStochasticRounding"),
     *("enableSupportedDataTypeCasting", "exportPoplarComputationGraph", "groupHostSync"),
@@ -47,8 +47,6 @@ _OTHERS: dict[str, Any] = {
     "engineOptions": {},
     "firstDotOp": 0,
     "finalDotOp": 10000,
-    "globalReplicaOffset": 0,
-    "globalReplicationFactor": 1,
     "hardwareInstrumentations": set(),
     "kahnTieBreaker": "greedy",
     "logDir": "",
@@ -72,6 +70,21 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
+def _of_replicas(field: str, doc: str) -> Any:
+    """What the program's record has. RuntimeError when set after a Session was made, ValueError
+    for a number of replicas here that is none."""
+
+    def get(self: "SessionOptions") -> Any:
+        return getattr(self._replicas, field)
+
+    def put(self: "SessionOptions", value: Any) -> None:
+        if self._ir is not None and of(self._ir).has_session:
+            raise RuntimeError("The replication factor cannot change once a Session exists.")
+        setattr(self._replicas, field, positive(value) if field == "here" else value)
+
+    return property(get, put, doc=doc)
+
+
 class SessionOptions:
     """Options of a program. Most are for hardware, kept and without effect; the emulator heeds:
 
@@ -81,13 +94,14 @@ class SessionOptions:
     enableInplaceAmbiguityChecking: whether writes in place without an order are refused.
     throwIfLog2ScaleTensorNotInRange: whether a scale outside of [-32, 32) ends the run, for the ops
     that are written from then on.
-    replicatedGraphCount: the replication factor of the program.
-    globalReplicationFactor: the replicas of all processes, if enableDistributedReplicatedGraphs.
+    replicatedGraphCount: the replicas of this process; where enableDistributedReplicatedGraphs,
+    globalReplicationFactor those of all, and globalReplicaOffset the number of the first one here.
     AttributeError for an option that is not listed here.
     """
 
     def __init__(self, ir: "popxl.Ir | None" = None) -> None:
         object.__setattr__(self, "_ir", ir)
+        object.__setattr__(self, "_own", Replicas())
         for name, value in DEFAULTS.items():
             object.__setattr__(self, name, copy.copy(value))
         path = _core.environment_text("POPXL_CACHE_DIR")
@@ -100,21 +114,18 @@ class SessionOptions:
 
         def __getattr__(self, name: str) -> Any: ...
 
-    @property
-    def replicatedGraphCount(self) -> int:
-        """The replication factor of the program."""
-        return 1 if self._ir is None else self._ir.replication_factor
-
-    @replicatedGraphCount.setter
-    def replicatedGraphCount(self, value: int) -> None:
-        if self._ir is not None:
-            self._ir.replication_factor = value
+    replicatedGraphCount = _of_replicas("here", "The replicas of this process.")
+    enableDistributedReplicatedGraphs = _of_replicas("distributed", "Whether others have more.")
+    globalReplicationFactor = _of_replicas("everywhere", "The replicas of all processes.")
+    globalReplicaOffset = _of_replicas("first", "The number of this process's first replica.")
 
     def getGlobalReplicationFactor(self) -> int:
         """The replicas of all processes."""
-        if self.enableDistributedReplicatedGraphs:
-            return self.globalReplicationFactor
-        return self.replicatedGraphCount
+        return self._replicas.total
+
+    @property
+    def _replicas(self) -> Replicas:
+        return self._own if self._ir is None else of(self._ir).replicas
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not hasattr(type(self), name) and name not in vars(self):

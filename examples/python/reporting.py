@@ -1,0 +1,97 @@
+"""A report of a pipeline over four IPUs: cut badly, then cut evenly, and compared with that.
+
+    python reporting.py [folder]
+
+Open report.html in the folder that it names.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import poptorch
+import torch
+from poptorch_core.reports import files
+from torch import nn
+
+WORDS, WIDTH, LENGTH = 2048, 192, 128
+BATCH, MICRO_BATCHES = 2, 12
+# Layers on each IPU.
+UNEVEN, EVEN = (1, 4, 2, 1), (2, 2, 2, 2)
+
+
+class Attention(nn.Module):
+    def __init__(self, heads=4):
+        super().__init__()
+        self.heads = heads
+        self.inputs = nn.Linear(WIDTH, 3 * WIDTH)
+        self.output = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        parts = self.inputs(x).unflatten(-1, (3, self.heads, -1))
+        q, k, v = parts.permute(2, 0, 3, 1, 4)
+        x = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.output(x.transpose(1, 2).flatten(-2))
+
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(2))
+        self.attention = Attention()
+        self.mlp = nn.Sequential(
+            nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH)
+        )
+
+    def forward(self, x):
+        x = x + self.attention(self.norms[0](x))
+        return x + self.mlp(self.norms[1](x))
+
+
+class Transformer(nn.Module):
+    """Predicts each next word; gives the loss."""
+
+    def __init__(self, cut):
+        super().__init__()
+        self.embedding = nn.Embedding(WORDS, WIDTH)
+        self.layers = nn.ModuleList(Layer() for _ in range(sum(cut)))
+        self.head = nn.Linear(WIDTH, WORDS)
+        self.ipus = [ipu for ipu, layers in enumerate(cut) for _ in range(layers)]
+
+    def forward(self, words, following):
+        with poptorch.Block("embedding", ipu_id=0):
+            x = self.embedding(words)
+        for number, (layer, ipu) in enumerate(zip(self.layers, self.ipus, strict=True)):
+            with poptorch.Block(f"layer{number}", ipu_id=ipu):
+                x = layer(x)
+        with poptorch.Block("head", ipu_id=self.ipus[-1]):
+            logits = self.head(x).flatten(0, 1)
+            return nn.functional.cross_entropy(logits, following.flatten())
+
+
+def trained(cut, steps=3):
+    """A training model after some steps."""
+    options = poptorch.Options().modelName("transformer")
+    options.Training.gradientAccumulation(MICRO_BATCHES)
+    model = Transformer(cut)
+    training = poptorch.trainingModel(model, options, torch.optim.AdamW(model.parameters()))
+    words = torch.randint(WORDS, (BATCH * MICRO_BATCHES, LENGTH + 1), dtype=torch.int32)
+    for _ in range(steps):
+        training(words[:, :-1].contiguous(), words[:, 1:].contiguous())
+    return training
+
+
+def main(folder):
+    for name, cut in ("uneven", UNEVEN), ("even", EVEN):
+        trained(cut).write_report(folder / name)
+    uneven, even = (files.read(folder / name) for name in ("uneven", "even"))
+    files.write(folder / "compared", uneven, even)
+    for one in uneven["advice"]:
+        print(f"{one['text']} {one['cure']}")
+    print(f"uneven: {uneven['summary']['samples_per_second']:.0f} samples a second")
+    print(f"even: {even['summary']['samples_per_second']:.0f} samples a second")
+    print(f"written: {folder / 'compared' / 'report.html'}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="report-")))

@@ -1,0 +1,44 @@
+// Implements torch_fabric.hpp.
+#include "bindings/torch_fabric.hpp"
+
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "emulator/frame_fabric.hpp"
+#include "frontends/torch/gloo_wire.hpp"
+
+namespace py = pybind11;
+
+namespace poptorch::bindings {
+
+using emulator::Fabric;
+
+void bind_wired_fabric(py::module_& m) {
+  py::module_::import("poptorch_core._core");  // which has the type of fabrics
+  m.def(
+      "make_wired_fabric",
+      [](const std::string& group, int instance,
+         const std::vector<std::pair<std::string, int>>& instances,
+         const std::optional<std::shared_ptr<Fabric>>& near) -> std::shared_ptr<Fabric> {
+        auto wires = frontend::wires_of(group);
+        std::vector<emulator::Reached> others(instances.size());
+        for (size_t i = 0; i < instances.size(); ++i) {
+          const auto& [name, near_number] = instances[i];
+          others[i] = {name, near_number < 0 ? std::move(wires.at(i)) : nullptr, near_number};
+        }
+        return emulator::make_frame_fabric(instance, std::move(others), near.value_or(nullptr));
+      },
+      "Joins this process to the other instances of a program over a process group registered with "
+      "torch.distributed, which then belongs to it. `instances`: of each its name and its number "
+      "in `near`, a fabric of those on this host, -1: it is not there. `near` is None in all of "
+      "them or "
+      "in none.",
+      py::arg("group"), py::arg("instance"), py::arg("instances"), py::arg("near"));
+}
+
+}  // namespace poptorch::bindings

@@ -1,0 +1,110 @@
+// What carries bytes between the instances of a program. A fabric moves messages and knows nothing
+// of tensors: a message has a tag, and those of one tag from one instance arrive in their order.
+// Nothing here waits: who sends or receives is told that it must ask again.
+#pragma once
+
+#include <atomic>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "emulator/bell.hpp"
+
+namespace poptorch::emulator {
+
+// Says what a message is about, so that instances need no common order.
+struct Tag {
+  uint32_t program = 0;     // Fabric::next_program()
+  uint32_t run = 0;         // of the program, from 0
+  uint32_t collective = 0;  // of the program; or one of those below
+  uint32_t group = 0;
+  uint32_t round = 0;  // of the collective, in this run
+  auto operator<=>(const Tag&) const = default;
+
+  static constexpr uint32_t kHello = ~uint32_t{0};   // what instances must agree in
+  static constexpr uint32_t kGiveUp = kHello - 1;    // the sender's run has failed
+  static constexpr uint32_t kExchange = kHello - 2;  // parts of state
+};
+
+// Thread-safe. Errors (support::UserError) name the instance.
+class Fabric {
+ public:
+  virtual ~Fabric() = default;
+  virtual int instances() const = 0;
+  virtual int instance() const = 0;  // this one
+  // That one message may have at most.
+  virtual int64_t most_bytes() const = 0;
+
+  // Whether the message was taken; false: there is no room now. What was taken arrives, unless the
+  // receiver ends.
+  virtual bool send(int to, const Tag& tag, const std::byte* data, int64_t bytes) = 0;
+  // Whether the next message of that tag has come: it is gone once `use` has seen it, where it
+  // lies. UserError when it has another length; it is not used then.
+  using Use = std::function<void(const std::byte*)>;
+  virtual bool receive(int from, const Tag& tag, int64_t bytes, const Use& use) = 0;
+  bool receive(int from, const Tag& tag, std::byte* into, int64_t bytes);
+  // Whether the next message lies where the fabric put it, and is of that tag: whoever asks for
+  // another first makes it be copied. May be false.
+  virtual bool is_next(int /*from*/, const Tag& /*tag*/) { return false; }
+
+  // Keeps what has come until somebody asks for it, so that others find room. send() does so before
+  // it says that there is none: else all could wait for each other.
+  virtual void read_all() {}
+
+  // How it is known that `other` sends nothing more, such as "it was killed"; empty: it may.
+  // What it sent before can still be received. Cheap enough for whoever waits to ask all the time.
+  virtual std::string end_of(int other) = 0;
+  // Whether its process is known to be stopped: it may be continued.
+  virtual bool is_stopped(int /*other*/) { return false; }
+  // "instance 1 on node7 (process 4711)".
+  virtual std::string name(int other) const = 0;
+
+  // Messages about earlier runs of the program are dropped.
+  virtual void forget(uint32_t program, uint32_t run) = 0;
+  // The highest run of `program` that a message of `other` was about that came but was not asked
+  // for; -1: none came. Who has begun a run sends nothing more about those before.
+  virtual int64_t last_run(int other, uint32_t program) = 0;
+
+  // Leaves the others, who may still take what was sent, for some seconds. Nothing can be sent or
+  // received then.
+  virtual void leave() {}
+
+  // Rings for what may let somebody here go on: messages that come, and room that others make.
+  virtual Bell& bell() { return bell_; }
+  uint32_t signal() { return bell().count(); }
+  // For whoever has asked `round` times in vain: spins, then yields, then sleeps, for up to a
+  // millisecond, or until signal() is no longer what the caller saw before it asked.
+  void nap(int round, uint32_t seen);
+
+  // Numbers programs as they are run for the first time: the same in all instances.
+  uint32_t next_program() { return programs_.fetch_add(1); }
+
+ private:
+  Bell bell_;
+  std::atomic<uint32_t> programs_{0};
+};
+
+// Messages of one sender that have come before somebody asked for them. Not thread-safe.
+class Inbox {
+ public:
+  using Message = std::vector<std::byte>;
+  void put(const Tag& tag, Message message) { messages_[tag].push_back(std::move(message)); }
+  // As Fabric::receive(); `sender` is for the error's text.
+  bool take(const Tag& tag, int64_t bytes, const std::string& sender, const Fabric::Use& use);
+  void forget(uint32_t program, uint32_t run);
+  int64_t last_run(uint32_t program) const;
+  bool empty() const { return messages_.empty(); }
+
+ private:
+  std::map<Tag, std::deque<Message>> messages_;
+};
+
+// UserError: what `sender` sent is not as long as this instance expects.
+[[noreturn]] void refuse_length(const std::string& sender, int64_t bytes, int64_t expected);
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,207 @@
+// Implements fold.hpp.
+#include "emulator/fold.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "ir/attr.hpp"
+#include "support/error.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+using ir::DType;
+
+template <typename T>
+struct Plain {
+  using Wide = T;
+  static constexpr bool kIsPlain = true;
+  static Wide load(const std::byte* data, int64_t i) { return reinterpret_cast<const T*>(data)[i]; }
+  static void store(std::byte* data, int64_t i, Wide value) {
+    reinterpret_cast<T*>(data)[i] = value;
+  }
+};
+
+template <double (*Load)(uint16_t), uint16_t (*Store)(double)>
+struct Small {
+  using Wide = float;
+  static constexpr bool kIsPlain = false;
+  static Wide load(const std::byte* data, int64_t i) {
+    return static_cast<float>(Load(reinterpret_cast<const uint16_t*>(data)[i]));
+  }
+  static void store(std::byte* data, int64_t i, Wide value) {
+    reinterpret_cast<uint16_t*>(data)[i] = Store(value);
+  }
+};
+
+// Whole numbers wrap.
+template <typename T>
+using Wrapping = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
+
+// Of a mean: a type that holds any number of operands. A mean of bools is whether any is true.
+template <typename T>
+using Divisor = std::conditional_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, int64_t, T>;
+
+struct Sum {
+  template <typename T>
+  static T of(T a, T b) {
+    return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));
+  }
+};
+
+struct Product {
+  template <typename T>
+  static T of(T a, T b) {
+    return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
+  }
+};
+
+struct SquareSum : Sum {};
+
+// Whichever of both is no number is the result, as in torch.
+struct Largest {
+  template <typename T>
+  static T of(T a, T b) {
+    return b != b || a < b ? b : a;
+  }
+};
+
+struct Smallest {
+  template <typename T>
+  static T of(T a, T b) {
+    return b != b || b < a ? b : a;
+  }
+};
+
+struct And {
+  template <typename T>
+  static T of(T a, T b) {
+    return static_cast<T>(a != 0 && b != 0);
+  }
+};
+
+struct Or {
+  template <typename T>
+  static T of(T a, T b) {
+    return static_cast<T>(a != 0 || b != 0);
+  }
+};
+
+// By blocks that stay in the nearest cache. An element's operands are all read before its block's
+// results are written, which may be over them.
+template <typename Format, typename Combine>
+void fold(const Fold::Part& part, std::byte* into, bool is_partial, bool mean, int64_t ranks) {
+  using T = typename Format::Wide;
+  constexpr int64_t kBlock = 512;
+  T sums[kBlock];
+  for (int64_t begin = 0; begin < part.elements; begin += kBlock) {
+    const int64_t count = std::min(kBlock, part.elements - begin);
+    const int64_t first = part.first + begin;
+    const auto load = [&](const std::byte* operand, int64_t i) {
+      const T x = Format::load(operand, first + i);
+      return std::is_same_v<Combine, SquareSum> ? Product::of(x, x) : x;
+    };
+    size_t next = 0;
+    if (part.before) {
+      std::memcpy(sums, part.before + begin * static_cast<int64_t>(sizeof(T)),
+                  static_cast<size_t>(count) * sizeof(T));
+    } else {
+      const std::byte* operand = part.operands[next++];
+      for (int64_t i = 0; i < count; ++i) sums[i] = load(operand, i);
+    }
+    for (; next < part.operands.size(); ++next) {
+      const std::byte* operand = part.operands[next];
+      for (int64_t i = 0; i < count; ++i) sums[i] = Combine::of(sums[i], load(operand, i));
+    }
+    if (is_partial) {
+      std::memcpy(into + begin * static_cast<int64_t>(sizeof(T)), sums,
+                  static_cast<size_t>(count) * sizeof(T));
+      continue;
+    }
+    if (mean) {
+      const auto divisor = static_cast<Divisor<T>>(ranks);
+      for (int64_t i = 0; i < count; ++i) sums[i] = static_cast<T>(sums[i] / divisor);
+    }
+    for (int64_t i = 0; i < count; ++i) Format::store(into, begin + i, sums[i]);
+  }
+}
+
+struct Row {
+  Fold::Function function = nullptr;
+  bool is_plain = false;
+  int64_t partial_bytes = 0;
+};
+
+template <typename Format>
+Row row_of(const std::string& how) {
+  Row row{.is_plain = Format::kIsPlain && how != "square_add",
+          .partial_bytes = sizeof(typename Format::Wide)};
+  if (how == "sum" || how == "mean") row.function = fold<Format, Sum>;
+  if (how == "square_add") row.function = fold<Format, SquareSum>;
+  if (how == "max") row.function = fold<Format, Largest>;
+  if (how == "min") row.function = fold<Format, Smallest>;
+  if (how == "mul") row.function = fold<Format, Product>;
+  if (how == "and") row.function = fold<Format, And>;
+  if (how == "or") row.function = fold<Format, Or>;
+  if (row.function) return row;
+  throw support::UnsupportedError("[collective] there is no reduction '" + how +
+                                  "'. Use sum, mean, mul, min, max, and, or, square_add or local.");
+}
+
+Row row_of(DType dtype, const std::string& how) {
+  switch (dtype) {
+    case DType::kF32:
+      return row_of<Plain<float>>(how);
+    case DType::kF64:
+      return row_of<Plain<double>>(how);
+    case DType::kF16:
+      return row_of<Small<ir::from_half_bits, ir::to_half_bits>>(how);
+    case DType::kBF16:
+      return row_of<Small<ir::from_bfloat16_bits, ir::to_bfloat16_bits>>(how);
+    case DType::kI32:
+      return row_of<Plain<int32_t>>(how);
+    case DType::kU32:
+      return row_of<Plain<uint32_t>>(how);
+    case DType::kI64:
+      return row_of<Plain<int64_t>>(how);
+    case DType::kI16:
+      return row_of<Plain<int16_t>>(how);
+    case DType::kI8:
+      return row_of<Plain<int8_t>>(how);
+    case DType::kBool:
+      return row_of<Plain<bool>>(how);
+    case DType::kU8:
+      return row_of<Plain<uint8_t>>(how);
+    default:
+      throw support::UnsupportedError("[collective] there is no reduction of " +
+                                      std::string(ir::name(dtype)) + ". Cast it.");
+  }
+}
+
+}  // namespace
+
+Fold::Fold(DType dtype, const std::string& how) : mean_(how == "mean") {
+  const Row row = row_of(dtype, how);
+  function_ = row.function;
+  is_own_partial_ = row.is_plain;
+  partial_bytes_ = row.partial_bytes;
+}
+
+void Fold::partial(const Part& part, std::byte* into) const {
+  function_(part, into, true, false, 0);
+}
+
+void Fold::finish(const Part& part, std::byte* into, int64_t ranks) const {
+  function_(part, into, false, mean_, ranks);
+}
+
+void reduce_ranks(DType dtype, const std::string& how,
+                  const std::vector<const std::byte*>& operands, std::byte* result,
+                  int64_t elements) {
+  Fold(dtype, how)
+      .finish({.operands = operands, .elements = elements}, result,
+              static_cast<int64_t>(operands.size()));
+}
+
+}  // namespace poptorch::emulator

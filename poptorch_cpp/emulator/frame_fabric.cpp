@@ -1,0 +1,131 @@
+// Implements frame_fabric.hpp.
+#include "emulator/frame_fabric.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "emulator/clock.hpp"
+#include "emulator/frame_link.hpp"
+#include "emulator/shared_fabric.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+constexpr double kFarewell = 2;  // seconds for which the others may take what was sent
+
+class FrameFabric final : public Fabric {
+ public:
+  FrameFabric(int instance, std::vector<Reached> others, std::shared_ptr<Fabric> near)
+      : instance_(instance), near_(std::move(near)), peers_(others.size()) {
+    for (size_t i = 0; i < others.size(); ++i) {
+      Peer& peer = peers_[i];
+      peer.name = std::move(others[i].name);
+      peer.near_number = others[i].near_number;
+      if (others[i].wire)
+        peer.link = std::make_unique<FrameLink>(std::move(others[i].wire), bell());
+    }
+  }
+  ~FrameFabric() override { leave(); }
+
+  int instances() const override { return static_cast<int>(peers_.size()); }
+  int instance() const override { return instance_; }
+  // The same in all instances, whichever of them are on one host.
+  int64_t most_bytes() const override {
+    return near_ ? std::min(FrameLink::kMost, kLeastMostBytes) : FrameLink::kMost;
+  }
+  bool send(int to, const Tag& tag, const std::byte* data, int64_t bytes) override {
+    Peer& there = peer(to);
+    const bool is_taken = there.link ? there.link->send(tag, data, bytes)
+                                     : near_->send(there.near_number, tag, data, bytes);
+    if (!is_taken) read_all();
+    return is_taken;
+  }
+  using Fabric::receive;
+  bool receive(int from, const Tag& tag, int64_t bytes, const Use& use) override {
+    Peer& there = peer(from);
+    if (!there.link) return near_->receive(there.near_number, tag, bytes, use);
+    return there.mailbox.receive(*there.link, tag, bytes, there.name, use);
+  }
+  bool is_next(int from, const Tag& tag) override {
+    Peer& there = peer(from);
+    return there.link ? there.mailbox.is_next(*there.link, tag, there.name)
+                      : near_->is_next(there.near_number, tag);
+  }
+  // Of wires and near ones alike: a circle of those who wait for room may have both.
+  void read_all() override {
+    for (Peer& peer : peers_) {
+      if (peer.link) peer.mailbox.read_all(*peer.link, peer.name);
+    }
+    if (near_) near_->read_all();
+  }
+  std::string end_of(int other) override {
+    Peer& there = peer(other);
+    return there.link ? there.link->end() : near_->end_of(there.near_number);
+  }
+  bool is_stopped(int other) override {
+    const int near_number = peer(other).near_number;
+    return near_number >= 0 && near_->is_stopped(near_number);
+  }
+  std::string name(int other) const override { return peers_[static_cast<size_t>(other)].name; }
+  void forget(uint32_t program, uint32_t run) override {
+    for (Peer& peer : peers_) peer.mailbox.forget(program, run);
+    if (near_) near_->forget(program, run);
+  }
+  int64_t last_run(int other, uint32_t program) override {
+    Peer& there = peer(other);
+    return there.link ? there.mailbox.last_run(program)
+                      : near_->last_run(there.near_number, program);
+  }
+  Bell& bell() override { return near_ ? near_->bell() : Fabric::bell(); }
+  void leave() override;
+
+ private:
+  struct Peer {
+    std::string name;
+    std::unique_ptr<FrameLink> link;  // null: it is near, or this instance itself
+    int near_number = -1;
+    Mailbox mailbox;
+  };
+
+  Peer& peer(int instance) { return peers_[static_cast<size_t>(instance)]; }
+
+  const int instance_;
+  const pid_t made_in_ = getpid();
+  const std::shared_ptr<Fabric> near_;
+  std::vector<Peer> peers_;
+  bool has_left_ = false;
+};
+
+void FrameFabric::leave() {
+  if (has_left_) return;
+  has_left_ = true;
+  if (getpid() != made_in_) {  // the threads are the parent's
+    for (Peer& peer : peers_) (void)peer.link.release();
+    return;
+  }
+  const auto is_waited_for = [](const Peer& peer) {
+    return peer.link && !peer.link->is_farewell_answered() && peer.link->end().empty();
+  };
+  for (Peer& peer : peers_) {
+    if (peer.link) peer.link->say_farewell();
+  }
+  const double until = now() + kFarewell;
+  for (int round = 0; now() < until && std::ranges::any_of(peers_, is_waited_for); ++round) {
+    const uint32_t seen = signal();
+    read_all();
+    nap(round, seen);
+  }
+  for (Peer& peer : peers_) {
+    if (peer.link) peer.link->close();
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Fabric> make_frame_fabric(int instance, std::vector<Reached> others,
+                                          std::shared_ptr<Fabric> near) {
+  return std::make_unique<FrameFabric>(instance, std::move(others), std::move(near));
+}
+
+}  // namespace poptorch::emulator

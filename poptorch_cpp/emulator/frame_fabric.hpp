@@ -1,0 +1,27 @@
+// The fabric of instances that wires join, such as those on several hosts; with another for those
+// that are on one.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "emulator/fabric.hpp"
+#include "emulator/wire.hpp"
+
+namespace poptorch::emulator {
+
+// An instance as this one reaches it: over its wire, or, where that is null, as instance
+// `near_number` of the near fabric.
+struct Reached {
+  std::string name;  // Fabric::name
+  std::unique_ptr<Wire> wire = nullptr;
+  int near_number = -1;
+};
+
+// `others`: one an instance, `instance` itself among them, without a wire. `near` is
+// null in all instances or in none.
+std::unique_ptr<Fabric> make_frame_fabric(int instance, std::vector<Reached> others,
+                                          std::shared_ptr<Fabric> near);
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,83 @@
+// Messages over a wire. They go in frames: what is sent while frames are under way goes together in
+// the next. Two threads wait for the wire, so that nobody else has to.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "emulator/mailbox.hpp"
+#include "emulator/wire.hpp"
+
+namespace poptorch::emulator {
+
+class FrameLink final : public MessageSource {
+ public:
+  // `bell` is rung for messages that come and for room that there is again.
+  FrameLink(std::unique_ptr<Wire> wire, Bell& bell);
+  ~FrameLink() override { close(); }
+
+  static constexpr int64_t kFrame = int64_t{1} << 19;  // bytes
+  static constexpr int64_t kHeader = 64;               // before a frame and before a message
+  static constexpr int64_t kMost = kFrame - 2 * kHeader;
+
+  // As those of Fabric.
+  bool send(const Tag& tag, const std::byte* data, int64_t bytes);
+  std::string end() const;
+  // By one thread at a time.
+  bool peek(Message& message, const std::string& sender) override;
+  void drop(const Message& message) override;
+
+  // Nothing is sent from here on. The other one answers once it has everything, if it can.
+  void say_farewell();
+  bool is_farewell_answered() const { return is_answered_; }
+  // Ends both threads.
+  void close();
+
+ private:
+  struct Frame {
+    std::unique_ptr<std::byte[]> bytes{new std::byte[kFrame]};
+    int64_t used = kHeader;
+    std::unique_ptr<Wire::Transfer> transfer;
+  };
+
+  Frame& filled() { return out_[started_ % kFrames]; }
+  bool has_free_frame() const { return started_ - through_ < kFrames; }
+  void start_frame();
+  bool has_more();
+  void wait_for_sends();
+  void wait_for_frames();
+  bool take_head(const Frame& frame, uint32_t number);
+  void post(uint32_t number);
+  void give_back();
+  void end_with(const std::string& how);
+
+  std::unique_ptr<Wire> wire_;
+  Bell& bell_;
+  std::atomic<bool> is_closing_{false}, has_ended_{false}, is_answered_{false};
+  mutable std::mutex ending_;
+  std::string end_;
+
+  std::mutex sending_;
+  std::condition_variable frame_started_;
+  static constexpr uint32_t kFrames = 4;
+  std::array<Frame, kFrames> out_;
+  uint32_t started_ = 0, through_ = 0;  // frames; the one behind those started is filled
+  bool wants_room_ = false;
+  bool is_leaving_ = false, has_said_so_ = false, owes_answer_ = false;
+
+  // A frame is posted, arrives, and is posted again when its messages are taken.
+  std::mutex posting_;
+  std::array<Frame, kFrames> in_;
+  std::atomic<uint32_t> posted_{0}, arrived_{0};
+  uint32_t taken_ = 0;
+  int64_t at_ = kHeader;  // of the frame that is taken now
+
+  std::thread sender_, receiver_;
+};
+
+}  // namespace poptorch::emulator

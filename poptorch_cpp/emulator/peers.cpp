@@ -1,0 +1,189 @@
+// Implements peers.hpp.
+#include "emulator/peers.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "emulator/clock.hpp"
+#include "support/build_id.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
+#include "support/watch.hpp"
+
+namespace poptorch::emulator {
+
+using support::str;
+
+namespace {
+
+// FNV-1a: it tells programs apart, it need not withstand an attack.
+uint64_t digest_of(std::string_view text) {
+  uint64_t digest = 0xcbf29ce484222325u;
+  for (const char c : text) digest = (digest ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
+  return digest;
+}
+
+// What instances must agree in.
+struct Hello {
+  uint64_t build = 0, program = 0;
+  uint64_t replicas = 0, ipus = 0;
+};
+
+constexpr double kFarewell = 0.5;  // seconds for which room is waited for, by who gives up
+constexpr int64_t kReason = 400;   // bytes of a reason, the rest zero
+
+}  // namespace
+
+Peers::Peers(const Share& share, const program::Program& program)
+    : share_(share), program_(program) {}
+
+Tag Peers::tag(uint32_t collective, int group, uint32_t round) const {
+  return {.program = number_,
+          .run = static_cast<uint32_t>(run_),
+          .collective = collective,
+          .group = static_cast<uint32_t>(group),
+          .round = round};
+}
+
+void Peers::begin_run() {
+  meet();
+  under_way = 0;
+  exchanges_ = 0;
+  fabric().forget(number_, static_cast<uint32_t>(++run_));
+}
+
+// Before the first run or exchange.
+void Peers::meet() {
+  if (!share_.fabric) {
+    throw support::UserError(
+        str("[instances] this is instance ", share_.instance, " of ", share_.instances,
+            ", and its replicas need those of the others, but nothing joins it to them. Run it "
+            "with the others, by poprun or torchrun, and call popdist.init()."));
+  }
+  note_progress();
+  if (agreed_) return;
+  if (run_ < 0) number_ = fabric().next_program();
+  agree();
+  agreed_ = true;
+}
+
+void Peers::agree() {
+  run_ = std::max<int64_t>(run_, 0);
+  program::Program unseeded = program_;  // of seeds, instances are warned: session/agreement.hpp
+  unseeded.random_seed = 0;
+  const Hello own{.build = digest_of(support::build_id()),
+                  .program = digest_of(program::print(unseeded)),
+                  .replicas = static_cast<uint64_t>(program_.replicas),
+                  .ipus = program_.ipus.size()};
+  const Tag about = {.program = number_, .collective = Tag::kHello};
+  std::vector<int> silent;
+  const std::string what = "the first run of a program";
+  const auto wait = [&](int other, auto ask) {
+    uint32_t seen = fabric().signal();
+    for (int round = 0; !ask(); ++round) {
+      support::check_interrupt();
+      if (round % 64 == 63) check(other, what);
+      fabric().nap(round, seen);
+      seen = fabric().signal();
+    }
+    note_progress();
+  };
+  for (int other = 0; other < share_.instances; ++other) {
+    if (other == share_.instance) continue;
+    const auto* bytes = reinterpret_cast<const std::byte*>(&own);
+    wait(other, [&] { return fabric().send(other, about, bytes, sizeof own); });
+  }
+  for (int other = 0; other < share_.instances; ++other) {
+    if (other == share_.instance) continue;
+    Hello theirs;
+    auto* bytes = reinterpret_cast<std::byte*>(&theirs);
+    wait(other, [&] { return fabric().receive(other, about, bytes, sizeof theirs); });
+    if (std::memcmp(&own, &theirs, sizeof own) == 0) continue;
+    const auto refuse = [&](const std::string& problem, const std::string& cure) {
+      const std::string text = str("[instances] ", fabric().name(other), " ", problem,
+                                   " than this one, instance ", share_.instance, ". ", cure);
+      give_up(text);
+      throw support::UserError(text);
+    };
+    if (own.build != theirs.build) {
+      refuse("runs another version of this library", "Install the same everywhere.");
+    }
+    if (own.replicas != theirs.replicas || own.ipus != theirs.ipus) {
+      refuse(str("runs a program of ", theirs.replicas, " replicas of ", theirs.ipus,
+                 " IPUs, other than the ", own.replicas, " of ", own.ipus),
+             "Give all instances the same options.");
+    }
+    refuse("runs another program",
+           "All instances must make the same model, with the same options and input shapes.");
+  }
+}
+
+void Peers::give_up(std::string_view why) noexcept {
+  if (!share_.fabric || run_ < 0) return;
+  try {
+    std::array<std::byte, kReason> reason{};
+    std::memcpy(reason.data(), why.data(), std::min<size_t>(why.size(), kReason - 1));
+    const double until = now() + kFarewell;
+    for (int other = 0; other < share_.instances; ++other) {
+      if (other == share_.instance) continue;
+      for (int i = 0; fabric().end_of(other).empty(); ++i) {
+        const uint32_t seen = fabric().signal();
+        if (fabric().send(other, tag(Tag::kGiveUp, 0, 0), reason.data(), kReason)) break;
+        if (now() > until) break;
+        fabric().nap(i, seen);
+      }
+    }
+  } catch (...) {  // they will find out by themselves
+  }
+}
+
+void Peers::take_give_ups(const std::string& what) {
+  for (int other = 0; other < share_.instances; ++other) {
+    std::array<std::byte, kReason> reason{};
+    if (other == share_.instance ||
+        !fabric().receive(other, tag(Tag::kGiveUp, 0, 0), reason.data(), kReason)) {
+      continue;
+    }
+    reason.back() = std::byte{0};
+    throw support::UserError(
+        str("[instances] ", what, " waits in vain: the run of ", fabric().name(other),
+            " has failed. It says: ", reinterpret_cast<const char*>(reason.data())));
+  }
+}
+
+void Peers::note_progress() {
+  progress_ = now();
+  ended_ = -1;
+}
+
+void Peers::check(int awaited, const std::string& what) {
+  take_give_ups(what);
+  const std::string end = fabric().end_of(awaited);
+  const bool is_later = fabric().last_run(awaited, number_) > run_;
+  if (!end.empty() || is_later) {
+    if (ended_.exchange(awaited) != awaited) return;
+    throw support::UserError(
+        str("[instances] ", what, " waits for ", fabric().name(awaited), ", but ",
+            end.empty() ? "it has gone on to its next run without it" : end,
+            ". All instances must make the same runs and take the same branches. See what that "
+            "instance said last."));
+  }
+  check_deadline(awaited, what);
+}
+
+void Peers::check_deadline(int awaited, const std::string& what) const {
+  if (share_.timeout <= 0 || now() - progress_ < share_.timeout) return;
+  // Who is awaited may wait for another in turn.
+  std::string why = ", which is there but sends nothing. Find out what it does. ";
+  for (int other = 0; other < share_.instances; ++other) {
+    if (other == share_.instance || !fabric().is_stopped(other)) continue;
+    why = str(". ", fabric().name(other), " is stopped; kill -CONT continues it. ");
+  }
+  throw support::UserError(str("[instances] ", what, " has waited ", share_.timeout, " s for ",
+                               fabric().name(awaited), why,
+                               "Where it may take longer, set target.hostSyncTimeout in "
+                               "POPLAR_ENGINE_OPTIONS to more seconds, 0 for ever."));
+}
+
+}  // namespace poptorch::emulator

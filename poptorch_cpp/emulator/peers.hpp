@@ -1,0 +1,63 @@
+// The other instances of a program that this one runs with: what they must agree in, which run it
+// is, and how a wait for one of them ends when it does not come.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "emulator/share.hpp"
+#include "program/program.hpp"
+
+namespace poptorch::emulator {
+
+class Peers {
+ public:
+  Peers(const Share& share, const program::Program& program);
+
+  // Before each run. Before the first, waits until every other instance has come, and raises
+  // UserError where one runs another program or build. support::Interrupted as everywhere.
+  void begin_run();
+  // Between runs, by all instances. `rows` has one of `row_bytes` for each of `owners`: that of the
+  // instance named there goes to all others. UserError as check(), and where lengths differ: an
+  // instance that `what` waits for is named. support::Interrupted as everywhere.
+  void exchange(const std::string& what, std::byte* rows, int64_t row_bytes,
+                const std::vector<int>& owners);
+  // This instance's run has failed: the others need not wait for it.
+  void give_up(std::string_view why) noexcept;
+
+  Fabric& fabric() const { return *share_.fabric; }
+  const Share& share() const { return share_; }
+  Tag tag(uint32_t collective, int group, uint32_t round) const;
+
+  // Collectives that wait for other instances now.
+  std::atomic<int> under_way{0};
+
+  // Something came: whoever waits may wait anew.
+  void note_progress();
+  double progress() const { return progress_; }  // when that was
+  // For whoever has asked in vain. UserError when an instance has given up this run, when
+  // `awaited` has ended or is in a later run, or when nothing has come for longer than the timeout:
+  // "[instances] `what` waits for instance 1 (process 4711), which ...".
+  // An end is told at the second call only: what was sent before it is received in between.
+  void check(int awaited, const std::string& what);
+
+ private:
+  void meet();
+  void agree();
+  void take_give_ups(const std::string& what);
+  void check_deadline(int awaited, const std::string& what) const;
+
+  Share share_;
+  const program::Program& program_;
+  uint32_t number_ = 0;  // Fabric::next_program()
+  int64_t run_ = -1;
+  uint32_t exchanges_ = 0;  // since the last run began
+  bool agreed_ = false;
+  std::atomic<double> progress_{0};  // when something came last
+  std::atomic<int> ended_{-1};       // an instance that check() has found ended since
+};
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,97 @@
+// Implements run.hpp: runs whose collectives reach other instances.
+#include <exception>
+
+#include "emulator/run.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::emulator {
+
+using support::str;
+
+namespace {
+
+constexpr int kRoundsBetweenChecks = 64;
+
+}  // namespace
+
+// Calls `work`, which runs the machines. The others learn when that fails.
+void Runner::run_with_peers(const std::function<void()>& work) {
+  if (!peers_) return work();
+  try {
+    work();
+  } catch (const std::exception& error) {
+    peers_->give_up(error.what());
+    throw;
+  }
+}
+
+void Runner::exchange(const std::string& what, std::byte* rows, int64_t row_bytes,
+                      const std::vector<int>& owners) {
+  const Share& share = options_.share;
+  if (share.instances == 1) return;
+  // Raises; runs that need no others go on without a fabric.
+  if (!share.fabric) return Peers(share, plan_.program).exchange(what, rows, row_bytes, owners);
+  if (!peers_) peers_ = std::make_unique<Peers>(share, plan_.program);
+  peers_->exchange(what, rows, row_bytes, owners);
+}
+
+// By a thread that has no machine which can go on. One asks for what the others send, and helps
+// with kernels meanwhile; the others sleep until something is announced.
+void Runner::wait_for_peers(int worker, uint32_t signal, bool alone) {
+  std::unique_lock lock(far_mutex_, std::try_to_lock);
+  if (!lock) return pool_.idle(signal);
+  try {
+    Fabric& fabric = peers_->fabric();
+    for (int round = 0; pool_.signal() == signal && may_go_on(worker); ++round) {
+      const uint32_t seen = fabric.signal();
+      const double before = peers_->progress();
+      if (poll_peers()) return;
+      if (peers_->progress() != before) round = 0;
+      if (!alone && pool_.help()) {
+        round = 0;
+        continue;
+      }
+      if (round % kRoundsBetweenChecks == kRoundsBetweenChecks - 1) check_peers();
+      fabric.nap(round, seen);
+    }
+  } catch (...) {
+    leave_all();
+    throw;
+  }
+}
+
+// Whether a collective has come to its end.
+bool Runner::poll_peers() {
+  int ended = 0;
+  for (FarCollective* far : far_) {
+    if (far->is_under_way() && far->poll()) ++ended;
+  }
+  if (ended == 0) return false;
+  meetings_.fetch_add(1);
+  peers_->under_way.fetch_sub(ended);
+  pool_.announce();
+  return true;
+}
+
+void Runner::check_peers() {
+  for (FarCollective* far : far_) {
+    if (!far->is_under_way()) continue;
+    peers_->check(far->awaited(), collective_text(far->number()));
+    return;
+  }
+}
+
+// Its name, and where it stands in the model.
+std::string Runner::collective_text(int number) const {
+  for (const IpuCode& ipu : code_.ipus) {
+    for (const Step& step : ipu.steps) {
+      if (step.kind != Step::Kind::kCollective || step.index != number) continue;
+      return code_.collectives[static_cast<size_t>(number)].op +
+             program::place_of(plan_.program, step.op_id);
+    }
+  }
+  return "a collective";
+}
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,16 @@
+// Wires over a process group of torch.distributed.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "emulator/wire.hpp"
+
+namespace poptorch::frontend {
+
+// One for each rank of the group that was registered as `group_name` (null for this one), which
+// nobody else sends through. They wait for ever, whatever the group was told.
+std::vector<std::unique_ptr<emulator::Wire>> wires_of(const std::string& group_name);
+
+}  // namespace poptorch::frontend

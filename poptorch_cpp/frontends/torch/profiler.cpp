@@ -1,0 +1,73 @@
+// Implements profiler.hpp by at::RecordFunction, which torch.profiler and its like listen to.
+#include "frontends/torch/profiler.hpp"
+
+#include <ATen/record_function.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+
+#include <utility>
+
+#include "support/regions.hpp"
+
+namespace poptorch::frontend {
+namespace {
+
+constexpr at::RecordScope kScope = at::RecordScope::USER_SCOPE;
+
+// The part of at::ThreadLocalState that profilers live in. The rest (modes, dispatch keys) stays as
+// it is on the pool's threads, so that kernels do the same whether somebody profiles or not.
+struct Listening {
+  at::RecordFunctionTLS callbacks = at::get_record_function_tls_();
+  std::shared_ptr<c10::ThreadLocalDebugInfo> profiler = c10::ThreadLocalDebugInfo::current();
+
+  void take_effect() const {
+    at::set_record_function_tls_(callbacks);
+    c10::ThreadLocalDebugInfo::_forceCurrentDebugInfo(profiler);
+  }
+};
+
+struct Open {
+  Open(std::string named, at::StepCallbacks&& callbacks)
+      : name(std::move(named)), function(std::move(callbacks)) {}
+  std::string name;  // to which `function` refers
+  at::RecordFunction function;
+};
+
+class ProfilerRegions final : public support::RegionObserver {
+ public:
+  bool listens() const override { return at::getStepCallbacksUnlessEmpty(kScope).has_value(); }
+
+  void* enter(const std::string& name) override {
+    auto callbacks = at::getStepCallbacksUnlessEmpty(kScope);
+    if (!callbacks) return nullptr;
+    auto region = std::make_unique<Open>(name, std::move(*callbacks));
+    region->function.before(std::string_view(region->name));
+    return region.release();
+  }
+  void leave(void* region) override { delete static_cast<Open*>(region); }
+
+  std::shared_ptr<const void> context() const override {
+    return std::make_shared<const Listening>();
+  }
+  void* adopt(const void* context) override {
+    const auto& listening = *static_cast<const Listening*>(context);
+    auto before = std::make_unique<Listening>();
+    // As on a thread that has it already, for all of its machines.
+    if (listening.profiler && before->profiler == listening.profiler) return nullptr;
+    listening.take_effect();
+    return before.release();
+  }
+  void release(void* adopted) override {
+    const std::unique_ptr<Listening> before(static_cast<Listening*>(adopted));
+    if (before) before->take_effect();
+  }
+};
+
+}  // namespace
+
+void show_regions_to_profilers() {
+  // Never destroyed: threads may ask while the process ends.
+  static auto* const regions = new ProfilerRegions;
+  support::set_region_observer(regions);
+}
+
+}  // namespace poptorch::frontend

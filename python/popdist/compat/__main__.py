@@ -1,0 +1,6 @@
+"""`python -m popdist.compat`: what the stand-ins offer."""
+
+from popdist.compat import OFFERED
+
+for module, offered in OFFERED.items():
+    print(f"{module}: {', '.join(offered)}")

@@ -1,0 +1,9 @@
+"""A stand-in of popdist's: see mpi4py.MPI."""
+
+from typing import Any
+
+from popdist import compat
+
+
+def __getattr__(name: str) -> Any:
+    compat.refuse("mpi4py", name)

@@ -1,0 +1,179 @@
+"""Other launchers: torchrun, mpirun and srun, by the variables that they set."""
+
+import contextlib
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from popdist import compat, instance as names
+from popdist.instance import Instance, runtime_folder
+from popdist.launcher import values
+from poptorch_core.errors import Error
+from poptorch_core.variables import whole_number
+
+
+class Foreign(NamedTuple):
+    """What a launcher's variables are called, and what makes one of its jobs another's.
+
+    needs: without which it is not this launcher. hosts: a list of hosts, if it says any.
+    """
+
+    name: str
+    size: str
+    rank: str
+    local_size: str
+    local_rank: str
+    job: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    hosts: str = ""
+
+
+LAUNCHERS = (
+    Foreign("torchrun", "WORLD_SIZE", "RANK", "LOCAL_WORLD_SIZE", "LOCAL_RANK",
+            ("TORCHELASTIC_RUN_ID",), ("MASTER_ADDR", "MASTER_PORT")),
+    Foreign("mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
+            "OMPI_COMM_WORLD_LOCAL_RANK", ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid")),
+    # SLURM_NTASKS is also set in a batch shell, where one process runs: only a step's variables
+    # count.
+    Foreign("srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_TASKS_PER_NODE",
+            "SLURM_LOCALID", ("SLURM_JOB_ID", "SLURM_STEP_ID"), hosts="SLURM_STEP_NODELIST"),
+    Foreign("mpiexec", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", "MPI_LOCALRANKID",
+            ("PMI_JOBID",)),
+)  # fmt: skip
+
+
+# Where a program numbers its processes itself.
+_BY_HAND = Foreign("configureProcessId", "", "", "", "")
+
+
+def launcher_of(environ: Mapping[str, str]) -> Foreign | None:
+    """The one that has started several processes, this among them; None without."""
+    for launcher in LAUNCHERS:
+        wanted = (launcher.size, launcher.rank, *launcher.needs)
+        if all(environ.get(name) for name in wanted):
+            size = whole_number(environ, launcher.size, 1, least=1)
+            if size > 1 or launcher.name == "torchrun":
+                return launcher
+    return None
+
+
+def translated(
+    launcher: Foreign, environ: Mapping[str, str], replicas: int, ipus: int
+) -> dict[str, str]:
+    """The environment with the variables that poprun would set.
+
+    replicas: of an instance. Raises poptorch.Error for variables that do not fit together.
+    """
+    count = whole_number(environ, launcher.size, 1, least=1)
+    index = whole_number(environ, launcher.rank, 0, least=0)
+    if index >= count:
+        raise Error(
+            f"[environment] {launcher.rank} is {index}, but {launcher.size} is {count}: processes "
+            "are numbered from 0. Set both as the launcher does."
+        )
+    hosts = values.hosts(environ[launcher.hosts]) if environ.get(launcher.hosts) else ()
+    local_count = _local_count(environ, launcher, count, len(hosts))
+    local = whole_number(environ, launcher.local_rank, index % local_count, least=0)
+    here = Instance(count * replicas, replicas, index * replicas, ipus, local, local_count)
+    found = {**environ, **here.variables(), names.LAUNCHER: launcher.name}
+    found[names.RESTARTS] = environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    found.update(compat.variables(environ))
+    found.update(_meeting_place(environ, launcher, here, hosts))
+    return found
+
+
+def instance_of(
+    index: int, count: int, replicas: int, environ: Mapping[str, str] = os.environ
+) -> tuple[Instance, Mapping[str, str]]:
+    """What a process is that no launcher of popdist has started, and an environment that says where
+    it meets the others.
+
+    index, count: its number, and how many there are, as its program says. Where no launcher says
+    the same, they meet at MASTER_ADDR and MASTER_PORT, or, without, all are on this host and
+    children of one process. Raises poptorch.Error for variables that do not fit together.
+    """
+    launcher = launcher_of(environ)
+    if launcher is not None:
+        found = translated(launcher, environ, replicas, 1)
+        here = names.this_instance(found)
+        if (here.index, here.count) == (index, count):
+            return here, found
+    is_told = bool(environ.get("MASTER_ADDR") and environ.get("MASTER_PORT"))
+    local = (0, 1) if is_told else (index, count)
+    here = Instance(count * replicas, replicas, index * replicas, 1, *local)
+    return here, {**environ, **_meeting_place(environ, _BY_HAND, here, ())}
+
+
+def _local_count(environ: Mapping[str, str], launcher: Foreign, count: int, hosts: int) -> int:
+    given = environ.get(launcher.local_size, "")
+    if per_node := re.fullmatch(r"(\d+)(\(x\d+\))?", given):  # Slurm's "2(x3)"
+        return max(int(per_node[1]), 1)
+    return max(count // hosts, 1) if hosts else count
+
+
+def _meeting_place(
+    environ: Mapping[str, str], launcher: Foreign, here: Instance, hosts: tuple[str, ...]
+) -> dict[str, str]:
+    """Where instances meet."""
+    address, port = environ.get("MASTER_ADDR"), environ.get("MASTER_PORT")
+    if address and port and environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        return {names.STORE: f"agent://{address}:{port}"}
+    if here.local_count == here.count:
+        folder = runtime_folder()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
+            raise Error(
+                f"[popdist] {folder} is not this user's. Remove it, or set XDG_RUNTIME_DIR."
+            )
+        job = "-".join(environ.get(name, "") for name in launcher.job).strip("-")
+        kept = re.sub(r"[^\w.-]", "_", job)[:100]
+        path = folder / f"popdist-{launcher.name}-{kept or _launching_process(launcher.rank)}"
+        return {names.STORE: f"meeting:{path}", names.ADDRESS: "127.0.0.1"}
+    address = address or (hosts[0] if hosts else "")
+    if not address:
+        raise Error(
+            f"[popdist] {launcher.name} has started {here.count} processes, {here.local_count} on "
+            "this host, and nothing says where they meet. Set MASTER_ADDR and MASTER_PORT."
+        )
+    job_number = int(environ.get("SLURM_JOB_ID", "0") or 0)
+    number_of_port = int(port) if port else 20000 + job_number % 20000 // 2 * 2
+    # Beside that of the program's own torch.distributed.
+    return {
+        "MASTER_ADDR": address,
+        "MASTER_PORT": str(number_of_port),
+        names.STORE: f"tcp://{address}:{number_of_port + 1}",
+    }
+
+
+def _launching_process(variable: str) -> int:
+    """The nearest ancestor without a variable that the launcher sets: shells and the like, which
+    run between, have it."""
+    found = os.getppid()
+    with contextlib.suppress(OSError, ValueError):
+        while f"\0{variable}=" in "\0" + Path(f"/proc/{found}/environ").read_text("latin-1"):
+            status = Path(f"/proc/{found}/stat").read_text("latin-1")
+            found = int(status.rpartition(")")[2].split()[1])
+    return found
+
+
+def warn_about_mpi4py(count: int) -> None:
+    """An installed mpi4py knows nothing of launchers other than MPI's."""
+    if os.environ.get(names.LAUNCHER) in ("mpirun", "mpiexec"):
+        return
+    try:
+        found = importlib.util.find_spec("mpi4py")
+    except (ImportError, ValueError):
+        return
+    own = os.environ.get(names.COMPAT, "\0")
+    if found is not None and not str(found.origin).startswith(own):
+        print(
+            f"popdist: an installed mpi4py ({found.origin}) sees a world of one process, not of "
+            f"{count}, as no MPI has started them: Bcast from another rank fails or waits. Start "
+            "the program by mpirun -n "
+            f"{count} python -m popdist <program>, or uninstall mpi4py.",
+            file=sys.stderr,
+        )

@@ -1,0 +1,1 @@
+"""poprun: options are a table, instances run under one supervisor."""

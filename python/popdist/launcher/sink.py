@@ -1,0 +1,87 @@
+"""The launcher's own stdout and stderr, whose reader may be slow, stopped or gone."""
+
+import os
+import select
+
+_MOST_WAITING = 1 << 20  # bytes; with more, instances are not read until all is written
+
+
+class OutputError(Exception):
+    """Output cannot be written."""
+
+
+class Sink:
+    """Takes whole lines and writes what the reader takes, without waiting for it: instances have to
+    be ended meanwhile.
+    """
+
+    def __init__(self, file: int) -> None:
+        self.file = file
+        self._waiting = bytearray()
+        self.out = _without_waiting(file)  # what is written to
+
+    @property
+    def waits(self) -> bool:
+        """Whether something is left to write."""
+        return bool(self._waiting)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it should get nothing more for now."""
+        return len(self._waiting) > _MOST_WAITING
+
+    def put(self, data: bytes) -> None:
+        """To be written in the order of the calls."""
+        self._waiting += data
+
+    def write(self) -> None:
+        """As much as is taken at once. Raises BrokenPipeError when nobody reads any more, and
+        OutputError for other reasons."""
+        try:
+            # A pipe that is ready takes this much; a terminal or a file says how much it takes.
+            while self._waiting and is_ready(self.out):
+                written = os.write(self.out, self._waiting[: select.PIPE_BUF])
+                del self._waiting[:written]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            self._waiting.clear()
+            raise
+        except OSError as error:
+            self._waiting.clear()
+            name = {1: "stdout", 2: "stderr"}[self.file]
+            raise OutputError(f"{name} cannot be written: {error.strerror}") from None
+
+    def close(self) -> None:
+        """Drops what waits."""
+        if self.out != self.file:
+            os.close(self.out)
+
+
+def is_ready(file: int, seconds: float | None = 0.0) -> bool:
+    """Whether a file takes something within that time, or says that it never will."""
+    poll = select.poll()
+    poll.register(file, select.POLLOUT)
+    return bool(poll.poll(None if seconds is None else seconds * 1000))
+
+
+def write_all(file: int, data: bytes) -> None:
+    """Writes everything and waits for the reader, of a file that may be set not to wait."""
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(file, view) :]
+        except BlockingIOError:
+            is_ready(file, None)
+
+
+def _without_waiting(file: int) -> int:
+    """A terminal that takes little would be waited for: it is opened anew, since not to wait must
+    not be set for other programs that have it."""
+    try:
+        if os.isatty(file):
+            flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+            return os.open(f"/proc/self/fd/{file}", flags)
+    except OSError:
+        pass
+    return file

@@ -1,0 +1,272 @@
+"""Runs the instances of a program side by side until all have ended.
+
+One loop waits for output, ends and signals. Every instance leads a process group, so that what it
+started ends with it.
+"""
+
+import os
+import selectors
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from popdist.launcher.guard import Guard
+from popdist.launcher.output import Stream
+from popdist.launcher.running import Command, Running, started
+from popdist.launcher.sink import OutputError, Sink
+
+_SECONDS_TO_NOTICE = 1.5  # when an instance has failed, until the others get SIGTERM
+_SECONDS_TO_END = 3.0  # from then on until SIGKILL
+_SECONDS_AFTER_SIGNAL = 0.6  # the same when the launcher is told to end
+_SECONDS_OF_OUTPUT = 0.5  # for output that others hold open when all instances have ended
+_SECONDS_TO_WRITE = 0.2  # to a slow reader, when the launcher is told to end
+_POLL = 0.05  # where the kernel has no file descriptors of processes
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass
+class Outcome:
+    """How a run ended. failed: the instance that failed first; signal: what told us to end; error:
+    what the launcher could not do, which ended it."""
+
+    status: int = 0
+    failed: Running | None = None
+    signal: int = 0
+    error: str = ""
+    instances: list[Running] = field(default_factory=list)
+
+
+class Supervisor:
+    """shows: whether an instance's output is shown. folder: where it is written as well. told: the
+    line of the launcher's log for a sentence, empty where none is wanted."""
+
+    def __init__(
+        self,
+        guard: Guard,
+        shows: Callable[[int], bool],
+        folder: Path | None,
+        told: Callable[[str], bytes],
+    ) -> None:
+        self._guard, self._shows, self._folder, self._told = guard, shows, folder, told
+
+    def run(self, commands: Sequence[Command]) -> Outcome:
+        """Starts all and returns when all have ended. Raises StartError, when none is left."""
+        self._selector = selectors.PollSelector()  # epoll has no regular files
+        self._outcome = Outcome()
+        self._due: list[tuple[float, int]] = []  # signals to send, and when
+        self._sinks = {file: Sink(file) for file in (1, 2)}
+        self._paused: list[tuple[Any, Stream]] = []  # pipes that are not read for now
+        self._reads_on = False  # however much is not written yet
+        waker, wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        former_waker = signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+        numbers = [number for number in _SIGNALS if not _is_ignored(number)]
+        former = {number: signal.signal(number, lambda *_: None) for number in numbers}
+        self._selector.register(waker, selectors.EVENT_READ, self._signalled)
+        try:
+            try:
+                for index, command in enumerate(commands):
+                    self._outcome.instances.append(self._start(index, command))
+                self._loop()
+            finally:
+                self._end_all()
+        finally:
+            for number, handler in former.items():
+                signal.signal(number, handler)
+            signal.set_wakeup_fd(former_waker)
+            self._selector.close()
+            for sink in self._sinks.values():
+                sink.close()
+            os.close(waker)
+            os.close(wakes)
+        return self._outcome
+
+    def _start(self, index: int, command: Command) -> Running:
+        folder = None if self._folder is None else self._folder / "1" / f"rank.{index}"
+        shown = self._shows(index)
+        streams = [
+            Stream(index, name, self._sinks[file] if shown else None, folder)
+            for name, file in (("stdout", 1), ("stderr", 2))
+        ]
+        running = started(index, command, streams)
+        pid = running.process.pid
+        self._guard.watch(pid)
+        self._tell(f"instance {index} on {command.host} is process {pid}")
+        running.tell()
+        pipes = (running.process.stdout, running.process.stderr)
+        for pipe, stream in zip(pipes, streams, strict=True):
+            assert pipe is not None
+            os.set_blocking(pipe.fileno(), False)
+            self._selector.register(pipe, selectors.EVENT_READ, stream)
+        try:
+            running.pidfd = os.pidfd_open(pid)
+            self._selector.register(running.pidfd, selectors.EVENT_READ, None)
+        except OSError:
+            pass  # its end is looked for now and then
+        return running
+
+    def _tell(self, text: str) -> None:
+        self._sinks[2].put(self._told(text))
+
+    def _loop(self) -> None:
+        while any(running.status is None for running in self._outcome.instances):
+            self._wait(self._seconds_to_wait())
+            self._look_for_ends()
+            for moment, number in self._due:
+                if time.monotonic() >= moment:
+                    self._signal_all(number)
+            self._due = [due for due in self._due if due[0] > time.monotonic()]
+        self._drain()
+
+    def _seconds_to_wait(self) -> float | None:
+        polls = any(r.pidfd < 0 and r.status is None for r in self._outcome.instances)
+        until = [_POLL] if polls else []
+        until += [max(moment - time.monotonic(), 0.0) for moment, _ in self._due]
+        return min(until, default=None)
+
+    def _wait(self, seconds: float | None) -> bool:
+        """Handles what has come; False: nothing has."""
+        self._look_at_sinks()
+        events = self._selector.select(seconds)
+        for key, _ in events:
+            if isinstance(key.data, Stream):
+                self._read(key.fileobj, key.data)
+            elif isinstance(key.data, Sink):
+                self._write(key.data)
+            elif key.data is not None:
+                key.data(key.fd)
+        return bool(events)
+
+    def _look_at_sinks(self) -> None:
+        """Waits for the readers of what is not written yet, and reads instances on whose is."""
+        known = self._selector.get_map()
+        for sink in self._sinks.values():
+            if sink.waits and sink.out not in known:
+                self._selector.register(sink.out, selectors.EVENT_WRITE, sink)
+            elif not sink.waits and sink.out in known:
+                self._selector.unregister(sink.out)
+        paused, self._paused = self._paused, []
+        for pipe, stream in paused:
+            if self._reads_on or stream.out is None or not stream.out.waits:
+                self._selector.register(pipe, selectors.EVENT_READ, stream)
+            else:
+                self._paused.append((pipe, stream))
+
+    def _read(self, pipe: Any, stream: Stream) -> None:
+        try:
+            data = os.read(pipe.fileno(), 1 << 16)
+        except BlockingIOError:
+            return
+        try:
+            if data:
+                stream.take(data)
+            else:
+                self._selector.unregister(pipe)
+                pipe.close()
+                stream.end()
+        except OutputError as error:
+            self._cannot(str(error))
+        if data and stream.out is not None and stream.out.is_full and not self._reads_on:
+            self._selector.unregister(pipe)
+            self._paused.append((pipe, stream))
+
+    def _write(self, sink: Sink) -> None:
+        try:
+            sink.write()
+        except BrokenPipeError:
+            self._told_to_end(signal.SIGPIPE)
+        except OutputError as error:
+            self._cannot(str(error))
+
+    def _look_for_ends(self) -> None:
+        for running in self._outcome.instances:
+            if running.status is not None or not running.has_ended():
+                continue
+            running.signal(signal.SIGKILL)  # what it left, while its number is its own
+            code = running.process.wait()
+            self._guard.forget(running.process.pid)
+            running.status = code if code >= 0 else 128 - code
+            running.tell()
+            if running.pidfd >= 0:
+                self._selector.unregister(running.pidfd)
+                os.close(running.pidfd)
+            self._tell(f"instance {running.index} ended with {running.status}")
+            if running.status and not self._outcome.status:
+                self._outcome.failed, self._outcome.status = running, running.status
+                # They raise errors of their own in that time, and may save what they have.
+                self._end_others(signal.SIGTERM, _SECONDS_TO_NOTICE, _SECONDS_TO_END)
+
+    def _signalled(self, waker: int) -> None:
+        for number in os.read(waker, 64):
+            if number in _SIGNALS:
+                self._told_to_end(number)
+
+    def _told_to_end(self, number: int) -> None:
+        if not self._outcome.signal:
+            self._outcome.signal, self._outcome.status = number, 128 + number
+            passed = signal.SIGTERM if number == signal.SIGPIPE else number
+            self._end_others(passed, 0.0, _SECONDS_AFTER_SIGNAL)
+
+    def _cannot(self, error: str) -> None:
+        if not self._outcome.error:
+            self._outcome.error, self._outcome.status = error, 1
+            self._end_others(signal.SIGTERM, 0.0, _SECONDS_AFTER_SIGNAL)
+
+    def _end_others(self, number: int, wait: float, seconds: float) -> None:
+        now = time.monotonic()
+        self._due += [(now + wait, number), (now + wait + seconds, signal.SIGKILL)]
+
+    def _signal_all(self, number: int) -> None:
+        for running in self._outcome.instances:
+            if running.status is None:
+                running.signal(number)
+                running.signal(signal.SIGCONT)  # who is stopped hears it now
+
+    def _drain(self) -> None:
+        """What is still in the pipes, and not written yet."""
+        if not self._is_told():
+            self._wait_for(lambda: not self._paused)
+        self._reads_on = True
+        until = time.monotonic() + _SECONDS_OF_OUTPUT  # others than the instances may hold them
+        while self._streams() and self._wait(max(until - time.monotonic(), 0.0)):
+            if time.monotonic() > until:
+                break
+        for pipe, stream in self._streams():
+            self._selector.unregister(pipe)
+            stream.end()
+        self._wait_for(lambda: not any(sink.waits for sink in self._sinks.values()))
+
+    def _wait_for(self, is_so: Callable[[], bool]) -> None:
+        """For a reader, as long as nothing tells us to end."""
+        self._look_at_sinks()
+        while not is_so() and not self._is_told():
+            self._wait(None)
+            self._look_at_sinks()
+        until = time.monotonic() + _SECONDS_TO_WRITE
+        while not is_so() and time.monotonic() < until:
+            self._wait(until - time.monotonic())
+
+    def _is_told(self) -> bool:
+        return bool(self._outcome.signal or self._outcome.error)
+
+    def _streams(self) -> list[tuple[Any, Stream]]:
+        keys = self._selector.get_map().values()
+        return [(key.fileobj, key.data) for key in keys if isinstance(key.data, Stream)]
+
+    def _end_all(self) -> None:
+        """After an error of our own: nothing is left."""
+        self._signal_all(signal.SIGKILL)
+        for running in self._outcome.instances:
+            if running.status is None:
+                running.status = running.process.wait()
+                self._guard.forget(running.process.pid)
+            for pipe in (running.process.stdin, running.process.stdout, running.process.stderr):
+                if pipe is not None:
+                    pipe.close()
+
+
+def _is_ignored(number: int) -> bool:
+    """As by nohup, which says that the end of the terminal is not ours."""
+    return number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN

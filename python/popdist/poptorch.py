@@ -1,0 +1,73 @@
+"""PopTorch's options for an instance, and the rows that are its own."""
+
+from typing import Any, NoReturn
+
+import poptorch
+import torch
+from popdist.instances import (
+    getInstanceIndex,
+    getNumInstances,
+    getNumIpusPerReplica,
+    getNumLocalReplicas,
+    isPopdistEnvSet,
+)
+from poptorch._impl.data_shares import replica_rows
+from poptorch._impl.option_groups import DistributedOptions as _Base
+from poptorch._impl.option_state import state_of
+from poptorch_core import Error
+
+
+def _refused(name: str) -> Any:
+    def refuse(self: Any, *_: Any, **__: Any) -> NoReturn:
+        raise RuntimeError(f"Cannot call `{name}` with popdist.poptorch.Options")
+
+    refuse.__name__ = name.rpartition(".")[2]
+    refuse.__doc__ = "Raises RuntimeError: the launcher decides."
+    return refuse
+
+
+class DistributedOptions(_Base):
+    """Which instance this is, as the launcher has said."""
+
+    disable = _refused("Distributed.disable")
+    setEnvVarNames = _refused("Distributed.setEnvVarNames")
+    configureProcessId = _refused("Distributed.configureProcessId")
+
+    def __init__(self) -> None:
+        super().__init__()
+        number, count = getInstanceIndex(), getNumInstances()
+        state_of(self).store({"distributed_process_id": number, "num_distributed_processes": count})
+
+
+class Options(poptorch.Options):
+    """poptorch.Options of this instance: its replicas, its number, its device.
+
+    ipus_per_replica: as given to the launcher; None: that. Raises poptorch.Error for another. What
+    the launcher decides cannot be set: RuntimeError.
+    """
+
+    useIpuId = _refused("useIpuId")
+    replicationFactor = _refused("replicationFactor")
+
+    def __init__(self, ipus_per_replica: int | None = None) -> None:
+        super().__init__()
+        launched = getNumIpusPerReplica()
+        if isPopdistEnvSet() and ipus_per_replica not in (None, launched):
+            raise Error(
+                f"[popdist] popdist.poptorch.Options(ipus_per_replica={ipus_per_replica}), but "
+                f"the program was started with --ipus-per-replica {launched}. Make them equal."
+            )
+        self.Distributed = DistributedOptions()
+        poptorch.Options.replicationFactor(self, getNumLocalReplicas())
+
+
+def local_rows(tensor: torch.Tensor, options: poptorch.Options) -> torch.Tensor:
+    """This instance's rows of a global batch, in which each replica has those that it would have
+    in one process with all of them.
+
+    tensor: the rows of a step of all N instances, in the order of device iterations, then
+    accumulation, then replicas. Raises poptorch.Error for a number of rows that cannot be shared.
+    """
+    process, count = options.Distributed.processId, options.Distributed.numProcesses
+    rows = replica_rows(len(tensor), options, process, count)
+    return tensor if count == 1 else tensor[rows]

@@ -1,0 +1,62 @@
+"""Reports of wrapped models: who asks for them, and what they say beside the program."""
+
+from pathlib import Path
+from typing import Any
+
+from poptorch._impl import compile_log, own_folders
+from poptorch._impl.compiled import Compiled
+from poptorch._impl.option_group import differing
+from poptorch._impl.wrapped import Wrapped
+from poptorch._logging import logger
+from poptorch.options import Options
+from poptorch.profiling import recorded
+from poptorch_core.reports import asked
+
+
+def folder_of(options: Options, *, training: bool) -> Path | None:
+    """Where the report of a model with these options goes; None: nobody asks for one.
+
+    Raises poptorch.Error where it cannot be written, before anything is compiled for it.
+    """
+    engine = options._Popart.options.get("engineOptions")
+    folder = asked.folder(engine if isinstance(engine, dict) else {}, logger.warning)
+    if folder is None:
+        return None
+    own = compile_log.own_folder(folder, options)
+    own /= compile_log.name_of(options, training=training)
+    own_folders.check_writable(own, "profiling")
+    return own
+
+
+def begin(wrapped: Wrapped, compiled: Compiled, folder: Path | None) -> None:
+    """Writes the report of what was compiled, and lets it be written again once the model is
+    destroyed or the process ends. folder: see folder_of."""
+    if folder is not None:
+        from poptorch_core.reports import recording
+
+        about = about_of(wrapped, compiled)
+        place = recording.record(
+            compiled, compiled.executable, about, folder, logger.error, recorded
+        )
+        logger.info(f"Wrote the report of {wrapped.name} into {place}")
+
+
+def write(wrapped: Wrapped, compiled: Compiled, folder: Path) -> None:
+    """Writes the report of what is compiled, as it is now."""
+    from poptorch_core.reports import recording
+
+    about = about_of(wrapped, compiled)
+    recording.write(folder, compiled.executable, about, recorded)
+
+
+def about_of(wrapped: Wrapped, compiled: Compiled) -> dict[str, Any]:
+    """What reports say of the model beside its program."""
+    tensors, options = compiled.arguments.tensors, compiled.options
+    batch = len(tensors[0]) if tensors and tensors[0].dim() else 0
+    return {
+        "name": compile_log.name_of(options, training=wrapped.training),
+        "kind": "training" if wrapped.training else "inference",
+        "class": type(wrapped.model).__name__,
+        "options": {name: repr(value) for name, value in differing(options).items()},
+        "samples_per_run": batch * options.Distributed.numProcesses,  # as the replicas are of all
+    }

@@ -1,0 +1,103 @@
+"""A report's folder: what is in it, written and read."""
+
+import functools
+import json
+import os
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from poptorch_core import Error, _core
+from poptorch_core.reports import archive, page, traces
+from poptorch_core.whole_files import write_whole
+
+_DATA = "report.json"
+_SCHEMA = "report.schema.json"
+# What programs of PopVision's time look for.
+_NAMES_OF_DATA = (_DATA, "profile.pop")
+# Where instructions come from.
+_ORIGIN = ("ipu", "kind", "op", "name", "module", "block", "file", "line", "op_id")
+
+
+def write(
+    folder: Path,
+    data: dict[str, Any],
+    other: dict[str, Any] | None = None,
+    host: Sequence[dict[str, Any]] = (),
+) -> None:
+    """Writes all files of a report; the folder is made if needed.
+
+    data: see docs/profiling.md. other: the report to compare with, if any. host: events of the
+    host's for the trace. Each file is there whole or not at all. Raises poptorch.Error where
+    nothing can be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Error(
+            f"[profiling] the folder {str(folder)!r} cannot be made: {error.strerror}. Choose "
+            "another one."
+        ) from None
+    text = json.dumps(data, separators=(",", ":")).encode()
+    files = {
+        **dict.fromkeys(_NAMES_OF_DATA, text),
+        _SCHEMA: (resources.files(__package__) / _SCHEMA).read_bytes(),
+        "debug.cbor": _core.cbor(json.dumps(_origins(data))),
+        "archive.a": archive.packed(_forms(data)),
+        "trace.json": json.dumps(traces.of(data, host), separators=(",", ":")).encode(),
+        "report.html": page.html(data, other).encode(),
+    }
+    for name, content in files.items():
+        write_whole(folder / name, functools.partial(_copy, content), "profiling")
+
+
+def read(place: Path) -> dict[str, Any]:
+    """The data of a report, by its folder or one of the files that hold it.
+
+    Raises poptorch.Error where there is none, or one of another version.
+    """
+    file = place / _DATA if os.path.isdir(place) else place
+    try:
+        data = json.loads(file.read_bytes())
+    except OSError as error:
+        raise Error(
+            f"[profiling] {str(file)!r} cannot be read: {error.strerror}. Name a folder that "
+            f"holds a report ({_DATA}), or the file of an executable."
+        ) from None
+    except (ValueError, RecursionError):
+        raise Error(
+            f"[profiling] {str(file)!r} holds no report: it is not JSON. Name a folder that holds "
+            f"one ({_DATA}), or the file of an executable."
+        ) from None
+    if not isinstance(data, dict) or (data.get("format"), data.get("version")) != FORMAT:
+        raise Error(
+            f"[profiling] {str(file)!r} holds no report of version {FORMAT[1]}. Write it anew with "
+            "this version."
+        )
+    return data
+
+
+FORMAT = ("poptorch-report", 1)
+
+
+def _copy(content: bytes, stream: BinaryIO) -> None:
+    stream.write(content)
+
+
+def _origins(data: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "strings": data["strings"],
+        "instructions": {name: data["instructions"][name] for name in _ORIGIN},
+    }
+
+
+def _forms(data: dict[str, Any]) -> dict[str, bytes]:
+    """By member's name, the lines of a form; a column of text may hold indices of strings."""
+    strings = data["strings"]
+    return {
+        f"{form[:12]}.ir": "\n".join(
+            strings[line] if isinstance(line, int) else line for line in table["text"]
+        ).encode()
+        for form, table in data["graph"]["forms"].items()
+    }

@@ -1,0 +1,102 @@
+"""A program of several instances, to the last of which something happens.
+
+`faulty_program.py FOLDER FAULT POINT`. FOLDER/fault is made right before the fault; each of the
+others writes FOLDER/<instance>, once it has seen it: the seconds since, and the error.
+Without FAULT, all of it runs; FOLDER/<instance> is made when an instance goes through a point.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import popdist
+import popdist.poptorch
+import poptorch
+import torch
+from popdist import collectives
+
+folder, fault, point = Path(sys.argv[1]), *(sys.argv[2:] or ("", ""))
+index, count = popdist.getInstanceIndex(), popdist.getNumInstances()
+
+
+def raises():
+    raise ValueError("a fault of the program")
+
+
+def survives():
+    try:
+        raises()
+    except ValueError:
+        time.sleep(60)
+
+
+FAULTS = {
+    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+    "exit": lambda: sys.exit(0),
+    "raise": raises,
+    "survive": survives,
+}
+
+
+def at(name, after=None):
+    """A point. after: seconds, when the fault comes amid what follows."""
+    if not fault:
+        (folder / str(index)).touch()
+    elif name == point and index == count - 1:
+        if after is None:
+            happen()
+        else:
+            threading.Timer(after, happen).start()
+
+
+def happen():
+    (folder / "fault").touch()
+    FAULTS[fault]()
+
+
+class Network(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(64, 64)
+
+    def forward(self, x):
+        at("compile")
+        y = torch.relu(self.layer(x))
+        return y, poptorch.identity_loss((y**2).mean(), reduction="none")
+
+
+def main():
+    at("before init")
+    popdist.init()
+    at("wrapping")
+    model, options = Network(), popdist.poptorch.Options().deviceIterations(200)
+    training = poptorch.trainingModel(model, options, poptorch.optim.SGD(model.parameters(), 0.01))
+    x = torch.randn(200 * 4 * popdist.getNumLocalReplicas(), 64)
+    training.compile(x)
+    at("upload")
+    training(x)
+    for _ in range(3):
+        at("step")
+        at("amid a step", after=0.05)
+        training(x)
+    at("fetch")
+    assert torch.isfinite(model.layer.weight).all()
+    training(x)
+    at("save")
+    poptorch.save_checkpoint(folder / f"{index}.pt", training)
+    popdist.synchronize()
+    at("collective")
+    collectives.all_reduce(torch.ones(1000), name="metric")
+    at("exit")
+
+
+try:
+    main()
+except poptorch.Error as error:
+    seconds = time.time() - (folder / "fault").stat().st_mtime if fault else -1
+    (folder / str(index)).write_text(f"{seconds:.3f} {error.message}")
+    raise

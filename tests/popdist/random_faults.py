@@ -1,0 +1,139 @@
+"""Kills and stops of one instance at random times: `python tests/popdist/random_faults.py
+--points 500 --instances 8`.
+
+poprun runs faulty_program.py, which compiles, trains, saves and calls collectives.
+All of it must end, by errors that name whom they waited for, and nothing may be left: no process,
+no file in /dev/shm or in the folder of temporary files. Prints the longest time until the end.
+"""
+
+import argparse
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from launching import MARK, POPRUN, PYTHON, clean_environment, is_running, marked
+
+PROGRAM = Path(__file__).with_name("faulty_program.py")
+SECONDS_TO_WAIT = 120  # then it hangs
+SYNC_SECONDS = 20
+BARE = re.compile(
+    "terminate called|Segmentation|core dumped|double free|RuntimeError|KeyError|Bus error"
+)
+
+
+class Run:
+    """poprun with the program; all its processes have a mark."""
+
+    def __init__(self, folder: Path, instances: int) -> None:
+        self.temporary, self.errors = folder / "tmp", folder / "errors"
+        for each in (self.temporary, folder / "runtime"):
+            each.mkdir(mode=0o700)
+        self.mark = str(folder)
+        words = ["-vv", f"--num-instances={instances}", PYTHON, PROGRAM, folder]
+        with self.errors.open("wb") as errors:
+            self.process = subprocess.Popen(
+                [*POPRUN, *words],
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                env=clean_environment(
+                    **{MARK: str(folder)},
+                    TMPDIR=str(self.temporary),
+                    XDG_RUNTIME_DIR=str(folder / "runtime"),
+                    TORCHINDUCTOR_CACHE_DIR=str(folder / "runtime"),  # torch's own
+                    POPTORCH_LOG_LEVEL="ERR",
+                    POPLAR_ENGINE_OPTIONS=f'{{"target.hostSyncTimeout": "{SYNC_SECONDS}"}}',
+                ),
+            )
+
+    def pids(self, instances: int) -> list[int]:
+        """Processes of the instances, once all are started."""
+        while self.process.poll() is None:
+            found = re.findall(r"instance \d+ on \S+ is process (\d+)", self.errors.read_text())
+            if len(found) == instances:
+                return [int(pid) for pid in found]
+            time.sleep(0.01)
+        return []
+
+    def left(self) -> list[str]:
+        """What is there after its end."""
+        found = [f"process {pid}" for pid in marked(self.mark)]
+        return found + [f"file {path}" for path in self.temporary.iterdir()]
+
+
+def wait(run: Run, pids: list[int], victim: int | None) -> bool:
+    """Whether it ends. A stopped victim that nobody waits for any more is continued."""
+    until = time.monotonic() + SECONDS_TO_WAIT
+    while run.process.poll() is None and time.monotonic() < until:
+        if victim is not None and not any(is_running(pid) for pid in pids if pid != victim):
+            if is_running(victim):
+                os.kill(victim, signal.SIGCONT)
+        time.sleep(0.02)
+    return run.process.returncode is not None
+
+
+def strike(instances: int, after: float | None, kind: signal.Signals) -> tuple[float, str]:
+    """Seconds from the fault to the end, and what is wrong. after: of the start; None: no fault."""
+    shared = set(os.listdir("/dev/shm"))
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        run = Run(Path(name), instances)
+        begin = time.monotonic()
+        try:
+            pids = run.pids(instances)
+            victim = None
+            if after is not None and pids:
+                time.sleep(max(begin + after - time.monotonic(), 0))
+                victim = random.choice(pids)
+                if run.process.poll() is None:
+                    os.kill(victim, kind)
+                begin = time.monotonic()
+            ended = wait(run, pids, victim if kind == signal.SIGSTOP else None)
+            seconds = time.monotonic() - begin
+            said = run.errors.read_text(errors="replace")
+            wrong = [] if ended else ["it hangs"]
+            wrong += [f"left: {each}" for each in run.left()]
+            wrong += [f"left: /dev/shm/{each}" for each in set(os.listdir("/dev/shm")) - shared]
+            wrong += BARE.findall(said)
+            status = run.process.returncode
+            allowed = (0, 1, 128 + kind) if victim else (0,)
+            if status not in allowed:
+                wrong.append(f"status {status}")
+            return seconds, f"{'; '.join(wrong)}\n{said}" if wrong else ""
+        finally:
+            for pid in marked(run.mark):
+                os.kill(pid, signal.SIGKILL)
+            run.process.wait()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--points", type=int, default=500)
+    parser.add_argument("--instances", type=int, default=8)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    random.seed(args.seed)
+    whole, error = strike(args.instances, None, signal.SIGKILL)
+    if error:
+        print(f"undisturbed: {error}")
+        return 1
+    wrong, longest = 0, {signal.SIGKILL: 0.0, signal.SIGSTOP: 0.0}
+    for point in range(args.points):
+        after = random.uniform(0, whole)
+        kind = random.choice(list(longest))
+        seconds, error = strike(args.instances, after, kind)
+        longest[kind] = max(longest[kind], seconds)
+        if error:
+            wrong += 1
+            print(f"point {point}, {kind.name} after {after:.3f} s: {error}", flush=True)
+    slowest = ", ".join(f"{seconds:.1f} s after {kind.name}" for kind, seconds in longest.items())
+    print(f"instance faults: {args.points} points, {wrong} wrong; all ended at most {slowest}")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""What processes listen on, and strangers who come there."""
+
+import contextlib
+import os
+import random
+import socket
+from pathlib import Path
+
+# Nothing, a word of another protocol, lengths beyond all memory, and noise.
+SAID = (
+    b"",
+    b"GET / HTTP/1.1\r\n\r\n",
+    b"\xff" * 4096,
+    b"\0" * 7 + b"\x7f" * 57,
+    random.Random(0).randbytes(1 << 16),
+)
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def listening(pid):
+    """Addresses and ports that a process listens on: its sockets in the kernel's tables."""
+    own = set()
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            own.add(os.readlink(file))
+        except OSError:
+            continue
+    found = []
+    for table in ("tcp", "tcp6"):
+        for row in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            fields = row.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in own:
+                address, port = fields[1].split(":")
+                found.append((table, socket.inet_ntoa(bytes.fromhex(address)[3::-1])
+                              if table == "tcp" else address, int(port, 16)))  # fmt: skip
+    return found
+
+
+def strangers_come(places):
+    """Each has something to say at each place. They are not let in; or who says it loses the
+    connection."""
+    for _, address, port in places:
+        for said in SAID:
+            try:
+                stranger = socket.create_connection((address, port), timeout=0.2)
+            except (TimeoutError, ConnectionError):
+                continue
+            with stranger, contextlib.suppress(ConnectionError):
+                stranger.settimeout(10)
+                stranger.sendall(said)
+                assert not said or stranger.recv(1) == b"", f"an answer to {said[:16]}"

@@ -1,0 +1,99 @@
+"""State of models of two instances: who reads what, and what they are warned of, as JSON."""
+
+import json
+import sys
+
+import popdist
+import popdist.poptorch
+import poptorch
+import torch
+
+PER_GROUP = poptorch.VariableRetrievalMode.OnePerGroup
+popdist.init()
+index = popdist.getInstanceIndex()
+found = {}
+
+
+class Network(torch.nn.Module):
+    """A weight, perhaps one of each group of replicas, and a buffer of each replica."""
+
+    def __init__(self, groups=0):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 2)
+        self.register_buffer("seen", torch.zeros(1))
+        self.scale = torch.nn.Parameter(torch.ones(groups, 2) if groups else torch.ones(2))
+
+    def forward(self, x):
+        self.seen += x.sum()
+        y = self.layer(x) * self.scale
+        return y, poptorch.identity_loss(y.square(), reduction="sum")
+
+
+def trained(seed=7, groups=0):
+    """A wrapped model after one step, and its optimiser."""
+    options = popdist.poptorch.Options().randomSeed(seed).broadcastBuffers(False)
+    torch.manual_seed(seed)
+    model = Network(groups)
+    optimiser = poptorch.optim.Adam(model.parameters(), lr=0.1)
+    wrapped = poptorch.trainingModel(model, options, optimizer=optimiser)
+    if groups:
+        kinds = poptorch.CommGroupType
+        wrapped.scale.replicaGrouping(kinds.Consecutive, 4 // groups, PER_GROUP)
+    wrapped(rows())
+    return model, wrapped, optimiser
+
+
+def rows():
+    """This instance's: its replicas are 2 · index and the next."""
+    return torch.tensor([[1.0 + 2 * index, 0.0], [2.0 + 2 * index, 0.0]])
+
+
+def refusal(call):
+    try:
+        call()
+    except poptorch.Error as error:
+        return str(error)
+    return "none"
+
+
+# One instance alone reads weights, optimiser state and its own first replica's buffers.
+model, wrapped, optimiser = trained()
+found["shared"] = {}
+if index == 0:
+    found["shared"] = {name: value.tolist() for name, value in model.state_dict().items()}
+    found["moments"] = len(optimiser.state_dict()["ipu_state"])
+popdist.synchronize()
+found["seen"] = model.seen.tolist()
+
+# All together read what is divided among them, and then buffers are the first replica's.
+model, wrapped, optimiser = trained(groups=2)
+found["scales"] = model.scale.tolist()
+found["seen together"] = model.seen.tolist()
+moments = optimiser.state_dict()["ipu_state"]
+found["moments of scale"] = moments["Accl1___scale"].tolist()
+saved = {name: value.clone() for name, value in model.state_dict().items()}
+model.load_state_dict({**saved, "scale": saved["scale"] * 2})
+wrapped.copyWeightsToDevice()
+wrapped.copyWeightsToHost()
+found["doubled"] = torch.equal(model.scale, saved["scale"] * 2)
+
+# Instances that begin differently are warned; other programs are refused, of inference too.
+sys.stderr.write("differing\n")
+trained(seed=index)
+options = popdist.poptorch.Options()
+inferring = poptorch.inferenceModel(torch.nn.Linear(2, 2), options)
+found["shapes"] = refusal(lambda: inferring(torch.ones(2 * (index + 1), 2)))
+
+# One instance reads alone what is divided; the other has ended.
+wrapped(rows())
+if index == 0:
+    found["alone"] = [
+        refusal(read)
+        for read in (
+            model.state_dict,
+            optimiser.state_dict,
+            wrapped.copyWeightsToHost,
+            lambda: poptorch.save_checkpoint("never.pt", wrapped, optimiser),
+        )
+    ]
+sys.stdout.write(json.dumps(found) + "\n")

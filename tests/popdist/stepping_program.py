@@ -1,0 +1,42 @@
+"""`stepping_program.py GO [STEPS]`: trains on all instances. After the first step it prints its
+process, and goes on once the file GO is there, for STEPS (1) further ones, or "for ever"; then it
+prints a weight."""
+
+import os
+import sys
+import time
+
+import popdist
+import popdist.poptorch
+import poptorch
+import torch
+
+
+class Network(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return poptorch.identity_loss(self.layer(x) ** 2, "mean")
+
+
+go = sys.argv[1]
+steps = sys.argv[2] if len(sys.argv) > 2 else "1"
+popdist.init()
+torch.manual_seed(0)
+network = Network()
+options = popdist.poptorch.Options()
+model = poptorch.trainingModel(
+    network, options, optimizer=poptorch.optim.SGD(network.parameters(), lr=0.1)
+)
+rows = torch.ones(popdist.getNumLocalReplicas(), 4)
+model(rows)
+print(os.getpid(), flush=True)
+while not os.path.exists(go):
+    time.sleep(0.01)
+while steps == "for ever":
+    model(rows)
+for _ in range(int(steps)):
+    model(rows)
+print(float(network.layer.weight.detach()[0, 0]))

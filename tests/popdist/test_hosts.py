@@ -1,0 +1,86 @@
+"""Models whose instances count as being on several hosts: Gloo carries what their engines send."""
+
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+from launching import PYTHON, lines, started
+from sockets import free_port, listening, strangers_come
+
+PROGRAM = Path(__file__).with_name("stepping_program.py")
+APART = {"POPDIST_INSTANCES_PER_HOST": "1"}
+HOST = socket.gethostname()
+
+
+def pids_of(process, count):
+    """The processes of the instances, once each has made a step."""
+    said = [process.stdout.readline() for _ in range(count)]
+    pids = {line.partition("]")[0]: int(line.rpartition(":")[2]) for line in said}
+    return [pids[f"[1,{i}"] for i in range(count)]
+
+
+def ended(process, status=0):
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == status, err
+    return out, err
+
+
+@pytest.fixture
+def stepping(tmp_path):
+    """Starts instances and gives poprun's process, with theirs."""
+    running = []
+
+    def start(*words, steps="1", count=2, env=None):
+        process = started("--num-instances", count, *words, PYTHON, PROGRAM, tmp_path / "go", steps,
+                          env={**APART, **(env or {})})  # fmt: skip
+        running.append(process)
+        return process, pids_of(process, count)
+
+    yield start
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def test_an_instance_that_is_killed_is_named(stepping, tmp_path):
+    process, pids = stepping(steps="for ever", count=3)
+    (tmp_path / "go").touch()
+    time.sleep(0.3)
+    os.kill(pids[1], signal.SIGKILL)
+    begin = time.monotonic()
+    _, err = ended(process, status=137)
+    assert time.monotonic() - begin < 3
+    for i in (0, 2):
+        said = "\n".join(lines(err, i))
+        assert f"instance 1 on {HOST} (process {pids[1]})" in said, err
+
+
+def test_an_instance_that_is_stopped_is_named_at_the_deadline(stepping, tmp_path):
+    process, pids = stepping(
+        steps="for ever", env={"POPLAR_ENGINE_OPTIONS": '{"target.hostSyncTimeout": "2"}'}
+    )
+    (tmp_path / "go").touch()
+    time.sleep(0.3)
+    os.kill(pids[1], signal.SIGSTOP)
+    _, err = ended(process, status=1)
+    assert f"has waited 2 s for instance 1 on {HOST} (process {pids[1]}), which is there" in err
+
+
+@pytest.mark.parametrize(("store", "apart"), [("file", {}), ("tcp", APART)], ids=["memory", "gloo"])
+def test_strangers_lose_their_connections(stepping, tmp_path, store, apart):
+    """To all that listens during a model's run, which is on the address named alone."""
+    words = ["--mpi-local-args", f"-x POPDIST_STORE=tcp://127.0.0.1:{free_port()}"]
+    process, pids = stepping(
+        *(words if store == "tcp" else ()), env={**dict.fromkeys(APART, ""), **apart}
+    )
+    found = [each for pid in (*pids, process.pid) for each in listening(pid)]
+    # Gloo's of popdist, of each, and those of the fabric.
+    assert len(found) == (4 if apart else 2) + (store == "tcp")
+    assert {(table, address) for table, address, _ in found} == {("tcp", "127.0.0.1")}
+    strangers_come(found)
+    (tmp_path / "go").touch()
+    out, _ = ended(process)
+    assert len(out.splitlines()) == 2 and lines(out, 0) == lines(out, 1)

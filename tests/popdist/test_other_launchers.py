@@ -1,0 +1,46 @@
+"""Models of processes that torchrun, mpirun or the program itself has numbered are one model."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from launching import PYTHON, clean_environment
+from sockets import free_port
+
+PROGRAM = Path(__file__).with_name("numbered_program.py")
+
+
+def variables(way, number, port):
+    """What a launcher sets in process `number` of two."""
+    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    return {
+        "torchrun": {"RANK": number, "WORLD_SIZE": 2, "LOCAL_RANK": number, "LOCAL_WORLD_SIZE": 2}
+        | address,
+        "mpirun": {"OMPI_COMM_WORLD_RANK": number, "OMPI_COMM_WORLD_SIZE": 2},
+        "hand": {},
+        "hand with an address": address,
+    }[way]
+
+
+def said(*words, **environment):
+    return subprocess.Popen(
+        [PYTHON, PROGRAM, *map(str, words)], text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=clean_environment(**{name: str(value) for name, value in environment.items()}),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def alone():
+    out, err = said("alone").communicate(timeout=100)
+    assert out.startswith("0 1 ["), err
+    return out.partition("[")[2]
+
+
+@pytest.mark.parametrize("way", ["torchrun", "mpirun", "hand", "hand with an address"])
+def test_the_bits_are_those_of_one_process(alone, way):
+    port = free_port()
+    running = [said(way.split()[0], i, 2, **variables(way, i, port)) for i in range(2)]
+    for number, process in enumerate(running):
+        out, err = process.communicate(timeout=100)
+        assert out == f"{number} 2 [{alone}", err

@@ -1,0 +1,57 @@
+"""State of models over two processes: what is read where, and what differs at the beginning."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from launching import lines, poprun
+
+PROGRAM = Path(__file__).with_name("state_program.py")
+
+
+@pytest.fixture(scope="module")
+def told():
+    """What each instance found, and what it wrote to stderr."""
+    env = {"POPLAR_ENGINE_OPTIONS": '{"target.hostSyncTimeout": "20"}'}
+    out, err = poprun("--num-instances", 2, "--num-replicas", 4, sys.executable, PROGRAM, env=env)
+    return [json.loads(lines(out, i)[-1]) for i in range(2)], [lines(err, i) for i in range(2)]
+
+
+def test_one_instance_reads_shared_state_alone(told):
+    first, second = told[0]
+    assert first["moments"] > 0 and first["shared"]["layer.weight"] != [[0, 0], [0, 0]]
+    assert (first["seen"], second["seen"]) == ([1.0], [3.0]), "each its own first replica's"
+
+
+def test_all_read_together_what_is_divided(told):
+    first, second = told[0]
+    assert first["scales"] == second["scales"] and len(set(map(str, first["scales"]))) == 2
+    assert first["moments of scale"] == second["moments of scale"]
+    assert first["moments of scale"][0] != first["moments of scale"][1]
+    assert (first["seen together"], second["seen together"]) == ([1.0], [1.0])
+    assert first["doubled"] and second["doubled"]
+
+
+def test_warnings_name_what_differs_at_the_beginning(told):
+    for written in told[1]:
+        start = written.index("differing")
+        assert not any("instance 1 has" in line for line in written[:start])
+        text = "\n".join(written[start:])
+        assert "instance 1 has the random seed 1 and instance 0 has 0" in text
+        assert "'layer.weight' has other values in instance 1 than in instance 0" in text
+        assert "and so have 1 more" in text
+
+
+def test_other_shapes_are_refused_before_the_first_step(told):
+    for i, each in enumerate(told[0]):
+        assert f"instance {1 - i} on " in each["shapes"]
+        assert f"runs another program than this one, instance {i}." in each["shapes"]
+
+
+def test_reading_alone_what_is_divided_names_it(told):
+    refused = told[0][0]["alone"]
+    assert len(refused) == 4 and not Path("never.pt").exists()
+    for text in refused:
+        assert "reading 'scale', of which each process has a part, waits for instance 1" in text
+        assert "has waited" not in text, "it was found ended"

@@ -1,0 +1,207 @@
+"""Collectives over real instances, what listens meanwhile, and what happens when one is missing."""
+
+import json
+import socket
+import subprocess
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+from launching import PYTHON, clean_environment, lines, poprun, started, until
+from sockets import free_port, listening, strangers_come
+
+PROGRAM = Path(__file__).with_name("together.py")
+QUICK = {"POPLAR_ENGINE_OPTIONS": '{"target.hostSyncTimeout": "3"}'}
+
+
+@pytest.fixture(scope="module", params=[2, 4])
+def results(request):
+    """What each of the instances found."""
+    out, _ = poprun("--num-instances", request.param, PYTHON, PROGRAM)
+    return [json.loads(lines(out, i)[-1]) for i in range(request.param)]
+
+
+def test_collectives(results):
+    n = len(results)
+    f16 = torch.tensor(0.1, dtype=torch.float16).float()
+    expected = {
+        "sum": ["torch.float64", [n, sum(range(n))]],
+        "mean of ints": ["torch.int64", n],
+        "scalar of f16": ["torch.float16", sum([f16] * n).half().item()],
+        "max": ["int32", [[n - 1, 0]]],
+        "in order": ["torch.float32", [1.0000000150474662e30 if n == 2 else 0.0]],
+        "empty": ["torch.float32", []],
+        "gather": ["torch.int8", [[i, i] for i in range(n) for _ in range(i)]],
+        "gather scalars": ["torch.float32", list(map(float, range(n)))],
+        "gather arrays": ["bool", [i > 0 for i in range(n)]],
+        "broadcast": ["torch.bfloat16", [[n - 1], [2]]],
+        "bytes": "from 1",
+        "named": {str(k): float(k * sum(range(n))) for k in range(5)},
+    }
+    for instance, found in enumerate(results):
+        assert {name: found[name] for name in expected} == expected
+        assert str(found["min"][1]) == "[nan, 0.0]"
+        assert found["subset"] == ([0, n - 1] if instance in (0, n - 1) else None)
+        assert found["alone"] == ([0] if instance == 0 else None)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_data_of_every_type_and_layout(count):
+    out, _ = poprun("--num-instances", count, PYTHON, PROGRAM.with_name("odd_data.py"), env=QUICK)
+    assert sorted(out.splitlines()) == [f"[1,{i}]<stdout>:passed" for i in range(count)]
+
+
+@pytest.mark.parametrize("store", ["file", "tcp"])
+def test_instances_join_again(tmp_path, store):
+    file = program(tmp_path, """
+        for turn in range(3):
+            time.sleep(0.3 * (i == turn))
+            popdist.init()
+            assert float(collectives.all_reduce(torch.ones(()))) == 3
+            popdist.finalizeBackend()
+            assert not popdist.isBackendInitialized()
+        print("passed")
+        """)  # fmt: skip
+    words = ["--mpi-local-args", f"-x POPDIST_STORE=tcp://127.0.0.1:{free_port()}"]
+    words = ["--num-instances=3", *(words if store == "tcp" else ())]
+    out, _ = poprun(*words, PYTHON, file, env=QUICK)
+    assert sorted(out.splitlines()) == [f"[1,{i}]<stdout>:passed" for i in range(3)]
+
+
+def program(tmp_path, text):
+    file = tmp_path / "program.py"
+    head = "import os, signal, sys, time, popdist, torch\nfrom popdist import collectives\n"
+    head += "popdist.init()\ni = popdist.getInstanceIndex()\n"
+    file.write_text(head + textwrap.dedent(text))
+    return file
+
+
+@pytest.mark.parametrize("store", ["file", "tcp"])
+def test_nothing_listens_but_on_the_address_named(tmp_path, store):
+    """Strangers who connect to what listens lose their connections, and the run goes on."""
+    file = program(tmp_path, """
+        collectives.barrier()
+        print(os.getpid(), flush=True)
+        while not os.path.exists(sys.argv[1]):
+            time.sleep(0.02)
+        print(float(collectives.all_reduce(torch.ones(()))))
+        """)  # fmt: skip
+    port = free_port()
+    words = ["--mpi-local-args", f"-x POPDIST_STORE=tcp://127.0.0.1:{port}"]
+    process = started("--num-instances=2", *(words if store == "tcp" else ()), PYTHON, file,
+                      tmp_path / "go")  # fmt: skip
+    pids = [int(process.stdout.readline().rpartition(":")[2]) for _ in range(2)]
+    found = [each for pid in (*pids, process.pid) for each in listening(pid)]
+    assert found and {(table, address) for table, address, _ in found} == {("tcp", "127.0.0.1")}
+    assert store != "tcp" or port in {port for *_, port in found}
+    strangers_come(found)
+    (tmp_path / "go").touch()
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert sorted(out.splitlines()) == [f"[1,{i}]<stdout>:2.0" for i in range(2)]
+
+
+def test_an_instance_that_ended_is_named(tmp_path):
+    file = program(tmp_path, """
+        if i == 1:
+            collectives.barrier()
+            os._exit(0)
+        collectives.barrier()
+        collectives.all_reduce(torch.ones(3), name="loss")
+        """)  # fmt: skip
+    _, err = poprun("--num-instances=2", PYTHON, file, status=1, env=QUICK)
+    host = socket.gethostname()
+    assert f"[popdist] instance 0 on {host} waited for instance 1 on {host} for all_reduce" in err
+    assert "'loss'" in err and "has ended" in err
+
+
+def test_an_instance_that_is_stopped_is_named(tmp_path):
+    file = program(tmp_path, """
+        collectives.barrier()
+        if i == 1:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        collectives.barrier()
+        """)  # fmt: skip
+    _, err = poprun("--num-instances=2", PYTHON, file, status=1, env=QUICK)
+    assert "waited for instance 1 on" in err and "is stopped" in err
+
+
+def test_an_instance_that_never_comes_is_named(tmp_path):
+    text = """import os, time, popdist
+if os.environ['RANK'] != '2':
+    popdist.init()
+time.sleep(60)"""
+    _, err = poprun("--num-instances=3", PYTHON, "-c", text, status=1, env=QUICK)
+    assert "waited 3 s for instance 2 to call popdist.init()" in err
+
+
+@pytest.mark.parametrize(
+    "call, what",
+    [
+        ("collectives.all_reduce(torch.ones(2 + i))", "shape [2]"),
+        ("collectives.all_reduce(torch.ones(2).to([torch.int32, torch.int64][i]))",
+         "another type of elements"),
+        ("[collectives.barrier, lambda: collectives.all_gather(torch.ones(1))][i]()",
+         "another operation"),
+    ],
+)  # fmt: skip
+def test_calls_that_differ_are_refused(tmp_path, call, what):
+    _, err = poprun("--num-instances=2", PYTHON, program(tmp_path, call), status=1, env=QUICK)
+    expected = what.replace("[2]", "[2") if "shape" in what else what
+    assert "expected " in err and expected in err and "must call the same" in err
+
+
+@pytest.mark.parametrize("text", ["x", '{"target.hostSyncTimeout": "-1"}', "[]"])
+def test_timeouts_that_cannot_be(text, monkeypatch):
+    from popdist import store
+    from poptorch_core import Error
+
+    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", text)
+    with pytest.raises(Error, match="hostSyncTimeout.*, or (unset it|leave it out)"):
+        store.timeout()
+    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", '{"target.hostSyncTimeout": "0"}')
+    assert store.timeout() is None
+
+
+def meets(file, folder, *, wrapped, **variables):
+    """What two processes print that a launcher of such variables has started, {} their number."""
+    words = ["sh", "-c", '"$@"; exit $?', "sh"] if wrapped else []
+    running = [
+        subprocess.Popen(
+            [*words, PYTHON, "-m", "popdist", PYTHON, file], stdout=subprocess.PIPE, text=True,
+            env=clean_environment(
+                **{name: value.format(i) for name, value in variables.items()},
+                XDG_RUNTIME_DIR=str(folder),
+                POPLAR_ENGINE_OPTIONS='{"target.hostSyncTimeout": "40"}',
+            ),
+        )
+        for i in range(2)
+    ]  # fmt: skip
+    return [each.communicate(timeout=60)[0] for each in running]
+
+
+def test_what_other_launchers_start_meets(tmp_path):
+    """Their variables, set by hand; what is left of one run does not meet the next."""
+    file = program(tmp_path, "print(float(collectives.all_reduce(torch.ones(()))))")
+    open_mpi = {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "{}"}
+    mpich = {"PMI_SIZE": "2", "PMI_RANK": "{}"}
+    slurm = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "{}", "SLURM_LOCALID": "{}",
+             "SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0",
+             "SLURM_NTASKS": "2", "SLURM_STEP_NODELIST": socket.gethostname()}  # fmt: skip
+    for variables, wrapped in ((open_mpi, False), (slurm, False), (mpich, True)):
+        found = meets(file, tmp_path, wrapped=wrapped, **variables)
+        assert found == ["2.0\n"] * 2, variables
+        until(lambda: not list((tmp_path / "poptorch").glob("popdist-*")))
+
+
+def test_meetings_of_killed_processes_are_removed(tmp_path):
+    from popdist import store
+    from popdist.instance import Instance
+
+    left = tmp_path / "popdist-srun-1"
+    for name, text in ((left.name, "[1, 1]"), (f"{left.name}-1-1", "x"), ("popdist-other", "x")):
+        (tmp_path / name).write_text(text)
+    own = Path(store._meeting(tmp_path / "popdist-mine", Instance()))
+    assert {path.name for path in tmp_path.iterdir()} == {"popdist-other", "popdist-mine"}
+    assert own.name.startswith("popdist-mine-")

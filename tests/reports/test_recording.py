@@ -1,0 +1,327 @@
+"""Reports are where programs look for them, once the model is compiled and again at its end."""
+
+import json
+import logging
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+import numpy as np
+import poptorch
+import popxl
+import pytest
+import torch
+
+NAMES = {"report.html", "report.json", "report.schema.json", "trace.json", "profile.pop",
+         "debug.cbor", "archive.a"}  # fmt: skip
+
+
+def data_in(folder):
+    return json.loads((folder / "report.json").read_text())
+
+
+def profiled(folder, **keywords):
+    return poptorch.Options(**keywords).enableProfiling(str(folder))
+
+
+def test_a_report_by_option(tmp_path):
+    model = poptorch.inferenceModel(torch.nn.Linear(4, 2), profiled(tmp_path))
+    model(torch.zeros(3, 4))
+    folder = tmp_path / "inference"
+    assert {file.name for file in folder.iterdir()} == NAMES
+    assert (folder / "profile.pop").read_bytes() == (folder / "report.json").read_bytes()
+    data = data_in(folder)
+    assert data["model"]["kind"] == "inference" and data["model"]["class"] == "Linear"
+    assert data["model"]["samples_per_run"] == 3
+    assert data["options"]["profile_dir"] == repr(str(tmp_path))
+    assert data["measured"]["runs"] == 0
+
+
+def test_the_name_of_the_model_is_that_of_the_folder(tmp_path):
+    options = profiled(tmp_path).modelName("mine")
+    poptorch.inferenceModel(torch.nn.ReLU(), options).compile(torch.zeros(3))
+    assert data_in(tmp_path / "mine")["model"]["name"] == "mine"
+
+
+def test_what_was_measured_comes_with_the_end(tmp_path):
+    model = poptorch.inferenceModel(torch.nn.ReLU(), profiled(tmp_path))
+    for _ in range(5):
+        model(torch.zeros(3))
+    model.destroy()
+    measured = data_in(tmp_path / "inference")["measured"]
+    assert measured["runs"] == 5 and 0 < measured["run_seconds"] < 60
+    assert model.isCompiled() is False
+
+
+def test_two_models_of_one_name_have_two_reports(tmp_path):
+    first = poptorch.inferenceModel(torch.nn.Linear(4, 2), profiled(tmp_path))
+    second = poptorch.inferenceModel(torch.nn.ReLU(), profiled(tmp_path))
+    first.compile(torch.zeros(3, 4)), second.compile(torch.zeros(3, 4))
+    assert data_in(tmp_path / "inference")["model"]["class"] == "Linear"
+    assert data_in(tmp_path / "inference/2")["model"]["class"] == "ReLU"
+
+
+PROGRAM = """
+import poptorch, torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+    def forward(self, x):
+        return poptorch.identity_loss(self.layer(x), reduction="mean")
+model = poptorch.trainingModel(Model())
+for _ in range(3):
+    model(torch.ones(2, 4))
+"""
+
+
+def run(program, folder, **variables):
+    return subprocess.run(
+        [sys.executable, "-c", program], cwd=folder, env={**os.environ, **variables},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+
+
+def test_the_variable_of_the_guide(tmp_path):
+    run(PROGRAM, tmp_path, POPLAR_ENGINE_OPTIONS='{"autoReport.all":"true"}')
+    assert data_in(tmp_path / "training")["measured"]["runs"] == 3
+    said = {"autoReport.all": "true", "autoReport.directory": "./flowers"}
+    run(PROGRAM, tmp_path, POPLAR_ENGINE_OPTIONS=json.dumps(said))
+    assert (tmp_path / "flowers/training/profile.pop").exists()
+
+
+def test_the_trace_has_what_the_host_did(tmp_path):
+    program = PROGRAM + "with poptorch.profiling.Channel('mine').tracepoint('epoch'): pass\n"
+    asked = json.dumps({"autoReport.all": "true"})
+    run(program, tmp_path, POPLAR_ENGINE_OPTIONS=asked, PVTI_OPTIONS='{"enable":"true"}')
+    events = json.loads((tmp_path / "training/trace.json").read_text())["traceEvents"]
+    assert {"mine", "compute"} <= {event.get("cat") for event in events}
+
+
+def test_without_a_wish_nothing_is_written_or_even_imported(tmp_path):
+    check = "import sys; assert not {n for n in sys.modules if n.endswith('reports.recording')}"
+    run(PROGRAM + check, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_step_with_profiling_costs_no_more(tmp_path):
+    """Under 3 %: medians of the process's time of turns, so that other work counts for both."""
+    models = []
+    for setup in (poptorch.Options(), profiled(tmp_path)):
+        layers = torch.nn.Sequential(*(torch.nn.Linear(256, 256) for _ in range(4)))
+        models.append(poptorch.inferenceModel(layers, setup))
+    x = torch.randn(64, 256)
+
+    def shares():
+        times = ([], [])
+        for turn in range(300):
+            for number in (0, 1) if turn % 2 else (1, 0):
+                began = time.process_time()
+                models[number](x)
+                times[number].append(time.process_time() - began)
+        return statistics.median(times[1]) / statistics.median(times[0])
+
+    shares()  # the first runs make what later ones use
+    assert min(shares() for _ in range(3)) < 1.03
+
+
+def test_reports_of_instances(tmp_path):
+    program = """
+import popdist.poptorch, poptorch, torch
+options = popdist.poptorch.Options().deviceIterations(3)
+poptorch.inferenceModel(torch.nn.ReLU(), options)(torch.zeros(6, 4))
+"""
+    (tmp_path / "program.py").write_text(program)
+    launch = ["-m", "popdist", "--num-instances", "2", "--num-replicas", "2"]
+    subprocess.run(
+        [sys.executable, *launch, sys.executable, "program.py"], cwd=tmp_path, check=True,
+        env={**os.environ, "POPLAR_ENGINE_OPTIONS": '{"autoReport.all":"true"}'},
+        capture_output=True,
+    )  # fmt: skip
+    for folder in (tmp_path / "inference", tmp_path / "instance_1" / "inference"):
+        data = data_in(folder)
+        assert data["target"]["replicas"] == data["target"]["instances"] == 2
+        assert data["model"]["samples_per_run"] == 12  # of both
+
+
+def test_the_variable_overrides_the_option_with_a_warning(tmp_path, monkeypatch, caplog):
+    said = {"autoReport.all": "true", "autoReport.directory": str(tmp_path / "e")}
+    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", json.dumps(said))
+    model = poptorch.inferenceModel(torch.nn.ReLU(), profiled(tmp_path / "d"))
+    with caplog.at_level(logging.WARNING):
+        model.compile(torch.zeros(3))
+    assert (tmp_path / "e/inference/report.html").exists() and not (tmp_path / "d").exists()
+    assert "overrides the program's engine options" in caplog.text
+
+
+def test_a_bad_variable_is_told_before_the_compilation(monkeypatch):
+    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", "{")
+    model = poptorch.inferenceModel(torch.nn.ReLU())
+    with pytest.raises(poptorch.Error, match="POPLAR_ENGINE_OPTIONS={ is not understood"):
+        model.compile(torch.zeros(3))
+    assert not model.isCompiled()
+
+
+def test_a_folder_that_cannot_be(tmp_path):
+    (tmp_path / "file").write_text("")
+    model = poptorch.inferenceModel(torch.nn.ReLU())
+    model.compile(torch.zeros(3))
+    with pytest.raises(poptorch.Error, match=r"\[profiling\] the folder '.*file/d' cannot be made"):
+        model.write_report(tmp_path / "file/d")
+
+
+def test_a_folder_that_cannot_be_is_told_before_the_compilation(tmp_path):
+    (tmp_path / "file").write_text("")
+    model = poptorch.inferenceModel(torch.nn.ReLU(), profiled(tmp_path / "file"))
+    with pytest.raises(poptorch.Error, match=r"\[profiling\] '.*file/inference' cannot be written"):
+        model.compile(torch.zeros(3))
+    assert not model.isCompiled()
+
+
+def test_the_last_report_is_of_this_model_whoever_wrote_in_between(tmp_path):
+    model = poptorch.inferenceModel(torch.nn.Linear(4, 2), profiled(tmp_path))
+    model(torch.zeros(3, 4))
+    other = poptorch.inferenceModel(torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Tanh()))
+    other.compile(torch.zeros(3))
+    other.write_report(tmp_path / "inference")  # as another process would
+    model.destroy()
+    data = data_in(tmp_path / "inference")
+    assert data["model"]["class"] == "Linear" and data["measured"]["runs"] == 1
+    assert {"linear"} <= {data["strings"][op] for op in data["instructions"]["op"]}
+
+
+INTERRUPTED = """
+import os, signal, poptorch, torch
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in jobs of the background
+model = poptorch.inferenceModel(torch.nn.ReLU())
+for _ in range(2):
+    model(torch.ones(2, 4))
+os.kill(os.getpid(), signal.{signal})
+model(torch.ones(2, 4))
+"""
+
+
+@pytest.mark.parametrize(("signal", "runs"), [("SIGINT", 2), ("SIGKILL", 0)])
+def test_a_program_that_is_cut_short_leaves_a_report(tmp_path, signal, runs):
+    asked = {"POPLAR_ENGINE_OPTIONS": '{"autoReport.all":"true"}'}
+    with pytest.raises(subprocess.CalledProcessError):
+        run(INTERRUPTED.format(signal=signal), tmp_path, **asked)
+    assert {file.name for file in (tmp_path / "inference").iterdir()} == NAMES
+    assert data_in(tmp_path / "inference")["measured"]["runs"] == runs
+
+
+def test_a_report_of_what_is_not_compiled():
+    with pytest.raises(poptorch.Error, match="has not been compiled"):
+        poptorch.inferenceModel(torch.nn.ReLU()).write_report(".")
+
+
+def test_a_loaded_executable_has_a_report(tmp_path):
+    model = poptorch.inferenceModel(torch.nn.ReLU(), profiled(tmp_path / "made"))
+    model.compileAndExport(tmp_path / "model.poptorch", torch.zeros(3))
+    loaded = poptorch.load(tmp_path / "model.poptorch", edit_opts_fn=lambda o: o.enableProfiling(
+        str(tmp_path / "loaded")))  # fmt: skip
+    loaded(torch.zeros(3))
+    made, read = (data_in(tmp_path / name / "inference") for name in ("made", "loaded"))
+    assert read["summary"]["cycles_per_run"] == made["summary"]["cycles_per_run"]
+    assert read["graph"]["forms"].keys() < made["graph"]["forms"].keys()
+
+
+def session(engine_options=None):
+    ir = popxl.Ir()
+    with ir.main_graph, popxl.in_sequence():
+        popxl.ops.relu(popxl.variable(np.ones((4, 4), np.float32), name="w"))
+    if engine_options:
+        ir._pb_ir.getSessionOptions().engineOptions = engine_options
+    return popxl.Session(ir, "ipu_model")
+
+
+def test_popxl_sessions(tmp_path):
+    engine = {"autoReport.all": "true", "autoReport.directory": str(tmp_path)}
+    with session(engine) as running:
+        running.run()
+    assert {file.name for file in tmp_path.iterdir()} == NAMES
+    assert data_in(tmp_path)["model"]["kind"] == "popxl"
+    running.write_report(tmp_path / "again")
+    assert data_in(tmp_path / "again")["measured"]["runs"] == 1
+
+
+def test_the_command(tmp_path, capsys, monkeypatch):
+    from poptorch.__main__ import main
+
+    monkeypatch.chdir(tmp_path)
+    model = poptorch.inferenceModel(torch.nn.Linear(4, 2), profiled("made"))
+    model.compileAndExport("model.poptorch", torch.zeros(3, 4))
+    assert main(["report", "made/inference"]) == 0
+    assert (tmp_path / "report.html").exists()
+    told = capsys.readouterr().out
+    assert "inference: " in told and told.endswith("Wrote report.html\n")
+    assert main(["report", "model.poptorch", "--to", "e", "--compare", "made/inference"]) == 0
+    assert data_in(tmp_path / "e")["model"]["name"] == "model"
+
+
+def test_the_command_on_a_folder_of_reports(tmp_path, capsys, monkeypatch):
+    from poptorch.__main__ import main
+
+    monkeypatch.chdir(tmp_path)
+    for name in ("one", "two"):
+        model = poptorch.inferenceModel(torch.nn.Linear(2, 2))
+        model.compile(torch.zeros(1, 2))
+        model.write_report(tmp_path / "made" / name)
+        assert main(["report", "made", "--to", f"with_{name}"]) == 0
+    assert (tmp_path / "with_one" / "report.html").exists()
+    assert {place.name for place in (tmp_path / "with_two").iterdir()} == {"one", "two"}
+    capsys.readouterr()
+    assert main(["report", "made/one", "--compare", "made"]) == 2
+    assert "several reports. Name one: made/one, made/two" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (None, "cannot be read: No such file"),
+        (b"POPTORCH but no more", "error: "),
+        (b"[]", "holds no report of version 1"),
+        (b"{", "it is not JSON. Name a folder that holds one (report.json)"),
+        (b"[" * 100_000, "it is not JSON"),
+        (b"\xff", "it is not JSON"),
+        (b'{"format": "poptorch-report", "version": 1}', "is damaged, or of another release"),
+        (b'{"format": "poptorch-report", "version": 2}', "holds no report of version 1"),
+    ],
+)
+def test_what_is_no_report(tmp_path, capsys, content, text):
+    from poptorch.__main__ import main
+
+    if content is not None:
+        (tmp_path / "file").write_bytes(content)
+    assert main(["report", str(tmp_path / "file"), "--to", str(tmp_path)]) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_a_folder_that_must_not_be_looked_into(tmp_path, capsys, monkeypatch):
+    from poptorch.__main__ import main
+
+    def refuse(self):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    # Root may look into all folders.
+    monkeypatch.setattr(pathlib.Path, "exists", refuse)
+    monkeypatch.setattr(pathlib.Path, "read_bytes", refuse)
+    assert main(["report", str(tmp_path)]) == 2
+    assert "report.json' cannot be read: Permission denied. Name a" in capsys.readouterr().err
+
+
+def test_a_damaged_report_to_compare_with(tmp_path, capsys):
+    from poptorch.__main__ import main
+
+    model = poptorch.inferenceModel(torch.nn.ReLU())
+    model.compile(torch.zeros(3))
+    model.write_report(tmp_path / "made")
+    data = data_in(tmp_path / "made")
+    data["graph"]["modules"]["path"] = [999]
+    (tmp_path / "cut.json").write_text(json.dumps(data))
+    given = ["report", str(tmp_path / "made"), "--to", str(tmp_path)]
+    assert main([*given, "--compare", str(tmp_path / "cut.json")]) == 2
+    assert "cut.json' is damaged" in capsys.readouterr().err

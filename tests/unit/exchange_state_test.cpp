@@ -1,0 +1,102 @@
+// Rows of state go from the instances that have them to all others.
+#include "far_testing.hpp"
+#include "support/error.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+constexpr size_t kRow = 150;  // bytes: three messages
+
+std::byte byte_of(size_t row, size_t at) { return static_cast<std::byte>(row * 31 + at); }
+
+// What instance `here` begins with: its own rows, and others' as 0.
+Bytes rows_at(const std::vector<int>& owners, int here) {
+  Bytes rows(owners.size() * kRow);
+  for (size_t row = 0; row < owners.size(); ++row) {
+    for (size_t at = 0; at < kRow && (owners[row] == here || here < 0); ++at) {
+      rows[row * kRow + at] = byte_of(row, at);
+    }
+  }
+  return rows;
+}
+
+EngineOptions options_of(const Share& share) {
+  EngineOptions options{.threads = 1};
+  options.share = share;
+  return options;
+}
+
+TEST(ExchangeState, GivesAllRowsToAllInstances) {
+  const auto program = training_program(4);
+  for (const std::vector<int>& owners : {std::vector{0, 1, 2}, std::vector{1, 1},
+                                         std::vector{2, 0, 3, 2, 1, 0}, std::vector<int>()}) {
+    const std::vector<Share> shares = local_shares(4);
+    const auto raised = in_threads(4, [&](int i) {
+      Engine engine(program, ops::registry(), options_of(shares[static_cast<size_t>(i)]));
+      for (int time = 0; time < 3; ++time) {
+        if (time == 1) run_once(engine, inputs_of(program, shares[static_cast<size_t>(i)]));
+        Bytes rows = rows_at(owners, i);
+        engine.exchange("'w'", rows.data(), kRow, owners);
+        EXPECT_EQ(rows, rows_at(owners, -1)) << "instance " << i;
+      }
+    });
+    EXPECT_EQ(raised, std::vector<std::string>(4));
+  }
+}
+
+TEST(ExchangeState, NamesWhatWaitsAndForWhom) {
+  const auto program = training_program(4);
+  const std::vector<Share> shares = local_shares(2, 0.3);
+  const auto raised = in_threads(2, [&](int i) {
+    Engine engine(program, ops::registry(), options_of(shares[static_cast<size_t>(i)]));
+    run_once(engine, inputs_of(program, shares[static_cast<size_t>(i)]));
+    Bytes rows = rows_at({0, 1}, i);
+    if (i == 0) engine.exchange("reading 'w'", rows.data(), kRow, {0, 1});
+  });
+  EXPECT_NE(raised[0].find("reading 'w' has waited 0.3 s for instance 1"), std::string::npos)
+      << raised[0];
+  EXPECT_EQ(raised[1], "");
+}
+
+TEST(ExchangeState, RefusesOtherLengthsAndOwners) {
+  const auto program = training_program(4);
+  const std::vector<Share> shares = local_shares(2, 5, 1 << 20);
+  const auto raised = in_threads(2, [&](int i) {
+    Engine engine(program, ops::registry(), options_of(shares[static_cast<size_t>(i)]));
+    Bytes rows(kRow);
+    engine.exchange("'w'", rows.data(), i == 0 ? 100 : 101, {0});
+  });
+  EXPECT_NE(raised[1].find("100"), std::string::npos) << raised[1];
+  EXPECT_NE(raised[1].find("101"), std::string::npos) << raised[1];
+  const auto out_of_range = in_threads(2, [&](int i) {
+    Engine engine(program, ops::registry(), options_of(shares[static_cast<size_t>(i)]));
+    Bytes rows(kRow);
+    engine.exchange("'w'", rows.data(), 1, {2});
+  });
+  EXPECT_EQ(out_of_range[0], "[state] row 0 of 'w' is instance 2's, but there are 2.");
+}
+
+// Of a program whose replicas need no others.
+TEST(ExchangeState, IsRefusedWithoutAFabricAndRunsGoOn) {
+  const auto program = lowered(
+      "graph @main(%x: f32[3]) -> (f32[3]) {\n"
+      "  %y = add(%x, %x) : f32[3]\n  return %y\n}\n",
+      {.replication_factor = 2});
+  const Share share{.instances = 2};
+  Engine engine(program, ops::registry(), options_of(share));
+  const auto inputs = inputs_of(program, share);
+  const auto first = run_once(engine, inputs);
+  Bytes rows = rows_at({0, 1}, 0);
+  EXPECT_THROW(engine.exchange("'w'", rows.data(), kRow, {0, 1}), support::UserError);
+  EXPECT_EQ(run_once(engine, inputs), first);
+}
+
+TEST(ExchangeState, DoesNothingInOneProcess) {
+  Engine engine(training_program(2), ops::registry(), {.threads = 1});
+  Bytes rows = rows_at({0, 0}, 0);
+  engine.exchange("'w'", rows.data(), kRow, {0, 0});
+  EXPECT_EQ(rows, rows_at({0, 0}, -1));
+}
+
+}  // namespace
+}  // namespace poptorch::emulator

@@ -1,0 +1,184 @@
+// Collectives that reach across instances have the bits of one process, whatever runs where.
+#include <chrono>
+#include <fstream>
+#include <sstream>
+
+#include "emulator/fold.hpp"
+#include "far_testing.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
+#include "support/watch.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+using support::str;
+
+struct Case {
+  std::string op, reduce, dtype;
+  int replicas, size, stride;
+};
+
+// Each replica's operand goes through the collective and out again, with a random mask beside it.
+program::Program program_of(const Case& c) {
+  const int ranks = c.size == 0 ? c.replicas : c.size;
+  const int row = 23;  // several messages
+  const std::string type = str(c.dtype, "[", ranks, ",", row, "]");
+  std::string result = type;
+  if (c.op == "all_gather") result = str(c.dtype, "[", ranks, ",", ranks, ",", row, "]");
+  if (c.op == "reduce_scatter") result = str(c.dtype, "[", row, "]");
+  const bool moves = c.op == "all_gather" || c.op == "all_to_all";
+  const bool whole = c.size == 0 && c.op != "all_reduce";
+  const std::string attrs =
+      str("{", moves ? "" : str("op=\"", c.reduce, "\", "), "group_size=", whole ? ranks : c.size,
+          ", group_stride=", c.stride, "}");
+  const std::string f32 = str("f32[", ranks, ",", row, "]");
+  std::string text = str("graph @main(%f0: ", f32, ") -> (", result, ", f32[4]) {\n");
+  for (int i = 0; i < 4; ++i) {
+    text += str("  %f", i + 1, " = add(%f", i, ", %f", i, ") : ", f32, "\n");
+  }
+  text += str("  %x = cast(%f4) {dtype=", c.dtype, "} : ", type, "\n", "  %y = ", c.op, "(%x) ",
+              attrs, " : ", result, "\n",
+              "  %r = random_uniform() {shape=[4], low=0.0, high=1.0, dtype=f32} : f32[4]\n",
+              "  return %y, %r\n}\n");
+  return lowered(text, {.device_iterations = 2, .replication_factor = c.replicas});
+}
+
+constexpr const char* kReductions[] = {"sum", "mean", "max",   "min",       "mul",
+                                       "and", "or",   "local", "square_add"};
+constexpr const char* kTypes[] = {"f32", "f16", "bf16", "f64", "i32", "u32",
+                                  "i64", "i16", "i8",   "u8",  "bool"};
+struct Group {
+  int replicas, size, stride;
+};
+constexpr Group kGroups[] = {{4, 0, 1}, {4, 2, 1}, {4, 2, 2}, {6, 3, 2}, {6, 6, 1}, {8, 2, 4}};
+
+TEST(FarCollective, HasTheBitsOfOneProcessInEveryReduction) {
+  for (const char* op : {"all_reduce", "reduce_scatter"}) {
+    for (const char* reduce : kReductions) {
+      for (const char* dtype : {"f32", "f16", "i32"}) {
+        SCOPED_TRACE(str(op, " ", reduce, " ", dtype));
+        expect_same_bits(program_of({op, reduce, dtype, 6, 3, 2}), {2});
+      }
+    }
+  }
+}
+
+TEST(FarCollective, HasTheBitsOfOneProcessInEveryType) {
+  for (const char* op : {"all_reduce", "reduce_scatter", "all_gather", "all_to_all"}) {
+    for (const char* dtype : kTypes) {
+      SCOPED_TRACE(str(op, " ", dtype));
+      expect_same_bits(program_of({op, "sum", dtype, 4, 0, 1}), {1}, 1);
+    }
+  }
+}
+
+TEST(FarCollective, HasTheBitsOfOneProcessInEveryGroup) {
+  for (const char* op : {"all_reduce", "reduce_scatter", "all_gather", "all_to_all"}) {
+    for (const Group& group : kGroups) {
+      SCOPED_TRACE(str(op, " ", group.size, " by ", group.stride, " of ", group.replicas));
+      expect_same_bits(program_of({op, "mean", "f32", group.replicas, group.size, group.stride}),
+                       {1, 2, 3});
+    }
+  }
+}
+
+TEST(FarCollective, TrainsWithTheBitsOfOneProcess) {
+  expect_same_bits(training_program(4), {1, 2, 3}, 3);
+}
+
+// A weight that pairs of replicas share, which other instances have; what they do not have stays.
+TEST(FarCollective, KeepsItsOwnReplicasStateAlone) {
+  std::ifstream in(std::string(POPTORCH_TESTS_DIR) + "/ir/programs/replicas.program");
+  std::stringstream text;
+  text << in.rdbuf();
+  const program::Program program = program::parse(text.str(), ops::registry());
+  expect_same_bits(program, {1, 2});
+  const auto shares = local_shares(4);
+  EngineOptions options{.threads = 1};
+  options.share = shares[1];
+  const Engine engine(program, ops::registry(), options);
+  EXPECT_EQ(engine.far_groups("w"), (std::vector<std::pair<int, int>>{{0, 0}}));
+}
+
+std::string refusal(const program::Program& program, const Share& share) {
+  try {
+    EngineOptions options{.threads = 1};
+    options.share = share;
+    Engine engine(program, ops::registry(), options);
+    run_once(engine, inputs_of(program, share));
+  } catch (const support::UserError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(FarCollective, RefusesSharesThatCannotBe) {
+  const program::Program program = program_of({"all_reduce", "sum", "f32", 4, 0, 1});
+  EXPECT_NE(refusal(program, {.instances = 3}).find("4 replicas cannot be shared by 3 instances"),
+            std::string::npos);
+  EXPECT_NE(refusal(program, {.instances = 2, .instance = 2}).find("no instance 2 of 2"),
+            std::string::npos);
+  EXPECT_NE(refusal(program, {.instances = 2}).find("nothing joins it to them"), std::string::npos);
+  EXPECT_NE(refusal(program, local_shares(4, 0.1)[0]).find("has waited 0.1 s for instance"),
+            std::string::npos);
+}
+
+// A branch that one instance's replica does not take ends the wait of the other.
+TEST(FarCollective, EndsTheWaitForAnInstanceThatHasGoneOn) {
+  const program::Program program = program_of({"all_reduce", "sum", "f32", 2, 0, 1});
+  const auto shares = local_shares(2);
+  const auto fabric = shares[1].fabric;
+  const auto raised = in_threads(2, [&](int i) {
+    EngineOptions options{.threads = 1};
+    options.share = shares[static_cast<size_t>(i)];
+    Engine engine(program, ops::registry(), options);
+    run_once(engine, inputs_of(program, options.share));
+    if (i == 0) return static_cast<void>(run_once(engine, inputs_of(program, options.share)));
+    const std::byte anything{};
+    const Tag later{.program = 0, .run = 9};
+    while (!fabric->send(0, later, &anything, 1)) {
+    }
+  });
+  EXPECT_NE(raised[0].find("it has gone on to its next run without it"), std::string::npos)
+      << raised[0];
+}
+
+// Instance 0 is in a collective when instance 1 is stopped before it: each has made other rounds.
+TEST(FarCollective, RunsOnAfterARunThatWasStoppedInOneInstance) {
+  const program::Program program = program_of({"all_reduce", "sum", "f32", 2, 0, 1});
+  const Outcome whole = outcome_here(program, {.threads = 1}, 2);
+  const auto shares = local_shares(2, 5);
+  const auto raised = in_threads(2, [&](int i) {
+    EngineOptions options{.threads = 1};
+    options.share = shares[static_cast<size_t>(i)];
+    Engine engine(program, ops::registry(), options);
+    const auto inputs = inputs_of(program, options.share);
+    run_once(engine, inputs);
+    {
+      support::Watch watch([i] { return i == 1; }, std::chrono::milliseconds(0));
+      if (i == 1) std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until it is due
+      EXPECT_ANY_THROW(run_once(engine, inputs)) << "instance " << i;
+    }
+    EXPECT_EQ(run_once(engine, inputs), part_of(whole, program, options.share).outputs);
+  });
+  EXPECT_EQ(raised, std::vector<std::string>(2));
+}
+
+// Such as 256 in a byte.
+TEST(FarCollective, MeansOfMoreOperandsThanTheTypeHolds) {
+  const std::vector<int8_t> operand(3, 1);
+  for (size_t ranks : {128, 256, 300}) {
+    const std::vector<const std::byte*> operands(
+        ranks, reinterpret_cast<const std::byte*>(operand.data()));
+    std::vector<int8_t> result(3, 7);
+    reduce_ranks(ir::DType::kI8, "mean", operands, reinterpret_cast<std::byte*>(result.data()), 3);
+    // Sums wrap: 128 is -128.
+    const auto sum = static_cast<int8_t>(ranks);
+    const auto mean = static_cast<int8_t>(sum / static_cast<int64_t>(ranks));
+    EXPECT_EQ(result, std::vector<int8_t>(3, mean)) << ranks;
+  }
+}
+
+}  // namespace
+}  // namespace poptorch::emulator

@@ -1,0 +1,202 @@
+// Helpers of tests of programs that several instances run: a fabric within one process, runs of all
+// instances at once, and whole buffers put together from instances' rows.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "emulator/fabric.hpp"
+#include "emulator/share.hpp"
+#include "engine_testing.hpp"
+#include "session/pipeline.hpp"
+#include "trained_net.hpp"
+
+namespace poptorch::emulator {
+
+// Mailboxes of all instances, in one process.
+struct Mail {
+  explicit Mail(int instances)
+      : count(instances), boxes(static_cast<size_t>(instances * instances)) {}
+  const int count;
+  std::mutex mutex;
+  std::vector<Inbox> boxes;  // from · count + to
+  std::vector<std::string> ends = std::vector<std::string>(static_cast<size_t>(count));
+  Inbox& box(int from, int to) { return boxes[static_cast<size_t>(from * count + to)]; }
+};
+
+class LocalFabric final : public Fabric {
+ public:
+  LocalFabric(std::shared_ptr<Mail> mail, int instance, int64_t most)
+      : mail_(std::move(mail)), instance_(instance), most_(most) {}
+  int instances() const override { return mail_->count; }
+  int instance() const override { return instance_; }
+  int64_t most_bytes() const override { return most_; }
+  // Every third message finds no room at first.
+  bool send(int to, const Tag& tag, const std::byte* data, int64_t bytes) override {
+    std::lock_guard lock(mail_->mutex);
+    if (++sends_ % 3 == 0) return false;
+    mail_->box(instance_, to).put(tag, {data, data + bytes});
+    return true;
+  }
+  bool receive(int from, const Tag& tag, int64_t bytes, const Use& use) override {
+    std::lock_guard lock(mail_->mutex);
+    return mail_->box(from, instance_).take(tag, bytes, name(from), use);
+  }
+  std::string end_of(int other) override {
+    std::lock_guard lock(mail_->mutex);
+    return mail_->ends[static_cast<size_t>(other)];
+  }
+  std::string name(int other) const override { return "instance " + std::to_string(other); }
+  void forget(uint32_t program, uint32_t run) override {
+    std::lock_guard lock(mail_->mutex);
+    for (int from = 0; from < mail_->count; ++from)
+      mail_->box(from, instance_).forget(program, run);
+  }
+  int64_t last_run(int other, uint32_t program) override {
+    std::lock_guard lock(mail_->mutex);
+    return mail_->box(other, instance_).last_run(program);
+  }
+
+ private:
+  std::shared_ptr<Mail> mail_;
+  int instance_;
+  int64_t most_;
+  int sends_ = 0;
+};
+
+inline std::vector<Share> local_shares(int instances, double timeout = 20, int64_t most = 64) {
+  auto mail = std::make_shared<Mail>(instances);
+  std::vector<Share> shares;
+  for (int i = 0; i < instances; ++i) {
+    shares.push_back({instances, i, std::make_shared<LocalFabric>(mail, i, most), timeout});
+  }
+  return shares;
+}
+
+// The rows of a stream's buffer of all replicas that an instance has. `whole` has `places` rows a
+// transfer, of which `mine` are the instance's.
+inline Bytes rows_of(const Bytes& whole, int places, const std::vector<int>& mine,
+                     int64_t transfers) {
+  const size_t row = whole.size() / static_cast<size_t>(places * transfers);
+  Bytes rows;
+  for (int64_t t = 0; t < transfers; ++t) {
+    for (int place : mine) {
+      const auto at = whole.begin() +
+                      static_cast<std::ptrdiff_t>(static_cast<size_t>(t * places + place) * row);
+      rows.insert(rows.end(), at, at + static_cast<std::ptrdiff_t>(row));
+    }
+  }
+  return rows;
+}
+
+// What instance `share` gives an engine: its part of made_up_inputs().
+inline std::vector<Bytes> inputs_of(const program::Program& program, const Share& share) {
+  const std::vector<Bytes> whole = made_up_inputs(program);
+  std::vector<Bytes> inputs;
+  for (const program::Stream& stream : program.streams) {
+    if (!stream.host.to_device) continue;
+    inputs.push_back(rows_of(
+        whole[inputs.size()], program::group_count(program.replicas, stream.group_size),
+        share.groups(program.replicas, stream.group_size, stream.group_stride), stream.transfers));
+  }
+  return inputs;
+}
+
+// Like outcome(), of one instance: its rows, and the groups of states that it has; others are 0.
+// All states but sums of gradients begin as made-up numbers.
+inline Outcome outcome_here(const program::Program& program, const EngineOptions& options,
+                            int runs = 2) {
+  Engine engine(program, ops::registry(), options);
+  uint32_t seed = 100;
+  for (const program::State& state : program.states) {
+    if (state.slot.kind == "accumulator" || state.slot.type.dtype != ir::DType::kF32) continue;
+    const auto count = static_cast<size_t>(engine.state_bytes(state.slot.name.text()) / 4);
+    engine.write_state(state.slot.name.text(), bytes_of(numbers(count, seed++)).data());
+  }
+  Outcome result;
+  for (int i = 0; i < runs; ++i) {
+    result.outputs = run_once(engine, inputs_of(program, options.share));
+  }
+  result.states = states_of(engine);
+  return result;
+}
+
+// What instance `share` should come to, given what one process does.
+inline Outcome part_of(const Outcome& whole, const program::Program& program, const Share& share) {
+  Outcome part;
+  const auto mine = share.groups(program.replicas, 1, 1);
+  for (const program::Stream& stream : program.streams) {
+    if (stream.host.to_device) continue;
+    part.outputs.push_back(
+        rows_of(whole.outputs[part.outputs.size()], program.replicas, mine, stream.kept()));
+  }
+  for (const program::State& state : program.states) {
+    const ir::StateSlot& slot = state.slot;
+    Bytes bytes(whole.states.at(slot.name.text()).size());
+    const auto size = static_cast<size_t>(slot.type.bytes());
+    for (int group : share.groups(program.replicas, slot.group_size, slot.group_stride)) {
+      std::memcpy(bytes.data() + static_cast<size_t>(group) * size,
+                  whole.states.at(slot.name.text()).data() + static_cast<size_t>(group) * size,
+                  size);
+    }
+    part.states[slot.name.text()] = std::move(bytes);
+  }
+  return part;
+}
+
+// Calls `work(instance)` in as many threads; returns what each raised, or "".
+inline std::vector<std::string> in_threads(int instances, const std::function<void(int)>& work) {
+  std::vector<std::string> raised(static_cast<size_t>(instances));
+  std::vector<std::thread> threads;
+  for (int i = 0; i < instances; ++i) {
+    threads.emplace_back([&, i] {
+      try {
+        work(i);
+      } catch (const std::exception& error) {
+        raised[static_cast<size_t>(i)] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return raised;
+}
+
+// Every divisor of the replicas as a number of instances: all have the bits of one process.
+inline void expect_same_bits(const program::Program& program, const std::vector<int>& threads,
+                             int runs = 2) {
+  const Outcome whole = outcome_here(program, {.threads = 1}, runs);
+  for (int instances = 2; instances <= program.replicas; ++instances) {
+    if (program.replicas % instances != 0) continue;
+    for (int count : threads) {
+      const std::vector<Share> shares = local_shares(instances);
+      const auto raised = in_threads(instances, [&](int i) {
+        const Share& share = shares[static_cast<size_t>(i)];
+        EngineOptions options{.threads = count};
+        options.share = share;
+        const Outcome here = outcome_here(program, options, runs);
+        EXPECT_EQ(here, part_of(whole, program, share))
+            << "instance " << i << " of " << instances << ", " << count << " threads";
+      });
+      EXPECT_EQ(raised, std::vector<std::string>(static_cast<size_t>(instances)));
+    }
+  }
+}
+
+// Two linear layers with dropout between them, on two pipelined IPUs, with momentum; gradients are
+// summed over all replicas.
+inline program::Program training_program(int replicas, int micro_batches = 4) {
+  auto module = ir::parse(kTrainedNet, ops::registry());
+  ir::Execution& execution = module->execution();
+  execution.training = true;
+  execution.device_iterations = 2;
+  execution.gradient_accumulation = micro_batches;
+  execution.replication_factor = replicas;
+  execution.optimiser = momentum_sgd();
+  return std::move(session::compile_to_program(std::move(module), {}, {}).program);
+}
+
+}  // namespace poptorch::emulator

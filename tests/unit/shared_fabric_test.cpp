@@ -1,0 +1,269 @@
+// Instances in processes of their own, over shared memory: the bits of one process, and an end of
+// every wait for one that does not come.
+#include "emulator/shared_fabric.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+
+#include "emulator/peer_process.hpp"
+#include "far_testing.hpp"
+#include "scratch.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
+#include "support/watch.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+using support::str;
+using Clock = std::chrono::steady_clock;
+
+struct Child {
+  pid_t process = 0;
+  int pipe = -1;
+  // What its work returned or raised; "" when it was killed.
+  std::string end() {
+    std::string text;
+    char buffer[512];
+    for (ssize_t n; (n = read(pipe, buffer, sizeof buffer)) > 0;) text.append(buffer, n);
+    close(pipe);
+    waitpid(process, nullptr, 0);
+    return text;
+  }
+};
+
+Child start(const std::function<std::string()>& work) {
+  int ends[2];
+  EXPECT_EQ(pipe(ends), 0);
+  const pid_t process = fork();
+  if (process != 0) {
+    close(ends[1]);
+    return {process, ends[0]};
+  }
+  std::string text;
+  try {
+    text = work();
+  } catch (const std::exception& error) {
+    text = error.what();
+  }
+  (void)!write(ends[1], text.data(), text.size());
+  _exit(0);
+}
+
+struct File {
+  int file = memfd_create("instances", MFD_CLOEXEC);
+  ~File() { close(file); }
+};
+
+EngineOptions options_of(int file, int instance, int instances, int threads = 1,
+                         double timeout = 20) {
+  EngineOptions options{.threads = threads};
+  options.share = {instances, instance, make_shared_fabric(file, instance, instances, timeout),
+                   timeout};
+  return options;
+}
+
+std::string name(int instance) {
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  return str("instance ", instance, " on ", host, " (process ");
+}
+
+std::string check_bits(const program::Program& program, const Outcome& whole,
+                       const EngineOptions& options) {
+  const Outcome here = outcome_here(program, options, 3);
+  return here == part_of(whole, program, options.share) ? "equal" : "other bits";
+}
+
+TEST(SharedFabric, TrainsWithTheBitsOfOneProcess) {
+  const program::Program program = training_program(4);
+  const Outcome whole = outcome_here(program, {.threads = 1}, 3);
+  for (int instances : {2, 4}) {
+    for (int threads : {1, 2, 3}) {
+      const File file;
+      std::vector<Child> children;
+      for (int i = 0; i < instances; ++i) {
+        children.push_back(start([&] {
+          return check_bits(program, whole, options_of(file.file, i, instances, threads));
+        }));
+      }
+      for (Child& child : children) EXPECT_EQ(child.end(), "equal") << instances << " " << threads;
+    }
+  }
+}
+
+// Instance 1 does `instead` after its first run, instance 0 runs on: what it says, and after how
+// long.
+std::pair<std::string, double> said_of(const std::function<void(Engine&)>& instead,
+                                       double timeout = 20) {
+  const program::Program program = training_program(2, 2000);
+  const File file;
+  Child one = start([&] {
+    const EngineOptions options = options_of(file.file, 1, 2, 1, timeout);
+    Engine engine(program, ops::registry(), options);
+    run_once(engine, inputs_of(program, options.share));
+    instead(engine);
+    return std::string();
+  });
+  Child zero = start([&] {
+    const EngineOptions options = options_of(file.file, 0, 2, 1, timeout);
+    Engine engine(program, ops::registry(), options);
+    run_once(engine, inputs_of(program, options.share));
+    const auto begin = Clock::now();
+    std::string text;
+    try {
+      for (;;) run_once(engine, inputs_of(program, options.share));
+    } catch (const support::UserError& error) {
+      text = error.what();
+    }
+    const std::chrono::duration<double> taken = Clock::now() - begin;
+    return str(taken.count(), " ", engine.left_state_partial(), " ", text);
+  });
+  const std::string text = zero.end();
+  kill(one.process, SIGKILL);
+  one.end();
+  return {text.substr(text.find(' ') + 1), std::stod(text)};
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(SharedFabric, EndsTheWaitForAKilledInstance) {
+  const auto [text, seconds] = said_of([](Engine&) { raise(SIGKILL); });
+  EXPECT_TRUE(has(text, "1 [instances] all_reduce waits for " + name(1))) << text;
+  EXPECT_TRUE(has(text, "its process has ended")) << text;
+}
+
+TEST(SharedFabric, EndsTheWaitForAStoppedInstance) {
+  const auto [text, seconds] = said_of([](Engine&) { raise(SIGSTOP); }, 0.5);
+  EXPECT_TRUE(has(text, "has waited 0.5 s for instance 1")) << text;
+}
+
+TEST(SharedFabric, EndsTheWaitForAnInstanceWhoseRunFails) {
+  const auto [text, seconds] = said_of([](Engine& engine) {
+    support::Watch watch([] { return true; }, std::chrono::milliseconds(0));
+    try {
+      for (;;) run_once(engine, inputs_of(engine.program(), engine.share()));
+    } catch (const support::Interrupted&) {
+    }
+    pause();
+  });
+  EXPECT_TRUE(has(text, "the run of " + name(1))) << text;
+  EXPECT_TRUE(has(text, "has failed. It says: interrupted")) << text;
+}
+
+TEST(SharedFabric, RefusesAnotherProgramBeforeTheFirstRun) {
+  const File file;
+  std::vector<Child> children;
+  for (int i : {0, 1}) {
+    children.push_back(start([&] {
+      const program::Program program = training_program(2, 4 + i);
+      const EngineOptions options = options_of(file.file, i, 2);
+      Engine engine(program, ops::registry(), options);
+      run_once(engine, inputs_of(program, options.share));
+      return std::string();
+    }));
+  }
+  for (int i : {0, 1}) {
+    const std::string text = children[static_cast<size_t>(i)].end();
+    EXPECT_TRUE(has(text, str("[instances] ", name(1 - i)))) << text;
+    EXPECT_TRUE(has(text, str("runs another program than this one, instance ", i))) << text;
+  }
+}
+
+TEST(SharedFabric, NamesWhoHasNotCome) {
+  const File file;
+  try {
+    make_shared_fabric(file.file, 0, 3, 0.1);
+    FAIL();
+  } catch (const support::UserError& error) {
+    EXPECT_TRUE(has(error.what(), "instance 1, 2 of 3 has not come")) << error.what();
+  }
+}
+
+TEST(SharedFabric, LeavesNoFileAndTakesNobodyElses) {
+  const Scratch scratch;
+  const std::string path = scratch.path("meeting");
+  Child child = start([&] {
+    make_shared_fabric(path, 1, 2, 20);
+    return std::string("there");
+  });
+  make_shared_fabric(path, 0, 2, 20);
+  EXPECT_EQ(child.end(), "there");
+  EXPECT_FALSE(std::filesystem::exists(path));
+  close(open(path.c_str(), O_CREAT | O_RDWR, 0666));
+  std::filesystem::permissions(path, std::filesystem::perms::all);
+  EXPECT_THROW(make_shared_fabric(path, 0, 2, 1), support::UserError);
+}
+
+TEST(SharedFabric, LeavesNoFileWhenNotAllCome) {
+  const Scratch scratch;
+  const std::string path = scratch.path("meeting");
+  EXPECT_THROW(make_shared_fabric(path, 0, 2, 0.1), support::UserError);
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST(SharedFabric, TakesNoLaterProcessForAnEarlierOneOfItsNumber) {
+  const uint64_t started = start_time(getpid());
+  EXPECT_FALSE(PeerProcess(getpid(), started).has_ended());
+  EXPECT_TRUE(PeerProcess(getpid(), started + 1).has_ended());
+}
+
+// Three instances in threads send each other messages of all lengths, in their own order, by two
+// tags that are asked for in turns.
+TEST(SharedFabric, CarriesMessagesOfAllLengthsInTheirOrder) {
+  constexpr int kInstances = 3;
+  constexpr uint32_t kMessages = 240;
+  const File file;
+  const auto length = [](uint32_t i, int64_t most) {
+    return i % 7 == 0 ? int64_t{0} : i % 5 == 0 ? most - i % 3 : 1 + (i * 7919) % 5000;
+  };
+  const auto raised = in_threads(kInstances, [&](int here) {
+    const auto fabric = make_shared_fabric(file.file, here, kInstances, 20);
+    const int64_t most = fabric->most_bytes();
+    std::vector<std::byte> sent(static_cast<size_t>(most));
+    uint32_t sends[kInstances] = {}, receives[kInstances] = {};
+    const auto until = Clock::now() + std::chrono::seconds(60);
+    for (bool all = false; !all && Clock::now() < until;) {
+      const uint32_t seen = fabric->signal();
+      bool moved = false;
+      all = true;
+      for (int other = 0; other < kInstances; ++other) {
+        if (other == here) continue;
+        if (uint32_t& i = sends[other]; i < kMessages) {
+          const int64_t bytes = length(i, most);
+          std::fill_n(sent.begin(), bytes, static_cast<std::byte>(i * 3 + here));
+          if (fabric->send(other, {.run = i % 2}, sent.data(), bytes)) ++i, moved = true;
+        }
+        // The odd ones behind all even ones of a dozen.
+        if (uint32_t& i = receives[other]; i < kMessages) {
+          const uint32_t in = i % 12, number = i - in + (in < 6 ? 2 * in : 2 * in - 11);
+          const int64_t bytes = length(number, most);
+          moved |= fabric->receive(other, {.run = number % 2}, bytes, [&](const std::byte* data) {
+            const std::vector<std::byte> wanted(static_cast<size_t>(bytes),
+                                                static_cast<std::byte>(number * 3 + other));
+            EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), data));
+            ++i;
+          });
+        }
+        all &= sends[other] == kMessages && receives[other] == kMessages;
+      }
+      if (!moved) fabric->nap(100, seen);
+    }
+    for (int other = 0; other < kInstances; ++other) {
+      EXPECT_EQ(receives[other], other == here ? 0 : kMessages) << here << " from " << other;
+    }
+  });
+  EXPECT_EQ(raised, std::vector<std::string>(kInstances));
+}
+
+}  // namespace
+}  // namespace poptorch::emulator
