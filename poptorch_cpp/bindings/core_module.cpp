@@ -23,6 +23,7 @@
 #include "ir/verify.hpp"
 #include "ops/all_ops.hpp"
 #include "program/program.hpp"
+#include "session/memory_limit.hpp"
 #include "session/pass_runner.hpp"
 #include "session/session.hpp"
 #include "storage/cbor.hpp"
@@ -241,7 +242,15 @@ void bind_executable(py::module_& m) {
       .def("report", [](const Executable& e) { return report_dict(e.report()); })
       .def("inspect", &inspect_dict,
            "What the program holds and does, as columns: see poptorch_core.reports.data.")
-      .def("form_lines", &form_lines_dict, "By form, the lines of its ops, with their ids.");
+      .def("form_lines", &form_lines_dict, "By form, the lines of its ops, with their ids.")
+      .def(
+          "check_memory",
+          [](const Executable& e, const std::string& limit) {
+            session::check_memory_limit(e.program(), limit);
+          },
+          "What was left undone by the host option late_memory_check: warns of a program that does "
+          "not fit, or raises Error, as the host option memory_limit says.",
+          py::arg("limit"));
   m.def("compile", &compile,
         "Compiles a copy of the module, all the way. `lines` of the description of how it is "
         "executed are "

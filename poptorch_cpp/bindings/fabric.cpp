@@ -32,7 +32,8 @@ void bind_fabric(py::module_& m) {
         return watched([&] {
           return std::visit(
               [&](const auto& where) {
-                return emulator::make_shared_fabric(where, instance, instances, timeout, numbers);
+                return ending_without_gil(
+                    emulator::make_shared_fabric(where, instance, instances, timeout, numbers));
               },
               place);
         });

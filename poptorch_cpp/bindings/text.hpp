@@ -37,6 +37,22 @@ inline std::string bytes_of_text(const pybind11::object& text) {
   return pybind11::bytes(encoded);
 }
 
+// An exception of Python whose what() is what it says; "" where that cannot be told. That of
+// pybind11 adds the traceback, and ends the process where a path in it is no UTF-8.
+class SpeakingError final : public pybind11::error_already_set {
+ public:
+  explicit SpeakingError(const pybind11::error_already_set& error)
+      : pybind11::error_already_set(error) {
+    const auto text = pybind11::reinterpret_steal<pybind11::object>(PyObject_Str(value().ptr()));
+    if (text) text_ = bytes_of_text(text);
+    PyErr_Clear();
+  }
+  const char* what() const noexcept override { return text_.c_str(); }
+
+ private:
+  std::string text_;
+};
+
 [[noreturn]] inline void refuse_text(pybind11::handle object) {
   throw support::UserError(support::str("[text] ", ascii_of(object),
                                         " cannot be written as UTF-8. Use other characters."));

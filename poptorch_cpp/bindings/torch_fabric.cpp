@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/fabric.hpp"
 #include "emulator/frame_fabric.hpp"
 #include "frontends/torch/gloo_wire.hpp"
 
@@ -31,7 +32,8 @@ void bind_wired_fabric(py::module_& m) {
           const auto& [name, near_number] = instances[i];
           others[i] = {name, near_number < 0 ? std::move(wires.at(i)) : nullptr, near_number};
         }
-        return emulator::make_frame_fabric(instance, std::move(others), near.value_or(nullptr));
+        return ending_without_gil(
+            emulator::make_frame_fabric(instance, std::move(others), near.value_or(nullptr)));
       },
       "Joins this process to the other instances of a program over a process group registered with "
       "torch.distributed, which then belongs to it. `instances`: of each its name and its number "

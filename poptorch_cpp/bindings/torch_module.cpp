@@ -27,6 +27,7 @@
 #include "frontends/torch/tracer/types.hpp"
 #include "ir/text.hpp"
 #include "session/executable_file.hpp"
+#include "session/memory_limit.hpp"
 #include "support/log.hpp"
 #include "support/strings.hpp"
 
@@ -56,8 +57,9 @@ std::vector<at::Tensor> run_user_code(const Call& call, const std::vector<at::Te
   const py::gil_scoped_acquire gil;
   try {
     return call(inputs);
-  } catch (py::error_already_set& error) {
-    if (!reads_values(error.what())) throw;
+  } catch (py::error_already_set& raised) {
+    const SpeakingError error(raised);
+    if (!reads_values(error.what())) throw error;
     const ir::Location line = finder.of_traceback(error.trace());
     throw support::UserError(support::str(
         "[tracer] the values of a tensor are needed on the host", ir::place_text(line),
@@ -254,6 +256,10 @@ void bind_executable(py::module_& m) {
       .def("inspect", [](const TorchExecutable& model) { return inspect_dict(model.compiled()); })
       .def("form_lines",
            [](const TorchExecutable& model) { return form_lines_dict(model.compiled()); })
+      .def("check_memory",
+           [](const TorchExecutable& model, const std::string& limit) {
+             session::check_memory_limit(model.compiled().program(), limit);
+           })
       .def("ipus", [](const TorchExecutable& model) { return model.compiled().ipus(); })
       .def("highest_ipu",
            [](const TorchExecutable& model) { return model.compiled().highest_ipu(); })

@@ -29,7 +29,11 @@ struct Queue {
   std::vector<Message> messages = {};
   size_t next = 0;
 
-  void add(std::byte* data, int64_t bytes, int64_t most) {
+  // The first of its messages is how long a row is: whether ends agree cannot be told from parts.
+  void add(std::byte* data, int64_t bytes, int64_t most, int64_t& length) {
+    if (messages.empty()) {
+      messages.push_back({reinterpret_cast<std::byte*>(&length), int64_t{sizeof length}});
+    }
     for (int64_t at = 0; at < bytes; at += most) {
       messages.push_back({data + at, std::min(most, bytes - at)});
     }
@@ -49,7 +53,15 @@ struct Queue {
 void Peers::exchange(const std::string& what, std::byte* rows, int64_t row_bytes,
                      const std::vector<int>& owners) {
   meet();
+  telling([&] { move_rows(what, rows, row_bytes, owners); });
+}
+
+void Peers::move_rows(const std::string& what, std::byte* rows, int64_t row_bytes,
+                      const std::vector<int>& owners) {
   const Tag about = tag(Tag::kExchange, number_of(what), exchanges_++);
+  const int64_t most = fabric().most_bytes();
+  int64_t own = row_bytes;
+  std::vector<int64_t> theirs(static_cast<size_t>(share_.instances), row_bytes);
   std::vector<Queue> sends(static_cast<size_t>(share_.instances)), receives(sends.size());
   for (size_t row = 0; row < owners.size(); ++row) {
     const int owner = owners[row];
@@ -59,12 +71,13 @@ void Peers::exchange(const std::string& what, std::byte* rows, int64_t row_bytes
     }
     std::byte* const data = rows + static_cast<int64_t>(row) * row_bytes;
     if (owner != share_.instance) {
-      receives[static_cast<size_t>(owner)].add(data, row_bytes, fabric().most_bytes());
+      const auto from = static_cast<size_t>(owner);
+      receives[from].add(data, row_bytes, most, theirs[from]);
       continue;
     }
     for (int other = 0; other < share_.instances; ++other) {
       if (other == owner) continue;
-      sends[static_cast<size_t>(other)].add(data, row_bytes, fabric().most_bytes());
+      sends[static_cast<size_t>(other)].add(data, row_bytes, most, own);
     }
   }
   const auto awaited = [&] {
@@ -85,6 +98,8 @@ void Peers::exchange(const std::string& what, std::byte* rows, int64_t row_bytes
       moved |= receives[static_cast<size_t>(other)].advance([&](const Queue::Message& message) {
         return fabric().receive(other, about, message.data, message.bytes);
       });
+      const int64_t length = theirs[static_cast<size_t>(other)];
+      if (length != row_bytes) refuse_length(fabric().name(other), length, row_bytes);
     }
     support::check_interrupt();
     if (moved) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "emulator/clock.hpp"
 #include "support/build_id.hpp"
@@ -24,16 +25,23 @@ uint64_t digest_of(std::string_view text) {
   return digest;
 }
 
+constexpr double kFarewell = 0.5;  // seconds for which room is waited for, by who gives up
+
+// The sender's run has failed, or its attempt to agree before the first, or an exchange behind one.
+struct Farewell {
+  int64_t run = 0, attempt = 0;       // to agree, or the exchanges since that run
+  std::array<char, 400> reason = {};  // the rest zero
+
+  std::pair<int64_t, int64_t> turn() const { return {run, attempt}; }
+};
+
+}  // namespace
+
 // What instances must agree in.
-struct Hello {
+struct Peers::Hello {
   uint64_t build = 0, program = 0;
   uint64_t replicas = 0, ipus = 0;
 };
-
-constexpr double kFarewell = 0.5;  // seconds for which room is waited for, by who gives up
-constexpr int64_t kReason = 400;   // bytes of a reason, the rest zero
-
-}  // namespace
 
 Peers::Peers(const Share& share, const program::Program& program)
     : share_(share), program_(program) {}
@@ -44,6 +52,12 @@ Tag Peers::tag(uint32_t collective, int group, uint32_t round) const {
           .collective = collective,
           .group = static_cast<uint32_t>(group),
           .round = round};
+}
+
+// Of no run: others may have gone on from the one that failed.
+Tag Peers::farewell() const {
+  constexpr uint32_t kAside = uint32_t{1} << 31;  // of the numbers of programs
+  return {.program = number_ | kAside, .collective = Tag::kGiveUp};
 }
 
 void Peers::begin_run() {
@@ -59,17 +73,22 @@ void Peers::meet() {
     throw support::UserError(
         str("[instances] this is instance ", share_.instance, " of ", share_.instances,
             ", and its replicas need those of the others, but nothing joins it to them. Run it "
-            "with the others, by poprun or torchrun, and call popdist.init()."));
+            "with the others, by poprun or by torchrun -m popdist, and call popdist.init()."));
   }
   note_progress();
   if (agreed_) return;
   if (run_ < 0) number_ = fabric().next_program();
-  agree();
+  telling([&] {
+    ++attempts_;
+    agree();
+  });
   agreed_ = true;
 }
 
+// An agreement that is cut short goes on where it was: nobody greets twice.
 void Peers::agree() {
   run_ = std::max<int64_t>(run_, 0);
+  if (!unlike_.empty()) throw support::UserError(unlike_);
   program::Program unseeded = program_;  // of seeds, instances are warned: session/agreement.hpp
   unseeded.random_seed = 0;
   const Hello own{.build = digest_of(support::build_id()),
@@ -77,7 +96,6 @@ void Peers::agree() {
                   .replicas = static_cast<uint64_t>(program_.replicas),
                   .ipus = program_.ipus.size()};
   const Tag about = {.program = number_, .collective = Tag::kHello};
-  std::vector<int> silent;
   const std::string what = "the first run of a program";
   const auto wait = [&](int other, auto ask) {
     uint32_t seen = fabric().signal();
@@ -89,47 +107,64 @@ void Peers::agree() {
     }
     note_progress();
   };
-  for (int other = 0; other < share_.instances; ++other) {
-    if (other == share_.instance) continue;
+  const auto is_other = [&](int instance) { return instance != share_.instance; };
+  for (; greeted_ < share_.instances; ++greeted_) {
     const auto* bytes = reinterpret_cast<const std::byte*>(&own);
-    wait(other, [&] { return fabric().send(other, about, bytes, sizeof own); });
+    const auto greet = [&] { return fabric().send(greeted_, about, bytes, sizeof own); };
+    if (is_other(greeted_)) wait(greeted_, greet);
   }
-  for (int other = 0; other < share_.instances; ++other) {
-    if (other == share_.instance) continue;
+  for (; heard_ < share_.instances; ++heard_) {
     Hello theirs;
     auto* bytes = reinterpret_cast<std::byte*>(&theirs);
-    wait(other, [&] { return fabric().receive(other, about, bytes, sizeof theirs); });
-    if (std::memcmp(&own, &theirs, sizeof own) == 0) continue;
-    const auto refuse = [&](const std::string& problem, const std::string& cure) {
-      const std::string text = str("[instances] ", fabric().name(other), " ", problem,
-                                   " than this one, instance ", share_.instance, ". ", cure);
-      give_up(text);
-      throw support::UserError(text);
-    };
-    if (own.build != theirs.build) {
-      refuse("runs another version of this library", "Install the same everywhere.");
-    }
-    if (own.replicas != theirs.replicas || own.ipus != theirs.ipus) {
-      refuse(str("runs a program of ", theirs.replicas, " replicas of ", theirs.ipus,
-                 " IPUs, other than the ", own.replicas, " of ", own.ipus),
-             "Give all instances the same options.");
-    }
-    refuse("runs another program",
-           "All instances must make the same model, with the same options and input shapes.");
+    const auto hear = [&] { return fabric().receive(heard_, about, bytes, sizeof theirs); };
+    if (!is_other(heard_)) continue;
+    wait(heard_, hear);
+    refuse_unlike(own, theirs);
+  }
+}
+
+// What `theirs`, of the instance heard now, has other than this one's.
+void Peers::refuse_unlike(const Hello& own, const Hello& theirs) {
+  if (std::memcmp(&own, &theirs, sizeof own) == 0) return;
+  const auto refuse = [&](const std::string& problem, const std::string& cure) {
+    unlike_ = str("[instances] ", fabric().name(heard_), " ", problem, " than this one, instance ",
+                  share_.instance, ". ", cure);
+    throw support::UserError(unlike_);
+  };
+  if (own.build != theirs.build) {
+    refuse("runs another version of this library", "Install the same everywhere.");
+  }
+  if (own.replicas != theirs.replicas || own.ipus != theirs.ipus) {
+    refuse(str("runs a program of ", theirs.replicas, " replicas of ", theirs.ipus,
+               " IPUs, other than the ", own.replicas, " of ", own.ipus),
+           "Give all instances the same options.");
+  }
+  refuse("runs another program",
+         "All instances must make the same model, with the same options and input shapes.");
+}
+
+void Peers::telling(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    give_up(error.what());
+    throw;
   }
 }
 
 void Peers::give_up(std::string_view why) noexcept {
   if (!share_.fabric || run_ < 0) return;
   try {
-    std::array<std::byte, kReason> reason{};
-    std::memcpy(reason.data(), why.data(), std::min<size_t>(why.size(), kReason - 1));
+    Farewell own{.run = run_, .attempt = agreed_ ? exchanges_ : attempts_};
+    std::memcpy(own.reason.data(), why.data(), std::min(why.size(), own.reason.size() - 1));
+    failed_ = own.turn();
+    const auto* bytes = reinterpret_cast<const std::byte*>(&own);
     const double until = now() + kFarewell;
     for (int other = 0; other < share_.instances; ++other) {
       if (other == share_.instance) continue;
       for (int i = 0; fabric().end_of(other).empty(); ++i) {
         const uint32_t seen = fabric().signal();
-        if (fabric().send(other, tag(Tag::kGiveUp, 0, 0), reason.data(), kReason)) break;
+        if (fabric().send(other, farewell(), bytes, sizeof own)) break;
         if (now() > until) break;
         fabric().nap(i, seen);
       }
@@ -140,15 +175,18 @@ void Peers::give_up(std::string_view why) noexcept {
 
 void Peers::take_give_ups(const std::string& what) {
   for (int other = 0; other < share_.instances; ++other) {
-    std::array<std::byte, kReason> reason{};
-    if (other == share_.instance ||
-        !fabric().receive(other, tag(Tag::kGiveUp, 0, 0), reason.data(), kReason)) {
-      continue;
-    }
-    reason.back() = std::byte{0};
-    throw support::UserError(
-        str("[instances] ", what, " waits in vain: the run of ", fabric().name(other),
-            " has failed. It says: ", reinterpret_cast<const char*>(reason.data())));
+    if (other == share_.instance) continue;
+    Farewell theirs;
+    auto* bytes = reinterpret_cast<std::byte*>(&theirs);
+    bool comes = false;  // of a turn that has not failed here as well
+    do {
+      comes = fabric().receive(other, farewell(), bytes, sizeof theirs);
+    } while (comes && theirs.turn() <= failed_);
+    if (!comes) continue;
+    theirs.reason.back() = '\0';
+    throw support::UserError(str("[instances] ", what, " waits in vain: the run of ",
+                                 fabric().name(other),
+                                 " has failed. It says: ", theirs.reason.data()));
   }
 }
 

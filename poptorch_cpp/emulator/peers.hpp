@@ -4,8 +4,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "emulator/share.hpp"
@@ -25,8 +27,8 @@ class Peers {
   // instance that `what` waits for is named. support::Interrupted as everywhere.
   void exchange(const std::string& what, std::byte* rows, int64_t row_bytes,
                 const std::vector<int>& owners);
-  // This instance's run has failed: the others need not wait for it.
-  void give_up(std::string_view why) noexcept;
+  // Calls `work`; when it raises, the others learn that they need not wait for this instance.
+  void telling(const std::function<void()>& work);
 
   Fabric& fabric() const { return *share_.fabric; }
   const Share& share() const { return share_; }
@@ -45,8 +47,15 @@ class Peers {
   void check(int awaited, const std::string& what);
 
  private:
+  struct Hello;
+
   void meet();
   void agree();
+  void refuse_unlike(const Hello& own, const Hello& theirs);
+  void move_rows(const std::string& what, std::byte* rows, int64_t row_bytes,
+                 const std::vector<int>& owners);
+  Tag farewell() const;
+  void give_up(std::string_view why) noexcept;
   void take_give_ups(const std::string& what);
   void check_deadline(int awaited, const std::string& what) const;
 
@@ -56,8 +65,12 @@ class Peers {
   int64_t run_ = -1;
   uint32_t exchanges_ = 0;  // since the last run began
   bool agreed_ = false;
-  std::atomic<double> progress_{0};  // when something came last
-  std::atomic<int> ended_{-1};       // an instance that check() has found ended since
+  int greeted_ = 0, heard_ = 0;                   // instances before these are, in an agreement
+  int64_t attempts_ = 0;                          // to agree
+  std::pair<int64_t, int64_t> failed_ = {-1, 0};  // the last run, or attempt, that did here
+  std::string unlike_;                            // why there can be no agreement
+  std::atomic<double> progress_{0};               // when something came last
+  std::atomic<int> ended_{-1};                    // an instance that check() has found ended since
 };
 
 }  // namespace poptorch::emulator

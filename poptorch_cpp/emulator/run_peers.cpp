@@ -1,6 +1,4 @@
 // Implements run.hpp: runs whose collectives reach other instances.
-#include <exception>
-
 #include "emulator/run.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
@@ -18,12 +16,7 @@ constexpr int kRoundsBetweenChecks = 64;
 // Calls `work`, which runs the machines. The others learn when that fails.
 void Runner::run_with_peers(const std::function<void()>& work) {
   if (!peers_) return work();
-  try {
-    work();
-  } catch (const std::exception& error) {
-    peers_->give_up(error.what());
-    throw;
-  }
+  peers_->telling(work);
 }
 
 void Runner::exchange(const std::string& what, std::byte* rows, int64_t row_bytes,
@@ -55,6 +48,8 @@ void Runner::wait_for_peers(int worker, uint32_t signal, bool alone) {
       if (round % kRoundsBetweenChecks == kRoundsBetweenChecks - 1) check_peers();
       fabric.nap(round, seen);
     }
+    lock.unlock();
+    if (pool_.signal() == signal) pool_.announce();  // or nobody asks while this thread works
   } catch (...) {
     leave_all();
     throw;

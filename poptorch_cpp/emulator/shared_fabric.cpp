@@ -11,9 +11,11 @@
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <cstring>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "emulator/clock.hpp"
@@ -284,10 +286,16 @@ std::string SharedFabric::end_of(int other) {
 
 // Closed, and so unlocked, at the end.
 struct LockedFile {
-  LockedFile(int file, const std::string& name) : file(file) {
-    while (flock(file, LOCK_EX) != 0) {
-      if (errno != EINTR) fail(name, "cannot be locked", errno);
+  LockedFile(int file, const std::string& name, double timeout) : file(file) {
+    const double begin = now();
+    while (flock(file, LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EINTR && errno != EWOULDBLOCK) fail(name, "cannot be locked", errno);
+      if (timeout > 0 && now() - begin > timeout) {
+        throw UserError(str("[instances] the shared memory ", name, " has been locked by another ",
+                            "instance for ", timeout, " s. See what that one does."));
+      }
       support::check_interrupt();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
   ~LockedFile() { flock(file, LOCK_UN); }
@@ -324,7 +332,7 @@ std::unique_ptr<Fabric> make_shared_fabric(const std::string& path, int instance
     ~Closing() { close(file); }
   } closing{file};
   {
-    const LockedFile lock(file, path);
+    const LockedFile lock(file, path, timeout);
     fabric->join(file, path, true);
     if (fabric->all_are_there()) unlink(path.c_str());
   }
@@ -350,7 +358,7 @@ std::unique_ptr<Fabric> make_shared_fabric(int file, int instance, int instances
       int file;
       ~Closing() { close(file); }
     } closing{own};
-    const LockedFile lock(own, name);
+    const LockedFile lock(own, name, timeout);
     fabric->join(own, name, false);
   }
   fabric->wait_for_all(timeout);

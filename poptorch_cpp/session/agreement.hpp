@@ -7,7 +7,7 @@ namespace poptorch::session {
 
 // Before the first run, by all instances that a fabric joins. Warns of another random seed, and of
 // state that all replicas share but that begins with other values: replicas would go apart, and
-// nothing else shows it. Buffers are each replica's own. UserError as Engine::exchange().
+// nothing else shows it. UserError as Engine::exchange().
 void compare_beginnings(emulator::Engine& engine);
 
 }  // namespace poptorch::session

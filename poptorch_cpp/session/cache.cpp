@@ -152,7 +152,7 @@ Compiled compile_cached(std::unique_ptr<ir::Module> module, const HostOptions& o
       return made;
     }
   }
-  check_memory_limit(found->program, options.memory_limit);
+  check_memory_limit(found->program, options.early_memory_limit());
   support::log(LogLevel::kDebug, "The executable comes from the cache");
   found->record.cached = true;
   found->execution = module->execution();

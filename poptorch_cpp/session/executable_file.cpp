@@ -130,7 +130,7 @@ std::unique_ptr<Executable> load(std::shared_ptr<const Container> file,
   const About about = about_of(file->read("about"), file->name());
   check_version(about);
   Compiled forms = program_of(*file, registry);
-  check_memory_limit(forms.program, options.memory_limit);
+  check_memory_limit(forms.program, options.early_memory_limit());
   forms.execution = ir::parse(file->read("execution"), registry, file->name())->execution();
   forms.highest_ipu = about.highest_ipu;
   if (state && file->has("state")) forms.state = StateOfFile(*file, forms.program);

@@ -26,6 +26,9 @@ const std::vector<ir::OptionRow<HostOptions>>& host_option_rows() {
       {"offline", &HostOptions::offline,
        "The program is never run: no memory is taken for its tensors, but for state that is "
        "written."},
+      {"late_memory_check", &HostOptions::late_memory_check,
+       "The limit of memory is checked by the executable's check_memory(), once there is a report "
+       "of what does not fit."},
   };
   return rows;
 }

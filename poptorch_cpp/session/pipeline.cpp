@@ -156,7 +156,7 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const HostOption
     forms.program = passes.read_again(std::move(forms.program), module->registry());
   });
   passes.log_verifying();
-  check_memory_limit(forms.program, options.memory_limit);
+  check_memory_limit(forms.program, options.early_memory_limit());
   forms.execution = forms.traced->execution();
   forms.highest_ipu = highest_ipu(*module);
   forms.placed = std::move(module);

@@ -355,7 +355,7 @@ std::unique_ptr<Executable> load(std::string_view text, const ir::Registry& regi
   support::meet_fault(support::FaultPoint::kCompile);
   return support::in_frame("load", [&] {
     Compiled forms = parsed(text, registry);
-    check_memory_limit(forms.program, options.memory_limit);
+    check_memory_limit(forms.program, options.early_memory_limit());
     return bind(std::move(forms), registry, options);
   });
 }

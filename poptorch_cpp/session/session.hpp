@@ -23,12 +23,15 @@ namespace poptorch::session {
 
 // What a compilation needs to know beyond the module, which says itself how it is executed.
 struct HostOptions {
-  int64_t threads = 0;            // 0: POPTORCH_NUM_THREADS, else the number of cores
-  std::string memory_limit = "";  // warn, error or off; empty: POPTORCH_MEMORY_LIMIT, else warn
-  bool round_ipu_count = false;   // reserve the next power of two of IPUs, the excess idle
-  std::string cache_path = "";    // a folder that keeps executables; empty: none are kept
-  bool offline = false;           // never run: no memory is taken for it
-  emulator::Share share = {};     // which replicas run in this process; default: all of them
+  int64_t threads = 0;             // 0: POPTORCH_NUM_THREADS, else the number of cores
+  std::string memory_limit = "";   // warn, error or off; empty: POPTORCH_MEMORY_LIMIT, else warn
+  bool round_ipu_count = false;    // reserve the next power of two of IPUs, the excess idle
+  std::string cache_path = "";     // a folder that keeps executables; empty: none are kept
+  bool offline = false;            // never run: no memory is taken for it
+  bool late_memory_check = false;  // whoever compiles calls check_memory_limit() afterwards
+  emulator::Share share = {};      // which replicas run in this process; default: all of them
+
+  std::string early_memory_limit() const { return late_memory_check ? "off" : memory_limit; }
 };
 
 const std::vector<ir::OptionRow<HostOptions>>& host_option_rows();

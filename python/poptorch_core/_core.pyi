@@ -248,6 +248,11 @@ class Executable:
 
     def anchored(self) -> list[tuple[int, str]]: ...
     def attach(self) -> None: ...
+    def check_memory(self, limit: str) -> None:
+        """What was left undone by the host option late_memory_check: warns of a program that
+        does not fit, or raises Error, as the host option memory_limit says.
+        """
+
     def exchange(self, array: ndarray, owners: Sequence[int], what: str) -> None:
         """Of an array's rows, in place, each comes from the instance that owns it. All
         instances call it. `what`: for errors.

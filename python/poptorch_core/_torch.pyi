@@ -85,6 +85,7 @@ class Executable:
         """What the last results of `run` are: which of options["anchors"] asked, and the name."""
 
     def attach(self) -> None: ...
+    def check_memory(self, arg0: str, /) -> None: ...
     def close(self) -> None:
         """No step begins from here on. Raises Error while another thread runs one."""
 

@@ -6,26 +6,39 @@ from typing import Any
 
 from poptorch_core import _core
 from poptorch_core.reports import asked
+from poptorch_core.writable import check_writable
 from popxl.ir import Ir
 from popxl.records import of
 
 _WARNING, _ERROR = 3, 4  # levels of the core's log
 
 
-def begin(session: object, ir: Ir, executable: _core.Executable) -> None:
-    """Writes the report of what was just compiled, if somebody asks for it: now, and once more when
-    the session is gone or the process ends."""
+def folder_of(ir: Ir) -> Path | None:
+    """Where the report of a session goes; None: nobody asks for one.
+
+    Raises poptorch_core.Error where it cannot be written, before anything is compiled for it.
+    """
     options = ir._pb_ir.getSessionOptions().engineOptions
     folder = asked.folder(options, lambda text: _core.log(_WARNING, text))
+    if folder is None:
+        return None
+    number = of(ir).replicas.instance
+    folder = folder / f"instance_{number}" if number else folder
+    check_writable(folder, "profiling")
+    return folder
+
+
+def begin(session: object, ir: Ir, executable: _core.Executable, folder: Path | None) -> None:
+    """Writes the report of what was just compiled: now, and once more when the session is gone or
+    the process ends. Only then is what does not fit told. folder: see folder_of."""
     if folder is not None:
-        number = of(ir).replicas.instance
-        folder = folder / f"instance_{number}" if number else folder
         from poptorch_core.reports import recording
 
         def log(text: str) -> None:
             _core.log(_ERROR, text)
 
         recording.record(session, executable, _about(ir), folder, log)
+        executable.check_memory("")
 
 
 def write(ir: Ir, executable: _core.Executable, folder: "str | os.PathLike[str]") -> None:

@@ -99,10 +99,16 @@ class Session:
             "link_domain": instance.link_domain(),
             "strategy": "sharded",
         }
-        host = {"cache_path": _cache_path(ir), **share_of(of(ir).replicas)}
+        folder = reporting.folder_of(ir)
+        host = {
+            "cache_path": _cache_path(ir),
+            "round_ipu_count": True,
+            "late_memory_check": folder is not None,
+            **share_of(of(ir).replicas),
+        }
         with compiling():
             self._executable = _core.compile(of(ir).module, [("execution", "", said)], host)
-        reporting.begin(self, ir, self._executable)
+            reporting.begin(self, ir, self._executable, folder)
         counts = self._transfers, self._replicas
         self._takes = ports_of(self._inputs, self._executable.input_types, *counts)
         self._inputs_set = set(self._inputs)

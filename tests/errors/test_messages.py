@@ -1,5 +1,6 @@
 """Every message that a misuse of the wrapper gives: its class, its text, the user's line."""
 
+import os
 import re
 import subprocess
 import sys
@@ -265,3 +266,29 @@ def test_a_bad_log_level(tmp_path):
         poptorch.setLogLevel(5)
     with pytest.raises(ValueError, match="Unknown log level: wibble"):
         poptorch.setLogLevel("wibble")
+
+
+def test_a_source_whose_path_is_no_text(tmp_path):
+    """Lines are told of files in folders with names in other encodings, too."""
+    folder = os.fsencode(tmp_path) + b"/caf\xe9"
+    os.mkdir(folder)
+    program = """
+        import poptorch, torch
+        class Net(torch.nn.Module):
+            def forward(self, x):
+                return x if x.sum() > 0 else -x
+        print(poptorch.inferenceModel(torch.nn.ReLU())(torch.ones(2)).tolist())
+        try:
+            poptorch.inferenceModel(Net())(torch.ones(3))
+        except poptorch.Error as error:
+            print(error.message)
+        def raising(x):
+            raise ValueError("mine")
+        poptorch.inferenceModel(raising)(torch.ones(3))
+    """
+    with open(folder + b"/program.py", "w") as file:
+        file.write(textwrap.dedent(program))
+    ran = subprocess.run([sys.executable, folder + b"/program.py"], capture_output=True)
+    out = ran.stdout.decode()
+    assert out.startswith("[1.0, 1.0]") and "caf?/program.py:5" in out
+    assert ran.returncode == 1 and b"ValueError: mine" in ran.stderr

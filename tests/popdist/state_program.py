@@ -84,6 +84,19 @@ options = popdist.poptorch.Options()
 inferring = poptorch.inferenceModel(torch.nn.Linear(2, 2), options)
 found["shapes"] = refusal(lambda: inferring(torch.ones(2 * (index + 1), 2)))
 
+
+class Shifted(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("shift", torch.full((2,), float(index)))
+
+    def forward(self, x):
+        return x + self.shift
+
+
+sys.stderr.write("differing buffers\n")
+poptorch.inferenceModel(Shifted(), options)(torch.ones(2, 2))
+
 # One instance reads alone what is divided; the other has ended.
 wrapped(rows())
 if index == 0:

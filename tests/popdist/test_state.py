@@ -37,10 +37,13 @@ def test_warnings_name_what_differs_at_the_beginning(told):
     for written in told[1]:
         start = written.index("differing")
         assert not any("instance 1 has" in line for line in written[:start])
-        text = "\n".join(written[start:])
+        buffers = written.index("differing buffers")
+        text = "\n".join(written[start:buffers])
         assert "instance 1 has the random seed 1 and instance 0 has 0" in text
         assert "'layer.weight' has other values in instance 1 than in instance 0" in text
         assert "and so have 1 more" in text
+        text = "\n".join(written[buffers:])
+        assert "'shift' has other values in instance 1 than in instance 0: their replicas" in text
 
 
 def test_other_shapes_are_refused_before_the_first_step(told):

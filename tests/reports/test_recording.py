@@ -14,6 +14,7 @@ import poptorch
 import popxl
 import pytest
 import torch
+from popxl.errors import popart_exception
 
 NAMES = {"report.html", "report.json", "report.schema.json", "trace.json", "profile.pop",
          "debug.cbor", "archive.a"}  # fmt: skip
@@ -325,3 +326,43 @@ def test_a_damaged_report_to_compare_with(tmp_path, capsys):
     given = ["report", str(tmp_path / "made"), "--to", str(tmp_path)]
     assert main([*given, "--compare", str(tmp_path / "cut.json")]) == 2
     assert "cut.json' is damaged" in capsys.readouterr().err
+
+
+def test_what_does_not_fit_is_refused_with_a_report(tmp_path):
+    options = profiled(tmp_path).useOfflineIpuTarget(1)
+    options.Emulator.memoryLimit("error")
+    layer = torch.nn.Linear(10240, 10240, device="meta").to_empty(device="cpu")
+    model = poptorch.inferenceModel(layer, options)
+    with pytest.raises(poptorch.Error, match="needs .* but has") as refused:
+        model.compile(torch.zeros(1, 10240))
+    assert not model.isCompiled()
+    data = data_in(tmp_path / "inference")
+    assert data["advice"][0]["kind"] == "does_not_fit", data["advice"]
+    assert str(data["memory"]["ipus"][0]["needed"]) in str(refused.value)
+
+
+def test_a_session_that_does_not_fit_has_a_report(tmp_path, monkeypatch):
+    asked = {"autoReport.all": "true", "autoReport.directory": str(tmp_path)}
+    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", json.dumps(asked))
+    monkeypatch.setenv("POPTORCH_MEMORY_LIMIT", "error")
+    with pytest.raises(popart_exception, match="needs .* but has"):
+        popxl.Session(large(), "ipu_hw")
+    assert data_in(tmp_path)["advice"][0]["kind"] == "does_not_fit"
+
+
+def test_a_session_is_told_of_its_folder_before_it_compiles(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    asked = {"autoReport.all": "true", "autoReport.directory": str(tmp_path / "file")}
+    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", json.dumps(asked))
+    monkeypatch.setattr("poptorch_core._core.compile", lambda *_: pytest.fail("compiled"))
+    with pytest.raises(poptorch.Error, match="cannot be written"):
+        popxl.Session(large(), "ipu_hw")
+
+
+def large():
+    """A program whose input is larger than an IPU's memory."""
+    ir = popxl.Ir()
+    with ir.main_graph:
+        x = popxl.ops.host_load(popxl.h2d_stream((300_000_000,), popxl.float32))
+        popxl.ops.host_store(popxl.d2h_stream((), popxl.float32), popxl.ops.sum(x))
+    return ir

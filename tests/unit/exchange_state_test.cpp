@@ -1,6 +1,10 @@
 // Rows of state go from the instances that have them to all others.
+#include <chrono>
+#include <thread>
+
 #include "far_testing.hpp"
 #include "support/error.hpp"
+#include "support/watch.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -68,12 +72,58 @@ TEST(ExchangeState, RefusesOtherLengthsAndOwners) {
   });
   EXPECT_NE(raised[1].find("100"), std::string::npos) << raised[1];
   EXPECT_NE(raised[1].find("101"), std::string::npos) << raised[1];
+  const int64_t most = shares[0].fabric->most_bytes();
+  const auto by_a_message = in_threads(2, [&](int i) {
+    Engine engine(program, ops::registry(), options_of(shares[static_cast<size_t>(i)]));
+    Bytes rows(static_cast<size_t>(2 * most));
+    engine.exchange("'w'", rows.data(), i == 0 ? most : 2 * most, {0});
+  });
+  EXPECT_NE(by_a_message[1].find(std::to_string(2 * most)), std::string::npos) << by_a_message[1];
   const auto out_of_range = in_threads(2, [&](int i) {
     Engine engine(program, ops::registry(), options_of(shares[static_cast<size_t>(i)]));
     Bytes rows(kRow);
     engine.exchange("'w'", rows.data(), 1, {2});
   });
   EXPECT_EQ(out_of_range[0], "[state] row 0 of 'w' is instance 2's, but there are 2.");
+}
+
+TEST(ExchangeState, TellsTheOthersWhenItFails) {
+  const auto program = training_program(2);
+  const std::vector<Share> shares = local_shares(2);
+  const auto raised = in_threads(2, [&](int i) {
+    Engine engine(program, ops::registry(), options_of(shares[static_cast<size_t>(i)]));
+    Bytes rows(kRow);
+    engine.exchange("'w'", rows.data(), kRow, {i == 0 ? 7 : 0});
+  });
+  EXPECT_NE(raised[1].find("has failed. It says: [state] row 0 of 'w'"), std::string::npos)
+      << raised[1];
+}
+
+// The first run of one instance is interrupted: the others learn it, and all may try again.
+TEST(ExchangeState, AnAgreementThatIsCutShortGoesOn) {
+  const auto program = training_program(4);
+  const std::vector<Share> shares = local_shares(4);
+  const auto raised = in_threads(4, [&](int i) {
+    const Share& share = shares[static_cast<size_t>(i)];
+    Engine engine(program, ops::registry(), options_of(share));
+    if (i == 0) std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    // Who was interrupted before all had agreed may miss the next run of those that had.
+    for (int failures = 0;; ++failures) {
+      try {
+        const support::Watch watch([&] { return i == 1 && failures == 0; },
+                                   std::chrono::milliseconds(0));
+        run_once(engine, inputs_of(program, share));
+        EXPECT_GT(failures, 0) << "instance " << i;
+        break;
+      } catch (const support::Interrupted&) {
+        EXPECT_EQ(i, 1);
+      } catch (const support::UserError& error) {
+        EXPECT_NE(std::string(error.what()).find("has failed. It says: "), std::string::npos);
+        if (failures == 5) throw;
+      }
+    }
+  });
+  EXPECT_EQ(raised, std::vector<std::string>(4));
 }
 
 // Of a program whose replicas need no others.

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -187,6 +188,20 @@ TEST(SharedFabric, NamesWhoHasNotCome) {
   } catch (const support::UserError& error) {
     EXPECT_TRUE(has(error.what(), "instance 1, 2 of 3 has not come")) << error.what();
   }
+}
+
+TEST(SharedFabric, WaitsForALockNoLongerThanForInstances) {
+  const Scratch scratch;
+  const std::string path = scratch.path("meeting");
+  const int held = open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+  ASSERT_EQ(flock(held, LOCK_EX), 0);
+  try {
+    make_shared_fabric(path, 0, 2, 0.1);
+    ADD_FAILURE();
+  } catch (const support::UserError& error) {
+    EXPECT_TRUE(has(error.what(), "has been locked by another instance for 0.1 s")) << error.what();
+  }
+  close(held);
 }
 
 TEST(SharedFabric, LeavesNoFileAndTakesNobodyElses) {

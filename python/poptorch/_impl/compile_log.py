@@ -9,12 +9,13 @@ from poptorch._impl import core_options, inspection, own_folders
 from poptorch._impl.compiled import Compiled
 from poptorch._impl.option_group import value_of
 from poptorch._logging import logger
+from poptorch_core.writable import check_writable
 
 
 def check(options) -> None:
     """Raises poptorch.Error where nothing can be written into Options.logDir."""
     if options.log_dir != ".":
-        own_folders.check_writable(Path(options.log_dir), "logDir")
+        check_writable(Path(options.log_dir), "logDir")
 
 
 def tell_options(options) -> None:

@@ -17,6 +17,7 @@ from poptorch._impl import (
     optimiser_updates,
     outputs,
     processes,
+    reporting,
     weight_copies,
 )
 from poptorch._impl.arguments import Arguments, check_host, check_weights, warn_about_dicts
@@ -162,6 +163,7 @@ def host_options(wrapped: Wrapped, options: Options) -> dict[str, Any]:
     said = core_options.said_by(options, "host")
     if not device_pool.is_online(options):  # no device is reserved, so none is too small
         said.update(round_ipu_count=True, offline=True)
+    said["late_memory_check"] = reporting.is_asked(options)
     return {**said, **processes.share_of(options, training=wrapped.training)}
 
 

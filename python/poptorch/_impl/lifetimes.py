@@ -65,6 +65,7 @@ def _made(
     held.root().sync_host()
     compiled = make(wrapped, optimizer if wrapped.training else None)
     compiled.executable.set_name(wrapped.name)
+    reporting.begin(wrapped, compiled, folder)
     shared = held.root()
     compiled.device.weights_seen = shared.version
     shared.host_is_known()
@@ -83,7 +84,6 @@ def _made(
     wrapped.groupings.closed = True
     if (watch := executor._model_watch) is not None:
         watch.compiled(wrapped.model)
-    reporting.begin(wrapped, compiled, folder)
     return compiled, wrapped
 
 

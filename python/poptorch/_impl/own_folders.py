@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from poptorch_core import Error
+from poptorch_core.writable import cannot_write
 
 
 def runtime_folder() -> Path:
@@ -107,20 +108,3 @@ def write_text(path: Path, text: str, what: str) -> None:
             file.write(text)
     except OSError as error:
         raise cannot_write(path, what, error) from None
-
-
-def check_writable(folder: Path, what: str) -> None:
-    """Makes a folder if needed. Raises poptorch.Error where nothing can be written into it."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise cannot_write(folder, what, error) from None
-
-
-def cannot_write(path: Path, what: str, error: OSError) -> Error:
-    """The error for a place that was asked for and cannot be written."""
-    return Error(
-        f"[{what}] {str(path)!r} cannot be written: {error.strerror}. Choose a folder of your own."
-    )

@@ -1,9 +1,10 @@
 """Reports of wrapped models: who asks for them, and what they say beside the program."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from poptorch._impl import compile_log, own_folders
+from poptorch._impl import compile_log, core_options
 from poptorch._impl.compiled import Compiled
 from poptorch._impl.option_group import differing
 from poptorch._impl.wrapped import Wrapped
@@ -11,6 +12,12 @@ from poptorch._logging import logger
 from poptorch.options import Options
 from poptorch.profiling import recorded
 from poptorch_core.reports import asked
+from poptorch_core.writable import check_writable
+
+
+def is_asked(options: Options) -> bool:
+    """Whether somebody asks for the report of a model with these options."""
+    return _asked_folder(options, lambda text: None) is not None
 
 
 def folder_of(options: Options, *, training: bool) -> Path | None:
@@ -18,19 +25,23 @@ def folder_of(options: Options, *, training: bool) -> Path | None:
 
     Raises poptorch.Error where it cannot be written, before anything is compiled for it.
     """
-    engine = options._Popart.options.get("engineOptions")
-    folder = asked.folder(engine if isinstance(engine, dict) else {}, logger.warning)
+    folder = _asked_folder(options, logger.warning)
     if folder is None:
         return None
     own = compile_log.own_folder(folder, options)
     own /= compile_log.name_of(options, training=training)
-    own_folders.check_writable(own, "profiling")
+    check_writable(own, "profiling")
     return own
+
+
+def _asked_folder(options: Options, warn: Callable[[str], object]) -> Path | None:
+    engine = options._Popart.options.get("engineOptions")
+    return asked.folder(engine if isinstance(engine, dict) else {}, warn)
 
 
 def begin(wrapped: Wrapped, compiled: Compiled, folder: Path | None) -> None:
     """Writes the report of what was compiled, and lets it be written again once the model is
-    destroyed or the process ends. folder: see folder_of."""
+    destroyed or the process ends. Only then is told what does not fit. folder: see folder_of."""
     if folder is not None:
         from poptorch_core.reports import recording
 
@@ -39,6 +50,8 @@ def begin(wrapped: Wrapped, compiled: Compiled, folder: Path | None) -> None:
             compiled, compiled.executable, about, folder, logger.error, recorded
         )
         logger.info(f"Wrote the report of {wrapped.name} into {place}")
+        limit = core_options.said_by(wrapped.options, "host").get("memory_limit", "")
+        compiled.executable.check_memory(limit)
 
 
 def write(wrapped: Wrapped, compiled: Compiled, folder: Path) -> None:
