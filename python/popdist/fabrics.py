@@ -75,7 +75,8 @@ def gloo_group(meeting: Any, here: Instance, address: str, wait: float | None) -
     """Gloo's group of all instances, which listens on an address alone, and from here on to nobody:
     it would keep a stranger's connection for ever.
 
-    wait: seconds until it gives up, None: never. Raises RuntimeError of torch.
+    wait: seconds that whoever calls waits, None: for ever. Gloo waits for twice as long: a thread
+    of it that is left behind must not come back while Python ends. Raises RuntimeError of torch.
     """
     kind: Any = dist.ProcessGroupGloo
     before = addresses.listening_files()
@@ -85,7 +86,7 @@ def gloo_group(meeting: Any, here: Instance, address: str, wait: float | None) -
     # torch has these under private names alone.
     for name, value in (
         ("_devices", [device]),
-        ("_timeout", FOREVER if wait is None else datetime.timedelta(seconds=wait)),
+        ("_timeout", FOREVER if wait is None else datetime.timedelta(seconds=2 * wait)),
         ("_threads", 1),
     ):
         setattr(options, name, value)

@@ -122,7 +122,9 @@ def _meeting_place(
     address, port = environ.get("MASTER_ADDR"), environ.get("MASTER_PORT")
     if address and port and environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
         return {names.STORE: f"agent://{address}:{port}"}
-    if here.local_count == here.count:
+    # A launcher that says nothing of hosts may have used several, if an address was given.
+    is_said = bool(hosts or environ.get(launcher.local_size) or not (address and port))
+    if here.local_count == here.count and is_said:
         folder = runtime_folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if folder.is_symlink() or folder.stat().st_uid != os.geteuid():

@@ -4,6 +4,7 @@ Arguments left at None keep their default and are compiled in as constants; thos
 after compilation (`variable_attrs` tells and changes which is which).
 """
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,6 +13,11 @@ from poptorch._logging import logger
 from torch.optim.optimizer import ParamsT
 
 FLOATS = {torch.float16: "f16", torch.float32: "f32"}
+
+
+def _plain(method: str) -> Any:
+    """torch's, without its decorator, which imports torch._dynamo: that takes a second."""
+    return inspect.unwrap(getattr(torch.optim.Optimizer, method))
 
 
 class VariableAttributes:
@@ -109,7 +115,7 @@ class Optimizer(_Base):
         """
         executor = Record.of(self).executor
         Record.of(self).load(state)
-        super().load_state_dict({k: state[k] for k in ("state", "param_groups")})
+        _plain("load_state_dict")(self, {k: state[k] for k in ("state", "param_groups")})
         scaling = (state.get("ipu_param") or {}).get("lossScaling_FLOAT")
         if scaling is not None and not self.variable_attrs.isConstant("loss_scaling"):
             self.loss_scaling = float(scaling)
@@ -119,7 +125,11 @@ class Optimizer(_Base):
     def get_state_dict(self) -> dict:
         """state_dict() without a look at the device: as the host knows it."""
         record = Record.of(self)
-        return {"ipu_state": record.state, "ipu_param": record.parameters, **super().state_dict()}
+        return {
+            "ipu_state": record.state,
+            "ipu_param": record.parameters,
+            **_plain("state_dict")(self),
+        }
 
     def set_state_dict(self, state: dict) -> None:
         """Takes "ipu_state" and "ipu_param" of a state_dict(): the device has them at once, or
@@ -153,7 +163,7 @@ class Optimizer(_Base):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         for name, value in self._group_extras.items():
             param_group.setdefault(name, value)
-        super().add_param_group(param_group)
+        _plain("add_param_group")(self, param_group)
 
 
 # Structure of the update, not numbers in it: always compiled in.

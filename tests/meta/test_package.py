@@ -1,6 +1,8 @@
-"""What the package says of itself: its license, and that it has types."""
+"""What the package says of itself, its license and types; and what its programs do not import."""
 
 import re
+import subprocess
+import sys
 import tomllib
 
 from load_tool import ROOT
@@ -25,3 +27,26 @@ def test_every_package_says_that_it_has_types():
     assert all((package / "py.typed").exists() for package in packages)
     shipped = PROJECT["tool"]["setuptools"]["package-data"]["*"]
     assert {"py.typed", "*.pyi"} <= set(shipped)
+
+
+TRAINS = """
+import poptorch, sys, torch
+class Loss(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 1)
+    def forward(self, x):
+        return poptorch.identity_loss(self.layer(x), reduction="sum")
+model = Loss()
+optimiser = poptorch.optim.Adam(model.parameters())
+training = poptorch.trainingModel(model, optimizer=optimiser)
+training(torch.ones(1, 2))
+optimiser.load_state_dict(optimiser.state_dict())
+assert "torch._dynamo" not in sys.modules
+"""
+
+
+def test_a_program_that_trains_does_not_import_torchs_compiler():
+    """Which takes longer than all the rest of a start."""
+    done = subprocess.run([sys.executable, "-c", TRAINS], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

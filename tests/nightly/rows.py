@@ -76,8 +76,10 @@ ROWS = (
         PYTEST + "tests/behaviour/test_determinism.py tests/behaviour/test_replicas.py", PASSED),
     Row("R10", "the tests of behaviour in every config of tests/configs, CI's in a third of them",
         PYTEST + "--config all tests/behaviour", PASSED),
-    Row("R10", "the same bits over instances",
-        PYTEST + "tests/popdist/test_popxl_instances.py", PASSED,
+    Row("R10", "the same bits over instances, and collectives, at every number of them",
+        PYTEST + "tests/popdist/test_popxl_instances.py tests/popdist/test_together.py "
+        "tests/popdist/test_stand_ins.py tests/popdist/test_collectives_in_models.py "
+        "tests/popdist/test_machine_on_paper.py tests/popdist/test_other_launchers.py", PASSED,
         environment={"POPTORCH_MOST_INSTANCES": "8"}),
     Row("R10", "the same bits over processes: the product of optimisers, types, reductions ...",
         PYTEST.replace("{jobs}", "1") + "tests/popdist/test_same_bits.py "

@@ -8,6 +8,7 @@ from pathlib import Path
 
 PYTHON = sys.executable
 POPRUN = [PYTHON, "-m", "popdist.launcher.main"]
+NIGHT = "POPTORCH_MOST_INSTANCES" in os.environ  # with cases that repeat a mechanism
 MARK = "TEST_LAUNCH"  # a variable by which `marked` finds a test's processes
 _OURS = ("POPDIST_", "OMPI_", "SLURM_", "PMI_", "TORCHELASTIC_", "IPUOF_")
 _TORCHS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")

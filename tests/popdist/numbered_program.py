@@ -1,6 +1,6 @@
 """A PopTorch program whose processes are numbered without popdist.
 
-`numbered_program.py torchrun|mpirun|hand|alone [NUMBER COUNT]`: by a launcher's variables, by
+`numbered_program.py torchrun|mpirun|srun|hand|alone [NUMBER COUNT]`: by a launcher's variables, by
 configureProcessId, or one process with all replicas. Prints the trained weight.
 """
 
@@ -28,6 +28,8 @@ if __name__ == "__main__":
     options = poptorch.Options().showCompilationProgressBar(False)
     if way == "torchrun":
         options.Distributed.setEnvVarNames("WORLD_SIZE", "RANK")
+    elif way == "srun":
+        options.Distributed.setEnvVarNames("SLURM_STEP_NUM_TASKS", "SLURM_PROCID")
     elif way == "hand":
         options.Distributed.configureProcessId(int(sys.argv[2]), int(sys.argv[3]))
     elif way == "alone":

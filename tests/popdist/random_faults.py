@@ -21,7 +21,6 @@ from launching import MARK, POPRUN, PYTHON, clean_environment, is_running, marke
 
 PROGRAM = Path(__file__).with_name("faulty_program.py")
 SECONDS_TO_WAIT = 120  # then it hangs
-SYNC_SECONDS = 20
 BARE = re.compile(
     "terminate called|Segmentation|core dumped|double free|RuntimeError|KeyError|Bus error"
 )
@@ -30,7 +29,7 @@ BARE = re.compile(
 class Run:
     """poprun with the program; all its processes have a mark."""
 
-    def __init__(self, folder: Path, instances: int) -> None:
+    def __init__(self, folder: Path, instances: int, sync_seconds: int) -> None:
         self.temporary, self.errors = folder / "tmp", folder / "errors"
         for each in (self.temporary, folder / "runtime"):
             each.mkdir(mode=0o700)
@@ -47,7 +46,7 @@ class Run:
                     XDG_RUNTIME_DIR=str(folder / "runtime"),
                     TORCHINDUCTOR_CACHE_DIR=str(folder / "runtime"),  # torch's own
                     POPTORCH_LOG_LEVEL="ERR",
-                    POPLAR_ENGINE_OPTIONS=f'{{"target.hostSyncTimeout": "{SYNC_SECONDS}"}}',
+                    POPLAR_ENGINE_OPTIONS=f'{{"target.hostSyncTimeout": "{sync_seconds}"}}',
                 ),
             )
 
@@ -77,14 +76,16 @@ def wait(run: Run, pids: list[int], victim: int | None) -> bool:
     return run.process.returncode is not None
 
 
-def strike(instances: int, after: float | None, kind: signal.Signals) -> tuple[float, str]:
+def strike(
+    args: argparse.Namespace, after: float | None, kind: signal.Signals
+) -> tuple[float, str]:
     """Seconds from the fault to the end, and what is wrong. after: of the start; None: no fault."""
     shared = set(os.listdir("/dev/shm"))
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
-        run = Run(Path(name), instances)
+        run = Run(Path(name), args.instances, args.sync_seconds)
         begin = time.monotonic()
         try:
-            pids = run.pids(instances)
+            pids = run.pids(args.instances)
             victim = None
             if after is not None and pids:
                 time.sleep(max(begin + after - time.monotonic(), 0))
@@ -114,10 +115,11 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--points", type=int, default=500)
     parser.add_argument("--instances", type=int, default=8)
+    parser.add_argument("--sync-seconds", type=int, default=20)  # until a stopped one is named
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     random.seed(args.seed)
-    whole, error = strike(args.instances, None, signal.SIGKILL)
+    whole, error = strike(args, None, signal.SIGKILL)
     if error:
         print(f"undisturbed: {error}")
         return 1
@@ -125,7 +127,7 @@ def main() -> int:
     for point in range(args.points):
         after = random.uniform(0, whole)
         kind = random.choice(list(longest))
-        seconds, error = strike(args.instances, after, kind)
+        seconds, error = strike(args, after, kind)
         longest[kind] = max(longest[kind], seconds)
         if error:
             wrong += 1

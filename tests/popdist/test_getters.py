@@ -8,7 +8,7 @@ import types
 
 import popdist
 import pytest
-from launching import PYTHON, clean_environment, poprun
+from launching import PYTHON, clean_environment, lines, poprun
 from popdist import foreign, instance
 from popdist.instance import Instance, this_instance
 from popdist.launcher import numa
@@ -147,11 +147,18 @@ def test_the_environment_of_an_instance(tmp_path, monkeypatch):
                             "gatewayMode", "instanceSize"}  # fmt: skip
 
 
-def test_threads_are_shared_out():
+def test_threads_are_shared_out(monkeypatch):
+    names = ("OMP_NUM_THREADS", "POPTORCH_NUM_THREADS")
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+    program = ("sh", "-c", "echo $OMP_NUM_THREADS $POPTORCH_NUM_THREADS")
     cores = len(os.sched_getaffinity(0))
     for count in (1, 64):
-        found = environment_of(f"--num-instances={count}", env={"OMP_NUM_THREADS": ""})
-        assert found["POPTORCH_NUM_THREADS"] == str(max(1, cores // count))
+        out, _ = poprun("--num-instances", count, *program)
+        each = str(max(1, cores // count))
+        assert [lines(out, i) for i in range(count)] == [[f"{each} {each}"]] * count
+    out, _ = poprun("--num-instances=2", *program, env={name: "7" for name in names})
+    assert [lines(out, i) for i in range(2)] == [["7 7"]] * 2
 
 
 def test_a_pool_has_devices_for_all_instances_of_a_host(monkeypatch):
@@ -207,6 +214,15 @@ def test_variables_of_other_launchers_are_translated(environ, name, here):
         environ = {**environ, "TORCHELASTIC_USE_AGENT_STORE": "True"}
         found = foreign.translated(launcher, environ, 1, 1)
         assert found[instance.STORE] == "agent://127.0.0.1:29500"
+
+
+def test_an_address_is_where_they_meet_who_may_be_on_several_hosts():
+    environ = {"PMI_SIZE": "2", "PMI_RANK": "1", "MASTER_ADDR": "n0", "MASTER_PORT": "5000"}
+    launcher = foreign.launcher_of(environ)
+    found = foreign.translated(launcher, environ, 1, 1)
+    assert (found[instance.STORE], found["MASTER_PORT"]) == ("tcp://n0:5001", "5000")
+    environ["MPI_LOCALNRANKS"] = "2"  # all are here
+    assert foreign.translated(launcher, environ, 1, 1)[instance.STORE].startswith("meeting:")
 
 
 def test_a_batch_shell_is_one_process():

@@ -76,7 +76,8 @@ def test_the_others_name_who_is_missing(tmp_path, count, fault, point, wait):
 
 def test_faults_at_random_times():
     """`make nightly` has 500 of them."""
-    words = [sys.executable, RANDOM, "--points=2", "--instances=2", f"--seed={os.getpid()}"]
+    words = [sys.executable, RANDOM, "--points=2", "--instances=2", "--sync-seconds=8",
+             f"--seed={os.getpid()}"]  # fmt: skip
     found = subprocess.run(words, capture_output=True, text=True, timeout=500)
     assert found.returncode == 0, found.stdout + found.stderr
     assert re.search("instance faults: 2 points, 0 wrong", found.stdout)

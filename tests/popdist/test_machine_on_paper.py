@@ -6,13 +6,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from launching import clean_environment, lines, poprun
+from launching import NIGHT, clean_environment, lines, poprun
 
 HERE = Path(__file__).parent
 DOMAIN = {"POPLAR_TARGET_OPTIONS": '{"ipuLinkDomainSize": "64"}'}
 
 
-@pytest.mark.parametrize("model, billions", [("gpt", 6.86), ("bert-large", 0.365)])
+MODELS = [("gpt", 6.86)] + [("bert-large", 0.365)] * NIGHT
+
+
+@pytest.mark.parametrize("model, billions", MODELS)
 def test_one_process_accounts_256_ipus(model, billions):
     """In 90 s and 1 GiB: no weight is made or copied."""
     done = subprocess.run(

@@ -1,10 +1,12 @@
-"""Models of processes that torchrun, mpirun or the program itself has numbered are one model."""
+"""Models of processes that torchrun, mpirun, srun or the program itself has numbered are one."""
 
+import os
+import socket
 import subprocess
 from pathlib import Path
 
 import pytest
-from launching import PYTHON, clean_environment
+from launching import NIGHT, PYTHON, clean_environment
 from sockets import free_port
 
 PROGRAM = Path(__file__).with_name("numbered_program.py")
@@ -17,9 +19,12 @@ def variables(way, number, port):
         "torchrun": {"RANK": number, "WORLD_SIZE": 2, "LOCAL_RANK": number, "LOCAL_WORLD_SIZE": 2}
         | address,
         "mpirun": {"OMPI_COMM_WORLD_RANK": number, "OMPI_COMM_WORLD_SIZE": 2},
+        "srun": {"SLURM_STEP_NUM_TASKS": 2, "SLURM_PROCID": number, "SLURM_LOCALID": number,
+                 "SLURM_STEP_TASKS_PER_NODE": 2, "SLURM_STEP_NODELIST": socket.gethostname(),
+                 "SLURM_JOB_ID": os.getpid(), "SLURM_STEP_ID": 0},
         "hand": {},
         "hand with an address": address,
-    }[way]
+    }[way]  # fmt: skip
 
 
 def said(*words, **environment):
@@ -37,7 +42,10 @@ def alone():
     return out.partition("[")[2]
 
 
-@pytest.mark.parametrize("way", ["torchrun", "mpirun", "hand", "hand with an address"])
+WAYS = ["torchrun", "mpirun", "srun", "hand"] + ["hand with an address"] * NIGHT
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_the_bits_are_those_of_one_process(alone, way):
     port = free_port()
     running = [said(way.split()[0], i, 2, **variables(way, i, port)) for i in range(2)]

@@ -62,7 +62,7 @@ def test_output_of_one_instance():
 
 
 def test_what_a_hidden_instance_said_last_is_told_when_it_fails():
-    program = ("sh", "-c", "echo $RANK; test $RANK = 0 || { echo because >&2; exit 4; }")
+    program = ("sh", "-c", "echo $RANK; test $RANK = 1 || sleep 9; echo because >&2; exit 4")
     out, err = poprun("--num-instances=2", "--only-output-from-instance=0", *program, status=4)
     assert out == "[1,0]<stdout>:0\n"
     *_, said, last = err.splitlines()

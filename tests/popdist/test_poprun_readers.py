@@ -15,7 +15,7 @@ from launching import POPRUN, PYTHON, clean_environment, lines, poprun, started
 def test_a_signal_ends_all_while_nobody_reads(number):
     process = started("--num-instances=2", "yes")
     process.stdout.readline()
-    time.sleep(1)  # the pipe is full
+    time.sleep(0.4)  # the pipe is full
     process.send_signal(number)
     begin = time.monotonic()
     assert process.wait(timeout=20) == 128 + number
@@ -23,15 +23,43 @@ def test_a_signal_ends_all_while_nobody_reads(number):
     process.communicate()
 
 
+def test_ctrl_c_while_nobody_reads_the_last_words():
+    program = "head -c 300000 /dev/zero >&2; exit 3"
+    process = started("--num-instances=2", "--only-output-from-instance=1", "sh", "-c",
+                      f"if [ $RANK = 0 ]; then {program}; fi")  # fmt: skip
+    process.stderr.readline()  # "failed first": what it said last fills the pipe
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=20) == 130
+    assert "Traceback" not in process.communicate()[1]
+
+
 def test_a_slow_reader_gets_everything():
     """Much more than poprun keeps, and than a pipe does."""
-    words = [*POPRUN, "--num-instances=2", "seq", "400000"]
+    words = [*POPRUN, "--num-instances=2", "seq", "200000"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, env=clean_environment())
-    time.sleep(1.5)
+    time.sleep(0.7)
     found = process.communicate(timeout=60)[0].decode()
     assert process.returncode == 0
     for instance in range(2):
-        assert lines(found, instance) == [str(n) for n in range(1, 400001)]
+        assert lines(found, instance) == [str(n) for n in range(1, 200001)]
+
+
+def test_lines_stay_whole_where_both_streams_are_one_file():
+    """As by 2>&1, with a reader that lets the pipe become full, empties it, and so on."""
+    reader, writer = os.pipe()
+    words = [*POPRUN, "--num-instances=2", "sh", "-c", "seq 40000 & seq 40000 >&2; wait"]
+    process = subprocess.Popen(words, stdout=writer, stderr=writer, env=clean_environment())
+    os.close(writer)
+    found = b""
+    while data := os.read(reader, 1 << 16):
+        found += data
+        time.sleep(0.001)
+    os.close(reader)
+    assert process.wait(timeout=20) == 0
+    written = found.decode().splitlines()
+    assert len(written) == 160000
+    wrong = [line for line in written if not re.fullmatch(r"\[1,[01]\]<std(out|err)>:\d+", line)]
+    assert wrong == []
 
 
 def test_a_terminal_gets_everything_too():
@@ -89,7 +117,7 @@ def test_a_program_outlives_its_terminal_under_nohup():
     def ignoring():
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
-    process = started("sh", "-c", "echo up; sleep 1; echo done", preexec_fn=ignoring)
+    process = started("sh", "-c", "echo up; sleep 0.4; echo done", preexec_fn=ignoring)
     process.stdout.readline()
     process.send_signal(signal.SIGHUP)
     out, err = process.communicate(timeout=20)
@@ -103,7 +131,7 @@ def test_what_a_child_of_its_own_session_holds_open_is_not_waited_for():
 
 
 def test_an_instance_that_closes_its_output_runs_on():
-    program = "import os, time; os.close(1); os.close(2); time.sleep(0.5); os._exit(3)"
+    program = "import os, time; os.close(1); os.close(2); time.sleep(0.2); os._exit(3)"
     out, err = poprun(PYTHON, "-c", program, status=3)
     assert out == "" and "it ended with status 3" in err
 

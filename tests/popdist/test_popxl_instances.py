@@ -1,13 +1,12 @@
 """PopXL's programs of R replicas come to the same bits in one process and over N."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from launching import clean_environment, poprun
+from launching import NIGHT, clean_environment, poprun
 
 PROGRAM = Path(__file__).with_name("popxl_program.py")
 
@@ -32,9 +31,9 @@ def own_rows(value, replicas, instance, count):
 
 
 # (instances, replicas); the others at night.
-WORLDS = [(2, 2), (2, 8), (4, 4)]
-if int(os.environ.get("POPTORCH_MOST_INSTANCES", "4")) >= 8:
-    WORLDS += [(4, 8), (8, 8), (8, 16)]
+WORLDS = [(2, 8), (4, 4)]
+if NIGHT:
+    WORLDS += [(2, 2), (4, 8), (8, 8), (8, 16)]
 
 
 @pytest.mark.parametrize("instances, replicas", WORLDS)

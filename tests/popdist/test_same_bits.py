@@ -19,7 +19,7 @@ STEPS = 20
 NIGHT = int(os.environ.get("POPTORCH_ALL_VARIANTS", 0))
 VARIANTS = EACH[::NIGHT] if NIGHT else COMBINED
 # Processes, and how many of them count as being on one host.
-REPLICAS, COUNTS = (8, ((2, 1), (4, 4), (8, 8), (8, 2))) if NIGHT else (4, ((2, 2), (4, 4), (4, 2)))
+REPLICAS, COUNTS = (8, ((2, 1), (4, 4), (8, 8), (8, 2))) if NIGHT else (4, ((2, 2), (4, 2)))
 EACH_SECONDS = 3 * REPLICAS
 
 

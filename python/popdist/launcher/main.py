@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -20,6 +21,8 @@ from popdist.launcher.plan import Plan, is_here, make_plan, topology
 from popdist.launcher.running import Command, StartError
 from popdist.launcher.sink import OutputError, write_all
 from popdist.launcher.supervisor import Outcome, Supervisor
+
+_MOST_NAMED = 4  # instances in a sentence
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -44,6 +47,8 @@ def main(words: Sequence[str] | None = None) -> int:
     except OutputError as error:
         say("E", f"{error}.")
         return 1
+    except KeyboardInterrupt:  # while nothing runs, as when the last words are written
+        return 128 + signal.SIGINT
 
 
 def _open_standard_files() -> None:
@@ -155,6 +160,10 @@ def _tell_failure(outcome: Outcome) -> None:
     assert failed is not None
     said = b"".join(stream.last_lines() for stream in failed.streams)
     ended = f"instance {failed.index} on {failed.host} failed first: {failed.how()}"
+    if outcome.before:  # somebody may have waited for one of these
+        named = [f"instance {each.index} on {each.host}" for each in outcome.before]
+        more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+        ended += f"; {', '.join(named[:_MOST_NAMED])}{more} had ended with status 0"
     if said:
         say("E", f"{ended}. It said last:")
         with contextlib.suppress(OSError):

@@ -58,6 +58,13 @@ class Sink:
             os.close(self.out)
 
 
+def standard_sinks() -> dict[int, Sink]:
+    """Of stdout and stderr, by number: one of both where they are one file, as by 2>&1. Two would
+    write into each other's lines."""
+    out = Sink(1)
+    return {1: out, 2: out if os.path.sameopenfile(1, 2) else Sink(2)}
+
+
 def is_ready(file: int, seconds: float | None = 0.0) -> bool:
     """Whether a file takes something within that time, or says that it never will."""
     poll = select.poll()

@@ -16,10 +16,10 @@ from typing import Any
 from popdist.launcher.guard import Guard
 from popdist.launcher.output import Stream
 from popdist.launcher.running import Command, Running, started
-from popdist.launcher.sink import OutputError, Sink
+from popdist.launcher.sink import OutputError, Sink, standard_sinks
 
-_SECONDS_TO_NOTICE = 1.5  # when an instance has failed, until the others get SIGTERM
-_SECONDS_TO_END = 3.0  # from then on until SIGKILL
+_SECONDS_TO_NOTICE = 2.0  # when an instance has failed, until the others get SIGTERM
+_SECONDS_TO_END = 2.5  # from then on until SIGKILL
 _SECONDS_AFTER_SIGNAL = 0.6  # the same when the launcher is told to end
 _SECONDS_OF_OUTPUT = 0.5  # for output that others hold open when all instances have ended
 _SECONDS_TO_WRITE = 0.2  # to a slow reader, when the launcher is told to end
@@ -29,11 +29,13 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass
 class Outcome:
-    """How a run ended. failed: the instance that failed first; signal: what told us to end; error:
-    what the launcher could not do, which ended it."""
+    """How a run ended. failed: the instance that failed first; before: those that had ended by then
+    with status 0; signal: what told us to end; error: what the launcher could not do, which ended
+    it."""
 
     status: int = 0
     failed: Running | None = None
+    before: list[Running] = field(default_factory=list)
     signal: int = 0
     error: str = ""
     instances: list[Running] = field(default_factory=list)
@@ -57,7 +59,7 @@ class Supervisor:
         self._selector = selectors.PollSelector()  # epoll has no regular files
         self._outcome = Outcome()
         self._due: list[tuple[float, int]] = []  # signals to send, and when
-        self._sinks = {file: Sink(file) for file in (1, 2)}
+        self._sinks = standard_sinks()
         self._paused: list[tuple[Any, Stream]] = []  # pipes that are not read for now
         self._reads_on = False  # however much is not written yet
         waker, wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -77,7 +79,7 @@ class Supervisor:
                 signal.signal(number, handler)
             signal.set_wakeup_fd(former_waker)
             self._selector.close()
-            for sink in self._sinks.values():
+            for sink in set(self._sinks.values()):
                 sink.close()
             os.close(waker)
             os.close(wakes)
@@ -181,22 +183,29 @@ class Supervisor:
             self._cannot(str(error))
 
     def _look_for_ends(self) -> None:
-        for running in self._outcome.instances:
-            if running.status is not None or not running.has_ended():
-                continue
-            running.signal(signal.SIGKILL)  # what it left, while its number is its own
-            code = running.process.wait()
-            self._guard.forget(running.process.pid)
-            running.status = code if code >= 0 else 128 - code
-            running.tell()
-            if running.pidfd >= 0:
-                self._selector.unregister(running.pidfd)
-                os.close(running.pidfd)
-            self._tell(f"instance {running.index} ended with {running.status}")
-            if running.status and not self._outcome.status:
-                self._outcome.failed, self._outcome.status = running, running.status
-                # They raise errors of their own in that time, and may save what they have.
-                self._end_others(signal.SIGTERM, _SECONDS_TO_NOTICE, _SECONDS_TO_END)
+        instances = self._outcome.instances
+        ended = [running for running in instances if running.status is None and running.has_ended()]
+        for running in ended:
+            self._note_end(running)
+        failed = [running for running in ended if running.status]
+        if failed and not self._outcome.status:
+            # Where one is killed, errors of the others follow from its end.
+            first = min(failed, key=lambda running: running.process.returncode >= 0)
+            self._outcome.failed, self._outcome.status = first, first.status or 0
+            self._outcome.before = [running for running in instances if running.status == 0]
+            # They raise errors of their own in that time, and may save what they have.
+            self._end_others(signal.SIGTERM, _SECONDS_TO_NOTICE, _SECONDS_TO_END)
+
+    def _note_end(self, running: Running) -> None:
+        running.signal(signal.SIGKILL)  # what it left, while its number is its own
+        code = running.process.wait()
+        self._guard.forget(running.process.pid)
+        running.status = code if code >= 0 else 128 - code
+        running.tell()
+        if running.pidfd >= 0:
+            self._selector.unregister(running.pidfd)
+            os.close(running.pidfd)
+        self._tell(f"instance {running.index} ended with {running.status}")
 
     def _signalled(self, waker: int) -> None:
         for number in os.read(waker, 64):

@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -62,7 +63,8 @@ def load(
 
 
 def _check_model(model: Any, function: str, allowed: bool = False) -> None:
-    if isinstance(model, torch._dynamo.OptimizedModule):
+    dynamo = sys.modules.get("torch._dynamo")  # not imported for this: it takes a second
+    if dynamo is not None and isinstance(model, dynamo.OptimizedModule):
         raise Error(
             f"[{function}] the model comes from torch.compile, which would compile it for the "
             "host. Wrap the model itself."
