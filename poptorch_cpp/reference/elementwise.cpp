@@ -211,6 +211,22 @@ void binary(const KernelCall& call) {
   }
 }
 
+// As of two real numbers in a last axis of their own.
+ir::Type in_parts(ir::Type type) {
+  type.dtype = type.dtype == DType::kC128 ? DType::kF64 : DType::kF32;
+  type.shape.push_back(2);
+  return type;
+}
+
+// Gradients are added up, those of complex numbers too.
+void add(const KernelCall& call) {
+  if (!ir::is_complex(call.outputs[0].dtype)) return binary(call);
+  const std::vector<std::optional<ir::Type>> inputs{in_parts(*call.inputs[0]),
+                                                    in_parts(*call.inputs[1])};
+  const std::vector<ir::Type> outputs{in_parts(call.outputs[0])};
+  binary({call.op, call.attrs, inputs, outputs, call.buffers});
+}
+
 // A formula of the attributes and one operand.
 template <typename Make>
 void parametric(const KernelCall& call, Make make) {
@@ -342,6 +358,7 @@ void copy(const KernelCall& call) {
 void add_elementwise_kernels(Table& table) {
   for (const UnaryRow& row : kUnary) table[row.name] = {unary, row.exact};
   for (const BinaryRow& row : kBinary) table[row.name] = {binary, row.exact};
+  table["add"] = {add, true};
   table["gelu"] = {gelu};
   table["gelu_grad"] = {gelu_grad};
   table["leaky_relu"] = {leaky_relu};

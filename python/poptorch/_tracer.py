@@ -17,14 +17,18 @@ import torch.utils.checkpoint
 from poptorch import _tracer_errors, _tracer_function, _tracer_hooks
 from poptorch._impl import (
     closures,
+    traced_duals,
     traced_functions,
     traced_gradients,
+    traced_layers,
     traced_quantisation,
+    traced_refusals,
     traced_torch,
 )
 from poptorch._impl.core_options import Line
 from poptorch._impl.locations import OWN_FILES, user_location
 from poptorch_core import Error, _torch, errors
+from torch.utils import _python_dispatch as python_dispatch
 
 # What a trace changes of torch is there for all threads.
 _one_trace = threading.RLock()
@@ -135,7 +139,11 @@ def _prepared(call, model, module_scopes: bool, training: bool):
                 traced_quantisation.check(model)
                 stack.enter_context(_unchanged_members(model))
                 _torch.freeze(closures.constants_beside(model))
-            return call(inputs)
+            try:
+                return call(inputs)
+            except Error as error:
+                torch.ops.poptorch.end_trace(error.message)
+                raise
 
     return run
 
@@ -197,14 +205,18 @@ def _traceable_torch(training: bool) -> Iterator[None]:
         stack.enter_context(mock.patch.object(torch.compiler, "_is_compiling_flag", True))
         stack.enter_context(mock.patch.object(torch._tensor_str, "_str", text))
         for name in _HOST_CONSTRUCTORS:
-            constructor = _HostConstructor(getattr(torch, name))
+            constructor = _HostConstructor(name, (), {"plain": getattr(torch, name)})
             stack.enter_context(mock.patch.object(torch, name, constructor))
+        stack.enter_context(python_dispatch._disable_current_modes())
         replace = _here(torch.autograd.backward, _refuse_gradients)
         stack.enter_context(mock.patch.object(torch.autograd, "backward", replace))
         for holder, name, traced in (
             *traced_torch.replacements(),
+            *traced_layers.replacements(),
+            *traced_refusals.replacements(),
             *traced_functions.REPLACEMENTS,
             *traced_gradients.REPLACEMENTS,
+            *traced_duals.REPLACEMENTS,
             *traced_quantisation.REPLACEMENTS,
         ):
             chosen = _here(getattr(holder, name), traced)
@@ -234,17 +246,16 @@ _HOST_CONSTRUCTORS = [
 ]
 
 
-class _HostConstructor:
+class _HostConstructor(type):
     """torch.LongTensor and its like: they make host tensors, in a trace too."""
 
-    def __init__(self, plain: type) -> None:
-        self._plain = plain
+    plain: type
 
-    def __call__(self, *args: Any) -> torch.Tensor:
-        return _torch.call_untraced(self._plain, *args)
+    def __call__(cls, *args: Any) -> torch.Tensor:
+        return _torch.call_untraced(cls.plain, *args)
 
-    def __instancecheck__(self, value: Any) -> bool:
-        return isinstance(value, self._plain)
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, cls.plain)
 
 
 class _PlainCall:

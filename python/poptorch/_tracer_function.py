@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from poptorch._impl.locations import user_location
 from poptorch_core import _torch, errors
 
 
@@ -18,6 +19,7 @@ class _Context:
         self.needs_input_grad = needs_input_grad
         self.saved_tensors: tuple[torch.Tensor | None, ...] = ()
         self._not_differentiable: set[int] = set()
+        self._materialises = True
 
     def save_for_backward(self, *tensors: torch.Tensor | None) -> None:
         self.saved_tensors = tensors
@@ -35,10 +37,25 @@ class _Context:
         )
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Gradients are always there."""
+        self._materialises = value
 
     def is_differentiable(self, tensor: torch.Tensor) -> bool:
         return id(tensor) not in self._not_differentiable
+
+    def shown(self, gradients: Sequence[Any], differentiable: Sequence[bool], name: str) -> list:
+        """The gradients as backward is to see them: None only where none is asked to be zero."""
+        if self._materialises:
+            return list(gradients)
+        followed = [g is not None and d for g, d in zip(gradients, differentiable, strict=True)]
+        if sum(followed) > 1:
+            raise errors.while_tracing(
+                f"[autograd.Function] '{name}' calls set_materialize_grads(False) and has several "
+                "outputs that may have a gradient, which is not supported: backward is recorded "
+                "before it is known which of them have one. Leave the call out, so that backward "
+                "gets zeros for the others, or tell with ctx.mark_non_differentiable which have "
+                f"none ({user_location()})."
+            )
+        return [g if follows else None for g, follows in zip(gradients, followed, strict=True)]
 
 
 def apply_method(training: bool) -> classmethod:
@@ -77,7 +94,8 @@ def _record_begun(cls, arguments: Sequence[Any], places: list[int], stand_ins: l
         outputs = list(returned) if isinstance(returned, (tuple, list)) else [returned]
         _check_outputs(cls, outputs)
         differentiable = [context.is_differentiable(output) for output in outputs]
-        gradients = _run_backward(cls, context, outputs, len(arguments))
+        seeds = context.shown(_torch.begin_backward(outputs), differentiable, cls.__qualname__)
+        gradients = _run_backward(cls, context, seeds, len(arguments))
     floating = [i for i in places if arguments[i].is_floating_point()]
     results = _torch.end_function([gradients[i] for i in floating])
     for result, follows in zip(results, differentiable, strict=True):
@@ -94,12 +112,12 @@ def _run_forward(cls, context: _Context, arguments: Sequence[Any]):
     return returned
 
 
-def _run_backward(cls, context: _Context, outputs: list[torch.Tensor], count: int) -> list:
+def _run_backward(cls, context: _Context, seeds: list, count: int) -> list:
     """The gradients of all arguments; None for those that have none."""
     backward = cls.backward
     if backward is torch.autograd.Function.backward:
         backward = cls.vjp
-    returned = backward(context, *_torch.begin_backward(outputs))
+    returned = backward(context, *seeds)
     gradients = list(returned) if isinstance(returned, (tuple, list)) else [returned]
     if len(gradients) < count or any(g is not None for g in gradients[count:]):
         raise errors.while_tracing(

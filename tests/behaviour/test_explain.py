@@ -6,6 +6,7 @@ import poptorch
 import pytest
 import torch
 from torch import nn
+from torch._higher_order_ops.while_loop import while_loop
 
 HERE = r"\S*test_explain\.py:\d+"
 
@@ -89,6 +90,18 @@ def test_where_the_capture_ends():
     assert not found.is_supported
     assert re.search(rf"determined at runtime.*\({HERE}\)", found.ended_by)
     assert {op.name for op in found.ops} == {"relu", "gt"}
+    assert f"{found.ended_by} What is behind was not looked at." in str(found)
+
+
+def test_what_python_refuses_ends_the_capture():
+    class Looping(nn.Module):
+        def forward(self, x):
+            x = torch.hash_tensor(x.tanh()) + x
+            return while_loop(lambda y: y.sum() < 9, lambda y: (y + 1,), (x,))[0]
+
+    found = poptorch.explain(Looping(), torch.ones(4))
+    assert [refusal.name for refusal in found.refusals] == ["aten::hash_tensor"]
+    assert found.ended_by.startswith("[while_loop] how often the body runs")
 
 
 def test_functions():

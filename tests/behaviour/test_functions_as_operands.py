@@ -81,6 +81,23 @@ def test_loops_of_structures():
     torch.testing.assert_close(run(doubled, torch.ones(2, 3)), torch.full((2, 3), 8.0))
 
 
+@pytest.mark.parametrize("rounds", [0, 1])
+def test_what_a_loop_gives_has_the_structure_it_began_with(rounds):
+    def model(x):
+        def step(i, parts):
+            return i + 1, {"x": parts["x"] * 2, "rest": (parts["rest"][0] + 1,)}
+
+        start = (torch.tensor(0), {"x": x, "rest": (x + 1,)})
+        i, parts = while_loop(lambda i, _: i < rounds, step, start)
+        parts["x"].add_(1)  # no memory of x
+        return i, parts["x"], parts["rest"][0], x
+
+    x = torch.randn(2, 3)
+    found = run(model, x)
+    expected = (torch.tensor(rounds), x * 2**rounds + 1, x + 1 + rounds, x)
+    torch.testing.assert_close(found, expected, check_dtype=False)
+
+
 def test_loops_until_something_are_refused():
     with pytest.raises(poptorch.Error, match=r"\[while_loop\] how often the body runs depends on"):
         run(lambda x: while_loop(lambda y: y.sum() < 9, lambda y: (y + 1,), (x,))[0], torch.ones(3))

@@ -4,7 +4,8 @@ import poptorch
 import pytest
 import torch
 from torch import nn
-from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
+from torch.autograd import forward_ad
+from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
 from tracer_case import compare_training, seeded
 
 X = seeded(lambda: torch.randn(3, 4))
@@ -121,6 +122,24 @@ def of_each_sample(net, x):
     return tuple(slopes.values())
 
 
+def linearised(net, x):
+    def function(x, z):
+        return {"a": net(x) * z}
+
+    primals = (x, x[:, :1])
+    y, push = linearize(function, *primals)
+    if x.device.type == "cpu":  # torch's own folds weights into constants, without gradients
+        push = lambda *tangents: jvp(function, primals, tangents)[1]  # noqa: E731
+    return y["a"], push(x + 1, x[:, :1])["a"], push(x * 2, x[:, 1:2])["a"]
+
+
+def by_duals(net, x):
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, x + 1)
+        y, tangent = forward_ad.unpack_dual(net(dual) * dual[:, :1])
+    return y, tangent
+
+
 FUNCTIONS = {
     "penalty": penalty,
     "forces": forces,
@@ -135,6 +154,8 @@ FUNCTIONS = {
     "grad": lambda net, x: grad(lambda z: energy(net, z))(x),
     "twice": twice,
     "vjp": pulled_back,
+    "linearize": linearised,
+    "duals": by_duals,
     "jvp": lambda net, x: jvp(net, (x,), (x + 1,)),
     "products with a hessian": lambda net, x: jvp(
         grad(lambda z: energy(net, z)), (x,), (x.flip(0),)

@@ -206,6 +206,48 @@ def test_weights_and_buffers_are_not_known():
         poptorch.inferenceModel(Asking(norm))(torch.randn(4, 6))
 
 
+class Kept(nn.Module):
+    """Has a buffer of counts and one that is a mask."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.register_buffer("counts", torch.tensor([3, 1, 2, 1]))
+        self.register_buffer("mask", torch.tensor([True, False, True, True]))
+        self.function = function
+
+    def forward(self, x):
+        return self.function(self, x)
+
+
+BY_BUFFERS = {
+    "size": (lambda m, x: x[: int(m.counts[0] + 1)], "counts"),
+    "question": (lambda m, x: x if m.counts.sum() > 2 else -x, "counts"),
+    "mask": (lambda m, x: x[m.mask], "mask"),
+    "mask_of_both": (lambda m, x: x[m.mask & (m.counts > 1)], "counts', 'mask"),
+    "selected": (lambda m, x: torch.masked_select(x[:, 0], m.mask), "mask"),
+    "repeated": (lambda m, x: x.repeat_interleave(m.counts, 0), "counts"),
+    "nonzero": (lambda m, x: m.mask.nonzero(), "mask"),
+    "lengths": (lambda m, x: pack_padded_sequence(x, m.counts, True, False).data, "counts"),
+}
+
+
+@pytest.mark.parametrize("name", BY_BUFFERS)
+def test_buffers_that_are_constants_should_be_attributes(name):
+    function, buffers = BY_BUFFERS[name]
+    text = rf"It follows from '{buffers}': .* plain attribute \(self\.name = tensor, without"
+    with pytest.raises(poptorch.Error, match=text):
+        poptorch.inferenceModel(Kept(function))(torch.randn(4, 3, 2))
+
+
+@pytest.mark.parametrize(
+    "function", [lambda m, x: x[m.mask & (x[:, 0] > 0)], lambda m, x: x[x > 0]]
+)
+def test_what_follows_from_inputs_too_has_no_such_cure(function):
+    with pytest.raises(poptorch.Error, match="at runtime") as error:
+        poptorch.inferenceModel(Kept(function))(torch.randn(4, 6))
+    assert "plain attribute" not in error.value.message
+
+
 class Asking(nn.Module):
     def __init__(self, norm):
         super().__init__()

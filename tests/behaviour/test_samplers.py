@@ -30,6 +30,10 @@ CONTINUOUS = {
         lambda x: torch.empty_like(x).log_normal_(1, 0.5),
         stats.lognorm(0.5, 0, 2.71828),
     ),
+    "trunc_normal_": (
+        lambda x: nn.init.trunc_normal_(torch.empty_like(x), 1, 2, -1, 2),
+        stats.truncnorm(-1, 0.5, 1, 2),
+    ),
     "exponential_": (lambda x: torch.empty_like(x).exponential_(2), stats.expon(0, 0.5)),
     "Gamma": (lambda x: D.Gamma(x * 2.5, x * 2).sample(), stats.gamma(2.5, 0, 0.5)),
     "Gamma of a small shape": (lambda x: D.Gamma(x * 0.3, x).rsample(), stats.gamma(0.3)),

@@ -109,6 +109,9 @@ MADE = {
     "twice in a place": lambda device: torch.sparse_coo_tensor(
         torch.tensor([[1, 1], [2, 2]]), torch.ones(2), (4, len(DENSE.T)), device=device
     ).coalesce(),
+    "without a size": lambda _: torch.sparse_coo_tensor(
+        torch.tensor([[0, 4], [1, len(DENSE.T) - 1]]), torch.tensor([2.0, 1.0])
+    ),
     "csr": lambda device: torch.sparse_csr_tensor(
         torch.tensor([0, 1, 2, 2]),
         torch.tensor([1, 3]),
@@ -127,9 +130,11 @@ def test_made_in_forward_of_what_is_known(name):
     compare_inference(lambda x: torch.sparse.mm(MADE[name](x.device), x), x)
 
 
-def test_made_in_forward_of_what_is_not_known():
+@pytest.mark.parametrize("size", [(), ((2, 2),)])
+def test_made_in_forward_of_what_is_not_known(size):
     def product(values, x):
-        return torch.sparse_coo_tensor([[0, 1], [1, 0]], values, (2, 2)) @ x
+        places = torch.tensor([[0, 1], [1, 0]])
+        return torch.sparse_coo_tensor(places, values, *size) @ x
 
     with pytest.raises(poptorch.Error, match="its result is sparse, .* Keep it dense"):
         poptorch.inferenceModel(product)(torch.ones(2), torch.ones(2, 2))

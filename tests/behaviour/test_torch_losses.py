@@ -6,6 +6,7 @@ import poptorch
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 from torch.nn.modules import loss
 
 X = torch.randn(4, 5)
@@ -38,12 +39,22 @@ TARGETS = {
 ELSEWHERE = {"CTCLoss", "NLLLoss2d"}
 
 
+# Operators by themselves, which torch composes otherwise.
+COMPOSED = {
+    "KLDivLoss of a batch": nn.KLDivLoss(reduction="batchmean"),
+    "kl_div of a batch": lambda y, x: F.kl_div(y, x, None, None, "batchmean", log_target=True),
+    "weighted mse_loss": lambda y, x: F.mse_loss(y, x, weight=x + 1),
+    "weighted l1_loss": lambda y, x: F.l1_loss(y, x, weight=x + 1),
+    "weighted huber_loss": lambda y, x: F.huber_loss(y, x, delta=0.5, weight=x + 1),
+}
+
+
 class Model(nn.Module):
     def __init__(self, name):
         super().__init__()
         self.fc = nn.Linear(5, 5)
         sizes = (5, 4) if name == "LinearCrossEntropyLoss" else ()
-        self.loss = getattr(nn, name)(*sizes)
+        self.loss = COMPOSED[name] if name in COMPOSED else getattr(nn, name)(*sizes)
         self.is_probability = name == "BCELoss"
 
     def forward(self, x, *targets):
@@ -58,19 +69,19 @@ def test_all_are_tried():
 
 
 @pytest.mark.filterwarnings("ignore:reduction. 'mean' divides")
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("name", [*TARGETS, *COMPOSED])
 def test_a_model_is_trained_by(name):
-    model, x = Model(name), torch.randn(4, 5)
+    model, x, targets = Model(name), torch.randn(4, 5), TARGETS.get(name, (X.softmax(1),))
     eager = copy.deepcopy(model)
     steps = torch.optim.SGD(eager.parameters(), lr=0.1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     wrapped = poptorch.trainingModel(model, optimizer=optimizer)
     for _ in range(3):
         steps.zero_grad()
-        expected = eager(x, *TARGETS[name])[1]
+        expected = eager(x, *targets)[1]
         expected.backward()
         steps.step()
-        found = wrapped(x, *TARGETS[name])[1]
+        found = wrapped(x, *targets)[1]
         torch.testing.assert_close(found, expected.detach())
     torch.testing.assert_close(model.state_dict(), eager.state_dict())
 

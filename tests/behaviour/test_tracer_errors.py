@@ -1,11 +1,14 @@
 """What cannot be traced says so, with the user's line and the cure."""
 
+import copy
 import re
 
 import poptorch
 import pytest
 import torch
 from torch import nn
+from torch._subclasses import FakeTensorMode
+from torch.utils.flop_counter import FlopCounterMode
 
 
 def _branch(x):
@@ -14,6 +17,16 @@ def _branch(x):
 
 def _legacy_tensor(x):
     return x + torch.LongTensor([1, 2, 3, 4])
+
+
+def _counts_ops(x):
+    with FlopCounterMode(display=False):
+        return x @ x.t()
+
+
+def _fakes(x):
+    with FakeTensorMode():
+        return torch.ones(3)
 
 
 REFUSED = {
@@ -52,6 +65,24 @@ REFUSED = {
     "random": (
         lambda x: torch._fused_dropout(x, 0.5),
         r"Unsupported ops found in compiled model: \[aten::_fused_dropout\]",
+    ),
+    "copy": (
+        lambda x: copy.copy(x * 2),
+        r"copy\.copy or pickle .* of shape \[3, 4\] .*Use tensor\.clone\(\)",
+    ),
+    "mode": (_counts_ops, r"\[_FlopCounterMode\] is a TorchDispatchMode .* TorchFunctionMode"),
+    "mode of torch's": (_fakes, r"\[FakeTensorMode\] is a TorchDispatchMode that begins inside"),
+    "bytes": (
+        lambda x: x.view(torch.int32),
+        r"\[aten::view.dtype\] the bytes of a tensor .*Convert the numbers with to\(dtype\)",
+    ),
+    "old_norm": (
+        lambda x: nn.CrossMapLRN2d(3)(x.reshape(1, 3, 2, 2)),
+        r"\[CrossMapLRN2d\] is not supported .*Use nn\.LocalResponseNorm",
+    ),
+    "sparse": (
+        lambda x: torch.sparse_coo_tensor(x[:2].long(), x[0]).to_dense(),
+        r"\[aten::sparse_coo_tensor\] the value of a tensor is needed on the host",
     ),
     "expanded_write": (lambda x: x[:, :1].expand(3, 4).add_(1), "share memory"),
 }  # fmt: skip
@@ -141,3 +172,30 @@ def test_model_is_unharmed_by_a_failed_trace():
     assert model[0].weight.device.type == "cpu"
     torch.testing.assert_close(model(x), expected)
     assert model[1].num_batches_tracked == 2
+
+
+def test_a_mode_around_the_call_sees_none_of_the_trace():
+    x = torch.randn(3, 4)
+    with FlopCounterMode(display=False) as counter:
+        found = poptorch.inferenceModel(lambda x: x @ x.t() * 2)(x)
+    torch.testing.assert_close(found, x @ x.t() * 2)
+    assert counter.get_total_flops() == 0
+
+
+def test_scripts_that_do_not_compile_leave_no_trace():
+    def scripted(x):
+        with pytest.raises(RuntimeError):
+            torch.jit.script(_unscriptable)
+        return torch.jit.script(_scriptable)(x)
+
+    x = torch.randn(3, 4)
+    for _ in range(2):
+        torch.testing.assert_close(poptorch.inferenceModel(scripted)(x), x * 2)
+
+
+def _scriptable(x):
+    return x * 2
+
+
+def _unscriptable(x):
+    return x.no_such_method()

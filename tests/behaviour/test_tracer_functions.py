@@ -63,6 +63,32 @@ class RoundsStraightThrough(torch.autograd.Function):
         return gradient * ctx.saved_tensors[0]
 
 
+class SeesNone(torch.autograd.Function):
+    """Gives a gradient that tells whether it was given those of both outputs."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        number = x.abs()
+        ctx.mark_non_differentiable(number)
+        return x * 2, number
+
+    @staticmethod
+    def backward(ctx, gradient, of_number):
+        return gradient * (2 if of_number is None else 5)
+
+
+class MaySeeNone(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        return x * 2, x * 3
+
+    @staticmethod
+    def backward(ctx, first, second):
+        return first if second is None else second
+
+
 class WritesArgument(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -91,6 +117,7 @@ FUNCTIONS = {
     "intermediate": lambda m, h: SavesIntermediate.apply(h, 0.3, m.weight),
     "setup_context": lambda m, h: WithSetup.apply(h),
     "not_differentiable": lambda m, h: RoundsStraightThrough.apply(h),
+    "none_for_what_has_no_gradient": lambda m, h: SeesNone.apply(h)[0],
     "constant_inside_and_outside": lambda m, h: WithSetup.apply(h) * torch.ones(4),
 }
 
@@ -135,14 +162,25 @@ def test_a_model_goes_on_after_an_error_that_it_catches(in_backward):
     compare_training(Model(falls_back), torch.randn(3, 4), steps=2)
 
 
-def test_written_arguments_are_refused():
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (lambda h: WritesArgument.apply(h), "mark_dirty is not supported"),
+        (
+            lambda h: MaySeeNone.apply(h)[0],
+            r"'MaySeeNone' calls set_materialize_grads\(False\) and has several outputs.*"
+            r"Leave the call out.*test_tracer_functions\.py:\d+",
+        ),
+    ],
+)
+def test_what_cannot_be_recorded_is_refused(function, text):
     class Loss(nn.Module):
         def __init__(self):
             super().__init__()
-            self.model = Model(lambda m, h: WritesArgument.apply(h))
+            self.model = Model(lambda m, h: function(h))
 
         def forward(self, x):
             return poptorch.identity_loss(self.model(x), "sum")
 
-    with pytest.raises(poptorch.Error, match="mark_dirty is not supported"):
+    with pytest.raises(poptorch.Error, match=text):
         poptorch.trainingModel(Loss())(torch.randn(3, 4))

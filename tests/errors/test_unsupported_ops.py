@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 HERE = r"\S*test_unsupported_ops\.py:\d+"
+BEHIND = r"The trace ended there: ops behind it were not looked at."
 LISTED = r"Unsupported ops found in compiled model: \[aten::hash_tensor, aten::_to_sparse\]\."
 
 
@@ -50,7 +51,44 @@ def test_what_ends_the_trace_stands_behind_them():
     model = Model(end=lambda x: torch.nonzero(x))
     text = message_of(poptorch.inferenceModel(model), torch.ones(2, 4))
     assert re.match(LISTED, text)
-    assert re.search(rf"\n  The trace ended at another one: .* aten::nonzero .*{HERE}", text)
+    assert re.search(
+        rf"\n  The trace ended at another one: .* aten::nonzero .*{HERE}.*{BEHIND}$", text
+    )
+
+
+ENDS = {
+    "value": lambda x: x.sum().item(),
+    "shape": lambda x: x.nonzero(),
+    "mask": lambda x: x[x > 0],
+    "quantised": lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8),
+    "view": lambda x: x.view(torch.int32),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_what_ends_the_trace_says_so(name):
+    def model(x):
+        ENDS[name](x)
+        return torch.hash_tensor(x)
+
+    text = message_of(poptorch.inferenceModel(model), torch.ones(2, 4))
+    assert re.search(rf"{HERE}.*{BEHIND}$", text) and text.count(BEHIND) == 1
+    assert "hash_tensor" not in text
+
+
+def test_what_python_refuses_stands_behind_them_too():
+    def end(x):
+        torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
+
+    wrapped = poptorch.trainingModel(Model(end))
+    text = message_of(wrapped, *torch.randn(2, 2, 4).unbind())
+    assert re.match(LISTED, text)
+    assert re.search(rf"\n  The trace ended at another one: \[torch.cond\] .*{BEHIND}$", text)
+
+
+def test_a_mistake_does_not_say_so():
+    text = message_of(poptorch.inferenceModel(lambda x: x @ x), torch.ones(2, 4))
+    assert BEHIND not in text
 
 
 def test_stand_ins_have_no_values():

@@ -21,6 +21,7 @@ torch; `make test-ops` tries all samples and writes this page.
 def reason(text: str) -> str:
     """A refusal without what differs from sample to sample."""
     text = re.sub(r"^(In \S+:\d+: )?'\w+': ", "", text.split("\nError raised in:\n")[0])
+    text = text.split(" The trace ended there")[0]
     text = re.sub(r" \([^ ()]*:\d+\)", "", text)
     text = re.sub(r"\[[\d, ]*\]", "[…]", text)
     text = re.sub(r"aten::[\w.]+", "…", text)

@@ -13,6 +13,8 @@ from poptorch._impl.executor import PoplarExecutor
 # How often, by line of the user's: ("model.py:42", 3).
 Places = tuple[tuple[str, int], ...]
 
+_BEHIND = " What is behind was not looked at."
+
 
 @dataclass(frozen=True)
 class UsedOp:
@@ -76,7 +78,7 @@ class Explanation:
             lines.append("Refused")
             lines += [f"         {r.name}  {_shown(r.places)}: {r.reason}" for r in self.refusals]
         if self.ended_by:
-            lines.append(f"         The capture ended here: {self.ended_by}")
+            lines.append(f"         The capture ended here: {self.ended_by}{_BEHIND}")
         lines.append("  parameters      bytes  activation bytes  ops  module")
         lines += [
             f"{m.parameters:12} {m.parameter_bytes:10} {m.activation_bytes:17} {m.ops:4}  "
@@ -101,7 +103,7 @@ class Explanation:
         if refused:
             parts.append(notebook.table(("refused", "lines", "why, and what to do"), refused))
         if self.ended_by:
-            parts.append(notebook.paragraph(f"The capture ended here: {self.ended_by}"))
+            parts.append(notebook.paragraph(f"The capture ended here: {self.ended_by}{_BEHIND}"))
         size = notebook.size
         rows = [
             (f"{m.path or 'the model'} ({m.kind})", f"{m.parameters:,}", size(m.parameter_bytes),

@@ -1,5 +1,7 @@
 """Where in the user's program something happens: one rule for the lines of ops and of messages."""
 
+import contextlib
+import copy
 import os
 
 import poptorch_core
@@ -11,6 +13,8 @@ OWN_FILES = (
     os.path.dirname(torch.__file__) + os.sep,
     os.path.dirname(os.path.dirname(__file__)) + os.sep,
     os.path.dirname(poptorch_core.__file__) + os.sep,
+    contextlib.__file__,
+    copy.__file__,
 )
 
 

@@ -4,6 +4,7 @@ Each is registered for the tracer's dispatch key, which only a thread that trace
 compiles the functions on the way there unless it believes to be compiling already.
 """
 
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -58,7 +59,7 @@ def _cond(pred: Any, true_fn: Callable, false_fn: Callable, operands: Any = ()) 
 @while_loop_op.py_impl(_KEY)
 def _while_loop(goes_on: Callable, body: Callable, carried: Tensors, others: Tensors) -> Any:
     """while_loop: unrolled, as often as is known in a trace. The last that its body gave."""
-    made: Any = carried
+    made: Any = None
     while True:
         answer = goes_on(*carried, *others)
         known = _torch.known(answer) if isinstance(answer, torch.Tensor) else answer
@@ -69,9 +70,16 @@ def _while_loop(goes_on: Callable, body: Callable, carried: Tensors, others: Ten
                 "times, with poptorch.for_loop, and choose what it changes with torch.where."
             )
         if not known:
-            return made
+            return _as_given(carried, body) if made is None else made
         made = body(*carried, *others)
         carried = trees.tree_leaves(made)
+
+
+def _as_given(carried: Tensors, body: Callable) -> Any:
+    """Copies of what a loop began with, in the structure that torch's call of it took apart."""
+    copies = [x.clone() if isinstance(x, torch.Tensor) else x for x in carried]
+    shape = inspect.getclosurevars(body).nonlocals.get("in_spec")
+    return tuple(copies) if shape is None else trees.tree_unflatten(copies, shape)[0]
 
 
 @scan_op.py_impl(_KEY)

@@ -171,7 +171,7 @@ def _wrapped(x: torch.Tensor, levels: list[int]) -> torch.Tensor:
     return x
 
 
-def _leaf(x: Any) -> Any:
+def leaf(x: Any) -> Any:
     """What a transform differentiates in the place of a tensor that it was given."""
     if not isinstance(x, torch.Tensor) or not x.is_floating_point():
         return x
@@ -192,7 +192,7 @@ def _no_level() -> Iterator[int]:
     yield 0
 
 
-def _of_transform(
+def of_transform(
     outputs: Sequence[torch.Tensor],
     inputs: Sequence[torch.Tensor],
     grad_outputs: Sequence[torch.Tensor] | None = None,
@@ -217,15 +217,15 @@ def _forward_mode(
     """Stands for functorch's jvp: the derivative of a pull-back by its seed, along the tangents."""
     del strict
     with torch.enable_grad():
-        primals = trees.tree_map(_leaf, primals)
+        primals = trees.tree_map(leaf, primals)
         chosen = primals if argnums is None else eager_transforms._slice_argnums(primals, argnums)
         returned = function(*primals)
         returned, aux = returned if has_aux else (returned, None)
         outputs, shape = trees.tree_flatten(returned)
-        seeds = [_leaf(torch.zeros_like(output)) for output in outputs]
+        seeds = [leaf(torch.zeros_like(output)) for output in outputs]
         leaves = trees.tree_leaves(chosen)
-        pulled = _of_transform(outputs, leaves, seeds)
-        pushed = _of_transform(pulled, seeds, trees.tree_leaves(tangents))
+        pulled = of_transform(outputs, leaves, seeds)
+        pushed = of_transform(pulled, seeds, trees.tree_leaves(tangents))
     results = (returned, trees.tree_unflatten(pushed, shape))
     return (*results, aux) if has_aux else results
 
@@ -234,10 +234,10 @@ def _forward_mode(
 REPLACEMENTS: list[tuple[Any, str, Callable]] = [
     (torch.autograd, "grad", gradients_of),
     (eager_transforms, "grad_increment_nesting", _no_level),
-    (eager_transforms, "_wrap_all_tensors", lambda tree, level: trees.tree_map(_leaf, tree)),
+    (eager_transforms, "_wrap_all_tensors", lambda tree, level: trees.tree_map(leaf, tree)),
     (eager_transforms, "_create_differentiable", lambda tree, level=None: tree),
     (eager_transforms, "_undo_create_differentiable", lambda tree, level=None: tree),
-    (eager_transforms, "_autograd_grad", _of_transform),
+    (eager_transforms, "_autograd_grad", of_transform),
     (eager_transforms, "_jvp_with_argnums", _forward_mode),
     (eager_transforms, "jacfwd", eager_transforms.jacrev),
     (torch.func, "jacfwd", eager_transforms.jacrev),

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
@@ -10,10 +11,7 @@ import torch
 from poptorch_core import _torch
 from torch.jit._state import _python_cu
 from torch.nn import functional as F
-from torch.nn.modules import adaptive, batchnorm, transformer
-
-AdaptiveSoftmax = torch.nn.AdaptiveLogSoftmaxWithLoss
-BatchNorm = batchnorm._BatchNorm
+from torch.nn.modules import transformer
 
 
 def replacements() -> Iterator[tuple[Any, str, Callable]]:
@@ -26,8 +24,8 @@ def replacements() -> Iterator[tuple[Any, str, Callable]]:
     yield F, "gaussian_nll_loss", _counted(_of_any_variance(F.gaussian_nll_loss))
     for name in ("multilabel_soft_margin_loss", "triplet_margin_with_distance_loss"):
         yield F, name, _counted(getattr(F, name))
-    yield BatchNorm, "forward", _averaging(BatchNorm.forward)
-    yield AdaptiveSoftmax, "forward", _of_all_clusters(AdaptiveSoftmax.forward)
+    for name in ("kl_div", "mse_loss", "l1_loss", "huber_loss"):
+        yield F, name, _counted_where_composed(getattr(F, name))
 
 
 @contextlib.contextmanager
@@ -41,7 +39,8 @@ def scripts_op_by_op(model: torch.nn.Module | None) -> Iterator[None]:
         if isinstance(module, jit.RecursiveScriptModule):  # one that was loaded is not among them
             functions += [module._c._get_method(name) for name in module._c._method_names()]
     for function in functions:
-        function._debug_flush_compilation_cache()
+        with contextlib.suppress(RuntimeError):  # one that did not compile has nothing to forget
+            function._debug_flush_compilation_cache()
     with jit.optimized_execution(False):
         yield
 
@@ -104,6 +103,18 @@ def _of_any_variance(plain: Callable) -> Callable:
     return loss
 
 
+def _counted_where_composed(plain: Callable) -> Callable:
+    """A loss that is an operator by itself, but not with weights or as the mean of a batch."""
+    counted, signature = _counted(plain), inspect.signature(plain)
+
+    def loss(*arguments: Any, **keywords: Any) -> torch.Tensor:
+        given = signature.bind(*arguments, **keywords).arguments
+        is_composed = given.get("weight") is not None or given.get("reduction") == "batchmean"
+        return (counted if is_composed else plain)(*arguments, **keywords)
+
+    return loss
+
+
 def _counted(plain: Callable) -> Callable:
     """A loss that torch composes in Python counts as one, as those that are operators do."""
 
@@ -113,41 +124,3 @@ def _counted(plain: Callable) -> Callable:
         return torch.ops.poptorch.identity_loss(result, "none") if is_number else result
 
     return loss
-
-
-def _averaging(plain: Callable) -> Callable:
-    """Batch norms without momentum: the share of a batch in their statistics is 1 / its number."""
-
-    def forward(norm: BatchNorm, input: torch.Tensor) -> torch.Tensor:
-        tracked = norm.num_batches_tracked
-        if not norm.training or norm.momentum is not None or tracked is None:
-            return plain(norm, input)
-        norm._check_input_dim(input)
-        y = F.batch_norm(input, None, None, norm.weight, norm.bias, True, 0.0, norm.eps)
-        axes = [axis for axis in range(input.dim()) if axis != 1]
-        with torch.no_grad():
-            tracked.add_(1)
-            x, share = input.float(), 1 / tracked.float()
-            for running, of_batch in (
-                (norm.running_mean, x.mean(axes)),
-                (norm.running_var, x.var(axes)),
-            ):
-                assert running is not None  # as statistics are tracked
-                running.copy_(torch.lerp(running.float(), of_batch, share))
-        return y
-
-    return forward
-
-
-def _of_all_clusters(plain: Callable) -> Callable:
-    """The adaptive softmax's loss of all classes: which rows are in which cluster is not known."""
-
-    def forward(softmax: AdaptiveSoftmax, input: torch.Tensor, target: torch.Tensor) -> Any:
-        if input.device.type != "ipu":
-            return plain(softmax, input, target)
-        scores = softmax.log_prob(input if target.dim() else input.unsqueeze(0))
-        output = scores.gather(1, target.reshape(-1, 1)).reshape(target.shape)
-        loss = torch.ops.poptorch.identity_loss(-output.mean(), "none")
-        return adaptive._ASMoutput(output, loss)
-
-    return forward

@@ -48,7 +48,7 @@ Results covariance(const Handled& h) {
 
 Results repeated(const Handled& h) {
   if (auto known = by_known_values(h)) return *std::move(known);
-  if (!h.call.given(1)) refuse_dynamic_shape(h);
+  if (!h.call.given(1)) refuse_dynamic_shape(h, h.arguments[0]);
   const at::Tensor ends = h.arguments[0].toTensor().cumsum(0);
   const at::Tensor places = at::arange(h.arguments[1].toInt(), ends.options());
   return {at::searchsorted(ends, places, false, true).to(at::kLong)};

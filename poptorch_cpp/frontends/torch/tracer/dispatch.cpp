@@ -138,8 +138,9 @@ std::vector<TensorValue> values_of(const Handled& h) {
       if (!values.empty() || h.info.is_composite) return values;
     }
     return by_generic_op(h);
-  } catch (const DynamicShapeError&) {
-    throw;  // what follows would not fit
+  } catch (const DynamicShapeError& error) {  // what follows would not fit
+    const auto behind = buffers_behind(h.tracer, h.arguments.slice(1));
+    throw DynamicShapeError(error.what() + behind, error.where());
   } catch (const support::UnsupportedError& error) {
     auto values = stand_ins(h.op, h.info, h.arguments, h.call);
     if (!values) throw;
@@ -173,7 +174,7 @@ std::optional<Results> compute(const Handled& h) {
 std::optional<Results> data_dependent(const Handled& h) {
   if (auto known = by_known_values(h)) return known;
   if (h.info.rule) return compute(h);
-  refuse_dynamic_shape(h);
+  refuse_dynamic_shape(h, h.arguments[0]);
 }
 
 bool makes_sparse(const OpInfo& info) {
@@ -251,13 +252,14 @@ bool take(Tracer& tracer, const c10::OperatorHandle& op, const OpInfo& info, Sta
 }
 
 // Throws Kind of `where` with the user's line added where `text` lacks it; the tracer remembers it.
+// `end`: what is said besides where the error ends the trace, and the model does not catch it.
 template <typename Kind>
-[[noreturn]] void raise(Tracer& tracer, std::string text, const std::source_location& where) {
+[[noreturn]] void raise(Tracer& tracer, std::string text, const std::source_location& where,
+                        const char* end = "") {
   const std::string place = tracer.place();
   if (text.find(place) == std::string::npos) text += place;
-  Kind error(text, where);
-  tracer.remember(std::make_exception_ptr(error), text);
-  throw error;
+  tracer.remember(std::make_exception_ptr(Kind(text + end, where)), text);
+  throw Kind(text, where);
 }
 
 void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
@@ -277,10 +279,12 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stac
     // Torch's own text, as in eager mode.
     raise<UserError>(*tracer, str("[", info->name, "] ", error.what_without_backtrace()),
                      std::source_location::current());
+  } catch (const ValueNeededError& error) {
+    raise<UserError>(*tracer, error.what(), error.where(), kBehindEnd);
   } catch (const UserError& error) {
     raise<UserError>(*tracer, error.what(), error.where());
   } catch (const support::UnsupportedError& error) {
-    raise<support::UnsupportedError>(*tracer, error.what(), error.where());
+    raise<support::UnsupportedError>(*tracer, error.what(), error.where(), kBehindEnd);
   } catch (const support::Error& error) {
     tracer->remember(std::current_exception(), error.what());
     throw;
@@ -309,6 +313,19 @@ void pop_name_scope() {
   if (Tracer* tracer = Tracer::current()) tracer->pop_scope();
 }
 
+// Python's part of the trace lacks something, without which it goes on.
+void refuse(const std::string& what, const std::string& why) {
+  if (Tracer* tracer = Tracer::current()) {
+    tracer->refuse(what, support::UnsupportedError(why), {});
+  }
+}
+
+// It has raised an error.
+void end_trace(const std::string& why) {
+  Tracer* tracer = Tracer::current();
+  if (tracer && !tracer->is_cause_of(why)) tracer->remember(nullptr, why);
+}
+
 }  // namespace
 
 TORCH_LIBRARY(poptorch, m) {
@@ -317,11 +334,15 @@ TORCH_LIBRARY(poptorch, m) {
   m.def("identity_loss(Tensor x, str reduction) -> Tensor", eager_identity_loss);
   m.def("push_name_scope(str name) -> ()", push_name_scope);
   m.def("pop_name_scope() -> ()", pop_name_scope);
+  m.def("refuse(str what, str why) -> ()", refuse);
+  m.def("end_trace(str why) -> ()", end_trace);
 }
 
 TORCH_LIBRARY_IMPL(poptorch, DeferredInit, m) {
   m.impl("push_name_scope", push_name_scope);
   m.impl("pop_name_scope", pop_name_scope);
+  m.impl("refuse", refuse);
+  m.impl("end_trace", end_trace);
 }
 
 TORCH_LIBRARY_IMPL(_, DeferredInit, m) {

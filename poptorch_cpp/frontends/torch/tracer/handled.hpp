@@ -4,11 +4,13 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "frontends/torch/tracer/op_info.hpp"
 #include "frontends/torch/tracer/torch_call.hpp"
 #include "frontends/torch/tracer/tracer.hpp"
+#include "support/error.hpp"
 
 namespace poptorch::frontend {
 
@@ -20,6 +22,12 @@ struct Handled {
   TorchCall& call;
 };
 
+// A value that torch asks for on the host, and that is not known while the model is traced.
+class ValueNeededError : public support::UserError {
+ public:
+  using UserError::UserError;
+};
+
 using Results = std::vector<c10::IValue>;
 using Handler = std::function<Results(const Handled&)>;
 
@@ -28,8 +36,11 @@ const Handler* special_handler(const OpInfo& info);
 // What concerns the device an operator was asked for. Wherever that is, the IPU is meant.
 void settle_device(const Handled& handled);
 
-// UnsupportedError for an operator whose result has a shape that depends on values.
-[[noreturn]] void refuse_dynamic_shape(const Handled& handled);
+// The cure, where what is not known of these follows from buffers alone; otherwise nothing.
+std::string buffers_behind(Tracer& tracer, c10::ArrayRef<c10::IValue> wanted);
+// DynamicShapeError for an operator whose result has a shape that depends on the values of
+// `wanted`.
+[[noreturn]] void refuse_dynamic_shape(const Handled& handled, const c10::IValue& wanted);
 // What torch makes of it on the host, where all the tensors that it takes have values known while
 // the model is traced. Nothing otherwise.
 std::optional<Results> results_on_host(const Handled& handled);

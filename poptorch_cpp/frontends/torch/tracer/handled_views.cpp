@@ -20,6 +20,10 @@ at::Tensor adopt_view(const Handled& h, const at::Tensor& base, const at::Tensor
   h.tracer.enter_module_of(root);
   if (auto link = link_of_view(h.info.name, h.call, base, result, index, position)) {
     root.add_view(geometry, Geometry::of(base), std::move(link));
+  } else if (base.scalar_type() != result.scalar_type()) {
+    h.call.unsupported(
+        "the bytes of a tensor as numbers of another dtype are not supported. Convert the numbers "
+        "with to(dtype), or make such a view on the host and hand it in.");
   } else if (!root.knows(geometry) && !root.add_strided_view(geometry)) {
     h.call.unsupported("a view of this kind is not supported. Use a copy: reshape, clone or to.");
   }

@@ -42,12 +42,12 @@ bool is_spread(const at::Tensor& x, const at::Tensor& mask, const at::Tensor& va
 
 }  // namespace
 
-void refuse_dynamic_shape(const Handled& h) {
+void refuse_dynamic_shape(const Handled& h, const IValue& wanted) {
   throw DynamicShapeError(support::str(
       "Operations using ", h.info.name,
       " are unsupported because the operator's output shape is determined at runtime. Use "
       "operators of static shape, such as torch.where or masked_fill.",
-      h.tracer.place()));
+      h.tracer.place(), buffers_behind(h.tracer, wanted)));
 }
 
 std::optional<Results> results_on_host(const Handled& h) {

@@ -62,7 +62,7 @@ void Refusals::raise(const std::string& end) const {
   }
   std::string text = str(kUnsupported, "[", support::join(names, ", "), "].");
   for (const std::string& line : lines) text += line;
-  if (!end.empty()) text += str("\n  The trace ended at another one: ", end);
+  if (!end.empty()) text += str("\n  The trace ended at another one: ", end, kBehindEnd);
   throw support::UnsupportedError(text, first_where_);
 }
 

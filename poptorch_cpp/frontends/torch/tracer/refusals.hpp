@@ -18,6 +18,9 @@ struct Refusal {
   std::map<std::string, int> places;  // how often, by line of the user's, "model.py:42"
 };
 
+// Of what ends a trace.
+constexpr const char* kBehindEnd = " The trace ended there: ops behind it were not looked at.";
+
 class Refusals {
  public:
   void add(const std::string& op, const support::UnsupportedError& error,

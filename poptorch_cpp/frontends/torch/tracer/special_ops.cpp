@@ -1,13 +1,16 @@
 // Operators that are not computations: reads of values, comparisons of tensors, constants, detach_;
 // and the device that factories are asked for.
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/_pack_padded_sequence.h>
 #include <ATen/ops/_pad_packed_sequence.h>
+#include <ATen/ops/amax.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/broadcast_tensors.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/index.h>
 #include <ATen/ops/index_select.h>
+#include <ATen/ops/sparse_coo_tensor.h>
 #include <ATen/ops/tensor_split.h>
 
 #include <tuple>
@@ -23,14 +26,14 @@ namespace poptorch::frontend {
 namespace {
 
 using support::str;
-using support::UserError;
 
-[[noreturn]] void refuse_unknown(const Handled& h) {
-  throw UserError(
+[[noreturn]] void refuse_unknown(const Handled& h, c10::ArrayRef<c10::IValue> wanted) {
+  throw ValueNeededError(
       str("[", h.info.name, "] the value of a tensor is needed on the host", h.tracer.place(),
           ", but it is not known while the model is traced, as it depends on an input, a "
           "weight or a random number. Keep .item(), `if tensor:` and other reads of "
-          "such values out of forward; use torch.where for a choice."));
+          "such values out of forward; use torch.where for a choice.",
+          buffers_behind(h.tracer, wanted)));
 }
 
 Results value_needed(const Handled& h) {
@@ -41,12 +44,12 @@ Results value_needed(const Handled& h) {
       return {at::Scalar(*answer)};
     }
   }
-  refuse_unknown(h);
+  refuse_unknown(h, h.arguments);
 }
 
 at::Tensor needed(const Handled& h, size_t argument) {
   auto known = h.tracer.known(h.arguments[argument].toTensor());
-  if (!known) refuse_unknown(h);
+  if (!known) refuse_unknown(h, h.arguments[argument]);
   return *std::move(known);
 }
 
@@ -62,7 +65,7 @@ Results split(const Handled& h) {
 // As x[mask], of a known mask.
 Results selected(const Handled& h) {
   const auto known = h.tracer.known(h.arguments[1].toTensor());
-  if (!known) refuse_dynamic_shape(h);
+  if (!known) refuse_dynamic_shape(h, h.arguments[1]);
   const at::Tensor mask = h.tracer.make_constant(*known);
   const auto operands = at::broadcast_tensors({h.arguments[0].toTensor(), mask});
   return {at::index(operands[0], {operands[1]})};
@@ -98,6 +101,22 @@ Results padded(const Handled& h) {
   const at::Tensor places = h.tracer.make_constant(rows.flatten());
   return {at::index_select(all, 0, places).unflatten(0, rows.sizes()),
           h.tracer.make_constant(lengths)};
+}
+
+// Without a size: torch takes it from the places, which have to be known.
+Results sparse_of_places(const Handled& h) {
+  if (auto results = results_on_host(h)) return *std::move(results);
+  const at::Tensor places = needed(h, 0), &numbers = h.arguments[1].toTensor();
+  std::vector<int64_t> size;
+  {
+    const PauseGuard pause;
+    const at::Tensor most = at::amax(places, 1).to(at::kLong) + 1;
+    size.assign(most.const_data_ptr<int64_t>(), most.const_data_ptr<int64_t>() + most.numel());
+  }
+  const auto rest = numbers.sizes().slice(1);
+  size.insert(size.end(), rest.begin(), rest.end());
+  return {at::sparse_coo_tensor(h.arguments[0].toTensor(), numbers, size,
+                                numbers.options().layout(at::kSparse))};
 }
 
 Results backward_inside(const Handled& h) {
@@ -151,6 +170,7 @@ const std::unordered_map<std::string, Handler>& handlers() {
       {"aten::allclose", value_needed},
       {"aten::equal", same_tensor},
       {"aten::_backward", backward_inside},
+      {"aten::sparse_coo_tensor.indices", sparse_of_places},
       {"aten::_pack_padded_sequence", packed},
       {"aten::_pad_packed_sequence", padded},
       {"aten::masked_select", selected},

@@ -5,6 +5,8 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <algorithm>
+
 #include "frontends/torch/aten/call.hpp"
 #include "frontends/torch/tracer/host_tensors.hpp"
 #include "frontends/torch/tracer/types.hpp"
@@ -331,19 +333,25 @@ void Tracer::refuse(const std::string& op, const support::UnsupportedError& erro
   }
 }
 
+bool Tracer::is_buffer(const std::string& slot) const {
+  const auto is_it = [&](const NamedTensor& entry) { return entry.name == slot; };
+  const auto found = std::find_if(slots_.begin(), slots_.end(), is_it);
+  return found != slots_.end() && found->is_buffer;
+}
+
 void Tracer::remember(std::exception_ptr error, std::string text) {
   error_ = std::move(error);
   error_text_ = std::move(text);
 }
 
 bool Tracer::is_cause_of(const std::string& text) const {
-  return error_ && text.find(error_text_) != std::string::npos;
+  return !error_text_.empty() && text.find(error_text_) != std::string::npos;
 }
 
 void Tracer::rethrow_if_cause_of(const std::string& text) const {
   if (!is_cause_of(text)) return;
   if (!refusals_.empty()) refusals_.raise(error_text_);
-  std::rethrow_exception(error_);
+  if (error_) std::rethrow_exception(error_);
 }
 
 }  // namespace poptorch::frontend

@@ -111,6 +111,7 @@ class Tracer : private Cursor {
   void freeze(const std::vector<at::Tensor>& members);
   // What it holds, on the host, where that depends on no input, no state and no random number.
   std::optional<at::Tensor> known(const at::Tensor& tensor);
+  bool is_buffer(const std::string& slot) const;
   // What a truth value is when all numbers are finite, where that makes it known. The program then
   // ends its run where it is another.
   std::optional<bool> expected(const at::Tensor& tensor);
@@ -184,7 +185,8 @@ class Tracer : private Cursor {
   bool is_stand_in(const ir::Op* op) const { return stand_ins_.contains(op); }
   const Refusals& refusals() const { return refusals_; }
 
-  // Torch turns exceptions that cross it into its own; the first one is kept here.
+  // Torch turns exceptions that cross it into its own; the last one is kept here. nullptr: it is
+  // one of Python's, which gets through.
   void remember(std::exception_ptr error, std::string text);
   const std::string& error_text() const { return error_text_; }
   bool is_cause_of(const std::string& text) const;  // the remembered error of another one's text
