@@ -18,6 +18,7 @@ void Fabric::nap(int round, uint32_t seen) {
   } else if (round < kSpins + kYields) {
     sched_yield();
   } else {
+    read_all();
     bell().sleep(seen);
   }
 }

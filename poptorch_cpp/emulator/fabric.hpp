@@ -52,8 +52,8 @@ class Fabric {
   // another first makes it be copied. May be false.
   virtual bool is_next(int /*from*/, const Tag& /*tag*/) { return false; }
 
-  // Keeps what has come until somebody asks for it, so that others find room. send() does so before
-  // it says that there is none: else all could wait for each other.
+  // Keeps what has come until somebody asks for it, so that others find room. nap() does so before
+  // it sleeps: else all could wait for each other. Not sooner: it takes a copy.
   virtual void read_all() {}
 
   // How it is known that `other` sends nothing more, such as "it was killed"; empty: it may.

@@ -88,11 +88,34 @@ struct Or {
   }
 };
 
+// Two operands, or what was before and one more, need no memory between.
+template <typename T, typename Combine>
+void fold_two(const T* a, const T* b, T* into, int64_t elements, int64_t divisor) {
+  if (divisor > 1) {
+    const auto by = static_cast<Divisor<T>>(divisor);
+#pragma GCC ivdep  // each result is over its own operands at most
+    for (int64_t i = 0; i < elements; ++i) into[i] = static_cast<T>(Combine::of(a[i], b[i]) / by);
+    return;
+  }
+#pragma GCC ivdep
+  for (int64_t i = 0; i < elements; ++i) into[i] = Combine::of(a[i], b[i]);
+}
+
 // By blocks that stay in the nearest cache. An element's operands are all read before its block's
 // results are written, which may be over them.
 template <typename Format, typename Combine>
 void fold(const Fold::Part& part, std::byte* into, bool is_partial, bool mean, int64_t ranks) {
   using T = typename Format::Wide;
+  if constexpr (Format::kIsPlain && !std::is_same_v<Combine, SquareSum>) {
+    if (part.operands.size() + (part.before ? 1 : 0) == 2) {
+      const auto operand = [&](size_t i) {
+        return reinterpret_cast<const T*>(part.operands[i]) + part.first;
+      };
+      const T* a = part.before ? reinterpret_cast<const T*>(part.before) : operand(0);
+      return fold_two<T, Combine>(a, operand(part.before ? 0 : 1), reinterpret_cast<T*>(into),
+                                  part.elements, mean && !is_partial ? ranks : 1);
+    }
+  }
   constexpr int64_t kBlock = 512;
   T sums[kBlock];
   for (int64_t begin = 0; begin < part.elements; begin += kBlock) {

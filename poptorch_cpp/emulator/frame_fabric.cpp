@@ -36,10 +36,8 @@ class FrameFabric final : public Fabric {
   }
   bool send(int to, const Tag& tag, const std::byte* data, int64_t bytes) override {
     Peer& there = peer(to);
-    const bool is_taken = there.link ? there.link->send(tag, data, bytes)
-                                     : near_->send(there.near_number, tag, data, bytes);
-    if (!is_taken) read_all();
-    return is_taken;
+    return there.link ? there.link->send(tag, data, bytes)
+                      : near_->send(there.near_number, tag, data, bytes);
   }
   using Fabric::receive;
   bool receive(int from, const Tag& tag, int64_t bytes, const Use& use) override {
@@ -113,7 +111,6 @@ void FrameFabric::leave() {
   const double until = now() + kFarewell;
   for (int round = 0; now() < until && std::ranges::any_of(peers_, is_waited_for); ++round) {
     const uint32_t seen = signal();
-    read_all();
     nap(round, seen);
   }
   for (Peer& peer : peers_) {

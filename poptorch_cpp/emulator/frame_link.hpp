@@ -21,7 +21,7 @@ class FrameLink final : public MessageSource {
   FrameLink(std::unique_ptr<Wire> wire, Bell& bell);
   ~FrameLink() override { close(); }
 
-  static constexpr int64_t kFrame = int64_t{1} << 19;  // bytes
+  static constexpr int64_t kFrame = int64_t{1} << 22;  // bytes; takes memory as it is used
   static constexpr int64_t kHeader = 64;               // before a frame and before a message
   static constexpr int64_t kMost = kFrame - 2 * kHeader;
 
@@ -64,7 +64,7 @@ class FrameLink final : public MessageSource {
 
   std::mutex sending_;
   std::condition_variable frame_started_;
-  static constexpr uint32_t kFrames = 4;
+  static constexpr uint32_t kFrames = 3;
   std::array<Frame, kFrames> out_;
   uint32_t started_ = 0, through_ = 0;  // frames; the one behind those started is filled
   bool wants_room_ = false;

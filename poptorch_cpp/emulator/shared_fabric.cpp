@@ -248,15 +248,10 @@ void SharedFabric::wait_for_all(double timeout) {
 }
 
 bool SharedFabric::send(int to, const Tag& tag, const std::byte* data, int64_t bytes) {
-  {
-    std::lock_guard lock(peers_[static_cast<size_t>(to)].sending);
-    if (ring(instance_, to).write(tag, data, bytes)) {
-      place(to).bell.ring();
-      return true;
-    }
-  }
-  read_all();
-  return false;
+  std::lock_guard lock(peers_[static_cast<size_t>(to)].sending);
+  if (!ring(instance_, to).write(tag, data, bytes)) return false;
+  place(to).bell.ring();
+  return true;
 }
 
 void SharedFabric::read_all() {
