@@ -12,7 +12,7 @@ from poptorch_core import _core
 
 # What no option of poptorch's sets: what is wrapped, the outputs that it has, the machine and
 # POPTORCH_NUM_THREADS do.
-OF_THE_MODEL = {"training", "device", "whole_outputs", "threads"}
+OF_THE_MODEL = {"training", "device", "whole_outputs", "threads", "late_memory_check"}
 # What processes and the launcher say: _impl/processes.py.
 OF_THE_MACHINE = {"link_domain", "sharding_replicas", "offline"}
 TABLE = _core.option_table()
