@@ -173,15 +173,23 @@ void Peers::give_up(std::string_view why) noexcept {
   }
 }
 
+// Not of a turn that has failed here as well, nor of one that all have left behind: who comes to
+// the next but one has been in the next.
+bool Peers::is_news(const std::pair<int64_t, int64_t>& turn) const {
+  if (turn <= failed_) return false;
+  const int64_t here = agreed_ ? exchanges_ : attempts_;
+  return turn.first == run_ ? turn.second + 1 >= here : turn.first + 1 >= run_;
+}
+
 void Peers::take_give_ups(const std::string& what) {
   for (int other = 0; other < share_.instances; ++other) {
     if (other == share_.instance) continue;
     Farewell theirs;
     auto* bytes = reinterpret_cast<std::byte*>(&theirs);
-    bool comes = false;  // of a turn that has not failed here as well
+    bool comes = false;
     do {
       comes = fabric().receive(other, farewell(), bytes, sizeof theirs);
-    } while (comes && theirs.turn() <= failed_);
+    } while (comes && !is_news(theirs.turn()));
     if (!comes) continue;
     theirs.reason.back() = '\0';
     throw support::UserError(str("[instances] ", what, " waits in vain: the run of ",

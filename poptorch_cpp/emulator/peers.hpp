@@ -56,6 +56,7 @@ class Peers {
                  const std::vector<int>& owners);
   Tag farewell() const;
   void give_up(std::string_view why) noexcept;
+  bool is_news(const std::pair<int64_t, int64_t>& turn) const;
   void take_give_ups(const std::string& what);
   void check_deadline(int awaited, const std::string& what) const;
 

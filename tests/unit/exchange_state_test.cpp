@@ -107,13 +107,13 @@ TEST(ExchangeState, AnAgreementThatIsCutShortGoesOn) {
     const Share& share = shares[static_cast<size_t>(i)];
     Engine engine(program, ops::registry(), options_of(share));
     if (i == 0) std::this_thread::sleep_for(std::chrono::milliseconds(400));
-    // Who was interrupted before all had agreed may miss the next run of those that had.
+    // Who comes late may find all trying again, or wait in vain for one that tries later.
     for (int failures = 0;; ++failures) {
       try {
         const support::Watch watch([&] { return i == 1 && failures == 0; },
                                    std::chrono::milliseconds(0));
         run_once(engine, inputs_of(program, share));
-        EXPECT_GT(failures, 0) << "instance " << i;
+        EXPECT_TRUE(i != 1 || failures > 0);
         break;
       } catch (const support::Interrupted&) {
         EXPECT_EQ(i, 1);
