@@ -52,6 +52,11 @@ class Fabric {
   // another first makes it be copied. May be false.
   virtual bool is_next(int /*from*/, const Tag& /*tag*/) { return false; }
 
+  // Whether `other` can map files of this process, and this one its: lending.hpp. The same in both.
+  virtual bool is_near(int /*other*/) const { return false; }
+  // Operands of so many bytes and more are lent to those who are near, shorter ones are sent.
+  virtual int64_t least_lent() const { return int64_t{1} << 16; }
+
   // Keeps what has come until somebody asks for it, so that others find room. nap() does so before
   // it sleeps: else all could wait for each other. Not sooner: it takes a copy.
   virtual void read_all() {}

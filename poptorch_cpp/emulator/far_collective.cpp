@@ -1,12 +1,19 @@
-// Implements far_collective.hpp: what every kind has, and gathers and all-to-alls. Reductions are
-// in far_reduction.cpp (chains) and far_direct.cpp.
+// Implements far_collective.hpp.
 #include "emulator/far_collective.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
+#include "emulator/lent_collective.hpp"
+#include "emulator/sent_collective.hpp"
+
 namespace poptorch::emulator {
+namespace {
+
+constexpr uint32_t kKinds = 3;  // of messages of a round
+
+}  // namespace
 
 FarGroup::FarGroup(const Share& share, int number, int replicas, int size, int stride)
     : number(number) {
@@ -14,7 +21,7 @@ FarGroup::FarGroup(const Share& share, int number, int replicas, int size, int s
   for (int replica : members_of_group(number, replicas, size, stride)) {
     const int owner = share.owner(replica, replicas);
     if (instances.empty() || instances.back() != owner) {
-      if (owner == share.instance) here = static_cast<int>(instances.size());
+      if (owner == share.instance) here = places();
       instances.push_back(owner);
       begins.push_back(rank);
     }
@@ -30,46 +37,39 @@ int FarGroup::place_of(int rank) const {
 
 FarCollective::FarCollective(const CollectiveSpec& spec, int number, FarGroup group, Peers& peers)
     : Collective(spec, group.count(group.here), group.begin()),
-      number_(number),
       group_(std::move(group)),
       peers_(peers),
-      rank_parts_(spec.op == "reduce_scatter"),
-      is_direct_(spec.op != "all_gather" && spec.op != "all_to_all" &&
-                 group_.ranks() == static_cast<int>(group_.instances.size())),
-      element_bytes_(ir::size_of(spec.dtype)),
-      sends_(group_.instances.size()),
-      receives_(group_.instances.size()),
-      sent_(group_.instances.size()),
-      received_(group_.instances.size()) {
-  const bool moves = spec.op == "all_gather" || spec.op == "all_to_all";
-  if (moves || spec.reduce == "local" || !peers.share().fabric) return;
-  fold_.emplace(spec.dtype, spec.reduce);
-  cut_slices();
+      number_(number) {}
+
+Tag FarCollective::tag(uint32_t kind) const {
+  return peers_.tag(static_cast<uint32_t>(number_), group_.number, kKinds * round_ + kind);
 }
 
 bool FarCollective::compute() {
-  if (spec_.reduce == "local" && spec_.op != "all_gather" && spec_.op != "all_to_all") {
-    const int64_t part = spec_.elements * element_bytes_ / (rank_parts_ ? group_.ranks() : 1);
-    for (size_t i = 0; i < operands_.size(); ++i) {
-      const int64_t rank = group_.begin() + static_cast<int64_t>(i);
-      std::memcpy(results_[i], operands_[i] + (rank_parts_ ? rank * part : 0),
-                  static_cast<size_t>(part));
-    }
+  if (is_reduction() && spec_.reduce == "local") {
+    keep_own();
     return true;
   }
-  // Two a round, the second for results.
-  tag_ = receive_tag_ = peers_.tag(static_cast<uint32_t>(number_), group_.number, 2 * round_++);
-  folded_ = returned_ = 0;
-  has_partial_ = has_result_ = false;
-  if (spec_.op == "all_gather") begin_gather();
-  if (spec_.op == "all_to_all") begin_all_to_all();
-  if (is_direct_) begin_direct();
+  begin();
   peers_.note_progress();
   advance();
-  if (is_finished()) return true;
+  if (is_finished()) {
+    ++round_;
+    return true;
+  }
   peers_.under_way.fetch_add(1);
   under_way_ = true;
   return false;
+}
+
+// Each replica's result is its own operand, or its part.
+void FarCollective::keep_own() {
+  const bool parts = has_rank_parts();
+  const int64_t bytes = spec_.elements * element_bytes() / (parts ? group_.ranks() : 1);
+  for (size_t i = 0; i < operands_.size(); ++i) {
+    const int64_t rank = group_.begin() + static_cast<int64_t>(i);
+    std::memcpy(results_[i], operands_[i] + (parts ? rank * bytes : 0), static_cast<size_t>(bytes));
+  }
 }
 
 bool FarCollective::poll() {
@@ -78,8 +78,14 @@ bool FarCollective::poll() {
   peers_.note_progress();
   if (!is_finished()) return false;
   under_way_ = false;
+  ++round_;
   finish_round();
   return true;
+}
+
+int FarCollective::awaited() {
+  std::lock_guard lock(mutex_);
+  return waits_for();
 }
 
 void FarCollective::clear() {
@@ -87,147 +93,12 @@ void FarCollective::clear() {
   under_way_ = false;
 }
 
-bool FarCollective::advance() {
-  bool moved = false;
-  if (!fold_) {
-    moved = move_all();
-    if (moved && is_finished() && spec_.op == "all_gather") {
-      const int64_t bytes = spec_.elements * element_bytes_ * group_.ranks();
-      for (size_t i = 1; i < results_.size(); ++i) {
-        std::memcpy(results_[i], results_[0], static_cast<size_t>(bytes));
-      }
-    }
-    return moved;
+std::unique_ptr<FarCollective> make_far_collective(const CollectiveSpec& spec, int number,
+                                                   FarGroup group, Peers& peers) {
+  if (is_lent(spec, group, peers.share())) {
+    return std::make_unique<LentCollective>(spec, number, std::move(group), peers);
   }
-  if (is_direct_) return advance_direct();
-  // In turns, so that neither direction fills up.
-  for (bool again = true; again; moved |= again) {
-    again = return_next();
-    again = fold_next() || again;
-  }
-  return moved;
-}
-
-bool FarCollective::is_finished() const {
-  if (fold_ && !is_direct_) return folded_ == slices_.size() && returned_ == slices_.size();
-  if (folded_ < own_.size()) return false;
-  for (size_t place = 0; place < returned_to_.size(); ++place) {
-    if (returned_to_[place] < own_.size()) return false;
-  }
-  return has_moved_all();
-}
-
-bool FarCollective::has_moved_all() const {
-  for (size_t place = 0; place < sends_.size(); ++place) {
-    if (sent_[place] < sends_[place].size() || received_[place] < receives_[place].size()) {
-      return false;
-    }
-  }
-  return true;
-}
-
-void FarCollective::add_moves(std::vector<Move>& moves, int other, const std::byte* data,
-                              int64_t bytes) const {
-  const int64_t most = peers_.fabric().most_bytes();
-  for (int64_t at = 0; at < bytes; at += most) {
-    moves.push_back({other, const_cast<std::byte*>(data) + at, std::min(most, bytes - at)});
-  }
-}
-
-void FarCollective::begin_gather() {
-  const int64_t bytes = spec_.elements * element_bytes_;
-  for (size_t i = 0; i < operands_.size(); ++i) {
-    std::memcpy(results_[0] + (group_.begin() + static_cast<int64_t>(i)) * bytes, operands_[i],
-                static_cast<size_t>(bytes));
-  }
-  for (int place = 0; place < static_cast<int>(group_.instances.size()); ++place) {
-    const auto index = static_cast<size_t>(place);
-    sends_[index].clear();
-    receives_[index].clear();
-    sent_[index] = received_[index] = 0;
-    if (place == group_.here) continue;
-    for (const std::byte* operand : operands_) {
-      add_moves(sends_[index], group_.instance(place), operand, bytes);
-    }
-    const int64_t first = group_.begins[index];
-    for (int64_t rank = first; rank < first + group_.count(place); ++rank) {
-      add_moves(receives_[index], group_.instance(place), results_[0] + rank * bytes, bytes);
-    }
-  }
-}
-
-void FarCollective::begin_all_to_all() {
-  const int64_t row = spec_.elements * element_bytes_ / group_.ranks();
-  for (int place = 0; place < static_cast<int>(group_.instances.size()); ++place) {
-    const auto index = static_cast<size_t>(place);
-    sends_[index].clear();
-    receives_[index].clear();
-    sent_[index] = received_[index] = 0;
-    const int64_t first = group_.begins[index];
-    for (size_t i = 0; i < operands_.size(); ++i) {
-      for (int64_t to = first; to < first + group_.count(place); ++to) {
-        const std::byte* data = operands_[i] + to * row;
-        if (place == group_.here) {
-          std::memcpy(
-              results_[static_cast<size_t>(to - first)] + (first + static_cast<int64_t>(i)) * row,
-              data, static_cast<size_t>(row));
-        } else {
-          add_moves(sends_[index], group_.instance(place), data, row);
-        }
-      }
-    }
-    if (place == group_.here) continue;
-    for (int64_t from = first; from < first + group_.count(place); ++from) {
-      for (std::byte* result : results_) {
-        add_moves(receives_[index], group_.instance(place), result + from * row, row);
-      }
-    }
-  }
-}
-
-bool FarCollective::move_all() {
-  bool moved = false;
-  for (size_t place = 0; place < sends_.size(); ++place) {
-    for (size_t& at = sent_[place]; at < sends_[place].size(); ++at, moved = true) {
-      const Move& move = sends_[place][at];
-      if (!peers_.fabric().send(move.other, tag_, move.data, move.bytes)) break;
-    }
-    for (size_t& at = received_[place]; at < receives_[place].size(); ++at, moved = true) {
-      const Move& move = receives_[place][at];
-      if (is_direct_ && peers_.fabric().is_next(move.other, tag_)) break;
-      if (!peers_.fabric().receive(move.other, receive_tag_, move.data, move.bytes)) break;
-    }
-  }
-  return moved;
-}
-
-int FarCollective::awaited() {
-  std::lock_guard lock(mutex_);
-  const int last = static_cast<int>(group_.instances.size()) - 1;
-  if (is_direct_ && folded_ < own_.size()) {
-    for (size_t place = 0; place < sends_.size(); ++place) {
-      if (!can_overwrite(own_[folded_]) && sent_[place] < sends_[place].size()) {
-        return group_.instance(static_cast<int>(place));
-      }
-    }
-    return group_.instance(next_place_ == group_.here ? next_place_ + 1 : next_place_);
-  }
-  if (fold_ && !is_direct_) {
-    if (is_last()) return group_.instance(last - 1);
-    const bool from_before = !has_partial_ && folded_ < slices_.size() && group_.here > 0;
-    if (from_before) return group_.instance(group_.here - 1);
-    return group_.instance(rank_parts_ && folded_ == slices_.size() ? last : group_.here + 1);
-  }
-  for (size_t place = 0; place < sends_.size(); ++place) {
-    if (received_[place] < receives_[place].size()) return receives_[place][received_[place]].other;
-  }
-  for (size_t place = 0; place < sends_.size(); ++place) {
-    if (sent_[place] < sends_[place].size()) return sends_[place][sent_[place]].other;
-  }
-  for (size_t place = 0; place < returned_to_.size(); ++place) {
-    if (returned_to_[place] < own_.size()) return group_.instance(static_cast<int>(place));
-  }
-  return group_.instance(group_.here == 0 ? 1 : 0);
+  return std::make_unique<SentCollective>(spec, number, std::move(group), peers);
 }
 
 }  // namespace poptorch::emulator

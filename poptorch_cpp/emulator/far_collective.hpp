@@ -1,21 +1,12 @@
-// A collective of a group whose replicas several instances run. Each moves on as messages come:
-// nothing here waits.
-//
-// A reduction's operands are cut into slices. Where each instance has one rank, a slice has an
-// owner to whom all others send theirs; it folds them in the order of replicas, and sends the
-// result to all. Between two instances, and of short operands, everybody owns every slice. Where an
-// instance has several ranks, each slice goes along a chain: it is folded by the first instance,
-// whose partial result goes to the next one, and so on; the last one has the result, which goes
-// back along the chain (of a reduce_scatter straight to whose part it is). Either way the bits are
-// those of one process. Gathers and all-to-alls only move bytes.
+// A collective of a group whose replicas several instances run. It moves on as messages come:
+// nothing here waits. How operands reach the others: sent_collective.hpp, lent_collective.hpp.
 #pragma once
 
-#include <optional>
+#include <atomic>
+#include <memory>
 #include <vector>
 
 #include "emulator/exchange.hpp"
-#include "emulator/fold.hpp"
-#include "emulator/memory.hpp"
 #include "emulator/peers.hpp"
 
 namespace poptorch::emulator {
@@ -29,6 +20,7 @@ struct FarGroup {
 
   FarGroup(const Share& share, int number, int replicas, int size, int stride);
   int ranks() const { return begins.back(); }
+  int places() const { return static_cast<int>(instances.size()); }
   int count(int place) const {
     return begins[static_cast<size_t>(place) + 1] - begins[static_cast<size_t>(place)];
   }
@@ -37,7 +29,7 @@ struct FarGroup {
   int place_of(int rank) const;
 };
 
-class FarCollective final : public Collective {
+class FarCollective : public Collective {
  public:
   // `number` of the program's collectives.
   FarCollective(const CollectiveSpec& spec, int number, FarGroup group, Peers& peers);
@@ -52,69 +44,36 @@ class FarCollective final : public Collective {
   int awaited();
   int number() const { return number_; }
   const FarGroup& group() const { return group_; }
-  void clear() override;
+  void clear() final;
 
- private:
-  // A message, or what is folded at a time: `elements` of the operands from `first` on.
-  struct Slice {
-    int64_t first = 0, elements = 0;
-    int rank = -1;  // of a reduce_scatter: whose part it is
-  };
-  // Bytes that this instance sends or receives, outside of a chain.
-  struct Move {
-    int other = 0;
-    std::byte* data = nullptr;
-    int64_t bytes = 0;
-  };
+ protected:
+  // With the lock, all of them. A round begins: the operands and results are there.
+  virtual void begin() = 0;
+  // Goes on; whether it could.
+  virtual bool advance() = 0;
+  virtual bool is_finished() const = 0;
+  virtual int waits_for() const = 0;
 
-  bool compute() override;
-  bool advance();
-  void cut_slices();
-  void begin_gather();
-  void begin_all_to_all();
-  void add_moves(std::vector<Move>& moves, int other, const std::byte* data, int64_t bytes) const;
-  bool move_all();
-  bool has_moved_all() const;
-  void begin_direct();
-  int owner_of(size_t slice) const;
-  bool advance_direct();
-  bool fold_direct();
-  bool can_overwrite(size_t slice) const;
-  bool return_direct();
-  bool fold_next();
-  bool fold_here(const Slice& slice, int64_t bytes);
-  void finish(const Slice& slice, const Fold::Part& part);
-  bool return_next();
-  bool is_finished() const;
-  bool is_last() const { return group_.here + 1 == static_cast<int>(group_.instances.size()); }
-  std::byte* result_of(const Slice& slice, size_t place) const;
-  void hand_out(const Slice& slice) const;
+  // Of this round's messages of one kind, of which there are three.
+  Tag tag(uint32_t kind) const;
+  bool is_reduction() const { return spec_.op != "all_gather" && spec_.op != "all_to_all"; }
+  bool has_rank_parts() const { return spec_.op == "reduce_scatter"; }
+  int64_t element_bytes() const { return ir::size_of(spec_.dtype); }
 
-  const int number_;
   const FarGroup group_;
   Peers& peers_;
-  const bool rank_parts_;  // reduce_scatter
-  const bool is_direct_;   // a reduction without a chain
-  std::optional<Fold> fold_;
-  int64_t element_bytes_;
-  std::vector<Slice> slices_;
-  Memory partial_;  // of one slice
+
+ private:
+  bool compute() final;
+  void keep_own();
+
+  const int number_;
   std::atomic<bool> under_way_{false};
   uint32_t round_ = 0;  // of this run
-  Tag tag_;
-
-  // Chains: slices folded, and slices whose result is through here.
-  size_t folded_ = 0, returned_ = 0;
-  bool has_partial_ = false, has_result_ = false;  // of the next slice: only to be sent on
-  // Others.
-  std::vector<std::vector<Move>> sends_, receives_;  // by place
-  std::vector<size_t> sent_, received_;
-  Tag receive_tag_;
-  // Reductions without a chain: slices that this instance owns, of which folded_ are ready, and
-  // which place is the next to be folded; how many of the results each place was sent.
-  std::vector<size_t> own_, returned_to_;
-  int next_place_ = 0;
-  std::vector<const std::byte*> pieces_;
 };
+
+// As operands of this group reach each other.
+std::unique_ptr<FarCollective> make_far_collective(const CollectiveSpec& spec, int number,
+                                                   FarGroup group, Peers& peers);
 
 }  // namespace poptorch::emulator

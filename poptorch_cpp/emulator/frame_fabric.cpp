@@ -65,6 +65,9 @@ class FrameFabric final : public Fabric {
     const int near_number = peer(other).near_number;
     return near_number >= 0 && near_->is_stopped(near_number);
   }
+  bool is_near(int other) const override {
+    return peers_[static_cast<size_t>(other)].near_number >= 0;
+  }
   std::string name(int other) const override { return peers_[static_cast<size_t>(other)].name; }
   void forget(uint32_t program, uint32_t run) override {
     for (Peer& peer : peers_) peer.mailbox.forget(program, run);

@@ -16,9 +16,8 @@ namespace {
 
 constexpr int64_t kMapped = 4 << 20;  // from here on by mmap
 
-int64_t rounded(int64_t bytes) {
-  constexpr int64_t line = Memory::kAlignment;
-  return (std::max<int64_t>(bytes, 1) + line - 1) / line * line;
+int64_t rounded(int64_t bytes, int64_t grain) {
+  return (std::max<int64_t>(bytes, 1) + grain - 1) / grain * grain;
 }
 
 [[noreturn]] void fail(int64_t bytes, std::string_view what) {
@@ -29,12 +28,14 @@ int64_t rounded(int64_t bytes) {
 
 }  // namespace
 
-Memory::Memory(int64_t bytes, std::string_view what) : bytes_(rounded(bytes)) {
+Memory::Memory(int64_t bytes, std::string_view what, bool by_pages)
+    : bytes_(rounded(bytes, by_pages ? kPage : kAlignment)),
+      is_mapped_(by_pages || bytes_ >= kMapped) {
   const auto size = static_cast<size_t>(bytes_);
-  if (bytes_ >= kMapped) {
+  if (is_mapped_) {
     void* pages = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) fail(bytes_, what);
-    madvise(pages, size, MADV_HUGEPAGE);
+    if (bytes_ >= kMapped) madvise(pages, size, MADV_HUGEPAGE);
     data_ = static_cast<std::byte*>(pages);
   } else {
     data_ = static_cast<std::byte*>(std::aligned_alloc(kAlignment, size));
@@ -48,7 +49,7 @@ Memory::Memory(std::shared_ptr<std::byte> data, int64_t bytes)
 
 Memory::~Memory() {
   if (!data_ || owner_) return;
-  if (bytes_ >= kMapped) {
+  if (is_mapped_) {
     munmap(data_, static_cast<size_t>(bytes_));
   } else {
     std::free(data_);
@@ -58,6 +59,7 @@ Memory::~Memory() {
 Memory& Memory::operator=(Memory&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(bytes_, other.bytes_);
+  std::swap(is_mapped_, other.is_mapped_);
   std::swap(owner_, other.owner_);
   return *this;
 }

@@ -12,10 +12,12 @@ namespace poptorch::emulator {
 class Memory {
  public:
   static constexpr int64_t kAlignment = 64;
+  static constexpr int64_t kPage = 4096;
 
   Memory() = default;
-  // UserError, with `what` and how much, where the host has not as much.
-  Memory(int64_t bytes, std::string_view what);
+  // by_pages: begins and ends with one, whatever its size. UserError, with `what` and how much,
+  // where the host has not as much.
+  Memory(int64_t bytes, std::string_view what, bool by_pages = false);
   // `data`: aligned, of a multiple of kAlignment bytes.
   Memory(std::shared_ptr<std::byte> data, int64_t bytes);
   ~Memory();
@@ -29,6 +31,7 @@ class Memory {
  private:
   std::byte* data_ = nullptr;
   int64_t bytes_ = 0;
+  bool is_mapped_ = false;
   std::shared_ptr<std::byte> owner_ = nullptr;  // of memory that somebody else made
 };
 

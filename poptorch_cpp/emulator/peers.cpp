@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <tuple>
 #include <utility>
 
 #include "emulator/clock.hpp"
@@ -37,10 +38,13 @@ struct Farewell {
 
 }  // namespace
 
-// What instances must agree in.
 struct Peers::Hello {
+  // What instances must agree in.
   uint64_t build = 0, program = 0;
   uint64_t replicas = 0, ipus = 0;
+  Lending::Offer lent = {};
+
+  auto agreed() const { return std::tie(build, program, replicas, ipus); }
 };
 
 Peers::Peers(const Share& share, const program::Program& program)
@@ -94,7 +98,8 @@ void Peers::agree() {
   const Hello own{.build = digest_of(support::build_id()),
                   .program = digest_of(program::print(unseeded)),
                   .replicas = static_cast<uint64_t>(program_.replicas),
-                  .ipus = program_.ipus.size()};
+                  .ipus = program_.ipus.size(),
+                  .lent = lending_.offer()};
   const Tag about = {.program = number_, .collective = Tag::kHello};
   const std::string what = "the first run of a program";
   const auto wait = [&](int other, auto ask) {
@@ -120,12 +125,13 @@ void Peers::agree() {
     if (!is_other(heard_)) continue;
     wait(heard_, hear);
     refuse_unlike(own, theirs);
+    if (fabric().is_near(heard_)) lending_.note(heard_, theirs.lent, fabric().name(heard_));
   }
 }
 
 // What `theirs`, of the instance heard now, has other than this one's.
 void Peers::refuse_unlike(const Hello& own, const Hello& theirs) {
-  if (std::memcmp(&own, &theirs, sizeof own) == 0) return;
+  if (own.agreed() == theirs.agreed()) return;
   const auto refuse = [&](const std::string& problem, const std::string& cure) {
     unlike_ = str("[instances] ", fabric().name(heard_), " ", problem, " than this one, instance ",
                   share_.instance, ". ", cure);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "emulator/lending.hpp"
 #include "emulator/share.hpp"
 #include "program/program.hpp"
 
@@ -33,6 +34,8 @@ class Peers {
   Fabric& fabric() const { return *share_.fabric; }
   const Share& share() const { return share_; }
   Tag tag(uint32_t collective, int group, uint32_t round) const;
+  // What is added to it before the first run, others can read from then on.
+  Lending& lending() { return lending_; }
 
   // Collectives that wait for other instances now.
   std::atomic<int> under_way{0};
@@ -62,6 +65,7 @@ class Peers {
 
   Share share_;
   const program::Program& program_;
+  Lending lending_;
   uint32_t number_ = 0;  // Fabric::next_program()
   int64_t run_ = -1;
   uint32_t exchanges_ = 0;  // since the last run began

@@ -32,6 +32,7 @@ struct Storage {
   Layout layout = {};
   int writers = 0;  // nodes that write it, loops counted once
   int readers = 0;
+  bool meets = false;    // operand or result of a collective
   bool resized = false;  // some value sees it with another shape or at an offset: plain only
   int64_t offset = 0;    // in the arena, by plan_arena
   int32_t copy_of =

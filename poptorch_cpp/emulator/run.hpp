@@ -95,6 +95,7 @@ class Runner {
  private:
   void make_replicas();
   void make_machine(int replica, int ipu);
+  void lend(const Machine& machine);
   void make_streams(Replica& shared, int replica);
   void make_collectives();
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "emulator/lent_collective.hpp"
 #include "emulator/run.hpp"
 #include "support/strings.hpp"
 
@@ -19,8 +20,12 @@ Runner::Runner(const Plan& plan, const Code& code, StateStore& store, const Engi
   if (options.offline) return;
   scratch_stride_ = (code.scratch_bytes + 63) / 64 * 64;
   scratch_ = Memory(scratch_stride_ * pool_.threads(), "the threads' scratch memory");
+  if (options_.share.instances > 1 && options_.share.fabric) {
+    peers_ = std::make_unique<Peers>(options_.share, plan_.program);
+  }
   make_replicas();
   make_collectives();
+  if (peers_) peers_->lending().settle();
 }
 
 void Runner::make_replicas() {
@@ -48,8 +53,9 @@ void Runner::make_machine(int replica, int ipu) {
   if (plan_.program.replicas > 1) machine.name += str(" of replica ", replica);
   machine.rounds_left.resize(static_cast<size_t>(machine.code->loops));
   machine.prepared.resize(static_cast<size_t>(machine.code->prepared), -1);
-  machine.arena = Memory(plan_.arena_bytes[static_cast<size_t>(ipu)],
-                         str("the activations of IPU ", ipu, " of replica ", replica));
+  machine.arena =
+      Memory(plan_.arena_bytes[static_cast<size_t>(ipu)],
+             str("the activations of IPU ", ipu, " of replica ", replica), peers_ != nullptr);
   for (const program::Stash& stash : plan_.program.stashes) {
     if (stash.ipu == ipu) {
       machine.stashes.emplace_back(stash.type.bytes() * stash.depth,
@@ -66,6 +72,22 @@ void Runner::make_machine(int replica, int ipu) {
     const bool in_arena = plan_.storages[static_cast<size_t>(address.storage)].base == Base::kArena;
     std::byte* base = in_arena ? machine.arena.data() : store_.address(address.storage, replica);
     machine.table.push_back(base + address.offset);
+  }
+  if (peers_) lend(machine);
+}
+
+// What others read of it.
+void Runner::lend(const Machine& machine) {
+  const int replicas = plan_.program.replicas;
+  for (const Step& step : machine.code->steps) {
+    if (step.kind != Step::Kind::kCollective) continue;
+    const CollectiveSpec& spec = code_.collectives[static_cast<size_t>(step.index)];
+    const int group = program::group_of(machine.replica, spec.group_size, spec.group_stride);
+    const FarGroup far(options_.share, group, replicas, spec.group_size, spec.group_stride);
+    if (far.places() == 1 || !is_lent(spec, far, options_.share)) continue;
+    const int64_t bytes = spec.elements * ir::size_of(spec.dtype);
+    peers_->lending().add(machine.table[step.buffers], bytes);
+    if (spec.op == "all_reduce") peers_->lending().add(machine.table[step.buffers + 1], bytes);
   }
 }
 
@@ -94,9 +116,6 @@ void Runner::make_streams(Replica& shared, int replica) {
 void Runner::make_collectives() {
   const int replicas = plan_.program.replicas;
   const Share& share = options_.share;
-  if (share.instances > 1 && share.fabric) {
-    peers_ = std::make_unique<Peers>(share, plan_.program);
-  }
   for (const CollectiveSpec& spec : code_.collectives) {
     const auto number = static_cast<int>(collectives_.size());
     auto& groups = collectives_.emplace_back();
@@ -110,7 +129,7 @@ void Runner::make_collectives() {
         continue;
       }
       if (!peers_) peers_ = std::make_unique<Peers>(share, plan_.program);
-      auto far = std::make_unique<FarCollective>(spec, number, std::move(group), *peers_);
+      auto far = make_far_collective(spec, number, std::move(group), *peers_);
       far_.push_back(far.get());
       made = std::move(far);
     }

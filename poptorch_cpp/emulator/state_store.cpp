@@ -14,9 +14,15 @@ using support::str;
 
 namespace {
 
+// Whether what a storage has is read by other instances where it is.
+bool may_be_lent(const Storage& storage, const Share& share) {
+  return storage.meets && share.instances > 1 && share.fabric;
+}
+
 // Whether memory with a slot's values can be its own.
-bool may_hold(const std::byte* values, const Storage& storage) {
-  return values && storage.layout == Layout{} && storage.bytes() % Memory::kAlignment == 0 &&
+bool may_hold(const std::byte* values, const Storage& storage, const Share& share) {
+  return values && !may_be_lent(storage, share) && storage.layout == Layout{} &&
+         storage.bytes() % Memory::kAlignment == 0 &&
          reinterpret_cast<uintptr_t>(values) % Memory::kAlignment == 0 && storage.bytes() > 0;
 }
 
@@ -45,7 +51,7 @@ StateStore::StateStore(const Plan& plan, const StateBytes& initial, const Share&
       slots_[index].storages.push_back(static_cast<int32_t>(i));
       held_[i].slot = storage.index;
     } else if (storage.base == Base::kConstant) {
-      held_[i].copies.emplace_back(storage.bytes(), "a constant");
+      held_[i].copies.push_back(make(storage, "a constant"));
       put(static_cast<int32_t>(i), 0, plan.program.constants[index].data());
     }
   }
@@ -63,6 +69,10 @@ StateStore::StateStore(const Plan& plan, const StateBytes& initial, const Share&
   }
 }
 
+Memory StateStore::make(const Storage& storage, const std::string& what) const {
+  return {storage.bytes(), what, may_be_lent(storage, share_)};
+}
+
 void StateStore::fill(const Slot& slot, const std::shared_ptr<std::byte>& given) {
   const ir::StateSlot& state = slot.state->slot;
   const int64_t bytes = state.type.bytes();
@@ -74,12 +84,12 @@ void StateStore::fill(const Slot& slot, const std::shared_ptr<std::byte>& given)
     for (int copy = 0; copy < copies(slot); ++copy) {
       const int place = group_of_copy(slot, copy);
       std::byte* const values = given ? given.get() + place * bytes : nullptr;
-      if (!taken[static_cast<size_t>(place)] && may_hold(values, described)) {
+      if (!taken[static_cast<size_t>(place)] && may_hold(values, described, share_)) {
         taken[static_cast<size_t>(place)] = true;
         held.emplace_back(std::shared_ptr<std::byte>(given, values), bytes);
         continue;
       }
-      held.emplace_back(described.bytes(), str("state '", state.name, "'"));
+      held.push_back(make(described, str("state '", state.name, "'")));
       if (values) {
         put(storage, copy, values);
       } else if (state.initial) {

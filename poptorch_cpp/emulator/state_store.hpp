@@ -58,6 +58,8 @@ class StateStore {
     std::vector<Memory> copies;
   };
 
+  // Memory of its own, which may be lent to other instances.
+  Memory make(const Storage& storage, const std::string& what) const;
   void fill(const Slot& slot, const std::shared_ptr<std::byte>& given);
   const Slot& find(const std::string& name) const;
   int groups(const Slot& slot) const;

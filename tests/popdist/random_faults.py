@@ -7,6 +7,7 @@ no file in /dev/shm or in the folder of temporary files. Prints the longest time
 """
 
 import argparse
+import contextlib
 import os
 import random
 import re
@@ -70,7 +71,7 @@ def wait(run: Run, pids: list[int], victim: int | None) -> bool:
     until = time.monotonic() + SECONDS_TO_WAIT
     while run.process.poll() is None and time.monotonic() < until:
         if victim is not None and not any(is_running(pid) for pid in pids if pid != victim):
-            if is_running(victim):
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(victim, signal.SIGCONT)
         time.sleep(0.02)
     return run.process.returncode is not None
@@ -90,7 +91,7 @@ def strike(
             if after is not None and pids:
                 time.sleep(max(begin + after - time.monotonic(), 0))
                 victim = random.choice(pids)
-                if run.process.poll() is None:
+                with contextlib.suppress(ProcessLookupError):  # it has come to its end
                     os.kill(victim, kind)
                 begin = time.monotonic()
             ended = wait(run, pids, victim if kind == signal.SIGSTOP else None)

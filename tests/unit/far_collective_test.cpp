@@ -17,12 +17,13 @@ using support::str;
 struct Case {
   std::string op, reduce, dtype;
   int replicas, size, stride;
+  int row = 23;  // several messages
 };
 
 // Each replica's operand goes through the collective and out again, with a random mask beside it.
 program::Program program_of(const Case& c) {
   const int ranks = c.size == 0 ? c.replicas : c.size;
-  const int row = 23;  // several messages
+  const int row = c.row;
   const std::string type = str(c.dtype, "[", ranks, ",", row, "]");
   std::string result = type;
   if (c.op == "all_gather") result = str(c.dtype, "[", ranks, ",", ranks, ",", row, "]");
@@ -79,6 +80,16 @@ TEST(FarCollective, HasTheBitsOfOneProcessInEveryGroup) {
       SCOPED_TRACE(str(op, " ", group.size, " by ", group.stride, " of ", group.replicas));
       expect_same_bits(program_of({op, "mean", "f32", group.replicas, group.size, group.stride}),
                        {1, 2, 3});
+    }
+  }
+}
+
+// Several blocks of each instance's share, the last ones shorter.
+TEST(FarCollective, HasTheBitsOfOneProcessOfLongOperands) {
+  for (const char* op : {"all_reduce", "reduce_scatter", "all_gather", "all_to_all"}) {
+    for (const char* dtype : {"f32", "f16"}) {
+      SCOPED_TRACE(str(op, " ", dtype));
+      expect_same_bits(program_of({op, "sum", dtype, 4, 0, 1, 70001}), {1, 2}, 1, true);
     }
   }
 }

@@ -30,11 +30,14 @@ struct Mail {
 
 class LocalFabric final : public Fabric {
  public:
-  LocalFabric(std::shared_ptr<Mail> mail, int instance, int64_t most)
-      : mail_(std::move(mail)), instance_(instance), most_(most) {}
+  // is_near: operands of any length are lent.
+  LocalFabric(std::shared_ptr<Mail> mail, int instance, int64_t most, bool is_near)
+      : mail_(std::move(mail)), instance_(instance), most_(most), is_near_(is_near) {}
   int instances() const override { return mail_->count; }
   int instance() const override { return instance_; }
   int64_t most_bytes() const override { return most_; }
+  bool is_near(int /*other*/) const override { return is_near_; }
+  int64_t least_lent() const override { return 1; }
   // Every third message finds no room at first.
   bool send(int to, const Tag& tag, const std::byte* data, int64_t bytes) override {
     std::lock_guard lock(mail_->mutex);
@@ -65,14 +68,17 @@ class LocalFabric final : public Fabric {
   std::shared_ptr<Mail> mail_;
   int instance_;
   int64_t most_;
+  bool is_near_;
   int sends_ = 0;
 };
 
-inline std::vector<Share> local_shares(int instances, double timeout = 20, int64_t most = 64) {
+inline std::vector<Share> local_shares(int instances, double timeout = 20, int64_t most = 64,
+                                       bool are_near = false) {
   auto mail = std::make_shared<Mail>(instances);
   std::vector<Share> shares;
   for (int i = 0; i < instances; ++i) {
-    shares.push_back({instances, i, std::make_shared<LocalFabric>(mail, i, most), timeout});
+    shares.push_back(
+        {instances, i, std::make_shared<LocalFabric>(mail, i, most, are_near), timeout});
   }
   return shares;
 }
@@ -167,23 +173,29 @@ inline std::vector<std::string> in_threads(int instances, const std::function<vo
 
 // Every divisor of the replicas as a number of instances: all have the bits of one process.
 inline void expect_same_bits(const program::Program& program, const std::vector<int>& threads,
-                             int runs = 2) {
+                             int runs, bool are_near) {
   const Outcome whole = outcome_here(program, {.threads = 1}, runs);
   for (int instances = 2; instances <= program.replicas; ++instances) {
     if (program.replicas % instances != 0) continue;
     for (int count : threads) {
-      const std::vector<Share> shares = local_shares(instances);
+      const std::vector<Share> shares = local_shares(instances, 20, 64, are_near);
       const auto raised = in_threads(instances, [&](int i) {
         const Share& share = shares[static_cast<size_t>(i)];
         EngineOptions options{.threads = count};
         options.share = share;
         const Outcome here = outcome_here(program, options, runs);
         EXPECT_EQ(here, part_of(whole, program, share))
-            << "instance " << i << " of " << instances << ", " << count << " threads";
+            << "instance " << i << " of " << instances << ", " << count << " threads"
+            << (are_near ? ", on one host" : "");
       });
       EXPECT_EQ(raised, std::vector<std::string>(static_cast<size_t>(instances)));
     }
   }
+}
+
+inline void expect_same_bits(const program::Program& program, const std::vector<int>& threads,
+                             int runs = 2) {
+  for (bool are_near : {false, true}) expect_same_bits(program, threads, runs, are_near);
 }
 
 // Two linear layers with dropout between them, on two pipelined IPUs, with momentum; gradients are

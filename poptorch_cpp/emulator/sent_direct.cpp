@@ -1,7 +1,7 @@
-// Implements the reductions of far_collective.hpp whose operands go straight to a slice's owner.
+// Implements the reductions of sent_collective.hpp whose operands go straight to a slice's owner.
 #include <functional>
 
-#include "emulator/far_collective.hpp"
+#include "emulator/sent_collective.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -13,14 +13,14 @@ constexpr int kEverybody = -1;
 }  // namespace
 
 // A place, or kEverybody.
-int FarCollective::owner_of(size_t slice) const {
-  if (rank_parts_) return group_.place_of(slices_[slice].rank);
+int SentCollective::owner_of(size_t slice) const {
+  if (has_rank_parts()) return group_.place_of(slices_[slice].rank);
   const int places = group_.ranks();
-  if (places == 2 || spec_.elements * element_bytes_ <= kShortBytes) return kEverybody;
+  if (places == 2 || spec_.elements * element_bytes() <= kShortBytes) return kEverybody;
   return static_cast<int>(slice % static_cast<size_t>(places));
 }
 
-void FarCollective::begin_direct() {
+void SentCollective::begin_direct() {
   const size_t places = group_.instances.size();
   own_.clear();
   for (auto* moves : {&sends_, &receives_}) {
@@ -31,27 +31,27 @@ void FarCollective::begin_direct() {
   for (size_t index = 0; index < slices_.size(); ++index) {
     const Slice& slice = slices_[index];
     const int owner = owner_of(index);
-    const int64_t bytes = slice.elements * element_bytes_;
-    const std::byte* operand = operands_[0] + slice.first * element_bytes_;
+    const int64_t bytes = slice.elements * element_bytes();
+    const std::byte* operand = operands_[0] + slice.first * element_bytes();
     for (int place = 0; place < static_cast<int>(places); ++place) {
       if (place == group_.here || (owner != kEverybody && owner != place)) continue;
       add_moves(sends_[static_cast<size_t>(place)], group_.instance(place), operand, bytes);
     }
     if (owner == group_.here || owner == kEverybody) {
       own_.push_back(index);
-    } else if (!rank_parts_) {
+    } else if (!has_rank_parts()) {
       add_moves(receives_[static_cast<size_t>(owner)], group_.instance(owner), result_of(slice, 0),
                 bytes);
     }
   }
-  const bool returns = !rank_parts_ && owner_of(0) != kEverybody;
+  const bool returns = !has_rank_parts() && owner_of(0) != kEverybody;
   returned_to_.assign(places, returns ? 0 : own_.size());
   returned_to_[static_cast<size_t>(group_.here)] = own_.size();
   next_place_ = 0;
-  receive_tag_.round = tag_.round + 1;
+  receive_tag_ = tag(1);
 }
 
-bool FarCollective::advance_direct() {
+bool SentCollective::advance_direct() {
   bool moved = false;
   for (bool again = true; again; moved |= again) {
     again = move_all();
@@ -63,7 +63,7 @@ bool FarCollective::advance_direct() {
 
 // Whether nobody waits any more for this instance's operand of a slice that it folds itself, which
 // may be where the result goes.
-bool FarCollective::can_overwrite(size_t slice) const {
+bool SentCollective::can_overwrite(size_t slice) const {
   if (operands_[0] != results_[0] || owner_of(slice) != kEverybody) return true;
   for (size_t place = 0; place < sends_.size(); ++place) {
     if (static_cast<int>(place) != group_.here && sent_[place] <= slice) return false;
@@ -72,10 +72,10 @@ bool FarCollective::can_overwrite(size_t slice) const {
 }
 
 // Takes the next slice of this instance as far as messages have come; whether any had.
-bool FarCollective::fold_direct() {
+bool SentCollective::fold_direct() {
   if (folded_ == own_.size() || !can_overwrite(own_[folded_])) return false;
   const Slice& slice = slices_[own_[folded_]];
-  const std::byte* own = operands_[0] + slice.first * element_bytes_;
+  const std::byte* own = operands_[0] + slice.first * element_bytes();
   const int first = next_place_, places = group_.ranks();
   while (next_place_ < places) {
     int place = next_place_;
@@ -98,7 +98,7 @@ bool FarCollective::fold_direct() {
       }
     };
     take_own();
-    const int64_t bytes = slice.elements * element_bytes_;
+    const int64_t bytes = slice.elements * element_bytes();
     Fabric& fabric = peers_.fabric();
     if (fabric.is_next(group_.instance(place), receive_tag_)) break;
     // By reference: a copy would take memory each time that nothing has come.
@@ -112,13 +112,13 @@ bool FarCollective::fold_direct() {
 }
 
 // Sends results to those who have not got them; whether there was room.
-bool FarCollective::return_direct() {
+bool SentCollective::return_direct() {
   bool moved = false;
   for (size_t place = 0; place < returned_to_.size(); ++place) {
     for (size_t& at = returned_to_[place]; at < folded_; ++at, moved = true) {
       const Slice& slice = slices_[own_[at]];
       if (!peers_.fabric().send(group_.instance(static_cast<int>(place)), receive_tag_,
-                                result_of(slice, 0), slice.elements * element_bytes_)) {
+                                result_of(slice, 0), slice.elements * element_bytes())) {
         break;
       }
     }

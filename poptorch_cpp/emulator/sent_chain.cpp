@@ -1,8 +1,8 @@
-// Implements the reductions of far_collective.hpp that go along a chain.
+// Implements the reductions of sent_collective.hpp that go along a chain.
 #include <algorithm>
 #include <cstring>
 
-#include "emulator/far_collective.hpp"
+#include "emulator/sent_collective.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -13,14 +13,15 @@ constexpr int64_t kSliceBytes = int64_t{1} << 18;
 
 }  // namespace
 
-void FarCollective::cut_slices() {
-  const int64_t widest = std::max(element_bytes_, fold_->partial_bytes());
+void SentCollective::cut_slices() {
+  const int64_t widest = std::max(element_bytes(), fold_->partial_bytes());
   const int64_t most = std::min(kSliceBytes, peers_.fabric().most_bytes()) / widest;
-  const int parts = rank_parts_ ? group_.ranks() : 1;
+  const int parts = has_rank_parts() ? group_.ranks() : 1;
   const int64_t part = spec_.elements / parts;
   for (int rank = 0; rank < parts; ++rank) {
     for (int64_t at = 0; at < part; at += most) {
-      slices_.push_back({rank * part + at, std::min(most, part - at), rank_parts_ ? rank : -1});
+      slices_.push_back(
+          {rank * part + at, std::min(most, part - at), has_rank_parts() ? rank : -1});
     }
   }
   if (!slices_.empty()) {
@@ -29,23 +30,23 @@ void FarCollective::cut_slices() {
 }
 
 // Of the replica at `place` among those here.
-std::byte* FarCollective::result_of(const Slice& slice, size_t place) const {
+std::byte* SentCollective::result_of(const Slice& slice, size_t place) const {
   const int64_t part = spec_.elements / group_.ranks();
   const int64_t first = slice.rank < 0 ? slice.first : slice.first - slice.rank * part;
-  return results_[place] + first * element_bytes_;
+  return results_[place] + first * element_bytes();
 }
 
 // An all_reduce's slice from the first replica's result to those of the others here.
-void FarCollective::hand_out(const Slice& slice) const {
+void SentCollective::hand_out(const Slice& slice) const {
   if (slice.rank >= 0) return;
   for (size_t place = 1; place < results_.size(); ++place) {
     std::memcpy(result_of(slice, place), result_of(slice, 0),
-                static_cast<size_t>(slice.elements * element_bytes_));
+                static_cast<size_t>(slice.elements * element_bytes()));
   }
 }
 
 // By the last instance. The part of another one waits until it is sent.
-void FarCollective::finish(const Slice& slice, const Fold::Part& part) {
+void SentCollective::finish(const Slice& slice, const Fold::Part& part) {
   const bool is_whole = slice.rank < 0;
   const bool is_here = is_whole || group_.place_of(slice.rank) == group_.here;
   const auto place = static_cast<size_t>(is_whole ? 0 : slice.rank - group_.begin());
@@ -55,7 +56,7 @@ void FarCollective::finish(const Slice& slice, const Fold::Part& part) {
 }
 
 // Folds the operands here behind what the instance before has sent; whether that has come.
-bool FarCollective::fold_here(const Slice& slice, int64_t bytes) {
+bool SentCollective::fold_here(const Slice& slice, int64_t bytes) {
   const auto fold = [&](const std::byte* before) {
     const Fold::Part part{operands_, slice.first, slice.elements, before};
     if (is_last()) {
@@ -72,13 +73,13 @@ bool FarCollective::fold_here(const Slice& slice, int64_t bytes) {
 }
 
 // Takes the next slice one step further on its way to the last instance; whether it could.
-bool FarCollective::fold_next() {
+bool SentCollective::fold_next() {
   if (folded_ == slices_.size() || (is_last() && has_result_)) return false;
   const Slice& slice = slices_[folded_];
   const int64_t bytes = slice.elements * fold_->partial_bytes();
   const std::byte* partial = partial_.data();
   if (group_.here == 0 && operands_.size() == 1 && fold_->is_own_partial()) {
-    partial = operands_[0] + slice.first * element_bytes_;
+    partial = operands_[0] + slice.first * element_bytes();
   } else if (!has_partial_) {
     if (!fold_here(slice, bytes)) return false;
     has_partial_ = !is_last();
@@ -92,10 +93,10 @@ bool FarCollective::fold_next() {
 }
 
 // Takes the next slice's result one step further on its way from the last instance.
-bool FarCollective::return_next() {
+bool SentCollective::return_next() {
   if (returned_ == slices_.size()) return false;
   const Slice& slice = slices_[returned_];
-  const int64_t bytes = slice.elements * element_bytes_;
+  const int64_t bytes = slice.elements * element_bytes();
   Fabric& fabric = peers_.fabric();
   const int owner = slice.rank < 0 ? -1 : group_.place_of(slice.rank);
   if (is_last()) {
