@@ -61,7 +61,8 @@ def happen():
 class Network(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.layer = torch.nn.Linear(64, 64)
+        # Gradients that are lent to the others, and such as are sent.
+        self.layer = torch.nn.Linear(160, 160)
 
     def forward(self, x):
         at("compile")
@@ -75,7 +76,7 @@ def main():
     at("wrapping")
     model, options = Network(), popdist.poptorch.Options().deviceIterations(200)
     training = poptorch.trainingModel(model, options, poptorch.optim.SGD(model.parameters(), 0.01))
-    x = torch.randn(200 * 4 * popdist.getNumLocalReplicas(), 64)
+    x = torch.randn(200 * 4 * popdist.getNumLocalReplicas(), 160)
     training.compile(x)
     at("upload")
     training(x)

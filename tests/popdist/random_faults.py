@@ -130,6 +130,8 @@ def main() -> int:
         kind = random.choice(list(longest))
         seconds, error = strike(args, after, kind)
         longest[kind] = max(longest[kind], seconds)
+        if point % 50 == 49:
+            print(f"{point + 1} points, {wrong} wrong", flush=True)
         if error:
             wrong += 1
             print(f"point {point}, {kind.name} after {after:.3f} s: {error}", flush=True)
