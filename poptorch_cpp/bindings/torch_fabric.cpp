@@ -25,8 +25,9 @@ void bind_wired_fabric(py::module_& m) {
       "make_wired_fabric",
       [](const std::string& group, int instance,
          const std::vector<std::pair<std::string, int>>& instances,
-         const std::optional<std::shared_ptr<Fabric>>& near) -> std::shared_ptr<Fabric> {
-        auto wires = frontend::wires_of(group);
+         const std::optional<std::shared_ptr<Fabric>>& near,
+         int connections) -> std::shared_ptr<Fabric> {
+        auto wires = frontend::wires_of(group, connections);
         std::vector<emulator::Reached> others(instances.size());
         for (size_t i = 0; i < instances.size(); ++i) {
           const auto& [name, near_number] = instances[i];
@@ -38,9 +39,9 @@ void bind_wired_fabric(py::module_& m) {
       "Joins this process to the other instances of a program over a process group registered with "
       "torch.distributed, which then belongs to it. `instances`: of each its name and its number "
       "in `near`, a fabric of those on this host, -1: it is not there. `near` is None in all of "
-      "them or "
-      "in none.",
-      py::arg("group"), py::arg("instance"), py::arg("instances"), py::arg("near"));
+      "them or in none. `connections`: devices of the group.",
+      py::arg("group"), py::arg("instance"), py::arg("instances"), py::arg("near"),
+      py::arg("connections"));
 }
 
 }  // namespace poptorch::bindings

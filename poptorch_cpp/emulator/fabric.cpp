@@ -13,6 +13,7 @@ namespace poptorch::emulator {
 
 void Fabric::nap(int round, uint32_t seen) {
   constexpr int kSpins = 60, kYields = 20;  // some 20 µs, with what is asked between them
+  if (is_slow()) round += kSpins + kYields;
   if (round < kSpins) {
     _mm_pause();
   } else if (round < kSpins + kYields) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -57,6 +58,23 @@ class Fabric {
   // Operands of so many bytes and more are lent to those who are near, shorter ones are sent.
   virtual int64_t least_lent() const { return int64_t{1} << 16; }
 
+  // A message that may be lent: it goes from the memory where it is to where it is wanted, and the
+  // other one must fetch() it. Nobody may write there, nor read what is fetched, until it is over.
+  // What is returned is for is_over(); kNoRoom: ask again, as of send() and receive().
+  static constexpr int64_t kNoRoom = -1;
+  virtual int64_t lend(int to, const Tag& tag, const std::byte* data, int64_t bytes) {
+    return send(to, tag, data, bytes) ? 0 : kNoRoom;
+  }
+  virtual int64_t fetch(int from, const Tag& tag, std::byte* into, int64_t bytes) {
+    return receive(from, tag, into, bytes) ? 0 : kNoRoom;
+  }
+  virtual bool is_over(int /*other*/, int64_t /*loan*/) { return true; }
+  // Lent ones may be longer than most_bytes(); shorter ones than this are sent.
+  virtual int64_t least_loan() const { return std::numeric_limits<int64_t>::max(); }
+  // Of a program whose run fails: nobody reads or writes its memory any more. Where that takes
+  // longer than to a time by clock.hpp, whoever does is left.
+  virtual void take_back(uint32_t /*program*/, double /*until*/) {}
+
   // Keeps what has come until somebody asks for it, so that others find room. nap() does so before
   // it sleeps: else all could wait for each other. Not sooner: it takes a copy.
   virtual void read_all() {}
@@ -85,6 +103,8 @@ class Fabric {
   // For whoever has asked `round` times in vain: spins, then yields, then sleeps, for up to a
   // millisecond, or until signal() is no longer what the caller saw before it asked.
   void nap(int round, uint32_t seen);
+  // Whether what comes next takes longer than it is worth to spin for.
+  virtual bool is_slow() const { return false; }
 
   // Numbers programs as they are run for the first time: the same in all instances.
   uint32_t next_program() { return programs_.fetch_add(1); }

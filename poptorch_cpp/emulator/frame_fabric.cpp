@@ -16,8 +16,12 @@ constexpr double kFarewell = 2;  // seconds for which the others may take what w
 
 class FrameFabric final : public Fabric {
  public:
-  FrameFabric(int instance, std::vector<Reached> others, std::shared_ptr<Fabric> near)
-      : instance_(instance), near_(std::move(near)), peers_(others.size()) {
+  FrameFabric(int instance, std::vector<Reached> others, std::shared_ptr<Fabric> near,
+              int64_t least_loan)
+      : instance_(instance),
+        least_loan_(near ? Fabric::least_loan() : least_loan),
+        near_(std::move(near)),
+        peers_(others.size()) {
     for (size_t i = 0; i < others.size(); ++i) {
       Peer& peer = peers_[i];
       peer.name = std::move(others[i].name);
@@ -38,6 +42,23 @@ class FrameFabric final : public Fabric {
     Peer& there = peer(to);
     return there.link ? there.link->send(tag, data, bytes)
                       : near_->send(there.near_number, tag, data, bytes);
+  }
+  int64_t lend(int to, const Tag& tag, const std::byte* data, int64_t bytes) override {
+    if (bytes < least_loan_) return Fabric::lend(to, tag, data, bytes);
+    return peer(to).link->lend(tag, data, bytes);
+  }
+  int64_t fetch(int from, const Tag& tag, std::byte* into, int64_t bytes) override {
+    if (bytes < least_loan_) return Fabric::fetch(from, tag, into, bytes);
+    return peer(from).link->fetch(tag, into, bytes);
+  }
+  bool is_over(int other, int64_t loan) override {
+    return loan == 0 || peer(other).link->is_over(loan);
+  }
+  int64_t least_loan() const override { return least_loan_; }
+  void take_back(uint32_t program, double until) override;
+  bool is_slow() const override {
+    return std::ranges::any_of(
+        peers_, [](const Peer& peer) { return peer.link && peer.link->has_loans(); });
   }
   using Fabric::receive;
   bool receive(int from, const Tag& tag, int64_t bytes, const Use& use) override {
@@ -92,11 +113,20 @@ class FrameFabric final : public Fabric {
   Peer& peer(int instance) { return peers_[static_cast<size_t>(instance)]; }
 
   const int instance_;
+  const int64_t least_loan_;
   const pid_t made_in_ = getpid();
   const std::shared_ptr<Fabric> near_;
   std::vector<Peer> peers_;
   bool has_left_ = false;
 };
+
+void FrameFabric::take_back(uint32_t program, double until) {
+  for (Peer& peer : peers_) {
+    for (int round = 0; peer.link && !peer.link->take_back(program, now() > until); ++round) {
+      nap(round, signal());
+    }
+  }
+}
 
 void FrameFabric::leave() {
   if (has_left_) return;
@@ -124,8 +154,8 @@ void FrameFabric::leave() {
 }  // namespace
 
 std::unique_ptr<Fabric> make_frame_fabric(int instance, std::vector<Reached> others,
-                                          std::shared_ptr<Fabric> near) {
-  return std::make_unique<FrameFabric>(instance, std::move(others), std::move(near));
+                                          std::shared_ptr<Fabric> near, int64_t least_loan) {
+  return std::make_unique<FrameFabric>(instance, std::move(others), std::move(near), least_loan);
 }
 
 }  // namespace poptorch::emulator

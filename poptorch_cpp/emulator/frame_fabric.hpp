@@ -20,8 +20,10 @@ struct Reached {
 };
 
 // `others`: one an instance, `instance` itself among them, without a wire. `near` is
-// null in all instances or in none.
+// null in all instances or in none. Where it is null, messages of `least_loan` bytes and more are
+// lent: the same in all instances.
 std::unique_ptr<Fabric> make_frame_fabric(int instance, std::vector<Reached> others,
-                                          std::shared_ptr<Fabric> near);
+                                          std::shared_ptr<Fabric> near,
+                                          int64_t least_loan = int64_t{1} << 20);
 
 }  // namespace poptorch::emulator

@@ -10,14 +10,16 @@
 namespace poptorch::emulator {
 namespace {
 
-constexpr uint64_t kMagic = 0x31726666706f70;  // "popffr1": another layout is another number
+constexpr uint64_t kMagic = 0x32726666706f70;  // "popffr2": another layout is another number
 constexpr int64_t kGrain = FrameLink::kHeader;
+constexpr int kFrameLane = 0;
 
 struct FrameHead {
   uint64_t magic = kMagic;
   uint32_t number = 0;
   uint32_t used = 0;  // bytes, with this
   uint32_t leaves = 0, answers = 0;
+  uint32_t notes = 0;  // Loans::Note, behind it
 };
 
 struct MessageHead {
@@ -38,7 +40,10 @@ Head head_at(const std::byte* at) {
 
 }  // namespace
 
-FrameLink::FrameLink(std::unique_ptr<Wire> wire, Bell& bell) : wire_(std::move(wire)), bell_(bell) {
+FrameLink::FrameLink(std::unique_ptr<Wire> wire, Bell& bell)
+    : wire_(std::move(wire)),
+      bell_(bell),
+      loans_(*wire_, bell, [this](const std::string& how) { end_with(how); }) {
   for (uint32_t number = 0; number < in_.size(); ++number) post(number);
   sender_ = std::thread([this] { wait_for_sends(); });
   receiver_ = std::thread([this] { wait_for_frames(); });
@@ -59,6 +64,7 @@ void FrameLink::close() {
   frame_started_.notify_all();
   posted_.fetch_add(1);
   posted_.notify_all();
+  loans_.close();
   sender_.join();
   receiver_.join();
   end_with("this instance has left the others");
@@ -82,12 +88,57 @@ std::string FrameLink::end() const {
 
 bool FrameLink::send(const Tag& tag, const std::byte* data, int64_t bytes) {
   std::lock_guard lock(sending_);
+  if (!has_room(bytes)) return false;
+  put(tag, data, bytes);
+  return true;
+}
+
+int64_t FrameLink::lend(const Tag& tag, const std::byte* data, int64_t bytes) {
+  return open_loan([&] { return loans_.lend(tag, data, bytes); });
+}
+
+int64_t FrameLink::fetch(const Tag& tag, std::byte* into, int64_t bytes) {
+  return open_loan([&] { return loans_.fetch(tag, into, bytes); });
+}
+
+template <typename Open>
+int64_t FrameLink::open_loan(Open open) {
+  std::lock_guard lock(sending_);
+  if (has_ended_ || is_leaving_ || is_closing_) return Fabric::kNoRoom;
+  try {
+    const int64_t loan = open();
+    say_notes();
+    return loan;
+  } catch (const std::exception& error) {
+    end_with(error.what());
+    return Fabric::kNoRoom;
+  }
+}
+
+bool FrameLink::take_back(uint32_t program, bool is_last) {
+  if (loans_.take_back(program)) return true;
+  if (is_last) {
+    end_with("what a run that failed had lent has not come through");
+    loans_.close();
+    return true;
+  }
+  std::lock_guard lock(sending_);
+  say_notes();
+  return false;
+}
+
+// With the lock of sending, as below.
+bool FrameLink::has_room(int64_t bytes) {
   if (has_ended_ || is_leaving_) return false;
   if (has_free_frame() && filled().used + room_of(bytes) > kFrame) start_frame();
   if (!has_free_frame() || filled().used + room_of(bytes) > kFrame) {
     wants_room_ = true;
     return false;
   }
+  return true;
+}
+
+void FrameLink::put(const Tag& tag, const std::byte* data, int64_t bytes) {
   Frame& frame = filled();
   const MessageHead head{.tag = tag, .bytes = static_cast<uint32_t>(bytes)};
   std::byte* at = frame.bytes.get() + frame.used;
@@ -95,7 +146,6 @@ bool FrameLink::send(const Tag& tag, const std::byte* data, int64_t bytes) {
   if (bytes > 0) std::memcpy(at + kGrain, data, static_cast<size_t>(bytes));
   frame.used += room_of(bytes);
   if (started_ == through_) start_frame();
-  return true;
 }
 
 void FrameLink::say_farewell() {
@@ -104,23 +154,33 @@ void FrameLink::say_farewell() {
   if (has_free_frame() && has_more()) start_frame();
 }
 
-bool FrameLink::has_more() {
-  return filled().used > kGrain || owes_answer_ || (is_leaving_ && !has_said_so_);
+void FrameLink::say_notes() {
+  if (loans_.has_notes() && started_ == through_) start_frame();
 }
 
-// With the lock of sending, where there is a free frame.
+bool FrameLink::has_more() {
+  return filled().used > kGrain || loans_.has_notes() || owes_answer_ ||
+         (is_leaving_ && !has_said_so_);
+}
+
+// Where there is a free frame.
 void FrameLink::start_frame() {
   if (is_closing_) return;
   Frame& frame = filled();
-  const FrameHead head{.number = started_,
-                       .used = static_cast<uint32_t>(frame.used),
-                       .leaves = is_leaving_,
-                       .answers = owes_answer_};
+  FrameHead head{.number = started_,
+                 .used = static_cast<uint32_t>(frame.used),
+                 .leaves = is_leaving_,
+                 .answers = owes_answer_};
+  std::byte* end = frame.bytes.get() + frame.used;
+  for (Loans::Note note; head.notes < kMostNotes && loans_.say(note); ++head.notes) {
+    std::memcpy(end, &note, sizeof note);
+    end += sizeof note;
+  }
   has_said_so_ = is_leaving_;
   owes_answer_ = false;
   std::memcpy(frame.bytes.get(), &head, sizeof head);
   try {
-    frame.transfer = wire_->send(frame.bytes.get(), frame.used);
+    frame.transfer = wire_->send(frame.bytes.get(), end - frame.bytes.get(), kFrameLane);
   } catch (const std::exception& error) {
     return end_with(error.what());
   }
@@ -155,7 +215,7 @@ void FrameLink::post(uint32_t number) {
   if (is_closing_) return;
   Frame& frame = in_[number % in_.size()];
   try {
-    frame.transfer = wire_->receive(frame.bytes.get(), kFrame);
+    frame.transfer = wire_->receive(frame.bytes.get(), kRoom, kFrameLane);
   } catch (const std::exception& error) {
     return end_with(error.what());
   }
@@ -170,11 +230,11 @@ void FrameLink::wait_for_frames() {
     const Frame& frame = in_[number % in_.size()];
     try {
       frame.transfer->wait();
+      if (is_closing_) return;
+      if (!take_head(frame, number)) return end_with("it has sent bytes that are no frame");
     } catch (const std::exception& error) {
       return end_with(error.what());
     }
-    if (is_closing_) return;
-    if (!take_head(frame, number)) return end_with("it has sent bytes that are no frame");
     arrived_.store(number + 1);
     bell_.ring();
   }
@@ -182,8 +242,17 @@ void FrameLink::wait_for_frames() {
 
 bool FrameLink::take_head(const Frame& frame, uint32_t number) {
   const auto head = head_at<FrameHead>(frame.bytes.get());
-  if (head.magic != kMagic || head.number != number || head.used < kGrain || head.used > kFrame) {
+  if (head.magic != kMagic || head.number != number || head.used < kGrain || head.used > kFrame ||
+      head.notes > kMostNotes) {
     return false;
+  }
+  const std::byte* notes = frame.bytes.get() + head.used;
+  for (uint32_t i = 0; i < head.notes; ++i) {
+    if (!loans_.hear(head_at<Loans::Note>(notes + i * sizeof(Loans::Note)))) return false;
+  }
+  if (head.notes > 0) {
+    std::lock_guard lock(sending_);
+    say_notes();
   }
   if (head.answers != 0) is_answered_ = true;
   if (head.leaves != 0) {

@@ -1,5 +1,6 @@
 // Messages over a wire. They go in frames: what is sent while frames are under way goes together in
-// the next. Two threads wait for the wire, so that nobody else has to.
+// the next. Long ones are lent: they go by themselves. Three threads wait for the wire, so that
+// nobody else has to.
 #pragma once
 
 #include <array>
@@ -10,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "emulator/loans.hpp"
 #include "emulator/mailbox.hpp"
 #include "emulator/wire.hpp"
 
@@ -24,9 +26,16 @@ class FrameLink final : public MessageSource {
   static constexpr int64_t kFrame = int64_t{1} << 22;  // bytes; takes memory as it is used
   static constexpr int64_t kHeader = 64;               // before a frame and before a message
   static constexpr int64_t kMost = kFrame - 2 * kHeader;
+  static constexpr int64_t kMostNotes = 64;  // in a frame
 
   // As those of Fabric.
   bool send(const Tag& tag, const std::byte* data, int64_t bytes);
+  int64_t lend(const Tag& tag, const std::byte* data, int64_t bytes);
+  int64_t fetch(const Tag& tag, std::byte* into, int64_t bytes);
+  bool is_over(int64_t loan) const { return loans_.is_over(loan); }
+  bool has_loans() const { return loans_.has_any(); }
+  // As Loans::take_back(). `is_last`: it ends where some are under way.
+  bool take_back(uint32_t program, bool is_last);
   std::string end() const;
   // By one thread at a time.
   bool peek(Message& message, const std::string& sender) override;
@@ -39,12 +48,18 @@ class FrameLink final : public MessageSource {
   void close();
 
  private:
+  static constexpr int64_t kRoom = kFrame + kMostNotes * int64_t{sizeof(Loans::Note)};
   struct Frame {
-    std::unique_ptr<std::byte[]> bytes{new std::byte[kFrame]};
+    std::unique_ptr<std::byte[]> bytes{new std::byte[kRoom]};
     int64_t used = kHeader;
     std::unique_ptr<Wire::Transfer> transfer;
   };
 
+  bool has_room(int64_t bytes);
+  template <typename Open>
+  int64_t open_loan(Open open);
+  void say_notes();
+  void put(const Tag& tag, const std::byte* data, int64_t bytes);
   Frame& filled() { return out_[started_ % kFrames]; }
   bool has_free_frame() const { return started_ - through_ < kFrames; }
   void start_frame();
@@ -77,6 +92,7 @@ class FrameLink final : public MessageSource {
   uint32_t taken_ = 0;
   int64_t at_ = kHeader;  // of the frame that is taken now
 
+  Loans loans_;
   std::thread sender_, receiver_;
 };
 

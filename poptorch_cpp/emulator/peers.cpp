@@ -175,6 +175,7 @@ void Peers::give_up(std::string_view why) noexcept {
         fabric().nap(i, seen);
       }
     }
+    fabric().take_back(number_, until);
   } catch (...) {  // they will find out by themselves
   }
 }

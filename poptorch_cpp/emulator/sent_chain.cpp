@@ -10,14 +10,25 @@ namespace {
 // Of the operands at a time: long enough that a message's costs do not count, short enough that the
 // chain's links soon work at once and that a slice stays in the cache from one to the next.
 constexpr int64_t kSliceBytes = int64_t{1} << 18;
+// Of those that are lent, each of which costs some turns between the instances: in
+// Fabric::least_loan().
+constexpr int64_t kLongSlice = 4;
+
+int64_t ceil_of(int64_t length, int64_t parts) { return (length + parts - 1) / parts; }
 
 }  // namespace
 
 void SentCollective::cut_slices() {
   const int64_t widest = std::max(element_bytes(), fold_->partial_bytes());
-  const int64_t most = std::min(kSliceBytes, peers_.fabric().most_bytes()) / widest;
   const int parts = has_rank_parts() ? group_.ranks() : 1;
   const int64_t part = spec_.elements / parts;
+  int64_t most = std::min(kSliceBytes, peers_.fabric().most_bytes()) / widest;
+  if (is_long_) {  // as many for each owner, as long as each other
+    const int64_t share = spec_.elements / group_.ranks();
+    const int64_t count =
+        ceil_of(share * element_bytes(), kLongSlice * peers_.fabric().least_loan());
+    most = ceil_of(part, has_rank_parts() ? count : count * group_.ranks());
+  }
   for (int rank = 0; rank < parts; ++rank) {
     for (int64_t at = 0; at < part; at += most) {
       slices_.push_back(

@@ -7,14 +7,24 @@
 #include <utility>
 
 namespace poptorch::emulator {
+namespace {
+
+// Of what is lent at a time, whose end is a sign of life: in Fabric::least_loan().
+constexpr int64_t kMostLent = 64;
+
+}  // namespace
 
 SentCollective::SentCollective(const CollectiveSpec& spec, int number, FarGroup group, Peers& peers)
     : FarCollective(spec, number, std::move(group), peers),
       is_direct_(is_reduction() && group_.ranks() == group_.places()),
+      is_long_(is_direct_ && peers.share().fabric &&
+               spec.elements / group_.ranks() * element_bytes() >=
+                   peers.share().fabric->least_loan()),
       sends_(group_.instances.size()),
       receives_(group_.instances.size()),
       sent_(group_.instances.size()),
-      received_(group_.instances.size()) {
+      received_(group_.instances.size()),
+      loans_(group_.instances.size()) {
   if (!is_reduction() || spec.reduce == "local" || !peers.share().fabric) return;
   fold_.emplace(spec.dtype, spec.reduce);
   cut_slices();
@@ -24,6 +34,7 @@ void SentCollective::begin() {
   tag_ = receive_tag_ = tag(0);
   folded_ = returned_ = 0;
   has_partial_ = has_result_ = false;
+  for (auto& loans : loans_) loans.clear();
   if (spec_.op == "all_gather") begin_gather();
   if (spec_.op == "all_to_all") begin_all_to_all();
   if (is_direct_) begin_direct();
@@ -56,7 +67,7 @@ bool SentCollective::is_finished() const {
   for (size_t place = 0; place < returned_to_.size(); ++place) {
     if (returned_to_[place] < own_.size()) return false;
   }
-  return has_moved_all();
+  return has_moved_all() && std::ranges::all_of(loans_, &std::deque<int64_t>::empty);
 }
 
 bool SentCollective::has_moved_all() const {
@@ -70,7 +81,9 @@ bool SentCollective::has_moved_all() const {
 
 void SentCollective::add_moves(std::vector<Move>& moves, int other, const std::byte* data,
                                int64_t bytes) const {
-  const int64_t most = peers_.fabric().most_bytes();
+  const Fabric& fabric = peers_.fabric();
+  const int64_t most =
+      bytes >= fabric.least_loan() ? kMostLent * fabric.least_loan() : fabric.most_bytes();
   for (int64_t at = 0; at < bytes; at += most) {
     moves.push_back({other, const_cast<std::byte*>(data) + at, std::min(most, bytes - at)});
   }
@@ -127,17 +140,39 @@ void SentCollective::begin_all_to_all() {
   }
 }
 
+// Whether there was room.
+bool SentCollective::lend(int place, const Tag& tag, const std::byte* data, int64_t bytes) {
+  const int64_t loan = peers_.fabric().lend(group_.instance(place), tag, data, bytes);
+  if (loan > 0) loans_[static_cast<size_t>(place)].push_back(loan);
+  return loan != Fabric::kNoRoom;
+}
+
+// Whether what was lent or fetched is over that was not before.
+bool SentCollective::settle() {
+  bool settled = false;
+  for (int place = 0; place < group_.places(); ++place) {
+    std::deque<int64_t>& loans = loans_[static_cast<size_t>(place)];
+    while (!loans.empty() && peers_.fabric().is_over(group_.instance(place), loans.front())) {
+      loans.pop_front();
+      settled = true;
+    }
+  }
+  return settled;
+}
+
 bool SentCollective::move_all() {
-  bool moved = false;
+  bool moved = settle();
   for (size_t place = 0; place < sends_.size(); ++place) {
     for (size_t& at = sent_[place]; at < sends_[place].size(); ++at, moved = true) {
       const Move& move = sends_[place][at];
-      if (!peers_.fabric().send(move.other, tag_, move.data, move.bytes)) break;
+      if (!lend(static_cast<int>(place), tag_, move.data, move.bytes)) break;
     }
     for (size_t& at = received_[place]; at < receives_[place].size(); ++at, moved = true) {
       const Move& move = receives_[place][at];
-      if (is_direct_ && peers_.fabric().is_next(move.other, tag_)) break;
-      if (!peers_.fabric().receive(move.other, receive_tag_, move.data, move.bytes)) break;
+      if (is_direct_ && !is_long_ && peers_.fabric().is_next(move.other, tag_)) break;
+      const int64_t fetch = peers_.fabric().fetch(move.other, receive_tag_, move.data, move.bytes);
+      if (fetch == Fabric::kNoRoom) break;
+      if (fetch > 0) loans_[place].push_back(fetch);
     }
   }
   return moved;
@@ -167,6 +202,9 @@ int SentCollective::waits_for() const {
   }
   for (size_t place = 0; place < returned_to_.size(); ++place) {
     if (returned_to_[place] < own_.size()) return group_.instance(static_cast<int>(place));
+  }
+  for (int place = 0; place < group_.places(); ++place) {
+    if (!loans_[static_cast<size_t>(place)].empty()) return group_.instance(place);
   }
   return group_.instance(group_.here == 0 ? 1 : 0);
 }

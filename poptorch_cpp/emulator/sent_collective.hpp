@@ -2,13 +2,15 @@
 //
 // A reduction's operands are cut into slices. Where each instance has one rank, a slice has an
 // owner to whom all others send theirs; it folds them in the order of replicas, and sends the
-// result to all. Between two instances, and of short operands, everybody owns every slice. Where an
-// instance has several ranks, each slice goes along a chain: it is folded by the first instance,
-// whose partial result goes to the next one, and so on; the last one has the result, which goes
-// back along the chain (of a reduce_scatter straight to whose part it is). Either way the bits are
-// those of one process. Gathers and all-to-alls only move bytes.
+// result to all. Between two instances, and of short operands, everybody owns every slice, unless
+// they are long enough to be lent (Fabric::lend): then none is copied. Where an instance has
+// several ranks, each slice goes along a chain: it is folded by the first instance, whose partial
+// result goes to the next one, and so on; the last one has the result, which goes back along the
+// chain (of a reduce_scatter straight to whose part it is). Either way the bits are those of one
+// process. Gathers and all-to-alls only move bytes.
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -43,12 +45,17 @@ class SentCollective final : public FarCollective {
   void begin_gather();
   void begin_all_to_all();
   void add_moves(std::vector<Move>& moves, int other, const std::byte* data, int64_t bytes) const;
+  bool lend(int place, const Tag& tag, const std::byte* data, int64_t bytes);
+  bool settle();
   bool move_all();
   bool has_moved_all() const;
   void begin_direct();
   int owner_of(size_t slice) const;
   bool advance_direct();
   bool fold_direct();
+  bool take_operand(int place, int64_t bytes, const Fabric::Use& fold);
+  void fetch_operands();
+  bool folds_in_place() const;
   bool can_overwrite(size_t slice) const;
   bool return_direct();
   bool fold_next();
@@ -60,6 +67,7 @@ class SentCollective final : public FarCollective {
   void hand_out(const Slice& slice) const;
 
   const bool is_direct_;  // a reduction without a chain
+  const bool is_long_;    // and one whose slices are lent
   std::optional<Fold> fold_;
   std::vector<Slice> slices_;
   Memory partial_;  // of one slice
@@ -71,12 +79,22 @@ class SentCollective final : public FarCollective {
   // Others.
   std::vector<std::vector<Move>> sends_, receives_;  // by place
   std::vector<size_t> sent_, received_;
-  Tag receive_tag_;  // of results that are received
+  std::vector<std::deque<int64_t>> loans_;  // by place: lent and fetched, and not known to be over
+  Tag receive_tag_;                         // of results that are received
   // Reductions without a chain: slices that this instance owns, of which folded_ are ready, and
   // which place is the next to be folded; how many of the results each place was sent.
   std::vector<size_t> own_, returned_to_;
   int next_place_ = 0;
   std::vector<const std::byte*> pieces_;
+  // Long ones: others' operands of own slices, in their order, on their way to where they are
+  // folded; how many are fetched, and how many are taken.
+  struct Fetched {
+    Memory memory;  // where there is no better place
+    std::byte* data = nullptr;
+    int64_t fetch = 0;
+  };
+  std::vector<Fetched> ahead_;
+  size_t fetching_ = 0, taken_ = 0;
 };
 
 }  // namespace poptorch::emulator

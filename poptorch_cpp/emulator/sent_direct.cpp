@@ -9,6 +9,7 @@ namespace {
 // Up to which everybody folds everything: more bytes, but one message behind the other less.
 constexpr int64_t kShortBytes = int64_t{1} << 13;
 constexpr int kEverybody = -1;
+constexpr size_t kAhead = 2;  // operands that are on their way, or being folded
 
 }  // namespace
 
@@ -16,7 +17,8 @@ constexpr int kEverybody = -1;
 int SentCollective::owner_of(size_t slice) const {
   if (has_rank_parts()) return group_.place_of(slices_[slice].rank);
   const int places = group_.ranks();
-  if (places == 2 || spec_.elements * element_bytes() <= kShortBytes) return kEverybody;
+  const bool is_short = places == 2 || spec_.elements * element_bytes() <= kShortBytes;
+  if (is_short && !is_long_) return kEverybody;
   return static_cast<int>(slice % static_cast<size_t>(places));
 }
 
@@ -49,6 +51,14 @@ void SentCollective::begin_direct() {
   returned_to_[static_cast<size_t>(group_.here)] = own_.size();
   next_place_ = 0;
   receive_tag_ = tag(1);
+  fetching_ = taken_ = 0;
+  if (!is_long_ || own_.empty()) return;
+  ahead_.resize(folds_in_place() ? own_.size() : kAhead);
+  for (Fetched& fetched : ahead_) {
+    if (folds_in_place() || fetched.memory.data()) continue;
+    fetched.memory =
+        Memory(slices_.front().elements * element_bytes(), "an operand of a collective");
+  }
 }
 
 bool SentCollective::advance_direct() {
@@ -99,10 +109,8 @@ bool SentCollective::fold_direct() {
     };
     take_own();
     const int64_t bytes = slice.elements * element_bytes();
-    Fabric& fabric = peers_.fabric();
-    if (fabric.is_next(group_.instance(place), receive_tag_)) break;
     // By reference: a copy would take memory each time that nothing has come.
-    if (!fabric.receive(group_.instance(place), tag_, bytes, std::ref(fold))) break;
+    if (!take_operand(place, bytes, std::ref(fold))) break;
     next_place_ = place;
   }
   if (next_place_ < places) return next_place_ > first;
@@ -111,14 +119,49 @@ bool SentCollective::fold_direct() {
   return true;
 }
 
+// Whether the other one's operand can lie where the result goes.
+bool SentCollective::folds_in_place() const {
+  return group_.places() == 2 && operands_[0] != results_[0];
+}
+
+// Of the next slice of this instance.
+bool SentCollective::take_operand(int place, int64_t bytes, const Fabric::Use& fold) {
+  Fabric& fabric = peers_.fabric();
+  const int other = group_.instance(place);
+  if (!is_long_) {
+    return !fabric.is_next(other, receive_tag_) && fabric.receive(other, tag_, bytes, fold);
+  }
+  fetch_operands();
+  const Fetched& next = ahead_[taken_ % ahead_.size()];
+  if (taken_ == fetching_ || !fabric.is_over(other, next.fetch)) return false;
+  fold(next.data);
+  ++taken_;
+  fetch_operands();
+  return true;
+}
+
+void SentCollective::fetch_operands() {
+  const auto others = static_cast<size_t>(group_.places() - 1);
+  for (; fetching_ < own_.size() * others && fetching_ < taken_ + ahead_.size(); ++fetching_) {
+    const Slice& slice = slices_[own_[fetching_ / others]];
+    auto place = static_cast<int>(fetching_ % others);
+    if (place >= group_.here) ++place;
+    Fetched& into = ahead_[fetching_ % ahead_.size()];
+    into.data = folds_in_place() ? result_of(slice, 0) : into.memory.data();
+    into.fetch = peers_.fabric().fetch(group_.instance(place), tag_, into.data,
+                                       slice.elements * element_bytes());
+    if (into.fetch == Fabric::kNoRoom) return;
+  }
+}
+
 // Sends results to those who have not got them; whether there was room.
 bool SentCollective::return_direct() {
   bool moved = false;
   for (size_t place = 0; place < returned_to_.size(); ++place) {
     for (size_t& at = returned_to_[place]; at < folded_; ++at, moved = true) {
       const Slice& slice = slices_[own_[at]];
-      if (!peers_.fabric().send(group_.instance(static_cast<int>(place)), receive_tag_,
-                                result_of(slice, 0), slice.elements * element_bytes())) {
+      if (!lend(static_cast<int>(place), receive_tag_, result_of(slice, 0),
+                slice.elements * element_bytes())) {
         break;
       }
     }

@@ -15,6 +15,7 @@ from poptorch_core.errors import Error
 from torch._C._distributed_c10d import PrefixStore
 
 FOREVER = datetime.timedelta(days=3650)
+CONNECTIONS = 3  # between instances: one for what is short, two for what is long
 # What torch has and its annotations do not.
 _ProcessGroup: Any = dist.ProcessGroup
 _register: Any = torch._C._distributed_c10d._register_process_group
@@ -39,13 +40,13 @@ def make(here: Instance, peers: list[store.Peer], meeting: Any, address: str) ->
         f"instance {i} on {peer.host} (process {peer.process.pid})" for i, peer in enumerate(peers)
     ]
     group = _ProcessGroup(here.index, here.count)
-    gloo = gloo_group(PrefixStore("fabric", meeting), here, address, store.timeout())
+    gloo = gloo_group(PrefixStore("fabric", meeting), here, address, store.timeout(), CONNECTIONS)
     group._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, gloo)
     name = f"popdist-{secrets.token_hex(8)}"
     _register(name, group)
     try:
         named = list(zip(names, numbers, strict=True))
-        return _torch.make_wired_fabric(name, here.index, named, near)
+        return _torch.make_wired_fabric(name, here.index, named, near, CONNECTIONS)
     finally:
         _unregister(name)
 
@@ -71,21 +72,24 @@ def _shared(index: int, own: list[int], meeting: Any) -> Any:
         os.close(file)
 
 
-def gloo_group(meeting: Any, here: Instance, address: str, wait: float | None) -> Any:
+def gloo_group(
+    meeting: Any, here: Instance, address: str, wait: float | None, connections: int = 1
+) -> Any:
     """Gloo's group of all instances, which listens on an address alone, and from here on to nobody:
     it would keep a stranger's connection for ever.
 
     wait: seconds that whoever calls waits, None: for ever. Gloo waits for twice as long: a thread
-    of it that is left behind must not come back while Python ends. Raises RuntimeError of torch.
+    of it that is left behind must not come back while Python ends. connections: between two of
+    them, each with a thread here. Raises RuntimeError of torch.
     """
     kind: Any = dist.ProcessGroupGloo
     before = addresses.listening_files()
-    device = kind.create_device(hostname=address)
+    devices = [kind.create_device(hostname=address) for _ in range(connections)]
     files = addresses.listening_files() - before
     options = kind._Options()
     # torch has these under private names alone.
     for name, value in (
-        ("_devices", [device]),
+        ("_devices", devices),
         ("_timeout", FOREVER if wait is None else datetime.timedelta(seconds=2 * wait)),
         ("_threads", 1),
     ):

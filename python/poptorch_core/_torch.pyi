@@ -307,12 +307,17 @@ def known(tensor: Tensor, /) -> Tensor | None:
 
 def make_leaf(arg0: Tensor, /) -> Tensor: ...
 def make_wired_fabric(
-    group: str, instance: int, instances: Sequence[tuple[str, int]], near: Fabric | None
+    group: str,
+    instance: int,
+    instances: Sequence[tuple[str, int]],
+    near: Fabric | None,
+    connections: int,
 ) -> Fabric:
     """Joins this process to the other instances of a program over a process group
     registered with torch.distributed, which then belongs to it. `instances`: of each
     its name and its number in `near`, a fabric of those on this host, -1: it is not
-    there. `near` is None in all of them or in none.
+    there. `near` is None in all of them or in none. `connections`: devices of the
+    group.
     """
 
 def pop_scope() -> None: ...

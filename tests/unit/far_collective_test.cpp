@@ -89,7 +89,9 @@ TEST(FarCollective, HasTheBitsOfOneProcessOfLongOperands) {
   for (const char* op : {"all_reduce", "reduce_scatter", "all_gather", "all_to_all"}) {
     for (const char* dtype : {"f32", "f16"}) {
       SCOPED_TRACE(str(op, " ", dtype));
-      expect_same_bits(program_of({op, "sum", dtype, 4, 0, 1, 70001}), {1, 2}, 1, true);
+      for (const auto& [way, row] : {std::pair(Way::kNear, 70001), std::pair(Way::kLent, 701)}) {
+        expect_same_bits(program_of({op, "sum", dtype, 4, 0, 1, row}), {1, 2}, 1, way);
+      }
     }
   }
 }
@@ -156,10 +158,12 @@ TEST(FarCollective, EndsTheWaitForAnInstanceThatHasGoneOn) {
 }
 
 // Instance 0 is in a collective when instance 1 is stopped before it: each has made other rounds.
-TEST(FarCollective, RunsOnAfterARunThatWasStoppedInOneInstance) {
+class FarCollectiveBy : public testing::TestWithParam<Way> {};
+
+TEST_P(FarCollectiveBy, RunsOnAfterARunThatWasStoppedInOneInstance) {
   const program::Program program = program_of({"all_reduce", "sum", "f32", 2, 0, 1});
   const Outcome whole = outcome_here(program, {.threads = 1}, 2);
-  const auto shares = local_shares(2, 5);
+  const auto shares = shares_by(GetParam(), 2, 5);
   const auto raised = in_threads(2, [&](int i) {
     EngineOptions options{.threads = 1};
     options.share = shares[static_cast<size_t>(i)];
@@ -175,6 +179,9 @@ TEST(FarCollective, RunsOnAfterARunThatWasStoppedInOneInstance) {
   });
   EXPECT_EQ(raised, std::vector<std::string>(2));
 }
+
+INSTANTIATE_TEST_SUITE_P(Ways, FarCollectiveBy,
+                         testing::Values(Way::kSent, Way::kNear, Way::kLent));
 
 // Such as 256 in a byte.
 TEST(FarCollective, MeansOfMoreOperandsThanTheTypeHolds) {

@@ -14,6 +14,7 @@
 #include "engine_testing.hpp"
 #include "session/pipeline.hpp"
 #include "trained_net.hpp"
+#include "wire_testing.hpp"
 
 namespace poptorch::emulator {
 
@@ -80,6 +81,17 @@ inline std::vector<Share> local_shares(int instances, double timeout = 20, int64
     shares.push_back(
         {instances, i, std::make_shared<LocalFabric>(mail, i, most, are_near), timeout});
   }
+  return shares;
+}
+
+// How operands reach the others: as messages, where they are, or lent over wires.
+enum class Way { kSent, kNear, kLent };
+
+inline std::vector<Share> shares_by(Way way, int instances, double timeout = 20) {
+  if (way != Way::kLent) return local_shares(instances, timeout, 64, way == Way::kNear);
+  Cluster cluster(instances, 1, 16);
+  std::vector<Share> shares;
+  for (int i = 0; i < instances; ++i) shares.push_back({instances, i, cluster.join(i), timeout});
   return shares;
 }
 
@@ -173,12 +185,12 @@ inline std::vector<std::string> in_threads(int instances, const std::function<vo
 
 // Every divisor of the replicas as a number of instances: all have the bits of one process.
 inline void expect_same_bits(const program::Program& program, const std::vector<int>& threads,
-                             int runs, bool are_near) {
+                             int runs, Way way) {
   const Outcome whole = outcome_here(program, {.threads = 1}, runs);
   for (int instances = 2; instances <= program.replicas; ++instances) {
     if (program.replicas % instances != 0) continue;
     for (int count : threads) {
-      const std::vector<Share> shares = local_shares(instances, 20, 64, are_near);
+      const std::vector<Share> shares = shares_by(way, instances);
       const auto raised = in_threads(instances, [&](int i) {
         const Share& share = shares[static_cast<size_t>(i)];
         EngineOptions options{.threads = count};
@@ -186,7 +198,7 @@ inline void expect_same_bits(const program::Program& program, const std::vector<
         const Outcome here = outcome_here(program, options, runs);
         EXPECT_EQ(here, part_of(whole, program, share))
             << "instance " << i << " of " << instances << ", " << count << " threads"
-            << (are_near ? ", on one host" : "");
+            << ", way " << static_cast<int>(way);
       });
       EXPECT_EQ(raised, std::vector<std::string>(static_cast<size_t>(instances)));
     }
@@ -195,7 +207,8 @@ inline void expect_same_bits(const program::Program& program, const std::vector<
 
 inline void expect_same_bits(const program::Program& program, const std::vector<int>& threads,
                              int runs = 2) {
-  for (bool are_near : {false, true}) expect_same_bits(program, threads, runs, are_near);
+  for (Way way : {Way::kSent, Way::kNear, Way::kLent})
+    expect_same_bits(program, threads, runs, way);
 }
 
 // Two linear layers with dropout between them, on two pipelined IPUs, with momentum; gradients are

@@ -48,34 +48,43 @@ class GlooTransfer final : public emulator::Wire::Transfer {
 
 class GlooWire final : public emulator::Wire {
  public:
-  GlooWire(Backend backend, int other) : backend_(std::move(backend)), other_(other) {}
-  std::unique_ptr<Transfer> send(std::byte* data, int64_t bytes) override {
+  GlooWire(Backend backend, int other, int connections)
+      : backend_(std::move(backend)), other_(other), connections_(connections) {}
+  std::unique_ptr<Transfer> send(std::byte* data, int64_t bytes, int lane) override {
     return with_reason([&] {
       std::vector<at::Tensor> tensors{at::from_blob(data, {bytes}, at::kByte)};
-      return std::make_unique<GlooTransfer>(backend_->send(tensors, other_, 0));
+      return std::make_unique<GlooTransfer>(backend_->send(tensors, other_, tag_of(lane)));
     });
   }
-  std::unique_ptr<Transfer> receive(std::byte* into, int64_t most) override {
+  std::unique_ptr<Transfer> receive(std::byte* into, int64_t most, int lane) override {
     return with_reason([&] {
       std::vector<at::Tensor> tensors{at::from_blob(into, {most}, at::kByte)};
-      return std::make_unique<GlooTransfer>(backend_->recv(tensors, other_, 0));
+      return std::make_unique<GlooTransfer>(backend_->recv(tensors, other_, tag_of(lane)));
     });
   }
 
  private:
+  // Gloo's connection of a tag is its remainder.
+  int tag_of(int lane) const {
+    if (lane == 0 || connections_ == 1) return lane;
+    const int others = connections_ - 1;
+    return (lane - 1) / others * connections_ + 1 + (lane - 1) % others;
+  }
+
   Backend backend_;
-  int other_;
+  int other_, connections_;
 };
 
 }  // namespace
 
-std::vector<std::unique_ptr<emulator::Wire>> wires_of(const std::string& group_name) {
+std::vector<std::unique_ptr<emulator::Wire>> wires_of(const std::string& group_name,
+                                                      int connections) {
   const auto group = c10d::resolve_process_group(group_name);
   const Backend backend = group->getBackend(c10::DeviceType::CPU);
   std::vector<std::unique_ptr<emulator::Wire>> wires(static_cast<size_t>(group->getSize()));
   for (int other = 0; other < group->getSize(); ++other) {
     if (other == group->getRank()) continue;
-    wires[static_cast<size_t>(other)] = std::make_unique<GlooWire>(backend, other);
+    wires[static_cast<size_t>(other)] = std::make_unique<GlooWire>(backend, other, connections);
   }
   return wires;
 }
