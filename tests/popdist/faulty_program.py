@@ -19,6 +19,8 @@ import torch
 from popdist import collectives
 
 folder, fault, point = Path(sys.argv[1]), *(sys.argv[2:] or ("", ""))
+WIDTH = int(os.environ.get("TEST_WIDTH", "160"))  # the longer, the fewer iterations
+ITERATIONS = 32000 // WIDTH
 index, count = popdist.getInstanceIndex(), popdist.getNumInstances()
 
 
@@ -62,7 +64,7 @@ class Network(torch.nn.Module):
     def __init__(self):
         super().__init__()
         # Gradients that are lent to the others, and such as are sent.
-        self.layer = torch.nn.Linear(160, 160)
+        self.layer = torch.nn.Linear(WIDTH, WIDTH)
 
     def forward(self, x):
         at("compile")
@@ -74,9 +76,9 @@ def main():
     at("before init")
     popdist.init()
     at("wrapping")
-    model, options = Network(), popdist.poptorch.Options().deviceIterations(200)
+    model, options = Network(), popdist.poptorch.Options().deviceIterations(ITERATIONS)
     training = poptorch.trainingModel(model, options, poptorch.optim.SGD(model.parameters(), 0.01))
-    x = torch.randn(200 * 4 * popdist.getNumLocalReplicas(), 160)
+    x = torch.randn(ITERATIONS * 4 * popdist.getNumLocalReplicas(), WIDTH)
     training.compile(x)
     at("upload")
     training(x)

@@ -1,7 +1,8 @@
 """Kills and stops of one instance at random times: `python tests/popdist/random_faults.py
 --points 500 --instances 8`.
 
-poprun runs faulty_program.py, which compiles, trains, saves and calls collectives.
+poprun runs faulty_program.py, which compiles, trains, saves and calls collectives; instances share
+memory, or each has a host for itself, and gradients that are lent over wires.
 All of it must end, by errors that name whom they waited for, and nothing may be left: no process,
 no file in /dev/shm or in the folder of temporary files. Prints the longest time until the end.
 """
@@ -22,6 +23,8 @@ from launching import MARK, POPRUN, PYTHON, clean_environment, is_running, marke
 
 PROGRAM = Path(__file__).with_name("faulty_program.py")
 SECONDS_TO_WAIT = 120  # then it hangs
+# Each its host; gradients of which 8 instances have a MiB each.
+APART = {"POPDIST_INSTANCES_PER_HOST": "1", "TEST_WIDTH": "1500"}
 BARE = re.compile(
     "terminate called|Segmentation|core dumped|double free|RuntimeError|KeyError|Bus error"
 )
@@ -30,7 +33,7 @@ BARE = re.compile(
 class Run:
     """poprun with the program; all its processes have a mark."""
 
-    def __init__(self, folder: Path, instances: int, sync_seconds: int) -> None:
+    def __init__(self, folder: Path, instances: int, sync_seconds: int, apart: bool) -> None:
         self.temporary, self.errors = folder / "tmp", folder / "errors"
         for each in (self.temporary, folder / "runtime"):
             each.mkdir(mode=0o700)
@@ -47,6 +50,7 @@ class Run:
                     XDG_RUNTIME_DIR=str(folder / "runtime"),
                     TORCHINDUCTOR_CACHE_DIR=str(folder / "runtime"),  # torch's own
                     POPTORCH_LOG_LEVEL="ERR",
+                    **(APART if apart else {}),
                     POPLAR_ENGINE_OPTIONS=f'{{"target.hostSyncTimeout": "{sync_seconds}"}}',
                 ),
             )
@@ -78,12 +82,12 @@ def wait(run: Run, pids: list[int], victim: int | None) -> bool:
 
 
 def strike(
-    args: argparse.Namespace, after: float | None, kind: signal.Signals
+    args: argparse.Namespace, apart: bool, after: float | None, kind: signal.Signals
 ) -> tuple[float, str]:
     """Seconds from the fault to the end, and what is wrong. after: of the start; None: no fault."""
     shared = set(os.listdir("/dev/shm"))
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
-        run = Run(Path(name), args.instances, args.sync_seconds)
+        run = Run(Path(name), args.instances, args.sync_seconds, apart)
         begin = time.monotonic()
         try:
             pids = run.pids(args.instances)
@@ -120,21 +124,27 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     random.seed(args.seed)
-    whole, error = strike(args, None, signal.SIGKILL)
-    if error:
-        print(f"undisturbed: {error}")
-        return 1
+    whole = {}
+    for apart in (False, True):
+        whole[apart], error = strike(args, apart, None, signal.SIGKILL)
+        if error:
+            print(f"undisturbed, apart: {apart}: {error}")
+            return 1
     wrong, longest = 0, {signal.SIGKILL: 0.0, signal.SIGSTOP: 0.0}
     for point in range(args.points):
-        after = random.uniform(0, whole)
+        apart = point % 2 == 1
+        after = random.uniform(0, whole[apart])
         kind = random.choice(list(longest))
-        seconds, error = strike(args, after, kind)
+        seconds, error = strike(args, apart, after, kind)
         longest[kind] = max(longest[kind], seconds)
         if point % 50 == 49:
             print(f"{point + 1} points, {wrong} wrong", flush=True)
         if error:
             wrong += 1
-            print(f"point {point}, {kind.name} after {after:.3f} s: {error}", flush=True)
+            print(
+                f"point {point}, apart: {apart}, {kind.name} after {after:.3f} s: {error}",
+                flush=True,
+            )
     slowest = ", ".join(f"{seconds:.1f} s after {kind.name}" for kind, seconds in longest.items())
     print(f"instance faults: {args.points} points, {wrong} wrong; all ended at most {slowest}")
     return int(wrong > 0)
