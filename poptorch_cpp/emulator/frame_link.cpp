@@ -44,7 +44,7 @@ FrameLink::FrameLink(std::unique_ptr<Wire> wire, Bell& bell)
     : wire_(std::move(wire)),
       bell_(bell),
       loans_(*wire_, bell, [this](const std::string& how) { end_with(how); }) {
-  for (uint32_t number = 0; number < in_.size(); ++number) post(number);
+  for (Frame& frame : in_) post(frame);
   sender_ = std::thread([this] { wait_for_sends(); });
   receiver_ = std::thread([this] { wait_for_frames(); });
 }
@@ -117,7 +117,7 @@ int64_t FrameLink::open_loan(Open open) {
 
 bool FrameLink::take_back(uint32_t program, bool is_last) {
   if (loans_.take_back(program)) return true;
-  if (is_last) {
+  if (is_last || has_ended_) {
     end_with("what a run that failed had lent has not come through");
     loans_.close();
     return true;
@@ -210,24 +210,29 @@ void FrameLink::wait_for_sends() {
   }
 }
 
-void FrameLink::post(uint32_t number) {
+void FrameLink::post(Frame& frame) {
   std::lock_guard lock(posting_);
   if (is_closing_) return;
-  Frame& frame = in_[number % in_.size()];
   try {
     frame.transfer = wire_->receive(frame.bytes.get(), kRoom, kFrameLane);
   } catch (const std::exception& error) {
     return end_with(error.what());
   }
+  empty_.push_back(&frame);
   posted_.fetch_add(1);
   posted_.notify_all();
+}
+
+FrameLink::Frame& FrameLink::oldest(const std::deque<Frame*>& frames) {
+  std::lock_guard lock(posting_);
+  return *frames.front();
 }
 
 void FrameLink::wait_for_frames() {
   for (uint32_t number = 0;; ++number) {
     posted_.wait(number);
     if (is_closing_) return;
-    const Frame& frame = in_[number % in_.size()];
+    Frame& frame = oldest(empty_);
     try {
       frame.transfer->wait();
       if (is_closing_) return;
@@ -235,7 +240,17 @@ void FrameLink::wait_for_frames() {
     } catch (const std::exception& error) {
       return end_with(error.what());
     }
-    arrived_.store(number + 1);
+    const bool has_messages = head_at<FrameHead>(frame.bytes.get()).used > kGrain;
+    {
+      std::lock_guard lock(posting_);
+      empty_.pop_front();
+      if (has_messages) full_.push_back(&frame);
+    }
+    if (has_messages) {
+      arrived_.fetch_add(1);
+    } else {
+      post(frame);
+    }
     bell_.ring();
   }
 }
@@ -266,7 +281,7 @@ bool FrameLink::take_head(const Frame& frame, uint32_t number) {
 
 bool FrameLink::peek(Message& message, const std::string& sender) {
   while (taken_ != arrived_.load()) {
-    const std::byte* frame = in_[taken_ % in_.size()].bytes.get();
+    const std::byte* frame = oldest(full_).bytes.get();
     const int64_t used = head_at<FrameHead>(frame).used;
     if (at_ >= used) {
       give_back();
@@ -286,12 +301,18 @@ bool FrameLink::peek(Message& message, const std::string& sender) {
 
 void FrameLink::drop(const Message& message) {
   at_ += room_of(message.bytes);
-  if (at_ >= head_at<FrameHead>(in_[taken_ % in_.size()].bytes.get()).used) give_back();
+  if (at_ >= head_at<FrameHead>(oldest(full_).bytes.get()).used) give_back();
 }
 
 void FrameLink::give_back() {
   at_ = kGrain;
-  post(taken_++);
+  Frame& frame = oldest(full_);
+  {
+    std::lock_guard lock(posting_);
+    full_.pop_front();
+  }
+  ++taken_;
+  post(frame);
 }
 
 }  // namespace poptorch::emulator

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -67,7 +68,8 @@ class FrameLink final : public MessageSource {
   void wait_for_sends();
   void wait_for_frames();
   bool take_head(const Frame& frame, uint32_t number);
-  void post(uint32_t number);
+  void post(Frame& frame);
+  Frame& oldest(const std::deque<Frame*>& frames);
   void give_back();
   void end_with(const std::string& how);
 
@@ -85,11 +87,13 @@ class FrameLink final : public MessageSource {
   bool wants_room_ = false;
   bool is_leaving_ = false, has_said_so_ = false, owes_answer_ = false;
 
-  // A frame is posted, arrives, and is posted again when its messages are taken.
+  // A frame is posted, arrives, and is posted again: when its messages are taken, at once when it
+  // has none.
   std::mutex posting_;
   std::array<Frame, kFrames> in_;
+  std::deque<Frame*> empty_, full_;  // posted, and with messages, in their order
   std::atomic<uint32_t> posted_{0}, arrived_{0};
-  uint32_t taken_ = 0;
+  uint32_t taken_ = 0;    // of those that arrived with messages
   int64_t at_ = kHeader;  // of the frame that is taken now
 
   Loans loans_;
