@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from launching import PYTHON, lines, started
+from popdist.fabrics import CONNECTIONS
 from sockets import free_port, listening, strangers_come
 
 PROGRAM = Path(__file__).with_name("stepping_program.py")
@@ -77,8 +78,8 @@ def test_strangers_lose_their_connections(stepping, tmp_path, store, apart):
         *(words if store == "tcp" else ()), env={**dict.fromkeys(APART, ""), **apart}
     )
     found = [each for pid in (*pids, process.pid) for each in listening(pid)]
-    # Gloo's of popdist, of each, and those of the fabric.
-    assert len(found) == (4 if apart else 2) + (store == "tcp")
+    # Gloo's of popdist, of each, and those of the fabric for each connection.
+    assert len(found) == 2 + (2 * CONNECTIONS if apart else 0) + (store == "tcp")
     assert {(table, address) for table, address, _ in found} == {("tcp", "127.0.0.1")}
     strangers_come(found)
     (tmp_path / "go").touch()
