@@ -24,10 +24,9 @@ void SentCollective::cut_slices() {
   const int64_t part = spec_.elements / parts;
   int64_t most = std::min(kSliceBytes, peers_.fabric().most_bytes()) / widest;
   if (is_long_) {  // as many for each owner, as long as each other
-    const int64_t share = spec_.elements / group_.ranks();
-    const int64_t count =
-        ceil_of(share * element_bytes(), kLongSlice * peers_.fabric().least_loan());
-    most = ceil_of(part, has_rank_parts() ? count : count * group_.ranks());
+    const int owners = has_rank_parts() || !has_owners() ? 1 : group_.ranks();
+    const int64_t bytes = part / owners * element_bytes();
+    most = ceil_of(part, owners * ceil_of(bytes, kLongSlice * peers_.fabric().least_loan()));
   }
   for (int rank = 0; rank < parts; ++rank) {
     for (int64_t at = 0; at < part; at += most) {

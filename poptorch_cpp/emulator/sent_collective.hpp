@@ -2,8 +2,8 @@
 //
 // A reduction's operands are cut into slices. Where each instance has one rank, a slice has an
 // owner to whom all others send theirs; it folds them in the order of replicas, and sends the
-// result to all. Between two instances, and of short operands, everybody owns every slice, unless
-// they are long enough to be lent (Fabric::lend): then none is copied. Where an instance has
+// result to all. Of short operands everybody owns every slice; longer ones are lent, where the
+// fabric can do so: then none is copied. Where an instance has
 // several ranks, each slice goes along a chain: it is folded by the first instance, whose partial
 // result goes to the next one, and so on; the last one has the result, which goes back along the
 // chain (of a reduce_scatter straight to whose part it is). Either way the bits are those of one
@@ -50,6 +50,7 @@ class SentCollective final : public FarCollective {
   bool move_all();
   bool has_moved_all() const;
   void begin_direct();
+  bool has_owners() const;
   int owner_of(size_t slice) const;
   bool advance_direct();
   bool fold_direct();

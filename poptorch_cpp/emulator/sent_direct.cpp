@@ -1,4 +1,5 @@
 // Implements the reductions of sent_collective.hpp whose operands go straight to a slice's owner.
+#include <algorithm>
 #include <functional>
 
 #include "emulator/sent_collective.hpp"
@@ -7,19 +8,27 @@ namespace poptorch::emulator {
 namespace {
 
 // Up to which everybody folds everything: more bytes, but one message behind the other less.
-constexpr int64_t kShortBytes = int64_t{1} << 13;
+// Between two instances the bytes are the same: there it is up to where folding takes longer than
+// messages, in Fabric::least_loan().
+constexpr int64_t kShortBytes = int64_t{1} << 13, kShortOfTwo = 8;
 constexpr int kEverybody = -1;
 constexpr size_t kAhead = 2;  // operands that are on their way, or being folded
 
 }  // namespace
 
+bool SentCollective::has_owners() const {
+  const int64_t bytes = spec_.elements * element_bytes();
+  if (has_rank_parts()) return true;
+  if (bytes <= kShortBytes) return false;
+  if (group_.ranks() > 2) return true;
+  return is_long_ && bytes > kShortOfTwo * peers_.fabric().least_loan();
+}
+
 // A place, or kEverybody.
 int SentCollective::owner_of(size_t slice) const {
   if (has_rank_parts()) return group_.place_of(slices_[slice].rank);
-  const int places = group_.ranks();
-  const bool is_short = places == 2 || spec_.elements * element_bytes() <= kShortBytes;
-  if (is_short && !is_long_) return kEverybody;
-  return static_cast<int>(slice % static_cast<size_t>(places));
+  if (!has_owners()) return kEverybody;
+  return static_cast<int>(slice % static_cast<size_t>(group_.ranks()));
 }
 
 void SentCollective::begin_direct() {
@@ -46,7 +55,7 @@ void SentCollective::begin_direct() {
                 bytes);
     }
   }
-  const bool returns = !has_rank_parts() && owner_of(0) != kEverybody;
+  const bool returns = !has_rank_parts() && has_owners();
   returned_to_.assign(places, returns ? 0 : own_.size());
   returned_to_[static_cast<size_t>(group_.here)] = own_.size();
   next_place_ = 0;
@@ -74,7 +83,8 @@ bool SentCollective::advance_direct() {
 // Whether nobody waits any more for this instance's operand of a slice that it folds itself, which
 // may be where the result goes.
 bool SentCollective::can_overwrite(size_t slice) const {
-  if (operands_[0] != results_[0] || owner_of(slice) != kEverybody) return true;
+  if (operands_[0] != results_[0] || has_owners()) return true;
+  if (!std::ranges::all_of(loans_, &std::deque<int64_t>::empty)) return false;
   for (size_t place = 0; place < sends_.size(); ++place) {
     if (static_cast<int>(place) != group_.here && sent_[place] <= slice) return false;
   }
