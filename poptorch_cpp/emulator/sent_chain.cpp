@@ -9,7 +9,7 @@ namespace {
 
 // Of the operands at a time: long enough that a message's costs do not count, short enough that the
 // chain's links soon work at once and that a slice stays in the cache from one to the next.
-constexpr int64_t kSliceBytes = int64_t{1} << 18;
+constexpr int64_t kSliceBytes = int64_t{1} << 18, kDirectSliceBytes = int64_t{1} << 19;
 // Of those that are lent, each of which costs some turns between the instances: in
 // Fabric::least_loan().
 constexpr int64_t kLongSlice = 4;
@@ -22,7 +22,8 @@ void SentCollective::cut_slices() {
   const int64_t widest = std::max(element_bytes(), fold_->partial_bytes());
   const int parts = has_rank_parts() ? group_.ranks() : 1;
   const int64_t part = spec_.elements / parts;
-  int64_t most = std::min(kSliceBytes, peers_.fabric().most_bytes()) / widest;
+  int64_t most =
+      std::min(is_direct_ ? kDirectSliceBytes : kSliceBytes, peers_.fabric().most_bytes()) / widest;
   if (is_long_) {  // as many for each owner, as long as each other
     const int owners = has_rank_parts() || !has_owners() ? 1 : group_.ranks();
     const int64_t bytes = part / owners * element_bytes();

@@ -140,9 +140,23 @@ void SentCollective::begin_all_to_all() {
   }
 }
 
-// Whether there was room.
+// Whether there was room. Of a reduction either all slices are lent or none.
 bool SentCollective::lend(int place, const Tag& tag, const std::byte* data, int64_t bytes) {
-  const int64_t loan = peers_.fabric().lend(group_.instance(place), tag, data, bytes);
+  Fabric& fabric = peers_.fabric();
+  const int other = group_.instance(place);
+  if (fold_ && !is_long_) return fabric.send(other, tag, data, bytes);
+  return note_loan(place, fabric.lend(other, tag, data, bytes));
+}
+
+// Whether it has come, or is on its way.
+bool SentCollective::fetch(int place, const Tag& tag, std::byte* into, int64_t bytes) {
+  Fabric& fabric = peers_.fabric();
+  const int other = group_.instance(place);
+  if (fold_ && !is_long_) return fabric.receive(other, tag, into, bytes);
+  return note_loan(place, fabric.fetch(other, tag, into, bytes));
+}
+
+bool SentCollective::note_loan(int place, int64_t loan) {
   if (loan > 0) loans_[static_cast<size_t>(place)].push_back(loan);
   return loan != Fabric::kNoRoom;
 }
@@ -170,9 +184,7 @@ bool SentCollective::move_all() {
     for (size_t& at = received_[place]; at < receives_[place].size(); ++at, moved = true) {
       const Move& move = receives_[place][at];
       if (is_direct_ && !is_long_ && peers_.fabric().is_next(move.other, tag_)) break;
-      const int64_t fetch = peers_.fabric().fetch(move.other, receive_tag_, move.data, move.bytes);
-      if (fetch == Fabric::kNoRoom) break;
-      if (fetch > 0) loans_[place].push_back(fetch);
+      if (!fetch(static_cast<int>(place), receive_tag_, move.data, move.bytes)) break;
     }
   }
   return moved;

@@ -46,6 +46,8 @@ class SentCollective final : public FarCollective {
   void begin_all_to_all();
   void add_moves(std::vector<Move>& moves, int other, const std::byte* data, int64_t bytes) const;
   bool lend(int place, const Tag& tag, const std::byte* data, int64_t bytes);
+  bool fetch(int place, const Tag& tag, std::byte* into, int64_t bytes);
+  bool note_loan(int place, int64_t loan);
   bool settle();
   bool move_all();
   bool has_moved_all() const;
