@@ -39,7 +39,7 @@ class Loans {
   int64_t lend(const Tag& tag, const std::byte* data, int64_t bytes);
   int64_t fetch(const Tag& tag, std::byte* into, int64_t bytes);
   bool is_over(int64_t number) const;  // of one's own
-  bool has_any() const { return open_ > 0; }
+  bool has_any() const { return open_ > 0 && !is_closing_; }
   // Those of a program that has failed end as soon as they can; whether all have.
   bool take_back(uint32_t program);
   // Ends all of them, and the thread. Nothing is read or written any more.
@@ -91,7 +91,7 @@ class Loans {
   std::deque<Note> notes_;
   std::atomic<int> open_{0}, unsaid_{0};  // how many are alive, and notes
   uint32_t last_ = 0;
-  bool is_closing_ = false;
+  std::atomic<bool> is_closing_{false};
   std::thread carrier_;
 };
 
