@@ -7,11 +7,12 @@ import time
 from pathlib import Path
 
 import pytest
-from launching import PYTHON, lines, started
+from launching import PYTHON, lines, poprun, started
 from popdist.fabrics import CONNECTIONS
 from sockets import free_port, listening, strangers_come
 
 PROGRAM = Path(__file__).with_name("stepping_program.py")
+LONG = Path(__file__).with_name("long_program.py")
 APART = {"POPDIST_INSTANCES_PER_HOST": "1"}
 HOST = socket.gethostname()
 
@@ -85,3 +86,9 @@ def test_strangers_lose_their_connections(stepping, tmp_path, store, apart):
     (tmp_path / "go").touch()
     out, _ = ended(process)
     assert len(out.splitlines()) == 2 and lines(out, 0) == lines(out, 1)
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_long_tensors_that_are_lent_have_the_values_of_torch(count):
+    out, _ = poprun("--num-instances", count, PYTHON, LONG, env=APART, seconds=100)
+    assert [lines(out, i) for i in range(count)] == [["done"]] * count
