@@ -8,6 +8,7 @@
 #include "emulator/clock.hpp"
 #include "emulator/frame_link.hpp"
 #include "emulator/shared_fabric.hpp"
+#include "support/error.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -122,8 +123,14 @@ class FrameFabric final : public Fabric {
 
 void FrameFabric::take_back(uint32_t program, double until) {
   for (Peer& peer : peers_) {
-    for (int round = 0; peer.link && !peer.link->take_back(program, now() > until); ++round) {
-      nap(round, signal());
+    bool is_sane = true;  // what it sends
+    while (peer.link && !peer.link->take_back(program, !is_sane || now() > until)) {
+      try {
+        peer.mailbox.read_all(*peer.link, peer.name);  // notes come behind messages
+      } catch (const support::UserError&) {
+        is_sane = false;
+      }
+      bell().sleep(signal());
     }
   }
 }

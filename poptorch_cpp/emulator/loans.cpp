@@ -86,7 +86,7 @@ bool Loans::hear(const Note& note) {
     return true;
   }
   const auto found = fetches_.find(note.number);
-  if (found == fetches_.end()) return false;
+  if (found == fetches_.end() || note.kind > Note::kComesNoMore) return false;
   if (note.kind == Note::kComes) {
     carry(note.number, std::move(found->second.transfer));
   } else {

@@ -1,5 +1,6 @@
-// Long messages over a wire that nobody copies: each goes by itself, from the memory where it is to
-// where it is wanted, as soon as both are known. What the two ends say about it goes in frames.
+// Long messages over a wire (memory of one host is lent by lending.hpp) that nobody copies: each
+// goes by itself, from the memory where it is to where it is wanted, as soon as both are known.
+// What the two ends say about it goes in frames.
 #pragma once
 
 #include <atomic>

@@ -160,12 +160,12 @@ void Peers::telling(const std::function<void()>& work) {
 
 void Peers::give_up(std::string_view why) noexcept {
   if (!share_.fabric || run_ < 0) return;
+  const double until = now() + kFarewell;
   try {
     Farewell own{.run = run_, .attempt = agreed_ ? exchanges_ : attempts_};
     std::memcpy(own.reason.data(), why.data(), std::min(why.size(), own.reason.size() - 1));
     failed_ = own.turn();
     const auto* bytes = reinterpret_cast<const std::byte*>(&own);
-    const double until = now() + kFarewell;
     for (int other = 0; other < share_.instances; ++other) {
       if (other == share_.instance) continue;
       for (int i = 0; fabric().end_of(other).empty(); ++i) {
@@ -175,9 +175,9 @@ void Peers::give_up(std::string_view why) noexcept {
         fabric().nap(i, seen);
       }
     }
-    fabric().take_back(number_, until);
   } catch (...) {  // they will find out by themselves
   }
+  fabric().take_back(number_, until);
 }
 
 // Not of a turn that has failed here as well, nor of one that all have left behind: who comes to

@@ -2,12 +2,12 @@
 //
 // A reduction's operands are cut into slices. Where each instance has one rank, a slice has an
 // owner to whom all others send theirs; it folds them in the order of replicas, and sends the
-// result to all. Of short operands everybody owns every slice; longer ones are lent, where the
-// fabric can do so: then none is copied. Where an instance has
-// several ranks, each slice goes along a chain: it is folded by the first instance, whose partial
-// result goes to the next one, and so on; the last one has the result, which goes back along the
-// chain (of a reduce_scatter straight to whose part it is). Either way the bits are those of one
-// process. Gathers and all-to-alls only move bytes.
+// result to all. Of short operands everybody owns every slice; long ones are lent, where the fabric
+// can do so: then none is copied. Where an instance has several ranks, each slice goes along a
+// chain: it is folded by the first instance, whose partial result goes to the next one, and so on;
+// the last one has the result, which goes back along the chain (of a reduce_scatter straight to
+// whose part it is). Either way the bits are those of one process. Gathers and all-to-alls only
+// move bytes.
 #pragma once
 
 #include <deque>

@@ -1,5 +1,4 @@
 // Implements the reductions of sent_collective.hpp whose operands go straight to a slice's owner.
-#include <algorithm>
 #include <functional>
 
 #include "emulator/sent_collective.hpp"
@@ -84,16 +83,19 @@ bool SentCollective::advance_direct() {
 // may be where the result goes.
 bool SentCollective::can_overwrite(size_t slice) const {
   if (operands_[0] != results_[0] || has_owners()) return true;
-  if (!std::ranges::all_of(loans_, &std::deque<int64_t>::empty)) return false;
   for (size_t place = 0; place < sends_.size(); ++place) {
-    if (static_cast<int>(place) != group_.here && sent_[place] <= slice) return false;
+    // What is lent here are operands alone, over in their order.
+    const size_t gone = sent_[place] - loans_[place].size();
+    if (static_cast<int>(place) != group_.here && gone <= slice) return false;
   }
   return true;
 }
 
 // Takes the next slice of this instance as far as messages have come; whether any had.
 bool SentCollective::fold_direct() {
-  if (folded_ == own_.size() || !can_overwrite(own_[folded_])) return false;
+  if (folded_ == own_.size()) return false;
+  if (is_long_) fetch_operands();
+  if (!can_overwrite(own_[folded_])) return false;
   const Slice& slice = slices_[own_[folded_]];
   const std::byte* own = operands_[0] + slice.first * element_bytes();
   const int first = next_place_, places = group_.ranks();
@@ -141,7 +143,6 @@ bool SentCollective::take_operand(int place, int64_t bytes, const Fabric::Use& f
   if (!is_long_) {
     return !fabric.is_next(other, receive_tag_) && fabric.receive(other, tag_, bytes, fold);
   }
-  fetch_operands();
   const Fetched& next = ahead_[taken_ % ahead_.size()];
   if (taken_ == fetching_ || !fabric.is_over(other, next.fetch)) return false;
   fold(next.data);

@@ -7,14 +7,18 @@ import poptorch
 import poptorch.distributed as dist
 import torch
 
-LENGTHS = {2: (1 << 19, 3_000_002), 4: (3_000_004,)}  # MiB and more, by the number of instances
+LENGTHS = {
+    2: (1 << 19, 1 << 20, 3_000_002),
+    4: (3_000_004,),
+}  # MiB and more, by the number of instances
 
 
 class Long(torch.nn.Module):
     def forward(self, x):
         whole = dist.all_reduce(x)
         part = dist.reduce_scatter(x, "sum", 1)
-        return whole, part, dist.all_gather(x), dist.all_to_all(x, 1, 0)
+        over = dist.all_reduce(x + x)  # its operand is not needed again: the result takes its place
+        return whole, part, dist.all_gather(x), dist.all_to_all(x, 1, 0), over
 
 
 popdist.init()
@@ -28,6 +32,7 @@ for length in LENGTHS[count]:
         "reduce_scatter": total.chunk(count, 1)[index],
         "all_gather": torch.cat(inputs),
         "all_to_all": torch.cat([x.chunk(count, 1)[index] for x in inputs]),
+        "all_reduce over its operand": total * 2,
     }
     model = poptorch.inferenceModel(Long(), popdist.poptorch.Options())
     for step in range(3):  # again where the last ones lay
