@@ -19,8 +19,8 @@ import torch
 from popdist import collectives
 
 folder, fault, point = Path(sys.argv[1]), *(sys.argv[2:] or ("", ""))
-WIDTH = int(os.environ.get("TEST_WIDTH", "160"))  # the longer, the fewer iterations
-ITERATIONS = 32000 // WIDTH
+WIDTH = int(os.environ.get("TEST_WIDTH", "160"))
+ITERATIONS = max(5_120_000 // WIDTH**2, 6)  # the more gradients, the fewer
 index, count = popdist.getInstanceIndex(), popdist.getNumInstances()
 
 

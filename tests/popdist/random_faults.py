@@ -5,13 +5,17 @@ poprun runs faulty_program.py, which compiles, trains, saves and calls collectiv
 memory, or each has a host for itself, and gradients that are lent over wires.
 All of it must end, by errors that name whom they waited for, and nothing may be left: no process,
 no file in /dev/shm or in the folder of temporary files. Prints the longest time until the end.
+Of most points the instances are forks of this process, which has torch loaded: it is what they do
+that is struck. Every tenth strikes them from their very start.
 """
 
 import argparse
 import contextlib
+import itertools
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +23,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from launching import MARK, POPRUN, PYTHON, clean_environment, is_running, marked
+from launching import POPRUN, PYTHON, clean_environment, is_running
 
 PROGRAM = Path(__file__).with_name("faulty_program.py")
 SECONDS_TO_WAIT = 120  # then it hangs
@@ -31,33 +35,46 @@ BARE = re.compile(
 
 
 class Run:
-    """poprun with the program; all its processes have a mark."""
+    """poprun with the program, in a folder. cold: its processes are new ones, without torch."""
 
-    def __init__(self, folder: Path, instances: int, sync_seconds: int, apart: bool) -> None:
-        self.temporary, self.errors = folder / "tmp", folder / "errors"
+    def __init__(self, args: argparse.Namespace, folder: Path, apart: bool, cold: bool) -> None:
+        self.folder, self.temporary, self.errors = folder, folder / "tmp", folder / "errors"
         for each in (self.temporary, folder / "runtime"):
             each.mkdir(mode=0o700)
-        self.mark = str(folder)
-        words = ["-vv", f"--num-instances={instances}", PYTHON, PROGRAM, folder]
-        with self.errors.open("wb") as errors:
-            self.process = subprocess.Popen(
-                [*POPRUN, *words],
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-                env=clean_environment(
-                    **{MARK: str(folder)},
-                    TMPDIR=str(self.temporary),
-                    XDG_RUNTIME_DIR=str(folder / "runtime"),
-                    TORCHINDUCTOR_CACHE_DIR=str(folder / "runtime"),  # torch's own
-                    POPTORCH_LOG_LEVEL="ERR",
-                    **(APART if apart else {}),
-                    POPLAR_ENGINE_OPTIONS=f'{{"target.hostSyncTimeout": "{sync_seconds}"}}',
-                ),
-            )
+        words = ["-vv", f"--num-instances={args.instances}", PYTHON, str(PROGRAM), str(folder)]
+        environment = clean_environment(
+            TMPDIR=str(self.temporary),
+            XDG_RUNTIME_DIR=str(folder / "runtime"),
+            TORCHINDUCTOR_CACHE_DIR=str(folder / "runtime"),  # torch's own
+            POPTORCH_LOG_LEVEL="ERR",
+            **(APART if apart else {}),
+            POPLAR_ENGINE_OPTIONS=f'{{"target.hostSyncTimeout": "{args.sync_seconds}"}}',
+        )
+        if cold:
+            with self.errors.open("wb") as errors:
+                self.process = subprocess.Popen(
+                    [*POPRUN, *words], cwd=folder, stdout=subprocess.DEVNULL, stderr=errors,
+                    env=environment,
+                )  # fmt: skip
+        else:
+            from loaded_poprun import poprun  # where it is loaded, after main has begun
+
+            self.errors.touch()
+            self.process = poprun(words, environment, folder, self.errors)
+
+    def status(self) -> int | None:
+        """As of subprocess; None while it runs."""
+        if isinstance(self.process, subprocess.Popen):
+            return self.process.poll()
+        return self.process.exitcode
+
+    def wait(self) -> None:
+        """For its end."""
+        (self.process.wait if isinstance(self.process, subprocess.Popen) else self.process.join)()
 
     def pids(self, instances: int) -> list[int]:
         """Processes of the instances, once all are started."""
-        while self.process.poll() is None:
+        while self.status() is None:
             found = re.findall(r"instance \d+ on \S+ is process (\d+)", self.errors.read_text())
             if len(found) == instances:
                 return [int(pid) for pid in found]
@@ -66,54 +83,70 @@ class Run:
 
     def left(self) -> list[str]:
         """What is there after its end."""
-        found = [f"process {pid}" for pid in marked(self.mark)]
+        found = [f"process {pid}" for pid in self.processes()]
         return found + [f"file {path}" for path in self.temporary.iterdir()]
+
+    def processes(self) -> list[int]:
+        """Those in its folder."""
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if (process / "cwd").readlink() == self.folder:
+                    found.append(int(process.name))
+        return found
 
 
 def wait(run: Run, pids: list[int], victim: int | None) -> bool:
     """Whether it ends. A stopped victim that nobody waits for any more is continued."""
     until = time.monotonic() + SECONDS_TO_WAIT
-    while run.process.poll() is None and time.monotonic() < until:
+    while run.status() is None and time.monotonic() < until:
         if victim is not None and not any(is_running(pid) for pid in pids if pid != victim):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(victim, signal.SIGCONT)
         time.sleep(0.02)
-    return run.process.returncode is not None
+    return run.status() is not None
 
 
 def strike(
-    args: argparse.Namespace, apart: bool, after: float | None, kind: signal.Signals
+    args: argparse.Namespace, apart: bool, cold: bool, after: float | None, kind: signal.Signals
 ) -> tuple[float, str]:
     """Seconds from the fault to the end, and what is wrong. after: of the start; None: no fault."""
     shared = set(os.listdir("/dev/shm"))
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
-        run = Run(Path(name), args.instances, args.sync_seconds, apart)
-        begin = time.monotonic()
-        try:
-            pids = run.pids(args.instances)
-            victim = None
-            if after is not None and pids:
-                time.sleep(max(begin + after - time.monotonic(), 0))
-                victim = random.choice(pids)
-                with contextlib.suppress(ProcessLookupError):  # it has come to its end
-                    os.kill(victim, kind)
-                begin = time.monotonic()
-            ended = wait(run, pids, victim if kind == signal.SIGSTOP else None)
-            seconds = time.monotonic() - begin
-            said = run.errors.read_text(errors="replace")
-            wrong = [] if ended else ["it hangs"]
-            wrong += [f"left: {each}" for each in run.left()]
-            wrong += [f"left: /dev/shm/{each}" for each in set(os.listdir("/dev/shm")) - shared]
-            wrong += BARE.findall(said)
-            status = run.process.returncode
-            allowed = (0, 1, 128 + kind) if victim else (0,)
-            if status not in allowed:
-                wrong.append(f"status {status}")
-            return seconds, f"{'; '.join(wrong)}\n{said}" if wrong else ""
-        finally:
-            for pid in marked(run.mark):
+    folder = Path(tempfile.mkdtemp()).resolve()  # forks would remove a TemporaryDirectory
+    run = Run(args, folder, apart, cold)
+    begin = time.monotonic()
+    try:
+        pids = run.pids(args.instances)
+        victim = None
+        if after is not None and pids:
+            time.sleep(max(begin + after - time.monotonic(), 0))
+            victim = random.choice(pids)
+            with contextlib.suppress(ProcessLookupError):  # it has come to its end
+                os.kill(victim, kind)
+            begin = time.monotonic()
+        ended = wait(run, pids, victim if kind == signal.SIGSTOP else None)
+        seconds = time.monotonic() - begin
+        said = run.errors.read_text(errors="replace")
+        wrong = [] if ended else ["it hangs"]
+        wrong += [f"left: {each}" for each in run.left()]
+        wrong += [f"left: /dev/shm/{each}" for each in set(os.listdir("/dev/shm")) - shared]
+        wrong += BARE.findall(said)
+        status = run.status()
+        allowed = (0, 1, 128 + kind) if victim else (0,)
+        if status not in allowed:
+            wrong.append(f"status {status}")
+        return seconds, f"{'; '.join(wrong)}\n{said}" if wrong else ""
+    finally:
+        for pid in run.processes():
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            run.process.wait()
+        run.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def named(way: tuple[bool, bool]) -> str:
+    """A way in words."""
+    return f"{'apart' if way[0] else 'together'}, {'cold' if way[1] else 'loaded'}"
 
 
 def main() -> int:
@@ -124,25 +157,26 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     random.seed(args.seed)
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # threads do not survive a fork
     whole = {}
-    for apart in (False, True):
-        whole[apart], error = strike(args, apart, None, signal.SIGKILL)
+    for way in itertools.product((False, True), repeat=2):
+        whole[way], error = strike(args, *way, None, signal.SIGKILL)
         if error:
-            print(f"undisturbed, apart: {apart}: {error}")
+            print(f"undisturbed, {named(way)}: {error}")
             return 1
     wrong, longest = 0, {signal.SIGKILL: 0.0, signal.SIGSTOP: 0.0}
     for point in range(args.points):
-        apart = point % 2 == 1
-        after = random.uniform(0, whole[apart])
+        way = (point % 2 == 1, point % 20 in (9, 18))
+        after = random.uniform(0, whole[way])
         kind = random.choice(list(longest))
-        seconds, error = strike(args, apart, after, kind)
+        seconds, error = strike(args, *way, after, kind)
         longest[kind] = max(longest[kind], seconds)
         if point % 50 == 49:
             print(f"{point + 1} points, {wrong} wrong", flush=True)
         if error:
             wrong += 1
             print(
-                f"point {point}, apart: {apart}, {kind.name} after {after:.3f} s: {error}",
+                f"point {point}, {named(way)}, {kind.name} after {after:.3f} s: {error}",
                 flush=True,
             )
     slowest = ", ".join(f"{seconds:.1f} s after {kind.name}" for kind, seconds in longest.items())
