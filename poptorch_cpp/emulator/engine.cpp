@@ -167,6 +167,15 @@ void Engine::exchange(const std::string& what, std::byte* rows, int64_t row_byte
   impl_->runner.exchange(what, rows, row_bytes, owners);
 }
 
+void Engine::tell(const std::byte* note, int64_t bytes) {
+  if (Peers* const peers = impl_->runner.peers()) peers->tell(note, bytes);
+}
+
+int Engine::hear(std::byte* note, int64_t bytes) {
+  Peers* const peers = impl_->runner.peers();
+  return peers ? peers->hear(note, bytes) : -1;
+}
+
 std::vector<std::pair<double, double>> Engine::transfer_times(size_t stream) const {
   return impl_->runner.transfer_times(stream);
 }

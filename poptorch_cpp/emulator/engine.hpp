@@ -96,6 +96,9 @@ class Engine {
   // Rows of what instances have: peers.hpp. Nothing where there is one instance.
   void exchange(const std::string& what, std::byte* rows, int64_t row_bytes,
                 const std::vector<int>& owners);
+  // Notes beside runs: peers.hpp. None before the first run or exchange.
+  void tell(const std::byte* note, int64_t bytes);
+  int hear(std::byte* note, int64_t bytes);
 
   // Of the last run: when each kept transfer of stream `stream` of the program began and ended, in
   // seconds of the steady clock, in the order of the host's buffer; of inputs every replica's.

@@ -30,6 +30,7 @@ struct Tag {
   static constexpr uint32_t kHello = ~uint32_t{0};   // what instances must agree in
   static constexpr uint32_t kGiveUp = kHello - 1;    // the sender's run has failed
   static constexpr uint32_t kExchange = kHello - 2;  // parts of state
+  static constexpr uint32_t kNote = kHello - 3;      // what nobody waits for
 };
 
 // Thread-safe. Errors (support::UserError) name the instance.

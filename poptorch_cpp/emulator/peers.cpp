@@ -59,9 +59,23 @@ Tag Peers::tag(uint32_t collective, int group, uint32_t round) const {
 }
 
 // Of no run: others may have gone on from the one that failed.
-Tag Peers::farewell() const {
+Tag Peers::aside(uint32_t about) const {
   constexpr uint32_t kAside = uint32_t{1} << 31;  // of the numbers of programs
-  return {.program = number_ | kAside, .collective = Tag::kGiveUp};
+  return {.program = number_ | kAside, .collective = about};
+}
+
+void Peers::tell(const std::byte* note, int64_t bytes) {
+  for (int other = 0; other < share_.instances; ++other) {
+    if (other != share_.instance) fabric().send(other, aside(Tag::kNote), note, bytes);
+  }
+}
+
+int Peers::hear(std::byte* note, int64_t bytes) {
+  for (int other = 0; other < share_.instances; ++other) {
+    if (other == share_.instance) continue;
+    if (fabric().receive(other, aside(Tag::kNote), note, bytes)) return other;
+  }
+  return -1;
 }
 
 void Peers::begin_run() {
@@ -170,7 +184,7 @@ void Peers::give_up(std::string_view why) noexcept {
       if (other == share_.instance) continue;
       for (int i = 0; fabric().end_of(other).empty(); ++i) {
         const uint32_t seen = fabric().signal();
-        if (fabric().send(other, farewell(), bytes, sizeof own)) break;
+        if (fabric().send(other, aside(Tag::kGiveUp), bytes, sizeof own)) break;
         if (now() > until) break;
         fabric().nap(i, seen);
       }
@@ -195,7 +209,7 @@ void Peers::take_give_ups(const std::string& what) {
     auto* bytes = reinterpret_cast<std::byte*>(&theirs);
     bool comes = false;
     do {
-      comes = fabric().receive(other, farewell(), bytes, sizeof theirs);
+      comes = fabric().receive(other, aside(Tag::kGiveUp), bytes, sizeof theirs);
     } while (comes && !is_news(theirs.turn()));
     if (!comes) continue;
     theirs.reason.back() = '\0';

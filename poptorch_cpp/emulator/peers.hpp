@@ -28,6 +28,11 @@ class Peers {
   // instance that `what` waits for is named. support::Interrupted as everywhere.
   void exchange(const std::string& what, std::byte* rows, int64_t row_bytes,
                 const std::vector<int>& owners);
+  // Beside runs, and nobody waits: a note for which there is no room is lost.
+  void tell(const std::byte* note, int64_t bytes);
+  // The instance whose note is next, which goes into `note`; -1: none has come. UserError where it
+  // has another length.
+  int hear(std::byte* note, int64_t bytes);
   // Calls `work`; when it raises, the others learn that they need not wait for this instance.
   void telling(const std::function<void()>& work);
 
@@ -57,7 +62,7 @@ class Peers {
   void refuse_unlike(const Hello& own, const Hello& theirs);
   void move_rows(const std::string& what, std::byte* rows, int64_t row_bytes,
                  const std::vector<int>& owners);
-  Tag farewell() const;
+  Tag aside(uint32_t about) const;
   void give_up(std::string_view why) noexcept;
   bool is_news(const std::pair<int64_t, int64_t>& turn) const;
   void take_give_ups(const std::string& what);

@@ -86,6 +86,8 @@ class Runner {
   std::vector<std::pair<double, double>> transfer_times(size_t stream) const;
   std::byte* remote_row(int buffer, int replica, int64_t entry);
   void clear_remote_buffers();
+  // Null before the first run or exchange, and where nothing reaches another instance.
+  Peers* peers() const { return peers_.get(); }
   // Peers::exchange(); nothing where there is one instance.
   void exchange(const std::string& what, std::byte* rows, int64_t row_bytes,
                 const std::vector<int>& owners);

@@ -83,8 +83,7 @@ class CompiledModel final : public Executable {
     }
     on_device([&] {
       try {
-        if (!has_compared_) compare_beginnings(engine_);
-        has_compared_ = true;
+        agreement_.before_run();
         const int64_t began = RunClock::now();
         support::in_frame("run",
                           [&] { refusing_exhaustion([&] { engine_.run(inputs, outputs); }); });
@@ -158,14 +157,19 @@ class CompiledModel final : public Executable {
     copy([&] {
       for (const auto& [name, data] : from) {
         engine_.write_state(name, data);
+        agreement_.note_write(name);
         support::note_moved_bytes(engine_.state_bytes(name));
       }
     });
   }
   void write_state(const std::string& name, const std::byte* data) override {
     const Turns::Turn turn(turns_);
-    if (is_hyper_parameter(name)) return engine_.write_state(name, data);
-    copy([&] { engine_.write_state(name, data); });
+    if (is_hyper_parameter(name)) {
+      engine_.write_state(name, data);
+    } else {
+      copy([&] { engine_.write_state(name, data); });
+    }
+    agreement_.note_write(name);
   }
 
   const std::vector<ir::RemoteBuffer>& remote_buffers() const override {
@@ -301,11 +305,11 @@ class CompiledModel final : public Executable {
   Compiled forms_;  // without the program, which the engine holds; none after load()
   mutable Turns turns_;
   bool is_closed_ = false;
-  bool has_compared_ = false;  // with other instances, before the first run
   std::atomic<bool> has_partial_state_{false};
   mutable std::optional<support::DeviceError> failure_;
   mutable std::atomic<bool> has_failed_{false};  // whether there is one, without the turn
   emulator::Engine engine_;
+  Agreement agreement_{engine_};  // with other instances
   std::vector<ir::Type> input_types_, output_types_;
   std::vector<ir::StateSlot> states_;
   RunClock clock_;

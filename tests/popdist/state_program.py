@@ -97,6 +97,25 @@ class Shifted(torch.nn.Module):
 sys.stderr.write("differing buffers\n")
 poptorch.inferenceModel(Shifted(), options)(torch.ones(2, 2))
 
+# Learning rates that change alike, and then do not.
+sys.stderr.write("differing rates\n")
+_, changing, changed = trained()
+for rate in (0.2, 0.3, 0.4 + 0.25 * index):
+    changed.param_groups[0]["lr"] = rate
+    changing.setOptimizer(changed)
+    changing(rows())
+popdist.synchronize()  # what they tell each other has come
+changing(rows())
+sys.stderr.write("one changes\n")
+_, changing, changed = trained()
+if index == 1:
+    changed.param_groups[0]["lr"] = 0.125
+    changing.setOptimizer(changed)
+for _ in range(2):
+    changing(rows())
+    popdist.synchronize()
+sys.stderr.write("alone\n")
+
 # One instance reads alone what is divided; the other has ended.
 wrapped(rows())
 if index == 0:

@@ -42,8 +42,21 @@ def test_warnings_name_what_differs_at_the_beginning(told):
         assert "instance 1 has the random seed 1 and instance 0 has 0" in text
         assert "'layer.weight' has other values in instance 1 than in instance 0" in text
         assert "and so have 1 more" in text
-        text = "\n".join(written[buffers:])
+        rates = written.index("differing rates")
+        text = "\n".join(written[buffers:rates])
         assert "'shift' has other values in instance 1 than in instance 0: their replicas" in text
+
+
+def test_warnings_name_what_changes_in_some_instances_alone(told):
+    for i, written in enumerate(told[1]):
+        rates, one, alone = map(written.index, ("differing rates", "one changes", "alone"))
+        (both,) = [line for line in written[rates:one] if "[instances]" in line]
+        there, here = (0.65, 0.4) if i == 0 else (0.4, 0.65)
+        assert f".0' is {there} in instance {1 - i} from run 3 on" in both
+        assert f"and {here} in this one, instance {i}: their replicas train" in both
+        changed = [line for line in written[one:alone] if "[instances]" in line]
+        assert len(changed) == (i == 0), "who has changed nothing hears of it"
+        assert all(".0' is 0.125 in instance 1 from run 1 on" in line for line in changed)
 
 
 def test_other_shapes_are_refused_before_the_first_step(told):

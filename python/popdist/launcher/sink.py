@@ -1,9 +1,11 @@
 """The launcher's own stdout and stderr, whose reader may be slow, stopped or gone."""
 
+import contextlib
 import os
 import select
 
 _MOST_WAITING = 1 << 20  # bytes; with more, instances are not read until all is written
+_SECONDS_AT_A_TIME = 0.1  # to wait for a reader
 
 
 class OutputError(Exception):
@@ -65,21 +67,24 @@ def standard_sinks() -> dict[int, Sink]:
     return {1: out, 2: out if os.path.sameopenfile(1, 2) else Sink(2)}
 
 
-def is_ready(file: int, seconds: float | None = 0.0) -> bool:
+def is_ready(file: int, seconds: float = 0.0) -> bool:
     """Whether a file takes something within that time, or says that it never will."""
     poll = select.poll()
     poll.register(file, select.POLLOUT)
-    return bool(poll.poll(None if seconds is None else seconds * 1000))
+    return bool(poll.poll(seconds * 1000))
 
 
 def write_all(file: int, data: bytes) -> None:
-    """Writes everything and waits for the reader, of a file that may be set not to wait."""
+    """Writes everything and waits for the reader, of a file that may be set not to wait.
+
+    A signal that comes right before a system call is not heard until that returns: none of these
+    waits for long.
+    """
     view = memoryview(data)
     while view:
-        try:
-            view = view[os.write(file, view) :]
-        except BlockingIOError:
-            is_ready(file, None)
+        if is_ready(file, _SECONDS_AT_A_TIME):
+            with contextlib.suppress(BlockingIOError):
+                view = view[os.write(file, view[: select.PIPE_BUF]) :]
 
 
 def _without_waiting(file: int) -> int:
