@@ -31,15 +31,15 @@ void bind_wired_fabric(py::module_& m) {
         std::vector<emulator::Reached> others(instances.size());
         for (size_t i = 0; i < instances.size(); ++i) {
           const auto& [name, near_number] = instances[i];
-          others[i] = {name, near_number < 0 ? std::move(wires.at(i)) : nullptr, near_number};
+          others[i] = {name, std::move(wires.at(i)), near_number};
         }
         return ending_without_gil(
             emulator::make_frame_fabric(instance, std::move(others), near.value_or(nullptr)));
       },
       "Joins this process to the other instances of a program over a process group registered with "
       "torch.distributed, which then belongs to it. `instances`: of each its name and its number "
-      "in `near`, a fabric of those on this host, -1: it is not there. `near` is None in all of "
-      "them or in none. `connections`: devices of the group.",
+      "in `near`, a fabric of those on this host, -1: it is not there. `connections`: devices of "
+      "the group.",
       py::arg("group"), py::arg("instance"), py::arg("instances"), py::arg("near"),
       py::arg("connections"));
 }

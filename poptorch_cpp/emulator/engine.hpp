@@ -96,7 +96,7 @@ class Engine {
   // Rows of what instances have: peers.hpp. Nothing where there is one instance.
   void exchange(const std::string& what, std::byte* rows, int64_t row_bytes,
                 const std::vector<int>& owners);
-  // Notes beside runs: peers.hpp. None before the first run or exchange.
+  // Notes beside runs: peers.hpp.
   void tell(const std::byte* note, int64_t bytes);
   int hear(std::byte* note, int64_t bytes);
 

@@ -24,7 +24,8 @@ struct Tag {
   uint32_t run = 0;         // of the program, from 0
   uint32_t collective = 0;  // of the program; or one of those below
   uint32_t group = 0;
-  uint32_t round = 0;  // of the collective, in this run
+  uint32_t round = 0;       // of the collective, in this run
+  uint32_t among_near = 0;  // 1: all that have such are near each other: Fabric::is_near()
   auto operator<=>(const Tag&) const = default;
 
   static constexpr uint32_t kHello = ~uint32_t{0};   // what instances must agree in
@@ -39,8 +40,9 @@ class Fabric {
   virtual ~Fabric() = default;
   virtual int instances() const = 0;
   virtual int instance() const = 0;  // this one
-  // That one message may have at most.
+  // That one message may have at most. The same in all instances.
   virtual int64_t most_bytes() const = 0;
+  virtual int64_t most_bytes_among_near() const { return most_bytes(); }
 
   // Whether the message was taken; false: there is no room now. What was taken arrives, unless the
   // receiver ends.

@@ -28,6 +28,9 @@ FarGroup::FarGroup(const Share& share, int number, int replicas, int size, int s
     ++rank;
   }
   begins.push_back(rank);
+  is_near = share.fabric && std::ranges::all_of(instances, [&](int instance) {
+              return instance == share.instance || share.fabric->is_near(instance);
+            });
 }
 
 int FarGroup::place_of(int rank) const {
@@ -42,7 +45,9 @@ FarCollective::FarCollective(const CollectiveSpec& spec, int number, FarGroup gr
       number_(number) {}
 
 Tag FarCollective::tag(uint32_t kind) const {
-  return peers_.tag(static_cast<uint32_t>(number_), group_.number, kKinds * round_ + kind);
+  Tag tag = peers_.tag(static_cast<uint32_t>(number_), group_.number, kKinds * round_ + kind);
+  tag.among_near = group_.is_near ? 1 : 0;
+  return tag;
 }
 
 bool FarCollective::compute() {

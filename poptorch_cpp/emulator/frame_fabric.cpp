@@ -20,7 +20,7 @@ class FrameFabric final : public Fabric {
   FrameFabric(int instance, std::vector<Reached> others, std::shared_ptr<Fabric> near,
               int64_t least_loan)
       : instance_(instance),
-        least_loan_(near ? Fabric::least_loan() : least_loan),
+        least_loan_(least_loan),
         near_(std::move(near)),
         peers_(others.size()) {
     for (size_t i = 0; i < others.size(); ++i) {
@@ -35,14 +35,14 @@ class FrameFabric final : public Fabric {
 
   int instances() const override { return static_cast<int>(peers_.size()); }
   int instance() const override { return instance_; }
-  // The same in all instances, whichever of them are on one host.
-  int64_t most_bytes() const override {
-    return near_ ? std::min(FrameLink::kMost, kLeastMostBytes) : FrameLink::kMost;
+  int64_t most_bytes() const override { return FrameLink::kMost; }
+  int64_t most_bytes_among_near() const override {
+    return near_ ? near_->most_bytes() : most_bytes();
   }
   bool send(int to, const Tag& tag, const std::byte* data, int64_t bytes) override {
     Peer& there = peer(to);
-    return there.link ? there.link->send(tag, data, bytes)
-                      : near_->send(there.near_number, tag, data, bytes);
+    return there.is_asked(tag) ? near_->send(there.near_number, tag, data, bytes)
+                               : there.link->send(tag, data, bytes);
   }
   int64_t lend(int to, const Tag& tag, const std::byte* data, int64_t bytes) override {
     if (bytes < least_loan_) return Fabric::lend(to, tag, data, bytes);
@@ -64,13 +64,13 @@ class FrameFabric final : public Fabric {
   using Fabric::receive;
   bool receive(int from, const Tag& tag, int64_t bytes, const Use& use) override {
     Peer& there = peer(from);
-    if (!there.link) return near_->receive(there.near_number, tag, bytes, use);
+    if (there.is_asked(tag)) return near_->receive(there.near_number, tag, bytes, use);
     return there.mailbox.receive(*there.link, tag, bytes, there.name, use);
   }
   bool is_next(int from, const Tag& tag) override {
     Peer& there = peer(from);
-    return there.link ? there.mailbox.is_next(*there.link, tag, there.name)
-                      : near_->is_next(there.near_number, tag);
+    return there.is_asked(tag) ? near_->is_next(there.near_number, tag)
+                               : there.mailbox.is_next(*there.link, tag, there.name);
   }
   // Of wires and near ones alike: a circle of those who wait for room may have both.
   void read_all() override {
@@ -81,14 +81,16 @@ class FrameFabric final : public Fabric {
   }
   std::string end_of(int other) override {
     Peer& there = peer(other);
-    return there.link ? there.link->end() : near_->end_of(there.near_number);
+    std::string end = there.near_number < 0 ? "" : near_->end_of(there.near_number);
+    return end.empty() && there.link ? there.link->end() : end;
   }
   bool is_stopped(int other) override {
     const int near_number = peer(other).near_number;
     return near_number >= 0 && near_->is_stopped(near_number);
   }
   bool is_near(int other) const override {
-    return peers_[static_cast<size_t>(other)].near_number >= 0;
+    const int near_number = peers_[static_cast<size_t>(other)].near_number;
+    return near_number >= 0 && near_->is_near(near_number);
   }
   std::string name(int other) const override { return peers_[static_cast<size_t>(other)].name; }
   void forget(uint32_t program, uint32_t run) override {
@@ -97,8 +99,8 @@ class FrameFabric final : public Fabric {
   }
   int64_t last_run(int other, uint32_t program) override {
     Peer& there = peer(other);
-    return there.link ? there.mailbox.last_run(program)
-                      : near_->last_run(there.near_number, program);
+    const int64_t near = there.near_number < 0 ? -1 : near_->last_run(there.near_number, program);
+    return std::max(near, there.mailbox.last_run(program));
   }
   Bell& bell() override { return near_ ? near_->bell() : Fabric::bell(); }
   void leave() override;
@@ -106,9 +108,11 @@ class FrameFabric final : public Fabric {
  private:
   struct Peer {
     std::string name;
-    std::unique_ptr<FrameLink> link;  // null: it is near, or this instance itself
+    std::unique_ptr<FrameLink> link;  // null: this instance itself
     int near_number = -1;
     Mailbox mailbox;
+    // Whether the near fabric has such: what a group has together with others goes one way.
+    bool is_asked(const Tag& tag) const { return tag.among_near != 0 && near_number >= 0; }
   };
 
   Peer& peer(int instance) { return peers_[static_cast<size_t>(instance)]; }

@@ -1,5 +1,5 @@
-// The fabric of instances that wires join, such as those on several hosts; with another for those
-// that are on one.
+// The fabric of instances that wires join, such as those on several hosts; with another for what
+// those of one host have among themselves.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace poptorch::emulator {
 
-// An instance as this one reaches it: over its wire, or, where that is null, as instance
+// An instance as this one reaches it: over its wire, and, where it is near, as instance
 // `near_number` of the near fabric.
 struct Reached {
   std::string name;  // Fabric::name
@@ -19,9 +19,8 @@ struct Reached {
   int near_number = -1;
 };
 
-// `others`: one an instance, `instance` itself among them, without a wire. `near` is
-// null in all instances or in none. Where it is null, messages of `least_loan` bytes and more are
-// lent: the same in all instances.
+// `others`: one an instance, `instance` itself among them, without a wire. `near` may be null.
+// Messages of `least_loan` bytes and more are lent: the same in all instances.
 std::unique_ptr<Fabric> make_frame_fabric(int instance, std::vector<Reached> others,
                                           std::shared_ptr<Fabric> near,
                                           int64_t least_loan = int64_t{1} << 20);

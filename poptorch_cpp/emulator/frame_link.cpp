@@ -10,7 +10,7 @@
 namespace poptorch::emulator {
 namespace {
 
-constexpr uint64_t kMagic = 0x32726666706f70;  // "popffr2": another layout is another number
+constexpr uint64_t kMagic = 0x33726666706f70;  // "popffr3": another layout is another number
 constexpr int64_t kGrain = FrameLink::kHeader;
 constexpr int kFrameLane = 0;
 

@@ -17,12 +17,7 @@ constexpr int64_t kGrain = 64;  // elements: shares begin at lines of the cache
 }  // namespace
 
 bool is_lent(const CollectiveSpec& spec, const FarGroup& group, const Share& share) {
-  if (!share.fabric || spec.elements * ir::size_of(spec.dtype) < share.fabric->least_lent()) {
-    return false;
-  }
-  return std::ranges::all_of(group.instances, [&](int instance) {
-    return instance == share.instance || share.fabric->is_near(instance);
-  });
+  return group.is_near && spec.elements * ir::size_of(spec.dtype) >= share.fabric->least_lent();
 }
 
 LentCollective::LentCollective(const CollectiveSpec& spec, int number, FarGroup group, Peers& peers)

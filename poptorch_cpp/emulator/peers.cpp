@@ -65,13 +65,13 @@ Tag Peers::aside(uint32_t about) const {
 }
 
 void Peers::tell(const std::byte* note, int64_t bytes) {
-  for (int other = 0; other < share_.instances; ++other) {
+  for (int other = 0; agreed_ && other < share_.instances; ++other) {
     if (other != share_.instance) fabric().send(other, aside(Tag::kNote), note, bytes);
   }
 }
 
 int Peers::hear(std::byte* note, int64_t bytes) {
-  for (int other = 0; other < share_.instances; ++other) {
+  for (int other = 0; agreed_ && other < share_.instances; ++other) {
     if (other == share_.instance) continue;
     if (fabric().receive(other, aside(Tag::kNote), note, bytes)) return other;
   }

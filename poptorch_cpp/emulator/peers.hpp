@@ -28,7 +28,8 @@ class Peers {
   // instance that `what` waits for is named. support::Interrupted as everywhere.
   void exchange(const std::string& what, std::byte* rows, int64_t row_bytes,
                 const std::vector<int>& owners);
-  // Beside runs, and nobody waits: a note for which there is no room is lost.
+  // Beside runs, and nobody waits: a note for which there is no room is lost, and so is one before
+  // the first run or exchange.
   void tell(const std::byte* note, int64_t bytes);
   // The instance whose note is next, which goes into `note`; -1: none has come. UserError where it
   // has another length.

@@ -70,6 +70,11 @@ bool SentCollective::is_finished() const {
   return has_moved_all() && std::ranges::all_of(loans_, &std::deque<int64_t>::empty);
 }
 
+int64_t SentCollective::most_bytes() const {
+  const Fabric& fabric = peers_.fabric();
+  return group_.is_near ? fabric.most_bytes_among_near() : fabric.most_bytes();
+}
+
 bool SentCollective::has_moved_all() const {
   for (size_t place = 0; place < sends_.size(); ++place) {
     if (sent_[place] < sends_[place].size() || received_[place] < receives_[place].size()) {
@@ -83,7 +88,7 @@ void SentCollective::add_moves(std::vector<Move>& moves, int other, const std::b
                                int64_t bytes) const {
   const Fabric& fabric = peers_.fabric();
   const int64_t most =
-      bytes >= fabric.least_loan() ? kMostLent * fabric.least_loan() : fabric.most_bytes();
+      bytes >= fabric.least_loan() ? kMostLent * fabric.least_loan() : most_bytes();
   for (int64_t at = 0; at < bytes; at += most) {
     moves.push_back({other, const_cast<std::byte*>(data) + at, std::min(most, bytes - at)});
   }

@@ -65,6 +65,7 @@ class SentCollective final : public FarCollective {
   bool fold_here(const Slice& slice, int64_t bytes);
   void finish(const Slice& slice, const Fold::Part& part);
   bool return_next();
+  int64_t most_bytes() const;
   bool is_last() const { return group_.here + 1 == static_cast<int>(group_.instances.size()); }
   std::byte* result_of(const Slice& slice, size_t place) const;
   void hand_out(const Slice& slice) const;

@@ -21,8 +21,7 @@ void SentCollective::cut_slices() {
   const int64_t widest = std::max(element_bytes(), fold_->partial_bytes());
   const int parts = has_rank_parts() ? group_.ranks() : 1;
   const int64_t part = spec_.elements / parts;
-  int64_t most =
-      std::min(is_direct_ ? kDirectSliceBytes : kSliceBytes, peers_.fabric().most_bytes()) / widest;
+  int64_t most = std::min(is_direct_ ? kDirectSliceBytes : kSliceBytes, most_bytes()) / widest;
   if (is_long_) {  // as many for each owner, as long as each other
     const int owners = has_rank_parts() || !has_owners() ? 1 : group_.ranks();
     const int64_t bytes = part / owners * element_bytes();

@@ -37,7 +37,6 @@ constexpr int kMostInstances = 1024;
 // at once, rings that stay in the processor's cache are faster.
 constexpr int64_t kRings = int64_t{64} << 20;
 constexpr int64_t kMostRing = int64_t{1} << 20, kLeastRing = int64_t{1} << 16;
-static_assert(kLeastMostBytes == kLeastRing / 2 - SharedRing::kHeader);
 constexpr double kBetweenLooks = 0.02;  // seconds, at whether a peer's process is there
 
 // An instance, in shared memory. Zero at first.

@@ -10,9 +10,6 @@
 
 namespace poptorch::emulator {
 
-// No fabric of these has less as most_bytes().
-constexpr int64_t kLeastMostBytes = (int64_t{1} << 15) - 64;
-
 // Joins this process, as `instance` of `instances`, to the others that come to the same place;
 // waits until all are there. `timeout` is in seconds, 0: for ever. UserError when the place is not
 // this user's alone, when it has another number of instances, when this instance is there already,

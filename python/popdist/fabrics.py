@@ -32,9 +32,7 @@ def make(here: Instance, peers: list[store.Peer], meeting: Any, address: str) ->
     own = [i for i, memory in enumerate(memories) if memory == memories[here.index]]
     if len(own) == here.count:
         return _shared(here.index, own, meeting)
-    # All decide alike: whether messages may be as long as Gloo's alone depends on it.
-    several = len(set(memories)) < here.count
-    near = _shared(here.index, own, meeting) if several else None
+    near = _shared(here.index, own, meeting) if len(own) > 1 else None
     numbers = [own.index(i) if near and i in own else -1 for i in range(here.count)]
     names = [
         f"instance {i} on {peer.host} (process {peer.process.pid})" for i, peer in enumerate(peers)

@@ -316,8 +316,7 @@ def make_wired_fabric(
     """Joins this process to the other instances of a program over a process group
     registered with torch.distributed, which then belongs to it. `instances`: of each
     its name and its number in `near`, a fabric of those on this host, -1: it is not
-    there. `near` is None in all of them or in none. `connections`: devices of the
-    group.
+    there. `connections`: devices of the group.
     """
 
 def pop_scope() -> None: ...

@@ -2,7 +2,7 @@
 --points 500 --instances 8`.
 
 poprun runs faulty_program.py, which compiles, trains, saves and calls collectives; instances share
-memory, or each has a host for itself, and gradients that are lent over wires.
+memory, or are on hosts of `--on-a-host` of them, with gradients that are lent over wires.
 All of it must end, by errors that name whom they waited for, and nothing may be left: no process,
 no file in /dev/shm or in the folder of temporary files. Prints the longest time until the end.
 Of most points the instances are forks of this process, which has torch loaded: it is what they do
@@ -27,8 +27,7 @@ from launching import POPRUN, PYTHON, clean_environment, is_running
 
 PROGRAM = Path(__file__).with_name("faulty_program.py")
 SECONDS_TO_WAIT = 120  # then it hangs
-# Each its host; gradients of which 8 instances have a MiB each.
-APART = {"POPDIST_INSTANCES_PER_HOST": "1", "TEST_WIDTH": "1500"}
+APART = {"TEST_WIDTH": "1500"}  # gradients of which 8 instances have a MiB each
 BARE = re.compile(
     "terminate called|Segmentation|core dumped|double free|RuntimeError|KeyError|Bus error"
 )
@@ -47,7 +46,7 @@ class Run:
             XDG_RUNTIME_DIR=str(folder / "runtime"),
             TORCHINDUCTOR_CACHE_DIR=str(folder / "runtime"),  # torch's own
             POPTORCH_LOG_LEVEL="ERR",
-            **(APART if apart else {}),
+            **({**APART, "POPDIST_INSTANCES_PER_HOST": str(args.on_a_host)} if apart else {}),
             POPLAR_ENGINE_OPTIONS=f'{{"target.hostSyncTimeout": "{args.sync_seconds}"}}',
         )
         if cold:
@@ -153,6 +152,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--points", type=int, default=500)
     parser.add_argument("--instances", type=int, default=8)
+    parser.add_argument("--on-a-host", type=int, default=1)  # instances, where they are apart
     parser.add_argument("--sync-seconds", type=int, default=20)  # until a stopped one is named
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()

@@ -89,7 +89,8 @@ TEST(FarCollective, HasTheBitsOfOneProcessOfLongOperands) {
   for (const char* op : {"all_reduce", "reduce_scatter", "all_gather", "all_to_all"}) {
     for (const char* dtype : {"f32", "f16"}) {
       SCOPED_TRACE(str(op, " ", dtype));
-      for (const auto& [way, row] : {std::pair(Way::kNear, 70001), std::pair(Way::kLent, 701)}) {
+      for (const auto& [way, row] : {std::pair(Way::kNear, 70001), std::pair(Way::kLent, 701),
+                                     std::pair(Way::kMixed, 701)}) {
         expect_same_bits(program_of({op, "sum", dtype, 4, 0, 1, row}), {1, 2}, 1, way);
       }
     }
@@ -181,7 +182,7 @@ TEST_P(FarCollectiveBy, RunsOnAfterARunThatWasStoppedInOneInstance) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, FarCollectiveBy,
-                         testing::Values(Way::kSent, Way::kNear, Way::kLent));
+                         testing::Values(Way::kSent, Way::kNear, Way::kLent, Way::kMixed));
 
 // Such as 256 in a byte.
 TEST(FarCollective, MeansOfMoreOperandsThanTheTypeHolds) {

@@ -84,14 +84,35 @@ inline std::vector<Share> local_shares(int instances, double timeout = 20, int64
   return shares;
 }
 
-// How operands reach the others: as messages, where they are, or lent over wires.
-enum class Way { kSent, kNear, kLent };
+// Calls `work(instance)` in as many threads; returns what each raised, or "".
+inline std::vector<std::string> in_threads(int instances, const std::function<void(int)>& work) {
+  std::vector<std::string> raised(static_cast<size_t>(instances));
+  std::vector<std::thread> threads;
+  for (int i = 0; i < instances; ++i) {
+    threads.emplace_back([&, i] {
+      try {
+        work(i);
+      } catch (const std::exception& error) {
+        raised[static_cast<size_t>(i)] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return raised;
+}
+
+// How operands reach the others: as messages, where they are, lent over wires, or, where two
+// instances are on one host, as those of their group do.
+enum class Way { kSent, kNear, kLent, kMixed };
 
 inline std::vector<Share> shares_by(Way way, int instances, double timeout = 20) {
-  if (way != Way::kLent) return local_shares(instances, timeout, 64, way == Way::kNear);
-  Cluster cluster(instances, 1, 16);
-  std::vector<Share> shares;
-  for (int i = 0; i < instances; ++i) shares.push_back({instances, i, cluster.join(i), timeout});
+  if (way < Way::kLent) return local_shares(instances, timeout, 64, way == Way::kNear);
+  Cluster cluster(instances, way == Way::kMixed ? 2 : 1, 16);
+  std::vector<Share> shares(static_cast<size_t>(instances));
+  const auto raised = in_threads(instances, [&](int i) {  // those of one host wait for each other
+    shares[static_cast<size_t>(i)] = {instances, i, cluster.join(i), timeout};
+  });
+  EXPECT_EQ(raised, std::vector<std::string>(shares.size()));
   return shares;
 }
 
@@ -166,29 +187,13 @@ inline Outcome part_of(const Outcome& whole, const program::Program& program, co
   return part;
 }
 
-// Calls `work(instance)` in as many threads; returns what each raised, or "".
-inline std::vector<std::string> in_threads(int instances, const std::function<void(int)>& work) {
-  std::vector<std::string> raised(static_cast<size_t>(instances));
-  std::vector<std::thread> threads;
-  for (int i = 0; i < instances; ++i) {
-    threads.emplace_back([&, i] {
-      try {
-        work(i);
-      } catch (const std::exception& error) {
-        raised[static_cast<size_t>(i)] = error.what();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return raised;
-}
-
 // Every divisor of the replicas as a number of instances: all have the bits of one process.
 inline void expect_same_bits(const program::Program& program, const std::vector<int>& threads,
                              int runs, Way way) {
   const Outcome whole = outcome_here(program, {.threads = 1}, runs);
   for (int instances = 2; instances <= program.replicas; ++instances) {
     if (program.replicas % instances != 0) continue;
+    if (way == Way::kMixed && instances % 2 != 0) continue;
     for (int count : threads) {
       const std::vector<Share> shares = shares_by(way, instances);
       const auto raised = in_threads(instances, [&](int i) {
@@ -207,7 +212,7 @@ inline void expect_same_bits(const program::Program& program, const std::vector<
 
 inline void expect_same_bits(const program::Program& program, const std::vector<int>& threads,
                              int runs = 2) {
-  for (Way way : {Way::kSent, Way::kNear, Way::kLent})
+  for (Way way : {Way::kSent, Way::kNear, Way::kLent, Way::kMixed})
     expect_same_bits(program, threads, runs, way);
 }
 

@@ -133,7 +133,8 @@ class Cluster {
       Reached& there = reached.emplace_back("instance " + std::to_string(other));
       if (near && other / on_host_ == here / on_host_) {
         there.near_number = other % on_host_;
-      } else if (other != here) {
+      }
+      if (other != here) {
         there.wire = std::make_unique<LineWire>(line(here, other), line(other, here));
       }
     }
