@@ -17,7 +17,7 @@ struct FarGroup {
   std::vector<int> instances;  // ascending
   std::vector<int> begins;     // rank of each one's first replica; then the number of ranks
   int here = 0;                // this one's place among `instances`
-  bool is_near = true;         // all are near each other
+  bool is_near = false;        // all are near each other
 
   FarGroup(const Share& share, int number, int replicas, int size, int stride);
   int ranks() const { return begins.back(); }

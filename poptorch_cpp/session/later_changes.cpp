@@ -36,7 +36,7 @@ void Agreement::before_run() {
     }
   }
   ++run_;
-  hear();
+  if (!slots_.empty()) hear();
 }
 
 void Agreement::note_write(const std::string& name) {
