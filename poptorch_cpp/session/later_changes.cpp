@@ -32,7 +32,7 @@ void Agreement::before_run() {
     for (const program::State& state : engine_.program().states) {
       if (state.slot.kind != "hyper_parameter") continue;
       const std::string& name = state.slot.name.text();
-      slots_.push_back({.name = name, .value = number_of(engine_, name)});
+      slots_.push_back({.name = name, .value = number_of(engine_, name), .replaced = {}});
     }
   }
   ++run_;
