@@ -197,11 +197,14 @@ class Emitting {
   }
 
   void emit_moved(const Node& node) {
-    if (node.def->role == ir::Role::kCollective) {
-      emit_collective(node);
-      return;
+    if (!node.is_collective()) {
+      emit_copy(node);
+    } else if (node.begins) {
+      code_.collectives[static_cast<size_t>(node.collective)] = collective_spec(plan_, node);
+      emit_collective(node, Step::Kind::kBegin, "begin ");
+    } else {
+      emit_collective(node, Step::Kind::kCollective, str(value_text(node.outputs[0]), " = "));
     }
-    emit_copy(node);
   }
 
   void emit_copy(const Node& node) {
@@ -212,31 +215,15 @@ class Emitting {
     add_buffer(node.outputs[0]);
   }
 
-  void emit_collective(const Node& node) {
-    const ir::Type& type = plan_.value(node.inputs[0]).type;
-    Step& step =
-        add(Step::Kind::kCollective, str(value_text(node.outputs[0]), " = ", node.def->name, "(",
-                                         value_text(node.inputs[0]), ")"));
-    step.index = static_cast<int32_t>(code_.collectives.size());
+  void emit_collective(const Node& node, Step::Kind kind, const std::string& prefix) {
+    const std::string operand = value_text(node.inputs[0]);
+    Step& step = add(kind, str(prefix, node.def->name, "(", operand, ")"));
+    step.index = node.collective;
     step.op_id = node.instruction->op_id;
     step.region = regions_.of(node.instruction->pass, node.instruction->scope);
-    step.bytes = type.bytes();
+    step.bytes = plan_.value(node.inputs[0]).type.bytes();
     add_buffer(node.inputs[0]);
     add_buffer(node.outputs[0]);
-    const ir::Attrs& attrs = node.instruction->attrs;
-    auto attr = [&](const char* name, auto fallback) {
-      using T = decltype(fallback);
-      const ir::Attr* given = attrs.find(name);
-      if (given) return std::get<T>(*given);
-      const ir::AttrDef* row = node.def->find_attr(name);
-      return row && row->default_value ? std::get<T>(*row->default_value) : fallback;
-    };
-    code_.collectives.push_back({.op = node.def->name,
-                                 .reduce = attr("op", std::string("sum")),
-                                 .group_size = static_cast<int>(attr("group_size", int64_t{0})),
-                                 .group_stride = static_cast<int>(attr("group_stride", int64_t{1})),
-                                 .dtype = type.dtype,
-                                 .elements = type.elements()});
   }
 
   void emit_transfer(const Node& node) {
@@ -298,6 +285,7 @@ class Emitting {
 
 Code make_code(const Plan& plan) {
   Code code;
+  code.collectives.resize(static_cast<size_t>(plan.collectives));
   const bool meets = share_memory(plan.program);
   CodeRegions regions;
   for (const auto& body : plan.bodies) Emitting(plan, code, regions, meets).run(body);

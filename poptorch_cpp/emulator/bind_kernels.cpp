@@ -136,9 +136,7 @@ class Binding {
 
  private:
   // Views that could not be aliases are copies; collectives belong to the run.
-  static bool is_moved(const Node& node) {
-    return node.def->is_view() || node.def->role == ir::Role::kCollective;
-  }
+  static bool is_moved(const Node& node) { return node.def->is_view() || node.is_collective(); }
 
   void bind_chain(Node& node) {
     Chain& chain = *node.chain;

@@ -193,7 +193,7 @@ class Planner {
         if (id != kNoValue) written.insert(plan_.value(id).storage);
       }
       for (int32_t id : written) ++plan_.storages[static_cast<size_t>(id)].writers;
-      if (node.def && node.def->role == ir::Role::kCollective) {
+      if (node.is_collective()) {
         plan_.storage_of(node.inputs[0]).meets = true;
         plan_.storage_of(node.outputs[0]).meets = true;
       }

@@ -25,7 +25,10 @@ EngineOptions resolved(EngineOptions options) {
   if (options.threads <= 0) {
     options.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   }
-  if (options.reference_only) options.fuse = options.layouts = options.keep_recomputed = false;
+  if (options.reference_only) {
+    options.fuse = options.layouts = options.keep_recomputed = false;
+    options.begin_ahead = false;
+  }
   return options;
 }
 
@@ -41,6 +44,7 @@ Plan bound(const program::Program& program, const ir::Registry& registry,
   attach_epilogues(plan);
   choose_layouts(plan);
   bind_kernels(plan);
+  begin_collectives(plan);
   plan_arena(plan);
   return plan;
 }

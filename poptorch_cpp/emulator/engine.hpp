@@ -30,8 +30,10 @@ struct EngineOptions {
   bool offline = false;             // never run: no memory is taken but for state that is written
   bool concurrent_machines = true;  // false: one IPU at a time, all threads on its kernels
   // Each may be switched off to look for a fault.
-  bool fuse = true;             // element-wise chains and epilogues
-  bool layouts = true;          // packed weights and channels-last activations
+  bool fuse = true;     // element-wise chains and epilogues
+  bool layouts = true;  // packed weights and channels-last activations
+  // Collectives as soon as their operands are there; else those that go over wires.
+  std::optional<bool> begin_ahead = std::nullopt;
   bool keep_recomputed = true;  // products that a pipeline recomputes: see keep_values.hpp
   bool reference_only = false;  // the oracle: every op by its reference kernel
 };

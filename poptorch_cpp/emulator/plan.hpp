@@ -87,7 +87,12 @@ struct Node {
   bool prepared = false;  // the workspace is kept from run to run
   Provider provider = Provider::kFast;
 
+  int32_t collective = -1;  // its number, by begin_collectives
+  bool begins =
+      false;  // a collective's beginning, which the node of the collective itself waits for
+
   bool is_chain() const { return !instruction; }
+  bool is_collective() const { return def && def->role == ir::Role::kCollective; }
 };
 
 struct Plan {
@@ -98,6 +103,7 @@ struct Plan {
   std::vector<Storage> storages;
   std::vector<std::vector<Node>> bodies;  // by IPU
   std::vector<int64_t> arena_bytes;       // by IPU
+  int32_t collectives = 0;                // of the program, alike in all instances
 
   const Value& value(ValueId id) const { return values[static_cast<size_t>(id)]; }
   Storage& storage_of(ValueId id) {
@@ -158,6 +164,8 @@ void attach_epilogues(Plan& plan);
 void choose_layouts(Plan& plan);
 // A bound kernel for every compute node.
 void bind_kernels(Plan& plan);
+// Gives each collective a node that begins it, ahead of its own, which waits for the result.
+void begin_collectives(Plan& plan);
 // Offsets in each IPU's arena, from liveness.
 void plan_arena(Plan& plan);
 

@@ -124,10 +124,18 @@ Runner::Turn Runner::advance(Machine& machine, int worker, OpenRegions* regions)
         note_event(machine);
         break;
       case Step::Kind::kSync:
-      case Step::Kind::kCollective:
         machine.seen = events_of(machine);
-        if (!meet(step, machine)) return wait_here();
+        if (!sync(machine)) return wait_here();
         break;
+      case Step::Kind::kBegin:
+        begin(step, machine);
+        break;
+      case Step::Kind::kCollective: {
+        machine.seen = events_of(machine);
+        const int64_t ticket = machine.begun[static_cast<size_t>(step.index)];
+        if (!collective_of(step, machine).is_done(ticket)) return wait_here();
+        break;
+      }
       case Step::Kind::kStreamIn:
         stream_in(machine.shared->streams[static_cast<size_t>(step.index)], buffers[0]);
         break;
@@ -185,31 +193,32 @@ Runner::Turn Runner::advance(Machine& machine, int worker, OpenRegions* regions)
   }
 }
 
-bool Runner::meet(const Step& step, Machine& machine) {
-  if (step.kind == Step::Kind::kSync) {
-    Barrier& barrier = machine.shared->sync;
-    if (machine.ticket < 0) {
-      machine.ticket = barrier.arrive();
-      note_event(machine);
-    }
-    if (!barrier.is_open(machine.ticket)) return false;
-  } else {
-    const CollectiveSpec& spec = code_.collectives[static_cast<size_t>(step.index)];
-    const int group = program::group_of(machine.replica, spec.group_size, spec.group_stride);
-    Collective& collective =
-        *collectives_[static_cast<size_t>(step.index)][static_cast<size_t>(group)];
-    std::byte* const* buffers = machine.table.data() + step.buffers;
-    if (machine.ticket < 0) {
-      machine.ticket =
-          collective.arrive(rank_in_group(machine.replica, spec.group_size, spec.group_stride),
-                            buffers[0], buffers[1]);
-      meetings_.fetch_add(1);
-      pool_.announce();
-    }
-    if (!collective.is_done(machine.ticket)) return false;
+bool Runner::sync(Machine& machine) {
+  Barrier& barrier = machine.shared->sync;
+  if (machine.ticket < 0) {
+    machine.ticket = barrier.arrive();
+    note_event(machine);
   }
+  if (!barrier.is_open(machine.ticket)) return false;
   machine.ticket = -1;
   return true;
+}
+
+Collective& Runner::collective_of(const Step& step, const Machine& machine) {
+  const auto index = static_cast<size_t>(step.index);
+  const CollectiveSpec& spec = code_.collectives[index];
+  const int group = program::group_of(machine.replica, spec.group_size, spec.group_stride);
+  return *collectives_[index][static_cast<size_t>(group)];
+}
+
+void Runner::begin(const Step& step, Machine& machine) {
+  const auto index = static_cast<size_t>(step.index);
+  const CollectiveSpec& spec = code_.collectives[index];
+  std::byte* const* buffers = machine.table.data() + step.buffers;
+  const int rank = rank_in_group(machine.replica, spec.group_size, spec.group_stride);
+  machine.begun[index] = collective_of(step, machine).arrive(rank, buffers[0], buffers[1]);
+  meetings_.fetch_add(1);
+  pool_.announce();
 }
 
 void Runner::stream_in(StreamEnd& end, std::byte* to) {

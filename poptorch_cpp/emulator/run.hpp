@@ -57,6 +57,7 @@ struct Machine {
   int replica = 0;  // among those of all instances
   std::vector<std::byte*> table;
   std::vector<int64_t> rounds_left;  // by loop
+  std::vector<int64_t> begun;        // by collective: the ticket of the last that it came to
   std::vector<int64_t> prepared;     // StateStore::version() of what prepared workspaces hold
   std::vector<Memory> stashes;       // by stash; empty when another IPU's
   Memory arena;
@@ -64,7 +65,7 @@ struct Machine {
   int32_t at = 0;
   int64_t micro_batch = 0;  // of this run
   uint64_t round = 0;       // of the repeats that it is in, the innermost varying fastest
-  int64_t ticket = -1;      // of the barrier or collective that it waits at; -1: none
+  int64_t ticket = -1;      // of the barrier that it waits at; -1: none
   int64_t seen = -1;        // Runner::events_of() when it last failed to go on
   int worker = -1;          // that ran it last: its caches may still hold the weights
   std::string name = {};    // for those who listen to the run
@@ -109,7 +110,9 @@ class Runner {
   Turn advance(Machine& machine, int worker, OpenRegions* regions);
   void run_kernel(const Step& step, Machine& machine, int worker);
   void share_kernel(const Step& step, int tasks, TaskRef task);
-  bool meet(const Step& step, Machine& machine);
+  bool sync(Machine& machine);
+  void begin(const Step& step, Machine& machine);
+  Collective& collective_of(const Step& step, const Machine& machine);
   void stream_in(StreamEnd& end, std::byte* to);
   void stream_out(StreamEnd& end, const std::byte* from);
   std::byte* row(const Step& step, Machine& machine);

@@ -221,6 +221,7 @@ void Runner::run_all(int worker, bool alone) {
       try {
         const Turn turn = advance(*machine, worker);
         if (turn == Turn::kStop) return leave_all();
+        if (peers_) peers_->note_progress();  // who waits next has not waited meanwhile
         give_back(machine, turn == Turn::kEnd);
       } catch (...) {
         leave_all();

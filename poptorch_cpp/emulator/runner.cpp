@@ -52,6 +52,7 @@ void Runner::make_machine(int replica, int ipu) {
   machine.name = str("IPU ", ipu);
   if (plan_.program.replicas > 1) machine.name += str(" of replica ", replica);
   machine.rounds_left.resize(static_cast<size_t>(machine.code->loops));
+  machine.begun.resize(code_.collectives.size(), -1);
   machine.prepared.resize(static_cast<size_t>(machine.code->prepared), -1);
   machine.arena =
       Memory(plan_.arena_bytes[static_cast<size_t>(ipu)],

@@ -29,7 +29,8 @@ struct Step {
     kLoopEnd,     // counts down; to `target` while there are rounds left
     kBranch,      // to `target` when buffer 0 (`bytes` long) is zero
     kJump,        // to `target`
-    kCollective,  // collective `index`: buffer 0 → buffer 1
+    kBegin,       // collective `index`: buffer 0 → buffer 1
+    kCollective,  // waits until it has ended
     kEnd,
   };
   Kind kind = Kind::kEnd;
@@ -90,6 +91,8 @@ struct Code {
 };
 
 struct Plan;
+struct Node;
+CollectiveSpec collective_spec(const Plan& plan, const Node& node);
 // Flattens the plan, whose kernels and offsets are decided.
 Code make_code(const Plan& plan);
 

@@ -4,7 +4,7 @@
 #include <random>
 #include <sstream>
 
-#include "engine_testing.hpp"
+#include "far_testing.hpp"
 #include "reference/interpreter.hpp"
 #include "support/strings.hpp"
 
@@ -17,12 +17,13 @@ using support::str;
 // that is read, viewed and written in between.
 class Generator {
  public:
-  explicit Generator(unsigned seed) : random_(seed) {}
+  explicit Generator(unsigned seed, bool reduces = false) : random_(seed), reduces_(reduces) {}
 
   std::string run(int ops) {
     std::ostringstream out;
-    for (const char* name : {"s0", "s1"}) out << "state \"" << name << "\" : f32[4,8]\n";
-    out << "state \"s2\" : f32[8]\n";
+    const char* const end = reduces_ ? " {group_size=1}\n" : "\n";
+    for (const char* name : {"s0", "s1"}) out << "state \"" << name << "\" : f32[4,8]" << end;
+    out << "state \"s2\" : f32[8]" << end;
     out << "graph @main(%x: f32[4,8], %y: f32[8], %z: f32[4,1]) -> (f32[4,8], f32[4,8]";
     std::ostringstream body;
     body << "  %s0 = variable() {name=\"s0\"} : f32[4,8]\n"
@@ -74,7 +75,7 @@ class Generator {
   std::string one_op() {
     static const char* const kUnary[] = {"neg", "tanh", "sigmoid", "relu", "abs", "square"};
     static const char* const kBinary[] = {"add", "sub", "mul", "maximum", "minimum"};
-    switch (below(12)) {
+    switch (below(reduces_ ? 15 : 12)) {
       case 0:
       case 1: {
         const Value a = any();
@@ -111,6 +112,12 @@ class Generator {
       }
       case 10:
         return str("  assign(%s2, %", pick(kRow).name, ")\n");
+      case 12:
+      case 13:
+      case 14: {
+        const Value a = any();
+        return define(str("all_reduce(%", a.name, ") {op=\"mean\"}"), a.shape);
+      }
       default: {
         const Value a = pick(kFull);
         const std::string name = str("v", count_++);
@@ -121,6 +128,7 @@ class Generator {
   }
 
   std::mt19937 random_;
+  const bool reduces_;  // over replicas, which have states of their own
   std::vector<Value> values_;
   int count_ = 0;
 };
@@ -193,6 +201,25 @@ TEST(EngineFuzz, AgreesWithTheInterpreterAndItself) {
       expect_close(bytes, oracle.states.at(name), "state " + name);
     }
   }
+}
+
+TEST(EngineFuzz, CollectivesThatBeginAheadChangeNoValue) {
+  int ahead = 0;
+  for (unsigned seed = 0; seed < 100; ++seed) {
+    const std::string text = Generator(seed, true).run(3 + static_cast<int>(seed % 40));
+    SCOPED_TRACE(str("seed ", seed, "\n", text));
+    const program::Program program =
+        lowered(text, {.device_iterations = 2, .replication_factor = 2});
+    const EngineOptions in_place = {.threads = 1, .begin_ahead = false};
+    const Outcome plain = outcome(program, in_place);
+    ASSERT_EQ(outcome(program, {.threads = 1, .begin_ahead = true}), plain);
+    ASSERT_EQ(outcome(program, {.threads = 2, .begin_ahead = true}), plain);
+    ahead += Engine(program, ops::registry(), {.begin_ahead = true}).text() !=
+             Engine(program, ops::registry(), in_place).text();
+    if (seed % 4 != 0) continue;
+    for (Way way : {Way::kSent, Way::kLent}) expect_same_bits(program, {1}, 2, way);
+  }
+  EXPECT_GT(ahead, 50);
 }
 
 }  // namespace

@@ -1,0 +1,123 @@
+// begin_collectives: a collective begins once its operand is there, ahead of where its result is
+// used. What the others send comes meanwhile, and what goes to them goes together.
+#include <algorithm>
+#include <deque>
+#include <unordered_map>
+#include <utility>
+
+#include "emulator/far_collective.hpp"
+#include "emulator/plan.hpp"
+#include "emulator/step.hpp"
+#include "support/watch.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+// Of results under way on an IPU, in bytes: their memory is taken from the beginning on.
+constexpr int64_t kMostAhead = int64_t{32} << 20;
+
+// Within a block: a collective in a loop or branch begins in it.
+class Beginnings {
+ public:
+  explicit Beginnings(const Plan& plan) : plan_(plan) {}
+
+  std::vector<Node> run(std::vector<Node> block) {
+    std::vector<std::vector<size_t>> begun(block.size());  // by the node that they begin before
+    for (size_t at = 0; at < block.size(); ++at) {
+      support::check_interrupt();
+      const Node& node = block[at];
+      if (node.is_collective()) begun[earliest(node, at)].push_back(at);
+      for_each_access(plan_, node, [&](int32_t storage, bool write) {
+        Behind& behind = behind_[storage];
+        behind.access = at + 1;
+        if (write) behind.write = at + 1;
+      });
+    }
+    std::vector<Node> nodes;
+    nodes.reserve(block.size());
+    for (size_t at = 0; at < block.size(); ++at) {
+      for (const size_t one : begun[at]) {
+        nodes.push_back(block[one]);
+        nodes.back().begins = true;
+      }
+      nodes.push_back(std::move(block[at]));
+    }
+    return nodes;
+  }
+
+ private:
+  struct Behind {
+    size_t access = 0, write = 0;
+  };
+
+  // Where nothing that follows, up to the collective, writes the operand or uses the result, and
+  // of those before it too much would not be under way.
+  size_t earliest(const Node& node, size_t at) {
+    if (!is_ahead(node)) return at;
+    const int64_t bytes = plan_.value(node.outputs[0]).type.bytes();
+    under_way_.emplace_back(at, bytes);
+    ahead_ += bytes;
+    while (ahead_ > kMostAhead && under_way_.size() > 1) {
+      first_ = under_way_.front().first + 1;
+      ahead_ -= under_way_.front().second;
+      under_way_.pop_front();
+    }
+    const size_t operand = behind_[plan_.value(node.inputs[0]).storage].write;
+    const size_t result = behind_[plan_.value(node.outputs[0]).storage].access;
+    return std::max({first_, operand, result});
+  }
+
+  // What stays on this host, in caches that are shared, is faster where results lie over each
+  // other.
+  bool is_ahead(const Node& node) const {
+    if (plan_.options.begin_ahead) return *plan_.options.begin_ahead;
+    const Share& share = plan_.options.share;
+    if (share.instances == 1 || !share.fabric) return false;
+    const CollectiveSpec spec = collective_spec(plan_, node);
+    const int replicas = plan_.program.replicas, size = spec.group_size, stride = spec.group_stride;
+    return std::ranges::any_of(share.groups(replicas, size, stride), [&](int group) {
+      return !FarGroup(share, group, replicas, size, stride).is_near;
+    });
+  }
+
+  const Plan& plan_;
+  std::unordered_map<int32_t, Behind> behind_;  // by storage: what nodes before this one did
+  std::deque<std::pair<size_t, int64_t>> under_way_;
+  int64_t ahead_ = 0;
+  size_t first_ = 0;
+};
+
+// Numbers do not depend on what is ahead: instances must agree in them.
+void begin_in(Plan& plan, std::vector<Node>& block) {
+  for (Node& node : block) {
+    if (node.is_collective()) node.collective = plan.collectives++;
+    for (auto& inner : node.blocks) begin_in(plan, inner);
+  }
+  block = Beginnings(plan).run(std::move(block));
+}
+
+}  // namespace
+
+CollectiveSpec collective_spec(const Plan& plan, const Node& node) {
+  const ir::Attrs& attrs = node.instruction->attrs;
+  auto attr = [&](const char* name, auto fallback) {
+    using T = decltype(fallback);
+    const ir::Attr* given = attrs.find(name);
+    if (given) return std::get<T>(*given);
+    const ir::AttrDef* row = node.def->find_attr(name);
+    return row && row->default_value ? std::get<T>(*row->default_value) : fallback;
+  };
+  const ir::Type& type = plan.value(node.inputs[0]).type;
+  return {.op = node.def->name,
+          .reduce = attr("op", std::string("sum")),
+          .group_size = static_cast<int>(attr("group_size", int64_t{0})),
+          .group_stride = static_cast<int>(attr("group_stride", int64_t{1})),
+          .dtype = type.dtype,
+          .elements = type.elements()};
+}
+
+void begin_collectives(Plan& plan) {
+  for (auto& body : plan.bodies) begin_in(plan, body);
+}
+
+}  // namespace poptorch::emulator
