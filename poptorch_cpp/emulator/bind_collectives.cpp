@@ -50,8 +50,8 @@ class Beginnings {
     size_t access = 0, write = 0;
   };
 
-  // Where nothing that follows, up to the collective, writes the operand or uses the result, and
-  // of those before it too much would not be under way.
+  // The node from which on, up to the collective, none writes the operand or uses the result, and
+  // no more than kMostAhead is under way.
   size_t earliest(const Node& node, size_t at) {
     if (!is_ahead(node)) return at;
     const int64_t bytes = plan_.value(node.outputs[0]).type.bytes();
@@ -93,7 +93,9 @@ void begin_in(Plan& plan, std::vector<Node>& block) {
     if (node.is_collective()) node.collective = plan.collectives++;
     for (auto& inner : node.blocks) begin_in(plan, inner);
   }
-  block = Beginnings(plan).run(std::move(block));
+  if (std::ranges::any_of(block, &Node::is_collective)) {
+    block = Beginnings(plan).run(std::move(block));
+  }
 }
 
 }  // namespace

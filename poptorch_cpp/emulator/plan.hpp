@@ -87,9 +87,10 @@ struct Node {
   bool prepared = false;  // the workspace is kept from run to run
   Provider provider = Provider::kFast;
 
-  int32_t collective = -1;  // its number, by begin_collectives
-  bool begins =
-      false;  // a collective's beginning, which the node of the collective itself waits for
+  // Of a collective, by begin_collectives: its number, and whether this node begins it, for whose
+  // end its other node waits.
+  int32_t collective = -1;
+  bool begins = false;
 
   bool is_chain() const { return !instruction; }
   bool is_collective() const { return def && def->role == ir::Role::kCollective; }
