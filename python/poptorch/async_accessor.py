@@ -11,13 +11,12 @@ import atexit
 import contextlib
 import dataclasses
 import os
-import signal
 import weakref
 from collections.abc import Iterator
-from multiprocessing import forkserver, resource_tracker
 from typing import Any
 
 import torch.multiprocessing as torch_mp
+from poptorch._impl import interrupts
 from poptorch._impl.loading_worker import Slot, Task, run_worker
 from poptorch._impl.shared_ring import Ring
 from poptorch._impl.structures import unflatten
@@ -122,7 +121,7 @@ class AsynchronousDataAccessor:
         self._connection, theirs = self._context.Pipe()
         self._positions, positions = self._context.Pipe(duplex=False)
         try:
-            with _interrupts_held(self._context):
+            with interrupts.held(self._context):
                 # Not a daemon: the data set may be a DataLoader with workers of its own.
                 self._process = self._context.Process(
                     target=run_worker, args=(self._task, self._dataset, theirs, positions)
@@ -308,20 +307,6 @@ class AsynchronousDataAccessor:
             except (EOFError, OSError):
                 pass  # killed before it could say anything
         return f"An error occurred in the data fetcher: {reason}"
-
-
-@contextlib.contextmanager
-def _interrupts_held(context: Any) -> Iterator[None]:
-    """Ctrl-C waits, and a process that is started meanwhile does not hear it before it says so."""
-    # The helpers that multiprocessing starts have rules of their own for it.
-    resource_tracker.ensure_running()
-    if context.get_start_method() == "forkserver":
-        forkserver.ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _file_of(pid: int) -> int | None:
