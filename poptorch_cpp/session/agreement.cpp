@@ -14,25 +14,25 @@ namespace poptorch::session {
 
 using support::str;
 
-namespace {
-
-bool is_compared(const ir::StateSlot& slot) {
+bool is_shared(const ir::StateSlot& slot) {
   return slot.group_size == 0 && (slot.kind == "parameter" || slot.kind == "buffer" ||
                                   slot.kind == "optimiser_state" || slot.kind == "hyper_parameter");
-}
-
-std::vector<const ir::StateSlot*> compared_slots(const program::Program& program) {
-  std::vector<const ir::StateSlot*> slots;
-  for (const program::State& state : program.states) {
-    if (is_compared(state.slot)) slots.push_back(&state.slot);
-  }
-  return slots;
 }
 
 uint64_t digest_of(const emulator::Engine& engine, const std::string& name) {
   std::string bytes(static_cast<size_t>(engine.state_bytes(name)), '\0');
   engine.read_state(name, reinterpret_cast<std::byte*>(bytes.data()));
   return storage::digest_of(bytes).low;
+}
+
+namespace {
+
+std::vector<const ir::StateSlot*> compared_slots(const program::Program& program) {
+  std::vector<const ir::StateSlot*> slots;
+  for (const program::State& state : program.states) {
+    if (is_shared(state.slot)) slots.push_back(&state.slot);
+  }
+  return slots;
 }
 
 void warn(const std::string& text) { support::log(support::LogLevel::kWarn, text); }

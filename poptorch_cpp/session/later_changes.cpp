@@ -1,6 +1,7 @@
-// Implements agreement.hpp: hyper-parameters that the host changes between runs. Nobody waits for
-// others: who changes one tells them, and whoever hears of another value than its own warns.
+// Implements agreement.hpp: what the host writes between runs. Nobody waits for others: who changes
+// a state tells them, and whoever hears of what it has not done itself warns.
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "session/agreement.hpp"
@@ -14,13 +15,7 @@ using support::str;
 
 namespace {
 
-constexpr size_t kMostReplaced = 64;  // values of a hyper-parameter that are remembered
-
-double number_of(const emulator::Engine& engine, const std::string& name) {
-  double value = 0;
-  engine.read_state(name, reinterpret_cast<std::byte*>(&value));
-  return value;
-}
+constexpr size_t kMostChanges = 64;  // of a slot that are remembered
 
 }  // namespace
 
@@ -29,63 +24,104 @@ void Agreement::before_run() {
   if (share.instances == 1 || !share.fabric) return;
   if (run_ < 0) {
     compare_beginnings();
-    for (const program::State& state : engine_.program().states) {
-      if (state.slot.kind != "hyper_parameter") continue;
-      const std::string& name = state.slot.name.text();
-      slots_.push_back({.name = name, .value = number_of(engine_, name), .replaced = {}});
-    }
+    list_slots();
   }
   ++run_;
-  if (!slots_.empty()) hear();
+  if (slots_.empty()) return;
+  tell_changes();
+  hear();
 }
 
-void Agreement::note_write(const std::string& name) {
-  const auto slot = std::ranges::find(slots_, name, &Slot::name);
-  if (slot == slots_.end()) return;
-  const double before = std::exchange(slot->value, number_of(engine_, name));
-  if (before == slot->value) return;
-  const int64_t number = slot - slots_.begin();
-  slot->replaced.push_back({.run = run_ + 1, .slot = number, .value = before});
-  if (slot->replaced.size() > kMostReplaced) slot->replaced.pop_front();
-  const Change change{.run = run_ + 1, .slot = number, .value = slot->value};
-  engine_.tell(reinterpret_cast<const std::byte*>(&change), sizeof change);
-}
-
-double Agreement::value_in(int64_t run, const Slot& slot) const {
-  for (const Change& replaced : slot.replaced) {
-    if (replaced.run > run) return replaced.value;
+// Buffers are each replica's own once there was a run.
+void Agreement::list_slots() {
+  for (const program::State& state : engine_.program().states) {
+    if (!is_shared(state.slot) || state.slot.kind == "buffer") continue;
+    slots_.push_back({.name = state.slot.name.text(),
+                      .is_number = state.slot.kind == "hyper_parameter",
+                      .first = 0,
+                      .changes = {},
+                      .overwritten = {}});
+    if (slots_.back().is_number) slots_.back().first = content_of(slots_.back());
   }
-  return slot.value;
+  std::ranges::sort(slots_, {}, &Slot::name);
+}
+
+uint64_t Agreement::content_of(const Slot& slot) const {
+  if (!slot.is_number) return digest_of(engine_, slot.name);
+  double number = 0;
+  engine_.read_state(slot.name, reinterpret_cast<std::byte*>(&number));
+  return std::bit_cast<uint64_t>(number);
+}
+
+void Agreement::before_write(const std::string& name) {
+  const auto slot = std::ranges::lower_bound(slots_, name, {}, &Slot::name);
+  if (slot == slots_.end() || slot->name != name || slot->overwritten) return;
+  slot->overwritten = content_of(*slot);
+  written_.push_back(slot - slots_.begin());
+}
+
+void Agreement::tell_changes() {
+  for (const int64_t number : std::exchange(written_, {})) {
+    Slot& slot = slots_[static_cast<size_t>(number)];
+    const uint64_t content = content_of(slot);
+    if (std::exchange(slot.overwritten, std::nullopt) == content) continue;
+    slot.changes.push_back({.run = run_, .slot = number, .content = content});
+    const Change& change = slot.changes.back();
+    engine_.tell(reinterpret_cast<const std::byte*>(&change), sizeof change);
+    if (slot.changes.size() <= kMostChanges) continue;
+    slot.first = slot.changes.front().content;
+    slot.changes.pop_front();
+  }
+}
+
+// What this instance's host has made of the slot by then. Runs change what is no number: there,
+// only what is written right before counts.
+std::optional<uint64_t> Agreement::given_before(int64_t run, const Slot& slot) {
+  const auto later = std::ranges::upper_bound(slot.changes, run, {}, &Change::run);
+  if (later != slot.changes.begin()) {
+    const Change& latest = *(later - 1);
+    if (slot.is_number || latest.run == run) return latest.content;
+  }
+  if (slot.is_number) return slot.first;
+  return std::nullopt;
 }
 
 void Agreement::hear() {
   Change change;
   auto* const bytes = reinterpret_cast<std::byte*>(&change);
   for (int other = 0; (other = engine_.hear(bytes, sizeof change)) >= 0;) {
-    if (change.slot < 0 || change.slot >= static_cast<int64_t>(slots_.size())) continue;
-    // Only what it came to have before a run counts.
-    const auto is_before = [&](const Heard& heard) {
-      return heard.instance == other && heard.change.slot == change.slot &&
-             heard.change.run == change.run;
-    };
-    std::erase_if(heard_, is_before);
-    heard_.push_back({other, change});
+    const bool is_known = change.slot >= 0 && change.slot < static_cast<int64_t>(slots_.size());
+    if (is_known) heard_.push_back({other, change});
   }
-  // It may be ahead: this instance may still change its own.
+  // It may be ahead: this instance may still do the same.
   const auto is_due = [&](const Heard& heard) { return heard.change.run <= run_; };
-  for (const auto& [instance, theirs] : heard_) {
-    const Slot& slot = slots_[static_cast<size_t>(theirs.slot)];
-    const double own = value_in(theirs.run, slot);
-    if (theirs.run > run_ || own == theirs.value || has_warned_) continue;
-    has_warned_ = true;
-    support::log(support::LogLevel::kWarn,
-                 str("[instances] '", slot.name, "' is ", float_text(theirs.value), " in instance ",
-                     instance, " from run ", theirs.run, " on (the first is 0), and ",
-                     float_text(own), " in this one, instance ", engine_.share().instance,
-                     ": their replicas train different models. Call setOptimizer() with equal "
-                     "values in all instances, as by a mean of the losses of all."));
+  for (const Heard& heard : heard_) {
+    if (is_due(heard)) warn_unless_equal(heard);
   }
   std::erase_if(heard_, is_due);
+}
+
+void Agreement::warn_unless_equal(const Heard& heard) {
+  const auto& [instance, change] = heard;
+  const Slot& slot = slots_[static_cast<size_t>(change.slot)];
+  const std::optional<uint64_t> own = given_before(change.run, slot);
+  if (own == change.content || std::exchange(has_warned_, true)) return;
+  const auto number = [](uint64_t content) { return float_text(std::bit_cast<double>(content)); };
+  const std::string here = str("this one, instance ", engine_.share().instance);
+  const std::string apart = ": their replicas train different models. ";
+  support::log(
+      support::LogLevel::kWarn,
+      slot.is_number
+          ? str("[instances] '", slot.name, "' is ", number(change.content), " in instance ",
+                instance, " from run ", change.run, " on (the first is 0), and ", number(*own),
+                " in ", here, apart,
+                "Call setOptimizer() with equal values in all instances, as by a mean of the "
+                "losses of all.")
+          : str("[instances] '", slot.name, "' was written in instance ", instance, " before run ",
+                change.run, " (the first is 0), and ", own ? "with other values" : "not", " in ",
+                here, apart,
+                "Write the same in all instances: load one checkpoint, or use "
+                "popdist.collectives.broadcast()."));
 }
 
 }  // namespace poptorch::session

@@ -156,20 +156,23 @@ class CompiledModel final : public Executable {
     const Turns::Turn turn(turns_);
     copy([&] {
       for (const auto& [name, data] : from) {
+        agreement_.before_write(name);
         engine_.write_state(name, data);
-        agreement_.note_write(name);
         support::note_moved_bytes(engine_.state_bytes(name));
       }
     });
   }
   void write_state(const std::string& name, const std::byte* data) override {
     const Turns::Turn turn(turns_);
-    if (is_hyper_parameter(name)) {
+    const auto write = [&] {
+      agreement_.before_write(name);
       engine_.write_state(name, data);
+    };
+    if (is_hyper_parameter(name)) {
+      write();
     } else {
-      copy([&] { engine_.write_state(name, data); });
+      copy(write);
     }
-    agreement_.note_write(name);
   }
 
   const std::vector<ir::RemoteBuffer>& remote_buffers() const override {

@@ -49,7 +49,7 @@ def test_warnings_name_what_differs_at_the_beginning(told):
 
 def test_warnings_name_what_changes_in_some_instances_alone(told):
     for i, written in enumerate(told[1]):
-        rates, one, alone = map(written.index, ("differing rates", "one changes", "alone"))
+        rates, one, alone = map(written.index, ("differing rates", "one changes", "written alone"))
         (both,) = [line for line in written[rates:one] if "[instances]" in line]
         there, here = (0.65, 0.4) if i == 0 else (0.4, 0.65)
         assert f".0' is {there} in instance {1 - i} from run 3 on" in both
@@ -57,6 +57,20 @@ def test_warnings_name_what_changes_in_some_instances_alone(told):
         changed = [line for line in written[one:alone] if "[instances]" in line]
         assert len(changed) == (i == 0), "who has changed nothing hears of it"
         assert all(".0' is 0.125 in instance 1 from run 1 on" in line for line in changed)
+
+
+def test_a_warning_names_a_weight_that_is_not_written_alike(told):
+    for i, written in enumerate(told[1]):
+        alone, apart, end = map(written.index, ("written alone", "written apart", "alone"))
+        for section, said, count in (
+            (written[alone:apart], "not", int(i == 0)),  # who has written alone hears of nothing
+            (written[apart:end], "with other values", 1),
+        ):
+            warnings = [line for line in section if "[instances]" in line]
+            assert len(warnings) == count
+            for line in warnings:
+                assert f"' was written in instance {1 - i} before run 3 (the first is 0), " in line
+                assert f"and {said} in this one, instance {i}: " in line
 
 
 def test_other_shapes_are_refused_before_the_first_step(told):
