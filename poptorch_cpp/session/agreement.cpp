@@ -54,7 +54,7 @@ void tell(const std::vector<const ir::StateSlot*>& slots, const uint64_t* first,
   warn(str("[instances] '", slots[*found]->name, "' has other values in instance ", instance,
            " than in instance 0", more > 0 ? str(", and so have ", more, " more") : "",
            slots[*found]->kind == "buffer" ? ": their replicas compute with different buffers"
-                                           : ": their replicas train different models",
+                                           : ": their replicas have different models",
            ". Seed all instances alike (randomSeed() seeds torch too), load one checkpoint, or use "
            "popdist.collectives.broadcast()."));
 }

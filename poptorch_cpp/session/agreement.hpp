@@ -34,8 +34,8 @@ class Agreement {
   struct Slot {
     std::string name;
     bool is_number = false;               // a hyper-parameter: runs leave it as it is
-    uint64_t first = 0;                   // content before the earliest of `changes`; of numbers
-    std::deque<Change> changes;           // by this instance's host, the latest last
+    uint64_t first = 0;                   // content before the earliest of `writes`; of numbers
+    std::deque<Change> writes;            // by this instance's host, the latest last
     std::optional<uint64_t> overwritten;  // content before it was written since the last run
   };
   struct Heard {

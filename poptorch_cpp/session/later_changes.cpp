@@ -15,7 +15,7 @@ using support::str;
 
 namespace {
 
-constexpr size_t kMostChanges = 64;  // of a slot that are remembered
+constexpr size_t kMostWrites = 64;  // of a slot that are remembered
 
 }  // namespace
 
@@ -39,7 +39,7 @@ void Agreement::list_slots() {
     slots_.push_back({.name = state.slot.name.text(),
                       .is_number = state.slot.kind == "hyper_parameter",
                       .first = 0,
-                      .changes = {},
+                      .writes = {},
                       .overwritten = {}});
     if (slots_.back().is_number) slots_.back().first = content_of(slots_.back());
   }
@@ -63,22 +63,21 @@ void Agreement::before_write(const std::string& name) {
 void Agreement::tell_changes() {
   for (const int64_t number : std::exchange(written_, {})) {
     Slot& slot = slots_[static_cast<size_t>(number)];
-    const uint64_t content = content_of(slot);
-    if (std::exchange(slot.overwritten, std::nullopt) == content) continue;
-    slot.changes.push_back({.run = run_, .slot = number, .content = content});
-    const Change& change = slot.changes.back();
-    engine_.tell(reinterpret_cast<const std::byte*>(&change), sizeof change);
-    if (slot.changes.size() <= kMostChanges) continue;
-    slot.first = slot.changes.front().content;
-    slot.changes.pop_front();
+    const Change change{.run = run_, .slot = number, .content = content_of(slot)};
+    const bool is_other = std::exchange(slot.overwritten, std::nullopt) != change.content;
+    if (is_other) engine_.tell(reinterpret_cast<const std::byte*>(&change), sizeof change);
+    slot.writes.push_back(change);
+    if (slot.writes.size() <= kMostWrites) continue;
+    slot.first = slot.writes.front().content;
+    slot.writes.pop_front();
   }
 }
 
 // What this instance's host has made of the slot by then. Runs change what is no number: there,
 // only what is written right before counts.
 std::optional<uint64_t> Agreement::given_before(int64_t run, const Slot& slot) {
-  const auto later = std::ranges::upper_bound(slot.changes, run, {}, &Change::run);
-  if (later != slot.changes.begin()) {
+  const auto later = std::ranges::upper_bound(slot.writes, run, {}, &Change::run);
+  if (later != slot.writes.begin()) {
     const Change& latest = *(later - 1);
     if (slot.is_number || latest.run == run) return latest.content;
   }
@@ -108,7 +107,7 @@ void Agreement::warn_unless_equal(const Heard& heard) {
   if (own == change.content || std::exchange(has_warned_, true)) return;
   const auto number = [](uint64_t content) { return float_text(std::bit_cast<double>(content)); };
   const std::string here = str("this one, instance ", engine_.share().instance);
-  const std::string apart = ": their replicas train different models. ";
+  const std::string apart = ": their replicas have different models. ";
   support::log(
       support::LogLevel::kWarn,
       slot.is_number

@@ -201,3 +201,23 @@ def test_numbers_of_an_instance(monkeypatch):
     assert ir.instance_replication_factor == 4 and options.globalReplicaOffset == 8
     with pytest.raises(ValueError, match="4 instances cannot have 6 replicas"):
         ir.replication_factor = 6
+
+
+def test_what_both_write_alike_is_not_told_of_whatever_they_had(tmp_path):
+    text = """
+        ir = popxl.Ir("popdist")
+        with ir.main_graph, popxl.in_sequence():
+            v = popxl.variable(1.0, name="apart")
+            ops.var_updates.accumulate_(v, ops.host_load(h := popxl.h2d_stream((), popxl.float32)))
+            ops.host_store(out := popxl.d2h_stream((), popxl.float32), v)
+        with popxl.Session(ir, "ipu_hw") as session:
+            for step in range(4):
+                sys.stdout.write(f"{session.run({h: np.float32(i)})[out]}\\n")
+                popdist.synchronize()
+                if step == 1:
+                    session.write_variable_data(v, np.float32(3.0))
+    """
+    out, err = ran(tmp_path, text)
+    assert lines(out, 0) == ["1.0", "1.0", "3.0", "3.0"]
+    assert lines(out, 1) == ["2.0", "3.0", "4.0", "5.0"], "it had 3 before"
+    assert "was written" not in err

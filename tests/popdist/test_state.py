@@ -53,7 +53,7 @@ def test_warnings_name_what_changes_in_some_instances_alone(told):
         (both,) = [line for line in written[rates:one] if "[instances]" in line]
         there, here = (0.65, 0.4) if i == 0 else (0.4, 0.65)
         assert f".0' is {there} in instance {1 - i} from run 3 on" in both
-        assert f"and {here} in this one, instance {i}: their replicas train" in both
+        assert f"and {here} in this one, instance {i}: their replicas have different models" in both
         changed = [line for line in written[one:alone] if "[instances]" in line]
         assert len(changed) == (i == 0), "who has changed nothing hears of it"
         assert all(".0' is 0.125 in instance 1 from run 1 on" in line for line in changed)
