@@ -11,7 +11,8 @@ BIN := $(CURDIR)/$(VENV)/bin
 # Set to an index of CPU builds of PyTorch where the configured one has none.
 TORCH_INDEX ?=
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
-WERROR := $(if $(CI),ON,OFF)
+# One line for each stage; its output goes to build/logs, and is shown where the stage fails.
+STAGE := $(PYTHON) tools/stage.py
 CPP_FILES = $(shell git ls-files -co --exclude-standard '*.cpp' '*.hpp')
 UNIT_TESTS := tests/unit/poptorch_unit_tests
 
@@ -23,16 +24,14 @@ $(VENV)/.runtime: requirements.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "[set-up] Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 1; }
-	@echo "[set-up] Python packages for the build and the demo, into $(VENV)"
 	@# torch first and by itself: whatever depends on torch would otherwise pull its CUDA build.
-	@$(PIP) install torch==2.13.0 $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
-	@$(PIP) install -r requirements.txt
+	@$(STAGE) set-up sh -c '$(PIP) install torch==2.13.0 $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) && \
+	  $(PIP) install -r requirements.txt'
 	@touch $@
 
 $(VENV)/.development: requirements-dev.txt $(VENV)/.runtime
 	@tools/install_system_packages.sh $(PYTHON) development
-	@echo "[set-up] Python packages for tests, lint and docs, into $(VENV)"
-	@$(PIP) install -r requirements-dev.txt
+	@$(STAGE) set-up-tests $(PIP) install -r requirements-dev.txt
 	@touch $@
 
 $(VENV)/.fuzzing: requirements-fuzz.txt $(VENV)/.development
@@ -40,34 +39,44 @@ $(VENV)/.fuzzing: requirements-fuzz.txt $(VENV)/.development
 	@$(PIP) install -r requirements-fuzz.txt
 	@touch $@
 
+# Every target that uses build/ compiles with the same flags, so that each reuses the work of the others.
 # A stale precompiled header would be part of its successor's key in ccache, which then has no file.
-build/.configured-$(WERROR): $(VENV)/.runtime
+build/.configured: $(VENV)/.runtime
 	@mkdir -p build && find build -name '*.gch' -delete
-	cmake -G Ninja -B build -DPython_EXECUTABLE=$(BIN)/python -DPOPTORCH_WERROR=$(WERROR)
-	@rm -f build/.configured-* && touch $@
+	@$(STAGE) configure cmake -G Ninja -B build -DPython_EXECUTABLE=$(BIN)/python -DPOPTORCH_WERROR=ON
+	@touch $@
 
-native: build/.configured-$(WERROR) ## compile what changed
-	ninja -C build -j $(JOBS)
+native: build/.configured ## compile the libraries and the Python modules
+	@$(STAGE) build ninja -C build -j $(JOBS)
+
+unit-tests: build/.configured ## compile the core's unit tests as well
+	@$(STAGE) build-unit-tests ninja -C build -j $(JOBS) poptorch_unit_tests
+
+# Without batches of files, for work on the C++ sources: a change compiles the files that it concerns.
+dev: $(VENV)/.runtime ## an incremental build in build-dev, with the unit tests
+	@test -e build-dev/build.ninja || $(STAGE) configure-dev cmake -G Ninja -B build-dev \
+	  -DPython_EXECUTABLE=$(BIN)/python -DPOPTORCH_WERROR=ON -DPOPTORCH_UNITY=OFF
+	@$(STAGE) build-dev ninja -C build-dev -j $(JOBS) all poptorch_unit_tests
 
 # The wheel is made from the built tree: nothing is compiled twice, and nothing is done when neither
 # the libraries nor the Python sources changed.
 install: native ## install the package into .venv
 	@if [ ! -e $(VENV)/.installed ] || [ -n "$$(find python setup.py pyproject.toml \
 	    poptorch_cpp/include build/python -newer $(VENV)/.installed -type f -not -name '*.pyc' -print -quit)" ]; then \
-	  echo "[install] poptorch into $(VENV)"; rm -rf build/pip; \
-	  POPTORCH_BUILD_DIR=$(CURDIR)/build $(PIP) install --no-build-isolation --no-deps . && \
+	  rm -rf build/pip; POPTORCH_BUILD_DIR=$(CURDIR)/build $(STAGE) install $(PIP) install --no-build-isolation --no-deps . && \
 	  touch $(VENV)/.installed; fi
 
 demo: install ## build, install and train the example network
-	$(BIN)/python examples/python/mnist.py
+	@$(STAGE) --show train $(BIN)/python examples/python/mnist.py
 
-test: install $(VENV)/.development ## set up, build, install and run every test
-	ctest --test-dir build --output-on-failure -j $(JOBS)
-	$(BIN)/python -m pytest -n 2 tests
-	$(BIN)/python -m pytest -n 2 --config third tests/behaviour
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+test: install unit-tests $(VENV)/.development ## set up, build, install and run every test
+	@$(STAGE) --show test-core ctest --test-dir build --output-on-failure -j $(JOBS)
+	@$(STAGE) --show test-python $(PYTEST) tests
+	@$(STAGE) --show test-worlds $(PYTEST) --config share tests/behaviour
 
-test-fast: native ## the core's unit and golden tests
-	build/$(UNIT_TESTS) --gtest_brief=1
+test-fast: dev ## the core's unit and golden tests, from the incremental build
+	build-dev/$(UNIT_TESTS) --gtest_brief=1
 
 # Every sample of PyTorch's own tables; writes docs/torch-ops.md and docs/refused-ops.md.
 test-ops: native $(VENV)/.development ## OpInfo and ModuleInfo whole, against eager torch
@@ -75,10 +84,10 @@ test-ops: native $(VENV)/.development ## OpInfo and ModuleInfo whole, against ea
 
 # SHARE of the counts of a whole night.
 SHARE ?= 1
-nightly: native $(VENV)/.fuzzing ## what takes hours: a table with the figures of the run
+nightly: native unit-tests $(VENV)/.fuzzing ## what takes hours: a table with the figures of the run
 	$(BIN)/python tests/nightly/run.py --share $(SHARE)
 
-golden: native ## rewrite the expectations of tests/ir
+golden: native unit-tests ## rewrite the expectations of tests/ir
 	POPTORCH_REWRITE_GOLDEN=1 build/$(UNIT_TESTS) --gtest_brief=1
 
 stubs: native $(VENV)/.development ## rewrite the type stubs of the native modules and of the options
@@ -98,21 +107,24 @@ format: $(VENV)/.development ## format all sources
 	@$(BIN)/ruff check --quiet --fix . && $(BIN)/ruff format --quiet .
 
 lint: $(VENV)/.development ## formatting, Python lint and types, layers, lengths
-	@$(BIN)/clang-format --dry-run -Werror $(CPP_FILES)
-	$(BIN)/ruff check . && $(BIN)/ruff format --check --quiet .
-	$(BIN)/mypy
-	$(BIN)/python tools/check_layers.py
-	$(BIN)/python tools/check_sources.py
+	@$(STAGE) lint sh -e -c '$(BIN)/clang-format --dry-run -Werror $(CPP_FILES); \
+	  $(BIN)/ruff check .; $(BIN)/ruff format --check --quiet .; $(BIN)/mypy; \
+	  $(BIN)/python tools/check_layers.py; $(BIN)/python tools/check_sources.py'
 
 define sanitized
-	cmake -G Ninja -B build-$(1) -DPython_EXECUTABLE=$(BIN)/python -DPOPTORCH_TORCH=OFF \
-	  -DPOPTORCH_SANITIZE=$(2)
-	ninja -C build-$(1) -j $(JOBS) poptorch_unit_tests
-	build-$(1)/$(UNIT_TESTS) --gtest_brief=1
+	@$(STAGE) configure-$(1) cmake -G Ninja -B build-$(1) -DPython_EXECUTABLE=$(BIN)/python -DPOPTORCH_TORCH=OFF \
+	  -DPOPTORCH_WERROR=ON -DPOPTORCH_SANITIZE=$(2)
+	@$(STAGE) build-$(1) ninja -C build-$(1) -j $(JOBS) poptorch_unit_tests
+	@$(STAGE) --show test-$(1) build-$(1)/$(UNIT_TESTS) --gtest_brief=1
 endef
 
 asan: $(VENV)/.runtime ## unit tests under the address and undefined-behaviour sanitizers
 	$(call sanitized,asan,address$(comma)undefined)
+
+# The unit tests need not pass again under the sanitizers when no input of the C++ build has changed.
+asan-once: $(VENV)/.runtime ## the same, unless these very sources have passed before
+	@if tools/cpp_inputs.py --passed; then echo "[asan] These C++ sources have passed before."; else \
+	  $(MAKE) asan && tools/cpp_inputs.py --note-passed; fi
 
 tsan: $(VENV)/.runtime ## unit tests under the thread sanitizer
 	$(call sanitized,tsan,thread)
@@ -149,4 +161,4 @@ clean: ## remove what was built, keep .venv
 	rm -rf build build-* dist python/*.egg-info
 
 comma := ,
-.PHONY: help native install demo test test-fast test-ops nightly golden stubs bench wheel format lint asan tsan fuzz cov docs clean
+.PHONY: help native unit-tests dev install demo test test-fast test-ops nightly golden stubs bench wheel format lint asan asan-once tsan fuzz cov docs clean

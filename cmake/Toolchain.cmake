@@ -15,6 +15,10 @@ add_compile_options(-ffp-contract=off -fno-semantic-interposition)
 # Errors name the file that raises them: of the sources, not of the machine that compiled them.
 add_compile_options(-fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=)
 set(POPTORCH_WARNINGS -Wall -Wextra $<$<BOOL:${POPTORCH_WERROR}>:-Werror>)
+if(POPTORCH_UNITY)
+  # A class that holds values of an unnamed namespace is visible to the rest of its batch alone.
+  list(APPEND POPTORCH_WARNINGS -Wno-subobject-linkage)
+endif()
 
 # DT_RPATH, not DT_RUNPATH: it also holds for the libraries of our libraries, so that oneDNN finds the
 # libgomp that torch ships and a process has one.
@@ -28,7 +32,7 @@ if(POPTORCH_SANITIZE)
     message(FATAL_ERROR "[build] POPTORCH_SANITIZE=${POPTORCH_SANITIZE} with POPTORCH_TORCH=ON: torch "
                         "is not built with sanitizers. Configure with -DPOPTORCH_TORCH=OFF.")
   endif()
-  set(CMAKE_CXX_FLAGS_RELEASE "-O1 -g")
+  set(CMAKE_CXX_FLAGS_RELEASE "-O1 -g1")  # lines in reports, no types for a debugger
   add_compile_options(-fsanitize=${POPTORCH_SANITIZE} -fno-omit-frame-pointer
                       -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${POPTORCH_SANITIZE})

@@ -31,7 +31,7 @@ OUTSIDE = {
     r"(oneapi/dnnl/)?dnnl": r"emulator/kernels/",
     r"pybind11/": r"bindings/",
     r"(spdlog|fmt)/": r"support/log\.cpp",
-    r"(nlohmann/|xxhash)": r"storage/|session/about\.cpp",
+    r"(nlohmann/|xxhash)": r"storage/",
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 

@@ -13,7 +13,6 @@
 namespace poptorch::emulator {
 namespace {
 
-using Kind = Instruction::Kind;
 
 // Builds the tile program of a chain. Constants of one element become numbers; the other inputs are
 // `chain.fed`.
@@ -123,7 +122,7 @@ class Binding {
       if (node.is_chain()) {
         if (node.chain) bind_chain(node);
         result.push_back(std::move(node));
-      } else if (node.instruction->kind != Kind::kCompute || is_moved(node)) {
+      } else if (node.instruction->kind != Instruction::Kind::kCompute || is_moved(node)) {
         result.push_back(std::move(node));
       } else {
         std::optional<Node> apart = bind_op(node);

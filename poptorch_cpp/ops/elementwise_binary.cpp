@@ -9,9 +9,6 @@ namespace poptorch::ops {
 namespace {
 
 Val emit(Val a, const char* op, Val b) { return {a.builder->value(op, {a, b}), a.builder}; }
-Val select(Val condition, Val a, Val b) {
-  return {a.builder->value("select", {condition, a, b}), a.builder};
-}
 Val zero_like(Val a) { return {a.builder->scalar(a.type().dtype, 0.0), a.builder}; }
 
 using Rule = std::function<Val(GradBuilder&, Val dy)>;

@@ -67,9 +67,6 @@ Val gelu_curvature(GradBuilder& g, Val x) {
   const Val rise = 1.0 - t * t;
   return rise * slope + x * 0.5 * rise * (bend - t * slope * slope * 2.0);
 }
-Val select(Val condition, Val a, Val b) {
-  return {a.builder->value("select", {condition, a, b}), a.builder};
-}
 // False for nan, whose gradient torch lets pass.
 Val not_above(Val x, double bound) {
   Value* number = x.builder->scalar(x.type().dtype, bound);

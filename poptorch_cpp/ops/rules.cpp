@@ -188,6 +188,10 @@ Val no_slope(GradBuilder& g, Val dy) {
   return broadcast_to(g, zero, dy.type().shape);
 }
 
+Val select(Val condition, Val a, Val b) {
+  return {a.builder->value("select", {condition, a, b}), a.builder};
+}
+
 Val reshape_to(GradBuilder& g, Val x, const Shape& shape) {
   return x.type().shape == shape ? x : g.emit("reshape", {x}, {{"shape", Ints(shape)}});
 }

@@ -80,6 +80,8 @@ Val no_slope(GradBuilder& g, Val dy);
 // kernels, and no square overflows.
 GradRule in_f32(GradRule rule);
 GradRule grad1_in_f32(std::function<Val(GradBuilder&, Val dy)> rule);
+// `a` where the condition holds, `b` elsewhere.
+Val select(Val condition, Val a, Val b);
 Val reshape_to(GradBuilder& g, Val x, const Shape& shape);
 Val broadcast_to(GradBuilder& g, Val x, const Shape& shape);
 // Puts the axes that a reduction dropped back as ones.

@@ -3,18 +3,10 @@
 
 #include <set>
 
-#include "support/error.hpp"
-#include "support/strings.hpp"
+#include "program/fail.hpp"
 
 namespace poptorch::program {
 namespace {
-
-using support::str;
-
-template <typename... Args>
-[[noreturn]] void fail(const Args&... args) {
-  throw support::InternalError(str("[program] ", args...));
-}
 
 class Declared {
  public:

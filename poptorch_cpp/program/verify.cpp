@@ -4,20 +4,12 @@
 #include <set>
 
 #include "program/declared.hpp"
+#include "program/fail.hpp"
 #include "program/replay.hpp"
 #include "program/text.hpp"
-#include "support/error.hpp"
-#include "support/strings.hpp"
 
 namespace poptorch::program {
 namespace {
-
-using support::str;
-
-template <typename... Args>
-[[noreturn]] void fail(const Args&... args) {
-  throw support::InternalError(str("[program] ", args...));
-}
 
 using Wide = __int128;
 

@@ -10,11 +10,11 @@
 
 #include "ir/text.hpp"
 #include "ops/custom_registry.hpp"
-#include "session/about.hpp"
 #include "session/executable_file.hpp"
 #include "session/memory_limit.hpp"
 #include "session/pipeline.hpp"
 #include "session/source_lines.hpp"
+#include "storage/about.hpp"
 #include "storage/container.hpp"
 #include "support/build_id.hpp"
 #include "support/environment.hpp"
@@ -64,7 +64,7 @@ class Entry {
     if (!is_there(path_)) return std::nullopt;
     try {
       const storage::Container file(path_);
-      const About about = about_of(file.read("about"), path_);
+      const storage::About about = storage::about_of(file.read("about"), path_);
       if (about.version != version()) throw support::UserError("it is another version's.");
       if (about.key != key_) throw support::UserError("it is another model's.");
       Compiled forms = parsed(file.read("program"), registry_);
@@ -83,7 +83,7 @@ class Entry {
     try {
       storage::ContainerWriter writer(path_, 2);
       writer.begin("about");
-      writer.add(json_of(
+      writer.add(storage::json_of(
           {.version = version(), .highest_ipu = forms.highest_ipu, .key = key_, .lines = lines_}));
       writer.begin("program");
       writer.add(program::print(forms.program, /*locations=*/true));

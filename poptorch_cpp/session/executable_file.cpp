@@ -5,9 +5,9 @@
 
 #include "ir/text.hpp"
 #include "ops/all_ops.hpp"
-#include "session/about.hpp"
 #include "session/forms.hpp"
 #include "session/memory_limit.hpp"
+#include "storage/about.hpp"
 #include "storage/safetensors.hpp"
 #include "support/environment.hpp"
 #include "support/error.hpp"
@@ -87,7 +87,7 @@ Compiled program_of(const Container& file, const ir::Registry& registry) {
   }
 }
 
-void check_version(const About& about) {
+void check_version(const storage::About& about) {
   if (about.version == version()) return;
   throw support::UserError(
       str("PopTorch version mismatch: File was created with version: ", about.version,
@@ -99,14 +99,14 @@ void check_version(const About& about) {
 std::string version() { return POPTORCH_VERSION; }
 
 void save(const Executable& executable, const std::string& path, const SaveOptions& options) {
-  About about{.version = version(),
-              .highest_ipu = executable.highest_ipu(),
-              .input_names = options.input_names};
+  storage::About about{.version = version(),
+                       .highest_ipu = executable.highest_ipu(),
+                       .input_names = options.input_names};
   if (options.random_state) about.random_state = executable.random_state();
   const size_t own = options.state ? 4 : 3;
   storage::ContainerWriter writer(path, own + options.sections.size());
   writer.begin("about");
-  writer.add(json_of(about));
+  writer.add(storage::json_of(about));
   writer.begin("execution");
   writer.add(execution_text(executable.execution(), ops::registry()));
   writer.begin("program");
@@ -127,7 +127,7 @@ std::unique_ptr<Executable> load(std::shared_ptr<const Container> file,
                                  bool state) {
   support::check_environment();
   support::meet_fault(support::FaultPoint::kCompile);
-  const About about = about_of(file->read("about"), file->name());
+  const storage::About about = storage::about_of(file->read("about"), file->name());
   check_version(about);
   Compiled forms = program_of(*file, registry);
   check_memory_limit(forms.program, options.early_memory_limit());
@@ -144,7 +144,7 @@ Loaded load_file(const std::string& path, const ir::Registry& registry,
   try {
     auto file = std::make_shared<const Container>(path);
     auto executable = load(file, registry, options);
-    return {std::move(executable), file, about_of(file->read("about"), path).input_names};
+    return {std::move(executable), file, storage::about_of(file->read("about"), path).input_names};
   } catch (const support::UserError& error) {
     throw support::UserError(str("Invalid file ", path, ": ", error.what()), error.where());
   }

@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "session/forms.hpp"
+#include "storage/about.hpp"
 
 namespace poptorch::session {
 
-// File and line of every op, in the order of the module.
-using SourceLines = std::vector<std::pair<std::string, int>>;
+using storage::SourceLines;
+
 SourceLines source_lines(const ir::Module& traced);
 
 // What in `forms` names a line of `before`, those of the module that was compiled, names that of

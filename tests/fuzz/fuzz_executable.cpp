@@ -6,7 +6,7 @@
 #include "ir/text.hpp"
 #include "ops/all_ops.hpp"
 #include "program/program.hpp"
-#include "session/about.hpp"
+#include "storage/about.hpp"
 #include "storage/container.hpp"
 #include "storage/safetensors.hpp"
 #include "support/error.hpp"
@@ -36,8 +36,8 @@ void read_state(std::string_view bytes) {
 }
 
 void read_about(std::string_view text) {
-  const session::About about = session::about_of(text, "fuzz");
-  const session::About again = session::about_of(session::json_of(about), "again");
+  const storage::About about = storage::about_of(text, "fuzz");
+  const storage::About again = storage::about_of(storage::json_of(about), "again");
   require(again.random_state == about.random_state,
           "what a file says of itself is written as read");
 }

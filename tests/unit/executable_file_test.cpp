@@ -4,7 +4,7 @@
 
 #include "engine_testing.hpp"
 #include "scratch.hpp"
-#include "session/about.hpp"
+#include "storage/about.hpp"
 #include "session/pipeline.hpp"
 #include "storage/safetensors.hpp"
 #include "support/error.hpp"

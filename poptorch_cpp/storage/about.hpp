@@ -1,4 +1,4 @@
-// The section `about` of an executable's file: what the core says of it beside the program.
+// The section `about` of an executable's file: facts that the core keeps beside the program.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,14 @@
 #include <utility>
 #include <vector>
 
-#include "session/source_lines.hpp"
+namespace poptorch::storage {
 
-namespace poptorch::session {
+// File and line of every op, in the order of the module.
+using SourceLines = std::vector<std::pair<std::string, int>>;
 
 struct About {
   std::string version = {};
-  std::string highest_ipu = {};               // as in Compiled
+  std::string highest_ipu = {};               // as in session::Compiled
   std::string key = {};                       // of an entry of the cache
   SourceLines lines = {};                     // of an entry of the cache
   std::vector<std::string> input_names = {};  // as the user knows them
@@ -25,4 +26,4 @@ std::string json_of(const About& about);
 // UserError `[file] '<origin>' ...` for what json_of() has not written.
 About about_of(std::string_view json, const std::string& origin);
 
-}  // namespace poptorch::session
+}  // namespace poptorch::storage

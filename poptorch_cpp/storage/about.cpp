@@ -1,12 +1,11 @@
-// Implements about.hpp.
-#include "session/about.hpp"
+#include "storage/about.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
-namespace poptorch::session {
+namespace poptorch::storage {
 
 using Json = nlohmann::ordered_json;
 
@@ -50,4 +49,4 @@ About about_of(std::string_view text, const std::string& origin) {
   }
 }
 
-}  // namespace poptorch::session
+}  // namespace poptorch::storage
