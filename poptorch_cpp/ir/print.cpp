@@ -1,9 +1,11 @@
 // The printer of text.hpp. Printing changes nothing: names are made unique in a table beside the
 // graph.
+#include <sstream>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ir/execution.hpp"
 #include "ir/module.hpp"
 #include "ir/roles.hpp"
 #include "ir/text.hpp"

@@ -1,4 +1,5 @@
 // The printer of program.hpp.
+#include <sstream>
 #include <unordered_set>
 
 #include "program/text.hpp"

@@ -6,6 +6,9 @@
 #include <cmath>
 #include <cstdio>
 #include <numeric>
+#include <sstream>
+
+#include "support/symbol.hpp"
 
 namespace poptorch::support {
 
@@ -23,6 +26,38 @@ std::string shortest_text(T value) {
 }
 
 }  // namespace
+
+Piece::Piece(const Symbol& symbol) : Piece(symbol.text()) {}
+
+void Piece::append_to(std::string& text) const {
+  char number[32];
+  const auto append = [&](std::to_chars_result written) { text.append(number, written.ptr); };
+  switch (kind_) {
+    case Kind::kText:
+      text += text_;
+      return;
+    case Kind::kLetter:
+      text += letter_;
+      return;
+    case Kind::kSigned:
+      return append(std::to_chars(number, std::end(number), signed_));
+    case Kind::kUnsigned:
+      return append(std::to_chars(number, std::end(number), unsigned_));
+    case Kind::kFloat:  // the precision of a stream
+      return append(std::to_chars(number, std::end(number), float_, std::chars_format::general, 6));
+    case Kind::kStreamed:
+      std::ostringstream out;
+      streamed_.print(out, streamed_.value);
+      text += std::move(out).str();
+      return;
+  }
+}
+
+std::string concatenated(std::initializer_list<Piece> pieces) {
+  std::string text;
+  for (const Piece& piece : pieces) piece.append_to(text);
+  return text;
+}
 
 std::string float_text(double value) { return shortest_text(value); }
 std::string float32_text(float value) { return shortest_text(value); }

@@ -2,6 +2,7 @@
 #include "support/symbol.hpp"
 
 #include <mutex>
+#include <ostream>
 #include <shared_mutex>
 #include <unordered_set>
 
@@ -28,5 +29,7 @@ const std::string* intern(std::string_view text) {
 }  // namespace
 
 Symbol::Symbol(std::string_view text) : text_(intern(text)) {}
+
+std::ostream& operator<<(std::ostream& out, Symbol s) { return out << s.text(); }
 
 }  // namespace poptorch::support

@@ -2,7 +2,7 @@
 // depends on addresses. Symbols live until the process ends.
 #pragma once
 
-#include <ostream>
+#include <iosfwd>
 #include <string>
 #include <string_view>
 
@@ -19,7 +19,7 @@ class Symbol {
   bool empty() const { return text_->empty(); }
   friend bool operator==(Symbol a, Symbol b) { return a.text_ == b.text_; }
   friend bool operator<(Symbol a, Symbol b) { return *a.text_ < *b.text_; }
-  friend std::ostream& operator<<(std::ostream& out, Symbol s) { return out << *s.text_; }
+  friend std::ostream& operator<<(std::ostream& out, Symbol s);
 
  private:
   const std::string* text_;

@@ -1,4 +1,6 @@
 // Where collectives begin: once their operands are there, in memory that nothing else uses then.
+#include <sstream>
+
 #include "engine_testing.hpp"
 #include "support/strings.hpp"
 

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <iostream>
+
+#include "ir/op_def.hpp"
 #include "program/replay.hpp"
 #include "support/error.hpp"
 #include "target/device.hpp"

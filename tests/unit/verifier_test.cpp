@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <iostream>
 #include <map>
 #include <set>
 
 #include "golden_files.hpp"
 #include "ir/builder.hpp"
+#include "ir/op_def.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
 #include "ops/all_ops.hpp"
