@@ -3,6 +3,7 @@
 
 #include <pybind11/stl.h>
 
+#include "emulator/fabric.hpp"
 #include "support/error.hpp"
 
 namespace poptorch::bindings {

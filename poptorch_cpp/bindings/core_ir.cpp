@@ -11,6 +11,7 @@
 #include "bindings/text.hpp"
 #include "ir/builder.hpp"
 #include "ir/module.hpp"
+#include "ir/op_def.hpp"
 #include "ir/reorder.hpp"
 #include "ir/roles.hpp"
 #include "ops/all_ops.hpp"

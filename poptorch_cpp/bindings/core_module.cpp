@@ -19,6 +19,7 @@
 #include "bindings/report.hpp"
 #include "bindings/text.hpp"
 #include "bindings/watched.hpp"
+#include "ir/op_def.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
 #include "ops/all_ops.hpp"

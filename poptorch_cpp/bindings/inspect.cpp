@@ -6,6 +6,7 @@
 
 #include "bindings/watched.hpp"
 #include "inspect/inspect.hpp"
+#include "ir/execution.hpp"
 #include "session/executable_file.hpp"
 
 namespace py = pybind11;

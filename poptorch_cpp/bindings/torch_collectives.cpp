@@ -5,6 +5,7 @@
 
 #include "bindings/text.hpp"
 #include "bindings/torch_collectives.hpp"
+#include "ir/execution.hpp"
 #include "poptorch/distributed.hpp"
 
 namespace py = pybind11;

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "emulator/foreign.hpp"
+#include "ir/op_def.hpp"
 #include "reference/reference.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"

@@ -5,7 +5,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "emulator/far_collective.hpp"
 #include "emulator/plan.hpp"
 #include "emulator/step.hpp"
 #include "support/watch.hpp"
@@ -72,11 +71,11 @@ class Beginnings {
   bool is_ahead(const Node& node) const {
     if (plan_.options.begin_ahead) return *plan_.options.begin_ahead;
     const Share& share = plan_.options.share;
-    if (share.instances == 1 || !share.fabric) return false;
+    if (share.instances == 1 || share.near.empty()) return false;
     const CollectiveSpec spec = collective_spec(plan_, node);
     const int replicas = plan_.program.replicas, size = spec.group_size, stride = spec.group_stride;
     return std::ranges::any_of(share.groups(replicas, size, stride), [&](int group) {
-      return !FarGroup(share, group, replicas, size, stride).is_near;
+      return !share.is_near_group(group, replicas, size, stride);
     });
   }
 

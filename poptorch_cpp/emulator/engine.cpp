@@ -29,12 +29,8 @@ EngineOptions resolved(EngineOptions options) {
     options.fuse = options.layouts = options.keep_recomputed = false;
     options.begin_ahead = false;
   }
+  options.share.find_near();
   return options;
-}
-
-program::Program checked(program::Program program, const Share& share) {
-  share.check(program.replicas);
-  return program;
 }
 
 Plan bound(const program::Program& program, const ir::Registry& registry,
@@ -58,8 +54,8 @@ struct Engine::Impl {
         plan(bound(host_program ? *host_program : program, registry, options)),
         code(make_code(plan)),
         share(options.share),
-        store(plan, options.state, share, options.offline),
-        runner(plan, code, store, options) {
+        store(code, options.state, share, options.offline),
+        runner(code, store, options) {
     offline = options.offline;
     random.seed = options.random_seed.value_or(program.random_seed);
   }
@@ -101,9 +97,10 @@ struct Engine::Impl {
   bool offline = false;
 };
 
-Engine::Engine(program::Program program, const ir::Registry& registry, EngineOptions options)
-    : impl_(std::make_unique<Impl>(checked(std::move(program), options.share), registry,
-                                   resolved(options))) {}
+Engine::Engine(program::Program program, const ir::Registry& registry, EngineOptions options) {
+  options.share.check(program.replicas);
+  impl_ = std::make_unique<Impl>(std::move(program), registry, resolved(std::move(options)));
+}
 Engine::~Engine() = default;
 
 const program::Program& Engine::program() const { return impl_->program; }

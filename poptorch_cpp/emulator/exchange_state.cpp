@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "emulator/fabric.hpp"
 #include "emulator/peers.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "emulator/fabric.hpp"
 #include "emulator/lent_collective.hpp"
 #include "emulator/sent_collective.hpp"
 
@@ -28,9 +29,7 @@ FarGroup::FarGroup(const Share& share, int number, int replicas, int size, int s
     ++rank;
   }
   begins.push_back(rank);
-  is_near = share.fabric && std::ranges::all_of(instances, [&](int instance) {
-              return instance == share.instance || share.fabric->is_near(instance);
-            });
+  is_near = share.is_near_group(number, replicas, size, stride);
 }
 
 int FarGroup::place_of(int rank) const {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "emulator/exchange.hpp"
+#include "emulator/collective.hpp"
 #include "emulator/peers.hpp"
 
 namespace poptorch::emulator {

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "ir/op_def.hpp"
+
 namespace poptorch::emulator {
 namespace {
 

@@ -12,7 +12,10 @@
 #include <vector>
 
 #include "ir/attr.hpp"
-#include "ir/op_def.hpp"
+
+namespace poptorch::ir {
+struct OpDef;
+}
 
 namespace poptorch::emulator {
 
@@ -56,9 +59,9 @@ struct KernelRequest {
 
   template <typename T>
   const T& attr(ir::Symbol name) const {
-    const ir::Attr* given = attrs.find(name);
-    return std::get<T>(given ? *given : *op->find_attr(name)->default_value);
+    return std::get<T>(attr_value(name));
   }
+  const ir::Attr& attr_value(ir::Symbol name) const;  // given, or the row's default
 };
 
 struct KernelArgs {

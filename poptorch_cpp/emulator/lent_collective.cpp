@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "emulator/fabric.hpp"
 #include "emulator/lending.hpp"
 
 namespace poptorch::emulator {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "emulator/clock.hpp"
+#include "emulator/fabric.hpp"
 #include "support/build_id.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"

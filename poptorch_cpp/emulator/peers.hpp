@@ -16,6 +16,8 @@
 
 namespace poptorch::emulator {
 
+struct Tag;  // fabric.hpp
+
 class Peers {
  public:
   Peers(const Share& share, const program::Program& program);

@@ -10,38 +10,19 @@
 #include <string>
 #include <vector>
 
-#include "emulator/engine.hpp"
 #include "emulator/kernel.hpp"
 #include "emulator/kernels/tile_program.hpp"
+#include "emulator/options.hpp"
+#include "emulator/step.hpp"
+#include "ir/op_def.hpp"
 #include "program/program.hpp"
 
 namespace poptorch::emulator {
 
-using program::Base;
 using program::Instruction;
 
 using ValueId = int32_t;
 constexpr ValueId kNoValue = -1;
-
-// A piece of memory: a state, a constant, or a part of an IPU's arena.
-struct Storage {
-  Base base = Base::kArena;  // kState, kConstant; everything else is in the arena
-  int32_t index = -1;        // of the state or constant
-  int ipu = 0;               // of the arena
-  ir::Type type = {};        // in row-major form
-  Layout layout = {};
-  int writers = 0;  // nodes that write it, loops counted once
-  int readers = 0;
-  bool meets = false;    // operand or result of a collective
-  bool resized = false;  // some value sees it with another shape or at an offset: plain only
-  int64_t offset = 0;    // in the arena, by plan_arena
-  int32_t copy_of =
-      -1;  // a copy in another layout of this state or constant, kept up to date outside runs
-  bool kept = false;  // in the arena, of this alone: a prepared workspace
-  int64_t bytes() const { return type.bytes(); }
-  // May be held in another layout than plain.
-  bool takes_any_layout() const { return base == Base::kArena && writers == 1 && !resized; }
-};
 
 struct Value {
   ir::Type type;

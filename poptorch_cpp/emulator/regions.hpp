@@ -4,38 +4,14 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
+#include "emulator/code_regions.hpp"
 #include "emulator/pool.hpp"
-#include "program/program.hpp"
 #include "support/regions.hpp"
 
 namespace poptorch::emulator {
-
-struct CodeRegion {
-  std::string name;
-  int32_t parent = -1;
-  int depth = 0;  // parents above it
-};
-
-// Gathers the regions of a program. "encoder.0" lies in "encoder", which lies in its pass.
-class CodeRegions {
- public:
-  // Of an op of `scope`, or of the pass itself where there is none.
-  int32_t of(program::Pass pass, support::Symbol scope);
-  int32_t of_stream(bool to_device);
-  std::vector<CodeRegion> take() { return std::move(regions_); }
-
- private:
-  int32_t named(const std::string& name, int32_t parent);
-  int32_t module(const std::string& path, const std::string& suffix, int32_t parent);
-
-  std::vector<CodeRegion> regions_;
-  std::map<std::pair<int32_t, std::string>, int32_t> by_name_;
-  std::map<std::pair<program::Pass, support::Symbol>, int32_t> by_scope_;
-};
 
 // The regions that a thread is in while it runs a machine: the machine's own and those of steps.
 class OpenRegions {

@@ -100,7 +100,7 @@ Runner::Turn Runner::advance(Machine& machine, int worker, OpenRegions* regions)
         try {
           run_kernel(step, machine, worker);
         } catch (const support::UserError& error) {
-          throw support::UserError(error.what() + program::place_of(plan_.program, step.op_id),
+          throw support::UserError(error.what() + program::place_of(program_, step.op_id),
                                    error.where());
         }
         break;
@@ -270,17 +270,17 @@ std::byte* Runner::row(const Step& step, Machine& machine) {
 }
 
 std::byte* Runner::remote_row(int buffer, int replica, int64_t entry) {
-  const ir::RemoteBuffer& remote = plan_.program.remote_buffers[static_cast<size_t>(buffer)];
+  const ir::RemoteBuffer& remote = program_.remote_buffers[static_cast<size_t>(buffer)];
   if (entry < 0 || entry >= remote.entries) {
     throw support::UserError(str("[remote buffer] row ", entry, " of '", remote.name,
                                  "' is out of range: it has ", remote.entries, " rows."));
   }
-  const auto here = static_cast<size_t>(replica - options_.share.first(plan_.program.replicas));
+  const auto here = static_cast<size_t>(replica - options_.share.first(program_.replicas));
   return replicas_[here].remote[static_cast<size_t>(buffer)].data() + entry * remote.type.bytes();
 }
 
 std::byte* Runner::stash(const Step& step, Machine& machine) {
-  const int64_t depth = plan_.program.stashes[static_cast<size_t>(step.index)].depth;
+  const int64_t depth = program_.stashes[static_cast<size_t>(step.index)].depth;
   const int64_t slot = (machine.micro_batch + step.micro_batch_offset) % depth;
   return machine.stashes[static_cast<size_t>(step.index)].data() +
          (slot < 0 ? slot + depth : slot) * step.bytes;

@@ -13,14 +13,15 @@
 #include <string>
 #include <vector>
 
-#include "emulator/engine.hpp"
+#include "emulator/collective.hpp"
 #include "emulator/exchange.hpp"
 #include "emulator/far_collective.hpp"
 #include "emulator/memory.hpp"
+#include "emulator/options.hpp"
 #include "emulator/peers.hpp"
-#include "emulator/plan.hpp"
 #include "emulator/pool.hpp"
 #include "emulator/reference_time.hpp"
+#include "emulator/regions.hpp"
 #include "emulator/state_store.hpp"
 #include "emulator/step.hpp"
 #include "support/faults.hpp"
@@ -76,7 +77,7 @@ struct Machine {
 
 class Runner {
  public:
-  Runner(const Plan& plan, const Code& code, StateStore& store, const EngineOptions& options);
+  Runner(const Code& code, StateStore& store, const EngineOptions& options);
 
   // Raises support::Interrupted when the watch of the calling thread stops it, support::DeviceError
   // when a fault strikes one of the IPUs.
@@ -137,8 +138,8 @@ class Runner {
   std::string collective_text(int number) const;
   void give_back(Machine* machine, bool finished);
 
-  const Plan& plan_;
   const Code& code_;
+  const program::Program& program_;
   StateStore& store_;
   EngineOptions options_;
   Pool pool_;

@@ -1,4 +1,5 @@
 // Implements run.hpp: runs whose collectives reach other instances.
+#include "emulator/fabric.hpp"
 #include "emulator/run.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
@@ -24,8 +25,8 @@ void Runner::exchange(const std::string& what, std::byte* rows, int64_t row_byte
   const Share& share = options_.share;
   if (share.instances == 1) return;
   // Raises; runs that need no others go on without a fabric.
-  if (!share.fabric) return Peers(share, plan_.program).exchange(what, rows, row_bytes, owners);
-  if (!peers_) peers_ = std::make_unique<Peers>(share, plan_.program);
+  if (!share.fabric) return Peers(share, program_).exchange(what, rows, row_bytes, owners);
+  if (!peers_) peers_ = std::make_unique<Peers>(share, program_);
   peers_->exchange(what, rows, row_bytes, owners);
 }
 
@@ -83,7 +84,7 @@ std::string Runner::collective_text(int number) const {
     for (const Step& step : ipu.steps) {
       if (step.kind != Step::Kind::kCollective || step.index != number) continue;
       return code_.collectives[static_cast<size_t>(number)].op +
-             program::place_of(plan_.program, step.op_id);
+             program::place_of(program_, step.op_id);
     }
   }
   return "a collective";

@@ -157,7 +157,7 @@ void Runner::refuse_lonely(const Machine& machine) const {
   throw support::UserError(
       support::str("[replicas] replica ", machine.replica, " waits at ",
                    code_.collectives[static_cast<size_t>(step.index)].op,
-                   program::place_of(plan_.program, step.op_id),
+                   program::place_of(program_, step.op_id),
                    " for replicas of its group that do not come to it. All of them must take the "
                    "same branch around it."));
 }

@@ -10,9 +10,9 @@ namespace poptorch::emulator {
 
 using support::str;
 
-Runner::Runner(const Plan& plan, const Code& code, StateStore& store, const EngineOptions& options)
-    : plan_(plan),
-      code_(code),
+Runner::Runner(const Code& code, StateStore& store, const EngineOptions& options)
+    : code_(code),
+      program_(*code.program),
       store_(store),
       options_(options),
       pool_(options.threads),
@@ -21,7 +21,7 @@ Runner::Runner(const Plan& plan, const Code& code, StateStore& store, const Engi
   scratch_stride_ = (code.scratch_bytes + 63) / 64 * 64;
   scratch_ = Memory(scratch_stride_ * pool_.threads(), "the threads' scratch memory");
   if (options_.share.instances > 1 && options_.share.fabric) {
-    peers_ = std::make_unique<Peers>(options_.share, plan_.program);
+    peers_ = std::make_unique<Peers>(options_.share, program_);
   }
   make_replicas();
   make_collectives();
@@ -29,13 +29,12 @@ Runner::Runner(const Plan& plan, const Code& code, StateStore& store, const Engi
 }
 
 void Runner::make_replicas() {
-  const program::Program& program = plan_.program;
-  const int ipus = static_cast<int>(program.ipus.size());
-  const int first = options_.share.first(program.replicas);
-  for (int r = first; r < first + options_.share.count(program.replicas); ++r) {
+  const int ipus = static_cast<int>(program_.ipus.size());
+  const int first = options_.share.first(program_.replicas);
+  for (int r = first; r < first + options_.share.count(program_.replicas); ++r) {
     Replica& shared = replicas_.emplace_back(ipus);
     for (int64_t bytes : code_.channel_bytes) shared.channels.emplace_back(bytes);
-    for (const ir::RemoteBuffer& buffer : program.remote_buffers) {
+    for (const ir::RemoteBuffer& buffer : program_.remote_buffers) {
       shared.remote.emplace_back(buffer.type.bytes() * buffer.entries,
                                  str("remote buffer '", buffer.name, "'"));
     }
@@ -50,14 +49,14 @@ void Runner::make_machine(int replica, int ipu) {
   machine.shared = &replicas_.back();
   machine.replica = replica;
   machine.name = str("IPU ", ipu);
-  if (plan_.program.replicas > 1) machine.name += str(" of replica ", replica);
+  if (program_.replicas > 1) machine.name += str(" of replica ", replica);
   machine.rounds_left.resize(static_cast<size_t>(machine.code->loops));
   machine.begun.resize(code_.collectives.size(), -1);
   machine.prepared.resize(static_cast<size_t>(machine.code->prepared), -1);
   machine.arena =
-      Memory(plan_.arena_bytes[static_cast<size_t>(ipu)],
+      Memory(code_.arena_bytes[static_cast<size_t>(ipu)],
              str("the activations of IPU ", ipu, " of replica ", replica), peers_ != nullptr);
-  for (const program::Stash& stash : plan_.program.stashes) {
+  for (const program::Stash& stash : program_.stashes) {
     if (stash.ipu == ipu) {
       machine.stashes.emplace_back(stash.type.bytes() * stash.depth,
                                    str("what IPU ", ipu, " keeps for its backward stages"));
@@ -70,7 +69,7 @@ void Runner::make_machine(int replica, int ipu) {
       machine.table.push_back(nullptr);
       continue;
     }
-    const bool in_arena = plan_.storages[static_cast<size_t>(address.storage)].base == Base::kArena;
+    const bool in_arena = code_.storages[static_cast<size_t>(address.storage)].base == Base::kArena;
     std::byte* base = in_arena ? machine.arena.data() : store_.address(address.storage, replica);
     machine.table.push_back(base + address.offset);
   }
@@ -79,7 +78,7 @@ void Runner::make_machine(int replica, int ipu) {
 
 // What others read of it.
 void Runner::lend(const Machine& machine) {
-  const int replicas = plan_.program.replicas;
+  const int replicas = program_.replicas;
   for (const Step& step : machine.code->steps) {
     if (step.kind != Step::Kind::kCollective) continue;
     const CollectiveSpec& spec = code_.collectives[static_cast<size_t>(step.index)];
@@ -94,9 +93,9 @@ void Runner::lend(const Machine& machine) {
 
 void Runner::make_streams(Replica& shared, int replica) {
   int inputs = 0, outputs = 0;
-  const int replicas = plan_.program.replicas;
+  const int replicas = program_.replicas;
   const Share& share = options_.share;
-  for (const program::Stream& stream : plan_.program.streams) {
+  for (const program::Stream& stream : program_.streams) {
     const bool in = stream.host.to_device;
     StreamEnd end{.stream = &stream, .bytes = stream.host.type.bytes()};
     end.host_buffer = in ? inputs++ : outputs++;
@@ -115,7 +114,7 @@ void Runner::make_streams(Replica& shared, int replica) {
 }
 
 void Runner::make_collectives() {
-  const int replicas = plan_.program.replicas;
+  const int replicas = program_.replicas;
   const Share& share = options_.share;
   for (const CollectiveSpec& spec : code_.collectives) {
     const auto number = static_cast<int>(collectives_.size());
@@ -129,7 +128,7 @@ void Runner::make_collectives() {
         made = std::make_unique<Collective>(spec, members);
         continue;
       }
-      if (!peers_) peers_ = std::make_unique<Peers>(share, plan_.program);
+      if (!peers_) peers_ = std::make_unique<Peers>(share, program_);
       auto far = make_far_collective(spec, number, std::move(group), *peers_);
       far_.push_back(far.get());
       made = std::move(far);

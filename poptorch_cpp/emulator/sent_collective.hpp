@@ -14,6 +14,7 @@
 #include <optional>
 #include <vector>
 
+#include "emulator/fabric.hpp"
 #include "emulator/far_collective.hpp"
 #include "emulator/fold.hpp"
 #include "emulator/memory.hpp"

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "emulator/fabric.hpp"
 #include "program/program.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
@@ -28,6 +29,13 @@ void Share::check(int replicas) const {
   }
 }
 
+void Share::find_near() {
+  near.clear();
+  for (int other = 0; fabric && other < instances; ++other) {
+    near.push_back(other == instance || fabric->is_near(other));
+  }
+}
+
 std::vector<int> Share::groups(int replicas, int size, int stride) const {
   std::vector<int> groups;
   const int begin = first(replicas);
@@ -37,6 +45,13 @@ std::vector<int> Share::groups(int replicas, int size, int stride) const {
   std::sort(groups.begin(), groups.end());
   groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
   return groups;
+}
+
+bool Share::is_near_group(int group, int replicas, int size, int stride) const {
+  const std::vector<int> members = members_of_group(group, replicas, size, stride);
+  return !near.empty() && std::ranges::all_of(members, [&](int replica) {
+    return near[static_cast<size_t>(owner(replica, replicas))];
+  });
 }
 
 std::vector<int> members_of_group(int group, int replicas, int size, int stride) {

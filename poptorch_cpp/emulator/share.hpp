@@ -7,19 +7,24 @@
 #include <memory>
 #include <vector>
 
-#include "emulator/fabric.hpp"
-
 namespace poptorch::emulator {
+
+class Fabric;  // fabric.hpp
 
 struct Share {
   int instances = 1;
   int instance = 0;
   // Carries bytes to the other instances. May be null where nothing is run that needs them.
   std::shared_ptr<Fabric> fabric = nullptr;
+  // By instance: whether it runs on this host, so that either can read the other's memory. Empty
+  // where nothing reaches the others. find_near() asks the fabric.
+  std::vector<bool> near = {};
   double timeout = 300;  // seconds for which this instance waits for another; 0: for ever
 
   // UserError unless there is such an instance, and each has equally many of `replicas`.
   void check(int replicas) const;
+
+  void find_near();
 
   int count(int replicas) const { return replicas / instances; }
   int first(int replicas) const { return instance * count(replicas); }
@@ -30,6 +35,8 @@ struct Share {
   int owner(int replica, int replicas) const { return replica / count(replicas); }
   // Groups (program::group_of) that have a replica here, ascending.
   std::vector<int> groups(int replicas, int size, int stride) const;
+  // Whether all instances that run a replica of the group are near.
+  bool is_near_group(int group, int replicas, int size, int stride) const;
 };
 
 // The replicas of a group, ascending.

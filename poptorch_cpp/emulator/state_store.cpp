@@ -30,12 +30,12 @@ constexpr const char* kAccumulator = "accumulator";  // a kind of slot: see ir/m
 
 }  // namespace
 
-StateStore::StateStore(const Plan& plan, const StateBytes& initial, const Share& share, bool lazy)
-    : storages_(plan.storages),
-      replicas_(plan.program.replicas),
+StateStore::StateStore(const Code& code, const StateBytes& initial, const Share& share, bool lazy)
+    : storages_(code.storages),
+      replicas_(code.program->replicas),
       share_(share),
-      held_(plan.storages.size()) {
-  for (const program::State& state : plan.program.states) {
+      held_(code.storages.size()) {
+  for (const program::State& state : code.program->states) {
     by_name_.emplace(state.slot.name.text(), slots_.size());
     slots_.push_back(
         {.state = &state,
@@ -52,7 +52,7 @@ StateStore::StateStore(const Plan& plan, const StateBytes& initial, const Share&
       held_[i].slot = storage.index;
     } else if (storage.base == Base::kConstant) {
       held_[i].copies.push_back(make(storage, "a constant"));
-      put(static_cast<int32_t>(i), 0, plan.program.constants[index].data());
+      put(static_cast<int32_t>(i), 0, code.program->constants[index].data());
     }
   }
   for (size_t i = 0; i < slots_.size(); ++i) {

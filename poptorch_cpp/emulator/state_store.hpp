@@ -9,17 +9,16 @@
 #include <unordered_map>
 #include <vector>
 
-#include "emulator/engine.hpp"
 #include "emulator/memory.hpp"
-#include "emulator/plan.hpp"
-#include "emulator/share.hpp"
+#include "emulator/options.hpp"
+#include "emulator/step.hpp"
 
 namespace poptorch::emulator {
 
 class StateStore {
  public:
   // lazy: a slot has memory from the first write() on; until then it reads as it begins.
-  StateStore(const Plan& plan, const StateBytes& initial, const Share& share, bool lazy = false);
+  StateStore(const Code& code, const StateBytes& initial, const Share& share, bool lazy = false);
 
   // Memory of a kState or kConstant storage as `replica` sees it.
   std::byte* address(int32_t storage, int replica) const;

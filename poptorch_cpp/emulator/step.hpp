@@ -1,5 +1,5 @@
 // What runs: a flat list of steps an IPU, which every replica shares, over a table of addresses
-// that each replica resolves once.
+// that each replica resolves once, and the memory that those lie in.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "emulator/code_regions.hpp"
 #include "emulator/kernel.hpp"
-#include "emulator/regions.hpp"
+#include "program/program.hpp"
 
 namespace poptorch::emulator {
+
+using program::Base;
 
 struct Step {
   enum class Kind : uint8_t {
@@ -54,7 +57,27 @@ struct Step {
   int32_t prepared = -1;   // counter of the states' version that its phase 0 saw; -1: none
 };
 
-// An entry of the table. `storage` is Plan's; -1: nullptr.
+// A piece of memory: a state, a constant, or a part of an IPU's arena.
+struct Storage {
+  Base base = Base::kArena;  // kState, kConstant; everything else is in the arena
+  int32_t index = -1;        // of the state or constant
+  int ipu = 0;               // of the arena
+  ir::Type type = {};        // in row-major form
+  Layout layout = {};
+  int writers = 0;  // nodes that write it, loops counted once
+  int readers = 0;
+  bool meets = false;    // operand or result of a collective
+  bool resized = false;  // some value sees it with another shape or at an offset: plain only
+  int64_t offset = 0;    // in the arena, by plan_arena
+  int32_t copy_of =
+      -1;  // a copy in another layout of this state or constant, kept up to date outside runs
+  bool kept = false;  // in the arena, of this alone: a prepared workspace
+  int64_t bytes() const { return type.bytes(); }
+  // May be held in another layout than plain.
+  bool takes_any_layout() const { return base == Base::kArena && writers == 1 && !resized; }
+};
+
+// An entry of the table. `storage` is one of Code::storages; -1: nullptr.
 struct Address {
   int32_t storage = -1;
   int64_t offset = 0;
@@ -80,6 +103,9 @@ struct IpuCode {
 };
 
 struct Code {
+  const program::Program* program = nullptr;  // that it was made from
+  std::vector<Storage> storages;
+  std::vector<int64_t> arena_bytes;  // by IPU
   std::vector<IpuCode> ipus;
   std::vector<CollectiveSpec> collectives;
   std::vector<std::shared_ptr<const BoundKernel>> kernels;  // keeps alive what steps point to

@@ -1,6 +1,7 @@
 // Implements builder.hpp: the checks that every new op passes, and the operators of Val.
 #include "ir/builder.hpp"
 
+#include "ir/op_def.hpp"
 #include "ir/row_checks.hpp"
 #include "support/watch.hpp"
 

@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "ir/execution.hpp"
 #include "ir/text.hpp"
 #include "support/strings.hpp"
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "ir/attr.hpp"
+#include "ir/limits.hpp"
 #include "ir/locations.hpp"
 #include "ir/optimiser_spec.hpp"
 
@@ -55,15 +56,13 @@ struct ReplicaGroup {
   int64_t held_size() const { return all_replicas ? 1 : size; }  // replicas a value of the host's
 };
 
-constexpr int64_t kLinkDomain = 64;
-
 struct Execution {
   bool training = false;
   std::string strategy = "pipelined";  // a row of lowering/strategies.cpp
   std::string device = "ipu2";         // a profile of target/
   int64_t device_iterations = 1, gradient_accumulation = 1, replication_factor = 1;
-  int64_t link_domain = kLinkDomain;  // IPUs that IPU-Links join; others are behind GW-Links
-  int64_t sharding_replicas = 0;      // that tensors under replicated sharding are cut over; 0: all
+  int64_t link_domain = kLinkDomain;
+  int64_t sharding_replicas = 0;  // that tensors under replicated sharding are cut over; 0: all
   // Replicas that read the same inputs: groups of `size`, `stride` apart.
   int64_t input_group_size = 1, input_group_stride = 1;
   OutputMode output_mode = OutputMode::kAll;

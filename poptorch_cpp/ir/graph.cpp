@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ir/module.hpp"
+#include "ir/op_def.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 #include "support/watch.hpp"
@@ -44,6 +45,8 @@ void Value::replace_all_uses_with(Value* other) {
   other->uses_.insert(other->uses_.end(), uses_.begin(), uses_.end());
   uses_.clear();
 }
+
+Op::Op(const OpDef& def) : def_(&def), name_(&def.name), role_(def.role) {}
 
 void Op::set_operand(size_t i, Value* value) {
   if (i < operands_.size() && operands_[i] == value) return;
@@ -159,8 +162,7 @@ void Graph::add_output(Value* value) {
 Op* Graph::insert(const OpDef& def, std::vector<Value*> operands, Attrs attrs,
                   std::vector<Type> result_types, Op* before) {
   support::check_interrupt();
-  auto* op = new Op();
-  op->def_ = &def;
+  auto* op = new Op(def);
   op->id_ = module_->next_op_id();
   op->graph_ = this;
   op->operands_ = std::move(operands);

@@ -15,7 +15,9 @@
 #include <vector>
 
 #include "ir/attr.hpp"
-#include "ir/op_def.hpp"
+#include "ir/limits.hpp"
+#include "ir/role.hpp"
+#include "ir/source_location.hpp"
 #include "ir/type.hpp"
 
 namespace poptorch::ir {
@@ -23,6 +25,7 @@ namespace poptorch::ir {
 class Graph;
 class Module;
 class Op;
+struct OpDef;
 
 struct Use {
   Op* op;  // nullptr: an output of the graph
@@ -62,10 +65,6 @@ class Value {
 // Once a micro-batch, or, when gradients are accumulated, once a weight update.
 enum class ExecutionContext : uint8_t { kNormal, kAccumulateOuter };
 
-// Of a replica, and of a pipeline or phased execution: what is more is refused.
-constexpr int kMaxIpus = 1 << 12;
-constexpr int kMaxStages = 1 << 16;
-constexpr int64_t kMaxOpId = 1 << 24;          // that a text may give
 constexpr uint64_t kNoForwardOp = UINT64_MAX;  // of a backward op whose forward op is gone
 
 // Where and when an op runs; -1 is "not decided". Printed as
@@ -80,25 +79,16 @@ struct Placement {
   bool operator==(const Placement&) const = default;
 };
 
-// The user's own source line that made an op. Printed on request as `loc("model.py":42)`.
-struct Location {
-  Symbol file;
-  int line = 0;
-  bool empty() const { return file.empty(); }
-  bool operator==(const Location&) const = default;
-};
-std::string place_text(const Location& location);  // " (model.py:12)"; nothing for an empty one
-
 class Op {
  public:
   const OpDef& def() const { return *def_; }
   // True from when operands, attributes and results were found to fit the row until one changes.
   bool is_checked() const { return checked_; }
   void mark_checked() const { checked_ = true; }
-  Role role() const { return def_->role; }
+  Role role() const { return role_; }
   // For rewrites of that very op; who treats several alike asks for what their rows say.
-  bool is(std::string_view name) const { return def_->name == name; }
-  const std::string& name() const { return def_->name; }
+  bool is(std::string_view name) const { return *name_ == name; }
+  const std::string& name() const { return *name_; }
   uint64_t id() const { return id_; }
   Graph& graph() const { return *graph_; }
 
@@ -140,10 +130,12 @@ class Op {
  private:
   friend class Graph;
   friend class Value;
-  Op() = default;
+  explicit Op(const OpDef& def);
   void note_change();
 
-  const OpDef* def_ = nullptr;
+  const OpDef* def_;
+  const std::string* name_;  // the row's, like role_: beside the op, as everybody asks for them
+  Role role_;
   uint64_t id_ = 0;
   Graph* graph_ = nullptr;
   std::vector<Value*> operands_;

@@ -3,6 +3,7 @@
 
 #include "ir/effects.hpp"
 #include "ir/module.hpp"
+#include "ir/op_def.hpp"
 #include "ir/roles.hpp"
 
 namespace poptorch::ir {

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "ir/execution.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
@@ -109,6 +110,11 @@ std::string defect_of(const RemoteBuffer& buffer) {
   return defect_of_named(buffer.name, {buffer.type.dtype, rows});
 }
 
+Module::Module(const Registry& registry)
+    : registry_(&registry), execution_(std::make_unique<Execution>()) {}
+
+Module::~Module() = default;
+
 Graph& Module::add_graph(Symbol name) {
   if (const std::string defect = defect_of_name(name); !defect.empty()) {
     throw UserError(str("[module] graph ", support::quoted(name.text()), ": ", defect));
@@ -170,7 +176,7 @@ uint64_t Module::next_op_id() {
 
 std::unique_ptr<Module> Module::clone() const {
   auto out = std::make_unique<Module>(*registry_);
-  out->execution_ = execution_;
+  *out->execution_ = *execution_;
   for (const auto& state : states_) out->add_state(*state);
   for (const auto& stream : streams_) out->add_stream(*stream);
   for (const auto& buffer : buffers_) out->add_remote_buffer(*buffer);

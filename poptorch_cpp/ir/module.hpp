@@ -3,57 +3,22 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "ir/execution.hpp"
 #include "ir/graph.hpp"
+#include "ir/slots.hpp"
 
 namespace poptorch::ir {
 
-// A named slot of device state: a weight, optimiser state, accumulator, hyper-parameter, random
-// generator state. The session owns its bytes; the IR only names it (`variable()
-// {name="fc.weight"}`).
-struct StateSlot {
-  Symbol name;
-  Type type;  // on one replica
-  // "parameter", "buffer", "optimiser_state", "accumulator", "hyper_parameter", "rng"
-  std::string kind = "parameter";
-  // Replicas that share one value: groups of `group_size` replicas, `group_stride` apart.
-  // group_size 0: all replicas share one value.
-  int group_size = 0;
-  int group_stride = 1;
-  // What a slot holds before anyone writes it; absent: zeros.
-  std::optional<Literal> initial = std::nullopt;
-};
-
-struct HostStream {
-  Symbol name;
-  Type type;  // of one transfer
-  bool to_device = true;
-};
-
-// Rows of Streaming Memory: `entries` tensors of one type.
-struct RemoteBuffer {
-  Symbol name;
-  Type type;
-  int64_t entries = 1;
-};
-
-// Replicas of a program, and replicas between two of a group.
-constexpr int kMaxReplicas = 1 << 15;
-constexpr int64_t kMaxRounds = int64_t{1} << 62;  // of a body in a run, with the loops around it
-
-// What keeps it from being declared, as a sentence; empty when nothing does.
-std::string defect_of(const StateSlot& slot);
-std::string defect_of(const HostStream& stream);
-std::string defect_of(const RemoteBuffer& buffer);
+class Registry;    // op_def.hpp
+struct Execution;  // execution.hpp
 
 class Module {
  public:
-  explicit Module(const Registry& registry) : registry_(&registry) {}
+  explicit Module(const Registry& registry);
+  ~Module();
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
@@ -76,8 +41,8 @@ class Module {
   const std::vector<std::unique_ptr<HostStream>>& streams() const { return streams_; }
   const std::vector<std::unique_ptr<RemoteBuffer>>& remote_buffers() const { return buffers_; }
 
-  Execution& execution() { return execution_; }
-  const Execution& execution() const { return execution_; }
+  Execution& execution() { return *execution_; }
+  const Execution& execution() const { return *execution_; }
 
   uint64_t next_op_id();
   // The next op gets this id; those behind it get ones above all others. An id that was given
@@ -99,7 +64,7 @@ class Module {
   std::vector<std::unique_ptr<RemoteBuffer>> buffers_;
   std::unordered_map<std::string, Graph*> graphs_by_name_;      // look-up only, never iterated
   std::unordered_map<std::string, StateSlot*> states_by_name_;  // likewise
-  Execution execution_;
+  std::unique_ptr<Execution> execution_;
   uint64_t next_op_id_ = 1, given_op_id_ = 0;
   mutable bool verified_ = false;
 };

@@ -7,6 +7,8 @@
 #include <unordered_set>
 
 #include "ir/builder.hpp"
+#include "ir/execution.hpp"
+#include "ir/op_def.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
 #include "support/error.hpp"

@@ -1,14 +1,16 @@
 // Pieces of the parser that other text forms share.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "ir/attr.hpp"
 #include "ir/lexer.hpp"
-#include "ir/op_def.hpp"
 
 namespace poptorch::ir {
+
+struct OpDef;
 
 DType parse_dtype(Lexer& lexer);
 Type parse_type(Lexer& lexer);  // f32[2,3]

@@ -2,6 +2,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "ir/op_def.hpp"
 #include "ir/parse.hpp"
 #include "support/strings.hpp"
 

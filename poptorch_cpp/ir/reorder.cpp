@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/effects.hpp"
+#include "ir/op_def.hpp"
 
 namespace poptorch::ir {
 namespace {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ir/module.hpp"
+#include "ir/op_def.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 

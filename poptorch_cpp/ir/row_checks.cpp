@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/op_def.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 

@@ -1,10 +1,14 @@
 // What a row says of an op's operands, attributes and results, checked.
 #pragma once
 
-#include "ir/op_def.hpp"
+#include <vector>
+
+#include "ir/attr.hpp"
 #include "support/error.hpp"
 
 namespace poptorch::ir {
+
+struct OpDef;
 
 // The row does not take operands of this element type.
 class OperandTypeError : public support::UserError {

@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "ir/builder.hpp"
+#include "ir/execution.hpp"
 #include "ir/memory_writes.hpp"
+#include "ir/op_def.hpp"
 #include "ir/roles.hpp"
 #include "ir/text.hpp"
 #include "support/error.hpp"

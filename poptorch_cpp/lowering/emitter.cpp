@@ -4,6 +4,7 @@
 #include <functional>
 #include <unordered_set>
 
+#include "ir/execution.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 #include "support/watch.hpp"

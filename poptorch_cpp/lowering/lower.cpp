@@ -1,6 +1,7 @@
 // Implements lower.hpp.
 #include "lowering/lower.hpp"
 
+#include "ir/execution.hpp"
 #include "lowering/main_lowering.hpp"
 #include "lowering/memory_plan.hpp"
 #include "lowering/strategy.hpp"

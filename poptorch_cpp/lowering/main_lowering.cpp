@@ -5,7 +5,9 @@
 #include <tuple>
 
 #include "ir/effects.hpp"
+#include "ir/execution.hpp"
 #include "ir/memory_writes.hpp"
+#include "ir/op_def.hpp"
 #include "ir/roles.hpp"
 #include "ir/text.hpp"
 #include "lowering/schedule.hpp"

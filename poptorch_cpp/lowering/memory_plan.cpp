@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "ir/op_def.hpp"
 #include "support/watch.hpp"
 
 namespace poptorch::lowering {

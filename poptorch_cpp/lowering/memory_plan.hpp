@@ -1,7 +1,6 @@
 // Addresses in each IPU's arena, from liveness.
 #pragma once
 
-#include "ir/op_def.hpp"
 #include "program/program.hpp"
 
 namespace poptorch::lowering {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "ir/execution.hpp"
+#include "ir/op_def.hpp"
 #include "ir/roles.hpp"
 #include "lowering/strategy.hpp"
 #include "partition/place.hpp"

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <string>
 
+#include "ir/op_def.hpp"
 #include "ir/roles.hpp"
 #include "ir/text.hpp"
 #include "program/collective_cost.hpp"

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "ir/effects.hpp"
+#include "ir/op_def.hpp"
 #include "ir/roles.hpp"
 #include "partition/place.hpp"
 #include "support/error.hpp"

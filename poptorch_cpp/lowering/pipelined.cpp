@@ -1,6 +1,8 @@
 // The pipelined schedule: each stage's ops as a block, the blocks skewed by emit_round().
 #include <map>
 
+#include "ir/execution.hpp"
+#include "ir/op_def.hpp"
 #include "lowering/pipeline.hpp"
 #include "lowering/schedules.hpp"
 #include "ops/all_ops.hpp"

@@ -8,6 +8,7 @@
 
 #include "ir/effects.hpp"
 #include "ir/module.hpp"
+#include "ir/op_def.hpp"
 #include "ir/roles.hpp"
 #include "support/watch.hpp"
 

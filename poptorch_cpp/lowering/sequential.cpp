@@ -1,4 +1,5 @@
 // The op list inside the loops over micro-batches and device iterations.
+#include "ir/execution.hpp"
 #include "lowering/schedules.hpp"
 
 namespace poptorch::lowering {

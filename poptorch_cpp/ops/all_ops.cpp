@@ -1,6 +1,8 @@
 // The list of families.
 #include "ops/all_ops.hpp"
 
+#include "ir/op_def.hpp"
+
 namespace poptorch::ops {
 
 const ir::Registry& registry() {

@@ -1,7 +1,9 @@
 // The registry of every op. Families are added by explicit calls: nothing registers itself.
 #pragma once
 
-#include "ir/op_def.hpp"
+namespace poptorch::ir {
+class Registry;
+}
 
 namespace poptorch::ops {
 

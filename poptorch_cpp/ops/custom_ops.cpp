@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "ir/op_def.hpp"
 #include "ops/custom_registry.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"

@@ -11,7 +11,10 @@
 
 #include "include/poptorch/custom_op_abi.hpp"
 #include "ir/builder.hpp"
-#include "ir/op_def.hpp"
+
+namespace poptorch::ir {
+struct Cost;
+}
 
 namespace poptorch::ops {
 

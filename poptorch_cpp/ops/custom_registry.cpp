@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "ir/op_def.hpp"
 #include "support/error.hpp"
 #include "support/log.hpp"
 #include "support/strings.hpp"

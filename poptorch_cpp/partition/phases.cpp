@@ -6,6 +6,8 @@
 #include <unordered_set>
 
 #include "ir/effects.hpp"
+#include "ir/execution.hpp"
+#include "ir/op_def.hpp"
 #include "ir/roles.hpp"
 #include "partition/place.hpp"
 #include "support/error.hpp"

@@ -1,7 +1,13 @@
 // Phases: what runs between two exchanges with Streaming Memory, and in which order.
 #pragma once
 
+#include <cstdint>
+
 #include "ir/module.hpp"
+
+namespace poptorch::ir {
+enum class Liveness : uint8_t;
+}
 
 namespace poptorch::partition {
 

@@ -10,6 +10,8 @@
 
 #include "ir/builder.hpp"
 #include "ir/effects.hpp"
+#include "ir/execution.hpp"
+#include "ir/op_def.hpp"
 #include "ir/roles.hpp"
 #include "ir/text.hpp"
 #include "partition/regions.hpp"

@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ir/execution.hpp"
+#include "ir/op_def.hpp"
 #include "ir/roles.hpp"
 #include "partition/place.hpp"
 

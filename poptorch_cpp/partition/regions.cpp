@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "ir/op_def.hpp"
 #include "ir/roles.hpp"
 
 namespace poptorch::partition {

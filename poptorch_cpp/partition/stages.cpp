@@ -5,6 +5,7 @@
 #include <map>
 #include <unordered_set>
 
+#include "ir/execution.hpp"
 #include "partition/place.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"

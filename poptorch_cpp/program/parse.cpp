@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "ir/builder.hpp"
+#include "ir/op_def.hpp"
 #include "program/fields.hpp"
 #include "program/text.hpp"
 #include "support/error.hpp"

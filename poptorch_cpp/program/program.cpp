@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "ir/op_def.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::program {

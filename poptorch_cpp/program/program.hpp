@@ -10,7 +10,14 @@
 #include <utility>
 #include <vector>
 
-#include "ir/module.hpp"
+#include "ir/limits.hpp"
+#include "ir/slots.hpp"
+#include "ir/source_location.hpp"
+
+namespace poptorch::ir {
+class Registry;
+struct OpDef;
+}  // namespace poptorch::ir
 
 namespace poptorch::program {
 

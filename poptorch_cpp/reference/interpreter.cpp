@@ -5,6 +5,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "ir/op_def.hpp"
 #include "ir/roles.hpp"
 #include "reference/kernels.hpp"
 #include "support/error.hpp"

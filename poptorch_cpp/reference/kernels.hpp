@@ -54,7 +54,7 @@ class Args {
   const Shape& shape(size_t i) const { return call_.inputs[i]->shape; }
   const Type& result(size_t i = 0) const { return call_.outputs[i]; }
   const RandomKey& random() const { return call_.random; }
-  std::string_view op() const { return call_.op.name; }
+  std::string_view op() const;
 
   std::byte* data(size_t i) const { return call_.buffers[i]; }
   std::byte* result_data(size_t i = 0) const { return call_.buffers[call_.inputs.size() + i]; }
@@ -82,9 +82,9 @@ class Args {
 
   template <typename T>
   const T& attr(ir::Symbol name) const {
-    const ir::Attr* given = call_.attrs.find(name);
-    return std::get<T>(given ? *given : *call_.op.find_attr(name)->default_value);
+    return std::get<T>(attr_value(name));
   }
+  const ir::Attr& attr_value(ir::Symbol name) const;  // given, or the row's default
   bool flag(const char* name) const { return attr<bool>(name); }
   int64_t integer(const char* name) const { return attr<int64_t>(name); }
   double number(const char* name) const { return attr<double>(name); }

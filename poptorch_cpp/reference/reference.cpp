@@ -3,11 +3,19 @@
 
 #include <algorithm>
 
+#include "ir/op_def.hpp"
 #include "reference/kernels.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::reference {
+
+std::string_view Args::op() const { return call_.op.name; }
+
+const ir::Attr& Args::attr_value(ir::Symbol name) const {
+  const ir::Attr* given = call_.attrs.find(name);
+  return given ? *given : *call_.op.find_attr(name)->default_value;
+}
 
 const Kernel* find_kernel(std::string_view op) {
   static const Table* table = [] {

@@ -10,8 +10,12 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/op_def.hpp"
+#include "ir/attr.hpp"
 #include "reference/philox.hpp"
+
+namespace poptorch::ir {
+struct OpDef;
+}
 
 namespace poptorch::reference {
 

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "ir/op_def.hpp"
 #include "ir/text.hpp"
 #include "ops/custom_registry.hpp"
 #include "session/executable_file.hpp"

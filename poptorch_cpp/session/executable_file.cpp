@@ -3,6 +3,7 @@
 
 #include <unordered_map>
 
+#include "ir/execution.hpp"
 #include "ir/text.hpp"
 #include "ops/all_ops.hpp"
 #include "session/forms.hpp"

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "emulator/engine.hpp"
+#include "ir/execution.hpp"
 #include "program/program.hpp"
 #include "session/session.hpp"
 

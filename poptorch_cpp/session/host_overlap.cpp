@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "ir/execution.hpp"
+#include "ir/op_def.hpp"
 #include "lowering/strategy.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "ir/execution.hpp"
+#include "ir/op_def.hpp"
 #include "lowering/lower.hpp"
 #include "lowering/strategy.hpp"
 #include "partition/blocks.hpp"

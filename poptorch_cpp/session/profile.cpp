@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ir/execution.hpp"
 #include "session/pipeline.hpp"
 #include "session/simulate.hpp"
 #include "support/saturate.hpp"

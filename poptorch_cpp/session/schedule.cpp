@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "ir/execution.hpp"
 #include "lowering/strategy.hpp"
 
 namespace poptorch::session {

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "ir/op_def.hpp"
 #include "ir/roles.hpp"
 
 namespace poptorch::transforms {

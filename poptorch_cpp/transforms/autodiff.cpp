@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "ir/module.hpp"
+#include "ir/op_def.hpp"
 #include "ir/roles.hpp"
 #include "support/strings.hpp"
 #include "transforms/gradients.hpp"

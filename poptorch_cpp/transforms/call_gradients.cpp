@@ -10,6 +10,7 @@
 
 #include "ir/memory_writes.hpp"
 #include "ir/module.hpp"
+#include "ir/op_def.hpp"
 #include "ir/roles.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"

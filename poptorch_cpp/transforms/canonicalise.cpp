@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "ir/execution.hpp"
 #include "transforms/passes.hpp"
 #include "transforms/rewrite.hpp"
 

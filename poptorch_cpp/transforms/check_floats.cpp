@@ -1,5 +1,6 @@
 // Puts a check behind every op that computes floating-point numbers.
 #include "ir/builder.hpp"
+#include "ir/op_def.hpp"
 #include "support/strings.hpp"
 #include "transforms/passes.hpp"
 

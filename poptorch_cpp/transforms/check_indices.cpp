@@ -1,6 +1,8 @@
 // Puts a check in front of every op that reads or writes by index. Of the ops that differentiate
 // one, which take the same indices, none needs it.
 #include "ir/builder.hpp"
+#include "ir/execution.hpp"
+#include "ir/op_def.hpp"
 #include "transforms/passes.hpp"
 
 namespace poptorch::transforms {

@@ -6,7 +6,9 @@
 
 #include "ir/builder.hpp"
 #include "ir/effects.hpp"
+#include "ir/execution.hpp"
 #include "ir/memory_writes.hpp"
+#include "ir/op_def.hpp"
 #include "ir/roles.hpp"
 #include "support/error.hpp"
 #include "support/log.hpp"

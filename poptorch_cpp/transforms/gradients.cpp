@@ -7,6 +7,7 @@
 
 #include "ir/builder.hpp"
 #include "ir/memory_writes.hpp"
+#include "ir/op_def.hpp"
 #include "ir/roles.hpp"
 #include "ir/text.hpp"
 #include "support/error.hpp"

@@ -2,6 +2,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ir/execution.hpp"
 #include "ir/roles.hpp"
 #include "transforms/passes.hpp"
 

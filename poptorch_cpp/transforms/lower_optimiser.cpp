@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 
+#include "ir/execution.hpp"
 #include "ir/roles.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"

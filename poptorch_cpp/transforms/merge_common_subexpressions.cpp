@@ -6,6 +6,7 @@
 
 #include "ir/effects.hpp"
 #include "ir/memory_writes.hpp"
+#include "ir/op_def.hpp"
 #include "transforms/passes.hpp"
 
 namespace poptorch::transforms {

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "ir/execution.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::transforms {

@@ -3,6 +3,8 @@
 
 #include <limits>
 
+#include "ir/execution.hpp"
+
 namespace poptorch::transforms {
 ir::Value* sum_over_replicas(ir::Builder& builder, ir::Value* gradient,
                              const std::string& parameter, const ir::Execution& execution) {

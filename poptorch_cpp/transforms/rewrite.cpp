@@ -11,6 +11,7 @@
 
 #include "ir/effects.hpp"
 #include "ir/memory_writes.hpp"
+#include "ir/op_def.hpp"
 #include "ir/roles.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"

@@ -2,6 +2,8 @@
 #include <map>
 
 #include "ir/builder.hpp"
+#include "ir/execution.hpp"
+#include "ir/op_def.hpp"
 #include "transforms/passes.hpp"
 
 namespace poptorch::transforms {

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "ir/execution.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 

@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "emulator/engine.hpp"
+#include "ir/op_def.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
 #include "lowering/strategy.hpp"

@@ -11,6 +11,7 @@
 #include <random>
 
 #include "ir/builder.hpp"
+#include "ir/execution.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
 #include "ops/all_ops.hpp"

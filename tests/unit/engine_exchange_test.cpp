@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "engine_testing.hpp"
+#include "ir/execution.hpp"
 #include "support/error.hpp"
 
 namespace poptorch::emulator {

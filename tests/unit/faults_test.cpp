@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "ir/execution.hpp"
 #include "ir/text.hpp"
 #include "ops/all_ops.hpp"
 #include "session/session.hpp"

@@ -7,6 +7,7 @@
 
 #include "gradient_case.hpp"
 #include "ir/builder.hpp"
+#include "ir/op_def.hpp"
 #include "ir/verify.hpp"
 #include "ops/all_ops.hpp"
 #include "reference/interpreter.hpp"

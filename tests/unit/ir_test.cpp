@@ -5,6 +5,7 @@
 
 #include "ir/builder.hpp"
 #include "ir/effects.hpp"
+#include "ir/op_def.hpp"
 #include "ir/reorder.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"

@@ -10,6 +10,7 @@
 #include "emulator/kernels/layouts.hpp"
 #include "emulator/kernels/support.hpp"
 #include "emulator/pool.hpp"
+#include "ir/op_def.hpp"
 #include "ops/all_ops.hpp"
 #include "reference/reference.hpp"
 

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "ir/builder.hpp"
+#include "ir/execution.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
 #include "ops/all_ops.hpp"

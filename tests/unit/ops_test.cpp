@@ -4,6 +4,7 @@
 #include <set>
 
 #include "golden_files.hpp"
+#include "ir/op_def.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
 #include "ops/all_ops.hpp"

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "emulator/engine.hpp"
+#include "ir/execution.hpp"
 #include "ir/text.hpp"
 #include "lowering/lower.hpp"
 #include "ops/all_ops.hpp"

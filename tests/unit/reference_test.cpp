@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "ir/op_def.hpp"
 #include "ops/all_ops.hpp"
 #include "reference/convert.hpp"
 #include "support/error.hpp"

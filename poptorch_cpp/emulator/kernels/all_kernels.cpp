@@ -3,18 +3,6 @@
 
 namespace poptorch::emulator {
 
-void KernelTable::add(KernelRow row) {
-  const std::string op = row.op;
-  if (!rows_.emplace(op, std::move(row)).second) {
-    throw support::InternalError("[kernels] op '" + op + "' has two kernel rows. Remove one.");
-  }
-}
-
-const KernelRow* KernelTable::find(const std::string& op) const {
-  auto found = rows_.find(op);
-  return found == rows_.end() ? nullptr : &found->second;
-}
-
 namespace {
 
 constexpr size_t kMaxBuffers = 64;

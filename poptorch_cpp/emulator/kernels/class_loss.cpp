@@ -3,6 +3,7 @@
 #include "emulator/kernels/along_axis.hpp"
 #include "emulator/kernels/row_kernel.hpp"
 #include "emulator/kernels/vector_math.hpp"
+#include "ir/op_def.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 

@@ -4,6 +4,7 @@
 #include "emulator/kernels/round_at_random.hpp"
 #include "emulator/kernels/tile_ops.hpp"
 #include "emulator/kernels/tile_program.hpp"
+#include "ir/op_def.hpp"
 
 namespace poptorch::emulator {
 namespace {

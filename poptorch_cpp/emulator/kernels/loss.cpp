@@ -4,6 +4,7 @@
 #include "emulator/kernels/families.hpp"
 #include "emulator/kernels/lanes.hpp"
 #include "emulator/kernels/row_kernel.hpp"
+#include "ir/op_def.hpp"
 
 namespace poptorch::emulator {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "emulator/kernels/families.hpp"
 #include "emulator/kernels/support.hpp"
+#include "ir/op_def.hpp"
 
 namespace poptorch::emulator {
 namespace {

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "ir/op_def.hpp"
+
 namespace poptorch::emulator {
 namespace {
 
@@ -26,6 +28,11 @@ const Table& table() {
 }
 
 }  // namespace
+
+const ir::Attr& MicroQuery::attr(ir::Symbol name) const {
+  const ir::Attr* given = attrs.find(name);
+  return given ? *given : *def.find_attr(name)->default_value;
+}
 
 const MicroRow* find_micro_row(const MicroQuery& query) {
   // Behind a condition.

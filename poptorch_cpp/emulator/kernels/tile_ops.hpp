@@ -6,7 +6,11 @@
 #include <vector>
 
 #include "emulator/kernels/isa.hpp"
-#include "ir/op_def.hpp"
+#include "ir/attr.hpp"
+
+namespace poptorch::ir {
+struct OpDef;
+}
 
 namespace poptorch::emulator {
 
@@ -59,10 +63,7 @@ struct MicroQuery {
   const std::vector<ir::DType>& operands;  // of present operands
   const std::vector<ir::DType>& results;
 
-  const ir::Attr& attr(ir::Symbol name) const {
-    const ir::Attr* given = attrs.find(name);
-    return given ? *given : *def.find_attr(name)->default_value;
-  }
+  const ir::Attr& attr(ir::Symbol name) const;  // given, or the row's default
 };
 
 struct MicroRow {

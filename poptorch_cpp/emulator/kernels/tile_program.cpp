@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "emulator/kernels/tile_planned.hpp"
+#include "ir/op_def.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "emulator/kernel.hpp"
-#include "ir/op_def.hpp"
 
 namespace poptorch::emulator {
 

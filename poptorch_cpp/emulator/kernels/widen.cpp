@@ -2,6 +2,7 @@
 #include "emulator/kernels/families.hpp"
 #include "emulator/kernels/support.hpp"
 #include "emulator/kernels/tile_ops.hpp"
+#include "ir/op_def.hpp"
 
 namespace poptorch::emulator {
 namespace {

@@ -13,6 +13,8 @@
 #include "frontends/torch/profiler.hpp"
 #include "frontends/torch/tracer/types.hpp"
 #include "ir/effects.hpp"
+#include "ir/execution.hpp"
+#include "ir/op_def.hpp"
 #include "ir/roles.hpp"
 #include "ir/text.hpp"
 #include "support/environment.hpp"

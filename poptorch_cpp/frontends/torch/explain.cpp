@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ir/op_def.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::frontend {

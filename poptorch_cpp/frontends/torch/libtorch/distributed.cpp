@@ -10,6 +10,7 @@
 #include <array>
 
 #include "frontends/torch/tracer/tracer.hpp"
+#include "ir/execution.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "ir/execution.hpp"
 #include "poptorch/optim.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"

@@ -1,6 +1,7 @@
 // Implements poptorch/strategies.hpp.
 #include "poptorch/strategies.hpp"
 
+#include "ir/execution.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 

@@ -5,6 +5,7 @@
 #include "frontends/torch/tracer/tracer.hpp"
 #include "frontends/torch/tracer/types.hpp"
 #include "ir/effects.hpp"
+#include "ir/op_def.hpp"
 #include "ir/roles.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"

@@ -6,6 +6,7 @@
 #include "frontends/torch/tracer/generic_call.hpp"
 #include "frontends/torch/tracer/tracer.hpp"
 #include "frontends/torch/tracer/types.hpp"
+#include "ir/op_def.hpp"
 #include "ir/roles.hpp"
 #include "reference/evaluate.hpp"
 #include "reference/reference.hpp"

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "frontends/torch/tracer/json.hpp"
+#include "ir/op_def.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 

@@ -4,6 +4,7 @@
 #include <ranges>
 
 #include "frontends/torch/tracer/tracer.hpp"
+#include "ir/op_def.hpp"
 #include "support/error.hpp"
 
 namespace poptorch::frontend {

@@ -10,6 +10,7 @@
 #include "frontends/torch/aten/call.hpp"
 #include "frontends/torch/tracer/host_tensors.hpp"
 #include "frontends/torch/tracer/types.hpp"
+#include "ir/op_def.hpp"
 #include "ir/roles.hpp"
 #include "ops/all_ops.hpp"
 #include "support/error.hpp"
