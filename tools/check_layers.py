@@ -1,4 +1,8 @@
-"""Holds the edges of docs/ARCHITECTURE.md: which folder may include which header."""
+"""Holds the edges of docs/ARCHITECTURE.md: which folder may include which header.
+
+It also limits how many source files a header reaches, directly and through other headers: each of
+them is compiled again when the header changes.
+"""
 
 import re
 import sys
@@ -33,6 +37,17 @@ OUTSIDE = {
     r"(spdlog|fmt)/": r"support/log\.cpp",
     r"(nlohmann/|xxhash)": r"storage/",
 }
+# The source files that a header may reach at most. Forward declarations keep it there.
+REACH = {
+    "ir/module.hpp": 180,
+    "ir/op_def.hpp": 150,
+    "ir/execution.hpp": 60,
+    "emulator/fabric.hpp": 25,
+    "emulator/engine.hpp": 15,
+}
+# Any other header, but for those of the vocabulary that everything is written in.
+REACH_OF_OTHERS = 100
+VOCABULARY = ("support/", "ir/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -52,10 +67,59 @@ def problems(path):
                 yield f"{name}: {header} may only be included in {allowed}"
 
 
+def included(files):
+    """By file, the headers of ours that it includes itself; all names are relative to ROOT."""
+    names = {path.relative_to(ROOT).as_posix() for path in files}
+    includes = {}
+    for path in files:
+        name = path.relative_to(ROOT).as_posix()
+        headers = INCLUDE.findall(path.read_text())
+        # Include paths are poptorch_cpp and, for the C++ interface, poptorch_cpp/include.
+        includes[name] = names & {*headers, *(f"include/{header}" for header in headers)}
+    return includes
+
+
+def closure(name, includes):
+    """All headers that a file includes, directly or through others."""
+    found, left = set(), [name]
+    while left:
+        new = includes[left.pop()] - found
+        found |= new
+        left += new
+    return found
+
+
+def reach(includes):
+    """By header, the source files that see it."""
+    seen = {}
+    for name in includes:
+        if name.endswith(".cpp"):
+            for header in closure(name, includes):
+                seen.setdefault(header, set()).add(name)
+    return seen
+
+
+def far_reaching(includes):
+    seen = reach(includes)
+    for header, sources in sorted(seen.items()):
+        others = None if header.startswith(VOCABULARY) else REACH_OF_OTHERS
+        limit = REACH.get(header, others)
+        if limit is None or len(sources) <= limit:
+            continue
+        via = {name: len(seen.get(name, ())) for name, own in includes.items() if header in own}
+        worst = sorted((name for name in via if name.endswith(".hpp")), key=lambda n: -via[n])[:3]
+        ways = ", ".join(f"{name} ({via[name]})" for name in worst) or "source files alone"
+        yield (
+            f"{header}: {len(sources)} source files include it, the limit is {limit}. "
+            f"The headers that bring it to most: {ways}. Use forward declarations there."
+        )
+
+
 def main():
     files = [p for p in sorted(ROOT.rglob("*")) if p.suffix in (".cpp", ".hpp")]
     found = [problem for path in files for problem in problems(path)]
-    print("\n".join(found) or f"layers: {len(files)} files hold the edges")
+    found += far_reaching(included(files))
+    print("\n".join(found) or f"layers: {len(files)} files hold the edges, headers their reach")
     return 1 if found else 0
 
 

@@ -47,6 +47,56 @@ def test_layer_check_accepts_transitive_edges(tree, monkeypatch):
     assert check.main() == 0
 
 
+def sources_of(header, count):
+    return {f"ir/{i}.cpp": f'#include "{header}"\n' for i in range(count)}
+
+
+@pytest.mark.parametrize(
+    ("files", "problem"),
+    [
+        (
+            {
+                "ir/rows.hpp": "",
+                "ir/graph.hpp": '#include "ir/rows.hpp"',
+                **sources_of("ir/graph.hpp", 4),
+            },
+            "ir/rows.hpp: 4 source files include it, the limit is 3. "
+            "The headers that bring it to most: ir/graph.hpp (4).",
+        ),
+        (
+            {"ir/rows.hpp": "", **sources_of("ir/rows.hpp", 4)},
+            "ir/rows.hpp: 4 source files include it, the limit is 3. "
+            "The headers that bring it to most: source files alone.",
+        ),
+        (
+            {"include/poptorch/a.hpp": "", **sources_of("poptorch/a.hpp", 6)},
+            "include/poptorch/a.hpp: 6 source files include it, the limit is 5.",
+        ),
+    ],
+)
+def test_layer_check_reports_a_header_that_reaches_too_far(
+    tree, monkeypatch, capsys, files, problem
+):
+    check = load_tool("check_layers")
+    monkeypatch.setattr(check, "ROOT", tree(files))
+    monkeypatch.setattr(check, "REACH", {"ir/rows.hpp": 3})
+    monkeypatch.setattr(check, "REACH_OF_OTHERS", 5)
+    assert check.main() == 1
+    assert problem in capsys.readouterr().out
+
+
+def test_layer_check_counts_a_source_file_once_and_ends_in_a_loop(tree, monkeypatch, capsys):
+    check = load_tool("check_layers")
+    files = {
+        "ir/rows.hpp": '#include "ir/graph.hpp"\n',
+        "ir/graph.hpp": '#include "ir/rows.hpp"\n#include "ir/rows.hpp"\n',
+        **sources_of("ir/graph.hpp", 3),
+    }
+    monkeypatch.setattr(check, "ROOT", tree(files))
+    monkeypatch.setattr(check, "REACH", {"ir/rows.hpp": 3, "ir/graph.hpp": 3})
+    assert check.main() == 0, capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [
@@ -67,5 +117,7 @@ def test_source_check_reports(tree, monkeypatch, capsys, name, text, problem):
 
 
 def test_tree_holds_layers_and_lengths():
-    assert load_tool("check_layers").main() == 0
+    layers = load_tool("check_layers")
+    assert layers.main() == 0
+    assert [header for header in layers.REACH if not (layers.ROOT / header).is_file()] == []
     assert load_tool("check_sources").main() == 0
