@@ -297,6 +297,14 @@ void bind_faults(py::module_& m) {
       "Arms a fault, of which POPTORCH_FAULT holds the text; gives its number.", py::arg("text"));
   m.def("disarm_fault", &support::disarm_fault);
   m.def("has_struck", &support::has_struck);
+  m.def(
+      "meet_fault",
+      [](const Text& point, const Text& place, int64_t index) {
+        if (!support::may_meet_faults()) return;
+        support::meet_fault(support::fault_point_of(point.value), place.value, index);
+      },
+      "Called once for each occurrence of a point: the fault that is armed for it strikes.",
+      py::arg("point"), py::arg("place") = "", py::arg("index") = 0);
 }
 
 void bind_log(py::module_& m) {

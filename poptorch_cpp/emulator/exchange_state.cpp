@@ -5,6 +5,7 @@
 #include "emulator/fabric.hpp"
 #include "emulator/peers.hpp"
 #include "support/error.hpp"
+#include "support/faults.hpp"
 #include "support/strings.hpp"
 #include "support/watch.hpp"
 
@@ -53,6 +54,7 @@ struct Queue {
 
 void Peers::exchange(const std::string& what, std::byte* rows, int64_t row_bytes,
                      const std::vector<int>& owners) {
+  support::meet_fault(support::FaultPoint::kCollective, "exchange");
   meet();
   telling([&] { move_rows(what, rows, row_bytes, owners); });
 }

@@ -11,6 +11,7 @@
 #include "emulator/fabric.hpp"
 #include "support/build_id.hpp"
 #include "support/error.hpp"
+#include "support/faults.hpp"
 #include "support/strings.hpp"
 #include "support/watch.hpp"
 
@@ -118,6 +119,7 @@ void Peers::agree() {
   const Tag about = {.program = number_, .collective = Tag::kHello};
   const std::string what = "the first run of a program";
   const auto wait = [&](int other, auto ask) {
+    support::meet_fault(support::FaultPoint::kJoin, "program");
     uint32_t seen = fabric().signal();
     for (int round = 0; !ask(); ++round) {
       support::check_interrupt();

@@ -84,7 +84,7 @@ Runner::Turn Runner::advance(Machine& machine, int worker, OpenRegions* regions)
     return Turn::kWait;
   };
   int until_look = kStepsBetweenLooks;
-  if (machine.fails_after == 0 && at == 0) fail(machine);
+  if (machine.fails_after == 0 && at == 0) strike(machine);
   for (;;) {
     if (--until_look < 0) {
       until_look = kStepsBetweenLooks;
@@ -163,7 +163,7 @@ Runner::Turn Runner::advance(Machine& machine, int worker, OpenRegions* regions)
         if (step.is_repeat) machine.round *= static_cast<uint64_t>(step.count);
         break;
       case Step::Kind::kLoopEnd:
-        if (step.per_micro_batch && ++machine.micro_batch == machine.fails_after) fail(machine);
+        if (step.per_micro_batch && ++machine.micro_batch == machine.fails_after) strike(machine);
         machine.micro_batch -= step.rewind;
         if (--machine.rounds_left[static_cast<size_t>(step.index)] > 0) {
           if (step.is_repeat) ++machine.round;
@@ -185,7 +185,7 @@ Runner::Turn Runner::advance(Machine& machine, int worker, OpenRegions* regions)
         at = step.target;
         continue;
       case Step::Kind::kEnd:
-        if (machine.fails_after != Machine::kNever) fail(machine);
+        if (machine.fails_after != Machine::kNever) strike(machine);
         machine.at = at;
         return Turn::kEnd;
     }
@@ -212,6 +212,7 @@ Collective& Runner::collective_of(const Step& step, const Machine& machine) {
 }
 
 void Runner::begin(const Step& step, Machine& machine) {
+  support::meet_fault(support::FaultPoint::kCollective, "run");
   const auto index = static_cast<size_t>(step.index);
   const CollectiveSpec& spec = code_.collectives[index];
   std::byte* const* buffers = machine.table.data() + step.buffers;

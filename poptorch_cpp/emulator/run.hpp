@@ -80,7 +80,7 @@ class Runner {
   Runner(const Code& code, StateStore& store, const EngineOptions& options);
 
   // Raises support::Interrupted when the watch of the calling thread stops it, support::DeviceError
-  // when a fault strikes one of the IPUs.
+  // when an injected fault breaks one of the IPUs.
   void run(const std::vector<const std::byte*>& inputs, const std::vector<std::byte*>& outputs,
            const RandomState& random);
 
@@ -120,7 +120,7 @@ class Runner {
   std::byte* stash(const Step& step, Machine& machine);
   void forget_failed_run();
   void arm_machines();
-  [[noreturn]] void fail(Machine& machine);
+  void strike(Machine& machine);
   bool may_go_on(int worker);
   int run_machines();  // returns the threads that took machines
   void run_with_peers(const std::function<void()>& work);

@@ -64,8 +64,14 @@ void Runner::arm_machines() {
   machines_[static_cast<size_t>(fault_->ipu % here)].fails_after = fault_->micro_batch;
 }
 
-void Runner::fail(Machine& machine) {
+// The fault of this run. Returns where it is a signal, which may stop the run later.
+void Runner::strike(Machine& machine) {
   machine.fails_after = Machine::kNever;
+  if (!fault_->is_of_device()) {
+    support::send_signal(*fault_);
+    if (watch_) watch_->hasten();  // that of the thread which called run()
+    return;
+  }
   support::DeviceError error = support::error_of(*fault_, str("IPU ", fault_->ipu));
   error.add_frame(
       str("IPU ", fault_->ipu, ", which had done ", machine.micro_batch, " micro-batches"));

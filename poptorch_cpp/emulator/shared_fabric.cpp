@@ -22,6 +22,7 @@
 #include "emulator/peer_process.hpp"
 #include "emulator/shared_ring.hpp"
 #include "support/error.hpp"
+#include "support/faults.hpp"
 #include "support/strings.hpp"
 #include "support/watch.hpp"
 
@@ -205,6 +206,7 @@ void SharedFabric::lay_out(int file, const std::string& name) const {
 
 // With the file's lock.
 void SharedFabric::join(int file, const std::string& name, bool has_path) {
+  support::meet_fault(support::FaultPoint::kJoin, "memory");
   check_file(file, name, has_path);
   void* pages = mmap(nullptr, static_cast<size_t>(file_bytes(instances_)), PROT_READ | PROT_WRITE,
                      MAP_SHARED, file, 0);
@@ -229,6 +231,7 @@ std::vector<int> SharedFabric::missing() const {
 }
 
 void SharedFabric::wait_for_all(double timeout) {
+  support::meet_fault(support::FaultPoint::kJoin, "memory");
   const double begin = now();
   for (int round = 0; !all_are_there(); ++round) {
     support::check_interrupt();

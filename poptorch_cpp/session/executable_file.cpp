@@ -12,7 +12,7 @@
 #include "storage/safetensors.hpp"
 #include "support/environment.hpp"
 #include "support/error.hpp"
-#include "support/faults.hpp"
+#include "support/pass_faults.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::session {
@@ -127,7 +127,7 @@ std::unique_ptr<Executable> load(std::shared_ptr<const Container> file,
                                  const ir::Registry& registry, const HostOptions& options,
                                  bool state) {
   support::check_environment();
-  support::meet_fault(support::FaultPoint::kCompile);
+  const support::CompilationFaults faults;
   const storage::About about = storage::about_of(file->read("about"), file->name());
   check_version(about);
   Compiled forms = program_of(*file, registry);
@@ -137,6 +137,7 @@ std::unique_ptr<Executable> load(std::shared_ptr<const Container> file,
   if (state && file->has("state")) forms.state = StateOfFile(*file, forms.program);
   auto executable = bind(std::move(forms), registry, options);
   if (about.random_state) executable->set_random_state(*about.random_state);
+  faults.finish();
   return executable;
 }
 

@@ -133,7 +133,11 @@ PassRunner::PassRunner(Progress progress, int steps)
       reparses_(support::environment_flag("POPTORCH_REPARSE")) {}
 
 PassRunner::Timed::Timed(PassRunner& runner, std::string_view name)
-    : runner_(runner), name_(name), start_(now()), region_("poptorch::pass " + name_) {
+    : runner_(runner),
+      name_(name),
+      start_(now()),
+      region_("poptorch::pass " + name_),
+      faults_(name) {
   runner_.records_.push_back({name_, 0, runner_.ops_, runner_.ops_});
   if (runner_.progress_) runner_.progress_(runner_.done_, runner_.steps_, name_);
 }

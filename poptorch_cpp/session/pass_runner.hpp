@@ -12,6 +12,7 @@
 #include "ir/module.hpp"
 #include "program/program.hpp"
 #include "session/session.hpp"
+#include "support/pass_faults.hpp"
 #include "support/regions.hpp"
 #include "transforms/passes.hpp"
 
@@ -63,6 +64,7 @@ class PassRunner {
     std::string name_;
     double start_;
     support::Region region_;
+    support::PassFaults faults_;
   };
 
   Progress progress_;

@@ -23,6 +23,7 @@
 #include "support/error.hpp"
 #include "support/faults.hpp"
 #include "support/moved_bytes.hpp"
+#include "support/pass_faults.hpp"
 #include "support/regions.hpp"
 #include "support/strings.hpp"
 #include "transforms/passes.hpp"
@@ -323,6 +324,7 @@ class CompiledModel final : public Executable {
 std::unique_ptr<Executable> bind(Compiled forms, const ir::Registry& registry,
                                  const HostOptions& options) {
   const support::Region binding("poptorch::bind");
+  const support::PassFaults faults("bind");
   return refusing_exhaustion(
       [&] { return std::make_unique<CompiledModel>(std::move(forms), registry, options); });
 }
@@ -330,7 +332,7 @@ std::unique_ptr<Executable> bind(Compiled forms, const ir::Registry& registry,
 std::unique_ptr<Executable> compile(std::unique_ptr<ir::Module> module, const HostOptions& options,
                                     const Progress& progress) {
   support::check_environment();
-  support::meet_fault(support::FaultPoint::kCompile);
+  const support::CompilationFaults faults;
   const double began = now();
   const auto made = [&] {
     const ir::Registry& registry = module->registry();
@@ -342,6 +344,7 @@ std::unique_ptr<Executable> compile(std::unique_ptr<ir::Module> module, const Ho
     if (progress) progress(steps - 1, steps, "bind");
     auto model = bind(std::move(forms), registry, options);
     if (progress) progress(steps, steps, "ready");
+    faults.finish();
     return model;
   };
   return support::in_frame("compile", [&] { return refusing_exhaustion(made); });
@@ -359,11 +362,13 @@ Compiled parsed(std::string_view text, const ir::Registry& registry) {
 std::unique_ptr<Executable> load(std::string_view text, const ir::Registry& registry,
                                  const HostOptions& options) {
   support::check_environment();
-  support::meet_fault(support::FaultPoint::kCompile);
+  const support::CompilationFaults faults;
   return support::in_frame("load", [&] {
     Compiled forms = parsed(text, registry);
     check_memory_limit(forms.program, options.early_memory_limit());
-    return bind(std::move(forms), registry, options);
+    auto model = bind(std::move(forms), registry, options);
+    faults.finish();
+    return model;
   });
 }
 

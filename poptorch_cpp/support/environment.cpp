@@ -87,8 +87,8 @@ std::vector<Variable> make_table() {
       {.name = "POPTORCH_FAULT",
        .kind = Kind::kText,
        .doc =
-           "`<point>[:<nth>[:<micro-batch>[:<IPU>]]]:<kind>`, several with commas: faults of the "
-           "device, to try out how a program recovers",
+           "`<point>[:<nth>[:<part>[:<part>]]]:<kind>`, several with commas: faults of the device "
+           "and signals, to try out how a program recovers",
        .check = check_faults},
       {.name = "PVTI_OPTIONS",
        .kind = Kind::kText,

@@ -2,27 +2,37 @@
 // says whether anybody has to look there.
 #include "support/faults.hpp"
 
+#include <pthread.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
-#include <charconv>
+#include <csignal>
 #include <mutex>
 #include <utility>
 
 #include "support/environment.hpp"
 #include "support/strings.hpp"
+#include "support/watch.hpp"
 
 namespace poptorch::support {
 namespace {
-
-constexpr std::string_view kUnrecoverable = "UNRECOVERABLE";
-const std::vector<std::string> kPoints = {"attach", "compile", "run", "copy"};
-constexpr int64_t kMost = int64_t{1} << 40;
 
 struct Armed {
   Fault fault;
   int64_t number = 0;
   int64_t seen = 0;  // occurrences of its point
   bool struck = false;
+
+  bool has_broken_the_system() const {
+    return struck && fault.is_of_device() && fault.action.empty();
+  }
+  bool is_at(FaultPoint point, std::string_view place, int64_t index) const {
+    if (fault.point != point || struck) return false;
+    // The passes of a compilation come after it has been counted.
+    if (point == FaultPoint::kCompile || fault.place.empty()) return true;
+    return fault.place == place && fault.index == index;
+  }
 };
 
 struct Faults {
@@ -39,45 +49,6 @@ Faults& faults() {
 
 // Unread variables count as one: whoever comes first looks.
 std::atomic<bool> anything_armed{true};
-
-[[noreturn]] void refuse(std::string_view text, const std::string& why) {
-  throw UserError(str("[faults] '", text, "': ", why,
-                      " Write <point>[:<nth>[:<micro-batch>[:<IPU>]]]:<kind>, such as "
-                      "run:3:IPU_RESET; several with commas between them."));
-}
-
-std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  size_t begin = 0;
-  for (size_t end; (end = text.find(separator, begin)) != text.npos; begin = end + 1) {
-    parts.emplace_back(text.substr(begin, end - begin));
-  }
-  parts.emplace_back(text.substr(begin));
-  return parts;
-}
-
-std::string known(const std::string& name, const std::vector<std::string>& names) {
-  const std::string near = closest_name(name, names);
-  return str("it is one of ", join(names, ", "), ".",
-             near.empty() ? "" : str(" Did you mean ", near, "?"));
-}
-
-int64_t number_of(std::string_view text, const std::string& word, const std::string& what,
-                  int64_t least) {
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-  if (error != std::errc() || end != word.data() + word.size() || number < least ||
-      number > kMost) {
-    refuse(text, str("the ", what, " is '", word, "', which is no whole number from ", least, "."));
-  }
-  return number;
-}
-
-std::vector<Fault> faults_of(std::string_view list) {
-  std::vector<Fault> found;
-  for (const std::string& text : split(list, ',')) found.push_back(fault_of(text));
-  return found;
-}
 
 // With the mutex.
 int64_t add(Faults& all, Fault fault) {
@@ -97,7 +68,7 @@ void read_environment(Faults& all) {
 // With the mutex. What has struck and lasts is asked for when a device is taken.
 void note_what_is_armed(const Faults& all) {
   anything_armed = std::any_of(all.armed.begin(), all.armed.end(), [](const Armed& one) {
-    return !one.struck || one.fault.action.empty();
+    return !one.struck || one.has_broken_the_system();
   });
 }
 
@@ -121,42 +92,6 @@ const char* DeviceError::type() const {
                           : "poplar_unrecoverable_runtime_error";
 }
 
-const std::vector<std::string_view>& recovery_actions() {
-  static const std::vector<std::string_view> actions = {"IPU_RESET", "LINK_RESET",
-                                                        "PARTITION_RESET", "FULL_RESET"};
-  return actions;
-}
-
-Fault fault_of(std::string_view text) {
-  const std::vector<std::string> words = split(text, ':');
-  if (words.size() < 2) refuse(text, "this is no point and kind.");
-  Fault fault;
-  fault.text = text;
-  const auto point = std::find(kPoints.begin(), kPoints.end(), words.front());
-  if (point == kPoints.end()) {
-    refuse(text, str("there is no point '", words.front(), "': ", known(words.front(), kPoints)));
-  }
-  fault.point = static_cast<FaultPoint>(point - kPoints.begin());
-  std::vector<std::string> kinds(recovery_actions().begin(), recovery_actions().end());
-  kinds.emplace_back(kUnrecoverable);
-  const std::string& kind = words.back();
-  if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) {
-    refuse(text, str("there is no kind '", kind, "': ", known(kind, kinds)));
-  }
-  if (kind != kUnrecoverable) fault.action = kind;
-  const size_t most = fault.point == FaultPoint::kRun ? 5 : 3;
-  if (words.size() > most) {
-    refuse(text, str("of ", words.front(), " there are at most ", most, " parts, but here are ",
-                     words.size(), "."));
-  }
-  if (words.size() > 2) fault.nth = number_of(text, words[1], "number of the occurrence", 1);
-  if (words.size() > 3) fault.micro_batch = number_of(text, words[2], "micro-batch", 0);
-  if (words.size() > 4) fault.ipu = number_of(text, words[3], "IPU", 0);
-  return fault;
-}
-
-void check_faults(std::string_view list) { faults_of(list); }
-
 int64_t arm_fault(Fault fault) {
   Faults& all = faults();
   const std::lock_guard lock(all.mutex);
@@ -177,15 +112,17 @@ void disarm_fault(int64_t number) {
   if (all.has_read_environment) note_what_is_armed(all);
 }
 
-std::optional<Fault> due_fault(FaultPoint point) {
-  if (!anything_armed.load(std::memory_order_relaxed)) return std::nullopt;
+bool may_meet_faults() { return anything_armed.load(std::memory_order_relaxed); }
+
+std::optional<Fault> due_fault(FaultPoint point, std::string_view place, int64_t index) {
+  if (!may_meet_faults()) return std::nullopt;
   Faults& all = faults();
   const std::lock_guard lock(all.mutex);
   read_environment(all);
   std::optional<Fault> due;
   for (Armed& one : all.armed) {
     // Of several that are due the others strike later, one at a time.
-    if (one.fault.point != point || one.struck || ++one.seen < one.fault.nth || due) continue;
+    if (!one.is_at(point, place, index) || ++one.seen < one.fault.nth || due) continue;
     one.struck = true;
     due = one.fault;
   }
@@ -193,23 +130,41 @@ std::optional<Fault> due_fault(FaultPoint point) {
   return due;
 }
 
-void meet_fault(FaultPoint point) {
-  const std::optional<Fault> due = due_fault(point);
-  const std::string& name = kPoints[static_cast<size_t>(point)];
-  if (due) {
-    DeviceError error = error_of(*due, "the device");
-    error.add_frame(name);
-    throw error;
-  }
-  if (point != FaultPoint::kAttach || !anything_armed.load(std::memory_order_relaxed)) return;
+void meet_fault(FaultPoint point, std::string_view place, int64_t index) {
+  const std::optional<Fault> due = due_fault(point, place, index);
+  if (due) return strike(*due);
+  if (point != FaultPoint::kAttach || !may_meet_faults()) return;
   Faults& all = faults();
   const std::lock_guard lock(all.mutex);
   for (const Armed& one : all.armed) {
-    if (!one.struck || !one.fault.action.empty()) continue;
+    if (!one.has_broken_the_system()) continue;
     throw DeviceError(str("[device] no device can be had since one failed for good (injected: ",
                           one.fault.text, "). Take the system out of operation."),
                       "");
   }
+}
+
+void strike(const Fault& fault) {
+  if (!fault.is_of_device()) return send_signal(fault);
+  DeviceError error = error_of(fault, "the device");
+  error.add_frame(std::string(name_of(fault.point)));
+  throw error;
+}
+
+void send_signal(const Fault& fault) {
+  sigset_t blocked;
+  pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+  // This thread takes it, so that its handler has run when this returns; where this thread does not
+  // listen, any other does. SIGSTOP and SIGKILL concern them all.
+  const bool listens = sigismember(&blocked, fault.signal) == 0;
+  const bool is_for_all = fault.signal == SIGKILL || fault.signal == SIGSTOP;
+  if (listens && !is_for_all) {
+    raise(fault.signal);
+  } else {
+    kill(getpid(), fault.signal);
+  }
+  while (fault.signal == SIGKILL) pause();
+  if (Watch* watch = Watch::current()) watch->hasten();
 }
 
 DeviceError failed_before(const DeviceError& error) {

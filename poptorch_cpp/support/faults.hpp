@@ -1,5 +1,6 @@
-// Faults of a device that a program asks for, to try out how it recovers: by POPTORCH_FAULT, or one
-// by one. They strike at four points; nobody pays for asking while none is armed.
+// Faults that a program asks for, to try out how it recovers: by POPTORCH_FAULT, or one by one.
+// Each strikes at a named point of the program, once; points cost an atomic read while no fault is
+// armed. A fault either breaks the device or sends a signal to the process itself.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +33,18 @@ class DeviceError : public Error {
 
 const std::vector<std::string_view>& recovery_actions();
 
-// Where faults strike: when a device is taken, when a program is compiled, when an IPU begins or
-// has done a micro-batch, and when state goes to the device or comes from it.
-enum class FaultPoint : uint8_t { kAttach, kCompile, kRun, kCopy };
+// Where faults strike; fault_text.cpp has their table.
+enum class FaultPoint : uint8_t {
+  kAttach,      // a device is taken
+  kCompile,     // a compilation begins, or has visited some ops in one of its passes
+  kRun,         // an IPU begins, or has done some micro-batches
+  kCopy,        // state goes to the device or comes from it
+  kSave,        // the writer of a file is about to write to it, to sync it or to rename it, or has
+                // renamed it
+  kLoad,        // a process is about to take, to hand over or to fetch a batch of a data loader
+  kJoin,        // an instance is about to take the next step of joining the others
+  kCollective,  // an instance begins a collective
+};
 
 struct Fault {
   FaultPoint point = FaultPoint::kRun;
@@ -42,14 +52,25 @@ struct Fault {
   // Of a run: when IPU `ipu` (those of the replicas in a row) has done so many micro-batches, at
   // the latest when it has done its part of the run.
   int64_t micro_batch = 0, ipu = 0;
+  // The pass of a compilation, the process that loads, the stage of joining, the kind of a
+  // collective; "": any, of a compilation its beginning.
+  std::string place;
+  int64_t index = 0;   // of a pass: the ops that it has visited; of loading workers: the worker
+  int signal = 0;      // that the process sends to itself; 0: the device fails
   std::string action;  // as of DeviceError
   std::string text;    // as it was asked for
+
+  bool is_of_device() const { return signal == 0; }
 };
 
-// Reads `<point>[:<nth>[:<micro-batch>[:<ipu>]]]:<kind>`; UserError for another text.
+// Reads `<point>[:<nth>[:<part>[:<part>]]]:<kind>`; UserError for another text.
 Fault fault_of(std::string_view text);
 // UserError unless these are faults, separated by commas, as POPTORCH_FAULT holds them.
 void check_faults(std::string_view list);
+std::vector<Fault> faults_of(std::string_view list);
+std::string_view name_of(FaultPoint point);
+// UserError for a name that no point has.
+FaultPoint fault_point_of(std::string_view name);
 
 // Arms a fault, which strikes once; gives its number. Beside those of POPTORCH_FAULT, which are
 // armed when a point is reached for the first time.
@@ -58,10 +79,19 @@ bool has_struck(int64_t number);
 // It will not strike, and what it broke for good is mended.
 void disarm_fault(int64_t number);
 
-// Called once for each occurrence of a point: the fault that strikes at this one, if any.
-std::optional<Fault> due_fault(FaultPoint point);
-// Raises it. For kAttach also what has put the system out of operation: see DeviceError's action.
-void meet_fault(FaultPoint point);
+// Whether it is worth asking: true as long as POPTORCH_FAULT has not been read.
+bool may_meet_faults();
+// Called once for each occurrence of a point: the fault that strikes at this one, if any. `place`
+// and `index` say which of the point's places this is.
+std::optional<Fault> due_fault(FaultPoint point, std::string_view place = {}, int64_t index = 0);
+// Raises it or sends its signal. For kAttach also raises what has put the system out of operation:
+// see DeviceError's action.
+void meet_fault(FaultPoint point, std::string_view place = {}, int64_t index = 0);
+// Raises the failure of the device, or sends the signal.
+void strike(const Fault& fault);
+// Sends the signal of `fault` to this process. Returns when it has been delivered: never for
+// SIGKILL, after SIGCONT for SIGSTOP. The watch of this thread looks at once.
+void send_signal(const Fault& fault);
 // What a device raises that has failed with `error` and was not attached again.
 DeviceError failed_before(const DeviceError& error);
 // What the device raises when `fault` strikes at `place`, such as "IPU 1".

@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "support/pass_faults.hpp"
+
 namespace poptorch::support {
 namespace {
 
@@ -38,12 +40,18 @@ bool Watch::wants_stop() {
   const auto now = Clock::now();
   // The first call comes kTicks after the start: nobody pays for a clock before.
   if (next_look_ == Clock::time_point{}) next_look_ = now + first_look_;
-  if (now < next_look_) return false;
+  if (!hastened_.exchange(false) && now < next_look_) return false;
   next_look_ = now + kNextLook;
   return stopped_ = stops_();
 }
 
+void Watch::hasten() {
+  hastened_ = true;
+  due_.store(0, std::memory_order_relaxed);
+}
+
 void check_interrupt() {
+  if (counts_visited_ops) note_visited_op();
   Watch* watch = Watch::current();
   if (watch && watch->is_due() && watch->wants_stop()) throw Interrupted();
 }

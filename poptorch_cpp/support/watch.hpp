@@ -34,6 +34,8 @@ class Watch {
   bool is_due();
   // By the owner alone. Once true, always true.
   bool wants_stop();
+  // By any thread: the next look is due at once.
+  void hasten();
 
   static constexpr std::chrono::milliseconds kNextLook{150};
 
@@ -45,6 +47,7 @@ class Watch {
   Watch* outer_;
   std::atomic<uint64_t> due_;  // in ticks of the processor
   Clock::time_point next_look_ = {};
+  std::atomic<bool> hastened_{false};
   bool stopped_ = false;
 };
 

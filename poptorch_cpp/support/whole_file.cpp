@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "support/error.hpp"
+#include "support/faults.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::support {
@@ -129,6 +130,7 @@ void WholeFile::write_all(const void* data, size_t bytes, Call call) {
 }
 
 void WholeFile::write(const void* data, size_t bytes) {
+  meet_fault(FaultPoint::kSave);
   write_all(data, bytes, [this](const char* from, size_t left, off_t) {
     return file_calls().write(file_, from, left);
   });
@@ -136,15 +138,19 @@ void WholeFile::write(const void* data, size_t bytes) {
 }
 
 void WholeFile::write_at(int64_t place, const void* data, size_t bytes) {
+  meet_fault(FaultPoint::kSave);
   write_all(data, bytes, [this, place](const char* from, size_t left, off_t done) {
     return file_calls().write_at(file_, from, left, place + done);
   });
 }
 
 void WholeFile::commit() {
+  meet_fault(FaultPoint::kSave);
   again_if_interrupted([this] { return file_calls().sync(file_); });
+  meet_fault(FaultPoint::kSave);
   again_if_interrupted([this] { return file_calls().rename(temporary_.c_str(), path_.c_str()); });
   temporary_.clear();
+  meet_fault(FaultPoint::kSave);
   const int folder = open(folder_.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY);
   // A file system that cannot do this keeps its own promises.
   if (folder >= 0) file_calls().sync(folder), close(folder);

@@ -155,6 +155,9 @@ class _Call:
     program gave."""
 
     def __init__(self, operation: str, data: Any, name: str | None, detail: str = "") -> None:
+        from poptorch_core import _core
+
+        _core.meet_fault("collective", "host")
         self.members = together.members()
         self.here = together.here().index
         self.place = self.members.index(self.here)

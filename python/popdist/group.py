@@ -14,6 +14,7 @@ import torch
 from popdist import addresses, fabrics, presence, store
 from popdist.instance import Instance
 from poptorch._versions import VERSION
+from poptorch_core import _core
 from poptorch_core.errors import Error
 
 _MAGIC = 0x504F5044495354  # "POPDIST"
@@ -52,6 +53,7 @@ class Group:
         self._failed: str | None = None
         self._fabric: Any = None
         self._store, self._address, file = meeting
+        _core.meet_fault("join", "meeting")
         self.peers = store.meet(self._store, here, VERSION, environ)
         for index, peer in enumerate(self.peers):
             if peer.version != VERSION:
@@ -61,6 +63,7 @@ class Group:
                 )
         wait = store.timeout()
         self._wait = fabrics.FOREVER if wait is None else datetime.timedelta(seconds=wait)
+        _core.meet_fault("join", "meeting")
         self._gloo: Any = self._while_all_live(
             "all others", lambda: fabrics.gloo_group(self._store, here, self._address, wait)
         )

@@ -85,9 +85,11 @@ def group() -> "Group | None":
         if _group is None and here().count > 1:
             from popdist import store
             from popdist.group import Group
+            from poptorch_core import _core
 
             _initialized = True
             environ = os.environ if _adopted is None else _adopted[1]
+            _core.meet_fault("join", "meeting")
             try:
                 _meeting = _meeting or store.connect(here(), environ)
                 _group = Group(here(), _meeting.named(str(_joined)), environ)

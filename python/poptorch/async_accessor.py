@@ -22,7 +22,7 @@ from poptorch._impl.shared_ring import Ring
 from poptorch._impl.structures import unflatten
 from poptorch._logging import logger
 from poptorch.enums import SharingStrategy
-from poptorch_core import Error
+from poptorch_core import Error, _core
 from poptorch_core.process_guard import this_process
 
 _POLL_SECONDS = 0.1  # how often to look whether the worker lives, where the kernel does not tell
@@ -229,6 +229,7 @@ class AsynchronousDataAccessor:
         return self
 
     def __next__(self) -> Any:
+        _core.meet_fault("load", "program")
         if not self._epoch_requested:
             self._request_epoch()
         item = self._next()

@@ -1,4 +1,4 @@
-"""Trying out programs: results compared with those of the CPU, and faults of the device."""
+"""Trying out programs: results compared with those of the CPU, and faults at named points."""
 
 from typing import Any, Self
 
@@ -40,7 +40,7 @@ class InjectedFault:
 
     @property
     def struck(self) -> bool:
-        """Whether the device has failed by it."""
+        """Whether the device has failed by it, or the signal was sent."""
         return self._struck or _core.has_struck(self._number)
 
     def disarm(self) -> None:
@@ -65,23 +65,33 @@ def inject_fault(
     nth: int = 1,
     micro_batch: int = 0,
     ipu: int = 0,
+    place: str = "",
+    index: int = 0,
 ) -> InjectedFault:
-    """Lets the device fail once, to try out how a program recovers.
+    """Lets the device fail, or sends a signal to this process, once and at a named point.
 
-    point: "attach" (a wrapper takes a device, a popxl.Session is entered), "compile", "run", or
-        "copy" (weights go to the device or come from it, all at once; the optimiser's state and
-        PopXL's variables tensor by tensor).
-    kind: the recovery_action of the RecoverableError, "IPU_RESET", "LINK_RESET", "PARTITION_RESET"
-        or "FULL_RESET"; or "UNRECOVERABLE", an UnrecoverableError, behind which no device can be
-        had as long as the fault is armed.
+    point: "attach", "compile", "run", "copy", "save", "load", "join" or "collective": the table of
+        docs/recovering.md says when each of them occurs.
+    kind: of "attach", "compile", "run" and "copy" the recovery_action of the RecoverableError,
+        "IPU_RESET", "LINK_RESET", "PARTITION_RESET" or "FULL_RESET"; or "UNRECOVERABLE", an
+        UnrecoverableError, after which no device can be had as long as the fault is armed. Of all
+        points a signal: "SIGINT", "SIGTERM", "SIGKILL" or "SIGSTOP".
     nth: at which of the process's attachments, ... from now on, beginning with 1.
-    micro_batch, ipu: of a run: it fails when that IPU (counted over the replicas) has done so many
-        micro-batches of the run, at the latest when it has done its part.
+    micro_batch, ipu: of a run: it strikes when that IPU (counted over the replicas) has done so
+        many micro-batches of the run, at the latest when it has done its part.
+    place: the pass of a compilation, the process that loads, the stage of joining, the kind of a
+        collective.
+    index: of a pass, how many ops it has visited; of a loading "worker", its number.
 
-    What is returned is a context: the fault is disarmed at its end. Raises poptorch.Error for
-    other points, kinds and numbers.
+    What is returned is a context: the fault is disarmed at its end. It is armed in this process
+    alone; POPTORCH_FAULT arms it in the processes that this one starts, too. Raises poptorch.Error
+    for other points, kinds, places and numbers.
     """
-    where = [nth, micro_batch, ipu] if point == "run" or micro_batch or ipu else [nth]
+    where: list[Any] = [nth]
+    if point == "run" or micro_batch or ipu:
+        where += [micro_batch, ipu]
+    if place or index:
+        where += [place, index] if index else [place]
     return InjectedFault(":".join(str(part) for part in (point, *where, kind)))
 
 

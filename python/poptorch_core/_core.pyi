@@ -35,6 +35,7 @@ __all__: list[str] = [
     "log",
     "log_level",
     "make_shared_fabric",
+    "meet_fault",
     "op_names",
     "option_table",
     "parse",
@@ -383,6 +384,9 @@ def make_shared_fabric(
     for ever. `numbers`: what messages call the instances, where they have others among
     all.
     """
+
+def meet_fault(point: str, place: str = "", index: int = 0) -> None:
+    """Called once for each occurrence of a point: the fault that is armed for it strikes."""
 
 def op_names() -> list[str]: ...
 def option_table() -> list[Option]: ...

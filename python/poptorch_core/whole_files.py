@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from poptorch_core import Error
+from poptorch_core import Error, _core
 
 _PREFIX, _SUFFIX = ".poptorch-", ".tmp"
 _CURES = {
@@ -54,8 +54,11 @@ def write_whole(
             _remove_abandoned(folder)
             with _temporary(folder) as (name, file):
                 _fill(file, write)
+                _core.meet_fault("save")
                 os.fsync(file)
+                _core.meet_fault("save")
                 os.replace(name, place.name, src_dir_fd=folder, dst_dir_fd=folder)
+                _core.meet_fault("save")
             _note_on_disk(folder)
         finally:
             os.close(folder)
@@ -95,6 +98,7 @@ class _Raw(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
+        _core.meet_fault("save")
         view = memoryview(data).cast("B")
         size = len(view)
         while len(view) and self.error is None:

@@ -222,7 +222,11 @@ def test_an_unrecoverable_fault():
 
 
 REFUSED = {
-    "point": (("boil",), {}, "there is no point 'boil': it is one of attach, compile, run, copy"),
+    "point": (
+        ("boil",),
+        {},
+        "there is no point 'boil': it is one of attach, compile, run",
+    ),
     "kind": (("run", "RESET"), {}, "there is no kind 'RESET': it is one of IPU_RESET, LINK_RESET"),
     "nth": (("run",), {"nth": 0}, "the number of the occurrence is '0', which is no whole number"),
     "micro-batch": (("run",), {"micro_batch": -1}, "the micro-batch is '-1'"),

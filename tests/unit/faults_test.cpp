@@ -62,8 +62,8 @@ TEST(FaultText, IsRefusedWithWhatThereIs) {
       {"", "'': this is no point and kind."},
       {"run", "this is no point and kind."},
       {"runs:IPU_RESET",
-       "there is no point 'runs': it is one of attach, compile, run, copy. Did "
-       "you mean run?"},
+       "there is no point 'runs': it is one of attach, compile, run, copy, save, load, join, "
+       "collective. Did you mean run?"},
       {"run:IPU_REST", "Did you mean IPU_RESET?"},
       {"run:0:IPU_RESET", "the number of the occurrence is '0', which is no whole number from 1."},
       {"run:1:-1:IPU_RESET", "the micro-batch is '-1'"},

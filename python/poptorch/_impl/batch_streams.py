@@ -9,6 +9,7 @@ from typing import Any
 
 from poptorch._impl import random_streams
 from poptorch._impl.loader_order import Numbered
+from poptorch_core import _core
 from torch.utils.data import _DatasetKind, get_worker_info
 
 _BEFORE = -1  # the "number" of what comes before the first batch
@@ -25,6 +26,8 @@ class SeededFetcher:
     def fetch(self, asked: Numbered) -> Any:
         """A batch."""
         info = get_worker_info()
+        if info is not None:
+            _core.meet_fault("load", "worker", info.id)
         worker = info.id if self._by_worker and info is not None else 0
         if self._fetcher is None:
             if isinstance(asked, Numbered):

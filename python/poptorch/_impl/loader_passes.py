@@ -18,7 +18,7 @@ from poptorch._impl.batch_groups import Groups
 from poptorch._impl.batch_streams import IsolatedFetcher, SeededFetcher, SeedsBatches
 from poptorch._impl.data_shares import ReplicaShare
 from poptorch._impl.loader_order import Order, Pass
-from poptorch_core import Error
+from poptorch_core import Error, _core
 
 Position = dict[str, Any]
 
@@ -221,6 +221,7 @@ class Steps:
         return len(cast(Sized, self._batches))
 
     def __next__(self) -> Any:
+        _core.meet_fault("load", "program")
         try:
             batch = next(self._batches)
         except StopIteration:

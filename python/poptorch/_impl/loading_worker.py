@@ -19,6 +19,7 @@ from poptorch._impl.loader_passes import OwnProcess
 from poptorch._impl.shared_ring import Ring, Shape
 from poptorch._impl.structures import Node, flatten, walk
 from poptorch._logging import logger
+from poptorch_core import _core
 from poptorch_core.process_guard import EndsWithMaker, Process, end_with
 from torch.utils.data import dataloader as torch_dataloader
 
@@ -196,6 +197,7 @@ class _Worker:
         return int(self._ring.given_up) > self._epochs
 
     def _put(self, item: Any) -> bool:
+        _core.meet_fault("load", "loader")
         _, tensors = _taken_apart(item)
         rebatched = self._task.rebatched_size
         if rebatched is None:
