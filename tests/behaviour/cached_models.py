@@ -1,8 +1,9 @@
 """Many programs that compile the same models into one folder, some of which are killed.
 
 `python cached_models.py work FOLDER MODELS` compiles them and prints, of each, whether it was
-compiled and the digest of its result; `... hammer FOLDER` exports and caches until it is killed;
-`... rounds N` runs the whole N times, with and without kills.
+compiled and the digest of its result; `... rounds N SEED` runs the whole N times, with kills at
+random times and without; `... kills N SEED` kills a program N times that exports and caches, and
+`... steps N` kills it once at each of its first N steps of writing files.
 """
 
 import hashlib
@@ -57,18 +58,25 @@ def hammer(folder):
         model(number % 3).compile(torch.ones(2, 3))
 
 
-def started(folder, models):
+def started(folder, models, **environment):
+    names = {"POPTORCH_LOG_LEVEL": "ERR", "POPTORCH_CACHE_DIR": folder, **environment}
     return subprocess.Popen(
         [sys.executable, __file__, "work", folder, str(models)], stdout=subprocess.PIPE, text=True,
-        env={**os.environ, "POPTORCH_LOG_LEVEL": "ERR", "POPTORCH_CACHE_DIR": folder},
+        env={**os.environ, **names},
     )  # fmt: skip
 
 
-def round_of(folder, processes, models, killed):
-    """Compilations a model, of programs that were not killed. Raises where a promise is broken."""
-    running = [started(folder, models) for _ in range(processes)]
-    for victim in running[:killed]:
-        time.sleep(random.uniform(0, 0.4) + (1.5 if victim is running[0] else 0))
+def round_of(folder, processes, models, faults=(), killed_at=()):
+    """Compilations a model, of programs that were not killed. Raises where a promise is broken.
+
+    faults: of the first programs, which these kill, POPTORCH_FAULT. killed_at: instead, seconds
+    between their kills.
+    """
+    killed = len(faults or killed_at)
+    running = [started(folder, models, POPTORCH_FAULT=fault) for fault in faults]
+    running += [started(folder, models) for _ in range(processes - len(running))]
+    for victim, seconds in zip(running, killed_at, strict=False):
+        time.sleep(seconds)
         victim.kill()
     compiled, digests = [0] * models, [set() for _ in range(models)]
     for number, process in enumerate(running):
@@ -91,37 +99,44 @@ def round_of(folder, processes, models, killed):
     return sum(compiled)
 
 
-def kills(folder, count):
-    """Kills a program that writes, so often; after each, what is there is whole."""
-    from poptorch_core import _torch
+def kills(folder, count, draw=None):
+    """Kills a program that writes, so often; after each, what is there is whole. It dies at the
+    first step of writing a file, at the second, ..., or with `draw` at random times."""
+    from poptorch_core import _core, _torch
 
     environment = {"POPTORCH_CACHE_DIR": f"{folder}/cache", "POPTORCH_LOG_LEVEL": "ERR"}
-    for _ in range(count):
+    for number in range(count):
         child = os.fork()
         if child == 0:
             os.environ.update(environment)
+            if draw is None:
+                _core.arm_fault(f"save:{number + 1}:SIGKILL")
             hammer(folder)
-        time.sleep(random.uniform(0.01, 0.12))
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        if draw is not None:
+            time.sleep(draw.uniform(0.01, 0.12))
+            os.kill(child, signal.SIGKILL)
+        status = os.waitpid(child, 0)[1]
+        assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
         for path in [*Path(folder).glob("f"), *Path(folder, "cache").glob("*.poptorch")]:
             if not path.name.startswith("."):
                 file = _torch.ExecutableFile(str(path))
                 assert [file.read(section) for section in file.sections()]
 
 
-def rounds(count):
+def rounds(count, seed):
+    draw = random.Random(seed)
     for _ in range(count):
         for killed in (0, KILLED):
+            times = [draw.uniform(0, 0.4) + (1.5 if i == 0 else 0) for i in range(killed)]
             with tempfile.TemporaryDirectory() as folder:
-                round_of(folder, PROCESSES, MODELS, killed)
+                round_of(folder, PROCESSES, MODELS, killed_at=times)
     print(f"cache: {count} rounds of {PROCESSES} processes and {MODELS} models, also killed")
 
 
-def killed_often(count):
+def killed_often(count, draw=None):
     with tempfile.TemporaryDirectory() as folder:
         os.mkdir(f"{folder}/cache", 0o700)
-        kills(folder, count)
+        kills(folder, count, draw)
     print(f"kills: {count}, and every file was whole")
 
 
@@ -129,7 +144,12 @@ if __name__ == "__main__":
     name, *arguments = sys.argv[1:]
     if name == "work":
         work(arguments[0], int(arguments[1]))
-    elif name == "rounds":
-        rounds(int(arguments[0]))
-    else:
+    elif name == "steps":
         killed_often(int(arguments[0]))
+    else:
+        count, seed = map(int, arguments)
+        print(f"seed {seed}")
+        if name == "rounds":
+            rounds(count, seed)
+        else:
+            killed_often(count, random.Random(seed))

@@ -4,38 +4,80 @@ import contextlib
 import os
 import signal
 import threading
-import time
 
 import poptorch
+import poptorch.testing
 import pytest
 import torch
 
+ENDLESS = 2**62
+
 
 @contextlib.contextmanager
-def interrupted(after=0.5, within=8.0):
-    """Expects the body to be stopped by a signal, and not to end by itself. How soon after it is
-    measured by tests/nightly/signals.py: here other work may be on the machine."""
-    sent = []
+def interrupted(point="run", **where):
+    """Expects the body to be stopped by Ctrl-C at a point: see poptorch.testing.inject_fault."""
+    with (
+        poptorch.testing.inject_fault(point, "SIGINT", **where) as fault,
+        pytest.raises(KeyboardInterrupt),
+    ):
+        yield
+    assert fault.struck
+
+
+@contextlib.contextmanager
+def interrupted_after(begun):
+    """Expects the body, which would not end, to be stopped by a signal that another thread sends
+    once the event `begun` is set. How soon after it is measured by tests/nightly/signals.py."""
 
     def handler(*_):
         raise KeyboardInterrupt
 
-    def send():
-        time.sleep(after)
-        sent.append(time.monotonic())
-        os.kill(os.getpid(), signal.SIGUSR1)
+    over = threading.Event()
 
-    before = signal.signal(signal.SIGUSR1, handler)
+    def send():
+        begun.wait()
+        if not over.is_set():
+            os.kill(os.getpid(), signal.SIGUSR1)
+
     sender = threading.Thread(target=send)
-    try:
+    with handled_by(handler, signal.SIGUSR1):
         sender.start()
-        with pytest.raises(KeyboardInterrupt):
-            yield
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                yield
+        finally:
+            over.set()
+            begun.set()
             sender.join()
-        assert time.monotonic() - sent[0] < within
+
+
+@contextlib.contextmanager
+def handled_by(handler, number=signal.SIGINT):
+    """`handler` is that of the signal in the body."""
+    before = signal.signal(number, handler)
+    try:
+        yield
     finally:
-        sender.join()
-        signal.signal(signal.SIGUSR1, before)
+        signal.signal(number, before)
+
+
+class Gate:
+    """A place in a model where its run waits: the event `reached` is set, then `open` awaited."""
+
+    def __init__(self, is_open=False):
+        self.reached, self.open = threading.Event(), threading.Event()
+        if is_open:
+            self.open.set()
+
+    def __call__(self, x):
+        """Part of a model's forward."""
+
+        def passed(value):
+            self.reached.set()
+            self.open.wait()
+            return value
+
+        return poptorch.op(passed, shape=lambda value: value)(x)
 
 
 def quiet(change=lambda options: None):

@@ -1,8 +1,9 @@
 """Kills a training run again and again, and lets it go on from its last checkpoint each time.
 
-`python killed_training.py KIND KILLS FOLDER`: its losses, weights, optimiser state and random
-numbers must then be those of the run that nobody disturbed. Each run is a fork of this process,
-which has loaded the libraries and used nothing of them; it dies by SIGKILL at a random time.
+`python killed_training.py KIND KILLS FOLDER SEED [times]`: its losses, weights, optimiser state and
+random numbers must then be those of the run that nobody disturbed. Each run is a fork of this
+process, which has loaded the libraries and used nothing of them; it dies by SIGKILL at an event
+that is drawn, or with `times` at a random time in every other run.
 """
 
 import os
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import numpy
 import poptorch
+import poptorch.testing
 import torch
 
 STEPS = 40
@@ -137,13 +139,33 @@ def train(kind, folder):
     return result
 
 
-def begun(kind, folder):
-    """A process that trains, and leaves its result in a file."""
+# Points of a run of 40 steps: how often one is drawn, and what of inject_fault's arguments, between
+# which bounds. Some are beyond the run's end.
+EVENTS = {
+    "compile": (1, {"index": (1, 20)}, {"place": "differentiate"}),
+    "copy": (2, {"nth": (1, 60)}, {}),
+    "run": (3, {"nth": (1, 40), "micro_batch": (0, 2)}, {}),
+    "load": (3, {"nth": (1, 45)}, {"place": "program"}),
+    "save": (6, {"nth": (1, 250)}, {}),
+}
+
+
+def drawn_event(draw):
+    """Arguments of inject_fault."""
+    (point,) = draw.choices(list(EVENTS), weights=[weight for weight, _, _ in EVENTS.values()])
+    _, bounds, words = EVENTS[point]
+    return {"point": point, **{name: draw.randint(*of) for name, of in bounds.items()}, **words}
+
+
+def begun(kind, folder, event=None):
+    """A process that trains, and leaves its result in a file; it is killed at the event."""
     process = os.fork()
     if process:
         return process
     status = 1
     try:
+        if event is not None:
+            poptorch.testing.inject_fault(kind="SIGKILL", **event)
         folder.mkdir(exist_ok=True)
         torch.save(train(kind, folder), folder / "unfinished")
         os.rename(folder / "unfinished", folder / "result")
@@ -176,8 +198,8 @@ def same(ours, theirs):
     return ours == theirs
 
 
-def main(name, kills, folder):
-    draw, kind = random.Random(f"{name} {kills}"), KINDS[name]
+def main(name, kills, folder, seed, with_times):
+    draw, kind = random.Random(f"{name} {kills} {seed}"), KINDS[name]
     torch.optim.SGD([torch.zeros(1)])  # loads what every run would load
     start = time.monotonic()
     process = begun(kind, folder / "undisturbed")
@@ -191,8 +213,10 @@ def main(name, kills, folder):
         rounds += 1
         place = folder / str(rounds)
         while not (place / "result").exists():
-            process = begun(kind, place)
-            if killed < kills:
+            at_time = with_times and draw.random() < 0.5
+            event = drawn_event(draw) if killed < kills and not at_time else None
+            process = begun(kind, place, event)
+            if killed < kills and at_time:
                 if draw.random() < 0.1:
                     time.sleep(draw.uniform(0, preparing))
                 elif has_saved(process, place):
@@ -204,12 +228,14 @@ def main(name, kills, folder):
             middle += status != 0 and (place / KEPT).exists()
         got = torch.load(place / "result")
         for what in expected:
-            assert same(got[what], expected[what]), (rounds, what)
+            assert same(got[what], expected[what]), (rounds, what, f"seed {seed}")
         left = {KEPT, "result"}
         assert {file.name for file in place.iterdir()} <= left, list(place.iterdir())
-    print(f"{name}: {killed} kills, {middle} with a checkpoint, {rounds} runs, all equal")
+    print(
+        f"{name}: {killed} kills, {middle} with a checkpoint, {rounds} runs, seed {seed}, all equal"
+    )
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))
+    main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4], sys.argv[5:] == ["times"])

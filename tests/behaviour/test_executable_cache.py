@@ -168,12 +168,18 @@ def test_the_command_line_looks_into_files(tmp_path, capsys):
     assert torch.equal(held["weight"], wrapped.model.weight)
 
 
-@pytest.mark.parametrize("killed", [0, 1])
-def test_processes_compile_a_model_once(tmp_path, killed):
-    cached_models.round_of(str(tmp_path), 4, 6, killed)
+# Before it compiles, while it does and others wait for it, and as it writes what it has compiled.
+KILLS = ["compile:2:SIGKILL", "compile:1:lower:SIGKILL", "save:1:SIGKILL", "save:4:SIGKILL"]
 
 
+@pytest.mark.signals
+@pytest.mark.parametrize("faults", [[], *([kill] for kill in KILLS)], ids=str)
+def test_processes_compile_a_model_once(tmp_path, faults):
+    cached_models.round_of(str(tmp_path), 4, 6, faults)
+
+
+@pytest.mark.signals
 def test_a_kill_leaves_whole_files():
-    done = in_process(cached_models.__file__, "kills", "50")
+    done = in_process(cached_models.__file__, "steps", "50")
     assert done.returncode == 0, done.stderr
     assert "50, and every file was whole" in done.stdout

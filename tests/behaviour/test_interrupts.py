@@ -1,19 +1,27 @@
 """Runs and compilations that a signal stops."""
 
-import contextlib
 import signal
 import threading
 
 import numpy as np
 import poptorch
+import poptorch.testing
 import popxl
 import popxl.ops as ops
 import pytest
 import torch
-from interrupting import Linears, interrupted, quiet, training
+from interrupting import (
+    ENDLESS,
+    Gate,
+    Linears,
+    handled_by,
+    interrupted,
+    interrupted_after,
+    quiet,
+    training,
+)
 
 X = torch.ones(4)
-ENDLESS = 2**62
 
 
 @pytest.fixture
@@ -24,11 +32,11 @@ def log(caplog):
 
 
 class Endless(torch.nn.Module):
-    """Ends when its input does not begin with one; on one IPU or on two."""
+    """Ends when its input does not begin with one; on one IPU or on two. It passes a gate first."""
 
     def __init__(self, ipus=1):
         super().__init__()
-        self.ipus = ipus
+        self.ipus, self.gate = ipus, Gate(is_open=True)
         self.register_buffer("factor", torch.tensor(1.5))
 
     def forward(self, x):
@@ -36,7 +44,7 @@ class Endless(torch.nn.Module):
             return poptorch.for_loop(ENDLESS, lambda z: [z * self.factor - z], [y])
 
         with poptorch.Block("first", ipu_id=0):
-            y = x * 2
+            y = self.gate(x * 2)
         with poptorch.Block("last", ipu_id=self.ipus - 1):
             return poptorch.cond(x[0] == 1, loop, [y], lambda z: [z + 1], [y])[0]
 
@@ -44,40 +52,69 @@ class Endless(torch.nn.Module):
 ENDS = torch.zeros(4)
 
 
+@pytest.mark.signals
 @pytest.mark.parametrize("ipus", [1, 2])
 def test_an_endless_run_is_stopped_and_the_model_is_usable(ipus):
     sharded = quiet(lambda o: o.setExecutionStrategy(poptorch.ShardedExecution()))
-    model = poptorch.inferenceModel(Endless(ipus), sharded)
+    endless = Endless(ipus)
+    model = poptorch.inferenceModel(endless, sharded)
     for _ in range(2):
         assert torch.equal(model(ENDS), torch.ones(4))
-        with interrupted():
+        endless.gate.reached.clear()
+        with interrupted_after(endless.gate.reached):
             model(X)
     assert torch.equal(model(ENDS), torch.ones(4))
 
 
+@pytest.mark.signals
 @pytest.mark.parametrize(
     "many",
     [{}, {"ipus": 2, "layers": 2, "accumulation": 4}, {"replicas": 2}, {"accumulation": 3}],
     ids=["one IPU", "pipelined", "replicas", "accumulating"],
 )
-def test_millions_of_iterations_are_stopped_and_the_rest_is_told(many, log):
-    model, rows = training(1_000_000 if len(many) > 1 else 3_000_000, **many)
+def test_many_iterations_are_stopped_and_the_rest_is_told(many, log):
+    model, rows = training(1_000_000, **many)
     model.compile(rows)
-    with interrupted():
+    with interrupted(micro_batch=100):
         model(rows)
     assert "The run of Linears for training was cut short" in log.text
     assert all(torch.isfinite(p).all() for p in model.model.parameters())
-    with interrupted():
+    with interrupted(micro_batch=5, ipu=many.get("ipus", 1) * many.get("replicas", 1) - 1):
         model(rows)
     assert "changed on the host" not in log.text
     assert log.text.count("was cut short") == 2
 
 
+class Steps(torch.nn.Module):
+    """Its weight is the number of steps that SGD with a learning rate of 1 has made."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+
+    def forward(self, x):
+        return poptorch.identity_loss(-(self.weight * x).sum(), reduction="none")
+
+
+@pytest.mark.signals
+@pytest.mark.parametrize("done", [0, 1, 700])
+def test_a_run_stops_within_a_few_micro_batches(done):
+    steps, count = Steps(), 10_000
+    options = quiet(lambda o: o.deviceIterations(count))
+    model = poptorch.trainingModel(steps, options, torch.optim.SGD(steps.parameters(), lr=1.0))
+    model.compile(torch.ones(count, 1))
+    with interrupted(micro_batch=done):
+        model(torch.ones(count, 1))
+    model.copyWeightsToHost()
+    assert done <= steps.weight.item() <= done + 64
+
+
+@pytest.mark.signals
 def test_what_the_host_holds_can_be_put_back(log):
-    model, rows = training(3_000_000)
+    model, rows = training(10_000)
     model.compile(rows)
     kept = {name: p.detach().clone() for name, p in model.model.named_parameters()}
-    with interrupted():
+    with interrupted(micro_batch=100):
         model(rows)
     model.copyWeightsToHost()
     with torch.no_grad():
@@ -89,53 +126,33 @@ def test_what_the_host_holds_can_be_put_back(log):
         assert torch.equal(parameter, kept[name])
 
 
-@pytest.fixture
-def stopped_from(monkeypatch):
-    """Stops a compilation by a signal, some seconds after a phase of it has begun."""
+@pytest.mark.signals
+def test_tracing_is_stopped_and_made_again(monkeypatch):
+    def tell(self, done, total, phase):
+        if phase == "tracing":
+            signal.raise_signal(signal.SIGINT)
 
-    def tell(name, phase, after):
-        if name == phase and after:
-            signal.setitimer(signal.ITIMER_REAL, after)
-        elif name == phase:
-            signal.raise_signal(signal.SIGALRM)
-
-    def stop(*_):
-        raise KeyboardInterrupt
-
-    @contextlib.contextmanager
-    def expect(phase, after=0):
-        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-            patched.setattr(
-                poptorch._impl.progress.Progress,
-                "__call__",
-                lambda self, done, total, name: tell(name, phase, after),
-            )
-            yield
-
-    before = signal.signal(signal.SIGALRM, stop)
-    yield expect
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, before)
+    model = poptorch.trainingModel(Linears(2), quiet())
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(poptorch._impl.progress.Progress, "__call__", tell)
+        model.compile(torch.ones(2, 4))
+    assert not model.isCompiled()
+    assert torch.isfinite(model(torch.ones(2, 4)))
 
 
-@pytest.mark.parametrize("phase", ["tracing", "differentiate", "lower", "bind"])
-def test_a_compilation_is_stopped_and_made_again(phase, stopped_from):
+@pytest.mark.signals
+@pytest.mark.parametrize("index", [0, 7])
+@pytest.mark.parametrize("place", ["differentiate", "lower", "bind"])
+def test_a_compilation_is_stopped_and_made_again(place, index):
     model = poptorch.trainingModel(Linears(2), quiet())
     x = torch.ones(2, 4)
-    with stopped_from(phase):
+    with interrupted("compile", place=place, index=index):
         model.compile(x)
     assert not model.isCompiled()
     assert torch.isfinite(model(x))
 
 
-def test_a_long_compilation_is_stopped_between_what_it_tells(stopped_from):
-    model = poptorch.trainingModel(Linears(3000), quiet())
-    with stopped_from("differentiate", after=0.05):
-        model.compile(torch.ones(2, 4))
-    assert not model.isCompiled()
-    assert torch.isfinite(poptorch.inferenceModel(Linears(2), quiet())(torch.ones(2, 4)))
-
-
+@pytest.mark.signals
 def test_a_popxl_session_is_stopped_and_usable(capfd):
     ir = popxl.Ir()
     with ir.main_graph:
@@ -162,33 +179,26 @@ def test_a_popxl_session_is_stopped_and_usable(capfd):
     assert "was cut short: some variables are on the device" in capfd.readouterr().err
 
 
+@pytest.mark.signals
 def test_a_handler_cannot_use_the_model_that_it_interrupts():
     model = poptorch.inferenceModel(Endless(), quiet())
     model(ENDS)
-
-    def handler(*_):
-        model(ENDS)
-
-    before = signal.signal(signal.SIGALRM, handler)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.4)
-        with pytest.raises(poptorch.Error, match="the handler of a signal uses the model"):
-            model(X)
-    finally:
-        signal.signal(signal.SIGALRM, before)
+    with (
+        handled_by(lambda *_: model(ENDS)),
+        poptorch.testing.inject_fault("run", "SIGINT"),
+        pytest.raises(poptorch.Error, match="the handler of a signal uses the model"),
+    ):
+        model(X)
     assert torch.equal(model(ENDS), torch.ones(4))
 
 
+@pytest.mark.signals
 def test_a_handler_that_raises_nothing_does_not_stop_a_run():
-    count = 3_000_000
-    model, rows = training(count)
+    model, rows = training(100)
     model.compile(rows)
     seen = []
-    before = signal.signal(signal.SIGALRM, lambda *_: seen.append(threading.current_thread()))
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)
-        assert torch.isfinite(model(rows)).all()
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    assert seen and set(seen) == {threading.main_thread()}
+    with handled_by(lambda *_: seen.append(threading.current_thread())):
+        for micro_batch in (0, 50, 100):
+            with poptorch.testing.inject_fault("run", "SIGINT", micro_batch=micro_batch):
+                assert torch.isfinite(model(rows)).all()
+    assert seen == 3 * [threading.main_thread()]

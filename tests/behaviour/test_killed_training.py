@@ -1,6 +1,7 @@
-"""Training that is killed at random points goes on from its last checkpoint with the same bits.
+"""Training that is killed at an event goes on from its last checkpoint with the same bits.
 
-More kills, of more kinds of programs: POPTORCH_TRAINING_KILLS (in all).
+More kills, of more kinds of programs, and at random times: POPTORCH_TRAINING_KILLS (in all), and
+POPTORCH_SEED.
 """
 
 import os
@@ -13,20 +14,18 @@ import pytest
 from killed_training import KINDS
 
 KILLS = int(os.environ.get("POPTORCH_TRAINING_KILLS", "0"))
-FEW = ["sync", "workers", "async", "async-workers", "stream"]
+SEED = os.environ.get("POPTORCH_SEED", "0")
+FEW = ["sync", "async-workers"]
 
 
+@pytest.mark.signals
 @pytest.mark.parametrize("kind", KINDS if KILLS else FEW)
 def test_killed_training_ends_with_the_bits_of_the_undisturbed(kind, tmp_path):
     kills = -(-KILLS // len(KINDS)) or 10
+    program = Path(__file__).with_name("killed_training.py")
+    times = ["times"] if KILLS else []
     done = subprocess.run(
-        [
-            sys.executable,
-            Path(__file__).with_name("killed_training.py"),
-            kind,
-            str(kills),
-            tmp_path,
-        ],
+        [sys.executable, program, kind, str(kills), tmp_path, SEED, *times],
         env={
             **os.environ,
             "PYTHONPATH": ":".join(p for p in sys.path if p),
@@ -35,7 +34,7 @@ def test_killed_training_ends_with_the_bits_of_the_undisturbed(kind, tmp_path):
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, f"{done.stderr}repeat with POPTORCH_SEED={SEED}"
     found = re.fullmatch(
         rf"{kind}: {kills} kills, (\d+) with a checkpoint, .*", done.stdout.strip()
     )

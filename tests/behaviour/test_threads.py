@@ -6,12 +6,11 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import poptorch
 import pytest
 import torch
-from interrupting import Linears, interrupted, quiet, training
+from interrupting import Gate, Linears, handled_by, quiet
 
 
 def in_threads(count, work):
@@ -82,17 +81,28 @@ def test_threads_compile_one_at_a_time():
     assert torch.autograd.grad.__module__ == "torch.autograd"
 
 
-def test_a_wrapper_is_not_destroyed_while_a_thread_runs_it():
-    model, rows = training(4_000_000)
-    model.compile(rows)
+@pytest.fixture
+def held():
+    """A wrapper that a thread runs until its gate is opened."""
+    gate = Gate()
+    model = poptorch.inferenceModel(lambda x: gate(x) + 1, quiet())
+    model.compile(torch.ones(2))
     results = []
-    thread = threading.Thread(target=lambda: results.append(model(rows)))
+    thread = threading.Thread(target=lambda: results.append(model(torch.ones(2))))
     thread.start()
-    time.sleep(0.3)
+    gate.reached.wait()
+    yield model, gate
+    gate.open.set()
+    thread.join()
+    assert results[0].tolist() == [2.0, 2.0]
+
+
+def test_a_wrapper_is_not_destroyed_while_a_thread_runs_it(held):
+    model, gate = held
     with pytest.raises(poptorch.Error, match="another thread runs the model"):
         model.destroy()
-    thread.join()
-    assert torch.isfinite(results[0]).all()
+    gate.open.set()
+    model(torch.ones(2))  # waits for the thread's turn to end
     model.destroy()
     assert not model.isCompiled()
 
@@ -101,7 +111,7 @@ def test_destroying_between_the_calls_of_a_thread_raises_only_poptorchs_errors()
     linear = torch.nn.Linear(4, 4)
     model = poptorch.inferenceModel(linear, quiet())
     model(torch.ones(1, 4))
-    errors, done = [], threading.Event()
+    errors, calls, done = [], threading.Semaphore(0), threading.Event()
 
     def call():
         while not done.is_set():
@@ -109,48 +119,58 @@ def test_destroying_between_the_calls_of_a_thread_raises_only_poptorchs_errors()
                 torch.testing.assert_close(model(torch.ones(1, 4)), linear(torch.ones(1, 4)))
             except poptorch.Error as error:
                 errors.append(str(error))
+            calls.release()
 
     thread = threading.Thread(target=call)
     thread.start()
     for _ in range(30):
         with contextlib.suppress(poptorch.Error):
             model.destroy()
-        time.sleep(0.002)
+        calls.acquire()
     done.set()
     thread.join()
     assert all("destroy() was called while" in error for error in errors)
 
 
-def test_a_thread_that_waits_for_anothers_run_can_be_stopped():
-    model, rows = training(6_000_000)
-    model.compile(rows)
-    thread = threading.Thread(target=lambda: model(rows))
-    thread.start()
-    time.sleep(0.2)
-    with interrupted():
-        model(rows)
-    assert thread.is_alive()
-    thread.join()
+@pytest.mark.signals
+def test_a_thread_that_waits_for_anothers_run_can_be_stopped(held):
+    model, _ = held
+    over = threading.Event()
+
+    def handler(_, frame):
+        if frame.f_globals["__name__"].startswith("poptorch"):  # in the call, which waits
+            over.set()
+            raise KeyboardInterrupt
+
+    def send():  # until the call has begun, which no event tells
+        while not over.wait(0.05):
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+    sender = threading.Thread(target=send)
+    with handled_by(handler, signal.SIGUSR1):
+        sender.start()
+        with pytest.raises(KeyboardInterrupt):
+            model(torch.ones(2))
+        sender.join()
 
 
 PROGRAM = """
-import signal, sys, threading, time
+import signal, sys, threading
 import poptorch, torch
 
-def run():
-    print("running", flush=True)
-    model(torch.ones(4))
+begun = threading.Event()
+begin = poptorch.op(lambda x: begun.set() or x, shape=lambda x: x)
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 options = poptorch.Options().showCompilationProgressBar(False)
 model = poptorch.inferenceModel(
-    lambda x: poptorch.for_loop(2**62, lambda y: [y * 1.5], [x])[0], options
+    lambda x: poptorch.for_loop(2**62, lambda y: [y * 1.5], [begin(x)])[0], options
 )
 model.compile(torch.ones(4))
-thread = threading.Thread(target=run, daemon=DAEMON)
+thread = threading.Thread(target=lambda: model(torch.ones(4)), daemon=DAEMON)
 thread.start()
-time.sleep(0.5)
-print("now", flush=True)
+begun.wait()
+print("running", flush=True)
 WAIT
 """
 
@@ -167,29 +187,30 @@ def program_ends(tmp_path, daemon, wait, signalled):
         text=True,
     )
     try:
-        while process.stdout.readline() not in ("now\n", ""):
-            pass
+        assert process.stdout.readline() == "running\n"
         if signalled:
-            time.sleep(0.3)
             process.send_signal(signal.SIGINT)
-        written = process.communicate(timeout=30)[1]
+        written = process.communicate()[1]
     finally:
         process.kill()
         process.wait()
     return written, process.returncode
 
 
+@pytest.mark.signals
 def test_a_program_ends_though_a_thread_runs(tmp_path):
     written, status = program_ends(tmp_path, daemon=False, wait="pass", signalled=False)
     assert "the program ends while another of its threads runs or compiles a model" in written
     assert status == 0
 
 
+@pytest.mark.signals
 def test_a_program_ends_though_a_daemon_thread_runs(tmp_path):
     written, status = program_ends(tmp_path, daemon=True, wait="pass", signalled=False)
     assert status == 0 and "Fatal" not in written
 
 
+@pytest.mark.signals
 @pytest.mark.parametrize("daemon", [False, True])
 def test_the_main_thread_is_interrupted_while_another_runs(tmp_path, daemon):
     written, status = program_ends(tmp_path, daemon, wait="thread.join()", signalled=True)

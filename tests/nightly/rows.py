@@ -63,9 +63,11 @@ ROWS = (
         "tests/behaviour/test_loader_positions.py",
         PASSED, full=1_000, environment={"POPTORCH_TRAINING_KILLS": "{count}"}),
     Row("R7", "programs that share a cache, 5 of 16 killed in every other round",
-        "{python} tests/behaviour/cached_models.py rounds {count}", line("cache:"), full=100),
+        "{python} tests/behaviour/cached_models.py rounds {count} {seed}",
+        line("cache:"), full=100),
     Row("R8", "kills of a program that exports and caches",
-        "{python} tests/behaviour/cached_models.py kills {count}", line("kills:"), full=1_000),
+        "{python} tests/behaviour/cached_models.py kills {count} {seed}",
+        line("kills:"), full=1_000),
     Row("R8, S1", "faults of each write; hostile files",
         "build/tests/unit/poptorch_unit_tests --gtest_brief=1 "
         "--gtest_filter='WholeFile*:FileLock*:Container*:Safetensors*:ExecutableFile*:Cache*' && "
@@ -89,8 +91,7 @@ ROWS = (
         PYTEST + "tests/behaviour/test_optimiser_scaling.py tests/errors/test_refused_values.py",
         PASSED),
     Row("R12", "kills of programs that load data: nothing is left within 2 s",
-        PYTEST + "tests/behaviour/test_data_ends.py tests/behaviour/test_data_interrupts.py",
-        PASSED, full=30,
+        PYTEST + "tests/nightly/loader_ends.py", PASSED, full=30,
         environment={"POPTORCH_KILL_POINTS": "{count}"}),
     Row("R12", "Ctrl-C at every point of the Python layer",
         PYTEST + "tests/behaviour/test_interrupted_python.py tests/behaviour/test_interrupts.py "
@@ -107,6 +108,8 @@ ROWS = (
     Row("R13", "faults of IPUs at random points: training resumed bit by bit",
         PYTEST + "tests/behaviour/test_faults.py", PASSED, full=100,
         environment={"POPTORCH_FUZZ_FAULTS": "{count}"}),
+    Row("R14", "a thousand layers compile in five seconds of CPU time",
+        "{python} tests/nightly/deep.py", line("deep:")),
     Row("R14", "soak: memory by steps, and by wrappers that come and go",
         "{python} tests/nightly/soak.py --steps {count} --cycles {cycles}", line("soak:"),
         full=1_000_000),

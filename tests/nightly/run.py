@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from rows import NOT_BUILT, ROWS, Row
+from seed import SEED
 
 ROOT = Path(__file__).resolve().parents[2]
 LOGS = ROOT / "build/nightly"
@@ -27,6 +28,7 @@ def values(row: Row, share: float, jobs: int) -> dict[str, object]:
         "per_golden": max(10, count // GOLDEN_TEXTS),
         "one_in": max(1, round(1 / share)),
         "cycles": max(100, count // 500),
+        "seed": SEED,
     }
 
 
@@ -40,7 +42,7 @@ def run(row: Row, number: int, share: float, jobs: int) -> tuple[bool, str, floa
         row.command.format(**given),
         shell=True,
         cwd=ROOT,
-        env={**os.environ, **environment, "PYTHONPATH": path},
+        env={**os.environ, "POPTORCH_SEED": str(SEED), **environment, "PYTHONPATH": path},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         errors="replace",
@@ -57,6 +59,7 @@ def main() -> int:
     args = parser.parse_args()
     LOGS.mkdir(parents=True, exist_ok=True)
     all_held = True
+    print(f"POPTORCH_SEED={SEED}\n")
     print("| row | what | held | figure | minutes |\n|---|---|---|---|---|", flush=True)
     for number, row in enumerate(ROWS):
         if args.only and not set(args.only) & set(row.name.split(", ")):
