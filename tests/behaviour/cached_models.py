@@ -80,7 +80,7 @@ def round_of(folder, processes, models, faults=(), killed_at=()):
         victim.kill()
     compiled, digests = [0] * models, [set() for _ in range(models)]
     for number, process in enumerate(running):
-        out, _ = process.communicate(timeout=600)
+        out, _ = process.communicate()
         if number >= killed:
             assert process.returncode == 0, process.returncode
             assert len(out.splitlines()) == models

@@ -223,17 +223,20 @@ def test_queries_follow_the_pool(monkeypatch):
 
 
 HOLDER = """
-    import sys, time
+    import sys
     from poptorch._impl import device_pool
     lease = device_pool.acquire(device_pool.Pool.of_environment(), 4)
     print("held", flush=True)
-    time.sleep(60)
+    sys.stdin.read()
 """
 
 
 def start_holder():
     process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(HOLDER)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", textwrap.dedent(HOLDER)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout.readline() == "held\n"
     return process
@@ -242,9 +245,11 @@ def start_holder():
 def end(process, how=signal.SIGKILL):
     process.send_signal(how)
     process.wait()
+    process.stdin.close()
     process.stdout.close()
 
 
+@pytest.mark.signals
 def test_a_crash_frees_the_devices_of_the_process(folder):
     process = start_holder()
     with pytest.raises(poptorch.Error, match=f"held by process {process.pid}"):
@@ -253,6 +258,7 @@ def test_a_crash_frees_the_devices_of_the_process(folder):
     wrapped()(X)
 
 
+@pytest.mark.signals
 def test_waiting_lasts_until_the_other_process_ends(folder, monkeypatch):
     process = start_holder()
     monkeypatch.setenv("POPTORCH_WAIT_FOR_IPU", "1")

@@ -116,7 +116,7 @@ def test_nothing_is_kept_of_the_ipu_model(tmp_path, capfd):
 
 def in_process(*arguments, **environment):
     return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, timeout=100,
+        [sys.executable, *arguments], capture_output=True, text=True,
         env={**os.environ, **environment},
     )  # fmt: skip
 

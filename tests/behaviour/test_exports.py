@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 
 def in_process(*arguments, **environment):
     done = subprocess.run(
-        [sys.executable, *map(str, arguments)], capture_output=True, text=True, timeout=200,
+        [sys.executable, *map(str, arguments)], capture_output=True, text=True,
         env={**os.environ, "POPTORCH_LOG_LEVEL": "WARN", **environment},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

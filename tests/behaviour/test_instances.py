@@ -32,8 +32,8 @@ import numpy as np
 from poptorch_core import _core
 from tests.behaviour.test_instances import LINES, TEXT, rows
 instance, instances, runs = map(int, sys.argv[2:])
-fabric = _core.make_shared_fabric(sys.argv[1], instance, instances, timeout=60)
-host = {"instances": instances, "instance": instance, "fabric": fabric, "instance_timeout": 60}
+fabric = _core.make_shared_fabric(sys.argv[1], instance, instances, timeout=0)
+host = {"instances": instances, "instance": instance, "fabric": fabric, "instance_timeout": 0}
 executable = _core.compile(_core.parse(TEXT), LINES, host)
 first, count, _ = executable.replicas
 inputs = rows()[first : first + count].reshape(-1)
@@ -93,6 +93,7 @@ def test_several_processes_have_the_bits_of_one(place, instances):
             assert not here["state"][1 - group].any()
 
 
+@pytest.mark.signals
 def test_a_killed_instance_is_named(place):
     zero, one = start(place, 0, 2), start(place, 1, 2, runs=1)
     said = zero.communicate()[0]

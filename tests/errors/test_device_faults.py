@@ -255,7 +255,6 @@ def run_program(text, **variables):
         capture_output=True,
         text=True,
         env={**os.environ, **variables},
-        timeout=100,
     )
 
 
