@@ -168,6 +168,11 @@ void Engine::exchange(const std::string& what, std::byte* rows, int64_t row_byte
   impl_->runner.exchange(what, rows, row_bytes, owners);
 }
 
+void Engine::exchange_before_run(const std::string& what, std::byte* rows, int64_t row_bytes,
+                                 const std::vector<int>& owners) {
+  impl_->runner.exchange_before_run(what, rows, row_bytes, owners);
+}
+
 void Engine::tell(const std::byte* note, int64_t bytes) {
   if (Peers* const peers = impl_->runner.peers()) peers->tell(note, bytes);
 }

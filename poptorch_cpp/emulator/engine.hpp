@@ -59,6 +59,8 @@ class Engine {
   // Rows of what instances have: peers.hpp. Nothing where there is one instance.
   void exchange(const std::string& what, std::byte* rows, int64_t row_bytes,
                 const std::vector<int>& owners);
+  void exchange_before_run(const std::string& what, std::byte* rows, int64_t row_bytes,
+                           const std::vector<int>& owners);
   // Notes beside runs: peers.hpp.
   void tell(const std::byte* note, int64_t bytes);
   int hear(std::byte* note, int64_t bytes);

@@ -126,9 +126,11 @@ class FrameFabric final : public Fabric {
 };
 
 void FrameFabric::take_back(uint32_t program, double until) {
-  for (Peer& peer : peers_) {
+  for (int other = 0; other < instances(); ++other) {
+    Peer& peer = this->peer(other);
     bool is_sane = true;  // what it sends
-    while (peer.link && !peer.link->take_back(program, !is_sane || now() > until)) {
+    const auto is_last = [&] { return !is_sane || now() > until || is_stopped(other); };
+    while (peer.link && !peer.link->take_back(program, is_last())) {
       try {
         peer.mailbox.read_all(*peer.link, peer.name);  // notes come behind messages
       } catch (const support::UserError&) {

@@ -2,7 +2,6 @@
 #include "emulator/peers.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <tuple>
 #include <utility>
@@ -28,15 +27,9 @@ uint64_t digest_of(std::string_view text) {
   return digest;
 }
 
-constexpr double kFarewell = 0.5;  // seconds for which room is waited for, by who gives up
-
-// The sender's run has failed, or its attempt to agree before the first, or an exchange behind one.
-struct Farewell {
-  int64_t run = 0, attempt = 0;       // to agree, or the exchanges since that run
-  std::array<char, 400> reason = {};  // the rest zero
-
-  std::pair<int64_t, int64_t> turn() const { return {run, attempt}; }
-};
+// Seconds for which an instance that aborts waits: for room for its notices, and for the others to
+// confirm that nobody writes to its memory any more.
+constexpr double kForRoom = 0.5, kForLoans = 5;
 
 }  // namespace
 
@@ -54,7 +47,7 @@ Peers::Peers(const Share& share, const program::Program& program)
 
 Tag Peers::tag(uint32_t collective, int group, uint32_t round) const {
   return {.program = number_,
-          .run = static_cast<uint32_t>(run_),
+          .run = static_cast<uint32_t>(attempts_->current().run),
           .collective = collective,
           .group = static_cast<uint32_t>(group),
           .round = round};
@@ -81,14 +74,20 @@ int Peers::hear(std::byte* note, int64_t bytes) {
 }
 
 void Peers::begin_run() {
-  meet();
+  begin_run_attempt();
+  has_begun_run_ = false;
+  telling([&] { agree(); });
   under_way = 0;
-  exchanges_ = 0;
-  fabric().forget(number_, static_cast<uint32_t>(++run_));
+  fabric().forget(number_, static_cast<uint32_t>(attempts_->current().run));
 }
 
-// Before the first run or exchange.
-void Peers::meet() {
+void Peers::begin_run_attempt() {
+  join();
+  if (!has_begun_run_) attempts_->begin_run();
+}
+
+// Requires a fabric from here on.
+void Peers::join() {
   if (!share_.fabric) {
     throw support::UserError(
         str("[instances] this is instance ", share_.instance, " of ", share_.instances,
@@ -96,18 +95,15 @@ void Peers::meet() {
             "with the others, by poprun or by torchrun -m popdist, and call popdist.init()."));
   }
   note_progress();
-  if (agreed_) return;
-  if (run_ < 0) number_ = fabric().next_program();
-  telling([&] {
-    ++attempts_;
-    agree();
-  });
-  agreed_ = true;
+  if (attempts_) return;
+  number_ = fabric().next_program();
+  attempts_.emplace(share_, aside(Tag::kGiveUp));
 }
 
-// An agreement that is cut short goes on where it was: nobody greets twice.
+// An agreement that is interrupted continues where it was, in any later attempt: what instances
+// send in it does not depend on the attempt, and nobody sends it twice.
 void Peers::agree() {
-  run_ = std::max<int64_t>(run_, 0);
+  if (agreed_) return;
   if (!unlike_.empty()) throw support::UserError(unlike_);
   program::Program unseeded = program_;  // of seeds, instances are warned: session/agreement.hpp
   unseeded.random_seed = 0;
@@ -120,6 +116,7 @@ void Peers::agree() {
   const std::string what = "the first run of a program";
   const auto wait = [&](int other, auto ask) {
     support::meet_fault(support::FaultPoint::kJoin, "program");
+    support::check_interrupt();
     uint32_t seen = fabric().signal();
     for (int round = 0; !ask(); ++round) {
       support::check_interrupt();
@@ -144,6 +141,7 @@ void Peers::agree() {
     refuse_unlike(own, theirs);
     if (fabric().is_near(heard_)) lending_.note(heard_, theirs.lent, fabric().name(heard_));
   }
+  agreed_ = true;
 }
 
 // What `theirs`, of the instance heard now, has other than this one's.
@@ -170,67 +168,40 @@ void Peers::telling(const std::function<void()>& work) {
   try {
     work();
   } catch (const std::exception& error) {
-    give_up(error.what());
+    abort(error.what());
     throw;
   }
 }
 
-void Peers::give_up(std::string_view why) noexcept {
-  if (!share_.fabric || run_ < 0) return;
-  const double until = now() + kFarewell;
+void Peers::abort(std::string_view why) noexcept {
+  if (!attempts_) return;
+  has_begun_run_ = false;
+  const double until = share_.clock() + kForRoom;
   try {
-    Farewell own{.run = run_, .attempt = agreed_ ? exchanges_ : attempts_};
-    std::memcpy(own.reason.data(), why.data(), std::min(why.size(), own.reason.size() - 1));
-    failed_ = own.turn();
-    const auto* bytes = reinterpret_cast<const std::byte*>(&own);
-    for (int other = 0; other < share_.instances; ++other) {
-      if (other == share_.instance) continue;
-      for (int i = 0; fabric().end_of(other).empty(); ++i) {
-        const uint32_t seen = fabric().signal();
-        if (fabric().send(other, aside(Tag::kGiveUp), bytes, sizeof own)) break;
-        if (now() > until) break;
-        fabric().nap(i, seen);
-      }
-    }
+    attempts_->abort(why, until);
   } catch (...) {  // they will find out by themselves
   }
-  fabric().take_back(number_, until);
+  fabric().take_back(number_, now() + kForLoans);
 }
 
-// Not of a turn that has failed here as well, nor of one that all have left behind: who comes to
-// the next but one has been in the next.
-bool Peers::is_news(const std::pair<int64_t, int64_t>& turn) const {
-  if (turn <= failed_) return false;
-  const int64_t here = agreed_ ? exchanges_ : attempts_;
-  return turn.first == run_ ? turn.second + 1 >= here : turn.first + 1 >= run_;
-}
-
-void Peers::take_give_ups(const std::string& what) {
-  for (int other = 0; other < share_.instances; ++other) {
-    if (other == share_.instance) continue;
-    Farewell theirs;
-    auto* bytes = reinterpret_cast<std::byte*>(&theirs);
-    bool comes = false;
-    do {
-      comes = fabric().receive(other, aside(Tag::kGiveUp), bytes, sizeof theirs);
-    } while (comes && !is_news(theirs.turn()));
-    if (!comes) continue;
-    theirs.reason.back() = '\0';
-    throw support::UserError(str("[instances] ", what, " waits in vain: the run of ",
-                                 fabric().name(other),
-                                 " has failed. It says: ", theirs.reason.data()));
-  }
+void Peers::check_aborts(const std::string& what) {
+  const std::optional<Attempts::Abort> abort = attempts_->next_abort();
+  if (!abort) return;
+  throw support::UserError(str("[instances] ", what, " waits in vain: the run of ",
+                               fabric().name(abort->instance),
+                               " has failed. It says: ", abort->reason));
 }
 
 void Peers::note_progress() {
-  progress_ = now();
+  progress_ = share_.clock();
   ended_ = -1;
 }
 
 void Peers::check(int awaited, const std::string& what) {
-  take_give_ups(what);
+  check_aborts(what);
   const std::string end = fabric().end_of(awaited);
-  const bool is_later = fabric().last_run(awaited, number_) > run_;
+  const bool is_later =
+      attempts_->is_past(awaited) || fabric().last_run(awaited, number_) > attempts_->current().run;
   if (!end.empty() || is_later) {
     if (ended_.exchange(awaited) != awaited) return;
     throw support::UserError(
@@ -243,7 +214,7 @@ void Peers::check(int awaited, const std::string& what) {
 }
 
 void Peers::check_deadline(int awaited, const std::string& what) const {
-  if (share_.timeout <= 0 || now() - progress_ < share_.timeout) return;
+  if (share_.timeout <= 0 || share_.clock() - progress_ < share_.timeout) return;
   // Who is awaited may wait for another in turn.
   std::string why = ", which is there but sends nothing. Find out what it does. ";
   for (int other = 0; other < share_.instances; ++other) {

@@ -1,15 +1,17 @@
-// The other instances of a program that this one runs with: what they must agree in, which run it
-// is, and how a wait for one of them ends when it does not come.
+// The other instances of a program that this one runs with: what they must agree in, and how a wait
+// for one of them ends when it does not come. attempts.hpp numbers what they do together.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "emulator/attempts.hpp"
 #include "emulator/lending.hpp"
 #include "emulator/share.hpp"
 #include "program/program.hpp"
@@ -30,6 +32,10 @@ class Peers {
   // instance that `what` waits for is named. support::Interrupted as everywhere.
   void exchange(const std::string& what, std::byte* rows, int64_t row_bytes,
                 const std::vector<int>& owners);
+  // The same once a program, as a part of the next run's attempt. When it fails, the next call
+  // continues it: `rows` must stay where they are until it succeeds.
+  void exchange_before_run(const std::string& what, std::byte* rows, int64_t row_bytes,
+                           const std::vector<int>& owners);
   // Beside runs, and nobody waits: a note for which there is no room is lost, and so is one before
   // the first run or exchange.
   void tell(const std::byte* note, int64_t bytes);
@@ -59,31 +65,30 @@ class Peers {
 
  private:
   struct Hello;
+  class RowExchange;
 
-  void meet();
+  void join();
+  void begin_run_attempt();
   void agree();
   void refuse_unlike(const Hello& own, const Hello& theirs);
-  void move_rows(const std::string& what, std::byte* rows, int64_t row_bytes,
-                 const std::vector<int>& owners);
+  void finish(RowExchange& rows, const std::string& what);
   Tag aside(uint32_t about) const;
-  void give_up(std::string_view why) noexcept;
-  bool is_news(const std::pair<int64_t, int64_t>& turn) const;
-  void take_give_ups(const std::string& what);
+  void abort(std::string_view why) noexcept;
+  void check_aborts(const std::string& what);
   void check_deadline(int awaited, const std::string& what) const;
 
   Share share_;
   const program::Program& program_;
   Lending lending_;
-  uint32_t number_ = 0;  // Fabric::next_program()
-  int64_t run_ = -1;
-  uint32_t exchanges_ = 0;  // since the last run began
+  uint32_t number_ = 0;               // Fabric::next_program()
+  std::optional<Attempts> attempts_;  // from the first on
+  bool has_begun_run_ = false;        // its attempt, by exchange_before_run()
   bool agreed_ = false;
-  int greeted_ = 0, heard_ = 0;                   // instances before these are, in an agreement
-  int64_t attempts_ = 0;                          // to agree
-  std::pair<int64_t, int64_t> failed_ = {-1, 0};  // the last run, or attempt, that did here
-  std::string unlike_;                            // why there can be no agreement
-  std::atomic<double> progress_{0};               // when something came last
-  std::atomic<int> ended_{-1};                    // an instance that check() has found ended since
+  int greeted_ = 0, heard_ = 0;  // instances before these are, in an agreement
+  std::string unlike_;           // why there can be no agreement
+  std::shared_ptr<RowExchange> before_run_;
+  std::atomic<double> progress_{0};  // when something came last
+  std::atomic<int> ended_{-1};       // an instance that check() has found ended since
 };
 
 }  // namespace poptorch::emulator

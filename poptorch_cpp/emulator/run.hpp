@@ -93,6 +93,8 @@ class Runner {
   // Peers::exchange(); nothing where there is one instance.
   void exchange(const std::string& what, std::byte* rows, int64_t row_bytes,
                 const std::vector<int>& owners);
+  void exchange_before_run(const std::string& what, std::byte* rows, int64_t row_bytes,
+                           const std::vector<int>& owners);
   HostMemory memory() const;
   const ReferenceTime& reference_time() const { return reference_time_; }
 

@@ -30,6 +30,14 @@ void Runner::exchange(const std::string& what, std::byte* rows, int64_t row_byte
   peers_->exchange(what, rows, row_bytes, owners);
 }
 
+void Runner::exchange_before_run(const std::string& what, std::byte* rows, int64_t row_bytes,
+                                 const std::vector<int>& owners) {
+  const Share& share = options_.share;
+  if (share.instances == 1 || !share.fabric) return;
+  if (!peers_) peers_ = std::make_unique<Peers>(share, plan_.program);
+  peers_->exchange_before_run(what, rows, row_bytes, owners);
+}
+
 // By a thread that has no machine which can go on. One asks for what the others send, and helps
 // with kernels meanwhile; the others sleep until something is announced.
 void Runner::wait_for_peers(int worker, uint32_t signal, bool alone) {

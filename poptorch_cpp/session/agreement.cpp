@@ -61,21 +61,32 @@ void tell(const std::vector<const ir::StateSlot*>& slots, const uint64_t* first,
 
 }  // namespace
 
-void Agreement::compare_beginnings() const {
+// This instance's row: digests by slot, then the seed. It is that of the first run, although the
+// others may get it in a later one.
+void Agreement::note_beginnings() {
   const emulator::Share& share = engine_.share();
   const std::vector<const ir::StateSlot*> slots = compared_slots(engine_.program());
   const size_t columns = slots.size() + 1;
-  std::vector<uint64_t> rows(columns * static_cast<size_t>(share.instances));
+  beginnings_.resize(columns * static_cast<size_t>(share.instances));
+  uint64_t* const own = beginnings_.data() + columns * static_cast<size_t>(share.instance);
+  for (size_t i = 0; i < slots.size(); ++i) own[i] = digest_of(engine_, slots[i]->name.text());
+  own[slots.size()] = engine_.random_state().seed;
+}
+
+void Agreement::compare_beginnings() {
+  const emulator::Share& share = engine_.share();
+  const std::vector<const ir::StateSlot*> slots = compared_slots(engine_.program());
+  const size_t columns = slots.size() + 1;
+  std::vector<int> owners(static_cast<size_t>(share.instances));
+  std::iota(owners.begin(), owners.end(), 0);
+  engine_.exchange_before_run("the first run of a program",
+                              reinterpret_cast<std::byte*>(beginnings_.data()),
+                              static_cast<int64_t>(columns * sizeof(uint64_t)), owners);
+  has_compared_ = true;
+  const std::vector<uint64_t> rows = std::move(beginnings_);
   const auto row = [&](int instance) {
     return rows.data() + columns * static_cast<size_t>(instance);
   };
-  uint64_t* const own = row(share.instance);
-  for (size_t i = 0; i < slots.size(); ++i) own[i] = digest_of(engine_, slots[i]->name.text());
-  own[slots.size()] = engine_.random_state().seed;
-  std::vector<int> owners(static_cast<size_t>(share.instances));
-  std::iota(owners.begin(), owners.end(), 0);
-  engine_.exchange("the first run of a program", reinterpret_cast<std::byte*>(rows.data()),
-                   static_cast<int64_t>(columns * sizeof(uint64_t)), owners);
   // Instance 0 tells of the first that differs, and that one of itself.
   for (int other = 1; other < share.instances; ++other) {
     if (share.instance != 0 && share.instance != other) continue;

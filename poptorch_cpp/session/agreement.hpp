@@ -43,8 +43,10 @@ class Agreement {
     Change change;
   };
 
-  void compare_beginnings() const;
+  void note_beginnings();
+  void compare_beginnings();
   void list_slots();
+  void note_changes();
   void tell_changes();
   void hear();
   void warn_unless_equal(const Heard& heard);
@@ -52,9 +54,12 @@ class Agreement {
   static std::optional<uint64_t> given_before(int64_t run, const Slot& slot);
 
   emulator::Engine& engine_;
-  int64_t run_ = -1;              // the last that began
+  int64_t run_ = -1;                  // the last that began; those that failed count as well
+  std::vector<uint64_t> beginnings_;  // a row an instance, until they are compared
+  bool has_compared_ = false;
   std::vector<Slot> slots_;       // by name, from the first run on
   std::vector<int64_t> written_;  // of slots_, since the last run
+  std::vector<Change> untold_;
   std::vector<Heard> heard_;
   bool has_warned_ = false;
 };

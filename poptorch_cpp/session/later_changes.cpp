@@ -22,11 +22,12 @@ constexpr size_t kMostWrites = 64;  // of a slot that are remembered
 void Agreement::before_run() {
   const emulator::Share& share = engine_.share();
   if (share.instances == 1 || !share.fabric) return;
-  if (run_ < 0) {
-    compare_beginnings();
+  if (++run_ == 0) {
+    note_beginnings();
     list_slots();
   }
-  ++run_;
+  note_changes();
+  if (!has_compared_) compare_beginnings();
   if (slots_.empty()) return;
   tell_changes();
   hear();
@@ -60,16 +61,23 @@ void Agreement::before_write(const std::string& name) {
   written_.push_back(slot - slots_.begin());
 }
 
-void Agreement::tell_changes() {
+// Before anything may interrupt the run: all instances number a change by the run after it.
+void Agreement::note_changes() {
   for (const int64_t number : std::exchange(written_, {})) {
     Slot& slot = slots_[static_cast<size_t>(number)];
     const Change change{.run = run_, .slot = number, .content = content_of(slot)};
     const bool is_other = std::exchange(slot.overwritten, std::nullopt) != change.content;
-    if (is_other) engine_.tell(reinterpret_cast<const std::byte*>(&change), sizeof change);
+    if (is_other) untold_.push_back(change);
     slot.writes.push_back(change);
     if (slot.writes.size() <= kMostWrites) continue;
     slot.first = slot.writes.front().content;
     slot.writes.pop_front();
+  }
+}
+
+void Agreement::tell_changes() {
+  for (const Change& change : std::exchange(untold_, {})) {
+    engine_.tell(reinterpret_cast<const std::byte*>(&change), sizeof change);
   }
 }
 

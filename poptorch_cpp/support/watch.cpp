@@ -30,6 +30,7 @@ Watch::~Watch() { watch_of_thread = outer_; }
 Watch* Watch::current() { return watch_of_thread; }
 
 bool Watch::is_due() {
+  if (first_look_ == kEveryTime) return true;
   uint64_t due = due_.load(std::memory_order_relaxed);
   const uint64_t now = __rdtsc();
   return now >= due && due_.compare_exchange_strong(due, now + kTicks, std::memory_order_relaxed);
@@ -37,6 +38,7 @@ bool Watch::is_due() {
 
 bool Watch::wants_stop() {
   if (stopped_) return true;
+  if (first_look_ == kEveryTime) return stopped_ = stops_();
   const auto now = Clock::now();
   // The first call comes kTicks after the start: nobody pays for a clock before.
   if (next_look_ == Clock::time_point{}) next_look_ = now + first_look_;

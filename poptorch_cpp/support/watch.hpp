@@ -20,6 +20,8 @@ class Interrupted : public std::exception {
 class Watch {
  public:
   static constexpr std::chrono::milliseconds kFirstLook{300};
+  // In place of a time: `stops` is asked whenever the work asks. For tests.
+  static constexpr std::chrono::milliseconds kEveryTime{-1};
 
   // `stops`: whether the work should end. It must not throw. Asked by the thread that made the
   // watch alone, when the work has lasted `first_look`, and every kNextLook from then on.

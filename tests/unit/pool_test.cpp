@@ -5,7 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -13,6 +16,28 @@
 
 namespace poptorch::emulator {
 namespace {
+
+// As the kernel has it in /proc.
+bool is_asleep(const std::filesystem::path& thread) {
+  std::ifstream in(thread / "stat");
+  std::string text;
+  std::getline(in, text);
+  const size_t name_end = text.rfind(')');
+  return name_end == text.npos || text[name_end + 2] == 'S';
+}
+
+// All threads but this one.
+void wait_until_workers_sleep() {
+  const std::string own = std::to_string(gettid());
+  const auto sleeps = [&](const auto& thread) {
+    return thread.path().filename() == own || is_asleep(thread.path());
+  };
+  const std::filesystem::path threads = "/proc/self/task";
+  for (bool all = false; !all;) {
+    std::this_thread::yield();
+    all = std::ranges::all_of(std::filesystem::directory_iterator(threads), sleeps);
+  }
+}
 
 class PoolOf : public testing::TestWithParam<int> {};
 
@@ -110,7 +135,7 @@ TEST(Pool, LetsIdleTasksHelpWithNestedCalls) {
     };
     pool.run(2, outer);
     EXPECT_EQ(met, 2);
-    if (round % 5 == 0) usleep(5000);
+    if (round % 5 == 0) wait_until_workers_sleep();
   }
 }
 
@@ -142,7 +167,7 @@ TEST_P(PoolOf, WakesWorkersThatWentToSleep) {
   auto task = [&](int, int) { ++ran; };
   for (int round = 0; round < 3; ++round) {
     pool.run(16, task);
-    usleep(20000);
+    wait_until_workers_sleep();
   }
   EXPECT_EQ(ran, 48);
 }

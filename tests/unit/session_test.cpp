@@ -278,7 +278,7 @@ std::string deep(int layers) {
 TEST(Session, StopsACompilation) {
   auto module = ir::parse(deep(5000), ops::registry());
   int asked = 0;
-  support::Watch watch([&asked] { return ++asked > 0; }, std::chrono::milliseconds(0));
+  support::Watch watch([&asked] { return ++asked > 0; }, support::Watch::kEveryTime);
   EXPECT_THROW(compile(std::move(module), {}), support::Interrupted);
   EXPECT_EQ(asked, 1);
 }
@@ -307,7 +307,7 @@ TEST(Session, TakesTurns) {
     std::thread([&] {
       using Refusing = Turns::Turn;
       EXPECT_THROW(const Refusing refused(turns, Turns::IfTaken::kRefuse), support::UserError);
-      const support::Watch watch([] { return true; }, std::chrono::milliseconds(0));
+      const support::Watch watch([] { return true; }, support::Watch::kEveryTime);
       EXPECT_THROW(const Refusing stopped(turns), support::Interrupted);
     }).join();
     waiting = std::thread([&] {

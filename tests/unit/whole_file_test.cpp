@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -235,18 +236,15 @@ TEST(FileLock, ComesBackFromTheDead) {
   char byte = 0;
   ASSERT_EQ(read(ready[0], &byte, 1), 1);
   {
-    const Watch watch([] { return true; }, std::chrono::milliseconds(0));
+    const Watch watch([] { return true; }, Watch::kEveryTime);
     EXPECT_THROW(FileLock(scratch.path("lock")), Interrupted);
   }
   EXPECT_EQ(scratch.names(), std::vector<std::string>{"lock"});
-  std::thread killer([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));
-    kill(child, SIGKILL);
-  });
   {
+    const auto kill_and_wait = [child] { return kill(child, SIGKILL) != 0; };
+    const Watch watch(kill_and_wait, Watch::kEveryTime);  // asked while it waits
     const FileLock lock(scratch.path("lock"));
   }
-  killer.join();
   status_of(child);
   EXPECT_TRUE(scratch.names().empty());
   close(ready[0]);
@@ -258,11 +256,20 @@ TEST(FileLock, IsNotHeldByWhoWasForkedUnderIt) {
   const Scratch scratch;
   pid_t child = 0;
   std::thread waiting;
+  std::atomic<bool> is_waiting = false;
   {
     const FileLock lock(scratch.path("lock"));
     child = in_child([] { pause(); });
-    waiting = std::thread([&] { const FileLock next(scratch.path("lock")); });
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    waiting = std::thread([&] {
+      const auto note = [&] {
+        is_waiting = true;
+        is_waiting.notify_one();
+        return false;
+      };
+      const Watch watch(note, Watch::kEveryTime);
+      const FileLock next(scratch.path("lock"));
+    });
+    is_waiting.wait(false);
   }
   waiting.join();
   kill(child, SIGKILL);

@@ -126,7 +126,7 @@ class Cluster {
     std::shared_ptr<Fabric> near;
     if (on_host_ > 1) {
       near = make_shared_fabric(files_[static_cast<size_t>(here / on_host_)], here % on_host_,
-                                on_host_, 20);
+                                on_host_, 0);
     }
     std::vector<Reached> reached;
     for (int other = 0; other < count_; ++other) {
