@@ -25,6 +25,7 @@ struct Mail {
   const int count;
   std::mutex mutex;
   std::vector<Inbox> boxes;  // from · count + to
+  std::vector<Bell> bells = std::vector<Bell>(static_cast<size_t>(count));
   std::vector<std::string> ends = std::vector<std::string>(static_cast<size_t>(count));
   Inbox& box(int from, int to) { return boxes[static_cast<size_t>(from * count + to)]; }
 };
@@ -46,6 +47,7 @@ class LocalFabric final : public Fabric {
     if (++sends_ % 3 == 0 || !has_room(tag)) return false;
     mail_->box(instance_, to).put(tag, {data, data + bytes});
     has_moved(tag);
+    mail_->bells[static_cast<size_t>(to)].ring();
     return true;
   }
   bool receive(int from, const Tag& tag, int64_t bytes, const Use& use) override {
@@ -54,6 +56,7 @@ class LocalFabric final : public Fabric {
     has_moved(tag);
     return true;
   }
+  Bell& bell() override { return mail_->bells[static_cast<size_t>(instance_)]; }
   // For tests: whether there is room for a message; called after a message was sent or received.
   std::function<bool(const Tag&)> has_room = [](const Tag&) { return true; };
   std::function<void(const Tag&)> has_moved = [](const Tag&) {};

@@ -104,7 +104,7 @@ std::string said_of(const std::function<void(Engine&)>& instead, double timeout 
   const program::Program program = training_program(2, 2000);
   const File file;
   Child one = start([&] {
-    const EngineOptions options = options_of(file.file, 1, 2, 1, timeout);
+    const EngineOptions options = options_of(file.file, 1, 2);
     Engine engine(program, ops::registry(), options);
     run_once(engine, inputs_of(program, options.share));
     instead(engine);
@@ -114,7 +114,7 @@ std::string said_of(const std::function<void(Engine&)>& instead, double timeout 
     EngineOptions options = options_of(file.file, 0, 2, 1, timeout);
     double time = 0;
     options.share.clock = [&time, fabric = options.share.fabric] {
-      return fabric->is_stopped(1) ? time += 0.01 : time;
+      return fabric->is_stopped(1) ? time += 0.1 : time;
     };
     Engine engine(program, ops::registry(), options);
     run_once(engine, inputs_of(program, options.share));
