@@ -1,13 +1,20 @@
 """Runs poprun as its users do."""
 
+import contextlib
+import fcntl
 import os
+import select
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import pytest
+
 PYTHON = sys.executable
 POPRUN = [PYTHON, "-m", "popdist.launcher.main"]
+PATIENT = [PYTHON, str(Path(__file__).with_name("patient_poprun.py"))]
 NIGHT = "POPTORCH_MOST_INSTANCES" in os.environ  # with cases that repeat a mechanism
 MARK = "TEST_LAUNCH"  # a variable by which `marked` finds a test's processes
 _OURS = ("POPDIST_", "OMPI_", "SLURM_", "PMI_", "TORCHELASTIC_", "IPUOF_")
@@ -20,24 +27,37 @@ def clean_environment(**more):
     return {**kept, **more}
 
 
-def started(*words, env=None, **more):
-    """poprun with these words, running."""
+@pytest.fixture
+def hears_hangups():
+    """Undoes nohup, under which the tests may run: programs inherit it."""
+    former = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, former)
+
+
+def started(*words, env=None, launcher=POPRUN, **more):
+    """poprun with these words, running. more: arguments of Popen."""
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(
-        [*POPRUN, *map(str, words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, env=clean_environment(**(env or {})), **more,
+        [*launcher, *map(str, words)], text=True, env=clean_environment(**(env or {})),
+        **{**pipes, **more},
     )  # fmt: skip
 
 
-def poprun(*words, env=None, status=0, seconds=60, **more):
-    """stdout and stderr of poprun with these words, which ends with a status in that time."""
-    process = started(*words, env=env, **more)
+def ended(process, status=0):
+    """stdout and stderr of a process, which ends with a status."""
     try:
-        out, err = process.communicate(timeout=seconds)
+        out, err = process.communicate()
     except BaseException:
         process.kill()
         raise
     assert process.returncode == status, f"{process.returncode}\n{out}\n{err}"
     return out, err
+
+
+def poprun(*words, status=0, **more):
+    """stdout and stderr of poprun with these words, which ends with a status."""
+    return ended(started(*words, **more), status)
 
 
 def lines(text, instance):
@@ -66,10 +86,25 @@ def marked(value):
     return found
 
 
-def until(condition, seconds=20.0):
+def until(condition):
     """Waits for something to come true, and gives it."""
-    end = time.monotonic() + seconds
     while not (found := condition()):
-        assert time.monotonic() < end, "it did not come true"
-        time.sleep(0.02)
+        time.sleep(0.005)
     return found
+
+
+def is_full(file):
+    """Whether a pipe takes nothing more."""
+    poll = select.poll()
+    poll.register(file, select.POLLOUT)
+    return not poll.poll(0)
+
+
+def fill(file):
+    """Makes a pipe full."""
+    os.set_blocking(file, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(file, bytes(fcntl.fcntl(file, fcntl.F_GETPIPE_SZ)))
+    os.set_blocking(file, True)
+    assert is_full(file)

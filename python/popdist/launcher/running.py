@@ -36,7 +36,8 @@ class StartError(Exception):
 
 @dataclass
 class Running:
-    """An instance. status: as a shell has it, or None while it runs."""
+    """An instance. pidfd: becomes readable when it ends; -1 where the kernel has none, and its end
+    is looked for now and then. status: as a shell has it, or None while it runs."""
 
     index: int
     host: str
@@ -92,7 +93,10 @@ def started(index: int, command: Command, streams: list[Stream]) -> Running:
     if command.sends is not None and process.stdin is not None:
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write(command.sends)
-    return Running(index, command.host, process, streams, command.note)
+    running = Running(index, command.host, process, streams, command.note)
+    with contextlib.suppress(OSError):
+        running.pidfd = os.pidfd_open(process.pid)
+    return running
 
 
 def _start_error(index: int, command: Command, error: OSError) -> StartError:

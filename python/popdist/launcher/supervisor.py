@@ -7,13 +7,12 @@ started ends with it.
 import os
 import selectors
 import signal
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from popdist.launcher.guard import Guard
+from popdist.launcher.clock import Clock
 from popdist.launcher.output import Stream
 from popdist.launcher.running import Command, Running, started
 from popdist.launcher.sink import OutputError, Sink, standard_sinks
@@ -41,25 +40,41 @@ class Outcome:
     instances: list[Running] = field(default_factory=list)
 
 
+class Watcher(Protocol):
+    """Kills process groups that outlive the launcher, as Guard does."""
+
+    def watch(self, group: int) -> None:
+        """Adds a group."""
+
+    def forget(self, group: int) -> None:
+        """Removes a group, which has ended."""
+
+
 class Supervisor:
     """shows: whether an instance's output is shown. folder: where it is written as well. told: the
-    line of the launcher's log for a sentence, empty where none is wanted."""
+    line of the launcher's log for a sentence, empty where none is wanted. Tests replace the clock,
+    the processes and the sinks."""
 
     def __init__(
         self,
-        guard: Guard,
+        guard: Watcher,
         shows: Callable[[int], bool],
         folder: Path | None,
         told: Callable[[str], bytes],
+        *,
+        clock: Clock | None = None,
+        start: Callable[[int, Command, list[Stream]], Running] = started,
+        sinks: Callable[[], Mapping[int, Sink]] = standard_sinks,
     ) -> None:
         self._guard, self._shows, self._folder, self._told = guard, shows, folder, told
+        self._clock, self._start_process, self._make_sinks = clock or Clock(), start, sinks
 
     def run(self, commands: Sequence[Command]) -> Outcome:
         """Starts all and returns when all have ended. Raises StartError, when none is left."""
         self._selector = selectors.PollSelector()  # epoll has no regular files
         self._outcome = Outcome()
         self._due: list[tuple[float, int]] = []  # signals to send, and when
-        self._sinks = standard_sinks()
+        self._sinks = self._make_sinks()
         self._paused: list[tuple[Any, Stream]] = []  # pipes that are not read for now
         self._reads_on = False  # however much is not written yet
         waker, wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -92,7 +107,7 @@ class Supervisor:
             Stream(index, name, self._sinks[file] if shown else None, folder)
             for name, file in (("stdout", 1), ("stderr", 2))
         ]
-        running = started(index, command, streams)
+        running = self._start_process(index, command, streams)
         pid = running.process.pid
         self._guard.watch(pid)
         self._tell(f"instance {index} on {command.host} is process {pid}")
@@ -102,11 +117,8 @@ class Supervisor:
             assert pipe is not None
             os.set_blocking(pipe.fileno(), False)
             self._selector.register(pipe, selectors.EVENT_READ, stream)
-        try:
-            running.pidfd = os.pidfd_open(pid)
+        if running.pidfd >= 0:
             self._selector.register(running.pidfd, selectors.EVENT_READ, None)
-        except OSError:
-            pass  # its end is looked for now and then
         return running
 
     def _tell(self, text: str) -> None:
@@ -117,21 +129,21 @@ class Supervisor:
             self._wait(self._seconds_to_wait())
             self._look_for_ends()
             for moment, number in self._due:
-                if time.monotonic() >= moment:
+                if self._clock.now() >= moment:
                     self._signal_all(number)
-            self._due = [due for due in self._due if due[0] > time.monotonic()]
+            self._due = [due for due in self._due if due[0] > self._clock.now()]
         self._drain()
 
     def _seconds_to_wait(self) -> float | None:
         polls = any(r.pidfd < 0 and r.status is None for r in self._outcome.instances)
         until = [_POLL] if polls else []
-        until += [max(moment - time.monotonic(), 0.0) for moment, _ in self._due]
+        until += [max(moment - self._clock.now(), 0.0) for moment, _ in self._due]
         return min(until, default=None)
 
     def _wait(self, seconds: float | None) -> bool:
         """Handles what has come; False: nothing has."""
         self._look_at_sinks()
-        events = self._selector.select(seconds)
+        events = self._clock.wait(self._selector, seconds)
         for key, _ in events:
             if isinstance(key.data, Stream):
                 self._read(key.fileobj, key.data)
@@ -224,7 +236,7 @@ class Supervisor:
             self._end_others(signal.SIGTERM, 0.0, _SECONDS_AFTER_SIGNAL)
 
     def _end_others(self, number: int, wait: float, seconds: float) -> None:
-        now = time.monotonic()
+        now = self._clock.now()
         self._due += [(now + wait, number), (now + wait + seconds, signal.SIGKILL)]
 
     def _signal_all(self, number: int) -> None:
@@ -238,9 +250,9 @@ class Supervisor:
         if not self._is_told():
             self._wait_for(lambda: not self._paused)
         self._reads_on = True
-        until = time.monotonic() + _SECONDS_OF_OUTPUT  # others than the instances may hold them
-        while self._streams() and self._wait(max(until - time.monotonic(), 0.0)):
-            if time.monotonic() > until:
+        until = self._clock.now() + _SECONDS_OF_OUTPUT  # others than the instances may hold them
+        while self._streams() and self._wait(max(until - self._clock.now(), 0.0)):
+            if self._clock.now() > until:
                 break
         for pipe, stream in self._streams():
             self._selector.unregister(pipe)
@@ -253,9 +265,9 @@ class Supervisor:
         while not is_so() and not self._is_told():
             self._wait(None)
             self._look_at_sinks()
-        until = time.monotonic() + _SECONDS_TO_WRITE
-        while not is_so() and time.monotonic() < until:
-            self._wait(until - time.monotonic())
+        until = self._clock.now() + _SECONDS_TO_WRITE
+        while not is_so() and self._clock.now() < until:
+            self._wait(until - self._clock.now())
 
     def _is_told(self) -> bool:
         return bool(self._outcome.signal or self._outcome.error)
