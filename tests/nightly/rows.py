@@ -113,6 +113,9 @@ ROWS = (
     Row("R14", "soak: memory by steps, and by wrappers that come and go",
         "{python} tests/nightly/soak.py --steps {count} --cycles {cycles}", line("soak:"),
         full=1_000_000),
+    Row("reports", "what profiling adds to a step: under 3 %",
+        PYTEST.replace("{jobs}", "1") + "tests/reports/test_recording.py -k costs", PASSED,
+        environment={"POPTORCH_MEASURE": "1"}),
     Row("R15", "line coverage of the core by its unit tests", "make cov", line(r"lines: ")),
 )  # fmt: skip
 

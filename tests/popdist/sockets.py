@@ -6,6 +6,8 @@ import random
 import socket
 from pathlib import Path
 
+import pytest
+
 # Nothing, a word of another protocol, lengths beyond all memory, and noise.
 SAID = (
     b"",
@@ -16,10 +18,30 @@ SAID = (
 )
 
 
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
+@pytest.fixture
+def reserved_port():
+    """A port that, like the next one, nobody else is given meanwhile: what listens there sets
+    SO_REUSEADDR."""
+    with contextlib.ExitStack() as kept:
+        while (first := _reserve_two(kept)) is None:
+            pass
+        yield first
+
+
+def _reserve_two(kept):
+    """The first of two ports in a row; None if the second is used by others."""
+    with contextlib.ExitStack() as tried:
+        sockets = [tried.enter_context(socket.socket()) for _ in range(2)]
+        for each in sockets:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sockets[0].bind(("127.0.0.1", 0))
+        first = sockets[0].getsockname()[1]
+        try:
+            sockets[1].bind(("127.0.0.1", first + 1))
+        except (OSError, OverflowError):
+            return None
+        kept.push(tried.pop_all())
+        return first
 
 
 def listening(pid):
@@ -51,6 +73,6 @@ def strangers_come(places):
             except (TimeoutError, ConnectionError):
                 continue
             with stranger, contextlib.suppress(ConnectionError):
-                stranger.settimeout(10)
+                stranger.settimeout(300)
                 stranger.sendall(said)
                 assert not said or stranger.recv(1) == b"", f"an answer to {said[:16]}"

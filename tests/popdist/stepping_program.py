@@ -1,6 +1,7 @@
-"""`stepping_program.py GO [STEPS]`: trains on all instances. After the first step it prints its
-process, and goes on once the file GO is there, for STEPS (1) further ones, or "for ever"; then it
-prints a weight."""
+"""`stepping_program.py GO [STEPS [DEADLINE]]`: trains on all instances. After the first step it
+prints its process, and continues once the file GO is there, for STEPS (1) further ones; then it
+prints a weight. STEPS "for ever": it prints "steps" after the third one. DEADLINE: seconds that the
+model's instances wait for each other, once all have joined."""
 
 import os
 import sys
@@ -24,6 +25,8 @@ class Network(torch.nn.Module):
 go = sys.argv[1]
 steps = sys.argv[2] if len(sys.argv) > 2 else "1"
 popdist.init()
+if len(sys.argv) > 3:
+    os.environ["POPLAR_ENGINE_OPTIONS"] = f'{{"target.hostSyncTimeout": "{sys.argv[3]}"}}'
 torch.manual_seed(0)
 network = Network()
 options = popdist.poptorch.Options()
@@ -31,12 +34,18 @@ model = poptorch.trainingModel(
     network, options, optimizer=poptorch.optim.SGD(network.parameters(), lr=0.1)
 )
 rows = torch.ones(popdist.getNumLocalReplicas(), 4)
+model.compile(rows)
+popdist.synchronize()
 model(rows)
 print(os.getpid(), flush=True)
 while not os.path.exists(go):
     time.sleep(0.01)
+step = 0
 while steps == "for ever":
     model(rows)
+    step += 1
+    if step == 3:
+        print("steps", flush=True)
 for _ in range(int(steps)):
     model(rows)
 print(float(network.layer.weight.detach()[0, 0]))

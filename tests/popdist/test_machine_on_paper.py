@@ -17,13 +17,15 @@ MODELS = [("gpt", 6.86)] + [("bert-large", 0.365)] * NIGHT
 
 @pytest.mark.parametrize("model, billions", MODELS)
 def test_one_process_accounts_256_ipus(model, billions):
-    """In 90 s and 1 GiB: no weight is made or copied."""
+    """In 1 GiB, and 90 s by night: no weight is made or copied."""
     done = subprocess.run(
         [sys.executable, HERE / "paper_program.py", model],
-        env=clean_environment(**DOMAIN), capture_output=True, text=True, timeout=300,
+        env=clean_environment(**DOMAIN), capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
+    assert not NIGHT or found["compile_seconds"] < 90
+    assert found["peak_bytes"] < 2**30
     assert found["ipus"] == 256
     assert found["parameters"] == pytest.approx(billions * 1e9, rel=0.01)
     assert found["weight_bytes"] == 4 * found["parameters"]

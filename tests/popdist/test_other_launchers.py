@@ -6,8 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from launching import NIGHT, PYTHON, clean_environment
-from sockets import free_port
+from launching import NIGHT, PYTHON, clean_environment, ended
+from sockets import reserved_port
+
+__all__ = ["reserved_port"]  # a fixture
 
 PROGRAM = Path(__file__).with_name("numbered_program.py")
 
@@ -37,7 +39,7 @@ def said(*words, **environment):
 
 @pytest.fixture(scope="module")
 def alone():
-    out, err = said("alone").communicate(timeout=100)
+    out, err = ended(said("alone"))
     assert out.startswith("0 1 ["), err
     return out.partition("[")[2]
 
@@ -46,9 +48,8 @@ WAYS = ["torchrun", "mpirun", "srun", "hand"] + ["hand with an address"] * NIGHT
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_the_bits_are_those_of_one_process(alone, way):
-    port = free_port()
-    running = [said(way.split()[0], i, 2, **variables(way, i, port)) for i in range(2)]
+def test_the_bits_are_those_of_one_process(alone, way, reserved_port):
+    running = [said(way.split()[0], i, 2, **variables(way, i, reserved_port)) for i in range(2)]
     for number, process in enumerate(running):
-        out, err = process.communicate(timeout=100)
+        out, err = ended(process)
         assert out == f"{number} 2 [{alone}", err

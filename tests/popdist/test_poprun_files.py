@@ -4,7 +4,7 @@ import json
 import socket
 
 import pytest
-from launching import poprun
+from launching import PYTHON, poprun
 from popdist.launcher.command_line import UsageError, parse, write_file
 from popdist.launcher.environment import mpi_words
 from popdist.launcher.plan import is_here, make_plan
@@ -79,3 +79,21 @@ def test_this_host_by_its_names_and_addresses():
     words = ["--num-instances=2", "--host", f"127.0.0.1,{socket.gethostname()}"]
     with pytest.raises(UsageError, match="are one host, this one. Name it once"):
         make_plan(parse(words))
+
+
+def test_the_port_of_a_program_is_nobody_elses_while_the_launcher_runs():
+    """A server that sets SO_REUSEADDR gets it, as that of torch.distributed."""
+    program = """if True:
+        import os, socket
+        def listens(reuses):
+            with socket.socket() as server:
+                server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, reuses)
+                try:
+                    server.bind((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])))
+                    server.listen()
+                except OSError as error:
+                    return error.strerror
+                return "listens"
+        print(listens(0), listens(1), sep=", ")"""
+    out, _ = poprun(PYTHON, "-c", program)
+    assert out == "[1,0]<stdout>:Address already in use, listens\n"

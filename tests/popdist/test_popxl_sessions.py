@@ -30,7 +30,6 @@ def program(extra=0.0, replication="popdist"):
         ops.add_(v, popxl.constant(1.0 + extra))
     return ir, v
 """
-QUICK = {"POPLAR_ENGINE_OPTIONS": '{"target.hostSyncTimeout": "3"}'}
 
 
 @pytest.fixture(autouse=True)
@@ -39,11 +38,11 @@ def without_launcher(monkeypatch):
         monkeypatch.delenv(name)
 
 
-def ran(tmp_path, text, *options, status=0, env=None):
+def ran(tmp_path, text, *options, status=0):
     """stdout and stderr of two instances of a program."""
     file = tmp_path / "program.py"
     file.write_text(HEAD + textwrap.dedent(text))
-    return poprun("--num-instances=2", *options, sys.executable, file, status=status, env=env)
+    return poprun("--num-instances=2", *options, sys.executable, file, status=status)
 
 
 def test_checkpoints_and_mapped_files_are_those_of_one_process(tmp_path):
@@ -103,14 +102,17 @@ def test_poparts_session_broadcasts_weights(tmp_path):
 
 def test_a_fetch_without_the_others_names_variable_and_instance(tmp_path):
     _, err = ran(tmp_path, """
+        import os, signal
+        popdist.init()
+        os.environ["POPLAR_ENGINE_OPTIONS"] = '{"target.hostSyncTimeout": "3"}'
         ir, v = program()
         with popxl.Session(ir, "ipu_hw") as session:
+            popdist.synchronize()  # by the deadline of before
             session.run()
             if i == 0:
                 session.get_tensor_data(v)
-            sys.stdin.close()
-            import time; time.sleep(20)
-        """, status=1, env=QUICK)  # fmt: skip
+            signal.pause()
+        """, status=1)  # fmt: skip
     assert "counted" in err and "has waited 3 s for instance 1 on " in err
 
 

@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+import pytest
 import torch
 from launching import PYTHON, lines, poprun
 
 PROGRAM = Path(__file__).with_name("restarted_program.py")
 
 
+@pytest.mark.signals
 def test_a_killed_program_ends_with_the_bits_of_the_undisturbed(tmp_path):
     found = {}
     for name, kills in (("undisturbed", ""), ("killed", "1:3,0:6")):

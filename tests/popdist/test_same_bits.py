@@ -20,7 +20,6 @@ NIGHT = int(os.environ.get("POPTORCH_ALL_VARIANTS", 0))
 VARIANTS = EACH[::NIGHT] if NIGHT else COMBINED
 # Processes, and how many of them count as being on one host.
 REPLICAS, COUNTS = (8, ((2, 1), (4, 4), (8, 8), (8, 2))) if NIGHT else (4, ((2, 2), (4, 2)))
-EACH_SECONDS = 3 * REPLICAS
 
 
 def words_of(folder, variants):
@@ -45,7 +44,7 @@ def several(request, tmp_path_factory):
         "POPDIST_INSTANCES_PER_HOST": str(on_a_host),
     }
     poprun("--num-instances", count, "--num-replicas", REPLICAS, *words_of(folder, VARIANTS),
-           env=environment, seconds=60 + EACH_SECONDS * len(VARIANTS))  # fmt: skip
+           env=environment)  # fmt: skip
     return [torch.load(folder / f"{index}.pt") for index in range(count)]
 
 

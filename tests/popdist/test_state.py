@@ -13,8 +13,7 @@ PROGRAM = Path(__file__).with_name("state_program.py")
 @pytest.fixture(scope="module")
 def told():
     """What each instance found, and what it wrote to stderr."""
-    env = {"POPLAR_ENGINE_OPTIONS": '{"target.hostSyncTimeout": "20"}'}
-    out, err = poprun("--num-instances", 2, "--num-replicas", 4, sys.executable, PROGRAM, env=env)
+    out, err = poprun("--num-instances", 2, "--num-replicas", 4, sys.executable, PROGRAM)
     return [json.loads(lines(out, i)[-1]) for i in range(2)], [lines(err, i) for i in range(2)]
 
 

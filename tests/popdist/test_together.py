@@ -1,22 +1,26 @@
 """Collectives over real instances, what listens meanwhile, and what happens when one is missing."""
 
+import datetime
 import json
+import signal
 import socket
 import subprocess
 import textwrap
-import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 import torch.distributed as dist
-from launching import NIGHT, PYTHON, clean_environment, lines, poprun, started, until
-from popdist import fabrics
-from popdist.instance import Instance
-from sockets import free_port, listening, strangers_come
+from launching import NIGHT, PYTHON, clean_environment, ended, lines, poprun, started, until
+from popdist import fabrics, presence, store
+from popdist.instance import Instance, note_of
+from poptorch_core import Error
+from sockets import listening, reserved_port, strangers_come
+
+__all__ = ["reserved_port"]  # a fixture
 
 PROGRAM = Path(__file__).with_name("together.py")
-QUICK = {"POPLAR_ENGINE_OPTIONS": '{"target.hostSyncTimeout": "3"}'}
 
 
 @pytest.fixture(scope="module", params=[2, 3, 4] if NIGHT else [3])
@@ -52,37 +56,42 @@ def test_collectives(results):
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_data_of_every_type_and_layout(count):
-    out, _ = poprun("--num-instances", count, PYTHON, PROGRAM.with_name("odd_data.py"), env=QUICK)
+    out, _ = poprun("--num-instances", count, PYTHON, PROGRAM.with_name("odd_data.py"))
     assert sorted(out.splitlines()) == [f"[1,{i}]<stdout>:passed" for i in range(count)]
 
 
 @pytest.mark.parametrize("store", ["file", "tcp"])
-def test_instances_join_again(tmp_path, store):
+def test_instances_join_again(tmp_path, reserved_port, store):
+    """In turn, each comes last."""
     file = program(tmp_path, """
         for turn in range(3):
-            time.sleep(0.3 * (i == turn))
+            marks = [f"{sys.argv[1]}/{turn}.{other}" for other in range(3) if other != turn]
+            while i == turn and not all(map(os.path.exists, marks)):
+                time.sleep(0.01)
+            open(f"{sys.argv[1]}/{turn}.{i}", "w").close()
             popdist.init()
             assert float(collectives.all_reduce(torch.ones(()))) == 3
             popdist.finalizeBackend()
             assert not popdist.isBackendInitialized()
         print("passed")
         """)  # fmt: skip
-    words = ["--mpi-local-args", f"-x POPDIST_STORE=tcp://127.0.0.1:{free_port()}"]
+    words = ["--mpi-local-args", f"-x POPDIST_STORE=tcp://127.0.0.1:{reserved_port}"]
     words = ["--num-instances=3", *(words if store == "tcp" else ())]
-    out, _ = poprun(*words, PYTHON, file, env=QUICK)
+    out, _ = poprun(*words, PYTHON, file, tmp_path)
     assert sorted(out.splitlines()) == [f"[1,{i}]<stdout>:passed" for i in range(3)]
 
 
 def program(tmp_path, text):
     file = tmp_path / "program.py"
-    head = "import os, signal, sys, time, popdist, poptorch_core, torch\n"
-    head += "from popdist import collectives\npopdist.init()\ni = popdist.getInstanceIndex()\n"
+    head = "import datetime, os, signal, sys, time, popdist, poptorch_core, torch\n"
+    head += "from popdist import collectives, instances, presence\n"
+    head += "popdist.init()\ni = popdist.getInstanceIndex()\n"
     file.write_text(head + textwrap.dedent(text))
     return file
 
 
 @pytest.mark.parametrize("store", ["file", "tcp"])
-def test_nothing_listens_but_on_the_address_named(tmp_path, store):
+def test_nothing_listens_but_on_the_address_named(tmp_path, reserved_port, store):
     """Strangers who connect to what listens lose their connections, and the run goes on."""
     file = program(tmp_path, """
         collectives.barrier()
@@ -91,61 +100,100 @@ def test_nothing_listens_but_on_the_address_named(tmp_path, store):
             time.sleep(0.02)
         print(float(collectives.all_reduce(torch.ones(()))))
         """)  # fmt: skip
-    port = free_port()
-    words = ["--mpi-local-args", f"-x POPDIST_STORE=tcp://127.0.0.1:{port}"]
+    words = ["--mpi-local-args", f"-x POPDIST_STORE=tcp://127.0.0.1:{reserved_port}"]
     process = started("--num-instances=2", *(words if store == "tcp" else ()), PYTHON, file,
                       tmp_path / "go")  # fmt: skip
     pids = [int(process.stdout.readline().rpartition(":")[2]) for _ in range(2)]
     found = [each for pid in (*pids, process.pid) for each in listening(pid)]
     assert found and {(table, address) for table, address, _ in found} == {("tcp", "127.0.0.1")}
-    assert store != "tcp" or port in {port for *_, port in found}
+    assert store != "tcp" or reserved_port in {port for *_, port in found}
     strangers_come(found)
     (tmp_path / "go").touch()
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 0, err
+    out, _ = ended(process)
     assert sorted(out.splitlines()) == [f"[1,{i}]<stdout>:2.0" for i in range(2)]
 
 
+@pytest.mark.signals
 def test_an_instance_that_ended_is_named(tmp_path):
     file = program(tmp_path, """
+        presence._SECONDS_OF_ENDING = 1e6  # its connections close a moment before it ends
         if i == 1:
             collectives.barrier()
             os._exit(0)
         collectives.barrier()
         collectives.all_reduce(torch.ones(3), name="loss")
         """)  # fmt: skip
-    _, err = poprun("--num-instances=2", PYTHON, file, status=1, env=QUICK)
+    _, err = poprun("--num-instances=2", PYTHON, file, status=1)
     host = socket.gethostname()
     assert f"[popdist] instance 0 on {host} waited for instance 1 on {host} for all_reduce" in err
     assert "'loss'" in err and "has ended" in err
 
 
+@pytest.mark.signals
 def test_an_instance_that_is_stopped_is_named(tmp_path):
     file = program(tmp_path, """
-        collectives.barrier()
+        pid = int(collectives.all_gather(torch.tensor(os.getpid()))[1])
         if i == 1:
-            os.kill(os.getpid(), signal.SIGSTOP)
+            os.kill(pid, signal.SIGSTOP)
+        while not presence.is_stopped(pid):
+            time.sleep(0.01)
+        instances.group()._wait = datetime.timedelta(seconds=0.1)
         collectives.barrier()
         """)  # fmt: skip
-    _, err = poprun("--num-instances=2", PYTHON, file, status=1, env=QUICK)
-    assert "waited for instance 1 on" in err and "is stopped" in err
+    _, err = poprun("--num-instances=2", PYTHON, file, status=1)
+    assert "waited for instance 1 on" in err and "did not come within 0.1 s" in err
+    assert "is stopped" in err
 
 
-def test_gloo_waits_for_longer_than_who_calls_it():
+def test_gloo_waits_for_longer_than_who_calls_it(monkeypatch):
     """A thread of it that is left behind would abort the program as it ends."""
-    begin = time.monotonic()
-    with pytest.raises(RuntimeError):
-        fabrics.gloo_group(dist.HashStore(), Instance(2, 1, local_count=2), "127.0.0.1", 0.5)
-    assert time.monotonic() - begin > 0.9
+    made = []
+
+    class Gloo:
+        create_device = dist.ProcessGroupGloo.create_device
+        _Options = dist.ProcessGroupGloo._Options
+
+        def __init__(self, _store, _index, _count, options):
+            made.append(options._timeout)
+
+    monkeypatch.setattr(dist, "ProcessGroupGloo", Gloo)
+    for wait in (0.5, None):
+        fabrics.gloo_group(dist.HashStore(), Instance(2, 1, local_count=2), "127.0.0.1", wait)
+    assert made == [datetime.timedelta(seconds=1), fabrics.FOREVER]
 
 
-def test_an_instance_that_never_comes_is_named(tmp_path):
-    text = """import os, time, popdist
-if os.environ['RANK'] != '2':
-    popdist.init()
-time.sleep(60)"""
-    _, err = poprun("--num-instances=3", PYTHON, "-c", text, status=1, env=QUICK)
-    assert "waited 3 s for instance 2 to call popdist.init()" in err
+@pytest.fixture
+def passing_time(monkeypatch):
+    """A clock of the store that passes only as the store sleeps."""
+    now = [0.0]
+
+    def sleep(seconds):
+        now[0] += seconds
+
+    monkeypatch.setattr(store, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    return now
+
+
+def test_an_instance_that_never_comes_is_named(passing_time, monkeypatch):
+    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", '{"target.hostSyncTimeout": "3"}')
+    shared = dist.HashStore()
+    shared.set("here/1", "")
+    with pytest.raises(Error, match=r"waited 3 s for instance 2 to call popdist.init\(\)"):
+        store.meet(shared, Instance(3, 1, local_count=3), "1.0", {})
+    assert passing_time[0] == pytest.approx(3, abs=0.1)
+
+
+@pytest.mark.signals
+def test_an_instance_that_is_stopped_before_it_comes_is_named(passing_time, tmp_path):
+    process = subprocess.Popen(["sleep", "infinity"])
+    process.send_signal(signal.SIGSTOP)
+    until(lambda: presence.is_stopped(process.pid))
+    note_of(str(tmp_path / "store"), 1).write_text(json.dumps([process.pid, ""]))
+    environ = {"POPDIST_STORE": f"file:{tmp_path / 'store'}"}
+    with pytest.raises(Error, match=r"waited 300 s for instance 1 \(it is stopped\) to call"):
+        store.meet(dist.HashStore(), Instance(2, 1, local_count=2), "1.0", environ)
+    process.kill()
+    process.wait()
 
 
 def test_calls_that_differ_are_refused(tmp_path):
@@ -164,7 +212,7 @@ def test_calls_that_differ_are_refused(tmp_path):
             popdist.finalizeBackend()
             popdist.init()
         """)  # fmt: skip
-    out, _ = poprun("--num-instances=2", PYTHON, file, env=QUICK)
+    out, _ = poprun("--num-instances=2", PYTHON, file)
     told = zip(lines(out, 0), lines(out, 1), strict=True)
     for said, what in zip(told, ("shape [2", "another type of elements", "another operation"),
                           strict=True):  # fmt: skip
@@ -175,9 +223,6 @@ def test_calls_that_differ_are_refused(tmp_path):
 
 @pytest.mark.parametrize("text", ["x", '{"target.hostSyncTimeout": "-1"}', "[]"])
 def test_timeouts_that_cannot_be(text, monkeypatch):
-    from popdist import store
-    from poptorch_core import Error
-
     monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", text)
     with pytest.raises(Error, match="hostSyncTimeout.*, or (unset it|leave it out)"):
         store.timeout()
@@ -194,12 +239,11 @@ def meets(file, folder, *, wrapped, **variables):
             env=clean_environment(
                 **{name: value.format(i) for name, value in variables.items()},
                 XDG_RUNTIME_DIR=str(folder),
-                POPLAR_ENGINE_OPTIONS='{"target.hostSyncTimeout": "40"}',
             ),
         )
         for i in range(2)
     ]  # fmt: skip
-    return [each.communicate(timeout=60)[0] for each in running]
+    return [each.communicate()[0] for each in running]
 
 
 def test_what_other_launchers_start_meets(tmp_path):
@@ -217,8 +261,6 @@ def test_what_other_launchers_start_meets(tmp_path):
 
 
 def test_meetings_of_killed_processes_are_removed(tmp_path):
-    from popdist import store
-
     left = tmp_path / "popdist-srun-1"
     for name, text in ((left.name, "[1, 1]"), (f"{left.name}-1-1", "x"), ("popdist-other", "x")):
         (tmp_path / name).write_text(text)

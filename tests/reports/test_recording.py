@@ -53,7 +53,7 @@ def test_what_was_measured_comes_with_the_end(tmp_path):
         model(torch.zeros(3))
     model.destroy()
     measured = data_in(tmp_path / "inference")["measured"]
-    assert measured["runs"] == 5 and 0 < measured["run_seconds"] < 60
+    assert measured["runs"] == 5 and 0 < measured["run_seconds"]
     assert model.isCompiled() is False
 
 
@@ -108,13 +108,43 @@ def test_without_a_wish_nothing_is_written_or_even_imported(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_step_with_profiling_costs_no_more(tmp_path):
-    """Under 3 %: medians of the process's time of turns, so that other work counts for both."""
-    models = []
+@pytest.fixture
+def plain_and_profiled(tmp_path):
+    """Two compiled models, the second one with profiling, and their input."""
+    x, models = torch.randn(64, 256), []
     for setup in (poptorch.Options(), profiled(tmp_path)):
         layers = torch.nn.Sequential(*(torch.nn.Linear(256, 256) for _ in range(4)))
         models.append(poptorch.inferenceModel(layers, setup))
-    x = torch.randn(64, 256)
+        models[-1](x)
+    return models, x
+
+
+def test_a_step_with_profiling_makes_the_same_calls(plain_and_profiled):
+    models, x = plain_and_profiled
+    plain, profiled = (calls_in(model, x) for model in models)
+    assert len(plain) > 10 and plain == profiled
+
+
+def calls_in(model, x):
+    """The functions that a step calls, in order."""
+    found = []
+
+    def count(frame, event, argument):
+        if event == "call":
+            found.append(str(frame.f_code))
+        elif event == "c_call":
+            found.append(argument.__qualname__)
+
+    sys.setprofile(count)
+    model(x)
+    sys.setprofile(None)
+    return found
+
+
+@pytest.mark.skipif("POPTORCH_MEASURE" not in os.environ, reason="`make nightly` measures it")
+def test_a_step_with_profiling_costs_no_more(plain_and_profiled):
+    """Under 3 %: medians of the process's time of turns, so that other work counts for both."""
+    models, x = plain_and_profiled
 
     def shares():
         times = ([], [])
@@ -205,6 +235,7 @@ model(torch.ones(2, 4))
 """
 
 
+@pytest.mark.signals
 @pytest.mark.parametrize(("signal", "runs"), [("SIGINT", 2), ("SIGKILL", 0)])
 def test_a_program_that_is_cut_short_leaves_a_report(tmp_path, signal, runs):
     asked = {"POPLAR_ENGINE_OPTIONS": '{"autoReport.all":"true"}'}

@@ -58,7 +58,8 @@ class Environments:
         self._set, _ = mpi_words(given)
         self._is_local = all(is_here(host) for host in plan.hosts)
         self._master = "127.0.0.1" if self._is_local else _address(plan.hosts[0], given)
-        self._ports = free_ports(2)
+        self._reserved = reserved_ports(2)  # as long as the launcher runs
+        self._ports = [each.getsockname()[1] for each in self._reserved]
         self._cores = len(os.sched_getaffinity(0))
 
     def of(self, placed: Placed, attempt: int) -> dict[str, str]:
@@ -169,16 +170,16 @@ def _address(host: str, given: Given) -> str:
     return found
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports of this host that nobody uses now."""
+def reserved_ports(count: int) -> list[socket.socket]:
+    """Returns sockets with a port each, which nobody else is given while they are open.
+
+    They do not listen. A program that sets SO_REUSEADDR, as torch.distributed does, can.
+    """
     sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+    for each in sockets:
+        each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        each.bind(("", 0))
+    return sockets
 
 
 def program_words(program: tuple[str, ...], python: str) -> tuple[str, ...]:
