@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "emulator/fabric.hpp"
+
 namespace poptorch::emulator {
 
 Attempts::Attempts(const Share& share, const Tag& about)

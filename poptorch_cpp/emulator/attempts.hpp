@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "emulator/share.hpp"
+#include "emulator/tag.hpp"
 
 namespace poptorch::emulator {
 

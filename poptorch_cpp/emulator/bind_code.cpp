@@ -284,7 +284,10 @@ class Emitting {
 }  // namespace
 
 Code make_code(const Plan& plan) {
-  Code code{.program = &plan.program, .storages = plan.storages, .arena_bytes = plan.arena_bytes};
+  Code code;
+  code.program = &plan.program;
+  code.storages = plan.storages;
+  code.arena_bytes = plan.arena_bytes;
   code.collectives.resize(static_cast<size_t>(plan.collectives));
   const bool meets = share_memory(plan.program);
   CodeRegions regions;

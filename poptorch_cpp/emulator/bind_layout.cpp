@@ -16,7 +16,7 @@
 namespace poptorch::emulator {
 namespace {
 
-using Kind = Layout::Kind;
+using LayoutKind = Layout::Kind;
 
 class StateLayouts {
  public:
@@ -82,7 +82,7 @@ class StateLayouts {
     if (!is_kept(id) || storage.resized || users.plain_only) return;
     for (const auto& [node, operand] : users.ops) {
       const Layout layout = wanted(*node, operand, {});
-      if (layout.kind == Kind::kPlain) continue;
+      if (layout.kind == LayoutKind::kPlain) continue;
       const bool all = std::all_of(users.ops.begin(), users.ops.end(), [&](const auto& user) {
         return wanted(*user.first, user.second, layout) == layout;
       });
@@ -242,7 +242,7 @@ class ValueLayouts {
   bool settle_epilogue(Node& node) {
     Chain& chain = *node.chain;
     const Layout layout = storage(node.outputs[0]).layout;
-    if (layout.kind != Kind::kPlain && chain.random) return false;
+    if (layout.kind != LayoutKind::kPlain && chain.random) return false;
     for (ValueId id : chain.outputs) {
       if (!(storage(id).layout == layout) && !storage(id).takes_any_layout()) return false;
     }
@@ -287,7 +287,7 @@ class ValueLayouts {
     for (ValueId id : chain.inputs) {
       if (plan_.value(id).type.shape != chain.space) continue;
       const Layout& layout = storage(id).layout;
-      if (layout.kind != Kind::kPlain) return layout;
+      if (layout.kind != LayoutKind::kPlain) return layout;
     }
     return {};
   }
@@ -297,7 +297,7 @@ class ValueLayouts {
   std::vector<Node>& block_;
   int ipu_;
   std::vector<Node> result_;
-  std::map<std::pair<ValueId, Kind>, ValueId> copies_;
+  std::map<std::pair<ValueId, LayoutKind>, ValueId> copies_;
 };
 
 }  // namespace

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <atomic>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -15,24 +14,9 @@
 #include <vector>
 
 #include "emulator/bell.hpp"
+#include "emulator/tag.hpp"
 
 namespace poptorch::emulator {
-
-// Says what a message is about, so that instances need no common order.
-struct Tag {
-  uint32_t program = 0;     // Fabric::next_program()
-  uint32_t run = 0;         // of the program, from 0
-  uint32_t collective = 0;  // of the program; or one of those below
-  uint32_t group = 0;
-  uint32_t round = 0;       // of the collective, in this run
-  uint32_t among_near = 0;  // 1: all that have such are near each other: Fabric::is_near()
-  auto operator<=>(const Tag&) const = default;
-
-  static constexpr uint32_t kHello = ~uint32_t{0};   // what instances must agree in
-  static constexpr uint32_t kGiveUp = kHello - 1;    // the sender's run has failed
-  static constexpr uint32_t kExchange = kHello - 2;  // parts of state
-  static constexpr uint32_t kNote = kHello - 3;      // what nobody waits for
-};
 
 // Thread-safe. Errors (support::UserError) name the instance.
 class Fabric {

@@ -13,7 +13,7 @@ namespace {
 
 // What is folded before the others are told: it stays in the cache until they have copied it.
 constexpr int64_t kBlockBytes = int64_t{1} << 17;
-constexpr int64_t kGrain = 64;  // elements: shares begin at lines of the cache
+constexpr int64_t kElementsOfLine = 64;  // elements: shares begin at lines of the cache
 
 }  // namespace
 
@@ -122,7 +122,7 @@ LentCollective::Part LentCollective::part_of(int place) const {
     return {first_rank(place) * part, group_.count(place) * part};
   }
   const int64_t even = (spec_.elements + group_.places() - 1) / group_.places();
-  const int64_t most = (even + kGrain - 1) / kGrain * kGrain;
+  const int64_t most = (even + kElementsOfLine - 1) / kElementsOfLine * kElementsOfLine;
   const int64_t first = std::min(place * most, spec_.elements);
   return {first, std::min(most, spec_.elements - first)};
 }

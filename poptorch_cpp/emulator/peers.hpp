@@ -18,8 +18,6 @@
 
 namespace poptorch::emulator {
 
-struct Tag;  // fabric.hpp
-
 class Peers {
  public:
   Peers(const Share& share, const program::Program& program);

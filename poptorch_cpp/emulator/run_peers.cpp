@@ -34,7 +34,7 @@ void Runner::exchange_before_run(const std::string& what, std::byte* rows, int64
                                  const std::vector<int>& owners) {
   const Share& share = options_.share;
   if (share.instances == 1 || !share.fabric) return;
-  if (!peers_) peers_ = std::make_unique<Peers>(share, plan_.program);
+  if (!peers_) peers_ = std::make_unique<Peers>(share, program_);
   peers_->exchange_before_run(what, rows, row_bytes, owners);
 }
 
