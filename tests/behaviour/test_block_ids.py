@@ -1,12 +1,12 @@
 """Ids of blocks of any type, annotated models in files, and what a refused block leaves behind."""
 
 import ast
-import subprocess
 import sys
 
 import poptorch
 import pytest
 import torch
+import zygote
 from test_blocks import Scoped, X, chain, options, places, wrapped
 
 
@@ -49,7 +49,7 @@ def test_annotated_models_in_files(tmp_path):
     torch.save(model, tmp_path / "model.pt")
     expected = model(torch.ones(2, 4)).detach()
     run = [sys.executable, "-c", ANNOTATED, tmp_path / "model.pt"]
-    shown, values = subprocess.run(run, capture_output=True, text=True, check=True).stdout.split(
+    shown, values = zygote.run(run, capture_output=True, text=True, check=True).stdout.split(
         "\n", 1
     )
     assert shown == "[BeginBlock(user_id=front, ipu_id=1), BeginBlock(user_id=1, ipu_id=0)]"

@@ -11,6 +11,7 @@ import time
 import poptorch
 import pytest
 import torch
+import zygote
 from poptorch._impl import device_pool
 
 X = torch.ones(1, 4)
@@ -232,7 +233,7 @@ HOLDER = """
 
 
 def start_holder():
-    process = subprocess.Popen(
+    process = zygote.Popen(
         [sys.executable, "-c", textwrap.dedent(HOLDER)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -2,13 +2,13 @@
 
 import os
 import re
-import subprocess
 import sys
 
 import cached_models
 import poptorch
 import pytest
 import torch
+import zygote
 from poptorch.__main__ import main as command_line
 
 X = torch.ones(2, 3)
@@ -115,7 +115,7 @@ def test_nothing_is_kept_of_the_ipu_model(tmp_path, capfd):
 
 
 def in_process(*arguments, **environment):
-    return subprocess.run(
+    return zygote.run(
         [sys.executable, *arguments], capture_output=True, text=True,
         env={**os.environ, **environment},
     )  # fmt: skip

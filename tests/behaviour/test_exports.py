@@ -2,7 +2,6 @@
 and on any number of threads."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,13 +9,14 @@ import exported_models
 import poptorch
 import pytest
 import torch
+import zygote
 from poptorch.enums import ConnectionType
 
 HERE = Path(__file__).parent
 
 
 def in_process(*arguments, **environment):
-    done = subprocess.run(
+    done = zygote.run(
         [sys.executable, *map(str, arguments)], capture_output=True, text=True,
         env={**os.environ, "POPTORCH_LOG_LEVEL": "WARN", **environment},
     )  # fmt: skip

@@ -2,11 +2,11 @@
 
 import os
 import pathlib
-import subprocess
 import sys
 
 import poptorch
 import pytest
+import zygote
 
 LISTINGS = pathlib.Path(__file__).parents[2] / "examples/python/listings"
 # What a listing must print, in order.
@@ -45,7 +45,7 @@ EXPECTED = {
 def test_listing(name, request):
     own = name == "custom_ops"
     folder = request.getfixturevalue("custom_op_folder").parent if own else None
-    done = subprocess.run(
+    done = zygote.run(
         [sys.executable, LISTINGS / f"{name}.py"],
         capture_output=True,
         text=True,

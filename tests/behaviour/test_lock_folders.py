@@ -2,11 +2,11 @@
 
 import os
 import stat
-import subprocess
 import sys
 
 import poptorch
 import pytest
+import zygote
 from poptorch._impl import device_pool, own_folders
 
 
@@ -117,7 +117,7 @@ def test_what_a_lock_file_says_is_not_trusted(tmp_path):
     program = (
         f"from poptorch._impl import device_pool as d;d.acquire(d.Pool(1, 2, {str(tmp_path)!r}), 1)"
     )
-    failed = subprocess.run(
+    failed = zygote.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONPATH": ":".join(p for p in sys.path if p)},
         capture_output=True,

@@ -2,7 +2,6 @@
 
 import copy
 import signal
-import subprocess
 import sys
 import threading
 
@@ -10,6 +9,7 @@ import numpy as np
 import poptorch
 import pytest
 import torch
+import zygote
 
 X = torch.tensor([1.0, -2.0, 3.0])
 
@@ -355,7 +355,7 @@ except Exception as error:
 def test_a_saved_program_does_not_hold_the_function():
     model = poptorch.inferenceModel(lambda x: sine(x))
     model(X)
-    done = subprocess.run(
+    done = zygote.run(
         [sys.executable, "-c", LOAD],
         input=model.graph("program"),
         capture_output=True,

@@ -8,6 +8,7 @@ import sys
 import poptorch
 import pytest
 import torch
+import zygote
 
 N = 40000
 
@@ -172,7 +173,7 @@ def test_the_same_bits_on_any_number_of_threads():
     def output(threads):
         env = {**os.environ, "POPTORCH_NUM_THREADS": threads, "POPTORCH_LOG_LEVEL": "ERR"}
         command = [sys.executable, "-c", PROGRAM]
-        return subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE).stdout
+        return zygote.run(command, env=env, check=True, stdout=subprocess.PIPE).stdout
 
     assert output("1") == output("2") != b""
 

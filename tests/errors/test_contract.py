@@ -1,11 +1,11 @@
 """Messages about options, devices, optimisers, random state and inspection: class and text."""
 
-import subprocess
 import sys
 
 import poptorch
 import pytest
 import torch
+import zygote
 
 X = torch.randn(4, 3)
 
@@ -350,7 +350,7 @@ def test_the_excepthook_logs_the_traceback_and_a_childs_stderr(tmp_path):
         "child = 'import sys; print(\"from the child\", file=sys.stderr); sys.exit(3)'\n"
         "subprocess.run([sys.executable, '-c', child], check=True, stderr=subprocess.PIPE)\n"
     )
-    done = subprocess.run(
+    done = zygote.run(
         [sys.executable, program],
         env={"PYTHONPATH": ":".join(p for p in sys.path if p)},
         capture_output=True,

@@ -1,12 +1,12 @@
 """What poptorch.custom_op refuses: attributes, uses, gradients that there are not, programs whose
 libraries nobody loaded."""
 
-import subprocess
 import sys
 
 import poptorch
 import pytest
 import torch
+import zygote
 
 pytestmark = pytest.mark.usefixtures("custom_ops")
 
@@ -168,7 +168,7 @@ def test_a_program_names_its_ops_and_loads_no_library(custom_op_folder, tmp_path
     outputs = []
     load = f"import ctypes; ctypes.cdll.LoadLibrary({str(custom_op_folder / 'libcustom_leaky_relu_op.so')!r})"  # noqa: E501
     for first in ("", load):
-        done = subprocess.run(
+        done = zygote.run(
             [sys.executable, "-c", SAVED.format(first), tmp_path / "program.txt"],
             capture_output=True,
             text=True,

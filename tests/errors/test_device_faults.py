@@ -4,12 +4,12 @@ import gc
 import os
 import pathlib
 import pickle
-import subprocess
 import sys
 
 import poptorch
 import pytest
 import torch
+import zygote
 from poptorch.testing import inject_fault
 
 X = torch.randn(4, 3)
@@ -250,7 +250,7 @@ def test_a_fault_of_an_ipu_that_there_is_not():
 
 
 def run_program(text, **variables):
-    return subprocess.run(
+    return zygote.run(
         [sys.executable, "-c", text],
         capture_output=True,
         text=True,

@@ -10,6 +10,7 @@ from pathlib import Path
 import poptorch
 import pytest
 import torch
+import zygote
 from poptorch._impl import environment
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,7 +78,7 @@ def test_the_compiler_has_a_level_of_its_own(capfd):
 
 def run(program, **variables):
     """stdout and stderr of a program in a process of its own."""
-    done = subprocess.run(
+    done = zygote.run(
         [sys.executable, "-c", textwrap.dedent(program)],
         env={**os.environ, **variables},
         capture_output=True,

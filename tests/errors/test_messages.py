@@ -9,6 +9,7 @@ import textwrap
 import poptorch
 import pytest
 import torch
+import zygote
 from torch.nn import functional as F
 
 X = torch.randn(4, 3)
@@ -288,7 +289,7 @@ def test_a_source_whose_path_is_no_text(tmp_path):
     """
     with open(folder + b"/program.py", "w") as file:
         file.write(textwrap.dedent(program))
-    ran = subprocess.run([sys.executable, folder + b"/program.py"], capture_output=True)
+    ran = zygote.run([sys.executable, folder + b"/program.py"], capture_output=True)
     out = ran.stdout.decode()
     assert out.startswith("[1.0, 1.0]") and "caf?/program.py:5" in out
     assert ran.returncode == 1 and b"ValueError: mine" in ran.stderr

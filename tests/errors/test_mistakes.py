@@ -3,13 +3,13 @@
 import collections
 import pickle
 import re
-import subprocess
 import sys
 
 import numpy as np
 import poptorch
 import pytest
 import torch
+import zygote
 
 X = torch.randn(4, 3)
 
@@ -339,7 +339,7 @@ def test_a_program_without_main_guard(tmp_path):
         "mode = poptorch.DataLoaderMode.Async\n"
         "list(poptorch.DataLoader(poptorch.Options(), data, mode=mode))\n"
     )
-    done = subprocess.run(
+    done = zygote.run(
         [sys.executable, program],
         env={"PYTHONPATH": ":".join(p for p in sys.path if p)},
         capture_output=True,

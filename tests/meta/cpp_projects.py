@@ -1,15 +1,15 @@
 """CMake projects of C++ programs, built as a user builds them."""
 
-import subprocess
 from pathlib import Path
 
 import poptorch_core
 import pytest
+import zygote
 
 
 def run(*command):
     """What the command prints; its failure is the test's."""
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    done = zygote.run([str(part) for part in command], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

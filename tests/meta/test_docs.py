@@ -1,11 +1,11 @@
 """Every Python block of README and docs runs; blocks of a page share their names."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import zygote
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -22,7 +22,7 @@ def test_blocks_run(page):
 
 def test_the_options_page_is_that_of_the_table():
     script = ROOT / "tools/write_options_page.py"
-    done = subprocess.run([sys.executable, script, "--check"], check=False)
+    done = zygote.run([sys.executable, script, "--check"], check=False)
     assert done.returncode == 0, "run python tools/write_options_page.py"
 
 

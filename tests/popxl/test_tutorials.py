@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import zygote
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples/python/popxl"
@@ -22,7 +23,7 @@ def output_of(name, *arguments):
 
 
 def run(*command):
-    done = subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True)
+    done = zygote.run([sys.executable, *map(str, command)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

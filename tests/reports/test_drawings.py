@@ -1,7 +1,6 @@
 """Figures of schedules and memory, and what notebooks show."""
 
 import io
-import subprocess
 import sys
 import textwrap
 from html.parser import HTMLParser
@@ -10,6 +9,7 @@ import poptorch
 import popxl
 import pytest
 import torch
+import zygote
 from poptorch_core.reports import data
 
 
@@ -134,7 +134,7 @@ def test_without_matplotlib_it_is_said_what_to_install():
         else:
             raise SystemExit("it was drawn")
     """
-    subprocess.run([sys.executable, "-c", textwrap.dedent(text)], check=True)
+    zygote.run([sys.executable, "-c", textwrap.dedent(text)], check=True)
 
 
 def test_what_is_not_compiled_has_none():

@@ -3,17 +3,18 @@
 import os
 import pty
 import re
-import subprocess
 import sys
 import termios
 import textwrap
 
 import pytest
+import zygote
 
 PROGRAM = """
 import sys, time
 import poptorch, torch
 from poptorch_core import progress
+import zygote
 progress.DELAY_SECONDS = {delay}
 options = poptorch.Options().showCompilationProgressBar({shown})
 network = torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.Linear(512, 512))
@@ -59,14 +60,14 @@ def run(work, folder, *, delay=0.0, shown=True, terminal=True):
     environment = {**os.environ, "POPTORCH_LOG_LEVEL": "INFO"}
     command = [sys.executable, str(program)]
     if not terminal:
-        made = subprocess.run(
+        made = zygote.run(
             command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300
         )
         assert made.returncode == 0, made.stderr
         return made.stderr.split("READY")[1]
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (40, 120))
-    with subprocess.Popen(command, cwd=folder, env=environment, stderr=theirs) as process:
+    with zygote.Popen(command, cwd=folder, env=environment, stderr=theirs) as process:
         os.close(theirs)
         written = b""
         while True:

@@ -14,6 +14,7 @@ import poptorch
 import popxl
 import pytest
 import torch
+import zygote
 from popxl.errors import popart_exception
 
 NAMES = {"report.html", "report.json", "report.schema.json", "trace.json", "profile.pop",
@@ -80,7 +81,7 @@ for _ in range(3):
 
 
 def run(program, folder, **variables):
-    return subprocess.run(
+    return zygote.run(
         [sys.executable, "-c", program], cwd=folder, env={**os.environ, **variables},
         capture_output=True, text=True, check=True,
     )  # fmt: skip

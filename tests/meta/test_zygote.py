@@ -1,0 +1,154 @@
+"""Programs that zygote.py starts behave as new processes do, and the tests that need new processes
+are listed with their reasons."""
+
+import ast
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import zygote
+
+TESTS = Path(__file__).resolve().parents[1]
+
+# Files and folders that start Python by `subprocess`.
+NEW_PROCESSES = {
+    "behaviour/cached_models.py": "finds its processes by their command lines",
+    "behaviour/test_custom_ops.py": "loads a library before poptorch is imported",
+    "behaviour/test_data.py": "the process that starts the program restores SIGINT (preexec_fn)",
+    "behaviour/test_data_batches.py": "the loader's processes inherit what the program imported",
+    "behaviour/test_data_ends.py": "finds the program's processes by their environment in /proc",
+    "behaviour/test_data_interrupts.py": "restores SIGINT (preexec_fn)",
+    "behaviour/test_determinism.py": "PYTHONHASHSEED is read when Python starts",
+    "behaviour/test_helpers.py": "PVTI_OPTIONS is read at import",
+    "behaviour/test_instances.py": "its program has no torch",
+    "behaviour/test_killed_training.py": "the program is a zygote itself",
+    "behaviour/test_program_files.py": "its program has no torch",
+    "behaviour/test_threads.py": "interrupts the end of Python itself",
+    "errors/test_messages.py": "what is wrong at import: another torch, a library that is missing",
+    "errors/test_text.py": "its program has no torch",
+    "meta/test_core.py": "PYTHONHASHSEED is read when Python starts",
+    "meta/test_package.py": "what poptorch imports",
+    "meta/test_serving.py": "a program in C++",
+    "meta/test_types.py": "runs mypy",
+    "nightly": "rows that start what users start",
+    "popdist": "the launcher's processes",
+    "popxl/test_programs.py": "popxl is imported without torch",
+    "popxl/test_tutorials.py": "its program has no torch",
+    "reports/test_channels.py": "PVTI_OPTIONS is read at import",
+    "reports/test_recording.py": "the launcher's processes",
+    "reports/test_report_parts.py": "its program has no torch",
+}
+
+
+def starts_of_python(tree):
+    """Calls of `subprocess` in functions (or at the top) that name sys.executable or PYTHON."""
+    for scope in (tree, *(n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef))):
+        body = [n for n in ast.walk(scope)]
+        names = {n.id for n in body if isinstance(n, ast.Name)}
+        attributes = {ast.unparse(n) for n in body if isinstance(n, ast.Attribute)}
+        if scope is not tree and ("sys.executable" in attributes or names & {"PYTHON", "POPRUN"}):
+            yield from (a for a in attributes if a in ("subprocess.run", "subprocess.Popen"))
+
+
+def test_who_starts_a_new_python_has_a_reason():
+    found = set()
+    for file in sorted(TESTS.rglob("*.py")):
+        name = str(file.relative_to(TESTS))
+        if file.name.startswith("zygote") or not any(starts_of_python(ast.parse(file.read_text()))):
+            continue
+        place = name if name in NEW_PROCESSES else name.split("/")[0]
+        assert place in NEW_PROCESSES, f"{name}: use zygote.run, or give a reason"
+        found.add(place)
+    assert found == set(NEW_PROCESSES), "reasons without a file"
+
+
+PROGRAMS = {
+    "an exception": "1 / 0",
+    "no syntax": "x = (",
+    "a status": "import sys; sys.exit(3)",
+    "a last word": "raise SystemExit('bye')",
+    "an interrupt": "raise KeyboardInterrupt",
+    "a kill": "import os; os.kill(os.getpid(), 9)",
+    "an abort": "import os; os.abort()",
+    "input": "print(input())",
+    "a thread": "import threading, time\n"
+    "threading.Thread(target=lambda: (time.sleep(0.1), print('late'))).start()",
+    "an exit function": "import atexit; atexit.register(print, 'the end'); print('before')",
+    "an object's end": "class A:\n  def __del__(self): print('gone')\na = A()",
+    "surroundings": "import os, sys; print(sys.argv, sys.path, os.getcwd(), os.environ['MINE'])\n"
+    "print(os.getppid(), sys.stdout, sys.stderr, __name__, sys.stdin.encoding, dir())",
+    "its descriptors": "import os; print(sorted(os.listdir('/proc/self/fd'))[:4])",
+    "its signals": "import signal; print([signal.getsignal(n) for n in signal.valid_signals()])",
+    "a session": "import os; print(os.getsid(0) == os.getpid())",
+}
+LOGS = """
+    import logging, poptorch, sys
+    sys.stdout.write(f"{poptorch._logging.logger.level} {sys.excepthook.__name__}")
+"""
+
+
+def outcome(run, words, folder):
+    done = run(
+        [sys.executable, *words], input="given\n", capture_output=True, text=True, cwd=folder,
+        env={**os.environ, "MINE": "yes"}, start_new_session="sid" in words[1],
+    )  # fmt: skip
+    return done.returncode, done.stdout, done.stderr.split("Current thread")[0]
+
+
+@pytest.mark.parametrize("kind", ["-c", "file", "-m"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_end_as_in_a_new_process(name, kind, tmp_path):
+    words = ["-c", PROGRAMS[name], "a", "b c"]
+    if kind != "-c":
+        (tmp_path / "program.py").write_text(PROGRAMS[name])
+        words = (["-m", "program"] if kind == "-m" else ["program.py"]) + ["a", "b c"]
+    expected = outcome(subprocess.run, words, tmp_path)
+    if name == "an abort":  # poptorch has enabled Python's fault handler
+        expected = (*expected[:2], "Fatal Python error: Aborted\n\n")
+    assert outcome(zygote.run, words, tmp_path) == expected
+
+
+def test_the_level_of_the_log_is_read_by_the_import():
+    program = [sys.executable, "-c", textwrap.dedent(LOGS)]
+    for level, number in (("ERR", 40), ("debug", 10), ("3", 30), ("OFF", 51)):
+        env = {**os.environ, "POPTORCH_LOG_LEVEL": level}
+        done = zygote.run(program, capture_output=True, text=True, check=True, env=env)
+        assert done.stdout == f"{number} log_uncaught"
+    wrong = {**os.environ, "POPTORCH_LOG_LEVEL": "wibble"}
+    done = zygote.run(program, capture_output=True, text=True, env=wrong)
+    assert done.returncode == 1 and "POPTORCH_LOG_LEVEL is 'wibble'" in done.stderr
+
+
+def test_a_program_is_a_child_that_can_be_stopped_and_killed():
+    program = "import signal, sys; print('up', flush=True); sys.stdin.read()"
+    with zygote.Popen([sys.executable, "-c", program], stdin=-1, stdout=-1, text=True) as process:
+        assert process.stdout.readline() == "up\n"
+        assert process.poll() is None
+        process.send_signal(signal.SIGSTOP)
+        assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])
+        process.send_signal(signal.SIGCONT)
+        process.terminate()
+        assert process.wait() == -signal.SIGTERM
+
+
+def test_what_cannot_be_forked_is_a_new_process():
+    words = [sys.executable, "-c", "import sys; sys.exit('torch' in sys.modules)"]
+    assert zygote.run(words).returncode == 1
+    assert zygote.run([words[0], "-E", *words[1:]]).returncode == 0
+    for name in ("OMP_NUM_THREADS", "PYTHONHASHSEED", "PVTI_OPTIONS", "POPTORCH_LOG_DEST"):
+        assert zygote.run(words, env={**os.environ, name: "1"}).returncode == 0
+    assert zygote.run(["true"]).returncode == 0
+
+
+def test_random_numbers_differ():
+    words = [
+        sys.executable,
+        "-c",
+        "import random, numpy; print(random.random(), numpy.random.rand())",
+    ]
+    first, second = (zygote.run(words, capture_output=True, text=True).stdout for _ in "12")
+    assert set(first.split()).isdisjoint(second.split()) and len(first.split()) == 2

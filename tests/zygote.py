@@ -1,0 +1,175 @@
+"""Starts Python programs as forks of a process that has already imported torch and poptorch.
+
+`zygote.run` and `zygote.Popen` take and return what those of `subprocess` do. The program is a
+child of the caller: waiting, signals and the exit status are those of a new process. It has its own
+arguments, environment, folder, standard streams and `__main__`. What a command asks for that this
+cannot give (see `can_be_forked`) starts as a new process.
+
+These things differ from a new process: torch and numpy are in `sys.modules`, and /proc has the
+command line and the environment of the zygote. A test that depends on them uses `subprocess`; the
+reasons are in tests/meta/test_zygote.py.
+"""
+
+import contextlib
+import ctypes
+import os
+import pickle
+import re
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import zygote_program
+
+SERVER = Path(__file__).with_name("zygote_server.py")
+ENVIRONMENT = dict(os.environ)  # of the zygote: as it is before the first test
+
+# Variables that Python, torch, its libraries or poptorch read when they are loaded.
+# POPTORCH_LOG_LEVEL is one, too; the zygote's forks read it again.
+READ_WHEN_LOADED = re.compile(
+    "PYTHON(?!PATH$)|LANG|LC_|TZ$|LD_|MALLOC_|GLIBC_|OMP_|GOMP_|KMP_|MKL_|OPENBLAS_|DNNL_|ONEDNN_|"
+    "ATEN_|TORCH_|PYTORCH_|POPTORCH_LOG_DEST$|POPART_LOG_LEVEL$|PVTI_OPTIONS$|RDMAV_FORK_SAFE$"
+)
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def can_be_forked(words: Sequence[str], environment: Mapping[str, str]) -> bool:
+    """Returns whether a fork of the zygote behaves as `words` do in a new process."""
+    if len(words) < 2 or words[0] != sys.executable:
+        return False
+    if words[1] not in ("-c", "-m") and not words[1].endswith(".py"):
+        return False
+    names = {*environment, *ENVIRONMENT}
+    return all(
+        environment.get(name) == ENVIRONMENT.get(name)
+        for name in filter(READ_WHEN_LOADED.match, names)
+    )
+
+
+class Zygote:
+    """The process that forks, and the connection to it."""
+
+    def __init__(self) -> None:
+        self.owner, self.lock = os.getpid(), threading.Lock()
+        self.connection, theirs = socket.socketpair()
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, str(SERVER), str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env=ENVIRONMENT,
+            )
+
+    def start(self, program: dict, streams: Sequence[int]) -> int:
+        """Returns the process id of a fork that runs the program, a child of this process."""
+        with self.lock, _orphans_become_children():
+            body = pickle.dumps(program)
+            socket.send_fds(self.connection, [struct.pack("=Q", len(body))], streams)
+            self.connection.sendall(body)
+            answer = self.connection.recv(8, socket.MSG_WAITALL)
+        if len(answer) < 8:
+            raise RuntimeError(f"the zygote ended with status {self.process.wait()}")
+        (pid,) = struct.unpack("=q", answer)
+        if pid < 0:
+            raise OSError(-pid, os.strerror(-pid))
+        return pid
+
+
+@contextlib.contextmanager
+def _orphans_become_children():
+    """Gives this process the program, whose parent is a fork of the zygote that ends at once."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+_zygotes: list[Zygote] = []
+
+
+def _zygote() -> Zygote:
+    """The one of this process, started when it is first needed."""
+    if not _zygotes or _zygotes[-1].owner != os.getpid():
+        _zygotes.append(Zygote())
+    return _zygotes[-1]
+
+
+class Popen(subprocess.Popen):
+    """subprocess.Popen, whose process is a fork of the zygote where that makes no difference."""
+
+    def _execute_child(
+        self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo,
+        creationflags, shell, p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite,
+        restore_signals, gid, gids, uid, umask, start_new_session, *more,
+    ):  # fmt: skip
+        pipes = p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite
+        listed = [args] if isinstance(args, (str, bytes, os.PathLike)) else args
+        words = [os.fsdecode(word) for word in listed]
+        environment = dict(os.environ if env is None else env)
+        ordinary = (executable, preexec_fn, gid, gids, uid) == (None,) * 5 and umask < 0
+        ordinary &= close_fds and restore_signals and not (pass_fds or shell)
+        if not ordinary or not self._can_be_forked(words, environment):
+            return super()._execute_child(
+                args, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo,
+                creationflags, shell, *pipes, restore_signals, gid, gids, uid, umask,
+                start_new_session, *more,
+            )  # fmt: skip
+        program = {
+            "words": words,
+            "environment": environment,
+            "folder": os.path.join(os.getcwd(), os.fsdecode(cwd or "")),
+            "new_session": start_new_session,
+            "process_group": more[0] if more else -1,
+        }
+        streams = [
+            given if given >= 0 else ours
+            for ours, given in enumerate((p2cread, c2pwrite, errwrite))
+        ]
+        self.pid = self._start(program, streams)
+        self._child_created = True
+        self._close_pipe_fds(*pipes)
+
+    _can_be_forked = staticmethod(can_be_forked)
+
+    def _start(self, program: dict, streams: Sequence[int]) -> int:
+        return _zygote().start(program, streams)
+
+
+class OwnFork(Popen):
+    """A Popen whose process is a fork of this one, which has torch loaded and has one thread.
+
+    Variables that are read when libraries are loaded have the values that this process has.
+    """
+
+    _can_be_forked = staticmethod(lambda words, environment: True)
+
+    def _start(self, program: dict, streams: Sequence[int]) -> int:
+        pid = os.fork()
+        if pid == 0:
+            zygote_program.become(zygote_program.Program(**program), streams)
+        return pid
+
+
+def run(words, *, input=None, capture_output=False, timeout=None, check=False, **more):
+    """subprocess.run with `Popen`."""
+    if input is not None:
+        more["stdin"] = subprocess.PIPE
+    if capture_output:
+        more["stdout"] = more["stderr"] = subprocess.PIPE
+    with Popen(words, **more) as process:
+        try:
+            out, err = process.communicate(input, timeout)
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+    done = subprocess.CompletedProcess(words, process.returncode, out, err)
+    if check:
+        done.check_returncode()
+    return done
