@@ -1,7 +1,7 @@
 """Every test has a device pool of its own.
 
-`--config NAME` runs tests in a world of tests/configs, `--config all` in each, `--config third` in
-every third: see worlds.py.
+`--config NAME` runs tests in a world of tests/configs, `--config all` in each, `--config share` a
+sixth of the pairs of a test and a world, the next with every commit: see worlds.py.
 
 What a test asserts is not changed: values must not depend on any of this. `suite_skip` of a config
 maps a reason to the files, tests and cases (file::test[case]) that it concerns.
@@ -14,9 +14,27 @@ from custom_op_library import custom_op_folder, custom_ops
 
 __all__ = ["custom_op_folder", "custom_ops"]  # fixtures of all tests
 
+CHANGES = pytest.StashKey[tuple[str, list[str]]]()  # of a test in a world
+
 
 def pytest_addoption(parser):
-    parser.addoption("--config", help="a file of tests/configs, without .json, or all, or third")
+    parser.addoption("--config", help="a file of tests/configs, without .json, or all, or share")
+
+
+def pytest_report_header(config):
+    if config.getoption("--config") == "share":
+        return f"worlds: share {worlds.share_of_run()} of {worlds.SHARES} (WORLD_SHARE)"
+    return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A failure in a world says which it is, and what it changed."""
+    report = yield
+    if report.failed and (changes := item.stash.get(CHANGES, None)):
+        name, lines = changes
+        report.sections.append((f"world: {name}", "\n".join(lines) or "no model was wrapped"))
+    return report
 
 
 def pytest_collectstart(collector):
@@ -55,7 +73,8 @@ def world(request, seeded):
     case = request.node.name.replace(f"[{name}-", "[")
     if reason := worlds.reason_to_skip(worlds.CONFIGS[name], request.path.name, case):
         pytest.skip(reason)
-    with worlds.entered(worlds.CONFIGS[name]):
+    with worlds.entered(worlds.CONFIGS[name]) as changes:
+        request.node.stash[CHANGES] = name, changes
         yield worlds.CONFIGS[name]
 
 

@@ -16,6 +16,7 @@ import json
 import os
 import pathlib
 import re
+import subprocess
 import zlib
 from unittest import mock
 
@@ -38,16 +39,41 @@ DRAW = re.compile(r" = (random_\w+|bernoulli|dropout|stochastic_cast)\(")
 SUITE = [name for name, config in CONFIGS.items() if "suite_skip" in config]
 
 
-def asked_for(asked, path, test=""):
+SHARES = 6
+
+
+def asked_for(asked, path, test="", share=None):
     """The configs of `--config` in which a test, or some of a file, runs.
 
-    `third` is every third config of those that `all` has, from one that the test's name tells.
+    `share` is a sixth of those that `all` has: see `share_of_run`. Every pair of a test and a
+    config is in one share, and a test's configs are dealt out to the shares in turn.
     """
-    names = SUITE if asked in ("all", "third") else [asked]
+    names = SUITE if asked in ("all", "share") else [asked]
     names = [name for name in names if not reason_to_skip(CONFIGS[name], path, test)]
-    if asked != "third" or not names:
+    if asked != "share" or not test:
         return names
-    return names[zlib.crc32(test.encode()) % min(3, len(names)) :: 3]
+    share = share_of_run() if share is None else share
+    if share == "all":
+        return names
+    first = zlib.crc32(f"{path}::{test}".encode())
+    return [name for place, name in enumerate(names, first) if place % SHARES == share]
+
+
+@functools.cache
+def share_of_run():
+    """The share of this run, 0 to 5 or "all": WORLD_SHARE, or the next one with every commit."""
+    given = os.environ.get("WORLD_SHARE", "")
+    if given == "all":
+        return given
+    if given:
+        if given not in map(str, range(SHARES)):
+            raise ValueError(f"WORLD_SHARE is {given!r}. Set it to 0 to {SHARES - 1}, or all.")
+        return int(given)
+    count = subprocess.run(
+        ["git", "rev-list", "--count", "HEAD"], cwd=pathlib.Path(__file__).parent,
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return int(count.stdout) % SHARES
 
 
 def reason_to_skip(config, path, test=""):
@@ -76,12 +102,16 @@ def strategy_of(config):
 
 @contextlib.contextmanager
 def entered(config):
-    """While it lasts, models that are wrapped run in that world."""
+    """While it lasts, models that are wrapped run in that world.
+
+    Gives a list that says what the world changes, a line for the variables and for each model.
+    """
+    changes = [f"{name}={value}" for name, value in config.get("environment", {}).items()]
     with contextlib.ExitStack() as stack:
         stack.enter_context(environment(config))
         if "strategy" in config:
-            stack.enter_context(placement_policy.using(Policy(config)))
-        yield
+            stack.enter_context(placement_policy.using(Policy(config, changes)))
+        yield changes
 
 
 def environment(config):
@@ -111,20 +141,28 @@ class Policy(placement_policy.PlacementPolicy):
 
     DEFAULT = repr(poptorch.Options()._execution_strategy)
 
-    def __init__(self, config):
-        self._config = config
+    def __init__(self, config, changes):
+        self._config, self._changes = config, changes
 
     def place(self, model, options, training):
         config, placement = self._config, super().place(model, options, training)
+        name = f"{type(model).__name__} ({'training' if training else 'inference'})"
         if repr(options._execution_strategy) != self.DEFAULT:
+            self._changes.append(f"{name}: not changed, it has a strategy of its own")
             return placement
         parts = _layers_of_parts(model, config)
         times = _repeats(len(parts), config, options, training)
         replicas = config["replicas"] if options.replication_factor == 1 else 1
         if training and options.Training.accumulation_and_replication_reduction_type == SUM:
             if times > 1:
+                self._changes.append(f"{name}: not changed, it adds gradients up")
                 return placement
             replicas = 1
+        cuts = ", ".join(f"part{part} has {layers}" for part, layers in enumerate(parts))
+        self._changes.append(
+            f"{name}: {config['strategy']} with {cuts}; each micro-batch runs {times} times "
+            f"on {replicas} replicas"
+        )
         options.autoRoundNumIPUs(True)
         if replicas > 1:
             options.replicationFactor(replicas).broadcastBuffers(False)

@@ -76,7 +76,7 @@ ROWS = (
         PYTEST + "tests/behaviour/test_memory_remedies.py tests/behaviour/test_plan.py", PASSED),
     Row("R10", "the same bits over runs, threads, strategies and replicas",
         PYTEST + "tests/behaviour/test_determinism.py tests/behaviour/test_replicas.py", PASSED),
-    Row("R10", "the tests of behaviour in every config of tests/configs, CI's in a third of them",
+    Row("R10", "the tests of behaviour in every config of tests/configs, of which CI takes a sixth",
         PYTEST + "--config all tests/behaviour", PASSED),
     Row("R10", "the same bits over instances, and collectives, at every number of them",
         PYTEST + "tests/popdist/test_popxl_instances.py tests/popdist/test_together.py "
