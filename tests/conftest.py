@@ -8,12 +8,14 @@ maps a reason to the files, tests and cases (file::test[case]) that it concerns.
 """
 
 import pytest
+import time_limits
 import torch
 import worlds
 from custom_op_library import custom_op_folder, custom_ops
 
 __all__ = ["custom_op_folder", "custom_ops"]  # fixtures of all tests
 
+pytest_configure, pytest_timeout_set_timer = time_limits.configure, time_limits.set_timer
 CHANGES = pytest.StashKey[tuple[str, list[str]]]()  # of a test in a world
 
 

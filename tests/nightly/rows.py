@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-PYTEST = "{python} -m pytest -q -n {jobs} "
+PYTEST = "{python} -m pytest -q -n {jobs} --timeout=14400 "
 
 
 @dataclass
