@@ -55,6 +55,10 @@ ROWS = (
         "build/tests/unit/poptorch_unit_tests --gtest_brief=1",
         _lines("ill-formed ops refused", "mutants of golden modules", "mutants of golden programs"),
         full=100_000, environment={"POPTORCH_MUTANTS": "{per_golden}"}),
+    Row("R5", "100,000 mutants of files of executables, of which CI takes 20 %",
+        "build/tests/unit/poptorch_unit_tests --gtest_brief=1 "
+        "--gtest_filter=Fuzz.MutantsOfExecutables*", line("mutants of executables"), full=400,
+        environment={"POPTORCH_MUTANTS": "{count}"}),
     Row("R6, S1, S2", "fuzzers of IR, programs, files and options, sanitized",
         "make fuzz RUNS={count}", _executions, full=2_000_000),
     Row("R8", "training killed at random points, and faults of every call that writes",
@@ -87,6 +91,9 @@ ROWS = (
         PYTEST.replace("{jobs}", "1") + "tests/popdist/test_same_bits.py "
         "tests/popdist/test_checkpoints_of_instances.py", PASSED,
         environment={"POPTORCH_ALL_VARIANTS": "{one_in}"}),
+    Row("R10", "seventy models of the transformers library, of which CI takes twelve",
+        PYTEST + "tests/clients/test_transformers.py", PASSED,
+        environment={"ALL_TRANSFORMERS": "1"}),
     Row("R11", "NaN, infinities and automatic loss scaling",
         PYTEST + "tests/behaviour/test_optimiser_scaling.py tests/errors/test_refused_values.py",
         PASSED),
