@@ -57,7 +57,7 @@ ROWS = (
         full=100_000, environment={"POPTORCH_MUTANTS": "{per_golden}"}),
     Row("R5", "100,000 mutants of files of executables, of which CI takes 20 %",
         "build/tests/unit/poptorch_unit_tests --gtest_brief=1 "
-        "--gtest_filter=Fuzz.MutantsOfExecutables*", line("mutants of executables"), full=400,
+        "--gtest_filter='Fuzz.MutantsOfExecutables*'", line("mutants of executables"), full=400,
         environment={"POPTORCH_MUTANTS": "{count}"}),
     Row("R6, S1, S2", "fuzzers of IR, programs, files and options, sanitized",
         "make fuzz RUNS={count}", _executions, full=2_000_000),
