@@ -123,6 +123,7 @@ def test_the_level_of_the_log_is_read_by_the_import():
     assert done.returncode == 1 and "POPTORCH_LOG_LEVEL is 'wibble'" in done.stderr
 
 
+@pytest.mark.signals
 def test_a_program_is_a_child_that_can_be_stopped_and_killed():
     program = "import signal, sys; print('up', flush=True); sys.stdin.read()"
     with zygote.Popen([sys.executable, "-c", program], stdin=-1, stdout=-1, text=True) as process:

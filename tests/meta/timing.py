@@ -1,0 +1,218 @@
+"""Finds tests that depend on signals, on the order of processes, or on time.
+
+`python tests/meta/timing.py` prints what the list of reasons lacks and what it has in excess;
+`--prune` removes the excess from it. See test_timing.py.
+"""
+
+import ast
+import functools
+import re
+import sys
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parents[1]
+REASONS = Path(__file__).with_name("timing_reasons.txt")
+# Their kills, waits and times are not those of the test that uses them.
+NOT_FOLLOWED = {"zygote", "time_limits", "flaky", "repeated"}
+
+SIGNALS = {"kill", "killpg", "send_signal", "raise_signal", "setitimer", "pidfd_send_signal",
+           "fork", "forkpty"}  # fmt: skip
+LAUNCHERS = {"poprun", "POPRUN"}
+SIGNAL = re.compile(r"SIG[A-Z]{3,4}\d?")
+SIGNAL_IN_TEXT = re.compile(
+    r"\bos\.(kill|killpg|fork)\(|send_signal|raise_signal|\.kill\(|\bSIG(INT|TERM|KILL|STOP|HUP|USR1)\b"
+)
+SLEEP_IN_TEXT = re.compile(r"\btime\.sleep\(")
+CLOCKS = {"time.monotonic", "time.perf_counter", "time.process_time", "time.time"}
+
+
+@functools.cache
+def module_of(path):
+    """The top-level names of a file: name → node; and the files that it imports: name → path."""
+    tree, names, files = ast.parse(path.read_text()), {}, {}
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names[node.name] = node
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for name in (n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)):
+                names[name] = node
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if file := file_of(path, alias.name):
+                    files[alias.asname or alias.name] = file, None
+        elif isinstance(node, ast.ImportFrom) and (file := file_of(path, node.module or "")):
+            for alias in node.names:
+                files[alias.asname or alias.name] = file, alias.name
+    return tree, names, files
+
+
+def file_of(path, module):
+    """The file of ours that an import names."""
+    places = [] if module in NOT_FOLLOWED else [path.parent, TESTS]
+    return next((f for p in places if (f := p / f"{module}.py").exists()), None)
+
+
+def reached(path, node, seen):
+    """The nodes that a node uses, in this file and in those that it imports, and itself."""
+    if (path, id(node)) in seen:
+        return
+    seen.add((path, id(node)))
+    yield node
+    _, names, files = module_of(path)
+    for part in ast.walk(node):
+        if isinstance(part, (ast.Name, ast.arg)):
+            name = part.id if isinstance(part, ast.Name) else part.arg
+            if name in names:
+                yield from reached(path, names[name], seen)
+            elif name in files and files[name][1]:
+                yield from of_file(*files[name], seen)
+        elif isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name):
+            file, own = files.get(part.value.id, (None, None))
+            if file and own is None and part.attr == "__file__":  # it is started as a program
+                yield from reached(file, module_of(file)[0], seen)
+            elif file and own is None:
+                yield from of_file(file, part.attr, seen)
+        elif isinstance(part, ast.Constant) and str(part.value).endswith(".py"):
+            program = path.parent / str(part.value)
+            if program.is_file() and not program.name.startswith("test_"):
+                yield from reached(program, module_of(program)[0], seen)
+
+
+def of_file(file, name, seen):
+    node = module_of(file)[1].get(name)
+    if node is not None:
+        yield from reached(file, node, seen)
+
+
+def uses_signals(node):
+    for part in ast.walk(node):
+        if isinstance(part, ast.Attribute):
+            if part.attr in SIGNALS or SIGNAL.fullmatch(part.attr):
+                return True
+            if part.attr == "terminate" and "process" in ast.unparse(part.value):
+                return True
+        elif isinstance(part, ast.Name) and part.id in LAUNCHERS:
+            return True
+        elif isinstance(part, ast.Constant) and isinstance(part.value, str):
+            if SIGNAL_IN_TEXT.search(part.value):
+                return True
+    return False
+
+
+def tests_of(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            yield node
+
+
+def without_marker():
+    """`file::test` of each test that uses signals and has no case with the marker."""
+    for file in sorted(TESTS.rglob("test_*.py")):
+        if file.stem == "test_timing":
+            continue
+        tree, names, _ = module_of(file)
+        marks = "mark.signals" in ast.unparse(names.get("pytestmark", ast.Pass()))
+        for test in [] if marks else tests_of(tree):
+            given = ast.unparse(ast.Tuple(test.decorator_list))
+            used = [names[n] for n in re.findall(r"\w+", given) if n in names]
+            if "mark.signals" in given + "".join(map(ast.unparse, used)):
+                continue
+            if any(map(uses_signals, reached(file, test, set()))):
+                yield f"{file.relative_to(TESTS)}::{test.name}"
+
+
+def clocked(scope):
+    """Names of a function that hold a time."""
+    found = set()
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Assign) and tells_time(node.value, found):
+            found |= {n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)}
+    return found
+
+
+def tells_time(node, names):
+    return any(
+        (isinstance(part, ast.Call) and ast.unparse(part.func) in CLOCKS)
+        or (isinstance(part, ast.Name) and part.id in names)
+        for part in ast.walk(node)
+    )
+
+
+def waits_or_bounds():
+    """`file::function` of what sleeps, or asserts a time."""
+    files = [f for f in sorted(TESTS.rglob("*.py")) if f.parent.name != "nightly"]
+    for file in files:
+        if file.stem in NOT_FOLLOWED or "timing" in file.stem:
+            continue
+        for top in module_of(file)[0].body:
+            if isinstance(top, ast.ClassDef):
+                scopes = [(f"{top.name}.", node) for node in top.body]
+            else:
+                scopes = [("", top)]
+            for prefix, scope in scopes:
+                if has_time(scope):
+                    name = getattr(scope, "name", None) or first_name(scope)
+                    yield f"{file.relative_to(TESTS)}::{prefix}{name}"
+
+
+def first_name(statement):
+    """What a statement of the top level is called: what it assigns, or its kind."""
+    if isinstance(statement, ast.Assign):
+        return ast.unparse(statement.targets[0])
+    return type(statement).__name__.lower()
+
+
+def has_time(scope):
+    names = clocked(scope)
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("time.sleep", "sleep"):
+            return True
+        if isinstance(node, ast.Assert) and tells_time(node.test, names):
+            return True
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if SLEEP_IN_TEXT.search(node.value):
+                return True
+    return False
+
+
+FINDERS = {"signals": without_marker, "time": waits_or_bounds}
+
+
+def reasons():
+    """(kind, place) → reason. A place is a file or file::name."""
+    found = {}
+    for line in REASONS.read_text().splitlines():
+        if line and not line.startswith("#"):
+            kind, place, reason = line.split(" ", 2)
+            found[kind, place.removesuffix(":")] = reason
+    return found
+
+
+def compared():
+    """What has no reason, and the reasons that nothing needs: pairs of kind and place."""
+    given, lacks, needed = reasons(), [], set()
+    for kind, finder in FINDERS.items():
+        for place in finder():
+            entries = {(kind, place), (kind, place.partition("::")[0])} & given.keys()
+            needed |= entries
+            if not entries:
+                lacks.append((kind, place))
+    return sorted(set(lacks)), [entry for entry in given if entry not in needed]
+
+
+def main():
+    lacks, excess = compared()
+    for kind, place in lacks:
+        print(f"lacks a reason: {kind} {place}")
+    for kind, place in excess:
+        print(f"not needed: {kind} {place}")
+    if "--prune" in sys.argv:
+        gone = tuple(f"{kind} {place}: " for kind, place in excess)
+        lines = REASONS.read_text().splitlines(keepends=True)
+        REASONS.write_text("".join(line for line in lines if not line.startswith(gone)))
+    return bool(lacks)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
