@@ -69,7 +69,7 @@ install: native ## install the package into .venv
 demo: install ## build, install and train the example network
 	@$(STAGE) --show train $(BIN)/python examples/python/mnist.py
 
-PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+PYTEST := $(BIN)/python -m pytest -n $(JOBS)
 test: install unit-tests $(VENV)/.development ## set up, build, install and run every test
 	@$(STAGE) --show test-core ctest --test-dir build --output-on-failure -j $(JOBS)
 	@$(STAGE) --show test-python $(PYTEST) tests
@@ -81,6 +81,11 @@ test-fast: dev ## the core's unit and golden tests, from the incremental build
 # Every sample of PyTorch's own tables; writes docs/torch-ops.md and docs/refused-ops.md.
 test-ops: native $(VENV)/.development ## OpInfo and ModuleInfo whole, against eager torch
 	PYTHONPATH=build/python $(BIN)/python tests/survey/run.py --jobs $(JOBS)
+
+# The tests whose outcome depends on signals, kills or the order of processes (the marker `signals`).
+flaky: RUNS ?= 20
+flaky: native unit-tests $(VENV)/.development ## repeat such tests RUNS times on a busy machine
+	PYTHONPATH=build/python $(BIN)/python tests/flaky.py --runs $(RUNS) --jobs $(JOBS)
 
 # SHARE of the counts of a whole night.
 SHARE ?= 1
@@ -132,7 +137,7 @@ tsan: $(VENV)/.runtime ## unit tests under the thread sanitizer
 # libFuzzer with the address and undefined-behaviour sanitizers on the texts of IR and programs and on
 # files of executables, and atheris on texts of options: RUNS executions each. What is found is left in the folder that it names.
 FUZZ := build-fuzz
-RUNS ?= 20000
+fuzz: RUNS ?= 20000
 fuzz: native $(VENV)/.fuzzing ## run the fuzzers of tests/fuzz, RUNS executions each
 	cmake -G Ninja -B $(FUZZ) -DPython_EXECUTABLE=$(BIN)/python -DCMAKE_CXX_COMPILER=clang++-16 \
 	  -DPOPTORCH_TORCH=OFF -DPOPTORCH_TESTS=OFF -DPOPTORCH_FUZZ=ON \
@@ -161,4 +166,4 @@ clean: ## remove what was built, keep .venv
 	rm -rf build build-* dist python/*.egg-info
 
 comma := ,
-.PHONY: help native unit-tests dev install demo test test-fast test-ops nightly golden stubs bench wheel format lint asan asan-once tsan fuzz cov docs clean
+.PHONY: help native unit-tests dev install demo test test-fast test-ops flaky nightly golden stubs bench wheel format lint asan asan-once tsan fuzz cov docs clean

@@ -111,6 +111,8 @@ ROWS = (
         + PYTEST.replace("{jobs}", "1") + "tests/popdist/test_instance_faults.py",
         _lines("instance faults:", r"\d+ passed|\d+ failed"), full=500,
         environment={"POPTORCH_INSTANCE_FAULTS": "1"}),
+    Row("R15", "unit tests under the address and undefined-behaviour sanitizers", "make asan",
+        line(r"PASSED|FAILED")),
     Row("R12", "unit tests under the thread sanitizer", "make tsan", line(r"PASSED|FAILED")),
     Row("R13", "faults of IPUs at random points: training resumed bit by bit",
         PYTEST + "tests/behaviour/test_faults.py", PASSED, full=100,

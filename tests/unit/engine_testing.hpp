@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "emulator/engine.hpp"
+#include "ir/execution.hpp"
 #include "ir/text.hpp"
 #include "lowering/lower.hpp"
 #include "ops/all_ops.hpp"

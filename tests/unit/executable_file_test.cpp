@@ -4,8 +4,8 @@
 
 #include "engine_testing.hpp"
 #include "scratch.hpp"
-#include "storage/about.hpp"
 #include "session/pipeline.hpp"
+#include "storage/about.hpp"
 #include "storage/safetensors.hpp"
 #include "support/error.hpp"
 

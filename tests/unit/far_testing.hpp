@@ -89,8 +89,10 @@ inline std::vector<Share> local_shares(int instances, double timeout = 0, int64_
   auto mail = std::make_shared<Mail>(instances);
   std::vector<Share> shares;
   for (int i = 0; i < instances; ++i) {
-    shares.push_back(
-        {instances, i, std::make_shared<LocalFabric>(mail, i, most, are_near), timeout});
+    shares.push_back({.instances = instances,
+                      .instance = i,
+                      .fabric = std::make_shared<LocalFabric>(mail, i, most, are_near),
+                      .timeout = timeout});
   }
   return shares;
 }
@@ -121,7 +123,8 @@ inline std::vector<Share> shares_by(Way way, int instances, double timeout = 0) 
   Cluster cluster(instances, way == Way::kMixed ? 2 : 1, 16);
   std::vector<Share> shares(static_cast<size_t>(instances));
   const auto raised = in_threads(instances, [&](int i) {  // those of one host wait for each other
-    shares[static_cast<size_t>(i)] = {instances, i, cluster.join(i), timeout};
+    shares[static_cast<size_t>(i)] = {
+        .instances = instances, .instance = i, .fabric = cluster.join(i), .timeout = timeout};
   });
   EXPECT_EQ(raised, std::vector<std::string>(shares.size()));
   return shares;

@@ -23,7 +23,7 @@ TEST(FrameFabric, TrainsWithTheBitsOfOneProcess) {
     Cluster cluster(instances, on_host);
     const auto raised = in_threads(instances, [&, count = instances](int i) {
       EngineOptions options{.threads = 1 + i % 2};
-      options.share = {count, i, cluster.join(i), 0};
+      options.share = {.instances = count, .instance = i, .fabric = cluster.join(i), .timeout = 0};
       const Outcome here = outcome_here(program, options, 3);
       EXPECT_EQ(here, part_of(whole, program, options.share)) << "instance " << i;
     });

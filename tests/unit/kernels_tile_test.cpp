@@ -8,6 +8,7 @@
 #include <random>
 
 #include "emulator/kernels/tile_program.hpp"
+#include "ir/op_def.hpp"
 #include "ops/all_ops.hpp"
 
 namespace poptorch::emulator {

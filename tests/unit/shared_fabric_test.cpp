@@ -64,8 +64,10 @@ struct File {
 EngineOptions options_of(int file, int instance, int instances, int threads = 1,
                          double timeout = 0) {
   EngineOptions options{.threads = threads};
-  options.share = {instances, instance, make_shared_fabric(file, instance, instances, timeout),
-                   timeout};
+  options.share = {.instances = instances,
+                   .instance = instance,
+                   .fabric = make_shared_fabric(file, instance, instances, timeout),
+                   .timeout = timeout};
   return options;
 }
 

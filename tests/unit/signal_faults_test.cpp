@@ -7,6 +7,7 @@
 #include <csignal>
 #include <vector>
 
+#include "ir/execution.hpp"
 #include "ir/text.hpp"
 #include "ops/all_ops.hpp"
 #include "scratch.hpp"
