@@ -59,6 +59,14 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("world", worlds.asked_for(asked, *here), indirect=True)
 
 
+def pytest_collection_modifyitems(config, items):
+    """Leaves out the tests that have no world in this share."""
+    if config.getoption("--config"):
+        rest = [item for item in items if item.callspec.params["world"] not in worlds.CONFIGS]
+        items[:] = [item for item in items if item.callspec.params["world"] in worlds.CONFIGS]
+        config.hook.pytest_deselected(items=rest)
+
+
 @pytest.fixture(autouse=True)
 def seeded():
     """Inputs are those of every run, whichever tests ran before."""

@@ -102,8 +102,11 @@ def outcome(run, words, folder):
     return done.returncode, done.stdout, done.stderr.split("Current thread")[0]
 
 
-@pytest.mark.parametrize("kind", ["-c", "file", "-m"])
-@pytest.mark.parametrize("name", PROGRAMS)
+CASES = [(name, "-c") for name in PROGRAMS]
+CASES += [(name, kind) for name in ("an exception", "surroundings") for kind in ("file", "-m")]
+
+
+@pytest.mark.parametrize(("name", "kind"), CASES)
 def test_programs_end_as_in_a_new_process(name, kind, tmp_path):
     words = ["-c", PROGRAMS[name], "a", "b c"]
     if kind != "-c":
