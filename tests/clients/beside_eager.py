@@ -4,9 +4,14 @@ A model gives (scores, loss) of a batch: a tuple of tensors, or a dictionary of 
 """
 
 import copy
+import os
 
 import poptorch
 import torch
+
+if os.environ.get("POPTORCH_MAX_CPU_ISA") == "AVX2":
+    # Otherwise eager's roundings are those of other kernels than the run is about.
+    assert torch.backends.cpu.get_cpu_capability() != "AVX512", "set ATEN_CPU_CAPABILITY=avx2"
 
 
 def call(model, batch):
@@ -60,41 +65,72 @@ def flat(model):
     return torch.cat([parameter.detach().float().flatten() for parameter in model.parameters()])
 
 
+def assert_same_state(found, expected, rtol, atol):
+    """Each tensor of `expected` is the one of that path in `found`."""
+    for path, tensor in expected.items():
+        torch.testing.assert_close(
+            found[path], tensor, rtol=rtol, atol=atol, msg=lambda text, p=path: f"{p}: {text}"
+        )
+
+
+def error_of_way(model, eager, before):
+    """How far the parameters are from eager's, as a part of the way that eager's have gone."""
+    return (flat(model) - flat(eager)).norm() / (flat(eager) - before).norm()
+
+
 def assert_same_weights(model, eager, before, rtol, atol):
     """Parameters and buffers are the same, and parameters have gone the same way since `before`."""
-    state = model.state_dict()
-    for path, expected in eager.state_dict().items():
-        torch.testing.assert_close(
-            state[path], expected, rtol=rtol, atol=atol, msg=lambda text, p=path: f"{p}: {text}"
-        )
-    way = flat(eager) - before
-    assert (flat(model) - before - way).norm() <= 10 * rtol * way.norm()
+    assert_same_state(model.state_dict(), eager.state_dict(), rtol, atol)
+    assert error_of_way(model, eager, before) <= 10 * rtol
 
 
-def assert_trains_as_eager(
-    model, batch, options=None, count=1, steps=10, forced=False, rtol=1e-3, atol=1e-4
-):
-    """Scores and losses of each step, and weights, are eager's. Returns the wrapped model.
-
-    `forced`: before each step the device gets eager's weights. That is for models that make so much
-    of a rounding error that ten steps would measure that alone.
-    """
+def assert_trains_as_eager(model, batch, options=None, count=1, steps=10, rtol=1e-3, atol=1e-4):
+    """Scores and losses of each step, and weights, are eager's. Returns the wrapped model."""
     eager = copy.deepcopy(model)
     optimiser = sgd(eager)
     wrapped = poptorch.trainingModel(model, options or options_of(count), sgd(model))
     before = flat(eager)
-    for step in range(steps):
-        if forced and step:
-            assert_same_weights(model, eager, before, rtol, atol)
-            before = flat(eager)
-            model.load_state_dict(eager.state_dict())
-            wrapped.copyWeightsToDevice()
-        scores, losses = eager_step(eager, optimiser, batch, count)
-        found = call(wrapped, batch)
-        torch.testing.assert_close(found[0], scores, rtol=rtol, atol=atol)
-        torch.testing.assert_close(found[1].reshape(-1), losses, rtol=0.1 * rtol, atol=0.1 * atol)
+    for _ in range(steps):
+        assert_step_is_eagers(wrapped, eager, optimiser, batch, count, rtol, atol)
     assert_same_weights(model, eager, before, rtol, atol)
     return wrapped
+
+
+def assert_steps_are_eagers(model, batch, options=None, count=1, kinks=0, rtol=1e-3, atol=1e-4):
+    """Each of ten steps from eager's weights is eager's. Returns the wrapped model.
+
+    For models that amplify a rounding error so much that ten steps in a row would measure only
+    that. Scores, losses and buffers are compared at each step, and so are the weights. But `kinks`
+    steps may differ by a tenth of the way: where the input of a ReLU is as near to zero as it is
+    rounded, one rounding has its gradient and another has not.
+    """
+    eager = copy.deepcopy(model)
+    optimiser = sgd(eager)
+    wrapped = poptorch.trainingModel(model, options or options_of(count), sgd(model))
+    different = []
+    for step in range(10):
+        if step:
+            model.load_state_dict(eager.state_dict())
+            wrapped.copyWeightsToDevice()
+        before = flat(eager)
+        assert_step_is_eagers(wrapped, eager, optimiser, batch, count, rtol, atol)
+        assert_same_state(dict(model.named_buffers()), dict(eager.named_buffers()), rtol, atol)
+        try:
+            assert_same_weights(model, eager, before, rtol, atol)
+        except AssertionError as error:
+            different.append(error)
+            assert error_of_way(model, eager, before) <= 0.1
+    if len(different) > kinks:
+        raise different[-1]
+    return wrapped
+
+
+def assert_step_is_eagers(wrapped, eager, optimiser, batch, count, rtol, atol):
+    """Both make a step; its scores and losses are the same."""
+    scores, losses = eager_step(eager, optimiser, batch, count)
+    found = call(wrapped, batch)
+    torch.testing.assert_close(found[0], scores, rtol=rtol, atol=atol)
+    torch.testing.assert_close(found[1].reshape(-1), losses, rtol=0.1 * rtol, atol=0.1 * atol)
 
 
 def assert_infers_as_eager(model, batch, rtol=1e-3, atol=1e-4):

@@ -14,10 +14,15 @@ def convolution(inputs, outputs, kernel=3, stride=1, groups=1, activation=nn.ReL
 
 
 class Residual(nn.Module):
-    """`body` and, around it, the input or its projection."""
+    """`body`, which ends with a norm, and, around it, the input or its projection.
+
+    The norm begins with a small scale, as is common since Goyal et al. (2017): with a scale of 1,
+    norms over the four values of a channel amplify a rounding error by some thousands.
+    """
 
     def __init__(self, body, shortcut=None, activation=None):
         super().__init__()
+        nn.init.constant_(body[-1][1].weight, 0.2)
         self.body, self.shortcut = body, shortcut or nn.Identity()
         self.activation = activation or nn.Identity()
 
