@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "emulator/fabric.hpp"
 #include "emulator/share.hpp"
 #include "emulator/tag.hpp"
 

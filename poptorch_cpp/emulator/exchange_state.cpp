@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "emulator/attempts.hpp"
 #include "emulator/fabric.hpp"
 #include "emulator/peers.hpp"
 #include "support/error.hpp"

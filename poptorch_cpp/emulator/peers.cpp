@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "emulator/attempts.hpp"
 #include "emulator/clock.hpp"
 #include "emulator/fabric.hpp"
 #include "support/build_id.hpp"
@@ -97,7 +98,7 @@ void Peers::join() {
   note_progress();
   if (attempts_) return;
   number_ = fabric().next_program();
-  attempts_.emplace(share_, aside(Tag::kGiveUp));
+  attempts_ = std::make_shared<Attempts>(share_, aside(Tag::kGiveUp));
 }
 
 // An agreement that is interrupted continues where it was, in any later attempt: what instances

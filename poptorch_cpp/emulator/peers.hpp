@@ -6,17 +6,17 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "emulator/attempts.hpp"
 #include "emulator/lending.hpp"
 #include "emulator/share.hpp"
 #include "program/program.hpp"
 
 namespace poptorch::emulator {
+
+class Attempts;  // attempts.hpp
 
 class Peers {
  public:
@@ -78,9 +78,9 @@ class Peers {
   Share share_;
   const program::Program& program_;
   Lending lending_;
-  uint32_t number_ = 0;               // Fabric::next_program()
-  std::optional<Attempts> attempts_;  // from the first on
-  bool has_begun_run_ = false;        // its attempt, by exchange_before_run()
+  uint32_t number_ = 0;                 // Fabric::next_program()
+  std::shared_ptr<Attempts> attempts_;  // from the first on
+  bool has_begun_run_ = false;          // its attempt, by exchange_before_run()
   bool agreed_ = false;
   int greeted_ = 0, heard_ = 0;  // instances before these are, in an agreement
   std::string unlike_;           // why there can be no agreement

@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from launching import POPRUN, PYTHON, clean_environment, is_running
 
@@ -36,7 +37,9 @@ BARE = re.compile(
 class Run:
     """poprun with the program, in a folder. cold: its processes are new ones, without torch."""
 
-    def __init__(self, args: argparse.Namespace, folder: Path, apart: bool, cold: bool) -> None:
+    def __init__(
+        self, args: argparse.Namespace, folder: Path, apart: bool, cold: bool, fault: str
+    ) -> None:
         self.folder, self.temporary, self.errors = folder, folder / "tmp", folder / "errors"
         for each in (self.temporary, folder / "runtime"):
             each.mkdir(mode=0o700)
@@ -46,6 +49,7 @@ class Run:
             XDG_RUNTIME_DIR=str(folder / "runtime"),
             TORCHINDUCTOR_CACHE_DIR=str(folder / "runtime"),  # torch's own
             POPTORCH_LOG_LEVEL="ERR",
+            **({"TEST_FAULT": fault} if fault else {}),
             **({**APART, "POPDIST_INSTANCES_PER_HOST": str(args.on_a_host)} if apart else {}),
             POPLAR_ENGINE_OPTIONS=f'{{"target.hostSyncTimeout": "{args.sync_seconds}"}}',
         )
@@ -106,17 +110,33 @@ def wait(run: Run, pids: list[int], victim: int | None) -> bool:
     return run.status() is not None
 
 
+class Ended(NamedTuple):
+    """How poprun with the program ended."""
+
+    seconds: float  # since the fault, or since the start
+    status: int | None
+    error: str  # what is wrong, and what was said; "" if nothing is
+    said: str  # by poprun and all instances
+    told: str  # the error of instance 0
+
+
 def strike(
-    args: argparse.Namespace, apart: bool, cold: bool, after: float | None, kind: signal.Signals
-) -> tuple[float, str]:
-    """Seconds from the fault to the end, and what is wrong. after: of the start; None: no fault."""
+    args: argparse.Namespace,
+    apart: bool,
+    cold: bool,
+    kind: signal.Signals,
+    after: float | None = None,
+    fault: str = "",
+) -> Ended:
+    """Strikes one of the instances by a signal, so many seconds after the start, or the last one at
+    the point of a POPTORCH_FAULT, or none."""
     shared = set(os.listdir("/dev/shm"))
     folder = Path(tempfile.mkdtemp()).resolve()  # forks would remove a TemporaryDirectory
-    run = Run(args, folder, apart, cold)
+    run = Run(args, folder, apart, cold, fault)
     begin = time.monotonic()
     try:
         pids = run.pids(args.instances)
-        victim = None
+        victim = pids[-1] if pids and fault else None
         if after is not None and pids:
             time.sleep(max(begin + after - time.monotonic(), 0))
             victim = random.choice(pids)
@@ -131,10 +151,12 @@ def strike(
         wrong += [f"left: /dev/shm/{each}" for each in set(os.listdir("/dev/shm")) - shared]
         wrong += BARE.findall(said)
         status = run.status()
-        allowed = (0, 1, 128 + kind) if victim else (0,)
+        allowed = (0, 1, 128 + kind) if victim or fault else (0,)
         if status not in allowed:
             wrong.append(f"status {status}")
-        return seconds, f"{'; '.join(wrong)}\n{said}" if wrong else ""
+        error = f"{'; '.join(wrong)}\n{said}" if wrong else ""
+        told = folder / "0"
+        return Ended(seconds, status, error, said, told.read_text() if told.exists() else "")
     finally:
         for pid in run.processes():
             with contextlib.suppress(ProcessLookupError):
@@ -154,29 +176,31 @@ def main() -> int:
     parser.add_argument("--instances", type=int, default=8)
     parser.add_argument("--on-a-host", type=int, default=1)  # instances, where they are apart
     parser.add_argument("--sync-seconds", type=int, default=20)  # until a stopped one is named
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     args = parser.parse_args()
     random.seed(args.seed)
+    print(f"--seed={args.seed}", flush=True)
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # threads do not survive a fork
     whole = {}
     for way in itertools.product((False, True), repeat=2):
-        whole[way], error = strike(args, *way, None, signal.SIGKILL)
-        if error:
-            print(f"undisturbed, {named(way)}: {error}")
+        undisturbed = strike(args, *way, signal.SIGKILL)
+        whole[way] = undisturbed.seconds
+        if undisturbed.error:
+            print(f"undisturbed, {named(way)}: {undisturbed.error}")
             return 1
     wrong, longest = 0, {signal.SIGKILL: 0.0, signal.SIGSTOP: 0.0}
     for point in range(args.points):
         way = (point % 2 == 1, point % 20 in (9, 18))
         after = random.uniform(0, whole[way])
         kind = random.choice(list(longest))
-        seconds, error = strike(args, *way, after, kind)
-        longest[kind] = max(longest[kind], seconds)
+        ended = strike(args, *way, kind, after)
+        longest[kind] = max(longest[kind], ended.seconds)
         if point % 50 == 49:
             print(f"{point + 1} points, {wrong} wrong", flush=True)
-        if error:
+        if ended.error:
             wrong += 1
             print(
-                f"point {point}, {named(way)}, {kind.name} after {after:.3f} s: {error}",
+                f"point {point}, {named(way)}, {kind.name} after {after:.3f} s: {ended.error}",
                 flush=True,
             )
     slowest = ", ".join(f"{seconds:.1f} s after {kind.name}" for kind, seconds in longest.items())

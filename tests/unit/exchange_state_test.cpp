@@ -49,6 +49,7 @@ TEST(ExchangeState, NamesWhatWaitsAndForWhom) {
   std::vector<Share> shares = local_shares(2, 0.3);
   double time = 0;
   bool passes = false;
+  shares[1].timeout = 0;
   shares[0].clock = [&] { return passes ? time += 0.1 : time; };
   const auto raised = in_threads(2, [&](int i) {
     Engine engine(program, ops::registry(), options_of(shares[static_cast<size_t>(i)]));
