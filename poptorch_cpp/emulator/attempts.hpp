@@ -11,7 +11,6 @@
 #include <string_view>
 #include <vector>
 
-#include "emulator/fabric.hpp"
 #include "emulator/share.hpp"
 #include "emulator/tag.hpp"
 

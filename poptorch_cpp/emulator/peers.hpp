@@ -12,6 +12,7 @@
 
 #include "emulator/lending.hpp"
 #include "emulator/share.hpp"
+#include "emulator/tag.hpp"
 #include "program/program.hpp"
 
 namespace poptorch::emulator {
