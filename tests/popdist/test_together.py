@@ -84,7 +84,7 @@ def test_instances_join_again(tmp_path, reserved_port, store):
 def program(tmp_path, text):
     file = tmp_path / "program.py"
     head = "import datetime, os, signal, sys, time, popdist, poptorch_core, torch\n"
-    head += "from popdist import collectives, instances, presence\n"
+    head += "from popdist import collectives, presence, together\n"
     head += "popdist.init()\ni = popdist.getInstanceIndex()\n"
     file.write_text(head + textwrap.dedent(text))
     return file
@@ -137,7 +137,7 @@ def test_an_instance_that_is_stopped_is_named(tmp_path):
             os.kill(pid, signal.SIGSTOP)
         while not presence.is_stopped(pid):
             time.sleep(0.01)
-        instances.group()._wait = datetime.timedelta(seconds=0.1)
+        together.group()._wait = datetime.timedelta(seconds=0.1)
         collectives.barrier()
         """)  # fmt: skip
     _, err = poprun("--num-instances=2", PYTHON, file, status=1)
@@ -246,18 +246,22 @@ def meets(file, folder, *, wrapped, **variables):
     return [each.communicate()[0] for each in running]
 
 
-def test_what_other_launchers_start_meets(tmp_path):
-    """Their variables, set by hand; what is left of one run does not meet the next."""
-    file = program(tmp_path, "print(float(collectives.all_reduce(torch.ones(()))))")
-    open_mpi = {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "{}"}
-    mpich = {"PMI_SIZE": "2", "PMI_RANK": "{}"}
-    slurm = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "{}", "SLURM_LOCALID": "{}",
+OTHERS = {
+    "mpirun": {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "{}"},
+    "srun": {"SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "{}", "SLURM_LOCALID": "{}",
              "SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0",
-             "SLURM_NTASKS": "2", "SLURM_STEP_NODELIST": socket.gethostname()}  # fmt: skip
-    for variables, wrapped in ((open_mpi, False), (slurm, False), (mpich, True)):
-        found = meets(file, tmp_path, wrapped=wrapped, **variables)
-        assert found == ["2.0\n"] * 2, variables
-        until(lambda: not list((tmp_path / "poptorch").glob("popdist-*")))
+             "SLURM_NTASKS": "2", "SLURM_STEP_NODELIST": socket.gethostname()},
+    "mpiexec": {"PMI_SIZE": "2", "PMI_RANK": "{}"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("launcher", OTHERS)
+def test_what_other_launchers_start_meets(tmp_path, launcher):
+    """Their variables, set by hand; nothing is left of the meeting."""
+    file = program(tmp_path, "print(float(collectives.all_reduce(torch.ones(()))))")
+    found = meets(file, tmp_path, wrapped=launcher == "mpiexec", **OTHERS[launcher])
+    assert found == ["2.0\n"] * 2
+    until(lambda: not list((tmp_path / "poptorch").glob("popdist-*")))
 
 
 def test_meetings_of_killed_processes_are_removed(tmp_path):

@@ -123,7 +123,7 @@ def plain_and_profiled(tmp_path):
 def test_a_step_with_profiling_makes_the_same_calls(plain_and_profiled):
     models, x = plain_and_profiled
     plain, profiled = (calls_in(model, x) for model in models)
-    assert len(plain) > 10 and plain == profiled
+    assert plain and plain == profiled
 
 
 def calls_in(model, x):
