@@ -1,7 +1,8 @@
 """Each layer of a network of images is as near to float64 as eager torch's in float32 is.
 
 Whole networks amplify what a kernel rounds, and a ReLU whose input is about zero amplifies it
-without bound. So their weights tell little of a kernel, and these errors, of a layer alone, do.
+without bound. So their weights tell little of a kernel, and these errors, of a layer alone, do. On AVX2 the worst
+of 581 values and gradients is 5e-7 off on the device and 1.3e-6 in eager torch, the median 5e-8 in both.
 """
 
 import model_layers
@@ -11,7 +12,7 @@ import torch
 import whole_models
 
 NAMES = ["ResNet-50", "MobileNetV2", "EfficientNet-B0"]
-ULP = 2**-23
+TWO_ULPS = 2**-22
 
 
 def named(values, gradients, module):
@@ -54,4 +55,4 @@ def test_values_and_gradients_are_as_near_to_float64_as_eagers(name):
     found = on_device(layers)
     assert found.keys() == exact.keys()
     errors = {key: (error(found[key], exact[key]), error(single[key], exact[key])) for key in exact}
-    assert {key: pair for key, pair in errors.items() if pair[0] > 2 * pair[1] + ULP} == {}
+    assert {key: pair for key, pair in errors.items() if pair[0] > 2 * pair[1] + TWO_ULPS} == {}

@@ -64,6 +64,6 @@ MODELS = {
     **learning_models.MODELS,
 }
 
-# Their norms divide by the deviations of a few values: from the second step on, eager in float64 is
-# as far from eager in float32. Of ten steps from equal weights, so many may differ at kinks.
+# Their norms divide by the deviations of a few values, and amplify rounding: docs/values.md has the
+# measurement. Of ten steps from equal weights, so many may differ at kinks.
 ROUNDING_IS_AMPLIFIED = {"ResNet-50": 3, "MobileNetV2": 3, "EfficientNet-B0": 0}
