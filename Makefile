@@ -74,6 +74,7 @@ test: install unit-tests $(VENV)/.development ## set up, build, install and run 
 	@$(STAGE) --show test-core ctest --test-dir build --output-on-failure -j $(JOBS)
 	@$(STAGE) --show test-python $(PYTEST) tests
 	@$(STAGE) --show test-worlds $(PYTEST) --config share tests/behaviour
+	@$(STAGE) --show test-avx2 tools/test_as_on_avx2.sh $(BIN)/python -n $(JOBS)
 
 test-fast: dev ## the core's unit and golden tests, from the incremental build
 	build-dev/$(UNIT_TESTS) --gtest_brief=1
