@@ -13,7 +13,6 @@
 namespace poptorch::emulator {
 namespace {
 
-
 // Builds the tile program of a chain. Constants of one element become numbers; the other inputs are
 // `chain.fed`.
 class ChainBuilder {

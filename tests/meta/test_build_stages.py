@@ -1,4 +1,4 @@
-"""The build reports a line for each stage, and remembers for which sources the sanitizers passed."""
+"""The build reports a line for each stage, and remembers what passed under the sanitizers."""
 
 import io
 import sys
