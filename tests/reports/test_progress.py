@@ -14,7 +14,6 @@ PROGRAM = """
 import sys, time
 import poptorch, torch
 from poptorch_core import progress
-import zygote
 progress.DELAY_SECONDS = {delay}
 options = poptorch.Options().showCompilationProgressBar({shown})
 network = torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.Linear(512, 512))
