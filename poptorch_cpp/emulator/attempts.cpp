@@ -5,9 +5,22 @@
 #include <cstring>
 #include <utility>
 
+#include "emulator/clock.hpp"
 #include "emulator/fabric.hpp"
 
 namespace poptorch::emulator {
+
+namespace {
+
+std::function<double()> wait_clock = now;
+
+}  // namespace
+
+double wait_time() { return wait_clock(); }
+
+void set_wait_clock(std::function<double()> clock) {
+  wait_clock = clock ? std::move(clock) : std::function<double()>(now);
+}
 
 Attempts::Attempts(const Share& share, const Tag& about)
     : share_(share), about_(about), peers_(static_cast<size_t>(share.instances)) {}
@@ -29,7 +42,7 @@ void Attempts::abort(std::string_view why, double until) {
   Fabric& fabric = *share_.fabric;
   for (int round = 0;; ++round) {
     const uint32_t seen = fabric.signal();
-    if (send_owed() || share_.clock() > until) return;
+    if (send_owed() || wait_time() > until) return;
     fabric.nap(round, seen);
   }
 }

@@ -6,6 +6,7 @@
 #include <compare>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,11 @@
 #include "emulator/tag.hpp"
 
 namespace poptorch::emulator {
+
+// Seconds by which waits for other instances are measured: of now(), or of a clock that a test
+// sets while nobody waits ({}: now() again).
+double wait_time();
+void set_wait_clock(std::function<double()> clock);
 
 // Equal in all instances: runs count from 1, and so do the exchanges after each run. An attempt
 // keeps its number when it fails; the next one has the next number.
@@ -34,7 +40,7 @@ class Attempts {
   void begin_exchange() { begin({current_.run, current_.exchange + 1}); }
 
   // Ends the current attempt here and notifies the others. Waits for room in the fabric until a
-  // time of `clock`; a notice that finds none is sent in the next attempt.
+  // wait_time(); a notice that finds none is sent in the next attempt.
   void abort(std::string_view why, double until);
 
   struct Abort {

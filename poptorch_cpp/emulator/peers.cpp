@@ -177,7 +177,7 @@ void Peers::telling(const std::function<void()>& work) {
 void Peers::abort(std::string_view why) noexcept {
   if (!attempts_) return;
   has_begun_run_ = false;
-  const double until = share_.clock() + kForRoom;
+  const double until = wait_time() + kForRoom;
   try {
     attempts_->abort(why, until);
   } catch (...) {  // they will find out by themselves
@@ -194,7 +194,7 @@ void Peers::check_aborts(const std::string& what) {
 }
 
 void Peers::note_progress() {
-  progress_ = share_.clock();
+  progress_ = wait_time();
   ended_ = -1;
 }
 
@@ -215,7 +215,7 @@ void Peers::check(int awaited, const std::string& what) {
 }
 
 void Peers::check_deadline(int awaited, const std::string& what) const {
-  if (share_.timeout <= 0 || share_.clock() - progress_ < share_.timeout) return;
+  if (share_.timeout <= 0 || wait_time() - progress_ < share_.timeout) return;
   // Who is awaited may wait for another in turn.
   std::string why = ", which is there but sends nothing. Find out what it does. ";
   for (int other = 0; other < share_.instances; ++other) {

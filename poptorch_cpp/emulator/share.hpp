@@ -4,11 +4,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
-
-#include "emulator/clock.hpp"
 
 namespace poptorch::emulator {
 
@@ -23,7 +20,6 @@ struct Share {
   // where nothing reaches the others. find_near() asks the fabric.
   std::vector<bool> near = {};
   double timeout = 300;  // seconds for which this instance waits for another; 0: for ever
-  std::function<double()> clock = now;  // by which it measures that: seconds
 
   // UserError unless there is such an instance, and each has equally many of `replicas`.
   void check(int replicas) const;

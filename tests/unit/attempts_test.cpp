@@ -179,11 +179,8 @@ class Agreed : public testing::Test {
 
   const program::Program program_ = sum_of_all(kInstances);
   double time_ = 0;
-  std::vector<Share> shares_ = [this] {
-    std::vector<Share> shares = local_shares(kInstances);
-    for (Share& share : shares) share.clock = [this] { return time_; };
-    return shares;
-  }();
+  const WaitClock clock_{[this] { return time_; }};
+  const std::vector<Share> shares_ = local_shares(kInstances);
   std::vector<std::unique_ptr<Peers>> peers_;
 };
 

@@ -1,4 +1,6 @@
 // Rows of state go from the instances that have them to all others.
+#include <latch>
+
 #include "far_testing.hpp"
 #include "support/error.hpp"
 
@@ -46,16 +48,17 @@ TEST(ExchangeState, GivesAllRowsToAllInstances) {
 
 TEST(ExchangeState, NamesWhatWaitsAndForWhom) {
   const auto program = training_program(4);
-  std::vector<Share> shares = local_shares(2, 0.3);
+  const std::vector<Share> shares = local_shares(2, 0.3);
   double time = 0;
   bool passes = false;
-  shares[1].timeout = 0;
-  shares[0].clock = [&] { return passes ? time += 0.1 : time; };
+  std::latch has_run(1);  // instance 1, which does not ask for the time any more
+  const WaitClock clock([&] { return passes ? time += 0.1 : time; });
   const auto raised = in_threads(2, [&](int i) {
     Engine engine(program, ops::registry(), options_of(shares[static_cast<size_t>(i)]));
     run_once(engine, inputs_of(program, shares[static_cast<size_t>(i)]));
     Bytes rows = rows_at({0, 1}, i);
-    if (i == 1) return;
+    if (i == 1) return has_run.count_down();
+    has_run.wait();
     passes = true;
     engine.exchange("reading 'w'", rows.data(), kRow, {0, 1});
   });

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "emulator/attempts.hpp"
 #include "emulator/fabric.hpp"
 #include "emulator/share.hpp"
 #include "engine_testing.hpp"
@@ -96,6 +97,14 @@ inline std::vector<Share> local_shares(int instances, double timeout = 0, int64_
   }
   return shares;
 }
+
+// The clock of all waits for instances, as long as it lives.
+class WaitClock {
+ public:
+  explicit WaitClock(std::function<double()> clock) { set_wait_clock(std::move(clock)); }
+  ~WaitClock() { set_wait_clock({}); }
+  WaitClock(const WaitClock&) = delete;
+};
 
 // Calls `work(instance)` in as many threads; returns what each raised, or "".
 inline std::vector<std::string> in_threads(int instances, const std::function<void(int)>& work) {

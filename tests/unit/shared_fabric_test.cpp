@@ -113,11 +113,11 @@ std::string said_of(const std::function<void(Engine&)>& instead, double timeout 
     return std::string();
   });
   Child zero = start([&] {
-    EngineOptions options = options_of(file.file, 0, 2, 1, timeout);
+    const EngineOptions options = options_of(file.file, 0, 2, 1, timeout);
     double time = 0;
-    options.share.clock = [&time, fabric = options.share.fabric] {
+    const WaitClock clock([&time, fabric = options.share.fabric] {
       return fabric->is_stopped(1) ? time += 0.1 : time;
-    };
+    });
     Engine engine(program, ops::registry(), options);
     run_once(engine, inputs_of(program, options.share));
     std::string text;
