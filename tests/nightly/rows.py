@@ -108,8 +108,10 @@ ROWS = (
         "{python} tests/nightly/signals.py --points {count}", line("signals:"), full=300),
     Row("R12", "kills and stops of one of 8 processes at random times; of 2 and 4 at each point",
         "{python} tests/popdist/random_faults.py --points {count} --instances 8 && "
+        "{python} tests/popdist/named_faults.py --signals=SIGTERM && "
+        "{python} tests/popdist/named_faults.py --signals=SIGSTOP --sync-seconds=10 && "
         + PYTEST.replace("{jobs}", "1") + "tests/popdist/test_instance_faults.py",
-        _lines("instance faults:", r"\d+ passed|\d+ failed"), full=500,
+        _lines("instance faults:", "named faults:", r"\d+ passed|\d+ failed"), full=500,
         environment={"POPTORCH_INSTANCE_FAULTS": "1"}),
     Row("R15", "unit tests under the address and undefined-behaviour sanitizers", "make asan",
         line(r"PASSED|FAILED")),

@@ -1,14 +1,12 @@
 """A program of several instances, to the last of which something happens.
 
-`faulty_program.py FOLDER FAULT POINT`. FOLDER/fault is made right before the fault; each of the
-others writes FOLDER/<instance>, once it has seen it: the seconds since, and the error.
-Without FAULT, all of it runs; FOLDER/<instance> is made when an instance goes through a point.
+`faulty_program.py FOLDER FAULT POINT`. Each of the others writes its error to FOLDER/<instance>.
+Without FAULT, all of it runs, or TEST_FAULT has the last instance's POPTORCH_FAULT.
 """
 
 import os
 import signal
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -17,11 +15,14 @@ import popdist.poptorch
 import poptorch
 import torch
 from popdist import collectives
+from poptorch import testing
 
 folder, fault, point = Path(sys.argv[1]), *(sys.argv[2:] or ("", ""))
 WIDTH = int(os.environ.get("TEST_WIDTH", "160"))
 ITERATIONS = max(5_120_000 // WIDTH**2, 6)  # the more gradients, the fewer
 index, count = popdist.getInstanceIndex(), popdist.getNumInstances()
+if index == count - 1 and "TEST_FAULT" in os.environ:
+    os.environ["POPTORCH_FAULT"] = os.environ["TEST_FAULT"]
 
 
 def raises():
@@ -42,22 +43,17 @@ FAULTS = {
     "raise": raises,
     "survive": survives,
 }
+SIGNALS = {"kill": "SIGKILL", "stop": "SIGSTOP"}
 
 
-def at(name, after=None):
-    """A point. after: seconds, when the fault comes amid what follows."""
-    if not fault:
-        (folder / str(index)).touch()
-    elif name == point and index == count - 1:
-        if after is None:
-            happen()
-        else:
-            threading.Timer(after, happen).start()
-
-
-def happen():
-    (folder / "fault").touch()
-    FAULTS[fault]()
+def at(name):
+    """A point of this program."""
+    if name != point or index != count - 1:
+        return
+    if name == "amid a step":
+        testing.inject_fault("run", SIGNALS[fault], micro_batch=ITERATIONS // 2, ipu=index)
+    else:
+        FAULTS[fault]()
 
 
 class Network(torch.nn.Module):
@@ -84,7 +80,7 @@ def main():
     training(x)
     for _ in range(3):
         at("step")
-        at("amid a step", after=0.05)
+        at("amid a step")
         training(x)
     at("fetch")
     assert torch.isfinite(model.layer.weight).all()
@@ -100,6 +96,5 @@ def main():
 try:
     main()
 except poptorch.Error as error:
-    seconds = time.time() - (folder / "fault").stat().st_mtime if fault else -1
-    (folder / str(index)).write_text(f"{seconds:.3f} {error.message}")
+    (folder / str(index)).write_text(error.message)
     raise
