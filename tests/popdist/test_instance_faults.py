@@ -43,6 +43,7 @@ WAITED = {
 }
 
 
+@pytest.mark.signals
 @pytest.mark.parametrize("count, fault, point, wait", MANY if WHOLE else FEW)
 def test_the_others_name_who_is_missing(tmp_path, count, fault, point, wait):
     env = {"POPLAR_ENGINE_OPTIONS": f'{{"target.hostSyncTimeout": "{wait}"}}'}
@@ -74,6 +75,7 @@ def test_the_others_name_who_is_missing(tmp_path, count, fault, point, wait):
 PARTS = [part for part in POINTS_BY_PART if WHOLE or part != "running"]
 
 
+@pytest.mark.signals
 @pytest.mark.parametrize("part", PARTS)
 def test_a_signal_at_each_named_point(part):
     """`make nightly` has more: other signals, and 500 at random times."""
@@ -81,6 +83,7 @@ def test_a_signal_at_each_named_point(part):
     assert found.returncode == 0, found.stdout + found.stderr
 
 
+@pytest.mark.signals
 def test_instances_that_call_again_after_an_interrupt_meet_in_the_next_attempt():
     """At each point of the first call."""
     out, err = poprun("--num-instances=2", PYTHON, RETRIED)

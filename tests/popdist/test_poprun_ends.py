@@ -31,6 +31,7 @@ def test_an_instance_that_is_killed_is_named():
     assert "instance 1 on localhost failed first: it ended by signal 9" in err
 
 
+@pytest.mark.signals
 def test_who_had_ended_before_is_named(tmp_path):
     """Others may have failed as they waited for one that left early."""
     program = f"if [ $RANK -lt 6 ]; then exit 0; fi; {when(tmp_path / 'go')} exit 1"
@@ -89,6 +90,7 @@ def test_instances_end_with_a_launcher_that_is_killed():
     until(lambda: not any(map(is_running, pids)))
 
 
+@pytest.mark.signals
 def test_what_an_instance_leaves_behind_ends():
     out, _ = poprun("sh", "-c", "sleep infinity & echo $!")
     assert not is_running(int(lines(out, 0)[0]))
@@ -103,6 +105,7 @@ def test_nobody_reads_any_more():
     process.stderr.close()
 
 
+@pytest.mark.signals
 def test_restarts(tmp_path):
     program = f"""touch {tmp_path}/$POPDIST_RESTART_COUNT.$RANK
     if [ $RANK = 1 ] && [ $POPDIST_RESTART_COUNT -lt 2 ]; then
@@ -139,6 +142,7 @@ def test_nothing_is_left_in_the_folder_of_temporary_files(tmp_path):
     until(lambda: os.listdir(tmp_path) == [])
 
 
+@pytest.mark.signals
 def test_an_instance_on_another_host(tmp_path):
     """ssh is a script that runs its command here."""
     ssh = tmp_path / "ssh"

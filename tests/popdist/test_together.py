@@ -60,6 +60,7 @@ def test_data_of_every_type_and_layout(count):
     assert sorted(out.splitlines()) == [f"[1,{i}]<stdout>:passed" for i in range(count)]
 
 
+@pytest.mark.signals
 @pytest.mark.parametrize("store", ["file", "tcp"])
 def test_instances_join_again(tmp_path, reserved_port, store):
     """In turn, each comes last."""
