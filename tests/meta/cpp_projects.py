@@ -1,5 +1,6 @@
 """CMake projects of C++ programs, built as a user builds them."""
 
+import shutil
 from pathlib import Path
 
 import poptorch_core
@@ -19,5 +20,8 @@ def build_against_installed_package(source, folder):
     prefix = Path(poptorch_core.cmake_prefix_path)
     if not (prefix / "share/cmake/poptorch").exists():
         pytest.skip("the built tree is in use, not the installed package")
-    run("cmake", "-S", source, "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}")
+    # The headers of torch take a minute to compile. ccache keys by contents, those of the installed
+    # package among them.
+    launcher = [f"-DCMAKE_CXX_COMPILER_LAUNCHER={path}"] if (path := shutil.which("ccache")) else []
+    run("cmake", "-S", source, "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}", *launcher)
     run("cmake", "--build", folder, "-j2")
