@@ -121,7 +121,7 @@ define sanitized
 	@$(STAGE) configure-$(1) cmake -G Ninja -B build-$(1) -DPython_EXECUTABLE=$(BIN)/python -DPOPTORCH_TORCH=OFF \
 	  -DPOPTORCH_WERROR=ON -DPOPTORCH_SANITIZE=$(2)
 	@$(STAGE) build-$(1) ninja -C build-$(1) -j $(JOBS) poptorch_unit_tests
-	@$(STAGE) --show test-$(1) build-$(1)/$(UNIT_TESTS) --gtest_brief=1
+	@$(STAGE) --show test-$(1) tools/run_shards.sh $(JOBS) build-$(1)/$(UNIT_TESTS) --gtest_brief=1
 endef
 
 asan: $(VENV)/.runtime ## unit tests under the address and undefined-behaviour sanitizers
