@@ -7,16 +7,24 @@ What a test asserts is not changed: values must not depend on any of this. `suit
 maps a reason to the files, tests and cases (file::test[case]) that it concerns.
 """
 
+import signal
+
 import pytest
 import time_limits
 import torch
 import worlds
+import zygote
 from custom_op_library import custom_op_folder, custom_ops
 
 __all__ = ["custom_op_folder", "custom_ops"]  # fixtures of all tests
 
 pytest_configure, pytest_timeout_set_timer = time_limits.configure, time_limits.set_timer
 CHANGES = pytest.StashKey[tuple[str, list[str]]]()  # of a test in a world
+
+
+# A shell lets what it starts in the background ignore Ctrl-C; tests of it must not depend on that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser):
@@ -27,6 +35,10 @@ def pytest_report_header(config):
     if config.getoption("--config") == "share":
         return f"worlds: share {worlds.share_of_run()} of {worlds.SHARES} (WORLD_SHARE)"
     return None
+
+
+def pytest_collection_finish():
+    zygote.take_environment()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -26,7 +26,7 @@ from pathlib import Path
 import zygote_program
 
 SERVER = Path(__file__).with_name("zygote_server.py")
-ENVIRONMENT = dict(os.environ)  # of the zygote: as it is before the first test
+ENVIRONMENT = dict(os.environ)  # of the zygote: see take_environment()
 
 # Variables that Python, torch, its libraries or poptorch read when they are loaded.
 # POPTORCH_LOG_LEVEL is one, too; the zygote's forks read it again.
@@ -35,6 +35,13 @@ READ_WHEN_LOADED = re.compile(
     "ATEN_|TORCH_|PYTORCH_|POPTORCH_LOG_DEST$|POPART_LOG_LEVEL$|PVTI_OPTIONS$|RDMAV_FORK_SAFE$"
 )
 PR_SET_CHILD_SUBREAPER = 36
+
+
+def take_environment() -> None:
+    """Gives the zygote the variables as they are before the first test, when all modules of tests
+    are imported: libraries such as sklearn set some of those that others read."""
+    ENVIRONMENT.clear()
+    ENVIRONMENT.update(os.environ)
 
 
 def can_be_forked(words: Sequence[str], environment: Mapping[str, str]) -> bool:

@@ -10,7 +10,7 @@ from poptorch_core import _core
 SOURCES = ROOT / "poptorch_cpp"
 # File → the ops that it rewrites or runs. Who asks whether an op is one of several takes a role.
 ABOUT = {
-    "emulator/exchange.cpp": {"all_gather", "all_to_all", "reduce_scatter"},
+    "emulator/collective.cpp": {"all_gather", "all_to_all", "reduce_scatter"},
     "emulator/far_collective.hpp": {"all_gather", "all_to_all", "reduce_scatter"},
     "emulator/lent_collective.cpp": {"all_gather"},
     "emulator/lent_collective.hpp": {"all_reduce"},
