@@ -93,6 +93,18 @@ def until(condition):
     return found
 
 
+def left_in_shared_memory(before):
+    """Returns the files in /dev/shm that are not in `before` and stay there. Tests that run at the
+    same time have files there too, which go away while this looks again, 600 times at most."""
+    found = set(os.listdir("/dev/shm")) - before
+    for _ in range(600):
+        if not found:
+            break
+        time.sleep(0.05)
+        found &= set(os.listdir("/dev/shm"))
+    return found
+
+
 def is_full(file):
     """Whether a pipe takes nothing more."""
     poll = select.poll()

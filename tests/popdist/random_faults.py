@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from launching import POPRUN, PYTHON, clean_environment, is_running
+from launching import POPRUN, PYTHON, clean_environment, is_running, left_in_shared_memory
 
 PROGRAM = Path(__file__).with_name("faulty_program.py")
 SECONDS_TO_WAIT = 120  # then it hangs
@@ -148,7 +148,7 @@ def strike(
         said = run.errors.read_text(errors="replace")
         wrong = [] if ended else ["it hangs"]
         wrong += [f"left: {each}" for each in run.left()]
-        wrong += [f"left: /dev/shm/{each}" for each in set(os.listdir("/dev/shm")) - shared]
+        wrong += [f"left: /dev/shm/{each}" for each in left_in_shared_memory(shared)]
         wrong += BARE.findall(said)
         status = run.status()
         allowed = (0, 1, 128 + kind) if victim or fault else (0,)

@@ -7,7 +7,15 @@ import signal
 from pathlib import Path
 
 import pytest
-from launching import MARK, PYTHON, is_running, marked, started, until
+from launching import (
+    MARK,
+    PYTHON,
+    is_running,
+    left_in_shared_memory,
+    marked,
+    started,
+    until,
+)
 
 PROGRAM = """
 import os
@@ -76,4 +84,4 @@ def test_ctrl_c(point, whom, tmp_path):
         process.kill()
     assert process.returncode == 130
     until(lambda: not marked(tmp_path))
-    assert os.listdir(temporary) == [] and set(os.listdir("/dev/shm")) <= shared
+    assert os.listdir(temporary) == [] and not left_in_shared_memory(shared)
