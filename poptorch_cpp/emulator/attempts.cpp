@@ -1,4 +1,3 @@
-// Implements attempts.hpp.
 #include "emulator/attempts.hpp"
 
 #include <algorithm>

@@ -60,7 +60,7 @@ class Attempts {
   };
   struct Peer {
     std::deque<Notice> heard = {};
-    bool is_owed = false;  // own_, for which there was no room
+    bool is_owed = false;  // the fabric had no room for own_, so it must be sent later
   };
 
   void begin(const Attempt& next);

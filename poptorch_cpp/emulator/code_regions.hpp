@@ -25,7 +25,7 @@ struct CodeRegion {
 // Gathers the regions of a program. "encoder.0" lies in "encoder", which lies in its pass.
 class CodeRegions {
  public:
-  // Of an op of `scope`, or of the pass itself where there is none.
+  // The region belongs to an op of `scope`, or to the pass itself if there is no such op.
   int32_t of(program::Pass pass, support::Symbol scope);
   int32_t of_stream(bool to_device);
   std::vector<CodeRegion> take() { return std::move(regions_); }

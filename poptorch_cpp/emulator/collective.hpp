@@ -23,9 +23,9 @@ class Collective {
   virtual void clear() { arrived_ = 0; }
 
  protected:
-  // With the lock, when all have arrived: whether the results are there.
+  // Requires the lock, and that all replicas have arrived. Returns whether the results are ready.
   virtual bool compute();
-  // With the lock: they are.
+  // Requires the lock. Marks the results of this round as ready.
   void finish_round();
 
   CollectiveSpec spec_;

@@ -1,4 +1,4 @@
-// What an engine is asked for, and the plain data that it reports.
+// The options of an engine, and the plain data that it reports.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ struct State;
 
 namespace poptorch::emulator {
 
-// What a slot begins with: bytes as read_state() gives them, which the engine may use as the slot's
-// own memory, and write to. Null: what the program says.
+// Returns the initial bytes of a slot, in the form of read_state(). The engine may use them as the
+// memory of the slot, and write to them. Null selects the initial value of the program.
 using StateBytes = std::function<std::shared_ptr<std::byte>(const program::State&)>;
 
 struct EngineOptions {

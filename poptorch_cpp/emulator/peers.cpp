@@ -188,7 +188,7 @@ void Peers::abort(std::string_view why) noexcept {
 void Peers::check_aborts(const std::string& what) {
   const std::optional<Attempts::Abort> abort = attempts_->next_abort();
   if (!abort) return;
-  throw support::UserError(str("[instances] ", what, " waits in vain: the run of ",
+  throw support::UserError(str("[instances] ", what, " cannot continue: the run of ",
                                fabric().name(abort->instance),
                                " has failed. It says: ", abort->reason));
 }

@@ -16,8 +16,8 @@ struct Share {
   int instance = 0;
   // Carries bytes to the other instances. May be null where nothing is run that needs them.
   std::shared_ptr<Fabric> fabric = nullptr;
-  // By instance: whether it runs on this host, so that either can read the other's memory. Empty
-  // where nothing reaches the others. find_near() asks the fabric.
+  // For each instance, whether it runs on this host, so that each can read the other's memory.
+  // Empty without a fabric. find_near() fills it.
   std::vector<bool> near = {};
   double timeout = 300;  // seconds for which this instance waits for another; 0: for ever
 

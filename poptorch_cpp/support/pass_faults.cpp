@@ -1,4 +1,3 @@
-// Implements pass_faults.hpp.
 #include "support/pass_faults.hpp"
 
 #include <utility>

@@ -185,7 +185,7 @@ class Agreed : public testing::Test {
 };
 
 constexpr const char* kAborted =
-    "[instances] a test waits in vain: the run of instance 0 has failed. It says: a reason";
+    "[instances] a test cannot continue: the run of instance 0 has failed. It says: a reason";
 
 TEST_F(Agreed, AnAbortEndsTheAttemptOfThoseWhoWait) {
   abort(0);
