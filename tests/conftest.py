@@ -1,7 +1,8 @@
 """Every test has a device pool of its own.
 
 `--config NAME` runs tests in a world of tests/configs, `--config all` in each, `--config share` a
-sixth of the pairs of a test and a world, the next with every commit: see worlds.py.
+sixth of the pairs of a test and a world: see worlds.py. `--share` leaves five sixths of the cases
+of tests with the marker `shared` to other runs: see shares.py.
 
 What a test asserts is not changed: values must not depend on any of this. `suite_skip` of a config
 maps a reason to the files, tests and cases (file::test[case]) that it concerns.
@@ -10,6 +11,7 @@ maps a reason to the files, tests and cases (file::test[case]) that it concerns.
 import signal
 
 import pytest
+import shares
 import time_limits
 import torch
 import worlds
@@ -28,12 +30,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_addoption(parser):
+    parser.addoption("--share", action="store_true", help="a sixth of the cases marked `shared`")
     parser.addoption("--config", help="a file of tests/configs, without .json, or all, or share")
 
 
 def pytest_report_header(config):
-    if config.getoption("--config") == "share":
-        return f"worlds: share {worlds.share_of_run()} of {worlds.SHARES} (WORLD_SHARE)"
+    if config.getoption("--share") or config.getoption("--config") == "share":
+        return f"share {shares.of_run()} of {shares.SHARES} (WORLD_SHARE)"
     return None
 
 
@@ -72,11 +75,14 @@ def pytest_generate_tests(metafunc):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leaves out the tests that have no world in this share."""
+    """Leaves out the tests that have no world in this share, and the cases of other shares."""
+    left = []
     if config.getoption("--config"):
-        rest = [item for item in items if item.callspec.params["world"] not in worlds.CONFIGS]
+        left = [item for item in items if item.callspec.params["world"] not in worlds.CONFIGS]
         items[:] = [item for item in items if item.callspec.params["world"] in worlds.CONFIGS]
-        config.hook.pytest_deselected(items=rest)
+    elif config.getoption("--share"):
+        items[:], left = shares.split(items, shares.of_run())
+    config.hook.pytest_deselected(items=left)
 
 
 @pytest.fixture(autouse=True)

@@ -16,11 +16,10 @@ import json
 import os
 import pathlib
 import re
-import subprocess
-import zlib
 from unittest import mock
 
 import poptorch
+import shares
 import torch
 from poptorch._impl import placement_policy
 
@@ -39,41 +38,16 @@ DRAW = re.compile(r" = (random_\w+|bernoulli|dropout|stochastic_cast)\(")
 SUITE = [name for name, config in CONFIGS.items() if "suite_skip" in config]
 
 
-SHARES = 6
-
-
 def asked_for(asked, path, test="", share=None):
     """The configs of `--config` in which a test, or some of a file, runs.
 
-    `share` is a sixth of those that `all` has: see `share_of_run`. Every pair of a test and a
-    config is in one share, and a test's configs are dealt out to the shares in turn.
+    `share` is a sixth of those that `all` has: see shares.py.
     """
     names = SUITE if asked in ("all", "share") else [asked]
     names = [name for name in names if not reason_to_skip(CONFIGS[name], path, test)]
     if asked != "share" or not test:
         return names
-    share = share_of_run() if share is None else share
-    if share == "all":
-        return names
-    first = zlib.crc32(f"{path}::{test}".encode())
-    return [name for place, name in enumerate(names, first) if place % SHARES == share]
-
-
-@functools.cache
-def share_of_run():
-    """The share of this run, 0 to 5 or "all": WORLD_SHARE, or the next one with every commit."""
-    given = os.environ.get("WORLD_SHARE", "")
-    if given == "all":
-        return given
-    if given:
-        if given not in map(str, range(SHARES)):
-            raise ValueError(f"WORLD_SHARE is {given!r}. Set it to 0 to {SHARES - 1}, or all.")
-        return int(given)
-    count = subprocess.run(
-        ["git", "rev-list", "--count", "HEAD"], cwd=pathlib.Path(__file__).parent,
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return int(count.stdout) % SHARES
+    return shares.taken(names, f"{path}::{test}", shares.of_run() if share is None else share)
 
 
 def reason_to_skip(config, path, test=""):

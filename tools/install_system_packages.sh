@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the distribution's packages that the build needs and this machine lacks, and says which.
-# Does nothing when all are there. Needs root (or sudo) for apt-get only. With `fuzz` as the second
-# argument also those of the fuzzers, with `development` those of the tests.
+# Does nothing when all are there. Needs root (or sudo) for apt-get only. With `sanitizers` as the
+# second argument also those of the sanitized builds and the fuzzers, with `development` those of the
+# tests.
 set -euo pipefail
 
 python=${1:-python3}
@@ -24,9 +25,10 @@ need python3 command -v "$python"
 need python3-venv "$python" -c 'import ensurepip, venv'
 need python3-dev "$python" -c \
   'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")'
-if [ "${2:-}" = fuzz ]; then
+if [ "${2:-}" = sanitizers ]; then
   need clang-16 command -v clang++-16
-  need libclang-rt-16-dev ls /usr/lib/llvm-16/lib/clang/16/lib/linux/libclang_rt.fuzzer-x86_64.a
+  need libclang-rt-16-dev test -e \
+    /usr/lib/llvm-16/lib/clang/16/lib/linux/libclang_rt.fuzzer-x86_64.a
 fi
 if [ "${2:-}" = development ]; then
   need chromium command -v chromium

@@ -259,6 +259,7 @@ print(poptorch.inferenceModel(forward)(torch.tensor([-100.0])))
 """
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("order", [("import poptorch", "load"), ("load", "import poptorch")])
 def test_a_library_is_loaded_before_or_after_the_package(order, custom_op_folder):
     load = f"ctypes.cdll.LoadLibrary({str(custom_op_folder / 'libcustom_leaky_relu_op.so')!r})"

@@ -133,6 +133,7 @@ def test_shuffling_over_processes_is_global_and_needs_a_seed():
     assert epochs[0][0] != epochs[0][1]
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("mode", [poptorch.DataLoaderMode.Sync, poptorch.DataLoaderMode.Async])
 def test_global_shuffles_differ_by_epoch_and_agree_between_processes(workers, mode):
@@ -159,6 +160,7 @@ def test_iterable_data_sets_are_not_partitioned():
         poptorch.DataLoader(options, Counting())
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("drop_last", [True, False])
 @pytest.mark.parametrize("mode", ["Sync", "Async", "AsyncRebatched"])
 def test_all_modes_give_the_same_batches_every_epoch(mode, drop_last):
@@ -196,6 +198,7 @@ class Nested(Numbers):
         return {"a": value, "b": (Pair(value + 1, index), [value * 2])}
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("mode", ["Async", "AsyncRebatched"])
 def test_structures_may_be_nested(mode):
     loaders = [
@@ -322,6 +325,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.shared
 @pytest.mark.signals
 @pytest.mark.parametrize("strategy", poptorch.SharingStrategy.__members__)
 def test_an_interrupt_ends_the_worker_and_leaves_no_memory(tmp_path, strategy):

@@ -29,6 +29,7 @@ def collate(items):
     return torch.utils.data.default_collate(items)
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("mode", ["Sync", "Async"])
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("drop_last", [True, False])

@@ -8,6 +8,7 @@ import pytest
 from interrupted_loading import OF_PYTHON, started
 
 
+@pytest.mark.shared
 @pytest.mark.signals
 @pytest.mark.parametrize("workers", ["0", "2"])
 @pytest.mark.parametrize("strategy", poptorch.SharingStrategy.__members__)

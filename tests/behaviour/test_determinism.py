@@ -69,12 +69,14 @@ def on_one_thread(world):
     return once_with(tuple((world or {}).get("environment", {}).items()))
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("threads, hash_seed", [("1", "2"), ("2", "3"), ("4", "4")])
 def test_bits_and_texts_are_the_same(on_one_thread, threads, hash_seed):
     assert len(on_one_thread) == len(WORKLOADS)
     assert run(threads, hash_seed) == on_one_thread
 
 
+@pytest.mark.shared
 def test_bits_and_texts_are_the_same_on_many_ipus():
     world, workloads = "pipelined_2_replicated_2", ["W1", "W3", "W4", "W7", "W8"]
     alone = run("1", "1", world, workloads)

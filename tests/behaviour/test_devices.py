@@ -168,6 +168,7 @@ def test_offline_targets_that_there_are_not(folder, set_options, text):
         offline.compile(X)
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("training", [False, True])
 def test_a_model_that_got_no_device_begins_anew(folder, log, training):
     class Model(torch.nn.Linear):

@@ -63,6 +63,7 @@ def trained(case, x, factor, group=None):
     return y.numpy().reshape(factor.shape), dx.numpy()
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("replicas, group", PLACES)
 @pytest.mark.parametrize("name", CASES)

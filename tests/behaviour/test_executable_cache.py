@@ -172,6 +172,7 @@ def test_the_command_line_looks_into_files(tmp_path, capsys):
 KILLS = ["compile:2:SIGKILL", "compile:1:lower:SIGKILL", "save:1:SIGKILL", "save:4:SIGKILL"]
 
 
+@pytest.mark.shared
 @pytest.mark.signals
 @pytest.mark.parametrize("faults", [[], *([kill] for kill in KILLS)], ids=str)
 def test_processes_compile_a_model_once(tmp_path, faults):

@@ -39,6 +39,7 @@ def trained(tmp_path_factory):
     return folder, expected
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_training_goes_on_with_the_same_bits_in_another_process(trained, threads, tmp_path):
     folder, expected = trained

@@ -115,6 +115,7 @@ def compiled_training(module, x, dtype, optimiser=OPTIMISERS["sgd"]):
     return wrapped
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_workloads(name, dtype):

@@ -43,6 +43,7 @@ def check(program, strategy, optimiser):
         assert torch.equal(found[name], value), name
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("kind", RECOVERABLE)
 @pytest.mark.parametrize(
@@ -66,6 +67,7 @@ def test_every_kind_at_every_point(strategy, optimiser, kind, point):
     check(program, strategy, optimiser)
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("rewraps", [False, True], ids=["attached again", "wrapped again"])
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize(
@@ -173,6 +175,7 @@ class Rows(torch.utils.data.Dataset):
         return torch.full((4,), index / 100), torch.zeros(2)
 
 
+@pytest.mark.shared
 def test_a_loader_that_works_ahead_goes_on():
     options = options_of("pipelined")
     loader = poptorch.DataLoader(

@@ -86,6 +86,7 @@ def run_profiled(tmp_path, **variables):
     )
 
 
+@pytest.mark.shared
 def test_a_trace_is_written_when_asked_for(tmp_path):
     asked = json.dumps({"enable": "true", "directory": str(tmp_path / "traces")})
     done = run_profiled(tmp_path, PVTI_OPTIONS=asked)
@@ -100,12 +101,14 @@ def test_a_trace_is_written_when_asked_for(tmp_path):
     assert all(epoch["ts"] <= e["ts"] <= epoch["ts"] + epoch["dur"] for e in inner)
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("variables", [{}, {"PVTI_OPTIONS": '{"enable":"false"}'}])
 def test_no_trace_is_written_otherwise(tmp_path, variables):
     assert run_profiled(tmp_path, **variables).returncode == 0
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.shared
 def test_bad_trace_options(tmp_path):
     done = run_profiled(tmp_path, PVTI_OPTIONS="enable")
     assert "PVTI_OPTIONS=enable is not understood" in done.stderr

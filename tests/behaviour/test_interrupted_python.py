@@ -19,6 +19,7 @@ import torch
 
 PACKAGE = str(Path(poptorch.__file__).parent)
 EVERY = int(os.environ.get("POPTORCH_INTERRUPT_EVERY", "60"))
+PARTS = 6  # of which CI runs one
 X = torch.linspace(-1, 1, 6).reshape(2, 3)
 
 
@@ -184,12 +185,14 @@ def check(program, log, where):
     assert again == made + 1, f"{again} after {made}, {where}"
 
 
-def test_an_interrupt_at_any_line_leaves_a_wrapper_that_goes_on(log):
+@pytest.mark.shared
+@pytest.mark.parametrize("part", range(PARTS))
+def test_an_interrupt_at_any_line_leaves_a_wrapper_that_goes_on(part, log):
     lines = count_points()
     assert lines > 500
     points = range(1, lines + 1)
     chosen = points if EVERY == 1 else random.Random(4).sample(points, lines // EVERY)
-    for line in chosen:
+    for line in chosen[part::PARTS]:
         log.clear()
         program, where = interrupted_at(line)
         check(program, log, where)

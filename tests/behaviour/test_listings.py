@@ -41,6 +41,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("name", EXPECTED)
 def test_listing(name, request):
     own = name == "custom_ops"

@@ -186,6 +186,7 @@ def same(ours, theirs):
             assert torch.equal(one[0], other[0]) and one[1] == other[1]
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize(("mode", "case", "worker_size"), LOADERS)
 def test_a_position_gives_the_batches_that_would_have_come(mode, case, worker_size):
     undisturbed = loader(mode, case, worker_size)

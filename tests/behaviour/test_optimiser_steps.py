@@ -113,6 +113,7 @@ def described(arguments):
     return "-".join(f"{k}={v}" for k, v in arguments.items()).replace(" ", "")
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize(
     "kind, arguments",
     [pytest.param(k, a, id=f"{k}-{described(a)}") for k, cases in GRID.items() for a in cases],
@@ -135,6 +136,7 @@ def info_cases():
                 yield pytest.param(kind, arguments, id=f"{kind}-{given.desc}")
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("namespace", [torch.optim, poptorch.optim], ids=["torch", "poptorch"])
 @pytest.mark.parametrize("kind, arguments", list(info_cases()))
 def test_the_cases_of_pytorch(kind, arguments, namespace, steps):

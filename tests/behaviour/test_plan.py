@@ -46,6 +46,7 @@ def all_cuts(count, stages):
     return ([0, *cuts] for cuts in itertools.combinations(range(1, count), stages - 1))
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize(("count", "stages"), [(2, 2), (6, 3), (12, 5), (17, 8)])
 def test_no_cut_is_better(count, stages, training):

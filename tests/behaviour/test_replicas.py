@@ -27,6 +27,7 @@ OPTIMISERS = {
 }
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("kind", OPTIMISERS)
 @pytest.mark.parametrize("reduction", [poptorch.ReductionType.Mean, poptorch.ReductionType.Sum])
 def test_accumulation_and_replicas_equal_one_large_batch(kind, reduction):

@@ -169,6 +169,7 @@ print(loss.item().hex(), bits)
 """
 
 
+@pytest.mark.shared
 def test_the_same_bits_on_any_number_of_threads():
     def output(threads):
         env = {**os.environ, "POPTORCH_NUM_THREADS": threads, "POPTORCH_LOG_LEVEL": "ERR"}

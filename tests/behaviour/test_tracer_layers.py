@@ -165,6 +165,7 @@ class Transformer(nn.Module):
         return self.layers(x, y, *masks)
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("masks", ["made", "causal", "other"])
 def test_a_transformer_of_several_layers_with_masks(masks, norm_first):

@@ -76,6 +76,7 @@ class Race:
             assert close(ours[name].double(), tensor.double(), tolerance), name
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("name", ["W0", "W1", "W2", "W3", "W8"])
 def test_free_training(name):
     race = Race(name, 100)
@@ -99,6 +100,7 @@ def deviation(ours, eager, before):
     return worst
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("name", ["W4", "W5", "W9"])
 def test_training_from_the_same_state(name):
     race = Race(name, 3 + STEPS, **({} if name == "W4" else {"eps": 1e-3}))
@@ -124,6 +126,7 @@ def test_inference(name):
         assert close(wrapped(*batch), expected, 1e-5)
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("name", [f"W{i}" for i in range(1, 10)])
 def test_no_aten_kernel_computes(name):
     instance = make(name)

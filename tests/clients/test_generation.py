@@ -23,6 +23,7 @@ def question(seed):
     return ids, torch.arange(7) < torch.tensor([[7], [4], [5]]), torch.full((3, 1), 1).int()
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("on_device", [False, True], ids=["host loop", "device loop"])
 @pytest.mark.parametrize("attention", [CachedAttention, DynamicCachedAttention])
 def test_generated_words_are_torchs(attention, on_device):

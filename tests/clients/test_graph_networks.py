@@ -27,6 +27,7 @@ def step(model, optimizer, data):
     return scores.detach(), loss.detach()
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("kind", graph_networks.LAYERS)
 def test_a_network_of_nodes_trains_as_torchs(kind):
     torch.manual_seed(0)

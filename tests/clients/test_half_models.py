@@ -23,6 +23,7 @@ def eager_steps(model, batch, rate):
     return torch.cat(losses), beside_eager.flat(model)
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("name", NAMES)
 def test_ten_steps_in_float16_are_those_of_float32(name):
     own = name in whole_models.MODELS

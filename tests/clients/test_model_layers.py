@@ -49,6 +49,7 @@ def error(found, exact):
     return float((found.double() - exact).norm() / exact.norm())
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("name", NAMES)
 def test_values_and_gradients_are_as_near_to_float64_as_eagers(name):
     layers = model_layers.layers_of(*whole_models.MODELS[name]())

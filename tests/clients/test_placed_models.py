@@ -10,6 +10,7 @@ import torch
 import whole_models
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("name", placed_models.BLOCKS)
 def test_a_pipeline_of_four_ipus_trains_as_eager_torch(name):
     count = placed_models.micro_batches(name)
@@ -33,6 +34,7 @@ def bits(model, batch, options):
     return [*found, *model.state_dict().values()], len(wrapped.report()["ipus"])
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=["float32", "float16"])
 @pytest.mark.parametrize("name", placed_models.BLOCKS)
 def test_every_placement_has_the_bits_of_one_ipu(name, dtype):

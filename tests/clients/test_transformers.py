@@ -37,6 +37,7 @@ def assert_has_ops_of_the_graph(wrapped):
     assert set(report["reference_kernels"]) <= {"check_answer"}
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("name", CHOSEN)
 def test_ten_steps_are_those_of_eager_torch(name):
     model, batch = transformers_models.training(name, MODELS)

@@ -9,6 +9,7 @@ import pytest
 import whole_models
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("name", whole_models.MODELS)
 def test_ten_steps_are_those_of_eager_torch(name):
     model, batch = whole_models.MODELS[name]()
@@ -21,6 +22,7 @@ def test_ten_steps_are_those_of_eager_torch(name):
     assert not report["generic_ops"] and not report["reference_kernels"]
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("name", whole_models.MODELS)
 def test_scores_and_losses_are_those_of_eager_torch(name):
     beside_eager.assert_infers_as_eager(*whole_models.MODELS[name]())

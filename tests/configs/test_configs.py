@@ -75,6 +75,7 @@ def skip_if_told(config, name, mode):
             pytest.skip(reason)
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("mode", ["inference", "training"])
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("world", CONFIGS)
@@ -93,6 +94,7 @@ def test_values_are_those_of_one_ipu(world, name, mode):
         assert torch.equal(one, other)
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("name", ["mlp", "lstm", "encoder"])
 @pytest.mark.parametrize("world", CONFIGS)
 def test_updates_are_those_of_torch(world, name):

@@ -33,6 +33,7 @@ def forward_error(forward, *inputs):
     return str(caught.value)
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize(
     ("attributes", "text"),
     [

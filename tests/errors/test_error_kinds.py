@@ -123,6 +123,7 @@ def child(results):
     results.put((Error is poptorch.Error, core.isCompilingWithDispatcher()))
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_the_core_is_a_module_in_child_processes_too(method):
     context = multiprocessing.get_context(method)

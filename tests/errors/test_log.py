@@ -110,6 +110,7 @@ def test_a_log_on_stdout():
     assert "[poptorch::python] [info]" in written and not errors
 
 
+@pytest.mark.shared
 def test_levels_in_the_environment():
     _, errors = run(COMPILES, POPTORCH_LOG_LEVEL="ERR", POPART_LOG_LEVEL="DEBUG")
     assert "compile: lower took" in errors and "Compiled" not in errors

@@ -225,6 +225,7 @@ LINES = [
 ]  # fmt: skip
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("make, level, line", LINES, ids=[line for _, _, line in LINES])
 def test_a_line(log, make, level, line):
     made = make()
@@ -261,6 +262,7 @@ def test_new_names_are_told_of_with_the_kind_of_optimiser(log):
         assert log.text.count(line) == 1
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize(
     "kind, arguments, shown",
     [

@@ -6,6 +6,10 @@ from pathlib import Path
 import poptorch_core
 import pytest
 import zygote
+from load_tool import ROOT
+
+# Without it, no file that has a precompiled header is found in ccache.
+SLOPPINESS = "CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime"
 
 
 def run(*command):
@@ -20,8 +24,15 @@ def build_against_installed_package(source, folder):
     prefix = Path(poptorch_core.cmake_prefix_path)
     if not (prefix / "share/cmake/poptorch").exists():
         pytest.skip("the built tree is in use, not the installed package")
-    # The headers of torch take a minute to compile. ccache keys by contents, those of the installed
-    # package among them.
-    launcher = [f"-DCMAKE_CXX_COMPILER_LAUNCHER={path}"] if (path := shutil.which("ccache")) else []
-    run("cmake", "-S", source, "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}", *launcher)
+    # The headers of torch take half a minute to compile. ccache keys by contents, those of the
+    # installed package among them.
+    ccache = shutil.which("ccache")
+    options = {
+        "PREFIX_PATH": prefix,
+        "BUILD_TYPE": "None",
+        "PROJECT_poptorch_examples_INCLUDE": ROOT / "tests/cpp/one_parse.cmake",
+        **({"CXX_COMPILER_LAUNCHER": f"env;{SLOPPINESS};{ccache}"} if ccache else {}),
+    }
+    words = [f"-DCMAKE_{name}={value}" for name, value in options.items()]
+    run("cmake", "-S", source, "-B", folder, *words)
     run("cmake", "--build", folder, "-j2")

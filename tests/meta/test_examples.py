@@ -48,6 +48,7 @@ def test_loop_that_recovers_from_a_fault():
     assert output.rstrip().endswith("failures: 1; bit-identical: True")
 
 
+@pytest.mark.shared
 def test_report_of_an_uneven_pipeline(tmp_path):
     output = run(sys.executable, EXAMPLES / "python/reporting.py", tmp_path)
     assert re.search(
@@ -58,12 +59,14 @@ def test_report_of_an_uneven_pipeline(tmp_path):
     assert (tmp_path / "compared/report.html").exists()
 
 
+@pytest.mark.shared
 def test_a_killed_program_goes_on():
     output = run(sys.executable, EXAMPLES / "python/killed_and_resumed.py")
     assert re.search(r"checkpoint is of step \d+ of 192", output)
     assert output.rstrip().endswith("bit-identical: True")
 
 
+@pytest.mark.shared
 def test_several_processes_have_the_losses_of_one():
     program, python = EXAMPLES / "python/many_processes.py", sys.executable
     alone = re.findall(r"epoch .*", run(python, program))

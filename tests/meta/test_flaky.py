@@ -42,6 +42,7 @@ def run(folder, *words):
     )  # fmt: skip
 
 
+@pytest.mark.shared
 def test_repeated_tests_have_a_row_and_failures_a_file(tmp_path):
     done = run(tmp_path, "--dist=worksteal")
     assert done.returncode == 1, done.stdout + done.stderr
@@ -65,6 +66,7 @@ sys.exit({failures})
 """
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("failures, status", [(0, 0), (1, 1)])
 def test_a_failure_of_the_core_is_in_the_table(failures, status, tmp_path, monkeypatch, capsys):
     """With a program that plays the unit tests."""

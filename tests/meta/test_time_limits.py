@@ -32,6 +32,7 @@ WAITS = {
 }
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("workers", [[], ["-n1"]])
 @pytest.mark.parametrize("wait", WAITS)
 def test_a_test_without_end_is_ended(workers, wait, tmp_path):

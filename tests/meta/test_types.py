@@ -136,6 +136,7 @@ def names_program():
                 yield f"{module.__name__}.{name}"
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_errors_of_a_program(errors, program):
     expected = {

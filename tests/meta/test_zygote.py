@@ -108,6 +108,7 @@ CASES = [(name, "-c") for name in PROGRAMS]
 CASES += [(name, kind) for name in ("an exception", "surroundings") for kind in ("file", "-m")]
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_programs_end_as_in_a_new_process(name, kind, tmp_path):
     words = ["-c", PROGRAMS[name], "a", "b c"]

@@ -78,6 +78,8 @@ ROWS = (
         + PYTEST + "tests/errors/test_hostile_files.py", _lines(r"PASSED", r"\d+ passed")),
     Row("R9", "memory that does not suffice, and the remedies",
         PYTEST + "tests/behaviour/test_memory_remedies.py tests/behaviour/test_plan.py", PASSED),
+    Row("all", "every case of the tests of which CI takes a sixth",
+        PYTEST + "-m shared tests", PASSED),
     Row("R10", "the same bits over runs, threads, strategies and replicas",
         PYTEST + "tests/behaviour/test_determinism.py tests/behaviour/test_replicas.py", PASSED),
     Row("R10", "the tests of behaviour in every config of tests/configs, of which CI takes a sixth",

@@ -15,6 +15,7 @@ def _cases():
             yield pytest.param(case, id=f"{family}-{case.name}")
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("case", list(_cases()))
 def test_op(case):
     run_case(case)

@@ -46,6 +46,7 @@ def said_of(process):
     return out.strip(), re.findall(r"(?:Executable cache file|Process \d released).*", err)
 
 
+@pytest.mark.shared
 def test_the_first_compiles_and_the_others_load(tmp_path):
     found = [said_of(process) for process in [started(i, tmp_path) for i in range(3)]]
     assert sorted(said for said, _ in found) == ["cached", "cached", "compiled"]
@@ -67,6 +68,7 @@ def has_open(pid, path):
     return False
 
 
+@pytest.mark.shared
 @pytest.mark.signals
 def test_another_takes_over_from_one_that_is_killed(tmp_path):
     killed = started(0, tmp_path, "stops")

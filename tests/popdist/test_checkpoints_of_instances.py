@@ -28,6 +28,7 @@ def saved(tmp_path_factory):
     return {n: (top / str(n), come_to(top / str(n), n, "save")) for n in COUNTS}
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize(("before", "after"), list(itertools.permutations(COUNTS, 2)))
 def test_a_checkpoint_goes_on_to_the_same_bits(saved, tmp_path, before, after):
     (expected,) = saved[1][1]

@@ -20,6 +20,7 @@ def alone(tmp_path_factory):
     return torch.load(folder / "0.pt")
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("count", [2, 4] if NIGHT else [4])
 def test_the_bits_are_those_of_one_process(alone, count, tmp_path):
     poprun("--num-instances", count, "--num-replicas", REPLICAS, sys.executable, PROGRAM, tmp_path,

@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import pytest
 from launching import PYTHON, lines, poprun
 
 PROGRAM = Path(__file__).with_name("validating_program.py")
 
 
+@pytest.mark.shared
 def test_one_instance_validates_while_the_others_wait():
     out, _ = poprun("--num-instances=2", PYTHON, PROGRAM)
     first, other = lines(out, 0), lines(out, 1)

@@ -51,6 +51,7 @@ def stepping(tmp_path):
         process.communicate()
 
 
+@pytest.mark.shared
 @pytest.mark.signals
 def test_an_instance_that_is_killed_is_named(stepping, tmp_path):
     """By all others, who notice it by themselves."""
@@ -64,6 +65,7 @@ def test_an_instance_that_is_killed_is_named(stepping, tmp_path):
     assert "has waited" not in err, "nobody waits for the deadline"
 
 
+@pytest.mark.shared
 @pytest.mark.signals
 def test_an_instance_that_is_stopped_is_named_at_the_deadline(stepping, tmp_path):
     process, pids = stepping(steps=("for ever", "2"))
@@ -73,6 +75,7 @@ def test_an_instance_that_is_stopped_is_named_at_the_deadline(stepping, tmp_path
     assert f"has waited 2 s for instance 1 on {HOST} (process {pids[1]}), which is there" in err
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize(("store", "apart"), [("file", {}), ("tcp", APART)], ids=["memory", "gloo"])
 def test_strangers_lose_their_connections(stepping, reserved_port, tmp_path, store, apart):
     """To all that listens during a model's run, which is on the address named alone."""
@@ -90,6 +93,7 @@ def test_strangers_lose_their_connections(stepping, reserved_port, tmp_path, sto
     assert len(out.splitlines()) == 2 and lines(out, 0) == lines(out, 1)
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("count", [2, 4])
 def test_long_tensors_that_are_lent_have_the_values_of_torch(count):
     out, _ = poprun("--num-instances", count, PYTHON, LONG, env=APART)

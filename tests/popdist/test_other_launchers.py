@@ -47,6 +47,7 @@ def alone():
 WAYS = ["torchrun", "mpirun", "srun", "hand"] + ["hand with an address"] * NIGHT
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("way", WAYS)
 def test_the_bits_are_those_of_one_process(alone, way, reserved_port):
     running = [said(way.split()[0], i, 2, **variables(way, i, reserved_port)) for i in range(2)]

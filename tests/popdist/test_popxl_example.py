@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from launching import POPRUN, clean_environment
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/python/popxl/instances.py"
@@ -18,6 +19,7 @@ STARTED = {
 NUMBER = r"([-+.e\d]+)"
 
 
+@pytest.mark.shared
 def test_losses_are_equal_alone_and_over_instances():
     printed = {}
     for name, words in STARTED.items():

@@ -36,6 +36,7 @@ if NIGHT:
     WORLDS += [(2, 2), (4, 8), (8, 8), (8, 16)]
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("instances, replicas", WORLDS)
 def test_the_bits_are_those_of_one_process(instances, replicas, tmp_path):
     (tmp_path / "one").mkdir()

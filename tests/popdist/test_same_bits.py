@@ -58,6 +58,7 @@ def rows_of(value, instance, count):
     return own.reshape(-1, *value.shape[1:])
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_bits_are_those_of_one_process(alone, several, variant):
     expected = alone[variant]

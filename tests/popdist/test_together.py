@@ -54,12 +54,14 @@ def test_collectives(results):
         assert found["alone"] == ([0] if instance == 0 else None)
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("count", [1, 3])
 def test_data_of_every_type_and_layout(count):
     out, _ = poprun("--num-instances", count, PYTHON, PROGRAM.with_name("odd_data.py"))
     assert sorted(out.splitlines()) == [f"[1,{i}]<stdout>:passed" for i in range(count)]
 
 
+@pytest.mark.shared
 @pytest.mark.signals
 @pytest.mark.parametrize("store", ["file", "tcp"])
 def test_instances_join_again(tmp_path, reserved_port, store):
@@ -91,6 +93,7 @@ def program(tmp_path, text):
     return file
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("store", ["file", "tcp"])
 def test_nothing_listens_but_on_the_address_named(tmp_path, reserved_port, store):
     """Strangers who connect to what listens lose their connections, and the run goes on."""
@@ -256,6 +259,7 @@ OTHERS = {
 }  # fmt: skip
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("launcher", OTHERS)
 def test_what_other_launchers_start_meets(tmp_path, launcher):
     """Their variables, set by hand; nothing is left of the meeting."""

@@ -24,6 +24,7 @@ def outputs(ir, streams):
     return [found[stream] for stream in streams]
 
 
+@pytest.mark.shared
 def test_values():
     ir = popxl.Ir()
     x = np.array([1.0, -2.0, 3.0], np.float32)

@@ -11,6 +11,7 @@ from random_programs import compare
 COUNT = int(os.environ.get("POPXL_RANDOM_PROGRAMS", "2000"))
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("first", range(0, COUNT, 200))
 def test_programs_do_what_numpy_does(first):
     for seed in range(first, min(first + 200, COUNT)):

@@ -46,6 +46,7 @@ def test_modules_print_schedules_and_collections():
     assert "different variables: True" in printed
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("seed", [42, 1, 2, 3, 4])
 @pytest.mark.parametrize("optimiser", ["sgd", "adam"])
 def test_digits_are_read_after_four_epochs(optimiser, seed):
@@ -65,6 +66,7 @@ def outputs(notebook):
     return "".join(line for text in stored for line in text)
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize(
     ("name", "expected", "figures"),
     [

@@ -78,6 +78,7 @@ def test_a_pipeline_empties_with_each_weight_update(tmp_path):
     assert "7 micro-batches a weight update" in found["text"]
 
 
+@pytest.mark.shared
 def test_a_model_that_does_not_fit(tmp_path):
     options = poptorch.Options()
     options.Emulator.memoryLimit("off")

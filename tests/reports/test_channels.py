@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 CLASS = """
 import poptorch
 class Reader:
@@ -38,6 +40,7 @@ def test_all_kinds_of_methods_of_a_class_go_on_working(tmp_path):
     assert names == ["made_by", "made_by", "same", "same", "read"]
 
 
+@pytest.mark.shared
 def test_a_folder_that_cannot_be_is_told_in_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     told = run("import poptorch", tmp_path, directory="file").stderr

@@ -27,6 +27,7 @@ def few(folder):
     return browsing.write(folder, "few", made_data.make(ops=16, events=40, ipus=2))
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("name", browsing.PAGES)
 def test_every_page_is_drawn(browser, report, name):
     browser.open(report, name)
@@ -55,6 +56,7 @@ def test_nothing_is_asked_of_a_network(browser, report):
     assert all(url.startswith(("file:", "data:", "blob:", "about:")) for url in browser.requests())
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("width", [1280, 800])
 @pytest.mark.parametrize("name", [*browsing.PAGES, "graph?view=placement", "graph?view=ops&op=3"])
 def test_nothing_is_wider_than_the_window(browser, report, width, name):
@@ -268,6 +270,7 @@ def test_compare_loads_another_report(browser, folder, few):
     assert 'format is "something", expected "poptorch-report"' in browser.text(".problem")
 
 
+@pytest.mark.shared
 def test_names_are_no_markup(browser, folder):
     data = made_data.make(ops=60, events=300, name=HURTFUL)
     data["model"]["name"] = HURTFUL

@@ -95,6 +95,7 @@ def test_the_variable_of_the_guide(tmp_path):
     assert (tmp_path / "flowers/training/profile.pop").exists()
 
 
+@pytest.mark.shared
 def test_the_trace_has_what_the_host_did(tmp_path):
     program = PROGRAM + "with poptorch.profiling.Channel('mine').tracepoint('epoch'): pass\n"
     asked = json.dumps({"autoReport.all": "true"})

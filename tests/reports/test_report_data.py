@@ -64,6 +64,7 @@ TEXTS = {"kind", "op", "name", "module", "block", "pass", "file", "path"}
 ROWS = {"instruction": "instructions", "first": "instructions", "last": "instructions"}
 
 
+@pytest.mark.shared
 def test_the_form_is_the_schemas(reported):
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     again = json.loads(json.dumps(reported.data))

@@ -250,6 +250,7 @@ def test_stashes_are_named_after_what_they_keep():
     assert optimiser >= {("layers.0", 0), ("layers.3", 1)}
 
 
+@pytest.mark.shared
 def test_what_is_left_of_long_loops_ends_with_the_run():
     model = trained(options(accumulation=4, iterations=50_000))
     execution = made(model)["execution"]

@@ -40,6 +40,7 @@ def address():
     server.server_close()
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("name", ["memory", "graph", "compile"])
 def test_a_page_is_drawn_from_whole_parts(address, name):
     with browsing.opened() as browser:

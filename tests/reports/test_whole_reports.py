@@ -60,6 +60,7 @@ def large(folder):
     return browsing.write(folder, "large", made_data.make(ops=50_000, events=200_000))
 
 
+@pytest.mark.shared
 def test_large_reports_are_small_files_that_are_painted_at_once(browser, large):
     assert large.stat().st_size < 15e6
     paints = []
@@ -72,6 +73,7 @@ def test_large_reports_are_small_files_that_are_painted_at_once(browser, large):
     assert min(paints) < 2000, paints
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("name", [*browsing.PAGES[1:], "graph?view=ops&op=49000"])
 def test_pages_of_large_reports_are_drawn(browser, large, name):
     browser.open(large, name)
@@ -84,6 +86,7 @@ MODELS = (
 )
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 def test_pages_of_models_are_drawn(browser, folder, model):
     data = report_data.make(reported.executable_of(model()), {"name": model.__name__})

@@ -49,6 +49,7 @@ def test_corner(case):
     _check(case)
 
 
+@pytest.mark.shared
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("case", [pytest.param(c, id=c.key) for c in handmade.compositions()])
 def test_composition(case):
@@ -61,6 +62,7 @@ def _sample(name: str, dtype: torch.dtype) -> list[entries.Case]:
     return sorted(cases, key=lambda case: zlib.crc32(case.key.encode()))[:CASES_PER_ENTRY]
 
 
+@pytest.mark.shared
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", entries.names())
 def test_sample_of(name):

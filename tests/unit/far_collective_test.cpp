@@ -5,6 +5,7 @@
 
 #include "emulator/fold.hpp"
 #include "far_testing.hpp"
+#include "sample.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 #include "support/watch.hpp"
@@ -55,9 +56,11 @@ struct Group {
 constexpr Group kGroups[] = {{4, 0, 1}, {4, 2, 1}, {4, 2, 2}, {6, 3, 2}, {6, 6, 1}, {8, 2, 4}};
 
 TEST(FarCollective, HasTheBitsOfOneProcessInEveryReduction) {
+  Sample sample;
   for (const char* op : {"all_reduce", "reduce_scatter"}) {
     for (const char* reduce : kReductions) {
       for (const char* dtype : {"f32", "f16", "i32"}) {
+        if (!sample.takes()) continue;
         SCOPED_TRACE(str(op, " ", reduce, " ", dtype));
         expect_same_bits(program_of({op, reduce, dtype, 6, 3, 2}), {2});
       }
@@ -66,8 +69,10 @@ TEST(FarCollective, HasTheBitsOfOneProcessInEveryReduction) {
 }
 
 TEST(FarCollective, HasTheBitsOfOneProcessInEveryType) {
+  Sample sample;
   for (const char* op : {"all_reduce", "reduce_scatter", "all_gather", "all_to_all"}) {
     for (const char* dtype : kTypes) {
+      if (!sample.takes()) continue;
       SCOPED_TRACE(str(op, " ", dtype));
       expect_same_bits(program_of({op, "sum", dtype, 4, 0, 1}), {1}, 1);
     }
@@ -75,8 +80,10 @@ TEST(FarCollective, HasTheBitsOfOneProcessInEveryType) {
 }
 
 TEST(FarCollective, HasTheBitsOfOneProcessInEveryGroup) {
+  Sample sample;
   for (const char* op : {"all_reduce", "reduce_scatter", "all_gather", "all_to_all"}) {
     for (const Group& group : kGroups) {
+      if (!sample.takes()) continue;
       SCOPED_TRACE(str(op, " ", group.size, " by ", group.stride, " of ", group.replicas));
       expect_same_bits(program_of({op, "mean", "f32", group.replicas, group.size, group.stride}),
                        {1, 2, 3});
@@ -86,8 +93,10 @@ TEST(FarCollective, HasTheBitsOfOneProcessInEveryGroup) {
 
 // Several blocks of each instance's share, the last ones shorter.
 TEST(FarCollective, HasTheBitsOfOneProcessOfLongOperands) {
+  Sample sample;
   for (const char* op : {"all_reduce", "reduce_scatter", "all_gather", "all_to_all"}) {
     for (const char* dtype : {"f32", "f16"}) {
+      if (!sample.takes()) continue;
       SCOPED_TRACE(str(op, " ", dtype));
       for (const auto& [way, row] : {std::pair(Way::kNear, 70001), std::pair(Way::kLent, 701),
                                      std::pair(Way::kMixed, 701)}) {

@@ -50,7 +50,7 @@ def update_by_adam(variables, grads, learning_rate):
         graph.bind(facts.init()).call(var, grads[var])
 
 
-OPTIMISERS = {"sgd": (update_by_sgd, 0.05), "adam": (update_by_adam, 1e-3)}
+OPTIMISERS = {"sgd": (update_by_sgd, 0.05), "adam": (update_by_adam, 5e-4)}
 
 
 def train_program(batch_size, optimiser):

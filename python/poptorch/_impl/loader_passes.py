@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import torch
 import torch.utils.data
-from poptorch._impl import random_streams
+from poptorch._impl import loader_workers, random_streams
 from poptorch._impl.batch_groups import Groups
 from poptorch._impl.batch_streams import IsolatedFetcher, SeededFetcher, SeedsBatches
 from poptorch._impl.data_shares import ReplicaShare
@@ -110,16 +110,15 @@ class Passes:
         return batches, 0, rows
 
     def _iterator(self, loader: Any, current: Pass) -> Iterator[Any]:
-        plain = torch.utils.data.DataLoader.__iter__
         # A map-style data set that the program itself loads draws from the program's numbers.
         isolated = loader.num_workers == 0 and (self.own_process or self.iterable)
         self.order.numbered = isolated or loader.num_workers > 0
         with _torchs_draws_replaced(loader, current.seed):
             if not isolated:
-                return plain(loader)
+                return loader_workers.iterate(loader)
             with random_streams.kept():
                 SeededFetcher.seed_start(current.seed)
-                iterator: Any = plain(loader)
+                iterator: Any = loader_workers.iterate(loader)
         name = "_dataset_fetcher"  # torch's
         made = getattr(iterator, name)
         setattr(iterator, name, IsolatedFetcher(SeededFetcher(lambda: made, self.iterable)))

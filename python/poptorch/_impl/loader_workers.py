@@ -1,0 +1,61 @@
+"""What a loader with worker processes reports when one of them has ended."""
+
+import multiprocessing.connection
+import traceback
+from collections.abc import Iterator, Sized
+from typing import Any, cast
+
+import torch.utils.data
+
+LONGEST_WAIT = 10.0  # seconds until a process whose connections are closed has ended
+
+
+class FromWorkers:
+    """Iterates over a torch DataLoader with workers, and names the worker that ended.
+
+    A process that is killed closes its connections before it ends. Torch, which was just reading a
+    batch from one, then finds all workers alive and reports a broken connection.
+    """
+
+    def __init__(self, batches: Iterator[Any]) -> None:
+        self._batches = batches
+
+    def __iter__(self) -> "FromWorkers":
+        return self
+
+    def __len__(self) -> int:
+        return len(cast(Sized, self._batches))
+
+    def __next__(self) -> Any:
+        try:
+            return next(self._batches)
+        except (EOFError, OSError) as error:
+            if _is_of_a_connection(error):
+                self._raise_if_one_ends(error)
+            raise
+
+    def _raise_if_one_ends(self, error: BaseException) -> None:
+        workers = {worker.sentinel: worker for worker in getattr(self._batches, WORKERS)}
+        # Torch's handler of SIGCHLD may raise its error in here, and has nothing to report after join().
+        for ended in multiprocessing.connection.wait(workers, LONGEST_WAIT):
+            worker = workers[cast(int, ended)]
+            worker.join()
+            raise RuntimeError(
+                f"DataLoader worker (pid {worker.pid}) exited unexpectedly, with code "
+                f"{worker.exitcode}."
+            ) from error
+
+
+WORKERS = "_workers"  # torch's
+
+
+def _is_of_a_connection(error: BaseException) -> bool:
+    """Returns whether it was raised in this process, not in a worker by the user's data set."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return str(frame.f_globals.get("__name__")).startswith("multiprocessing.")
+
+
+def iterate(loader: Any) -> Iterator[Any]:
+    """Returns an iterator over what torch's DataLoader gives."""
+    batches = torch.utils.data.DataLoader.__iter__(loader)
+    return FromWorkers(batches) if loader.num_workers else batches

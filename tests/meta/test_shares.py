@@ -1,0 +1,55 @@
+"""The share of a run, and what is in it."""
+
+import collections
+
+import pytest
+import shares
+
+
+class Item:
+    """A case of a test, as pytest has it."""
+
+    def __init__(self, test, case, marked=True):
+        self.nodeid, self.marked = f"tests/a/test_{test}.py::test_it[{case}]", marked
+
+    def get_closest_marker(self, name):
+        return name if self.marked and name == "shared" else None
+
+
+def test_six_shares_have_every_marked_case_once():
+    marked = [Item(test, case) for test in range(5) for case in range(20)]
+    runs, left = zip(*(shares.split(marked, share) for share in range(shares.SHARES)), strict=True)
+    assert collections.Counter(item for run in runs for item in run) == dict.fromkeys(marked, 1)
+    assert all({*run} | {*rest} == {*marked} for run, rest in zip(runs, left, strict=True))
+    for run in runs:  # of every test as many as of the others
+        assert set(collections.Counter(i.nodeid.partition("[")[0] for i in run).values()) <= {3, 4}
+
+
+def test_other_cases_and_all_shares_leave_nothing_out():
+    items = [Item(0, case, marked=False) for case in range(20)]
+    assert shares.split(items, 3) == (items, [])
+    marked = [Item(0, case) for case in range(20)]
+    assert shares.split(marked, "all") == (marked, [])
+
+
+@pytest.mark.parametrize("given, expected", [("0", 0), ("5", 5), ("all", "all")])
+def test_the_variable_chooses_a_share(given, expected, monkeypatch):
+    monkeypatch.setenv("WORLD_SHARE", given)
+    assert shares.of_run.__wrapped__() == expected
+
+
+def test_other_values_are_refused(monkeypatch):
+    for given in ("6", "-1", "third"):
+        monkeypatch.setenv("WORLD_SHARE", given)
+        with pytest.raises(ValueError, match="Set it to 0 to 5, or all"):
+            shares.of_run.__wrapped__()
+
+
+def test_without_the_variable_the_number_of_commits_chooses(monkeypatch):
+    monkeypatch.delenv("WORLD_SHARE", raising=False)
+
+    class Done:
+        stdout = "1234\n"
+
+    monkeypatch.setattr(shares.subprocess, "run", lambda *words, **more: Done)
+    assert shares.of_run.__wrapped__() == 1234 % 6
