@@ -8,6 +8,7 @@ What a test asserts is not changed: values must not depend on any of this. `suit
 maps a reason to the files, tests and cases (file::test[case]) that it concerns.
 """
 
+import gc
 import signal
 
 import pytest
@@ -42,6 +43,9 @@ def pytest_report_header(config):
 
 def pytest_collection_finish():
     zygote.take_environment()
+    # Millions of objects of modules and tests, which each full collection would visit again.
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

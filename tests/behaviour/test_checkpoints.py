@@ -103,6 +103,7 @@ CASES = [{"kind": kind} for kind in OPTIMIZERS]
 CASES += [{"half": True}, {"scaled": True}, {"scaled": True, "kind": "poptorch adam"}]
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("arguments", CASES, ids=lambda a: "-".join(map(str, a.items())))
 def test_training_goes_on_with_the_same_bits(tmp_path, arguments, compiled):

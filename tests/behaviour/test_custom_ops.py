@@ -56,6 +56,7 @@ def networks():
     return network, reference
 
 
+@pytest.mark.shared
 def test_values():
     network, reference = networks()
     x = torch.randn(4, 6)

@@ -214,6 +214,7 @@ def test_structures_may_be_nested(mode):
     loaders[0].terminate()
 
 
+@pytest.mark.shared
 def test_items_that_hold_no_tensors_are_an_error(capfd):
     with pytest.raises(poptorch.Error, match="worker thread failed to start"):
         poptorch.AsynchronousDataAccessor([(torch.ones(1), "label")])
@@ -225,6 +226,7 @@ def test_items_that_hold_no_tensors_are_an_error(capfd):
     assert "ItemsError: Tensor at index 1" in capfd.readouterr().err
 
 
+@pytest.mark.shared
 def test_the_accessor_keeps_the_structure_of_items():
     accessor = poptorch.AsynchronousDataAccessor(Dictionaries())
     items = [{key: tensor.clone() for key, tensor in item.items()} for item in accessor]
@@ -267,6 +269,7 @@ def test_rebatched_size_is_checked():
         poptorch.AsynchronousDataAccessor([torch.ones(1)], rebatched_size=1)
 
 
+@pytest.mark.shared
 def test_a_loader_has_one_accessor():
     loader = poptorch.DataLoader(_options(), Numbers(4), mode=poptorch.DataLoaderMode.Async)
     with pytest.raises(poptorch.Error, match="already has an AsynchronousDataAccessor"):
@@ -274,6 +277,7 @@ def test_a_loader_has_one_accessor():
     loader.terminate()
 
 
+@pytest.mark.shared
 @pytest.mark.signals
 def test_a_killed_worker_is_an_error():
     accessor = poptorch.AsynchronousDataAccessor(Slow())
@@ -285,6 +289,7 @@ def test_a_killed_worker_is_an_error():
     accessor.terminate()
 
 
+@pytest.mark.shared
 def test_an_item_that_fails_says_why():
     loader = poptorch.DataLoader(_options(), Numbers(6, fails_at=3), batch_size=1)
     accessor = poptorch.AsynchronousDataAccessor(loader)

@@ -79,6 +79,7 @@ def test_types_with_a_parser_are_put_together():
         poptorch.registerCustomArgParser(Held, None)
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize(("size", "workers"), [(None, 4), (3, 3)])
 def test_batches_of_rebatching_workers(size, workers):
     loader = poptorch.DataLoader(
@@ -92,6 +93,7 @@ def test_batches_of_rebatching_workers(size, workers):
     loader.terminate()
 
 
+@pytest.mark.shared
 def test_a_broken_off_epoch_begins_again():
     loaders = [
         poptorch.DataLoader(_options(), Numbers(4000), mode=poptorch.DataLoaderMode.Async)
@@ -136,6 +138,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.shared
 def test_processes_are_logged(tmp_path):
     (tmp_path / "program.py").write_text(LOGGED)
     environment = {**os.environ, "PYTHONPATH": ":".join(sys.path), "POPTORCH_LOG_LEVEL": "DEBUG"}

@@ -90,6 +90,7 @@ def test_the_users_worker_init_fn_runs_and_stays():
     assert seen.tolist() == [1, 1] and loader.worker_init_fn is note
 
 
+@pytest.mark.shared
 def test_more_shared_memory_than_there_is():
     with pytest.raises(poptorch.Error, match=r"bytes of shared memory for \d+ items cannot be had"):
         poptorch.AsynchronousDataAccessor([torch.ones(1000)], buffer_size=2**40)

@@ -18,6 +18,7 @@ def test_an_interrupt_of_the_loop_prints_nothing(tmp_path, strategy, workers):
     assert (output, error, running.returncode) == ("ready\nstarted\n", "", 0)
 
 
+@pytest.mark.shared
 @pytest.mark.signals
 def test_an_interrupt_before_a_worker_has_what_it_is_given(tmp_path):
     with started(tmp_path, "SharedMemory", "0", "start") as running:

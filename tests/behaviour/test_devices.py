@@ -56,6 +56,7 @@ def test_devices_are_numbered_singles_first_then_pairs(folder):
     assert [pool.size_of(i) for i in range(8)] == [1, 1, 1, 1, 2, 2, 4, 0]
 
 
+@pytest.mark.shared
 def test_a_pair_takes_both_its_ipus(folder):
     pair = wrapped(TwoIpus(), lambda o: o.useIpuId(5))
     pair(X)
@@ -77,6 +78,7 @@ def test_a_device_of_another_size_is_refused_with_those_that_fit(folder):
         wrapped(None, lambda o: o.useIpuId(7))(X)
 
 
+@pytest.mark.shared
 def test_all_taken_is_an_error_and_destroy_frees(folder):
     held = [wrapped(TwoIpus()) for _ in range(2)]
     for model in held:

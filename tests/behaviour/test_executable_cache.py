@@ -179,6 +179,7 @@ def test_processes_compile_a_model_once(tmp_path, faults):
     cached_models.round_of(str(tmp_path), 4, 6, faults)
 
 
+@pytest.mark.shared
 @pytest.mark.signals
 def test_a_kill_leaves_whole_files():
     done = in_process(cached_models.__file__, "steps", "50")

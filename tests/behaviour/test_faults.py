@@ -100,6 +100,7 @@ def test_nothing_can_be_had_behind_an_unrecoverable_fault(point):
     check(program, "pipelined", "Adam")
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("seed", range(int(os.environ.get("POPTORCH_FUZZ_FAULTS", "8"))))
 def test_a_random_fault(seed):
     draw = random.Random(seed)
@@ -142,6 +143,7 @@ class Slow(torch.nn.Module):
         return loss
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("ipu", range(8))
 def test_a_fault_in_one_ipu_does_not_leave_the_others_waiting(ipu):
     options = poptorch.Options().showCompilationProgressBar(False).replicationFactor(2)

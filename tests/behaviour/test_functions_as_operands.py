@@ -103,6 +103,7 @@ def test_loops_until_something_are_refused():
         run(lambda x: while_loop(lambda y: y.sum() < 9, lambda y: (y + 1,), (x,))[0], torch.ones(3))
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("dim", [0, 1])
 def test_scans(reverse, dim):
@@ -151,6 +152,7 @@ def slanted(score, batch, head, query, key):
     return score + (query - key) * torch.exp2(-head.float())
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("case", ["plain", "causal", "slanted", "grouped", "trained"])
 def test_flexible_attention_is_that_of_eager_torch(case):
     q, k, v = torch.randn(3, 2, 4, 8, 4)

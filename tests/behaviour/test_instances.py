@@ -69,6 +69,7 @@ def place(tmp_path):
     return tmp_path / f"instances-{uuid.uuid4().hex}"
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("instances", [2, 4])
 def test_several_processes_have_the_bits_of_one(place, instances):
     whole = _core.compile(_core.parse(TEXT), LINES)

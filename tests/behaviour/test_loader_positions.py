@@ -216,6 +216,7 @@ def test_a_position_gives_the_batches_that_would_have_come(mode, case, worker_si
     other.terminate()
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("mode", ["Sync", "Async"])
 def test_positions_may_be_taken_of_what_goes_on_from_a_position(mode):
     undisturbed = loader(mode, "shuffled")
@@ -295,6 +296,7 @@ def test_left_out_batches_of_a_map_are_not_loaded():
     assert len(list(loads)) == 2 and Counting.loaded == 8
 
 
+@pytest.mark.shared
 def test_an_accessor_takes_a_loader_that_was_used():
     loads = poptorch.DataLoader(options(2), Augmented(), 2)
     batches = iter(loads)

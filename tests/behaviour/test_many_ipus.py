@@ -94,6 +94,7 @@ def networks(cut):
     return whole, split
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("optimiser", OPTIMISERS)
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize("name", STRATEGIES)

@@ -24,6 +24,7 @@ def train_both(model, batch, tolerance=1e-4):
     assert wrapped.report()["generic_ops"] == []
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 def test_a_tiny_hugging_face_bert(attention):
     transformers = pytest.importorskip("transformers")

@@ -63,6 +63,7 @@ SCOPES = {
 }
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("name", SCOPES)
 def test_values_are_those_without(name):
     network, plain = twins(SCOPES[name]())

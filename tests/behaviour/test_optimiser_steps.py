@@ -166,6 +166,7 @@ def cyclic(group, change):
     group["lr"] *= 4.0 if change % 2 else 0.25
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize(
     "schedule", [None, decaying, cyclic], ids=lambda f: getattr(f, "__name__", "constant")
 )

@@ -158,6 +158,7 @@ def random_places(rng, replicas):
     return tell
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_random_placements(seed):
     rng = random.Random(seed)

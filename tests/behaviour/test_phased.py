@@ -95,6 +95,7 @@ SETTINGS = {
 _expected = {}
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_training_gives_the_bits_of_one_ipu(strategy, settings):

@@ -73,6 +73,7 @@ def test_each_replica_computes_with_its_groups_value(grouping, retrieval):
         assert torch.allclose(own, part @ mine, atol=1e-6)
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("accumulation", [1, 2])
 @pytest.mark.parametrize("kind", ["SGD", "Adam"])
 @pytest.mark.parametrize("retrieval", [ONE, EACH])

@@ -111,6 +111,7 @@ def trained(kind, on, replicas=1, accumulation=1, steps=4):
     return model.w.detach().float()
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("kind", OPTIMISERS)
 def test_updates_too_small_for_float16_are_not_lost(kind):
     assert torch.equal(trained(kind, False), torch.ones(N))  # below half the spacing at 1

@@ -197,6 +197,7 @@ def program_ends(tmp_path, daemon, wait, signalled):
     return written, process.returncode
 
 
+@pytest.mark.shared
 @pytest.mark.signals
 def test_a_program_ends_though_a_thread_runs(tmp_path):
     written, status = program_ends(tmp_path, daemon=False, wait="pass", signalled=False)
@@ -204,6 +205,7 @@ def test_a_program_ends_though_a_thread_runs(tmp_path):
     assert status == 0
 
 
+@pytest.mark.shared
 @pytest.mark.signals
 def test_a_program_ends_though_a_daemon_thread_runs(tmp_path):
     written, status = program_ends(tmp_path, daemon=True, wait="pass", signalled=False)

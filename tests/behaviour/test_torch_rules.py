@@ -189,6 +189,7 @@ class Cast(nn.Module):
         return y
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("given", [torch.float32, torch.uint8], ids=str)
 @pytest.mark.parametrize("weights", [torch.float16, torch.float32], ids=str)
 @pytest.mark.parametrize("activations", [torch.float16, torch.float32], ids=str)

@@ -109,6 +109,7 @@ LAYERS = {
 }  # fmt: skip
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("name", LAYERS)
 def test_layer_trains_as_in_eager_mode(name, micro_batches):
     make, shape = LAYERS[name]

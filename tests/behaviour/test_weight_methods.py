@@ -83,6 +83,7 @@ def test_weights_are_fetched_once(read):
     assert case.counts == {"training": 2, "inference": 0}
 
 
+@pytest.mark.shared
 @pytest.mark.filterwarnings("ignore")  # of properties that torch will no longer have
 @pytest.mark.parametrize("read", METADATA.values(), ids=METADATA)
 @pytest.mark.parametrize("tensor", ["fc.weight", "scale"])

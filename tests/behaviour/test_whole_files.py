@@ -96,6 +96,7 @@ def test_short_writes_go_on_or_are_an_error(file, monkeypatch, number, share):
     assert os.listdir(file.parent) == ["a.pt"]
 
 
+@pytest.mark.shared
 @pytest.mark.signals
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize(("name", "number"), POINTS)

@@ -116,6 +116,7 @@ def test_training_from_the_same_state(name):
         assert deviation(race.ours.model.state_dict(), eager, before) <= 1e-3
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("name", ["W6", "W7"])
 def test_inference(name):
     instance = make(name)

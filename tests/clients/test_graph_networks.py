@@ -51,6 +51,7 @@ def test_a_network_of_nodes_trains_as_torchs(kind):
     assert set(device.report()["generic_ops"]) == by_maximum
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("kind", ["gcn", "sage", "gin", "gat", "gat, two heads"])
 def test_padded_batches_of_graphs_train_as_torchs(kind):
     """Ten steps, two a run; the device sees padding, torch sees the graphs alone."""

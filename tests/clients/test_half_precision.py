@@ -38,6 +38,7 @@ def device_losses(model, options, optimizer, steps, accumulated=1):
     return torch.stack(losses), device
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("automatic", [False, True], ids=["fixed", "automatic"])
 @pytest.mark.parametrize("kind", ["adam", "sgd"])
 def test_losses_are_those_of_float32(kind, automatic):

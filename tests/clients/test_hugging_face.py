@@ -126,6 +126,7 @@ def eager_losses(model, trainer, steps):
     return losses
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("name", MODELS)
 def test_losses_weights_and_predictions_are_torchs(name):
     trainer = trainer_of(name)

@@ -76,6 +76,7 @@ FORMS = {
 }
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("form", FORMS)
 def test_a_transformer_trains_as_torchs(form):
     kind, changes, steps = FORMS[form]

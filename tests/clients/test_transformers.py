@@ -47,6 +47,7 @@ def test_ten_steps_are_those_of_eager_torch(name):
     assert_has_ops_of_the_graph(compare(model, batch))
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("name", CHOSEN)
 def test_scores_and_losses_are_those_of_eager_torch(name):
     model, batch = transformers_models.training(name, MODELS)

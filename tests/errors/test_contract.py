@@ -343,6 +343,7 @@ def test_known_session_options_are_recorded():
     assert wrapped.options._Popart.options["engineOptions"] == {"a": "b"}
 
 
+@pytest.mark.shared
 def test_the_excepthook_logs_the_traceback_and_a_childs_stderr(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(

@@ -96,6 +96,7 @@ COMPILES = """
 TIME = r"\[\d\d:\d\d:\d\d\.\d{3}\]"
 
 
+@pytest.mark.shared
 def test_a_log_file_has_the_lines_of_both_layers(tmp_path):
     file = tmp_path / "log"
     assert run(COMPILES, POPTORCH_LOG_DEST=str(file)) == ("", "")
@@ -105,6 +106,7 @@ def test_a_log_file_has_the_lines_of_both_layers(tmp_path):
     assert any(re.match(warning, line) for line in lines)
 
 
+@pytest.mark.shared
 def test_a_log_on_stdout():
     written, errors = run(COMPILES, POPTORCH_LOG_DEST="stdout")
     assert "[poptorch::python] [info]" in written and not errors
@@ -139,6 +141,7 @@ def test_variables_without_effect_say_so(name):
     assert f"The environment variable {name} has no effect in this version" in errors
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("version", ["ipu1", "ipu2", "ipu21"])
 def test_the_version_of_the_ipu_model(version):
     program = COMPILES + "    print(poptorch.ipuHardwareVersion())\n"
@@ -226,6 +229,7 @@ def test_variables_that_are_not_there(log, monkeypatch):
     assert "no environment variable POPTORCH_WIBBLE: it has no effect" in log.text
 
 
+@pytest.mark.shared
 def test_a_log_that_cannot_be_written(tmp_path):
     with pytest.raises(subprocess.CalledProcessError) as failed:
         run("import poptorch", POPTORCH_LOG_DEST=str(tmp_path / "none" / "log"))
@@ -233,6 +237,7 @@ def test_a_log_that_cannot_be_written(tmp_path):
     assert "cannot be written: No such file or directory" in failed.value.stderr
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("level", ["err", "4", "ERR"])
 def test_levels_by_number_and_in_small_letters(level):
     _, errors = run(COMPILES, POPTORCH_LOG_LEVEL=level)

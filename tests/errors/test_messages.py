@@ -237,12 +237,14 @@ def import_poptorch(tmp_path, *, before):
     return done.stderr
 
 
+@pytest.mark.shared
 def test_torch_of_another_version_at_import(tmp_path):
     found = import_poptorch(tmp_path, before="import torch; torch.__version__ = '2.12.1+cpu'")
     assert "PopTorch" in found and "built for torch 2.13.0 but found torch 2.12.1+cpu" in found
     assert "pip install torch==2.13.0" in found
 
 
+@pytest.mark.shared
 def test_a_missing_onednn_at_import(tmp_path):
     # What the loader says when a library that the native module needs is not there.
     before = """
@@ -258,6 +260,7 @@ def test_a_missing_onednn_at_import(tmp_path):
     assert "pip install onednn-cpu-gomp==2023.2.0" in found
 
 
+@pytest.mark.shared
 def test_a_bad_log_level(tmp_path):
     found = import_poptorch(
         tmp_path, before="import os; os.environ['POPTORCH_LOG_LEVEL'] = 'wibble'"

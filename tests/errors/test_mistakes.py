@@ -282,6 +282,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_mistake(mistake):
     wrong, error, text = MISTAKES[mistake]
@@ -331,6 +332,7 @@ def test_a_half_accumulator_takes_the_mean_as_it_goes():
     assert "accumulate" in wrapped.graph() and "scale=0.5" in wrapped.graph()
 
 
+@pytest.mark.shared
 def test_a_program_without_main_guard(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(

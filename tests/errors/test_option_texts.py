@@ -23,6 +23,7 @@ def test_the_corpus_is_taken_or_refused(fuzzer):
     assert 10 < sum(taken) < len(taken)
 
 
+@pytest.mark.shared
 def test_mutants_of_the_corpus_are_taken_or_refused(fuzzer):
     taken, refused = fuzzer.fuzz_at_random(fuzzer.CORPUS, 3000, 0)
     assert taken > 100 and refused > 100

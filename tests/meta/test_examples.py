@@ -31,6 +31,7 @@ def test_plain_loop():
     assert last_number(run(sys.executable, EXAMPLES / "python/training_loop.py"), r"([\d.]+)") < 0.1
 
 
+@pytest.mark.shared
 def test_loop_with_hooks_and_callbacks():
     output = run(sys.executable, EXAMPLES / "python/trainer.py")
     assert last_number(output, r"accuracy: ([\d.]+)") >= 0.95
@@ -42,6 +43,7 @@ def test_loop_with_schedule_and_checkpoints():
     assert output.rstrip().endswith("bit-identical: True")
 
 
+@pytest.mark.shared
 def test_loop_that_recovers_from_a_fault():
     output = run(sys.executable, EXAMPLES / "python/recovering.py")
     assert "recovery action: LINK_RESET" in output and "goes on from step 5" in output

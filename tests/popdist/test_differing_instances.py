@@ -4,6 +4,7 @@ import json
 import socket
 from pathlib import Path
 
+import pytest
 from launching import PYTHON, poprun
 
 PROGRAM = Path(__file__).with_name("differing_program.py")
@@ -14,6 +15,7 @@ def told(folder, *words):
     return [json.loads((folder / str(index)).read_text()) for index in range(2)]
 
 
+@pytest.mark.shared
 def test_models_that_differ(tmp_path):
     """And a model that is equal again trains."""
     for index, found in enumerate(told(tmp_path)):
@@ -25,6 +27,7 @@ def test_models_that_differ(tmp_path):
             assert "runs another program than this one" in text
 
 
+@pytest.mark.shared
 def test_versions_that_differ(tmp_path):
     for index, found in enumerate(told(tmp_path, "0.1")):
         assert f"instance {index} is of version" in found["version"]

@@ -85,6 +85,7 @@ def test_a_signal_at_each_named_point(part):
     assert found.returncode == 0, found.stdout + found.stderr
 
 
+@pytest.mark.shared
 @pytest.mark.signals
 def test_instances_that_call_again_after_an_interrupt_meet_in_the_next_attempt():
     """At each point of the first call."""

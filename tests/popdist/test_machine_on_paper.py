@@ -15,6 +15,7 @@ DOMAIN = {"POPLAR_TARGET_OPTIONS": '{"ipuLinkDomainSize": "64"}'}
 MODELS = [("gpt", 6.86)] + [("bert-large", 0.365)] * NIGHT
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("model, billions", MODELS)
 def test_one_process_accounts_256_ipus(model, billions):
     """In 1 GiB, and 90 s by night: no weight is made or copied."""
@@ -34,6 +35,7 @@ def test_one_process_accounts_256_ipus(model, billions):
     ]  # fmt: skip
 
 
+@pytest.mark.shared
 def test_instances_without_devices(tmp_path):
     """Each has a report of its own; a bar of compiling only the first."""
     out, err = poprun(

@@ -54,6 +54,7 @@ def test_an_exception_is_the_last_thing_told():
     assert err.splitlines()[-2] == "[1,0]<stderr>:ValueError: why"
 
 
+@pytest.mark.shared
 @pytest.mark.signals
 def test_instances_that_ignore_sigterm_or_are_stopped_end_too(tmp_path):
     program = f"""case $RANK in

@@ -45,6 +45,7 @@ def ran(tmp_path, text, *options, status=0):
     return poprun("--num-instances=2", *options, sys.executable, file, status=status)
 
 
+@pytest.mark.shared
 def test_checkpoints_and_mapped_files_are_those_of_one_process(tmp_path):
     found = {}
     for count in (1, 2):
@@ -68,6 +69,7 @@ def test_checkpoints_and_mapped_files_are_those_of_one_process(tmp_path):
     assert found[1, 0] == found[2, 0] == found[2, 1]
 
 
+@pytest.mark.shared
 def test_poparts_session_broadcasts_weights(tmp_path):
     out, err = ran(tmp_path, """
         import popdist.popart
@@ -100,6 +102,7 @@ def test_poparts_session_broadcasts_weights(tmp_path):
         assert f"in instance {there} than in instance {here}, this one" in told[0]
 
 
+@pytest.mark.shared
 def test_a_fetch_without_the_others_names_variable_and_instance(tmp_path):
     _, err = ran(tmp_path, """
         import os, signal
@@ -116,6 +119,7 @@ def test_a_fetch_without_the_others_names_variable_and_instance(tmp_path):
     assert "counted" in err and "has waited 3 s for instance 1 on " in err
 
 
+@pytest.mark.shared
 def test_within_some_instances_only_what_is_known_is_read(tmp_path):
     out, err = ran(tmp_path, """
         ir, v = program()
@@ -140,6 +144,7 @@ def test_within_some_instances_only_what_is_known_is_read(tmp_path):
     assert lines(out, 0) == ["([1.0, 1.0], 1.0)"] and lines(out, 1) == ["None"]
 
 
+@pytest.mark.shared
 def test_instances_with_other_programs_are_refused(tmp_path):
     _, err = ran(tmp_path, """
         ir, v = program(extra=i)
@@ -205,6 +210,7 @@ def test_numbers_of_an_instance(monkeypatch):
         ir.replication_factor = 6
 
 
+@pytest.mark.shared
 def test_what_both_write_alike_is_not_told_of_whatever_they_had(tmp_path):
     text = """
         ir = popxl.Ir("popdist")

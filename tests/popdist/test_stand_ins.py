@@ -13,6 +13,7 @@ from test_together import PROGRAM
 WHERE = "import horovod, mpi4py.MPI; print(horovod.__file__)"
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("count", [2, 3, 4] if NIGHT else [3])
 def test_programs_call_them(count):
     out, _ = poprun("--num-instances", count, PYTHON, PROGRAM.with_name("stand_in_program.py"))

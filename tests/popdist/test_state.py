@@ -17,6 +17,7 @@ def told():
     return [json.loads(lines(out, i)[-1]) for i in range(2)], [lines(err, i) for i in range(2)]
 
 
+@pytest.mark.shared
 def test_one_instance_reads_shared_state_alone(told):
     first, second = told[0]
     assert first["moments"] > 0 and first["shared"]["layer.weight"] != [[0, 0], [0, 0]]

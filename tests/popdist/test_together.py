@@ -30,6 +30,7 @@ def results(request):
     return [json.loads(lines(out, i)[-1]) for i in range(request.param)]
 
 
+@pytest.mark.shared
 def test_collectives(results):
     n = len(results)
     f16 = torch.tensor(0.1, dtype=torch.float16).float()
@@ -117,6 +118,7 @@ def test_nothing_listens_but_on_the_address_named(tmp_path, reserved_port, store
     assert sorted(out.splitlines()) == [f"[1,{i}]<stdout>:2.0" for i in range(2)]
 
 
+@pytest.mark.shared
 @pytest.mark.signals
 def test_an_instance_that_ended_is_named(tmp_path):
     file = program(tmp_path, """
@@ -133,6 +135,7 @@ def test_an_instance_that_ended_is_named(tmp_path):
     assert "'loss'" in err and "has ended" in err
 
 
+@pytest.mark.shared
 @pytest.mark.signals
 def test_an_instance_that_is_stopped_is_named(tmp_path):
     file = program(tmp_path, """
@@ -200,6 +203,7 @@ def test_an_instance_that_is_stopped_before_it_comes_is_named(passing_time, tmp_
     process.wait()
 
 
+@pytest.mark.shared
 def test_calls_that_differ_are_refused(tmp_path):
     file = program(tmp_path, """
         calls = [

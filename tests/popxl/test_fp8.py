@@ -102,6 +102,7 @@ def by_definition(src, dtype):
     return float(min(costs)), 31 - ties[len(ties) // 2]
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("dtype, mantissa, bias, largest", FORMATS)
 @pytest.mark.parametrize("power", [-20, -5, 0, 12])
 @pytest.mark.parametrize("wide", [np.float16, np.float32])

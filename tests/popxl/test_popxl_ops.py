@@ -26,6 +26,7 @@ def listed(results):
     return list(results) if isinstance(results, (tuple, list)) else [results]
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_values_are_numpys(case):
     expected = [np.asarray(r) for r in listed(case.numpy(*case.inputs))]

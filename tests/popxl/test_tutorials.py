@@ -32,6 +32,7 @@ def lines_of(text):
     return [line.rstrip() for line in text.splitlines() if line.strip()]
 
 
+@pytest.mark.shared
 def test_adam_prints_its_schedules_and_state():
     expected = (EXPECTED / "adam.txt").read_text()
     assert lines_of(output_of("adam.py")) == lines_of(expected)

@@ -33,6 +33,7 @@ def run(program, folder, **asked):
     )  # fmt: skip
 
 
+@pytest.mark.shared
 def test_all_kinds_of_methods_of_a_class_go_on_working(tmp_path):
     run(CLASS, tmp_path)
     (file,) = tmp_path.iterdir()

@@ -37,6 +37,7 @@ def test_every_page_is_drawn(browser, report, name):
     assert not browser.of(".problem:not([hidden])")
 
 
+@pytest.mark.shared
 def test_links_open_pages_one_after_the_other(browser, report):
     browser.open(report)
     for name in browsing.PAGES[1:]:
@@ -49,6 +50,7 @@ def test_links_open_pages_one_after_the_other(browser, report):
     browser.wait()
 
 
+@pytest.mark.shared
 def test_nothing_is_asked_of_a_network(browser, report):
     browser.requests()
     for name in browsing.PAGES:
@@ -65,6 +67,7 @@ def test_nothing_is_wider_than_the_window(browser, report, width, name):
     assert browser.ask("return document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.shared
 def test_heads_of_columns_are_whole(browser, report):
     browser.resize(800)
     for name in ("graph", "graph?view=placement", "graph?view=ops", "compile", "memory"):
@@ -76,6 +79,7 @@ def test_heads_of_columns_are_whole(browser, report):
         assert browser.ask(cut) == [], name
 
 
+@pytest.mark.shared
 def test_parts_of_collectives_say_over_which_links_they_go(browser, report):
     browser.open(report, "graph?view=placement")
     cells = [cell.text for cell in browser.of(".rows .cell")]
@@ -158,6 +162,7 @@ def test_the_address_keeps_what_is_shown(browser, report):
     assert "from=1000&to=3000&event=4" in browser.ask("return location.hash")
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize(
     "sought,kind,shown",
     [

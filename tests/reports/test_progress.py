@@ -89,6 +89,7 @@ def test_a_terminal_shows_each_to_its_end(tmp_path):
     assert set(ended) == set(TITLES)
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("settings", [{"terminal": False}, {"delay": 1e9}, {"shown": False}])
 def test_nothing_is_shown_elsewhere_or_soon_or_where_it_is_off(settings, tmp_path):
     shown = run(WORK, tmp_path, **settings)

@@ -58,6 +58,7 @@ def test_what_was_measured_comes_with_the_end(tmp_path):
     assert model.isCompiled() is False
 
 
+@pytest.mark.shared
 def test_two_models_of_one_name_have_two_reports(tmp_path):
     first = poptorch.inferenceModel(torch.nn.Linear(4, 2), profiled(tmp_path))
     second = poptorch.inferenceModel(torch.nn.ReLU(), profiled(tmp_path))
@@ -87,6 +88,7 @@ def run(program, folder, **variables):
     )  # fmt: skip
 
 
+@pytest.mark.shared
 def test_the_variable_of_the_guide(tmp_path):
     run(PROGRAM, tmp_path, POPLAR_ENGINE_OPTIONS='{"autoReport.all":"true"}')
     assert data_in(tmp_path / "training")["measured"]["runs"] == 3
@@ -161,6 +163,7 @@ def test_a_step_with_profiling_costs_no_more(plain_and_profiled):
     assert min(shares() for _ in range(3)) < 1.03
 
 
+@pytest.mark.shared
 def test_reports_of_instances(tmp_path):
     program = """
 import popdist.poptorch, poptorch, torch

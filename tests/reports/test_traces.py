@@ -212,6 +212,7 @@ def test_the_host_is_a_process_of_its_own():
     ]
 
 
+@pytest.mark.shared
 def test_what_is_left_out_is_one_bar():
     """A loop of a million micro-batches is as long as it is."""
     program = """

@@ -31,6 +31,7 @@ return [count(8, 48), count(height - 102, height - 66)];
 """
 
 
+@pytest.mark.shared
 def test_all_lanes_are_drawn_at_once(browser, folder):
     file = browsing.write(folder, "lanes", made_data.make(ops=3200, events=30_000, ipus=16))
     browser.open(file, "execution")
@@ -38,6 +39,7 @@ def test_all_lanes_are_drawn_at_once(browser, folder):
     assert 0.5 < last / first < 2
 
 
+@pytest.mark.shared
 def test_a_model_without_work_says_so(browser, folder):
     class Same(torch.nn.Module):
         def forward(self, x):
@@ -97,6 +99,7 @@ def test_pages_of_models_are_drawn(browser, folder, model):
         assert not browser.of(".problem:not([hidden])"), name
 
 
+@pytest.mark.shared
 def test_io_tiles_have_lanes_and_memory_of_their_own(browser, folder):
     data = report_data.make(reported.executable_of(reported.io_tiles()), {"name": "io"})
     file = browsing.write(folder, "io", data)

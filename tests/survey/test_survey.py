@@ -43,6 +43,7 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
+@pytest.mark.shared
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("case", [pytest.param(c, id=c.key) for c in handmade.corners()])
 def test_corner(case):
@@ -71,6 +72,7 @@ def test_sample_of(name):
             _check(case, name)
 
 
+@pytest.mark.shared
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("excuse", EXCUSES, ids=lambda excuse: f"{excuse.witness}, {excuse.step}")
 def test_excuse_is_needed(excuse):

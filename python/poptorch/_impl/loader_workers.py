@@ -36,7 +36,7 @@ class FromWorkers:
 
     def _raise_if_one_ends(self, error: BaseException) -> None:
         workers = {worker.sentinel: worker for worker in getattr(self._batches, WORKERS)}
-        # Torch's handler of SIGCHLD may raise its error in here, and has nothing to report after join().
+        # Torch's handler of SIGCHLD may raise its error in here; after join() it has none.
         for ended in multiprocessing.connection.wait(workers, LONGEST_WAIT):
             worker = workers[cast(int, ended)]
             worker.join()
