@@ -132,7 +132,7 @@ asan: $(VENV)/.runtime ## unit tests under the address and undefined-behaviour s
 # The unit tests need not pass again under the sanitizers when no input of the C++ build has changed.
 asan-once: $(VENV)/.runtime ## the same, unless these very sources have passed before
 	@if tools/cpp_inputs.py --passed; then echo "[asan] These C++ sources have passed before."; else \
-	  POPTORCH_MUTANTS=2 POPTORCH_ONE_IN=7 $(MAKE) --no-print-directory asan && tools/cpp_inputs.py --note-passed; fi
+	  POPTORCH_ONE_IN=7 $(MAKE) --no-print-directory asan && tools/cpp_inputs.py --note-passed; fi
 
 tsan: $(VENV)/.runtime ## unit tests under the thread sanitizer
 	$(call sanitized,tsan,thread)
