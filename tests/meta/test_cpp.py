@@ -13,6 +13,7 @@ from poptorch._impl.option_group import groups_of
 from poptorch._impl.option_rows import COMPILE, RUN
 from poptorch_core import _core
 
+pytestmark = pytest.mark.timeout(900)  # the first test compiles: minutes if ccache has nothing
 HEADERS = ROOT / "poptorch_cpp/include/poptorch"
 DOCUMENT = (ROOT / "docs/cpp.md").read_text()
 TABLE = _core.option_table()

@@ -9,6 +9,8 @@ import pytest
 import torch
 from cpp_projects import build_against_installed_package, run
 
+# The first test of a C++ program compiles all of them: minutes if ccache has nothing.
+pytestmark = pytest.mark.timeout(900)
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
