@@ -117,7 +117,7 @@ lint: $(VENV)/.development ## formatting, Python lint and types, layers, lengths
 	  $(BIN)/ruff check .; $(BIN)/ruff format --check --quiet .; $(BIN)/mypy; \
 	  $(BIN)/python tools/check_layers.py; $(BIN)/python tools/check_sources.py'
 
-# clang compiles instrumented code in a third of the time that g++ takes.
+# clang compiles the sanitized tests in half the time that g++ takes.
 define sanitized
 	@tools/install_system_packages.sh $(PYTHON) sanitizers
 	@$(STAGE) configure-$(1) cmake -G Ninja -B build-$(1) -DPython_EXECUTABLE=$(BIN)/python \

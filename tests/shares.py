@@ -1,4 +1,4 @@
-"""Shares: what takes too long for every run is run a sixth at a time, the next with every commit.
+"""Shares: a run takes a sixth of the tests that take long, the next run another sixth.
 
 `pytest --share` runs a sixth of the cases of tests with the marker `shared`, `--config share` a
 sixth of the pairs of a test and a world (worlds.py). Six commits in a row run all of them, and so
@@ -12,6 +12,8 @@ import pathlib
 import subprocess
 import zlib
 
+import pytest
+
 SHARES = 6
 
 
@@ -23,7 +25,9 @@ def of_run():
         return given
     if given:
         if given not in map(str, range(SHARES)):
-            raise ValueError(f"WORLD_SHARE is {given!r}. Set it to 0 to {SHARES - 1}, or all.")
+            raise pytest.UsageError(
+                f"WORLD_SHARE is {given!r}. Set it to 0 to {SHARES - 1}, or all."
+            )
         return int(given)
     count = subprocess.run(
         ["git", "rev-list", "--count", "HEAD"], cwd=pathlib.Path(__file__).parent,

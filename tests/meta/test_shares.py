@@ -41,7 +41,7 @@ def test_the_variable_chooses_a_share(given, expected, monkeypatch):
 def test_other_values_are_refused(monkeypatch):
     for given in ("6", "-1", "third"):
         monkeypatch.setenv("WORLD_SHARE", given)
-        with pytest.raises(ValueError, match="Set it to 0 to 5, or all"):
+        with pytest.raises(pytest.UsageError, match="Set it to 0 to 5, or all"):
             shares.of_run.__wrapped__()
 
 

@@ -100,7 +100,7 @@ def test_layer_check_counts_a_source_file_once_and_ends_in_a_loop(tree, monkeypa
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [
-        ("poptorch_cpp/ir/long.cpp", "\n" * 801, "801 lines, the limit is 800"),
+        ("poptorch_cpp/ir/long.cpp", "\n" * 401, "401 lines, the limit is 400"),
         (
             "poptorch_cpp/emulator/kernels/conv.cpp",
             "dnnl::primitive_attr attr;",

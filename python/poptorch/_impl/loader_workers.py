@@ -1,4 +1,4 @@
-"""What a loader with worker processes reports when one of them has ended."""
+"""Reports which worker process of a loader has ended."""
 
 import multiprocessing.connection
 import traceback

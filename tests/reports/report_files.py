@@ -1,0 +1,13 @@
+"""Where tests have reports written, and how they read them."""
+
+import json
+
+import poptorch
+
+
+def data_in(folder):
+    return json.loads((folder / "report.json").read_text())
+
+
+def profiled(folder, **keywords):
+    return poptorch.Options(**keywords).enableProfiling(str(folder))
