@@ -40,8 +40,7 @@ if(POPTORCH_SANITIZE)
   # -g1: lines in reports, no types for a debugger. Instrumented code takes long to optimise.
   set(CMAKE_CXX_FLAGS_RELEASE "-O0 -g1")
   set(POPTORCH_SELDOM_RUN)
-  set(POPTORCH_KERNELS -O1)
-  set(POPTORCH_REFERENCE -O1)
+  set(POPTORCH_KERNELS)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     list(APPEND POPTORCH_WARNINGS -Wno-unknown-pragmas)  # g++'s ivdep
   endif()

@@ -9,6 +9,7 @@ maps a reason to the files, tests and cases (file::test[case]) that it concerns.
 """
 
 import gc
+import itertools
 import signal
 
 import pytest
@@ -123,14 +124,15 @@ def steps(world):
 
 
 @pytest.fixture(autouse=True, scope="session")
-def session_device_pool(tmp_path_factory):
-    """64 IPUs for what the fixtures of a module or a session compile."""
+def device_pools(tmp_path_factory):
+    """64 IPUs for what the fixtures of a module or a session compile, and a folder for others."""
+    folder = tmp_path_factory.mktemp("ipus")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("POPTORCH_IPU_POOL", f"64:2:{tmp_path_factory.mktemp('ipus')}")
-        yield
+        patch.setenv("POPTORCH_IPU_POOL", f"64:2:{folder}")
+        yield (folder / str(number) for number in itertools.count())
 
 
 @pytest.fixture(autouse=True)
-def own_device_pool(session_device_pool, monkeypatch, tmp_path_factory):
+def own_device_pool(device_pools, monkeypatch):
     """64 IPUs of this test's own: a wrapper that another test keeps holds none of them."""
-    monkeypatch.setenv("POPTORCH_IPU_POOL", f"64:2:{tmp_path_factory.mktemp('ipus')}")
+    monkeypatch.setenv("POPTORCH_IPU_POOL", f"64:2:{next(device_pools)}")

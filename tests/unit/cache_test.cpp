@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "engine_testing.hpp"
+#include "error_text.hpp"
 #include "include/poptorch/custom_op.hpp"
 #include "scratch.hpp"
 #include "session/executable_file.hpp"

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "error_text.hpp"
 #include "scratch.hpp"
 #include "support/error.hpp"
 

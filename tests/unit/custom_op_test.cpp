@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "engine_testing.hpp"
+#include "error_text.hpp"
 #include "ir/verify.hpp"
 #include "ops/custom_ops.hpp"
 #include "support/error.hpp"
@@ -15,15 +16,6 @@ namespace {
 
 using Floats = std::vector<float>;
 
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const support::Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 // A use of an op on two vectors, as a graph.
 std::string graph_of(const std::string& attributes) {
   return "graph @main(%x: f32[3], %s: f32[3]) -> (f32[3]) {\n  %y = custom(%x, %s) {" + attributes +
@@ -32,7 +24,7 @@ std::string graph_of(const std::string& attributes) {
 
 std::string refusal_of(const std::string& attributes) {
   const std::string text =
-      error_of([&] { ir::parse(graph_of(attributes), ops::registry(), "text"); });
+      text_of<support::Error>([&] { ir::parse(graph_of(attributes), ops::registry(), "text"); });
   const size_t begin = text.find("[custom_op]");
   return begin == std::string::npos ? text : text.substr(begin);
 }
@@ -48,9 +40,10 @@ TEST(CustomOps, ComputeWhatTheirLibrarySays) {
   EXPECT_EQ(values_of<float>(run_once(engine, inputs)[0]), (Floats{3, 7, 9}));
   const auto module = ir::parse(text, ops::registry());
   EXPECT_EQ(ir::print(*ir::parse(ir::print(*module), ops::registry())), ir::print(*module));
-  EXPECT_EQ(error_of([&] { run_once(engine, {bytes_of(Floats{1, 101, 3}), inputs[1]}); }),
-            "[custom_op] op 'Scale' of domain 'test', version 1 failed: element 1 is too "
-            "large");
+  EXPECT_EQ(
+      text_of<support::Error>([&] { run_once(engine, {bytes_of(Floats{1, 101, 3}), inputs[1]}); }),
+      "[custom_op] op 'Scale' of domain 'test', version 1 failed: element 1 is too "
+      "large");
   EXPECT_EQ(values_of<float>(run_once(engine, inputs)[0]), (Floats{3, 7, 9}));
 }
 
@@ -192,7 +185,7 @@ TEST(CustomOps, WithoutAGradientAreRefusedWhereOneIsNeeded) {
       ops::registry());
   ir::Graph& main = module->main();
   EXPECT_EQ(
-      error_of([&] { transforms::autodiff(main, {0}, {main.inputs()[0].get()}); }),
+      text_of<support::Error>([&] { transforms::autodiff(main, {0}, {main.inputs()[0].get()}); }),
       "[autodiff] custom op 'ScaleSums' of domain 'test', version 3 has no gradient op, but a "
       "parameter's gradient passes through it. Declare one, or detach its inputs.");
 }

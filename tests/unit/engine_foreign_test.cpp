@@ -4,6 +4,7 @@
 
 #include "emulator/foreign.hpp"
 #include "engine_testing.hpp"
+#include "error_text.hpp"
 #include "support/error.hpp"
 
 namespace poptorch::emulator {
@@ -49,38 +50,31 @@ void release(void* handle) { delete static_cast<Prepared*>(handle); }
 
 constexpr PoptorchForeignProvider kProvider{"aten", kForeignVersion, prepare, run, release};
 
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const support::UserError& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(EngineForeign, RunsThroughItsProvider) {
   const program::Program program = lowered(kText);
-  EXPECT_EQ(error_of([&] { Engine engine(program, ops::registry(), {.threads = 1}); }),
-            "[engine] op 'aten' (test::negate) needs the kernels of provider 'aten', which is not "
-            "loaded. Load what registers it before the program: for 'aten' that is PyTorch with "
-            "PopTorch.");
+  EXPECT_EQ(
+      text_of<support::UserError>([&] { Engine engine(program, ops::registry(), {.threads = 1}); }),
+      "[engine] op 'aten' (test::negate) needs the kernels of provider 'aten', which is not "
+      "loaded. Load what registers it before the program: for 'aten' that is PyTorch with "
+      "PopTorch.");
   register_foreign_provider(kProvider);
   Engine engine(program, ops::registry(), {.threads = 1});
   using Floats = std::vector<float>;
   const auto outputs = run_once(engine, {bytes_of(Floats{1, -2, 3})});
   EXPECT_EQ(values_of<float>(outputs[0]), (Floats{-1, -0.0f, -3}));
-  EXPECT_EQ(error_of([&] { run_once(engine, {bytes_of(Floats{1, 2, 300})}); }),
+  EXPECT_EQ(text_of<support::UserError>([&] { run_once(engine, {bytes_of(Floats{1, 2, 300})}); }),
             "[aten] element 2 is too large.");
   std::string other = kText;
   other.replace(other.find("test::negate"), 12, "test::double");
-  EXPECT_EQ(error_of([&] { Engine(lowered(other), ops::registry(), {.threads = 1}); }),
-            "[aten] no kernel for test::double.");
+  EXPECT_EQ(
+      text_of<support::UserError>([&] { Engine(lowered(other), ops::registry(), {.threads = 1}); }),
+      "[aten] no kernel for test::double.");
 }
 
 TEST(EngineForeign, RefusesProvidersOfAnotherVersion) {
   PoptorchForeignProvider old = kProvider;
   old.version = 0;
-  EXPECT_EQ(error_of([&] { register_foreign_provider(old); }),
+  EXPECT_EQ(text_of<support::UserError>([&] { register_foreign_provider(old); }),
             "[foreign] provider 'aten' was made for version 0 of the kernel table, but this is "
             "version 2. Build it again.");
 }

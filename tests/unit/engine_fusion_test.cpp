@@ -5,13 +5,13 @@
 namespace poptorch::emulator {
 namespace {
 
-struct Case {
+struct FusionCase {
   const char* title;
   const char* text;
   const char* bound;  // a line that must stand in Engine::text(), or nullptr
 };
 
-const Case kCases[] = {
+const FusionCase kCases[] = {
     {"a chain runs as one step", R"(
 graph @main(%x: f32[4,8], %b: f32[8]) -> (f32[4,8]) {
   %a = add(%x, %b) : f32[4,8]
@@ -67,7 +67,7 @@ graph @main(%x: f32[8], %z: f32[4,8]) -> (f32[4,8], f32[8]) {
 };
 
 TEST(EngineFusion, KeepsValues) {
-  for (const Case& c : kCases) {
+  for (const FusionCase& c : kCases) {
     const program::Program program = lowered(c.text, {.device_iterations = 3});
     const Outcome plain = outcome(program, {.threads = 1, .fuse = false, .layouts = false});
     EXPECT_EQ(outcome(program, {.threads = 1}), plain) << c.title;

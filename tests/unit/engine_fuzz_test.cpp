@@ -6,6 +6,7 @@
 
 #include "far_testing.hpp"
 #include "reference/interpreter.hpp"
+#include "sample.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::emulator {
@@ -174,7 +175,7 @@ Outcome interpreted(const ir::Module& module, const program::Program& program, i
   return result;
 }
 
-void expect_close(const Bytes& a, const Bytes& b, const std::string& what) {
+void expect_near(const Bytes& a, const Bytes& b, const std::string& what) {
   const auto x = values_of<float>(a), y = values_of<float>(b);
   ASSERT_EQ(x.size(), y.size()) << what;
   for (size_t i = 0; i < x.size(); ++i) {
@@ -183,7 +184,9 @@ void expect_close(const Bytes& a, const Bytes& b, const std::string& what) {
 }
 
 TEST(EngineFuzz, AgreesWithTheInterpreterAndItself) {
+  Sample sample;
   for (unsigned seed = 0; seed < 150; ++seed) {
+    if (!sample.takes()) continue;
     const std::string text = Generator(seed).run(3 + static_cast<int>(seed % 40));
     SCOPED_TRACE(str("seed ", seed, "\n", text));
     const auto module = ir::parse(text, ops::registry());
@@ -195,17 +198,19 @@ TEST(EngineFuzz, AgreesWithTheInterpreterAndItself) {
     ASSERT_EQ(outcome(program, {.threads = 1}), plain);
     ASSERT_EQ(outcome(program, {.threads = 2, .layouts = false}), plain);
     for (size_t i = 0; i < plain.outputs.size(); ++i) {
-      expect_close(plain.outputs[i], oracle.outputs[i], str("output ", i));
+      expect_near(plain.outputs[i], oracle.outputs[i], str("output ", i));
     }
     for (const auto& [name, bytes] : plain.states) {
-      expect_close(bytes, oracle.states.at(name), "state " + name);
+      expect_near(bytes, oracle.states.at(name), "state " + name);
     }
   }
 }
 
 TEST(EngineFuzz, CollectivesThatBeginAheadChangeNoValue) {
-  int ahead = 0;
+  int ahead = 0, programs = 0;
+  Sample sample;
   for (unsigned seed = 0; seed < 100; ++seed) {
+    if (!sample.takes()) continue;
     const std::string text = Generator(seed, true).run(3 + static_cast<int>(seed % 40));
     SCOPED_TRACE(str("seed ", seed, "\n", text));
     const program::Program program =
@@ -216,10 +221,10 @@ TEST(EngineFuzz, CollectivesThatBeginAheadChangeNoValue) {
     ASSERT_EQ(outcome(program, {.threads = 2, .begin_ahead = true}), plain);
     ahead += Engine(program, ops::registry(), {.begin_ahead = true}).text() !=
              Engine(program, ops::registry(), in_place).text();
-    if (seed % 4 != 0) continue;
+    if (programs++ % 4 != 0) continue;
     for (Way way : {Way::kSent, Way::kLent}) expect_same_bits(program, {1}, 2, way);
   }
-  EXPECT_GT(ahead, 50);
+  EXPECT_GT(2 * ahead, programs);
 }
 
 }  // namespace

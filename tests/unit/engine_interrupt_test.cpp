@@ -62,11 +62,11 @@ program::Program compiled(int ipus, int replicas) {
   return std::move(session::compile_to_program(std::move(module), {}, {}).program);
 }
 
-struct Way {
+struct StoppedRun {
   int ipus, replicas, threads;
 };
 
-class EngineInterrupt : public testing::TestWithParam<Way> {};
+class EngineInterrupt : public testing::TestWithParam<StoppedRun> {};
 
 // All but the sums of gradients.
 void write_states(Engine& engine) {
@@ -117,8 +117,9 @@ TEST_P(EngineInterrupt, EndsSoonAndLeavesNothingToTheNextRun) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, EngineInterrupt,
-                         testing::Values(Way{1, 1, 1}, Way{1, 1, 4}, Way{2, 1, 1}, Way{2, 1, 2},
-                                         Way{1, 2, 2}, Way{2, 2, 3}));
+                         testing::Values(StoppedRun{1, 1, 1}, StoppedRun{1, 1, 4},
+                                         StoppedRun{2, 1, 1}, StoppedRun{2, 1, 2},
+                                         StoppedRun{1, 2, 2}, StoppedRun{2, 2, 3}));
 
 // The random numbers of a repeat's rounds come from the round: one that is cut short must not
 // shift those of the next run.

@@ -21,7 +21,7 @@ Floats product(const Floats& x, const Floats& w) {
   return y;
 }
 
-void expect_close(const Bytes& got, const Floats& want) {
+void expect_floats(const Bytes& got, const Floats& want) {
   const Floats values = values_of<float>(got);
   for (size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(values[i], want[i], 1e-4) << i;
 }
@@ -40,10 +40,10 @@ graph @main(%x: f32[64,64]) -> (f32[64,64]) {
     const Floats w = numbers(kSize * kSize, seed);
     engine.write_state("w", bytes_of(w).data());
     const Bytes first = run_once(engine, {bytes_of(x)})[0];
-    expect_close(first, product(x, w));
+    expect_floats(first, product(x, w));
     EXPECT_EQ(run_once(engine, {bytes_of(x)})[0], first);  // from the kept workspace
     const Floats other = numbers(kSize * kSize, seed + 10);
-    expect_close(run_once(engine, {bytes_of(other)})[0], product(other, w));
+    expect_floats(run_once(engine, {bytes_of(other)})[0], product(other, w));
   }
 }
 
@@ -61,7 +61,7 @@ graph @main(%x: f32[64,64]) -> (f32[64,64]) {
   Floats w = numbers(kSize * kSize, 2);
   engine.write_state("w", bytes_of(w).data());
   for (int run = 0; run < 3; ++run) {
-    expect_close(run_once(engine, {bytes_of(x)})[0], product(x, w));
+    expect_floats(run_once(engine, {bytes_of(x)})[0], product(x, w));
     for (size_t i = 0; i < w.size(); ++i) w[i] += x[i];
   }
 }

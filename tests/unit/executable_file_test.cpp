@@ -3,6 +3,7 @@
 #include "session/executable_file.hpp"
 
 #include "engine_testing.hpp"
+#include "error_text.hpp"
 #include "scratch.hpp"
 #include "session/pipeline.hpp"
 #include "storage/about.hpp"
@@ -54,7 +55,7 @@ ir::Execution training(const std::string& optimiser) {
   return execution;
 }
 
-std::unique_ptr<Executable> compiled(const std::string& text, ir::Execution execution) {
+std::unique_ptr<Executable> with_weights(const std::string& text, ir::Execution execution) {
   auto made = compile(emulator::parsed(text, std::move(execution)), {.threads = 1});
   uint32_t seed = 7;
   for (const ir::StateSlot& slot : made->states()) {
@@ -114,7 +115,7 @@ TEST(ExecutableFile, GoesOnAsTheNeverSaved) {
       const Scratch scratch;
       ir::Execution execution = training(optimiser);
       execution.replication_factor = replicas;
-      const auto model = compiled(kNet, execution);
+      const auto model = with_weights(kNet, execution);
       after(*model, 3);
       save(*model, scratch.path("f"));
       const auto saved_state = state_of(*model);
@@ -133,7 +134,7 @@ TEST(ExecutableFile, GoesOnAsTheNeverSaved) {
 // Each loaded executable has its memory to itself, and the file stays as it is.
 TEST(ExecutableFile, IsNotWrittenByRuns) {
   const Scratch scratch;
-  const auto model = compiled(kNet, training("sgd"));
+  const auto model = with_weights(kNet, training("sgd"));
   save(*model, scratch.path("f"));
   const std::string before = content_of(scratch.path("f"));
   const Loaded one = load_file(scratch.path("f"), ops::registry());
@@ -153,7 +154,7 @@ TEST(ExecutableFile, IsNotWrittenByRuns) {
 
 TEST(ExecutableFile, LeavesOutWhatItIsAskedTo) {
   const Scratch scratch;
-  const auto model = compiled(kNet, training("sgd"));
+  const auto model = with_weights(kNet, training("sgd"));
   model->set_random_state({77, 5});
   save(*model, scratch.path("bare"), {.state = false, .random_state = false});
   save(*model, scratch.path("all"), {.sections = {{"mine", "bytes"}}});
@@ -193,7 +194,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 
 TEST(ExecutableFile, RefusesPartsThatDoNotFit) {
   const Scratch scratch;
-  const auto model = compiled(kNet, training("sgd"));
+  const auto model = with_weights(kNet, training("sgd"));
   save(*model, scratch.path("f"));
   const storage::Container file(scratch.path("f"));
   const auto part = [&](const char* name) { return std::string(file.read(name)); };
@@ -237,7 +238,7 @@ TEST(ExecutableFile, RefusesPartsThatDoNotFit) {
 
 TEST(ExecutableFile, RefusesWhatIsDamagedAnywhere) {
   const Scratch scratch;
-  save(*compiled(kNet, training("sgd")), scratch.path("f"));
+  save(*with_weights(kNet, training("sgd")), scratch.path("f"));
   const std::string good = content_of(scratch.path("f"));
   const storage::Container file(scratch.path("f"));
   for (const std::string& section : file.sections()) {

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "emulator/fold.hpp"
+#include "error_text.hpp"
 #include "far_testing.hpp"
 #include "sample.hpp"
 #include "support/error.hpp"
@@ -15,14 +16,14 @@ namespace {
 
 using support::str;
 
-struct Case {
+struct CollectiveCase {
   std::string op, reduce, dtype;
   int replicas, size, stride;
   int row = 23;  // several messages
 };
 
 // Each replica's operand goes through the collective and out again, with a random mask beside it.
-program::Program program_of(const Case& c) {
+program::Program program_of(const CollectiveCase& c) {
   const int ranks = c.size == 0 ? c.replicas : c.size;
   const int row = c.row;
   const std::string type = str(c.dtype, "[", ranks, ",", row, "]");
@@ -125,15 +126,12 @@ TEST(FarCollective, KeepsItsOwnReplicasStateAlone) {
 }
 
 std::string refusal(const program::Program& program, const Share& share) {
-  try {
+  return text_of<support::UserError>([&] {
     EngineOptions options{.threads = 1};
     options.share = share;
     Engine engine(program, ops::registry(), options);
     run_once(engine, inputs_of(program, share));
-  } catch (const support::UserError& error) {
-    return error.what();
-  }
-  return "no error";
+  });
 }
 
 TEST(FarCollective, RefusesSharesThatCannotBe) {

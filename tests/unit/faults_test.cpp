@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "arming.hpp"
+#include "error_text.hpp"
 #include "ir/execution.hpp"
 #include "ir/text.hpp"
 #include "ops/all_ops.hpp"
@@ -19,26 +21,8 @@
 namespace poptorch::support {
 namespace {
 
-// Armed as long as it lives.
-class Arming {
- public:
-  explicit Arming(std::string_view text) : number_(arm_fault(fault_of(text))) {}
-  ~Arming() { disarm_fault(number_); }
-  Arming(const Arming&) = delete;
-  Arming& operator=(const Arming&) = delete;
-  bool has_struck() const { return support::has_struck(number_); }
-
- private:
-  int64_t number_;
-};
-
 std::string refusal(std::string_view list) {
-  try {
-    check_faults(list);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
+  return text_of<UserError>([&] { check_faults(list); });
 }
 
 bool has(const std::string& text, std::string_view part) { return text.find(part) != text.npos; }
@@ -53,7 +37,7 @@ TEST(FaultText, IsRead) {
   EXPECT_EQ(fault_of("copy:UNRECOVERABLE").action, "");
   EXPECT_EQ(fault_of("copy:UNRECOVERABLE").nth, 1);
   for (const std::string_view action : recovery_actions()) {
-    EXPECT_EQ(refusal(str("attach:2:", action, ",compile:", action)), "");
+    EXPECT_EQ(refusal(str("attach:2:", action, ",compile:", action)), "no error");
   }
 }
 

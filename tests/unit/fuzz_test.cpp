@@ -12,6 +12,7 @@
 
 #include "../fuzz/targets.hpp"
 #include "golden_cases.hpp"
+#include "sample.hpp"
 
 namespace poptorch::fuzz {
 namespace {
@@ -72,9 +73,11 @@ using Mutator = std::string (*)(std::string_view, uint64_t);
 std::map<Reached, int> feed(Target target, const std::vector<Text>& texts, uint64_t first_mutant,
                             uint64_t mutants, Mutator mutate = &mutated) {
   std::map<Reached, int> reached;
+  Sample sample;
   for (const Text& one : texts) {
     for (uint64_t i = 0; i < mutants; ++i) {
       const uint64_t seed = first_mutant + i;
+      if (seed && !sample.takes()) continue;
       const std::string text = seed == 0 ? one.text : mutate(one.text, seed);
       try {
         ++reached[target(text)];

@@ -28,6 +28,10 @@ struct TestTensor {
     std::uniform_real_distribution<double> distribution(low, high);
     for (int64_t i = 0; i < type.elements(); ++i) {
       const double x = distribution(random);
+      if (dtype == ir::DType::kF32) {
+        f32()[i] = static_cast<float>(x);
+        continue;
+      }
       const ir::Literal one = ir::is_float(dtype)
                                   ? ir::Literal::scalar(dtype, x)
                                   : ir::Literal::scalar(dtype, static_cast<int64_t>(x));
@@ -37,6 +41,7 @@ struct TestTensor {
   float* f32() { return reinterpret_cast<float*>(data.data()); }
   const float* f32() const { return reinterpret_cast<const float*>(data.data()); }
   double at(int64_t i) const {
+    if (type.dtype == ir::DType::kF32) return f32()[i];
     std::vector<std::byte> one(data.begin() + i * ir::size_of(type.dtype),
                                data.begin() + (i + 1) * ir::size_of(type.dtype));
     return ir::Literal({type.dtype, {}}, one).number_at(0);
@@ -46,8 +51,14 @@ struct TestTensor {
   }
 };
 
-inline TestTensor random_f32(ir::Shape shape, uint32_t seed) {
+// Numbers in [-1, 1).
+inline TestTensor random_f32(ir::Shape shape, uint32_t seed = 1) {
   return TestTensor(ir::DType::kF32, std::move(shape), -1, 1, seed);
+}
+
+// Numbers from 0 up to below `high`.
+inline TestTensor random_i32(ir::Shape shape, int64_t high, uint32_t seed = 9) {
+  return TestTensor(ir::DType::kI32, std::move(shape), 0, static_cast<double>(high) - 1e-6, seed);
 }
 
 // The same tensor with its memory in channels-last order, or back in plain order.

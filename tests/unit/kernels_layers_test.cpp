@@ -9,40 +9,39 @@ using ir::DType;
 using ir::Ints;
 using ir::Shape;
 
-TestTensor f32(Shape shape, uint32_t seed = 1) { return random_f32(std::move(shape), seed); }
 TestTensor positive(Shape shape, uint32_t seed = 1) {
   return TestTensor(DType::kF32, std::move(shape), 0.5, 2, seed);
-}
-TestTensor ints(Shape shape, int64_t high, uint32_t seed = 9) {
-  return TestTensor(DType::kI32, std::move(shape), 0, static_cast<double>(high) - 1e-6, seed);
 }
 
 TEST(BatchNorm, MatchesTheReference) {
   for (Shape shape : {Shape{30, 70}, {4, 20, 9, 7}, {3, 5, 40}}) {
     const Shape c = {shape[1]};
-    TestTensor x = f32(shape);
+    TestTensor x = random_f32(shape);
     // A large mean must not cost digits.
     for (int64_t i = 0; i < x.type.elements(); ++i) x.f32()[i] += 100;
-    expect_matches_reference({"batch_norm",
-                              {{"eps", 1e-5}},
-                              {x, f32(c, 2), f32(c, 3), f32(c, 4), positive(c, 5)},
-                              2e-4,
-                              true});
-    expect_matches_reference({"batch_norm", {{"eps", 1e-5}}, {f32(shape)}, 1e-5, true});
+    expect_matches_reference(
+        {"batch_norm",
+         {{"eps", 1e-5}},
+         {x, random_f32(c, 2), random_f32(c, 3), random_f32(c, 4), positive(c, 5)},
+         2e-4,
+         true});
+    expect_matches_reference({"batch_norm", {{"eps", 1e-5}}, {random_f32(shape)}, 1e-5, true});
     for (bool weight : {true, false}) {
       std::optional<TestTensor> w;
-      if (weight) w = f32(c, 2);
-      expect_matches_reference({"batch_norm_grad",
-                                {},
-                                {f32(shape), w, f32(c, 3), positive(c, 4), f32(shape, 5)},
-                                1e-4,
-                                true});
+      if (weight) w = random_f32(c, 2);
+      expect_matches_reference(
+          {"batch_norm_grad",
+           {},
+           {random_f32(shape), w, random_f32(c, 3), positive(c, 4), random_f32(shape, 5)},
+           1e-4,
+           true});
     }
-    expect_matches_reference({"batch_norm_inference",
-                              {{"eps", 1e-5}},
-                              {f32(shape), f32(c, 2), f32(c, 3), f32(c, 4), positive(c, 5)},
-                              1e-5,
-                              true});
+    expect_matches_reference(
+        {"batch_norm_inference",
+         {{"eps", 1e-5}},
+         {random_f32(shape), random_f32(c, 2), random_f32(c, 3), random_f32(c, 4), positive(c, 5)},
+         1e-5,
+         true});
   }
 }
 
@@ -51,13 +50,14 @@ TEST(LayerNorm, MatchesTheReference) {
     const Shape shape = {70, 4, 33}, inner(shape.end() - axes, shape.end()),
                 outer(shape.begin(), shape.end() - axes);
     const ir::Attrs attrs = {{"axes_count", axes}, {"eps", 1e-5}};
-    expect_matches_reference({"layer_norm", attrs, {f32(shape), f32(inner, 2), f32(inner, 3)}});
-    expect_matches_reference({"layer_norm", attrs, {f32(shape)}});
     expect_matches_reference(
-        {"layer_norm_grad",
-         {{"axes_count", axes}},
-         {f32(shape), f32(inner, 2), f32(outer, 3), positive(outer, 4), f32(shape, 5)},
-         1e-4});
+        {"layer_norm", attrs, {random_f32(shape), random_f32(inner, 2), random_f32(inner, 3)}});
+    expect_matches_reference({"layer_norm", attrs, {random_f32(shape)}});
+    expect_matches_reference({"layer_norm_grad",
+                              {{"axes_count", axes}},
+                              {random_f32(shape), random_f32(inner, 2), random_f32(outer, 3),
+                               positive(outer, 4), random_f32(shape, 5)},
+                              1e-4});
   }
 }
 
@@ -66,19 +66,21 @@ TEST(Lstm, MatchesTheReference) {
     for (int64_t time : {1, 5}) {
       const int64_t batch = 11, in = 7, n = 20;
       const ir::Attrs attrs = {{"reverse", reverse}};
-      TestTensor x = f32({time, batch, in}), h = f32({batch, n}, 2), c = f32({batch, n}, 3),
-                 wi = f32({4 * n, in}, 4), wh = f32({4 * n, n}, 5), bi = f32({4 * n}, 6),
-                 bh = f32({4 * n}, 7);
+      TestTensor x = random_f32({time, batch, in}), h = random_f32({batch, n}, 2),
+                 c = random_f32({batch, n}, 3), wi = random_f32({4 * n, in}, 4),
+                 wh = random_f32({4 * n, n}, 5), bi = random_f32({4 * n}, 6),
+                 bh = random_f32({4 * n}, 7);
       expect_matches_reference({"lstm", attrs, {x, h, c, wi, wh, bi, bh}});
       expect_matches_reference({"lstm", attrs, {x, h, c, wi, wh}});
       KernelRun forward("lstm", attrs, {&x, &h, &c, &wi, &wh, &bi, &bh});
       ASSERT_TRUE(forward.bind());
       forward.run(1);
-      expect_matches_reference({"lstm_grad",
-                                attrs,
-                                {x, h, c, wi, wh, forward.outputs[0], forward.outputs[3],
-                                 f32({time, batch, n}, 8), f32({batch, n}, 9), f32({batch, n}, 10)},
-                                1e-4});
+      expect_matches_reference(
+          {"lstm_grad",
+           attrs,
+           {x, h, c, wi, wh, forward.outputs[0], forward.outputs[3],
+            random_f32({time, batch, n}, 8), random_f32({batch, n}, 9), random_f32({batch, n}, 10)},
+           1e-4});
     }
   }
 }
@@ -88,8 +90,9 @@ TEST(Gru, MatchesTheReference) {
     for (int64_t time : {1, 5}) {
       const int64_t batch = 11, in = 7, n = 20;
       const ir::Attrs attrs = {{"reverse", reverse}};
-      TestTensor x = f32({time, batch, in}), h = f32({batch, n}, 2), wi = f32({3 * n, in}, 3),
-                 wh = f32({3 * n, n}, 4), bi = f32({3 * n}, 5), bh = f32({3 * n}, 6);
+      TestTensor x = random_f32({time, batch, in}), h = random_f32({batch, n}, 2),
+                 wi = random_f32({3 * n, in}, 3), wh = random_f32({3 * n, n}, 4),
+                 bi = random_f32({3 * n}, 5), bh = random_f32({3 * n}, 6);
       expect_matches_reference({"gru", attrs, {x, h, wi, wh}});
       expect_matches_reference({"gru", attrs, {x, h, wi, wh, std::nullopt, bh}});
       expect_matches_reference({"gru", attrs, {x, h, wi, wh, bi, bh}});
@@ -99,7 +102,7 @@ TEST(Gru, MatchesTheReference) {
       expect_matches_reference({"gru_grad",
                                 attrs,
                                 {x, h, wi, wh, forward.outputs[0], forward.outputs[2],
-                                 f32({time, batch, n}, 7), f32({batch, n}, 8)},
+                                 random_f32({time, batch, n}, 7), random_f32({batch, n}, 8)},
                                 1e-4});
     }
   }
@@ -110,9 +113,9 @@ TEST(Attention, MatchesTheReference) {
     for (Shape mask : {Shape{}, {2, 1, 1, 70}, {70, 70}}) {
       const Shape shape = {2, 3, 70, 9};
       const ir::Attrs attrs = {{"causal", causal}, {"scale", 0.33}};
-      TestTensor q = f32(shape), k = f32(shape, 2), v = f32({2, 3, 70, 12}, 3);
+      TestTensor q = random_f32(shape), k = random_f32(shape, 2), v = random_f32({2, 3, 70, 12}, 3);
       std::optional<TestTensor> m;
-      if (!mask.empty()) m = f32(mask, 4);
+      if (!mask.empty()) m = random_f32(mask, 4);
       expect_matches_reference({"attention", attrs, {q, k, v, m}});
       std::vector<TestTensor*> inputs = {&q, &k, &v};
       if (m) inputs.push_back(&*m);
@@ -122,7 +125,7 @@ TEST(Attention, MatchesTheReference) {
       expect_matches_reference(
           {"attention_grad",
            attrs,
-           {q, k, v, m, forward.outputs[0], forward.outputs[1], f32({2, 3, 70, 12}, 5)},
+           {q, k, v, m, forward.outputs[0], forward.outputs[1], random_f32({2, 3, 70, 12}, 5)},
            1e-4});
     }
   }
@@ -131,17 +134,17 @@ TEST(Attention, MatchesTheReference) {
 TEST(Embedding, MatchesTheReference) {
   for (int64_t padding : {-1, 3}) {
     const ir::Attrs attrs = {{"padding_index", padding}};
-    expect_matches_reference({"embedding", attrs, {f32({50, 9}), ints({4, 30}, 50)}});
+    expect_matches_reference({"embedding", attrs, {random_f32({50, 9}), random_i32({4, 30}, 50)}});
     expect_matches_reference({"embedding_grad",
                               {{"padding_index", padding}, {"rows", int64_t{50}}},
-                              {f32({4, 30, 9}), ints({4, 30}, 50)}});
+                              {random_f32({4, 30, 9}), random_i32({4, 30}, 50)}});
   }
 }
 
 TEST(Random, DrawsTheNumbersOfTheReference) {
   for (int64_t n : {1, 6, 37, 5000}) {
-    expect_matches_reference({"dropout", {{"p", 0.3}}, {f32({n})}, 1e-6});
-    expect_matches_reference({"dropout", {{"p", 1.0}}, {f32({n})}, 0});
+    expect_matches_reference({"dropout", {{"p", 0.3}}, {random_f32({n})}, 1e-6});
+    expect_matches_reference({"dropout", {{"p", 1.0}}, {random_f32({n})}, 0});
     for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
       expect_matches_reference(
           {"random_uniform",
@@ -157,7 +160,7 @@ TEST(Random, DrawsTheNumbersOfTheReference) {
 }
 
 TEST(Embedding, RefusesAnIndexOutsideTheTable) {
-  TestTensor w = f32({5, 3}), i = ints({1}, 2);
+  TestTensor w = random_f32({5, 3}), i = random_i32({1}, 2);
   *reinterpret_cast<int32_t*>(i.data.data()) = 5;
   KernelRun run("embedding", {}, {&w, &i});
   ASSERT_TRUE(run.bind());

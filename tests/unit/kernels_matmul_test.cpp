@@ -17,20 +17,20 @@ double dot(const TestTensor& a, const TestTensor& b, int64_t i, int64_t j, int64
   return sum;
 }
 
-struct Size {
+struct ProductSize {
   int64_t m, n, k;
 };
 
 TEST(Matmul, MatchesLoopsOnEveryRouteAndThreadCount) {
-  for (Size s : {Size{1, 8, 8},
-                 {5, 19, 7},
-                 {8, 130, 300},
-                 {33, 70, 260},
-                 {200, 40, 300},
-                 {130, 100, 9},
-                 {7, 1, 64},
-                 {1, 1, 1},
-                 {97, 33, 600}}) {
+  for (ProductSize s : {ProductSize{1, 8, 8},
+                        {5, 19, 7},
+                        {8, 130, 300},
+                        {33, 70, 260},
+                        {200, 40, 300},
+                        {130, 100, 9},
+                        {7, 1, 64},
+                        {1, 1, 1},
+                        {97, 33, 600}}) {
     for (bool ta : {false, true}) {
       for (bool tb : {false, true}) {
         TestTensor a = random_f32(ta ? Shape{s.k, s.m} : Shape{s.m, s.k}, 1);
@@ -194,7 +194,7 @@ TEST(Matmul, GivesAdamTheBitsFromRegistersThatMemoryGives) {
 }
 
 TEST(Matmul, GivesChainsTheBitsFromRegistersThatMemoryGives) {
-  for (Size s : {Size{50, 200, 8}, {7, 8, 32}, {300, 136, 3}, {64, 64, 1}}) {
+  for (ProductSize s : {ProductSize{50, 200, 8}, {7, 8, 32}, {300, 136, 3}, {64, 64, 1}}) {
     for (bool adam : {false, true}) {
       const Shape space{s.m, s.n};
       auto chain = update_chain(space, adam);

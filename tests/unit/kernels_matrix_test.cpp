@@ -16,7 +16,6 @@ struct Scenario {
 };
 
 std::vector<Scenario> scenarios() {
-  auto f32 = [](ir::Shape shape, uint32_t seed) { return random_f32(std::move(shape), seed); };
   const ir::Attrs geometry = {{"strides", Ints{1, 1}},
                               {"padding", Ints{1, 1}},
                               {"dilation", Ints{1, 1}},
@@ -26,22 +25,24 @@ std::vector<Scenario> scenarios() {
   grad_weight.set("weight_shape", Ints{48, 32, 3, 3});
   const ir::Shape x = {8, 32, 12, 12}, w = {48, 32, 3, 3}, y = {8, 48, 12, 12};
   return {
-      {"linear", {}, {f32({200, 300}, 1), f32({260, 300}, 2), f32({260}, 3)}},
-      {"matmul", {{"transpose_a", true}}, {f32({300, 200}, 1), f32({300, 130}, 2)}},
-      {"conv", geometry, {f32(x, 1), f32(w, 2)}},
-      {"conv_grad_input", grad_input, {f32(y, 1), f32(w, 2)}},
-      {"conv_grad_weight", grad_weight, {f32(x, 1), f32(y, 2)}},
+      {"linear", {}, {random_f32({200, 300}, 1), random_f32({260, 300}, 2), random_f32({260}, 3)}},
+      {"matmul", {{"transpose_a", true}}, {random_f32({300, 200}, 1), random_f32({300, 130}, 2)}},
+      {"conv", geometry, {random_f32(x, 1), random_f32(w, 2)}},
+      {"conv_grad_input", grad_input, {random_f32(y, 1), random_f32(w, 2)}},
+      {"conv_grad_weight", grad_weight, {random_f32(x, 1), random_f32(y, 2)}},
       {"lstm",
        {},
-       {f32({6, 20, 40}, 1), f32({20, 48}, 2), f32({20, 48}, 3), f32({192, 40}, 4),
-        f32({192, 48}, 5), f32({192}, 6), f32({192}, 7)}},
+       {random_f32({6, 20, 40}, 1), random_f32({20, 48}, 2), random_f32({20, 48}, 3),
+        random_f32({192, 40}, 4), random_f32({192, 48}, 5), random_f32({192}, 6),
+        random_f32({192}, 7)}},
       {"gru",
        {},
-       {f32({6, 20, 40}, 1), f32({20, 48}, 2), f32({144, 40}, 3), f32({144, 48}, 4), f32({144}, 5),
-        f32({144}, 6)}},
+       {random_f32({6, 20, 40}, 1), random_f32({20, 48}, 2), random_f32({144, 40}, 3),
+        random_f32({144, 48}, 4), random_f32({144}, 5), random_f32({144}, 6)}},
       {"index_add",
        {{"axis", int64_t{0}}},
-       {f32({300, 40}, 1), TestTensor(ir::DType::kI32, {5000}, 0, 299, 2), f32({5000, 40}, 3)}}};
+       {random_f32({300, 40}, 1), TestTensor(ir::DType::kI32, {5000}, 0, 299, 2),
+        random_f32({5000, 40}, 3)}}};
 }
 
 TEST(Matrix, KernelsGiveTheSameBitsOnAnyThreadAndReplica) {

@@ -8,31 +8,26 @@ using ir::DType;
 using ir::Ints;
 using ir::Shape;
 
-TestTensor f32(Shape shape, uint32_t seed = 1) { return random_f32(std::move(shape), seed); }
-TestTensor ints(Shape shape, int64_t high, uint32_t seed = 9) {
-  return TestTensor(DType::kI32, std::move(shape), 0, static_cast<double>(high) - 1e-6, seed);
-}
-
 TEST(Reduce, MatchesTheReferenceOverAnyAxes) {
   for (const char* op : {"sum", "mean", "max", "min"}) {
     for (const Ints& axes : {Ints{0}, {1}, {2}, {0, 1}, {1, 2}, {0, 2}, {0, 1, 2}, {}}) {
       for (bool keep : {false, true}) {
         expect_matches_reference(
-            {op, {{"axes", axes}, {"keepdims", keep}}, {f32({7, 33, 70})}, 1e-5});
+            {op, {{"axes", axes}, {"keepdims", keep}}, {random_f32({7, 33, 70})}, 1e-5});
       }
     }
-    expect_matches_reference({op, {{"axes", Ints{0}}}, {f32({5000, 33})}, 1e-5});
-    expect_matches_reference({op, {{"axes", Ints{1}}}, {f32({3, 20000})}, 1e-5});
-    expect_matches_reference({op, {{"axes", Ints{0, 1}}}, {f32({30, 3000})}, 1e-5});
+    expect_matches_reference({op, {{"axes", Ints{0}}}, {random_f32({5000, 33})}, 1e-5});
+    expect_matches_reference({op, {{"axes", Ints{1}}}, {random_f32({3, 20000})}, 1e-5});
+    expect_matches_reference({op, {{"axes", Ints{0, 1}}}, {random_f32({30, 3000})}, 1e-5});
     for (const Ints& axes : {Ints{0, 2, 3}, {2, 3}, {1}, {2}, {0, 1, 2, 3}}) {
-      expect_matches_reference({op, {{"axes", axes}}, {f32({4, 24, 9, 7})}, 1e-5, true});
+      expect_matches_reference({op, {{"axes", axes}}, {random_f32({4, 24, 9, 7})}, 1e-5, true});
     }
   }
-  expect_matches_reference({"prod", {{"axes", Ints{1}}}, {f32({20, 9})}});
+  expect_matches_reference({"prod", {{"axes", Ints{1}}}, {random_f32({20, 9})}});
 }
 
 TEST(Reduce, LetsNanWin) {
-  TestTensor x = f32({3, 100});
+  TestTensor x = random_f32({3, 100});
   x.f32()[150] = NAN;
   for (const char* op : {"max", "min", "sum"}) {
     expect_matches_reference({op, {{"axes", Ints{1}}}, {x}});
@@ -44,21 +39,23 @@ TEST(Softmax, MatchesTheReference) {
   for (Shape shape : {Shape{5}, {40, 10}, {3, 4, 129}, {2, 5000}}) {
     const int64_t axis = static_cast<int64_t>(shape.size()) - 1;
     for (const char* op : {"softmax", "log_softmax"}) {
-      expect_matches_reference({op, {{"axis", axis}}, {f32(shape)}, 2e-6});
+      expect_matches_reference({op, {{"axis", axis}}, {random_f32(shape)}, 2e-6});
     }
     for (const char* op : {"softmax_grad", "log_softmax_grad"}) {
-      expect_matches_reference({op, {{"axis", axis}}, {f32(shape), f32(shape, 2)}, 1e-4});
+      expect_matches_reference(
+          {op, {{"axis", axis}}, {random_f32(shape), random_f32(shape, 2)}, 1e-4});
     }
   }
 }
 
 TEST(Points, MatchTheReference) {
   for (const int64_t dimensions : {1, 3, 16}) {
-    const TestTensor x = f32({70, dimensions}), y = f32({333, dimensions}, 2);
+    const TestTensor x = random_f32({70, dimensions}), y = random_f32({333, dimensions}, 2);
     expect_matches_reference({"nearest_points", {}, {x, y, std::nullopt, std::nullopt}});
-    expect_matches_reference({"nearest_points", {}, {x, y, ints({70}, 2), ints({333}, 2, 3)}});
+    expect_matches_reference(
+        {"nearest_points", {}, {x, y, random_i32({70}, 2), random_i32({333}, 2, 3)}});
     const ir::Attrs groups = {{"borders", Ints{0, 100, 100, 333}}, {"counts", Ints{40, 0, 233}}};
-    expect_matches_reference({"farthest_points", groups, {y, ints({3}, 50)}});
+    expect_matches_reference({"farthest_points", groups, {y, random_i32({3}, 50)}});
     const TestTensor half(DType::kF16, {70, dimensions}, -1, 1, 4);
     expect_matches_reference({"nearest_points", {}, {half, half, std::nullopt, std::nullopt}});
   }
@@ -68,17 +65,18 @@ TEST(BeamSearch, MatchesTheReference) {
   for (const int64_t width : {1, 5, 30}) {
     const ir::Attrs attrs = {
         {"blank", int64_t{2}}, {"beam_width", width}, {"top_paths", std::min<int64_t>(width, 4)}};
-    expect_matches_reference({"ctc_beam_search", attrs, {f32({12, 7, 6}), ints({7}, 13)}, 1e-6});
+    expect_matches_reference(
+        {"ctc_beam_search", attrs, {random_f32({12, 7, 6}), random_i32({7}, 13)}, 1e-6});
   }
 }
 
 TEST(Loss, MatchesTheReference) {
   for (const char* reduction : {"mean", "sum", "none"}) {
-    TestTensor target = ints({50}, 10),
-               dloss = f32(std::string(reduction) == "none" ? Shape{50} : Shape{});
+    TestTensor target = random_i32({50}, 10),
+               dloss = random_f32(std::string(reduction) == "none" ? Shape{50} : Shape{});
     reinterpret_cast<int32_t*>(target.data.data())[7] = -100;
     const ir::Attrs attrs = {{"reduction", std::string(reduction)}};
-    const TestTensor scores = f32({50, 10});
+    const TestTensor scores = random_f32({50, 10});
     expect_matches_reference({"softmax_cross_entropy", attrs, {scores, target, std::nullopt}});
     expect_matches_reference({"nll_loss", attrs, {scores, target, std::nullopt}});
     expect_matches_reference(
@@ -91,9 +89,10 @@ TEST(Loss, OfAnyKindMatchesTheReference) {
   for (const auto& [scores, places] :
        {std::pair<Shape, Shape>{{50, 10}, {50}}, {{3, 10, 9, 11}, {3, 9, 11}}, {{10}, {}}}) {
     for (const char* reduction : {"mean", "sum", "none"}) {
-      const TestTensor x = f32(scores), y = f32(scores, 4), weight(DType::kF32, {10}, 0.5, 2, 5);
-      TestTensor target = ints(places, 10),
-                 dloss = f32(std::string(reduction) == "none" ? places : Shape{});
+      const TestTensor x = random_f32(scores), y = random_f32(scores, 4),
+                       weight(DType::kF32, {10}, 0.5, 2, 5);
+      TestTensor target = random_i32(places, 10),
+                 dloss = random_f32(std::string(reduction) == "none" ? places : Shape{});
       if (places.size() > 0) reinterpret_cast<int32_t*>(target.data.data())[7] = -100;
       for (const auto& weights : {std::optional(weight), std::optional<TestTensor>()}) {
         const ir::Attrs attrs = {{"reduction", std::string(reduction)}};
@@ -132,7 +131,7 @@ TEST(Pooling, MatchesTheReference) {
     ir::Attrs with_dilation = attrs;
     with_dilation.set("dilation", p.dilation);
     // Few different values: ties must go to the first place.
-    TestTensor x = f32(p.x);
+    TestTensor x = random_f32(p.x);
     for (int64_t i = 0; i < x.type.elements(); ++i) x.f32()[i] = std::round(3 * x.f32()[i]);
     KernelRun forward("max_pool", with_dilation, {&x});
     TestTensor y(forward.request.outputs[0]);
@@ -145,13 +144,13 @@ TEST(Pooling, MatchesTheReference) {
                               .random = {}});
     expect_matches_reference({"max_pool", with_dilation, {x}, 1e-6, true});
     expect_matches_reference(
-        {"max_pool_grad", with_dilation, {x, y, f32(y.type.shape, 3)}, 1e-5, true});
+        {"max_pool_grad", with_dilation, {x, y, random_f32(y.type.shape, 3)}, 1e-5, true});
     for (bool include : {false, true}) {
       attrs.set("count_include_pad", include);
       expect_matches_reference({"avg_pool", attrs, {x}, 1e-5, true});
       ir::Attrs grad = attrs;
       grad.set("input_shape", Ints(p.x));
-      expect_matches_reference({"avg_pool_grad", grad, {f32(y.type.shape, 3)}, 1e-5, true});
+      expect_matches_reference({"avg_pool_grad", grad, {random_f32(y.type.shape, 3)}, 1e-5, true});
     }
   }
 }

@@ -5,20 +5,12 @@
 #include <string>
 
 #include "emulator/memory.hpp"
+#include "error_text.hpp"
 #include "gtest/gtest.h"
 #include "support/error.hpp"
 
 namespace poptorch::emulator {
 namespace {
-
-std::string refusal(const auto& work) {
-  try {
-    work();
-  } catch (const support::UserError& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(Lending, LendsWhatIsThereAndWhatComes) {
   const Memory memory(5 * Memory::kPage, "a test", true);
@@ -52,9 +44,11 @@ TEST(Lending, RefusesWhatIsNotThere) {
                                       {1, INT64_MAX},
                                       {INT64_MAX, 1}}) {
     const auto read = [&] { (void)other.at(1, offset, bytes); };
-    EXPECT_NE(refusal(read).find("instance 1 names"), std::string::npos) << offset << " " << bytes;
+    EXPECT_NE(text_of<support::UserError>(read).find("instance 1 names"), std::string::npos)
+        << offset << " " << bytes;
   }
-  EXPECT_NE(refusal([&] { (void)other.at(2, 0, 1); }).find("instance 2 names"), std::string::npos);
+  EXPECT_NE(text_of<support::UserError>([&] { (void)other.at(2, 0, 1); }).find("instance 2 names"),
+            std::string::npos);
   EXPECT_EQ(other.at(1, 8191, 1)[0], std::byte{0});
 }
 

@@ -91,19 +91,19 @@ ipu 1 @[arena=80] {
 }
 
 TEST(ProgramText, PrintsWhatItParsed) {
-  const Program program = parse(everything(), registry());
+  const Program program = program::parse(everything(), registry());
   EXPECT_EQ(print(program), everything());
   verify(program);
 }
 
 TEST(ProgramText, PrintsLocationsOnRequest) {
-  Program program = parse(
+  Program program = program::parse(
       "program\ntensor %x : f32[] at arena(0)\nipu 0 @[arena=4] {\n  %x = add() "
       "loc(\"m.py\":4)\n}\n",
       registry());
   EXPECT_EQ(print(program).find("m.py"), std::string::npos);
   EXPECT_NE(print(program, true).find("loc(\"m.py\":4)"), std::string::npos);
-  EXPECT_EQ(print(parse(print(program, true), registry()), true), print(program, true));
+  EXPECT_EQ(print(program::parse(print(program, true), registry()), true), print(program, true));
 }
 
 TEST(ProgramText, MakesNamesUniqueOnce) {
@@ -113,7 +113,7 @@ TEST(ProgramText, MakesNamesUniqueOnce) {
   }
   program.ipus.resize(1);
   const std::string text = print(program);
-  EXPECT_EQ(print(parse(text, registry())), text);
+  EXPECT_EQ(print(program::parse(text, registry())), text);
 }
 
 // One edit of the text, and what the parser or verifier says then.
@@ -172,7 +172,7 @@ TEST(ProgramText, RefusesBadText) {
   std::cout << "ill-formed program texts: " << std::size(kBadText) << "\n";
   for (const Refusal& refusal : kBadText) {
     try {
-      parse(edited(refusal), registry());
+      program::parse(edited(refusal), registry());
       ADD_FAILURE() << refusal.title << " was accepted";
     } catch (const support::UserError& error) {
       EXPECT_NE(std::string(error.what()).find(refusal.message), std::string::npos)
@@ -281,7 +281,7 @@ TEST(ProgramVerify, RefusesBrokenPrograms) {
   std::cout << "ill-formed programs: " << std::size(kBadPrograms) << "\n";
   for (const Refusal& refusal : kBadPrograms) {
     try {
-      verify(parse(edited(refusal), registry()));
+      verify(program::parse(edited(refusal), registry()));
       ADD_FAILURE() << refusal.title << " was accepted";
     } catch (const support::InternalError& error) {
       EXPECT_NE(std::string(error.what()).find(refusal.message), std::string::npos)
@@ -292,7 +292,7 @@ TEST(ProgramVerify, RefusesBrokenPrograms) {
 
 // %a crosses into the loop, so its memory is not free inside it, even after its only read.
 TEST(ProgramVerify, KeepsWhatALoopReadsAgain) {
-  const Program program = parse(R"(program
+  const Program program = program::parse(R"(program
 tensor %a : f32[4] at arena(0)
 tensor %b : f32[4] at arena(16)
 tensor %c : f32[4] at arena(0)
@@ -304,7 +304,7 @@ ipu 0 @[arena=32] {
   }
 }
 )",
-                                registry());
+                                         registry());
   EXPECT_THROW(verify(program), support::InternalError);
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "error_text.hpp"
 #include "scratch.hpp"
 #include "support/error.hpp"
 
@@ -20,7 +21,7 @@ std::string whole(const std::string& header, size_t data) {
          std::string(data, 'd');
 }
 
-std::string refusal(const std::string& bytes) {
+std::string text_of_reading(const std::string& bytes) {
   return text_of<UserError>([&] { read_safetensors(bytes, "f"); });
 }
 
@@ -57,7 +58,7 @@ TEST(Safetensors, HasNoNameForComplexDoubles) {
 TEST(Safetensors, TakesMetadata) {
   const std::string header =
       R"({"__metadata__":{"format":"pt"},"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
-  EXPECT_EQ(refusal(whole(header, 8)), "no error");
+  EXPECT_EQ(text_of_reading(whole(header, 8)), "no error");
 }
 
 // A good tensor with another text in one place.
@@ -68,7 +69,7 @@ std::string with(const std::string& from, const std::string& to) {
 }
 
 TEST(Safetensors, RefusesHeadersThatLie) {
-  ASSERT_EQ(refusal(whole(with("w", "w"), 24)), "no error");
+  ASSERT_EQ(text_of_reading(whole(with("w", "w"), 24)), "no error");
   const std::pair<const char*, const char*> cases[] = {
       {"[2,3]", "[2,4]"},
       {"[2,3]", "[-2,-3]"},
@@ -103,7 +104,7 @@ TEST(Safetensors, RefusesHeadersThatLie) {
       {"{\"w\"", "[\"w\""},
   };
   for (const auto& [from, to] : cases) {
-    const std::string text = refusal(whole(with(from, to), 24));
+    const std::string text = text_of_reading(whole(with(from, to), 24));
     EXPECT_TRUE(text.starts_with("[file] 'f' is damaged: of its tensors, ")) << to << ": " << text;
   }
 }
@@ -116,26 +117,26 @@ TEST(Safetensors, RefusesTensorsThatOverlapLeaveGapsOrEndElsewhere) {
     };
     return "{\"a\":" + row(a, b) + ",\"b\":" + row(c, d) + "}";
   };
-  EXPECT_EQ(refusal(whole(two(0, 4, 4, 8), 8)), "no error");
-  EXPECT_EQ(refusal(whole(two(4, 8, 0, 4), 8)), "no error");
-  EXPECT_EQ(refusal(whole(two(0, 4, 3, 8), 8)),
+  EXPECT_EQ(text_of_reading(whole(two(0, 4, 4, 8), 8)), "no error");
+  EXPECT_EQ(text_of_reading(whole(two(4, 8, 0, 4), 8)), "no error");
+  EXPECT_EQ(text_of_reading(whole(two(0, 4, 3, 8), 8)),
             "[file] 'f' is damaged: of its tensors, \"b\" is not at its place. Write it anew.");
-  EXPECT_NE(refusal(whole(two(0, 4, 5, 8), 8)), "no error");
-  EXPECT_NE(refusal(whole(two(0, 8, 0, 8), 8)), "no error");
-  EXPECT_NE(refusal(whole(two(0, 4, 4, 8), 7)), "no error");
-  EXPECT_NE(refusal(whole(two(0, 4, 4, 8), 9)), "no error");
+  EXPECT_NE(text_of_reading(whole(two(0, 4, 5, 8), 8)), "no error");
+  EXPECT_NE(text_of_reading(whole(two(0, 8, 0, 8), 8)), "no error");
+  EXPECT_NE(text_of_reading(whole(two(0, 4, 4, 8), 7)), "no error");
+  EXPECT_NE(text_of_reading(whole(two(0, 4, 4, 8), 9)), "no error");
 }
 
 TEST(Safetensors, RefusesEveryTruncationAndWrongLengths) {
   const std::string good = whole(with("w", "w"), 24);
   for (size_t size = 0; size < good.size(); ++size) {
-    ASSERT_NE(refusal(good.substr(0, size)), "no error") << size;
+    ASSERT_NE(text_of_reading(good.substr(0, size)), "no error") << size;
   }
   for (const uint64_t length : {uint64_t{0}, uint64_t{1}, good.size() - 7, uint64_t{1} << 63,
                                 ~uint64_t{0}, ~uint64_t{0} - 7}) {
     std::string bytes = good;
     std::memcpy(bytes.data(), &length, sizeof length);
-    EXPECT_NE(refusal(bytes), "no error") << length;
+    EXPECT_NE(text_of_reading(bytes), "no error") << length;
   }
 }
 
@@ -155,7 +156,7 @@ TEST(Safetensors, RefusesHostileJson) {
                                "{\"w\":1e999}",
                                std::string("{\0}", 3)};
   for (const std::string& text : texts) {
-    EXPECT_NE(refusal(whole(text, 0)), "no error") << text.substr(0, 20);
+    EXPECT_NE(text_of_reading(whole(text, 0)), "no error") << text.substr(0, 20);
   }
 }
 

@@ -55,15 +55,4 @@ inline void put(const std::string& path, std::string_view content) {
       .write(content.data(), static_cast<std::streamsize>(content.size()));
 }
 
-// What the UserError of `action` says; "no error" without one.
-template <typename Error, typename Action>
-std::string text_of(Action action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 }  // namespace poptorch

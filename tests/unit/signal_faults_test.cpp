@@ -7,6 +7,7 @@
 #include <csignal>
 #include <vector>
 
+#include "arming.hpp"
 #include "ir/execution.hpp"
 #include "ir/text.hpp"
 #include "ops/all_ops.hpp"
@@ -20,19 +21,6 @@
 
 namespace poptorch::support {
 namespace {
-
-// Armed as long as it lives.
-class Arming {
- public:
-  explicit Arming(std::string_view text) : number_(arm_fault(fault_of(text))) {}
-  ~Arming() { disarm_fault(number_); }
-  Arming(const Arming&) = delete;
-  Arming& operator=(const Arming&) = delete;
-  bool has_struck() const { return support::has_struck(number_); }
-
- private:
-  int64_t number_;
-};
 
 volatile std::sig_atomic_t received = 0;
 
@@ -54,7 +42,7 @@ class Handling {
 
 // How a child that does `work` ends or stops, as waitpid tells it.
 template <typename Work>
-int status_of(Work work, pid_t* child = nullptr) {
+int end_of_child(Work work, pid_t* child = nullptr) {
   const pid_t process = fork();
   if (process == 0) {
     work();
@@ -140,13 +128,13 @@ TEST(SignalFault, CountsOccurrencesAtItsPlace) {
 }
 
 TEST(SignalFault, KillsAndStopsAtThePoint) {
-  const int killed = status_of([] {
+  const int killed = end_of_child([] {
     const Arming fault("join:SIGKILL");
     meet_fault(FaultPoint::kJoin);
   });
   EXPECT_TRUE(WIFSIGNALED(killed) && WTERMSIG(killed) == SIGKILL);
   pid_t child = 0;
-  const int stopped = status_of(
+  const int stopped = end_of_child(
       [] {
         const Arming fault("collective:SIGSTOP");
         meet_fault(FaultPoint::kCollective);
@@ -171,7 +159,7 @@ TEST(SignalFault, KillsAFilesWriterAtEachStep) {
   constexpr int kSteps = 5;  // two writes, before and after bringing it to the disk, the new name
   for (int step = 1; step <= kSteps + 1; ++step) {
     write("before");
-    const int status = status_of([&] {
+    const int status = end_of_child([&] {
       const Arming fault(str("save:", step, ":SIGKILL"));
       write("after!");
     });
@@ -180,7 +168,7 @@ TEST(SignalFault, KillsAFilesWriterAtEachStep) {
   }
 }
 
-std::unique_ptr<session::Executable> trained(int64_t micro_batches = 4, int64_t threads = 1) {
+std::unique_ptr<session::Executable> model_of(int64_t micro_batches = 4, int64_t threads = 1) {
   auto module = ir::parse(kTrainedNet, ops::registry());
   ir::Execution& options = module->execution();
   options.training = true;
@@ -190,7 +178,7 @@ std::unique_ptr<session::Executable> trained(int64_t micro_batches = 4, int64_t 
   return session::compile(std::move(module), {.threads = threads});
 }
 
-void run(session::Executable& model) {
+void run_model(session::Executable& model) {
   const std::vector<std::byte> input(static_cast<size_t>(model.input_types()[0].bytes()));
   std::vector<std::byte> output(static_cast<size_t>(model.output_types()[0].bytes()));
   model.run({input.data()}, {output.data()});
@@ -205,7 +193,7 @@ TEST_P(SignalFaultOfPass, StopsTheCompilationThere) {
   const Handling handling(SIGINT);
   const Arming fault(str("compile:", GetParam(), ":SIGINT"));
   Watch watch([] { return received > 0; }, kNever);
-  EXPECT_THROW(trained(), Interrupted);
+  EXPECT_THROW(model_of(), Interrupted);
   EXPECT_EQ(received, 1);
 }
 
@@ -216,7 +204,7 @@ INSTANTIATE_TEST_SUITE_P(Places, SignalFaultOfPass,
 TEST(SignalFaultOfCompilation, MustBeInAPassThatRuns) {
   const Arming fault("compile:1:diferentiate:SIGINT");
   try {
-    trained();
+    model_of();
     ADD_FAILURE();
   } catch (const UserError& error) {
     EXPECT_NE(std::string_view(error.what()).find("Did you mean differentiate?"),
@@ -228,30 +216,30 @@ TEST(SignalFaultOfCompilation, MustBeInAPassThatRuns) {
 TEST(SignalFaultOfCompilation, IsSentAtTheEndOfAPassOfFewerOps) {
   const Handling handling(SIGINT);
   const Arming fault("compile:1:differentiate:1000000:SIGINT");
-  trained();
+  model_of();
   EXPECT_EQ(received, 1);
 }
 
 TEST(SignalFaultOfRun, StopsItAtThatMicroBatch) {
   for (const int threads : {1, 4}) {
-    const auto model = trained(1 << 16, threads);
+    const auto model = model_of(1 << 10, threads);
     const Handling handling(SIGINT);
     for (const char* where : {"0:0", "5:1"}) {
       received = 0;
       const Arming fault(str("run:1:", where, ":SIGINT"));
       Watch watch([] { return received > 0; }, kNever);
-      EXPECT_THROW(run(*model), Interrupted);
+      EXPECT_THROW(run_model(*model), Interrupted);
       EXPECT_EQ(received, 1);
     }
-    run(*model);
+    run_model(*model);
   }
 }
 
 TEST(SignalFaultOfRun, LeavesARunThatNobodyStops) {
-  const auto model = trained();
+  const auto model = model_of();
   const Handling handling(SIGTERM);
   const Arming first("run:1:4:1:SIGTERM"), second("collective:3:run:SIGTERM");
-  run(*model);
+  run_model(*model);
   EXPECT_EQ(received, 2);
   EXPECT_FALSE(model->has_failed());
 }

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <thread>
 
+#include "error_text.hpp"
 #include "scratch.hpp"
 #include "support/error.hpp"
 #include "support/file_lock.hpp"
