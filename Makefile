@@ -39,6 +39,11 @@ $(VENV)/.fuzzing: requirements-fuzz.txt $(VENV)/.development
 	@$(PIP) install -r requirements-fuzz.txt
 	@touch $@
 
+set-up: $(VENV)/.development ## the virtual environment, with what tests need
+
+system-packages: ## what every target needs of the distribution
+	@tools/install_system_packages.sh $(PYTHON) sanitizers development
+
 # Every target that uses build/ compiles with the same flags, so that each reuses the work of the others.
 # A stale precompiled header would be part of its successor's key in ccache, which then has no file.
 build/.configured: $(VENV)/.runtime
@@ -69,11 +74,11 @@ install: native ## install the package into .venv
 demo: install ## build, install and train the example network
 	@$(STAGE) --show train $(BIN)/python examples/python/mnist.py
 
-PYTEST := $(BIN)/python -m pytest -n $(JOBS)
+# Modules of tests are compiled once, not by every process that the tests start.
+PYTEST := env PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(JOBS)
 test: install unit-tests $(VENV)/.development ## set up, build, install and run every test
 	@$(STAGE) --show test-core ctest --test-dir build --output-on-failure -j $(JOBS)
 	@$(STAGE) --show test-python $(PYTEST) --share tests
-	@$(STAGE) --show test-worlds $(PYTEST) --config share tests/behaviour
 	@$(STAGE) --show test-avx2 tools/test_as_on_avx2.sh $(BIN)/python -n $(JOBS)
 
 test-fast: dev ## the core's unit and golden tests, from the incremental build
@@ -169,4 +174,4 @@ clean: ## remove what was built, keep .venv
 	rm -rf build build-* dist python/*.egg-info
 
 comma := ,
-.PHONY: help native unit-tests dev install demo test test-fast test-ops flaky nightly golden stubs bench wheel format lint asan asan-once tsan fuzz cov docs clean
+.PHONY: help set-up system-packages native unit-tests dev install demo test test-fast test-ops flaky nightly golden stubs bench wheel format lint asan asan-once tsan fuzz cov docs clean

@@ -1,8 +1,8 @@
 """Every test has a device pool of its own.
 
-`--config NAME` runs tests in a world of tests/configs, `--config all` in each, `--config share` a
-sixth of the pairs of a test and a world: see worlds.py. `--share` leaves five sixths of the cases
-of tests with the marker `shared` to other runs: see shares.py.
+`--config NAME` runs tests in a world of tests/configs, `--config all` in each: see worlds.py.
+`--share` leaves five sixths of the cases of tests with the marker `shared` to other runs, and adds
+a sixth of the pairs of a test of behaviour and a world: see shares.py.
 
 What a test asserts is not changed: values must not depend on any of this. `suite_skip` of a config
 maps a reason to the files, tests and cases (file::test[case]) that it concerns.
@@ -32,12 +32,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_addoption(parser):
-    parser.addoption("--share", action="store_true", help="a sixth of the cases marked `shared`")
-    parser.addoption("--config", help="a file of tests/configs, without .json, or all, or share")
+    parser.addoption("--share", action="store_true", help="a sixth of what shares.py divides")
+    parser.addoption("--config", help="a file of tests/configs, without .json, or all")
 
 
 def pytest_report_header(config):
-    if config.getoption("--share") or config.getoption("--config") == "share":
+    if config.getoption("--share"):
         return f"share {shares.of_run()} of {shares.SHARES} (WORLD_SHARE)"
     return None
 
@@ -73,14 +73,19 @@ def pytest_ignore_collect(collection_path, config):
 
 
 def pytest_generate_tests(metafunc):
-    asked = metafunc.config.getoption("--config")
+    asked, test = metafunc.config.getoption("--config"), metafunc.definition
     if asked:
-        here = metafunc.definition.path.name, metafunc.definition.originalname
-        metafunc.parametrize("world", worlds.asked_for(asked, *here), indirect=True)
+        names = worlds.asked_for(asked, test.path.name, test.originalname)
+    elif metafunc.config.getoption("--share") and test.path.parent.name == worlds.SUITE_FOLDER:
+        none = pytest.param(None, id=pytest.HIDDEN_PARAM)
+        names = [none, *worlds.share_of(test.path.name, test.originalname, shares.of_run())]
+    else:
+        return
+    metafunc.parametrize("world", names, indirect=True)
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leaves out the tests that have no world in this share, and the cases of other shares."""
+    """Leaves out the tests that have no world, and the cases of other shares."""
     left = []
     if config.getoption("--config"):
         left = [item for item in items if item.callspec.params["world"] not in worlds.CONFIGS]
@@ -93,7 +98,9 @@ def pytest_collection_modifyitems(config, items):
 @pytest.fixture(autouse=True)
 def seeded():
     """Inputs are those of every run, whichever tests ran before."""
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(
+        0
+    )  # torch's function formats the stack for each accelerator
 
 
 @pytest.fixture(autouse=True)

@@ -1,8 +1,8 @@
 """Shares: a run takes a sixth of the tests that take long, the next run another sixth.
 
-`pytest --share` runs a sixth of the cases of tests with the marker `shared`, `--config share` a
-sixth of the pairs of a test and a world (worlds.py). Six commits in a row run all of them, and so
-does each night.
+`pytest --share` runs a sixth of the cases of tests with the marker `shared`, and a sixth of the
+pairs of a test and a world (worlds.py). Six commits in a row run all of them, and so does each
+night.
 """
 
 import collections
@@ -45,12 +45,18 @@ def taken(things, owner, share):
 
 
 def split(items, share):
-    """Divides pytest's items into those that the share runs and those that it leaves out."""
+    """Divides pytest's items into those that the share runs and those that it leaves out.
+
+    Those that run in a world are of this share: there are no others among the items."""
     cases = collections.defaultdict(list)
     for item in items:
-        if item.get_closest_marker("shared"):
+        if item.get_closest_marker("shared") and not _world_of(item):
             cases[item.nodeid.partition("[")[0]].append(item)
     left = set()
     for test, its in cases.items():
         left |= {*its} - {*taken(its, test, share)}
     return [i for i in items if i not in left], [i for i in items if i in left]
+
+
+def _world_of(item):
+    return getattr(item, "callspec", None) and item.callspec.params.get("world")

@@ -33,21 +33,21 @@ SUM = poptorch.ReductionType.Sum  # of equal gradients is none of them
 # What draws random numbers, in the text of a program.
 DRAW = re.compile(r" = (random_\w+|bernoulli|dropout|stochastic_cast)\(")
 
-# The configs that run the suite (`python -m pytest --config all tests/behaviour`), but for what
-# `suite_skip` names, with its reason.
+# The tests that run in worlds, and the configs in which they do (`python -m pytest --config all
+# tests/behaviour`), but for what `suite_skip` names, with its reason.
+SUITE_FOLDER = "behaviour"
 SUITE = [name for name, config in CONFIGS.items() if "suite_skip" in config]
 
 
-def asked_for(asked, path, test="", share=None):
-    """The configs of `--config` in which a test, or some of a file, runs.
+def asked_for(asked, path, test=""):
+    """The configs of `--config` in which a test, or some of a file, runs."""
+    names = SUITE if asked == "all" else [asked]
+    return [name for name in names if not reason_to_skip(CONFIGS[name], path, test)]
 
-    `share` is a sixth of those that `all` has: see shares.py.
-    """
-    names = SUITE if asked in ("all", "share") else [asked]
-    names = [name for name in names if not reason_to_skip(CONFIGS[name], path, test)]
-    if asked != "share" or not test:
-        return names
-    return shares.taken(names, f"{path}::{test}", shares.of_run() if share is None else share)
+
+def share_of(path, test, share):
+    """A sixth of the configs in which all shares run a test: see shares.py."""
+    return shares.taken(asked_for("all", path, test), f"{path}::{test}", share)
 
 
 def reason_to_skip(config, path, test=""):

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs the distribution's packages that the build needs and this machine lacks, and says which.
-# Does nothing when all are there. Needs root (or sudo) for apt-get only. With `sanitizers` as the
-# second argument also those of the sanitized builds and the fuzzers, with `development` those of the
-# tests.
+# Does nothing when all are there. Needs root (or sudo) for apt-get only. With `sanitizers` behind the
+# Python also those of the sanitized builds and the fuzzers, with `development` those of the tests.
+# Usage: tools/install_system_packages.sh [PYTHON [sanitizers] [development]]
 set -euo pipefail
 
 python=${1:-python3}
@@ -25,15 +25,20 @@ need python3 command -v "$python"
 need python3-venv "$python" -c 'import ensurepip, venv'
 need python3-dev "$python" -c \
   'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")'
-if [ "${2:-}" = sanitizers ]; then
-  need clang-16 command -v clang++-16
-  need libclang-rt-16-dev test -e \
-    /usr/lib/llvm-16/lib/clang/16/lib/linux/libclang_rt.fuzzer-x86_64.a
-fi
-if [ "${2:-}" = development ]; then
-  need chromium command -v chromium
-  need chromium-driver command -v chromedriver
-fi
+for purpose in "${@:2}"; do
+  case $purpose in
+    sanitizers)
+      need clang-16 command -v clang++-16
+      need libclang-rt-16-dev test -e \
+        /usr/lib/llvm-16/lib/clang/16/lib/linux/libclang_rt.fuzzer-x86_64.a
+      ;;
+    development)
+      need clang-16 command -v clang++-16 # compiles the tests of the C++ API
+      need chromium command -v chromium
+      need chromium-driver command -v chromedriver
+      ;;
+  esac
+done
 
 [ ${#missing[@]} -eq 0 ] && exit 0
 echo "[set-up] Missing system packages: ${missing[*]}"

@@ -99,7 +99,7 @@ TEST(CppDistributed, RefusesWithTheCure) {
   expect_parts(error_of([&] { distributed::all_reduce(x, "xor"); }), {"'xor'", "mean, min, max"});
   expect_parts(error_of([&] { distributed::all_reduce(x > 0); }), {"dtype Bool", "Cast it"});
   expect_parts(error_of([&] { distributed::all_gather(x, 1); }), {"dim is 1"});
-  expect_parts(error_of([&] { ReplicaGroup(CommGroupType::Consecutive); }), {"groups of 0 repl"});
+  expect_parts(error_of([&] { ReplicaGroup{CommGroupType::Consecutive}; }), {"groups of 0 repl"});
   const auto of = [&](int64_t size) {
     return error_of([&] {
       on_replicas(

@@ -7,7 +7,7 @@ import subprocess
 import poptorch
 import pytest
 import torch
-from cpp_projects import build_against_installed_package, run
+from cpp_projects import run
 from load_tool import ROOT
 from poptorch._impl.option_group import groups_of
 from poptorch._impl.option_rows import COMPILE, RUN
@@ -100,10 +100,8 @@ def test_enumerations_have_the_names_of_python(name):
 
 
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("cpp")
-    build_against_installed_package(ROOT / "tests/cpp", folder)
-    return folder
+def programs(cpp_programs):
+    return cpp_programs / "tests"
 
 
 def test_cpp_api(programs):

@@ -7,7 +7,7 @@ from pathlib import Path
 import cpp_twins
 import pytest
 import torch
-from cpp_projects import build_against_installed_package, run
+from cpp_projects import run
 
 # The first test of a C++ program compiles all of them: minutes if ccache has nothing.
 pytestmark = pytest.mark.timeout(900)
@@ -90,10 +90,8 @@ def test_op_of_numpy():
 
 
 @pytest.fixture(scope="module")
-def cpp_examples(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("cpp")
-    build_against_installed_package(EXAMPLES / "cpp", folder)
-    return folder
+def cpp_examples(cpp_programs):
+    return cpp_programs / "examples"
 
 
 def test_cpp_digits(cpp_examples):

@@ -18,21 +18,21 @@ TESTS = [
 ]
 
 
-def pairs(asked, share):
-    return [(*test, name) for test in TESTS for name in worlds.asked_for(asked, *test, share=share)]
+def pairs(share):
+    return [(*test, name) for test in TESTS for name in worlds.share_of(*test, share)]
 
 
 def test_the_shares_have_every_pair_once():
-    parts = [pairs("share", share) for share in range(shares.SHARES)]
-    whole = pairs("all", "all")
+    parts = [pairs(share) for share in range(shares.SHARES)]
+    whole = [(*test, name) for test in TESTS for name in worlds.asked_for("all", *test)]
     assert len(whole) == len(set(whole)) > 3000
-    assert sorted(itertools.chain(*parts)) == sorted(whole) == sorted(pairs("share", "all"))
+    assert sorted(itertools.chain(*parts)) == sorted(whole) == sorted(pairs("all"))
 
 
 def test_shares_are_of_one_size_in_every_world():
-    whole = collections.Counter(world for *_, world in pairs("all", "all"))
+    whole = collections.Counter(world for *_, world in pairs("all"))
     for share in range(shares.SHARES):
-        found = collections.Counter(world for *_, world in pairs("share", share))
+        found = collections.Counter(world for *_, world in pairs(share))
         for world, count in whole.items():
             assert 0.7 * count < shares.SHARES * found[world] < 1.3 * count, (share, world)
         assert found.total() * shares.SHARES == pytest.approx(whole.total(), rel=0.1)
