@@ -98,6 +98,13 @@ void print(const char* what, const std::map<Reached, int>& reached) {
   std::cout << "\n";
 }
 
+// What part of the texts came just so far.
+double share_of(const std::map<Reached, int>& reached, Reached how_far) {
+  int all = 0;
+  for (const auto& [_, count] : reached) all += count;
+  return reached.contains(how_far) ? static_cast<double>(reached.at(how_far)) / all : 0;
+}
+
 // More by POPTORCH_MUTANTS, a number a text.
 uint64_t mutants_a_text() {
   const char* given = std::getenv("POPTORCH_MUTANTS");
@@ -129,15 +136,15 @@ TEST(Fuzz, GoldenProgramsKeepTheLawsAndVerify) {
 TEST(Fuzz, MutantsOfGoldenModulesAreRefusedOrRun) {
   const auto reached = feed(&fuzz_ir, golden_texts(false), 1, mutants_a_text());
   print("mutants of golden modules", reached);
-  EXPECT_GT(reached.at(Reached::kNothing), 100);
-  EXPECT_GT(reached.at(Reached::kRun), 100);
+  EXPECT_GT(share_of(reached, Reached::kNothing), 0.02);
+  EXPECT_GT(share_of(reached, Reached::kRun), 0.02);
 }
 
 TEST(Fuzz, MutantsOfGoldenProgramsAreRefusedOrAccepted) {
   const auto reached = feed(&fuzz_program, golden_texts(true), 1, 10 * mutants_a_text());
   print("mutants of golden programs", reached);
-  EXPECT_GT(reached.at(Reached::kNothing), 100);
-  EXPECT_GT(reached.at(Reached::kParsed), 20);
+  EXPECT_GT(share_of(reached, Reached::kNothing), 0.02);
+  EXPECT_GT(share_of(reached, Reached::kParsed), 0.004);
 }
 
 // Of the corpus, which has no text that a fuzzer found alone, but whole files.
@@ -145,8 +152,8 @@ TEST(Fuzz, MutantsOfExecutablesAreRefusedOrAccepted) {
   const auto reached =
       feed(&fuzz_executable, corpus("executable"), 1, 50 * mutants_a_text(), &mutated_executable);
   print("mutants of executables", reached);
-  EXPECT_GT(reached.at(Reached::kNothing), 100);
-  EXPECT_GT(reached.at(Reached::kVerified), 100);
+  EXPECT_GT(share_of(reached, Reached::kNothing), 0.02);
+  EXPECT_GT(share_of(reached, Reached::kVerified), 0.02);
 }
 
 }  // namespace
