@@ -31,7 +31,8 @@ $(VENV)/.runtime: requirements.txt
 
 $(VENV)/.development: requirements-dev.txt $(VENV)/.runtime
 	@tools/install_system_packages.sh $(PYTHON) development
-	@$(STAGE) set-up-tests $(PIP) install -r requirements-dev.txt
+	@# Few modules of these packages are imported, and those are compiled then.
+	@$(STAGE) set-up-tests $(PIP) install --no-compile -r requirements-dev.txt
 	@touch $@
 
 $(VENV)/.fuzzing: requirements-fuzz.txt $(VENV)/.development
