@@ -1,8 +1,8 @@
 """Every test has a device pool of its own.
 
 `--config NAME` runs tests in a world of tests/configs, `--config all` in each: see worlds.py.
-`--share` leaves five sixths of the cases of tests with the marker `shared` to other runs, and adds
-a sixth of the pairs of a test of behaviour and a world: see shares.py.
+`--share` leaves eleven twelfths of the cases of tests with the marker `shared` to other runs, and
+adds a sixth of the pairs of a test of behaviour and a world: see shares.py.
 
 What a test asserts is not changed: values must not depend on any of this. `suite_skip` of a config
 maps a reason to the files, tests and cases (file::test[case]) that it concerns.
@@ -32,7 +32,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_addoption(parser):
-    parser.addoption("--share", action="store_true", help="a sixth of what shares.py divides")
+    parser.addoption("--share", action="store_true", help="a part of what shares.py divides")
     parser.addoption("--config", help="a file of tests/configs, without .json, or all")
 
 
@@ -77,8 +77,10 @@ def pytest_generate_tests(metafunc):
     if asked:
         names = worlds.asked_for(asked, test.path.name, test.originalname)
     elif metafunc.config.getoption("--share") and test.path.parent.name == worlds.SUITE_FOLDER:
+        # shares.split() deals out the worlds of a test with the marker, with its cases.
+        share = "all" if test.get_closest_marker("shared") else shares.of_run()
         none = pytest.param(None, id=pytest.HIDDEN_PARAM)
-        names = [none, *worlds.share_of(test.path.name, test.originalname, shares.of_run())]
+        names = [none, *worlds.share_of(test.path.name, test.originalname, share)]
     else:
         return
     metafunc.parametrize("world", names, indirect=True)

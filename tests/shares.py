@@ -1,8 +1,8 @@
-"""Shares: a run takes a sixth of the tests that take long, the next run another sixth.
+"""Shares: a run takes a part of the tests that take long, the next run another part.
 
-`pytest --share` runs a sixth of the cases of tests with the marker `shared`, and a sixth of the
-pairs of a test and a world (worlds.py). Six commits in a row run all of them, and so does each
-night.
+`pytest --share` runs a twelfth of the cases of tests with the marker `shared`, and a sixth of the
+pairs of a test and a world (worlds.py). Twelve commits in a row run all cases, and all pairs twice;
+each night runs all.
 """
 
 import collections
@@ -14,7 +14,8 @@ import zlib
 
 import pytest
 
-SHARES = 6
+SHARES = 12  # of the cases
+OF_WORLDS = 6
 
 
 @functools.cache
@@ -36,27 +37,29 @@ def of_run():
     return int(count.stdout) % SHARES
 
 
-def taken(things, owner, share):
+def taken(things, owner, share, shares=SHARES):
     """Those of the share. The things of one owner, a text, are dealt out to the shares in turn."""
     if share == "all":
         return list(things)
     first = zlib.crc32(owner.encode())
-    return [thing for place, thing in enumerate(things, first) if place % SHARES == share]
+    return [thing for place, thing in enumerate(things, first) if place % shares == share % shares]
 
 
 def split(items, share):
     """Divides pytest's items into those that the share runs and those that it leaves out.
 
-    Those that run in a world are of this share: there are no others among the items."""
-    cases = collections.defaultdict(list)
+    Of a test with the marker, its cases are dealt out, and its pairs of a case and a world."""
+    cases, pairs = collections.defaultdict(list), collections.defaultdict(list)
     for item in items:
-        if item.get_closest_marker("shared") and not _world_of(item):
-            cases[item.nodeid.partition("[")[0]].append(item)
+        if item.get_closest_marker("shared"):
+            of_test = pairs if _has_world(item) else cases
+            of_test[item.nodeid.partition("[")[0]].append(item)
     left = set()
-    for test, its in cases.items():
-        left |= {*its} - {*taken(its, test, share)}
+    for of_tests, shares in ((cases, SHARES), (pairs, OF_WORLDS)):
+        for test, its in of_tests.items():
+            left |= {*its} - {*taken(its, test, share, shares)}
     return [i for i in items if i not in left], [i for i in items if i in left]
 
 
-def _world_of(item):
-    return getattr(item, "callspec", None) and item.callspec.params.get("world")
+def _has_world(item):
+    return hasattr(item, "callspec") and bool(item.callspec.params.get("world"))

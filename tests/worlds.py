@@ -47,7 +47,7 @@ def asked_for(asked, path, test=""):
 
 def share_of(path, test, share):
     """A sixth of the configs in which all shares run a test: see shares.py."""
-    return shares.taken(asked_for("all", path, test), f"{path}::{test}", share)
+    return shares.taken(asked_for("all", path, test), f"{path}::{test}", share, shares.OF_WORLDS)
 
 
 def reason_to_skip(config, path, test=""):

@@ -42,6 +42,7 @@ print(poptorch.inferenceModel(model, options)(torch.ones(2, 4)).tolist())
 """
 
 
+@pytest.mark.shared
 def test_annotated_models_in_files(tmp_path):
     model = chain(2)
     poptorch.BeginBlock(model[0], "front", ipu_id=1)

@@ -78,6 +78,7 @@ def same_weights(found, expected):
         torch.testing.assert_close(found[name], value, msg=name)
 
 
+@pytest.mark.shared
 def test_training():
     network, reference = networks()
     same_weights(trained(network), trained(reference))

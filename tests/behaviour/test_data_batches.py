@@ -121,6 +121,7 @@ class Endless(torch.utils.data.IterableDataset):
             number += 1
 
 
+@pytest.mark.shared
 def test_what_never_ends_begins_again():
     accessor = poptorch.AsynchronousDataAccessor(Endless(), rebatched_size=2)
     for _ in range(2):

@@ -376,17 +376,20 @@ def machine(folder, code, **environment):
     return in_process(folder / "script.py", **environment).split("\n")
 
 
+@pytest.mark.shared
 def test_listings_of_a_precompiled_model(tmp_path):
     machine(tmp_path, PRECOMPILE.format(more=""))
     (loss, _), (on_one, _) = machine(tmp_path, LOAD), machine(tmp_path, LOAD_ON_AN_IPU)
     assert loss == on_one
 
 
+@pytest.mark.shared
 def test_listings_of_a_precompiled_executable(tmp_path):
     machine(tmp_path, PRECOMPILE.format(more=", export_model=False"))
     assert machine(tmp_path, LOAD_THE_EXECUTABLE) == ["ran", ""]
 
 
+@pytest.mark.shared
 def test_listings_of_two_precompiled_models(tmp_path):
     machine(tmp_path, PRECOMPILE_BOTH)
     for listing in (COPY, CONNECT):

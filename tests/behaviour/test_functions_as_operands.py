@@ -120,6 +120,7 @@ def test_scans(reverse, dim):
     torch.testing.assert_close(run(sums, x), sums(x))
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("reverse", [False, True])
 def test_scans_of_structures(reverse):
     def sums(x, y):

@@ -94,6 +94,7 @@ def test_several_processes_have_the_bits_of_one(place, instances):
             assert not here["state"][1 - group].any()
 
 
+@pytest.mark.shared
 @pytest.mark.signals
 def test_a_killed_instance_is_named(place):
     zero, one = start(place, 0, 2), start(place, 1, 2, runs=1)

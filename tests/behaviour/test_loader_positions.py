@@ -248,6 +248,7 @@ def test_an_epoch_that_was_left_is_over():
     same(*runs)
 
 
+@pytest.mark.shared
 def test_batches_do_not_depend_on_the_number_of_workers():
     def sums(workers, persistent):
         torch.manual_seed(1)
@@ -324,6 +325,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("mode", ["Sync", "Async"])
 @pytest.mark.parametrize("name", REFUSED)
 def test_loaders_whose_position_says_too_little(name, mode):

@@ -26,6 +26,7 @@ def mode(path):
     return stat.S_IMODE(os.stat(path).st_mode)
 
 
+@pytest.mark.shared
 def test_the_folder_is_in_the_runtime_folder_and_private(temporary, monkeypatch):
     os.umask(os.umask(0))  # whatever it is
     acquire()

@@ -9,6 +9,7 @@ import torch
 from fed_model import SHAPES, TOLERANCE, Fed, gradients, relative
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("scale", [1.0, 64.0, 3.0])
 @pytest.mark.parametrize(
     "more", [{}, {"nesterov": True}, {"dampening": 0.3, "weight_decay": 0.1, "maximize": True}]

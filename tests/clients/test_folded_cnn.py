@@ -23,6 +23,7 @@ def images(count):
     return torch.randint(256, (count, 3, 12, 12), dtype=torch.uint8)
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-4), (torch.float16, 2e-2)])
 def test_a_folded_pipelined_network_is_the_networks_function(network, dtype, tolerance):
     batch = images(16)

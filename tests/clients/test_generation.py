@@ -100,6 +100,7 @@ WITH_ENCODER = {
 }  # fmt: skip
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("name", WITH_ENCODER)
 def test_words_of_a_decoder_with_its_own_cache_are_those_of_generate(name):
     torch.manual_seed(0)

@@ -145,6 +145,7 @@ def test_losses_weights_and_predictions_are_torchs(name):
     torch.testing.assert_close(trainer.predict(data), logits, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.shared
 def test_a_resumed_run_has_the_bits_of_the_whole_one(tmp_path):
     """With dropout, on two replicas, from a checkpoint in the middle of an epoch."""
     config = IPUConfig(replication_factor=2, gradient_accumulation_steps=3)

@@ -103,6 +103,7 @@ def test_ranks_are_those_of_one_process(name):
     assert sorted(found[is_triple > 0].tolist()) == sorted(expected.tolist())
 
 
+@pytest.mark.shared
 def test_it_learns_the_grid():
     plan = PLANS["4 shards"]
     model = Training(plan, *tables(plan))

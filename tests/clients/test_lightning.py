@@ -100,6 +100,7 @@ def trainer_of(folder, epochs=3, strategy=None, callbacks=(), **arguments):
     )
 
 
+@pytest.mark.shared
 def test_fit_validate_test_and_predict_are_those_of_the_cpu(tmp_path):
     torch.manual_seed(0)
     module = Classifier()
@@ -123,6 +124,7 @@ def test_fit_validate_test_and_predict_are_those_of_the_cpu(tmp_path):
     torch.testing.assert_close(predicted, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.shared
 def test_a_fit_goes_on_from_its_checkpoint_with_the_same_bits(tmp_path):
     def checkpoints(name):
         return ModelCheckpoint(tmp_path / name, filename="{epoch}", save_top_k=-1)

@@ -161,6 +161,7 @@ except Exception as error:
 """
 
 
+@pytest.mark.shared
 def test_a_program_names_its_ops_and_loads_no_library(custom_op_folder, tmp_path):
     model = poptorch.inferenceModel(lambda x: leaky(x, alpha=0.5))
     model(X)

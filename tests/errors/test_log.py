@@ -123,6 +123,7 @@ def test_levels_in_the_environment():
     assert "[environment] POPART_LOG_LEVEL is 'wibble'. Set it to TRACE, DEB" in failed.value.stderr
 
 
+@pytest.mark.shared
 def test_a_traced_form_in_the_log():
     _, errors = run(COMPILES, POPTORCH_LOG_LEVEL="TRACE")
     assert re.search(r"\[trace\] traced:\ngraph @main\(.* = add\(.*return", errors, re.DOTALL)

@@ -73,6 +73,7 @@ def test_text_reads_back():
     assert "model.py" not in str(module)
 
 
+@pytest.mark.shared
 def test_two_processes_print_the_same_bytes():
     script = (
         "import sys; sys.path.insert(0, sys.argv[1]); import test_core as t\n"

@@ -138,6 +138,7 @@ class Scorer(torch.nn.Module):
         return y, torch.nn.functional.mse_loss(y, target)
 
 
+@pytest.mark.shared
 def test_libtorch_runs_what_python_exported(programs, tmp_path):
     wrapped = poptorch.trainingModel(Scorer(), poptorch.Options().deviceIterations(2))
     x, target = torch.randn(8, 6), torch.randn(8, 8)
@@ -152,6 +153,7 @@ def test_libtorch_runs_what_python_exported(programs, tmp_path):
     assert torch.equal(outputs["layers.0.weight"], weights["layers.0.weight"])
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize(
     "point", ["compile", "attach", "run:3", "run:6:1", "copy:1", "copy:4", "copy:20"]
 )
@@ -163,6 +165,7 @@ def test_cpp_recovers_from_faults(programs, point, monkeypatch):
     assert "UNRECOVERABLE [device] " in run(programs / "recovering")
 
 
+@pytest.mark.shared
 def test_every_option_that_python_says_can_be_set_by_its_name(programs):
     said = {
         name
@@ -291,6 +294,7 @@ OPTIMISERS = {
 }
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("case", [*OPTIONS, *OPTIMISERS])
 def test_both_say_the_same_of_an_execution(case, programs):
     options = poptorch.Options().showCompilationProgressBar(False)

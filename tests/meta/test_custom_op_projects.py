@@ -23,6 +23,7 @@ def check_training(folder):
     assert last == "the pipeline gives the same: True"
 
 
+@pytest.mark.shared
 def test_the_example_as_a_user_builds_it(libraries):
     linked = run("ldd", libraries / "libcustom_cube_op.so")
     assert (
@@ -31,6 +32,7 @@ def test_the_example_as_a_user_builds_it(libraries):
     check_training(libraries)
 
 
+@pytest.mark.shared
 def test_the_example_s_program(custom_op_folder):
     check_training(custom_op_folder)
 

@@ -29,6 +29,7 @@ def last_number(output, pattern):
     return float(re.search(pattern, output.splitlines()[-1])[1])
 
 
+@pytest.mark.shared
 def test_plain_loop():
     assert last_number(run(sys.executable, EXAMPLES / "python/training_loop.py"), r"([\d.]+)") < 0.1
 
@@ -39,6 +40,7 @@ def test_loop_with_hooks_and_callbacks():
     assert last_number(output, r"accuracy: ([\d.]+)") >= 0.95
 
 
+@pytest.mark.shared
 def test_loop_with_schedule_and_checkpoints():
     output = run(sys.executable, EXAMPLES / "python/checkpoints.py")
     assert last_number(output, r"last loss: ([\d.]+)") < 1.5
@@ -83,6 +85,7 @@ def test_several_processes_have_the_losses_of_one():
     assert re.findall(r"epoch .*", torchs) == alone
 
 
+@pytest.mark.shared
 def test_op_of_numpy():
     output = run(sys.executable, EXAMPLES / "python/python_ops.py")
     assert "one IPU after another: True" in output
@@ -101,6 +104,7 @@ def test_cpp_digits(cpp_examples):
     assert run(cpp_examples / "blocks").splitlines()[-1] == "equal: yes"
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("name", cpp_twins.PROGRAMS)
 def test_cpp_trains_with_the_bits_of_python(name, cpp_examples, tmp_path):
     """And with the same description of the execution, its first lines in every form."""

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tomllib
 
+import pytest
 from load_tool import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -46,6 +47,7 @@ assert "torch._dynamo" not in sys.modules
 """
 
 
+@pytest.mark.shared
 def test_a_program_that_trains_does_not_import_torchs_compiler():
     """Which takes longer than all the rest of a start."""
     done = subprocess.run([sys.executable, "-c", TRAINS], capture_output=True, text=True)

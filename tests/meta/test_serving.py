@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 
+import pytest
 from cpp_projects import build_against_installed_package, run
 from load_tool import ROOT
 
@@ -11,6 +12,7 @@ EXAMPLE = ROOT / "examples/cpp/serve"
 SCANS = ROOT / "examples/data/digits/t10k-images-idx3-ubyte"
 
 
+@pytest.mark.shared
 def test_a_program_without_torch_and_python_serves_an_exported_network(tmp_path):
     build_against_installed_package(EXAMPLE, tmp_path / "build")
     program = tmp_path / "build/serve"

@@ -1,6 +1,7 @@
 """The share of a run, and what is in it."""
 
 import collections
+import types
 
 import pytest
 import shares
@@ -9,20 +10,29 @@ import shares
 class Item:
     """A case of a test, as pytest has it."""
 
-    def __init__(self, test, case, marked=True):
+    def __init__(self, test, case, marked=True, world=None):
         self.nodeid, self.marked = f"tests/a/test_{test}.py::test_it[{case}]", marked
+        self.callspec = types.SimpleNamespace(params={"world": world})
 
     def get_closest_marker(self, name):
         return name if self.marked and name == "shared" else None
 
 
-def test_six_shares_have_every_marked_case_once():
-    marked = [Item(test, case) for test in range(5) for case in range(20)]
+def test_the_shares_have_every_marked_case_once():
+    marked = [Item(test, case) for test in range(5) for case in range(40)]
     runs, left = zip(*(shares.split(marked, share) for share in range(shares.SHARES)), strict=True)
     assert collections.Counter(item for run in runs for item in run) == dict.fromkeys(marked, 1)
     assert all({*run} | {*rest} == {*marked} for run, rest in zip(runs, left, strict=True))
     for run in runs:  # of every test as many as of the others
         assert set(collections.Counter(i.nodeid.partition("[")[0] for i in run).values()) <= {3, 4}
+
+
+def test_six_shares_have_every_pair_of_a_marked_case_and_a_world_once():
+    pairs = [Item(0, case, world=world) for case in range(9) for world in ("one", "two")]
+    runs = [shares.split(pairs, share)[0] for share in range(shares.SHARES)]
+    assert runs[: shares.OF_WORLDS] == runs[shares.OF_WORLDS :]
+    found = collections.Counter(item for run in runs[: shares.OF_WORLDS] for item in run)
+    assert found == dict.fromkeys(pairs, 1)
 
 
 def test_other_cases_and_all_shares_leave_nothing_out():
@@ -32,16 +42,16 @@ def test_other_cases_and_all_shares_leave_nothing_out():
     assert shares.split(marked, "all") == (marked, [])
 
 
-@pytest.mark.parametrize("given, expected", [("0", 0), ("5", 5), ("all", "all")])
+@pytest.mark.parametrize("given, expected", [("0", 0), ("11", 11), ("all", "all")])
 def test_the_variable_chooses_a_share(given, expected, monkeypatch):
     monkeypatch.setenv("WORLD_SHARE", given)
     assert shares.of_run.__wrapped__() == expected
 
 
 def test_other_values_are_refused(monkeypatch):
-    for given in ("6", "-1", "third"):
+    for given in ("12", "-1", "third"):
         monkeypatch.setenv("WORLD_SHARE", given)
-        with pytest.raises(pytest.UsageError, match="Set it to 0 to 5, or all"):
+        with pytest.raises(pytest.UsageError, match="Set it to 0 to 11, or all"):
             shares.of_run.__wrapped__()
 
 
@@ -52,4 +62,4 @@ def test_without_the_variable_the_number_of_commits_chooses(monkeypatch):
         stdout = "1234\n"
 
     monkeypatch.setattr(shares.subprocess, "run", lambda *words, **more: Done)
-    assert shares.of_run.__wrapped__() == 1234 % 6
+    assert shares.of_run.__wrapped__() == 1234 % 12

@@ -23,7 +23,7 @@ def pairs(share):
 
 
 def test_the_shares_have_every_pair_once():
-    parts = [pairs(share) for share in range(shares.SHARES)]
+    parts = [pairs(share) for share in range(shares.OF_WORLDS)]
     whole = [(*test, name) for test in TESTS for name in worlds.asked_for("all", *test)]
     assert len(whole) == len(set(whole)) > 3000
     assert sorted(itertools.chain(*parts)) == sorted(whole) == sorted(pairs("all"))
@@ -31,8 +31,8 @@ def test_the_shares_have_every_pair_once():
 
 def test_shares_are_of_one_size_in_every_world():
     whole = collections.Counter(world for *_, world in pairs("all"))
-    for share in range(shares.SHARES):
+    for share in range(shares.OF_WORLDS):
         found = collections.Counter(world for *_, world in pairs(share))
         for world, count in whole.items():
-            assert 0.7 * count < shares.SHARES * found[world] < 1.3 * count, (share, world)
-        assert found.total() * shares.SHARES == pytest.approx(whole.total(), rel=0.1)
+            assert 0.7 * count < shares.OF_WORLDS * found[world] < 1.3 * count, (share, world)
+        assert found.total() * shares.OF_WORLDS == pytest.approx(whole.total(), rel=0.1)

@@ -121,6 +121,7 @@ def test_programs_end_as_in_a_new_process(name, kind, tmp_path):
     assert outcome(zygote.run, words, tmp_path) == expected
 
 
+@pytest.mark.shared
 def test_the_level_of_the_log_is_read_by_the_import():
     program = [sys.executable, "-c", textwrap.dedent(LOGS)]
     for level, number in (("ERR", 40), ("debug", 10), ("3", 30), ("OFF", 51)):
@@ -154,6 +155,7 @@ def test_what_cannot_be_forked_is_a_new_process():
     assert zygote.run(["true"]).returncode == 0
 
 
+@pytest.mark.shared
 def test_random_numbers_differ():
     words = [
         sys.executable,

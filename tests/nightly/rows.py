@@ -78,7 +78,7 @@ ROWS = (
         + PYTEST + "tests/errors/test_hostile_files.py", _lines(r"PASSED", r"\d+ passed")),
     Row("R9", "memory that does not suffice, and the remedies",
         PYTEST + "tests/behaviour/test_memory_remedies.py tests/behaviour/test_plan.py", PASSED),
-    Row("all", "every case of the tests of which CI takes a sixth",
+    Row("all", "every case of the tests of which CI takes a twelfth",
         PYTEST + "-m shared tests", PASSED),
     Row("all", "the C++ programs as a user compiles them, of which CI shares the headers",
         PYTEST + "tests/meta/test_cpp.py tests/meta/test_examples.py", PASSED,

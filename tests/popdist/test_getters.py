@@ -147,6 +147,7 @@ def test_the_environment_of_an_instance(tmp_path, monkeypatch):
                             "gatewayMode", "instanceSize"}  # fmt: skip
 
 
+@pytest.mark.shared
 def test_threads_are_shared_out(monkeypatch):
     names = ("OMP_NUM_THREADS", "POPTORCH_NUM_THREADS")
     for name in names:

@@ -139,6 +139,7 @@ class Loss(torch.nn.Module):
         return y, poptorch.identity_loss(y.sum(), "sum")
 
 
+@pytest.mark.shared
 def test_a_model_does_not_train_apart_unnoticed(monkeypatch):
     monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", '{"target.hostSyncTimeout": "1"}')
     options = poptorch.Options()

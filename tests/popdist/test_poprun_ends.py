@@ -16,6 +16,7 @@ def when(*files):
     return "".join(f"until [ -e {file} ]; do sleep 0.01; done; " for file in files)
 
 
+@pytest.mark.shared
 @pytest.mark.signals
 def test_the_status_is_that_of_the_first_that_failed():
     """The others end with another one, when they are told to end."""
@@ -24,6 +25,7 @@ def test_the_status_is_that_of_the_first_that_failed():
     assert "instance 1 on localhost failed first: it ended with status 3" in err
 
 
+@pytest.mark.shared
 @pytest.mark.signals
 def test_an_instance_that_is_killed_is_named():
     program = "if [ $RANK = 1 ]; then kill -KILL $$; fi; exec sleep infinity"
@@ -70,6 +72,7 @@ def test_instances_that_ignore_sigterm_or_are_stopped_end_too(tmp_path):
     assert not is_running(ignores) and not is_running(stops)
 
 
+@pytest.mark.shared
 @pytest.mark.signals
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.usefixtures(hears_hangups.__name__)

@@ -19,6 +19,7 @@ def test_texts_come_back(tmp_path, name, value):
     assert given.sync_type == value and given.mpi_local_args == ("-x", "A=1")
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("value", ["a\nb", "a\nvv = 1", " a", "a\r"])
 def test_what_an_ini_file_cannot_hold(tmp_path, value):
     for name in ("options.json", "options.ini"):

@@ -61,6 +61,7 @@ def test_output_of_one_instance():
     assert (out, err) == ("[1,1]<stdout>:1\n", "[1,1]<stderr>:1\n")
 
 
+@pytest.mark.shared
 def test_what_a_hidden_instance_said_last_is_told_when_it_fails(tmp_path):
     first = f"echo $RANK; touch {tmp_path}/up; exec sleep infinity"
     second = f"until [ -e {tmp_path}/up ]; do sleep 0.01; done; echo because >&2; exit 4"

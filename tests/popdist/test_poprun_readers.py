@@ -34,6 +34,7 @@ def pipe():
             os.close(file)
 
 
+@pytest.mark.shared
 @pytest.mark.signals
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_all_while_nobody_reads(pipe, number):
@@ -59,6 +60,7 @@ def test_ctrl_c_while_nobody_reads_the_last_words():
     assert "Traceback" not in ended(process, 130)[1]
 
 
+@pytest.mark.shared
 def test_a_slow_reader_gets_everything(pipe):
     """Much more than poprun keeps, and than a pipe does."""
     reader, writer = pipe
@@ -72,6 +74,7 @@ def test_a_slow_reader_gets_everything(pipe):
         assert lines(found, instance) == [str(n) for n in range(1, 200001)]
 
 
+@pytest.mark.shared
 def test_lines_stay_whole_where_both_streams_are_one_file(pipe):
     """As by 2>&1, with a reader that lets the pipe become full, empties it, and so on."""
     reader, writer = pipe

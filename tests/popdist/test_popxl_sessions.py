@@ -154,6 +154,7 @@ def test_instances_with_other_programs_are_refused(tmp_path):
     assert "runs another program than this one" in err
 
 
+@pytest.mark.shared
 def test_offline_programs_are_compiled_alone(tmp_path):
     _, err = ran(tmp_path, """
         session = popxl.Session(program()[0], "ipu_hw")

@@ -74,6 +74,7 @@ def test_the_printed_example():
         assert len(loader) == steps and len(next(iter(loader))) == 32 * replicas
 
 
+@pytest.mark.shared
 @settings(deadline=None, max_examples=40)
 @given(st.sampled_from([1, 2, 4]), st.integers(1, 2), st.integers(1, 2), st.integers(1, 3),
        st.integers(0, 7), st.booleans())  # fmt: skip

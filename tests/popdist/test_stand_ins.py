@@ -58,6 +58,7 @@ OTHERS = ("horovod.torch.DistributedOptimizer", "mpi4py.MPI.Win", "mpi4py.MPI.CO
           "horovod.run", "mpi4py.rc")  # fmt: skip
 
 
+@pytest.mark.shared
 def test_what_they_refuse():
     """Other names, and to send objects."""
     calls = [*OTHERS, "mpi4py.MPI.COMM_WORLD.bcast(object())"]

@@ -24,6 +24,7 @@ def test_one_instance_reads_shared_state_alone(told):
     assert (first["seen"], second["seen"]) == ([1.0], [3.0]), "each its own first replica's"
 
 
+@pytest.mark.shared
 def test_all_read_together_what_is_divided(told):
     first, second = told[0]
     assert first["scales"] == second["scales"] and len(set(map(str, first["scales"]))) == 2

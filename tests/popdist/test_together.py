@@ -190,6 +190,7 @@ def test_an_instance_that_never_comes_is_named(passing_time, monkeypatch):
     assert passing_time[0] == pytest.approx(3, abs=0.1)
 
 
+@pytest.mark.shared
 @pytest.mark.signals
 def test_an_instance_that_is_stopped_before_it_comes_is_named(passing_time, tmp_path):
     process = subprocess.Popen(["sleep", "infinity"])

@@ -79,6 +79,7 @@ def test_transfers_stand_below_the_work_of_phases():
     saved(figure)
 
 
+@pytest.mark.shared
 def test_memory_is_stacked_up_to_what_the_report_says():
     model = trained()
     figure = model.plot_memory()

@@ -6,9 +6,11 @@ from importlib import resources
 
 import jsonschema
 import made_data
+import pytest
 from poptorch_core.reports import page
 
 
+@pytest.mark.shared
 def test_made_data_has_the_form_of_reports():
     schema = resources.files("poptorch_core.reports") / "report.schema.json"
     jsonschema.validate(made_data.make(), json.loads(schema.read_text()))

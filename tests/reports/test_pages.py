@@ -91,6 +91,7 @@ def test_parts_of_collectives_say_over_which_links_they_go(browser, report):
     assert links <= set(itertools.pairwise(cells))
 
 
+@pytest.mark.shared
 def test_the_summary_says_what_bounds_a_run_and_what_to_do(browser, report):
     browser.open(report)
     text = browser.text()
@@ -101,6 +102,7 @@ def test_the_summary_says_what_bounds_a_run_and_what_to_do(browser, report):
     browser.wait()
 
 
+@pytest.mark.shared
 def test_clicking_an_op_shows_its_line_and_each_form(browser, report):
     browser.open(report, "graph?view=ops")
     row = browser.of(".rows .row")[5]
@@ -117,6 +119,7 @@ def test_clicking_an_op_shows_its_line_and_each_form(browser, report):
     assert all("@[" in form for form in forms)
 
 
+@pytest.mark.shared
 def test_clicking_an_event_shows_its_line(browser, few):
     browser.open(few, "execution")
     chart = browser.one(".chart")
@@ -126,6 +129,7 @@ def test_clicking_an_event_shows_its_line(browser, few):
     assert "cycles from" in browser.text(".facts")
 
 
+@pytest.mark.shared
 def test_the_wheel_and_keys_zoom(browser, report):
     browser.open(report, "execution")
     chart = browser.one(".chart")
@@ -144,6 +148,7 @@ def test_the_wheel_and_keys_zoom(browser, report):
     browser.until(lambda: browser.of(".source"))
 
 
+@pytest.mark.shared
 def test_clicking_short_events_zooms_in_on_them(browser, report):
     browser.open(report, "execution")
     chart = browser.one(".chart")
@@ -156,6 +161,7 @@ def test_clicking_short_events_zooms_in_on_them(browser, report):
     assert int(state["from"]) < pointed < int(state["to"]) < int(state["from"]) + end / 7
 
 
+@pytest.mark.shared
 def test_the_address_keeps_what_is_shown(browser, report):
     browser.open(report, "execution?from=1000&to=3000&event=4")
     assert "made_data.py:" in browser.text(".source")
@@ -186,6 +192,7 @@ def test_search_finds(browser, report, sought, kind, shown):
     assert not browser.one("#found").is_displayed()
 
 
+@pytest.mark.shared
 def test_search_goes_by_the_keyboard(browser, report):
     browser.open(report)
     ActionChains(browser.driver).send_keys("/", "gelu_2").perform()
@@ -195,6 +202,7 @@ def test_search_goes_by_the_keyboard(browser, report):
     browser.until(lambda: browser.of(".source"))
 
 
+@pytest.mark.shared
 def test_tables_go_by_the_keyboard(browser, report):
     browser.open(report, "graph?view=ops")
     rows = browser.one(".rows")
@@ -205,12 +213,14 @@ def test_tables_go_by_the_keyboard(browser, report):
     browser.until(lambda: browser.text(".row.active .cell") == "11")
 
 
+@pytest.mark.shared
 def test_the_module_tree_opens(browser, report):
     browser.open(report, "graph?view=modules&path=decoder.layers.5.norm")
     assert "norm" in browser.text(".row.active")
     assert "decoder" in browser.text(".rows")
 
 
+@pytest.mark.shared
 def test_the_peak_consists_of(browser, report):
     data = made_data.make()
     browser.open(report, "memory?ipu=1")
@@ -222,6 +232,7 @@ def test_the_peak_consists_of(browser, report):
     assert f"{count} tensors of the arena" in browser.text()
 
 
+@pytest.mark.shared
 def test_memory_at_any_instruction(browser, report):
     browser.open(report, "memory?ipu=1")
     first = made_data.make()["memory"]["ipus"][1]["peak"]["instruction"] - 10
@@ -231,6 +242,7 @@ def test_memory_at_any_instruction(browser, report):
     browser.until(lambda: f"at={first}" in browser.ask("return location.hash"))
 
 
+@pytest.mark.shared
 def test_what_does_not_fit_is_told_with_what_would_make_it(browser, folder):
     file = browsing.write(folder, "overflow", made_data.make(capacity=150 * 1024))
     browser.open(file)
@@ -241,6 +253,7 @@ def test_what_does_not_fit_is_told_with_what_would_make_it(browser, folder):
     assert "saves 223 KiB – keep the optimiser's state off the chip" in text
 
 
+@pytest.mark.shared
 def test_streaming_memory_is_shown_against_its_capacity(browser, folder):
     data = made_data.make(ops=60, events=300)
     data["memory"]["streaming"] = {"needed": 3 << 30, "capacity": 2 << 30}
@@ -260,6 +273,7 @@ def test_compare_shows_differences_by_module(browser, report):
     assert len(browser.drawn()) == 1  # memory is the same
 
 
+@pytest.mark.shared
 def test_compare_loads_another_report(browser, folder, few):
     other = folder / "other.json"
     other.write_text(json.dumps(made_data.make(ops=16, events=40, ipus=2, slower=3)))
@@ -301,6 +315,7 @@ def test_names_are_no_markup(browser, folder):
     assert not browser.of("img")
 
 
+@pytest.mark.shared
 def test_light_and_dark(browser, report):
     back = "return getComputedStyle(document.body).backgroundColor"
     browser.open(report)

@@ -83,6 +83,7 @@ def run(work, folder, *, delay=0.0, shown=True, terminal=True):
     return text.split("READY")[1]
 
 
+@pytest.mark.shared
 def test_a_terminal_shows_each_to_its_end(tmp_path):
     shown = run(WORK, tmp_path)
     ended = re.findall(r"([\w. ]+): 100%\|[^\r\n]*B/s\]\r?\n", shown)
@@ -96,6 +97,7 @@ def test_nothing_is_shown_elsewhere_or_soon_or_where_it_is_off(settings, tmp_pat
     assert "|" not in shown and "%" not in shown, (settings, shown)
 
 
+@pytest.mark.shared
 def test_popxl_shows_its_transfers(tmp_path):
     work = """
     import numpy as np

@@ -232,6 +232,7 @@ model(torch.ones(2, 4))
 """
 
 
+@pytest.mark.shared
 @pytest.mark.signals
 @pytest.mark.parametrize(("signal", "runs"), [("SIGINT", 2), ("SIGKILL", 0)])
 def test_a_program_that_is_cut_short_leaves_a_report(tmp_path, signal, runs):
