@@ -31,7 +31,7 @@ $(VENV)/.runtime: requirements.txt
 
 $(VENV)/.development: requirements-dev.txt $(VENV)/.runtime
 	@tools/install_system_packages.sh $(PYTHON) development
-	@# Few modules of these packages are imported, and those are compiled then.
+	@# Tests import few modules of these packages; Python compiles those at their first import.
 	@$(STAGE) set-up-tests $(PIP) install --no-compile -r requirements-dev.txt
 	@touch $@
 
@@ -75,7 +75,7 @@ install: native ## install the package into .venv
 demo: install ## build, install and train the example network
 	@$(STAGE) --show train $(BIN)/python examples/python/mnist.py
 
-# Modules of tests are compiled once, not by every process that the tests start.
+# Python then keeps the bytecode of test modules; otherwise every process compiles them again.
 PYTEST := env PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(JOBS)
 test: install unit-tests $(VENV)/.development ## set up, build, install and run every test
 	@$(STAGE) --show test-core ctest --test-dir build --output-on-failure -j $(JOBS)

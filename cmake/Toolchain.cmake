@@ -43,7 +43,7 @@ if(POPTORCH_SANITIZE)
   set(POPTORCH_KERNELS)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     list(APPEND POPTORCH_WARNINGS -Wno-unknown-pragmas)  # g++'s ivdep
-    add_compile_options("SHELL:-Xclang -fno-pch-timestamp")  # ccache refuses headers with a time in them
+    add_compile_options("SHELL:-Xclang -fno-pch-timestamp")  # ccache does not store one that has a time stamp
   endif()
   add_compile_options(-fsanitize=${POPTORCH_SANITIZE} -fno-omit-frame-pointer
                       -fno-sanitize-recover=all)

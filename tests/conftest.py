@@ -33,7 +33,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_addoption(parser):
     parser.addoption("--share", action="store_true", help="a part of what shares.py divides")
-    parser.addoption("--config", help="a file of tests/configs, without .json, or all")
+    names = ["all", *worlds.CONFIGS]
+    parser.addoption("--config", choices=names, help="a file of tests/configs, or all of them")
 
 
 def pytest_report_header(config):
@@ -77,7 +78,7 @@ def pytest_generate_tests(metafunc):
     if asked:
         names = worlds.asked_for(asked, test.path.name, test.originalname)
     elif metafunc.config.getoption("--share") and test.path.parent.name == worlds.SUITE_FOLDER:
-        # shares.split() deals out the worlds of a test with the marker, with its cases.
+        # Of a test with the marker, shares.split() deals out the pairs of a case and a world.
         share = "all" if test.get_closest_marker("shared") else shares.of_run()
         none = pytest.param(None, id=pytest.HIDDEN_PARAM)
         names = [none, *worlds.share_of(test.path.name, test.originalname, share)]
@@ -100,9 +101,8 @@ def pytest_collection_modifyitems(config, items):
 @pytest.fixture(autouse=True)
 def seeded():
     """Inputs are those of every run, whichever tests ran before."""
-    torch.default_generator.manual_seed(
-        0
-    )  # torch's function formats the stack for each accelerator
+    # torch.manual_seed() also formats the stack, once for every kind of accelerator.
+    torch.default_generator.manual_seed(0)
 
 
 @pytest.fixture(autouse=True)
@@ -134,7 +134,7 @@ def steps(world):
 
 @pytest.fixture(autouse=True, scope="session")
 def device_pools(tmp_path_factory):
-    """64 IPUs for what the fixtures of a module or a session compile, and a folder for others."""
+    """Gives fixtures of modules and sessions 64 IPUs, and yields folders for other pools."""
     folder = tmp_path_factory.mktemp("ipus")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("POPTORCH_IPU_POOL", f"64:2:{folder}")

@@ -1,4 +1,4 @@
-"""Shares: a run takes a part of the tests that take long, the next run another part.
+"""Shares: each run takes a part of the tests that take long, and the next run takes another part.
 
 `pytest --share` runs a twelfth of the cases of tests with the marker `shared`, and a sixth of the
 pairs of a test and a world (worlds.py). Twelve commits in a row run all cases, and all pairs twice;
@@ -14,8 +14,8 @@ import zlib
 
 import pytest
 
-SHARES = 12  # of the cases
-OF_WORLDS = 6
+SHARES = 12  # of the cases with the marker
+OF_WORLDS = 6  # of the pairs with a world
 
 
 @functools.cache
@@ -48,7 +48,8 @@ def taken(things, owner, share, shares=SHARES):
 def split(items, share):
     """Divides pytest's items into those that the share runs and those that it leaves out.
 
-    Of a test with the marker, its cases are dealt out, and its pairs of a case and a world."""
+    Of a test with the marker, cases go to twelve shares, and pairs of a case and a world to six.
+    """
     cases, pairs = collections.defaultdict(list), collections.defaultdict(list)
     for item in items:
         if item.get_closest_marker("shared"):

@@ -46,7 +46,7 @@ def asked_for(asked, path, test=""):
 
 
 def share_of(path, test, share):
-    """A sixth of the configs in which all shares run a test: see shares.py."""
+    """The configs in which a share runs a test, a sixth of them: see shares.py."""
     return shares.taken(asked_for("all", path, test), f"{path}::{test}", share, shares.OF_WORLDS)
 
 

@@ -31,7 +31,7 @@ def output(*command):
 
 
 def digest():
-    clang = shutil.which("clang++-16")  # without it, nothing has passed under it
+    clang = shutil.which("clang++-16")  # absent: no note was made
     found = hashlib.sha256(output(clang, "--version").encode() if clang else b"")
     names = output("git", "ls-files", "-co", "--exclude-standard", *INPUTS).splitlines()
     for name in sorted(names):

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the distribution's packages that the build needs and this machine lacks, and says which.
-# Does nothing when all are there. Needs root (or sudo) for apt-get only. With `sanitizers` behind the
-# Python also those of the sanitized builds and the fuzzers, with `development` those of the tests.
+# It does nothing when all are there, and needs root (or sudo) for apt-get only. `sanitizers` adds the
+# packages of the sanitized builds and the fuzzers, `development` adds those of the tests.
 # Usage: tools/install_system_packages.sh [PYTHON [sanitizers] [development]]
 set -euo pipefail
 
@@ -33,7 +33,6 @@ for purpose in "${@:2}"; do
         /usr/lib/llvm-16/lib/clang/16/lib/linux/libclang_rt.fuzzer-x86_64.a
       ;;
     development)
-      need clang-16 command -v clang++-16 # compiles the tests of the C++ API
       need chromium command -v chromium
       need chromium-driver command -v chromedriver
       ;;

@@ -53,7 +53,7 @@ def run(name, command, show, out=sys.stdout):
     """Runs the command; returns its exit status."""
     LOGS.mkdir(parents=True, exist_ok=True)
     path = LOGS / f"{name}.log"
-    begin = time.monotonic()
+    begin, started = time.monotonic(), time.time()
     progress = None if show else Progress(name, out)
     with path.open("wb") as log:
         child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -72,7 +72,7 @@ def run(name, command, show, out=sys.stdout):
     else:
         out.write(f"[{name}] {'done' if status == 0 else 'FAILED'}, {seconds:.0f} s\n")
     with (LOGS / STAGES).open("a") as stages:
-        stages.write(f"{name}\t{seconds:.1f}\t{status}\n")
+        stages.write(f"{name}\t{seconds:.1f}\t{status}\t{started:.1f}\n")
     if status != 0:
         if progress:
             out.write("\n".join(last_lines(path)) + "\n")
@@ -88,10 +88,12 @@ def last_lines(path):
 
 
 def table():
-    """The stages in their order, with their minutes."""
+    """The stages in the order of their ends, with their minutes, and the time that all took: stages
+    can run at the same time."""
     rows = [line.split("\t") for line in (LOGS / STAGES).read_text().splitlines()]
-    total = sum(float(seconds) for _, seconds, _ in rows)
-    lines = [f"{name:<24} {float(seconds) / 60:6.1f} min" for name, seconds, _ in rows]
+    spans = [(float(begin), float(begin) + float(seconds)) for _, seconds, _, begin in rows]
+    total = max(end for _, end in spans) - min(begin for begin, _ in spans)
+    lines = [f"{name:<24} {float(seconds) / 60:6.1f} min" for name, seconds, *_ in rows]
     return "\n".join([*lines, f"{'all':<24} {total / 60:6.1f} min"])
 
 

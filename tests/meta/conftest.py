@@ -1,4 +1,4 @@
-"""Fixtures of several files."""
+"""Fixtures that several test files use."""
 
 from cpp_projects import cpp_programs
 

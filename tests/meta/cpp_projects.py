@@ -12,8 +12,9 @@ from load_tool import ROOT
 
 # Without it, no file that has a precompiled header is found in ccache.
 SLOPPINESS = "CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime"
-# Set by the nightly: the programs are compiled as a user does it, by the default compiler and each
-# by itself. Otherwise clang does it, if it is there: a fifth of the time.
+# The nightly sets it: the default compiler then compiles each program by itself, as a user's build
+# does. Otherwise the programs share a precompiled header, and clang, if installed, compiles them in
+# a third of the CPU time.
 AS_USERS_DO = "POPTORCH_CPP_AS_USERS_DO"
 
 
@@ -25,9 +26,10 @@ def run(*command):
 
 
 def build_against_installed_package(source, folder, *more):
-    """Builds as a user does, with `more` as arguments of CMake.
+    """Builds a project in a folder, with `more` as further arguments of CMake.
 
-    Skips the test where no package is installed."""
+    It skips the test if the package is not installed.
+    """
     prefix = Path(poptorch_core.cmake_prefix_path)
     if not (prefix / "share/cmake/poptorch").exists():
         pytest.skip("the built tree is in use, not the installed package")
@@ -45,23 +47,23 @@ def build_against_installed_package(source, folder, *more):
 
 @pytest.fixture(scope="session")
 def cpp_programs():
-    """The folder with the programs of tests/cpp in `tests`, those of examples/cpp in `examples`.
+    """The folder with the programs of tests/cpp in `tests` and those of examples/cpp in `examples`.
 
-    It is the same in every run: ccache knows a precompiled header by its place, too.
+    Every run uses the same folder: the path of a precompiled header is part of its key in ccache.
     """
     folder = ROOT / "build" / ("cpp_as_users_do" if os.environ.get(AS_USERS_DO) else "cpp_programs")
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:  # other processes of this run need them, too
+    with (folder / "lock").open("w") as lock:  # of pytest's other workers
         fcntl.flock(lock, fcntl.LOCK_EX)
         build_against_installed_package(ROOT / "tests/cpp/with_examples", folder, *_compiler())
     return folder
 
 
 def _compiler():
-    """Arguments of CMake."""
+    """The arguments of CMake that choose the compiler and whether headers are shared."""
     if os.environ.get(AS_USERS_DO):
         return ["-DSHARE_HEADERS=OFF"]
     clang = shutil.which("clang++-16")
-    # ccache takes no precompiled header of clang that has a time in it.
+    # ccache does not store a precompiled header of clang that contains a time stamp.
     stable = "-DCMAKE_CXX_FLAGS=-Xclang -fno-pch-timestamp"
     return [f"-DCMAKE_CXX_COMPILER={clang}", stable] if clang else []

@@ -16,8 +16,8 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.common_modules import module_db
 from torch.utils import _pytree as pytree
 
-# The tables look for a unittest.TestCase on the stack at every sample, and read the sources of all
-# frames for it: half of the survey's time. There is none.
+# For every sample the tables search the stack for a unittest.TestCase, and read the sources of all
+# frames: half of the survey's time. The survey has no TestCase.
 common_utils.extract_test_fn = lambda: None
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.bool)

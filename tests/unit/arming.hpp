@@ -1,4 +1,4 @@
-// A fault that is armed for a part of a test.
+// Arms a fault for a part of a test.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace poptorch::support {
 
-// Armed as long as it lives.
+// The fault is armed during this object's lifetime.
 class Arming {
  public:
   explicit Arming(std::string_view text) : number_(arm_fault(fault_of(text))) {}

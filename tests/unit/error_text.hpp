@@ -1,11 +1,11 @@
-// What an action that must fail says.
+// Reads the text of an error that a test expects.
 #pragma once
 
 #include <string>
 
 namespace poptorch {
 
-// The text of the `Error` that `action` throws; "no error" without one.
+// Returns the text of the `Error` that `action` throws, or "no error" if it throws none.
 template <typename Error, typename Action>
 std::string text_of(Action action) {
   try {

@@ -98,7 +98,7 @@ void print(const char* what, const std::map<Reached, int>& reached) {
   std::cout << "\n";
 }
 
-// What part of the texts came just so far.
+// Returns the fraction of the texts whose last stage is `how_far`.
 double share_of(const std::map<Reached, int>& reached, Reached how_far) {
   int all = 0;
   for (const auto& [_, count] : reached) all += count;

@@ -51,12 +51,12 @@ struct TestTensor {
   }
 };
 
-// Numbers in [-1, 1).
+// Returns random numbers in [-1, 1).
 inline TestTensor random_f32(ir::Shape shape, uint32_t seed = 1) {
   return TestTensor(ir::DType::kF32, std::move(shape), -1, 1, seed);
 }
 
-// Numbers from 0 up to below `high`.
+// Returns random integers in [0, high).
 inline TestTensor random_i32(ir::Shape shape, int64_t high, uint32_t seed = 9) {
   return TestTensor(ir::DType::kI32, std::move(shape), 0, static_cast<double>(high) - 1e-6, seed);
 }

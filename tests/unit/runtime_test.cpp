@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "error_text.hpp"
 #include "ir/text.hpp"
 #include "ops/all_ops.hpp"
 #include "session/executable_file.hpp"
@@ -59,26 +60,20 @@ TEST_F(Runtime, RunsWhatWasSaved) {
   EXPECT_EQ(y, std::vector<float>(16, 6));
 }
 
-template <typename Work>
-std::string text_of(Work work) {
-  try {
-    work();
-  } catch (const runtime::Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
 TEST_F(Runtime, SaysWhatIsWrong) {
   runtime::Model model(path);
-  EXPECT_EQ(text_of([&] { model.run({}, {y.data()}); }),
+  EXPECT_EQ(text_of<runtime::Error>([&] { model.run({}, {y.data()}); }),
             "[run] the model has 1 inputs, but 0 buffers were given. Give one for each.");
-  EXPECT_EQ(text_of([&] { model.readState("v", y.data()); }).find("[state] there is no state 'v'."),
+  EXPECT_EQ(text_of<runtime::Error>([&] {
+              model.readState("v", y.data());
+            }).find("[state] there is no state 'v'."),
             0u);
-  EXPECT_NE(text_of([] { runtime::Model("/nowhere"); }).find("Invalid file /nowhere: "),
-            std::string::npos);
+  EXPECT_NE(
+      text_of<runtime::Error>([] { runtime::Model("/nowhere"); }).find("Invalid file /nowhere: "),
+      std::string::npos);
   std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
-  EXPECT_NE(text_of([&] { runtime::Model{path}; }).find("is damaged"), std::string::npos);
+  EXPECT_NE(text_of<runtime::Error>([&] { runtime::Model{path}; }).find("is damaged"),
+            std::string::npos);
 }
 
 }  // namespace
