@@ -19,14 +19,18 @@ UNIT_TESTS := tests/unit/poptorch_unit_tests
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
 
-$(VENV)/.runtime: requirements.txt
+# What the core is built with, without torch: enough for the sanitized unit tests.
+$(VENV)/.core: requirements.txt
 	@tools/install_system_packages.sh $(PYTHON)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "[set-up] Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 1; }
-	@# torch first and by itself: whatever depends on torch would otherwise pull its CUDA build.
-	@$(STAGE) set-up sh -c '$(PIP) install torch==2.13.0 $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) && \
-	  $(PIP) install -r requirements.txt'
+	@$(STAGE) set-up $(PIP) install -r requirements.txt
+	@touch $@
+
+# By itself, before whatever depends on torch, which would otherwise pull its CUDA build.
+$(VENV)/.runtime: $(VENV)/.core
+	@$(STAGE) set-up-torch $(PIP) install torch==2.13.0 $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 	@touch $@
 
 $(VENV)/.development: requirements-dev.txt $(VENV)/.runtime
@@ -132,15 +136,15 @@ define sanitized
 	@$(STAGE) --show test-$(1) tools/run_shards.sh $(JOBS) build-$(1)/$(UNIT_TESTS) --gtest_brief=1
 endef
 
-asan: $(VENV)/.runtime ## unit tests under the address and undefined-behaviour sanitizers
+asan: $(VENV)/.core ## unit tests under the address and undefined-behaviour sanitizers
 	$(call sanitized,asan,address$(comma)undefined)
 
 # The unit tests need not pass again under the sanitizers when no input of the C++ build has changed.
-asan-once: $(VENV)/.runtime ## the same, unless these very sources have passed before
+asan-once: $(VENV)/.core ## the same, unless these very sources have passed before
 	@if tools/cpp_inputs.py --passed; then echo "[asan] These C++ sources have passed before."; else \
 	  POPTORCH_ONE_IN=7 $(MAKE) --no-print-directory asan && tools/cpp_inputs.py --note-passed; fi
 
-tsan: $(VENV)/.runtime ## unit tests under the thread sanitizer
+tsan: $(VENV)/.core ## unit tests under the thread sanitizer
 	$(call sanitized,tsan,thread)
 
 # libFuzzer with the address and undefined-behaviour sanitizers on the texts of IR and programs and on

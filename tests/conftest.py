@@ -1,8 +1,9 @@
 """Every test has a device pool of its own.
 
 `--config NAME` runs tests in a world of tests/configs, `--config all` in each: see worlds.py.
-`--share` leaves eleven twelfths of the cases of tests with the marker `shared` to other runs, and
-adds a sixth of the pairs of a test of behaviour and a world: see shares.py.
+`--share` leaves eleven twelfths of the cases of tests with the marker `shared` to other runs, leaves
+those with the marker `nightly` to the night, and adds a sixth of the pairs of a test of behaviour and
+a world: see shares.py.
 
 What a test asserts is not changed: values must not depend on any of this. `suite_skip` of a config
 maps a reason to the files, tests and cases (file::test[case]) that it concerns.
@@ -88,7 +89,7 @@ def pytest_generate_tests(metafunc):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leaves out the tests that have no world, and the cases of other shares."""
+    """Leaves out the tests that have no world, and what the share has not."""
     left = []
     if config.getoption("--config"):
         left = [item for item in items if item.callspec.params["world"] not in worlds.CONFIGS]

@@ -1,8 +1,8 @@
 """Shares: each run takes a part of the tests that take long, and the next run takes another part.
 
 `pytest --share` runs a twelfth of the cases of tests with the marker `shared`, and a sixth of the
-pairs of a test and a world (worlds.py). Twelve commits in a row run all cases, and all pairs twice;
-each night runs all.
+pairs of a test and a world (worlds.py). Twelve commits in a row run all cases, and all pairs twice.
+Tests with the marker `nightly` do not run. Each night runs all.
 """
 
 import collections
@@ -48,14 +48,17 @@ def taken(things, owner, share, shares=SHARES):
 def split(items, share):
     """Divides pytest's items into those that the share runs and those that it leaves out.
 
-    Of a test with the marker, cases go to twelve shares, and pairs of a case and a world to six.
+    Of a test with the marker `shared`, cases go to twelve shares, and pairs of a case and a world to
+    six. Tests with the marker `nightly` are left out.
     """
     cases, pairs = collections.defaultdict(list), collections.defaultdict(list)
+    left = set()
     for item in items:
-        if item.get_closest_marker("shared"):
+        if item.get_closest_marker("nightly"):
+            left.add(item)
+        elif item.get_closest_marker("shared"):
             of_test = pairs if _has_world(item) else cases
             of_test[item.nodeid.partition("[")[0]].append(item)
-    left = set()
     for of_tests, shares in ((cases, SHARES), (pairs, OF_WORLDS)):
         for test, its in of_tests.items():
             left |= {*its} - {*taken(its, test, share, shares)}

@@ -277,7 +277,7 @@ def test_a_loader_has_one_accessor():
     loader.terminate()
 
 
-@pytest.mark.shared
+@pytest.mark.nightly
 @pytest.mark.signals
 def test_a_killed_worker_is_an_error():
     accessor = poptorch.AsynchronousDataAccessor(Slow())
@@ -330,7 +330,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.shared
+@pytest.mark.nightly
 @pytest.mark.signals
 @pytest.mark.parametrize("strategy", poptorch.SharingStrategy.__members__)
 def test_an_interrupt_ends_the_worker_and_leaves_no_memory(tmp_path, strategy):

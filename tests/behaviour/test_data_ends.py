@@ -19,7 +19,7 @@ from poptorch_core import process_guard
 NOTHING = ([], set())
 
 
-@pytest.mark.shared
+@pytest.mark.nightly
 @pytest.mark.signals
 @pytest.mark.parametrize("kind", ["SIGKILL", "SIGTERM"])
 @pytest.mark.parametrize("loader", ["Sync--2", "Async-ForkServer-2", "own"])
@@ -30,7 +30,7 @@ def test_nothing_outlives_a_killed_program(tmp_path, loader, kind):
     assert program.process.returncode == -getattr(signal, kind)
 
 
-@pytest.mark.shared
+@pytest.mark.nightly
 @pytest.mark.signals
 def test_nothing_outlives_a_program_that_exits_early(tmp_path):
     program = Running(tmp_path, "Async-ForkServer-2", "exit")
@@ -62,7 +62,7 @@ class OwnWorkers:
         threading.Event().wait()
 
 
-@pytest.mark.shared
+@pytest.mark.nightly
 @pytest.mark.signals
 @pytest.mark.parametrize("strategy", ["Fork", "ForkServer", "SharedMemory"])
 @pytest.mark.parametrize("how", ["terminate", "kill"])

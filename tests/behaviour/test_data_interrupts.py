@@ -8,7 +8,7 @@ import pytest
 from interrupted_loading import OF_PYTHON, started
 
 
-@pytest.mark.shared
+@pytest.mark.nightly
 @pytest.mark.signals
 @pytest.mark.parametrize("workers", ["0", "2"])
 @pytest.mark.parametrize("strategy", poptorch.SharingStrategy.__members__)
@@ -18,7 +18,7 @@ def test_an_interrupt_of_the_loop_prints_nothing(tmp_path, strategy, workers):
     assert (output, error, running.returncode) == ("ready\nstarted\n", "", 0)
 
 
-@pytest.mark.shared
+@pytest.mark.nightly
 @pytest.mark.signals
 def test_an_interrupt_before_a_worker_has_what_it_is_given(tmp_path):
     with started(tmp_path, "SharedMemory", "0", "start") as running:

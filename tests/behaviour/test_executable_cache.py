@@ -172,14 +172,14 @@ def test_the_command_line_looks_into_files(tmp_path, capsys):
 KILLS = ["compile:2:SIGKILL", "compile:1:lower:SIGKILL", "save:1:SIGKILL", "save:4:SIGKILL"]
 
 
-@pytest.mark.shared
+@pytest.mark.nightly
 @pytest.mark.signals
 @pytest.mark.parametrize("faults", [[], *([kill] for kill in KILLS)], ids=str)
 def test_processes_compile_a_model_once(tmp_path, faults):
     cached_models.round_of(str(tmp_path), 4, 6, faults)
 
 
-@pytest.mark.shared
+@pytest.mark.nightly
 @pytest.mark.signals
 def test_a_kill_leaves_whole_files():
     done = in_process(cached_models.__file__, "steps", "50")

@@ -18,7 +18,7 @@ SEED = os.environ.get("POPTORCH_SEED", "0")
 FEW = ["sync", "async-workers"]
 
 
-@pytest.mark.shared
+@pytest.mark.nightly
 @pytest.mark.signals
 @pytest.mark.parametrize("kind", KINDS if KILLS else FEW)
 def test_killed_training_ends_with_the_bits_of_the_undisturbed(kind, tmp_path):

@@ -175,7 +175,7 @@ for _ in range(3):
 """
 
 
-@pytest.mark.shared
+@pytest.mark.nightly
 @pytest.mark.signals
 def test_the_variable_stops_a_process_which_then_goes_on():
     child = subprocess.Popen(

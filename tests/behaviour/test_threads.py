@@ -205,14 +205,14 @@ def test_a_program_ends_though_a_thread_runs(tmp_path):
     assert status == 0
 
 
-@pytest.mark.shared
+@pytest.mark.nightly
 @pytest.mark.signals
 def test_a_program_ends_though_a_daemon_thread_runs(tmp_path):
     written, status = program_ends(tmp_path, daemon=True, wait="pass", signalled=False)
     assert status == 0 and "Fatal" not in written
 
 
-@pytest.mark.shared
+@pytest.mark.nightly
 @pytest.mark.signals
 @pytest.mark.parametrize("daemon", [False, True])
 def test_the_main_thread_is_interrupted_while_another_runs(tmp_path, daemon):

@@ -10,12 +10,12 @@ import shares
 class Item:
     """A case of a test, as pytest has it."""
 
-    def __init__(self, test, case, marked=True, world=None):
-        self.nodeid, self.marked = f"tests/a/test_{test}.py::test_it[{case}]", marked
+    def __init__(self, test, case, marker="shared", world=None):
+        self.nodeid, self.marker = f"tests/a/test_{test}.py::test_it[{case}]", marker
         self.callspec = types.SimpleNamespace(params={"world": world})
 
     def get_closest_marker(self, name):
-        return name if self.marked and name == "shared" else None
+        return name if name == self.marker else None
 
 
 def test_the_shares_have_every_marked_case_once():
@@ -36,10 +36,16 @@ def test_six_shares_have_every_pair_of_a_marked_case_and_a_world_once():
 
 
 def test_other_cases_and_all_shares_leave_nothing_out():
-    items = [Item(0, case, marked=False) for case in range(20)]
+    items = [Item(0, case, marker=None) for case in range(20)]
     assert shares.split(items, 3) == (items, [])
     marked = [Item(0, case) for case in range(20)]
     assert shares.split(marked, "all") == (marked, [])
+
+
+@pytest.mark.parametrize("share", [3, "all"])
+def test_no_share_has_the_tests_of_the_night(share):
+    night, sound = Item(0, 0, marker="nightly"), Item(1, 0, marker=None)
+    assert shares.split([night, sound], share) == ([sound], [night])
 
 
 @pytest.mark.parametrize("given, expected", [("0", 0), ("11", 11), ("all", "all")])

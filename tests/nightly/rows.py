@@ -80,6 +80,7 @@ ROWS = (
         PYTEST + "tests/behaviour/test_memory_remedies.py tests/behaviour/test_plan.py", PASSED),
     Row("all", "every case of the tests of which CI takes a twelfth",
         PYTEST + "-m shared tests", PASSED),
+    Row("all", "what takes too long for CI: the marker `nightly`", PYTEST + "-m nightly tests", PASSED),
     Row("all", "the C++ programs as a user compiles them, of which CI shares the headers",
         PYTEST + "tests/meta/test_cpp.py tests/meta/test_examples.py", PASSED,
         environment={"POPTORCH_CPP_AS_USERS_DO": "1"}),

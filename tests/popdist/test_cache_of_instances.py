@@ -68,7 +68,7 @@ def has_open(pid, path):
     return False
 
 
-@pytest.mark.shared
+@pytest.mark.nightly
 @pytest.mark.signals
 def test_another_takes_over_from_one_that_is_killed(tmp_path):
     killed = started(0, tmp_path, "stops")

@@ -51,7 +51,7 @@ def stepping(tmp_path):
         process.communicate()
 
 
-@pytest.mark.shared
+@pytest.mark.nightly
 @pytest.mark.signals
 def test_an_instance_that_is_killed_is_named(stepping, tmp_path):
     """By all others, who notice it by themselves."""
@@ -65,7 +65,7 @@ def test_an_instance_that_is_killed_is_named(stepping, tmp_path):
     assert "has waited" not in err, "nobody waits for the deadline"
 
 
-@pytest.mark.shared
+@pytest.mark.nightly
 @pytest.mark.signals
 def test_an_instance_that_is_stopped_is_named_at_the_deadline(stepping, tmp_path):
     process, pids = stepping(steps=("for ever", "2"))

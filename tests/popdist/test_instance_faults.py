@@ -43,7 +43,7 @@ WAITED = {
 }
 
 
-@pytest.mark.shared
+@pytest.mark.nightly
 @pytest.mark.signals
 @pytest.mark.parametrize("count, fault, point, wait", MANY if WHOLE else FEW)
 def test_the_others_name_who_is_missing(tmp_path, count, fault, point, wait):
@@ -76,7 +76,7 @@ def test_the_others_name_who_is_missing(tmp_path, count, fault, point, wait):
 PARTS = [part for part in POINTS_BY_PART if WHOLE or part != "running"]
 
 
-@pytest.mark.shared
+@pytest.mark.nightly
 @pytest.mark.signals
 @pytest.mark.parametrize("part", PARTS)
 def test_a_signal_at_each_named_point(part):

@@ -55,7 +55,7 @@ def has_pending(pid, number):
     return any(int(mask, 16) >> (number - 1) & 1 for mask in found) or not is_running(pid)
 
 
-@pytest.mark.shared
+@pytest.mark.nightly
 @pytest.mark.signals
 @pytest.mark.parametrize("point, whom", [(COMPILING, "poprun alone"), (TRAINING, "the group")])
 def test_ctrl_c(point, whom, tmp_path):

@@ -9,7 +9,7 @@ from launching import PYTHON, lines, poprun
 PROGRAM = Path(__file__).with_name("restarted_program.py")
 
 
-@pytest.mark.shared
+@pytest.mark.nightly
 @pytest.mark.signals
 def test_a_killed_program_ends_with_the_bits_of_the_undisturbed(tmp_path):
     found = {}

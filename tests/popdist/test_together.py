@@ -62,7 +62,7 @@ def test_data_of_every_type_and_layout(count):
     assert sorted(out.splitlines()) == [f"[1,{i}]<stdout>:passed" for i in range(count)]
 
 
-@pytest.mark.shared
+@pytest.mark.nightly
 @pytest.mark.signals
 @pytest.mark.parametrize("store", ["file", "tcp"])
 def test_instances_join_again(tmp_path, reserved_port, store):
@@ -118,7 +118,7 @@ def test_nothing_listens_but_on_the_address_named(tmp_path, reserved_port, store
     assert sorted(out.splitlines()) == [f"[1,{i}]<stdout>:2.0" for i in range(2)]
 
 
-@pytest.mark.shared
+@pytest.mark.nightly
 @pytest.mark.signals
 def test_an_instance_that_ended_is_named(tmp_path):
     file = program(tmp_path, """
@@ -135,7 +135,7 @@ def test_an_instance_that_ended_is_named(tmp_path):
     assert "'loss'" in err and "has ended" in err
 
 
-@pytest.mark.shared
+@pytest.mark.nightly
 @pytest.mark.signals
 def test_an_instance_that_is_stopped_is_named(tmp_path):
     file = program(tmp_path, """

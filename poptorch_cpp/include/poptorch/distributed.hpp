@@ -10,7 +10,7 @@
 // the replicas, or a dimension that the group does not divide.
 #pragma once
 
-#include <torch/types.h>
+#include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <string>
@@ -32,25 +32,24 @@ struct ReplicaGroup {
 
 // The sum, or "mean", "min", "max" or "prod", of the group's tensors, on each replica. Of values
 // tied for the least or largest, each has its share of the gradient.
-torch::Tensor all_reduce(const torch::Tensor& tensor, const std::string& op = "sum",
-                         const ReplicaGroup& group = {});
+at::Tensor all_reduce(const at::Tensor& tensor, const std::string& op = "sum",
+                      const ReplicaGroup& group = {});
 
 // The group's tensors one behind the other along `dim`, on each replica; of numbers a vector.
-torch::Tensor all_gather(const torch::Tensor& tensor, int64_t dim = 0,
-                         const ReplicaGroup& group = {});
+at::Tensor all_gather(const at::Tensor& tensor, int64_t dim = 0, const ReplicaGroup& group = {});
 
 // The i-th part along `dim` of what all_reduce gives, on the group's replica i.
-torch::Tensor reduce_scatter(const torch::Tensor& tensor, const std::string& op = "sum",
-                             int64_t dim = 0, const ReplicaGroup& group = {});
+at::Tensor reduce_scatter(const at::Tensor& tensor, const std::string& op = "sum", int64_t dim = 0,
+                          const ReplicaGroup& group = {});
 
 // The i-th part along `split_dim` goes to the group's replica i. What a replica receives comes one
 // behind the other along `concat_dim`.
-torch::Tensor all_to_all(const torch::Tensor& tensor, int64_t split_dim = 0, int64_t concat_dim = 0,
-                         const ReplicaGroup& group = {});
+at::Tensor all_to_all(const at::Tensor& tensor, int64_t split_dim = 0, int64_t concat_dim = 0,
+                      const ReplicaGroup& group = {});
 
 // How many replicas a group has.
 int64_t group_size(const ReplicaGroup& group = {});
 // Which of its group this replica is: a number, int32, that is known at run time.
-torch::Tensor group_rank(const ReplicaGroup& group = {});
+at::Tensor group_rank(const ReplicaGroup& group = {});
 
 }  // namespace poptorch::distributed

@@ -1,5 +1,4 @@
 // Operators of torch's that look at values on their way, composed without that: see handled.hpp.
-#include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/clamp_min.h>
 #include <ATen/ops/full.h>
@@ -29,7 +28,7 @@ Results covariance(const Handled& h) {
   if (counts) weights = h.arguments[2].toTensor();
   if (weighs) {
     const at::Tensor& given = h.arguments[3].toTensor();
-    weights = counts ? weights * given : given;
+    weights = counts ? weights.mul(given) : given;
   }
   const int64_t observations = x.size(1);
   if (weights.defined() && (weights.dim() != 1 || weights.numel() != observations)) {
@@ -37,13 +36,13 @@ Results covariance(const Handled& h) {
   }
   if (!weights.defined()) weights = at::ones({observations}, x.options());
   const at::Tensor total = weights.sum();
-  const at::Tensor centred = x - (x * weights).sum(1, true) / total;
-  at::Tensor count = total - correction;
+  const at::Tensor centred = x.sub(x.mul(weights).sum(1, true).div(total));
+  at::Tensor count = total.sub(correction);
   if (weighs) {
-    count = total - correction * (weights * h.arguments[3].toTensor()).sum() / total;
+    count = total.sub(weights.mul(h.arguments[3].toTensor()).sum().mul(correction).div(total));
   }
-  const at::Tensor sums = at::matmul(centred, (centred * weights).mH());
-  return {(sums / at::clamp_min(count, 0)).squeeze()};
+  const at::Tensor sums = at::matmul(centred, centred.mul(weights).mH());
+  return {sums.div(at::clamp_min(count, 0)).squeeze()};
 }
 
 Results repeated(const Handled& h) {
@@ -73,7 +72,7 @@ Results least_squares(const Handled& h) {
   at::Tensor residuals = h.tracer.make_empty({0}, a.scalar_type()), singular = residuals;
   at::Tensor rank = h.tracer.make_empty({0}, at::kLong);
   if (rows > columns && driver != "gelsy") {
-    residuals = (at::matmul(a, x) - b).abs().square().sum(-2);
+    residuals = at::matmul(a, x).sub(b).abs().square().sum(-2);
   }
   const auto batch = a.sizes().slice(0, a.dim() - 2);
   if (driver != "gels") {

@@ -1,6 +1,5 @@
 // Sparse tensors of the host (a closure's, an attribute, a buffer), in what is computed of them and
 // tensors of the device: see handled.hpp.
-#include <ATen/TensorOperators.h>
 #include <ATen/ops/index_add.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/matmul.h>
@@ -46,7 +45,7 @@ at::Tensor product(Tracer& tracer, const at::Tensor& sparse, const at::Tensor& x
   }
   const at::Tensor rows = tracer.make_constant(places[0]), from = tracer.make_constant(places[1]);
   const at::Tensor columns = x.dim() == 1 ? x.unsqueeze(1) : x;
-  const at::Tensor parts = at::index_select(columns, 0, from) * tracer.make_constant(numbers);
+  const at::Tensor parts = at::index_select(columns, 0, from).mul(tracer.make_constant(numbers));
   const at::Tensor none = at::zeros({sparse.size(0), columns.size(1)}, parts.options());
   const at::Tensor y = at::index_add(none, 0, rows, parts);
   return x.dim() == 1 ? y.squeeze(1) : y;
@@ -76,9 +75,10 @@ std::optional<Results> by_sparse_constants(Tracer& tracer, const c10::OperatorHa
       y = product(tracer, turned, left.t()).t();
     }
     if (y.defined() && !adds) return Results{y};
-    if (y.defined())
-      return Results{arguments[0].toTensor() * arguments[3].toScalar() +
-                     y * arguments[4].toScalar()};
+    if (y.defined()) {
+      const at::Tensor added = arguments[0].toTensor().mul(arguments[3].toScalar());
+      return Results{added.add(y.mul(arguments[4].toScalar()))};
+    }
   }
   torch::jit::Stack stack;
   for (const IValue& argument : arguments) {

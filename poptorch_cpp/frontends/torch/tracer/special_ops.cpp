@@ -1,6 +1,5 @@
 // Operators that are not computations: reads of values, comparisons of tensors, constants, detach_;
 // and the device that factories are asked for.
-#include <ATen/TensorOperators.h>
 #include <ATen/ops/_pack_padded_sequence.h>
 #include <ATen/ops/_pad_packed_sequence.h>
 #include <ATen/ops/amax.h>
@@ -110,7 +109,7 @@ Results sparse_of_places(const Handled& h) {
   std::vector<int64_t> size;
   {
     const PauseGuard pause;
-    const at::Tensor most = at::amax(places, 1).to(at::kLong) + 1;
+    const at::Tensor most = at::amax(places, 1).to(at::kLong).add(1);
     size.assign(most.const_data_ptr<int64_t>(), most.const_data_ptr<int64_t>() + most.numel());
   }
   const auto rest = numbers.sizes().slice(1);
