@@ -2,9 +2,9 @@
 processes or threads, beside four busy processes and again under `nice 19`.
 
 `python tests/flaky.py [--runs 20] [--jobs N] [--minutes 60]`. The tests are those that CI runs and
-that have the marker `signals`; those of the core are chosen by `UNIT_TESTS`. Prints a table for each
-of the two conditions, and exits with 1 when a test failed or had fewer runs. What failed is in the
-folder that it names.
+that have the marker `signals`; those of the core are chosen by `UNIT_TESTS`. Prints a table for
+each of the two conditions, and exits with 1 when a test failed or had fewer runs. What failed is in
+the folder that it names.
 
 Under `nice 19` one process is busy, not four: those would leave the tests a hundredth of two cores.
 """
@@ -18,7 +18,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent
@@ -69,7 +72,7 @@ def run_python(args, condition, folder, seconds):
     table = folder / "table.json"
     words = [
         sys.executable, "-m", "pytest", "-q", "-m", "signals and not nightly",
-        "-n", str(2 * args.jobs),  # many of them wait
+        "-n", str(at_once(args)),
         "--dist", "worksteal", "-p", "repeated", "--repeat", str(args.runs),
         "--repeat-results", str(folder), "--timeout", str(SECONDS_A_TEST),
         "--session-timeout", str(max(1, round(seconds))), "-p", "no:cacheprovider",
@@ -84,30 +87,41 @@ def run_python(args, condition, folder, seconds):
 def run_unit_tests(args, condition, folder, seconds):
     """Runs the core's tests of `UNIT_TESTS` as often; returns their table."""
     table, until = {}, time.monotonic() + seconds
-    for number in range(args.runs):
-        if time.monotonic() > until:
-            break
-        results = folder / "unit.json"
-        results.unlink(missing_ok=True)
-        words = [
-            args.unit_tests, "--gtest_brief=1", f"--gtest_filter={':'.join(UNIT_TESTS)}",
-            f"--gtest_output=json:{results}",
-        ]  # fmt: skip
-        with (folder / f"unit-{number}.log").open("wb") as log:
-            # Of tests that go through every type, group and reduction, a few cases.
-            few = {**os.environ, "POPTORCH_ONE_IN": "20"}
-            status = niced(condition, words, stdout=log, stderr=log, env=few)
-        if status == 0:
-            (folder / f"unit-{number}.log").unlink()
-        if not results.exists():
-            add(table, f"the process (status {status})", True, 0.0)
-            continue
-        for suite in json.loads(results.read_text())["testsuites"]:
-            for test in suite["testsuite"]:
-                if test["result"] == "COMPLETED":
-                    name = f"{suite['name']}.{test['name']}"
-                    add(table, name, "failures" in test, float(test["time"].rstrip("s")))
+    with ThreadPoolExecutor(at_once(args)) as threads:
+        one = partial(unit_run, args, condition, folder, until)
+        for row in chain.from_iterable(threads.map(one, range(args.runs))):
+            add(table, *row)
     return table
+
+
+def unit_run(args, condition, folder, until, number):
+    """One process of them: a list of (test, whether it failed, seconds), empty if time is up."""
+    if time.monotonic() > until:
+        return []
+    results, log = folder / f"unit-{number}.json", folder / f"unit-{number}.log"
+    words = [
+        args.unit_tests, "--gtest_brief=1", f"--gtest_filter={':'.join(UNIT_TESTS)}",
+        f"--gtest_output=json:{results}",
+    ]  # fmt: skip
+    with log.open("wb") as written:
+        # Of tests that go through every type, group and reduction, a few cases.
+        few = {**os.environ, "POPTORCH_ONE_IN": "20"}
+        status = niced(condition, words, stdout=written, stderr=written, env=few)
+    if status == 0:
+        log.unlink()
+    if not results.exists():
+        return [(f"the process (status {status})", True, 0.0)]
+    return [
+        (f"{suite['name']}.{test['name']}", "failures" in test, float(test["time"].rstrip("s")))
+        for suite in json.loads(results.read_text())["testsuites"]
+        for test in suite["testsuite"]
+        if test["result"] == "COMPLETED"
+    ]
+
+
+def at_once(args):
+    """How many tests run side by side: many of them wait."""
+    return 2 * args.jobs
 
 
 def niced(condition, words, **more):

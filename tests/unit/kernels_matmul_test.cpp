@@ -1,5 +1,6 @@
 // linear and matmul against plain loops in double, over every route, with chains and half types.
 #include "kernel_harness.hpp"
+#include "sample.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -22,6 +23,7 @@ struct ProductSize {
 };
 
 TEST(Matmul, MatchesLoopsOnEveryRouteAndThreadCount) {
+  Sample sample;
   for (ProductSize s : {ProductSize{1, 8, 8},
                         {5, 19, 7},
                         {8, 130, 300},
@@ -40,6 +42,7 @@ TEST(Matmul, MatchesLoopsOnEveryRouteAndThreadCount) {
         expect_deterministic(run);
         for (int64_t i = 0; i < s.m; i += 1 + s.m / 20) {
           for (int64_t j = 0; j < s.n; j += 1 + s.n / 20) {
+            if (!sample.takes()) continue;
             ASSERT_NEAR(run.outputs[0].at(i * s.n + j), dot(a, b, i, j, s.k, ta, tb, s.m, s.n),
                         2e-5)
                 << s.m << "x" << s.n << "x" << s.k << ta << tb << " at " << i << "," << j;
@@ -73,6 +76,11 @@ TEST(Linear, AddsBiasAndRunsTheChainOnItsBlocks) {
     const int64_t in = 70, out = 100;
     TestTensor x = random_f32({rows, in}, 1), w = random_f32({out, in}, 2),
                bias = random_f32({out}, 3), skip = random_f32({rows, out}, 4);
+    std::vector<double> expected;
+    for (int64_t i = 0; i < rows * out; ++i) {
+      expected.push_back(dot(x, w, i / out, i % out, in, false, true, rows, out) +
+                         bias.at(i % out));
+    }
     TestTensor sum({DType::kF32, {rows, out}});
     TileProgramBuilder builder({rows, out});
     const int y = builder.input({DType::kF32, {rows, out}});
@@ -88,11 +96,9 @@ TEST(Linear, AddsBiasAndRunsTheChainOnItsBlocks) {
         std::fill(sum.data.begin(), sum.data.end(), std::byte{0});
         run.run(threads);
         for (int64_t i = 0; i < rows * out; ++i) {
-          const double y_i =
-              dot(x, w, i / out, i % out, in, false, true, rows, out) + bias.at(i % out);
-          ASSERT_NEAR(sum.at(i), y_i + skip.at(i), 1e-5);
+          ASSERT_NEAR(sum.at(i), expected[i] + skip.at(i), 1e-5);
           if (keep) {
-            ASSERT_NEAR(run.outputs[0].at(i), y_i, 1e-5);
+            ASSERT_NEAR(run.outputs[0].at(i), expected[i], 1e-5);
           }
         }
       }
