@@ -1,9 +1,9 @@
 """Every test has a device pool of its own.
 
 `--config NAME` runs tests in a world of tests/configs, `--config all` in each: see worlds.py.
-`--share` leaves eleven twelfths of the cases of tests with the marker `shared` to other runs, leaves
-those with the marker `nightly` to the night, and adds a sixth of the pairs of a test of behaviour and
-a world: see shares.py.
+`--share` leaves eleven twelfths of the cases of tests with the marker `shared` to other runs,
+leaves those with the marker `nightly` to the night, and adds a sixth of the pairs of a test of
+behaviour and a world: see shares.py.
 
 What a test asserts is not changed: values must not depend on any of this. `suite_skip` of a config
 maps a reason to the files, tests and cases (file::test[case]) that it concerns.

@@ -48,8 +48,8 @@ def taken(things, owner, share, shares=SHARES):
 def split(items, share):
     """Divides pytest's items into those that the share runs and those that it leaves out.
 
-    Of a test with the marker `shared`, cases go to twelve shares, and pairs of a case and a world to
-    six. Tests with the marker `nightly` are left out.
+    Of a test with the marker `shared`, cases go to twelve shares, and pairs of a case and a world
+    to six. Tests with the marker `nightly` are left out.
     """
     cases, pairs = collections.defaultdict(list), collections.defaultdict(list)
     left = set()
