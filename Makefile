@@ -142,7 +142,7 @@ asan: $(VENV)/.core ## unit tests under the address and undefined-behaviour sani
 # The unit tests need not pass again under the sanitizers when no input of the C++ build has changed.
 asan-once: $(VENV)/.core ## the same, unless these very sources have passed before
 	@if tools/cpp_inputs.py --passed; then echo "[asan] These C++ sources have passed before."; else \
-	  POPTORCH_ONE_IN=7 $(MAKE) --no-print-directory asan && tools/cpp_inputs.py --note-passed; fi
+	  POPTORCH_ONE_IN=20 $(MAKE) --no-print-directory asan && tools/cpp_inputs.py --note-passed; fi
 
 tsan: $(VENV)/.core ## unit tests under the thread sanitizer
 	$(call sanitized,tsan,thread)

@@ -46,6 +46,7 @@ def pytest_report_header(config):
 
 def pytest_collection_finish():
     zygote.take_environment()
+    zygote.start_workers()
     # Millions of objects of modules and tests, which each full collection would visit again.
     gc.collect()
     gc.freeze()

@@ -3,7 +3,8 @@
 `zygote.run` and `zygote.Popen` take and return what those of `subprocess` do. The program is a
 child of the caller: waiting, signals and the exit status are those of a new process. It has its own
 arguments, environment, folder, standard streams and `__main__`. What a command asks for that this
-cannot give (see `can_be_forked`) starts as a new process.
+cannot give (see `can_be_forked`) starts as a new process. After `zygote.start_workers()`, so do the
+processes that multiprocessing starts; in programs of tests, multiprocessing is Python's own.
 
 These things differ from a new process: torch and numpy are in `sys.modules`, and /proc has the
 command line and the environment of the zygote. A test that depends on them uses `subprocess`; the
@@ -12,6 +13,7 @@ reasons are in tests/meta/test_zygote.py.
 
 import contextlib
 import ctypes
+import multiprocessing.util
 import os
 import pickle
 import re
@@ -71,11 +73,11 @@ class Zygote:
                 env=ENVIRONMENT,
             )
 
-    def start(self, program: dict, streams: Sequence[int]) -> int:
+    def start(self, program: dict, files: Sequence[int]) -> int:
         """Returns the process id of a fork that runs the program, a child of this process."""
         with self.lock, _orphans_become_children():
             body = pickle.dumps(program)
-            socket.send_fds(self.connection, [struct.pack("=Q", len(body))], streams)
+            socket.send_fds(self.connection, [struct.pack("=Q", len(body))], files)
             self.connection.sendall(body)
             answer = self.connection.recv(8, socket.MSG_WAITALL)
         if len(answer) < 8:
@@ -146,6 +148,28 @@ class Popen(subprocess.Popen):
 
     def _start(self, program: dict, streams: Sequence[int]) -> int:
         return _zygote().start(program, streams)
+
+
+def start_workers() -> None:
+    """Has multiprocessing start its processes (`spawn`, the fork server) as forks of the zygote."""
+    multiprocessing.util.spawnv_passfds = _spawn  # type: ignore[attr-defined]
+
+
+_SPAWN = multiprocessing.util.spawnv_passfds  # type: ignore[attr-defined]
+
+
+def _spawn(path, args, passed: Sequence[int]) -> int:
+    words = [os.fsdecode(word) for word in args]
+    starts_torch = any("spawn_main" in word or "forkserver" in word for word in words)
+    if not starts_torch or not can_be_forked(words, os.environ):
+        return _SPAWN(path, args, passed)
+    program = {
+        "words": words,
+        "environment": dict(os.environ),
+        "folder": os.getcwd(),
+        "passed": sorted(passed),
+    }
+    return _zygote().start(program, [0, 1, 2, *sorted(passed)])
 
 
 class OwnFork(Popen):

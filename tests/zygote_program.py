@@ -2,6 +2,7 @@
 
 import atexit
 import ctypes
+import fcntl
 import gc
 import importlib.machinery
 import io
@@ -68,20 +69,30 @@ class ImportAgain:
 class Program:
     """A program that a fork becomes. Its words begin with the path of Python."""
 
-    def __init__(self, words, environment, folder, new_session=False, process_group=-1) -> None:
+    def __init__(
+        self, words, environment, folder, new_session=False, process_group=-1, passed=()
+    ) -> None:
         self.words = words[1:]
         self.environment, self.folder = environment, folder
         self.new_session, self.process_group = new_session, process_group
+        self.passed = passed  # numbers of the files that it has besides the standard ones
 
-    def begin(self, streams) -> None:
-        """Gives this process the state of a Python that has just started."""
+    def begin(self, files) -> None:
+        """Gives this process the state of a Python that has just started.
+
+        files: the standard streams, and those that get the numbers `passed`.
+        """
         if self.new_session:
             os.setsid()
         if self.process_group is not None and self.process_group >= 0:
             os.setpgid(0, self.process_group)
-        for standard, given in enumerate(streams):
-            os.dup2(given, standard)
-        os.closerange(3, 1024)
+        numbers = [0, 1, 2, *self.passed]
+        free = 1 + max(*numbers, *files)
+        files = [fcntl.fcntl(file, fcntl.F_DUPFD, free) for file in files]
+        os.closerange(3, free)
+        for file, number in zip(files, numbers, strict=True):
+            os.dup2(file, number)
+        os.closerange(free, 1024)
         signal.set_wakeup_fd(-1)
         for number in signal.valid_signals():
             if callable(signal.getsignal(number)):
@@ -142,9 +153,9 @@ def _stream(old, number):
     return stream
 
 
-def become(program: Program, streams) -> None:
+def become(program: Program, files) -> None:
     """Runs the program in this fork of any process, from any depth, and never returns."""
-    program.begin(streams)
+    program.begin(files)
     status = 0
     try:
         program.execute()

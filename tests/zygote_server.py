@@ -12,6 +12,8 @@ import sys
 
 from zygote_program import Program, become
 
+MOST_FILES = 16  # of a program, with its standard streams
+
 
 def fork_orphan() -> int:
     """Forks twice, and returns the process id of the second fork, or minus an error's number.
@@ -43,7 +45,7 @@ def fork_orphan() -> int:
 def serve(connection: socket.socket) -> None:
     """Forks for every program that is asked for."""
     while True:
-        header, streams, _, _ = socket.recv_fds(connection, 8, 3, socket.MSG_WAITALL)
+        header, files, _, _ = socket.recv_fds(connection, 8, MOST_FILES, socket.MSG_WAITALL)
         if len(header) < 8:
             os._exit(0)
         (size,) = struct.unpack("=Q", header)
@@ -51,8 +53,8 @@ def serve(connection: socket.socket) -> None:
         pid = fork_orphan()
         if pid == 0:
             connection.detach()  # its descriptor is closed, and may become another file's
-            become(Program(**pickle.loads(body)), streams)
-        for each in streams:
+            become(Program(**pickle.loads(body)), files)
+        for each in files:
             os.close(each)
         connection.sendall(struct.pack("=q", pid))
 

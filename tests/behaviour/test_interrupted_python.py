@@ -19,7 +19,7 @@ import torch
 
 PACKAGE = str(Path(poptorch.__file__).parent)
 EVERY = int(os.environ.get("POPTORCH_INTERRUPT_EVERY", "60"))
-PARTS = 6  # of which CI runs one
+PARTS = 6  # that run side by side
 X = torch.linspace(-1, 1, 6).reshape(2, 3)
 
 
@@ -185,7 +185,7 @@ def check(program, log, where):
     assert again == made + 1, f"{again} after {made}, {where}"
 
 
-@pytest.mark.shared
+@pytest.mark.nightly
 @pytest.mark.parametrize("part", range(PARTS))
 def test_an_interrupt_at_any_line_leaves_a_wrapper_that_goes_on(part, log):
     lines = count_points()

@@ -2,6 +2,7 @@
 are listed with their reasons."""
 
 import ast
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -144,6 +145,22 @@ def test_a_program_is_a_child_that_can_be_stopped_and_killed():
         process.send_signal(signal.SIGCONT)
         process.terminate()
         assert process.wait() == -signal.SIGTERM
+
+
+def answer(answers, given):
+    answers.put((Path("/proc/self/cmdline").read_text(), given))
+    sys.exit(3)
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_processes_of_multiprocessing_are_forks(method):
+    context = multiprocessing.get_context(method)
+    answers = context.SimpleQueue()
+    process = context.Process(target=answer, args=(answers, "a word"))
+    process.start()
+    command, given = answers.get()
+    process.join()
+    assert zygote.SERVER.name in command and given == "a word" and process.exitcode == 3
 
 
 def test_what_cannot_be_forked_is_a_new_process():

@@ -281,10 +281,11 @@ TEST(Verifier, EveryOpHasAWellFormedOne) {
 TEST(Verifier, RefusesEveryOpThatItsRowForbids) {
   const auto module = every_op();
   std::map<std::string, int> refused;  // by the first words of the title
-  int count = 0;
+  int ops = 0, count = 0;
   Sample sample;
   for (const Op* op : module->main().ops()) {
     if (!sample.takes()) continue;
+    ++ops;
     EXPECT_EQ(refusal(*module, *op, {"nothing", [](Graph&, Parts&) {}}), "") << op->name();
     for (const Case& one : cases_of(*op)) {
       const std::string text = refusal(*module, *op, one);
@@ -298,7 +299,7 @@ TEST(Verifier, RefusesEveryOpThatItsRowForbids) {
   std::cout << "ill-formed ops refused: " << count;
   for (const auto& [kind, number] : refused) std::cout << ", " << kind << " " << number;
   std::cout << "\n";
-  EXPECT_GE(count, 300);
+  EXPECT_GT(count, 5 * ops);
 }
 
 }  // namespace
