@@ -1,6 +1,8 @@
 """Libraries of custom ops, compiled once a session and loaded as a user loads them."""
 
 import ctypes
+import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -20,11 +22,14 @@ def compile_library(source, target):
     package = Path(poptorch_core.cmake_prefix_path)
     header = package / "include" if (package / "include").exists() else None
     include = header or ROOT / "poptorch_cpp/include"
-    command = [
-        *("c++", "-std=c++20", "-shared", "-fPIC", "-Wall", "-Wextra", f"-I{include}", source),
-        *("-o", target, f"-L{package}/lib", "-lpoptorch_core", f"-Wl,-rpath,{package}/lib"),
-    ]
-    return subprocess.Popen([str(part) for part in command], stderr=subprocess.PIPE, text=True)
+    ccache, object_file = shutil.which("ccache"), f"{target}.o"
+    compiler = [*([ccache] if ccache else []), "c++"]
+    compiles = [*compiler, "-std=c++20", "-fPIC", "-Wall", "-Wextra", f"-I{include}", "-c", source,
+                "-o", object_file]  # fmt: skip
+    links = ["c++", "-shared", object_file, "-o", target, f"-L{package}/lib", "-lpoptorch_core",
+             f"-Wl,-rpath,{package}/lib"]  # fmt: skip
+    both = " && ".join(shlex.join(map(str, words)) for words in (compiles, links))
+    return subprocess.Popen(["sh", "-c", both], stderr=subprocess.PIPE, text=True)
 
 
 @pytest.fixture(scope="session")
