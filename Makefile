@@ -19,7 +19,7 @@ UNIT_TESTS := tests/unit/poptorch_unit_tests
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
 
-# What the core is built with, without torch: enough for the sanitized unit tests.
+# The core needs only these packages. The sanitized unit tests are built with them, without torch.
 $(VENV)/.core: requirements.txt
 	@tools/install_system_packages.sh $(PYTHON)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -28,7 +28,7 @@ $(VENV)/.core: requirements.txt
 	@$(STAGE) set-up $(PIP) install -r requirements.txt
 	@touch $@
 
-# By itself, before whatever depends on torch, which would otherwise pull its CUDA build.
+# torch is installed by itself, before the packages that depend on it: they would pull its CUDA build.
 $(VENV)/.runtime: $(VENV)/.core
 	@$(STAGE) set-up-torch $(PIP) install torch==2.13.0 $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 	@touch $@

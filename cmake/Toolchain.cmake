@@ -13,7 +13,8 @@ set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g -DNDEBUG")
 
 add_compile_options(-ffp-contract=off -fno-semantic-interposition)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # g++ collects its garbage above so many kB. By default that is a sixth of the time of a large unit.
+  # g++ collects garbage only when its heap exceeds this many kB. With the default limit it spends a
+  # sixth of the time of a large unit on that.
   add_compile_options("SHELL:--param ggc-min-heapsize=2000000")
 endif()
 # Code that runs once per compilation, not once per step, is built with -O1, which takes two thirds of

@@ -80,7 +80,7 @@ def pytest_generate_tests(metafunc):
     if asked:
         names = worlds.asked_for(asked, test.path.name, test.originalname)
     elif metafunc.config.getoption("--share") and test.path.parent.name == worlds.SUITE_FOLDER:
-        # Of a test with the marker, shares.split() deals out the pairs of a case and a world.
+        # For a test with the marker, shares.split() deals out the pairs of a case and a world.
         share = "all" if test.get_closest_marker("shared") else shares.of_run()
         none = pytest.param(None, id=pytest.HIDDEN_PARAM)
         names = [none, *worlds.share_of(test.path.name, test.originalname, share)]
@@ -90,7 +90,7 @@ def pytest_generate_tests(metafunc):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leaves out the tests that have no world, and what the share has not."""
+    """Leaves out the tests that have no world, and those that belong to other shares."""
     left = []
     if config.getoption("--config"):
         left = [item for item in items if item.callspec.params["world"] not in worlds.CONFIGS]

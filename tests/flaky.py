@@ -95,7 +95,7 @@ def run_unit_tests(args, condition, folder, seconds):
 
 
 def unit_run(args, condition, folder, until, number):
-    """One process of them: a list of (test, whether it failed, seconds), empty if time is up."""
+    """Runs them once. Returns (test, whether it failed, seconds) for each, or [] if time is up."""
     if time.monotonic() > until:
         return []
     results, log = folder / f"unit-{number}.json", folder / f"unit-{number}.log"
@@ -104,7 +104,7 @@ def unit_run(args, condition, folder, until, number):
         f"--gtest_output=json:{results}",
     ]  # fmt: skip
     with log.open("wb") as written:
-        # Of tests that go through every type, group and reduction, a few cases.
+        # Tests that go through every type, group and reduction run a few of their cases.
         few = {**os.environ, "POPTORCH_ONE_IN": "20"}
         status = niced(condition, words, stdout=written, stderr=written, env=few)
     if status == 0:
@@ -120,7 +120,7 @@ def unit_run(args, condition, folder, until, number):
 
 
 def at_once(args):
-    """How many tests run side by side: many of them wait."""
+    """Returns how many tests run side by side. Many of them only wait."""
     return 2 * args.jobs
 
 

@@ -2,7 +2,7 @@
 
 `pytest --share` runs a twelfth of the cases of tests with the marker `shared`, and a sixth of the
 pairs of a test and a world (worlds.py). Twelve commits in a row run all cases, and all pairs twice.
-Tests with the marker `nightly` do not run. Each night runs all.
+Tests with the marker `nightly` do not run. The nightly runs all of them.
 """
 
 import collections

@@ -3,8 +3,8 @@
 `zygote.run` and `zygote.Popen` take and return what those of `subprocess` do. The program is a
 child of the caller: waiting, signals and the exit status are those of a new process. It has its own
 arguments, environment, folder, standard streams and `__main__`. What a command asks for that this
-cannot give (see `can_be_forked`) starts as a new process. After `zygote.start_workers()`, so do the
-processes that multiprocessing starts; in programs of tests, multiprocessing is Python's own.
+cannot give (see `can_be_forked`) starts as a new process. After `zygote.start_workers()`, the
+processes that multiprocessing starts are such forks too. In programs of tests they are new ones.
 
 These things differ from a new process: torch and numpy are in `sys.modules`, and /proc has the
 command line and the environment of the zygote. A test that depends on them uses `subprocess`; the
@@ -161,7 +161,8 @@ _SPAWN = multiprocessing.util.spawnv_passfds  # type: ignore[attr-defined]
 def _spawn(path, args, passed: Sequence[int]) -> int:
     words = [os.fsdecode(word) for word in args]
     starts_torch = any("spawn_main" in word or "forkserver" in word for word in words)
-    if not starts_torch or not can_be_forked(words, os.environ):
+    too_many = len(passed) + 3 > zygote_program.MOST_FILES
+    if not starts_torch or too_many or not can_be_forked(words, os.environ):
         return _SPAWN(path, args, passed)
     program = {
         "words": words,

@@ -22,6 +22,7 @@ def python_path(environment) -> list[str]:
 
 
 ON_INTERRUPT = signal.getsignal(signal.SIGINT)  # as Python sets it
+MOST_FILES = 16  # A program can be given so many, with its standard streams.
 STDOUT_IS_LOST = 120  # Python's own status for it
 PATH = [folder for folder in sys.path[1:] if folder not in python_path(os.environ)]
 

@@ -10,9 +10,7 @@ import socket
 import struct
 import sys
 
-from zygote_program import Program, become
-
-MOST_FILES = 16  # of a program, with its standard streams
+from zygote_program import MOST_FILES, Program, become
 
 
 def fork_orphan() -> int:

@@ -19,7 +19,7 @@ import torch
 
 PACKAGE = str(Path(poptorch.__file__).parent)
 EVERY = int(os.environ.get("POPTORCH_INTERRUPT_EVERY", "60"))
-PARTS = 6  # that run side by side
+PARTS = 6  # They run side by side.
 X = torch.linspace(-1, 1, 6).reshape(2, 3)
 
 
