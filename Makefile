@@ -33,7 +33,11 @@ $(VENV)/.runtime: $(VENV)/.core
 	@$(STAGE) set-up-torch $(PIP) install torch==2.13.0 $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 	@touch $@
 
-$(VENV)/.development: requirements-dev.txt $(VENV)/.runtime
+$(VENV)/.lint: requirements-lint.txt $(VENV)/.runtime
+	@$(STAGE) set-up-lint $(PIP) install -r requirements-lint.txt
+	@touch $@
+
+$(VENV)/.development: requirements-dev.txt $(VENV)/.lint
 	@tools/install_system_packages.sh $(PYTHON) development
 	@# Tests import few modules of these packages; Python compiles those at their first import.
 	@$(STAGE) set-up-tests $(PIP) install --no-compile -r requirements-dev.txt
@@ -81,10 +85,12 @@ demo: install ## build, install and train the example network
 
 # Python then keeps the bytecode of test modules; otherwise every process compiles them again.
 PYTEST := env PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(JOBS)
-test: install unit-tests $(VENV)/.development ## set up, build, install and run every test
-	@$(STAGE) --show test-core ctest --test-dir build --output-on-failure -j $(JOBS)
+test: test-core install $(VENV)/.development ## set up, build, install and run every test
 	@$(STAGE) --show test-python $(PYTEST) --share tests
 	@$(STAGE) --show test-avx2 tools/test_as_on_avx2.sh $(BIN)/python -n $(JOBS)
+
+test-core: unit-tests ## the core's tests alone
+	@$(STAGE) --show test-core ctest --test-dir build --output-on-failure -j $(JOBS)
 
 test-fast: dev ## the core's unit and golden tests, from the incremental build
 	build-dev/$(UNIT_TESTS) --gtest_brief=1
@@ -118,12 +124,12 @@ wheel: native ## put a wheel into dist/
 	POPTORCH_BUILD_DIR=$(CURDIR)/build $(PIP) wheel --no-build-isolation --no-deps -w dist .
 	@ls dist
 
-format: $(VENV)/.development ## format all sources
+format: $(VENV)/.lint ## format all sources
 	@$(BIN)/clang-format -i $(CPP_FILES)
 	@$(BIN)/ruff check --quiet --fix . && $(BIN)/ruff format --quiet .
 
-lint: $(VENV)/.development ## formatting, Python lint and types, layers, lengths
-	@$(STAGE) lint sh -e -c '$(BIN)/clang-format --dry-run -Werror $(CPP_FILES); \
+lint: $(VENV)/.lint ## formatting, Python lint and types, layers, lengths
+	@$(STAGE) lint sh -e -c 'echo $(CPP_FILES) | xargs -n 60 -P $(JOBS) $(BIN)/clang-format --dry-run -Werror; \
 	  $(BIN)/ruff check .; $(BIN)/ruff format --check --quiet .; $(BIN)/mypy; \
 	  $(BIN)/python tools/check_layers.py; $(BIN)/python tools/check_sources.py'
 
@@ -179,4 +185,4 @@ clean: ## remove what was built, keep .venv
 	rm -rf build build-* dist python/*.egg-info
 
 comma := ,
-.PHONY: help set-up system-packages native unit-tests dev install demo test test-fast test-ops flaky nightly golden stubs bench wheel format lint asan asan-once tsan fuzz cov docs clean
+.PHONY: help set-up system-packages native unit-tests dev install demo test test-core test-fast test-ops flaky nightly golden stubs bench wheel format lint asan asan-once tsan fuzz cov docs clean
