@@ -1,9 +1,8 @@
-// Implements compile_options.hpp.
 #include "bindings/compile_options.hpp"
 
 #include <pybind11/stl.h>
 
-#include "emulator/fabric.hpp"
+#include "emulator/transport/fabric.hpp"
 #include "support/error.hpp"
 
 namespace poptorch::bindings {
@@ -75,13 +74,13 @@ void take_lines(ir::Execution& execution, const std::vector<Line>& lines) {
   }
 }
 
-session::HostOptions host_options_of(const py::dict& given) {
-  session::HostOptions options;
+compile::HostOptions host_options_of(const py::dict& given) {
+  compile::HostOptions options;
   py::dict plain;
   for (const auto& [key, value] : given) {
     if (!take_share(options.share, key.cast<std::string>(), value)) plain[key] = value;
   }
-  ir::take_attrs(session::host_option_rows(), options, attrs_of(plain));
+  ir::take_attrs(compile::host_option_rows(), options, attrs_of(plain));
   return options;
 }
 
@@ -106,6 +105,8 @@ void bind_option_table(py::module_& m) {
       .def_property_readonly("most", limit(&ir::OptionLimits::most, INT64_MAX))
       .def_property_readonly("words", [](const OptionText& row) { return row.limits.words; })
       .def_readonly("allowed", &OptionText::allowed, "The range, or the words, as text.")
+      .def_readonly("found", &OptionText::found,
+                    "Whether a pass finds it, or it follows from the wrapper: nobody sets it.")
       .def_readonly("setter", &OptionText::setter,
                     "What of poptorch.Options sets it: 'Group.setter(argument=default)'.")
       .def_readonly("changes", &OptionText::changes, "Also after compiling.")
@@ -113,7 +114,7 @@ void bind_option_table(py::module_& m) {
   m.def("option_table", [] {
     std::vector<OptionText> rows = ir::execution_table();
     for (OptionText& row :
-         ir::texts_of("host", session::host_option_rows(), session::HostOptions())) {
+         ir::texts_of("host", compile::host_option_rows(), compile::HostOptions())) {
       rows.push_back(std::move(row));
     }
     return rows;

@@ -18,7 +18,7 @@ using Line = std::tuple<std::string, std::string, pybind11::dict>;
 // The description that the lines give, taken in turn. UserError as of ir::take_line().
 void take_lines(ir::Execution& execution, const std::vector<Line>& lines);
 // By name: threads, memory_limit, round_ipu_count.
-session::HostOptions host_options_of(const pybind11::dict& given);
+compile::HostOptions host_options_of(const pybind11::dict& given);
 // option_table(): the rows of both tables.
 void bind_option_table(pybind11::module_& m);
 

@@ -1,4 +1,4 @@
-// Implements core_ir.hpp. Graphs, ops and values are owned by their module, which every handle
+// Graphs, ops and values are owned by their module, which every handle
 // keeps alive.
 #include "bindings/core_ir.hpp"
 

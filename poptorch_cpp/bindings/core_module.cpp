@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <set>
 
+#include "account/memory_limit.hpp"
 #include "bindings/compile_options.hpp"
 #include "bindings/core_ir.hpp"
 #include "bindings/custom_ops.hpp"
@@ -19,13 +20,12 @@
 #include "bindings/report.hpp"
 #include "bindings/text.hpp"
 #include "bindings/watched.hpp"
+#include "compile/pass_runner.hpp"
 #include "ir/op_def.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
 #include "ops/all_ops.hpp"
 #include "program/program.hpp"
-#include "session/memory_limit.hpp"
-#include "session/pass_runner.hpp"
 #include "session/session.hpp"
 #include "storage/cbor.hpp"
 #include "support/environment.hpp"
@@ -141,23 +141,23 @@ void write_remote(Executable& executable, const Text& name, int replica, int64_t
 }
 
 std::unique_ptr<Executable> compile(const ir::Module& module, const std::vector<Line>& lines,
-                                    const py::dict& host, const session::Progress& progress) {
+                                    const py::dict& host, const compile::Progress& progress) {
   auto copy = module.clone();
   take_lines(copy->execution(), lines);
-  session::Progress locked;
+  compile::Progress locked;
   if (progress) {
     locked = [&progress](int done, int steps, const std::string& name) {
       py::gil_scoped_acquire acquire;
       progress(done, steps, name);
     };
   }
-  const session::HostOptions options = host_options_of(host);
+  const compile::HostOptions options = host_options_of(host);
   return watched([&] { return session::compile(std::move(copy), options, locked); });
 }
 
 void run_pass(ir::Module& module, const Text& name, const std::vector<Line>& lines) {
   take_lines(module.execution(), lines);
-  session::PassRunner({}, 1).run(name.value, module);
+  compile::PassRunner({}, 1).run(name.value, module);
 }
 
 void bind_ir(py::module_& m) {
@@ -188,7 +188,7 @@ void bind_ir(py::module_& m) {
 std::unique_ptr<Executable> load(const std::variant<py::str, py::bytes>& text,
                                  const py::dict& host) {
   const auto object = std::visit([](const py::object& any) { return any; }, text);
-  const session::HostOptions options = host_options_of(host);
+  const compile::HostOptions options = host_options_of(host);
   const std::string bytes = bytes_of_text(object);
   return watched([&] { return session::load(bytes, ops::registry(), options); });
 }
@@ -247,7 +247,7 @@ void bind_executable(py::module_& m) {
       .def(
           "check_memory",
           [](const Executable& e, const std::string& limit) {
-            session::check_memory_limit(e.program(), limit);
+            account::check_memory_limit(e.program(), limit);
           },
           "What was left undone by the host option late_memory_check: warns of a program that does "
           "not fit, or raises Error, as the host option memory_limit says.",
@@ -258,7 +258,7 @@ void bind_executable(py::module_& m) {
         "added to its own. `progress` is called with (steps done, steps in "
         "all, name of the step).",
         py::arg("module"), py::arg("lines") = py::list(), py::arg("host") = py::dict(),
-        py::arg("progress") = session::Progress());
+        py::arg("progress") = compile::Progress());
   m.def("load", &load,
         "Runs a program from its text, Executable.text('program'). Its state begins as the program "
         "says or at 0: write_state gives it values.",

@@ -1,4 +1,3 @@
-// Implements custom_ops.hpp.
 #include "bindings/custom_ops.hpp"
 
 #include <pybind11/stl.h>

@@ -1,4 +1,3 @@
-// Implements fabric.hpp.
 #include "bindings/fabric.hpp"
 
 #include <pybind11/stl.h>
@@ -8,7 +7,7 @@
 #include <variant>
 
 #include "bindings/watched.hpp"
-#include "emulator/shared_fabric.hpp"
+#include "emulator/transport/shared_fabric.hpp"
 
 namespace poptorch::bindings {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "emulator/fabric.hpp"
+#include "emulator/transport/fabric.hpp"
 
 namespace poptorch::bindings {
 

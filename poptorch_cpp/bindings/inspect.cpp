@@ -1,13 +1,14 @@
-// Implements inspect.hpp.
 #include "bindings/inspect.hpp"
 
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include "account/inspection.hpp"
 #include "bindings/watched.hpp"
-#include "inspect/inspect.hpp"
 #include "ir/execution.hpp"
-#include "session/executable_file.hpp"
+#include "session/executable.hpp"
+#include "session/form_lines.hpp"
+#include "support/build_id.hpp"
 
 namespace py = pybind11;
 
@@ -20,7 +21,7 @@ py::array array_of(const std::vector<int64_t>& numbers) {
   return py::array_t<int64_t>(static_cast<py::ssize_t>(numbers.size()), numbers.data());
 }
 
-py::dict table_dict(const inspect::Table& table) {
+py::dict table_dict(const account::Table& table) {
   py::dict made;
   for (size_t i = 0; i < table.names().size(); ++i) {
     made[table.names()[i]] = array_of(table.columns()[i]);
@@ -28,11 +29,11 @@ py::dict table_dict(const inspect::Table& table) {
   return made;
 }
 
-py::list ipu_list(const inspect::Inspection& found) {
+py::list ipu_list(const account::Inspection& found) {
   py::list ipus;
-  for (const inspect::IpuMemory& ipu : found.ipus) {
+  for (const account::IpuMemory& ipu : found.ipus) {
     py::list remedies;
-    for (const session::Remedy& remedy : ipu.remedies) {
+    for (const account::Remedy& remedy : ipu.remedies) {
       remedies.append(py::dict("saving"_a = remedy.saving, "text"_a = remedy.text));
     }
     ipus.append(py::dict("needed"_a = ipu.needed, "capacity"_a = ipu.capacity,
@@ -42,9 +43,9 @@ py::list ipu_list(const inspect::Inspection& found) {
   return ipus;
 }
 
-py::dict compile_dict(const session::CompileRecord& record) {
+py::dict compile_dict(const compile::CompileRecord& record) {
   py::list passes;
-  for (const session::PassRecord& pass : record.passes) {
+  for (const compile::PassRecord& pass : record.passes) {
     passes.append(py::dict("name"_a = pass.name, "seconds"_a = pass.seconds,
                            "ops_before"_a = pass.ops_before, "ops_after"_a = pass.ops_after));
   }
@@ -54,13 +55,13 @@ py::dict compile_dict(const session::CompileRecord& record) {
 }  // namespace
 
 py::dict form_lines_dict(const session::Executable& executable) {
-  const auto forms = watched([&] { return inspect::form_lines(executable); });
+  const auto forms = watched([&] { return session::form_lines(executable); });
   py::dict made;
-  for (const inspect::FormLines& form : forms) {
+  for (const session::FormLines& form : forms) {
     std::vector<int64_t> ids;
     py::list texts;
     for (const auto& [id, text] : form.lines) {
-      ids.push_back(inspect::number_of(id));
+      ids.push_back(account::number_of(id));
       texts.append(text);
     }
     made[py::str(form.form)] = py::dict("op_id"_a = array_of(ids), "text"_a = texts);
@@ -69,7 +70,7 @@ py::dict form_lines_dict(const session::Executable& executable) {
 }
 
 py::dict inspect_dict(const session::Executable& executable) {
-  const auto found = watched([&] { return inspect::inspect(executable.program()); });
+  const auto found = watched([&] { return account::inspect(executable.program()); });
   py::dict target("device"_a = found.device.name, "clock_hz"_a = found.device.clock_hz,
                   "tiles"_a = found.device.tiles, "bytes_per_ipu"_a = found.device.bytes_per_ipu,
                   "replicas"_a = found.replicas);
@@ -80,7 +81,7 @@ py::dict inspect_dict(const session::Executable& executable) {
                      "total_cycles"_a = found.total_cycles);
   py::dict graph("modules"_a = table_dict(found.modules),
                  "crossings"_a = table_dict(found.crossings));
-  py::dict made("library_version"_a = session::version(), "target"_a = target,
+  py::dict made("library_version"_a = support::version(), "target"_a = target,
                 "strings"_a = found.strings,
                 "micro_batches_per_run"_a = found.micro_batches_per_run, "strategy"_a = "",
                 "io_tiles"_a = 0, "instructions"_a = table_dict(found.instructions),

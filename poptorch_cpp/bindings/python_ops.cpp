@@ -1,4 +1,4 @@
-// Implements python_ops.hpp: declarations behind the C interface of custom ops, whose functions
+// Declarations behind the C interface of custom ops, whose functions
 // take the GIL for the call. Whoever waits for them has released it (watched.hpp). Arrays are
 // copies: what a function keeps of them stays valid.
 #include "bindings/python_ops.hpp"

@@ -1,4 +1,3 @@
-// Implements report.hpp.
 #include "bindings/report.hpp"
 
 #include <pybind11/stl.h>
@@ -10,7 +9,7 @@ namespace {
 
 using namespace pybind11::literals;
 
-py::dict ipu_dict(const session::MemoryReport& memory, const session::WorkReport& work) {
+py::dict ipu_dict(const account::MemoryReport& memory, const account::WorkReport& work) {
   return py::dict(
       "state_bytes"_a = memory.state_bytes, "arena_bytes"_a = memory.arena_bytes,
       "stash_bytes"_a = memory.stash_bytes, "code_bytes"_a = memory.code_bytes,
@@ -25,9 +24,9 @@ py::dict ipu_dict(const session::MemoryReport& memory, const session::WorkReport
       "streaming_bytes"_a = work.streaming_bytes);
 }
 
-py::list stream_list(const std::vector<session::StreamReport>& streams) {
+py::list stream_list(const std::vector<account::StreamReport>& streams) {
   py::list made;
-  for (const session::StreamReport& stream : streams) {
+  for (const account::StreamReport& stream : streams) {
     made.append(py::dict("name"_a = stream.name, "to_device"_a = stream.to_device,
                          "overlap"_a = stream.overlap, "overlaps"_a = stream.overlaps));
   }
@@ -36,22 +35,22 @@ py::list stream_list(const std::vector<session::StreamReport>& streams) {
 
 }  // namespace
 
-py::dict report_dict(const session::Report& report) {
+py::dict report_dict(const account::Report& report) {
   py::list ipus, stages, ops, collectives;
   py::dict reference_kernels;
   for (size_t i = 0; i < report.ipus.size(); ++i) {
     ipus.append(ipu_dict(report.ipus[i], report.work[i]));
   }
-  for (const session::StageReport& stage : report.stages) {
+  for (const account::StageReport& stage : report.stages) {
     stages.append(py::dict("stage"_a = stage.stage, "ipu"_a = stage.ipu, "cycles"_a = stage.cycles,
                            "blocks"_a = stage.blocks));
   }
-  for (const session::OpReport& op : report.ops) {
+  for (const account::OpReport& op : report.ops) {
     ops.append(py::dict("ipu"_a = op.ipu, "stage"_a = op.stage, "block"_a = op.block,
                         "module"_a = op.module, "op"_a = op.op, "count"_a = op.count,
                         "cycles"_a = op.cycles));
   }
-  for (const session::CollectiveReport& part : report.collectives) {
+  for (const account::CollectiveReport& part : report.collectives) {
     collectives.append(py::dict("ipu"_a = part.ipu, "module"_a = part.module, "op"_a = part.op,
                                 "part"_a = part.part, "links"_a = part.links,
                                 "members"_a = part.members, "count"_a = part.count,
@@ -74,13 +73,13 @@ py::dict report_dict(const session::Report& report) {
 py::dict schedule_dict(const session::Schedule& schedule) {
   py::list cells, transfers;
   for (size_t i = 0; i < schedule.work.size(); ++i) {
-    const session::StageWork& work = schedule.work[i];
+    const account::StageWork& work = schedule.work[i];
     cells.append(py::dict("ipu"_a = work.ipu, "stage"_a = work.stage, "phase"_a = work.phase,
                           "micro_batch"_a = work.micro_batch, "backward"_a = work.backward,
                           "cycles"_a = work.cycles, "step"_a = schedule.work_steps[i]));
   }
   for (size_t i = 0; i < schedule.transfers.size(); ++i) {
-    const session::Transfer& transfer = schedule.transfers[i];
+    const account::Transfer& transfer = schedule.transfers[i];
     transfers.append(
         py::dict("ipu"_a = transfer.ipu, "phase"_a = transfer.phase,
                  "micro_batch"_a = transfer.micro_batch, "kind"_a = session::word(transfer.kind),
@@ -95,9 +94,9 @@ py::dict schedule_dict(const session::Schedule& schedule) {
                   "bottleneck"_a = schedule.bottleneck);
 }
 
-py::dict profile_dict(const session::Profile& profile) {
+py::dict profile_dict(const account::Profile& profile) {
   py::list segments;
-  for (const session::Segment& segment : profile.segments) {
+  for (const account::Segment& segment : profile.segments) {
     segments.append(
         py::dict("module"_a = segment.module, "forward_cycles"_a = segment.forward_cycles,
                  "backward_cycles"_a = segment.backward_cycles, "parameters"_a = segment.parameters,

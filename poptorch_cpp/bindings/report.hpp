@@ -3,19 +3,19 @@
 
 #include <pybind11/pybind11.h>
 
-#include "session/profile.hpp"
+#include "account/profile.hpp"
 #include "session/schedule.hpp"
 #include "session/session.hpp"
 
 namespace poptorch::bindings {
 
-// Keys are the fields of session::Report, MemoryReport, WorkReport, StageReport and OpReport; an
+// Keys are the fields of account::Report, MemoryReport, WorkReport, StageReport and OpReport; an
 // entry of "ipus" joins the memory and the work of an IPU.
-pybind11::dict report_dict(const session::Report& report);
+pybind11::dict report_dict(const account::Report& report);
 // Keys are the fields of session::Schedule; "cells" and "transfers" have those of StageWork and
 // Transfer, with "step".
 pybind11::dict schedule_dict(const session::Schedule& schedule);
-// Keys are the fields of session::Profile and Segment.
-pybind11::dict profile_dict(const session::Profile& profile);
+// Keys are the fields of account::Profile and Segment.
+pybind11::dict profile_dict(const account::Profile& profile);
 
 }  // namespace poptorch::bindings

@@ -1,4 +1,3 @@
-// Implements torch_collectives.hpp.
 #include <Python.h>
 // Python.h first; the rest in order.
 #include <torch/csrc/utils/pybind.h>

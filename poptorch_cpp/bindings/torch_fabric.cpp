@@ -1,4 +1,3 @@
-// Implements torch_fabric.hpp.
 #include "bindings/torch_fabric.hpp"
 
 #include <pybind11/stl.h>
@@ -10,7 +9,7 @@
 #include <vector>
 
 #include "bindings/fabric.hpp"
-#include "emulator/frame_fabric.hpp"
+#include "emulator/transport/frame_fabric.hpp"
 #include "frontends/torch/gloo_wire.hpp"
 
 namespace py = pybind11;

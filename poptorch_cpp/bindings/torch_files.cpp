@@ -1,4 +1,3 @@
-// Implements torch_files.hpp.
 #include <Python.h>
 // Python.h first; the rest in order.
 #include <pybind11/stl.h>
@@ -46,7 +45,7 @@ TraceResult trace_result(const NamedTensors& state, const Sources& outputs,
 std::unique_ptr<TorchExecutable> load(const FilePointer& file, const NamedTensors& state,
                                       const Sources& outputs, std::vector<size_t> written_inputs,
                                       const py::dict& host, bool with_state) {
-  const session::HostOptions options = host_options_of(host);
+  const compile::HostOptions options = host_options_of(host);
   const TraceResult traced = trace_result(state, outputs, std::move(written_inputs));
   return watched([&] { return frontend::load_model(file, traced, options, with_state); });
 }

@@ -8,6 +8,7 @@
 
 #include <optional>
 
+#include "account/memory_limit.hpp"
 #include "bindings/compile_options.hpp"
 #include "bindings/errors.hpp"
 #include "bindings/inspect.hpp"
@@ -23,11 +24,10 @@
 #include "frontends/torch/custom_ops.hpp"
 #include "frontends/torch/explain.hpp"
 #include "frontends/torch/plain_tensor.hpp"
-#include "frontends/torch/tracer/outside.hpp"
-#include "frontends/torch/tracer/types.hpp"
+#include "frontends/torch/tracer/dispatch/outside.hpp"
+#include "frontends/torch/tracer/values/types.hpp"
 #include "ir/text.hpp"
 #include "session/executable_file.hpp"
-#include "session/memory_limit.hpp"
 #include "support/log.hpp"
 #include "support/strings.hpp"
 
@@ -92,11 +92,11 @@ Trace make_trace(Call call, std::vector<at::Tensor> inputs, const NamedTensors& 
 std::unique_ptr<TorchExecutable> compile(Call call, std::vector<at::Tensor> inputs,
                                          const NamedTensors& state, const std::vector<Line>& lines,
                                          const py::dict& host, std::vector<std::string> excludes,
-                                         const session::Progress& progress, bool broadcast_buffers,
+                                         const compile::Progress& progress, bool broadcast_buffers,
                                          const std::vector<Text>& input_names) {
   ir::Execution execution;
   take_lines(execution, lines);
-  const session::HostOptions options = host_options_of(host);
+  const compile::HostOptions options = host_options_of(host);
   Trace trace = make_trace(std::move(call), std::move(inputs), state, execution.training,
                            std::move(excludes));
   trace.request.input_names.assign(input_names.begin(), input_names.end());
@@ -196,9 +196,10 @@ void bind_executable(py::module_& m) {
           py::arg("path"), py::arg("sections"), py::arg("input_names"), py::arg("state"),
           py::arg("random_state"))
       .def("set_name", &TorchExecutable::set_name, "Of the model, for profilers.", py::arg("name"))
-      .def("close", &TorchExecutable::close)
-      .def("reopen", [](TorchExecutable& e) { watched([&] { e.reopen(); }); })
-      .def("forget_partial_state", &TorchExecutable::forget_partial_state)
+      .def("close", [](TorchExecutable& e) { e.compiled().close(); })
+      .def("reopen", [](TorchExecutable& e) { watched([&] { e.compiled().reopen(); }); })
+      .def("forget_partial_state",
+           [](TorchExecutable& e) { return e.compiled().forget_partial_state(); })
       .def_property_readonly(
           "replicas",
           [](const TorchExecutable& e) {
@@ -206,8 +207,8 @@ void bind_executable(py::module_& m) {
             return std::tuple(here.first, here.count, here.all);
           },
           "Of this process: (the first, how many, of how many in all).")
-      .def("attach", [](TorchExecutable& e) { watched([&] { e.attach(); }); })
-      .def("has_failed", &TorchExecutable::has_failed)
+      .def("attach", [](TorchExecutable& e) { watched([&] { e.compiled().attach(); }); })
+      .def("has_failed", [](const TorchExecutable& e) { return e.compiled().has_failed(); })
       .def("input_types",
            [](const TorchExecutable& e) { return type_texts(e.compiled().input_types()); })
       .def("output_types",
@@ -258,7 +259,7 @@ void bind_executable(py::module_& m) {
            [](const TorchExecutable& model) { return form_lines_dict(model.compiled()); })
       .def("check_memory",
            [](const TorchExecutable& model, const std::string& limit) {
-             session::check_memory_limit(model.compiled().program(), limit);
+             account::check_memory_limit(model.compiled().program(), limit);
            })
       .def("ipus", [](const TorchExecutable& model) { return model.compiled().ipus(); })
       .def("highest_ipu",
@@ -282,7 +283,7 @@ void bind_executable(py::module_& m) {
              return watched([&] { return e.compiled().random_state(); });
            })
       .def("set_random_state", [](TorchExecutable& e, std::pair<uint64_t, uint64_t> state) {
-        watched([&] { e.set_random_state(state); });
+        watched([&] { e.compiled().set_random_state(state); });
       });
 }
 

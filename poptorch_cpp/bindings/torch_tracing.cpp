@@ -1,4 +1,3 @@
-// Implements torch_tracing.hpp.
 #include <Python.h>
 // Python.h first; the rest in order.
 #include <pybind11/stl.h>
@@ -9,8 +8,8 @@
 #include "bindings/text.hpp"
 #include "bindings/torch_tracing.hpp"
 #include "frontends/torch/plain_tensor.hpp"
-#include "frontends/torch/tracer/tracer.hpp"
-#include "frontends/torch/tracer/types.hpp"
+#include "frontends/torch/tracer/graph/tracer.hpp"
+#include "frontends/torch/tracer/values/types.hpp"
 #include "support/error.hpp"
 
 namespace py = pybind11;

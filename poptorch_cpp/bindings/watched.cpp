@@ -1,4 +1,3 @@
-// Implements watched.hpp.
 #include "bindings/watched.hpp"
 
 #include <pthread.h>

@@ -1,14 +1,15 @@
-// Implements engine.hpp: bind in its passes, then hand over to the runner.
+// Bind in its passes, then hand over to the runner.
 #include "emulator/engine.hpp"
 
 #include <cstring>
 #include <thread>
 
-#include "emulator/keep_values.hpp"
-#include "emulator/plan.hpp"
-#include "emulator/run.hpp"
-#include "emulator/state_store.hpp"
-#include "emulator/step.hpp"
+#include "emulator/bind/keep_values.hpp"
+#include "emulator/bind/plan.hpp"
+#include "emulator/bound/code.hpp"
+#include "emulator/collectives/instances.hpp"
+#include "emulator/run/runner.hpp"
+#include "emulator/run/state_store.hpp"
 #include "support/environment.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
@@ -29,7 +30,7 @@ EngineOptions resolved(EngineOptions options) {
     options.fuse = options.layouts = options.keep_recomputed = false;
     options.begin_ahead = false;
   }
-  options.share.find_near();
+  note_fabric(options.share);
   return options;
 }
 
@@ -39,7 +40,7 @@ Plan bound(const program::Program& program, const ir::Registry& registry,
   if (!options.reference_only) fuse_chains(plan);
   attach_epilogues(plan);
   choose_layouts(plan);
-  bind_kernels(plan);
+  choose_kernels(plan);
   begin_collectives(plan);
   plan_arena(plan);
   return plan;
@@ -98,7 +99,7 @@ struct Engine::Impl {
 };
 
 Engine::Engine(program::Program program, const ir::Registry& registry, EngineOptions options) {
-  options.share.check(program.replicas);
+  check_instances(options.share, program.replicas);
   impl_ = std::make_unique<Impl>(std::move(program), registry, resolved(std::move(options)));
 }
 Engine::~Engine() = default;
@@ -109,7 +110,7 @@ const Share& Engine::share() const { return impl_->share; }
 ir::Type Engine::host_type(const program::Stream& stream) const {
   const int replicas = impl_->program.replicas;
   if (!stream.host.to_device) return stream.host_type_of(impl_->share.count(replicas));
-  const auto groups = impl_->share.groups(replicas, stream.group_size, stream.group_stride);
+  const auto groups = impl_->share.groups(program::groups_of(stream, replicas));
   return stream.host_type_of(static_cast<int>(groups.size()));
 }
 
@@ -136,18 +137,8 @@ void Engine::restart() {
   impl_->runner.clear_remote_buffers();
 }
 
-void Engine::read_state(const std::string& name, std::byte* data) const {
-  impl_->store.read(name, data);
-}
-void Engine::write_state(const std::string& name, const std::byte* data) {
-  impl_->store.write(name, data);
-}
-int64_t Engine::state_bytes(const std::string& name) const { return impl_->store.bytes(name); }
-std::vector<std::pair<int, int>> Engine::far_groups(const std::string& name) const {
-  return impl_->store.far_groups(name);
-}
-
-std::vector<int> Engine::owners(const std::string& name) const { return impl_->store.owners(name); }
+StateStore& Engine::state() { return impl_->store; }
+const StateStore& Engine::state() const { return impl_->store; }
 
 void Engine::read_remote(const std::string& name, int replica, int64_t entry,
                          std::byte* data) const {

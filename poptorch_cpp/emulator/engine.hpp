@@ -11,10 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "emulator/options.hpp"
+#include "emulator/bound/options.hpp"
 #include "program/program.hpp"
 
 namespace poptorch::emulator {
+
+class StateStore;
 
 class Engine {
  public:
@@ -41,16 +43,9 @@ class Engine {
   // What runs have written, and remote buffers, begin anew, as after a fault of the device.
   void restart();
 
-  // State slots by name, row-major; grouped slots are [groups, ...]. UserError for another name.
-  // Slots that nobody has written hold their initial value. What other instances' replicas have is
-  // neither read nor written: of groups that have no replica here `data` stays as it is.
-  void read_state(const std::string& name, std::byte* data) const;
-  void write_state(const std::string& name, const std::byte* data);
-  int64_t state_bytes(const std::string& name) const;  // of the two above
-  // Its groups that have no replica here, each with the instance of its first one.
-  std::vector<std::pair<int, int>> far_groups(const std::string& name) const;
-  // The instance of each group's first replica; empty where every instance has one of each group.
-  std::vector<int> owners(const std::string& name) const;
+  // The state slots. What other instances' replicas have is neither read nor written.
+  StateStore& state();
+  const StateStore& state() const;
 
   // Row `entry` of a remote buffer of `replica`, which must be one of this instance's.
   void read_remote(const std::string& name, int replica, int64_t entry, std::byte* data) const;

@@ -1,4 +1,4 @@
-// Implements attr.hpp: literals, attribute text and small-float conversions.
+// Literals, attribute text and small-float conversions.
 #include "ir/attr.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Implements builder.hpp: the checks that every new op passes, and the operators of Val.
+// The checks that every new op passes, and the operators of Val.
 #include "ir/builder.hpp"
 
 #include "ir/op_def.hpp"

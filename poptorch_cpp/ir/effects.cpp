@@ -1,4 +1,3 @@
-// Implements effects.hpp.
 #include "ir/effects.hpp"
 
 #include "ir/module.hpp"

@@ -17,6 +17,9 @@ using Rows = std::vector<OptionRow<T, Enumerations...>>;
 constexpr int64_t kMostIterations = int64_t{1} << 30;
 constexpr int64_t kMostPeriod = int64_t{1} << 40;
 
+// Of a row: it does not change after the module is compiled; a pass finds it.
+constexpr bool kNever = false, kFound = true;
+
 // The names of poptorch.OutputMode and poptorch.Liveness.
 const std::vector<std::string> kOutputModes = {"Final", "EveryN", "All", "Sum"};
 const std::vector<std::string> kLivenesses = {"AlwaysLive", "OffChipAfterFwd",
@@ -24,7 +27,13 @@ const std::vector<std::string> kLivenesses = {"AlwaysLive", "OffChipAfterFwd",
 
 using E = Execution;
 const Rows<E, OutputMode, Liveness> kExecution = {
-    {"training", &E::training, "Gradients are taken and weights are updated."},
+    {"training",
+     &E::training,
+     "Gradients are taken and weights are updated.",
+     {},
+     "",
+     kNever,
+     kFound},
     {"strategy", &E::strategy, "How a model on several IPUs runs on them."},
     {"device", &E::device, "The machine that is modelled."},
     {"device_iterations",
@@ -68,7 +77,10 @@ const Rows<E, OutputMode, Liveness> kExecution = {
     {"whole_outputs",
      &E::whole_outputs,
      "Of the outputs, how many at the end return everything.",
-     {0, INT32_MAX}},
+     {0, INT32_MAX},
+     "",
+     kNever,
+     kFound},
     {"mean_reduction", &E::mean_reduction,
      "Gradients of micro-batches and replicas are averaged, not added."},
     {"recompute", &E::recompute, "Backward stages of a pipeline compute forward values again."},
@@ -99,14 +111,25 @@ const Rows<E, OutputMode, Liveness> kExecution = {
     {"forward_stages",
      &E::forward_stages,
      "Found: the stages of the pipeline, forward.",
-     {0, kMaxStages}},
+     {0, kMaxStages},
+     "",
+     kNever,
+     kFound},
     {"last_forward_phase",
      &E::last_forward_phase,
      "Found: the number of the last forward phase.",
-     {0, kMaxStages}},
-    {"input_overlaps", &E::input_overlaps,
-     "Found: by input, the loop that its transfers overlap with."},
-    {"output_overlaps", &E::output_overlaps, "Found: likewise by output."},
+     {0, kMaxStages},
+     "",
+     kNever,
+     kFound},
+    {"input_overlaps",
+     &E::input_overlaps,
+     "Found: by input, the loop that its transfers overlap with.",
+     {},
+     "",
+     kNever,
+     kFound},
+    {"output_overlaps", &E::output_overlaps, "Found: likewise by output.", {}, "", kNever, kFound},
 };
 
 using L = TensorLocation;
@@ -155,7 +178,13 @@ const Rows<Anchor, OutputMode> kAnchor = {
 };
 
 const Rows<Anchored> kAnchored = {
-    {"anchor", &Anchored::anchor, "Found: which anchor asked for the output.", {0, INT32_MAX}},
+    {"anchor",
+     &Anchored::anchor,
+     "Found: which anchor asked for the output.",
+     {0, INT32_MAX},
+     "",
+     kNever,
+     kFound},
 };
 
 using O = OptimiserSpec;

@@ -1,4 +1,4 @@
-// Implements graph.hpp: keeps operands and uses in step, and the op list linked.
+// Keeps operands and uses in step, and the op list linked.
 #include "ir/graph.hpp"
 
 #include <algorithm>

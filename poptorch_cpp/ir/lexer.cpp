@@ -1,4 +1,3 @@
-// Implements lexer.hpp.
 #include "ir/lexer.hpp"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// Implements memory_writes.hpp.
 #include "ir/memory_writes.hpp"
 
 #include "ir/effects.hpp"

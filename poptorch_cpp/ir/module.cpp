@@ -1,4 +1,4 @@
-// Implements module.hpp: declarations, cloning and inlining.
+// Declarations, cloning and inlining.
 #include "ir/module.hpp"
 
 #include <algorithm>

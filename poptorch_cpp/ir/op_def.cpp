@@ -1,4 +1,4 @@
-// Implements op_def.hpp: checks of rows and the registry.
+// Checks of rows and the registry.
 #include "ir/op_def.hpp"
 
 #include <algorithm>

@@ -137,7 +137,7 @@ struct OpDef {
   // Must run even if no result is used (writes are counted without it): host_store, print ...
   bool side_effect = false;
   std::string popart_type = {};  // "Add"; what print_schedule shows
-  std::string provider = {};     // of kOpaque: whose kernel it is (emulator/foreign.hpp)
+  std::string provider = {};     // of kOpaque: whose kernel it is (emulator/providers/foreign.hpp)
   // Operands that are indices, and how many places each chooses from. Empty: none, or the kernel
   // itself refuses those out of range.
   std::function<std::vector<IndexOperand>(const Op&)> indices = {};

@@ -1,4 +1,4 @@
-// Implements option_table.hpp: what attributes become.
+// What attributes become.
 #include "ir/option_table.hpp"
 
 #include <algorithm>

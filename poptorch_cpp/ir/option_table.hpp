@@ -35,6 +35,7 @@ struct OptionRow {
   // a pass finds it.
   std::string_view setter = {};
   bool changes = false;  // also after the module is compiled
+  bool found = false;    // a pass finds it, or it follows from the wrapper: nobody sets it
 };
 
 namespace option_value {
@@ -166,6 +167,7 @@ struct OptionText {
   std::string allowed;  // a range, or words
   std::string setter;
   bool changes = false;
+  bool found = false;
   std::string doc;
 };
 
@@ -179,7 +181,7 @@ std::vector<OptionText> texts_of(const std::string& keyword, const std::vector<R
     if (type.back() != '?') value = value_of(row, defaults);
     texts.push_back({keyword, std::string(row.name), type, value, value ? attr_text(*value) : "",
                      row.limits, option_value::allowed(row.limits), std::string(row.setter),
-                     row.changes, std::string(row.doc)});
+                     row.changes, row.found, std::string(row.doc)});
   }
   return texts;
 }

@@ -1,4 +1,3 @@
-// Implements reorder.hpp.
 #include "ir/reorder.hpp"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// Implements roles.hpp.
 #include "ir/roles.hpp"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// Implements row_checks.hpp.
 #include "ir/row_checks.hpp"
 
 #include <algorithm>

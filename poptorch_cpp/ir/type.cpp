@@ -1,4 +1,3 @@
-// Implements type.hpp.
 #include "ir/type.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Implements verify.hpp: one check a rule, each naming the op it found.
+// One check a rule, each naming the op it found.
 #include "ir/verify.hpp"
 
 #include <algorithm>

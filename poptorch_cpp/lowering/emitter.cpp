@@ -1,4 +1,3 @@
-// Implements emitter.hpp.
 #include "lowering/emitter.hpp"
 
 #include <functional>

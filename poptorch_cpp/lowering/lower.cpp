@@ -1,4 +1,3 @@
-// Implements lower.hpp.
 #include "lowering/lower.hpp"
 
 #include "ir/execution.hpp"

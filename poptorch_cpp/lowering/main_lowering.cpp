@@ -1,4 +1,3 @@
-// Implements main_lowering.hpp.
 #include "lowering/main_lowering.hpp"
 
 #include <algorithm>

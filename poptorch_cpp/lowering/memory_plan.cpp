@@ -1,4 +1,4 @@
-// Implements memory_plan.hpp: lives by one walk, then a best-fit free list in order of birth.
+// Lives by one walk, then a best-fit free list in order of birth.
 #include "lowering/memory_plan.hpp"
 
 #include <algorithm>

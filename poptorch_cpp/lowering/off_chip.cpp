@@ -1,4 +1,3 @@
-// Implements off_chip.hpp.
 #include "lowering/off_chip.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Implements op_lowering.hpp: a rule an op that is more than a kernel.
+// A rule an op that is more than a kernel.
 #include "lowering/op_lowering.hpp"
 
 #include <algorithm>

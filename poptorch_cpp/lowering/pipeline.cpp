@@ -1,4 +1,3 @@
-// Implements pipeline.hpp.
 #include "lowering/pipeline.hpp"
 
 #include <algorithm>

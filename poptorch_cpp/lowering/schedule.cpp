@@ -1,4 +1,4 @@
-// Implements schedule.hpp. An op that moves is put behind its anchor: the last op that stays and
+// An op that moves is put behind its anchor: the last op that stays and
 // that it must follow. Ops behind one anchor keep their order among themselves.
 #include "lowering/schedule.hpp"
 

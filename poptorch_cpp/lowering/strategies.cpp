@@ -1,4 +1,3 @@
-// Implements strategy.hpp.
 #include <string>
 
 #include "lowering/schedules.hpp"

@@ -1,4 +1,4 @@
-// Implements custom_ops.hpp: uses of registered ops.
+// Uses of registered ops.
 #include "ops/custom_ops.hpp"
 
 #include <array>

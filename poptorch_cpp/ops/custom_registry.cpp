@@ -1,4 +1,4 @@
-// Implements custom_registry.hpp. Libraries register from static objects, where nothing can be
+// Libraries register from static objects, where nothing can be
 // thrown: what is not well formed is kept with its defect and refused where it is used.
 #include "ops/custom_registry.hpp"
 

@@ -1,4 +1,3 @@
-// Implements rules.hpp.
 #include "ops/rules.hpp"
 
 #include <algorithm>

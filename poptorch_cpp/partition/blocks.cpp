@@ -1,4 +1,4 @@
-// Implements blocks.hpp: liveness, backwards.
+// Liveness, backwards.
 #include "partition/blocks.hpp"
 
 #include <set>

@@ -1,4 +1,3 @@
-// Implements highest_ipu.hpp.
 #include "partition/highest_ipu.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Implements phases.hpp: one walk in the order of the ops.
+// One walk in the order of the ops.
 #include "partition/phases.hpp"
 
 #include <algorithm>

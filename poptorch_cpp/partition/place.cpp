@@ -1,4 +1,3 @@
-// Implements place.hpp.
 #include "partition/place.hpp"
 
 #include <algorithm>

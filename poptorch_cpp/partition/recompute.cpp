@@ -1,4 +1,3 @@
-// Implements recompute.hpp.
 #include "partition/recompute.hpp"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// Implements regions.hpp.
 #include "partition/regions.hpp"
 
 #include <algorithm>

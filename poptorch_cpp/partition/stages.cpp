@@ -1,4 +1,3 @@
-// Implements stages.hpp.
 #include "partition/stages.hpp"
 
 #include <algorithm>

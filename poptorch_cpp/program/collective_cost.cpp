@@ -1,4 +1,4 @@
-// Implements collective_cost.hpp: rings, in which an IPU sends a part of the tensor to the next.
+// Rings, in which an IPU sends a part of the tensor to the next.
 #include "program/collective_cost.hpp"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// Implements declared.hpp.
 #include "program/declared.hpp"
 
 #include <set>

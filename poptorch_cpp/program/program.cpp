@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "ir/op_def.hpp"
+#include "program/replica_groups.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::program {
@@ -17,7 +18,7 @@ int64_t Stream::kept() const {
 }
 
 Type Stream::host_type(int replicas) const {
-  return host_type_of(host.to_device ? group_count(replicas, group_size) : replicas);
+  return host_type_of(host.to_device ? groups_of(*this, replicas).count() : replicas);
 }
 
 Type Stream::host_type_of(int rows) const {
@@ -30,13 +31,6 @@ Type Stream::host_type_of(int rows) const {
   }
   return type;
 }
-
-int group_of(int replica, int size, int stride) {
-  if (size == 0) return 0;
-  return replica / (size * stride) * stride + replica % stride;
-}
-
-int group_count(int replicas, int size) { return size == 0 ? 1 : replicas / size; }
 
 namespace {
 

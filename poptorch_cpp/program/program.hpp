@@ -149,11 +149,6 @@ struct Stream {
   Type host_type_of(int rows) const;
 };
 
-// The group of `replica`: a group is r, r + stride, ..., r + (size - 1)·stride; size 0 is one
-// group.
-int group_of(int replica, int size, int stride);
-int group_count(int replicas, int size);
-
 struct Stash {
   Type type;
   int ipu = 0;

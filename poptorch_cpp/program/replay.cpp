@@ -1,4 +1,4 @@
-// Implements replay.hpp: one sweep over the allocations finds overlaps.
+// One sweep over the allocations finds overlaps.
 #include "program/replay.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Implements stays.hpp: one walk over the list of an IPU.
+// One walk over the list of an IPU.
 #include "program/stays.hpp"
 
 #include <algorithm>

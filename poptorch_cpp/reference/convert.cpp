@@ -1,4 +1,4 @@
-// Implements convert.hpp: one loop a dtype, no dispatch inside.
+// One loop a dtype, no dispatch inside.
 #include "reference/convert.hpp"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// Implements evaluate.hpp.
 #include "reference/evaluate.hpp"
 
 #include "reference/reference.hpp"

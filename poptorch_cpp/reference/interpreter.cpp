@@ -1,4 +1,4 @@
-// Implements interpreter.hpp. A value is a buffer of bytes; state and by-reference inputs are
+// A value is a buffer of bytes; state and by-reference inputs are
 // shared buffers, so writes are seen by whoever names the same memory.
 #include "reference/interpreter.hpp"
 

@@ -9,17 +9,9 @@
 #include <cstdint>
 
 #include "ir/type.hpp"
+#include "reference/random_key.hpp"
 
 namespace poptorch::reference {
-
-// What an op's numbers depend on, beside the index of the element.
-struct RandomKey {
-  uint64_t seed = 0;
-  uint64_t op_id = 0;
-  uint32_t replica = 0;
-  uint64_t micro_batch = 0;
-  uint64_t round = 0;  // of the repeats around the op
-};
 
 class Philox {
  public:

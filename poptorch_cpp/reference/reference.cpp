@@ -1,4 +1,4 @@
-// Implements reference.hpp: the table of kernels.
+// The table of kernels.
 #include "reference/reference.hpp"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// Implements agreement.hpp.
 #include "session/agreement.hpp"
 
 #include <algorithm>
@@ -6,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "emulator/run/state_store.hpp"
 #include "storage/container.hpp"
 #include "support/log.hpp"
 #include "support/strings.hpp"
@@ -20,8 +20,8 @@ bool is_shared(const ir::StateSlot& slot) {
 }
 
 uint64_t digest_of(const emulator::Engine& engine, const std::string& name) {
-  std::string bytes(static_cast<size_t>(engine.state_bytes(name)), '\0');
-  engine.read_state(name, reinterpret_cast<std::byte*>(bytes.data()));
+  std::string bytes(static_cast<size_t>(engine.state().bytes(name)), '\0');
+  engine.state().read(name, reinterpret_cast<std::byte*>(bytes.data()));
   return storage::digest_of(bytes).low;
 }
 

@@ -1,15 +1,16 @@
-// Implements executable_file.hpp.
 #include "session/executable_file.hpp"
 
 #include <unordered_map>
 
+#include "account/memory_limit.hpp"
 #include "ir/execution.hpp"
 #include "ir/text.hpp"
 #include "ops/all_ops.hpp"
-#include "session/forms.hpp"
-#include "session/memory_limit.hpp"
+#include "program/replica_groups.hpp"
+#include "session/bind.hpp"
 #include "storage/about.hpp"
 #include "storage/safetensors.hpp"
+#include "support/build_id.hpp"
 #include "support/environment.hpp"
 #include "support/error.hpp"
 #include "support/pass_faults.hpp"
@@ -59,7 +60,7 @@ class StateOfFile {
       ir::Type wanted = state.slot.type;
       if (state.slot.group_size > 0) {
         wanted.shape.insert(wanted.shape.begin(),
-                            program::group_count(program.replicas, state.slot.group_size));
+                            program::groups_of(state.slot, program.replicas).count());
       }
       if (found == places_.end() || found->second.type != storage::stored(wanted)) {
         throw support::UserError(str("[file] '", file.name(), "' is damaged: its program has the ",
@@ -79,9 +80,9 @@ class StateOfFile {
 };
 
 // The file's program, verified: what it lacks is the file's fault, and not ours.
-Compiled program_of(const Container& file, const ir::Registry& registry) {
+compile::Compiled program_of(const Container& file, const ir::Registry& registry) {
   try {
-    return parsed(file.read("program"), registry);
+    return compile::parsed(file.read("program"), registry);
   } catch (const support::InternalError& error) {
     throw support::UserError(
         str("[file] '", file.name(), "' is damaged: ", error.what(), " Write it anew."));
@@ -89,18 +90,16 @@ Compiled program_of(const Container& file, const ir::Registry& registry) {
 }
 
 void check_version(const storage::About& about) {
-  if (about.version == version()) return;
+  if (about.version == support::version()) return;
   throw support::UserError(
       str("PopTorch version mismatch: File was created with version: ", about.version,
-          " and this is version ", version(), ". Export the model again with this one."));
+          " and this is version ", support::version(), ". Export the model again with this one."));
 }
 
 }  // namespace
 
-std::string version() { return POPTORCH_VERSION; }
-
 void save(const Executable& executable, const std::string& path, const SaveOptions& options) {
-  storage::About about{.version = version(),
+  storage::About about{.version = support::version(),
                        .highest_ipu = executable.highest_ipu(),
                        .input_names = options.input_names};
   if (options.random_state) about.random_state = executable.random_state();
@@ -130,8 +129,8 @@ std::unique_ptr<Executable> load(std::shared_ptr<const Container> file,
   const support::CompilationFaults faults;
   const storage::About about = storage::about_of(file->read("about"), file->name());
   check_version(about);
-  Compiled forms = program_of(*file, registry);
-  check_memory_limit(forms.program, options.early_memory_limit());
+  compile::Compiled forms = program_of(*file, registry);
+  account::check_memory_limit(forms.program, options.early_memory_limit());
   forms.execution = ir::parse(file->read("execution"), registry, file->name())->execution();
   forms.highest_ipu = about.highest_ipu;
   if (state && file->has("state")) forms.state = StateOfFile(*file, forms.program);

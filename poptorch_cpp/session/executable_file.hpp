@@ -21,8 +21,6 @@
 
 namespace poptorch::session {
 
-std::string version();  // of this project, as files name it
-
 struct SaveOptions {
   bool state = true;                          // else slots begin as the program says
   bool random_state = true;                   // else random numbers begin anew

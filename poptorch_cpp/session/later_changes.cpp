@@ -1,9 +1,10 @@
-// Implements agreement.hpp: what the host writes between runs. Nobody waits for others: who changes
+// What the host writes between runs. Nobody waits for others: who changes
 // a state tells them, and whoever hears of what it has not done itself warns.
 #include <algorithm>
 #include <bit>
 #include <utility>
 
+#include "emulator/run/state_store.hpp"
 #include "session/agreement.hpp"
 #include "support/log.hpp"
 #include "support/strings.hpp"
@@ -50,7 +51,7 @@ void Agreement::list_slots() {
 uint64_t Agreement::content_of(const Slot& slot) const {
   if (!slot.is_number) return digest_of(engine_, slot.name);
   double number = 0;
-  engine_.read_state(slot.name, reinterpret_cast<std::byte*>(&number));
+  engine_.state().read(slot.name, reinterpret_cast<std::byte*>(&number));
   return std::bit_cast<uint64_t>(number);
 }
 

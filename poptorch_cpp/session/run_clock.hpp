@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "session/session.hpp"
+#include "account/figures.hpp"
 
 namespace poptorch::session {
 
@@ -18,6 +18,8 @@ class RunClock {
         .count();
   }
 
+  static double seconds_since(int64_t began) { return 1e-9 * static_cast<double>(now() - began); }
+
   // A run that began at `began` has come to its end.
   void note(int64_t began) {
     const int64_t ended = now();
@@ -27,7 +29,7 @@ class RunClock {
     last_end_ = ended;
   }
 
-  RunTimes times() const {
+  account::RunTimes times() const {
     return {runs_.load(std::memory_order_relaxed), seconds(in_), seconds(between_)};
   }
 

@@ -1,4 +1,3 @@
-// Implements include/poptorch/runtime.hpp.
 #include "include/poptorch/runtime.hpp"
 
 #include <numeric>
@@ -66,7 +65,7 @@ struct Model::State {
 
 Model::Model(const std::string& path, int threads) {
   explained([&] {
-    session::HostOptions options;
+    compile::HostOptions options;
     options.threads = threads;
     state_ = std::make_unique<State>(session::load_file(path, ops::registry(), options));
   });

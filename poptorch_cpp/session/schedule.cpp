@@ -1,4 +1,4 @@
-// Implements schedule.hpp: which step work and transfers belong to.
+// Which step work and transfers belong to.
 #include "session/schedule.hpp"
 
 #include <algorithm>
@@ -14,24 +14,25 @@ namespace {
 
 using Key = std::pair<int64_t, int64_t>;  // micro-batch, place in it
 
-bool is_with_host(const Transfer& transfer) {
-  return transfer.kind == Transfer::Kind::kIn || transfer.kind == Transfer::Kind::kOut;
+bool is_with_host(const account::Transfer& transfer) {
+  return transfer.kind == account::Transfer::Kind::kIn ||
+         transfer.kind == account::Transfer::Kind::kOut;
 }
 
-int64_t pipelined_step(const StageWork& work, int64_t a_round, int64_t stages) {
+int64_t pipelined_step(const account::StageWork& work, int64_t a_round, int64_t stages) {
   const int64_t round = work.micro_batch / a_round, within = work.micro_batch % a_round;
   return round * (a_round + stages - 1) + within + work.stage;
 }
 
-Key key_of(const StageWork& work, bool phased, int64_t stages) {
+Key key_of(const account::StageWork& work, bool phased, int64_t stages) {
   if (phased) return {work.micro_batch, work.phase};
   return {work.micro_batch, work.backward ? 2 * (stages - 1) - work.stage : work.stage};
 }
 
 // Of a transfer with the host that overlaps: with the micro-batch before, or behind.
-int64_t step_beside(const Schedule& made, const Transfer& move, const std::string& overlap,
+int64_t step_beside(const Schedule& made, const account::Transfer& move, const std::string& overlap,
                     int64_t a_round) {
-  const bool out = move.kind == Transfer::Kind::kOut;
+  const bool out = move.kind == account::Transfer::Kind::kOut;
   const int64_t mine = move.micro_batch, other = out ? mine + 1 : mine - 1;
   // Rounds before the first one count too: they are not the first.
   const auto round_of = [&](int64_t m) { return m < 0 ? -1 : m / a_round; };
@@ -50,10 +51,10 @@ int64_t step_beside(const Schedule& made, const Transfer& move, const std::strin
   return 0;
 }
 
-int slowest_stage(const std::vector<StageWork>& work) {
+int slowest_stage(const std::vector<account::StageWork>& work) {
   std::map<std::pair<int, int64_t>, int64_t> cycles;  // by stage and micro-batch
   std::vector<std::pair<int, int64_t>> order;
-  for (const StageWork& one : work) {
+  for (const account::StageWork& one : work) {
     const std::pair key(one.stage, one.micro_batch);
     if (!cycles.contains(key)) order.push_back(key);
     cycles[key] += one.cycles;
@@ -71,7 +72,7 @@ int slowest_stage(const std::vector<StageWork>& work) {
 
 }  // namespace
 
-std::string_view word(Transfer::Kind kind) {
+std::string_view word(account::Transfer::Kind kind) {
   constexpr std::string_view kWords[] = {"in", "out", "load", "store"};
   return kWords[static_cast<size_t>(kind)];
 }
@@ -90,18 +91,18 @@ Schedule make_schedule(const Executable& model, int64_t micro_batches) {
   made.work = std::move(timeline.work);
   made.transfers = std::move(timeline.transfers);
   made.stages = 1;
-  for (const StageWork& work : made.work) {
+  for (const account::StageWork& work : made.work) {
     made.stages = std::max<int64_t>(made.stages, work.stage + 1);
   }
   const bool phased = kind == lowering::Steps::kPhases;
   std::map<Key, int64_t> order;
   if (kind == lowering::Steps::kPipeline) {
-    for (const StageWork& work : made.work) {
+    for (const account::StageWork& work : made.work) {
       made.work_steps.push_back(pipelined_step(work, a_round, made.stages));
     }
   } else {
-    for (const StageWork& work : made.work) order[key_of(work, phased, made.stages)] = 0;
-    for (const Transfer& move : made.transfers) {
+    for (const account::StageWork& work : made.work) order[key_of(work, phased, made.stages)] = 0;
+    for (const account::Transfer& move : made.transfers) {
       if (!is_with_host(move)) order[{move.micro_batch, move.phase}] = 0;
     }
     int64_t step = 0;
@@ -109,13 +110,13 @@ Schedule make_schedule(const Executable& model, int64_t micro_batches) {
       its_step = step++;
       if (phased) made.phases.push_back(static_cast<int>(key.second));
     }
-    for (const StageWork& work : made.work) {
+    for (const account::StageWork& work : made.work) {
       made.work_steps.push_back(order[key_of(work, phased, made.stages)]);
     }
   }
   std::map<std::string, std::string> overlaps;
-  for (const StreamReport& stream : report.streams) overlaps[stream.name] = stream.overlap;
-  for (const Transfer& move : made.transfers) {
+  for (const account::StreamReport& stream : report.streams) overlaps[stream.name] = stream.overlap;
+  for (const account::Transfer& move : made.transfers) {
     made.transfer_steps.push_back(is_with_host(move)
                                       ? step_beside(made, move, overlaps[move.name], a_round)
                                       : order[{move.micro_batch, move.phase}]);
@@ -131,7 +132,7 @@ Schedule make_schedule(const Executable& model, int64_t micro_batches) {
   made.bubbles = 1 - static_cast<double>(busy.size()) / static_cast<double>(made.ipus * made.steps);
   made.bottleneck = slowest_stage(made.work);
   made.blocks.resize(report.ipus.size());
-  for (const StageReport& stage : report.stages) {
+  for (const account::StageReport& stage : report.stages) {
     auto& names = made.blocks[static_cast<size_t>(stage.ipu)];
     for (const std::string& block : stage.blocks) {
       if (std::find(names.begin(), names.end(), block) == names.end()) names.push_back(block);

@@ -14,13 +14,13 @@ struct Schedule {
   std::vector<std::vector<std::string>> blocks;  // by IPU: the names of what it runs
   std::vector<int> phases;                       // by step; none without phases
   // The timeline's, each with its step.
-  std::vector<StageWork> work;
+  std::vector<account::StageWork> work;
   std::vector<int64_t> work_steps;
-  std::vector<Transfer> transfers;
+  std::vector<account::Transfer> transfers;
   std::vector<int64_t> transfer_steps;
-  std::vector<StreamReport> streams;  // what transfers with the host may overlap with
-  double bubbles = 0;                 // the share of steps in which IPUs do nothing
-  int bottleneck = 0;                 // the stage with the most cycles a micro-batch
+  std::vector<account::StreamReport> streams;  // what transfers with the host may overlap with
+  double bubbles = 0;                          // the share of steps in which IPUs do nothing
+  int bottleneck = 0;                          // the stage with the most cycles a micro-batch
 };
 
 // Puts each piece of work and each transfer of a run's first micro-batches into a step. Pipelined,
@@ -35,6 +35,6 @@ Schedule make_schedule(const Executable& model, int64_t micro_batches);
 std::string draw(const Schedule& schedule);
 
 // in, out, load or store.
-std::string_view word(Transfer::Kind kind);
+std::string_view word(account::Transfer::Kind kind);
 
 }  // namespace poptorch::session

@@ -1,4 +1,4 @@
-// Implements schedule.hpp: the drawing.
+// The drawing.
 #include <cmath>
 #include <map>
 #include <set>
@@ -24,7 +24,7 @@ std::vector<Row> work_rows(const Schedule& schedule) {
   std::vector<Cell> order;
   bool trains = false;
   for (size_t i = 0; i < schedule.work.size(); ++i) {
-    const StageWork& work = schedule.work[i];
+    const account::StageWork& work = schedule.work[i];
     const Cell cell{static_cast<size_t>(work.ipu), static_cast<size_t>(schedule.work_steps[i]),
                     work.stage, work.micro_batch};
     if (!kinds.contains(cell)) order.push_back(cell);
@@ -42,14 +42,15 @@ std::vector<Row> work_rows(const Schedule& schedule) {
 }
 
 std::map<int, Row> transfer_rows(const Schedule& schedule) {
-  constexpr const char* kLetters[] = {"<", ">", "L", "S"};  // by Transfer::Kind
+  constexpr const char* kLetters[] = {"<", ">", "L", "S"};  // by account::Transfer::Kind
   using Counts = std::vector<std::pair<std::string, int>>;  // in the order of the transfers
   std::vector<std::pair<int, int64_t>> order;
   std::map<std::pair<int, int64_t>, Counts> counts;  // by IPU and step
   for (size_t i = 0; i < schedule.transfers.size(); ++i) {
-    const Transfer& move = schedule.transfers[i];
+    const account::Transfer& move = schedule.transfers[i];
     std::string text = str(move.io_tiles ? "~" : "", kLetters[static_cast<size_t>(move.kind)]);
-    const bool with_host = move.kind == Transfer::Kind::kIn || move.kind == Transfer::Kind::kOut;
+    const bool with_host =
+        move.kind == account::Transfer::Kind::kIn || move.kind == account::Transfer::Kind::kOut;
     if (with_host) text += std::to_string(move.micro_batch);
     Counts& here = counts[{move.ipu, schedule.transfer_steps[i]}];
     bool known = false;
@@ -84,7 +85,7 @@ Row legend(const Schedule& schedule) {
   if (schedule.io_tiles > 0) {
     lines.push_back(str(schedule.io_tiles, " IO tiles an IPU; ~ transfers through them"));
   }
-  for (const StreamReport& stream : schedule.streams) {
+  for (const account::StreamReport& stream : schedule.streams) {
     if (stream.overlap == "none") continue;
     std::string loop = stream.overlap;
     for (char& letter : loop) letter = letter == '_' ? ' ' : letter;

@@ -1,10 +1,9 @@
-// Implements turns.hpp.
 #include "session/turns.hpp"
 
 #include <algorithm>
 #include <chrono>
 
-#include "emulator/custom_provider.hpp"
+#include "emulator/providers/custom_provider.hpp"
 #include "support/error.hpp"
 #include "support/watch.hpp"
 

@@ -15,7 +15,7 @@ using SourceLines = std::vector<std::pair<std::string, int>>;
 
 struct About {
   std::string version = {};
-  std::string highest_ipu = {};               // as in session::Compiled
+  std::string highest_ipu = {};               // as in compile::Compiled
   std::string key = {};                       // of an entry of the cache
   SourceLines lines = {};                     // of an entry of the cache
   std::vector<std::string> input_names = {};  // as the user knows them

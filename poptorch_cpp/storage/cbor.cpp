@@ -1,4 +1,3 @@
-// Implements cbor.hpp.
 #include "storage/cbor.hpp"
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,3 @@
-// Implements container.hpp.
 #include "storage/container.hpp"
 
 #include <algorithm>

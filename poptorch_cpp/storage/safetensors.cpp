@@ -1,4 +1,4 @@
-// Implements safetensors.hpp. JSON is read by nlohmann's parser, which does not recurse.
+// JSON is read by nlohmann's parser, which does not recurse.
 #include "storage/safetensors.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Implements build_id.hpp: the GNU build-id note of the loaded object that this code is in.
+// The GNU build-id note of the loaded object that this code is in.
 #include "support/build_id.hpp"
 
 #include <elf.h>
@@ -52,6 +52,8 @@ int look(dl_phdr_info* object, size_t, void* result) {
 }
 
 }  // namespace
+
+std::string version() { return POPTORCH_VERSION; }
 
 std::string build_id() {
   std::string id;

@@ -1,4 +1,4 @@
-// Implements environment.hpp: the table, and the only reader of the environment.
+// The table, and the only reader of the environment.
 #include "support/environment.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Implements faults.hpp: the points, the kinds, and the text that names them.
+// The points, the kinds, and the text that names them.
 #include <algorithm>
 #include <charconv>
 #include <csignal>

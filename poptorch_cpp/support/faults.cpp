@@ -1,4 +1,4 @@
-// Implements faults.hpp. The faults that are armed stand in one list behind a mutex; one number
+// The faults that are armed stand in one list behind a mutex; one number
 // says whether anybody has to look there.
 #include "support/faults.hpp"
 

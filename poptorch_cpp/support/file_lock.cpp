@@ -1,5 +1,5 @@
-// Implements file_lock.hpp by flock. The holder takes the file away: who got the lock of a file
-// that is no longer at its place asks for the next one.
+// The lock is one of flock. The holder takes the file away: who got the lock of a file that is no
+// longer at its place asks for the next one.
 #include "support/file_lock.hpp"
 
 #include <fcntl.h>

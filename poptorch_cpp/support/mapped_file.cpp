@@ -1,4 +1,3 @@
-// Implements mapped_file.hpp.
 #include "support/mapped_file.hpp"
 
 #include <fcntl.h>

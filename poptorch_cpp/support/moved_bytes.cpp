@@ -1,4 +1,3 @@
-// Implements moved_bytes.hpp.
 #include "support/moved_bytes.hpp"
 
 #include <chrono>

@@ -1,4 +1,3 @@
-// Implements regions.hpp.
 #include "support/regions.hpp"
 
 #include <atomic>

@@ -1,4 +1,3 @@
-// Implements strings.hpp.
 #include "support/strings.hpp"
 
 #include <algorithm>

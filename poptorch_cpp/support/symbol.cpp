@@ -1,4 +1,4 @@
-// Implements the table of interned strings.
+// The table of interned strings.
 #include "support/symbol.hpp"
 
 #include <mutex>

@@ -1,4 +1,3 @@
-// Implements watch.hpp.
 #include "support/watch.hpp"
 
 #include <x86intrin.h>

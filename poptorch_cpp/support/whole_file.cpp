@@ -1,4 +1,4 @@
-// Implements whole_file.hpp. A writer holds a lock on its temporary file: one without is left over.
+// A writer holds a lock on its temporary file: one without is left over.
 #include "support/whole_file.hpp"
 
 #include <dirent.h>

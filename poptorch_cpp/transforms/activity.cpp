@@ -1,4 +1,3 @@
-// Implements activity.hpp.
 #include "transforms/activity.hpp"
 
 #include <set>

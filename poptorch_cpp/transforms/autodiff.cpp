@@ -1,4 +1,4 @@
-// Implements autodiff.hpp: gradients are built at the end of the forward graph, then moved to a
+// Gradients are built at the end of the forward graph, then moved to a
 // graph of their own. What they read of the forward graph tells what must be handed over.
 #include "transforms/autodiff.hpp"
 

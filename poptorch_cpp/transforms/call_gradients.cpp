@@ -1,4 +1,4 @@
-// Implements call_gradients.hpp. Copies of called graphs are shared between calls that ask for the
+// Copies of called graphs are shared between calls that ask for the
 // same gradients.
 #include "transforms/call_gradients.hpp"
 

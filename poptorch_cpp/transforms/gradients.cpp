@@ -1,4 +1,4 @@
-// Implements gradients.hpp: one walk backwards over the forward ops. No tape: the graph is the
+// One walk backwards over the forward ops. No tape: the graph is the
 // record, and rules refer to forward values directly.
 #include "transforms/gradients.hpp"
 

@@ -1,4 +1,3 @@
-// Implements optimiser_slots.hpp.
 #include "transforms/optimiser_slots.hpp"
 
 #include <cstring>

@@ -89,7 +89,7 @@ struct PassRow {
   bool optional = false;  // without it programs are slower or larger, and give the same
 };
 
-// Every pass, in no particular order: session/pipeline.cpp is the order.
+// Every pass, in no particular order: compile/pipeline.cpp is the order.
 const std::vector<PassRow>& all_passes();
 
 }  // namespace poptorch::transforms

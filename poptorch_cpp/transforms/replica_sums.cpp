@@ -1,4 +1,3 @@
-// Implements replica_sums.hpp.
 #include "transforms/replica_sums.hpp"
 
 #include <limits>

@@ -1,4 +1,4 @@
-// Implements returned_inputs.hpp. A loop's outputs feed its first inputs: what is carried from
+// A loop's outputs feed its first inputs: what is carried from
 // round to round moves to the front of the copy.
 #include "transforms/returned_inputs.hpp"
 

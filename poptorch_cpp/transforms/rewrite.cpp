@@ -1,4 +1,4 @@
-// Implements rewrite.hpp: patterns as small trees, and a worklist of ops.
+// Patterns as small trees, and a worklist of ops.
 #include "transforms/rewrite.hpp"
 
 #include <algorithm>

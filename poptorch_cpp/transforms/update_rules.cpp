@@ -1,4 +1,3 @@
-// Implements update_rules.hpp.
 #include "transforms/update_rules.hpp"
 
 #include <set>

@@ -62,6 +62,10 @@ class Option:
     @property
     def doc(self) -> str: ...
     @property
+    def found(self) -> bool:
+        """Whether a pass finds it, or it follows from the wrapper: nobody sets it."""
+
+    @property
     def keyword(self) -> str:
         """Of its line; 'host': beside the program."""
 

@@ -327,7 +327,7 @@ def profile(
     lines: Sequence[tuple[str, str, dict[str, Any]]],
     location_excludes: Sequence[str] = [],
 ) -> dict[str, Any]:
-    """What the parts of a model cost: the fields of session::Profile (session/profile.hpp).
+    """What the parts of a model cost: the fields of session::Profile (account/profile.hpp).
     Nothing is uploaded: tensors may be of device "meta"."""
 
 def push_scope(name: str, /) -> None:

@@ -61,7 +61,7 @@ def same(model, values):
 def test_the_text_of_a_fault():
     *_, error = failed(kind="PARTITION_RESET")
     lines = str(error).splitlines()
-    assert lines[0].startswith("In run_turns.cpp:")
+    assert lines[0].startswith("In scheduling.cpp:")
     assert ": 'poplar_recoverable_runtime_error': [device] IPU 0 failed (injected: " in lines[0]
     assert lines[1:3] == ["Recovery action required: PARTITION_RESET", "Error raised in:"]
     assert lines[3:] == ["  [0] IPU 0, which had done 0 micro-batches", "  [1] run"]

@@ -1,4 +1,4 @@
-// Implements execution_line(): lines of a module's execution, from the table of its options.
+// Lines of a module's execution, from the table of its options.
 #include <random>
 
 #include "ir/execution.hpp"

@@ -2,14 +2,14 @@
 #include <functional>
 #include <stdexcept>
 
+#include "account/report.hpp"
+#include "compile/pipeline.hpp"
 #include "emulator/engine.hpp"
 #include "ir/op_def.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
 #include "lowering/strategy.hpp"
 #include "ops/all_ops.hpp"
-#include "session/pipeline.hpp"
-#include "session/report.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 #include "targets.hpp"
@@ -81,7 +81,7 @@ Size size_of(const ir::Graph& graph) {
   return size;
 }
 
-bool is_small(const session::Compiled& compiled) {
+bool is_small(const compile::Compiled& compiled) {
   const Size size = size_of(compiled.placed->main());
   const double batches = static_cast<double>(compiled.program.micro_batches_per_run);
   const auto replicas = static_cast<double>(compiled.program.replicas);
@@ -103,7 +103,7 @@ bool is_small(const session::Compiled& compiled) {
   return bytes * replicas < kMostMemory;
 }
 
-void run(session::Compiled compiled) {
+void run(compile::Compiled compiled) {
   emulator::Engine engine(std::move(compiled.program), ops::registry(), {.threads = 1});
   std::vector<std::vector<std::byte>> buffers;
   std::vector<const std::byte*> inputs;
@@ -128,7 +128,7 @@ void run(session::Compiled compiled) {
 void compile(const ir::Module& module, std::string_view text, Reached& reached) {
   auto copy = module.clone();
   choose_execution(*copy, text);
-  session::Compiled compiled = session::compile_to_program(
+  compile::Compiled compiled = compile::compile_to_program(
       std::move(copy), {.memory_limit = "off", .round_ipu_count = true}, {});
   for (const auto* form : {&compiled.normal, &compiled.differentiated, &compiled.placed}) {
     const std::string printed = ir::print(**form, ir::kEverything);
@@ -140,7 +140,7 @@ void compile(const ir::Module& module, std::string_view text, Reached& reached) 
   const program::Program again = program::parse(printed, ops::registry(), "program");
   require(program::print(again) == printed, printed);
   program::verify(again);
-  session::make_report(compiled.program);
+  account::make_report(compiled.program);
   reached = Reached::kCompiled;
   if (!is_small(compiled)) return;
   run(std::move(compiled));

@@ -1,4 +1,4 @@
-// Implements mutated(): edits of tokens and lines.
+// Edits of tokens and lines.
 #include <random>
 #include <vector>
 

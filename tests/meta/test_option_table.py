@@ -12,7 +12,7 @@ from poptorch_core import _core
 
 # What no option of poptorch's sets: what is wrapped, the outputs that it has, the machine and
 # POPTORCH_NUM_THREADS do.
-OF_THE_MODEL = {"training", "device", "whole_outputs", "threads", "late_memory_check"}
+OF_THE_MODEL = {"device", "threads", "late_memory_check"}
 # What processes and the launcher say: _impl/processes.py.
 OF_THE_MACHINE = {"link_domain", "sharding_replicas", "offline"}
 TABLE = _core.option_table()
@@ -30,7 +30,7 @@ def test_one_row_says_each_option():
     said = [name for name in said_names() if name and not name.startswith("location ")]
     assert len(said) == len(set(said))
     plain = {o.name for o in TABLE if o.keyword in ("execution", "location", "host")}
-    found = {o.name for o in TABLE if o.doc.startswith("Found:")}
+    found = {o.name for o in TABLE if o.found}
     assert set(said) == plain - found - OF_THE_MODEL - OF_THE_MACHINE
     kinds = {name.removeprefix("location ") for name in said_names() if " " in name}
     assert kinds == {"weights", "activations", "optimiser_state", "accumulators"}

@@ -4,7 +4,9 @@ import re
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
+import poptorch_core
 import pytest
 from load_tool import ROOT
 
@@ -28,6 +30,24 @@ def test_every_package_says_that_it_has_types():
     assert all((package / "py.typed").exists() for package in packages)
     shipped = PROJECT["tool"]["setuptools"]["package-data"]["*"]
     assert {"py.typed", "*.pyi"} <= set(shipped)
+
+
+OURS = re.compile(
+    r"(void |typeinfo for |typeinfo name for |vtable for |VTT for |guard variable for "
+    r"|.*thunk to )?poptorch(::|_)"
+)
+
+
+@pytest.mark.parametrize("library", ["libpoptorch_core.so", "libpoptorch.so"])
+def test_libraries_export_names_of_this_project_alone(library):
+    path = Path(poptorch_core.__file__).parent / "lib" / library
+    done = subprocess.run(
+        ["nm", "-DC", "--defined-only", "--format=just-symbols", path],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    names = done.stdout.splitlines()
+    assert len(names) > 100
+    assert [name for name in names if not OURS.match(name)] == []
 
 
 TRAINS = """

@@ -10,12 +10,12 @@ from poptorch_core import _core
 SOURCES = ROOT / "poptorch_cpp"
 # File → the ops that it rewrites or runs. Who asks whether an op is one of several takes a role.
 ABOUT = {
-    "emulator/collective.cpp": {"all_gather", "all_to_all", "reduce_scatter"},
-    "emulator/far_collective.hpp": {"all_gather", "all_to_all", "reduce_scatter"},
-    "emulator/lent_collective.cpp": {"all_gather"},
-    "emulator/lent_collective.hpp": {"all_reduce"},
-    "emulator/runner.cpp": {"all_reduce"},
-    "emulator/sent_collective.cpp": {"all_gather", "all_to_all"},
+    "emulator/bound/collective_spec.cpp": {
+        "all_gather",
+        "all_reduce",
+        "all_to_all",
+        "reduce_scatter",
+    },
     "emulator/kernels/tile_shorten.cpp": {"accumulate", "add", "assign", "cast", "div"},
     "program/collective_cost.cpp": {"all_gather", "all_reduce", "all_to_all", "reduce_scatter"},
     "transforms/canonicalise.cpp": {"slice"},

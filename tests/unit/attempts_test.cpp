@@ -3,7 +3,7 @@
 #include <latch>
 #include <optional>
 
-#include "emulator/peers.hpp"
+#include "emulator/collectives/peers.hpp"
 #include "far_testing.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"

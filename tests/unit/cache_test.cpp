@@ -1,6 +1,6 @@
 // The cache of executables: one compilation a key, none for what is there, and a new one for
 // what is damaged or another's.
-#include "session/cache.hpp"
+#include "compile/cache.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -10,14 +10,15 @@
 
 #include <thread>
 
+#include "compile/pipeline.hpp"
 #include "engine_testing.hpp"
 #include "error_text.hpp"
 #include "include/poptorch/custom_op.hpp"
 #include "scratch.hpp"
 #include "session/executable_file.hpp"
-#include "session/pipeline.hpp"
 #include "session/session.hpp"
 #include "storage/container.hpp"
+#include "support/build_id.hpp"
 #include "support/error.hpp"
 
 namespace poptorch::session {
@@ -82,7 +83,7 @@ TEST(Cache, GivesWhatWasCompiled) {
 TEST(Cache, KeyFollowsAllThatAProgramDoes) {
   const auto key = [](const std::string& text, const ir::Execution& execution = {},
                       const HostOptions& host = {}) {
-    return cache_key(*emulator::parsed(text, execution), host);
+    return compile::cache_key(*emulator::parsed(text, execution), host);
   };
   const std::string exp = text_with("exp");
   const std::string plain = key(exp);
@@ -126,10 +127,10 @@ TEST(Cache, KeyFollowsTheGradientsOfCustomOps) {
       "graph @main(%x: f32[2]) -> (f32[2]) {\n  %y = custom(%x) {domain=\"cache\", "
       "name=\"Same\"} : f32[2]\n  return %y\n}\n";
   declare({0});
-  const std::string key = cache_key(*emulator::parsed(text, {}), {});
-  EXPECT_EQ(key, cache_key(*emulator::parsed(text, {}), {}));
+  const std::string key = compile::cache_key(*emulator::parsed(text, {}), {});
+  EXPECT_EQ(key, compile::cache_key(*emulator::parsed(text, {}), {}));
   declare({});
-  EXPECT_NE(key, cache_key(*emulator::parsed(text, {}), {}));
+  EXPECT_NE(key, compile::cache_key(*emulator::parsed(text, {}), {}));
 }
 
 std::string line_of_exp(int line, const std::string& file) {
@@ -189,7 +190,7 @@ TEST(Cache, ReplacesAnotherVersions) {
     about = file.read("about");
     program = file.read("program");
   }
-  const std::string ours = "\"version\":\"" + version() + "\"";
+  const std::string ours = "\"version\":\"" + support::version() + "\"";
   about.replace(about.find(ours), ours.size(), "\"version\":\"0.0.1\"");
   storage::ContainerWriter writer(entry, 2);
   writer.begin("about");

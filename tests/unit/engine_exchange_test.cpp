@@ -2,6 +2,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "emulator/run/state_store.hpp"
 #include "engine_testing.hpp"
 #include "ir/execution.hpp"
 #include "support/error.hpp"
@@ -105,13 +106,13 @@ TEST(EngineExchange, GroupsOfReplicasReduceInOrder) {
   const program::Program program = parsed(read_text("replicas.program"));
   for (const EngineOptions& way : all_ways()) {
     Engine engine(program, ops::registry(), way);
-    engine.write_state("w", bytes_of(Floats{10, 20, 30, 100, 200, 300}).data());
+    engine.state().write("w", bytes_of(Floats{10, 20, 30, 100, 200, 300}).data());
     const auto outputs =
         run_once(engine, {bytes_of(Floats{1, 2, 3, 4, 5, 6, 10, 20, 30, 40, 50, 60})});
     EXPECT_EQ(values_of<float>(outputs[0]),
               (Floats{-1, -2, -3, 56, 145, 234, -1, -2, -3, 56, 145, 234}));
     Bytes w(24);
-    engine.read_state("w", w.data());
+    engine.state().read("w", w.data());
     EXPECT_EQ(values_of<float>(w), (Floats{-1, -2, -3, 56, 145, 234}));
   }
 }

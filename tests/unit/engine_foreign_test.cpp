@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <functional>
 
-#include "emulator/foreign.hpp"
+#include "emulator/providers/foreign.hpp"
 #include "engine_testing.hpp"
 #include "error_text.hpp"
 #include "support/error.hpp"

@@ -1,4 +1,5 @@
 // Element-wise chains: what fuses, what must not, and that nothing changes by it.
+#include "emulator/run/state_store.hpp"
 #include "engine_testing.hpp"
 #include "support/error.hpp"
 
@@ -90,11 +91,11 @@ graph @main(%x: f32[3]) -> (f32[3]) {
 })",
                                            {.device_iterations = 2});
   Engine engine(program, ops::registry(), {.threads = 1});
-  engine.write_state("w", bytes_of(std::vector<float>{1, 2, 3}).data());
+  engine.state().write("w", bytes_of(std::vector<float>{1, 2, 3}).data());
   const auto outputs = run_once(engine, {bytes_of(std::vector<float>{1, 2, 3, 10, 20, 30})});
   EXPECT_EQ(values_of<float>(outputs[0]), (std::vector<float>{1, 4, 9, 30, 120, 270}));
   Bytes w(12);
-  engine.read_state("w", w.data());
+  engine.state().read("w", w.data());
   EXPECT_EQ(values_of<float>(w), (std::vector<float>{23, 46, 69}));
 }
 
@@ -104,7 +105,7 @@ TEST(EngineState, RefusesUnknownNames) {
   Engine engine(program, ops::registry(), {.threads = 1});
   Bytes data(12);
   try {
-    engine.read_state("wieght", data.data());
+    engine.state().read("wieght", data.data());
     ADD_FAILURE();
   } catch (const support::UserError& error) {
     EXPECT_STREQ(error.what(), "[state] there is no state 'wieght'. Is it 'weight'?");

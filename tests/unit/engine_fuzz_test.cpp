@@ -222,7 +222,7 @@ TEST(EngineFuzz, CollectivesThatBeginAheadChangeNoValue) {
     ahead += Engine(program, ops::registry(), {.begin_ahead = true}).text() !=
              Engine(program, ops::registry(), in_place).text();
     if (programs++ % 4 != 0) continue;
-    for (Way way : {Way::kSent, Way::kLent}) expect_same_bits(program, {1}, 2, way);
+    for (Joining way : {Joining::kSent, Joining::kLent}) expect_same_bits(program, {1}, 2, way);
   }
   EXPECT_GT(2 * ahead, programs);
 }

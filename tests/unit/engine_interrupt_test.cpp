@@ -1,7 +1,8 @@
 // A run that its watch stops: it ends soon, whatever it is doing, and leaves nothing behind that a
 // later run could see beside the state that it wrote.
+#include "compile/pipeline.hpp"
+#include "emulator/run/state_store.hpp"
 #include "engine_testing.hpp"
-#include "session/pipeline.hpp"
 #include "support/watch.hpp"
 #include "trained_net.hpp"
 
@@ -59,7 +60,7 @@ program::Program compiled(int ipus, int replicas) {
   options.replication_factor = replicas;
   options.output_mode = ir::OutputMode::kFinal;
   options.optimiser = momentum_sgd();
-  return std::move(session::compile_to_program(std::move(module), {}, {}).program);
+  return std::move(compile::compile_to_program(std::move(module), {}, {}).program);
 }
 
 struct StoppedRun {
@@ -74,10 +75,10 @@ void write_states(Engine& engine) {
   for (const program::State& state : engine.program().states) {
     if (state.slot.kind == "accumulator") continue;
     const std::string& name = state.slot.name.text();
-    const auto bytes = static_cast<size_t>(engine.state_bytes(name));
+    const auto bytes = static_cast<size_t>(engine.state().bytes(name));
     const bool is_float = state.slot.type.dtype == ir::DType::kF32;
-    engine.write_state(name,
-                       (is_float ? bytes_of(numbers(bytes / 4, seed++)) : Bytes(bytes)).data());
+    engine.state().write(name,
+                         (is_float ? bytes_of(numbers(bytes / 4, seed++)) : Bytes(bytes)).data());
   }
 }
 
@@ -89,8 +90,8 @@ Outcome outcome_of(Engine& engine, const std::vector<Bytes>& inputs) {
   for (const program::State& state : engine.program().states) {
     const std::string& name = state.slot.name.text();
     Bytes& bytes = result.states[name];
-    bytes.resize(static_cast<size_t>(engine.state_bytes(name)));
-    engine.read_state(name, bytes.data());
+    bytes.resize(static_cast<size_t>(engine.state().bytes(name)));
+    engine.state().read(name, bytes.data());
   }
   return result;
 }

@@ -1,5 +1,6 @@
 // Workspaces that kernels prepare once: packed weights follow every write of their state, and what
 // a program writes itself is never taken for prepared.
+#include "emulator/run/state_store.hpp"
 #include "engine_testing.hpp"
 
 namespace poptorch::emulator {
@@ -38,7 +39,7 @@ graph @main(%x: f32[64,64]) -> (f32[64,64]) {
   const Floats x = numbers(kSize * kSize, 1);
   for (uint32_t seed = 2; seed < 5; ++seed) {
     const Floats w = numbers(kSize * kSize, seed);
-    engine.write_state("w", bytes_of(w).data());
+    engine.state().write("w", bytes_of(w).data());
     const Bytes first = run_once(engine, {bytes_of(x)})[0];
     expect_floats(first, product(x, w));
     EXPECT_EQ(run_once(engine, {bytes_of(x)})[0], first);  // from the kept workspace
@@ -59,7 +60,7 @@ graph @main(%x: f32[64,64]) -> (f32[64,64]) {
                 ops::registry(), {.threads = 1});
   const Floats x = numbers(kSize * kSize, 1);
   Floats w = numbers(kSize * kSize, 2);
-  engine.write_state("w", bytes_of(w).data());
+  engine.state().write("w", bytes_of(w).data());
   for (int run = 0; run < 3; ++run) {
     expect_floats(run_once(engine, {bytes_of(x)})[0], product(x, w));
     for (size_t i = 0; i < w.size(); ++i) w[i] += x[i];

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "emulator/engine.hpp"
+#include "emulator/run/state_store.hpp"
 #include "ir/execution.hpp"
 #include "ir/text.hpp"
 #include "lowering/lower.hpp"
@@ -111,8 +112,8 @@ inline std::map<std::string, Bytes> states_of(Engine& engine) {
   for (const program::State& state : engine.program().states) {
     const std::string& name = state.slot.name.text();
     Bytes& bytes = states[name];
-    bytes.resize(static_cast<size_t>(engine.state_bytes(name)));
-    engine.read_state(name, bytes.data());
+    bytes.resize(static_cast<size_t>(engine.state().bytes(name)));
+    engine.state().read(name, bytes.data());
   }
   return states;
 }
@@ -124,8 +125,8 @@ inline Outcome outcome(const program::Program& program, const EngineOptions& opt
   uint32_t seed = 100;
   for (const program::State& state : program.states) {
     if (state.slot.kind != "parameter" || state.slot.type.dtype != ir::DType::kF32) continue;
-    const auto count = static_cast<size_t>(engine.state_bytes(state.slot.name.text()) / 4);
-    engine.write_state(state.slot.name.text(), bytes_of(numbers(count, seed++)).data());
+    const auto count = static_cast<size_t>(engine.state().bytes(state.slot.name.text()) / 4);
+    engine.state().write(state.slot.name.text(), bytes_of(numbers(count, seed++)).data());
   }
   Outcome result;
   for (int i = 0; i < runs; ++i) result.outputs = run_once(engine, made_up_inputs(program));

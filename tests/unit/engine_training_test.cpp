@@ -2,9 +2,9 @@
 // not; close to the reference kernels whatever the layouts.
 #include <cmath>
 
+#include "compile/pipeline.hpp"
 #include "engine_testing.hpp"
 #include "sample.hpp"
-#include "session/pipeline.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -110,7 +110,7 @@ program::Program compiled(const Net& net, const std::string& optimiser, int64_t 
   spec.kind = optimiser;
   spec.groups = {group};
   options.optimiser = spec;
-  return std::move(session::compile_to_program(std::move(module), {}, {}).program);
+  return std::move(compile::compile_to_program(std::move(module), {}, {}).program);
 }
 
 TEST(EngineTraining, IsTheSameEveryWay) {

@@ -107,7 +107,7 @@ TEST(ExchangeState, TellsTheOthersWhenItFails) {
 // Of a program whose replicas need no others.
 TEST(ExchangeState, NotesComeBesideRunsAndNobodyWaitsForThem) {
   const auto program = training_program(4);
-  const std::vector<Share> shares = shares_by(Way::kMixed, 2);
+  const std::vector<Share> shares = shares_by(Joining::kMixed, 2);
   const auto raised = in_threads(2, [&](int i) {
     Engine engine(program, ops::registry(), options_of(shares[static_cast<size_t>(i)]));
     Bytes note(8, static_cast<std::byte>(i));

@@ -2,12 +2,14 @@
 // it may be; files whose parts do not fit are refused.
 #include "session/executable_file.hpp"
 
+#include "compile/pipeline.hpp"
+#include "emulator/run/state_store.hpp"
 #include "engine_testing.hpp"
 #include "error_text.hpp"
 #include "scratch.hpp"
-#include "session/pipeline.hpp"
 #include "storage/about.hpp"
 #include "storage/safetensors.hpp"
+#include "support/build_id.hpp"
 #include "support/error.hpp"
 
 namespace poptorch::session {
@@ -206,7 +208,7 @@ TEST(ExecutableFile, RefusesPartsThatDoNotFit) {
             invalid +
                 "PopTorch version mismatch: File was created with version: 0.0.1 and this "
                 "is version " +
-                version() + ". Export the model again with this one.");
+                support::version() + ". Export the model again with this one.");
   for (const char* about : {"", "[]", "7", "{}", "{\"version\":1,\"highest_ipu\":\"\"}", "{",
                             "{\"version\":\"1\",\"highest_ipu\":[]}"}) {
     EXPECT_NE(with("about", about).find("what it says of itself lacks something"),
@@ -283,7 +285,7 @@ TEST(StateBytes, AreSharedWhereTheyMayBe) {
                                    return std::shared_ptr<std::byte>(given, given.get() + shift);
                                  }});
         Bytes now(2 * bytes);
-        engine.read_state("w", now.data());
+        engine.state().read("w", now.data());
         EXPECT_EQ(now, values);
         const auto inputs = emulator::made_up_inputs(program);
         const auto outputs = emulator::values_of<float>(emulator::run_once(engine, inputs)[0]);
@@ -294,12 +296,12 @@ TEST(StateBytes, AreSharedWhereTheyMayBe) {
                        column = i % static_cast<size_t>(elements);
           EXPECT_EQ(outputs[i], x[i] + w[row / 2 * static_cast<size_t>(elements) + column]) << i;
         }
-        engine.read_state("w", now.data());
+        engine.state().read("w", now.data());
         const auto squares = emulator::values_of<float>(now);
         for (size_t i = 0; i < w.size(); ++i) EXPECT_EQ(squares[i], writes ? w[i] * w[i] : w[i]);
         const Bytes other(2 * bytes, std::byte{0x3f});
-        engine.write_state("w", other.data());
-        engine.read_state("w", now.data());
+        engine.state().write("w", other.data());
+        engine.state().read("w", now.data());
         EXPECT_EQ(now, other);
         const bool shared = elements == 16 && shift == 0;
         EXPECT_EQ(std::memcmp(given.get() + shift, other.data(), 2 * bytes) == 0, shared);

@@ -3,7 +3,8 @@
 #include <latch>
 #include <sstream>
 
-#include "emulator/fold.hpp"
+#include "emulator/collectives/fold.hpp"
+#include "emulator/run/state_store.hpp"
 #include "error_text.hpp"
 #include "far_testing.hpp"
 #include "sample.hpp"
@@ -99,8 +100,9 @@ TEST(FarCollective, HasTheBitsOfOneProcessOfLongOperands) {
     for (const char* dtype : {"f32", "f16"}) {
       if (!sample.takes()) continue;
       SCOPED_TRACE(str(op, " ", dtype));
-      for (const auto& [way, row] : {std::pair(Way::kNear, 70001), std::pair(Way::kLent, 701),
-                                     std::pair(Way::kMixed, 701)}) {
+      for (const auto& [way, row] :
+           {std::pair(Joining::kNear, 70001), std::pair(Joining::kLent, 701),
+            std::pair(Joining::kMixed, 701)}) {
         expect_same_bits(program_of({op, "sum", dtype, 4, 0, 1, row}), {1, 2}, 1, way);
       }
     }
@@ -122,7 +124,7 @@ TEST(FarCollective, KeepsItsOwnReplicasStateAlone) {
   EngineOptions options{.threads = 1};
   options.share = shares[1];
   const Engine engine(program, ops::registry(), options);
-  EXPECT_EQ(engine.far_groups("w"), (std::vector<std::pair<int, int>>{{0, 0}}));
+  EXPECT_EQ(engine.state().far_groups("w"), (std::vector<std::pair<int, int>>{{0, 0}}));
 }
 
 std::string refusal(const program::Program& program, const Share& share) {
@@ -167,7 +169,7 @@ TEST(FarCollective, EndsTheWaitForAnInstanceThatHasGoneOn) {
 
 // Instance 0 waits in a collective when instance 1 is stopped before it: each has made other
 // rounds.
-class FarCollectiveBy : public testing::TestWithParam<Way> {};
+class FarCollectiveBy : public testing::TestWithParam<Joining> {};
 
 TEST_P(FarCollectiveBy, RunsOnAfterARunThatWasStoppedInOneInstance) {
   const program::Program program = program_of({"all_reduce", "sum", "f32", 2, 0, 1});
@@ -197,7 +199,8 @@ TEST_P(FarCollectiveBy, RunsOnAfterARunThatWasStoppedInOneInstance) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, FarCollectiveBy,
-                         testing::Values(Way::kSent, Way::kNear, Way::kLent, Way::kMixed));
+                         testing::Values(Joining::kSent, Joining::kNear, Joining::kLent,
+                                         Joining::kMixed));
 
 // Such as 256 in a byte.
 TEST(FarCollective, MeansOfMoreOperandsThanTheTypeHolds) {
@@ -206,7 +209,8 @@ TEST(FarCollective, MeansOfMoreOperandsThanTheTypeHolds) {
     const std::vector<const std::byte*> operands(
         ranks, reinterpret_cast<const std::byte*>(operand.data()));
     std::vector<int8_t> result(3, 7);
-    reduce_ranks(ir::DType::kI8, "mean", operands, reinterpret_cast<std::byte*>(result.data()), 3);
+    reduce_ranks(ir::DType::kI8, Reduction::kMean, operands,
+                 reinterpret_cast<std::byte*>(result.data()), 3);
     // Sums wrap: 128 is -128.
     const auto sum = static_cast<int8_t>(ranks);
     const auto mean = static_cast<int8_t>(sum / static_cast<int64_t>(ranks));

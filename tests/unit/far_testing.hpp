@@ -9,11 +9,13 @@
 #include <thread>
 #include <vector>
 
-#include "emulator/attempts.hpp"
-#include "emulator/fabric.hpp"
-#include "emulator/share.hpp"
+#include "compile/pipeline.hpp"
+#include "emulator/bound/share.hpp"
+#include "emulator/collectives/attempts.hpp"
+#include "emulator/run/state_store.hpp"
+#include "emulator/transport/fabric.hpp"
 #include "engine_testing.hpp"
-#include "session/pipeline.hpp"
+#include "program/replica_groups.hpp"
 #include "trained_net.hpp"
 #include "wire_testing.hpp"
 
@@ -125,11 +127,11 @@ inline std::vector<std::string> in_threads(int instances, const std::function<vo
 
 // How operands reach the others: as messages, where they are, lent over wires, or, where two
 // instances are on one host, as those of their group do.
-enum class Way { kSent, kNear, kLent, kMixed };
+enum class Joining { kSent, kNear, kLent, kMixed };
 
-inline std::vector<Share> shares_by(Way way, int instances, double timeout = 0) {
-  if (way < Way::kLent) return local_shares(instances, timeout, 64, way == Way::kNear);
-  Cluster cluster(instances, way == Way::kMixed ? 2 : 1, 16);
+inline std::vector<Share> shares_by(Joining way, int instances, double timeout = 0) {
+  if (way < Joining::kLent) return local_shares(instances, timeout, 64, way == Joining::kNear);
+  Cluster cluster(instances, way == Joining::kMixed ? 2 : 1, 16);
   std::vector<Share> shares(static_cast<size_t>(instances));
   const auto raised = in_threads(instances, [&](int i) {  // those of one host wait for each other
     shares[static_cast<size_t>(i)] = {
@@ -161,9 +163,9 @@ inline std::vector<Bytes> inputs_of(const program::Program& program, const Share
   std::vector<Bytes> inputs;
   for (const program::Stream& stream : program.streams) {
     if (!stream.host.to_device) continue;
-    inputs.push_back(rows_of(
-        whole[inputs.size()], program::group_count(program.replicas, stream.group_size),
-        share.groups(program.replicas, stream.group_size, stream.group_stride), stream.transfers));
+    inputs.push_back(
+        rows_of(whole[inputs.size()], program::groups_of(stream, program.replicas).count(),
+                share.groups(program::groups_of(stream, program.replicas)), stream.transfers));
   }
   return inputs;
 }
@@ -176,8 +178,8 @@ inline Outcome outcome_here(const program::Program& program, const EngineOptions
   uint32_t seed = 100;
   for (const program::State& state : program.states) {
     if (state.slot.kind == "accumulator" || state.slot.type.dtype != ir::DType::kF32) continue;
-    const auto count = static_cast<size_t>(engine.state_bytes(state.slot.name.text()) / 4);
-    engine.write_state(state.slot.name.text(), bytes_of(numbers(count, seed++)).data());
+    const auto count = static_cast<size_t>(engine.state().bytes(state.slot.name.text()) / 4);
+    engine.state().write(state.slot.name.text(), bytes_of(numbers(count, seed++)).data());
   }
   Outcome result;
   for (int i = 0; i < runs; ++i) {
@@ -190,7 +192,7 @@ inline Outcome outcome_here(const program::Program& program, const EngineOptions
 // What instance `share` should come to, given what one process does.
 inline Outcome part_of(const Outcome& whole, const program::Program& program, const Share& share) {
   Outcome part;
-  const auto mine = share.groups(program.replicas, 1, 1);
+  const auto mine = share.groups({program.replicas, 1, 1});
   for (const program::Stream& stream : program.streams) {
     if (stream.host.to_device) continue;
     part.outputs.push_back(
@@ -200,7 +202,7 @@ inline Outcome part_of(const Outcome& whole, const program::Program& program, co
     const ir::StateSlot& slot = state.slot;
     Bytes bytes(whole.states.at(slot.name.text()).size());
     const auto size = static_cast<size_t>(slot.type.bytes());
-    for (int group : share.groups(program.replicas, slot.group_size, slot.group_stride)) {
+    for (int group : share.groups(program::groups_of(slot, program.replicas))) {
       std::memcpy(bytes.data() + static_cast<size_t>(group) * size,
                   whole.states.at(slot.name.text()).data() + static_cast<size_t>(group) * size,
                   size);
@@ -212,11 +214,11 @@ inline Outcome part_of(const Outcome& whole, const program::Program& program, co
 
 // Every divisor of the replicas as a number of instances: all have the bits of one process.
 inline void expect_same_bits(const program::Program& program, const std::vector<int>& threads,
-                             int runs, Way way) {
+                             int runs, Joining way) {
   const Outcome whole = outcome_here(program, {.threads = 1}, runs);
   for (int instances = 2; instances <= program.replicas; ++instances) {
     if (program.replicas % instances != 0) continue;
-    if (way == Way::kMixed && instances % 2 != 0) continue;
+    if (way == Joining::kMixed && instances % 2 != 0) continue;
     for (int count : threads) {
       const std::vector<Share> shares = shares_by(way, instances);
       const auto raised = in_threads(instances, [&](int i) {
@@ -235,7 +237,7 @@ inline void expect_same_bits(const program::Program& program, const std::vector<
 
 inline void expect_same_bits(const program::Program& program, const std::vector<int>& threads,
                              int runs = 2) {
-  for (Way way : {Way::kSent, Way::kNear, Way::kLent, Way::kMixed})
+  for (Joining way : {Joining::kSent, Joining::kNear, Joining::kLent, Joining::kMixed})
     expect_same_bits(program, threads, runs, way);
 }
 
@@ -249,7 +251,7 @@ inline program::Program training_program(int replicas, int micro_batches = 4) {
   execution.gradient_accumulation = micro_batches;
   execution.replication_factor = replicas;
   execution.optimiser = momentum_sgd();
-  return std::move(session::compile_to_program(std::move(module), {}, {}).program);
+  return std::move(compile::compile_to_program(std::move(module), {}, {}).program);
 }
 
 }  // namespace poptorch::emulator

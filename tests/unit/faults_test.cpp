@@ -156,12 +156,12 @@ Bytes weights(const session::Executable& model) {
   return both;
 }
 
-struct Way {
+struct Joining {
   int64_t threads;
   const char* strategy;
 };
 
-class FaultOfRun : public testing::TestWithParam<Way> {};
+class FaultOfRun : public testing::TestWithParam<Joining> {};
 
 TEST_P(FaultOfRun, StopsAllIpusAndLeavesNothing) {
   const auto [threads, strategy] = GetParam();
@@ -205,8 +205,8 @@ TEST_P(FaultOfRun, StopsAllIpusAndLeavesNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, FaultOfRun,
-                         testing::Values(Way{1, "sharded"}, Way{4, "sharded"}, Way{1, "pipelined"},
-                                         Way{4, "pipelined"}));
+                         testing::Values(Joining{1, "sharded"}, Joining{4, "sharded"},
+                                         Joining{1, "pipelined"}, Joining{4, "pipelined"}));
 
 TEST(FaultOfDevice, TellsWhatHappenedBefore) {
   const auto model = trained(1, "sharded");

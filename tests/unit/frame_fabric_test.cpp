@@ -1,6 +1,6 @@
 // Instances that wires join, in threads of one process: the bits of one process, and no wait of all
 // for each other.
-#include "emulator/frame_fabric.hpp"
+#include "emulator/transport/frame_fabric.hpp"
 
 #include <signal.h>
 #include <sys/mman.h>
@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "emulator/shared_fabric.hpp"
+#include "emulator/transport/shared_fabric.hpp"
 #include "far_testing.hpp"
 
 namespace poptorch::emulator {

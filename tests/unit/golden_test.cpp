@@ -17,13 +17,13 @@
 #include <fstream>
 #include <sstream>
 
+#include "compile/pass_runner.hpp"
 #include "golden_cases.hpp"
 #include "golden_files.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
 #include "lowering/lower.hpp"
 #include "ops/all_ops.hpp"
-#include "session/pass_runner.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
@@ -33,7 +33,7 @@ namespace {
 // The text that comes out of the case's passes.
 std::string outcome(const Case& one) {
   auto module = ir::parse(one.input, ops::registry(), one.file.filename().string());
-  session::PassRunner runner({}, 1);
+  compile::PassRunner runner({}, 1);
   for (const std::string& name : one.run) {
     if (name == "verify") {
       ir::verify(*module);

@@ -7,9 +7,9 @@
 #include <cstring>
 #include <random>
 
+#include "emulator/host/pool.hpp"
 #include "emulator/kernels/layouts.hpp"
 #include "emulator/kernels/support.hpp"
-#include "emulator/pool.hpp"
 #include "ir/op_def.hpp"
 #include "ops/all_ops.hpp"
 #include "reference/reference.hpp"

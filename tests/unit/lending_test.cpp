@@ -1,10 +1,13 @@
 // What is lent can be read where it is, and nothing else.
-#include "emulator/lending.hpp"
+#include "emulator/transport/lending.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <string>
 
-#include "emulator/memory.hpp"
+#include "emulator/host/memory.hpp"
 #include "error_text.hpp"
 #include "gtest/gtest.h"
 #include "support/error.hpp"
@@ -68,6 +71,23 @@ TEST(Lending, ReadsNoOtherFile) {
   other.note(3, own.offer(), "instance 3");
   for (int i = 0; i < 3; ++i) EXPECT_EQ(other.at(i, 0, 1), nullptr) << i;
   EXPECT_NE(other.at(3, 0, 1), nullptr);
+}
+
+// Reading pages that another process has taken from a file ends a process.
+TEST(Lending, ReadsNoFileThatMayShrink) {
+  const Memory memory(Memory::kPage, "a test", true);
+  Lending own, other;
+  own.add(memory.data(), 1);
+  own.settle();
+  EXPECT_NE(ftruncate(static_cast<int>(own.offer().file), 0), 0);
+  Lending::Offer offer = own.offer();
+  offer.file = memfd_create("without seals", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  ASSERT_EQ(ftruncate(static_cast<int>(offer.file), offer.bytes), 0);
+  ASSERT_EQ(pwrite(static_cast<int>(offer.file), &offer.key, sizeof offer.key, 0),
+            static_cast<ssize_t>(sizeof offer.key));
+  other.note(0, offer, "instance 0");
+  EXPECT_EQ(other.at(0, 0, 1), nullptr);
+  close(static_cast<int>(offer.file));
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ void expect_refused(const std::string& text, const std::string& reason) {
 int64_t most_ops_of(const std::string& text) {
   const auto model = session::compile(ir::parse(text, ops::registry()), {.memory_limit = "off"});
   int64_t most = 0;
-  for (const session::PassRecord& pass : model->compile_record().passes) {
+  for (const compile::PassRecord& pass : model->compile_record().passes) {
     most = std::max(most, pass.ops_after);
   }
   return most;

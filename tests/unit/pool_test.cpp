@@ -1,5 +1,5 @@
 // The pool runs every task once, on whatever threads there are, and survives exceptions and fork.
-#include "emulator/pool.hpp"
+#include "emulator/host/pool.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -195,6 +195,36 @@ TEST_P(PoolOf, StartsItsThreadsAgainInAChildOfFork) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, PoolOf, testing::Values(1, 2, 4));
+
+// Such as an observer that has not the memory for what it notes.
+TEST(Pool, RethrowsWhatHelpersThrow) {
+  struct Failing final : Helping {
+    void* begin() override {
+      has_begun = true;
+      if (!at_end) throw std::runtime_error("begin");
+      return nullptr;
+    }
+    void end(void*) override {
+      if (at_end) throw std::runtime_error("end");
+    }
+    std::atomic<bool> has_begun = false;
+    bool at_end = false;
+  };
+  for (const bool at_end : {false, true}) {
+    Pool pool(2);
+    Failing failing;
+    failing.at_end = at_end;
+    auto task = [&](int, int worker) {
+      while (worker == 0 && !failing.has_begun) std::this_thread::yield();
+    };
+    try {
+      pool.run(2, task, {}, &failing);
+      FAIL();
+    } catch (const std::runtime_error& error) {
+      EXPECT_STREQ(error.what(), at_end ? "end" : "begin");
+    }
+  }
+}
 
 }  // namespace
 }  // namespace poptorch::emulator

@@ -7,6 +7,7 @@
 
 #include "ir/op_def.hpp"
 #include "program/replay.hpp"
+#include "program/replica_groups.hpp"
 #include "support/error.hpp"
 #include "target/device.hpp"
 
@@ -329,13 +330,13 @@ TEST(ProgramStreams, SizeHostBuffersByWhatIsKept) {
 TEST(ProgramGroups, NumberConsecutiveAndOrthogonalGroups) {
   std::vector<int> consecutive, orthogonal;
   for (int r = 0; r < 8; ++r) {
-    consecutive.push_back(group_of(r, 2, 1));
-    orthogonal.push_back(group_of(r, 2, 4));
-    EXPECT_EQ(group_of(r, 0, 1), 0);
+    consecutive.push_back(ReplicaGroups{8, 2, 1}.of(r));
+    orthogonal.push_back(ReplicaGroups{8, 2, 4}.of(r));
+    EXPECT_EQ((ReplicaGroups{8, 0, 1}.of(r)), 0);
   }
   EXPECT_EQ(consecutive, (std::vector<int>{0, 0, 1, 1, 2, 2, 3, 3}));
   EXPECT_EQ(orthogonal, (std::vector<int>{0, 1, 2, 3, 0, 1, 2, 3}));
-  EXPECT_EQ(group_count(8, 2), 4);
+  EXPECT_EQ((ReplicaGroups{8, 2, 1}.count()), 4);
 }
 
 TEST(Device, PeaksAreThePublishedOnes) {

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "emulator/engine.hpp"
+#include "emulator/run/state_store.hpp"
 #include "ir/execution.hpp"
 #include "ir/text.hpp"
 #include "lowering/lower.hpp"
@@ -51,8 +52,8 @@ const std::byte* bytes(const Floats& values) {
 std::byte* bytes(Floats& values) { return reinterpret_cast<std::byte*>(values.data()); }
 
 Floats state(const Engine& engine, const std::string& name) {
-  Floats values(static_cast<size_t>(engine.state_bytes(name)) / sizeof(float));
-  engine.read_state(name, bytes(values));
+  Floats values(static_cast<size_t>(engine.state().bytes(name)) / sizeof(float));
+  engine.state().read(name, bytes(values));
   return values;
 }
 
@@ -79,8 +80,8 @@ TEST(HandWrittenPrograms, PipelinedTrainingEqualsOneIpu) {
                 ops::registry());
   const Floats w0 = ramp(6, 0.25f), w1 = ramp(6, 0.125f);
   for (Engine* engine : {&pipelined, &single}) {
-    engine->write_state("w0", bytes(w0));
-    engine->write_state("w1", bytes(w1));
+    engine->state().write("w0", bytes(w0));
+    engine->state().write("w1", bytes(w1));
   }
   for (int step = 0; step < 3; ++step) {
     const Floats x = ramp(8 * 4, 0.125f * static_cast<float>(step + 1));
@@ -97,8 +98,8 @@ TEST(HandWrittenPrograms, AdamByReferenceGivesTheKnownValues) {
   Engine engine(lower_file("adam_by_reference.ir"), ops::registry());
   run(engine, {0.1f}, 0);
   uint16_t half = 0;
-  ASSERT_EQ(engine.state_bytes("m"), 2);
-  engine.read_state("m", reinterpret_cast<std::byte*>(&half));
+  ASSERT_EQ(engine.state().bytes("m"), 2);
+  engine.state().read("m", reinterpret_cast<std::byte*>(&half));
   EXPECT_NEAR(ir::from_half_bits(half), 0.009995, 5e-7);
   EXPECT_EQ(state(engine, "v")[0], 9.9998715e-06f);
   EXPECT_EQ(state(engine, "step")[0], 1.0f);
@@ -123,8 +124,8 @@ TEST(HandWrittenPrograms, PhasesLoadAndStoreOffChip) {
 TEST(HandWrittenPrograms, GroupsOfReplicasShareAWeight) {
   Engine engine(read_program("replicas.program"), ops::registry());
   const Floats w = {1, 1, 1, 2, 2, 2};  // [groups, 3]
-  ASSERT_EQ(engine.state_bytes("w"), static_cast<int64_t>(w.size() * sizeof(float)));
-  engine.write_state("w", bytes(w));
+  ASSERT_EQ(engine.state().bytes("w"), static_cast<int64_t>(w.size() * sizeof(float)));
+  engine.state().write("w", bytes(w));
   const Floats x = {1, 2, 3, 10, 20, 30, 100, 200, 300, 1000, 2000, 3000};  // [replicas, 3]
   const Floats even = {1 - 101, 1 - 202, 1 - 303};                          // replicas 0 and 2
   const Floats odd = {2 - 1010, 2 - 2020, 2 - 3030};                        // replicas 1 and 3

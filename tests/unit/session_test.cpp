@@ -8,11 +8,11 @@
 #include <chrono>
 #include <thread>
 
+#include "account/memory_limit.hpp"
+#include "account/simulate.hpp"
+#include "compile/pipeline.hpp"
 #include "ir/text.hpp"
 #include "ops/all_ops.hpp"
-#include "session/memory_limit.hpp"
-#include "session/pipeline.hpp"
-#include "session/simulate.hpp"
 #include "session/turns.hpp"
 #include "support/error.hpp"
 #include "support/watch.hpp"
@@ -153,7 +153,8 @@ graph @main(%x: f32[2,4]) -> (f32[2,8]) {
 )";
   auto cycles = [&](int64_t iterations) {
     auto module = parsed(kPipeline, {.device_iterations = iterations});
-    return simulate(compile_to_program(std::move(module), {.round_ipu_count = true}, {}).program);
+    return account::simulate(
+        compile::compile_to_program(std::move(module), {.round_ipu_count = true}, {}).program);
   };
   const int64_t few = cycles(1000), step = cycles(1001) - few;
   EXPECT_EQ(cycles(20000), few + 19000 * step);
@@ -184,7 +185,7 @@ graph @main(%x: f32[2,4]) -> (f32[2,8]) {
   EXPECT_EQ(report.work[0].host_bytes, 3 * 32);
   EXPECT_EQ(report.work[1].host_bytes, 3 * 64);
   int64_t idle = 0;
-  for (const WorkReport& work : report.work) {
+  for (const account::WorkReport& work : report.work) {
     EXPECT_EQ(work.compute_cycles + work.link_cycles + work.host_cycles + work.streaming_cycles +
                   work.idle_cycles,
               report.cycles_per_run);
@@ -194,7 +195,7 @@ graph @main(%x: f32[2,4]) -> (f32[2,8]) {
   EXPECT_DOUBLE_EQ(report.bubbles, static_cast<double>(idle) / (2.0 * report.cycles_per_run));
   ASSERT_EQ(report.ops.size(), 2u);
   EXPECT_GE(report.ops[0].cycles, report.ops[1].cycles);
-  for (const OpReport& op : report.ops) {
+  for (const account::OpReport& op : report.ops) {
     EXPECT_EQ(op.count, 3);
     EXPECT_EQ(op.module, op.op == "linear" ? "a" : "b");
     EXPECT_EQ(op.ipu, op.op == "linear" ? 0 : 1);
@@ -217,11 +218,12 @@ graph @main(%x: f32[1,20000]) -> (f32[1,2000]) {
 }
 )";
   auto compile_only = [&](const std::string& limit) {
-    return compile_to_program(ir::parse(kLarge, ops::registry()), {.memory_limit = limit}, {})
+    return compile::compile_to_program(ir::parse(kLarge, ops::registry()), {.memory_limit = limit},
+                                       {})
         .program;
   };
   const program::Program program = compile_only("off");
-  const std::string text = describe_overflow(program);
+  const std::string text = account::describe_overflow(program);
   for (const char* part :
        {"[memory] IPU 0 needs 176", "but has 940572672", "weights 1760.0 MB", "'head.weight'",
         "in head f32[1,20000]", "begin a block on a further IPU at 'tail'", "(saves 160.0 MB)",
@@ -253,7 +255,7 @@ TEST(Session, NamesThePassOfAnError) {
 TEST(Session, TellsProgressStepByStep) {
   std::vector<std::string> names;
   auto module = ir::parse(kScale, ops::registry());
-  const int all = compile_steps(*module);
+  const int all = compile::compile_steps(*module);
   compile(std::move(module), {}, [&](int done, int steps, const std::string& name) {
     EXPECT_EQ(steps, all);
     EXPECT_EQ(done, static_cast<int>(names.size())) << name;

@@ -1,6 +1,6 @@
 // Instances in processes of their own, over shared memory: the bits of one process, and an end of
 // every wait for one that does not come.
-#include "emulator/shared_fabric.hpp"
+#include "emulator/transport/shared_fabric.hpp"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "emulator/peer_process.hpp"
+#include "emulator/transport/peer_process.hpp"
 #include "far_testing.hpp"
 #include "scratch.hpp"
 #include "support/error.hpp"

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "emulator/frame_fabric.hpp"
-#include "emulator/shared_fabric.hpp"
+#include "emulator/transport/frame_fabric.hpp"
+#include "emulator/transport/shared_fabric.hpp"
 
 namespace poptorch::emulator {
 

@@ -5,8 +5,6 @@ namespace poptorch::emulator {
 
 namespace {
 
-constexpr size_t kMaxBuffers = 64;
-
 class Rewired final : public BoundKernel {
  public:
   Rewired(std::unique_ptr<BoundKernel> kernel, std::vector<int> from)
@@ -24,7 +22,7 @@ class Rewired final : public BoundKernel {
   }
   int64_t estimated_ns() const override { return kernel_->estimated_ns(); }
   void run(const KernelArgs& args, int phase, int task) const override {
-    std::byte* buffers[kMaxBuffers];
+    std::byte* buffers[kMaxKernelBuffers];
     for (size_t i = 0; i < from_.size(); ++i) {
       buffers[i] = from_[i] < 0 ? nullptr : args.buffers[from_[i]];
     }
@@ -48,8 +46,8 @@ void add_wide_kernels(KernelTable& all) {
 }  // namespace
 
 std::unique_ptr<BoundKernel> rewire(std::unique_ptr<BoundKernel> kernel, std::vector<int> from) {
-  bool same = from.size() <= kMaxBuffers;
-  if (!same) throw support::InternalError("[kernels] an op has more than 64 buffers.");
+  bool same = from.size() <= kMaxKernelBuffers;
+  if (!same) throw support::InternalError("[kernels] an op has too many buffers.");
   for (size_t i = 0; i < from.size(); ++i) same &= from[i] == static_cast<int>(i);
   if (same) return kernel;
   return std::make_unique<Rewired>(std::move(kernel), std::move(from));

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "emulator/kernel.hpp"
+#include "emulator/kernels/kernel.hpp"
 
 namespace poptorch::emulator {
 

@@ -1,8 +1,8 @@
 // What all_kernels() calls, and what kernel families share.
 #pragma once
 
-#include "emulator/kernel.hpp"
 #include "emulator/kernels/isa.hpp"
+#include "emulator/kernels/kernel.hpp"
 
 namespace poptorch::emulator {
 

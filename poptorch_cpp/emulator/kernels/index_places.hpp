@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "emulator/kernel.hpp"
+#include "emulator/kernels/kernel.hpp"
 
 namespace poptorch::emulator {
 

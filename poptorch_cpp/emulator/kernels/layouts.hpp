@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "emulator/kernel.hpp"
+#include "emulator/kernels/kernel.hpp"
 
 namespace poptorch::emulator {
 

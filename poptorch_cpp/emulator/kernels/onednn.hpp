@@ -9,7 +9,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <vector>
 
-#include "emulator/kernel.hpp"
+#include "emulator/kernels/kernel.hpp"
 
 namespace poptorch::emulator::onednn {
 

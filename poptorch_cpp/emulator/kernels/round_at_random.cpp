@@ -9,11 +9,9 @@ namespace poptorch::emulator {
 using reference::Philox;
 
 Philox philox_of(const RandomKey& key, bool same_in_replicas) {
-  return Philox({.seed = key.seed,
-                 .op_id = key.op_id,
-                 .replica = same_in_replicas ? 0 : key.replica,
-                 .micro_batch = key.micro_batch,
-                 .round = key.round});
+  RandomKey own = key;
+  if (same_in_replicas) own.replica = 0;
+  return Philox(own);
 }
 
 void draw(const Philox& philox, uint64_t first, uint32_t* numbers) {
@@ -64,7 +62,7 @@ class UpdateAtRandom final : public BoundKernel {
   }
   void run(const KernelArgs& args, int phase, int task) const override {
     if (phase == update_->phases()) return round(args, task / parts_, task % parts_);
-    std::byte* buffers[kMost];
+    std::byte* buffers[kMaxKernelBuffers];
     std::copy_n(args.buffers, buffers_, buffers);
     for (int64_t i = 0; i < std::ssize(results_); ++i) {
       buffers[buffers_ + i] = args.workspace + i * stride();
@@ -75,7 +73,6 @@ class UpdateAtRandom final : public BoundKernel {
   }
 
  private:
-  static constexpr int kMost = 64;
   int64_t stride() const { return round_up(4 * elements_, 64); }
 
   void round(const KernelArgs& args, int64_t index, int64_t part) const {

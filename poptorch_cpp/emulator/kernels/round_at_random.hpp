@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "emulator/kernel.hpp"
+#include "emulator/kernels/kernel.hpp"
 #include "reference/philox.hpp"
 
 namespace poptorch::emulator {

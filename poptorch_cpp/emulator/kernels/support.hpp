@@ -53,13 +53,13 @@ class Epilogue {
   // Element (0, 0) of the product is element `first` of output 0.
   void run_product(const KernelArgs& args, int64_t first, const NarrowProduct& product,
                    std::byte* scratch) const {
-    std::byte* buffers[kMost];
+    std::byte* buffers[kMaxKernelBuffers];
     gather(args, buffers);
     program_->run_product(buffers, first, product, scratch);
   }
   // Output 0 of the block is in block.source, or in its place when that is nullptr.
   void run(const KernelArgs& args, const TileBlock& block, std::byte* scratch) const {
-    std::byte* buffers[kMost];
+    std::byte* buffers[kMaxKernelBuffers];
     gather(args, buffers);
     program_->run(buffers, block, scratch, args.random);
   }
@@ -70,7 +70,6 @@ class Epilogue {
     const int count = program_->inputs() + program_->outputs();
     for (int i = 1; i < count; ++i) buffers[i] = args.buffers[more_ + i - 1];
   }
-  static constexpr int kMost = 64;
   const TileProgram* program_;
   int output_, more_;
 };

@@ -12,7 +12,6 @@
 namespace poptorch::emulator {
 
 constexpr int64_t kTile = 512;  // elements
-constexpr int kMaxBuffers = 40;
 constexpr int kMaxRegisters = 256;
 constexpr int kMaxDims = 12;
 

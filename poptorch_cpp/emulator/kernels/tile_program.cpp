@@ -27,7 +27,7 @@ struct TileProgramBuilder::Impl {
 
   TileBuffer make_buffer(DType dtype, const Shape& strides, int reg, bool load) {
     const size_t buffers = program->inputs_.size() + program->outputs_.size();
-    if (buffers == kMaxBuffers || strides.size() != program->shape_.size()) {
+    if (buffers == kMaxChainBuffers || strides.size() != program->shape_.size()) {
       throw InternalError(support::str("[tile program] buffer ", buffers, " with ", strides.size(),
                                        " strides for ", program->shape_.size(), " dimensions."));
     }

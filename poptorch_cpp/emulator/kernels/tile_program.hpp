@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "emulator/kernel.hpp"
+#include "emulator/kernels/kernel.hpp"
 
 namespace poptorch::emulator {
 

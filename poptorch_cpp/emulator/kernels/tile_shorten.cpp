@@ -1,4 +1,4 @@
-// Implements shorten_steps. A joined step does in one pass over memory what its parts did in
+// A joined step does in one pass over memory what its parts did in
 // several: the same operations in the same order, rounded at the same places.
 #include <immintrin.h>
 

@@ -1,4 +1,4 @@
-// Implements aten_provider.hpp: the engine's C table over GenericCall.
+// The engine's C table over GenericCall.
 #include "frontends/torch/aten_provider.hpp"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -9,10 +9,10 @@
 #include <map>
 #include <string>
 
-#include "emulator/foreign.hpp"
-#include "frontends/torch/tracer/generic_call.hpp"
-#include "frontends/torch/tracer/tracer.hpp"
-#include "frontends/torch/tracer/types.hpp"
+#include "emulator/providers/foreign.hpp"
+#include "frontends/torch/tracer/calls/generic_call.hpp"
+#include "frontends/torch/tracer/graph/tracer.hpp"
+#include "frontends/torch/tracer/values/types.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 

@@ -1,4 +1,3 @@
-// Implements compile.hpp.
 #include "frontends/torch/compile.hpp"
 
 #include <ATen/core/grad_mode.h>
@@ -11,12 +10,13 @@
 #include "frontends/torch/aten_provider.hpp"
 #include "frontends/torch/plain_tensor.hpp"
 #include "frontends/torch/profiler.hpp"
-#include "frontends/torch/tracer/types.hpp"
+#include "frontends/torch/tracer/values/types.hpp"
 #include "ir/effects.hpp"
 #include "ir/execution.hpp"
 #include "ir/op_def.hpp"
 #include "ir/roles.hpp"
 #include "ir/text.hpp"
+#include "session/profile.hpp"
 #include "support/environment.hpp"
 #include "support/error.hpp"
 #include "support/log.hpp"
@@ -318,8 +318,8 @@ void check_unwritten(const ir::Module& module) {
 
 std::unique_ptr<TorchExecutable> compile_model(const TraceRequest& request, const Forward& forward,
                                                ir::Execution execution,
-                                               const session::HostOptions& options,
-                                               const session::Progress& progress,
+                                               const compile::HostOptions& options,
+                                               const compile::Progress& progress,
                                                bool broadcast_buffers) {
   register_aten_provider();
   show_regions_to_profilers();
@@ -347,7 +347,7 @@ std::unique_ptr<TorchExecutable> compile_model(const TraceRequest& request, cons
   return made;
 }
 
-session::Profile profile_model(const TraceRequest& request, const Forward& forward,
+account::Profile profile_model(const TraceRequest& request, const Forward& forward,
                                ir::Execution execution) {
   TraceResult traced = trace_for(execution, request, forward);
   if (execution.optimiser) drop_frozen(*execution.optimiser, request.state);

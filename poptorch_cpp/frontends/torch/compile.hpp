@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "frontends/torch/tracer/tracer.hpp"
-#include "session/profile.hpp"
+#include "account/profile.hpp"
+#include "frontends/torch/tracer/graph/tracer.hpp"
 #include "session/session.hpp"
 
 namespace poptorch::frontend {
@@ -20,18 +20,15 @@ class TorchExecutable {
   // Numbers of the inputs that forward writes.
   const std::vector<size_t>& written_inputs() const { return written_inputs_; }
   const session::Executable& compiled() const { return *executable_; }
+  session::Executable& compiled() { return *executable_; }
+
+  // Of the model, for profilers.
+  void set_name(const std::string& name) { run_name_ = "poptorch::run " + name; }
 
   // One step. Inputs of the device's dtype that are dense are read in place; those that forward
   // writes hold what it wrote afterwards. UserError for another number, shape or dtype than
   // compiled.
-  // Of the model, for profilers.
-  void set_name(const std::string& name) { run_name_ = "poptorch::run " + name; }
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs);
-  void close() { executable_->close(); }
-  void reopen() { executable_->reopen(); }
-  bool forget_partial_state() { return executable_->forget_partial_state(); }
-  void attach() { executable_->attach(); }
-  bool has_failed() const { return executable_->has_failed(); }
 
   // The model's own tensors, from and to their slots; those that the model has let go of are left
   // out. Empty `names`: all of them.
@@ -42,9 +39,6 @@ class TorchExecutable {
   at::Tensor read_state(const std::string& name) const;   // 0 for groups without a replica here
   at::Tensor fetch_state(const std::string& name) const;  // with those, which all must call then
   void write_state(const std::string& name, const at::Tensor& value);
-  void set_random_state(std::pair<uint64_t, uint64_t> state) {
-    executable_->set_random_state(state);
-  }
 
  private:
   // Weak: a tensor's Python object leads to the wrapper that owns this, and a strong reference from
@@ -56,10 +50,10 @@ class TorchExecutable {
   const ir::StateSlot& slot(const std::string& name) const;
   void exchange(const std::string& name, const std::vector<int>& owners, std::byte* data) const;
 
-  std::unique_ptr<session::Executable> executable_;
   void check_written(const std::vector<at::Tensor>& inputs) const;
   void write_inputs(const std::vector<at::Tensor>& inputs, std::vector<at::Tensor>& results) const;
 
+  std::unique_ptr<session::Executable> executable_;
   std::string run_name_ = "poptorch::run";
   std::vector<TraceOutput> outputs_;
   std::vector<size_t> written_inputs_;  // which outputs stand behind the model's own
@@ -71,12 +65,12 @@ class TorchExecutable {
 // broadcast_buffers: UserError where replicas would each write a parameter or buffer of their own.
 std::unique_ptr<TorchExecutable> compile_model(const TraceRequest& request, const Forward& forward,
                                                ir::Execution execution,
-                                               const session::HostOptions& options = {},
-                                               const session::Progress& progress = {},
+                                               const compile::HostOptions& options = {},
+                                               const compile::Progress& progress = {},
                                                bool broadcast_buffers = false);
 
 // Traces `forward`; what its modules cost. Tensors need no values: meta tensors will do.
-session::Profile profile_model(const TraceRequest& request, const Forward& forward,
+account::Profile profile_model(const TraceRequest& request, const Forward& forward,
                                ir::Execution execution);
 
 }  // namespace poptorch::frontend

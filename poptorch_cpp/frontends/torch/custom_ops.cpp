@@ -1,4 +1,4 @@
-// Implements custom_ops.hpp, and registers torch.ops.poptorch.custom_op, which the tracer has a row
+// Registers torch.ops.poptorch.custom_op, which the tracer has a row
 // for. Inputs are what the device would hold: numbers of 32 bits.
 #include "frontends/torch/custom_ops.hpp"
 
@@ -6,7 +6,7 @@
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
-#include "frontends/torch/tracer/types.hpp"
+#include "frontends/torch/tracer/values/types.hpp"
 #include "ops/custom_ops.hpp"
 
 namespace poptorch::frontend {

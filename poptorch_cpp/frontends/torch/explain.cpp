@@ -1,4 +1,3 @@
-// Implements explain.hpp.
 #include "frontends/torch/explain.hpp"
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "frontends/torch/tracer/tracer.hpp"
+#include "frontends/torch/tracer/graph/tracer.hpp"
 
 namespace poptorch::frontend {
 

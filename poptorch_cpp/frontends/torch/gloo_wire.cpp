@@ -1,4 +1,3 @@
-// Implements gloo_wire.hpp.
 #include "frontends/torch/gloo_wire.hpp"
 
 #include <ATen/ops/from_blob.h>

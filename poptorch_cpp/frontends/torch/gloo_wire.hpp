@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "emulator/wire.hpp"
+#include "emulator/transport/wire.hpp"
 
 namespace poptorch::frontend {
 

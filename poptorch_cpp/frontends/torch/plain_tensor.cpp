@@ -1,4 +1,4 @@
-// Implements plain_tensor.hpp by the tensor's dispatch keys: what torch itself goes by.
+// Decided by the tensor's dispatch keys: what torch itself goes by.
 #include "frontends/torch/plain_tensor.hpp"
 
 #include "support/strings.hpp"

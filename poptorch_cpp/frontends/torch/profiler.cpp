@@ -1,4 +1,4 @@
-// Implements profiler.hpp by at::RecordFunction, which torch.profiler and its like listen to.
+// Regions are told to at::RecordFunction, which torch.profiler and its like listen to.
 #include "frontends/torch/profiler.hpp"
 
 #include <ATen/record_function.h>

@@ -1,4 +1,3 @@
-// Implements saved.hpp.
 #include "frontends/torch/saved.hpp"
 
 #include <ATen/ops/from_blob.h>
@@ -10,7 +9,7 @@
 #include "frontends/torch/aten/call.hpp"
 #include "frontends/torch/aten_provider.hpp"
 #include "frontends/torch/profiler.hpp"
-#include "frontends/torch/tracer/types.hpp"
+#include "frontends/torch/tracer/values/types.hpp"
 #include "ops/all_ops.hpp"
 #include "session/executable_file.hpp"
 #include "storage/safetensors.hpp"
@@ -99,7 +98,7 @@ std::map<std::string, at::Tensor> saved_state(const storage::Container& file) {
 
 std::unique_ptr<TorchExecutable> load_model(const std::shared_ptr<const storage::Container>& file,
                                             const TraceResult& traced,
-                                            const session::HostOptions& options, bool with_state) {
+                                            const compile::HostOptions& options, bool with_state) {
   register_aten_provider();
   show_regions_to_profilers();
   auto executable = session::load(file, ops::registry(), options, with_state);

@@ -21,7 +21,7 @@ std::map<std::string, at::Tensor> saved_state(const storage::Container& file);
 // what the file has, unless with_state is false; weights_to_device() gives it the model's.
 std::unique_ptr<TorchExecutable> load_model(const std::shared_ptr<const storage::Container>& file,
                                             const TraceResult& traced,
-                                            const session::HostOptions& options, bool with_state);
+                                            const compile::HostOptions& options, bool with_state);
 
 // A whole file: what the program puts out, in its order, and no tensors of a model. UserError as
 // session::load_file.

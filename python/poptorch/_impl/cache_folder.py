@@ -1,4 +1,4 @@
-"""The folder of enableExecutableCaching as the command line shows it: see session/cache.hpp."""
+"""The folder of enableExecutableCaching as the command line shows it: see compile/cache.hpp."""
 
 import time
 from argparse import Namespace

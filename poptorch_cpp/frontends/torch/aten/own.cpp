@@ -1,4 +1,4 @@
-// Rows of PopTorch's own ops that are primitives: frontends/torch/own_ops.cpp declares them.
+// Rows of PopTorch's own ops that are primitives: frontends/torch/poptorch_ops.cpp declares them.
 #include "frontends/torch/aten/own.hpp"
 
 #include <algorithm>

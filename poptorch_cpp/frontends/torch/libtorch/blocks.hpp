@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "frontends/torch/tracer/tracer.hpp"
+#include "frontends/torch/tracer/graph/tracer.hpp"
 #include "poptorch/strategies.hpp"
 
 namespace poptorch::frontend {

@@ -1,4 +1,4 @@
-// Implements poptorch/distributed.hpp, and registers the operators that the tracer has rows for.
+// Registers the operators that the tracer has rows for.
 #include "poptorch/distributed.hpp"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <array>
 
-#include "frontends/torch/tracer/tracer.hpp"
+#include "frontends/torch/tracer/graph/tracer.hpp"
 #include "ir/execution.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"

@@ -8,7 +8,7 @@
 #include "frontends/torch/libtorch/executor_state.hpp"
 #include "frontends/torch/libtorch/optimiser.hpp"
 #include "frontends/torch/libtorch/telling.hpp"
-#include "frontends/torch/tracer/tracer.hpp"
+#include "frontends/torch/tracer/graph/tracer.hpp"
 #include "support/faults.hpp"
 #include "support/strings.hpp"
 #include "support/watch.hpp"
@@ -120,7 +120,7 @@ void Executor::make_executable(const Tensors& inputs, const Forward& forward) {
   auto made = frontend::compile_model(request, checked_forward, execution, state_->said.host, {},
                                       state_->said.broadcast_buffers);
   state_->check_anchors(*made);
-  made->attach();
+  made->compiled().attach();
   telling::weights_to_device();
   state_->executable = std::move(made);
 }
@@ -217,7 +217,7 @@ std::pair<uint64_t, uint64_t> Executor::rngState() const {
 void Executor::setRngState(std::pair<uint64_t, uint64_t> state) {
   frontend::TorchExecutable& executable = state_->compiled();
   telling::setting_random_state(state.first);
-  executable.set_random_state(state);
+  executable.compiled().set_random_state(state);
 }
 
 }  // namespace poptorch

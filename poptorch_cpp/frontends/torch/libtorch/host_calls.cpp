@@ -1,4 +1,4 @@
-// Implements what of poptorch/ops.hpp the host does in the middle of a program: custom ops of this
+// What the host does in the middle of a program: custom ops of this
 // process whose functions are the program's.
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
@@ -10,8 +10,8 @@
 #include <cstring>
 
 #include "frontends/torch/aten/call.hpp"
-#include "frontends/torch/tracer/tracer.hpp"
-#include "frontends/torch/tracer/types.hpp"
+#include "frontends/torch/tracer/graph/tracer.hpp"
+#include "frontends/torch/tracer/values/types.hpp"
 #include "include/poptorch/custom_op_abi.hpp"
 #include "include/poptorch/ops.hpp"
 #include "support/error.hpp"

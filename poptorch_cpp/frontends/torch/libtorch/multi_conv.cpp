@@ -1,7 +1,6 @@
-// Implements poptorch::MultiConv of poptorch/ops.hpp.
-#include "frontends/torch/tracer/multi_conv.hpp"
+#include "frontends/torch/tracer/graph/multi_conv.hpp"
 
-#include "frontends/torch/tracer/tracer.hpp"
+#include "frontends/torch/tracer/graph/tracer.hpp"
 #include "poptorch/ops.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"

@@ -1,4 +1,3 @@
-// Implements poptorch/ops.hpp.
 #include "poptorch/ops.hpp"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -12,8 +11,8 @@
 #include <algorithm>
 #include <tuple>
 
-#include "frontends/torch/tracer/json.hpp"
-#include "frontends/torch/tracer/tracer.hpp"
+#include "frontends/torch/tracer/calls/json.hpp"
+#include "frontends/torch/tracer/graph/tracer.hpp"
 #include "ir/type.hpp"
 #include "ops/custom_ops.hpp"
 #include "support/error.hpp"

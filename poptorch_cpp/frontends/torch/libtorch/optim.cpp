@@ -1,4 +1,4 @@
-// Implements poptorch/optim.hpp: the table of arguments.
+// The table of arguments.
 #include "poptorch/optim.hpp"
 
 #include <ATen/core/grad_mode.h>

@@ -1,4 +1,3 @@
-// Implements optimiser.hpp.
 #include "frontends/torch/libtorch/optimiser.hpp"
 
 #include <torch/optim/adam.h>

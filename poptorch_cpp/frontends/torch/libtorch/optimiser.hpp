@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "frontends/torch/tracer/tracer.hpp"
+#include "frontends/torch/tracer/graph/tracer.hpp"
 #include "ir/optimiser_spec.hpp"
 
 namespace poptorch::frontend {

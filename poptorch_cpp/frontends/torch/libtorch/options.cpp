@@ -1,4 +1,4 @@
-// Implements poptorch/options.hpp: options become lines of the description of an execution, which
+// Options become lines of the description of an execution, which
 // the compiler's tables check.
 #include "frontends/torch/libtorch/options.hpp"
 
@@ -26,24 +26,19 @@ ir::Attrs attrs_of(const OptionValues& values) {
   return attrs;
 }
 
-void take_host(session::HostOptions& into, const OptionValues& values) {
-  ir::take_attrs(session::host_option_rows(), into, attrs_of(values));
-}
-
-// What passes find, and what follows from the wrapper and its outputs.
-bool is_found(const ir::OptionText& row) {
-  return row.doc.starts_with("Found:") || row.name == "training" || row.name == "whole_outputs";
+void take_host(compile::HostOptions& into, const OptionValues& values) {
+  ir::take_attrs(compile::host_option_rows(), into, attrs_of(values));
 }
 
 // The keyword of an option's line. UserError for what is no option.
 std::string keyword_of(const std::string& option) {
   std::vector<std::string> known;
   for (const ir::OptionText& row : ir::execution_table()) {
-    if ((row.keyword != "execution" && row.keyword != "optimiser") || is_found(row)) continue;
+    if ((row.keyword != "execution" && row.keyword != "optimiser") || row.found) continue;
     if (row.name == option) return row.keyword;
     known.push_back(row.name);
   }
-  for (const auto& row : session::host_option_rows()) {
+  for (const auto& row : compile::host_option_rows()) {
     if (row.name == option) return kHost;
     known.emplace_back(row.name);
   }
@@ -53,7 +48,7 @@ std::string keyword_of(const std::string& option) {
 // UserError unless the table takes the line.
 void check_line(const std::string& keyword, const std::string& name, const OptionValues& values) {
   if (keyword == kHost) {
-    session::HostOptions scratch;
+    compile::HostOptions scratch;
     return take_host(scratch, values);
   }
   ir::Execution scratch;

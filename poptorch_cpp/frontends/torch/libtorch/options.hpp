@@ -20,7 +20,7 @@ struct Description {
   ir::OptimiserSpec with_options(const ir::OptimiserSpec& optimiser) const;
 
   ir::Execution execution;  // without optimiser and replica groups
-  session::HostOptions host;
+  compile::HostOptions host;
   ir::Attrs of_optimiser;
   ExecutionStrategy strategy;
   std::vector<std::string> anchors;  // short names, in the order of execution.anchors

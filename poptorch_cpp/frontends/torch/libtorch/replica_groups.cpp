@@ -1,4 +1,3 @@
-// Implements replica_groups.hpp.
 #include "frontends/torch/libtorch/replica_groups.hpp"
 
 #include "ir/text.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "frontends/torch/tracer/tracer.hpp"
+#include "frontends/torch/tracer/graph/tracer.hpp"
 #include "ir/execution.hpp"
 #include "poptorch/options.hpp"
 

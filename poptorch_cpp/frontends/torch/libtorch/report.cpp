@@ -8,7 +8,7 @@
 namespace poptorch {
 namespace {
 
-IpuMemory memory_of(const session::MemoryReport& m) {
+IpuMemory memory_of(const account::MemoryReport& m) {
   return {.state_bytes = m.state_bytes,
           .arena_bytes = m.arena_bytes,
           .code_bytes = m.code_bytes,
@@ -20,7 +20,7 @@ IpuMemory memory_of(const session::MemoryReport& m) {
           .constant_bytes = m.constant_bytes};
 }
 
-IpuWork work_of(const session::WorkReport& w) {
+IpuWork work_of(const account::WorkReport& w) {
   return {.compute_cycles = w.compute_cycles,
           .link_cycles = w.link_cycles,
           .host_cycles = w.host_cycles,
@@ -41,7 +41,7 @@ std::string Executor::graph(const std::string& form) const {
 }
 
 Report Executor::report() const {
-  const session::Report report = state_->compiled().compiled().report();
+  const account::Report report = state_->compiled().compiled().report();
   Report result;
   result.cycles_per_run = report.cycles_per_run;
   result.seconds_per_run = report.seconds_per_run;
@@ -83,12 +83,12 @@ Schedule Executor::schedule(int64_t micro_batches) const {
   made.bubbles = found.bubbles;
   made.bottleneck = found.bottleneck;
   for (size_t i = 0; i < found.work.size(); ++i) {
-    const session::StageWork& w = found.work[i];
+    const account::StageWork& w = found.work[i];
     made.cells.push_back(
         {w.ipu, w.stage, w.phase, w.micro_batch, w.backward, w.cycles, found.work_steps[i]});
   }
   for (size_t i = 0; i < found.transfers.size(); ++i) {
-    const session::Transfer& t = found.transfers[i];
+    const account::Transfer& t = found.transfers[i];
     made.transfers.push_back({t.ipu, t.phase, t.micro_batch, std::string(session::word(t.kind)),
                               t.name, t.bytes, t.cycles, t.io_tiles, found.transfer_steps[i]});
   }

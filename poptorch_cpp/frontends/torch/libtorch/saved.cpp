@@ -1,4 +1,4 @@
-// Implements saved.hpp, and what an Executor does with files.
+// What an Executor does with files.
 #include "poptorch/saved.hpp"
 
 #include "frontends/torch/libtorch/executor_state.hpp"

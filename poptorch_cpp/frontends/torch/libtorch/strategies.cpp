@@ -1,4 +1,3 @@
-// Implements poptorch/strategies.hpp.
 #include "poptorch/strategies.hpp"
 
 #include "ir/execution.hpp"

@@ -1,4 +1,3 @@
-// Implements telling.hpp.
 #include "frontends/torch/libtorch/telling.hpp"
 
 #include "support/log.hpp"

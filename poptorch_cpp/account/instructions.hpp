@@ -1,0 +1,41 @@
+// Rows of a program's instructions.
+#pragma once
+
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "account/table.hpp"
+#include "program/program.hpp"
+
+namespace poptorch::account {
+
+// A row an instruction, IPU after IPU, depth first.
+class Instructions {
+ public:
+  Instructions(const program::Program& program, Strings& strings);
+
+  const Table& table() const { return table_; }
+  Table take() { return std::move(table_); }
+  int64_t row_of(const program::Instruction* instruction) const { return rows_.at(instruction); }
+  const program::Instruction& at(int64_t row) const { return *all_[static_cast<size_t>(row)]; }
+  // Rows of an IPU: the first, and the one behind the last.
+  std::pair<int64_t, int64_t> of_ipu(size_t ipu) const { return ranges_[ipu]; }
+  // The row of the instruction that writes a tensor first; -1 where none does.
+  int64_t maker(program::TensorId id) const { return makers_[static_cast<size_t>(id)]; }
+
+ private:
+  void add_block(const std::vector<program::Instruction>& block, int64_t times, int64_t parent);
+  void add(const program::Instruction& instruction, int64_t times, int64_t parent);
+
+  const program::Program& program_;
+  Strings& strings_;
+  Table table_;
+  int64_t ipu_ = 0;
+  std::vector<const program::Instruction*> all_;
+  std::unordered_map<const program::Instruction*, int64_t> rows_;  // look-up only
+  std::vector<std::pair<int64_t, int64_t>> ranges_;
+  std::vector<int64_t> makers_;
+};
+
+}  // namespace poptorch::account

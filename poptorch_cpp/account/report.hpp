@@ -1,0 +1,26 @@
+// The account of a program: what its IPUs hold, do and wait for in one run.
+#pragma once
+
+#include "account/figures.hpp"
+#include "program/program.hpp"
+
+namespace poptorch::account {
+
+// What one replica keeps in Streaming Memory, in bytes, and its IPUs' share of it.
+struct StreamingReport {
+  int64_t weight_bytes = 0;  // buffers included
+  int64_t optimiser_bytes = 0, accumulator_bytes = 0, buffer_bytes = 0;
+  int64_t capacity_bytes = 0;
+  int64_t needed() const {
+    return weight_bytes + optimiser_bytes + accumulator_bytes + buffer_bytes;
+  }
+};
+
+// Of one of so many instances.
+Report make_report(const program::Program& program, int instances = 1);
+StreamingReport streaming_of(const program::Program& program);
+// Bytes that a send, or a transfer with the host or Streaming Memory, moves in one round.
+int64_t moved_bytes(const program::Program& program, const program::Instruction& instruction);
+MemoryReport memory_of(const program::Program& program, int ipu);
+
+}  // namespace poptorch::account

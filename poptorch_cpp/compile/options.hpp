@@ -1,0 +1,45 @@
+// What a compilation is told beyond the module, and what it tells about itself.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "emulator/bound/share.hpp"
+#include "ir/option_table.hpp"
+
+namespace poptorch::compile {
+
+// What a compilation needs to know beyond the module, which says itself how it is executed.
+struct HostOptions {
+  int64_t threads = 0;             // 0: POPTORCH_NUM_THREADS, else the number of cores
+  std::string memory_limit = "";   // warn, error or off; empty: POPTORCH_MEMORY_LIMIT, else warn
+  bool round_ipu_count = false;    // reserve the next power of two of IPUs, the excess idle
+  std::string cache_path = "";     // a folder that keeps executables; empty: none are kept
+  bool offline = false;            // never run: no memory is taken for it
+  bool late_memory_check = false;  // whoever compiles calls check_memory_limit() afterwards
+  emulator::Share share = {};      // which replicas run in this process; default: all of them
+
+  std::string early_memory_limit() const { return late_memory_check ? "off" : memory_limit; }
+};
+
+const std::vector<ir::OptionRow<HostOptions>>& host_option_rows();
+
+// Called with (steps done, steps in all, phase name) from the compiling thread, often.
+using Progress = std::function<void(int, int, const std::string&)>;
+
+// A step of a compilation. Ops of an IR form, or instructions of the program.
+struct PassRecord {
+  std::string name;
+  double seconds = 0;
+  int64_t ops_before = 0, ops_after = 0;
+};
+
+struct CompileRecord {
+  double seconds = 0;   // of the whole, from the traced form
+  bool cached = false;  // read from the cache: then the passes have not run
+  std::vector<PassRecord> passes;
+};
+
+}  // namespace poptorch::compile

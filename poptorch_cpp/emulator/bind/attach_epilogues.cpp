@@ -1,0 +1,187 @@
+// attach_epilogues: a chain moves into the kernel that makes one of its inputs, so that the input
+// is still in cache, or never reaches memory at all: a weight's gradient goes into its update.
+//
+// The two may stand far apart (updates come after the whole backward pass). The pair runs at the
+// first place where everything the chain needs is there and nothing still needs what it
+// overwrites; tiny chains (step counters) are moved up first, for they would hold back all others.
+#include <algorithm>
+#include <unordered_map>
+
+#include "emulator/bind/plan.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+using Kind = Instruction::Kind;
+
+constexpr int64_t kTinyElements = 64;
+
+// Where a node runs: at its place in the list, or after place `major` as the minor-th moved one.
+struct Key {
+  int64_t major = -1, minor = 0;
+  auto operator<=>(const Key&) const = default;
+};
+constexpr Key kStart{-1, 0};
+constexpr Key kEnd{INT64_MAX, 0};
+
+struct Accesses {
+  std::vector<size_t> readers, writers;  // nodes
+};
+
+class Attaching {
+ public:
+  Attaching(Plan& plan, std::vector<Node>& block) : plan_(plan), block_(block) {}
+
+  void run() {
+    keys_.resize(block_.size());
+    same_.resize(block_.size());
+    gone_.resize(block_.size(), false);
+    for (size_t i = 0; i < block_.size(); ++i) {
+      keys_[i] = {static_cast<int64_t>(i), 0};
+      same_[i] = i;
+      for_each_access(plan_, block_[i], [&](int32_t storage, bool write) {
+        Accesses& accesses = accesses_[storage];
+        (write ? accesses.writers : accesses.readers).push_back(i);
+      });
+    }
+    for (size_t i = 0; i < block_.size(); ++i) {
+      for (auto& inner : block_[i].blocks) Attaching(plan_, inner).run();
+      if (block_[i].is_chain() && is_tiny(*block_[i].chain)) hoist(i);
+    }
+    for (size_t i = 0; i < block_.size(); ++i) {
+      if (block_[i].is_chain()) attach(i);
+    }
+    reorder();
+  }
+
+ private:
+  static bool is_tiny(const Chain& chain) {
+    return ir::element_count(chain.space) <= kTinyElements;
+  }
+
+  Key key(size_t node) const { return keys_[same_[node]]; }
+
+  // Calls see(key) for every node that may not change places with one of these accesses.
+  template <typename See>
+  void for_each_conflict(const Node& node, size_t self, size_t other, See see) const {
+    for_each_access(plan_, node, [&](int32_t storage, bool write) {
+      const Accesses& accesses = accesses_.at(storage);
+      auto visit = [&](const std::vector<size_t>& nodes) {
+        for (size_t index : nodes) {
+          if (same_[index] != self && same_[index] != other) see(key(index));
+        }
+      };
+      visit(accesses.writers);
+      if (write) visit(accesses.readers);
+    });
+  }
+
+  Key last_conflict_before(const Node& node, size_t self, size_t other, Key low, Key high) const {
+    Key last = low;
+    for_each_conflict(node, self, other, [&](Key k) {
+      if (k > last && k < high) last = k;
+    });
+    return last;
+  }
+
+  Key first_conflict_after(const Node& node, size_t self, size_t other, Key low) const {
+    Key first = kEnd;
+    for_each_conflict(node, self, other, [&](Key k) {
+      if (k > low && k < first) first = k;
+    });
+    return first;
+  }
+
+  void hoist(size_t index) {
+    const Key last = last_conflict_before(block_[index], index, index, kStart, keys_[index]);
+    keys_[index] = {last.major, ++moved_};
+  }
+
+  bool can_produce(size_t index, ValueId input, const Chain& chain) const {
+    const Node& node = block_[index];
+    if (!node.def || node.chain || !node.def->writes.empty() || node.outputs.empty()) return false;
+    if (node.outputs[0] == kNoValue || plan_.options.reference_only) return false;
+    const Value& made = plan_.value(node.outputs[0]);
+    if (made.storage != plan_.value(input).storage || !(made.type == plan_.value(input).type)) {
+      return false;
+    }
+    const auto seen = std::count_if(chain.inputs.begin(), chain.inputs.end(), [&](ValueId id) {
+      return plan_.value(id).storage == made.storage;
+    });
+    if (seen != 1) return false;
+    const KernelRow* row = all_kernels().find(node.def->name);
+    return row && row->takes_epilogue;
+  }
+
+  void attach(size_t index) {
+    const Chain& chain = *block_[index].chain;
+    std::vector<std::pair<Key, size_t>> producers;
+    for (ValueId input : chain.inputs) {
+      const Storage& storage = plan_.storage_of(input);
+      if (storage.base != Base::kArena || storage.writers != 1) continue;
+      if (plan_.value(input).type.shape != chain.space) continue;
+      for (size_t writer : accesses_.at(plan_.value(input).storage).writers) {
+        if (can_produce(writer, input, chain)) producers.emplace_back(key(writer), writer);
+      }
+    }
+    std::sort(producers.rbegin(), producers.rend());
+    for (const auto& [unused, producer] : producers) {
+      if (try_pair(producer, index)) return;
+    }
+  }
+
+  bool try_pair(size_t producer, size_t chain) {
+    const Key from = keys_[producer];
+    const Key to = keys_[chain];
+    if (to < from) return false;
+    const Key last = last_conflict_before(block_[chain], chain, producer, from, to);
+    if (last != from) {
+      // Never behind the chain's own place: what reads its results may stand right there.
+      const Key place = std::min(Key{last.major, moved_ + 1}, to);
+      if (first_conflict_after(block_[producer], producer, chain, from) < place) return false;
+      ++moved_;
+      keys_[producer] = place;
+    }
+    Node& home = block_[producer];
+    home.chain = std::move(block_[chain].chain);
+    const int32_t own = plan_.value(home.outputs[0]).storage;
+    auto& inputs = home.chain->inputs;
+    auto at = std::find_if(inputs.begin(), inputs.end(),
+                           [&](ValueId id) { return plan_.value(id).storage == own; });
+    inputs.erase(at);
+    // Input 0 is the kernel's own result: no access of memory.
+    inputs.insert(inputs.begin(), kNoValue);
+    same_[chain] = producer;
+    gone_[chain] = true;
+    return true;
+  }
+
+  void reorder() {
+    std::vector<size_t> order;
+    for (size_t i = 0; i < block_.size(); ++i) {
+      if (!gone_[i]) order.push_back(i);
+    }
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return keys_[a] < keys_[b]; });
+    std::vector<Node> result;
+    result.reserve(order.size());
+    for (size_t index : order) result.push_back(std::move(block_[index]));
+    block_ = std::move(result);
+  }
+
+  Plan& plan_;
+  std::vector<Node>& block_;
+  std::vector<Key> keys_;
+  std::vector<size_t> same_;  // the node that a node became a part of
+  std::vector<bool> gone_;
+  std::unordered_map<int32_t, Accesses> accesses_;  // by storage; look-up only
+  int64_t moved_ = 0;
+};
+
+}  // namespace
+
+void attach_epilogues(Plan& plan) {
+  if (!plan.options.fuse || plan.options.reference_only) return;
+  for (auto& body : plan.bodies) Attaching(plan, body).run();
+}
+
+}  // namespace poptorch::emulator

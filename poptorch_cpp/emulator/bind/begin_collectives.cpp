@@ -1,0 +1,138 @@
+// begin_collectives: a collective begins once its operand is there, ahead of where its result is
+// used. What the others send comes meanwhile, and what goes to them goes together.
+#include <algorithm>
+#include <deque>
+#include <unordered_map>
+#include <utility>
+
+#include "emulator/bind/plan.hpp"
+#include "emulator/bound/code.hpp"
+#include "emulator/bound/far_group.hpp"
+#include "support/watch.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+// Of results under way on an IPU, in bytes: their memory is taken from the beginning on.
+constexpr int64_t kMostAhead = int64_t{32} << 20;
+
+// Within a block: a collective in a loop or branch begins in it.
+class Beginnings {
+ public:
+  explicit Beginnings(const Plan& plan) : plan_(plan) {}
+
+  std::vector<Node> run(std::vector<Node> block) {
+    std::vector<std::vector<size_t>> begun(block.size());  // by the node that they begin before
+    for (size_t at = 0; at < block.size(); ++at) {
+      support::check_interrupt();
+      const Node& node = block[at];
+      if (node.is_collective()) begun[earliest(node, at)].push_back(at);
+      for_each_access(plan_, node, [&](int32_t storage, bool write) {
+        Behind& behind = behind_[storage];
+        behind.access = at + 1;
+        if (write) behind.write = at + 1;
+      });
+    }
+    std::vector<Node> nodes;
+    nodes.reserve(block.size());
+    for (size_t at = 0; at < block.size(); ++at) {
+      for (const size_t one : begun[at]) {
+        nodes.push_back(block[one]);
+        nodes.back().begins = true;
+      }
+      nodes.push_back(std::move(block[at]));
+    }
+    return nodes;
+  }
+
+ private:
+  struct Behind {
+    size_t access = 0, write = 0;
+  };
+
+  // The node from which on, up to the collective, none writes the operand or uses the result, and
+  // no more than kMostAhead is under way.
+  size_t earliest(const Node& node, size_t at) {
+    if (!is_ahead(node)) return at;
+    const int64_t bytes = plan_.value(node.outputs[0]).type.bytes();
+    under_way_.emplace_back(at, bytes);
+    ahead_ += bytes;
+    while (ahead_ > kMostAhead && under_way_.size() > 1) {
+      first_ = under_way_.front().first + 1;
+      ahead_ -= under_way_.front().second;
+      under_way_.pop_front();
+    }
+    const size_t operand = behind_[plan_.value(node.inputs[0]).storage].write;
+    const size_t result = behind_[plan_.value(node.outputs[0]).storage].access;
+    return std::max({first_, operand, result});
+  }
+
+  // What stays on this host, in caches that are shared, is faster where results lie over each
+  // other.
+  bool is_ahead(const Node& node) const {
+    if (plan_.options.begin_ahead) return *plan_.options.begin_ahead;
+    const Share& share = plan_.options.share;
+    if (share.instances == 1 || share.near.empty()) return false;
+    const CollectiveSpec spec = collective_spec(plan_, node);
+    return std::ranges::any_of(share.groups(spec.groups),
+                               [&](int group) { return !share.is_near_group(group, spec.groups); });
+  }
+
+  const Plan& plan_;
+  std::unordered_map<int32_t, Behind> behind_;  // by storage: what nodes before this one did
+  std::deque<std::pair<size_t, int64_t>> under_way_;
+  int64_t ahead_ = 0;
+  size_t first_ = 0;
+};
+
+// Numbers do not depend on what is ahead: instances must agree in them.
+void begin_in(Plan& plan, std::vector<Node>& block) {
+  for (Node& node : block) {
+    if (node.is_collective()) node.collective = plan.collectives++;
+    for (auto& inner : node.blocks) begin_in(plan, inner);
+  }
+  if (std::ranges::any_of(block, &Node::is_collective)) {
+    block = Beginnings(plan).run(std::move(block));
+  }
+}
+
+// A short operand is sent even where the others could read it.
+void choose_ways(const Plan& plan, CollectiveSpec& spec) {
+  const Share& share = plan.options.share;
+  spec.ways.assign(static_cast<size_t>(spec.groups.count()), Way::kLocal);
+  for (const int number : share.groups(spec.groups)) {
+    const FarGroup group(share, number, spec.groups);
+    if (group.places() == 1) continue;
+    const bool shared = group.is_near && spec.operand_bytes() >= share.least_shared;
+    spec.ways[static_cast<size_t>(number)] = shared ? Way::kShared : Way::kSent;
+  }
+}
+
+}  // namespace
+
+CollectiveSpec collective_spec(const Plan& plan, const Node& node) {
+  const ir::Attrs& attrs = node.instruction->attrs;
+  auto attr = [&](const char* name, auto fallback) {
+    using T = decltype(fallback);
+    const ir::Attr* given = attrs.find(name);
+    if (given) return std::get<T>(*given);
+    const ir::AttrDef* row = node.def->find_attr(name);
+    return row && row->default_value ? std::get<T>(*row->default_value) : fallback;
+  };
+  const ir::Type& type = plan.value(node.inputs[0]).type;
+  CollectiveSpec spec{
+      .kind = collective_kind(node.def->name),
+      .reduction = reduction(attr("op", std::string("sum"))),
+      .groups = {plan.program.replicas, static_cast<int>(attr("group_size", int64_t{0})),
+                 static_cast<int>(attr("group_stride", int64_t{1}))},
+      .dtype = type.dtype,
+      .elements = type.elements()};
+  choose_ways(plan, spec);
+  return spec;
+}
+
+void begin_collectives(Plan& plan) {
+  for (auto& body : plan.bodies) begin_in(plan, body);
+}
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,314 @@
+// choose_layouts: gives storages the layouts that kernels ask for, and inserts reorders where two
+// users of a value differ.
+//
+// States come first: one that every user can take in the layout its kernel wants is held so for
+// good, with the states that share its chains (a weight's momentum); one that is only read gets
+// copies in other layouts; any other stays plain. Then one walk settles the values between kernels.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "emulator/bind/carried_layouts.hpp"
+#include "emulator/bind/plan.hpp"
+#include "emulator/kernels/relayout.hpp"
+#include "support/watch.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+using LayoutKind = Layout::Kind;
+
+class StateLayouts {
+ public:
+  explicit StateLayouts(Plan& plan) : plan_(plan) {}
+
+  void run() {
+    for (const auto& body : plan_.bodies) collect(body);
+    for (const auto& [storage, users] : users_) settle(storage, users);
+  }
+
+ private:
+  struct Users {
+    std::vector<std::pair<const Node*, size_t>> ops;  // that choose layouts: node, operand
+    std::vector<const Chain*> chains;
+    bool plain_only = false;
+  };
+
+  bool is_kept(int32_t storage) const {
+    const Base base = plan_.storages[static_cast<size_t>(storage)].base;
+    return base == Base::kState || base == Base::kConstant;
+  }
+
+  void collect(const std::vector<Node>& block) {
+    for (const Node& node : block) {
+      const bool chooses = choosing_row(plan_, node) != nullptr;
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        if (node.inputs[i] == kNoValue) continue;
+        Users& users = users_[plan_.value(node.inputs[i]).storage];
+        if (chooses) {
+          users.ops.emplace_back(&node, i);
+        } else {
+          users.plain_only = true;
+        }
+      }
+      for (ValueId id : node.outputs) {
+        if (id != kNoValue) users_[plan_.value(id).storage].plain_only = true;
+      }
+      if (node.chain) collect_chain(*node.chain);
+      for (const auto& inner : node.blocks) collect(inner);
+    }
+  }
+
+  void collect_chain(const Chain& chain) {
+    for (const auto* ids : {&chain.inputs, &chain.outputs}) {
+      for (ValueId id : *ids) {
+        if (id == kNoValue) continue;
+        Users& users = users_[plan_.value(id).storage];
+        users.chains.push_back(&chain);
+        if (plan_.value(id).type.shape != chain.space) users.plain_only = true;
+      }
+    }
+  }
+
+  Layout wanted(const Node& node, size_t operand, const Layout& offered) const {
+    KernelRequest request = make_request(plan_, node);
+    request.input_layouts[operand] = offered;
+    choosing_row(plan_, node)->choose_layouts(request);
+    return request.input_layouts[operand];
+  }
+
+  void settle(int32_t id, const Users& users) {
+    Storage& storage = plan_.storages[static_cast<size_t>(id)];
+    if (!is_kept(id) || storage.resized || users.plain_only) return;
+    for (const auto& [node, operand] : users.ops) {
+      const Layout layout = wanted(*node, operand, {});
+      if (layout.kind == LayoutKind::kPlain) continue;
+      const bool all = std::all_of(users.ops.begin(), users.ops.end(), [&](const auto& user) {
+        return wanted(*user.first, user.second, layout) == layout;
+      });
+      if (!all || !take_followers(users)) continue;
+      storage.layout = layout;
+      for (int32_t follower : followers_) {
+        plan_.storages[static_cast<size_t>(follower)].layout = layout;
+      }
+      return;
+    }
+  }
+
+  // The other states of the chains, which must have the same layout and may have no other users.
+  bool take_followers(const Users& users) {
+    followers_.clear();
+    for (const Chain* chain : users.chains) {
+      if (chain->random) return false;
+      for (const auto* ids : {&chain->inputs, &chain->outputs}) {
+        for (ValueId id : *ids) {
+          if (id == kNoValue) continue;
+          const int32_t other = plan_.value(id).storage;
+          const ir::Type& type = plan_.value(id).type;
+          if (type.shape != chain->space) continue;
+          if (!is_kept(other)) continue;
+          const Users& others = users_.at(other);
+          const Storage& held = plan_.storages[static_cast<size_t>(other)];
+          const bool same_size = ir::size_of(type.dtype) == ir::size_of(held.type.dtype);
+          if (others.plain_only || held.resized || !same_size) return false;
+          if (others.ops.empty()) followers_.insert(other);
+          for (const Chain* further : others.chains) {
+            if (std::find(users.chains.begin(), users.chains.end(), further) ==
+                users.chains.end()) {
+              return false;
+            }
+          }
+        }
+      }
+    }
+    return true;
+  }
+
+  Plan& plan_;
+  std::map<int32_t, Users> users_;  // by storage
+  std::set<int32_t> followers_;
+};
+
+class ValueLayouts {
+ public:
+  ValueLayouts(Plan& plan, const CarriedLayouts& carried, std::vector<Node>& block, int ipu)
+      : plan_(plan), carried_(carried), block_(block), ipu_(ipu) {}
+
+  void run() {
+    for (Node& node : block_) {
+      support::check_interrupt();
+      for (auto& inner : node.blocks) ValueLayouts(plan_, carried_, inner, ipu_).run();
+      if (node.is_chain()) {
+        settle_chain(node);
+      } else {
+        settle_op(node);
+      }
+    }
+    block_ = std::move(result_);
+  }
+
+ private:
+  Storage& storage(ValueId id) { return plan_.storage_of(id); }
+
+  Node reorder(ValueId from, ValueId to) {
+    Node node;
+    node.inputs = {from};
+    node.outputs = node.buffers = {to};
+    node.buffers.insert(node.buffers.begin(), from);
+    node.kernel = bind_reorder(plan_.value(from).type, storage(to).layout);
+    return node;
+  }
+
+  // `id` as it is in `layout`, by a reorder before the node at hand.
+  ValueId in_layout(ValueId id, const Layout& layout) {
+    if (id == kNoValue || storage(id).layout == layout) return id;
+    const Storage held = storage(id);
+    const bool read_only = held.writers == 0 && held.base != Base::kArena;
+    if (read_only && !held.resized) return kept_copy(id, layout);
+    const std::pair entry(id, layout.kind);
+    const bool keeps = held.base == Base::kArena && held.writers == 1;
+    if (auto known = copies_.find(entry); keeps && known != copies_.end()) return known->second;
+    const ValueId copy = plan_.add_value(plan_.value(id).type, plan_.value(id).name, ipu_);
+    storage(copy).layout = layout;
+    storage(copy).writers = 1;
+    result_.push_back(reorder(id, copy));
+    copies_[entry] = copy;
+    return copy;
+  }
+
+  // A state or constant that is never written: the copy is made when the state is.
+  ValueId kept_copy(ValueId id, const Layout& layout) {
+    const int32_t source = plan_.value(id).storage;
+    for (size_t i = 0; i < plan_.storages.size(); ++i) {
+      const Storage& other = plan_.storages[i];
+      if (other.copy_of == source && other.layout == layout) return value_of(id, i);
+    }
+    Storage copy = storage(id);
+    copy.layout = layout;
+    copy.copy_of = source;
+    plan_.storages.push_back(std::move(copy));
+    return value_of(id, plan_.storages.size() - 1);
+  }
+
+  ValueId value_of(ValueId like, size_t storage) {
+    Value value = plan_.value(like);
+    value.storage = static_cast<int32_t>(storage);
+    plan_.values.push_back(std::move(value));
+    return static_cast<ValueId>(plan_.values.size() - 1);
+  }
+
+  void settle_op(Node& node) {
+    const Layout carried = carried_.of(node);
+    std::vector<Layout> taken(node.inputs.size(), carried), made_in(node.outputs.size(), carried);
+    if (const KernelRow* row = choosing_row(plan_, node)) {
+      KernelRequest request = make_request(plan_, node);
+      row->choose_layouts(request);
+      taken = std::move(request.input_layouts);
+      made_in = std::move(request.output_layouts);
+    }
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      node.inputs[i] = in_layout(node.inputs[i], taken[i]);
+    }
+    std::vector<Node> after;
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const Layout& wanted = made_in[i];
+      ValueId& id = node.outputs[i];
+      if (id == kNoValue || storage(id).layout == wanted) continue;
+      if (storage(id).takes_any_layout()) {
+        storage(id).layout = wanted;
+        continue;
+      }
+      const ValueId made = plan_.add_value(plan_.value(id).type, plan_.value(id).name, ipu_);
+      storage(made).layout = wanted;
+      storage(made).writers = 1;
+      after.push_back(reorder(made, id));
+      id = made;
+    }
+    if (node.chain && !settle_epilogue(node)) {
+      Node apart;
+      apart.chain = std::move(node.chain);
+      apart.chain->inputs[0] = node.outputs[0];
+      node.chain.reset();
+      result_.push_back(std::move(node));
+      for (Node& move : after) result_.push_back(std::move(move));
+      settle_chain(apart);
+      return;
+    }
+    result_.push_back(std::move(node));
+    for (Node& move : after) result_.push_back(std::move(move));
+  }
+
+  // The chain works in the order of the producer's memory. False: it cannot.
+  bool settle_epilogue(Node& node) {
+    Chain& chain = *node.chain;
+    const Layout layout = storage(node.outputs[0]).layout;
+    if (layout.kind != LayoutKind::kPlain && chain.random) return false;
+    for (ValueId id : chain.outputs) {
+      if (!(storage(id).layout == layout) && !storage(id).takes_any_layout()) return false;
+    }
+    for (ValueId id : chain.outputs) storage(id).layout = layout;
+    take_inputs(chain, layout);
+    return true;
+  }
+
+  void take_inputs(Chain& chain, const Layout& layout) {
+    for (ValueId& id : chain.inputs) {
+      if (id == kNoValue) continue;
+      const bool full = plan_.value(id).type.shape == chain.space;
+      const ValueId held = in_layout(id, full ? layout : Layout{});
+      if (held == id) continue;
+      for (ChainOp& op : chain.ops) {
+        for (ValueId& operand : op.inputs) {
+          if (operand != kNoValue && plan_.same_memory(operand, id)) operand = held;
+        }
+      }
+      id = held;
+    }
+  }
+
+  void settle_chain(Node& node) {
+    if (!node.chain) {
+      result_.push_back(std::move(node));
+      return;
+    }
+    Chain& chain = *node.chain;
+    const Layout layout = chain_layout(chain);
+    take_inputs(chain, layout);
+    for (ValueId id : chain.outputs) storage(id).layout = layout;
+    result_.push_back(std::move(node));
+  }
+
+  // Of what cannot change, else of the first operand that is not plain.
+  Layout chain_layout(const Chain& chain) {
+    for (ValueId id : chain.outputs) {
+      if (!storage(id).takes_any_layout()) return storage(id).layout;
+    }
+    if (chain.random) return {};
+    for (ValueId id : chain.inputs) {
+      if (plan_.value(id).type.shape != chain.space) continue;
+      const Layout& layout = storage(id).layout;
+      if (layout.kind != LayoutKind::kPlain) return layout;
+    }
+    return {};
+  }
+
+  Plan& plan_;
+  const CarriedLayouts& carried_;
+  std::vector<Node>& block_;
+  int ipu_;
+  std::vector<Node> result_;
+  std::map<std::pair<ValueId, LayoutKind>, ValueId> copies_;
+};
+
+}  // namespace
+
+void choose_layouts(Plan& plan) {
+  if (!plan.options.layouts || plan.options.reference_only) return;
+  StateLayouts(plan).run();
+  const CarriedLayouts carried(plan);
+  for (size_t i = 0; i < plan.bodies.size(); ++i) {
+    ValueLayouts(plan, carried, plan.bodies[i], static_cast<int>(i)).run();
+  }
+}
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,307 @@
+// fuse_chains: gathers element-wise ops into groups within a block.
+//
+// A group stays open while nothing outside it has touched what it writes or written what it reads;
+// until then it may run as late as its newest member, so any member may be delayed to there. Open
+// groups are independent of each other, hence may be merged.
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+
+#include "emulator/bind/plan.hpp"
+#include "support/watch.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+using Kind = Instruction::Kind;
+
+constexpr size_t kMaxOps = 40;
+// Nodes after its newest member that a group waits for another: keeps the search linear, and a
+// chain near the values that it reads.
+constexpr size_t kWindow = 128;
+
+struct Group {
+  std::vector<size_t> members;  // nodes of the block
+  ir::Shape space;
+  int micro_batch_offset = 0;
+  std::set<int32_t> reads, writes;  // storages
+  // Storages that a member sees with another shape than the space's.
+  std::set<int32_t> partial;
+  bool open = true;
+};
+
+class Fusion {
+ public:
+  Fusion(Plan& plan, std::vector<Node>& block) : plan_(plan), block_(block) {}
+
+  void run() {
+    for (size_t i = 0; i < block_.size(); ++i) {
+      support::check_interrupt();
+      Node& node = block_[i];
+      now_ = i;
+      if (!node.blocks.empty()) {
+        close_all();
+        for (auto& inner : node.blocks) Fusion(plan_, inner).run();
+      } else if (is_fusible(node)) {
+        add(i);
+      } else {
+        close_conflicts(node);
+      }
+    }
+    replace_members();
+  }
+
+ private:
+  const ir::Shape& space_of(const Node& node) const {
+    const ValueId id = node.outputs.empty() ? node.inputs[static_cast<size_t>(node.def->writes[0])]
+                                            : node.outputs[0];
+    return plan_.value(id).type.shape;
+  }
+
+  bool is_fusible(const Node& node) const {
+    if (!node.def || (!node.def->elementwise && node.def->writes.empty())) return false;
+    if (node.outputs.empty() && node.def->writes.empty()) return false;
+    std::vector<ir::DType> operands;
+    const ir::Shape& space = space_of(node);
+    for (ValueId id : node.inputs) {
+      if (id == kNoValue) continue;
+      operands.push_back(plan_.value(id).type.dtype);
+      auto together = ir::broadcast(plan_.value(id).type.shape, space);
+      if (!together || *together != space) return false;
+    }
+    for (ValueId id : node.outputs) {
+      if (id == kNoValue || plan_.value(id).type.shape != space) return false;
+    }
+    std::vector<ir::DType> results;
+    for (ValueId id : plan_.results(node)) {
+      if (plan_.value(id).type.shape != space) return false;
+      results.push_back(plan_.value(id).type.dtype);
+    }
+    if (ir::element_count(space) == 0) return false;
+    return TileProgramBuilder::supports(*node.def, node.instruction->attrs, operands, results);
+  }
+
+  Group single(size_t index) const {
+    const Node& node = block_[index];
+    Group group;
+    group.members = {index};
+    group.space = space_of(node);
+    group.micro_batch_offset = node.instruction->micro_batch_offset;
+    for_each_access(plan_, node, [&](int32_t storage, bool write) {
+      (write ? group.writes : group.reads).insert(storage);
+    });
+    auto note_partial = [&](ValueId id) {
+      if (id == kNoValue) return;
+      const Value& value = plan_.value(id);
+      if (value.type.shape != group.space || value.offset != 0) group.partial.insert(value.storage);
+    };
+    for (ValueId id : node.inputs) note_partial(id);
+    for (ValueId id : node.outputs) note_partial(id);
+    return group;
+  }
+
+  std::vector<int> touching(int32_t storage) {
+    std::vector<int> found;
+    auto it = touched_.find(storage);
+    if (it == touched_.end()) return found;
+    for (int group : it->second) {
+      while (merged_into_[static_cast<size_t>(group)] != group) {
+        group = merged_into_[static_cast<size_t>(group)];
+      }
+      Group& candidate = groups_[static_cast<size_t>(group)];
+      if (candidate.members.back() + kWindow < now_) candidate.open = false;
+      if (candidate.open) found.push_back(group);
+    }
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    it->second = found;
+    return found;
+  }
+
+  // May the two be one group, as far as `storage` is concerned?
+  static bool agree(const Group& a, const Group& b, int32_t storage) {
+    return a.space == b.space && a.micro_batch_offset == b.micro_batch_offset &&
+           !a.partial.count(storage) && !b.partial.count(storage);
+  }
+
+  static bool hazard(const Group& a, const Group& b, int32_t storage) {
+    return a.writes.count(storage) || b.writes.count(storage);
+  }
+
+  void add(size_t index) {
+    Group group = single(index);
+    std::set<int32_t> storages = group.reads;
+    storages.insert(group.writes.begin(), group.writes.end());
+    std::set<int> joining;
+    for (int32_t storage : storages) {
+      for (int candidate : touching(storage)) {
+        Group& other = groups_[static_cast<size_t>(candidate)];
+        const bool conflict = hazard(group, other, storage);
+        if (plan_.options.fuse && agree(group, other, storage)) {
+          joining.insert(candidate);
+        } else if (conflict) {
+          other.open = false;
+        }
+      }
+    }
+    int home = -1;
+    for (int candidate : joining) {
+      Group& other = groups_[static_cast<size_t>(candidate)];
+      if (!other.open) continue;
+      const bool fits = other.members.size() + group.members.size() <= kMaxOps &&
+                        buffers_of(other, group) <= static_cast<size_t>(kMaxChainBuffers);
+      if (!fits || conflicts_elsewhere(group, other)) {
+        close_if_conflicting(group, other);
+        continue;
+      }
+      merge(group, other);
+      if (home < 0) home = candidate;
+      merged_into_[static_cast<size_t>(candidate)] = home;
+      other.open = false;
+    }
+    if (home < 0) {
+      home = static_cast<int>(groups_.size());
+      groups_.emplace_back();
+      merged_into_.push_back(home);
+    }
+    for (int32_t storage : storages) touched_[storage].push_back(home);
+    groups_[static_cast<size_t>(home)] = std::move(group);
+  }
+
+  // What a chain of both would read from outside and store. Later members can only read more of
+  // what these make, which then need not be stored.
+  size_t buffers_of(const Group& a, const Group& b) const {
+    std::unordered_map<int32_t, int> own_reads;
+    for (const Group* group : {&a, &b}) {
+      for (size_t index : group->members) {
+        for (ValueId id : block_[index].inputs) {
+          if (id != kNoValue) ++own_reads[plan_.value(id).storage];
+        }
+      }
+    }
+    std::set<int32_t> writes = a.writes, reads = a.reads;
+    writes.insert(b.writes.begin(), b.writes.end());
+    reads.insert(b.reads.begin(), b.reads.end());
+    size_t count = 0;
+    for (int32_t storage : writes) count += is_stored(storage, own_reads[storage]);
+    for (int32_t storage : reads) {
+      count += !writes.count(storage) || is_stored(storage, own_reads[storage]);
+    }
+    return count;
+  }
+
+  // Whether what a chain writes there is needed when the chain is over.
+  bool is_stored(int32_t id, int own_reads) const {
+    const Storage& storage = plan_.storages[static_cast<size_t>(id)];
+    return storage.base == Base::kState || storage.writers > 1 || storage.readers > own_reads;
+  }
+
+  // A hazard through a storage that one of the two sees in another shape.
+  static bool conflicts_elsewhere(const Group& a, const Group& b) {
+    for (const Group* one : {&a, &b}) {
+      const Group& two = one == &a ? b : a;
+      for (int32_t storage : one->partial) {
+        const bool seen = two.reads.count(storage) || two.writes.count(storage);
+        if (seen && hazard(a, b, storage)) return true;
+      }
+    }
+    return false;
+  }
+
+  static void close_if_conflicting(const Group& group, Group& other) {
+    for (int32_t storage : group.writes) {
+      if (other.reads.count(storage) || other.writes.count(storage)) other.open = false;
+    }
+    for (int32_t storage : group.reads) {
+      if (other.writes.count(storage)) other.open = false;
+    }
+  }
+
+  static void merge(Group& into, const Group& from) {
+    into.members.insert(into.members.end(), from.members.begin(), from.members.end());
+    std::sort(into.members.begin(), into.members.end());
+    into.reads.insert(from.reads.begin(), from.reads.end());
+    into.writes.insert(from.writes.begin(), from.writes.end());
+    into.partial.insert(from.partial.begin(), from.partial.end());
+  }
+
+  void close_all() {
+    for (Group& group : groups_) group.open = false;
+  }
+
+  void close_conflicts(const Node& node) {
+    for_each_access(plan_, node, [&](int32_t storage, bool write) {
+      for (int candidate : touching(storage)) {
+        Group& group = groups_[static_cast<size_t>(candidate)];
+        if (write || group.writes.count(storage)) group.open = false;
+      }
+    });
+  }
+
+  void replace_members() {
+    std::vector<int> group_ending_at(block_.size(), -1);
+    std::vector<bool> member(block_.size(), false);
+    for (size_t i = 0; i < groups_.size(); ++i) {
+      if (merged_into_[i] != static_cast<int>(i)) continue;
+      for (size_t index : groups_[i].members) member[index] = true;
+      group_ending_at[groups_[i].members.back()] = static_cast<int>(i);
+    }
+    std::vector<Node> result;
+    for (size_t i = 0; i < block_.size(); ++i) {
+      if (group_ending_at[i] >= 0) {
+        Node chain = make_chain(groups_[static_cast<size_t>(group_ending_at[i])]);
+        if (!chain.chain->outputs.empty()) result.push_back(std::move(chain));
+      } else if (!member[i]) {
+        result.push_back(std::move(block_[i]));
+      }
+    }
+    block_ = std::move(result);
+  }
+
+  Node make_chain(const Group& group) {
+    Chain chain{.space = group.space};
+    std::unordered_map<int32_t, int> internal_reads;
+    std::set<int32_t> produced, given;
+    std::vector<ValueId> written;
+    for (size_t index : group.members) {
+      Node& node = block_[index];
+      for (ValueId id : node.inputs) {
+        if (id == kNoValue) continue;
+        const int32_t storage = plan_.value(id).storage;
+        ++internal_reads[storage];
+        const bool known = std::any_of(chain.inputs.begin(), chain.inputs.end(),
+                                       [&](ValueId other) { return plan_.same_memory(id, other); });
+        if (!known && !produced.count(storage)) chain.inputs.push_back(id);
+      }
+      auto note = [&](ValueId id) {
+        if (produced.insert(plan_.value(id).storage).second) written.push_back(id);
+      };
+      const std::vector<ValueId> results = plan_.results(node);
+      for (ValueId id : results) note(id);
+      chain.random |= node.def->random;
+      chain.ops.push_back({node.instruction, node.def, node.inputs, results});
+    }
+    for (ValueId id : written) {
+      const int32_t storage = plan_.value(id).storage;
+      if (is_stored(storage, internal_reads[storage])) chain.outputs.push_back(id);
+    }
+    Node node;
+    node.chain = std::move(chain);
+    return node;
+  }
+
+  Plan& plan_;
+  std::vector<Node>& block_;
+  size_t now_ = 0;  // the node at hand
+  std::vector<Group> groups_;
+  std::vector<int> merged_into_;
+  std::unordered_map<int32_t, std::vector<int>> touched_;  // open groups by storage; look-up only
+};
+
+}  // namespace
+
+void fuse_chains(Plan& plan) {
+  for (auto& body : plan.bodies) Fusion(plan, body).run();
+}
+
+}  // namespace poptorch::emulator

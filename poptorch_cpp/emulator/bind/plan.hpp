@@ -1,0 +1,160 @@
+// What bind works on: a program's instructions as nodes over values, and the memory that values
+// denote. Each file named after a pass below is that pass; the result is flattened into steps
+// (code.hpp).
+//
+// A value is a program's tensor, or one that bind added. Values that share a storage are the same
+// memory: views, and results of ops that write their operand.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "emulator/bound/code.hpp"
+#include "emulator/bound/options.hpp"
+#include "emulator/kernels/kernel.hpp"
+#include "emulator/kernels/tile_program.hpp"
+#include "ir/op_def.hpp"
+#include "program/program.hpp"
+
+namespace poptorch::emulator {
+
+using program::Instruction;
+
+using ValueId = int32_t;
+constexpr ValueId kNoValue = -1;
+
+struct Value {
+  ir::Type type;
+  int32_t storage = -1;
+  int64_t offset = 0;  // bytes, in the storage
+  support::Symbol name;
+};
+
+// One op of a fused chain.
+struct ChainOp {
+  const Instruction* instruction = nullptr;
+  const ir::OpDef* def = nullptr;
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> results;  // Plan::results
+};
+
+// Element-wise ops over one space, run as one tile program.
+struct Chain {
+  ir::Shape space;
+  std::vector<ChainOp> ops = {};                   // in program order
+  std::vector<ValueId> inputs = {}, outputs = {};  // of the tile program
+  std::vector<ValueId> fed = {};                   // inputs that are memory when it runs
+  bool random = false;  // its numbers follow the elements' row-major order
+  std::shared_ptr<const TileProgram> program = nullptr;
+};
+
+// Whose kernel a node has. Bookkeeping is what a reference kernel does as well as any: single
+// numbers, and ops with an effect (checks, prints).
+enum class Provider : uint8_t { kFast, kReference, kBookkeeping, kForeign };
+
+struct Node {
+  const Instruction* instruction = nullptr;  // nullptr: a chain, or a reorder
+  const ir::OpDef* def = nullptr;            // of a compute instruction
+  std::vector<ValueId> inputs, outputs;      // a producer's are without those of its epilogue
+  // Of a node without instruction: its work. Otherwise the epilogue on output 0.
+  std::optional<Chain> chain;
+  std::vector<std::vector<Node>> blocks;
+  std::vector<Layout> input_layouts, output_layouts;  // by choose_layouts; empty: all plain
+
+  std::shared_ptr<const BoundKernel> kernel;
+  std::vector<ValueId> buffers;  // what the kernel is handed
+  ValueId workspace = kNoValue;
+  bool prepared = false;  // the workspace is kept from run to run
+  Provider provider = Provider::kFast;
+
+  // Of a collective, by begin_collectives: its number, and whether this node begins it, for whose
+  // end its other node waits.
+  int32_t collective = -1;
+  bool begins = false;
+
+  bool is_chain() const { return !instruction; }
+  bool is_collective() const { return def && def->role == ir::Role::kCollective; }
+};
+
+struct Plan {
+  const program::Program& program;
+  const ir::Registry& registry;
+  EngineOptions options;
+  std::vector<Value> values;  // the program's tensors come first, by id
+  std::vector<Storage> storages;
+  std::vector<std::vector<Node>> bodies;  // by IPU
+  std::vector<int64_t> arena_bytes;       // by IPU
+  int32_t collectives = 0;                // of the program, alike in all instances
+
+  const Value& value(ValueId id) const { return values[static_cast<size_t>(id)]; }
+  Storage& storage_of(ValueId id) {
+    return storages[static_cast<size_t>(values[static_cast<size_t>(id)].storage)];
+  }
+  const Storage& storage_of(ValueId id) const {
+    return storages[static_cast<size_t>(values[static_cast<size_t>(id)].storage)];
+  }
+  // What an element-wise op makes: its results, or, when it has none, the operands that it writes.
+  std::vector<ValueId> results(const Node& node) const;
+  // The same bytes seen as the same type.
+  bool same_memory(ValueId a, ValueId b) const {
+    return value(a).storage == value(b).storage && value(a).offset == value(b).offset &&
+           value(a).type == value(b).type;
+  }
+  // A new value with memory of its own in the arena of `ipu`.
+  ValueId add_value(const ir::Type& type, support::Symbol name, int ipu);
+};
+
+// Calls `see(storage, is_write)` for every access of a node, blocks included.
+template <typename See>
+void for_each_access(const Plan& plan, const Node& node, See see) {
+  auto visit = [&](const std::vector<ValueId>& ids, bool write) {
+    for (ValueId id : ids) {
+      if (id != kNoValue) see(plan.value(id).storage, write);
+    }
+  };
+  visit(node.inputs, false);
+  visit(node.outputs, true);
+  if (node.def) {
+    for (int operand : node.def->writes) {
+      if (operand >= static_cast<int>(node.inputs.size())) continue;
+      const ValueId id = node.inputs[static_cast<size_t>(operand)];
+      if (id != kNoValue) see(plan.value(id).storage, true);
+    }
+  }
+  if (node.chain) {
+    visit(node.chain->inputs, false);
+    visit(node.chain->outputs, true);
+  }
+  for (const auto& block : node.blocks) {
+    for (const Node& inner : block) for_each_access(plan, inner, see);
+  }
+}
+
+// What a kernel row is asked about a compute node: without the epilogue.
+KernelRequest make_request(const Plan& plan, const Node& node);
+
+// A node for each instruction that does any work; views become aliases where nothing can tell the
+// difference.
+Plan make_plan(const program::Program& program, const ir::Registry& registry,
+               const EngineOptions& options);
+// Gathers element-wise ops and updates into chains, within a block, never across a hazard.
+void fuse_chains(Plan& plan);
+// Gives a chain to the producer of one of its inputs, where that may move to a place that suits
+// both.
+void attach_epilogues(Plan& plan);
+// Chooses layouts and inserts reorders.
+void choose_layouts(Plan& plan);
+// A bound kernel for every compute node.
+void choose_kernels(Plan& plan);
+// Gives each collective a node that begins it, ahead of its own, which waits for the result.
+void begin_collectives(Plan& plan);
+// Offsets in each IPU's arena, from liveness.
+void plan_arena(Plan& plan);
+// The collective of a node.
+CollectiveSpec collective_spec(const Plan& plan, const Node& node);
+// Flattens the plan, whose kernels and offsets are decided.
+Code make_code(const Plan& plan);
+
+}  // namespace poptorch::emulator

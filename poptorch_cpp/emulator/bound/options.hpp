@@ -1,0 +1,55 @@
+// The options of an engine, and the plain data that it reports.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "emulator/bound/share.hpp"
+
+namespace poptorch::program {
+struct State;
+}
+
+namespace poptorch::emulator {
+
+// Returns the initial bytes of a slot, in the form of read_state(). The engine may use them as the
+// memory of the slot, and write to them. Null selects the initial value of the program.
+using StateBytes = std::function<std::shared_ptr<std::byte>(const program::State&)>;
+
+struct EngineOptions {
+  int threads = 0;  // 0: POPTORCH_NUM_THREADS, else the number of cores
+  std::optional<uint64_t> random_seed = std::nullopt;  // else the program's
+  StateBytes state = {};
+  Share share = {};                 // which replicas run here; default: all of them
+  bool offline = false;             // never run: no memory is taken but for state that is written
+  bool concurrent_machines = true;  // false: one IPU at a time, all threads on its kernels
+  // Each may be switched off to look for a fault.
+  bool fuse = true;     // element-wise chains and epilogues
+  bool layouts = true;  // packed weights and channels-last activations
+  // Collectives as soon as their operands are there; else those that go over wires.
+  std::optional<bool> begin_ahead = std::nullopt;
+  bool keep_recomputed = true;  // products that a pipeline recomputes: see keep_values.hpp
+  bool reference_only = false;  // the oracle: every op by its reference kernel
+};
+
+// Host memory in bytes, of all replicas.
+struct HostMemory {
+  int64_t state = 0;
+  int64_t constants = 0;
+  int64_t arena = 0;
+  int64_t layout_copies = 0;  // of states and constants, for kernels that want another layout
+  int64_t workspace = 0;      // of ops and of workers
+  int64_t exchange = 0;       // channels, collectives, stashes
+  int64_t streaming = 0;      // remote buffers
+};
+
+// Where the counter-based generator stands.
+struct RandomState {
+  uint64_t seed = 0;
+  uint64_t micro_batch = 0;  // those that earlier runs have taken
+};
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,251 @@
+#include "emulator/collectives/lent_collective.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "emulator/transport/fabric.hpp"
+#include "emulator/transport/lending.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+// What is folded before the others are told: it stays in the cache until they have copied it.
+constexpr int64_t kBlockBytes = int64_t{1} << 17;
+constexpr int64_t kElementsOfLine = 64;  // elements: shares begin at lines of the cache
+
+}  // namespace
+
+LentCollective::LentCollective(const CollectiveSpec& spec, int number, FarGroup group, Peers& peers)
+    : FarCollective(spec, number, std::move(group), peers),
+      operand_bytes_(spec.elements * element_bytes()),
+      block_(kBlockBytes / element_bytes()),
+      others_(group_.instances.size()),
+      pieces_(static_cast<size_t>(group_.ranks())),
+      where_(pieces_.size()) {
+  if (spec.is_reduction() && spec.reduction != Reduction::kLocal) {
+    fold_.emplace(spec.dtype, spec.reduction);
+  }
+}
+
+void LentCollective::begin() {
+  const Lending& lending = peers_.lending();
+  for (size_t i = 0; i < operands_.size(); ++i) {
+    const size_t rank = static_cast<size_t>(group_.begin()) + i;
+    pieces_[rank] = operands_[i];
+    where_[rank] = {lending.offset_of(operands_[i]),
+                    is_shared_out() ? lending.offset_of(results_[i]) : 0};
+  }
+  std::ranges::fill(others_, Other());
+  folded_ = 0;
+  has_moved_ = false;
+}
+
+// Calls `does(place, other)` for each; whether any could go on.
+template <typename Does>
+bool LentCollective::for_others(Does does) {
+  bool moved = false;
+  for (int place = 0; place < group_.places(); ++place) {
+    if (place != group_.here) moved = does(place, others_[static_cast<size_t>(place)]) || moved;
+  }
+  return moved;
+}
+
+bool LentCollective::advance() {
+  bool moved = false;
+  for (bool again = true; again; moved |= again) {
+    again = for_others([&](int place, Other& other) {
+      const bool told = tell_where(place, other);
+      return hear_where(place, other) || told;
+    });
+    if (!are_all_here()) continue;
+    again = work() || again;
+    again = for_others([&](int place, Other& other) {
+              const bool announced = announce(place, other);
+              return copy_block(place, other) || announced;
+            }) ||
+            again;
+    again = for_others([&](int place, Other& other) { return release(place, other); }) || again;
+  }
+  return moved;
+}
+
+bool LentCollective::tell_where(int place, Other& other) {
+  if (other.was_told) return false;
+  const auto* own =
+      reinterpret_cast<const std::byte*>(&where_[static_cast<size_t>(group_.begin())]);
+  const auto bytes = static_cast<int64_t>(operands_.size() * sizeof(Where));
+  other.was_told = peers_.fabric().send(group_.instance(place), tag(kWhere), own, bytes);
+  return other.was_told;
+}
+
+bool LentCollective::hear_where(int place, Other& other) {
+  if (other.is_here) return false;
+  const int64_t bytes = group_.count(place) * static_cast<int64_t>(sizeof(Where));
+  auto* theirs = reinterpret_cast<std::byte*>(&where_[static_cast<size_t>(first_rank(place))]);
+  other.has_told =
+      other.has_told || peers_.fabric().receive(group_.instance(place), tag(kWhere), theirs, bytes);
+  other.is_here = other.has_told && find_lent(place, other);
+  return other.is_here;
+}
+
+// Whether it is there: the instance may have ended.
+bool LentCollective::find_lent(int place, Other& other) {
+  const auto find = [&](int64_t offset) {
+    return peers_.lending().at(group_.instance(place), offset, operand_bytes_);
+  };
+  const int first = first_rank(place);
+  for (int rank = first; rank < first + group_.count(place); ++rank) {
+    const auto index = static_cast<size_t>(rank);
+    pieces_[index] = find(where_[index].operand);
+    if (!pieces_[index]) return false;
+  }
+  if (is_shared_out()) other.result = find(where_[static_cast<size_t>(first)].result);
+  return true;
+}
+
+bool LentCollective::are_all_here() const {
+  for (int place = 0; place < group_.places(); ++place) {
+    if (place != group_.here && !others_[static_cast<size_t>(place)].is_here) return false;
+  }
+  return true;
+}
+
+// Of the elements of an operand. Of a reduce_scatter: what the place's replicas get.
+LentCollective::Part LentCollective::part_of(int place) const {
+  if (!fold_) return {};
+  if (has_rank_parts()) {
+    const int64_t part = spec_.elements / group_.ranks();
+    return {first_rank(place) * part, group_.count(place) * part};
+  }
+  const int64_t even = (spec_.elements + group_.places() - 1) / group_.places();
+  const int64_t most = (even + kElementsOfLine - 1) / kElementsOfLine * kElementsOfLine;
+  const int64_t first = std::min(place * most, spec_.elements);
+  return {first, std::min(most, spec_.elements - first)};
+}
+
+int64_t LentCollective::blocks_of(int place) const {
+  return (part_of(place).elements + block_ - 1) / block_;
+}
+
+// The next block here, or all that is moved.
+bool LentCollective::work() {
+  if (!fold_ || has_rank_parts()) {
+    if (std::exchange(has_moved_, true)) return false;
+    move();
+    return true;
+  }
+  if (folded_ == blocks_of(group_.here)) return false;
+  fold_block();
+  ++folded_;
+  return true;
+}
+
+void LentCollective::fold_block() {
+  const Part part = part_of(group_.here);
+  const int64_t first = part.first + folded_ * block_;
+  const int64_t elements = std::min(block_, part.first + part.elements - first);
+  const int64_t at = first * element_bytes();
+  fold_->finish({.operands = pieces_, .first = first, .elements = elements}, results_[0] + at,
+                group_.ranks());
+  for (size_t i = 1; i < results_.size(); ++i) {
+    std::memcpy(results_[i] + at, results_[0] + at,
+                static_cast<size_t>(elements * element_bytes()));
+  }
+}
+
+void LentCollective::move() {
+  const auto ranks = static_cast<int64_t>(pieces_.size());
+  const int64_t part = operand_bytes_ / ranks;
+  for (size_t i = 0; i < results_.size(); ++i) {
+    const int64_t rank = group_.begin() + static_cast<int64_t>(i);
+    if (fold_) {
+      const int64_t elements = spec_.elements / ranks;
+      fold_->finish({.operands = pieces_, .first = rank * elements, .elements = elements},
+                    results_[i], ranks);
+      continue;
+    }
+    const bool gathers = spec_.kind == CollectiveKind::kAllGather;
+    const int64_t bytes = gathers ? operand_bytes_ : part;
+    for (int64_t from = 0; from < ranks; ++from) {
+      const std::byte* row = pieces_[static_cast<size_t>(from)] + (gathers ? 0 : rank * part);
+      std::memcpy(results_[i] + from * bytes, row, static_cast<size_t>(bytes));
+    }
+  }
+}
+
+bool LentCollective::announce(int place, Other& other) {
+  bool moved = false;
+  for (; other.announced < folded_; ++other.announced, moved = true) {
+    if (!peers_.fabric().send(group_.instance(place), tag(kReady), nullptr, 0)) break;
+  }
+  return moved;
+}
+
+// What another has folded, as long as it is in its cache.
+bool LentCollective::copy_block(int place, Other& other) {
+  if (!is_shared_out() || other.copied == blocks_of(place)) return false;
+  const int instance = group_.instance(place);
+  while (peers_.fabric().receive(instance, tag(kReady), nullptr, 0)) ++other.ready;
+  if (other.copied >= other.ready) return false;
+  const Part part = part_of(place);
+  const int64_t first = part.first + other.copied++ * block_;
+  const int64_t elements = std::min(block_, part.first + part.elements - first);
+  const int64_t at = first * element_bytes();
+  for (std::byte* result : results_) {
+    std::memcpy(result + at, other.result + at, static_cast<size_t>(elements * element_bytes()));
+  }
+  return true;
+}
+
+// Whether this instance needs nothing more of the others.
+bool LentCollective::has_all() const {
+  if (!is_shared_out()) return has_moved_;
+  if (folded_ < blocks_of(group_.here)) return false;
+  for (int place = 0; place < group_.places(); ++place) {
+    const Other& other = others_[static_cast<size_t>(place)];
+    if (place != group_.here && other.copied < blocks_of(place)) return false;
+  }
+  return true;
+}
+
+bool LentCollective::release(int place, Other& other) {
+  bool moved = false;
+  const int instance = group_.instance(place);
+  if (!other.was_released && has_all() && other.announced == folded_) {
+    other.was_released = peers_.fabric().send(instance, tag(kTaken), nullptr, 0);
+    moved = other.was_released;
+  }
+  if (!other.has_released && other.was_told) {
+    other.has_released = peers_.fabric().receive(instance, tag(kTaken), nullptr, 0);
+    moved = moved || other.has_released;
+  }
+  return moved;
+}
+
+bool LentCollective::is_finished() const {
+  for (int place = 0; place < group_.places(); ++place) {
+    const Other& other = others_[static_cast<size_t>(place)];
+    if (place != group_.here && !(other.was_released && other.has_released)) return false;
+  }
+  return true;
+}
+
+int LentCollective::waits_for() const {
+  const auto first = [&](auto lacks) {
+    for (int place = 0; place < group_.places(); ++place) {
+      if (place != group_.here && lacks(place, others_[static_cast<size_t>(place)])) return place;
+    }
+    return -1;
+  };
+  int place = first([](int, const Other& other) { return !other.is_here; });
+  if (place < 0)
+    place = first([&](int at, const Other& other) {
+      return is_shared_out() && other.copied < blocks_of(at);
+    });
+  if (place < 0) place = first([](int, const Other& other) { return !other.has_released; });
+  if (place < 0) place = first([](int, const Other& other) { return !other.was_released; });
+  return group_.instance(place < 0 ? (group_.here == 0 ? 1 : 0) : place);
+}
+
+}  // namespace poptorch::emulator

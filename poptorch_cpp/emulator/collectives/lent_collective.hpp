@@ -1,0 +1,80 @@
+// Collectives whose operands the instances of a host read where they are (lending.hpp).
+//
+// Each instance says where its operands and results are. Of a reduction it folds its share, all
+// replicas' operands in their order, block by block into its own results, and says so; from there
+// the others copy the block to theirs. Of the rest it copies the operands that it needs. What an
+// instance has lent is its own again when all have said that they have what they need. The
+// bits are those of one process: one rule folds in both.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "emulator/collectives/far_collective.hpp"
+#include "emulator/collectives/fold.hpp"
+
+namespace poptorch::emulator {
+
+class LentCollective final : public FarCollective {
+ public:
+  LentCollective(const CollectiveSpec& spec, int number, FarGroup group, Peers& peers);
+
+ private:
+  // Kinds of messages, in their order.
+  enum Kind : uint32_t {
+    kWhere,  // operands and results are
+    kReady,  // one more block of the sender's share
+    kTaken,  // is all that the sender needs
+  };
+  // Of one replica, among what its instance lends.
+  struct Where {
+    int64_t operand = 0, result = 0;
+  };
+  // Another instance of the group, in this round.
+  struct Other {
+    bool was_told = false, has_told = false;  // kWhere
+    bool is_here = false;                     // what it lends can be read
+    int64_t announced = 0;                    // blocks of the share here
+    int64_t ready = 0, copied = 0;            // blocks of its share: told by it, and done here
+    bool was_released = false, has_released = false;  // kTaken
+    const std::byte* result = nullptr;                // of its first replica
+  };
+  // Elements of the operands that a place folds.
+  struct Part {
+    int64_t first = 0, elements = 0;
+  };
+
+  void begin() override;
+  bool advance() override;
+  bool is_finished() const override;
+  int waits_for() const override;
+
+  template <typename Does>
+  bool for_others(Does does);
+  bool tell_where(int place, Other& other);
+  bool hear_where(int place, Other& other);
+  bool find_lent(int place, Other& other);
+  bool are_all_here() const;
+  bool has_all() const;
+  Part part_of(int place) const;
+  int64_t blocks_of(int place) const;
+  int first_rank(int place) const { return group_.begins[static_cast<size_t>(place)]; }
+  bool is_shared_out() const { return spec_.kind == CollectiveKind::kAllReduce; }
+  bool work();
+  void move();
+  void fold_block();
+  bool announce(int place, Other& other);
+  bool copy_block(int place, Other& other);
+  bool release(int place, Other& other);
+
+  const int64_t operand_bytes_;
+  const int64_t block_;  // elements
+  std::optional<Fold> fold_;
+  std::vector<Other> others_;             // by place
+  std::vector<const std::byte*> pieces_;  // operands, by rank
+  std::vector<Where> where_;              // they are, by rank
+  int64_t folded_ = 0;                    // blocks of the share here
+  bool has_moved_ = false;
+};
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,277 @@
+#include "emulator/run/state_store.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "emulator/kernels/relayout.hpp"
+#include "program/replica_groups.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::emulator {
+
+using support::str;
+
+namespace {
+
+// Whether what a storage has is read by other instances where it is.
+bool may_be_lent(const Storage& storage, const Share& share) {
+  return storage.meets && share.instances > 1 && share.fabric;
+}
+
+// Whether memory with a slot's values can be its own.
+bool may_hold(const std::byte* values, const Storage& storage, const Share& share) {
+  return values && !may_be_lent(storage, share) && storage.layout == Layout{} &&
+         storage.bytes() % Memory::kAlignment == 0 &&
+         reinterpret_cast<uintptr_t>(values) % Memory::kAlignment == 0 && storage.bytes() > 0;
+}
+
+constexpr const char* kAccumulator = "accumulator";  // a kind of slot: see ir/module.hpp
+
+}  // namespace
+
+StateStore::StateStore(const Code& code, const StateBytes& initial, const Share& share, bool lazy)
+    : storages_(code.storages),
+      replicas_(code.program->replicas),
+      share_(share),
+      held_(code.storages.size()) {
+  for (const program::State& state : code.program->states) {
+    by_name_.emplace(state.slot.name.text(), slots_.size());
+    slots_.push_back({.state = &state,
+                      .written = false,
+                      .storages = {},
+                      .groups = share_.groups(program::groups_of(state.slot, replicas_))});
+  }
+  for (size_t i = 0; i < storages_.size(); ++i) {
+    const Storage& storage = storages_[i];
+    const auto index = static_cast<size_t>(storage.index);
+    if (storage.base == Base::kState) {
+      slots_[index].written |= storage.writers > 0;
+      slots_[index].storages.push_back(static_cast<int32_t>(i));
+      held_[i].slot = storage.index;
+    } else if (storage.base == Base::kConstant) {
+      held_[i].copies.push_back(make(storage, "a constant"));
+      put(static_cast<int32_t>(i), 0, code.program->constants[index].data());
+    }
+  }
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    if (slot.storages.empty()) {
+      // No instruction names it; it is kept for the session all the same.
+      slot.storages.push_back(static_cast<int32_t>(held_.size()));
+      storages_.push_back(
+          {.base = Base::kState, .index = static_cast<int32_t>(i), .type = slot.state->slot.type});
+      held_.push_back({static_cast<int32_t>(i), {}});
+    }
+    const auto given = initial ? initial(*slot.state) : nullptr;
+    if (given || !lazy) fill(slot, given);
+  }
+}
+
+Memory StateStore::make(const Storage& storage, const std::string& what) const {
+  return {storage.bytes(), what, may_be_lent(storage, share_)};
+}
+
+void StateStore::fill(const Slot& slot, const std::shared_ptr<std::byte>& given) {
+  const ir::StateSlot& state = slot.state->slot;
+  const int64_t bytes = state.type.bytes();
+  for (int32_t storage : slot.storages) {
+    const Storage& described = storages_[static_cast<size_t>(storage)];
+    std::vector<Memory>& held = held_[static_cast<size_t>(storage)].copies;
+    // Replicas of a group write copies of their own: the first has the memory that was given.
+    std::vector<bool> taken(static_cast<size_t>(groups(slot)), storage != slot.storages[0]);
+    for (int copy = 0; copy < copies(slot); ++copy) {
+      const int place = group_of_copy(slot, copy);
+      std::byte* const values = given ? given.get() + place * bytes : nullptr;
+      if (!taken[static_cast<size_t>(place)] && may_hold(values, described, share_)) {
+        taken[static_cast<size_t>(place)] = true;
+        held.emplace_back(std::shared_ptr<std::byte>(given, values), bytes);
+        continue;
+      }
+      held.push_back(make(described, str("state '", state.name, "'")));
+      if (values) {
+        put(storage, copy, values);
+      } else if (state.initial) {
+        put(storage, copy, state.initial->data());
+      }
+    }
+  }
+}
+
+void StateStore::put(int32_t storage, int copy, const std::byte* plain) {
+  const Storage& described = storages_[static_cast<size_t>(storage)];
+  std::byte* to = held_[static_cast<size_t>(storage)].copies[static_cast<size_t>(copy)].data();
+  from_plain(described.layout, described.type, plain, to);
+}
+
+std::byte* StateStore::address(int32_t storage, int replica) const {
+  const Held& held = held_[static_cast<size_t>(storage)];
+  if (held.slot < 0) return held.copies[0].data();
+  const Slot& slot = slots_[static_cast<size_t>(held.slot)];
+  if (slot.written) {
+    return held.copies[static_cast<size_t>(replica - share_.first(replicas_))].data();
+  }
+  const auto found = std::lower_bound(slot.groups.begin(), slot.groups.end(), group(slot, replica));
+  const auto copy = found - slot.groups.begin();
+  return held.copies[static_cast<size_t>(copy)].data();
+}
+
+int StateStore::copies(const Slot& slot) const {
+  return slot.written ? share_.count(replicas_) : static_cast<int>(slot.groups.size());
+}
+
+int StateStore::group_of_copy(const Slot& slot, int copy) const {
+  return slot.written ? group(slot, share_.first(replicas_) + copy)
+                      : slot.groups[static_cast<size_t>(copy)];
+}
+
+const StateStore::Slot& StateStore::find(const std::string& name) const {
+  auto it = by_name_.find(name);
+  if (it == by_name_.end()) {
+    std::vector<std::string> names;
+    for (const Slot& slot : slots_) names.push_back(slot.state->slot.name.text());
+    const std::string close = support::closest_name(name, names);
+    throw support::UserError(str("[state] there is no state '", name, "'",
+                                 close.empty() ? "." : str(". Is it '", close, "'?")));
+  }
+  return slots_[it->second];
+}
+
+int StateStore::groups(const Slot& slot) const {
+  return program::groups_of(slot.state->slot, replicas_).count();
+}
+
+int StateStore::group(const Slot& slot, int replica) const {
+  return program::groups_of(slot.state->slot, replicas_).of(replica);
+}
+
+int64_t StateStore::bytes(const std::string& name) const {
+  const Slot& slot = find(name);
+  return groups(slot) * slot.state->slot.type.bytes();
+}
+
+void StateStore::read(const std::string& name, std::byte* data) const {
+  const Slot& slot = find(name);
+  const ir::Type& type = slot.state->slot.type;
+  const int32_t own = slot.storages[0];
+  const auto size = static_cast<size_t>(type.bytes());
+  std::vector<bool> done(static_cast<size_t>(groups(slot)), false);
+  const int first = share_.first(replicas_);
+  for (int replica = first; replica < first + share_.count(replicas_); ++replica) {
+    const int place = group(slot, replica);
+    if (done[static_cast<size_t>(place)]) continue;
+    done[static_cast<size_t>(place)] = true;
+    if (!is_held(slot)) {
+      const auto& initial = slot.state->slot.initial;
+      std::byte* const to = data + place * type.bytes();
+      initial ? std::memcpy(to, initial->data(), size) : std::memset(to, 0, size);
+      continue;
+    }
+    to_plain(storages_[static_cast<size_t>(own)].layout, type, address(own, replica),
+             data + place * type.bytes());
+  }
+}
+
+std::vector<std::pair<int, int>> StateStore::far_groups(const std::string& name) const {
+  const Slot& slot = find(name);
+  const ir::StateSlot& state = slot.state->slot;
+  std::vector<std::pair<int, int>> far;
+  for (int group = 0; group < groups(slot); ++group) {
+    if (std::binary_search(slot.groups.begin(), slot.groups.end(), group)) continue;
+    const auto members = program::groups_of(state, replicas_).members(group);
+    far.emplace_back(group, share_.owner(members.front(), replicas_));
+  }
+  return far;
+}
+
+bool StateStore::is_held(const Slot& slot) const {
+  return !held_[static_cast<size_t>(slot.storages[0])].copies.empty();
+}
+
+std::vector<int> StateStore::owners(const std::string& name) const {
+  const Slot& slot = find(name);
+  const ir::StateSlot& state = slot.state->slot;
+  std::vector<int> owners;
+  bool is_everywhere = true;
+  for (int group = 0; group < groups(slot); ++group) {
+    std::vector<bool> has(static_cast<size_t>(share_.instances), false);
+    const auto members = program::groups_of(state, replicas_).members(group);
+    for (int replica : members) has[static_cast<size_t>(share_.owner(replica, replicas_))] = true;
+    is_everywhere &= std::find(has.begin(), has.end(), false) == has.end();
+    owners.push_back(share_.owner(members.front(), replicas_));
+  }
+  return is_everywhere ? std::vector<int>() : owners;
+}
+
+void StateStore::write(const std::string& name, const std::byte* data) {
+  const Slot& slot = find(name);
+  if (!is_held(slot)) fill(slot, nullptr);
+  ++version_;
+  const int64_t bytes = slot.state->slot.type.bytes();
+  for (int32_t storage : slot.storages) {
+    for (int copy = 0; copy < copies(slot); ++copy) {
+      const int place = group_of_copy(slot, copy);
+      put(storage, copy, data + place * bytes);
+    }
+  }
+}
+
+bool StateStore::is_written() const {
+  return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
+    return slot.written && slot.state->slot.kind != kAccumulator;
+  });
+}
+
+void StateStore::restart_accumulators() {
+  for (const Slot& slot : slots_) {
+    if (slot.state->slot.kind == kAccumulator) begin_anew(slot);
+  }
+}
+
+void StateStore::restart() {
+  ++version_;
+  for (const Slot& slot : slots_) {
+    if (slot.written) begin_anew(slot);
+  }
+}
+
+void StateStore::begin_anew(const Slot& slot) {
+  const auto& initial = slot.state->slot.initial;
+  for (int32_t storage : slot.storages) {
+    std::vector<Memory>& copies = held_[static_cast<size_t>(storage)].copies;
+    for (size_t copy = 0; copy < copies.size(); ++copy) {
+      std::memset(copies[copy].data(), 0, static_cast<size_t>(copies[copy].bytes()));
+      if (initial) put(storage, static_cast<int>(copy), initial->data());
+    }
+  }
+}
+
+int64_t StateStore::state_bytes() const {
+  int64_t bytes = 0;
+  for (const Slot& slot : slots_) {
+    for (const Memory& memory : held_[static_cast<size_t>(slot.storages[0])].copies) {
+      bytes += memory.bytes();
+    }
+  }
+  return bytes;
+}
+
+int64_t StateStore::constant_bytes() const {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < storages_.size(); ++i) {
+    if (held_[i].slot >= 0 || storages_[i].copy_of >= 0) continue;
+    for (const Memory& memory : held_[i].copies) bytes += memory.bytes();
+  }
+  return bytes;
+}
+
+int64_t StateStore::copied_bytes() const {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < storages_.size(); ++i) {
+    if (storages_[i].copy_of < 0) continue;
+    for (const Memory& memory : held_[i].copies) bytes += memory.bytes();
+  }
+  return bytes;
+}
+
+}  // namespace poptorch::emulator

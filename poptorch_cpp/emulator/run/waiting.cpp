@@ -1,0 +1,95 @@
+// Runs whose collectives reach other instances.
+#include "emulator/run/runner.hpp"
+#include "emulator/transport/fabric.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::emulator {
+
+using support::str;
+
+// Calls `work`, which runs the machines. The others learn when that fails.
+void Runner::run_with_peers(const std::function<void()>& work) {
+  if (!peers_) return work();
+  peers_->telling(work);
+}
+
+void Runner::exchange(const std::string& what, std::byte* rows, int64_t row_bytes,
+                      const std::vector<int>& owners) {
+  const Share& share = options_.share;
+  if (share.instances == 1) return;
+  // Raises; runs that need no others go on without a fabric.
+  if (!share.fabric) return Peers(share, program_).exchange(what, rows, row_bytes, owners);
+  if (!peers_) peers_ = std::make_unique<Peers>(share, program_);
+  peers_->exchange(what, rows, row_bytes, owners);
+}
+
+void Runner::exchange_before_run(const std::string& what, std::byte* rows, int64_t row_bytes,
+                                 const std::vector<int>& owners) {
+  const Share& share = options_.share;
+  if (share.instances == 1 || !share.fabric) return;
+  if (!peers_) peers_ = std::make_unique<Peers>(share, program_);
+  peers_->exchange_before_run(what, rows, row_bytes, owners);
+}
+
+// By a thread that has no machine which can go on. One asks for what the others send, and helps
+// with kernels meanwhile; the others sleep until something is announced.
+void Runner::wait_for_peers(int worker, uint32_t signal, bool alone) {
+  std::unique_lock lock(far_mutex_, std::try_to_lock);
+  if (!lock) return pool_.idle(signal);
+  try {
+    Fabric& fabric = peers_->fabric();
+    for (int64_t round = 0; pool_.signal() == signal && may_go_on(worker); ++round) {
+      const uint32_t seen = fabric.signal();
+      const double before = peers_->progress();
+      if (poll_peers()) return;
+      if (peers_->progress() != before) round = 0;
+      if (!alone && pool_.help()) {
+        round = 0;
+        continue;
+      }
+      if (round % Peers::kRoundsBetweenChecks == Peers::kRoundsBetweenChecks - 1) check_peers();
+      fabric.nap(round, seen);
+    }
+    lock.unlock();
+    if (pool_.signal() == signal) pool_.announce();  // or nobody asks while this thread works
+  } catch (...) {
+    leave_all();
+    throw;
+  }
+}
+
+// Whether a collective has come to its end.
+bool Runner::poll_peers() {
+  int ended = 0;
+  for (FarCollective* far : far_) {
+    if (far->is_under_way() && far->poll()) ++ended;
+  }
+  if (ended == 0) return false;
+  meetings_.fetch_add(1);
+  peers_->under_way.fetch_sub(ended);
+  pool_.announce();
+  return true;
+}
+
+void Runner::check_peers() {
+  for (FarCollective* far : far_) {
+    if (!far->is_under_way()) continue;
+    peers_->check(far->awaited(), collective_text(far->number()));
+    return;
+  }
+}
+
+// Its name, and where it stands in the model.
+std::string Runner::collective_text(int number) const {
+  for (const IpuCode& ipu : code_.ipus) {
+    for (const Step& step : ipu.steps) {
+      if (step.kind != Step::Kind::kCollective || step.index != number) continue;
+      return std::string(name_of(code_.collectives[static_cast<size_t>(number)].kind)) +
+             program::place_of(program_, step.op_id);
+    }
+  }
+  return "a collective";
+}
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,173 @@
+#include "emulator/transport/frame_fabric.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "emulator/host/clock.hpp"
+#include "emulator/transport/frame_link.hpp"
+#include "emulator/transport/shared_fabric.hpp"
+#include "support/error.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+constexpr double kFarewell = 2;  // seconds for which the others may take what was sent
+
+class FrameFabric final : public Fabric {
+ public:
+  FrameFabric(int instance, std::vector<Reached> others, std::shared_ptr<Fabric> near,
+              int64_t least_loan)
+      : instance_(instance),
+        least_loan_(least_loan),
+        near_(std::move(near)),
+        peers_(others.size()) {
+    for (size_t i = 0; i < others.size(); ++i) {
+      Peer& peer = peers_[i];
+      peer.name = std::move(others[i].name);
+      peer.near_number = others[i].near_number;
+      if (others[i].wire)
+        peer.link = std::make_unique<FrameLink>(std::move(others[i].wire), bell());
+    }
+  }
+  ~FrameFabric() override { leave(); }
+
+  int instances() const override { return static_cast<int>(peers_.size()); }
+  int instance() const override { return instance_; }
+  int64_t most_bytes() const override { return FrameLink::kMost; }
+  int64_t most_bytes_among_near() const override {
+    return near_ ? near_->most_bytes() : most_bytes();
+  }
+  bool send(int to, const Tag& tag, const std::byte* data, int64_t bytes) override {
+    Peer& there = peer(to);
+    return there.is_asked(tag) ? near_->send(there.near_number, tag, data, bytes)
+                               : there.link->send(tag, data, bytes);
+  }
+  int64_t lend(int to, const Tag& tag, const std::byte* data, int64_t bytes) override {
+    if (bytes < least_loan_) return Fabric::lend(to, tag, data, bytes);
+    return peer(to).link->lend(tag, data, bytes);
+  }
+  int64_t fetch(int from, const Tag& tag, std::byte* into, int64_t bytes) override {
+    if (bytes < least_loan_) return Fabric::fetch(from, tag, into, bytes);
+    return peer(from).link->fetch(tag, into, bytes);
+  }
+  bool is_over(int other, int64_t loan) override {
+    return loan == 0 || peer(other).link->is_over(loan);
+  }
+  int64_t least_loan() const override { return least_loan_; }
+  void take_back(uint32_t program, double until) override;
+  bool is_slow() const override {
+    return std::ranges::any_of(
+        peers_, [](const Peer& peer) { return peer.link && peer.link->has_loans(); });
+  }
+  using Fabric::receive;
+  bool receive(int from, const Tag& tag, int64_t bytes, const Use& use) override {
+    Peer& there = peer(from);
+    if (there.is_asked(tag)) return near_->receive(there.near_number, tag, bytes, use);
+    return there.mailbox.receive(*there.link, tag, bytes, there.name, use);
+  }
+  bool is_next(int from, const Tag& tag) override {
+    Peer& there = peer(from);
+    return there.is_asked(tag) ? near_->is_next(there.near_number, tag)
+                               : there.mailbox.is_next(*there.link, tag, there.name);
+  }
+  // Of wires and near ones alike: a circle of those who wait for room may have both.
+  void read_all() override {
+    for (Peer& peer : peers_) {
+      if (peer.link) peer.mailbox.read_all(*peer.link, peer.name);
+    }
+    if (near_) near_->read_all();
+  }
+  std::string end_of(int other) override {
+    Peer& there = peer(other);
+    std::string end = there.near_number < 0 ? "" : near_->end_of(there.near_number);
+    return end.empty() && there.link ? there.link->end() : end;
+  }
+  bool is_stopped(int other) override {
+    const int near_number = peer(other).near_number;
+    return near_number >= 0 && near_->is_stopped(near_number);
+  }
+  bool is_near(int other) const override {
+    const int near_number = peers_[static_cast<size_t>(other)].near_number;
+    return near_number >= 0 && near_->is_near(near_number);
+  }
+  std::string name(int other) const override { return peers_[static_cast<size_t>(other)].name; }
+  void forget(uint32_t program, uint32_t run) override {
+    for (Peer& peer : peers_) peer.mailbox.forget(program, run);
+    if (near_) near_->forget(program, run);
+  }
+  int64_t last_run(int other, uint32_t program) override {
+    Peer& there = peer(other);
+    const int64_t near = there.near_number < 0 ? -1 : near_->last_run(there.near_number, program);
+    return std::max(near, there.mailbox.last_run(program));
+  }
+  Bell& bell() override { return near_ ? near_->bell() : Fabric::bell(); }
+  void leave() override;
+
+ private:
+  struct Peer {
+    std::string name;
+    std::unique_ptr<FrameLink> link;  // null: this instance itself
+    int near_number = -1;
+    Mailbox mailbox;
+    // Whether the near fabric has such: what a group has together with others goes one way.
+    bool is_asked(const Tag& tag) const { return tag.among_near != 0 && near_number >= 0; }
+  };
+
+  Peer& peer(int instance) { return peers_[static_cast<size_t>(instance)]; }
+
+  const int instance_;
+  const int64_t least_loan_;
+  const pid_t made_in_ = getpid();
+  const std::shared_ptr<Fabric> near_;
+  std::vector<Peer> peers_;
+  bool has_left_ = false;
+};
+
+void FrameFabric::take_back(uint32_t program, double until) {
+  for (int other = 0; other < instances(); ++other) {
+    Peer& peer = this->peer(other);
+    bool is_sane = true;  // what it sends
+    const auto is_last = [&] { return !is_sane || now() > until || is_stopped(other); };
+    while (peer.link && !peer.link->take_back(program, is_last())) {
+      try {
+        peer.mailbox.read_all(*peer.link, peer.name);  // notes come behind messages
+      } catch (const support::UserError&) {
+        is_sane = false;
+      }
+      bell().sleep(signal());
+    }
+  }
+}
+
+void FrameFabric::leave() {
+  if (has_left_) return;
+  has_left_ = true;
+  if (getpid() != made_in_) {  // the threads are the parent's
+    for (Peer& peer : peers_) (void)peer.link.release();
+    return;
+  }
+  const auto is_waited_for = [](const Peer& peer) {
+    return peer.link && !peer.link->is_farewell_answered() && peer.link->end().empty();
+  };
+  for (Peer& peer : peers_) {
+    if (peer.link) peer.link->say_farewell();
+  }
+  const double until = now() + kFarewell;
+  for (int64_t round = 0; now() < until && std::ranges::any_of(peers_, is_waited_for); ++round) {
+    const uint32_t seen = signal();
+    nap(round, seen);
+  }
+  for (Peer& peer : peers_) {
+    if (peer.link) peer.link->close();
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Fabric> make_frame_fabric(int instance, std::vector<Reached> others,
+                                          std::shared_ptr<Fabric> near, int64_t least_loan) {
+  return std::make_unique<FrameFabric>(instance, std::move(others), std::move(near), least_loan);
+}
+
+}  // namespace poptorch::emulator

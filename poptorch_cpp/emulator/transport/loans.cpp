@@ -1,0 +1,188 @@
+#include "emulator/transport/loans.hpp"
+
+#include <stdexcept>
+#include <utility>
+
+#include "support/strings.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+// Of the wire, for the fetch of that number: the frames go on lane 0.
+int lane_of(uint32_t number) { return static_cast<int>(number % 0x3fffffff) + 1; }
+
+}  // namespace
+
+Loans::Loans(Wire& wire, Bell& bell, std::function<void(const std::string&)> failed)
+    : wire_(wire), bell_(bell), failed_(std::move(failed)) {
+  carrier_ = std::thread([this] { wait_for_transfers(); });
+}
+
+int64_t Loans::lend(const Tag& tag, const std::byte* data, int64_t bytes) {
+  std::lock_guard lock(mutex_);
+  const uint32_t number = open();
+  lent_[tag].push_back({number, data, bytes});
+  match(tag);
+  return number;
+}
+
+int64_t Loans::fetch(const Tag& tag, std::byte* into, int64_t bytes) {
+  std::lock_guard lock(mutex_);
+  const uint32_t number = open();
+  fetches_[number] = {.tag = tag, .transfer = wire_.receive(into, bytes, lane_of(number))};
+  note({.kind = Note::kWants, .number = number, .tag = tag, .bytes = bytes});
+  return number;
+}
+
+bool Loans::is_over(int64_t number) const {
+  std::lock_guard lock(mutex_);
+  return !alive_.contains(static_cast<uint32_t>(number));
+}
+
+// With the lock, all below.
+uint32_t Loans::open() {
+  if (++last_ == 0) ++last_;
+  alive_.insert(last_);
+  ++open_;
+  return last_;
+}
+
+void Loans::end(uint32_t number) {
+  if (alive_.erase(number) > 0) --open_;
+  bell_.ring();
+}
+
+void Loans::note(const Note& note) {
+  notes_.push_back(note);
+  ++unsaid_;
+}
+
+bool Loans::say(Note& note) {
+  std::lock_guard lock(mutex_);
+  if (notes_.empty()) return false;
+  note = notes_.front();
+  notes_.pop_front();
+  --unsaid_;
+  return true;
+}
+
+bool Loans::hear(const Note& note) {
+  std::lock_guard lock(mutex_);
+  if (note.kind == Note::kWants) {
+    wanted_[note.tag].push_back(note);
+    match(note.tag);
+    return true;
+  }
+  if (note.kind == Note::kWantsNoMore) {
+    const auto found = wanted_.find(note.tag);
+    // Otherwise it is on its way.
+    if (found == wanted_.end()) return true;
+    const auto is_it = [&](const Note& wanted) { return wanted.number == note.number; };
+    if (std::erase_if(found->second, is_it) > 0) {
+      this->note({.kind = Note::kComesNoMore, .number = note.number});
+    }
+    if (found->second.empty()) wanted_.erase(found);
+    return true;
+  }
+  const auto found = fetches_.find(note.number);
+  if (found == fetches_.end() || note.kind > Note::kComesNoMore) return false;
+  if (note.kind == Note::kComes) {
+    carry(note.number, std::move(found->second.transfer));
+  } else {
+    end(note.number);
+  }
+  fetches_.erase(found);
+  return true;
+}
+
+// What is lent goes to those who want it.
+void Loans::match(const Tag& tag) {
+  const auto lent = lent_.find(tag);
+  const auto wanted = wanted_.find(tag);
+  if (lent == lent_.end() || wanted == wanted_.end()) return;
+  while (!lent->second.empty() && !wanted->second.empty()) {
+    const Lent& from = lent->second.front();
+    const Note& to = wanted->second.front();
+    if (from.bytes != to.bytes) {
+      throw std::runtime_error(
+          support::str("it wants ", to.bytes, " bytes of what has ", from.bytes, " here"));
+    }
+    carry(from.number,
+          wire_.send(const_cast<std::byte*>(from.data), from.bytes, lane_of(to.number)));
+    note({.kind = Note::kComes, .number = to.number});
+    lent->second.pop_front();
+    wanted->second.pop_front();
+  }
+  if (lent->second.empty()) lent_.erase(lent);
+  if (wanted->second.empty()) wanted_.erase(wanted);
+}
+
+void Loans::carry(uint32_t number, Transfer transfer) {
+  if (is_closing_) return;
+  under_way_.push_back({number, std::move(transfer)});
+  posted_.notify_one();
+}
+
+bool Loans::take_back(uint32_t program) {
+  std::lock_guard lock(mutex_);
+  for (auto at = lent_.begin(); at != lent_.end();) {
+    if (at->first.program != program) {
+      ++at;
+      continue;
+    }
+    for (const Lent& lent : at->second) end(lent.number);
+    at = lent_.erase(at);
+  }
+  bool all = under_way_.empty();
+  for (auto& [number, fetch] : fetches_) {
+    if (fetch.tag.program != program) continue;
+    all = false;
+    if (std::exchange(fetch.is_cancelled, true)) continue;
+    note({.kind = Note::kWantsNoMore, .number = number, .tag = fetch.tag});
+  }
+  return all || is_closing_;
+}
+
+void Loans::wait_for_transfers() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    posted_.wait(lock, [this] { return !under_way_.empty() || is_closing_; });
+    if (is_closing_) return;
+    Wire::Transfer& first = *under_way_.front().transfer;
+    lock.unlock();
+    std::string failure;
+    try {
+      first.wait();
+    } catch (const std::exception& error) {
+      failure = error.what();
+    }
+    lock.lock();
+    if (is_closing_) return;
+    if (!failure.empty()) {  // nothing comes after it
+      is_closing_ = true;
+      under_way_.clear();
+      fetches_.clear();
+      lock.unlock();
+      return failed_(failure);
+    }
+    end(under_way_.front().number);
+    under_way_.pop_front();
+  }
+}
+
+void Loans::close() {
+  // Whoever comes second waits until the first has ended the thread.
+  std::lock_guard closing(closing_);
+  {
+    std::lock_guard lock(mutex_);
+    is_closing_ = true;
+    for (UnderWay& each : under_way_) each.transfer->abort();
+  }
+  posted_.notify_all();
+  if (carrier_.joinable()) carrier_.join();
+  std::lock_guard lock(mutex_);
+  under_way_.clear();
+  fetches_.clear();
+}
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,68 @@
+#include "emulator/transport/peer_process.hpp"
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+namespace poptorch::emulator {
+
+namespace {
+
+// What /proc says of a process behind its name, which may hold anything: its state, and 18 numbers.
+std::istringstream fields_of(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::stringstream text;
+  text << file.rdbuf();
+  const std::string line = text.str();
+  const size_t name = line.rfind(')');
+  return std::istringstream(name == std::string::npos ? "" : line.substr(name + 1));
+}
+
+}  // namespace
+
+uint64_t start_time(pid_t process) {
+  std::istringstream fields = fields_of(process);
+  char state = 'X';
+  fields >> state;
+  if (state == 'Z' || state == 'X') return 0;
+  std::string skipped;
+  for (int i = 0; i < 18; ++i) fields >> skipped;
+  uint64_t started = 0;
+  fields >> started;
+  return fields ? started : 0;
+}
+
+PeerProcess::PeerProcess(pid_t process, uint64_t started) : process_(process), started_(started) {
+  handle_ = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
+  // It may have ended before, and have left its number to another.
+  if (handle_ >= 0 && start_time(process) != started) close(std::exchange(handle_, -1));
+}
+
+PeerProcess::~PeerProcess() {
+  if (handle_ >= 0) close(handle_);
+}
+
+PeerProcess& PeerProcess::operator=(PeerProcess&& other) noexcept {
+  std::swap(process_, other.process_);
+  std::swap(started_, other.started_);
+  std::swap(handle_, other.handle_);
+  return *this;
+}
+
+bool PeerProcess::has_ended() const {
+  if (handle_ < 0) return start_time(process_) != started_;
+  pollfd asked{.fd = handle_, .events = POLLIN, .revents = 0};
+  return poll(&asked, 1, 0) > 0;
+}
+
+bool PeerProcess::is_stopped() const {
+  char state = 'X';
+  fields_of(process_) >> state;
+  return state == 'T' || state == 't';
+}
+
+}  // namespace poptorch::emulator

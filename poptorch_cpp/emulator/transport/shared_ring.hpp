@@ -1,0 +1,48 @@
+// A queue of messages in memory that two processes share: one writes, the other reads, without
+// locks. What the other process wrote there is not trusted: counters and lengths are checked before
+// anything is copied.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "emulator/transport/mailbox.hpp"
+
+namespace poptorch::emulator {
+
+// In the shared memory, before the bytes of the ring. Zero at first.
+struct RingCounters {
+  alignas(64) std::atomic<uint64_t> written;  // bytes ever written
+  alignas(64) std::atomic<uint64_t> read;     // bytes ever read
+};
+
+class SharedRing {
+ public:
+  SharedRing(RingCounters* counters, std::byte* data, int64_t capacity)
+      : counters_(counters), data_(data), capacity_(capacity) {}
+
+  static constexpr int64_t kHeader = 64;  // before a message, which is never cut
+  int64_t most_bytes() const { return capacity_ / 2 - kHeader; }
+
+  // By the writer: whether there was room.
+  bool write(const Tag& tag, const std::byte* data, int64_t bytes);
+  // By the reader, as those of MessageSource.
+  bool peek(Message& message, const std::string& sender);
+  void drop(const Message& message);
+
+ private:
+  std::byte* at(uint64_t counter) const {
+    return data_ + (counter & static_cast<uint64_t>(capacity_ - 1));
+  }
+  // From there to the end of the ring.
+  int64_t left(uint64_t counter) const {
+    return capacity_ - static_cast<int64_t>(counter & static_cast<uint64_t>(capacity_ - 1));
+  }
+
+  RingCounters* counters_;
+  std::byte* data_;
+  int64_t capacity_;  // a power of two
+};
+
+}  // namespace poptorch::emulator

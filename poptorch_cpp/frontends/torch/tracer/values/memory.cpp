@@ -1,0 +1,156 @@
+#include "frontends/torch/tracer/values/memory.hpp"
+
+#include <algorithm>
+
+#include "frontends/torch/aten/call.hpp"
+#include "frontends/torch/tracer/values/types.hpp"
+#include "support/error.hpp"
+
+namespace poptorch::frontend {
+
+Geometry Geometry::of(const at::Tensor& tensor) {
+  return {tensor.sizes().vec(), tensor.strides().vec(), tensor.storage_offset(),
+          torch_dtype(narrow(ir_dtype(tensor.scalar_type())))};
+}
+
+std::vector<int64_t> Geometry::element_offsets() const {
+  std::vector<int64_t> result(static_cast<size_t>(ir::element_count(sizes)));
+  std::vector<int64_t> position(sizes.size(), 0);
+  int64_t at = offset;
+  for (int64_t& element : result) {
+    element = at;
+    for (size_t axis = sizes.size(); axis-- > 0;) {
+      at += strides[axis];
+      if (++position[axis] < sizes[axis]) break;
+      at -= strides[axis] * sizes[axis];
+      position[axis] = 0;
+    }
+  }
+  return result;
+}
+
+void History::add(const at::Tensor& tensor) {
+  handles_.emplace(tensor.unsafeGetTensorImpl(), Handle(tensor.getIntrusivePtr()));
+}
+
+void History::require_grad() {
+  for (const auto& [impl, handle] : handles_) {
+    if (const auto alive = handle.lock()) alive->set_requires_grad(true);
+  }
+}
+
+Root::Root(const at::Tensor& tensor, ir::Value* value, bool followed)
+    : geometry_(Geometry::of(tensor)), storage_(tensor.storage()) {
+  views_[geometry_] = {};
+  data_.seen_[geometry_] = {value, version_};
+  History& history = own_history_of(tensor);
+  if (followed) history.seen_[geometry_] = {value, version_};
+}
+
+History* Root::history_of(const at::Tensor& tensor) {
+  for (const auto& history : histories_) {
+    if (history->has(tensor)) return history.get();
+  }
+  return nullptr;
+}
+
+History& Root::own_history_of(const at::Tensor& tensor) {
+  if (History* known = history_of(tensor)) return *known;
+  histories_.push_back(std::make_unique<History>());
+  histories_.back()->add(tensor);
+  return *histories_.back();
+}
+
+void Root::replace(const Geometry& view, ir::Value* value, History& history) {
+  // Views that were read already see it too.
+  std::erase_if(history.seen_,
+                [&](const auto& seen) { return !seen.second.replaced && seen.first != geometry_; });
+  history.seen_[view] = {value, version_, true};
+}
+
+void Root::add_view(const Geometry& view, const Geometry& base, ViewLinkPtr link) {
+  if (!knows(view)) views_[view] = {.base = base, .link = std::move(link)};
+}
+
+bool Root::add_strided_view(const Geometry& view) {
+  const Geometry& base = geometry_;
+  if (view.dtype != base.dtype) return false;
+  std::unordered_map<int64_t, int32_t> places;
+  const auto elements = base.element_offsets();
+  for (size_t i = 0; i < elements.size(); ++i) {
+    places.emplace(elements[i], static_cast<int32_t>(i));
+  }
+  std::vector<int32_t> indices;
+  for (const int64_t element : view.element_offsets()) {
+    const auto place = places.find(element);
+    if (place == places.end()) return false;
+    indices.push_back(place->second);
+  }
+  add_view(view, base, strided_link(base.sizes, view.sizes, std::move(indices)));
+  return true;
+}
+
+ir::Value* Root::read(Cursor& cursor, const Geometry& geometry, History& history) {
+  const View& view = views_.at(geometry);
+  History::Sight& sight = history.seen_[geometry];
+  if (!view.link) {
+    if (sight.version == version_) return cursor.bring(sight.value, this);
+    ir::Value* value = cursor.join(this->value(), sight.value, this);
+    if (&value->graph() == &this->value()->graph()) sight = {value, version_};
+    return value;
+  }
+  if (sight.version != version_ || &sight.value->graph() != &cursor.builder().graph()) {
+    sight = {view.link->read(cursor.builder(), read(cursor, view.base, history)), version_};
+  }
+  return sight.value;
+}
+
+void Root::write(Cursor& cursor, const Geometry& geometry, ir::Value* value, History* history) {
+  put(cursor, geometry, value, history ? *history : data_);
+  if (history) data_.seen_[geometry_] = history->seen_[geometry_];
+}
+
+void Root::put(Cursor& cursor, const Geometry& geometry, ir::Value* value, History& history) {
+  const View& view = views_.at(geometry);
+  if (view.link) {
+    ir::Value* base = read(cursor, view.base, history);
+    put(cursor, view.base, view.link->write(cursor.builder(), base, value), history);
+  } else {
+    ++version_;
+  }
+  history.seen_[geometry] = {value, version_};
+}
+
+Root& Memory::add(const at::Tensor& tensor, ir::Value* value, bool followed) {
+  roots_.push_back(std::make_unique<Root>(tensor, value, followed));
+  by_storage_.emplace(tensor.storage().unsafeGetStorageImpl(), roots_.back().get());
+  return *roots_.back();
+}
+
+Root* Memory::find(const at::Tensor& tensor) {
+  const auto [first, last] = by_storage_.equal_range(tensor.storage().unsafeGetStorageImpl());
+  if (first == last) return nullptr;
+  const Geometry geometry = Geometry::of(tensor);
+  for (auto it = first; it != last; ++it) {
+    if (it->second->knows(geometry)) return it->second;
+  }
+  for (auto it = first; it != last; ++it) {
+    if (it->second->add_strided_view(geometry)) return it->second;
+  }
+  return nullptr;
+}
+
+History* Memory::move_history(const at::Tensor& tensor, Root& root) {
+  for (const auto& former : roots_) {
+    History* old = former->history_of(tensor);
+    if (!old || former.get() == &root) continue;
+    History& history = root.own_history_of(tensor);
+    // Stale, so that it joins the data where it is read.
+    history.seen_[root.geometry()].value = old->seen_[former->geometry()].value;
+    old->remove(tensor);
+    return &history;
+  }
+  return nullptr;
+}
+
+}  // namespace poptorch::frontend

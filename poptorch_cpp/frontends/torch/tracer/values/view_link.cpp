@@ -1,0 +1,133 @@
+// The kinds of view links.
+#include "frontends/torch/tracer/values/view_link.hpp"
+
+#include <cstring>
+#include <set>
+
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::frontend {
+namespace {
+
+using ir::Builder;
+using ir::Ints;
+using ir::Shape;
+using ir::Value;
+
+Value* reshape(Builder& b, Value* x, const Shape& shape) {
+  if (x->type().shape == shape) return x;
+  return b.value("reshape", {x}, {{"shape", Ints(shape)}});
+}
+
+struct ReshapeLink final : ViewLink {
+  ReshapeLink(Shape from, Shape to) : from(std::move(from)), to(std::move(to)) {}
+  Value* read(Builder& b, Value* base) const override { return reshape(b, base, to); }
+  Value* write(Builder& b, Value*, Value* view) const override { return reshape(b, view, from); }
+  Shape from, to;
+};
+
+struct TransposeLink final : ViewLink {
+  explicit TransposeLink(Ints p) : permutation(std::move(p)), inverse(permutation.size()) {
+    for (size_t i = 0; i < permutation.size(); ++i) {
+      inverse[permutation[i]] = static_cast<int64_t>(i);
+    }
+  }
+  Value* read(Builder& b, Value* base) const override {
+    return b.value("transpose", {base}, {{"permutation", permutation}});
+  }
+  Value* write(Builder& b, Value*, Value* view) const override {
+    return b.value("transpose", {view}, {{"permutation", inverse}});
+  }
+  Ints permutation, inverse;
+};
+
+struct SliceLink final : ViewLink {
+  SliceLink(Ints starts, Ints stops, Ints steps)
+      : attrs{{"starts", std::move(starts)},
+              {"stops", std::move(stops)},
+              {"steps", std::move(steps)}} {}
+  Value* read(Builder& b, Value* base) const override { return b.value("slice", {base}, attrs); }
+  Value* write(Builder& b, Value* base, Value* view) const override {
+    return b.value("insert_slice", {base, view}, attrs);
+  }
+  ir::Attrs attrs;
+};
+
+struct BroadcastLink final : ViewLink {
+  BroadcastLink(Shape from, Shape to) : from(std::move(from)), to(std::move(to)) {}
+  Value* read(Builder& b, Value* base) const override {
+    if (base->type().shape == to) return base;
+    return b.value("broadcast_to", {base}, {{"shape", Ints(to)}});
+  }
+  Value* write(Builder& b, Value*, Value* view) const override {
+    if (ir::element_count(from) == ir::element_count(to)) return reshape(b, view, from);
+    throw support::UserError(support::str(
+        "[tracer] a tensor expanded from ", ir::shape_text(from), " to ", ir::shape_text(to),
+        " is written in place, but several of its elements share memory. Clone it first."));
+  }
+  Shape from, to;
+};
+
+struct StridedLink final : ViewLink {
+  StridedLink(Shape from, Shape to, std::vector<int32_t> indices)
+      : from(std::move(from)), to(std::move(to)), indices(std::move(indices)) {}
+  Value* index_constant(Builder& b) const {
+    std::vector<std::byte> bytes(indices.size() * sizeof(int32_t));
+    std::memcpy(bytes.data(), indices.data(), bytes.size());
+    const auto count = static_cast<int64_t>(indices.size());
+    return b.constant(ir::Literal({ir::DType::kI32, {count}}, std::move(bytes)));
+  }
+  Value* read(Builder& b, Value* base) const override {
+    Value* flat = reshape(b, base, {ir::element_count(from)});
+    Value* picked = b.value("index_select", {flat, index_constant(b)}, {{"axis", int64_t{0}}});
+    return reshape(b, picked, to);
+  }
+  Value* write(Builder& b, Value* base, Value* view) const override {
+    if (std::set<int32_t>(indices.begin(), indices.end()).size() != indices.size()) {
+      throw support::UserError(
+          "[tracer] a view with overlapping elements is written in place. Clone it first.");
+    }
+    Value* flat = reshape(b, base, {ir::element_count(from)});
+    Value* source = reshape(b, view, {ir::element_count(to)});
+    Value* written = b.value("scatter", {flat, index_constant(b), source}, {{"axis", int64_t{0}}});
+    return reshape(b, written, from);
+  }
+  Shape from, to;
+  std::vector<int32_t> indices;
+};
+
+struct ChainLink final : ViewLink {
+  ChainLink(ViewLinkPtr first, ViewLinkPtr second)
+      : first(std::move(first)), second(std::move(second)) {}
+  Value* read(Builder& b, Value* base) const override {
+    return second->read(b, first->read(b, base));
+  }
+  Value* write(Builder& b, Value* base, Value* view) const override {
+    return first->write(b, base, second->write(b, first->read(b, base), view));
+  }
+  ViewLinkPtr first, second;
+};
+
+}  // namespace
+
+ViewLinkPtr reshape_link(Shape from, Shape to) {
+  return std::make_shared<ReshapeLink>(std::move(from), std::move(to));
+}
+ViewLinkPtr transpose_link(Ints permutation) {
+  return std::make_shared<TransposeLink>(std::move(permutation));
+}
+ViewLinkPtr slice_link(Ints starts, Ints stops, Ints steps) {
+  return std::make_shared<SliceLink>(std::move(starts), std::move(stops), std::move(steps));
+}
+ViewLinkPtr broadcast_link(Shape from, Shape to) {
+  return std::make_shared<BroadcastLink>(std::move(from), std::move(to));
+}
+ViewLinkPtr strided_link(Shape from, Shape to, std::vector<int32_t> indices) {
+  return std::make_shared<StridedLink>(std::move(from), std::move(to), std::move(indices));
+}
+ViewLinkPtr chain_link(ViewLinkPtr first, ViewLinkPtr second) {
+  return std::make_shared<ChainLink>(std::move(first), std::move(second));
+}
+
+}  // namespace poptorch::frontend

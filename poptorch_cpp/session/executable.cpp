@@ -1,0 +1,327 @@
+// The compiled forms with the engine that runs the program. Calls take turns, and what a fault of
+// the device ends is refused until attach().
+#include "session/executable.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <optional>
+
+#include "account/report.hpp"
+#include "account/timeline.hpp"
+#include "compile/compiled.hpp"
+#include "emulator/engine.hpp"
+#include "emulator/run/state_store.hpp"
+#include "ir/text.hpp"
+#include "program/replica_groups.hpp"
+#include "session/agreement.hpp"
+#include "session/run_clock.hpp"
+#include "session/turns.hpp"
+#include "support/error.hpp"
+#include "support/exhaustion.hpp"
+#include "support/faults.hpp"
+#include "support/moved_bytes.hpp"
+#include "support/regions.hpp"
+#include "support/strings.hpp"
+#include "transforms/passes.hpp"
+
+namespace poptorch::session {
+
+using Turn = Turns::Turn;
+
+struct Executable::Impl {
+  Impl(compile::Compiled moved, const ir::Registry& registry, const HostOptions& options)
+      : forms(std::move(moved)),
+        engine(std::move(forms.program), registry,
+               {.threads = static_cast<int>(options.threads),
+                .state = std::move(forms.state),
+                .share = options.share,
+                .offline = options.offline}) {
+    const int64_t size = program::instruction_count(program());
+    forms.record.passes.push_back({"bind", RunClock::seconds_since(began), size, size});
+    forms.record.seconds += forms.record.passes.back().seconds;
+    for (const program::Stream& stream : program().streams) {
+      auto& types = stream.host.to_device ? input_types : output_types;
+      types.push_back(engine.host_type(stream));
+    }
+    for (const program::State& state : program().states) states.push_back(state.slot);
+  }
+
+  const program::Program& program() const { return engine.program(); }
+
+  // Of the IR; null when it is not there, UserError for another name.
+  const ir::Module* form_named(const std::string& form) const {
+    const std::pair<const char*, const ir::Module*> modules[] = {
+        {"traced", forms.traced.get()},
+        {"normal", forms.normal.get()},
+        {"differentiated", forms.differentiated.get()},
+        {"placed", forms.placed.get()}};
+    for (const auto& [name, module] : modules) {
+      if (form == name) return module;
+    }
+    throw support::UserError(
+        support::str("[graph] there is no form '", form,
+                     "'. The forms are traced, normal, differentiated, placed, "
+                     "program and bound."));
+  }
+
+  std::vector<std::string> stream_names(bool to_device) const {
+    std::vector<std::string> names;
+    for (const program::Stream& stream : program().streams) {
+      if (stream.host.to_device == to_device) names.push_back(stream.host.name.text());
+    }
+    return names;
+  }
+
+  // With the turn. What a fault of the device ends is the end of what it holds.
+  template <typename Work>
+  void on_device(Work work) {
+    if (failure) throw support::failed_before(*failure);
+    try {
+      work();
+    } catch (const support::DeviceError& error) {
+      failure = error;
+      has_failed = true;
+      throw;
+    }
+  }
+  template <typename Work>
+  void copy(Work work) {
+    on_device([&] {
+      support::meet_fault(support::FaultPoint::kCopy);
+      work();
+    });
+  }
+  bool is_hyper_parameter(const std::string& name) const {
+    return std::any_of(states.begin(), states.end(), [&](const ir::StateSlot& slot) {
+      return slot.kind == "hyper_parameter" && slot.name.text() == name;
+    });
+  }
+
+  const int64_t began = RunClock::now();
+  compile::Compiled forms;  // without the program, which the engine holds; none after load()
+  Turns turns;
+  bool is_closed = false;
+  std::atomic<bool> has_partial_state{false};
+  std::optional<support::DeviceError> failure;
+  std::atomic<bool> has_failed{false};  // whether there is one, without the turn
+  emulator::Engine engine;
+  Agreement agreement{engine};  // with other instances
+  std::vector<ir::Type> input_types, output_types;
+  std::vector<ir::StateSlot> states;
+  RunClock clock;
+};
+
+namespace {
+
+[[noreturn]] void refuse_without_forms() {
+  throw support::UserError(
+      "[graph] this model was loaded from its program, or from the cache: the forms before it are "
+      "not there. Ask a model that was compiled.");
+}
+
+}  // namespace
+
+Executable::Executable(compile::Compiled forms, const ir::Registry& registry,
+                       const HostOptions& options)
+    : impl_(std::make_unique<Impl>(std::move(forms), registry, options)) {}
+Executable::~Executable() = default;
+
+const std::vector<ir::Type>& Executable::input_types() const { return impl_->input_types; }
+const std::vector<ir::Type>& Executable::output_types() const { return impl_->output_types; }
+std::vector<std::string> Executable::input_names() const { return impl_->stream_names(true); }
+std::vector<std::string> Executable::output_names() const { return impl_->stream_names(false); }
+
+void Executable::run(const std::vector<const std::byte*>& inputs,
+                     const std::vector<std::byte*>& outputs) {
+  const Turn turn(impl_->turns);
+  if (impl_->is_closed) {
+    throw support::UserError(
+        "[run] destroy() was called while this thread was about to run the model. Call destroy() "
+        "when no thread uses the wrapper any more.");
+  }
+  impl_->on_device([&] {
+    try {
+      impl_->agreement.before_run();
+      const int64_t began = RunClock::now();
+      support::in_frame("run", [&] {
+        support::refusing_exhaustion([&] { impl_->engine.run(inputs, outputs); });
+      });
+      impl_->clock.note(began);
+    } catch (const support::DeviceError&) {
+      throw;
+    } catch (...) {
+      if (impl_->engine.left_state_partial()) impl_->has_partial_state = true;
+      throw;
+    }
+  });
+}
+
+void Executable::close() {
+  const Turn turn(impl_->turns, Turns::IfTaken::kRefuse);
+  impl_->is_closed = true;
+}
+void Executable::reopen() {
+  const Turn turn(impl_->turns);
+  impl_->is_closed = false;
+}
+bool Executable::forget_partial_state() { return impl_->has_partial_state.exchange(false); }
+
+void Executable::attach() {
+  const Turn turn(impl_->turns);
+  support::meet_fault(support::FaultPoint::kAttach);
+  if (!impl_->failure) return;
+  impl_->engine.restart();
+  impl_->has_failed = impl_->has_partial_state = false;
+  impl_->failure.reset();
+}
+bool Executable::has_failed() const { return impl_->has_failed; }
+
+const std::vector<ir::StateSlot>& Executable::states() const { return impl_->states; }
+
+ir::Type Executable::state_type(const ir::StateSlot& slot) const {
+  ir::Type type = slot.type;
+  if (slot.group_size > 0) {
+    const int groups = program::groups_of(slot, program().replicas).count();
+    type.shape.insert(type.shape.begin(), groups);
+  }
+  return type;
+}
+
+void Executable::read_state(const std::string& name, std::byte* data) const {
+  const Turn turn(impl_->turns);
+  impl_->copy([&] { impl_->engine.state().read(name, data); });
+}
+
+void Executable::read_states(const std::vector<std::pair<std::string, std::byte*>>& into) const {
+  const Turn turn(impl_->turns);
+  impl_->copy([&] {
+    for (const auto& [name, data] : into) {
+      impl_->engine.state().read(name, data);
+      support::note_moved_bytes(impl_->engine.state().bytes(name));
+    }
+  });
+}
+
+std::vector<std::pair<int, int>> Executable::far_groups(const std::string& name) const {
+  return impl_->engine.state().far_groups(name);
+}
+std::vector<int> Executable::owners(const std::string& name) const {
+  return impl_->engine.state().owners(name);
+}
+
+Executable::Replicas Executable::replicas() const {
+  const int all = program().replicas;
+  const emulator::Share& share = impl_->engine.share();
+  return {.first = share.first(all), .count = share.count(all), .all = all};
+}
+
+void Executable::exchange(const std::string& what, std::byte* rows, int64_t row_bytes,
+                          const std::vector<int>& owners) {
+  const Turn turn(impl_->turns);
+  impl_->engine.exchange(what, rows, row_bytes, owners);
+}
+
+void Executable::write_states(const std::vector<std::pair<std::string, const std::byte*>>& from) {
+  const Turn turn(impl_->turns);
+  impl_->copy([&] {
+    for (const auto& [name, data] : from) {
+      impl_->agreement.before_write(name);
+      impl_->engine.state().write(name, data);
+      support::note_moved_bytes(impl_->engine.state().bytes(name));
+    }
+  });
+}
+
+void Executable::write_state(const std::string& name, const std::byte* data) {
+  const Turn turn(impl_->turns);
+  const auto write = [&] {
+    impl_->agreement.before_write(name);
+    impl_->engine.state().write(name, data);
+  };
+  if (impl_->is_hyper_parameter(name)) {
+    write();
+  } else {
+    impl_->copy(write);
+  }
+}
+
+const std::vector<ir::RemoteBuffer>& Executable::remote_buffers() const {
+  return program().remote_buffers;
+}
+void Executable::read_remote(const std::string& name, int replica, int64_t entry,
+                             std::byte* data) const {
+  const Turn turn(impl_->turns);
+  impl_->copy([&] { impl_->engine.read_remote(name, replica, entry, data); });
+}
+void Executable::write_remote(const std::string& name, int replica, int64_t entry,
+                              const std::byte* data) {
+  const Turn turn(impl_->turns);
+  impl_->copy([&] { impl_->engine.write_remote(name, replica, entry, data); });
+}
+
+std::string Executable::text(const std::string& form, bool locations) const {
+  if (form == "program") return program::print(program(), locations);
+  if (form == "bound") return impl_->engine.text();
+  const ir::Module* module = impl_->form_named(form);
+  if (!module) refuse_without_forms();
+  return ir::print(*module, {.locations = locations});
+}
+
+std::vector<std::pair<uint64_t, std::string>> Executable::op_lines(const std::string& form) const {
+  if (form == "program") return program::op_lines(program());
+  if (form == "bound") return impl_->engine.op_lines();
+  const ir::Module* module = impl_->form_named(form);
+  return module ? ir::op_lines(*module) : std::vector<std::pair<uint64_t, std::string>>();
+}
+
+const program::Program& Executable::program() const { return impl_->program(); }
+const CompileRecord& Executable::compile_record() const { return impl_->forms.record; }
+bool Executable::has_forms() const { return impl_->forms.placed != nullptr; }
+bool Executable::has_execution() const { return impl_->forms.execution.has_value(); }
+const ir::Execution& Executable::execution() const {
+  if (!impl_->forms.execution) refuse_without_forms();
+  return *impl_->forms.execution;
+}
+
+Report Executable::report() const {
+  Report report = account::make_report(program(), impl_->engine.share().instances);
+  report.reference_kernels = impl_->engine.reference_shares();
+  report.measured = impl_->clock.times();
+  return report;
+}
+
+int Executable::ipus() const { return static_cast<int>(program().ipus.size()); }
+std::string Executable::highest_ipu() const { return impl_->forms.highest_ipu; }
+Timeline Executable::timeline(int64_t micro_batches) const {
+  return account::timeline(program(), micro_batches);
+}
+
+std::vector<std::pair<int, std::string>> Executable::anchored() const {
+  std::vector<std::pair<int, std::string>> found;
+  for (const program::Stream& stream : program().streams) {
+    if (stream.anchor >= 0) found.emplace_back(stream.anchor, stream.anchored.text());
+  }
+  return found;
+}
+
+std::vector<std::string> Executable::anchor_names() const {
+  if (!impl_->forms.traced) refuse_without_forms();
+  return transforms::anchor_names(*impl_->forms.traced);
+}
+
+std::vector<std::pair<double, double>> Executable::transfer_times(size_t stream) const {
+  const Turn turn(impl_->turns);
+  return impl_->engine.transfer_times(stream);
+}
+
+std::pair<uint64_t, uint64_t> Executable::random_state() const {
+  const Turn turn(impl_->turns);
+  const emulator::RandomState state = impl_->engine.random_state();
+  return {state.seed, state.micro_batch};
+}
+void Executable::set_random_state(std::pair<uint64_t, uint64_t> state) {
+  const Turn turn(impl_->turns);
+  impl_->engine.set_random_state({state.first, state.second});
+}
+
+}  // namespace poptorch::session

@@ -1,0 +1,28 @@
+// The 16-bit floating-point formats: to float exactly, from float to nearest, ties to even. Of what
+// is no number the sign remains, and nothing else: the same bits on every processor.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+namespace poptorch::support {
+
+inline float from_half(uint16_t bits) { return static_cast<float>(std::bit_cast<_Float16>(bits)); }
+
+inline uint16_t to_half(float value) {
+  if (value != value) return std::signbit(value) ? 0xfe00 : 0x7e00;
+  return std::bit_cast<uint16_t>(static_cast<_Float16>(value));
+}
+
+inline float from_bfloat16(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
+
+inline uint16_t to_bfloat16(float value) {
+  if (value != value) return std::signbit(value) ? 0xffc0 : 0x7fc0;
+  const auto bits = std::bit_cast<uint32_t>(value);
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+}  // namespace poptorch::support
