@@ -128,10 +128,10 @@ format: $(VENV)/.lint ## format all sources
 	@$(BIN)/clang-format -i $(CPP_FILES)
 	@$(BIN)/ruff check --quiet --fix . && $(BIN)/ruff format --quiet .
 
-lint: $(VENV)/.lint ## formatting, Python lint and types, layers, lengths
+lint: $(VENV)/.lint ## formatting, Python lint and types, layers, lengths, words
 	@$(STAGE) lint sh -e -c 'echo $(CPP_FILES) | xargs -n 60 -P $(JOBS) $(BIN)/clang-format --dry-run -Werror; \
 	  $(BIN)/ruff check .; $(BIN)/ruff format --check --quiet .; $(BIN)/mypy; \
-	  $(BIN)/python tools/check_layers.py; $(BIN)/python tools/check_sources.py'
+	  for check in layers sources words; do $(BIN)/python tools/check_$$check.py; done'
 
 # clang compiles the sanitized tests in half the time that g++ takes.
 define sanitized

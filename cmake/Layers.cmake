@@ -21,7 +21,8 @@ endfunction()
 
 # poptorch_layer(<name> [SEPARATE] [FOLDER <folder>] [EXCLUDE <regex>] [HEADERS <layer>]
 #                [OPTIONS <flags>...] [LIBRARIES <targets>...] [INTO <list variable>])
-# SEPARATE layers have no batches: the compiler optimises each file by itself.
+# SEPARATE layers have no batches: the compiler optimises each file by itself. Sanitized builds are not
+# optimised, so there they have batches too.
 # HEADERS names a layer with the same flags, whose precompiled header serves this one too.
 function(poptorch_layer name)
   cmake_parse_arguments(arg "SEPARATE" "FOLDER;EXCLUDE;INTO;HEADERS" "OPTIONS;LIBRARIES" ${ARGN})
@@ -45,7 +46,7 @@ function(poptorch_layer name)
   else()
     target_precompile_headers(${target} PRIVATE ${POPTORCH_COMMON_HEADERS})
   endif()
-  if(NOT arg_SEPARATE)
+  if(NOT arg_SEPARATE OR POPTORCH_SANITIZE)
     poptorch_unity(${target})
   endif()
   set(${arg_INTO} ${${arg_INTO}} ${target} PARENT_SCOPE)

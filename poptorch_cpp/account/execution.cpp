@@ -1,4 +1,4 @@
-// An observer of the walk that also gives a run's cycles.
+// Records a run's events by an observer of the walk, which also returns the run's cycles.
 #include "account/execution.hpp"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ bool uses_io_tiles(const std::vector<Instruction>& block) {
   });
 }
 
-// By IPU, its lanes: compute tiles and IO tiles, -1 where there is none.
+// Returns each IPU's lanes: compute tiles and IO tiles (-1 if it has none).
 std::vector<std::pair<int64_t, int64_t>> add_lanes(const Program& program, Table& lanes) {
   std::vector<std::pair<int64_t, int64_t>> of_ipu;
   for (size_t i = 0; i < program.ipus.size(); ++i) {
@@ -36,8 +36,8 @@ struct Row {
   Event event;
 };
 
-// Whether a branch is walked that is not the one of the account: of branches with events the first
-// is, of others the longer.
+// Returns whether the walk takes another branch than the cost report. The walk takes the first of
+// branches with events, and the longer of others.
 bool walks_other_branch(const std::vector<Instruction>& block) {
   return std::any_of(block.begin(), block.end(), [](const Instruction& instruction) {
     const auto& inner = instruction.blocks;

@@ -1,4 +1,4 @@
-// The figures of a program's account, as plain data.
+// The figures of a program's cost report, as plain data.
 #pragma once
 
 #include <cstdint>
@@ -8,26 +8,27 @@
 
 namespace poptorch::account {
 
-// What one IPU of a replica holds, in bytes. Of tensors the figures are exact, of code estimates.
+// The memory of one IPU of a replica, in bytes. Figures of tensors are exact, those of code are
+// estimates.
 struct MemoryReport {
   int64_t state_bytes = 0, arena_bytes = 0, stash_bytes = 0, code_bytes = 0, capacity_bytes = 0;
-  // Of the state: the rest are buffers, hyper-parameters and what alignment takes.
+  // Parts of the state; the rest are buffers, hyper-parameters and alignment padding.
   int64_t weight_bytes = 0, optimiser_bytes = 0, accumulator_bytes = 0, constant_bytes = 0;
   int64_t needed() const { return state_bytes + arena_bytes + stash_bytes + code_bytes; }
 };
 
-// What one IPU does in one run, in modelled cycles and in bytes moved. The rest of the run
-// it waits.
+// The work of one IPU in one run, in modelled cycles and in bytes moved. The IPU waits for the rest
+// of the run.
 struct WorkReport {
   int64_t compute_cycles = 0, link_cycles = 0, host_cycles = 0, streaming_cycles = 0;
   int64_t gateway_cycles = 0, idle_cycles = 0;
   int64_t link_bytes = 0;     // sent to other IPUs by IPU-Links
-  int64_t gateway_bytes = 0;  // likewise by GW-Links
+  int64_t gateway_bytes = 0;  // sent to other IPUs by GW-Links
   int64_t host_bytes = 0, streaming_bytes = 0;
-  int64_t overlapped_cycles = 0;  // of the host's and Streaming Memory's: through the IO tiles
+  int64_t overlapped_cycles = 0;  // of host and Streaming Memory transfers: through the IO tiles
 };
 
-// A stream of the host's: what its transfers may overlap with, and whether they do.
+// A host stream: what its transfers may overlap with, and whether they do.
 struct StreamReport {
   std::string name;
   bool to_device = false;
@@ -48,7 +49,7 @@ struct OpReport {
   int64_t count = 0, cycles = 0;
 };
 
-// A part of equal collectives of one module, over one run of one IPU: see collective_cost.hpp.
+// Equal parts of the collectives of one module, over one run of one IPU: see collective_cost.hpp.
 struct CollectiveReport {
   int ipu = 0;
   std::string module, op, part;
@@ -57,7 +58,7 @@ struct CollectiveReport {
   int64_t count = 0, bytes = 0, cycles = 0;
 };
 
-// Of the runs that came to their end, measured on this host in seconds of the steady clock.
+// Counts completed runs and measures them on this host, in seconds of the steady clock.
 struct RunTimes {
   int64_t runs = 0;
   double in_runs = 0, between_runs = 0;
@@ -81,12 +82,12 @@ struct Report {
   int64_t cycles_per_run = 0;
   double seconds_per_run = 0;            // modelled: cycles over the device's clock
   std::vector<std::string> generic_ops;  // aten ops that run through the generic kernel
-  // By op without a fast kernel here: the share of the time of the runs so far, measured.
+  // The measured share of the time of all runs so far, by op without a fast kernel on this host.
   std::vector<std::pair<std::string, double>> reference_kernels;
   RunTimes measured;
 };
 
-// What an IPU does for one stage (in a phase) of one micro-batch, forward or backward.
+// The work of an IPU for one stage (in a phase) of one micro-batch, forward or backward.
 struct StageWork {
   int ipu = 0, stage = 0, phase = -1;
   int64_t micro_batch = 0;  // of a run

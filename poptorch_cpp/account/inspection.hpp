@@ -1,4 +1,4 @@
-// What a compiled model holds and does, as columns: docs/profiling.md says what each means.
+// The contents and costs of a compiled model as columns; docs/profiling.md describes each.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace poptorch::account {
 
-// What an IPU of a replica needs and has, in bytes.
+// The bytes that an IPU of a replica needs and has.
 struct IpuMemory {
   int64_t needed = 0, capacity = 0, arena = 0;
-  int64_t first = 0, last = 0;   // rows of its instructions; last < first where it has none
-  std::vector<Remedy> remedies;  // where it does not fit
+  int64_t first = 0, last = 0;   // rows of its instructions; last < first if it has none
+  std::vector<Remedy> remedies;  // if it does not fit
 };
 
 struct DeviceFacts {
@@ -39,11 +39,11 @@ struct Inspection {
   Table crossings{"from_ipu", "to_ipu", "name",  "module",
                   "bytes",    "cycles", "count", "instruction"};
   std::vector<IpuMemory> ipus;
-  bool complete = true;  // whether the events are all that happens
+  bool complete = true;  // whether the events are all that happen
   int64_t shown_cycles = 0, total_cycles = 0;
 };
 
-// Without the texts of forms. The same program gives the same columns.
+// Omits the texts of IR stages. Equal programs give equal columns.
 Inspection inspect(const program::Program& program);
 
 }  // namespace poptorch::account

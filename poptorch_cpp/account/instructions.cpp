@@ -28,7 +28,7 @@ bool is_transfer(Kind kind) {
          kind == Kind::kStreamOut || kind == Kind::kOffChipLoad || kind == Kind::kOffChipStore;
 }
 
-// Of what an instruction makes or moves.
+// Returns the bytes that an instruction makes or moves.
 int64_t bytes_of(const Program& program, const Instruction& instruction) {
   if (is_transfer(instruction.kind)) return moved_bytes(program, instruction);
   int64_t bytes = 0;
@@ -69,7 +69,7 @@ void Instructions::add_block(const std::vector<Instruction>& block, int64_t time
     if (instruction.kind == Kind::kLoop) {
       add_block(instruction.blocks[0], support::saturating_product(times, instruction.count), row);
     } else if (instruction.kind == Kind::kIf) {
-      // Which branch runs is not known: the account has the longer.
+      // It is unknown which branch runs: the cost report counts the longer.
       const size_t taken = longer_branch(instruction);
       for (size_t i = 0; i < instruction.blocks.size(); ++i) {
         add_block(instruction.blocks[i], i == taken ? times : 0, row);
@@ -82,12 +82,12 @@ void Instructions::add(const Instruction& instruction, int64_t times, int64_t pa
   const auto parts = program::collective_parts(program_, instruction);
   const auto word = word_of(instruction, !parts.empty());
   const auto op = instruction.op.empty() ? strings_(word) : strings_(instruction.op);
-  // Of what it makes; what only takes is named after that.
+  // An instruction is named after its first output, or after its first input if it has no output.
   const auto& named = instruction.outputs.empty() ? instruction.inputs : instruction.outputs;
   const bool has_name = !named.empty() && named[0] != program::kNoTensor;
   const auto name = has_name ? strings_(program_.tensors[static_cast<size_t>(named[0])].name)
                              : strings_(std::string_view());
-  // What a receive takes is the sender's time.
+  // The time of a receive counts as the sender's.
   const int64_t cycles = instruction.kind == Kind::kReceive ? 0 : instruction.cycles;
   const int64_t row =
       table_.add({ipu_, strings_(word), op, name, strings_(instruction.scope),

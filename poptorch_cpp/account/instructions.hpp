@@ -1,4 +1,4 @@
-// Rows of a program's instructions.
+// Builds the rows of a program's instructions.
 #pragma once
 
 #include <unordered_map>
@@ -10,7 +10,7 @@
 
 namespace poptorch::account {
 
-// A row an instruction, IPU after IPU, depth first.
+// A table with one row an instruction: all of one IPU, then the next, each depth first.
 class Instructions {
  public:
   Instructions(const program::Program& program, Strings& strings);
@@ -19,9 +19,9 @@ class Instructions {
   Table take() { return std::move(table_); }
   int64_t row_of(const program::Instruction* instruction) const { return rows_.at(instruction); }
   const program::Instruction& at(int64_t row) const { return *all_[static_cast<size_t>(row)]; }
-  // Rows of an IPU: the first, and the one behind the last.
+  // Returns the rows of an IPU: the first, and one past the last.
   std::pair<int64_t, int64_t> of_ipu(size_t ipu) const { return ranges_[ipu]; }
-  // The row of the instruction that writes a tensor first; -1 where none does.
+  // Returns the row of the first instruction that writes a tensor; -1 if none does.
   int64_t maker(program::TensorId id) const { return makers_[static_cast<size_t>(id)]; }
 
  private:

@@ -33,7 +33,8 @@ class Memory {
          Inspection& made)
       : program_(program), instructions_(instructions), strings_(strings), made_(made) {}
 
-  // By the rules of the lowering: each slot and constant once on each IPU that names it.
+  // Follows the rules of the lowering: each slot and constant counts once on each IPU that names
+  // it.
   void add_always() {
     std::set<std::pair<int, int32_t>> states, constants;
     for (const Tensor& tensor : program_.tensors) {
@@ -102,7 +103,7 @@ class Memory {
     made_.always.add({ipu, strings_(name), strings_(module), strings_(kind), bytes});
   }
 
-  // After the first tensor that is it, and the first instruction that reads that.
+  // Names a constant after the first tensor that holds it and the first instruction that reads it.
   Named constant(int ipu, int32_t index) {
     if (constants_.empty()) note_constants();
     const auto found = constants_.find({ipu, index});

@@ -1,4 +1,4 @@
-// Rows of what a program holds: always, and in its arenas.
+// Builds the rows of a program's memory: permanent allocations and arenas.
 #pragma once
 
 #include "account/inspection.hpp"
@@ -10,7 +10,7 @@ namespace poptorch::account {
 void add_memory(const program::Program& program, const Instructions& instructions, Strings& strings,
                 Inspection& made);
 
-// The path of the module that a slot of state is of; nothing for a name without one.
+// Returns the path of the module that a state slot belongs to; empty for a name without one.
 std::string_view module_of_state(const ir::StateSlot& slot);
 
 }  // namespace poptorch::account

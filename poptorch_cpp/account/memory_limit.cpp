@@ -21,7 +21,7 @@ using support::str;
 
 constexpr size_t kTensorsTold = 10;
 
-// The instruction that makes each tensor.
+// Records the instruction that makes each tensor.
 void note_makers(const std::vector<Instruction>& block, std::vector<const Instruction*>& makers) {
   for (const Instruction& instruction : block) {
     for (program::TensorId id : instruction.outputs) {
@@ -31,7 +31,7 @@ void note_makers(const std::vector<Instruction>& block, std::vector<const Instru
   }
 }
 
-// " in encoder.layer.0 of block 'front'"; nothing for what no instruction makes.
+// Returns " in encoder.layer.0 of block 'front'"; empty for a tensor that no instruction makes.
 std::string origin_text(const Instruction* maker) {
   if (!maker) return "";
   const std::string module = maker->scope.empty() ? "" : str(" in ", maker->scope);
@@ -50,7 +50,7 @@ std::string largest_tensors(const Program& program, int ipu) {
   std::vector<const Instruction*> makers(program.tensors.size(), nullptr);
   note_makers(program.ipus[static_cast<size_t>(ipu)].body, makers);
   std::vector<std::string> texts;
-  std::set<std::string> told;  // the ramps of a pipeline have tensors of their own
+  std::set<std::string> told;  // the ramps of a pipeline have separate tensors
   for (size_t i : order) {
     const Tensor& tensor = program.tensors[i];
     std::string text = str("'", tensor.name, "'", origin_text(makers[i]), " ", tensor.type, " ",
@@ -61,7 +61,7 @@ std::string largest_tensors(const Program& program, int ipu) {
   return support::join(texts, ", ");
 }
 
-// " (stages 0, 2)", " (phase 1)"; nothing where the program is not divided.
+// Returns " (stages 0, 2)" or " (phase 1)"; empty if the program is not divided.
 std::string place_text(const Program& program, int ipu) {
   std::string_view what = "phase";
   std::vector<int> numbers = numbers_of(program, ipu, &Instruction::phase);
@@ -106,7 +106,7 @@ std::string chip_overflow(const Program& program) {
   return "";
 }
 
-// The largest of what Streaming Memory holds.
+// Describes the largest tensors in Streaming Memory.
 std::string largest_streamed(const Program& program) {
   std::vector<std::pair<int64_t, std::string>> sizes;
   for (const program::State& state : program.states) {

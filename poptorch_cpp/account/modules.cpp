@@ -24,8 +24,8 @@ struct Sum {
   int64_t ipu = kNowhere;
 };
 
-// The backward stages of a pipeline compute forward ops again: those behind the first stage with
-// any backward op.
+// The backward stages of a pipeline compute forward ops again. They come after the first stage that
+// has any backward op.
 int64_t last_forward_stage(const Instructions& instructions) {
   int64_t last = INT64_MAX;
   for (int64_t row = 0; row < instructions.table().rows(); ++row) {
@@ -71,7 +71,7 @@ class Modules {
   }
 
   void finish(Strings& strings, Table& table) {
-    // Children come behind their parents.
+    // Children come after their parents.
     for (size_t i = sums_.size(); i-- > 1;)
       add(sums_[static_cast<size_t>(sums_[i].parent)], sums_[i]);
     for (size_t i = 0; i < sums_.size(); ++i) {
@@ -117,7 +117,7 @@ class Modules {
     note_ipu(to, from.ipu);
   }
 
-  // Results that take memory of their own.
+  // Counts the results that take new memory.
   int64_t made_by(const Instruction& one) const {
     int64_t bytes = 0;
     for (size_t i = 0; i < one.outputs.size(); ++i) {

@@ -1,4 +1,4 @@
-// Rows of the model's modules and of what crosses between IPUs.
+// Builds the rows of the model's modules and of the values that cross between IPUs.
 #pragma once
 
 #include "account/inspection.hpp"
@@ -6,11 +6,12 @@
 
 namespace poptorch::account {
 
-// Fills modules: a row a path and one for all, the empty path, each with what is below it.
+// Fills modules: one row a path, and one for the whole model (the empty path). Each row includes
+// the modules below it.
 void add_modules(const program::Program& program, const Instructions& instructions,
                  Strings& strings, Inspection& made);
 
-// Fills crossings: a row a send.
+// Fills crossings: one row a send.
 void add_crossings(const Instructions& instructions, Inspection& made);
 
 }  // namespace poptorch::account

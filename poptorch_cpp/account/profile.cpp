@@ -1,4 +1,4 @@
-// Two walks over the one IPU's list, forward ops first.
+// Walks the single IPU's list twice, forward ops first.
 #include "account/profile.hpp"
 
 #include <algorithm>
@@ -37,7 +37,8 @@ class Profiler {
     int begin = -1, end = -1;  // segments
   };
 
-  // Instructions of the loops over micro-batches; blocks of the model's own stay with their op.
+  // Visits the instructions of the loops over micro-batches. The model's own loops and branches
+  // count as one instruction.
   template <typename See>
   void for_each(const std::vector<Instruction>& block, See see) {
     for (const Instruction& instruction : block) {
@@ -93,7 +94,7 @@ class Profiler {
       if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
       return;
     }
-    // An input is loaded where it is first used.
+    // An input is loaded at its first use.
     if (life(id).begin < 0 && streamed_.count(id)) life(id).begin = here();
     life(id).end = here();
   }

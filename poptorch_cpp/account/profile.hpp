@@ -1,4 +1,4 @@
-// What the parts of a model cost, in the order in which they run: what poptorch.plan cuts by.
+// The cost of each part of a model, in execution order: the basis of the cuts of poptorch.plan.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,14 @@
 
 namespace poptorch::account {
 
-// Forward ops in a row that belong to one module, with what follows from them.
+// Consecutive forward ops of one module, with their costs.
 struct Segment {
   std::string module = {};                          // its path; empty outside modules
   int64_t forward_cycles = 0, backward_cycles = 0;  // of one micro-batch
   std::vector<std::string> parameters = {};         // state that it reads, in order of first use
   int64_t activation_bytes = 0;                     // its forward results, added up
-  // Values that later segments use when this one is done, and sending them to another IPU.
+  // Values that later segments use after this one ends, and the cost of sending them to another
+  // IPU.
   int64_t boundary_bytes = 0, boundary_cycles = 0;
 };
 
@@ -29,14 +30,14 @@ struct Profile {
   int64_t capacity_bytes = 0;  // of one IPU
 };
 
-// Of a program on one IPU whose ops keep the modules that they are of.
+// Returns the profile of a program on one IPU whose ops still name their modules.
 Profile profile_of(const program::Program& program);
 
-// The parameter that a slot is of: of accumulator.<parameter> and optimiser.<what>.<parameter>, or
-// itself.
+// Returns the parameter that a slot belongs to: of accumulator.<parameter> and
+// optimiser.<what>.<parameter>, or the slot itself.
 std::string_view parameter_of(const ir::StateSlot& slot);
 
-// Bytes of each parameter or buffer, with what the optimiser keeps of it, by name.
+// Returns the bytes of each parameter or buffer by name, with its optimiser state.
 std::unordered_map<std::string, int64_t> bytes_with_optimiser(const program::Program& program);
 
 }  // namespace poptorch::account

@@ -28,7 +28,7 @@ void for_each_instruction(const std::vector<Instruction>& block, See see) {
   }
 }
 
-// The modules of an IPU in the order of their first op, with the state that they would take along.
+// A module of an IPU, in the order of first ops, with the bytes of state that would move with it.
 struct Module {
   std::string path;
   int64_t bytes = 0;
@@ -103,8 +103,9 @@ struct Recomputed {
   int64_t bytes = 0;
 };
 
-// What the IPU's backward stage `backward` computes again of its forward stage, in order. Names and
-// modules repeat, and ramps repeat the instructions: an op is counted once by its id.
+// Returns the values of forward stage `forward` that the IPU's stage `backward` computes again, in
+// order. Names and modules repeat, and ramps repeat the instructions: an op is counted once by its
+// id.
 std::vector<Recomputed> recomputed_in(const Program& program, int ipu, int forward, int backward) {
   const auto& body = program.ipus[static_cast<size_t>(ipu)].body;
   std::map<std::tuple<std::string, std::string, std::string>, int> made;
@@ -129,21 +130,21 @@ std::vector<Recomputed> recomputed_in(const Program& program, int ipu, int forwa
   return found;
 }
 
-// A checkpoint divides what is computed again into two parts, of which one lives at a time, and
-// waits in a stash itself.
+// A checkpoint divides the recomputed values into two parts, of which only one is live at a time.
+// The checkpoint itself waits in a stash.
 void add_checkpoint(const Program& program, int ipu, std::vector<Remedy>& remedies) {
   const std::vector<int> stages = numbers_of(program, ipu, &Instruction::stage);
   if (stages.size() < 2) return;
   const int forward = stages.front(), backward = stages.back();
   const auto values = recomputed_in(program, ipu, forward, backward);
   int64_t all = 0, before = 0;
-  std::string module;  // the last one that a value is of
+  std::string module;  // the last one that a value belongs to
   for (const Recomputed& value : values) all += value.bytes;
   Remedy best;
   for (const Recomputed& value : values) {
     before += value.bytes;
     if (!value.scope.empty()) module = value.scope;
-    const int64_t copies = backward - forward + 1;  // slots of the stash, and what is read back
+    const int64_t copies = backward - forward + 1;  // slots of the stash, and the copy read back
     const int64_t saving = std::min(before, all - before) - copies * value.bytes;
     if (saving <= best.saving) continue;
     const char* relation = value.scope.empty() ? " after '" : " of '";
@@ -154,7 +155,7 @@ void add_checkpoint(const Program& program, int ipu, std::vector<Remedy>& remedi
   remedies.push_back(best);
 }
 
-// Those that save something, the largest saving first.
+// Keeps the remedies that save something and sorts them, the largest saving first.
 void sort_remedies(std::vector<Remedy>& remedies) {
   std::erase_if(remedies, [](const Remedy& remedy) { return remedy.saving <= 0; });
   std::stable_sort(remedies.begin(), remedies.end(),

@@ -1,4 +1,4 @@
-// One walk over each IPU's list, and the simulated time.
+// Walks each IPU's list once, and simulates the time of a run.
 #include "account/report.hpp"
 
 #include <algorithm>
@@ -90,7 +90,7 @@ class Account {
     }
   }
 
-  // The longer branch: which one runs is not known.
+  // Counts the longer branch: it is unknown which one runs.
   void walk_branches(const Instruction& instruction, int64_t times) {
     walk(instruction.blocks[longer_branch(instruction)], times);
   }
@@ -98,7 +98,7 @@ class Account {
   static void add(int64_t& sum, int64_t more) { sum = support::saturating_sum(sum, more); }
 
   void step(const Instruction& instruction, int64_t times) {
-    // What a receive takes is the sender's time.
+    // The time of a receive counts as the sender's.
     const int64_t cycles =
         instruction.kind == Kind::kReceive ? 0 : saturating_product(times, instruction.cycles);
     if (on_io_tiles(instruction)) add(work_->overlapped_cycles, cycles);
@@ -138,7 +138,7 @@ class Account {
     }
   }
 
-  // Cycles of a collective, which are those of its parts.
+  // Returns the cycles of a collective, the sum over its parts.
   int64_t exchanged(const Instruction& instruction, int64_t times) {
     int64_t all = 0;
     for (const program::CollectivePart& part : program::collective_parts(program_, instruction)) {
@@ -157,7 +157,7 @@ class Account {
     return all;
   }
 
-  // The convolutions of a MultiConv are one op, where the first of them is.
+  // Returns the first convolution of a MultiConv: all of them count as one op, in its place.
   const Instruction& first_of(const Instruction& instruction, int stage) {
     const ir::Attr* group = instruction.attrs.find("multi_conv");
     if (!group) return instruction;
@@ -174,7 +174,7 @@ class Account {
   const Program& program_;
   int ipu_ = 0;
   WorkReport* work_ = nullptr;
-  int64_t unplaced_ = 0;  // cycles of the IPU that no stage says it has: of its first
+  int64_t unplaced_ = 0;  // cycles of the IPU without a stage: they count for its first
   std::map<std::pair<int, int>, int64_t> stages_;  // by stage and IPU: cycles of a run
   std::map<std::pair<int, int>, std::vector<std::string>> blocks_;  // by stage and IPU
   std::map<std::tuple<int, int, std::string, std::string, std::string>, Total> ops_;

@@ -1,4 +1,4 @@
-// The account of a program: what its IPUs hold, do and wait for in one run.
+// The cost report of a program: memory, work and waiting of its IPUs in one run.
 #pragma once
 
 #include "account/figures.hpp"
@@ -6,7 +6,7 @@
 
 namespace poptorch::account {
 
-// What one replica keeps in Streaming Memory, in bytes, and its IPUs' share of it.
+// The bytes that one replica keeps in Streaming Memory, and its IPUs' share of that memory.
 struct StreamingReport {
   int64_t weight_bytes = 0;  // buffers included
   int64_t optimiser_bytes = 0, accumulator_bytes = 0, buffer_bytes = 0;
@@ -16,10 +16,11 @@ struct StreamingReport {
   }
 };
 
-// Of one of so many instances.
+// Reports on one of `instances` instances.
 Report make_report(const program::Program& program, int instances = 1);
 StreamingReport streaming_of(const program::Program& program);
-// Bytes that a send, or a transfer with the host or Streaming Memory, moves in one round.
+// Returns the bytes that a send, or a transfer with the host or Streaming Memory, moves in one
+// round.
 int64_t moved_bytes(const program::Program& program, const program::Instruction& instruction);
 MemoryReport memory_of(const program::Program& program, int ipu);
 

@@ -37,8 +37,8 @@ bool on_io_tiles(const Instruction& instruction) {
 
 namespace {
 
-// A loop that has gone on for a while adds the same to each further round: what `counts` of rounds
-// take follows from what few and twice as many do.
+// After its first rounds, every further round of a loop takes the same time. The time of loops with
+// `counts` rounds is extrapolated from walks of `most` / 2 and `most` rounds.
 int64_t extrapolate(const program::Program& program, Rounds walked, std::set<int64_t> counts,
                     int64_t most) {
   if (counts.empty()) return walk(program, walked);

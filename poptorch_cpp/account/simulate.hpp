@@ -1,4 +1,4 @@
-// How long a run takes on the emulated IPUs.
+// Models how long a run takes on the emulated IPUs.
 #pragma once
 
 #include <vector>
@@ -7,18 +7,19 @@
 
 namespace poptorch::account {
 
-// Modelled cycles of one run: an IPU does its instructions in order, a receive ends no earlier than
-// its send, a sync when all have come. Transfers on IO tiles go on beside that, one after the
-// other: an input from the host as soon as the one before has been taken over, where the loop that
-// it overlaps with allows; what uses a loaded tensor waits for it. Loops of very many rounds are
-// followed for as long as they settle; where several of those are nested, waiting does not count.
+// Returns the modelled cycles of one run. An IPU executes its instructions in order; a receive ends
+// no earlier than its send, a sync when all IPUs have reached it. Transfers on IO tiles run
+// concurrently with that, one after the other. An input from the host starts when the previous one
+// has been taken over, if the loop that it overlaps with allows that. An instruction that uses a
+// loaded tensor waits for it. Loops of very many rounds are simulated until their rounds settle;
+// where several of those are nested, waiting does not count.
 int64_t simulate(const program::Program& program);
 
-// Of a transfer: through the tiles that are set apart for it, beside what the others compute.
+// Returns whether a transfer uses the reserved IO tiles, concurrently with the compute tiles.
 bool on_io_tiles(const program::Instruction& instruction);
 
-// Cycles of a list without waiting; of a conditional the longer branch, since which runs is not
-// known.
+// Returns the cycles of a list without waiting. A conditional counts its longer branch, since it is
+// unknown which one runs.
 int64_t cycles_of(const program::Instruction& instruction);
 int64_t cycles_of(const std::vector<program::Instruction>& block);
 

@@ -1,4 +1,4 @@
-// Columns of numbers, and the texts that they name: what is made of a compiled model.
+// Columns of numbers and the texts that they name: the output format for a compiled model.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace poptorch::account {
 
-// The id of an op as the data has it: those of ops in called graphs are mixed from two, and JSON
-// has 53 bits.
+// Returns the id of an op as the data has it. Ids of ops in called graphs are hashed from two ids,
+// and JSON numbers have 53 bits.
 inline int64_t number_of(uint64_t op_id) {
   return static_cast<int64_t>(op_id & ((uint64_t{1} << 53) - 1));
 }
 
-// Texts by number, each once; number 0 is the empty one.
+// Numbers texts, each once; number 0 is the empty one.
 class Strings {
  public:
   Strings() { operator()(std::string_view()); }
@@ -43,12 +43,12 @@ class Strings {
   std::vector<std::string> texts_;
 };
 
-// Columns of equal length, by name.
+// Holds columns of equal length, by name.
 class Table {
  public:
   Table(std::initializer_list<const char*> names) : names_(names), columns_(names.size()) {}
 
-  // A value a column; the number of the new row.
+  // Adds a row with one value a column; returns its number.
   int64_t add(std::initializer_list<int64_t> row) {
     size_t i = 0;
     for (int64_t value : row) columns_[i++].push_back(value);
@@ -57,7 +57,7 @@ class Table {
   int64_t rows() const { return static_cast<int64_t>(columns_[0].size()); }
   const std::vector<const char*>& names() const { return names_; }
   const std::vector<std::vector<int64_t>>& columns() const { return columns_; }
-  // By name; there must be one.
+  // Returns the column of that name, which must exist.
   std::vector<int64_t>& column(std::string_view name) {
     size_t i = 0;
     while (name != names_[i]) ++i;

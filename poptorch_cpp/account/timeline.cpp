@@ -1,4 +1,4 @@
-// A walk over each IPU's list with its micro-batch counter.
+// Walks each IPU's list and tracks its micro-batch counter.
 #include "account/timeline.hpp"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ class Walk {
 
  private:
   void loop(const Instruction& loop) {
-    if (loop.op_id != 0 && loop.count > kMostRounds) {  // of one op of one micro-batch
+    if (loop.op_id != 0 && loop.count > kMostRounds) {  // one op of one micro-batch
       const int64_t micro_batch = counter_ + loop.micro_batch_offset;
       if (micro_batch >= micro_batches_ || is_update(loop)) return;
       int64_t& cycles = current(loop, micro_batch).cycles;
@@ -96,7 +96,7 @@ class Walk {
       }
       case Kind::kOffChipLoad:
       case Kind::kOffChipStore: {
-        // Of a weight update, or around an op: no transfer between phases.
+        // Transfers of a weight update, or around an op, are not transfers between phases.
         if (between_updates_ || !phased_) return;
         const bool load = instruction.kind == Kind::kOffChipLoad;
         transfer.kind = load ? Transfer::Kind::kLoad : Transfer::Kind::kStore;
@@ -117,7 +117,8 @@ class Walk {
     timeline_.transfers.push_back(std::move(transfer));
   }
 
-  // The two newest may both go on: parts of a backward pass come before what they wait for.
+  // Looks at the two newest, which may both continue: parts of a backward pass run before the
+  // instructions that they wait for.
   StageWork& current(const Instruction& instruction, int64_t micro_batch) {
     const int stage = std::max(instruction.stage, 0);
     const int phase = instruction.phase;
@@ -138,9 +139,9 @@ class Walk {
     return all.back();
   }
 
-  // Stages of a pipeline lag behind the counter by at most this.
+  // The maximum lag of a pipeline's stages after the counter.
   static constexpr int64_t kLongest = 256;
-  // Of an op's loop that is shown instruction by instruction.
+  // The maximum number of rounds of an op's loop that is shown instruction by instruction.
   static constexpr int64_t kMostRounds = 4096;
 
   const program::Program& program_;

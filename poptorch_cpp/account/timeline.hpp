@@ -1,4 +1,4 @@
-// What each IPU does, stage by stage and micro-batch by micro-batch, as the program has it.
+// The work of each IPU by stage and micro-batch, as the program schedules it.
 #pragma once
 
 #include "account/figures.hpp"
@@ -6,9 +6,9 @@
 
 namespace poptorch::account {
 
-// The work on micro-batches before `micro_batches` of the first run, IPU by IPU, each in its order.
-// Weight updates and transfers are no work of a stage. Of transfers are told those that a schedule
-// places: between phases, and with the host where they overlap with computation.
+// Returns the work on micro-batches before `micro_batches` of the first run, IPU by IPU, each in
+// its order. Weight updates and transfers do not count as work of a stage. Transfers are included
+// if a schedule places them: between phases, and with the host if they overlap with computation.
 Timeline timeline(const program::Program& program, int64_t micro_batches);
 
 }  // namespace poptorch::account

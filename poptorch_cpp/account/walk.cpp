@@ -1,4 +1,4 @@
-// A place in its list for each IPU, and a clock.
+// Keeps a cursor into the list and a clock for each IPU.
 #include "account/walk.hpp"
 
 #include <algorithm>
@@ -19,7 +19,8 @@ using support::saturating_sum;
 using Kind = Instruction::Kind;
 using Block = std::vector<Instruction>;
 
-// Waits for others, or is waited for: such loops are walked round by round.
+// Returns whether a block waits for other IPUs or lets them wait: such loops are walked round by
+// round.
 bool any_events(const Block& block) {
   return std::any_of(block.begin(), block.end(), [](const Instruction& instruction) {
     return instruction.kind == Kind::kSend || instruction.kind == Kind::kReceive ||
@@ -35,15 +36,16 @@ bool on_io_tiles_anywhere(const Instruction& instruction) {
   return false;
 }
 
-// One IPU's place in its list: a stack of blocks, each with what is left of its loop.
+// The position of one IPU in its list: a stack of blocks, each with the remaining rounds of its
+// loop.
 class Cursor {
  public:
   Cursor(const Block& body, const Rounds& walked, Loops loops) : walked_(walked), loops_(loops) {
     stack_.push_back({.block = &body});
   }
 
-  // Goes to the next instruction at the time `now`; false at the end. Loops and branches without
-  // events are met before they are entered, or as a whole.
+  // Advances to the next instruction at the time `now`; returns false at the end. Loops and
+  // branches without events are visited before they are entered, or as a whole.
   bool next(int64_t now) {
     micro_batch_ += std::exchange(skipped_, 0);
     left_out_ = 0;
@@ -66,13 +68,13 @@ class Cursor {
   }
 
   const Instruction* instruction() const { return instruction_; }
-  // Whether it stands in a loop or branch in which nobody waits for another.
+  // Returns whether the cursor is in a loop or branch without events.
   bool in_whole() const { return in_whole_; }
-  // Whether what it holds is met too.
+  // Returns whether the blocks of the instruction are visited too.
   bool enters() const { return loops_ == Loops::kAll && !instruction_->blocks.empty(); }
   int64_t micro_batch() const { return micro_batch_; }
-  // At the end of a loop, which then is the instruction: rounds that are not walked, each as long
-  // as the last one.
+  // At the end of a loop, which then is the instruction: the number of rounds that are not walked,
+  // each as long as the last one.
   int64_t left_out() const { return left_out_; }
   int64_t last_round() const { return last_round_; }
 
@@ -81,14 +83,14 @@ class Cursor {
     const Block* block;
     const Instruction* loop = nullptr;
     size_t index = 0;
-    int64_t rounds = 1, left_out = 0;  // to walk yet, and not to walk
+    int64_t rounds = 1, left_out = 0;  // still to walk, and left out
     bool in_whole = false;
-    int64_t began = 0, micro_batch = 0;  // of the round at hand
+    int64_t began = 0, micro_batch = 0;  // of the current round
   };
 
   void enter(const Instruction& instruction, bool whole, int64_t now) {
     const bool loop = instruction.kind == Kind::kLoop;
-    // Of branches with events, all IPUs take the first.
+    // All IPUs take the first of branches with events.
     const size_t branch = loop || !whole ? 0 : longer_branch(instruction);
     const int64_t count = loop ? instruction.count : 1;
     const auto found = loop ? walked_.find(count) : walked_.end();
@@ -103,7 +105,7 @@ class Cursor {
                       .micro_batch = micro_batch_});
   }
 
-  // Whether the loop ends with rounds that are not walked and that someone wants to know of.
+  // Returns whether the loop ends with left-out rounds that an observer needs.
   bool end_round(Level& level, int64_t now) {
     if (level.loop) micro_batch_ += level.loop->per_micro_batch - level.loop->rewind;
     if (--level.rounds > 0) {
@@ -131,7 +133,7 @@ class Cursor {
   int64_t micro_batch_ = 0, skipped_ = 0;  // the counter, and what left-out rounds add to it
 };
 
-// One IPU: its compute tiles work in the order of the list, its IO tiles beside them.
+// One IPU: its compute tiles work in the order of the list, its IO tiles concurrently.
 class Machine {
  public:
   Machine(int ipu, const Block& body, const Rounds& walked, const Observer& observer)
@@ -143,7 +145,7 @@ class Machine {
   int64_t clock = 0;
   bool done = false;
 
-  // Up to the next exchange with other IPUs.
+  // Runs up to the next exchange with other IPUs.
   void advance() {
     while (cursor_.next(clock)) {
       waiting = cursor_.instruction();
@@ -158,7 +160,7 @@ class Machine {
     clock = std::max(clock, io_clock_);
   }
 
-  // On the compute tiles.
+  // Executes on the compute tiles.
   void work(const Instruction& instruction, int64_t cycles) {
     tell(instruction, false, clock, cycles);
     clock = saturating_sum(clock, cycles);
@@ -195,7 +197,7 @@ class Machine {
     work(instruction, cursor_.enters() ? 0 : cycles_of(instruction));
   }
 
-  // The rounds of a loop that are not walked.
+  // Accounts for the rounds of a loop that are not walked.
   void skip(const Instruction& loop) {
     const int64_t cycles = saturating_product(cursor_.left_out(), cursor_.last_round());
     tell(loop, false, clock, cycles, cursor_.left_out());
@@ -223,7 +225,7 @@ class Machine {
     const bool host = instruction.kind == Kind::kStreamIn || instruction.kind == Kind::kStreamOut;
     int64_t ready = clock;
     if (instruction.kind == Kind::kStreamIn) {
-      // Ahead: as soon as the transfer before has been taken over.
+      // The transfer runs ahead: it is ready as soon as the previous one has been taken over.
       const auto taken = taken_.find(instruction.channel);
       if (taken != taken_.end()) ready = taken->second;
       const ir::Attr* loop = instruction.attrs.find("overlap");
@@ -245,10 +247,10 @@ class Machine {
   const Observer& observer_;
   Cursor cursor_;
   int64_t io_clock_ = 0;                           // when the IO tiles are free
-  std::map<program::TensorId, int64_t> arriving_;  // from Streaming Memory: when each is there
-  // By stream: when its last transfer was taken over, in the loop that it overlaps with.
+  std::map<program::TensorId, int64_t> arriving_;  // from Streaming Memory: when each arrives
+  // The time when a stream's last transfer was taken over, in the loop that it overlaps with.
   std::map<int, int64_t> taken_;
-  std::set<int> of_accumulation_;  // streams that overlap with that loop
+  std::set<int> of_accumulation_;  // streams that overlap with the accumulation loop
 };
 
 }  // namespace
@@ -258,7 +260,7 @@ int64_t walk(const Program& program, const Rounds& walked, const Observer& obser
   for (size_t i = 0; i < program.ipus.size(); ++i) {
     ipus.emplace_back(static_cast<int>(i), program.ipus[i].body, walked, observer);
   }
-  std::map<int, std::deque<int64_t>> sent;  // by channel: when each message is there
+  std::map<int, std::deque<int64_t>> sent;  // by channel: when each message arrives
   for (bool moved = true; moved;) {
     moved = false;
     for (Machine& ipu : ipus) {

@@ -1,4 +1,4 @@
-// The walk of all IPUs of a program through one run, in modelled time.
+// Walks all IPUs of a program through one run, in modelled time.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace poptorch::account {
 
-// Of loops with so many rounds (first), how many are walked (second); of others, all.
+// Maps a loop's number of rounds to the number that is walked; all other loops are walked whole.
 using Rounds = std::map<int64_t, int64_t>;
 
-// What takes time on an IPU: an instruction, or what a walk leaves out of a loop.
+// An instruction that takes time on an IPU, or the rounds that a walk leaves out of a loop.
 struct Event {
   const program::Instruction* instruction = nullptr;
   int ipu = 0;
@@ -25,27 +25,26 @@ struct Event {
 };
 using Observer = std::function<void(const Event&)>;
 
-// Cycles until the last IPU is done. Loops and branches in which nobody waits for another are taken
-// as a whole. An observer is told each instruction that takes any cycles, in the order of its IPU's
-// compute tiles or IO tiles, those of all loops too. What `walked` leaves out of a loop then is an
-// event that takes as long as so many of the last round, and what follows comes after it; without
-// an observer it is nothing.
+// Returns the cycles until the last IPU is done. Loops and branches without events are taken as a
+// whole. An observer receives each instruction that takes any cycles, in the order of its IPU's
+// compute tiles or IO tiles, including those in loops. Rounds that `walked` leaves out of a loop
+// are then one event before the next instruction, each as long as the last round walked. Without an
+// observer they take no time.
 int64_t walk(const program::Program& program, const Rounds& walked, const Observer& observer = {});
 
-// Whether an observer of the walk is there, which looks into every loop.
+// Which loops a walk enters: those with events, or, with an observer, all.
 enum class Loops : uint8_t { kWithEvents, kAll };
 
-// How many instructions a walk meets when no loop goes on for more than `most` rounds.
+// Returns how many instructions a walk visits if no loop runs for more than `most` rounds.
 int64_t steps_of(const program::Program& program, int64_t most, Loops loops);
 
-// The rounds of those loops that a walk enters and that have more than `most`.
+// Returns the round counts above `most` of the loops that a walk enters.
 std::set<int64_t> long_loops(const program::Program& program, int64_t most, Loops loops);
 
-// Whether somebody waits for another in a loop or branch, or transfers on IO tiles.
+// Returns whether a loop or branch waits for other IPUs, lets them wait, or transfers on IO tiles.
 bool has_events(const program::Instruction& instruction);
 
-// The branch that is taken where nobody waits for another in it: the longer, since which runs is
-// not known.
+// Returns the branch to take if it has no events: the longer, since it is unknown which one runs.
 size_t longer_branch(const program::Instruction& conditional);
 
 }  // namespace poptorch::account

@@ -1,4 +1,4 @@
-// Bind in its passes, then hand over to the runner.
+// Runs the bind passes, then creates the runner.
 #include "emulator/engine.hpp"
 
 #include <cstring>
@@ -88,8 +88,8 @@ struct Engine::Impl {
   }
 
   program::Program program;
-  std::optional<program::Program> host_program;  // what runs, where that is not `program`
-  Plan plan;                                     // of what runs
+  std::optional<program::Program> host_program;  // runs instead of `program` if set
+  Plan plan;                                     // of the program that runs
   Code code;
   Share share;
   StateStore store;

@@ -1,4 +1,4 @@
-// Liveness, backwards.
+// Finds the live ops in one backward walk.
 #include "partition/blocks.hpp"
 
 #include <set>

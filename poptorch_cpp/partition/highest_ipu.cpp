@@ -17,7 +17,7 @@ void look(const ir::Graph& graph, std::unordered_set<const ir::Graph*>& seen, Hi
   if (!seen.insert(&graph).second) return;
   for (const ir::Op* op : graph.ops()) {
     if (op->placement.ipu > found.number) found = {op->placement.ipu, op};
-    // What a copy brings is named by its user there.
+    // The user of a copy names the copy's target already.
     const auto target = ir::target_ipu(*op);
     if (target && *target > found.number && !is_used(*op->result())) found = {*target, op};
     for (const auto& [name, runs] : ir::named_graphs(*op)) {

@@ -1,4 +1,4 @@
-// How many IPUs a replica has: up to the highest that its work is on.
+// Finds how many IPUs a replica has: all up to the highest one that it uses.
 #pragma once
 
 #include "ir/module.hpp"
@@ -10,7 +10,7 @@ struct HighestIpu {
   const ir::Op* user = nullptr;  // an op there, where the number is above 0
 };
 
-// Of main and the graphs that it calls: where their ops work, or copy to what nothing uses.
+// Considers main and the graphs that it calls: IPUs on which ops run, and targets of unused copies.
 HighestIpu highest_ipu(const ir::Module& module);
 
 }  // namespace poptorch::partition

@@ -1,4 +1,4 @@
-// One walk in the order of the ops.
+// Numbers the phases in one walk over the ops in their order.
 #include "partition/phases.hpp"
 
 #include <algorithm>
@@ -65,7 +65,7 @@ class Phases {
     return ((execution_.separate_backward_phase ? 2 * count_ : 2 * (count_ - 1)) - stated) * step_;
   }
 
-  // The memory behind a value: of state, its slot's name; otherwise the value itself.
+  // Identifies the memory of a value: by its slot's name for state, otherwise by the root value.
   static const void* memory_of(const Value* value) {
     if (const Op* variable = state_read(value)) {
       return &support::Symbol(*ir::slot_of(variable)).text();  // interned
@@ -73,7 +73,8 @@ class Phases {
     return ir::memory_root(value);
   }
 
-  // What the op reads has been made, and what it overwrites has been read.
+  // Returns the first phase in which all that the op reads exists, and all that it overwrites has
+  // been read.
   int earliest(const Op& op) {
     int phase = 0;
     for (size_t i = 0; i < op.operand_count(); ++i) {
@@ -114,7 +115,7 @@ class Phases {
                           ". Phases run in their order; put its block into a later phase."));
     }
     const int ipu = op.placement.ipu;
-    if (op.placement.phase < 0) return;  // of no block
+    if (op.placement.phase < 0) return;  // not in a block
     if (parity_ == Parity::kAsIpu && stated % 2 != ipu % 2) {
       const char* parity = stated % 2 ? "odd" : "even";
       throw UserError(str("[phased] ", describe(op), " of phase ", stated, " is on IPU ", ipu,
@@ -134,7 +135,7 @@ class Phases {
   int step_;
   int count_ = 1;                                       // of forward phases
   std::unordered_map<const Op*, int> stated_;           // look-up only
-  std::unordered_set<const Op*> backward_;              // likewise
+  std::unordered_set<const Op*> backward_;              // look-up only
   std::unordered_map<const void*, Accesses> accesses_;  // look-up only
 };
 

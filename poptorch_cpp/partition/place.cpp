@@ -28,7 +28,7 @@ using support::Symbol;
 
 Symbol slot_of(const Op& variable) { return *ir::slot_of(&variable); }
 
-// Optimiser scalars: every update reads them, on whatever IPU it is.
+// Whether the slot is an optimiser scalar, which every update reads, on whatever IPU it is.
 bool is_shared(const ir::StateSlot& slot) {
   return slot.kind == "hyper_parameter" ||
          (slot.kind == "optimiser_state" && slot.type.shape.empty());
@@ -42,7 +42,8 @@ void take_place(Op& op, const Placement& from) {
   op.placement.phase = from.phase;
 }
 
-// Where `op` uses its operand, and where a value is made: of ops that run graphs, in those.
+// These return where `op` uses its operand, and where a value is made. For an op that runs graphs,
+// that is in those graphs.
 Placement used_at(const Regions& regions, const Op& op, size_t operand) {
   Placement place = op.placement;
   place.ipu = regions.operand_ipu(op, operand, place.ipu);
@@ -70,7 +71,7 @@ class Placer {
   void run() {
     const std::vector<Op*> ops = module_.main().op_list();
     for (Op* op : ops) {
-      // What its gradient took for granted.
+      // The copy's gradient assumed IPU 0, too.
       if (op->role() == ir::Role::kCopy && op->placement.ipu < 0) op->placement.ipu = 0;
       if (has_place(*op) && op->placement.ipu >= 0) note_uses(*op);
     }
@@ -88,7 +89,7 @@ class Placer {
     return slot && !is_shared(*slot);
   }
 
-  // The state and the inputs that `op` uses live where `placed` is.
+  // Notes that the state and the inputs that `op` uses live where it uses them.
   void note_uses(const Op& op) {
     for (size_t i = 0; i < op.operand_count(); ++i) {
       const Value* value = op.operand(i);
@@ -127,7 +128,7 @@ class Placer {
         best = home->second.place;
         by_state = true;
       } else if (const auto place = by_state ? std::nullopt : place_of(value)) {
-        // Forward, the latest stage; backward, where stages count down, the earliest.
+        // Takes the latest stage forward, but the earliest backward, where stages count down.
         const bool later =
             best && (op.forward_id != 0 ? place->stage < best->stage : place->stage > best->stage);
         if (!best || later) best = place;
@@ -147,7 +148,8 @@ class Placer {
     return it == inputs_.end() ? std::nullopt : std::optional(it->second);
   }
 
-  // To state that has a home by now. An op that counts goes where the count is read first.
+  // Places `op` by state that has a home by now, else at the first user of its results. An op that
+  // counts goes where the count is read first.
   void place_by_users(Op& op) {
     place_by_operands(op);
     if (op.placement.ipu >= 0) return;
@@ -170,11 +172,11 @@ class Placer {
 
   ir::Module& module_;
   Regions regions_;
-  std::map<Symbol, Home> homes_;                             // of state: its first use
+  std::map<Symbol, Home> homes_;                             // by state: its first use
   std::unordered_map<const Value*, Placement> inputs_ = {};  // look-up only
 };
 
-// Where each value of main lies.
+// Finds where each value of main lies.
 class Homes {
  public:
   explicit Homes(const ir::Module& module) : module_(module) {
@@ -195,7 +197,7 @@ class Homes {
         if (variable) settle(states_, slot_of(*variable), used_at(*op, i));
       }
     }
-    // Where it is written, which is one place.
+    // State lives where it is written, which is one place.
     for (const auto& [slot, place] : written_) states_[slot] = place;
   }
 
@@ -203,14 +205,14 @@ class Homes {
     return partition::used_at(regions_, op, operand);
   }
 
-  // Nobody copies constants, weights and hyper-parameters; lowering knows them on each IPU.
+  // Constants, weights and hyper-parameters need no copies: lowering knows them on each IPU.
   bool is_everywhere(const Value* value) const {
     const Op* op = ir::memory_root(value)->producer();
     if (!op || has_place(*op)) return false;
     return op->role() == ir::Role::kConstant || !is_copied_state(*op);
   }
 
-  // A scalar that changes lives on one IPU, whoever reads it.
+  // Places the read of a scalar that changes: it lives on one IPU, wherever it is used.
   void settle_read(Op& variable) const {
     auto home = states_.find(slot_of(variable));
     if (home == states_.end() || !is_copied_state(variable)) return;
@@ -237,7 +239,7 @@ class Homes {
 
   const ir::Module& module_;
   Regions regions_;
-  std::map<Symbol, Placement> written_;                 // by whom
+  std::map<Symbol, Placement> written_;                 // where each is written
   std::unordered_map<const Value*, Placement> inputs_;  // look-up only
   std::map<Symbol, Placement> states_;
 };
@@ -283,7 +285,7 @@ class Copies {
     return copy;
   }
 
-  // In the user's stage: nothing is sent, and nothing waits in a stash.
+  // Computes the value in the user's stage: nothing is sent, and nothing waits in a stash.
   Value* computed_again(Value* value, int ipu, Op& user) {
     const Op* op = value->producer();
     if (!has_place(*op)) return value;

@@ -41,7 +41,7 @@ class Recomputation {
   }
 
  private:
-  // Whether `op` is of the forward stage whose backward stage is `stage`, and can run again there.
+  // Whether `op` is in the forward stage of the `user`'s backward stage, and can run again there.
   bool runs_again(const Op* op, const Op& user) const {
     return op && is_inner(*op) && op->placement.ipu == user.placement.ipu &&
            op->placement.stage == last_stage_ - user.placement.stage && is_repeatable(*op);
@@ -59,7 +59,7 @@ class Recomputation {
     });
   }
 
-  // Puts copies of all that `user` needs to have computed again before it, in the list's order.
+  // Inserts, before `user`, copies of all ops that it needs to run again, in the list's order.
   void copy_producers(Op& user) {
     std::vector<Op*> found, open = {&user};
     std::unordered_set<const Op*> seen;

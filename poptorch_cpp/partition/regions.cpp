@@ -12,7 +12,8 @@ using ir::Graph;
 using ir::Op;
 using ir::Value;
 
-// Of the first use that names an IPU, or else of what is made from the value; -1: nothing does.
+// Returns the IPU of the first use that names one, or else that of the first use of what is made
+// from the value; -1: none is named.
 int Regions::find_first_use(const Value& value, Seen& seen) const {
   std::vector<ir::Use> uses;
   for (const ir::Use& use : value.uses()) {
@@ -42,7 +43,8 @@ int Regions::first_use(const Value& value) const {
   return first_uses_[&value] = found;
 }
 
-// Where a value of a body is: an op that names no IPU is where its operands are. -1: nothing says.
+// Returns where a value of a body is: an op that names no IPU is where its operands are. -1: none
+// is named.
 int Regions::find_home(const Value& value, Seen& seen) const {
   const Op* op = value.producer();
   if (!op) return first_use(value);
@@ -81,7 +83,7 @@ int Regions::operand_ipu(const Op& op, size_t index, int own) const {
   }
   const Graph& body = ir::body_of(op);
   const size_t carried = op.result_count();
-  // What a round only hands on is where the round before has it from.
+  // A value that a round only passes on is where the previous round has it from.
   for (size_t rounds = 0, at = index; rounds <= carried; ++rounds) {
     const int used = first_use(*body.inputs()[at]);
     if (used >= 0 || at >= carried) return used >= 0 ? used : own;

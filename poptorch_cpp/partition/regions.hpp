@@ -1,5 +1,5 @@
-// Ops that run graphs (repeat, if) may work on several IPUs: where those graphs use the op's
-// operands, and where they leave its results.
+// Finds the IPUs of ops that run graphs (repeat, if), which may work on several: where those graphs
+// use the op's operands, and where they leave its results.
 #pragma once
 
 #include <set>
@@ -9,14 +9,15 @@
 
 namespace poptorch::partition {
 
-// Answers are kept: the graphs that ops run must not change while this lives. Graphs in graphs
-// would otherwise be walked again for each of theirs.
+// Caches its answers: the graphs that ops run must not change while this lives. Without the cache,
+// each op would walk the graphs nested in its graphs again.
 class Regions {
  public:
-  // The IPU on which `op`, itself on `own`, uses operand `index`: of an op that runs graphs, that
-  // of its first use in them; `own` where nothing says.
+  // Returns the IPU on which `op`, itself on `own`, uses operand `index`. For an op that runs
+  // graphs, it is that of the first use in them, or `own` if they name none.
   int operand_ipu(const ir::Op& op, size_t index, int own) const;
-  // The IPU on which result `index` is. What a repeat carries stays where its body takes it.
+  // Returns the IPU on which result `index` is. A value that a repeat carries stays where its body
+  // takes it.
   int result_ipu(const ir::Op& op, size_t index, int own) const;
 
  private:

@@ -21,7 +21,7 @@ class Stages {
  public:
   explicit Stages(ir::Module& module) : main_(module.main()) {}
 
-  // Forward stages after merging.
+  // Returns the number of forward stages after merging.
   int64_t collect() {
     for (const Op* op : main_.ops()) {
       if (!is_inner(*op) || op->placement.stage < 0) continue;
@@ -92,14 +92,14 @@ class Stages {
   }
 
  private:
-  // The stage that the user's annotation gives the op.
+  // Returns the stage that the user's annotation gives the op.
   int stated(const Op& op) const {
     if (op.placement.stage >= 0) return op.placement.stage;
     auto it = lowest_.find(op.placement.ipu);
     return it == lowest_.end() ? op.placement.ipu : it->second;
   }
 
-  // Also ops that rewriting made of backward values.
+  // Whether the op is backward, as are ops that rewriting made of backward values.
   bool is_backward(const Op& op) const {
     if (op.forward_id != 0) return true;
     for (const Value* value : op.operands()) {
@@ -123,7 +123,8 @@ class Stages {
                         "let stages count up (AutoStage.AutoIncrement)."));
   }
 
-  // After the demand, the micro-batches that there are, and the stage that makes one more.
+  // Raises UserError with the demand, the micro-batches that there are, and the first op of the
+  // last stage.
   [[noreturn]] void refuse_count(const std::string& demand, int64_t found, int64_t needed) const {
     const int last = number_.rbegin()->second;
     const auto stage = std::find_if(number_.begin(), number_.end(),

@@ -1,4 +1,4 @@
-// Rings, in which an IPU sends a part of the tensor to the next.
+// Collectives run on rings, in which an IPU sends a part of the tensor to the next.
 #include "program/collective_cost.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace poptorch::program {
 namespace {
 
-// How a group lies: so many domains, with so many replicas of it in each (in the fullest).
+// The layout of a group: its number of domains, and of replicas in the fullest of them.
 struct Spread {
   int64_t domains = 1, members = 1;
 };
@@ -49,7 +49,7 @@ class Parts {
     const int64_t product = support::saturating_product(bytes, numerator);
     const int64_t sent = product / denominator + (product % denominator != 0);
     const double bandwidth = gateway ? device_.gateway_bandwidth : device_.link_bandwidth;
-    // Bandwidths are of both ways.
+    // The bandwidths count both directions.
     const int64_t cycles =
         target::transfer_cycles(device_, 2 * static_cast<double>(sent), bandwidth);
     made_.push_back({name, gateway, static_cast<int>(members), sent, cycles});
@@ -67,7 +67,7 @@ class Parts {
     add("reduce_scatter", false, m, bytes, m - 1, m);
     add("reduce_scatter", true, d, bytes, d - 1, m * d);
   }
-  // `bytes`: of one replica's operand.
+  // `bytes` is the size of one replica's operand.
   void all_gather(const Spread& group, int64_t bytes) {
     const auto [d, m] = group;
     add("all_gather", true, d, bytes, d - 1, 1);

@@ -1,5 +1,5 @@
-// What collectives move between replicas, and how long that takes: part of the account, by the
-// program alone. It changes no value.
+// The cost of collectives: the bytes that move between replicas, and the time that takes. It is
+// part of the cost model, depends on the program alone and does not change values.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace poptorch::program {
 
-// Replica r has the IPUs from r·n on, of n each; so many in a row are a domain of IPU-Links, and
-// GW-Links join the domains. A group over several domains meets in steps: within each domain, then
-// each replica with those at its place in the others, or the other way round.
+// Replica r has n IPUs from r·n on. A number of IPUs in a row form a domain of IPU-Links, and
+// GW-Links join the domains. A group over several domains runs in steps: within each domain, then
+// between replicas at the same place of each domain, or the reverse.
 struct CollectivePart {
   std::string_view name;  // all_reduce, reduce_scatter, all_gather or all_to_all
   bool gateway = false;   // over GW-Links, else over IPU-Links
@@ -21,12 +21,12 @@ struct CollectivePart {
   int64_t cycles = 0;
 };
 
-// Of an instruction that is a collective, in their order; none where each replica is alone, and for
-// reductions that move nothing. Of the group that is spread over the most domains.
+// Returns the parts of a collective instruction, in order, for the group that is spread over the
+// most domains. It returns none where each replica is alone, and for reductions that move nothing.
 std::vector<CollectivePart> collective_parts(const Program& program,
                                              const Instruction& instruction);
 
-// Of gathering `shards` pieces of `bytes` each, one in each of so many replicas in a row.
+// Returns the parts of gathering `shards` pieces of `bytes` each, from as many replicas in a row.
 std::vector<CollectivePart> gather_parts(const Program& program, int shards, int64_t bytes);
 
 int64_t cycles_of(const std::vector<CollectivePart>& parts);

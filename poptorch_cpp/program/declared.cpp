@@ -58,7 +58,7 @@ class Declared {
     if (!names.insert(name).second) fail(what, " '", name, "' is twice.");
   }
 
-  // Groups of `size` replicas, `stride` apart, divide the replicas.
+  // Checks that groups of `size` replicas, `stride` apart, divide the replicas.
   void check_groups(const char* what, Symbol name, int size, int stride) const {
     if (size < 1 || stride < 1 || program_.replicas % (int64_t{size} * stride) != 0) {
       fail(what, " '", name, "' has groups of ", size, " by ", stride, " among ", program_.replicas,

@@ -11,8 +11,8 @@
 
 namespace poptorch::program {
 
-// Reading takes in all keys and values at once; each field then takes its own, and what is left at
-// the end is refused. Errors stand at the opening bracket.
+// Reading collects all keys and values at once. Each field then takes its own key; an error reports
+// the keys that are left. Errors are located at the opening bracket.
 class Fields {
  public:
   explicit Fields(ir::Lexer& lexer) : lexer_(lexer) {}
@@ -38,7 +38,7 @@ class Fields {
   bool has(std::string_view key) const { return attrs_.find(key) != nullptr; }
   const ir::Token& place() const { return place_; }
 
-  // A field that the text does not mention stays as it is.
+  // A field that the text does not mention keeps its value.
   template <typename T>
   void take(std::string_view key, T& field) {
     constexpr bool kAsItIs =
@@ -55,7 +55,7 @@ class Fields {
     attrs_.erase(key);
   }
 
-  // The place of the word among `words` as an enumerator.
+  // Reads a word and converts its index in `words` to an enumerator.
   template <typename Enum, size_t N>
   void take_word(std::string_view key, const std::array<std::string_view, N>& words, Enum& field) {
     if (!has(key)) return;

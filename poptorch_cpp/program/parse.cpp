@@ -1,5 +1,5 @@
-// The parser of program.hpp: every name is resolved while reading, so that a program from text has
-// no dangling index, and every op is checked against its row.
+// The parser of program.hpp. Every name is resolved while reading, so that a parsed program does
+// not have dangling indices, and every op is checked against its row.
 #include "ir/parse.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 using ir::Token;
 using support::str;
 
-// Of loops and conditionals: they are read and walked by recursion.
+// Loops and conditionals nest at most this deep: they are read and walked by recursion.
 constexpr int kMaxNesting = 256;
 
 class Parser {
@@ -274,7 +274,8 @@ class Parser {
     return instruction;
   }
 
-  // Operands, attributes and results fit the op's row, and nothing writes constants.
+  // Checks that operands, attributes and results fit the op's row, and that nothing writes
+  // constants.
   void check_op(const Instruction& instruction, const ir::OpDef& def, const Token& place) {
     auto tensor = [&](TensorId id) -> const Tensor* {
       return id == kNoTensor ? nullptr : &program_.tensors[static_cast<size_t>(id)];

@@ -12,7 +12,7 @@ using support::join;
 using support::quoted;
 using support::str;
 
-// `key=value` items, left out where the value is the usual one.
+// Collects `key=value` items and omits those with the usual value.
 class Items {
  public:
   template <typename T>
@@ -20,7 +20,7 @@ class Items {
     if (value == usual) return;
     items_.push_back(std::string(key) + "=");
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-      items_.back() += std::to_string(static_cast<int64_t>(value));  // soon: there are many
+      items_.back() += std::to_string(static_cast<int64_t>(value));  // fast path: there are many
     } else {
       items_.back() += ir::attr_text(attr(value));
     }
@@ -226,7 +226,7 @@ class Printer {
     return texts.empty() ? "" : " {" + join(texts, ", ") + "}";
   }
 
-  // Without its blocks.
+  // Returns the line of an instruction without its blocks.
   std::string line_of(const Instruction& instruction) const {
     const KindRow& row = row_of(instruction.kind);
     std::string line = instruction.outputs.empty() ? "" : list(instruction.outputs) + " = ";

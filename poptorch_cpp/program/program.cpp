@@ -1,4 +1,4 @@
-// Sizes of host buffers and groups of replicas, which the run half and the façade share.
+// Sizes of host buffers and groups of replicas, which the runtime and the façade share.
 #include "program/program.hpp"
 
 #include <algorithm>

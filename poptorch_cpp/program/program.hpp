@@ -1,6 +1,6 @@
 // The executable form as data: per-IPU instruction lists over logical tensors, state slots, host
-// streams and Streaming Memory. Nothing here knows the host: no pointer, layout or instruction set.
-// The emulated IPU's memory account comes from this form alone.
+// streams and Streaming Memory. It does not depend on the host: no pointer, layout or instruction
+// set. The memory report of the emulated IPU is computed from this form alone.
 #pragma once
 
 #include <cstdint>
@@ -25,19 +25,19 @@ using ir::Attrs;
 using ir::Symbol;
 using ir::Type;
 
-// What a program may have at most: sums of these fit 64 bits.
+// The limits of a program: sums of these fit 64 bits.
 constexpr int kMaxIpusInAll = 1 << 16;  // of all replicas
 constexpr int64_t kMaxMicroBatches = int64_t{1} << 40;
 constexpr int64_t kMaxBytes = int64_t{1} << 50;  // an offset, or what an IPU needs
 constexpr int kMaxChannels = 1 << 20;            // between IPUs of a replica
 constexpr int kMaxAhead = 1 << 20;               // micro-batches, in rewinds and offsets
 
-// What an address is relative to.
+// The memory that an address is relative to.
 enum class Base : uint8_t {
   kArena,     // the IPU's arena; `offset` from the memory plan
   kState,     // state slot `index` of Program::states
   kConstant,  // literal `index` of Program::constants
-  kStream,    // staging buffer of stream `index`: the transfer at hand, on the host's side
+  kStream,    // staging buffer of stream `index`: the current transfer, on the host's side
   kStash,     // stash `index`: the slot (micro-batch modulo depth) of Program::stashes
 };
 
@@ -86,18 +86,18 @@ struct Instruction {
   int peer = -1;
   int channel = -1;
   int64_t count = 0;
-  // kLoop with an op_id: a `repeat` of the model, whose rounds draw numbers of their own.
-  // kLoop: every iteration ends with a step of this IPU's micro-batch counter, which is 0 when a
-  // run starts. Random keys and stash slots follow the counter.
+  // kLoop with an op_id: a `repeat` of the model, whose rounds draw separate numbers. kLoop: every
+  // iteration ends with a step of this IPU's micro-batch counter, which is 0 when a run starts.
+  // Random keys and stash slots follow the counter.
   bool per_micro_batch = false;
-  // kLoop: every iteration ends with the counter set back by this much: what the stages of a
-  // pipeline run ahead of each other in a round.
+  // kLoop: every iteration ends by setting the counter back by this much, the distance that the
+  // stages of a pipeline run ahead of each other in a round.
   int rewind = 0;
   // This instruction works on micro-batch (counter + offset): pipelines skew their stages.
   int micro_batch_offset = 0;
   std::vector<std::vector<Instruction>> blocks = {};
 
-  // Provenance and account.
+  // These fields record provenance and cost.
   uint64_t op_id = 0;
   int stage = -1;
   int phase = -1;
@@ -108,17 +108,18 @@ struct Instruction {
   int64_t cycles = 0;
 };
 
-// A slot of the session's state. Its elements on the host are groups × type when it is grouped.
+// A slot of the session's state. Its host buffer has groups × type elements when it is grouped.
 struct State {
   ir::StateSlot slot;
   int ipu = 0;         // -1: every IPU that names it has a copy, which the program does not write
   int64_t offset = 0;  // in the IPU's memory, before the arena
-  // False: in Streaming Memory. Then, and where it is sharded, only loads and stores name it.
+  // False: the slot is in Streaming Memory. Only loads and stores name a slot that is there or
+  // sharded.
   bool on_chip = true;
-  int shards = 1;  // a replica keeps one part of so many: a load gathers all of them
+  int shards = 1;  // a replica keeps one of this many parts: a load gathers all
 };
 
-// What the host keeps of a stream's transfers in one run.
+// The transfers of a stream that the host keeps in one run.
 enum class Keep : uint8_t {
   kAll,
   kEveryN,  // transfers period-1, 2·period-1, ...
@@ -126,26 +127,27 @@ enum class Keep : uint8_t {
   kSum,     // the sum, element by element, in the order of transfers
 };
 
-// A host stream of a replica makes `transfers` transfers in a run, counted from 0 by the stream
-// itself; only one IPU uses it. The host's buffer of one run is dense: transfers × groups × type,
-// the group of replicas varying fastest (into the device: transfer t of group g reads element
-// t·groups + g; out of it, the k-th kept transfer of replica r is element k·replicas + r).
+// A host stream of a replica makes `transfers` transfers in a run, and counts them from 0; only one
+// IPU uses it. The host's buffer of one run is dense: transfers × groups × type, the group of
+// replicas varying fastest. Into the device, transfer t of group g reads element t·groups + g. Out
+// of it, the k-th kept transfer of replica r is element k·replicas + r.
 struct Stream {
   ir::HostStream host;
   int64_t transfers = 1;
   Keep keep = Keep::kAll;  // out of the device only
   int64_t period = 1;      // of kEveryN
-  // Replicas that read the same transfers: groups of `group_size`, `group_stride` apart.
+  // Replicas that read the same transfers form groups of `group_size`, `group_stride` apart.
   int group_size = 1;
   int group_stride = 1;
-  // Of a value that was asked for by name, its name and the number of the anchor; else -1.
+  // The number and name of the anchor whose value the stream returns; -1: not an anchor's stream.
   int anchor = -1;
   Symbol anchored = {};
 
   int64_t kept() const;  // transfers of one replica that the host's buffer holds
-  // Of the host's buffer: kept() × groups on dimension 0; a scalar stays one when that is 1.
+  // Returns the type of the host's buffer: kept() × groups on dimension 0; a scalar stays one when
+  // that is 1.
   Type host_type(int replicas) const;
-  // The same of so many replicas or groups of them.
+  // Returns the same for `rows` replicas or groups of them.
   Type host_type_of(int rows) const;
 };
 
@@ -179,29 +181,30 @@ struct Program {
   int64_t micro_batches_per_run = 1;
 };
 
-// What the stashes of an IPU take, beside its arena and state.
+// Returns the bytes of an IPU's stashes, beside its arena and state.
 int64_t stash_bytes(const Program& program, int ipu);
 
-// Of all IPUs, with those in loops and branches.
+// Counts the instructions of all IPUs, including those in loops and branches.
 int64_t instruction_count(const Program& program);
 
-// What the row of its op says of a kCompute: whether it is a view or a collective, and the optional
-// operands that are left out at the end, as kNoTensor: kernels find results behind all operands of
-// the row.
+// Sets the fields of a kCompute that follow from its op's row: whether it is a view or a
+// collective. It also adds optional operands that are left out at the end, as kNoTensor: kernels
+// find results after all operands of the row.
 void take_row(Instruction& instruction, const ir::OpDef& def);
 
-// " (model.py:42, in module 'encoder')" of the op that an instruction stems from, as far as known.
+// Returns " (model.py:42, in module 'encoder')" for the op that an instruction stems from, as far
+// as known.
 std::string place_of(const Program& program, uint64_t op_id);
 
-// The text form; parse(print(p)) prints the same. UserError for bad text.
+// Prints the text form; parse(print(p)) prints the same. parse() throws UserError for bad text.
 std::string print(const Program& program, bool locations = false);
-// The line of each instruction, without what stands in its blocks, with its op's id.
+// Returns the line of each instruction, without the contents of its blocks, with its op's id.
 std::vector<std::pair<uint64_t, std::string>> op_lines(const Program& program);
 Program parse(std::string_view text, const ir::Registry& registry,
               std::string_view origin = "text");
 
-// InternalError unless ids, addresses, channels and loop nests are consistent and, replaying
-// allocations and frees, no two live tensors of an arena overlap.
+// Throws InternalError unless ids, addresses, channels and loop nests are consistent and, when
+// allocations and frees are replayed, no two live tensors of an arena overlap.
 void verify(const Program& program);
 
 }  // namespace poptorch::program

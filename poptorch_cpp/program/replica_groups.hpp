@@ -1,4 +1,4 @@
-// Groups of replicas: those that share a value or meet in a collective.
+// Groups of replicas that share a value or take part in one collective.
 #pragma once
 
 #include <vector>
@@ -27,7 +27,7 @@ struct ReplicaGroups {
   }
 };
 
-// Those of a state slot or a stream.
+// Returns the groups of a state slot or a stream.
 template <typename Grouped>
 ReplicaGroups groups_of(const Grouped& grouped, int replicas) {
   return {replicas, grouped.group_size, grouped.group_stride};

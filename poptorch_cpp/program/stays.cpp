@@ -1,4 +1,4 @@
-// One walk over the list of an IPU.
+// One walk over an IPU's instruction list computes the stays.
 #include "program/stays.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using support::str;
 
 constexpr int32_t kNone = -1;
 
-// One value's stay in its tensor's memory.
+// The lifetime of one value in its tensor's memory.
 struct Stay {
   TensorId id = kNoTensor;
   int64_t begin = 0, end = 0;  // positions of the write and of the last use
@@ -47,7 +47,7 @@ class Walk {
   }
 
  private:
-  // What a loop does first with a tensor, and what the tensor held when the loop began.
+  // Records a loop's first access to a tensor, and the tensor's stay when the loop began.
   struct Crossing {
     bool exposed;
     int32_t entry;
@@ -78,7 +78,8 @@ class Walk {
     stay(now(id)).end = position_;
   }
 
-  // A write in a conditional block may not happen: it goes on with the stay at hand.
+  // Extends the current stay in a conditional block, because the write may not happen; else begins
+  // a stay.
   void write(TensorId id) {
     if (!in_arena(id)) return;
     note_crossing(id, conditional_ > 0);
@@ -112,7 +113,7 @@ class Walk {
     }
   }
 
-  // Per result, the stay of the operand that it overwrites.
+  // Returns, for each result, the stay of the operand that it overwrites.
   std::vector<int32_t> stays_in_place(const Instruction& instruction) {
     std::vector<int32_t> operands;
     for (size_t i = 0; i < instruction.in_place.size(); ++i) {
@@ -132,7 +133,7 @@ class Walk {
     return operands;
   }
 
-  // What a loop reads before it writes it is needed again in the next round.
+  // A value that a loop reads before it writes is needed again in the next round.
   void close_loop() {
     ++position_;
     made_.instructions.push_back(instruction_);

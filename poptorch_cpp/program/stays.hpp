@@ -1,5 +1,5 @@
-// How long what a program writes stays in its arenas: what the check on memory plans and reports of
-// memory go by.
+// The lifetimes of the values that a program writes to its arenas; checks of memory plans and
+// memory reports use them.
 #pragma once
 
 #include <vector>
@@ -10,25 +10,26 @@ namespace poptorch::program {
 
 // Values that are in place of each other, from the first write to the last use of any.
 struct Allocation {
-  TensorId id = kNoTensor;     // of their tensors, the one that reaches the farthest
+  TensorId id = kNoTensor;     // of their tensors, the one with the highest end
   int64_t begin = 0, end = 0;  // positions, both included
 };
 
 struct Stays {
-  std::vector<Allocation> allocations;  // by begin; none of no bytes
+  std::vector<Allocation> allocations;  // by begin; without empty ones
   int64_t peak = 0;                     // the end of the highest tensor, in bytes
-  // Positions count, from 1, an IPU's instructions depth first and the ends of its loops. By
-  // position: the number of the instruction, from 0; at the end of a loop, of the last one in it.
+  // Positions count, from 1, an IPU's instructions depth first and the ends of its loops.
+  // `instructions` maps a position to the number of its instruction, from 0; the end of a loop maps
+  // to the last one in it.
   std::vector<int32_t> instructions = {-1};
 };
 
-// A tensor holds its memory from each write to the last read of what was written; what a loop reads
-// before it writes is held for the whole loop. InternalError when a tensor is read before it is
-// written, when it does not lie where what it is in place of lies, or when an operand is read after
-// it was overwritten.
+// A tensor holds its memory from each write to the last read of the written value; a value that a
+// loop reads before it writes is held for the whole loop. Throws InternalError when a tensor is
+// read before it is written, when its address differs from that of the tensor it is in place of, or
+// when an operand is read after it was overwritten.
 Stays stays_of(const Program& program, int ipu);
 
-// Where a tensor of an arena ends, in bytes from the arena's begin.
+// Returns where a tensor of an arena ends, in bytes from the arena's begin.
 int64_t end_of(const Tensor& tensor);
 
 }  // namespace poptorch::program

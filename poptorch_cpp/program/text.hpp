@@ -28,7 +28,7 @@ using Kind = Instruction::Kind;
 
 struct KindRow {
   Kind kind;
-  std::string_view word;     // empty: the op's name stands there
+  std::string_view word;     // empty: the op's name replaces it
   std::string_view channel;  // what `channel` names: key of the bracket, or empty
 };
 
@@ -47,7 +47,7 @@ constexpr std::array<KindRow, 13> kKindRows = {{{Kind::kCompute, "", ""},
                                                 {Kind::kIf, "if", ""}}};
 inline const KindRow& row_of(Kind kind) { return kKindRows[static_cast<size_t>(kind)]; }
 
-// By the value of Base, Keep and Pass.
+// The words are indexed by the values of Base, Keep and Pass.
 constexpr std::array<std::string_view, 5> kBaseWords = {"arena", "state", "constant", "stream",
                                                         "stash"};
 constexpr std::array<std::string_view, 4> kKeepWords = {"all", "every_n", "final", "sum"};

@@ -1,5 +1,5 @@
-// The verifier of program.hpp: indices, types, channels and counts here; what is declared in
-// declared.cpp, memory in replay.cpp.
+// The verifier of program.hpp. It checks indices, types, channels and counts here, declarations in
+// declared.cpp, and memory in replay.cpp.
 #include <map>
 #include <set>
 
@@ -13,7 +13,7 @@ namespace {
 
 using Wide = __int128;
 
-// How often the two ends of a channel, or of a stream, run in one run of a replica.
+// Counts how often the two ends of a channel, or of a stream, run in one run of a replica.
 struct Ends {
   int sender = -1, receiver = -1;
   int64_t sent = 0, received = 0;
@@ -63,7 +63,7 @@ class Verifier {
     }
   }
 
-  // How often the body of a loop runs that runs `times` times itself.
+  // Returns how often the body of a loop runs if the loop runs `times` times.
   int64_t rounds_of(const Instruction& loop, int64_t times) {
     if (loop.count < 0 || (times > 0 && loop.count > ir::kMaxRounds / times)) {
       fail("a loop runs ", loop.count, " times, ", times, " times in a run.");
@@ -130,7 +130,7 @@ class Verifier {
     }
   }
 
-  // What only some instructions have: a row, marks of transfers, replicas in groups.
+  // Checks what is specific to some instructions: a row, transfer marks, groups of replicas.
   void check_attrs(const Instruction& instruction) const {
     if (std::abs(int64_t{instruction.micro_batch_offset}) > kMaxAhead) {
       fail("'", word(instruction), "' is ", instruction.micro_batch_offset,
@@ -162,7 +162,7 @@ class Verifier {
     }
   }
 
-  // The row of a remote buffer, of which there are so many entries.
+  // Checks the row of a remote buffer that has `entries` rows.
   void check_row(const Instruction& instruction, size_t operand, int64_t entries) const {
     if (const ir::Attr* fixed = instruction.attrs.find("row")) {
       const int64_t row = std::get<int64_t>(*fixed);

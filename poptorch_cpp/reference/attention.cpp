@@ -17,7 +17,7 @@ struct Heads {
         value_width(c.shape(2)[3]) {}
 };
 
-// Scores of one head's query against every key it sees; -inf where hidden.
+// Returns the scores of one head's query against every key it sees; -inf where hidden.
 Doubles scores_of(Tensors& c, const Heads& h, const std::vector<int64_t>& mask, int64_t head,
                   int64_t query) {
   Doubles out(static_cast<size_t>(h.keys), -INFINITY);

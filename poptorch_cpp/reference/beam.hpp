@@ -1,7 +1,7 @@
 // Prefix beam search over the classes of one sequence, for the kernels of ctc_beam_search.
 //
-// A prefix is a path without blanks and repetitions. Its probability is kept apart for alignments
-// that end in a blank and others: after the former the prefix' last class begins anew.
+// A prefix is a path without blanks and repetitions. Alignments that end in a blank and other
+// alignments have separate probabilities: after a blank, the prefix's last class begins again.
 #pragma once
 
 #include <cmath>
@@ -19,7 +19,7 @@ class Beam {
 
   // `scores`: log probabilities of the classes at the next time.
   void advance(const double* scores);
-  // At most `count`, best first: log probability and classes.
+  // Returns at most `count` paths, best first: log probability and classes.
   std::vector<std::pair<double, std::vector<int64_t>>> paths(size_t count) const;
 
  private:
@@ -30,11 +30,11 @@ class Beam {
     const double most = a > b ? a : b, least = a > b ? b : a;
     return most == kNever ? kNever : most + std::log1p(std::exp(least - most));
   }
-  // Prefixes share their beginnings: each is its parent and a class.
+  // Prefixes share their beginnings: each consists of its parent and a class.
   struct Prefix {
     int32_t parent = -1, last = -1;
   };
-  // A prefix in the beam, or one class longer than one in the beam, which has no number yet.
+  // A prefix in the beam, or an extension of one by a class, which is not numbered yet.
   struct Candidate {
     int32_t prefix = -1;
     int32_t parent = -1, last = -1;

@@ -55,12 +55,12 @@ std::vector<std::pair<double, std::vector<int64_t>>> Beam::paths(size_t count) c
   return result;
 }
 
-// Of equals those that were found first.
+// Keeps the best candidates; among equals, those that were found first.
 void Beam::keep_best(std::vector<Candidate> next) {
   std::vector<std::pair<double, size_t>> order;
   for (size_t i = 0; i < next.size(); ++i) {
     const double total = next[i].total();
-    order.emplace_back(total > kNever ? -total : -kNever, i);  // no number is never
+    order.emplace_back(total > kNever ? -total : -kNever, i);  // NaN counts as kNever
   }
   const size_t count = std::min(width_, order.size());
   const auto end = order.begin() + static_cast<int64_t>(count);
@@ -74,7 +74,7 @@ void Beam::keep_best(std::vector<Candidate> next) {
   }
 }
 
-// A prefix that had left the beam comes back under its number: longer ones may be there still.
+// A prefix that had left the beam returns with its number: longer prefixes may still be there.
 int32_t Beam::number_of(int32_t parent, int32_t last) {
   const auto [row, added] =
       numbers_.try_emplace({parent, last}, static_cast<int32_t>(prefixes_.size()));

@@ -1,5 +1,5 @@
-// Kernels that only look: floating-point exceptions, told from results and operands; indices;
-// answers that a program relies on.
+// Kernels that only check: floating-point exceptions, detected from results and operands; indices;
+// conditions that a program relies on.
 #include <cmath>
 
 #include "reference/kernels.hpp"

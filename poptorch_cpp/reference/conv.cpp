@@ -19,7 +19,7 @@ struct Convolution {
         windows(x, y, Ints(w.begin() + 2, w.end()), args.list("strides"), args.list("padding"),
                 args.list("dilation")) {}
 
-  // visit(x index, w index, y index) for every product of the convolution.
+  // Calls visit(x index, w index, y index) for every product of the convolution.
   template <typename Visit>
   void for_each(Visit visit) const {
     const int64_t inputs = x[1] / groups, outputs = w[0] / groups;
@@ -59,7 +59,7 @@ void conv(const KernelCall& call) {
   args.out(0, y);
 }
 
-// conv_grad_input and conv_transpose: operand 0 plays y.
+// Computes conv_grad_input and conv_transpose: operand 0 takes the place of y.
 void backwards(const KernelCall& call, bool with_bias) {
   const Args args(call);
   const Convolution c(args, args.result().shape, args.shape(1), args.shape(0));

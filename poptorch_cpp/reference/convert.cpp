@@ -1,4 +1,4 @@
-// One loop a dtype, no dispatch inside.
+// Each dtype has one loop, without dispatch inside.
 #include "reference/convert.hpp"
 
 #include <algorithm>
@@ -41,12 +41,12 @@ const std::array<float, 65536>& half_values() {
   return *table;
 }
 
-// `value` rounded to nearest even on the grid of a float with `digits` significant bits whose
+// Rounds `value` to nearest even on the grid of a float with `digits` significant bits whose
 // smallest normal exponent is `least`. Adding and subtracting 1.5 * 2^52 units rounds to units.
 double on_grid(double value, int digits, int least) {
   const int exponent =
       std::max(static_cast<int>((std::bit_cast<uint64_t>(value) >> 52) & 0x7ff) - 1023, least);
-  if (exponent > 127) return value;  // overflows, infinite or nan
+  if (exponent > 127) return value;  // overflows, infinite or NaN
   const double unit =
       std::bit_cast<double>(static_cast<uint64_t>(exponent - digits + 1 + 1023) << 52);
   const double shift = 0x1.8p52 * unit;
@@ -83,7 +83,7 @@ double widen(SignedFloat8<mantissa, bias, infinity> value) {
 double widen(BFloat16 value) { return std::bit_cast<float>(uint32_t{value.bits} << 16); }
 
 int64_t truncated(double value) {
-  if (!(value > -0x1p63)) return INT64_MIN;  // nan as well, as the hardware does
+  if (!(value > -0x1p63)) return INT64_MIN;  // NaN as well, as the hardware does
   if (value >= 0x1p63)
     return value >= 0x1p64 ? INT64_MIN : static_cast<int64_t>(static_cast<uint64_t>(value));
   return static_cast<int64_t>(value);

@@ -17,7 +17,7 @@ using IntFn2 = int64_t (*)(int64_t, int64_t);
 double erfinv(double y) {
   if (std::isnan(y) || std::fabs(y) > 1) return NAN;
   if (std::fabs(y) == 1) return std::copysign(INFINITY, y);
-  // Winitzki's estimate, then Newton steps.
+  // Winitzki's estimate is followed by Newton steps.
   const double l = std::log1p(-y * y), t = 2 / (M_PI * 0.147) + l / 2;
   double x = std::copysign(std::sqrt(std::sqrt(t * t - l / 0.147) - t), y);
   for (int i = 0; i < 4; ++i) x -= (std::erf(x) - y) / (M_2_SQRTPI * std::exp(-x * x));
@@ -53,7 +53,7 @@ double remainder(double a, double b) {
 }
 int64_t floor_div(int64_t a, int64_t b) {
   if (b == 0) return 0;
-  if (b == -1) return -a;  // the least integer has no quotient
+  if (b == -1) return -a;  // the quotient of the least integer overflows
   const int64_t q = a / b;
   return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
 }
@@ -69,7 +69,7 @@ int64_t power(int64_t a, int64_t b) {
 struct UnaryRow {
   const char* name;
   FloatFn on_floats;
-  IntFn on_integers;  // nullptr: the op has none
+  IntFn on_integers;  // nullptr: the op is not defined on integers
   bool exact;
 };
 constexpr IntFn kSame = [](int64_t x) { return x; };
@@ -211,14 +211,14 @@ void binary(const KernelCall& call) {
   }
 }
 
-// As of two real numbers in a last axis of their own.
+// Returns the type of two real numbers in a separate last axis.
 ir::Type in_parts(ir::Type type) {
   type.dtype = type.dtype == DType::kC128 ? DType::kF64 : DType::kF32;
   type.shape.push_back(2);
   return type;
 }
 
-// Gradients are added up, those of complex numbers too.
+// Adds operands. Gradients are added up, complex ones too.
 void add(const KernelCall& call) {
   if (!ir::is_complex(call.outputs[0].dtype)) return binary(call);
   const std::vector<std::optional<ir::Type>> inputs{in_parts(*call.inputs[0]),
@@ -227,7 +227,7 @@ void add(const KernelCall& call) {
   binary({call.op, call.attrs, inputs, outputs, call.buffers});
 }
 
-// A formula of the attributes and one operand.
+// Makes a formula of the attributes and one operand.
 template <typename Make>
 void parametric(const KernelCall& call, Make make) {
   const Args a(call);

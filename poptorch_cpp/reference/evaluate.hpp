@@ -1,4 +1,4 @@
-// One op on literals: what constant folding and questions for constant values compute.
+// Evaluation of one op on literals, for constant folding and for queries of constant values.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace poptorch::reference {
 
-// The op's results; `operands` has nullptr for absent ones. The op has a reference kernel, writes
-// nothing and draws nothing.
+// Returns the op's results; `operands` has nullptr for absent ones. The op has a reference kernel,
+// and neither writes nor draws random numbers.
 std::vector<ir::Literal> evaluate(const ir::Op& op,
                                   const std::vector<const ir::Literal*>& operands);
 

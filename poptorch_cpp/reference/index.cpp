@@ -6,8 +6,8 @@
 namespace poptorch::reference {
 namespace {
 
-// Copies `run` bytes for every move {from, to} in blocks of that size; from < 0: zeros, to < 0:
-// nothing.
+// Copies `run` bytes for every move {from, to} in blocks of that size. from < 0: writes zeros; to <
+// 0: does nothing.
 struct Mover {
   const std::byte* from;
   std::byte* to;
@@ -29,7 +29,7 @@ void copy_first(const Args& a) {
   std::memmove(a.result_data(), a.data(0), static_cast<size_t>(a.result().bytes()));
 }
 
-// result = operand `into` plus values[k] at the places place(k); -1: nowhere. Sums in order.
+// Computes operand `into` plus values[k] at the places place(k); -1: nowhere. Sums are in order.
 template <typename Place>
 void add_at(const Args& a, const Doubles& values, Doubles into, Place place) {
   for (size_t k = 0; k < values.size(); ++k) {
@@ -60,7 +60,7 @@ void embedding_grad(const KernelCall& call) {
   });
 }
 
-// For every element k of the indices: the place in operand 0 (torch.gather), or -1.
+// Returns, for every element k of the indices, the place in operand 0 (torch.gather), or -1.
 Integers element_places(const Args& a) {
   const AxisView view(a.shape(0), a.integer("axis"));
   const Integers indices = a.ints(1);
@@ -83,7 +83,7 @@ void gather(const KernelCall& call) {
   for (size_t k = 0; k < places.size(); ++k) move(places[k], static_cast<int64_t>(k));
 }
 
-// Nan wins over every number.
+// NaN is greater than every number.
 template <typename T>
 T greatest(T a, T b) {
   return a >= b || a != a ? a : b;
@@ -147,8 +147,9 @@ void index_add(const KernelCall& call) {
   });
 }
 
-// Index tensors from operand `first` on, for the leading axes of operand 0: the block of x that
-// each element of their broadcast shape names, or -1. `run` is the block's elements.
+// Returns the blocks of x that the index tensors from operand `first` on select along the leading
+// axes of operand 0. Each element of their broadcast shape selects one, or -1. `run` is the block's
+// elements.
 Integers block_places(const Args& a, size_t first, int64_t& run) {
   const size_t count = a.input_count() - first;
   const Shape& x = a.shape(0);
@@ -201,7 +202,7 @@ void one_hot(const KernelCall& call) {
   a.out(0, y);
 }
 
-// Place `i` of a window that begins at `start` and wraps past the end of an axis.
+// Returns place `i` of a window that begins at `start` and wraps past the end of an axis.
 int64_t wrapped(int64_t start, int64_t i, int64_t size) {
   return ((start + i) % size + size) % size;
 }

@@ -1,5 +1,5 @@
-// A value is a buffer of bytes; state and by-reference inputs are
-// shared buffers, so writes are seen by whoever names the same memory.
+// A value is a buffer of bytes. State and by-reference inputs are shared buffers, so every op that
+// names the same memory sees writes.
 #include "reference/interpreter.hpp"
 
 #include <cstring>
@@ -30,7 +30,7 @@ Buffer buffer_of(const Literal& literal) {
 
 Buffer zeros(const Type& type) {
   auto buffer = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(type.bytes()));
-  buffer->reserve(1);  // an address even where there is nothing
+  buffer->reserve(1);  // an address even for an empty value
   return buffer;
 }
 
@@ -40,7 +40,7 @@ Doubles doubles_of(const Type& type, const Buffer& buffer) {
 
 Literal literal_of(const Type& type, const Buffer& buffer) { return Literal(type, *buffer); }
 
-// One replica's world.
+// The state of one replica.
 struct Replica {
   std::map<std::string, Buffer> states;
   std::map<std::string, std::vector<Literal>> streams;
@@ -50,14 +50,15 @@ struct Replica {
 
 double combine(const std::string& how, double a, double b) {
   if (how == "mul") return a * b;
-  if (how == "min") return b != b || b < a ? b : a;  // what is no number stays
+  if (how == "min") return b != b || b < a ? b : a;  // NaN stays
   if (how == "max") return b != b || a < b ? b : a;
   if (how == "and") return a != 0 && b != 0;
   if (how == "or") return a != 0 || b != 0;
   return a + b;
 }
 
-// What the replica of `rank` in its group has of the operands of all members, in their order.
+// Computes the result of the replica of `rank` in its group from the operands of all members, in
+// order.
 using Collective = Doubles (*)(const Op& op, std::vector<Doubles> members, int rank);
 
 Doubles reduced(const Op& op, std::vector<Doubles> members, int rank) {
@@ -93,7 +94,7 @@ Doubles scattered(const Op& op, std::vector<Doubles> members, int rank) {
   return Doubles(out.begin() + rank * part, out.begin() + (rank + 1) * part);
 }
 
-// Row `rank` of each.
+// Returns row `rank` of each member.
 Doubles exchanged(const Op&, std::vector<Doubles> members, int rank) {
   Doubles out;
   for (const Doubles& member : members) {
@@ -185,7 +186,7 @@ struct Interpreter::Impl {
       }
       round = outer;
     } else if (ir::is_choice(op)) {
-      // Replicas may branch differently; branches hold no collectives in what tests run.
+      // Replicas may branch differently; in tests, branches do not contain collectives.
       bool yes = (*frames[0].at(op.operand(0)))[0] != std::byte{0};
       results = run_graph(ir::body_of(op, yes ? 0 : 1), inputs);
     } else {
@@ -256,7 +257,7 @@ struct Interpreter::Impl {
     }
     for (size_t i = 0; i < op.result_count(); ++i) {
       const Value* result = op.result(i);
-      // A result of an op that writes is the memory of the operand written.
+      // A result of an op that writes is the memory of the written operand.
       const auto& writes = op.def().writes;
       frame[result] = i < writes.size() ? frame.at(op.operand(static_cast<size_t>(writes[i])))
                                         : zeros(result->type());

@@ -1,4 +1,4 @@
-// What the kernel files share: the table that they add to, and access to a call's tensors.
+// The table that the kernel files add to, and access to a call's tensors.
 #pragma once
 
 #include <cstring>
@@ -40,10 +40,10 @@ void add_check_kernels(Table& table);
 void add_print_kernels(Table& table);
 void add_state_kernels(Table& table);
 
-// Elements of a half type `dtype`, rounded at random: element i by number `first` + i.
+// Rounds elements of a half type `dtype` at random: element i uses number `first` + i.
 void round_at_random(DType dtype, Doubles& values, const RandomKey& key, uint64_t first = 0);
 
-// A call with conversions to and from working types.
+// One call, with conversions to and from working types.
 class Args {
  public:
   explicit Args(const KernelCall& call) : call_(call) {}
@@ -61,12 +61,12 @@ class Args {
 
   Doubles in(size_t i) const { return to_doubles(type(i).dtype, data(i), type(i).elements()); }
   Integers ints(size_t i) const { return to_integers(type(i).dtype, data(i), type(i).elements()); }
-  // Operand i, repeated to `shape` as broadcasting does.
+  // Returns operand i, broadcast to `shape`.
   Doubles in(size_t i, const Shape& shape) const { return spread(in(i), this->shape(i), shape); }
   Integers ints(size_t i, const Shape& shape) const {
     return spread(ints(i), this->shape(i), shape);
   }
-  // The only element of an operand.
+  // Returns the only element of an operand.
   double scalar(size_t i) const { return in(i)[0]; }
 
   void out(size_t i, const Doubles& values) const {
@@ -121,7 +121,7 @@ void for_each_offset(const Shape& shape, const Shape& strides, Visit visit) {
   }
 }
 
-// Strides that read a dense tensor of shape `from` as if broadcast to `to`.
+// Returns strides that read a dense tensor of shape `from` as if broadcast to `to`.
 inline Shape broadcast_strides(const Shape& from, const Shape& to) {
   Shape strides(to.size(), 0);
   const Shape dense = ir::row_major_strides(from);

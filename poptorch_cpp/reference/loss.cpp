@@ -8,7 +8,7 @@
 namespace poptorch::reference {
 namespace {
 
-// Scores [outer, classes, inner] with targets [outer, inner]; the weights of classes.
+// The operands are scores [outer, classes, inner], targets [outer, inner] and the class weights.
 struct Classes {
   AxisView view;
   Integers target;
@@ -16,7 +16,7 @@ struct Classes {
   double smoothing = 0;
   double total = 0;  // the sum of the weights of the targets that count
 
-  // `smooths`: of the losses that smooth labels.
+  // `smooths`: the loss smooths labels.
   Classes(const Args& a, bool smooths)
       : view(a.shape(0), a.shape(0).size() == 1 ? 0 : 1),
         target(a.ints(1)),
@@ -37,7 +37,8 @@ struct Classes {
     }
   }
 
-  // visit(place among the targets, index of the first class' score, target) for those that count.
+  // Calls visit(place among the targets, index of the first class's score, target) for those that
+  // count.
   template <typename Visit>
   void for_each(Visit visit) const {
     for (size_t p = 0; p < target.size(); ++p) {
@@ -45,7 +46,7 @@ struct Classes {
       if (target[p] >= 0) visit(p, view.at(place / view.inner, 0, place % view.inner), target[p]);
     }
   }
-  // How much class k contributes to the loss of a place whose target is t.
+  // Returns how much class k contributes to the loss of a place whose target is t.
   double share(int64_t t, int64_t k) const {
     const double smooth = smoothing / static_cast<double>(view.size);
     return ((k == t ? 1 - smoothing : 0) + smooth) * weight[static_cast<size_t>(k)];
@@ -89,7 +90,7 @@ void softmax_cross_entropy(const KernelCall& call) {
   a.out(1, x);
 }
 
-// d loss / d log-probabilities, or through log_softmax to the logits.
+// Computes d loss / d log-probabilities, or through log_softmax to the logits.
 template <bool through_softmax>
 void class_gradient(const KernelCall& call) {
   const Args a(call);

@@ -4,7 +4,7 @@
 namespace poptorch::reference {
 namespace {
 
-// c [m, n] += a [m, k] · b [k, n], each with row and column strides.
+// Computes c [m, n] += a [m, k] · b [k, n], each with row and column strides.
 struct Matrix {
   const double* data;
   int64_t row, column;

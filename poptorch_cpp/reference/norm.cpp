@@ -6,13 +6,13 @@
 namespace poptorch::reference {
 namespace {
 
-// For element i of x: which statistics and which weight it uses.
+// Maps element i of x to its statistics and its weight.
 struct Grouping {
   int64_t statistics_count, weight_count;
   std::function<int64_t(int64_t)> statistics, weight;
 };
 
-// Elements of a channel of a sample; of an x without elements nobody asks.
+// Returns the elements of a channel of a sample; it is not used when x is empty.
 int64_t inner_size(const Shape& x) { return ir::element_count(Shape(x.begin() + 2, x.end())); }
 
 Grouping by_channel(const Shape& x) {
@@ -38,7 +38,7 @@ Grouping of_batch(Tensors& c) { return by_channel(c.shape(0)); }
 Grouping of_layer(Tensors& c) { return by_rows(c.shape(0), c.integer("axes_count")); }
 Grouping of_group(Tensors& c) { return by_groups(c.shape(0), c.integer("groups")); }
 
-// How many elements each of `groups` has.
+// Returns how many elements each of `groups` has.
 double share(const Doubles& x, size_t groups) {
   return groups ? static_cast<double>(x.size() / groups) : 0;
 }
@@ -82,7 +82,7 @@ void norm(Tensors& c) {
   normalise(c, grouping(c));
 }
 
-// Keeps running statistics as well.
+// Normalises by channel and updates the running statistics.
 void batch_norm(Tensors& c) {
   const Moments m = normalise(c, of_batch(c));
   const double momentum = c.number("momentum");

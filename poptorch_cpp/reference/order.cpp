@@ -8,7 +8,7 @@
 namespace poptorch::reference {
 namespace {
 
-// Stable; nan counts as the greatest, as in torch.
+// Sorts stably; NaN counts as the greatest, as in torch.
 template <typename T>
 bool comes_before(T a, T b, bool descending) {
   if (a != a || b != b) return descending ? a != a && b == b : a == a && b != b;

@@ -1,6 +1,6 @@
-// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): a random
+// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011). A random
 // number is a function of its key and counter alone, so it is the same wherever and whenever it is
-// drawn. Used by the reference and the fast kernels alike.
+// drawn. The reference and the fast kernels both use it.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ class Philox {
                 static_cast<uint32_t>(random.micro_batch >> 32) << 16};
   }
 
-  // The numbers of elements 4 * index to 4 * index + 3; index < 2^48.
+  // Returns the numbers of elements 4 * index to 4 * index + 3; index < 2^48.
   Block block(uint64_t index) const {
     Block c = counter_;
     c[0] = static_cast<uint32_t>(index);
@@ -48,25 +48,26 @@ class Philox {
   Block counter_;
 };
 
-// Of numbers of [0, 1) of a type, so that rounding to it never gives 1.
+// Returns the bits of a random number of [0, 1) of a type; rounding to the type never gives 1.
 inline int random_digits(ir::DType dtype) {
   return dtype == ir::DType::kF16 ? 11 : dtype == ir::DType::kBF16 ? 8 : 24;
 }
 
-// The leading `digits` bits as a number of [0, 1).
+// Returns the leading `digits` bits as a number of [0, 1).
 inline double unit_interval(uint32_t bits, int digits = 24) {
   return std::ldexp(static_cast<double>(bits >> (32 - digits)), -digits);
 }
 
-// An element is dropped, with probability p, when its leading 24 bits are below this.
+// Returns the threshold: an element is dropped, with probability p, when its leading 24 bits are
+// below.
 inline uint32_t drop_threshold(double p) {
   return static_cast<uint32_t>(std::ceil(p * 16777216.0));
 }
 inline bool is_dropped(uint32_t bits, uint32_t threshold) { return (bits >> 8) < threshold; }
 
-// `value` rounded to one of its neighbours with `digits` significant bits (f16: 11, bf16: 8) and no
-// exponent below `least` (-14, -126): away from zero when the word, as a number of [0, 1), lies
-// below the part of the way there.
+// Rounds `value` to a neighbour with `digits` significant bits (f16: 11, bf16: 8) and an exponent
+// of at least `least` (-14, -126). It rounds away from zero when the word, as a number of [0, 1),
+// is less than the dropped fraction.
 inline double rounded_at_random(double value, uint32_t word, int digits, int least) {
   if (!std::isfinite(value) || value == 0) return value;
   int exponent;
@@ -77,7 +78,7 @@ inline double rounded_at_random(double value, uint32_t word, int digits, int lea
   return std::copysign(std::ldexp(chosen, unit), value);
 }
 
-// Two standard normal numbers from two words (Box and Muller 1958), in double.
+// Returns two standard normal numbers from two words (Box and Muller 1958), in double.
 inline std::array<double, 2> normal_pair(uint32_t a, uint32_t b) {
   const double radius = std::sqrt(-2.0 * std::log((a + 1.0) * 0x1p-32));
   const double angle = 6.283185307179586476925 * (b * 0x1p-32);

@@ -1,4 +1,4 @@
-// Kernels of clouds of points. A distance that is not a number is never less or more than another.
+// Kernels of point clouds. A NaN distance is never less or greater than another.
 #include <algorithm>
 #include <limits>
 
@@ -27,7 +27,7 @@ void farthest_points(const KernelCall& call) {
   for (size_t g = 0; g < counts.size(); ++g) {
     const int64_t begin = borders[g], size = borders[g + 1] - begin;
     const double* points = x.data() + begin * dimensions;
-    Doubles nearest(static_cast<size_t>(size), kFar);  // distances from those chosen
+    Doubles nearest(static_cast<size_t>(size), kFar);  // distances from the chosen points
     int64_t next = starts[g];
     if (counts[g] > 0 && (next < 0 || next >= size)) {
       throw support::UserError(support::str("[", a.op(), "] start ", next, " of group ", g,

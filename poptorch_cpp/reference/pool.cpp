@@ -7,8 +7,8 @@
 namespace poptorch::reference {
 namespace {
 
-// The place of each window's first greatest element (of nan, which wins, the last) among the
-// input's, a channel after the other; -1 where a window is empty.
+// Returns the place of each window's first greatest element, or of its last NaN, which wins. Places
+// count through the input channel by channel; -1 where a window is empty.
 Integers winners(const Doubles& x, const Windows& w, int64_t channels) {
   const int64_t in = w.in_size(), out = w.out_size();
   Integers best(static_cast<size_t>(channels * out), -1);
@@ -63,7 +63,7 @@ Windows mean_windows(const Args& a, const Shape& x, const Shape& y) {
           Ints(a.list("kernel").size(), 1)};
 }
 
-// What each place divides by: `divisor`, or the taps inside the padded input, or inside the input.
+// Returns the divisor of each place: `divisor`, or the taps inside the padded input or the input.
 Doubles divisors(const Args& a, const Windows& w) {
   const auto divisor = static_cast<double>(a.integer("divisor"));
   Doubles out(static_cast<size_t>(w.out_size()), divisor);

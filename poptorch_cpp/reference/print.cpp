@@ -1,7 +1,7 @@
 // The kernel of print_tensor: copies its operand and prints it on stderr, in one write.
 //
-// A vector is a row; what has more dimensions has its brackets on lines of their own and an element
-// of the first dimension a line, a blank further in.
+// A vector is one row. A tensor of more dimensions has its brackets on separate lines; each element
+// of the first dimension has a line, indented by one more blank.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -11,10 +11,10 @@
 namespace poptorch::reference {
 namespace {
 
-// How floats are written, so that they have the asked-for number of digits.
+// The format of floats that gives the requested number of digits.
 struct Notation {
   const char* format = "%g";
-  int behind_point = 0;  // of other formats than %g
+  int behind_point = 0;  // for other formats than %g
 };
 
 Notation notation_for(const Doubles& values, const std::string& asked, int digits) {
@@ -28,7 +28,8 @@ Notation notation_for(const Doubles& values, const std::string& asked, int digit
   }
   const int before = most < 10 ? 1 : static_cast<int>(std::floor(std::log10(most))) + 1;
   const int behind = std::max(digits - before, 0);
-  // Where one would have more digits than asked for, or show none of its own.
+  // Fixed notation would exceed the requested digits, or not show any digit of the smallest
+  // element.
   const bool needs_exponents = before > digits || least < 0.5 * std::pow(10.0, -behind);
   const bool fixed = asked == "fixed" || (asked == "auto" && !needs_exponents);
   return fixed ? Notation{"%.*f", behind} : Notation{"%.*e", digits - 1};
@@ -69,7 +70,7 @@ class Printer {
     return threshold > 0 && a.type(0).elements() > threshold;
   }
 
-  // Places along an axis that are shown, and kLeftOut between both ends.
+  // Returns the places along an axis that are shown, with kLeftOut between both ends.
   std::vector<int64_t> places(size_t axis) const {
     std::vector<int64_t> result;
     const int64_t size = shape_[axis];
@@ -133,7 +134,7 @@ class Printer {
     put(close_);
   }
 
-  // Broken behind separators, so that lines stay within the width where elements do.
+  // Breaks lines after separators, so that they stay within the width if each element fits.
   void write_row(size_t axis) {
     const std::vector<int64_t> all = places(axis);
     for (size_t k = 0; k < all.size(); ++k) {
@@ -158,8 +159,8 @@ class Printer {
   const Shape& shape_;
   const int64_t edge_, line_width_;
   const std::string &separator_, &open_, &close_;
-  std::vector<std::string> elements_;  // that are shown, in order
-  size_t next_ = 0;                    // of them
+  std::vector<std::string> elements_;  // the shown ones, in order
+  size_t next_ = 0;                    // the next of them
   std::string out_;
   int64_t column_ = 0;
 };

@@ -55,7 +55,7 @@ void dropout(Tensors& c) {
   const Philox philox(c.random());
   const double p = c.number("p");
   const uint32_t threshold = drop_threshold(p);
-  // The factor is an f32 number, as the fast kernels have it.
+  // The factor is an f32 number, as in the fast kernels.
   const double scale = p < 1 ? rounded_to(DType::kF32, 1 / (1 - p)) : 0;
   for (size_t i = 0; i < c.in(0).size(); ++i) {
     const bool kept = !is_dropped(philox.bits(i), threshold);

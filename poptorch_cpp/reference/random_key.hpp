@@ -1,4 +1,4 @@
-// What random numbers depend on, beside the index of the element: the same key gives the same
+// The inputs of random numbers, beside the index of the element: the same key gives the same
 // numbers wherever and whenever the op runs.
 #pragma once
 

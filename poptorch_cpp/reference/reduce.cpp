@@ -6,12 +6,12 @@
 namespace poptorch::reference {
 namespace {
 
-// For every element of operand 0, in row-major order: the element of the result it goes to.
+// Maps every element of operand 0, in row-major order, to the element of the result it goes to.
 template <typename Visit>
 void for_each_target(const Args& a, Visit visit) {
   const Shape& shape = a.shape(0);
   ir::Ints axes = a.list("axes");
-  if (shape.empty()) axes.clear();  // axis 0 of a scalar is none
+  if (shape.empty()) axes.clear();  // a scalar does not have an axis 0
   Shape kept = shape;
   for (int64_t axis : axes) kept[static_cast<size_t>(axis)] = 1;
   Shape strides = ir::row_major_strides(kept);
@@ -96,7 +96,7 @@ void search(const Args& a, const Values& x) {
       for (int64_t i = 1; i < view.size; ++i) {
         const auto held = x[static_cast<size_t>(view.at(o, best, in))];
         const auto value = x[static_cast<size_t>(view.at(o, i, in))];
-        if (held != held) break;  // nan
+        if (held != held) break;  // NaN
         if (value != value || (greatest ? value > held : value < held)) best = i;
       }
       y.push_back(best);

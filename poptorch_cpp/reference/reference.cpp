@@ -51,7 +51,7 @@ void run_reference(const KernelCall& call) {
     throw support::UnsupportedError(support::str("[kernel] op '", call.op.name,
                                                  "' has no kernel. Use another op in its place."));
   }
-  // Kernels may rely on having something to compute.
+  // Kernels may assume that there is something to compute.
   const bool idle = !call.op.has_effect() && !call.outputs.empty() &&
                     std::all_of(call.outputs.begin(), call.outputs.end(),
                                 [](const ir::Type& type) { return type.elements() == 0; });

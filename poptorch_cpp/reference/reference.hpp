@@ -19,34 +19,36 @@ struct OpDef;
 
 namespace poptorch::reference {
 
-// One execution. Everything is owned by the caller.
+// One execution. The caller owns everything.
 struct KernelCall {
   const ir::OpDef& op;
   const ir::Attrs& attrs;
   const std::vector<std::optional<ir::Type>>& inputs;  // nullopt: an absent operand
   const std::vector<ir::Type>& outputs;
-  // Inputs, then outputs; nullptr for absent operands and unused results. Operands that the op
-  // writes are changed in place; a result that is such an operand's memory has its address.
+  // Holds inputs, then outputs; nullptr for absent operands and unused results. Operands that the
+  // op writes are changed in place; a result that is such an operand's memory has its address.
   std::byte* const* buffers = nullptr;
   RandomKey random = {};
 };
 
 struct Kernel {
   void (*run)(const KernelCall&) = nullptr;
-  // Floating-point results have the same bits as every fast kernel's: data movement, and formulas
-  // where IEEE arithmetic leaves no choice. Results of integers always have.
+  // Floating-point results are bit-identical with those of every fast kernel: data movement, and
+  // formulas that IEEE arithmetic determines fully. Integer results always are.
   bool exact_floats = false;
 };
 
-// nullptr: the op is no computation on one device (streams, calls, collectives, foreign kernels).
+// Returns nullptr for an op that does not compute on one device (streams, calls, collectives,
+// foreign kernels).
 const Kernel* find_kernel(std::string_view op);
 
-// The kernel's result has the bits of every other kernel's of the op: it may replace them, as
-// constant folding does. Random ops and ops with effects never do.
+// Returns true if the kernel's result is bit-identical with that of every other kernel of the op.
+// It may then replace them, as constant folding does. Random ops and ops with effects never
+// qualify.
 bool is_bits_exact(const ir::OpDef& op, const std::vector<std::optional<ir::Type>>& inputs,
                    const std::vector<ir::Type>& outputs);
 
-// UnsupportedError for an op without a kernel or an element type that no kernel has.
+// Throws UnsupportedError for an op without a kernel or an element type that no kernel supports.
 void run_reference(const KernelCall& call);
 
 }  // namespace poptorch::reference

@@ -1,6 +1,6 @@
-// Numbers of distributions that are drawn by rejection. Each element has a part of the op's Philox
-// sequence for itself, a block a trial, so that it is the same wherever it is drawn. Used by the
-// reference and the fast kernels alike.
+// Random numbers of distributions that are drawn by rejection. Each element owns a part of the op's
+// Philox sequence, one block per trial, so that it is the same wherever it is drawn. The reference
+// and the fast kernels both use it.
 #pragma once
 
 #include <cmath>
@@ -11,7 +11,8 @@
 
 namespace poptorch::reference {
 
-// The blocks of one element's trials. Nine in ten are accepted, so nobody sees the last of them.
+// The blocks of one element's trials. Nine in ten are accepted, so the last block is never reached
+// in practice.
 class Trials {
  public:
   static constexpr uint64_t kMost = 4096;
@@ -22,7 +23,7 @@ class Trials {
     block_ = philox_.block(first_ + count_++);
     return true;
   }
-  // Word `i` of the trial as a number of (0, 1).
+  // Returns word `i` of the trial as a number of (0, 1).
   double between(size_t i) const { return (block_[i] + 0.5) * 0x1p-32; }
   double normal() const { return normal_pair(block_[0], block_[1])[0]; }
 
@@ -34,9 +35,9 @@ class Trials {
 
 constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
-// Of shape alpha and scale 1 (Marsaglia and Tsang, "A simple method for generating gamma
-// variables", 2000). A shape below 1 is raised by one, and the number multiplied with a uniform
-// one's power.
+// Draws from the gamma distribution with shape alpha and scale 1 (Marsaglia and Tsang, "A simple
+// method for generating gamma variables", 2000). A shape below 1 is raised by one; the number is
+// then multiplied with a power of a uniform one.
 inline double gamma_number(const Philox& philox, uint64_t element, double alpha) {
   if (!(alpha >= 0) || std::isinf(alpha)) return kNoNumber;
   if (alpha == 0) return 0;
@@ -51,8 +52,8 @@ inline double gamma_number(const Philox& philox, uint64_t element, double alpha)
   return kNoNumber;
 }
 
-// Counts below `u`'s quantile by their probabilities, of which the first is `p` and ratio(k) leads
-// from k - 1 to k.
+// Counts outcomes below the quantile `u`, by their probabilities. The first probability is `p`;
+// ratio(k) gives the factor from k - 1 to k.
 template <typename Ratio>
 double by_inversion(double u, double p, double most, Ratio ratio) {
   double count = 0;
@@ -65,14 +66,14 @@ double by_inversion(double u, double p, double most, Ratio ratio) {
   return count;
 }
 
-// A uniform number of 53 bits, for quantiles far out.
+// Returns a uniform number of 53 bits, for quantiles far out.
 inline double fine_between(const Philox& philox, uint64_t element) {
   const auto block = philox.block(element * Trials::kMost);
   return (block[0] + (block[1] >> 11) * 0x1p-21 + 0x1p-22) * 0x1p-32;
 }
 
-// By inversion, or from 10 on by transformed rejection (Hörmann, "The transformed rejection method
-// for generating Poisson random variables", 1993: PTRS).
+// Draws by inversion, or from a rate of 10 on by transformed rejection (Hörmann, "The transformed
+// rejection method for generating Poisson random variables", 1993: PTRS).
 inline double poisson_number(const Philox& philox, uint64_t element, double rate) {
   if (!(rate >= 0) || std::isinf(rate)) return kNoNumber;
   if (rate < 10) {
@@ -93,7 +94,7 @@ inline double poisson_number(const Philox& philox, uint64_t element, double rate
   return kNoNumber;
 }
 
-// By inversion, or where 10 and more are expected by transformed rejection (Hörmann, "The
+// Draws by inversion, or where 10 and more are expected by transformed rejection (Hörmann, "The
 // generation of binomial random variates", 1993: BTRS).
 inline double binomial_number(const Philox& philox, uint64_t element, double n, double p) {
   if (!(n >= 0) || !(p >= 0 && p <= 1) || std::isinf(n)) return kNoNumber;

@@ -14,14 +14,14 @@ struct Sizes {
       : time(c.shape(0)[0]), batch(c.shape(0)[1]), in(c.shape(0)[2]), hidden(c.shape(1)[1]) {}
 };
 
-// The steps in the order in which they run.
+// Returns the steps in the order in which they run.
 std::vector<int64_t> steps(Tensors& c, int64_t time) {
   std::vector<int64_t> out;
   for (int64_t t = 0; t < time; ++t) out.push_back(c.flag("reverse") ? time - 1 - t : t);
   return out;
 }
 
-// row · wᵀ (+ bias): gates of one sample.
+// Computes row · wᵀ (+ bias): gates of one sample.
 Doubles product(const double* row, const Doubles& w, int64_t width, const Doubles* bias) {
   Doubles out(w.size() / static_cast<size_t>(width), 0);
   for (size_t j = 0; j < out.size(); ++j) {
@@ -31,7 +31,7 @@ Doubles product(const double* row, const Doubles& w, int64_t width, const Double
   return out;
 }
 
-// dw += dgates ⊗ row; drow += dgates · w.
+// Computes dw += dgates ⊗ row; drow += dgates · w.
 void backward(const Doubles& dgates, const double* row, const Doubles& w, int64_t width,
               Doubles& dw, double* drow) {
   for (size_t j = 0; j < dgates.size(); ++j) {
@@ -72,7 +72,7 @@ void lstm(Tensors& c) {
   c.out(2) = cell;
 }
 
-// The hidden state (or the cell) before step index `k` of `order`, for sample n.
+// Returns the hidden state (or the cell) before step index `k` of `order`, for sample n.
 const double* before(const Doubles& initial, const Doubles& all, const std::vector<int64_t>& order,
                      size_t k, const Sizes& s, int64_t n, int64_t width, int64_t offset) {
   if (k == 0) return &initial[n * s.hidden];

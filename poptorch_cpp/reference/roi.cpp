@@ -1,5 +1,5 @@
-// Kernels of the means of regions. A region is a grid of samples along two axes; those outside of
-// the image count as zeros and are left out.
+// Kernels of the means of regions. A region is a grid of samples along two axes; samples outside of
+// the image count as zeros and are skipped.
 #include <algorithm>
 #include <cmath>
 
@@ -8,23 +8,23 @@
 namespace poptorch::reference {
 namespace {
 
-// A place on an axis of the image.
+// A sample's position on an axis of the image.
 struct Sample {
   int64_t bin, low, high;  // of the result; the elements around the place
-  double share;            // how much of the upper one
+  double share;            // weight of the upper one
   double along;            // how far into the region, from 0 to 1
   bool inside;             // between two elements: the place moves with the region's edges
 };
 
 struct Axis {
   std::vector<Sample> samples;  // no more than a pixel outside of the image
-  double each = 0;              // samples a bin; 0 where the edges are no numbers to work with
+  double each = 0;              // samples a bin; 0 for edges that are not usable numbers
   bool longer = false;          // than one pixel, the least
 };
 
 constexpr double kMostSamples = 1e15;  // counted in doubles
 
-// Edges in pixels. `given`: samples a bin, if positive. `round` is that of the working type.
+// Edges are in pixels. `given`: samples a bin, if positive. `round` rounds to the working type.
 template <typename Round>
 Axis axis_of(double begin, double end, int64_t bins, int64_t size, int64_t given, Round round) {
   Axis axis;
@@ -53,10 +53,10 @@ Axis axis_of(double begin, double end, int64_t bins, int64_t size, int64_t given
   return axis;
 }
 
-// A region of an image, and how its samples lie.
+// A region of an image, and the positions of its samples.
 struct Region {
   Axis down, across;
-  int64_t image = -1;  // -1: there is no such image
+  int64_t image = -1;  // -1: not an image of the batch
   double samples() const { return down.each * across.each; }
 };
 
@@ -111,7 +111,7 @@ void roi_align(Tensors& t) {
   });
 }
 
-// The gradients of the edges of an axis, from that of the place of a sample.
+// Adds the gradients of an axis's edges, from the gradient of a sample's place.
 void move_edges(double* begin, double* end, const Axis& axis, const Sample& sample, double d) {
   const double stretched = axis.longer ? sample.along : 0.0;
   *begin += d * (1 - stretched);

@@ -1,4 +1,4 @@
-// Kernels that move elements: copies of bytes, whatever the dtype.
+// Kernels that move elements: copies of bytes, for any dtype.
 #include <algorithm>
 
 #include "reference/kernels.hpp"
@@ -28,7 +28,7 @@ void with_element(int64_t bytes, Body body) {
   }
 }
 
-// to[i] = from[first + offset of element i of `shape` under `strides`].
+// Computes to[i] = from[first + offset of element i of `shape` under `strides`].
 void gather_strided(const std::byte* from, std::byte* to, int64_t bytes, const Shape& shape,
                     const Shape& strides, int64_t first) {
   with_element(bytes, [&]<typename T>(T*) {
@@ -77,7 +77,7 @@ void reverse(const KernelCall& call) {
   int64_t first = 0;
   if (a.result().elements() == 0) return;
   ir::Ints axes = a.list("axes");
-  if (a.shape(0).empty()) axes.clear();  // axis 0 of a scalar is none
+  if (a.shape(0).empty()) axes.clear();  // a scalar does not have an axis 0
   for (int64_t axis : axes) {
     int64_t& stride = strides[static_cast<size_t>(axis)];
     first += stride * (a.shape(0)[static_cast<size_t>(axis)] - 1);
@@ -129,7 +129,7 @@ void insert_slice(const KernelCall& call) {
                   part.first);
 }
 
-// Where element `i` of a padded axis comes from, `size` being the axis' own; -1: from nowhere.
+// Returns the source of element `i` of a padded axis whose original has `size` elements; -1: none.
 int64_t padded_source(const std::string& mode, int64_t i, int64_t size) {
   if (i >= 0 && i < size) return i;
   if (mode == "constant") return -1;
@@ -137,7 +137,7 @@ int64_t padded_source(const std::string& mode, int64_t i, int64_t size) {
   return std::clamp<int64_t>(i, 0, size - 1);  // replicate
 }
 
-// For every element of the padded shape: the element of `inner` that it shows, or -1.
+// Visits every element of the padded shape, with the element of `inner` that it copies, or -1.
 template <typename Visit>
 void for_each_padded(const Args& a, const Shape& inner, const Shape& outer, Visit visit) {
   std::vector<Integers> sources(inner.size());

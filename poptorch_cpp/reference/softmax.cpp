@@ -7,7 +7,8 @@
 namespace poptorch::reference {
 namespace {
 
-// Calls body(values of one line along the axis, by reference to the line's copy) and stores it.
+// Calls body(values of one line along the axis, by reference to the line's copy) and stores the
+// line.
 template <typename Body>
 void for_each_line(const Args& a, Doubles x, Body body) {
   const AxisView view(a.shape(0), a.integer("axis"));

@@ -1,4 +1,4 @@
-// Kernels that write state in place: assignments and the optimisers' updates. Formulas stand in
+// Kernels that write state in place: assignments and the optimisers' updates. The formulas are in
 // ops/update.cpp; everything is computed in double and rounded when stored.
 #include <cmath>
 
@@ -14,7 +14,7 @@ void assign(const KernelCall& call) {
   for (size_t at = 0; at < bytes; at += given) std::memmove(a.data(0) + at, a.data(1), given);
 }
 
-// Overwrites operand i. Numbers at random do not depend on the replica: all keep the same weights.
+// Overwrites operand i. Random numbers do not depend on the replica: all keep the same weights.
 void store(const Args& a, size_t i, Doubles& values) {
   const DType dtype = a.type(i).dtype;
   if (a.flag("stochastic_rounding") && ir::is_half(dtype)) {
@@ -82,7 +82,7 @@ void sgd_momentum_update(const KernelCall& call) {
   store(a, 1, buffer);
 }
 
-// The moments of adam and lamb, and the corrections of their bias.
+// The moments of adam and lamb, and their bias corrections.
 struct Moments {
   Doubles m, v;
   double correction1 = 1, correction2 = 1;
@@ -118,7 +118,7 @@ void adam_update(const KernelCall& call) {
   store(a, 2, moments.v);
 }
 
-// A hyper-parameter as torch multiplies with it: in float32, unless the weight has doubles.
+// Returns a hyper-parameter as torch multiplies with it: in float32, unless the weight has doubles.
 double as_factor(const Args& a, double value) {
   return a.type(0).dtype == DType::kF64 ? value : static_cast<double>(static_cast<float>(value));
 }
@@ -127,7 +127,7 @@ void rmsprop_update(const KernelCall& call) {
   const Args a(call);
   Doubles w = a.in(0), s = a.in(1), g = gradient(a, 2);
   const double lr = a.scalar(3), alpha = a.scalar(4), eps = a.scalar(5), momentum = a.scalar(7);
-  // As torch has them: a factor of float32 that is off by 1e-8 shows after a hundred steps.
+  // The factors are float32, as in torch: a difference of 1e-8 shows after a hundred steps.
   const double keep = as_factor(a, alpha), fresh = as_factor(a, 1 - alpha);
   const bool tf = a.flag("tf_variant"), centered = a.has(9), buffered = a.has(8);
   add_decay(g, w, a.scalar(6));

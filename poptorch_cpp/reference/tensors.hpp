@@ -1,5 +1,5 @@
-// A call's operands and results as doubles that a kernel may index as often as it likes: operands
-// are converted on first use, results stored when the kernel is done.
+// A call's operands and results as doubles that a kernel may index repeatedly. Operands are
+// converted on first use; results are stored when the kernel is done.
 #pragma once
 
 #include <optional>
@@ -33,7 +33,7 @@ class Tensors : public Args {
   std::vector<std::optional<Doubles>> results_, operands_;
 };
 
-// A kernel over Tensors as a row of the table.
+// Adapts a kernel over Tensors to a row of the table.
 template <void (*kernel)(Tensors&)>
 void with_tensors(const KernelCall& call) {
   Tensors tensors(call);
@@ -41,7 +41,8 @@ void with_tensors(const KernelCall& call) {
   tensors.store();
 }
 
-// The flat index in a tensor of shape `from` that each element of its broadcast to `to` reads.
+// Returns the flat index, in a tensor of shape `from`, that each element of its broadcast to `to`
+// reads.
 inline std::vector<int64_t> broadcast_indices(const Shape& from, const Shape& to) {
   std::vector<int64_t> out(static_cast<size_t>(ir::element_count(to)));
   for_each_offset(to, broadcast_strides(from, to),

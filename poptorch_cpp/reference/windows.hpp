@@ -8,7 +8,7 @@
 
 namespace poptorch::reference {
 
-// Spatial geometry, brought to three axes by leading ones of size one.
+// Spatial geometry, extended to three axes by leading ones of size one.
 struct Windows {
   std::array<int64_t, 3> in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1},
       padding{0, 0, 0}, dilation{1, 1, 1};
@@ -30,7 +30,7 @@ struct Windows {
   int64_t out_size() const { return out[0] * out[1] * out[2]; }
   int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
 
-  // visit(place, tap, element): every tap of every place that falls inside the input.
+  // Calls visit(place, tap, element) for every tap of every place that falls inside the input.
   template <typename Visit>
   void for_each(Visit visit) const {
     int64_t place = 0;

@@ -1,6 +1,6 @@
-// The three profiles, and each with four tiles for models of the machine. Sources: [A] Graphcore,
-// "IPU Programmer's Guide", hardware overview; [B] IPU-M2000 and Bow-2000 datasheets; [C] C2 card
-// datasheet (Mk1); [D] derived: peak / (tiles · 2 · clock).
+// The three profiles, and a four-tile version of each for models of the machine. Sources: [A]
+// Graphcore, "IPU Programmer's Guide", hardware overview; [B] IPU-M2000 and Bow-2000 datasheets;
+// [C] C2 card datasheet (Mk1); [D] derived: peak / (tiles · 2 · clock).
 #include "target/device.hpp"
 
 #include <algorithm>
@@ -19,19 +19,20 @@ constexpr double kTera = 1e12;
 
 // A tile's vector unit is 64 bits wide: two floats or four halves a cycle [A].
 constexpr double kVectorBytesPerCycle = 8;
-// Model assumptions, not published figures: one launch of the workers of all tiles with the
-// exchange synchronisation around it, and the latency of leaving the chip.
+// These are model assumptions, not published figures. A vertex is one launch of the workers of all
+// tiles, with the exchange synchronisation around it; the latency is for leaving the chip.
 constexpr double kVertexCycles = 150;
 constexpr double kTransferLatencyCycles = 1000;
-// Per tile (assumptions): control and vertex state of an instruction; code and exchange of a kind.
+// These are assumptions per tile: control and vertex state of an instruction; code and exchange of
+// a kind.
 constexpr int64_t kInstructionBytes = 8;
 constexpr int64_t kVertexBytes = 128;
 
-// 2 × 100 Gb/s each way for the four IPUs of a Bow-2000 [B]. An assumption for the others: their
-// machines are taken to be joined alike.
+// A Bow-2000 has 2 × 100 Gb/s each way for its four IPUs [B]. The other machines are assumed to be
+// joined in the same way.
 constexpr double kGatewayBandwidth = 2 * (2 * 100 * kGiga / 8) / 4;
 
-// The small IPU Model's.
+// The tiles of the small IPU Model.
 constexpr int kSmallTiles = 4;
 constexpr std::string_view kSmallNames[] = {"ipu1-small", "ipu2-small", "ipu21-small"};
 
@@ -86,7 +87,7 @@ std::vector<Device> make_devices() {
   return devices;
 }
 
-// Beyond any run; sums over the ops of a program fit 64 bits.
+// The limit exceeds any run; sums over the ops of a program fit 64 bits.
 constexpr double kMostCycles = 0x1p42;
 
 int64_t rounded(double cycles) { return std::llround(std::min(cycles, kMostCycles)); }

@@ -1,5 +1,5 @@
-// Device profiles and the cost model: what one IPU holds and how long its work takes. Pure data and
-// arithmetic; the estimates are a model and never change values.
+// Device profiles and the cost model: the resources of one IPU and the duration of its work. Pure
+// data and arithmetic; the estimates are a model and never change values.
 #pragma once
 
 #include <cstdint>
@@ -28,11 +28,11 @@ struct Device {
   int64_t sram() const { return sram_per_tile * tiles; }
 };
 
-// UserError listing the known names when there is no such device.
+// Throws UserError, which lists the known names, for an unknown device.
 const Device& find_device(std::string_view name);
 const std::vector<Device>& all_devices();
 
-// One execution of an op, as the cost model sees it.
+// One execution of an op, as the cost model describes it.
 struct Work {
   double flops = 0;
   double bytes = 0;          // operands and results, once each
@@ -42,13 +42,13 @@ struct Work {
   bool joins = false;        // runs in another instruction's launch, beside it
 };
 
-// Cycles of one instruction: the larger of compute and exchange, plus the fixed cost of a vertex
-// and its synchronisation.
+// Returns the cycles of one instruction: the larger of compute and exchange, plus the fixed cost of
+// a vertex and its synchronisation.
 int64_t compute_cycles(const Device& device, const Work& work);
-// Cycles of moving `bytes` over a way of `bandwidth` bytes a second.
+// Returns the cycles of moving `bytes` over a link of `bandwidth` bytes a second.
 int64_t transfer_cycles(const Device& device, double bytes, double bandwidth);
-// Bytes of code of an IPU's program: an estimate. `vertices`: how many different kinds of work (op
-// and operand types) the instructions do; equal ones share their code.
+// Returns an estimate of the bytes of code of an IPU's program. `vertices` counts the different
+// kinds of work (op and operand types) of the instructions; equal ones share their code.
 int64_t code_bytes(const Device& device, int64_t instructions, int64_t vertices);
 
 }  // namespace poptorch::target

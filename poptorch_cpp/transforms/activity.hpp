@@ -1,4 +1,4 @@
-// Which values of a graph depend differentiably on the values whose gradients are wanted.
+// Finds the values of a graph that depend differentiably on the values whose gradients are wanted.
 #pragma once
 
 #include <unordered_map>
@@ -12,13 +12,13 @@ namespace poptorch::transforms {
 
 class Activity {
  public:
-  // One walk over the graph. A `variable` in `wanted` stands for every read of its slot.
+  // Walks over the graph once. A `variable` in `wanted` stands for every read of its slot.
   Activity(const ir::Graph& graph, const ir::MemoryWrites& writes,
            const std::vector<ir::Value*>& wanted);
 
   bool is_active(const ir::Value* value) const { return active_.count(value) != 0; }
-  // The op that wrote an active value into the memory that `reader` reads as operand `i`: nothing
-  // carries a gradient back through it. nullptr when there is none.
+  // Returns the op that wrote an active value into the memory that `reader` reads as operand `i`,
+  // or nullptr. No gradient can pass back through such a write.
   const ir::Op* active_writer(const ir::Op* reader, size_t i) const;
   bool needs_gradient(const ir::Op& op, size_t i) const {
     const ir::Value* operand = op.operand(i);
@@ -31,7 +31,7 @@ class Activity {
   std::unordered_set<const ir::Op*> active_writers_;
 };
 
-// Gradients exist for these element types.
+// Returns whether values of this element type have gradients.
 bool is_differentiable(const ir::Type& type);
 
 }  // namespace poptorch::transforms

@@ -1,4 +1,4 @@
-// Values that the user asked for by name become outputs of @main, behind its own.
+// Adds the values that the user asked for by name to @main's outputs, after the existing ones.
 #include <map>
 
 #include "ir/builder.hpp"
@@ -14,17 +14,17 @@ using ir::Op;
 using ir::Value;
 using Named = std::map<std::string, Value*>;
 
-// Shell patterns: * is any text, ? any character.
+// Matches shell patterns: `*` is any text, `?` any character.
 bool matches(std::string_view pattern, std::string_view name) {
   size_t at = 0;
-  size_t star = pattern.size(), resume = 0;  // the last * and where its text ends so far
+  size_t star = pattern.size(), resume = 0;  // the last `*`, and where its text ends so far
   for (size_t i = 0; i < name.size();) {
     if (at < pattern.size() && pattern[at] == '*') {
       star = at++;
       resume = i;
     } else if (at < pattern.size() && (pattern[at] == '?' || pattern[at] == name[i])) {
       ++at, ++i;
-    } else if (star < pattern.size()) {  // the * takes one more
+    } else if (star < pattern.size()) {  // the `*` takes one more
       at = star + 1;
       i = ++resume;
     } else {

@@ -1,5 +1,5 @@
-// Gradients are built at the end of the forward graph, then moved to a
-// graph of their own. What they read of the forward graph tells what must be handed over.
+// Builds the gradients at the end of the forward graph, then moves them to a separate graph.
+// Forward values that the gradients read become inputs of that graph.
 #include "transforms/autodiff.hpp"
 
 #include <algorithm>
@@ -52,7 +52,7 @@ class Extraction {
   GradientGraph take() { return std::move(out_); }
 
  private:
-  // What stands for a value of the forward graph in the gradient graph.
+  // Returns the value of the gradient graph that stands for a value of the forward graph.
   Value* resolve(Value* value) {
     auto it = values_.find(value);
     if (it != values_.end()) return it->second;
@@ -66,7 +66,8 @@ class Extraction {
       out_.forward->add_output(value);
     }
     out_.inputs.push_back({Kind::kForward, value});
-    // By value, also where the forward graph takes a reference: the gradient graph writes nothing.
+    // The input is by value even if the forward graph takes a reference: the gradient graph writes
+    // nothing.
     return values_[value] = out_.gradient->add_input(value->type(), value->name());
   }
 
@@ -80,8 +81,8 @@ bool takes_more_than_it_uses(const Graph& graph) {
                      [](const auto& value) { return value->uses().empty(); });
 }
 
-// Puts the bodies of calls behind `mark` in their places where those use only a part of what they
-// take: what they do not use need not be handed over. A gradient that is a result changes with it.
+// Inlines the calls after `mark` whose graphs do not use all of their inputs, so that unused inputs
+// need not be passed to the gradient graph. Entries of `gradients` that are results are replaced.
 void inline_partial_users(Graph& forward, Op* mark, std::vector<Value*>& gradients) {
   for (Op* op = mark->next(); op;) {
     Op* call = op;
@@ -126,7 +127,7 @@ GradientGraph autodiff(Graph& forward, const std::vector<size_t>& provided,
                                   {ir::Type{}});
   std::vector<Value*> gradients = add_gradients(forward, seeds, required);
   inline_partial_users(forward, mark, gradients);
-  // The seeds' outputs as they are now: a differentiated call has been replaced.
+  // Reads the outputs again, because a differentiated call has been replaced.
   for (size_t i = 0; i < seeds.size(); ++i) {
     extraction.provide(forward.outputs()[provided[i]], seeds[i].gradient);
   }

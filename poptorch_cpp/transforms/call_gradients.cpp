@@ -1,5 +1,4 @@
-// Copies of called graphs are shared between calls that ask for the
-// same gradients.
+// Calls that need the same gradients share one copy of the called graph.
 #include "transforms/call_gradients.hpp"
 
 #include <algorithm>
@@ -25,15 +24,16 @@ using ir::Value;
 using support::str;
 using support::UnsupportedError;
 
-// Unrolled further than this, a loop's gradient would swamp the program.
+// The limit of rounds for unrolling: beyond it, a loop's gradient would dominate the program's
+// size.
 constexpr int64_t kMostRounds = 1024;
 
-// Runs a graph, and names none that gives its gradient.
+// Returns whether the op runs a graph and does not name a gradient graph.
 bool needs_gradient_graph(const Op& op) {
   return op.def().runs_graphs() && ir::gradient_of(op).empty();
 }
 
-// Values that a gradient reaches from the seeds.
+// Returns the values that a gradient reaches from the seeds.
 std::unordered_set<const Value*> reached_from(const Graph& graph,
                                               const std::vector<GradientSeed>& seeds) {
   std::unordered_set<const Value*> reached;
@@ -60,7 +60,7 @@ class Preparation {
     }
   }
 
-  // The ops on the path, each with the operands and results that carry gradients.
+  // An op on the path, with the operands and results that carry gradients.
   struct Found {
     Op* op;
     std::vector<size_t> operands, results;
@@ -88,7 +88,7 @@ class Preparation {
     return out;
   }
 
-  // One call a round, each fed by the one before.
+  // Replaces the loop by one call per round, each on the results of the one before.
   void unroll(Op& loop) {
     const int64_t count = ir::rounds_of(loop);
     if (count > kMostRounds) {
@@ -150,7 +150,8 @@ class Preparation {
     std::replace(wanted_.begin(), wanted_.end(), old, by);
   }
 
-  // A gradient for a slot that only the called graph names would be lost. Looks at a graph once.
+  // Raises an error if a called graph reads a wanted slot: its gradient would be lost. Searches
+  // each graph once.
   void refuse_slots(const Op& op) {
     for (const auto& [name, runs] : ir::named_graphs(op)) {
       const Graph* callee = graph_.module().find_graph(name);

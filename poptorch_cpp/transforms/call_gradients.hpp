@@ -1,4 +1,4 @@
-// Gradients of ops that run other graphs: calls, and loops as calls.
+// Computes gradients of ops that run other graphs: calls, and loops unrolled into calls.
 #pragma once
 
 #include <memory>
@@ -13,16 +13,16 @@ namespace poptorch::transforms {
 
 class CallGradients {
  public:
-  // Prepares every call of `graph` that a gradient will pass and that names no gradient graph of
-  // its own: it then calls a copy of its graph that gives what the gradient graph needs too. A
-  // `repeat` on the path becomes one call a round. Values in `seeds` and `wanted` that are results
-  // of replaced ops are replaced as well. UnsupportedError: an `if` on the path; a called graph
-  // that reads a wanted parameter's slot itself.
+  // Prepares every call of `graph` that a gradient passes through and that does not name a gradient
+  // graph: it then calls a copy of its graph that also returns what the gradient graph needs. A
+  // `repeat` on the path becomes one call per round. Values in `seeds` and `wanted` that are
+  // results of replaced ops are replaced, too. Raises UnsupportedError for an `if` on the path, and
+  // for a called graph that reads a wanted parameter's slot itself.
   CallGradients(ir::Graph& graph, std::vector<GradientSeed>& seeds,
                 std::vector<ir::Value*>& wanted);
 
   bool handles(const ir::Op& op) const { return prepared_.count(&op) != 0; }
-  // Calls the gradient graph; gradients of the operands, nullptr for none.
+  // Calls the gradient graph. Returns the gradients of the operands, nullptr where there is none.
   std::vector<ir::Value*> gradients_of(const ir::Op& op, const ir::GradBuilder& rule,
                                        ir::Builder& builder) const;
 

@@ -1,5 +1,6 @@
-// The canonical rewrites. Every row keeps all bits, but for two: a bias added to a matrix product
-// joins it, and cross entropy is computed whole; both are what eager's own fused ops do.
+// The canonical rewrites. Results of every row are bit-identical, with two exceptions: a bias added
+// to a matrix product is fused into it, and cross entropy becomes one op. Eager's fused ops do the
+// same.
 #include <cmath>
 #include <numeric>
 
@@ -22,7 +23,7 @@ bool is_splat(const Match& m, char name, double number) {
   return splat && *splat == number && std::signbit(*splat) == std::signbit(number);
 }
 
-// The result is x itself: nothing is broadcast or converted.
+// Returns whether the result has x's type: nothing is broadcast or converted.
 bool keeps_x(const Match& m) { return m.type('x') == m.result_type(); }
 
 bool is_integral(const Match& m) { return ir::is_integer(m.result_type().dtype); }
@@ -38,7 +39,7 @@ Value* reshape_x(const Match& m) {
   return emit(m, "reshape", {m['x']}, {{"shape", Ints(m.result_type().shape)}});
 }
 
-// Every value of `from` is a value of `to`.
+// Returns whether every value of `from` is a value of `to`.
 bool is_lossless(DType from, DType to) {
   if (from == to || from == DType::kBool) return true;
   if (ir::is_integer(from) && ir::is_integer(to)) {
@@ -55,7 +56,7 @@ bool is_exact_reciprocal(const Match& m) {
   const auto divisor = splat_of(m.value('c'));
   if (!divisor || *divisor == 0.0 || !std::isfinite(*divisor)) return false;
   int exponent;
-  // Small powers keep the reciprocal normal in half precision too.
+  // A small exponent keeps the reciprocal normal in half precision, too.
   return m.result_type().dtype != DType::kF64 && ir::is_float(m.result_type().dtype) &&
          std::fabs(std::frexp(*divisor, &exponent)) == 0.5 && std::abs(exponent) <= 12;
 }
@@ -91,7 +92,7 @@ const std::vector<Rewrite> kArithmetic = {
     {"select(c, x, x)", keeps_x, give_x},
 };
 
-// Axes of more than one element keep their order: the elements do not move.
+// Returns whether axes of more than one element keep their order, so that no element moves.
 bool moves_nothing(const Match& m) {
   const Shape& shape = m.type('x').shape;
   int64_t last = -1;
@@ -159,7 +160,8 @@ Value* compose_slices(const Match& m) {
   return emit(m, "slice", {m['x']}, both.attrs());
 }
 
-// The operand of the concat that holds the whole slice, and where it begins; -1 when none does.
+// Returns the operand of the concat that contains the whole slice, and where that operand begins;
+// -1 if none does.
 std::pair<int, int64_t> part_of_concat(const Match& m) {
   const Op& concat = m.op(1);
   const auto axis = static_cast<size_t>(concat.attr<int64_t>("axis"));
@@ -182,7 +184,8 @@ Value* slice_part(const Match& m) {
   return emit(m, "slice", {m.op(1).operand(static_cast<size_t>(part))}, slice.attrs());
 }
 
-// All operands are slices of one value, each beginning along the axis where the one before ends.
+// Returns whether all operands are slices of one value, each beginning along the axis where the
+// previous one ends.
 bool joins_neighbours(const Match& m) {
   const Op& concat = m.op();
   const auto axis = static_cast<size_t>(concat.attr<int64_t>("axis"));
@@ -212,7 +215,7 @@ Value* join_neighbours(const Match& m) {
   return emit(m, "slice", {last->operand(0)}, slice.attrs());
 }
 
-// Negative padding cuts, so that an equal shape does not tell.
+// Compares the padding, not the shape: negative padding crops, so that the sizes may cancel out.
 bool pads_nothing(const Match& m) {
   const Ints none(m.result_type().shape.size(), 0);
   return m.op().attr<Ints>("low") == none && m.op().attr<Ints>("high") == none;

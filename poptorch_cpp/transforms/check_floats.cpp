@@ -1,4 +1,4 @@
-// Puts a check behind every op that computes floating-point numbers.
+// Inserts a check after every op that computes floating-point numbers.
 #include "ir/builder.hpp"
 #include "ir/op_def.hpp"
 #include "support/strings.hpp"
@@ -31,15 +31,15 @@ void check(Op& op, Value* checked, std::vector<Value*> operands) {
 
 void check_op(Op& op) {
   if (op.def().side_effect || op.def().runs_graphs()) return;
-  // What is added or copied was checked; in a pipeline nobody but its own stage may look at the
-  // sum.
+  // Operands that are accumulated or copied have been checked. In a pipeline, only the sum's own
+  // stage may read it.
   if (op.role() == Role::kAccumulation || op.role() == Role::kCopy) return;
   std::vector<Value*> operands;
   for (Value* operand : op.operands()) {
     if (is_floating(operand)) operands.push_back(operand);
   }
   if (operands.empty()) return;
-  // What is written in place has no value before the op any more.
+  // After the op, an operand that it writes in place no longer has its old value.
   for (int index : op.def().writes) {
     Value* written = op.operand(static_cast<size_t>(index));
     if (is_floating(written)) check(op, written, {});

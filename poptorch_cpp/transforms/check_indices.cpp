@@ -1,5 +1,5 @@
-// Puts a check in front of every op that reads or writes by index. Of the ops that differentiate
-// one, which take the same indices, none needs it.
+// Inserts a check before every op that reads or writes by index. Gradient ops take the same indices
+// as their forward op, so that they need no check.
 #include "ir/builder.hpp"
 #include "ir/execution.hpp"
 #include "ir/op_def.hpp"

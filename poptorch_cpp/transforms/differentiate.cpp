@@ -28,7 +28,8 @@ using ir::Value;
 using support::str;
 using support::UserError;
 
-// What a loss function of torch left as it is; poptorch.identity_loss says so itself.
+// Raises an error if a loss function of torch does not reduce. With poptorch.identity_loss,
+// reduction='none' is the user's choice.
 void refuse_unreduced(const Op& loss) {
   const std::string& function = loss.attr<std::string>("of");
   const ir::Type& type = loss.result()->type();
@@ -39,7 +40,7 @@ void refuse_unreduced(const Op& loss) {
                       "to be minimised: poptorch.identity_loss(loss, reduction='mean')."));
 }
 
-// The loss on which no other depends.
+// Returns whether a result of the op is an output of the graph.
 bool is_returned(const Op& op) {
   for (size_t i = 0; i < op.result_count(); ++i) {
     const auto& uses = op.result(i)->uses();
@@ -50,6 +51,7 @@ bool is_returned(const Op& op) {
   return false;
 }
 
+// Returns the loss on which no other loss depends.
 Op* find_loss(const Graph& graph) {
   std::unordered_set<const Op*> feeds_loss, live;
   std::vector<Op*> final_losses;
@@ -74,7 +76,7 @@ Op* find_loss(const Graph& graph) {
         "torch's "
         "loss functions, or poptorch.identity_loss.");
   }
-  // Of several, those that nothing comes of do not count.
+  // If there are several, those whose value is never used do not count.
   if (final_losses.size() > 1) {
     std::erase_if(final_losses, [&](const Op* loss) { return !live.count(loss); });
   }
@@ -90,8 +92,8 @@ Op* find_loss(const Graph& graph) {
   return final_losses[0];
 }
 
-// What a model computes from its loss has no gradient, though torch's own backward() would start
-// there: a forgotten identity_loss changes training silently.
+// Logs a warning if the model computes with its loss. The result does not get a gradient, whereas
+// torch's backward() would start there: a forgotten identity_loss would change training silently.
 void warn_of_arithmetic_after(const Op& loss) {
   for (const ir::Use& use : loss.result()->uses()) {
     if (!use.op || !use.op->def().elementwise || use.op->role() == Role::kCast) continue;
@@ -104,7 +106,7 @@ void warn_of_arithmetic_after(const Op& loss) {
   }
 }
 
-// As torch's own backward() would refuse.
+// Logs a warning if no parameter gets a gradient, where torch's backward() would raise an error.
 void warn_of_nothing_trained(const Op& loss, const std::vector<Value*>& gradients) {
   const bool any = std::any_of(gradients.begin(), gradients.end(), [](auto* g) { return g; });
   if (any || gradients.empty()) return;
@@ -114,7 +116,8 @@ void warn_of_nothing_trained(const Op& loss, const std::vector<Value*>& gradient
                    ". Look for detach(), no_grad() and integers between them."));
 }
 
-// What a call with a gradient of its own gives for its operand as it is: it stands for a hook.
+// Returns the result with which a call passes on its operand unchanged, if the call names a
+// gradient graph: such a call represents a hook. Otherwise returns nullptr.
 Value* passed_on(const ir::Use& use) {
   const bool is_hook = use.op && use.op->role() == Role::kCall && !ir::gradient_of(*use.op).empty();
   if (!is_hook) return nullptr;
@@ -129,7 +132,7 @@ Value* passed_on(const ir::Use& use) {
   return nullptr;
 }
 
-// Where gradients start: the loss, behind the hooks that its gradient passes.
+// Returns the value at which gradients start: the loss after the hooks that its gradient passes.
 Value* behind_hooks(const Op& loss) {
   Value* value = loss.result();
   while (value->uses().size() == 1) {
@@ -140,7 +143,7 @@ Value* behind_hooks(const Op& loss) {
   return value;
 }
 
-// Ones times the loss scaling.
+// Returns the seed gradient: the loss scaling, in the shape of the loss.
 Value* seed_of(Op& loss, const ir::OptimiserSpec& spec) {
   ir::Builder builder(loss.graph());
   builder.copy_context(loss);
@@ -153,7 +156,7 @@ Value* seed_of(Op& loss, const ir::OptimiserSpec& spec) {
   return builder.value("broadcast_to", {seed}, {{"shape", ir::Ints(type.shape)}});
 }
 
-// The first read of each parameter, in the spec's order.
+// Returns the first read of each parameter, in the spec's order.
 std::vector<Value*> parameter_reads(const Graph& graph, const ir::OptimiserSpec& spec) {
   std::map<std::string, Value*> reads;
   for (const Op* op : graph.ops()) {
@@ -169,7 +172,7 @@ std::vector<Value*> parameter_reads(const Graph& graph, const ir::OptimiserSpec&
   return wanted;
 }
 
-// What stands for the result of a mark when the mark is gone.
+// Returns the value that replaces the result of a mark.
 Value* unmarked(Op& op, const ir::MemoryWrites& writes) {
   Value* value = op.operand(0);
   ir::Builder builder(op.graph(), &op);
@@ -182,11 +185,11 @@ Value* unmarked(Op& op, const ir::MemoryWrites& writes) {
     std::iota(axes.begin(), axes.end(), 0);
     return builder.value(reduction, {value}, {{"axes", axes}});
   }
-  // Of memory that is written, the mark's result is a copy made here.
+  // If the memory is written, the mark's result is a copy made here.
   return writes.is_written(value) ? builder.value("identity", {value}) : value;
 }
 
-// Marks are of no use any more.
+// Removes all marks, which are no longer needed.
 void drop_marks(Graph& graph) {
   const ir::MemoryWrites writes(graph);
   for (Op* op : graph.ops()) {

@@ -1,4 +1,4 @@
-// Dead code: one backward walk a graph, so that a chain of dead ops goes in one go.
+// Removes dead ops in one backward walk per graph, so that one walk removes a chain of dead ops.
 #include <unordered_set>
 
 #include "ir/effects.hpp"

@@ -1,4 +1,4 @@
-// Constant folding by the reference kernels, where they give the bits of every other kernel.
+// Folds constants by the reference kernels, where these are bit-identical to every other kernel.
 #include "ir/builder.hpp"
 #include "ir/memory_writes.hpp"
 #include "ir/roles.hpp"

@@ -1,5 +1,5 @@
-// One walk backwards over the forward ops. No tape: the graph is the
-// record, and rules refer to forward values directly.
+// Walks backwards over the forward ops once, without a tape: the graph is the record, and rules
+// refer to forward values directly.
 #include "transforms/gradients.hpp"
 
 #include <algorithm>
@@ -93,7 +93,7 @@ class Backward {
     return std::get<ir::GradRule>(op.def().grad)(rule);
   }
 
-  // The user's own backward: (operands, results, gradients of floating results) → gradients of
+  // Calls the user's backward: (operands, results, gradients of floating results) → gradients of
   // floating operands.
   std::vector<Value*> call_given_gradient(const Op& op, const ir::GradBuilder& rule) {
     const ir::Symbol given = ir::gradient_of(op);
@@ -138,7 +138,8 @@ class Backward {
     }
   }
 
-  // The sum over all uses, made once: when it is asked for, all users have been visited.
+  // Returns the sum over all uses, which is built once: by the first call, all users have been
+  // visited.
   Value* gradient_of(const Value* value) {
     auto it = contributions_.find(value);
     if (it == contributions_.end()) return nullptr;
@@ -163,7 +164,8 @@ class Backward {
     return sum;
   }
 
-  // Of a variable: the sum over all `variable` ops of its slot.
+  // Returns the gradient of a wanted value; of a variable, the sum over all `variable` ops of its
+  // slot.
   Value* gradient_of_wanted(Value* value) {
     std::vector<Contribution> parts;
     for (const Value* read : reads_of(value)) {
@@ -199,7 +201,7 @@ class Backward {
     return reads_[*wanted];
   }
 
-  // Backward ops read state as it was when their forward op ran.
+  // Makes backward ops read memory as it was when their forward op ran.
   void keep_overwritten_values(const Op* last_forward) {
     std::unordered_map<uint64_t, Op*> forward_by_id;
     for (Op* op : forward_) {
@@ -245,8 +247,8 @@ class Backward {
   ir::MemoryWrites writes_;
   Activity activity_;
   std::unordered_map<const Value*, std::vector<Contribution>> contributions_;       // look-up only
-  std::unordered_map<std::string, std::vector<const Value*>> reads_;                // likewise
-  std::unordered_map<const Op*, std::unordered_map<const Value*, Value*>> copies_;  // likewise
+  std::unordered_map<std::string, std::vector<const Value*>> reads_;                // look-up only
+  std::unordered_map<const Op*, std::unordered_map<const Value*, Value*>> copies_;  // look-up only
   std::vector<const Value*> single_;
 };
 

@@ -1,4 +1,4 @@
-// Inlining: callees first, so that a body is copied once a call and never twice.
+// Inlines callees first, so that a body is copied once per call and never twice.
 #include <unordered_map>
 #include <unordered_set>
 
@@ -27,7 +27,7 @@ class Inliner {
     }
   }
 
-  // Deletes graphs that nothing reaches from @main.
+  // Deletes graphs that are not reachable from @main.
   void sweep() {
     if (!module_.find_graph("main")) return;
     visited_.clear();
@@ -71,7 +71,7 @@ class Inliner {
 
 void inline_calls(ir::Module& module) {
   Inliner inliner(module, module.execution().training);
-  // With a @main, the rest is for what it reaches, or goes.
+  // If there is a @main, only graphs that it reaches are kept, so that others need no visit.
   if (ir::Graph* main = module.find_graph("main")) {
     inliner.visit(*main);
   } else {

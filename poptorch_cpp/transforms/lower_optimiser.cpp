@@ -1,4 +1,4 @@
-// From `parameter_gradient` marks to reductions and update ops.
+// Lowers `parameter_gradient` marks to reductions and update ops.
 #include <cmath>
 #include <limits>
 #include <map>
@@ -42,7 +42,7 @@ class Lowering {
     for (Op* op : main_.ops()) {
       if (op->role() == ir::Role::kGradient) marks[op->attr<std::string>("parameter")] = op;
     }
-    // An update that needs to see every gradient waits for them; others follow theirs at once.
+    // An update that depends on every gradient waits for all; others follow their gradient at once.
     std::vector<Parameter> waiting;
     for (size_t group = 0; group < spec_.groups.size(); ++group) {
       for (const auto& name : spec_.groups[group].parameters) {
@@ -65,7 +65,7 @@ class Lowering {
 
  private:
   bool accumulates() const { return execution_.gradient_accumulation > 1; }
-  // What a mean divides the sum of all gradients by.
+  // Returns the number by which a mean divides the sum of all gradients.
   double mean_count() const {
     if (!execution_.mean_reduction) return 1.0;
     return static_cast<double>(execution_.gradient_accumulation * execution_.replication_factor);
@@ -74,7 +74,7 @@ class Lowering {
   bool clips() const { return std::isfinite(spec_.max_grad_norm); }
   bool waits() const { return clips() || spec_.automatic_loss_scaling; }
 
-  // A parameter with its gradient of all micro-batches and replicas, not yet divided.
+  // Returns a parameter with its gradient of all micro-batches and replicas, not yet divided.
   Parameter started(size_t group, Op& mark) {
     const std::string& name = mark.attr<std::string>("parameter");
     const ir::StateSlot* slot = main_.module().find_state(name);
@@ -101,7 +101,7 @@ class Lowering {
     parameter.weight = parameter.builder.variable(*slot);
     parameter.gradient = sum_over_replicas(parameter.builder, gradient, name, execution_);
     parameter.stochastic = execution_.stochastic_rounding;
-    // The update alone rounds: every replica has the same numbers up to there.
+    // Only the update rounds, so that every replica has the same numbers before it.
     if (parameter.stochastic) parameter.widen();
     return parameter;
   }
@@ -116,7 +116,7 @@ class Lowering {
     builder.emit("assign", {accumulator, builder.scalar(accumulator->type().dtype, 0.0)});
   }
 
-  // The mean over micro-batches and replicas, without the loss scaling.
+  // Divides the gradient by the count of the mean and by the loss scaling.
   void divide(Parameter& parameter) {
     ir::Builder& builder = parameter.builder;
     Value*& gradient = parameter.gradient;
@@ -143,7 +143,7 @@ class Lowering {
     return loss_scale_;
   }
 
-  // What no parameter's context is right for.
+  // Returns a builder for ops that do not belong to one parameter.
   ir::Builder common(const Parameter& any) const {
     ir::Builder builder(main_);
     builder.placement = any.builder.placement;
@@ -159,7 +159,7 @@ class Lowering {
     for (Parameter& parameter : parameters) update(parameter, usable);
     if (!usable) return;
     auto step = scalars_.find(step_slot().name.text());
-    if (step != scalars_.end()) {  // taken back
+    if (step != scalars_.end()) {  // undoes the step
       Val counted{step->second, &builder};
       builder.emit("assign", {counted, builder.value("select", {usable, counted, counted - 1.0})});
     }
@@ -170,8 +170,8 @@ class Lowering {
     return *ir::slot_of(parameter.weight->producer());
   }
 
-  // Scales all gradients by max_grad_norm over their norm, when that is below 1 (torch's
-  // clip_grad_norm_). A norm that is not a number ends the run.
+  // Scales all gradients by max_grad_norm / norm if that is below 1 (torch's clip_grad_norm_). A
+  // NaN norm ends the run.
   void clip(ir::Builder& builder, std::vector<Parameter>& parameters) {
     Value* squares = nullptr;
     for (Parameter& p : parameters) {
@@ -195,9 +195,9 @@ class Lowering {
     }
   }
 
-  // Whether every scaled gradient is finite. Also decides the next factor of the loss scaling: half
-  // when one is not or when the largest of the float16 weights' is near that type's limit, twice
-  // when that is far from it.
+  // Returns whether every scaled gradient is finite. Also chooses the next factor of the loss
+  // scaling. It is halved if a gradient is not finite, or if the largest gradient of float16
+  // weights is near that type's limit; it is doubled if that gradient is far from the limit.
   Value* follow_gradients(ir::Builder& builder, std::vector<Parameter>& parameters) {
     constexpr double kNear = 8192.0, kFar = 1024.0, kLeast = 0x1p-24, kMost = 0x1p24;
     Value *largest_half = nullptr, *largest_other = nullptr;
@@ -242,7 +242,7 @@ class Lowering {
   ir::Builder scalars_builder_;
   std::map<std::string, Value*> scalars_;
   Value* loss_scale_ = nullptr;
-  Value* next_factor_ = nullptr;  // of automatic loss scaling
+  Value* next_factor_ = nullptr;  // for automatic loss scaling
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Common subexpressions: one forward walk a graph with a hash table of what was computed so far.
+// Merges common subexpressions in one forward walk per graph, with a hash table of earlier ops.
 #include <bit>
 #include <functional>
 #include <unordered_map>
@@ -38,8 +38,8 @@ struct AttrHash {
   }
 };
 
-// What two ops must share to compute the same. Addresses only find candidates in the table: which
-// op survives depends on the order of the list alone.
+// The key that two ops share if they compute the same. Addresses only find candidates in the table:
+// which op survives depends only on the order of the list.
 struct Expression {
   const Op* op;
   uint64_t epoch;  // writes so far, for an op that reads written memory
@@ -59,8 +59,8 @@ bool is_forward(const Op& op) {
   return op.forward_id == 0 && op.placement.context == ir::ExecutionContext::kNormal;
 }
 
-// Forward, what two blocks compute is one: the order in which gradients are added up depends on
-// what is merged, and must not depend on blocks.
+// Returns whether ops with these placements may be merged. Forward ops may be in different blocks:
+// merging affects the order in which gradients are added, which must not depend on blocks.
 bool mergeable_places(const Op& a, const Op& b) {
   return a.placement == b.placement || (is_forward(a) && is_forward(b));
 }
@@ -81,7 +81,7 @@ struct Same {
 
 bool is_candidate(const Op& op, const ir::MemoryWrites& writes) {
   if (op.role() == ir::Role::kState) return true;
-  if (op.role() == ir::Role::kLoss) return false;  // every call of a loss counts, equal ones too
+  if (op.role() == ir::Role::kLoss) return false;  // losses count one by one, even equal ones
   if (op.def().has_effect() || op.def().random || !op.after().empty() || op.result_count() == 0 ||
       writes.calls_with_effects(op)) {
     return false;
@@ -107,7 +107,7 @@ void merge(ir::Graph& graph) {
     }
     auto [it, is_new] = known.emplace(Expression{op, reads_written ? epoch : 0}, op);
     if (is_new) continue;
-    // Its operands are there for the earlier stage as well.
+    // The operands are available in the earlier stage, too.
     if (op->placement.stage < it->second->placement.stage) it->second->placement = op->placement;
     for (size_t i = 0; i < op->result_count(); ++i) {
       op->result(i)->replace_all_uses_with(it->second->result(i));

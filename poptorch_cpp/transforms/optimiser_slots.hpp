@@ -1,4 +1,4 @@
-// The state slots of an optimiser: what they are called, hold and begin with.
+// Defines the state slots of an optimiser: their names, types and initial values.
 #pragma once
 
 #include <string>
@@ -9,22 +9,23 @@
 
 namespace poptorch::transforms {
 
-// `optimiser.<name>.<group>`: f64, as the update ops take their hyper-parameters.
+// Returns slot `optimiser.<name>.<group>`. It is f64, because update ops take f64 hyper-parameters.
 ir::StateSlot hyper_parameter_slot(const ir::OptimiserSpec& spec, size_t group,
                                    const std::string& name);
 ir::StateSlot loss_scaling_slot(const ir::OptimiserSpec& spec);
-// Of automatic loss scaling: what the loss scaling is multiplied with, a power of two.
+// Returns the slot of the power of two by which automatic loss scaling multiplies the loss scaling.
 ir::StateSlot loss_scale_factor_slot();
-// The loss scaling, or nullptr when it is the constant of the spec: an f64 scalar.
+// Returns the loss scaling as an f64 scalar, or nullptr if it is the constant of the spec.
 ir::Value* variable_loss_scale(ir::Builder& builder, const ir::OptimiserSpec& spec);
-// Updates done: f64, so that it enters bias corrections exactly.
+// Returns the slot of the number of updates done. It is f64, so that bias corrections use it
+// exactly.
 ir::StateSlot step_slot();
-// `optimiser.<what>.<parameter>`, shaped and shared between replicas like the parameter.
+// Returns slot `optimiser.<what>.<parameter>`, with the parameter's shape and replica groups.
 ir::StateSlot parameter_state_slot(const ir::StateSlot& parameter, const std::string& what,
                                    ir::DType dtype, double initial = 0.0);
 ir::StateSlot accumulator_slot(const ir::StateSlot& parameter, ir::DType dtype);
 
-// A hyper-parameter's value; `otherwise` when the spec does not give it.
+// Returns a hyper-parameter's value, or `otherwise` if the spec does not give it.
 double hyper_parameter(const ir::OptimiserGroup& group, const std::string& name, double otherwise);
 
 }  // namespace poptorch::transforms

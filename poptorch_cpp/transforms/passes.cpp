@@ -1,4 +1,4 @@
-// The table of passes.hpp.
+// The table of passes that passes.hpp declares.
 #include "transforms/passes.hpp"
 
 namespace poptorch::transforms {

@@ -18,7 +18,7 @@ ir::Value* sum_over_groups(ir::Builder& builder, ir::Value* number, const std::s
   const int64_t size = execution.group_of(parameter).size;
   if (size == 0) return number;
   const ir::Val share =
-      ir::Val{number, &builder} * (1.0 / static_cast<double>(size));  // each counts its own
+      ir::Val{number, &builder} * (1.0 / static_cast<double>(size));  // each replica adds its share
   return builder.value("all_reduce", {share});
 }
 

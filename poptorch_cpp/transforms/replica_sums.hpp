@@ -1,5 +1,4 @@
-// Gradients over replicas: sums in the groups that share a parameter, and what the groups have
-// together.
+// Reduces gradients over replicas: within the groups that share a parameter, and over all groups.
 #pragma once
 
 #include <string>
@@ -9,12 +8,12 @@
 
 namespace poptorch::transforms {
 
-// The gradient of `parameter`, added up over the replicas of its group.
+// Returns the gradient of `parameter`, added up over the replicas of its group.
 ir::Value* sum_over_replicas(ir::Builder& builder, ir::Value* gradient,
                              const std::string& parameter, const ir::Execution& execution);
 
-// Of a number that every replica of a group of `parameter` has: the sum, or the largest, over all
-// groups, on every replica. What is not a number counts as infinite in the largest.
+// Return, on every replica, the sum or the maximum over all groups of a number that every replica
+// of a group of `parameter` has. In the maximum, NaN counts as infinite.
 ir::Value* sum_over_groups(ir::Builder& builder, ir::Value* number, const std::string& parameter,
                            const ir::Execution& execution);
 ir::Value* largest_of_groups(ir::Builder& builder, ir::Value* number, const std::string& parameter,

@@ -1,5 +1,5 @@
-// A loop's outputs feed its first inputs: what is carried from
-// round to round moves to the front of the copy.
+// A loop's outputs feed its first inputs, so that inputs carried from round to round move to the
+// front of the copy's inputs.
 #include "transforms/returned_inputs.hpp"
 
 #include "ir/builder.hpp"
@@ -12,7 +12,7 @@ using ir::Graph;
 using ir::Op;
 using ir::Value;
 
-// The copy's inputs, and what the op passes for them.
+// The copy's inputs, and the operands that the op passes for them.
 struct Inputs {
   std::vector<Value*> of_body;  // in the order of the graph that is copied
   std::vector<Value*> operands;

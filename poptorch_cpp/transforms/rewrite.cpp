@@ -1,4 +1,4 @@
-// Patterns as small trees, and a worklist of ops.
+// Parses patterns into small trees, and applies rows with a worklist of ops.
 #include "transforms/rewrite.hpp"
 
 #include <algorithm>
@@ -87,7 +87,7 @@ class PatternParser {
 
 }  // namespace
 
-// Finds a way to match for which `accept` says yes.
+// Finds a way to match a pattern for which `accept` returns true.
 class Matcher {
  public:
   explicit Matcher(Match& match) : match_(match) {}
@@ -104,8 +104,8 @@ class Matcher {
     for (const auto& binding : match_.bindings_) {
       if (writes.is_written(binding.value)) return true;
     }
-    // Inner ops: what is written is not what they computed any more. Their operands without a name;
-    // those of the root are read where they were.
+    // Checks the results of inner ops, which a write would have changed, and their operands without
+    // a name. The root's operands are read at the same place as before.
     for (size_t i = 1; i < match_.ops_.size(); ++i) {
       if (writes.is_written(match_.ops_[i]->result())) return true;
       if (reads_any(*match_.ops_[i], writes)) return true;
@@ -118,7 +118,8 @@ class Matcher {
     return std::any_of(op.operands().begin(), op.operands().end(),
                        [&](const Value* operand) { return operand && writes.is_written(operand); });
   }
-  // Of the operands, too, what they are made of: a pattern without operands has a guard that looks.
+  // Also checks the operands of the operands: a pattern without operands has a guard that may read
+  // them.
   static bool reads_any_through(const Op& op, const ir::MemoryWrites& writes) {
     if (reads_any(op, writes)) return true;
     return std::any_of(op.operands().begin(), op.operands().end(), [&](const Value* operand) {
@@ -182,7 +183,7 @@ class Driver {
 
   void run() {
     for (Op* op : graph_.ops()) push(op);
-    // Rows shrink or order the graph, so this many steps only come from rows that undo each other.
+    // Rows shrink or order the graph, so only rows that undo each other can exceed this budget.
     size_t budget = 100 * (graph_.op_count() + 100);
     while (!queue_.empty()) {
       support::check_interrupt();
@@ -197,7 +198,7 @@ class Driver {
   }
 
  private:
-  // By id: an op's address may be reused once it is erased.
+  // Queues the op by id, because an op's address may be reused once it is erased.
   void push(Op* op) {
     if (op && by_root_.count(&op->def()) && pending_.emplace(op->id(), op).second) {
       queue_.push_back(op->id());
@@ -205,7 +206,7 @@ class Driver {
   }
 
   void visit(Op& op) {
-    // Memory that is written is nobody else's.
+    // An op whose result is written must keep its own memory.
     for (size_t i = 0; i < op.result_count(); ++i) {
       if (writes_.is_written(op.result(i))) return;
     }
@@ -231,7 +232,7 @@ class Driver {
       throw InternalError(str("[rewrite] '", row.pattern, "' gives ", result->type(), " for ",
                               root.result()->type()));
     }
-    // What a run returns is read when it ends, and the slot may have been written by then.
+    // A run's outputs are read when it ends, and the slot may have been written by then.
     if (is_output(*root.result()) && ir::is_state(ir::memory_root(result))) return;
     for (Op* op = before ? before->next() : graph_.first(); op != &root; op = op->next()) push(op);
     if (result->name().empty()) result->set_name(root.result()->name());
@@ -245,7 +246,7 @@ class Driver {
                        [](const ir::Use& use) { return use.op == nullptr; });
   }
 
-  // Deletes what only the replaced op needed, so that later guards count true uses.
+  // Deletes ops that only the replaced op used, so that later guards count only live uses.
   void erase_unused(Op& root) {
     std::vector<Op*> unused{&root};
     while (!unused.empty()) {
@@ -272,7 +273,7 @@ class Driver {
   ir::MemoryWrites writes_;
   std::vector<Pattern> patterns_;                                      // by row
   std::unordered_map<const ir::OpDef*, std::vector<size_t>> by_root_;  // look-up only
-  std::unordered_map<uint64_t, Op*> pending_;                          // likewise
+  std::unordered_map<uint64_t, Op*> pending_;                          // look-up only
   std::deque<uint64_t> queue_;
 };
 
@@ -301,7 +302,7 @@ std::optional<double> splat_of(const Value* value) {
   const auto size = static_cast<size_t>(ir::size_of(literal.type().dtype));
   const auto bytes = static_cast<size_t>(literal.type().bytes());
   if (bytes == 0 || !literal.has_numbers()) return std::nullopt;
-  // Equal to itself shifted by one element: all elements are equal.
+  // If the data equals itself shifted by one element, all elements are equal.
   if (std::memcmp(literal.data(), literal.data() + size, bytes - size) != 0) return std::nullopt;
   return literal.number_at(0);
 }

@@ -1,9 +1,9 @@
-// Local rewrites as rows of {pattern, guard, replacement}, and the driver that applies a table of
-// them to a fixed point.
+// Defines local rewrites as rows of {pattern, guard, replacement}, and the driver that applies a
+// table of them to a fixed point.
 //
-// A pattern is an expression of ops and names: `neg(neg(x))`. A name binds a value, the same name
-// twice the same value; `...` at the end lets further operands follow; an op without brackets has
-// any operands. Operands of commutative ops match in either order. Inner ops have one result.
+// A pattern is an expression of ops and names: `neg(neg(x))`. A name binds a value; a repeated name
+// matches only the same value. `...` at the end allows further operands; an op without brackets may
+// have any operands. Operands of commutative ops match in either order. Inner ops have one result.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace poptorch::transforms {
 
-// What a pattern has matched.
+// The values and ops that a pattern matched.
 class Match {
  public:
   Match(ir::Builder& builder, const ir::Execution& execution)
@@ -26,7 +26,8 @@ class Match {
   ir::Value* value(char name) const;
   ir::Val operator[](char name) const { return {value(name), &builder}; }
   const ir::Type& type(char name) const { return value(name)->type(); }
-  // Matched ops in the order in which the pattern names them; 0 is the root.
+  // Returns a matched op; ops are numbered in the order in which the pattern names them, from the
+  // root, 0.
   ir::Op& op(size_t i = 0) const { return *ops_[i]; }
   const ir::Type& result_type() const { return op().result()->type(); }
   bool has_one_use(size_t i) const { return op(i).result()->uses().size() == 1; }
@@ -44,14 +45,15 @@ class Match {
 struct Rewrite {
   std::string_view pattern;
   bool (*guard)(const Match&);              // nullptr: always
-  ir::Value* (*replacement)(const Match&);  // stands for the root's first result, of the same type
+  ir::Value* (*replacement)(const Match&);  // of the root's first result, with the same type
 };
 
 // Applies `rows` to every graph until none matches. A row never moves a read of memory that is
-// written: such matches are passed over.
+// written: such matches are skipped.
 void apply_rewrites(ir::Module& module, const std::vector<Rewrite>& rows);
 
-// The element that all elements of a constant (or of its broadcast or reshape) equal bit for bit.
+// Returns the number to which all elements of a constant (or its broadcast or reshape) are
+// bit-identical.
 std::optional<double> splat_of(const ir::Value* value);
 
 }  // namespace poptorch::transforms

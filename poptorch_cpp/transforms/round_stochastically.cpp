@@ -1,4 +1,4 @@
-// Half-precision results computed wide, and rounded at random.
+// Computes half-precision results in f32, then rounds them stochastically.
 #include <map>
 
 #include "ir/builder.hpp"
@@ -14,8 +14,8 @@ using ir::Op;
 using ir::Role;
 using ir::Value;
 
-// Ops whose results are new numbers. What writes state rounds by itself; what moves data has
-// nothing to round; foreign kernels and called graphs state their types.
+// Returns whether the op's results are new numbers. Ops that write state round by themselves; ops
+// that move data need no rounding; foreign kernels and called graphs have fixed types.
 bool computes(const Op& op) {
   const ir::OpDef& def = op.def();
   if (def.has_effect() || def.runs_graphs() || def.role == Role::kOpaque) return false;
@@ -55,7 +55,7 @@ class Rounding {
   void replace_cast() {
     Value* from = op_.operand(0);
     const DType dtype = op_.result()->type().dtype;
-    if (is_half(from->type().dtype)) return;  // one half type to the other
+    if (is_half(from->type().dtype)) return;  // from one half type to the other
     if (!ir::is_float(from->type().dtype)) {
       from = builder_.value("cast", {from}, {{"dtype", DType::kF32}});
     }

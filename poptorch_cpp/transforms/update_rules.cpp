@@ -24,7 +24,8 @@ void update_sgd(Parameter& p) {
   Value* buffer = p.state("momentum_buffer", p.spec.first_moment_type);
   Value* lr = p.scalar("lr");
   Value* decay = p.scalar("weight_decay");
-  // The update is linear in the velocity: a buffer of `scale` times it takes scaled gradients.
+  // The update is linear in the velocity: a buffer with `scale` times the velocity adds scaled
+  // gradients.
   if (p.is_variable("velocity_scaling") || p.number("velocity_scaling", 1.0) != 1.0) {
     const Val scale{p.scalar("velocity_scaling"), &p.builder};
     lr = Val{lr, &p.builder} / scale;
@@ -63,13 +64,13 @@ void update_rmsprop(Parameter& p) {
       p.attrs({{"tf_variant", tf_variant}}));
 }
 
-// w -= lr · trust · direction, trust = min(|w|, max_weight_norm) / |direction|, or 1 when either is
-// 0.
+// Computes w -= lr · trust · direction, with trust = min(|w|, max_weight_norm) / |direction|, or 1
+// if either is 0.
 void update_lamb(Parameter& p) {
   ir::Builder& b = p.builder;
   Value* m = p.state("exp_avg", p.spec.first_moment_type);
   Value* v = p.state("exp_avg_sq", p.spec.second_moment_type);
-  // Weights at random fall on the float16 grid once, at the end: the sum is made in f32.
+  // Stochastic rounding needs the sum in f32; weights are rounded once, at the end.
   const DType dtype = p.stochastic ? DType::kF32 : p.weight->type().dtype;
   Value* weight = p.weight;
   if (weight->type().dtype != dtype) weight = b.value("cast", {weight}, {{"dtype", dtype}});

@@ -1,4 +1,4 @@
-// How each optimiser updates one parameter: a rule a kind, and what the rules see.
+// Defines how each optimiser updates one parameter: a rule for each kind, and the rules' arguments.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace poptorch::transforms {
 
-// What an update rule sees of one parameter.
+// The view of one parameter that an update rule gets.
 class Parameter {
  public:
   Parameter(const ir::Builder& builder, const ir::OptimiserSpec& spec, size_t group,
@@ -30,7 +30,7 @@ class Parameter {
   ir::Value* gradient = nullptr;
   ir::Value* accumulator = nullptr;  // to be reset after the update
   bool may_be_skipped = false;
-  bool stochastic = false;  // what is written in half precision is rounded at random
+  bool stochastic = false;  // half-precision writes round stochastically
 
   double number(const std::string& name, double otherwise = 0.0) const {
     return hyper_parameter(spec.groups[group_], name, otherwise);
@@ -41,23 +41,23 @@ class Parameter {
   bool is_variable(const std::string& name) const {
     return spec.groups[group_].variable.count(name) != 0;
   }
-  // True unless the hyper-parameter is a constant zero.
+  // Returns true unless the hyper-parameter is a constant zero.
   bool may_be_nonzero(const std::string& name) const {
     return is_variable(name) || number(name) != 0.0;
   }
-  // From here on the gradient is in f32: half types may have neither a scale nor what it makes of
-  // the gradient, which is what gradients are scaled for.
+  // Converts the gradient to f32. Half types may represent neither a scale nor the gradient divided
+  // by it, which is the reason for loss scaling.
   void widen() {
     if (ir::size_of(gradient->type().dtype) >= ir::size_of(ir::DType::kF32)) return;
     gradient = builder.value("cast", {gradient}, {{"dtype", ir::DType::kF32}});
   }
-  // Of every update op, besides its `own`.
+  // Returns the attributes that every update op has, added to its `own`.
   ir::Attrs attrs(ir::Attrs own = {}) const {
     own.set("maximize", flag("maximize"));
     own.set("stochastic_rounding", stochastic);
     return own;
   }
-  // An f64 scalar; equal ones are made once.
+  // Returns a hyper-parameter as an f64 scalar; equal scalars are made once.
   ir::Value* scalar(const std::string& name, double otherwise = 0.0) {
     if (is_variable(name)) return read_once(hyper_parameter_slot(spec, group_, name));
     const double value = number(name, otherwise);
@@ -69,12 +69,12 @@ class Parameter {
     ir::StateSlot slot = parameter_state_slot(slot_, what, dtype, initial);
     return written(builder.variable(std::move(slot)));
   }
-  // The memory of `value` is written by the update.
+  // Records that the update writes the memory of `value`, and keeps a copy if it may be skipped.
   ir::Value* written(ir::Value* value) {
     if (may_be_skipped) before_.emplace_back(value, builder.value("identity", {value}));
     return value;
   }
-  // Where the update is not `wanted`, everything is as before.
+  // Restores everything that the update wrote, unless `wanted` is true.
   void keep_unless(ir::Value* wanted) {
     for (const auto& [now, before] : before_) {
       builder.emit("assign", {now, builder.value("select", {wanted, now, before})});
@@ -91,7 +91,7 @@ class Parameter {
   size_t group_;
   std::map<std::string, ir::Value*>& scalars_;
   ir::Builder& scalar_builder_;
-  std::vector<std::pair<ir::Value*, ir::Value*>> before_;  // memory, and a copy of what it held
+  std::vector<std::pair<ir::Value*, ir::Value*>> before_;  // memory, and a copy of its old value
 };
 
 struct UpdateRow {
@@ -99,14 +99,14 @@ struct UpdateRow {
   void (*emit)(Parameter&);
 };
 
-// UserError for a kind that is not known.
+// Returns the rule of a kind. Raises UserError for an unknown kind.
 const UpdateRow& update_row(const std::string& kind);
 
-// What a module in training says of its optimiser. UserError where it says nothing, updates a
-// parameter twice, or adds gradients in a type that is not float.
+// Returns the optimiser of a module in training. Raises UserError if there is none, if it updates a
+// parameter twice, or if it adds gradients in a type that is not float.
 const ir::OptimiserSpec& checked_optimiser(const ir::Execution& execution);
 
-// The L2 norm of all elements, in f32.
+// Returns the L2 norm of all elements, in f32.
 ir::Val l2_norm(ir::Builder& builder, ir::Value* x);
 
 }  // namespace poptorch::transforms

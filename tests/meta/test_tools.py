@@ -27,6 +27,12 @@ def tree(tmp_path):
         ("emulator/a.cpp", "#include <dnnl.hpp>", "dnnl.hpp may only be included in"),
         ("ir/log.cpp", "#include <spdlog/spdlog.h>", "spdlog/spdlog.h may only be included in"),
         ("session/a.cpp", "# include <pybind11/pybind11.h>", "may only be included in bindings/"),
+        (
+            "emulator/transport/a.cpp",
+            '#include "emulator/bound/share.hpp"',
+            "emulator/transport must not include emulator/bound/share.hpp",
+        ),
+        ("news/a.cpp", "", "add its folder to EDGES"),
     ],
 )
 def test_layer_check_reports_forbidden_edge(tree, monkeypatch, capsys, name, text, problem):
@@ -116,8 +122,31 @@ def test_source_check_reports(tree, monkeypatch, capsys, name, text, problem):
     assert problem in capsys.readouterr().out
 
 
-def test_tree_holds_layers_and_lengths():
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("// It is no tensor.\nint x;\n", "1: 'is no'"),
+        ("int x;\n// The step\n// goes on.\n", "2: 'goes on'"),
+        ("// By address.\n", "1: a comment begins with 'By'"),
+        ("int x;  // is told of it\n", "1: 'is told'"),
+        ('auto url = "http://a";  // the others wait in vain\n', "1: 'in vain'"),
+    ],
+)
+def test_word_check_reports(tree, capsys, text, problem):
+    assert load_tool("check_words").main([tree({"a.cpp": text})]) == 1
+    assert problem in capsys.readouterr().out
+
+
+def test_word_check_reads_comments_alone(tree):
+    text = (
+        'auto a = "is no //";\nint x;  // by address\nauto b = R"(// goes on)";\n// Returns it.\n'
+    )
+    assert load_tool("check_words").main([tree({"a.cpp": text})]) == 0
+
+
+def test_tree_holds_layers_lengths_and_words():
     layers = load_tool("check_layers")
     assert layers.main() == 0
     assert [header for header in layers.REACH if not (layers.ROOT / header).is_file()] == []
     assert load_tool("check_sources").main() == 0
+    assert load_tool("check_words").main() == 0

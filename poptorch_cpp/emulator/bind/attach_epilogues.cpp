@@ -1,9 +1,9 @@
-// attach_epilogues: a chain moves into the kernel that makes one of its inputs, so that the input
-// is still in cache, or never reaches memory at all: a weight's gradient goes into its update.
+// attach_epilogues moves a chain into the kernel that makes one of its inputs, so that the input is
+// still in cache, or is never stored at all: a weight's gradient goes directly into its update.
 //
-// The two may stand far apart (updates come after the whole backward pass). The pair runs at the
-// first place where everything the chain needs is there and nothing still needs what it
-// overwrites; tiny chains (step counters) are moved up first, for they would hold back all others.
+// The two may be far apart (updates come after the whole backward pass). The pair runs at the first
+// place where the chain's inputs are available and no node still needs what it overwrites. Tiny
+// chains (step counters) are hoisted first, because they would delay all others.
 #include <algorithm>
 #include <unordered_map>
 
@@ -16,7 +16,8 @@ using Kind = Instruction::Kind;
 
 constexpr int64_t kTinyElements = 64;
 
-// Where a node runs: at its place in the list, or after place `major` as the minor-th moved one.
+// The place where a node runs: its index in the list or, if it moved, after index `major` as the
+// `minor`-th node that moved.
 struct Key {
   int64_t major = -1, minor = 0;
   auto operator<=>(const Key&) const = default;
@@ -61,7 +62,7 @@ class Attaching {
 
   Key key(size_t node) const { return keys_[same_[node]]; }
 
-  // Calls see(key) for every node that may not change places with one of these accesses.
+  // Calls see(key) for every node that must keep its order relative to one of these accesses.
   template <typename See>
   void for_each_conflict(const Node& node, size_t self, size_t other, See see) const {
     for_each_access(plan_, node, [&](int32_t storage, bool write) {
@@ -136,7 +137,7 @@ class Attaching {
     if (to < from) return false;
     const Key last = last_conflict_before(block_[chain], chain, producer, from, to);
     if (last != from) {
-      // Never behind the chain's own place: what reads its results may stand right there.
+      // The place is never after the chain's own: a reader of its results may follow directly.
       const Key place = std::min(Key{last.major, moved_ + 1}, to);
       if (first_conflict_after(block_[producer], producer, chain, from) < place) return false;
       ++moved_;
@@ -149,7 +150,7 @@ class Attaching {
     auto at = std::find_if(inputs.begin(), inputs.end(),
                            [&](ValueId id) { return plan_.value(id).storage == own; });
     inputs.erase(at);
-    // Input 0 is the kernel's own result: no access of memory.
+    // Input 0 is the kernel's own result, which is not read from memory.
     inputs.insert(inputs.begin(), kNoValue);
     same_[chain] = producer;
     gone_[chain] = true;

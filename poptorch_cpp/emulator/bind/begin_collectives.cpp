@@ -1,5 +1,5 @@
-// begin_collectives: a collective begins once its operand is there, ahead of where its result is
-// used. What the others send comes meanwhile, and what goes to them goes together.
+// begin_collectives makes a collective begin once its operand is available, before its result is
+// used. Data of other instances arrives meanwhile, and data for them can be sent together.
 #include <algorithm>
 #include <deque>
 #include <unordered_map>
@@ -13,16 +13,16 @@
 namespace poptorch::emulator {
 namespace {
 
-// Of results under way on an IPU, in bytes: their memory is taken from the beginning on.
+// The limit in bytes of results in progress on an IPU: they occupy memory from the begin on.
 constexpr int64_t kMostAhead = int64_t{32} << 20;
 
-// Within a block: a collective in a loop or branch begins in it.
+// Places the begins within one block: a collective in a loop or branch begins inside it.
 class Beginnings {
  public:
   explicit Beginnings(const Plan& plan) : plan_(plan) {}
 
   std::vector<Node> run(std::vector<Node> block) {
-    std::vector<std::vector<size_t>> begun(block.size());  // by the node that they begin before
+    std::vector<std::vector<size_t>> begun(block.size());  // by the node before which they begin
     for (size_t at = 0; at < block.size(); ++at) {
       support::check_interrupt();
       const Node& node = block[at];
@@ -50,8 +50,8 @@ class Beginnings {
     size_t access = 0, write = 0;
   };
 
-  // The node from which on, up to the collective, none writes the operand or uses the result, and
-  // no more than kMostAhead is under way.
+  // Returns the first place at which the collective may begin: from there up to its node, no node
+  // writes the operand or accesses the result, and at most kMostAhead bytes are in progress.
   size_t earliest(const Node& node, size_t at) {
     if (!is_ahead(node)) return at;
     const int64_t bytes = plan_.value(node.outputs[0]).type.bytes();
@@ -67,8 +67,8 @@ class Beginnings {
     return std::max({first_, operand, result});
   }
 
-  // What stays on this host, in caches that are shared, is faster where results lie over each
-  // other.
+  // A collective within this host, whose caches are shared, does not begin ahead: it is faster if
+  // results can reuse each other's memory.
   bool is_ahead(const Node& node) const {
     if (plan_.options.begin_ahead) return *plan_.options.begin_ahead;
     const Share& share = plan_.options.share;
@@ -79,13 +79,14 @@ class Beginnings {
   }
 
   const Plan& plan_;
-  std::unordered_map<int32_t, Behind> behind_;  // by storage: what nodes before this one did
+  std::unordered_map<int32_t, Behind> behind_;  // by storage: the last accesses so far
   std::deque<std::pair<size_t, int64_t>> under_way_;
   int64_t ahead_ = 0;
   size_t first_ = 0;
 };
 
-// Numbers do not depend on what is ahead: instances must agree in them.
+// Numbers the collectives independently of where they begin, because instances must agree on the
+// numbers.
 void begin_in(Plan& plan, std::vector<Node>& block) {
   for (Node& node : block) {
     if (node.is_collective()) node.collective = plan.collectives++;
@@ -96,7 +97,7 @@ void begin_in(Plan& plan, std::vector<Node>& block) {
   }
 }
 
-// A short operand is sent even where the others could read it.
+// Chooses how operands travel. A short operand is sent even if other instances could read it.
 void choose_ways(const Plan& plan, CollectiveSpec& spec) {
   const Share& share = plan.options.share;
   spec.ways.assign(static_cast<size_t>(spec.groups.count()), Way::kLocal);

@@ -31,7 +31,7 @@ const KernelRow* choosing_row(const Plan& plan, const Node& node) {
   if (!node.def || !node.def->writes.empty()) return nullptr;
   const KernelRow* row = all_kernels().find(node.def->name);
   if (!row || !row->choose_layouts) return nullptr;
-  // Kernels leave what has no elements to the reference ones, which know no layouts.
+  // Empty operands are left to the reference kernels, which support only the plain layout.
   const auto is_empty = [&](ValueId id) {
     return id != kNoValue && plan.value(id).type.elements() == 0;
   };
@@ -47,7 +47,7 @@ CarriedLayouts::CarriedLayouts(const Plan& plan)
   for (const auto& body : plan.bodies) channels = std::max(channels, channels_of(body));
   channels_.resize(static_cast<size_t>(channels));
   for (size_t i = 0; i < storages_.size(); ++i) storages_[i] = plan.storages[i].layout;
-  // Forward values come from lower IPUs mostly, gradients from higher ones.
+  // Forward values mostly come from lower IPUs, gradients from higher ones.
   for (const auto& body : plan.bodies) estimate(body);
   for (auto body = plan.bodies.rbegin(); body != plan.bodies.rend(); ++body) estimate(*body);
 }

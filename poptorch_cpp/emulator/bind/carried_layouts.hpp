@@ -1,5 +1,5 @@
-// What waits between nodes, in a channel between IPUs or in a stash, keeps the layout in which its
-// maker leaves it, so that crossing a stage costs a convolution no reorders.
+// Tensors in a channel between IPUs or in a stash keep the layout in which they were made, so that
+// a convolution needs no reorders at a stage boundary.
 #pragma once
 
 #include <vector>
@@ -8,15 +8,16 @@
 
 namespace poptorch::emulator {
 
-// The kernel row that chooses the layouts of the node's operands; nullptr when they are plain.
+// Returns the kernel row that chooses the layouts of the node's operands; nullptr if all are plain.
 const KernelRow* choosing_row(const Plan& plan, const Node& node);
 
 class CarriedLayouts {
  public:
-  // From an estimate of the layouts that values will have: any choice is right, a good one is fast.
+  // Estimates the layouts that values will have. The estimate affects speed, never values.
   explicit CarriedLayouts(const Plan& plan);
 
-  // Of the tensors that the node sends, receives, stashes or restores; plain for other nodes.
+  // Returns the layout of the tensors that the node sends, receives, stashes or restores; plain for
+  // other nodes.
   Layout of(const Node& node) const;
 
  private:
@@ -26,7 +27,7 @@ class CarriedLayouts {
 
   const Plan& plan_;
   std::vector<Layout> channels_, stashes_;  // by number
-  std::vector<Layout> storages_;            // as estimated so far
+  std::vector<Layout> storages_;            // estimated so far
 };
 
 }  // namespace poptorch::emulator

@@ -1,4 +1,4 @@
-// choose_kernels: a bound kernel for every compute node: a tile program for a chain, the row's
+// choose_kernels binds a kernel for every compute node: a tile program for a chain, the row's
 // kernel for an op (with its chain as epilogue), else a foreign provider's or the reference kernel.
 #include <algorithm>
 #include <unordered_map>
@@ -13,8 +13,8 @@
 namespace poptorch::emulator {
 namespace {
 
-// Builds the tile program of a chain. Constants of one element become numbers; the other inputs are
-// `chain.fed`.
+// Builds the tile program of a chain. One-element constants become numbers in the program; the
+// other inputs become `chain.fed`.
 class ChainBuilder {
  public:
   ChainBuilder(const Plan& plan, Chain& chain, ValueId produced)
@@ -34,7 +34,7 @@ class ChainBuilder {
   }
 
  private:
-  // Operands of the chain's shape have one layout, which gives the order of the space.
+  // Returns the common layout of the operands with the chain's shape, which orders the space.
   const Layout& layout() const {
     static const Layout kPlain;
     if (produced_ != kNoValue) return plan_.storage_of(produced_).layout;
@@ -133,7 +133,8 @@ class Binding {
   }
 
  private:
-  // Views that could not be aliases are copies; collectives belong to the run.
+  // Views that could not become aliases are copies, and the runner executes collectives: neither
+  // has a kernel.
   static bool is_moved(const Node& node) { return node.def->is_view() || node.is_collective(); }
 
   void bind_chain(Node& node) {
@@ -145,7 +146,7 @@ class Binding {
     finish(node);
   }
 
-  // Reference kernels know no layouts.
+  // Reference kernels support only the plain layout.
   static void check_plain(const KernelRequest& request) {
     auto plain = [](const std::vector<Layout>& layouts) {
       return std::all_of(layouts.begin(), layouts.end(),
@@ -161,11 +162,11 @@ class Binding {
     auto one = [](const auto& type) { return !type || type->elements() == 1; };
     bool numbers = std::all_of(request.inputs.begin(), request.inputs.end(), one);
     for (const ir::Type& type : request.outputs) numbers &= type.elements() == 1;
-    // Checks and prints are for what they do besides.
+    // Ops with a side effect (checks, prints) count as bookkeeping.
     return numbers || request.op->side_effect ? Provider::kBookkeeping : Provider::kReference;
   }
 
-  // Returns the chain as a node of its own when the kernel refuses it as an epilogue.
+  // Returns the chain as a separate node if the kernel refuses it as an epilogue.
   std::optional<Node> bind_op(Node& node) {
     const KernelRow* row =
         plan_.options.reference_only ? nullptr : all_kernels().find(node.def->name);

@@ -1,9 +1,10 @@
-// choose_layouts: gives storages the layouts that kernels ask for, and inserts reorders where two
-// users of a value differ.
+// choose_layouts gives storages the layouts that kernels ask for, and inserts reorders where two
+// users of a value need different layouts.
 //
-// States come first: one that every user can take in the layout its kernel wants is held so for
-// good, with the states that share its chains (a weight's momentum); one that is only read gets
-// copies in other layouts; any other stays plain. Then one walk settles the values between kernels.
+// States come first. If all users of a state accept the layout that a kernel wants, the state keeps
+// that layout permanently, and so do the states that share its chains (a weight's momentum). A
+// state that is only read gets copies in other layouts; any other state stays plain. Then one walk
+// chooses the layouts of the values between kernels.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -29,7 +30,7 @@ class StateLayouts {
 
  private:
   struct Users {
-    std::vector<std::pair<const Node*, size_t>> ops;  // that choose layouts: node, operand
+    std::vector<std::pair<const Node*, size_t>> ops;  // users that choose layouts: node, operand
     std::vector<const Chain*> chains;
     bool plain_only = false;
   };
@@ -95,7 +96,8 @@ class StateLayouts {
     }
   }
 
-  // The other states of the chains, which must have the same layout and may have no other users.
+  // Collects the other states of the chains, which must get the same layout. Returns false if one
+  // of them cannot, because of its other users.
   bool take_followers(const Users& users) {
     followers_.clear();
     for (const Chain* chain : users.chains) {
@@ -159,7 +161,7 @@ class ValueLayouts {
     return node;
   }
 
-  // `id` as it is in `layout`, by a reorder before the node at hand.
+  // Returns `id` in `layout`, if necessary by a reorder before the current node.
   ValueId in_layout(ValueId id, const Layout& layout) {
     if (id == kNoValue || storage(id).layout == layout) return id;
     const Storage held = storage(id);
@@ -176,7 +178,8 @@ class ValueLayouts {
     return copy;
   }
 
-  // A state or constant that is never written: the copy is made when the state is.
+  // Returns a copy of a state or constant that is never written. The copy is made along with the
+  // state.
   ValueId kept_copy(ValueId id, const Layout& layout) {
     const int32_t source = plan_.value(id).storage;
     for (size_t i = 0; i < plan_.storages.size(); ++i) {
@@ -238,7 +241,7 @@ class ValueLayouts {
     for (Node& move : after) result_.push_back(std::move(move));
   }
 
-  // The chain works in the order of the producer's memory. False: it cannot.
+  // Makes the chain work in the element order of the producer's memory. Returns false if it cannot.
   bool settle_epilogue(Node& node) {
     Chain& chain = *node.chain;
     const Layout layout = storage(node.outputs[0]).layout;
@@ -278,7 +281,8 @@ class ValueLayouts {
     result_.push_back(std::move(node));
   }
 
-  // Of what cannot change, else of the first operand that is not plain.
+  // Returns the layout of an output whose layout is fixed, else of the first input that is not
+  // plain.
   Layout chain_layout(const Chain& chain) {
     for (ValueId id : chain.outputs) {
       if (!storage(id).takes_any_layout()) return storage(id).layout;

@@ -1,8 +1,8 @@
-// fuse_chains: gathers element-wise ops into groups within a block.
+// fuse_chains gathers element-wise ops into groups within a block.
 //
-// A group stays open while nothing outside it has touched what it writes or written what it reads;
-// until then it may run as late as its newest member, so any member may be delayed to there. Open
-// groups are independent of each other, hence may be merged.
+// A group stays open while no node outside it has accessed what it writes or written what it reads.
+// While it is open, all its members may be delayed to the place of the newest one. Open groups are
+// independent of each other, hence may be merged.
 #include <algorithm>
 #include <set>
 #include <unordered_map>
@@ -16,8 +16,8 @@ namespace {
 using Kind = Instruction::Kind;
 
 constexpr size_t kMaxOps = 40;
-// Nodes after its newest member that a group waits for another: keeps the search linear, and a
-// chain near the values that it reads.
+// A group closes this many nodes after its newest member. This keeps the search linear, and a chain
+// near the values that it reads.
 constexpr size_t kWindow = 128;
 
 struct Group {
@@ -25,7 +25,7 @@ struct Group {
   ir::Shape space;
   int micro_batch_offset = 0;
   std::set<int32_t> reads, writes;  // storages
-  // Storages that a member sees with another shape than the space's.
+  // Storages that a member accesses with a shape other than the space's, or at an offset.
   std::set<int32_t> partial;
   bool open = true;
 };
@@ -118,7 +118,7 @@ class Fusion {
     return found;
   }
 
-  // May the two be one group, as far as `storage` is concerned?
+  // Returns whether the two may be one group, as far as `storage` is concerned.
   static bool agree(const Group& a, const Group& b, int32_t storage) {
     return a.space == b.space && a.micro_batch_offset == b.micro_batch_offset &&
            !a.partial.count(storage) && !b.partial.count(storage);
@@ -168,8 +168,8 @@ class Fusion {
     groups_[static_cast<size_t>(home)] = std::move(group);
   }
 
-  // What a chain of both would read from outside and store. Later members can only read more of
-  // what these make, which then need not be stored.
+  // Returns the number of buffers that a chain of both would read from outside or store. The number
+  // is an upper bound: if later members read more of the results, those need not be stored.
   size_t buffers_of(const Group& a, const Group& b) const {
     std::unordered_map<int32_t, int> own_reads;
     for (const Group* group : {&a, &b}) {
@@ -190,13 +190,13 @@ class Fusion {
     return count;
   }
 
-  // Whether what a chain writes there is needed when the chain is over.
+  // Returns whether a value that a chain writes there is needed after the chain.
   bool is_stored(int32_t id, int own_reads) const {
     const Storage& storage = plan_.storages[static_cast<size_t>(id)];
     return storage.base == Base::kState || storage.writers > 1 || storage.readers > own_reads;
   }
 
-  // A hazard through a storage that one of the two sees in another shape.
+  // Returns whether there is a hazard through a storage in `partial` of one of the two.
   static bool conflicts_elsewhere(const Group& a, const Group& b) {
     for (const Group* one : {&a, &b}) {
       const Group& two = one == &a ? b : a;
@@ -292,7 +292,7 @@ class Fusion {
 
   Plan& plan_;
   std::vector<Node>& block_;
-  size_t now_ = 0;  // the node at hand
+  size_t now_ = 0;  // the current node
   std::vector<Group> groups_;
   std::vector<int> merged_into_;
   std::unordered_map<int32_t, std::vector<int>> touched_;  // open groups by storage; look-up only

@@ -28,8 +28,8 @@ void for_each_in(Block& block, See see) {
   }
 }
 
-// Numbers of values: two instructions of one IPU with equal numbers give, for one micro-batch,
-// equal values.
+// Value numbering: two instructions of one IPU with equal numbers give equal values for one
+// micro-batch.
 class Numbering {
  public:
   Numbering(const Program& program, const ir::Registry& registry)
@@ -39,7 +39,8 @@ class Numbering {
     }
   }
 
-  // Of every compute instruction of the IPU, in order; kUnknown where nothing can be said.
+  // Returns the number of every compute instruction of the IPU, in order; kUnknown if its value
+  // cannot be identified.
   std::vector<int> of_ipu(int ipu) {
     const auto& body = program_.ipus[static_cast<size_t>(ipu)].body;
     while (true) {
@@ -104,8 +105,8 @@ class Numbering {
     return numbers_[static_cast<size_t>(id)];
   }
 
-  // False when a stash turns out to hold different values: then nothing is said of it, from the
-  // start.
+  // Returns false if a stash turns out to hold different values. The numbering then starts again
+  // and treats the stash as unknown.
   bool step(const Instruction& instruction) {
     if (instruction.kind == Kind::kStash) {
       const int value = of(instruction.inputs[0]);
@@ -114,7 +115,7 @@ class Numbering {
       opaque_.insert(instruction.channel);
       return false;
     }
-    // An arena tensor that several instructions write is not one value.
+    // An arena tensor that several instructions write has more than one value.
     if (instruction.outputs.size() != 1 || instruction.outputs[0] == program::kNoTensor)
       return true;
     const auto out = static_cast<size_t>(instruction.outputs[0]);
@@ -152,16 +153,16 @@ class Numbering {
   const ir::Registry& registry_;
   std::vector<int> writers_;    // by tensor: instructions that write it
   std::set<int32_t> changing_;  // states that micro-batches change
-  std::set<int> opaque_;        // stashes of which nothing is known
+  std::set<int> opaque_;        // stashes that hold different values
   std::map<Key, std::vector<std::pair<const ir::Attrs*, int>>> known_;
   int next_ = 0;
   std::vector<int> numbers_;    // by tensor
   std::map<int, int> stashes_;  // by channel
 };
 
-// A value that a forward stage computes and a later backward stage again.
+// A value that a forward stage computes and a later backward stage recomputes.
 struct Twice {
-  std::vector<size_t> first, again;  // among the IPU's compute instructions, in order
+  std::vector<size_t> first, again;  // indices of the IPU's compute instructions
   int stage = -1, later_stage = -1;
   int offset = 0, later_offset = 0;
   bool consistent = true;
@@ -195,7 +196,7 @@ class Rewriting {
 
  private:
   struct Change {
-    bool store = false;  // behind the instruction; else a restore in its place
+    bool store = false;  // stash after the instruction; else a restore replaces it
     int stash = -1;
   };
 
@@ -206,7 +207,7 @@ class Rewriting {
     for_each_in(original_.ipus[static_cast<size_t>(ipu)].body, [&](const Instruction& step) {
       if (step.kind != Kind::kCompute) return;
       const size_t index = at++;
-      // Of equal cost to read back as to compute are all others.
+      // Other ops cost as much to read back as to compute.
       const bool worth_keeping = registry_.get(step.op.text()).role == ir::Role::kProduct;
       if (numbers[index] == kUnknown || !worth_keeping) return;
       note(found[numbers[index]], step, index);
@@ -297,7 +298,7 @@ class Rewriting {
   const ir::Registry& registry_;
   Numbering numbering_;
   std::vector<program::Stash> stashes_;
-  std::vector<std::map<size_t, Change>> by_ipu_;  // by compute instruction
+  std::vector<std::map<size_t, Change>> by_ipu_;  // by IPU, by compute instruction
   const std::map<size_t, Change>* changes_ = nullptr;
   size_t index_ = 0;
 };

@@ -1,5 +1,5 @@
-// Recomputation is the emulated machine's affair: what it costs an IPU is in the program. The host
-// has memory for the dearest values, and computes them once.
+// The program recomputes activations because an IPU must; its costs stay in the program. The host
+// has memory for the most expensive values, and computes them only once.
 #pragma once
 
 #include <optional>
@@ -8,10 +8,10 @@
 
 namespace poptorch::emulator {
 
-// The program with matrix products and convolutions that a backward stage computes again replaced
-// by stashes of the forward stage's results, and without what is then unused; nothing if there are
-// none. Equal values are found by value numbering, through the program's own stashes, so no bit
-// changes.
+// Replaces matrix products and convolutions that a backward stage recomputes by stashes of the
+// forward stage's results, and removes what is then unused. Returns nullopt if there are none.
+// Value numbering, also through the program's stashes, finds equal values, so results are
+// bit-identical.
 std::optional<program::Program> keep_recomputed(const program::Program& program,
                                                 const ir::Registry& registry);
 

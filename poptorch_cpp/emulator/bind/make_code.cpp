@@ -1,4 +1,4 @@
-// make_code: nodes to a flat list of steps with jumps.
+// make_code flattens nodes into a list of steps with jumps.
 #include <algorithm>
 
 #include "emulator/bind/plan.hpp"
@@ -14,7 +14,7 @@ namespace {
 using Kind = Instruction::Kind;
 using support::str;
 
-// Shorter kernels run on the thread that reaches them: waking others costs about this.
+// Shorter kernels run on the thread that reaches them: waking other threads takes about this long.
 constexpr int64_t kInlineNs = 6000;
 constexpr int64_t kInlineBytes = 64 << 10;  // moved in about that time
 
@@ -25,8 +25,8 @@ bool goes_off_chip(const std::vector<Instruction>& block) {
   });
 }
 
-// Memory off the chip is what IPUs share beside channels, which keep their own order. Where there
-// is none, a sync is a matter of the account alone.
+// Returns whether IPUs share off-chip memory. Channels are ordered without syncs, so that without
+// such memory a sync matters only to the cost model.
 bool share_memory(const program::Program& program) {
   return std::any_of(program.ipus.begin(), program.ipus.end(),
                      [](const auto& ipu) { return goes_off_chip(ipu.body); });
@@ -94,7 +94,7 @@ class Emitting {
     for (int phase = 0; phase < node.kernel->phases(); ++phase) tasks += node.kernel->tasks(phase);
     const int64_t ns = node.kernel->estimated_ns();
     step.inline_only = tasks == node.kernel->phases() || ns < kInlineNs;
-    step.lasts = ns == 0 || ns >= kInlineNs;  // 0: nobody knows
+    step.lasts = ns == 0 || ns >= kInlineNs;  // 0: unknown
     const Instruction* origin = node.instruction;
     if (!origin && node.chain) origin = node.chain->ops.front().instruction;
     if (origin) {  // a reorder has none
@@ -239,7 +239,7 @@ class Emitting {
                                              "stream_out", "load", "store",   "stash", "restore"};
     const bool off_chip =
         instruction.kind == Kind::kOffChipLoad || instruction.kind == Kind::kOffChipStore;
-    // State off the chip is memory like that on it.
+    // Off-chip state is host memory like on-chip state.
     if (instruction.kind == Kind::kCopy || (off_chip && instruction.channel < 0)) {
       emit_copy(node);
       return;

@@ -1,5 +1,6 @@
-// make_plan: instructions become nodes, tensors values, and views aliases. A view is an alias only
-// if no write to its memory can come between it and its last use; otherwise it stays a copy.
+// make_plan turns instructions into nodes, tensors into values, and views into aliases. A view is
+// an alias only if no write to its memory can come between it and its last use; otherwise it stays
+// a copy.
 #include "emulator/bind/plan.hpp"
 
 #include <map>
@@ -158,7 +159,7 @@ class Planner {
     for (int64_t write : writes_[static_cast<size_t>(storage(from))]) {
       if (write > made.position && write <= last) return false;
     }
-    // The view's own readers now read this storage, and a later view of it must know.
+    // The view's readers now read this storage, which matters for later views of it.
     auto& reads = reads_[static_cast<size_t>(from)];
     reads.insert(reads.end(), reads_[view].begin(), reads_[view].end());
     return true;
@@ -208,7 +209,7 @@ class Planner {
   int64_t position_ = 0;
   std::vector<Span> spans_;
   std::vector<std::vector<Place>> reads_;     // by value
-  std::vector<std::vector<Place>> views_;     // by value: the views that make it
+  std::vector<std::vector<Place>> views_;     // by value: the view instructions that make it
   std::vector<bool> overwritten_;             // by value
   std::vector<std::vector<int64_t>> writes_;  // by storage: positions
   std::set<const Instruction*> aliased_;      // look-up only
@@ -228,7 +229,7 @@ std::vector<ValueId> Plan::results(const Node& node) const {
 }
 
 ValueId Plan::add_value(const ir::Type& type, support::Symbol name, int ipu) {
-  // First the storage: `type` may be that of a value, which may move when another is added.
+  // Adds the storage first: `type` may belong to a value, which moves if `values` grows.
   storages.push_back({.ipu = ipu, .type = ir::Type(type)});
   const auto storage = static_cast<int32_t>(storages.size()) - 1;
   values.push_back({storages.back().type, storage, 0, name});

@@ -1,6 +1,6 @@
-// What bind works on: a program's instructions as nodes over values, and the memory that values
-// denote. Each file named after a pass below is that pass; the result is flattened into steps
-// (code.hpp).
+// The plan that the bind passes transform: a program's instructions as nodes over values, and the
+// memory that values denote. Each pass below has a file of the same name; make_code() flattens the
+// result into steps (code.hpp).
 //
 // A value is a program's tensor, or one that bind added. Values that share a storage are the same
 // memory: views, and results of ops that write their operand.
@@ -45,32 +45,32 @@ struct Chain {
   ir::Shape space;
   std::vector<ChainOp> ops = {};                   // in program order
   std::vector<ValueId> inputs = {}, outputs = {};  // of the tile program
-  std::vector<ValueId> fed = {};                   // inputs that are memory when it runs
-  bool random = false;  // its numbers follow the elements' row-major order
+  std::vector<ValueId> fed = {};                   // inputs that it reads from memory
+  bool random = false;  // draws random numbers, in the elements' row-major order
   std::shared_ptr<const TileProgram> program = nullptr;
 };
 
-// Whose kernel a node has. Bookkeeping is what a reference kernel does as well as any: single
-// numbers, and ops with an effect (checks, prints).
+// Where a node's kernel comes from. Bookkeeping ops are those for which a reference kernel is as
+// good as any: ops on single numbers, and ops with a side effect (checks, prints).
 enum class Provider : uint8_t { kFast, kReference, kBookkeeping, kForeign };
 
 struct Node {
-  const Instruction* instruction = nullptr;  // nullptr: a chain, or a reorder
+  const Instruction* instruction = nullptr;  // nullptr for a chain or a reorder
   const ir::OpDef* def = nullptr;            // of a compute instruction
-  std::vector<ValueId> inputs, outputs;      // a producer's are without those of its epilogue
-  // Of a node without instruction: its work. Otherwise the epilogue on output 0.
+  std::vector<ValueId> inputs, outputs;      // without those of the epilogue
+  // The work of a node without an instruction; otherwise the epilogue on output 0.
   std::optional<Chain> chain;
   std::vector<std::vector<Node>> blocks;
-  std::vector<Layout> input_layouts, output_layouts;  // by choose_layouts; empty: all plain
+  std::vector<Layout> input_layouts, output_layouts;  // set by choose_layouts; empty: all plain
 
   std::shared_ptr<const BoundKernel> kernel;
-  std::vector<ValueId> buffers;  // what the kernel is handed
+  std::vector<ValueId> buffers;  // the kernel's arguments
   ValueId workspace = kNoValue;
   bool prepared = false;  // the workspace is kept from run to run
   Provider provider = Provider::kFast;
 
-  // Of a collective, by begin_collectives: its number, and whether this node begins it, for whose
-  // end its other node waits.
+  // Set by begin_collectives: the number of a collective, and whether this node begins it. The
+  // collective's other node waits for it to complete.
   int32_t collective = -1;
   bool begins = false;
 
@@ -86,7 +86,7 @@ struct Plan {
   std::vector<Storage> storages;
   std::vector<std::vector<Node>> bodies;  // by IPU
   std::vector<int64_t> arena_bytes;       // by IPU
-  int32_t collectives = 0;                // of the program, alike in all instances
+  int32_t collectives = 0;                // of the program, equal in all instances
 
   const Value& value(ValueId id) const { return values[static_cast<size_t>(id)]; }
   Storage& storage_of(ValueId id) {
@@ -95,14 +95,14 @@ struct Plan {
   const Storage& storage_of(ValueId id) const {
     return storages[static_cast<size_t>(values[static_cast<size_t>(id)].storage)];
   }
-  // What an element-wise op makes: its results, or, when it has none, the operands that it writes.
+  // Returns the results of an element-wise op or, if it has none, the operands that it writes.
   std::vector<ValueId> results(const Node& node) const;
-  // The same bytes seen as the same type.
+  // Returns whether both values are the same bytes with the same type.
   bool same_memory(ValueId a, ValueId b) const {
     return value(a).storage == value(b).storage && value(a).offset == value(b).offset &&
            value(a).type == value(b).type;
   }
-  // A new value with memory of its own in the arena of `ipu`.
+  // Adds a value with separate memory in the arena of `ipu`.
   ValueId add_value(const ir::Type& type, support::Symbol name, int ipu);
 };
 
@@ -132,29 +132,29 @@ void for_each_access(const Plan& plan, const Node& node, See see) {
   }
 }
 
-// What a kernel row is asked about a compute node: without the epilogue.
+// Returns the kernel request for a compute node, without its epilogue.
 KernelRequest make_request(const Plan& plan, const Node& node);
 
-// A node for each instruction that does any work; views become aliases where nothing can tell the
-// difference.
+// Makes a node for each instruction that does any work. Views become aliases where that changes no
+// value.
 Plan make_plan(const program::Program& program, const ir::Registry& registry,
                const EngineOptions& options);
 // Gathers element-wise ops and updates into chains, within a block, never across a hazard.
 void fuse_chains(Plan& plan);
-// Gives a chain to the producer of one of its inputs, where that may move to a place that suits
-// both.
+// Attaches chains as epilogues to the producer of one of their inputs, where the pair can run at
+// one place.
 void attach_epilogues(Plan& plan);
 // Chooses layouts and inserts reorders.
 void choose_layouts(Plan& plan);
-// A bound kernel for every compute node.
+// Binds a kernel for every compute node.
 void choose_kernels(Plan& plan);
-// Gives each collective a node that begins it, ahead of its own, which waits for the result.
+// Adds a node that begins each collective; the collective's own node then waits for the result.
 void begin_collectives(Plan& plan);
-// Offsets in each IPU's arena, from liveness.
+// Assigns offsets in each IPU's arena, from liveness.
 void plan_arena(Plan& plan);
-// The collective of a node.
+// Returns the specification of a node's collective.
 CollectiveSpec collective_spec(const Plan& plan, const Node& node);
-// Flattens the plan, whose kernels and offsets are decided.
+// Flattens the plan. Requires that its kernels and offsets are set.
 Code make_code(const Plan& plan);
 
 }  // namespace poptorch::emulator

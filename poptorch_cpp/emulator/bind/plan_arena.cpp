@@ -1,6 +1,6 @@
-// plan_arena: every arena storage gets an offset. A storage lives from its first write to its last
-// access; one that crosses into a loop lives until the loop ends. A result may take the memory of
-// an operand that dies with it, where the kernel allows that.
+// plan_arena assigns an offset to every arena storage. A storage lives from its first write to its
+// last access; one that is live into a loop lives until the loop ends. A result may reuse the
+// memory of an operand whose life ends there, if the kernel allows it.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -23,7 +23,7 @@ struct Life {
   int64_t begin = -1, end = -1;
 };
 
-// Best fit over the gaps of an arena that grows at its end.
+// Allocates by best fit in the gaps of an arena that grows at its end.
 class Gaps {
  public:
   int64_t take(int64_t bytes) {
@@ -104,7 +104,7 @@ class ArenaPlanner {
     if (alive.begin < 0) {
       alive.begin = position_;
       order_.push_back(storage);
-      // Not surely written before it is read in each round: alive throughout the outermost loop.
+      // A round might read it before it is written: it lives from the outermost region's begin on.
       const bool in_branch = std::any_of(regions_.begin(), regions_.end(),
                                          [](const Region& region) { return !region.loop; });
       if ((!write || in_branch) && !regions_.empty()) alive.begin = regions_.front().begin;
@@ -153,7 +153,7 @@ class ArenaPlanner {
       for (ValueId output : node.chain->outputs) {
         for (ValueId input : node.chain->inputs) {
           if (input == kNoValue || is_one_of(node.inputs, input)) continue;
-          if (is_one_of(node.chain->outputs, input)) continue;  // the chain writes it, too
+          if (is_one_of(node.chain->outputs, input)) continue;  // the chain also writes it
           if (plan_.value(input).type.shape == node.chain->space && share(output, input)) break;
         }
       }
@@ -172,8 +172,8 @@ class ArenaPlanner {
     }
   }
 
-  // Whether the memory is that of one of the values: of operands of the kernel itself, which an
-  // epilogue must not overwrite, or of a chain's results.
+  // Returns whether `input` shares memory with one of `values`: with an operand of the kernel
+  // itself, which an epilogue must not overwrite, or with a result of the chain.
   bool is_one_of(const std::vector<ValueId>& values, ValueId input) const {
     return std::any_of(values.begin(), values.end(), [&](ValueId id) {
       return id != kNoValue && plan_.value(id).storage == plan_.value(input).storage;
@@ -238,7 +238,7 @@ class ArenaPlanner {
 
   Plan& plan_;
   std::vector<Life> lives_;    // by storage
-  std::vector<int32_t> home_;  // by storage: the storage whose memory it takes, or -1
+  std::vector<int32_t> home_;  // by storage: the storage whose memory it reuses, or -1
   std::vector<int32_t> order_;
   std::set<int32_t> taken_;
   std::vector<const Node*> reusing_;

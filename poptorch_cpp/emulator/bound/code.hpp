@@ -1,5 +1,5 @@
-// What runs: a flat list of steps an IPU, which every replica shares, over a table of addresses
-// that each replica resolves once, and the memory that those lie in.
+// Defines the code that an engine runs: a flat list of steps per IPU, which all replicas share.
+// Steps use a table of addresses in storages; each replica resolves the table once.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct Step {
     kStreamIn,    // stream `index` → buffer 0
     kStreamOut,   // buffer 0 → stream `index`
     kLoad,        // row of remote buffer `index` → buffer 0; buffer 1: the row, else `count`
-    kStore,       // buffer 0 → row of remote buffer `index`; likewise
+    kStore,       // buffer 0 → row of remote buffer `index`; row as for kLoad
     kStash,       // buffer 0 → stash `index`
     kRestore,     // stash `index` → buffer 0
     kLoopBegin,   // loop counter `index` becomes `count`; to `target` when that is 0
@@ -39,11 +39,11 @@ struct Step {
   };
   Kind kind = Kind::kEnd;
   bool inline_only = true;       // kKernel: too short for the pool
-  bool lasts = false;            // long enough to look behind it whether the run should go on
+  bool lasts = false;            // so long that the run checks after it whether to continue
   bool has_row = false;          // kLoad, kStore
   bool per_micro_batch = false;  // kLoopEnd: steps the micro-batch counter
   bool is_repeat = false;        // kLoopBegin, kLoopEnd: a loop of the model; `count` rounds
-  int32_t rewind = 0;            // kLoopEnd: by how much it goes back
+  int32_t rewind = 0;            // kLoopEnd: by how much it sets the micro-batch counter back
   int32_t micro_batch_offset = 0;
   uint32_t buffers = 0;  // first entry in the table
   int32_t index = 0;
@@ -58,7 +58,7 @@ struct Step {
   int32_t prepared = -1;   // counter of the states' version that its phase 0 saw; -1: none
 };
 
-// A piece of memory: a state, a constant, or a part of an IPU's arena.
+// Describes a piece of memory: a state, a constant, or a part of an IPU's arena.
 struct Storage {
   Base base = Base::kArena;  // kState, kConstant; everything else is in the arena
   int32_t index = -1;        // of the state or constant
@@ -72,13 +72,13 @@ struct Storage {
   int64_t offset = 0;    // in the arena, by plan_arena
   int32_t copy_of =
       -1;  // a copy in another layout of this state or constant, kept up to date outside runs
-  bool kept = false;  // in the arena, of this alone: a prepared workspace
+  bool kept = false;  // shares its part of the arena with nothing: a prepared workspace
   int64_t bytes() const { return type.bytes(); }
-  // May be held in another layout than plain.
+  // Whether it may be held in another layout than plain.
   bool takes_any_layout() const { return base == Base::kArena && writers == 1 && !resized; }
 };
 
-// An entry of the table. `storage` is one of Code::storages; -1: nullptr.
+// Describes an entry of the table. `storage` is one of Code::storages; -1: nullptr.
 struct Address {
   int32_t storage = -1;
   int64_t offset = 0;
@@ -87,15 +87,15 @@ struct Address {
 struct IpuCode {
   std::vector<Step> steps;  // ends with kEnd
   std::vector<Address> addresses;
-  std::vector<std::string> texts;  // by step: for people
-  // Steps with the ids of further ops that they do: for people, too.
+  std::vector<std::string> texts;  // by step, for people to read
+  // Pairs steps with the ids of further ops that they run; for people to read, too.
   std::vector<std::pair<int32_t, uint64_t>> fused;
   int loops = 0;
   int prepared = 0;
 };
 
 struct Code {
-  const program::Program* program = nullptr;  // that it was made from
+  const program::Program* program = nullptr;  // the code was made from it
   std::vector<Storage> storages;
   std::vector<int64_t> arena_bytes;  // by IPU
   std::vector<IpuCode> ipus;

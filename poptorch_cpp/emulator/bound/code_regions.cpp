@@ -10,7 +10,7 @@ using program::Pass;
 int32_t CodeRegions::of(Pass pass, support::Symbol scope) {
   const auto [found, fresh] = by_scope_.try_emplace({pass, scope}, -1);
   if (!fresh) return found->second;
-  // A transfer within the device serves the pass that it stands in: nothing of its own.
+  // A transfer within the device belongs to the pass that it stands in, and gets no region.
   const bool backward = pass == Pass::kBackward, update = pass == Pass::kUpdate;
   if (pass == Pass::kTransfer) return found->second = -1;
   const int32_t whole = named(backward ? "poptorch::backward"

@@ -1,5 +1,5 @@
-// The regions of a program's code, which profilers see (regions.hpp): forward, backward and update,
-// and in them the modules by path. Data only: a step names its region by number.
+// Defines the regions of a program's code, which profilers see (regions.hpp): forward, backward and
+// update, and in them the modules by path. They are only data: a step names its region by number.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct CodeRegion {
 // Gathers the regions of a program. "encoder.0" lies in "encoder", which lies in its pass.
 class CodeRegions {
  public:
-  // The region belongs to an op of `scope`, or to the pass itself if there is no such op.
+  // Returns the region of ops in `scope`, or that of the pass itself if `scope` is empty.
   int32_t of(program::Pass pass, support::Symbol scope);
   int32_t of_stream(bool to_device);
   std::vector<CodeRegion> take() { return std::move(regions_); }

@@ -9,7 +9,7 @@
 namespace poptorch::emulator {
 namespace {
 
-// In the order of the enumerations.
+// The names are in the order of the enumerations.
 constexpr std::array<std::string_view, 4> kKindNames = {"all_reduce", "all_gather",
                                                         "reduce_scatter", "all_to_all"};
 constexpr std::array<std::string_view, 9> kReductionNames = {

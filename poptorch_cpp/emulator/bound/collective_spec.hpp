@@ -1,4 +1,4 @@
-// An op over all replicas of a group, as the binder decided it.
+// Describes an op over all replicas of a group, as the binder decided it.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,13 @@ enum class Reduction : uint8_t {
   kLocal,  // none: each replica keeps its own operand, or its part
 };
 
-// The words of the IR. InternalError for another word: the op's row lists those that there are.
+// These convert the words of the IR. They raise InternalError for other words: the op's row lists
+// the valid ones.
 CollectiveKind collective_kind(std::string_view op);
 Reduction reduction(std::string_view word);
 std::string_view name_of(CollectiveKind kind);
 
-// How operands reach the other replicas of a group.
+// Says how operands reach the other replicas of a group.
 enum class Way : uint8_t {
   kLocal,   // this instance runs all of them
   kShared,  // each instance reads the memory of the others, on one host

@@ -1,4 +1,4 @@
-// Which instances run the replicas of a group.
+// Finds the instances that run the replicas of a group.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace poptorch::emulator {
 
-// The instances that run replicas of a group, and the first rank of each.
+// Lists the instances that run replicas of a group, and the first rank of each.
 struct FarGroup {
   int number = 0;              // ReplicaGroups::of
   std::vector<int> instances;  // ascending

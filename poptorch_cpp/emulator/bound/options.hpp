@@ -1,4 +1,4 @@
-// The options of an engine, and the plain data that it reports.
+// Defines the options of an engine, and the plain data that it reports.
 #pragma once
 
 #include <cstddef>
@@ -24,18 +24,18 @@ struct EngineOptions {
   std::optional<uint64_t> random_seed = std::nullopt;  // else the program's
   StateBytes state = {};
   Share share = {};                 // which replicas run here; default: all of them
-  bool offline = false;             // never run: no memory is taken but for state that is written
+  bool offline = false;             // never run: only state that is written takes memory
   bool concurrent_machines = true;  // false: one IPU at a time, all threads on its kernels
   // Each may be switched off to look for a fault.
   bool fuse = true;     // element-wise chains and epilogues
   bool layouts = true;  // packed weights and channels-last activations
-  // Collectives as soon as their operands are there; else those that go over wires.
+  // Whether collectives begin as soon as their operands are ready; unset: only those over wires.
   std::optional<bool> begin_ahead = std::nullopt;
   bool keep_recomputed = true;  // products that a pipeline recomputes: see keep_values.hpp
   bool reference_only = false;  // the oracle: every op by its reference kernel
 };
 
-// Host memory in bytes, of all replicas.
+// Reports the host memory of all replicas, in bytes.
 struct HostMemory {
   int64_t state = 0;
   int64_t constants = 0;
@@ -46,7 +46,7 @@ struct HostMemory {
   int64_t streaming = 0;      // remote buffers
 };
 
-// Where the counter-based generator stands.
+// Holds the position of the counter-based generator.
 struct RandomState {
   uint64_t seed = 0;
   uint64_t micro_batch = 0;  // those that earlier runs have taken

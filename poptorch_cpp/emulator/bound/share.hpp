@@ -1,6 +1,6 @@
-// Which of a program's replicas this process runs. A program of R replicas runs as N instances of
-// R / N each: instance i has the replicas i·R/N and those behind it. The program is the same in all
-// of them; only the engine knows of its share.
+// Says which of a program's replicas this process runs. A program of R replicas runs as N instances
+// of R / N each: instance i has replicas i·R/N to (i+1)·R/N - 1. The program is the same in all of
+// them; only the engine knows its share.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct Share {
   int64_t least_shared = 0;  // bytes of an operand that is worth reading where it is
   double timeout = 300;      // seconds for which this instance waits for another; 0: for ever
 
-  // UserError unless there is such an instance, and each has equally many of `replicas`.
+  // Raises UserError unless this instance exists, and all have equally many of `replicas`.
   void check(int replicas) const;
 
   int count(int replicas) const { return replicas / instances; }
@@ -34,9 +34,9 @@ struct Share {
   bool has(int replica, int replicas) const {
     return replica >= first(replicas) && replica < first(replicas) + count(replicas);
   }
-  // The instance that runs `replica`.
+  // Returns the instance that runs `replica`.
   int owner(int replica, int replicas) const { return replica / count(replicas); }
-  // Groups that have a replica here, ascending.
+  // Returns the groups that have a replica here, ascending.
   std::vector<int> groups(const program::ReplicaGroups& groups) const;
   // Whether all instances that run a replica of the group are near.
   bool is_near_group(int group, const program::ReplicaGroups& groups) const;

@@ -1,5 +1,5 @@
-// Adam's step on a vector, with its roundings: what a pass over memory and a product in registers
-// both run.
+// Adam's step on a vector, with its roundings. Both the pass over memory and the product in
+// registers run it.
 #pragma once
 
 #include "emulator/kernels/simd.hpp"
@@ -21,7 +21,7 @@ struct Half {
   }
 };
 
-// How m is held: as floats, or as halves where no other step reads it.
+// Selects how m is held: as floats, or as halves where no other step reads it.
 struct Wide {
   using Element = float;
   template <typename V>
@@ -45,7 +45,7 @@ struct Stored {
   }
 };
 
-// (keep1, m, fresh1, g, keep2, v, fresh2, eps, w) → m, v and w + scale · m / (√v + eps).
+// Computes (keep1, m, fresh1, g, keep2, v, fresh2, eps, w) → m, v and w + scale · m / (√v + eps).
 template <typename Rounding, typename RatioRounding, typename Moment>
 struct AdamVector {
   using M = typename Moment::Element;
@@ -59,7 +59,7 @@ struct AdamVector {
         eps(*a.in<float>(7)),
         scale(a.imm(0)) {}
 
-  // Reads all before it writes: streams may stand a multiple of a page apart.
+  // Reads everything before it writes: streams may be a multiple of a page apart.
   template <typename V>
   __attribute__((always_inline)) void operator()(V g, const M* m_in, const float* v_in,
                                                  const float* w_in, M* m_out, float* v_out,

@@ -1,6 +1,5 @@
 // Kernels that work on one line of a tensor at a time: the elements along an axis, or along several
-// neighbouring ones. Lines that do not stand together in memory are brought into scratch, some at a
-// time.
+// neighbouring ones. Lines that are not contiguous are gathered into scratch, several at a time.
 #pragma once
 
 #include <vector>
@@ -20,8 +19,8 @@ struct Lines {
   int64_t count() const { return outer * inner; }
 };
 
-// One line of every operand and result, each dense. Results are there to be written; nullptr:
-// nobody reads it.
+// One line of every operand and result, each dense. The kernel writes the results; nullptr: the
+// result is unused.
 struct Line {
   static constexpr int kMost = 4;
   std::byte* buffers[kMost];
@@ -32,7 +31,7 @@ struct Line {
   }
 };
 
-// A buffer's part in a line.
+// The part of a line that one buffer holds.
 struct LineBuffer {
   int64_t length = 0, element_bytes = 4;
   bool input = true;
@@ -42,7 +41,7 @@ struct LineBuffer {
 template <typename LineFn>
 class AlongAxis final : public BoundKernel {
  public:
-  // `buffers` in the order of KernelArgs; a line takes about `line_ns` and `scratch` bytes.
+  // `buffers` follow the order of KernelArgs; a line takes about `line_ns` and `scratch` bytes.
   AlongAxis(const Lines& lines, std::vector<LineBuffer> buffers, int64_t line_ns, int64_t scratch,
             LineFn line)
       : outer_(lines.outer),
@@ -137,11 +136,11 @@ class AlongAxis final : public BoundKernel {
   LineFn line_;
 };
 
-// sum, prod, max and min of int32, of search.cpp.
+// Binds sum, prod, max and min of int32; defined in search.cpp.
 std::unique_ptr<BoundKernel> bind_integer_reduction(const KernelRequest& request, char how);
 
-// Of a request whose operands and results all have lines along [first, last]; nullptr where one is
-// empty or absent.
+// Makes the kernel of a request whose operands and results all have lines along [first, last].
+// Returns nullptr for an empty tensor, an epilogue, or more buffers than a Line holds.
 template <typename LineFn>
 std::unique_ptr<BoundKernel> make_along_axis(const KernelRequest& request, int64_t first,
                                              int64_t last, int64_t element_ns, int64_t scratch,

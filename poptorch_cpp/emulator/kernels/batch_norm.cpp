@@ -1,6 +1,6 @@
-// Batch normalisation over rows of channels ([n, spatial..., c] in memory): sums in double, parts
-// joined in order, then one pass that applies them. Mean, deviation and y are rounded where torch
-// rounds them: an ulp here may take a value across a kink behind it.
+// Batch normalisation over rows of channels ([n, spatial..., c] in memory). Sums are in double, and
+// their parts join in order; one last pass applies them. Mean, deviation and y are rounded where
+// torch rounds them: a difference of an ulp may take a value across a later kink.
 #include <array>
 #include <cmath>
 
@@ -35,10 +35,10 @@ void add_up(Range rows, int64_t channels, double* sums, Term term) {
   }
 }
 
-// Rounds of two phases, one that sums and one that joins; the last phase applies.
+// Runs rounds of two phases, one that sums and one that joins; the last phase applies.
 class ByChannel : public BoundKernel {
  public:
-  // `sums` and `numbers`: how many a channel has, of a round and for all of them.
+  // A channel has `sums` values in each round, and `numbers` values for all rounds together.
   ByChannel(const KernelRequest& request, int rounds, int sums, int numbers)
       : channels_(request.inputs[0]->shape[1]),
         rows_(request.inputs[0]->elements() / channels_),
@@ -101,7 +101,7 @@ class ByChannel : public BoundKernel {
   int64_t sum_parts_, apply_parts_;
 };
 
-// y = x · scale + shift, with the numbers [scale, shift] of all channels.
+// Computes y = x · scale + shift, with the numbers [scale, shift] of all channels.
 class Normalising : public ByChannel {
  protected:
   using ByChannel::ByChannel;
@@ -123,8 +123,9 @@ class Normalising : public ByChannel {
   }
 };
 
-// Inputs x, weight, bias, running mean, running variance; outputs y, mean, inv_std, and both
-// running ones. The first round gives the mean, the second the squares of what x is off it.
+// Inputs are x, weight, bias, running mean and running variance; outputs are y, mean, inv_std and
+// both running values. The first round gives the mean, the second the squared deviations of x from
+// it.
 class Training final : public Normalising {
  public:
   explicit Training(const KernelRequest& request)
@@ -133,7 +134,7 @@ class Training final : public Normalising {
         momentum_(request.attr<double>("momentum")) {}
 
  private:
-  // Behind those of the base.
+  // The means follow the numbers of the base class.
   const float* means(const float* numbers) const { return numbers + 2 * channels_; }
 
   void sum(const KernelArgs& args, int round, Range rows, const float* numbers,
@@ -178,7 +179,7 @@ class Training final : public Normalising {
   double eps_, momentum_;
 };
 
-// Inputs x, weight, mean, inv_std, dy; outputs dx, dweight, dbias.
+// Inputs are x, weight, mean, inv_std and dy; outputs are dx, dweight and dbias.
 class Gradient final : public ByChannel {
  public:
   explicit Gradient(const KernelRequest& request) : ByChannel(request, 1, 2, 3) {}
@@ -218,7 +219,7 @@ class Gradient final : public ByChannel {
   }
 };
 
-// Inputs x, weight, bias, mean, variance.
+// Inputs are x, weight, bias, mean and variance.
 class Inference final : public Normalising {
  public:
   explicit Inference(const KernelRequest& request)

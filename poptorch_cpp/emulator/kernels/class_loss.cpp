@@ -10,10 +10,10 @@
 namespace poptorch::emulator {
 namespace {
 
-constexpr int64_t kBlock = 64;  // places at a time
+constexpr int64_t kClassBlock = 64;  // places at a time
 
-// Scores [outer, classes, inner], targets [outer, inner]. The label of class k at a place whose
-// target is t: (k == t ? sharp : 0) + smooth, times the class' weight.
+// The operands are scores [outer, classes, inner] and targets [outer, inner]. The label of class k
+// at a place whose target is t is (k == t ? sharp : 0) + smooth, times the weight of the class.
 struct Scores {
   int64_t outer, classes, inner, ignored;
   double sharp = 1, smooth = 0;
@@ -32,17 +32,17 @@ struct Scores {
     sharp = 1 - smoothing, smooth = smoothing / static_cast<double>(classes);
   }
   int64_t places() const { return outer * inner; }
-  int64_t blocks() const { return outer * divide_up(inner, kBlock); }
+  int64_t blocks() const { return outer * divide_up(inner, kClassBlock); }
 
-  // Places that stand together: [first, first + count) among the targets, their scores of class 0
-  // from `scores` on.
+  // Contiguous places: [first, first + count) among the targets. Their scores of class 0 begin at
+  // `scores`.
   struct Block {
     int64_t first, count, scores;
   };
   Block block(int64_t index) const {
-    const int64_t in_row = divide_up(inner, kBlock), o = index / in_row;
-    const int64_t at = index % in_row * kBlock;
-    return {o * inner + at, std::min(kBlock, inner - at), o * classes * inner + at};
+    const int64_t in_row = divide_up(inner, kClassBlock), o = index / in_row;
+    const int64_t at = index % in_row * kClassBlock;
+    return {o * inner + at, std::min(kClassBlock, inner - at), o * classes * inner + at};
   }
   bool counts(int32_t target) const {
     if (target == ignored) return false;
@@ -53,7 +53,8 @@ struct Scores {
 
 float weight_of(const float* weights, int64_t k) { return weights ? weights[k] : 1.0f; }
 
-// Inputs scores, target, weight; outputs loss, and of cross-entropy the log-probabilities.
+// Inputs are scores, target and weight. Outputs are the loss and, for cross-entropy, the
+// log-probabilities.
 class Loss final : public BoundKernel {
  public:
   Loss(const KernelRequest& request, std::unique_ptr<BoundKernel> softmax)
@@ -93,7 +94,7 @@ class Loss final : public BoundKernel {
     const int32_t* target = input_of<int32_t>(args, 1) + b.first;
     const float* weights = input_of<float>(args, 2);
     const float* y = input_of<float>(args, softmax_ ? 4 : 0) + b.scores;
-    double losses[kBlock] = {};
+    double losses[kClassBlock] = {};
     for (int64_t k = 0; s_.smooth != 0 && k < s_.classes; ++k) {
       const double share = s_.smooth * weight_of(weights, k);
       for (int64_t i = 0; i < b.count; ++i) losses[i] -= share * y[k * s_.inner + i];
@@ -122,7 +123,7 @@ class Loss final : public BoundKernel {
   int64_t place_ns_, parts_;
 };
 
-// Inputs log-probabilities, target, weight, dloss; output the scores' gradient.
+// Inputs are log-probabilities, target, weight and dloss; the output is the scores' gradient.
 class LossGrad final : public BoundKernel {
  public:
   LossGrad(const KernelRequest& request, bool softmax)
@@ -144,7 +145,7 @@ class LossGrad final : public BoundKernel {
   }
 
  private:
-  // The scale of a place's gradient, and how much of a label is smooth in all.
+  // Computes the scale of a place's gradient, and the total smooth part of a label.
   void prepare(const KernelArgs& args, double* numbers) const {
     const int32_t* target = input_of<int32_t>(args, 1);
     const float* weights = input_of<float>(args, 2);
@@ -161,10 +162,10 @@ class LossGrad final : public BoundKernel {
     const int32_t* target = input_of<int32_t>(args, 1) + b.first;
     const float *weights = input_of<float>(args, 2), *dloss = input_of<float>(args, 3);
     float* dx = buffer_of<float>(args, 4) + b.scores;
-    // By place: what the target's class gets, what every class gets of its probability, and of its
-    // weight.
-    float own[kBlock] = {}, likely[kBlock] = {}, even[kBlock] = {};
-    bool counts[kBlock];
+    // For each place: the share of the target's class, the factor of every class's probability, and
+    // the factor of every class's weight.
+    float own[kClassBlock] = {}, likely[kClassBlock] = {}, even[kClassBlock] = {};
+    bool counts[kClassBlock];
     for (int64_t i = 0; i < b.count; ++i) {
       counts[i] = s_.counts(target[i]);
       if (!counts[i]) continue;

@@ -1,4 +1,4 @@
-// What the losses over classes share.
+// The kernels and checks that the losses over classes share.
 #pragma once
 
 #include <optional>
@@ -8,12 +8,12 @@
 
 namespace poptorch::emulator {
 
-// Cross-entropy and negative log-likelihood of any kind: scores of places beside classes, weights
-// of classes, smoothed labels. `softmax`: through log_softmax.
+// Makes any cross-entropy or negative log-likelihood: scores with several places per class, class
+// weights, smoothed labels. `softmax`: the loss applies log_softmax first.
 std::unique_ptr<BoundKernel> make_class_loss(const KernelRequest& request, bool softmax);
 std::unique_ptr<BoundKernel> make_class_loss_grad(const KernelRequest& request, bool softmax);
 
-// UserError unless it is a class.
+// Throws UserError unless `target` is a class.
 void check_target(const std::string& op, int32_t target, int64_t classes);
 
 }  // namespace poptorch::emulator

@@ -1,5 +1,5 @@
-// Rows of the convolutions. Activations and weights are channels-last, so that a kernel position is
-// a matrix: [in, out] for the forward product, [out, in] for the gradients.
+// Kernel rows of the convolutions. Activations and weights are channels-last, so that a kernel
+// position is a matrix: [in, out] for the forward product, [out, in] for the gradients.
 #include "emulator/kernels/conv_depthwise.hpp"
 #include "emulator/kernels/conv_gemm.hpp"
 #include "emulator/kernels/conv_grad.hpp"

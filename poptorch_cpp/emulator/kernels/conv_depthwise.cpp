@@ -8,7 +8,7 @@
 namespace poptorch::emulator {
 namespace {
 
-// Weights stand as [channel][tap]; the loops want [tap][channel], made in the workspace first.
+// Weights are stored as [channel][tap]; the loops need [tap][channel], which the workspace holds.
 class Depthwise : public BoundKernel {
  public:
   explicit Depthwise(const ConvShape& shape) : s_(shape), c_(shape.out_channels) {
@@ -73,7 +73,7 @@ class Forward final : public Depthwise {
     const Range pixels = part_of(s_.out_pixels(), parts_, task);
     const float* bias = bias_ < 0 ? nullptr : input_of<float>(args, bias_);
     for (int64_t p = pixels.begin; p < pixels.end; ++p) {
-      // The taps in use, as offsets of x and of the weights.
+      // The taps in use are kept as offsets of x and of the weights.
       int64_t from[kMaxTaps], with[kMaxTaps];
       int taps = 0;
       for_taps(p, [&](int64_t tap, int64_t pixel) {
@@ -102,7 +102,7 @@ class Forward final : public Depthwise {
  private:
   static constexpr int64_t kBlock = 32;  // channels whose sums stay in registers
   static constexpr int kMaxTaps = 128;
-  // The same sums in four vectors.
+  // Computes the same sums in four vectors.
   static void whole_block(const float* x, const float* w, const float* bias, const int64_t* from,
                           const int64_t* with, int taps, float* y) {
     __m256 sums[4];
@@ -123,7 +123,7 @@ class Forward final : public Depthwise {
   int64_t parts_;
 };
 
-// Every image is scattered into by one task, in the order of output pixels.
+// One task scatters into an image, in the order of output pixels.
 class GradInput final : public Depthwise {
  public:
   using Depthwise::Depthwise;
@@ -145,7 +145,7 @@ class GradInput final : public Depthwise {
   }
 };
 
-// A sum an image in the workspace, then over images in order.
+// The workspace holds one sum per image; a second phase adds the images' sums in order.
 class GradWeight final : public Depthwise {
  public:
   using Depthwise::Depthwise;

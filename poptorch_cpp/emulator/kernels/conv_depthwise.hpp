@@ -5,7 +5,7 @@
 
 namespace poptorch::emulator {
 
-// nullptr when the kernel has more positions than the loops hold.
+// Returns nullptr when the kernel has more positions than the loops support.
 std::unique_ptr<BoundKernel> make_depthwise(const KernelRequest& request, const ConvShape& shape);
 std::unique_ptr<BoundKernel> make_depthwise_grad_input(const ConvShape& shape);
 std::unique_ptr<BoundKernel> make_depthwise_grad_weight(const ConvShape& shape);

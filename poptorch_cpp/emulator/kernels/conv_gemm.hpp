@@ -1,5 +1,5 @@
-// Convolution as a matrix product of gathered patches and packed weights: shared by the forward
-// convolution and by the input gradient at stride 1, which is a convolution with flipped weights.
+// Convolution as a matrix product of gathered patches and packed weights. The forward convolution
+// uses it, and so does the input gradient at stride 1, which is a convolution with flipped weights.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace poptorch::emulator {
 
-// How a kernel position's weights are read as a matrix [in of group, out of group].
+// Describes how a kernel position's weights are read as a matrix [in of group, out of group].
 struct WeightView {
   MatrixView matrix;       // strides only
   int64_t tap_stride = 0;  // elements between kernel positions
@@ -18,7 +18,7 @@ struct WeightView {
   bool flipped = false;
 };
 
-// Buffers: x at `x`, weights at `w`, bias at `bias` (-1: none), result at `y`.
+// Numbers of the buffers: x at `x`, weights at `w`, bias at `bias` (-1: none), result at `y`.
 struct ConvBuffers {
   int x = 0, w = 1, bias = -1, y = 2;
 };

@@ -8,12 +8,12 @@
 namespace poptorch::emulator {
 namespace {
 
-constexpr int64_t kPixels = 96;
+constexpr int64_t kGradPixels = 96;
 constexpr int64_t kColumns = 128;
-constexpr int64_t kDepth = 256;
+constexpr int64_t kGradDepth = 256;
 
-// dx: for every output pixel dy · W gives a patch of dx, which is added where it belongs. One task
-// owns an image.
+// Computes dx: for every output pixel, dy · W gives a patch of dx, which is added in its place. One
+// task owns an image.
 class ScatterGradInput final : public BoundKernel {
  public:
   explicit ScatterGradInput(const ConvShape& shape) : s_(shape), patches_(shape) {}
@@ -21,7 +21,7 @@ class ScatterGradInput final : public BoundKernel {
   int tasks(int phase) const override {
     return static_cast<int>(phase == 0 ? s_.groups : s_.batch);
   }
-  int64_t scratch_bytes() const override { return 4 * kPixels * kColumns; }
+  int64_t scratch_bytes() const override { return 4 * kGradPixels * kColumns; }
   int64_t workspace_bytes() const override { return 4 * group_floats() * s_.groups; }
   int64_t estimated_ns() const override { return static_cast<int64_t>(s_.flops() / 50); }
   void run(const KernelArgs& args, int phase, int task) const override {
@@ -38,8 +38,8 @@ class ScatterGradInput final : public BoundKernel {
     const int64_t image = s_.out_pixels() / s_.batch;
     std::fill_n(dx + task * in_image, in_image, 0.0f);
     for (int64_t group = 0; group < s_.groups; ++group) {
-      for (int64_t p = task * image; p < (task + 1) * image; p += kPixels) {
-        const int64_t rows = std::min(kPixels, (task + 1) * image - p);
+      for (int64_t p = task * image; p < (task + 1) * image; p += kGradPixels) {
+        const int64_t rows = std::min(kGradPixels, (task + 1) * image - p);
         const MatrixView a{dy + p * s_.out_channels + group * out, s_.out_channels, 1};
         for (int64_t j = 0; j < depth; j += kColumns) {
           const int64_t cols = std::min(kColumns, depth - j);
@@ -59,13 +59,13 @@ class ScatterGradInput final : public BoundKernel {
   Patches patches_;
 };
 
-class GradWeight final : public BoundKernel {
+class GroupedGradWeight final : public BoundKernel {
  public:
-  explicit GradWeight(const ConvShape& shape) : s_(shape), patches_(shape) {
+  explicit GroupedGradWeight(const ConvShape& shape) : s_(shape), patches_(shape) {
     const int64_t wanted = parts_for(static_cast<int64_t>(s_.flops() / 60), 32);
     col_parts_ = std::clamp<int64_t>(divide_up(s_.depth(), 96), 1, wanted);
     pixel_parts_ = std::clamp<int64_t>(wanted / (col_parts_ * s_.groups), 1,
-                                       std::max<int64_t>(s_.out_pixels() / kDepth, 1));
+                                       std::max<int64_t>(s_.out_pixels() / kGradDepth, 1));
     pixel_parts_ = std::min<int64_t>(pixel_parts_, 8);
   }
   int phases() const override { return pixel_parts_ > 1 ? 2 : 1; }
@@ -74,7 +74,7 @@ class GradWeight final : public BoundKernel {
     return static_cast<int>(divide_up(elements(), kSum));
   }
   int64_t scratch_bytes() const override {
-    return 4 * (2 * kDepth * kColumns + gemm_scratch_floats(s_.group_out(), kDepth));
+    return 4 * (2 * kGradDepth * kColumns + gemm_scratch_floats(s_.group_out(), kGradDepth));
   }
   int64_t workspace_bytes() const override { return pixel_parts_ == 1 ? 0 : 4 * partial_floats(); }
   int64_t estimated_ns() const override { return static_cast<int64_t>(s_.flops() / 60); }
@@ -90,12 +90,12 @@ class GradWeight final : public BoundKernel {
       sums = reinterpret_cast<float*>(args.workspace) + pixel_part * elements();
     }
     float* patches = reinterpret_cast<float*>(args.scratch);
-    float *packed = patches + kDepth * kColumns, *packing = packed + kDepth * kColumns;
+    float *packed = patches + kGradDepth * kColumns, *packing = packed + kGradDepth * kColumns;
     const float *x = input_of<float>(args, 0), *dy = input_of<float>(args, 1);
     for (int64_t j = cols.begin; j < cols.end; j += kColumns) {
       const int64_t width = std::min(kColumns, cols.end - j);
-      for (int64_t p = pixels.begin; p < pixels.end; p += kDepth) {
-        const int64_t count = std::min(kDepth, pixels.end - p);
+      for (int64_t p = pixels.begin; p < pixels.end; p += kGradDepth) {
+        const int64_t count = std::min(kGradDepth, pixels.end - p);
         MatrixView b{patches, width, 1};
         if (s_.pointwise()) {
           b = {x + p * s_.in_channels + group * s_.group_in() + j, s_.in_channels, 1};
@@ -140,7 +140,7 @@ std::unique_ptr<BoundKernel> make_scatter_grad_input(const ConvShape& shape) {
   return std::make_unique<ScatterGradInput>(shape);
 }
 std::unique_ptr<BoundKernel> make_conv_grad_weight(const ConvShape& shape) {
-  return std::make_unique<GradWeight>(shape);
+  return std::make_unique<GroupedGradWeight>(shape);
 }
 
 }  // namespace poptorch::emulator

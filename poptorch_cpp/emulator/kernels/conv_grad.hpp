@@ -5,9 +5,9 @@
 
 namespace poptorch::emulator {
 
-// dy, w → dx of any convolution; the cheaper way only when it is strided.
+// Computes dx from dy and w, for any convolution; cheaper than the alternatives only at a stride.
 std::unique_ptr<BoundKernel> make_scatter_grad_input(const ConvShape& shape);
-// x, dy → dw.
+// Computes dw from x and dy.
 std::unique_ptr<BoundKernel> make_conv_grad_weight(const ConvShape& shape);
 
 }  // namespace poptorch::emulator

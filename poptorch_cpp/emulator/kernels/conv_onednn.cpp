@@ -12,12 +12,12 @@ namespace {
 using dnnl::memory;
 using onednn::Primitive;
 
-// A task's output stays in L2 for the epilogue; below so many operations a task is all overhead.
+// A task's output stays in L2 for the epilogue; a task with fewer operations is all overhead.
 constexpr int64_t kTaskBytes = 256 * 1024;
 constexpr double kLeastFlops = 4e6;
 constexpr int64_t kLeastPixels = 16;
 
-// The parts of a batch: equal ones, so that one primitive serves all.
+// Returns the number of parts of a batch; all are equal, so that one primitive serves all.
 int64_t parts_of_batch(const ConvShape& s, int64_t image_floats) {
   int64_t parts = std::min<int64_t>(4, s.batch);
   while (s.batch % parts != 0 || 4 * image_floats * s.batch / parts > kTaskBytes) {
@@ -27,9 +27,9 @@ int64_t parts_of_batch(const ConvShape& s, int64_t image_floats) {
   return parts;
 }
 
-// On channels last, oneDNN adds up an output pixel's whole patch in one go; on blocks of channels,
-// a block at a time, which rounds a third as much (and as torch does, which has it so). It matters
-// in the forward direction, where an error may change the side of a ReLU.
+// On channels-last layouts, oneDNN sums an output pixel's whole patch at once. On blocked channels
+// it sums a block at a time, as torch does, with a third of the rounding error. This matters in the
+// forward direction, where an error may change the side of a ReLU.
 bool in_blocks(const ConvShape& s) { return s.taps() > 1 && s.in_channels >= 16; }
 
 memory::desc of_any_layout(const ir::Shape& shape) {
@@ -37,11 +37,11 @@ memory::desc of_any_layout(const ir::Shape& shape) {
           memory::format_tag::any};
 }
 
-// What oneDNN is asked for, with the spatial dimensions that the tensors have.
+// The arguments of a oneDNN primitive, with as many spatial dimensions as the tensors have.
 struct Geometry {
   memory::dims strides, dilation, padding;
   memory::desc x, w_plain, w_any, y, bias;
-  memory::desc x_any, y_any;  // that oneDNN may choose
+  memory::desc x_any, y_any;  // whose layout oneDNN may choose
 
   Geometry(const ConvShape& s, int64_t images, int64_t spatial) {
     const auto first = static_cast<size_t>(3 - spatial);
@@ -86,7 +86,7 @@ class OneDnnConv final : public BoundKernel {
         static_cast<int64_t>(shape.flops() / 80) + epilogue_.estimated_ns(image_out_ * shape.batch);
   }
 
-  // False when oneDNN has nothing better than loops for this shape.
+  // Returns false when oneDNN has nothing better than loops for this shape.
   bool make() {
     const Geometry g(shape_, images(), spatial_);
     const bool blocks = !backward_ && in_blocks(shape_);
@@ -159,7 +159,7 @@ class OneDnnConv final : public BoundKernel {
 
  private:
   int64_t images() const { return shape_.batch / parts_; }
-  // Of the primitives, one at a time.
+  // Returns the scratch of the primitives, which run one at a time.
   int64_t own_bytes() const {
     int64_t most = 0;
     for (const auto* primitive : {&conv_, &pack_, &take_, &give_}) {

@@ -29,7 +29,8 @@ struct ConvShape {
   }
   bool depthwise() const { return groups > 1 && group_in() == 1 && group_out() == 1; }
 
-  // From the shapes of x [n, c, spatial...], w [out, c / groups, kernel...] and y.
+  // Reads the geometry from the shapes of x [n, c, spatial...], w [out, c / groups, kernel...] and
+  // y.
   static ConvShape of(const KernelRequest& request, const ir::Shape& x, const ir::Shape& w,
                       const ir::Shape& y);
 };
@@ -38,10 +39,10 @@ struct ConvShape {
 class Patches {
  public:
   explicit Patches(const ConvShape& shape);
-  // Copies elements [begin, end) of the patch of output pixel `pixel`; zeros stand for padding.
+  // Copies elements [begin, end) of the patch of output pixel `pixel`; padding reads as zeros.
   void read(const float* x, int64_t pixel, int64_t group, int64_t begin, int64_t end,
             float* out) const;
-  // Adds them to where read() takes them from; what is padding is dropped.
+  // Adds the elements to the places that read() takes them from; padding is dropped.
   void add(float* x, int64_t pixel, int64_t group, int64_t begin, int64_t end,
            const float* in) const;
 

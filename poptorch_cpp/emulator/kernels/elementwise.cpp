@@ -1,4 +1,4 @@
-// A kernel for every element-wise op and optimiser update: a tile program of one op.
+// A kernel for every element-wise op and optimiser update, made as a tile program of one op.
 #include "emulator/kernels/families.hpp"
 #include "emulator/kernels/layouts.hpp"
 #include "emulator/kernels/round_at_random.hpp"
@@ -11,11 +11,11 @@ namespace {
 
 using ir::Shape;
 
-// What an op makes: its results or, when it has none, the operands that it writes.
+// One value that an op makes: a result or, when it has none, an operand that it writes.
 struct Result {
   ir::DType dtype;
   int buffer;   // of KernelArgs
-  int operand;  // that it writes; -1: none
+  int operand;  // the operand that it writes; -1: none
 };
 
 std::vector<Result> results_of(const KernelRequest& request) {
@@ -39,7 +39,7 @@ bool rounds_at_random(const KernelRequest& request) {
   return request.op->find_attr("stochastic_rounding") && request.attr<bool>("stochastic_rounding");
 }
 
-// Numbers at random follow the elements' row-major order.
+// Random numbers follow the elements' row-major order.
 void choose_layouts(KernelRequest& request) {
   if (!rounds_at_random(request)) return choose_elementwise_layouts(request);
   std::fill(request.input_layouts.begin(), request.input_layouts.end(), Layout{});
@@ -51,7 +51,7 @@ std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
   for (const auto& type : request.inputs) {
     if (type) operands.push_back(type->dtype);
   }
-  // What is rounded at random is made as float, behind all other buffers.
+  // Randomly rounded values are first made as float, in buffers after all others.
   const int all = static_cast<int>(request.inputs.size() + request.outputs.size());
   ir::Attrs attrs = request.attrs;
   std::vector<Result> made = results_of(request);

@@ -1,5 +1,5 @@
-// Rows picked from a table, and the gradient that adds them back: a task owns a range of the
-// table's rows and takes the indices in order.
+// Reads rows of a table, and computes the gradient, which adds rows to it. A task owns a range of
+// the table's rows and processes the indices in order.
 #include <cstring>
 
 #include "emulator/kernels/families.hpp"
@@ -16,9 +16,9 @@ int64_t checked(const char* op, int32_t index, int64_t rows) {
                                         " rows. Check the indices, or enlarge the table."));
 }
 
-class Pick final : public BoundKernel {
+class PickedRows final : public BoundKernel {
  public:
-  explicit Pick(const KernelRequest& request)
+  explicit PickedRows(const KernelRequest& request)
       : rows_(request.inputs[0]->shape[0]),
         row_bytes_(request.inputs[0]->bytes() / std::max<int64_t>(rows_, 1)),
         count_(request.inputs[1]->elements()),
@@ -81,7 +81,7 @@ class AddBack final : public BoundKernel {
 };
 
 std::unique_ptr<BoundKernel> bind_pick(const KernelRequest& request) {
-  return std::make_unique<Pick>(request);
+  return std::make_unique<PickedRows>(request);
 }
 std::unique_ptr<BoundKernel> bind_add_back(const KernelRequest& request) {
   if (request.outputs[0].elements() == 0) return nullptr;

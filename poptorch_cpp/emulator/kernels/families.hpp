@@ -1,4 +1,4 @@
-// What all_kernels() calls, and what kernel families share.
+// The functions that all_kernels() calls, and those that kernel families share.
 #pragma once
 
 #include "emulator/kernels/isa.hpp"
@@ -23,7 +23,7 @@ void add_group_norm_kernels(KernelTable& table);
 void add_pad_kernels(KernelTable& table);
 void add_loss_kernels(KernelTable& table);
 void add_softmax_kernels(KernelTable& table);
-// Of wide/, whose files are compiled for several instruction sets.
+// wide/ defines these; its files are compiled for several instruction sets.
 template <Isa isa>
 void add_attention_kernels(KernelTable& table);
 template <Isa isa>
@@ -31,7 +31,7 @@ void add_recurrent_kernels(KernelTable& table);
 template <Isa isa>
 void add_recurrent_gradients(KernelTable& table);
 
-// `kernel` with its buffers picked from KernelArgs: buffer i is args.buffers[from[i]], and
+// Returns `kernel` with its buffers picked from KernelArgs: buffer i is args.buffers[from[i]], and
 // absent when from[i] is -1.
 std::unique_ptr<BoundKernel> rewire(std::unique_ptr<BoundKernel> kernel, std::vector<int> from);
 

@@ -1,5 +1,5 @@
 // Moments of an optimiser fade into denormal numbers, on which a host is up to fifty times slower.
-// Where they cannot show in a weight, an update takes them for zero.
+// An update treats denormals as zero where they cannot affect a weight.
 #pragma once
 
 #include <immintrin.h>

@@ -9,7 +9,7 @@
 namespace poptorch::emulator {
 namespace {
 
-// Eight columns of eight: out[q * kPanel + j] = in[q + j * stride].
+// Transposes eight columns of eight: out[q * kPanel + j] = in[q + j * stride].
 void transpose_eight(const float* in, int64_t stride, float* out) {
   __m256 r[8], t[8];
   for (int j = 0; j < 8; ++j) r[j] = _mm256_loadu_ps(in + j * stride);

@@ -1,5 +1,5 @@
-// Group normalisation: a row is a group of channels of a sample, which stand together in memory.
-// The parameters' gradients are summed by sample, and over samples in order.
+// Group normalisation: a row is a group of channels of a sample, which is contiguous in memory. The
+// parameters' gradients are summed by sample, and over samples in order.
 #include "emulator/kernels/families.hpp"
 #include "emulator/kernels/lanes.hpp"
 #include "emulator/kernels/row_kernel.hpp"
@@ -20,7 +20,7 @@ struct Sizes {
   int64_t first_channel(int64_t row) const { return row % groups * group(); }
 };
 
-// Inputs x, weight, bias; outputs y, mean, inv_std.
+// Inputs are x, weight and bias; outputs are y, mean and inv_std.
 std::unique_ptr<BoundKernel> bind_forward(const KernelRequest& request) {
   if (request.inputs[0]->elements() == 0) return nullptr;
   const Sizes s(request);
@@ -45,7 +45,7 @@ std::unique_ptr<BoundKernel> bind_forward(const KernelRequest& request) {
   });
 }
 
-// Inputs x, weight, mean, inv_std, dy; outputs dx, dweight, dbias.
+// Inputs are x, weight, mean, inv_std and dy; outputs are dx, dweight and dbias.
 class Gradient final : public BoundKernel {
  public:
   explicit Gradient(const KernelRequest& request)
@@ -61,7 +61,7 @@ class Gradient final : public BoundKernel {
   }
 
  private:
-  // The sums over a channel of a sample: of dy · normal, then of dy.
+  // Returns the sums over a channel of a sample: of dy · normal, then of dy.
   float* sums(const KernelArgs& args, int which) const {
     return reinterpret_cast<float*>(args.workspace) + which * s_.batch * s_.channels;
   }

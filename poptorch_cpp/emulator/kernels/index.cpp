@@ -1,5 +1,5 @@
-// Blocks picked and put by index tensors. What is put at one place meets there in the order of the
-// indices: a task owns a range of the places and looks for them among all.
+// Gathers and scatters of blocks by index tensors. Blocks that go to one place are written in the
+// order of the indices: a task owns a range of places and searches all indices for them.
 #include <cstring>
 #include <limits>
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kChunk = 512;  // places found at a time
 
-// Copies of small blocks cost no call.
+// Small blocks are copied without a call.
 template <typename Use>
 void with_block_type(int64_t bytes, Use use) {
   switch (bytes) {
@@ -29,7 +29,8 @@ void with_block_type(int64_t bytes, Use use) {
 }
 bool is_small(int64_t bytes) { return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8; }
 
-// y[k] = x[place of k], zeros where that is out of range. The output follows all operands.
+// Computes y[k] = x[place of k], or zeros where that is out of range. The output follows all
+// operands.
 class Pick final : public BoundKernel {
  public:
   Pick(const KernelRequest& request, Places places)
@@ -83,7 +84,7 @@ struct Multiply {
     return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
   }
 };
-// Nan wins over every number.
+// NaN is greater than every number.
 struct Most {
   template <typename T>
   static T join(T a, T b) {
@@ -116,7 +117,7 @@ class Replace {
   int64_t bytes_;
 };
 
-// Joins it with what is there.
+// Combines block k of `src` with the values at its place.
 template <typename T, typename Op>
 class Joined {
  public:
@@ -132,7 +133,7 @@ class Joined {
   int64_t run_;
 };
 
-// y = x, and then block k of operand `src` at its place, for every k in order.
+// Computes y = x, then writes block k of operand `src` at its place, for every k in order.
 template <typename Write>
 class Put final : public BoundKernel {
  public:
@@ -145,7 +146,8 @@ class Put final : public BoundKernel {
         copy_parts_(parts_for(bytes_ / 8, bytes_)),
         find_parts_(parts_for(2 * places_.count(), places_.count())) {
     ns_ = places_.count() * (4 + places_.run() / 4);
-    // Every part looks at all places; which part writes one changes no bit.
+    // Every part looks at all places; the choice of the part that writes a place does not change
+    // the result.
     const int64_t most = request.threads == 1 ? 1 : 2 * request.threads;
     write_parts_ = std::min(parts_for(ns_, places_.blocks()), most);
   }

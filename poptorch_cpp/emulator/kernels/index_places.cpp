@@ -16,7 +16,7 @@ int64_t product(const Shape& shape, size_t begin, size_t end) {
   return count;
 }
 
-// Of the outer dimensions.
+// Returns the offset of a row in the outer dimensions.
 int64_t offset_of_row(int64_t row, const Shape& sizes, const Shape& strides) {
   int64_t offset = 0;
   for (size_t d = sizes.size() - 1; d-- > 0;) {

@@ -1,5 +1,5 @@
-// Where index tensors point: for every place k of a shape, in row-major order, the number of a
-// block of a tensor, or -1 where an index is out of range.
+// The places that index tensors point to. Every position k of a shape, in row-major order, maps to
+// the number of a block of a tensor, or to -1 where an index is out of range.
 #pragma once
 
 #include <vector>
@@ -10,20 +10,21 @@ namespace poptorch::emulator {
 
 class Places {
  public:
-  // Operand 1 chooses along the attribute `axis` of a tensor of shape `x`: whole slices for
-  // index_select, elements for gather.
+  // Operand 1 indexes the attribute `axis` of a tensor of shape `x`: whole slices for index_select,
+  // elements for gather.
   static Places of_slices(const KernelRequest& request, const ir::Shape& x);
   static Places of_elements(const KernelRequest& request, const ir::Shape& x);
-  // Operands from `first` on choose along the leading axes.
+  // Operands from `first` on index the leading axes.
   static Places of_blocks(const KernelRequest& request, const ir::Shape& x, int first);
-  // `size` slices along the axis from the number in operand `start` on, wrapping past the end.
+  // The places are `size` slices along the axis from the number in operand `start` on, wrapping
+  // past the end.
   static Places of_window(const KernelRequest& request, const ir::Shape& x, int start,
                           int64_t size);
 
   int64_t count() const { return count_; }
   int64_t blocks() const { return blocks_; }  // of the tensor
   int64_t run() const { return run_; }        // elements of a block
-  // Those of [begin, end).
+  // Writes the places [begin, end).
   void find(const KernelArgs& args, int64_t begin, int64_t end, int32_t* places) const;
 
  private:

@@ -1,4 +1,4 @@
-// The table of kernel rows, and requests' attributes.
+// The table of kernel rows, and the attributes of requests.
 #include "emulator/kernels/kernel.hpp"
 
 #include "ir/op_def.hpp"

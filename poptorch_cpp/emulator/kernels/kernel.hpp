@@ -1,6 +1,7 @@
-// What a kernel is to the engine: a row {op, layouts, bind}. At bind, the engine asks a row for the
-// layouts it wants, then for a bound kernel: primitives made, sizes known, nothing left to decide.
-// At run, the engine hands it pointers. A bound kernel is immutable: replicas and threads share it.
+// The engine's interface to a kernel: a row {op, layouts, bind}. At bind time, the engine asks a
+// row for its preferred layouts, then for a bound kernel with all primitives made and all sizes
+// known. At run time, the engine passes pointers. A bound kernel is immutable: replicas and threads
+// share it.
 #pragma once
 
 #include <cstddef>
@@ -34,12 +35,12 @@ struct Layout {
 
 using reference::RandomKey;
 
-// How many buffers a fused chain may have, and a kernel with the chain that it runs on its result.
+// The most buffers of a fused chain, and of a kernel together with the chain on its result.
 constexpr int kMaxChainBuffers = 40;
 constexpr int kMaxKernelBuffers = 64;
 static_assert(kMaxKernelBuffers > kMaxChainBuffers);
 
-// One op to bind. Operands that are absent have no type.
+// One op to bind. Absent operands have an empty type.
 struct KernelRequest {
   const ir::OpDef* op = nullptr;
   ir::Attrs attrs;
@@ -50,7 +51,8 @@ struct KernelRequest {
   std::vector<bool> output_used;
   uint64_t op_id = 0;
   int replicas = 1;  // that run the program
-  // Of the pool. For choices that leave every bit what it is: splits of independent rows.
+  // Threads of the pool. They may affect only choices that keep results bit-identical, such as
+  // splits of independent rows.
   int threads = 1;
   // A fused chain to run on output 0 while it is still in cache. Its first input is the kernel's
   // own output 0; further inputs and outputs follow the op's buffers in KernelArgs.
@@ -64,7 +66,7 @@ struct KernelRequest {
 };
 
 struct KernelArgs {
-  // inputs, outputs, then the epilogue's further inputs and outputs; nullptr when absent.
+  // Holds inputs, outputs, then the epilogue's further inputs and outputs; nullptr when absent.
   std::byte* const* buffers = nullptr;
   std::byte* scratch = nullptr;    // of this worker: scratch_bytes(), 64-byte aligned
   std::byte* workspace = nullptr;  // of this op: workspace_bytes(), shared by its tasks and phases
@@ -74,45 +76,46 @@ struct KernelArgs {
 class BoundKernel {
  public:
   virtual ~BoundKernel() = default;
-  // Phases run one after the other; tasks of a phase run in any order and at once. The split
+  // Phases run one after the other; tasks of a phase run in any order and concurrently. The split
   // depends on shapes alone.
   virtual int phases() const { return 1; }
   virtual int tasks(int phase) const = 0;
   virtual void run(const KernelArgs& args, int phase, int task) const = 0;
   virtual int64_t scratch_bytes() const { return 0; }
   virtual int64_t workspace_bytes() const { return 0; }
-  // Operands whose values, and nothing else, phase 0 puts into the workspace, in the form that the
-  // kernel likes. While they stay what they are, the engine keeps the workspace and leaves phase 0
-  // out. Empty: phase 0 belongs to every run.
+  // Returns the operands that phase 0 converts into the workspace in the kernel's preferred form;
+  // phase 0 then does nothing else. While their values do not change, the engine keeps the
+  // workspace and skips phase 0. Empty: phase 0 belongs to every run.
   virtual std::vector<int> prepared_operands() const { return {}; }
-  // Nanoseconds, roughly; the engine runs short kernels inline.
+  // Returns rough nanoseconds; the engine runs short kernels inline.
   virtual int64_t estimated_ns() const { return 0; }
 };
 
 struct KernelRow {
   std::string op;
-  // nullptr: no fast kernel for these types, shapes or layouts; the engine runs the reference one.
+  // Returns nullptr when these types, shapes or layouts have no fast kernel; the engine then runs
+  // the reference kernel.
   std::function<std::unique_ptr<BoundKernel>(const KernelRequest&)> bind;
   // Changes request.input_layouts / output_layouts from what the producers offer to what the kernel
-  // wants; the engine inserts reorders. Absent: everything plain.
+  // needs; the engine inserts reorders. Absent: all layouts are plain.
   std::function<void(KernelRequest&)> choose_layouts = nullptr;
   bool takes_epilogue = false;
   // The kernel may write output i over input in_place_input[i] when that input dies here.
   std::vector<int> in_place_input = {};
-  // Layouts are chosen where operand 0 is f32, f16 or bf16. True: whatever it is.
+  // False: layouts are chosen only where operand 0 is f32, f16 or bf16. True: for any type.
   bool layouts_of_any_type = false;
 };
 
 class KernelTable {
  public:
-  void add(KernelRow row);  // InternalError for a duplicate
+  void add(KernelRow row);  // throws InternalError for a duplicate
   const KernelRow* find(const std::string& op) const;
 
  private:
   std::unordered_map<std::string, KernelRow> rows_;
 };
 
-// Every fast kernel; ops without one run their reference kernel.
+// Returns the table of all fast kernels; ops without one run their reference kernel.
 const KernelTable& all_kernels();
 
 }  // namespace poptorch::emulator

@@ -1,5 +1,5 @@
-// Reductions of a run of floats in sixteen interleaved lanes: vector speed, and bits that depend
-// on the run's length alone.
+// Reductions of a run of floats in sixteen interleaved lanes. They run at vector speed, and the
+// result depends on the run's data and length alone.
 #pragma once
 
 #include <cmath>
@@ -20,7 +20,8 @@ float fold(float* lane, Join join) {
   return lane[0];
 }
 
-// join(join(start, term(0)), term(kLanes))... lane by lane; terms beyond n count as `start`.
+// Computes join(join(start, term(0)), term(kLanes))... lane by lane; terms beyond n count as
+// `start`.
 template <typename Term, typename Join>
 float reduce(int64_t n, float start, Term term, Join join) {
   float lane[kLanes];
@@ -37,7 +38,7 @@ template <typename Term>
 float sum(int64_t n, Term term) {
   return reduce(n, 0.0f, term, [](float a, float b) { return a + b; });
 }
-// The greatest number; nan is passed over.
+// Returns the greatest number; NaN is skipped.
 inline float max(const float* x, int64_t n) {
   return reduce(
       n, -INFINITY, [x](int64_t i) { return x[i]; },

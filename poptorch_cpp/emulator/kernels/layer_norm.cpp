@@ -1,5 +1,5 @@
-// Layer normalisation, a row at a time in cache; the parameters' gradients are summed by parts of
-// rows, joined in order.
+// Layer normalisation, a row at a time in cache. The parameters' gradients are summed by parts of
+// rows, which join in order.
 #include "emulator/kernels/families.hpp"
 #include "emulator/kernels/lanes.hpp"
 #include "emulator/kernels/row_kernel.hpp"
@@ -12,8 +12,8 @@ int64_t row_width(const KernelRequest& request) {
   return ir::element_count(ir::Shape(x.end() - request.attr<int64_t>("axes_count"), x.end()));
 }
 
-// Inputs x, weight, bias; outputs y, mean, inv_std.
-std::unique_ptr<BoundKernel> bind_forward(const KernelRequest& request) {
+// Inputs are x, weight and bias; outputs are y, mean and inv_std.
+std::unique_ptr<BoundKernel> bind_layer_norm(const KernelRequest& request) {
   const int64_t n = row_width(request), elements = request.inputs[0]->elements();
   if (elements == 0) return nullptr;
   const double eps = request.attr<double>("eps");
@@ -35,10 +35,10 @@ std::unique_ptr<BoundKernel> bind_forward(const KernelRequest& request) {
   });
 }
 
-// Inputs x, weight, mean, inv_std, dy; outputs dx, dweight, dbias.
-class Gradient final : public BoundKernel {
+// Inputs are x, weight, mean, inv_std and dy; outputs are dx, dweight and dbias.
+class LayerNormGradient final : public BoundKernel {
  public:
-  explicit Gradient(const KernelRequest& request)
+  explicit LayerNormGradient(const KernelRequest& request)
       : n_(row_width(request)),
         rows_(request.inputs[0]->elements() / n_),
         parts_(std::clamp<int64_t>(rows_ / 32, 1, 32)),
@@ -101,16 +101,18 @@ class Gradient final : public BoundKernel {
   Epilogue epilogue_;
 };
 
-std::unique_ptr<BoundKernel> bind_gradient(const KernelRequest& request) {
+std::unique_ptr<BoundKernel> bind_layer_norm_gradient(const KernelRequest& request) {
   if (request.inputs[0]->elements() == 0) return nullptr;
-  return std::make_unique<Gradient>(request);
+  return std::make_unique<LayerNormGradient>(request);
 }
 
 }  // namespace
 
 void add_layer_norm_kernels(KernelTable& table) {
-  table.add({.op = "layer_norm", .bind = bind_floats<bind_forward>, .takes_epilogue = true});
-  table.add({.op = "layer_norm_grad", .bind = bind_floats<bind_gradient>, .takes_epilogue = true});
+  table.add({.op = "layer_norm", .bind = bind_floats<bind_layer_norm>, .takes_epilogue = true});
+  table.add({.op = "layer_norm_grad",
+             .bind = bind_floats<bind_layer_norm_gradient>,
+             .takes_epilogue = true});
 }
 
 }  // namespace poptorch::emulator

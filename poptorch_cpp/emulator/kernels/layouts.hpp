@@ -1,4 +1,4 @@
-// How types and layouts meet: the order of dimensions in memory, and strides through it.
+// Conversions from types and layouts to the order of dimensions in memory, and to strides.
 #pragma once
 
 #include <optional>
@@ -7,23 +7,24 @@
 
 namespace poptorch::emulator {
 
-// The dimensions of a type in the order of memory: [0, 2, 3, 1] for a channels-last [n, c, h, w].
+// Returns the dimensions of a type in memory order: [0, 2, 3, 1] for a channels-last [n, c, h, w].
 ir::Shape memory_order(int64_t rank, Layout::Kind kind);
 
-// `shape` in the order of memory.
+// Returns `shape` in memory order.
 ir::Shape memory_shape(const ir::Shape& shape, Layout::Kind kind);
 
-// Strides in elements of a dense tensor of `shape`, one for every dimension of the *type*.
+// Returns strides in elements of a dense tensor of `shape`, one for every dimension of the *type*.
 ir::Shape memory_strides(const ir::Shape& shape, Layout::Kind kind);
 
-// Strides that read an operand held as `kind` for an element-wise space that is the result's
-// memory: one for every dimension of memory_shape(result, result_kind), 0 where it broadcasts.
+// Returns strides that read an operand of layout `kind` for an element-wise space in the result's
+// memory order. They have one entry for every dimension of memory_shape(result, result_kind), 0
+// where the operand broadcasts.
 ir::Shape operand_strides(const ir::Shape& operand, Layout::Kind kind, const ir::Shape& result,
                           Layout::Kind result_kind);
 
-// For element-wise ops and updates: takes the layout of the first operand of the result's shape
-// that is not plain for everything of that shape; the rest becomes plain. What engines do with
-// fused chains, too.
+// Chooses the layouts of element-wise ops and updates, and the engines' fused chains. Everything of
+// the result's shape takes the layout of the first such operand that is not plain; the rest becomes
+// plain.
 void choose_elementwise_layouts(KernelRequest& request);
 
 }  // namespace poptorch::emulator

@@ -1,5 +1,5 @@
 // Cross entropy of [n, classes] scores and its gradient: log-probabilities row by row, then the
-// losses in the order of rows. Weights, smoothing and further dimensions are of class_loss.hpp.
+// losses in row order. class_loss.hpp handles weights, smoothing and further dimensions.
 #include "emulator/kernels/class_loss.hpp"
 #include "emulator/kernels/families.hpp"
 #include "emulator/kernels/lanes.hpp"
@@ -13,7 +13,7 @@ struct ClassLoss {
   int64_t rows, classes, ignored;
   std::string reduction, op;
 
-  // UserError for a target that is no class.
+  // Throws UserError for a target that is not a class.
   bool counts(const int32_t* target, int64_t row) const {
     const int32_t t = target[row];
     if (t == ignored) return false;
@@ -36,7 +36,7 @@ std::optional<ClassLoss> plain_loss(const KernelRequest& request) {
                    request.attr<std::string>("reduction"), request.op->name};
 }
 
-// Operands: scores (or log-probabilities), target, weight. The losses are summed in double.
+// Operands are scores (or log-probabilities), target and weight. The losses are summed in double.
 class ForwardLoss final : public BoundKernel {
  public:
   ForwardLoss(ClassLoss loss, bool softmax)
@@ -79,7 +79,7 @@ class ForwardLoss final : public BoundKernel {
   int64_t parts_;
 };
 
-// Operands: log-probabilities, target, weight, dloss.
+// Operands are log-probabilities, target, weight and dloss.
 std::unique_ptr<BoundKernel> bind_grad(const KernelRequest& request, bool softmax) {
   auto loss = plain_loss(request);
   if (!loss) return make_class_loss_grad(request, softmax);

@@ -1,5 +1,5 @@
-// linear and matmul: products of matrices, split into blocks of rows and columns; bias and the
-// fused chain follow on each block while it is in cache.
+// linear and matmul: products of matrices, split into blocks of rows and columns. Bias and the
+// fused chain are applied to each block while it is in cache.
 #include "emulator/kernels/families.hpp"
 #include "emulator/kernels/gemm.hpp"
 #include "emulator/kernels/narrow_product.hpp"
@@ -36,13 +36,14 @@ class Gemm final : public BoundKernel {
                     !p_.bias && !keep_ && epilogue_.takes_product();
     const int64_t flops = 2 * p_.m * p_.n * p_.k;
     ns_ = 50 + flops / 60 + epilogue_.estimated_ns(p_.m * p_.n);
-    // Narrow blocks would pack the rows of a transposed a again and again.
+    // Narrow blocks would pack the rows of a transposed a repeatedly.
     const bool transposed = route_ == Route::kPacked && p_.a.col != 1;
     const int64_t wanted = parts_for(ns_, transposed ? 8 : 32);
     const bool deep = p_.k >= 64;
     row_parts_ = std::clamp<int64_t>(p_.m / (deep ? 48 : 12), 1, wanted);
     col_parts_ = std::clamp<int64_t>(p_.n / 64, 1, divide_up(wanted, row_parts_));
-    // Shallow products are all epilogue, which likes whole rows: they are one run in memory.
+    // Shallow products spend their time in the epilogue, which prefers whole rows: they are
+    // contiguous.
     const bool whole_rows = !deep && col_parts_ == 1 && p_.n <= 1024;
     const int64_t most_cols = deep && !transposed ? 256 : 512;
     block_cols_ = whole_rows ? p_.n : std::min(most_cols, round_up(p_.n, kPanel));
@@ -111,7 +112,7 @@ class Gemm final : public BoundKernel {
                 reinterpret_cast<float*>(args.workspace) + which * packed_floats(p_.k, p_.n), p_.k);
   }
 
-  // The chain takes the product from registers.
+  // Runs the chain on the product in registers.
   void update(const KernelArgs& args, int64_t batch, Range rows, Range cols) const {
     NarrowProduct product{.a = p_.a,
                           .b = p_.b,
@@ -164,7 +165,7 @@ class Gemm final : public BoundKernel {
   Epilogue epilogue_;
   int output_;
   bool in_registers_ = false;
-  bool keep_;  // output 0 itself is wanted, not only what the chain makes of it
+  bool keep_;  // output 0 itself is used, not only the chain's result
   Route route_ = Route::kPacked;
   int64_t ns_ = 0, row_parts_ = 1, col_parts_ = 1, block_rows_ = 1, block_cols_ = 1;
   int64_t held_floats_ = 0, pack_floats_ = 0;
@@ -194,7 +195,7 @@ std::unique_ptr<BoundKernel> bind_linear(const KernelRequest& request) {
                         .bias = request.inputs.size() > 2 && request.inputs[2]});
 }
 
-// Offsets of the matrices of an operand for every index of the broadcast batch.
+// Returns an operand's matrix offset for every index of the broadcast batch.
 std::vector<int64_t> batch_offsets(const Shape& operand, const Shape& batch) {
   const int64_t matrix = operand[operand.size() - 1] * operand[operand.size() - 2];
   const Shape strides = broadcast_strides(Shape(operand.begin(), operand.end() - 2), batch);
@@ -226,7 +227,7 @@ std::unique_ptr<BoundKernel> bind_matmul(const KernelRequest& request) {
   const Shape batch(y.begin(), y.end() - 2);
   const bool one_b = ir::element_count(Shape(b.begin(), b.end() - 2)) == 1;
   if (one_b && !ta && ir::element_count(a) == ir::element_count(batch) * p.m * p.k) {
-    // Every matrix of the batch times the same b: one tall matrix.
+    // Every matrix of the batch has the same b: the batch is one tall matrix.
     p.m *= ir::element_count(batch);
     p.a_batch = p.b_batch = {0};
   } else {

@@ -10,15 +10,15 @@ namespace {
 
 using ir::Shape;
 
-// A box of elements: where it begins in either tensor, and the strides through both.
+// A box of elements: its offset in either tensor, and the strides through both.
 struct Box {
   Shape sizes, from_strides, to_strides;
   int64_t from_offset = 0, to_offset = 0;
   int input = 0;
-  int phase = 0;  // of a box over what another one has copied: the next
+  int phase = 0;  // a box over elements that another box copies takes the next one
 };
 
-// Drops dimensions of size 1 and merges those that both sides walk as one; never empty.
+// Drops dimensions of size 1 and merges those that both sides walk as one; at least two remain.
 void collapse(Box& box) {
   Box out = box;
   out.sizes.clear(), out.from_strides.clear(), out.to_strides.clear();
@@ -76,7 +76,7 @@ class Copy final : public BoundKernel {
       collapse(box);
       const int64_t elements = ir::element_count(box.sizes);
       ns_ += 30 + elements * element_ / 8;
-      // Tasks cut the outermost dimension.
+      // Tasks split the outermost dimension.
       const int64_t parts = elements == 0 ? 0 : parts_for(elements * element_ / 8, box.sizes[0]);
       parts_.push_back(parts);
       tasks_.resize(static_cast<size_t>(box.phase) + 1);
@@ -91,7 +91,7 @@ class Copy final : public BoundKernel {
     while (boxes_[b].phase != phase) ++b;
     for (; task >= parts_[b]; ++b) task -= static_cast<int>(parts_[b]);
     const Box& box = boxes_[b];
-    if (args.buffers[box.input] == args.buffers[output_]) return;  // in place: it is there
+    if (args.buffers[box.input] == args.buffers[output_]) return;  // in place: already there
     const Range outer = part_of(box.sizes[0], parts_[b], task);
     const std::byte* from = args.buffers[box.input] + box.from_offset * element_;
     std::byte* to = args.buffers[output_] + box.to_offset * element_;
@@ -159,7 +159,7 @@ std::unique_ptr<BoundKernel> bind_broadcast(const KernelRequest& request) {
                          .to_strides = ir::row_major_strides(y)}});
 }
 
-// The part of a tensor of `shape` that a slice names.
+// The part of a tensor of `shape` that a slice selects.
 struct Part {
   Shape strides;
   int64_t offset = 0;

@@ -1,5 +1,6 @@
 // Products of a narrow inner size that are never stored: every vector of the result goes from its
-// registers into the step that uses it. Elements are summed as gemm_rows does, to the same bits.
+// registers into the step that uses it. Elements are summed in the order of gemm_rows,
+// bit-identically.
 #pragma once
 
 #include "emulator/kernels/gemm.hpp"
@@ -25,7 +26,7 @@ void product_tile(const NarrowProduct& p, int64_t row, int64_t col, const Step& 
   for (int v = 0; v < count; ++v) step(sums[v], row * p.row_step + col + v * kWidth);
 }
 
-// step(vector of the product, its first element's place) for all of it.
+// Calls step(vector of the product, position of its first element) for the whole product.
 template <typename Step>
 void for_each_vector(const NarrowProduct& p, const Step& step) {
   constexpr int64_t kBlock = 64;

@@ -3,7 +3,7 @@
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
-// Of the OpenMP runtime that oneDNN is built with: per calling thread.
+// The OpenMP runtime that oneDNN is built with exports these; they apply to the calling thread.
 extern "C" {
 int omp_get_max_threads();
 void omp_set_num_threads(int);
@@ -12,7 +12,7 @@ void omp_set_num_threads(int);
 namespace poptorch::emulator::onednn {
 namespace {
 
-// OpenMP at one thread for this thread and scope; the caller's setting comes back.
+// Sets OpenMP to one thread for this thread and scope, then restores the caller's setting.
 class OneThread {
  public:
   OneThread() : before_(omp_get_max_threads()) {
@@ -62,7 +62,7 @@ bool made(const std::function<void()>& make) {
   }
 }
 
-// Memory objects are bound to pointers at every run: one set at a time has one owner.
+// Memory objects are bound to pointers at every run: a set has one owner at a time.
 struct Primitive::Slot {
   std::atomic_flag busy = ATOMIC_FLAG_INIT;
   std::vector<dnnl::memory> memories;

@@ -1,5 +1,6 @@
-// The one door to oneDNN: every primitive is made with the same attributes, on one OpenMP thread,
-// and runs on one, so that bits never depend on the number of threads; parallelism is our pool's.
+// The only interface to oneDNN. Every primitive has the same attributes and is made for, and run
+// on, one OpenMP thread. Results therefore never depend on the number of threads; parallelism comes
+// from our pool.
 #pragma once
 
 #include <array>
@@ -15,20 +16,20 @@ namespace poptorch::emulator::onednn {
 
 const dnnl::engine& engine();
 
-// The attributes of all primitives: strict float32, scratchpads given by the caller (in the
-// library's own mode, one primitive on two threads at once computes wrong values).
+// Returns the attributes of all primitives: strict float32, and scratchpads given by the caller. In
+// the library's own scratchpad mode, one primitive on two threads at once computes wrong values.
 dnnl::primitive_attr attributes();
 
-// A tensor of float32 with strides in elements.
+// Describes a tensor of float32 with strides in elements.
 dnnl::memory::desc describe(const ir::Shape& shape, const ir::Shape& strides);
 
-// Calls `make` with OpenMP at one thread, which a primitive bakes in. False when oneDNN has no
-// implementation for what was asked.
+// Calls `make` with OpenMP at one thread, a setting that a primitive keeps. Returns false when
+// oneDNN does not implement the request.
 bool made(const std::function<void()>& make);
 
-// A primitive and the memory objects of its runs. Immutable to its users: runs in different slots
-// may happen at once; two in one slot at once (of two replicas) as well, at the cost of an
-// allocation.
+// A primitive and the memory objects of its runs. It is immutable to its users: runs in different
+// slots may be concurrent. Two concurrent runs in one slot (of two replicas) are allowed, at the
+// cost of an allocation.
 class Primitive {
  public:
   struct Argument {
@@ -40,8 +41,8 @@ class Primitive {
   ~Primitive();
 
   int64_t scratch_bytes() const { return scratch_bytes_; }
-  // `pointers`: one an argument, in order; more are ignored. `scratch`: scratch_bytes(), 64-byte
-  // aligned.
+  // `pointers` has one pointer per argument, in order; more are ignored. `scratch` has
+  // scratch_bytes(), 64-byte aligned.
   void run(int slot, std::initializer_list<void*> pointers, void* scratch) const;
 
  private:

@@ -1,5 +1,5 @@
-// Padding in its three modes, its gradient, and one-hot rows. An axis is a table of the places that
-// its padded places show; a row of the innermost axis is a run between two such edges.
+// Padding in its three modes, its gradient, and one-hot rows. A table maps each position of a
+// padded axis to its source; a row of the innermost axis is a run between two such edges.
 #include <array>
 #include <cstring>
 
@@ -11,7 +11,8 @@ namespace {
 
 using ir::Shape;
 
-// By place of the padded axis: the place of the inner one that it shows; -1: the value.
+// For each position of the padded axis, the position of the inner axis that it copies; -1: the
+// value.
 using Sources = std::vector<int64_t>;
 
 Sources sources_of(const std::string& mode, int64_t low, int64_t padded, int64_t size) {
@@ -30,7 +31,7 @@ Sources sources_of(const std::string& mode, int64_t low, int64_t padded, int64_t
 struct Padding {
   std::vector<Sources> axes;
   Shape inner, outer;
-  int64_t begin = 0, end = 0;  // of the innermost axis' places that show what stands there
+  int64_t begin = 0, end = 0;  // positions of the innermost axis that copy their own element
   Padding(const KernelRequest& request, Shape unpadded, Shape padded)
       : inner(std::move(unpadded)), outer(std::move(padded)) {
     const auto& low = request.attr<ir::Ints>("low");
@@ -41,7 +42,7 @@ struct Padding {
     end = std::clamp<int64_t>(low.back() + inner.back(), begin, outer.back());
   }
   int64_t rows(const Shape& shape) const { return ir::element_count(shape) / shape.back(); }
-  // The inner row that an outer row shows; -1: the value.
+  // Returns the inner row that an outer row copies; -1: the value.
   int64_t source_of_row(int64_t row) const {
     int64_t from = 0, stride = 1;
     for (size_t d = inner.size() - 1; d-- > 0;) {
@@ -95,7 +96,7 @@ class Pad final : public BoundKernel {
   int64_t rows_, ns_, parts_;
 };
 
-// dx: every row is the sum of the rows that show it, in their order.
+// Computes dx: every row is the sum of the rows that copy it, in their order.
 class PadGrad final : public BoundKernel {
  public:
   explicit PadGrad(const KernelRequest& request)
@@ -145,7 +146,8 @@ T value_of(ir::DType dtype, double value) {
   return made;
 }
 
-// use(T) with an unsigned type of the element's size; nullptr for elements that no literal holds.
+// Calls use(T) with an unsigned type of the element's size; nullptr for elements that a literal
+// cannot hold.
 template <typename Use>
 std::unique_ptr<BoundKernel> by_size(ir::DType dtype, Use use) {
   if (ir::is_complex(dtype) || (ir::is_float(dtype) && ir::size_of(dtype) == 1)) return nullptr;

@@ -1,5 +1,5 @@
-// Clouds of points, and paths through probabilities: searches in doubles, as the reference kernels
-// make them, with the points' coordinates one after the other.
+// Kernels of point clouds, and of paths through probabilities. They search in doubles, as the
+// reference kernels do, and store the points' coordinates one axis after the other.
 #include <limits>
 
 #include "emulator/kernels/families.hpp"
@@ -13,14 +13,14 @@ namespace {
 
 constexpr double kFar = std::numeric_limits<double>::infinity();
 
-// Points [count, dimensions] as [dimensions, count].
+// Transposes points [count, dimensions] to [dimensions, count].
 void turn(const float* points, int64_t count, int64_t dimensions, double* turned) {
   for (int64_t i = 0; i < count; ++i) {
     for (int64_t d = 0; d < dimensions; ++d) turned[d * count + i] = points[i * dimensions + d];
   }
 }
 
-// Squared distances of `point` from `count` points.
+// Computes the squared distances of `point` from `count` points.
 void distances(const float* point, const double* turned, int64_t count, int64_t dimensions,
                double* found) {
   std::fill(found, found + count, 0.0);
@@ -82,7 +82,7 @@ class Nearest final : public BoundKernel {
   int64_t count_, others_, dimensions_, row_ns_, parts_;
 };
 
-// A group is a task.
+// A task processes one group.
 class Farthest final : public BoundKernel {
  public:
   explicit Farthest(const KernelRequest& request)
@@ -107,7 +107,7 @@ class Farthest final : public BoundKernel {
     const auto group = static_cast<size_t>(task);
     const int64_t size = borders_[group + 1] - borders_[group], count = counts_[group];
     const float* points = input_of<float>(args, 0) + borders_[group] * dimensions_;
-    auto* nearest = reinterpret_cast<double*>(args.scratch);  // distances from those chosen
+    auto* nearest = reinterpret_cast<double*>(args.scratch);  // distances from the chosen points
     double *found = nearest + size, *turned = found + size;
     turn(points, size, dimensions_, turned);
     std::fill(nearest, found, kFar);
@@ -130,7 +130,7 @@ class Farthest final : public BoundKernel {
   ir::Ints borders_, counts_, firsts_;  // of the results of each group
 };
 
-// A sequence is a task.
+// A task processes one sequence.
 class BeamSearch final : public BoundKernel {
  public:
   explicit BeamSearch(const KernelRequest& request)

@@ -1,5 +1,5 @@
-// Max and average pools and their gradients over channels-last memory. A gradient scatters an
-// image's part of the channels in one task, in the order of windows.
+// Max and average pools and their gradients over channels-last memory. In a gradient, one task
+// scatters an image's block of channels, in the order of windows.
 #include <array>
 #include <cmath>
 
@@ -23,7 +23,7 @@ struct Window {
   int64_t out_pixels() const { return out[0] * out[1] * out[2]; }
   int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
 
-  // Calls f(input pixel of the image) for the places of the window of output pixel `p`.
+  // Calls f(input pixel of the image) for the elements of the window of output pixel `p`.
   template <typename F>
   void each(int64_t p, F f) const {
     const std::array<int64_t, 3> at = {p / (out[2] * out[1]), p / out[2] % out[1], p % out[2]};
@@ -40,7 +40,7 @@ struct Window {
       }
     }
   }
-  // What the sum of the window of output pixel `p` is divided by.
+  // Returns the divisor of the sum over the window of output pixel `p`.
   float count(int64_t p) const {
     if (divisor != 0) return static_cast<float>(divisor);
     const std::array<int64_t, 3> at = {p / (out[2] * out[1]), p / out[2] % out[1], p % out[2]};
@@ -76,7 +76,7 @@ Window window_of(const KernelRequest& request, const Shape& x, const Shape& y) {
   return w;
 }
 
-// Output pixels are independent: split over all of them.
+// Output pixels are independent: tasks split all of them.
 template <bool is_max>
 class Pool final : public BoundKernel {
  public:
@@ -137,7 +137,7 @@ class PoolGrad : public BoundKernel {
   Part part(int task) const {
     return {task / blocks_, part_of(w_.channels, blocks_, task % blocks_, 16)};
   }
-  // The channels of the part, in every pixel of the image, become zero.
+  // Sets the part's channels to zero in every pixel of the image.
   float* cleared(float* dx, const Part& part) const {
     dx += part.image * w_.in_pixels() * w_.channels + part.channels.begin;
     for (int64_t p = 0; p < w_.in_pixels(); ++p) {
@@ -164,7 +164,7 @@ class MaxPoolGrad final : public PoolGrad {
         const int64_t n = std::min(kBlock, mine.channels.size() - c);
         const float* y = input_of<float>(args, 1) + out + p * w_.channels + c;
         const float* dy = input_of<float>(args, 2) + out + p * w_.channels + c;
-        float left[kBlock];  // what no place has taken yet
+        float left[kBlock];  // the gradient that no element has taken yet
         std::copy_n(dy, n, left);
         w_.each(p, [&](int64_t pixel) {
           const float* v = x + pixel * w_.channels + c;

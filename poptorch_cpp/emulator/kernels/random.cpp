@@ -1,5 +1,5 @@
-// Random draws. Element i of the type, in row-major order, uses
-// number i of the op's sequence, so these kernels keep plain layouts.
+// Random draws. Element i of the type, in row-major order, uses number i of the op's sequence, so
+// these kernels keep plain layouts.
 #include "emulator/kernels/families.hpp"
 #include "emulator/kernels/round_at_random.hpp"
 #include "emulator/kernels/support.hpp"
@@ -35,7 +35,7 @@ class Draw : public BoundKernel {
   bool same_in_replicas_ = false;
 };
 
-// Inputs x; outputs y, mask.
+// The input is x; outputs are y and mask.
 class Dropout final : public Draw {
  public:
   explicit Dropout(const KernelRequest& request) : Draw(request) {
@@ -60,7 +60,7 @@ class Dropout final : public Draw {
   float scale_;
 };
 
-// float32 to half types.
+// Casts float32 to half types.
 class StochasticCast final : public Draw {
  public:
   explicit StochasticCast(const KernelRequest& request)
@@ -77,7 +77,7 @@ class StochasticCast final : public Draw {
   ir::DType dtype_;
 };
 
-// Draws that make floats of any type to 32 bits, rounded once.
+// Draws floats of any type of up to 32 bits, rounded once.
 class DrawFloats : public Draw {
  public:
   explicit DrawFloats(const KernelRequest& request)
@@ -133,7 +133,7 @@ class Normal final : public DrawFloats {
   double mean_, std_;
 };
 
-// Elements of operands of f32, each drawn by rejection.
+// Draws each element by rejection; the operands are f32.
 class Rejection final : public BoundKernel {
  public:
   using Number = double (*)(const Philox&, uint64_t, const float* const*);
@@ -185,7 +185,7 @@ std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
   return std::make_unique<Kernel>(request);
 }
 
-// Rounding x to half, scaling in float and rounding again is what dropout on half types means.
+// Dropout on half types rounds x to half, scales it in float and rounds it again.
 std::unique_ptr<BoundKernel> bind_dropout(const KernelRequest& request) {
   return std::make_unique<Dropout>(request);
 }

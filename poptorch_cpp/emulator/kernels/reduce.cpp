@@ -1,5 +1,5 @@
-// Reductions over any axes. Dimensions are grouped into kept and reduced ones, alternating; the
-// innermost group is summed in lanes or column by column, partial results join in a fixed order.
+// Reductions over any axes. Dimensions are grouped into alternating kept and reduced groups. The
+// innermost group is summed in lanes or column by column; partial results join in a fixed order.
 #include "emulator/kernels/along_axis.hpp"
 #include "emulator/kernels/families.hpp"
 #include "emulator/kernels/lanes.hpp"
@@ -29,7 +29,7 @@ struct Min {
   static double join(double a, double b) { return b < a || b != b ? b : a; }
   static float join(float a, float b) { return b < a || b != b ? b : a; }
 };
-struct Product {
+struct ReducedProduct {
   static constexpr char kSign = '*';
   static constexpr double kStart = 1;
   static double join(double a, double b) { return a * b; }
@@ -91,7 +91,7 @@ template <typename Op>
 class Reduce final : public BoundKernel {
  public:
   Reduce(Groups groups, double scale) : g_(std::move(groups)), scale_(scale) {
-    // Work items: outputs when the inner group is reduced, else blocks of columns.
+    // Work items are outputs when the inner group is reduced, else blocks of columns.
     outputs_ = g_.inner_reduced ? g_.kept() : g_.kept() * divide_up(g_.inner, kColumns);
     ns_ = 20 + g_.kept() * g_.reduced() * g_.inner / 8;
     const int64_t wanted = parts_for(ns_, 32);
@@ -193,13 +193,14 @@ class Reduce final : public BoundKernel {
 
 std::vector<bool> reduced_dims(const KernelRequest& request) {
   std::vector<bool> reduced(request.inputs[0]->rank(), false);
-  if (reduced.empty()) return reduced;  // axis 0 of a scalar is none
+  if (reduced.empty()) return reduced;  // a scalar does not have an axis 0
   for (int64_t axis : request.attr<ir::Ints>("axes")) reduced[axis] = true;
   return reduced;
 }
 
-// The order of a sum follows the layout. So the shape alone decides, never the neighbours, which
-// depend on how a model is divided: images summed by channel are channels-last, all others plain.
+// Chooses the layout from the shape alone, because the order of a sum follows the layout.
+// Neighbouring ops must not matter: they depend on how a model is divided. Images summed by channel
+// are channels-last, all others plain.
 void choose_layouts_of_sum(KernelRequest& request) {
   const ir::Type& x = *request.inputs[0];
   const std::vector<bool> reduced = reduced_dims(request);
@@ -210,8 +211,9 @@ void choose_layouts_of_sum(KernelRequest& request) {
   request.output_layouts[0] = {};
 }
 
-// Channels-last is as good as plain when the kept dimensions stay in the order of the type.
-void choose_layouts(KernelRequest& request) {
+// Keeps channels-last when the kept dimensions stay in the order of the type: it is as fast as
+// plain.
+void choose_layouts_of_reduction(KernelRequest& request) {
   const ir::Type& x = *request.inputs[0];
   Layout& layout = request.input_layouts[0];
   request.output_layouts[0] = {};
@@ -225,7 +227,7 @@ void choose_layouts(KernelRequest& request) {
 }
 
 template <typename Op, bool mean = false>
-std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
+std::unique_ptr<BoundKernel> bind_reduction(const KernelRequest& request) {
   const ir::Type& x = *request.inputs[0];
   if (x.dtype == ir::DType::kI32) return bind_integer_reduction(request, Op::kSign);
   if (x.dtype != ir::DType::kF32 || x.elements() == 0 ||
@@ -246,14 +248,21 @@ std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
 }  // namespace
 
 void add_reduce_kernels(KernelTable& table) {
-  table.add({.op = "sum", .bind = bind_floats<bind<Sum>>, .choose_layouts = choose_layouts_of_sum});
-  table.add({.op = "mean",
-             .bind = bind_floats<bind<Sum, true>>,
+  table.add({.op = "sum",
+             .bind = bind_floats<bind_reduction<Sum>>,
              .choose_layouts = choose_layouts_of_sum});
-  table.add({.op = "max", .bind = bind_floats<bind<Max>>, .choose_layouts = choose_layouts});
-  table.add({.op = "min", .bind = bind_floats<bind<Min>>, .choose_layouts = choose_layouts});
-  table.add(
-      {.op = "prod", .bind = bind_floats<bind<Product>>, .choose_layouts = choose_layouts_of_sum});
+  table.add({.op = "mean",
+             .bind = bind_floats<bind_reduction<Sum, true>>,
+             .choose_layouts = choose_layouts_of_sum});
+  table.add({.op = "max",
+             .bind = bind_floats<bind_reduction<Max>>,
+             .choose_layouts = choose_layouts_of_reduction});
+  table.add({.op = "min",
+             .bind = bind_floats<bind_reduction<Min>>,
+             .choose_layouts = choose_layouts_of_reduction});
+  table.add({.op = "prod",
+             .bind = bind_floats<bind_reduction<ReducedProduct>>,
+             .choose_layouts = choose_layouts_of_sum});
 }
 
 }  // namespace poptorch::emulator

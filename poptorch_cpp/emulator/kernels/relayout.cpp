@@ -1,5 +1,5 @@
-// Between plain and channels-last a tensor is, for every image, the
-// transpose of a [channels, positions] matrix.
+// Plain and channels-last differ, in every image, by the transpose of a [channels, positions]
+// matrix.
 #include "emulator/kernels/relayout.hpp"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ void transpose_as(const std::byte* from, std::byte* to, int64_t rows, int64_t co
   }
 }
 
-// [rows, cols] → [cols, rows]
+// Transposes [rows, cols] to [cols, rows].
 void transpose(int64_t element, const std::byte* from, std::byte* to, int64_t rows, int64_t cols) {
   switch (element) {
     case 1:

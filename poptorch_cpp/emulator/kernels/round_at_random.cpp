@@ -29,7 +29,7 @@ uint16_t to_half(float x, uint32_t word) {
   if (magnitude < kLeastNormal || magnitude >= kOverflow) {
     return ir::to_half_bits(reference::rounded_at_random(x, word, 11, -14));
   }
-  // Thirteen bits go: up when they, as a fraction, are more than the word.
+  // Thirteen bits are dropped. The result is rounded up when they, as a fraction, exceed the word.
   const uint32_t up = (word >> 19) < (magnitude & 0x1fff);
   return static_cast<uint16_t>((bits >> 16 & 0x8000) | ((magnitude >> 13) - (112 << 10) + up));
 }
@@ -37,7 +37,7 @@ uint16_t to_half(float x, uint32_t word) {
 uint16_t to_bfloat(float x, uint32_t word) {
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   if (x != x) return ir::to_bfloat16_bits(x);
-  // Infinity has no lower bits to lose.
+  // The low bits of infinity are zero, so it stays infinite.
   return static_cast<uint16_t>((bits >> 16) + ((word >> 16) < (bits & 0xffff)));
 }
 

@@ -1,12 +1,11 @@
-// A kernel whose output 0 is made row by row, each row on its own; the fused chain follows each
-// row.
+// A kernel whose output 0 is computed row by row, independently; the fused chain follows each row.
 #pragma once
 
 #include "emulator/kernels/support.hpp"
 
 namespace poptorch::emulator {
 
-// y = log_softmax(x) of one row; x and y must differ.
+// Computes y = log_softmax(x) of one row; x and y must differ.
 void log_softmax_row(const float* x, float* y, int64_t n);
 
 template <typename RowFn>
@@ -37,7 +36,7 @@ class RowKernel final : public BoundKernel {
   int64_t ns_, parts_;
 };
 
-// `row(args, index)` makes one row of output 0 in about `row_ns` nanoseconds.
+// `row(args, index)` computes one row of output 0 in about `row_ns` nanoseconds.
 template <typename RowFn>
 std::unique_ptr<BoundKernel> make_row_kernel(const KernelRequest& request, int64_t rows,
                                              int64_t row_ns, RowFn row) {

@@ -1,5 +1,4 @@
-// Searches, scans and orders along an axis, and the reductions that the sums of floats do not
-// serve.
+// Searches, scans and orders along an axis, and the reductions that the float sums do not cover.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -14,8 +13,8 @@ namespace {
 
 using ir::DType;
 
-// Bind<T> for the element type of operand 0: float (half types widened), int32 or a byte of truth;
-// `first` is whether the op is the first that the struct's comment names.
+// Binds Bind<T> for the element type of operand 0: float (half types widened), int32 or a byte of
+// truth. `first` is whether the op is the first that the struct's comment names.
 template <template <typename> typename Bind, bool first>
 std::unique_ptr<BoundKernel> by_type(const KernelRequest& request) {
   switch (request.inputs[0]->dtype) {
@@ -30,7 +29,7 @@ std::unique_ptr<BoundKernel> by_type(const KernelRequest& request) {
   }
 }
 
-// The axes of a reduction where they are neighbours.
+// Returns the axes of a reduction where they are adjacent.
 std::optional<std::pair<int64_t, int64_t>> neighbouring_axes(const KernelRequest& request) {
   ir::Ints axes = request.attr<ir::Ints>("axes");
   std::sort(axes.begin(), axes.end());
@@ -38,7 +37,7 @@ std::optional<std::pair<int64_t, int64_t>> neighbouring_axes(const KernelRequest
   return std::pair(axes.front(), axes.back());
 }
 
-// argmax or argmin.
+// Computes argmax or argmin.
 template <typename T>
 struct Argument {
   static std::unique_ptr<BoundKernel> bind(const KernelRequest& request, bool greatest) {
@@ -47,7 +46,7 @@ struct Argument {
     return make_along_axis(request, axis, axis, 1, 0, [greatest, n](const Line& line) {
       const T* x = line.at<T>(0);
       int64_t best = 0;
-      // The first nan wins.
+      // The first NaN wins.
       for (int64_t i = 1; i < n && x[best] == x[best]; ++i) {
         if (x[i] != x[i] || (greatest ? x[i] > x[best] : x[i] < x[best])) best = i;
       }
@@ -56,7 +55,7 @@ struct Argument {
   }
 };
 
-// cumsum or cumprod.
+// Computes cumsum or cumprod.
 template <typename T>
 struct Scan {
   using Sum = std::conditional_t<std::is_same_v<T, float>, double, uint32_t>;
@@ -74,14 +73,14 @@ struct Scan {
   }
 };
 
-// Stable; nan counts as the greatest, as in torch.
+// Sorts stably; NaN counts as the greatest, as in torch.
 template <typename T, bool descending>
 bool comes_before(T a, T b) {
   if (a != a || b != b) return descending ? a != a && b == b : a == a && b != b;
   return descending ? a > b : a < b;
 }
 
-// topk or sort.
+// Computes topk or sort.
 template <typename T>
 struct Order {
   static std::unique_ptr<BoundKernel> bind(const KernelRequest& request, bool top) {
@@ -98,7 +97,7 @@ struct Order {
       const T* x = line.at<T>(0);
       auto* rank = reinterpret_cast<int32_t*>(line.scratch);
       std::iota(rank, rank + n, 0);
-      // Ties by place: the order of a stable sort, whatever the algorithm.
+      // Ties are broken by position: the order is that of a stable sort, whatever the algorithm.
       const auto before = [x](int32_t i, int32_t j) {
         if (comes_before<T, descending>(x[i], x[j])) return true;
         return !comes_before<T, descending>(x[j], x[i]) && i < j;
@@ -113,7 +112,7 @@ struct Order {
   }
 };
 
-// all or any.
+// Computes all or any.
 template <typename T>
 struct Truth {
   static std::unique_ptr<BoundKernel> bind(const KernelRequest& request, bool all) {

@@ -1,10 +1,10 @@
-// Vectors of floats under one set of names, for formulas that are written once for a float, for
-// eight and, where the file is compiled for AVX-512, for sixteen.
+// Vectors of floats under one set of names. Formulas are written once for a float, for eight floats
+// and, where the file is compiled for AVX-512, for sixteen.
 //
-// The files of wide/ are compiled once for AVX2 and once for AVX-512. What they export is a
-// template by Isa, what they share by headers that use these vectors stands in the inline namespace
-// POPTORCH_ISA: the two never share a function that has vectors. Other inline functions may be
-// shared; the linker keeps AVX2's.
+// The files of wide/ are compiled once for AVX2 and once for AVX-512. They export templates by Isa.
+// Headers with these vectors put shared code in the inline namespace POPTORCH_ISA, so the two
+// builds never share a function that has vectors. They may share other inline functions; the linker
+// keeps AVX2's.
 #pragma once
 
 #include <immintrin.h>

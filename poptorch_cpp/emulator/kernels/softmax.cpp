@@ -32,7 +32,7 @@ void log_softmax_grad(const float* y, const float* dy, float* dx, int64_t n) {
 using Unary = void (*)(const float*, float*, int64_t);
 using Binary = void (*)(const float*, const float*, float*, int64_t);
 
-// The axis, and its size where there is something to do.
+// The axis, and its size if the tensor has elements.
 struct Axis {
   int64_t index, size;
   bool last, empty;

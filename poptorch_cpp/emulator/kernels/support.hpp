@@ -1,5 +1,5 @@
-// What kernel families share: scratch layout, epilogues, splits, and running a float32 kernel on
-// half types.
+// The helpers that kernel families share: scratch layout, epilogues, splits, and running a float32
+// kernel on half types.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,8 @@ namespace poptorch::emulator {
 inline int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 inline int64_t divide_up(int64_t x, int64_t by) { return (x + by - 1) / by; }
 
-// Parts that a job of `ns` nanoseconds is cut into: by its size alone, never by the threads.
+// Returns the number of parts of a job of `ns` nanoseconds. It depends on the size alone, never on
+// the threads.
 inline int64_t parts_for(int64_t ns, int64_t most) {
   return std::clamp<int64_t>(ns / 12000, 1, std::max<int64_t>(most, 1));
 }
@@ -37,7 +38,7 @@ T* buffer_of(const KernelArgs& args, int i) {
   return reinterpret_cast<T*>(args.buffers[i]);
 }
 
-// The fused chain of a request, run by its producer on blocks of output 0.
+// The fused chain of a request; its producer runs it on blocks of output 0.
 class Epilogue {
  public:
   explicit Epilogue(const KernelRequest& request)
@@ -57,7 +58,7 @@ class Epilogue {
     gather(args, buffers);
     program_->run_product(buffers, first, product, scratch);
   }
-  // Output 0 of the block is in block.source, or in its place when that is nullptr.
+  // Output 0 of the block is in block.source, or in its own buffer when that is nullptr.
   void run(const KernelArgs& args, const TileBlock& block, std::byte* scratch) const {
     std::byte* buffers[kMaxKernelBuffers];
     gather(args, buffers);
@@ -76,19 +77,21 @@ class Epilogue {
 
 using BindFn = std::unique_ptr<BoundKernel> (*)(const KernelRequest&);
 
-// Binds `bind`, which knows float32 only, for a request on f16 or bf16: operands are widened into
-// the workspace, results rounded once when stored. The request's epilogue runs last.
+// Binds `bind`, which supports float32 only, for a request on f16 or bf16. Operands are widened
+// into the workspace, and results are rounded once when stored. The request's epilogue runs last.
 std::unique_ptr<BoundKernel> bind_widened(const KernelRequest& request, BindFn bind);
 
-// `request` with a place for every optional operand of its row, absent ones at the end included.
+// Returns `request` with an entry for every optional operand of its row, including absent ones at
+// the end.
 KernelRequest with_all_operands(const KernelRequest& request);
-// `kernel`, bound for with_all_operands(request), on the buffers of `request`.
+// Wraps `kernel`, bound for with_all_operands(request), to take the buffers of `request`.
 std::unique_ptr<BoundKernel> without_added_operands(std::unique_ptr<BoundKernel> kernel,
                                                     const KernelRequest& request);
 bool has_half(const KernelRequest& request);
-bool only_float_to_32(const KernelRequest& request);  // no f64, f8 or complex operand or result
+bool only_float_to_32(const KernelRequest& request);  // no f64, f8 or complex
 
-// A row's bind function: f32 directly, half types widened, everything else left to the reference.
+// A row's bind function: f32 binds directly, half types are widened, and the reference runs the
+// rest.
 template <BindFn bind>
 std::unique_ptr<BoundKernel> bind_floats(const KernelRequest& request) {
   if (!only_float_to_32(request)) return nullptr;

@@ -19,7 +19,7 @@ void convert(const MicroArgs& a, int64_t n) {
   map1<T, R, decltype(same)>(a, n);
 }
 
-// Eight elements at a time through the F16C instructions; the tail runs the same instructions.
+// Runs eight elements at a time through the F16C instructions; the tail runs the same instructions.
 template <typename Op>
 void by_eight(const MicroArgs& a, int64_t n, int64_t from, int64_t to, Op op) {
   const auto* x = a.in<std::byte>(0);

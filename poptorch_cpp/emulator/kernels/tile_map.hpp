@@ -1,5 +1,5 @@
-// Loops over a tile for stateless functors. Exact aliasing of results and operands is allowed,
-// which is why the loops are marked free of carried dependencies instead of using restrict.
+// Loops over a tile for stateless functors. Results may alias operands exactly, so the loops are
+// marked free of carried dependencies instead of using restrict.
 #pragma once
 
 #include <type_traits>
@@ -8,7 +8,7 @@
 
 namespace poptorch::emulator {
 
-// Overflow of integers wraps: arithmetic on the unsigned bits.
+// Integer overflow wraps: arithmetic uses the unsigned bits.
 template <typename T>
 using Wrapping =
     std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
@@ -29,7 +29,7 @@ void map2(const MicroArgs& a, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = static_cast<R>(F()(x[i], z[i]));
 }
 
-// One operand and one, two or three immediates.
+// The functor takes one operand and one, two or three immediates.
 template <typename F>
 void map1_imm(const MicroArgs& a, int64_t n) {
   const float* x = a.in<float>(0);

@@ -35,7 +35,7 @@ const ir::Attr& MicroQuery::attr(ir::Symbol name) const {
 }
 
 const MicroRow* find_micro_row(const MicroQuery& query) {
-  // Behind a condition.
+  // The first operand that is not a condition decides the register class.
   const auto& rows = query.def.operand_defs;
   const size_t deciding = rows.size() > 1 && rows[0].rule == ir::OperandDef::Rule::kBool ? 1 : 0;
   if (query.operands.size() <= deciding) return nullptr;

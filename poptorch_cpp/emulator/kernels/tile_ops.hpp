@@ -1,4 +1,4 @@
-// The table of micro-ops that tile programs are made of: one row an op and register class.
+// The table of micro-ops that tile programs consist of: one row per op and register class.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ struct OpDef;
 
 namespace poptorch::emulator {
 
-// How elements of a dtype are held in registers. Everything else is not held.
-// kF64 is for the hyper-parameters of updates: no arithmetic but increments.
+// The form of a dtype's elements in registers; other dtypes are not held. kF64 is for the
+// hyper-parameters of updates: its only arithmetic is increments.
 enum class RegisterClass : uint8_t { kF32, kI32, kI64, kF64, kNone };
 RegisterClass register_class(ir::DType dtype);
 inline int64_t register_bytes(RegisterClass c) {
@@ -25,9 +25,9 @@ inline int64_t register_bytes(RegisterClass c) {
 constexpr int kMaxSources = 10;
 constexpr int kMaxResults = 4;
 
-// One micro-op at run: pointers to tiles of registers; absent operands are nullptr.
+// One micro-op at run time: pointers to tiles of registers; absent operands are nullptr.
 struct MicroArgs {
-  // Left as they are until set: one is made for every op of every tile.
+  // The pointers are uninitialised at first: every op of every tile makes a MicroArgs.
   void* dst[kMaxResults];
   const void* src[kMaxSources];
   const double* immediates;
@@ -42,21 +42,21 @@ struct MicroArgs {
   T* out(int i = 0) const {
     return static_cast<T*>(dst[i]);
   }
-  // A hyper-parameter of an update.
+  // Returns a hyper-parameter of an update.
   double number(int i) const { return *in<double>(i); }
   float imm(int i) const { return static_cast<float>(immediates[i]); }
 };
 using MicroFn = void (*)(const MicroArgs&, int64_t n);
 
-// The same micro-op where one of its sources is a product that nobody stores: pointers are to the
-// first element of the product's rows.
+// The same micro-op with one source that is an unstored product. Pointers are to the first element
+// of the product's rows.
 struct NarrowProduct;  // narrow_product.hpp
 struct ProductForm {
-  void (*run)(const MicroArgs&, const NarrowProduct&) = nullptr;  // nullptr: there is none
-  int source = -1;  // the one that the product stands for; not set in MicroArgs
+  void (*run)(const MicroArgs&, const NarrowProduct&) = nullptr;  // nullptr: no such form
+  int source = -1;  // the source that the product replaces; not set in MicroArgs
 };
 
-// What op() asks the table for.
+// The arguments of a look-up in the table by op().
 struct MicroQuery {
   const ir::OpDef& def;
   const ir::Attrs& attrs;
@@ -71,29 +71,30 @@ struct MicroRow {
   RegisterClass source;  // of the operands (but select's condition and f64 hyper-parameters)
   RegisterClass result;
   MicroFn fn;
-  // Numbers from the attributes, and whether the row serves these attributes at all.
+  // `immediates` returns numbers from the attributes; `serves`, whether the row supports them at
+  // all.
   std::vector<double> (*immediates)(const MicroQuery&) = nullptr;
   bool (*serves)(const MicroQuery&) = nullptr;
   ProductForm product = {};
 };
 
-// nullptr: no micro-op.
+// Returns nullptr when the table does not have such a micro-op.
 const MicroRow* find_micro_row(const MicroQuery& query);
 std::vector<std::string> micro_op_names();  // sorted, with cast
 
 void add_update_rows(std::vector<MicroRow>& rows);
-// Of wide/, whose files are compiled for several instruction sets.
+// wide/ defines these; its files are compiled for several instruction sets.
 template <Isa isa>
 void add_unary_rows(std::vector<MicroRow>& rows);
 template <Isa isa>
 void add_binary_rows(std::vector<MicroRow>& rows);
 
-// Memory ↔ register, and the conversions between and within register classes.
+// These convert memory ↔ register, and between and within register classes.
 MicroFn load_fn(ir::DType dtype);   // src[0] dense memory → dst[0] register
 MicroFn store_fn(ir::DType dtype);  // src[0] register → dst[0] dense memory
 MicroFn cast_fn(ir::DType from, ir::DType to);
-// Brings a register back into the range of a narrow dtype (f16, bf16, i8, ...); nullptr: nothing to
-// do.
+// Brings a register back into the range of a narrow dtype (f16, bf16, i8, ...); nullptr when the
+// dtype does not need it.
 MicroFn narrow_fn(ir::DType dtype);
 
 }  // namespace poptorch::emulator

@@ -69,7 +69,7 @@ void PlannedProgram::shorten() {
   for (size_t o = 0; o < stored.size(); ++o) outputs_[o].reg = stored[o];
 }
 
-// One step, that has a form for products, over tensors that it uses where they stand.
+// Returns true for one step with a product form whose tensors are all used in place.
 bool PlannedProgram::can_take_product() const {
   if (instructions_.size() != 1 || !instructions_[0].product.run || sizes_.size() != 1)
     return false;
@@ -88,8 +88,7 @@ bool PlannedProgram::can_take_product() const {
          std::all_of(constants_.begin(), constants_.end(), one_number);
 }
 
-// Gives every register a slot, reused after its last use; decides which buffers stand for
-// registers.
+// Gives every register a slot, reused after its last use; decides which buffers replace registers.
 void PlannedProgram::place() {
   const int steps = static_cast<int>(instructions_.size());
   int last_input_use = -1;
@@ -127,7 +126,7 @@ void PlannedProgram::place() {
     if (from_input) last_input_use = steps;
   }
   for (TileBuffer& out : outputs_) {
-    // An output may be the memory of an input: write it only after the last input is read.
+    // An output may be the memory of an input: it is written only after the last input is read.
     int made = -1;
     for (int s = 0; s < steps; ++s) {
       const auto& results = instructions_[s].results;
@@ -143,7 +142,7 @@ void PlannedProgram::place() {
   auto in_place = [](const TileBuffer& b) {
     return b.scalar || (b.direct && b.strides.back() == 1);
   };
-  // A result that nobody reads has a slot, which is a tile long.
+  // An unused result has a slot, which is only a tile long.
   auto stored = [&](int reg) {
     return std::any_of(outputs_.begin(), outputs_.end(),
                        [reg](const TileBuffer& out) { return out.reg == reg; });

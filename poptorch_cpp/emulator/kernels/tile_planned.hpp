@@ -1,5 +1,5 @@
-// A tile program as it is planned and run: buffers, placed registers, steps. Only the files that
-// build, plan and run tile programs include this.
+// A planned tile program: buffers, placed registers, steps. Only the files that build, plan and run
+// tile programs include this.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ struct TileBuffer {
   ir::Shape strides;  // of the space, later of the collapsed space
   int reg = -1;
   bool uniform = false;  // one element for the whole space
-  bool scalar = false;   // uniform, and read by number() alone: the memory is the register
+  bool scalar = false;   // uniform, and only read by number(): the memory is the register
   bool direct = false;   // used in place of, or written by, a register where the tile is contiguous
   int64_t element_bytes = 4;
   int64_t register_bytes = 4;  // of an element in a register
@@ -52,7 +52,8 @@ class PlannedProgram final : public TileProgram {
   bool can_take_product() const;
   void collapse();
   void run_tile(const Walk& walk, void** registers) const;
-  // Registers that stay what they are: slots, and the elements of uniform inputs and constants.
+  // Fills the registers that do not change: slots, and the elements of uniform inputs and
+  // constants.
   void fill_registers(std::byte* const* buffers, const TileBlock& block, std::byte* scratch,
                       int64_t widest, void** registers) const;
   void fill(int reg, const void* element, void* slot, int64_t count) const;
@@ -65,7 +66,7 @@ class PlannedProgram final : public TileProgram {
   std::vector<int> constants_;  // registers
   int slots_ = 0;
   int64_t slot_bytes_ = kTile * 4;
-  // Nothing but one op between memory and memory: a tile may be as long as its run.
+  // The program is a single op between memory and memory: a tile may be as long as its run.
   bool unbounded_ = false;
   bool takes_product_ = false;
 };

@@ -1,4 +1,4 @@
-// Builds tile programs, and makes kernels of them.
+// The builder of tile programs, and kernels that run them.
 #include <algorithm>
 #include <utility>
 
@@ -169,7 +169,7 @@ class TileKernel final : public BoundKernel {
  public:
   explicit TileKernel(std::shared_ptr<const TileProgram> program)
       : program_(std::move(program)), elements_(ir::element_count(program_->shape())) {
-    // Tasks of at least 20 us or so; whole cache lines each.
+    // Tasks take at least about 20 us and consist of whole cache lines.
     const int64_t ns = program_->estimated_ns(elements_);
     const int64_t wanted = std::clamp<int64_t>(ns / 20000, 1, 64);
     chunk_ = (elements_ + wanted - 1) / wanted;

@@ -1,8 +1,8 @@
 // A fused chain of element-wise ops, run tile by tile in L1 over a block of elements.
 //
-// The bits of an element never depend on where a block or tile begins: bodies and tails use one
-// formula, so a producer may run a program on each block that it has just written. Floats compute
-// in f32 and round wherever an op's result type is f16 or bf16; integers compute exactly.
+// An element's value never depends on where a block or tile begins: bodies and tails use one
+// formula. A producer may therefore run a program on each block that it has just written. Floats
+// compute in f32 and round wherever an op's result type is f16 or bf16; integers compute exactly.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,15 @@
 
 namespace poptorch::emulator {
 
-// Elements of a program's space to work on: `rows` runs of `cols` elements each; run i begins at
+// A part of a program's space to process: `rows` runs of `cols` elements each. Run i begins at
 // element first + i * row_step of the space in row-major order.
 struct TileBlock {
   int64_t first = 0;
   int64_t rows = 1;
   int64_t row_step = 0;
   int64_t cols = 0;
-  // Input 0 of the block where its producer holds it in scratch: run i begins at element
-  // i * source_step of `source`. nullptr: buffers[0] is a whole tensor like any other input.
+  // Input 0 of the block where its producer holds it in scratch: run i begins at element i *
+  // source_step of `source`. nullptr: buffers[0] is a whole tensor like any other input.
   const std::byte* source = nullptr;
   int64_t source_step = 0;
 };
@@ -45,8 +45,8 @@ class TileProgram {
   // read with the output's own strides (an update in place); otherwise they must not overlap.
   virtual void run(std::byte* const* buffers, const TileBlock& block, std::byte* scratch,
                    const RandomKey& random) const = 0;
-  // Whether the program can take a product that is not stored for input 0, and doing that: element
-  // (i, j) of the product is element first + i * row_step + j of the space.
+  // takes_product() is true if input 0 may be an unstored product; run_product() runs the program
+  // on one. Element (i, j) of the product is element first + i * row_step + j of the space.
   virtual bool takes_product() const = 0;
   virtual void run_product(std::byte* const* buffers, int64_t first, const NarrowProduct& product,
                            std::byte* scratch) const = 0;
@@ -58,26 +58,27 @@ class TileProgramBuilder {
   explicit TileProgramBuilder(ir::Shape shape);
   ~TileProgramBuilder();
 
-  // True when op() will accept the op: an element-wise row, or an update, on dtypes held here.
+  // Returns true when op() will accept the op: an element-wise row, or an update, on supported
+  // dtypes.
   static bool supports(const ir::OpDef& def, const ir::Attrs& attrs,
                        const std::vector<ir::DType>& operands,
                        const std::vector<ir::DType>& results);
 
-  // The next input buffer, broadcast to the space as NumPy does.
+  // Adds the next input buffer, broadcast to the space as NumPy does.
   int input(const ir::Type& type);
-  // The next input buffer, with a stride in elements for every dimension of the space.
+  // Adds the next input buffer, with a stride in elements for every dimension of the space.
   int input(ir::DType dtype, const ir::Shape& strides);
-  // A number known now.
+  // Adds a number that is known now.
   int constant(ir::DType dtype, double value);
-  // One op on registers (-1: an absent operand); one register per result. Updates return the new
-  // values of the operands they write, in the order of `writes` (to be given to output()). Operand
-  // shapes are those of their registers, broadcast. `op_id` keys random ops (dropout), whose
-  // element index is that of the space.
+  // Adds one op on registers (-1: an absent operand); returns one register per result. Updates
+  // return the new values of the operands they write, in the order of `writes` (to be given to
+  // output()). Operand shapes are those of their registers, broadcast. `op_id` keys random ops
+  // (dropout), whose element index is that of the space.
   std::vector<int> op(const ir::OpDef& def, const ir::Attrs& attrs,
                       const std::vector<int>& operands, const std::vector<ir::DType>& results,
                       uint64_t op_id = 0);
-  // The next output buffer, dense over the space, or with strides (every element on its own).
-  // `reg` is stored as the dtype that its op was given.
+  // Adds the next output buffer, dense over the space, or with strides that do not overlap. `reg`
+  // is stored as the dtype that its op was given.
   void output(int reg);
   void output(int reg, const ir::Shape& strides);
 
@@ -88,10 +89,11 @@ class TileProgramBuilder {
   std::unique_ptr<Impl> impl_;
 };
 
-// Strides that read a dense tensor of shape `from` as if broadcast to `to`.
+// Returns strides that read a dense tensor of shape `from` as if broadcast to `to`.
 ir::Shape broadcast_strides(const ir::Shape& from, const ir::Shape& to);
 
-// A kernel that runs `program` alone: buffers are its inputs, then its outputs. Split by shape.
+// Makes a kernel that runs only `program`, split by shape. Buffers are its inputs, then its
+// outputs.
 std::unique_ptr<BoundKernel> bind_tile_program(std::shared_ptr<const TileProgram> program);
 
 }  // namespace poptorch::emulator

@@ -7,7 +7,7 @@
 namespace poptorch::emulator {
 namespace {
 
-// A run of this many elements is a tile of its own, used where it stands instead of gathered.
+// A run of at least this many elements is a separate tile, used in place instead of gathered.
 constexpr int64_t kDirect = 128;
 constexpr int kMaxSegments = 64;
 
@@ -17,7 +17,7 @@ int64_t offset_of(const TileBuffer& buffer, const int64_t* index, size_t dims) {
   return offset;
 }
 
-// Copies segments between a strided buffer and a dense tile, converting.
+// Copies segments between a strided buffer and a dense tile, with conversion.
 void move_segment(const TileBuffer& buffer, std::byte* memory, int64_t stride, void* tile,
                   int64_t n, bool load) {
   const int64_t reg_bytes = buffer.register_bytes;
@@ -59,7 +59,7 @@ MicroArgs arguments_of(const Instruction& step, void* const* registers) {
 
 }  // namespace
 
-// Everything of one run(): where the current tile's segments are in every buffer.
+// The state of one run(): the positions of the current tile's segments in every buffer.
 struct PlannedProgram::Walk {
   std::byte* const* buffers;
   const TileBlock* block;

@@ -1,5 +1,5 @@
-// A joined step does in one pass over memory what its parts did in
-// several: the same operations in the same order, rounded at the same places.
+// A joined step does in one pass over memory what its parts did in several. It has the same
+// operations in the same order, rounded at the same places.
 #include <immintrin.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 using ir::DType;
 
-// y[i] = f(x[i], z[i]) by eights; the tail runs the same instructions.
+// Computes y[i] = f(x[i], z[i]) by eights; the tail runs the same instructions.
 template <typename F>
 void by_eight(const float* x, const float* z, float* y, int64_t n, F f) {
   int64_t i = 0;
@@ -32,8 +32,8 @@ void by_eight(const float* x, const float* z, float* y, int64_t n, F f) {
   std::copy(out, out + (n - i), y + i);
 }
 
-// (keep, old, fresh, sample) → keep · old + fresh · sample; squared: fresh · sample · sample. What
-// is rounded are the sample and the result.
+// Computes (keep, old, fresh, sample) → keep · old + fresh · sample; squared: fresh · sample ·
+// sample. The sample and the result are rounded.
 template <typename Rounding, bool squared>
 void moving_average(const MicroArgs& a, int64_t n) {
   const __m256 keep = _mm256_set1_ps(*a.in<float>(0)), fresh = _mm256_set1_ps(*a.in<float>(2));
@@ -46,7 +46,7 @@ void moving_average(const MicroArgs& a, int64_t n) {
            });
 }
 
-// All of Adam in one pass: see AdamVector.
+// Runs all of Adam in one pass: see AdamVector.
 template <typename Vector>
 void adam_step(const MicroArgs& a, int64_t n) {
   using M = typename Vector::M;
@@ -96,7 +96,7 @@ AdamForms adam_forms(bool half, bool half_ratio, bool stored) {
   return half_ratio ? forms_of<Half, Half, Wide>(product) : forms_of<Half, Plain, Wide>(product);
 }
 
-// (x, v, eps) → x / (sqrt(v) + eps).
+// Computes (x, v, eps) → x / (sqrt(v) + eps).
 template <typename Rounding>
 void root_ratio(const MicroArgs& a, int64_t n) {
   const __m256 eps = _mm256_set1_ps(*a.in<float>(2));
@@ -137,7 +137,7 @@ class Shortener {
     return register_class(registers_[reg].dtype) == RegisterClass::kF32;
   }
 
-  // What copies make is what they are made of. A register that is stored keeps its own dtype.
+  // Replaces the results of copies by their sources. A stored register keeps its own dtype.
   void drop_copies() {
     std::vector<int> stands_for(registers_.size());
     std::iota(stands_for.begin(), stands_for.end(), 0);
@@ -157,7 +157,7 @@ class Shortener {
       // An input may be another output's memory: its value must be taken before that is written.
       if ((assigns || stored) && !made[from]) continue;
       if (stored && registers_[from].dtype != registers_[to].dtype) continue;
-      // Whoever rounds a wider number to `to` still does: the round is a step of its own.
+      // Steps that round a wider number to `to` still do: rounding is a separate step.
       stands_for[to] = from;
       step.fn = nullptr;
     }
@@ -177,7 +177,7 @@ class Shortener {
     for (int r : outputs_) ++uses_[r];
   }
 
-  // The step that makes `reg`, if it is `op` and nobody else reads it; else -1.
+  // Returns the step that makes `reg`, if it is `op` and has a single reader; else -1.
   int made_by(int reg, const char* op) const {
     const int step = maker_[reg];
     return step >= 0 && uses_[reg] == 1 && steps_[step].fn && steps_[step].op == op ? step : -1;
@@ -186,7 +186,7 @@ class Shortener {
     const int step = made_by(reg, "narrow");
     return step >= 0 && registers_[reg].dtype == DType::kF16 ? step : -1;
   }
-  // The step that rounds the only use of `reg` to float16; else -1.
+  // Returns the step that rounds the only use of `reg` to float16; else -1.
   int rounded_later(int reg) const {
     if (uses_[reg] != 1) return -1;
     for (size_t s = maker_[reg] + 1; s < steps_.size(); ++s) {
@@ -196,7 +196,7 @@ class Shortener {
     return -1;
   }
 
-  // uniform · value, or uniform · value · value.
+  // Matches uniform · value, or uniform · value · value.
   bool find_product(int reg, Product& out) const {
     const int step = made_by(reg, "mul");
     if (step < 0) return false;
@@ -219,7 +219,7 @@ class Shortener {
         kept.squared || !find_product(steps_[add].sources[1], added)) {
       return;
     }
-    // Rounded are both the sample and the result, or neither.
+    // Either both the sample and the result are rounded, or neither is.
     int rounding = rounded_later(sum);
     const int sampling = rounds(added.value);
     const bool half =
@@ -250,7 +250,7 @@ class Shortener {
             {steps_[div].sources[0], steps_[root].sources[0], eps});
   }
 
-  // The step that makes `reg` by this function; else -1.
+  // Returns the step that makes `reg` by this function; else -1.
   int made_with(int reg, MicroFn fn) const {
     return maker_[reg] >= 0 && steps_[maker_[reg]].fn == fn ? maker_[reg] : -1;
   }
@@ -266,7 +266,7 @@ class Shortener {
     if (first < 0 || second < 0) return;
     const Instruction &m = steps_[first], &v = steps_[second];
     if (m.sources[3] != v.sources[3]) return;
-    // The averages now come last: nobody may have read them before.
+    // The averages move to the end of the joined steps: no other step may read them before.
     for (size_t s = 0; s < accumulate; ++s) {
       if (!steps_[s].fn || static_cast<int>(s) == ratio) continue;
       for (int r : steps_[s].sources) {
@@ -291,7 +291,7 @@ class Shortener {
     for (int r : update.results) maker_[r] = static_cast<int>(accumulate);
   }
 
-  // Whether an average is of an input and goes to an output, both float16, and nowhere else.
+  // Returns true if an average's input and output are both float16 in memory and have no other use.
   bool only_stored(const Instruction& average) {
     const int old = average.sources[1], fresh = average.results[0];
     const bool outputs = std::count(outputs_.begin(), outputs_.end(), fresh) == 1;
@@ -302,7 +302,7 @@ class Shortener {
     return true;
   }
 
-  // One step in the place of the last of its parts.
+  // Puts one step in the place of the last of its parts.
   void replace(int last, int rounding, const std::vector<int>& parts, const char* op, MicroFn fn,
                std::vector<int> sources) {
     const int at = rounding >= 0 ? rounding : last;

@@ -24,18 +24,18 @@ struct Register {
   int slot = -1;  // in scratch, once placed
   int last_use = -1;
   double value = 0;  // of constants
-  // f64 that ops only ask for as a scalar: stands where it is in memory, takes no slot.
+  // True for an f64 that ops read only as a scalar: it is used in memory and does not take a slot.
   bool hyper_parameter = false;
   bool first_only = false;  // uniform, and only its first element is ever read
-  bool as_stored = false;   // f16 that is held as it is in memory: its only step converts
+  bool as_stored = false;   // f16 in its memory format: only its own step converts it
 };
 
-// Moves elements of two bytes: what loads and stores registers that are held as stored.
+// Copies two-byte elements: loads and stores of registers that are held as stored.
 void copy_halves(const MicroArgs& a, int64_t n);
 
-// Leaves copies out, and joins what optimisers are made of into one step each: moving averages and
-// ratios to a root. Every bit of what `outputs` hold stays. `uniform` tells registers that hold one
-// element again and again.
+// Drops copies, and joins the parts of optimisers into one step each: moving averages and ratios to
+// a root. The values of `outputs` stay bit-identical. `uniform` marks registers whose elements are
+// all equal.
 void shorten_steps(std::vector<Instruction>& steps, std::vector<Register>& registers,
                    const std::vector<bool>& uniform, std::vector<int>& outputs);
 

@@ -15,7 +15,7 @@ using enum RegisterClass;
 
 bool flag(const MicroQuery& q, const char* name) { return std::get<bool>(q.attr(name)); }
 
-// Stores round to nearest. An update that rounds half types at random is asked for with floats as
+// Stores round to nearest. An update that rounds half types at random is requested with float
 // results: see round_at_random.hpp.
 bool rounds_to_nearest(const MicroQuery& q) {
   return !flag(q, "stochastic_rounding") ||
@@ -82,7 +82,7 @@ void lamb_direction(const MicroArgs& a, int64_t n) {
   }
 }
 
-// Absent state, the momentum buffer or the mean of centered gradients, has no result.
+// Absent state (the momentum buffer or the mean of centered gradients) does not have a result.
 template <bool buffered, bool centered, bool tf>
 void rmsprop_as(const MicroArgs& a, int64_t n) {
   const float *w = a.in<float>(0), *s = a.in<float>(1), *g = a.in<float>(2);

@@ -1,6 +1,6 @@
-// Updates as formulas, written once for a float and for a vector: over memory the compiler makes
-// vectors of the former, a product in registers comes in the latter. Those that keep moments say
-// whether they may flush denormals.
+// Update formulas, each written once for a float and for a vector. Over memory, the compiler
+// vectorises the float form; a product in registers uses the vector form. Formulas that keep
+// moments report whether they may flush denormals.
 #pragma once
 
 #include <cmath>
@@ -31,13 +31,13 @@ struct Sgd {
   }
 };
 
-// torch.lerp: exact at both ends.
+// Computes torch.lerp, which is exact at both ends.
 template <typename V>
 V lerp(V from, V to, float weight) {
   return weight < 0.5f ? from + weight * (to - from) : to - (to - from) * (1.0f - weight);
 }
 
-// base ** exponent, remembered: a step asks for the same few again and again, tile by tile.
+// Returns base ** exponent, cached: a step needs the same few values repeatedly, tile by tile.
 inline double power_of(double base, double exponent) {
   struct Entry {
     double base = 1, exponent = 0, power = 1;
@@ -87,7 +87,7 @@ struct Adam {
     decay = static_cast<float>(decoupled ? 1 - lr * a.number(9) : a.number(9));
     sign = sign_of(a);
   }
-  // √v of a denormal v is below 1.1e-19: nothing beside eps.
+  // √v of a denormal v is below 1.1e-19, which is negligible beside eps.
   bool flushes_denormals() const { return eps >= 1e-12f; }
   template <typename V>
   void operator()(V g, int64_t i) const {

@@ -1,5 +1,5 @@
-// Scalar formulas that the compiler turns into vector code: no branches, no calls, fused
-// multiply-adds spelled out. Bodies and tails of a loop therefore give the same bits.
+// Scalar formulas that the compiler vectorises: they avoid branches and calls, and spell out fused
+// multiply-adds. Bodies and tails of a loop are therefore bit-identical.
 //
 // Polynomials are minimax fits of the named functions. Each function is within 2 ulp of the exact
 // value, or 1e-6 * max(1, |x|).
@@ -20,11 +20,11 @@ inline float copysign(float x, float s) {
   return bits((bits(x) & 0x7fffffffu) | (bits(s) & 0x80000000u));
 }
 
-// 2^n for n in [-126, 127].
+// Returns 2^n for n in [-126, 127].
 inline float power_of_two(int32_t n) { return bits(static_cast<uint32_t>(n + 127) << 23); }
 
 inline float exp(float x) {
-  // Beyond these bounds the result is infinite or zero. The comparison keeps nan.
+  // Beyond these bounds the result is infinite or zero. The comparison keeps NaN.
   x = x > 89.0f ? 89.0f : x;
   x = x < -104.0f ? -104.0f : x;
   const float n = __builtin_rintf(x * 1.44269504f);
@@ -36,7 +36,7 @@ inline float exp(float x) {
   p = fma(p, r, 0.166665196f);
   p = fma(p, r, 0.5f);
   p = fma(p, r * r, r) + 1.0f;
-  // Two factors, so that results below 2^-126 become denormal rather than zero.
+  // Two factors make results below 2^-126 denormal rather than zero.
   const int32_t whole = static_cast<int32_t>(n), half = whole >> 1;
   return p * power_of_two(half) * power_of_two(whole - half);
 }
@@ -123,7 +123,7 @@ inline float cos_of(float r) {
   return fma(q * s, s, fma(-0.5f, s, 1.0f));
 }
 
-// sin(x + quarter · π/2) for |x| up to kMaxReduced; reduced in double.
+// Computes sin(x + quarter · π/2) for |x| up to kMaxReduced; the reduction is in double.
 constexpr float kMaxReduced = 1e6f;
 inline float sin_quarter(float x, int32_t quarter) {
   const double d = static_cast<double>(x);
@@ -158,7 +158,7 @@ inline float gelu_tanh_grad(float x, float dy) {
   return dy * (0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * slope);
 }
 
-// Round to nearest even, as the conversions of the hardware do.
+// Rounds to nearest even, as the conversions of the hardware do.
 inline float round_to_bf16(float x) {
   const uint32_t u = bits(x);
   const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) & 0xffff0000u;

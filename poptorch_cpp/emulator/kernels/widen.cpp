@@ -1,4 +1,4 @@
-// Half types on float32 kernels: widen, compute, round.
+// Half types on float32 kernels: operands are widened, and results are rounded.
 #include "emulator/kernels/families.hpp"
 #include "emulator/kernels/support.hpp"
 #include "emulator/kernels/tile_ops.hpp"

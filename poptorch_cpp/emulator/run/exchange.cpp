@@ -6,7 +6,7 @@
 namespace poptorch::emulator {
 namespace {
 
-// Tensors that a sender may be ahead of the receiver.
+// The number of tensors by which a sender may be ahead of the receiver.
 constexpr size_t kSlotsAhead = 2;
 
 }  // namespace

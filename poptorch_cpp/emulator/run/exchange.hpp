@@ -1,6 +1,7 @@
-// Where the machines of one replica (an IPU each) meet: channels between IPUs, and the replica's
-// barrier. Nothing here waits: a machine that cannot go on is told so and asks again, so any number
-// of threads runs any number of machines. Across replicas: collective.hpp.
+// Communication between the machines of one replica (one per IPU): channels between IPUs, and the
+// replica's barrier. No function here blocks: it returns whether the machine can continue, and a
+// machine that cannot tries again later. So any number of threads can run any number of machines.
+// collective.hpp has the communication across replicas.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +13,8 @@
 
 namespace poptorch::emulator {
 
-// A queue of tensors from one IPU to another, in order. A full queue asks the sender to let others
-// work first; when nobody else can, it grows.
+// A FIFO queue of tensors from one IPU to another. If it is full, the sender waits while other
+// machines run; if no other machine can continue, the queue grows.
 class Channel {
  public:
   explicit Channel(int64_t bytes) : bytes_(bytes) {}
@@ -26,16 +27,16 @@ class Channel {
   int64_t bytes_;
   std::mutex mutex_;
   std::vector<Memory> slots_;
-  std::vector<size_t> full_;   // slots in order of sending, a ring
+  std::vector<size_t> full_;   // ring buffer of slots, in the order of sending
   std::vector<size_t> empty_;  // slots to reuse
   size_t first_ = 0, count_ = 0;
 };
 
-// All members arrive, then all go on.
+// Opens when all members have arrived.
 class Barrier {
  public:
   explicit Barrier(int members) : members_(members) {}
-  // The number to wait for; the last to arrive opens the barrier.
+  // Returns the ticket to pass to is_open(). The last arrival opens the barrier.
   int64_t arrive();
   bool is_open(int64_t ticket);
   void clear() { arrived_ = 0; }

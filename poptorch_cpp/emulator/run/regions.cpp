@@ -10,7 +10,7 @@ OpenRegions::~OpenRegions() {
 
 void OpenRegions::change_to(int32_t region) {
   if (open_.empty()) open_.push_back(observer_.enter(machine_));
-  // The innermost region that holds both is left open.
+  // Closes regions up to the innermost one that contains both, which stays open.
   int32_t from = at_, to = region;
   const auto depth = [&](int32_t r) { return r < 0 ? -1 : regions_[static_cast<size_t>(r)].depth; };
   while (from != to) {

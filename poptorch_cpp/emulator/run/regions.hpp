@@ -1,6 +1,6 @@
-// What a run shows to whoever profiles it (support/regions.hpp): forward, backward and update, in
-// them the modules by path, as the threads come through them. A step knows its region; while nobody
-// listens, no step asks for it.
+// Regions that a run reports to a profiler (support/regions.hpp): forward, backward and update, and
+// inside them the modules by path, as the threads pass through them. Each step names its region,
+// which is read only if there is an observer.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace poptorch::emulator {
 
-// The regions that a thread is in while it runs a machine: the machine's own and those of steps.
+// The open regions of a thread that runs a machine: the machine's region and those of its steps.
 class OpenRegions {
  public:
   OpenRegions(support::RegionObserver& observer, const std::vector<CodeRegion>& regions,
@@ -35,11 +35,11 @@ class OpenRegions {
   const std::vector<CodeRegion>& regions_;
   const std::string& machine_;
   int32_t at_ = -1;
-  std::vector<void*> open_;  // the machine's, then one for every region from the outermost to at_
+  std::vector<void*> open_;  // the machine's, then those from the outermost to at_
 };
 
-// Shows the share of a job that another thread than its owner takes: as region `name`, if there is
-// one, to those who listen to the owner.
+// Reports the part of a job that a thread other than its owner runs, to the observer of the owner:
+// as region `name`, unless `name` is null.
 class HelpedRegion final : public Helping {
  public:
   HelpedRegion(support::RegionObserver& observer, const void* context, const std::string* name)

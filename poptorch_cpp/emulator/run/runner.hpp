@@ -1,7 +1,7 @@
 // Runs bound code. A machine is one IPU of one replica: a program counter over the shared steps, a
-// table of addresses and its counters. Machines are cooperative: one that must wait for another
-// gives its thread back. Threads take machines that can go on and, when there are none, parts of
-// the kernels of the others. The order in which they run never changes a value.
+// table of addresses and its counters. Scheduling is cooperative: a machine that must wait for
+// another yields its thread. Threads take machines that can continue or, if there is none, parts of
+// other machines' kernels. The order in which machines run never changes a value.
 #pragma once
 
 #include <atomic>
@@ -29,68 +29,69 @@
 
 namespace poptorch::emulator {
 
-// One side of a host stream of one replica, and how far the run has come.
+// A replica's end of a host stream, and its position in the current run.
 struct StreamEnd {
   const program::Stream* stream = nullptr;
   int64_t bytes = 0;      // of one transfer
-  int64_t step = 0;       // bytes from a transfer to the replica's next
-  int64_t first = 0;      // bytes to the replica's first
+  int64_t step = 0;       // bytes from a transfer to the replica's next one
+  int64_t first = 0;      // bytes to the replica's first transfer
   int host_buffer = 0;    // among inputs or among outputs
   int64_t transfers = 0;  // done in this run
   std::byte* data = nullptr;
   std::vector<std::pair<double, double>> times = {};  // of the kept transfers: begin and end
 };
 
-// What the IPUs of one replica share.
+// State that the IPUs of one replica share.
 struct Replica {
   explicit Replica(int ipus) : sync(ipus) {}
   std::deque<Channel> channels;
   std::deque<StreamEnd> streams;
   std::deque<Memory> remote;
   Barrier sync;
-  // Counts what may let a waiting machine of the replica go on: sends, receives, arrivals.
+  // Counts events after which a waiting machine of the replica may be able to continue: sends,
+  // receives, arrivals.
   std::atomic<int64_t> events{0};
 };
 
 struct Machine {
   const IpuCode* code = nullptr;
   Replica* shared = nullptr;
-  int replica = 0;  // among those of all instances
+  int replica = 0;  // index among the replicas of all instances
   std::vector<std::byte*> table;
   std::vector<int64_t> rounds_left;  // by loop
-  std::vector<int64_t> begun;        // by collective: the ticket of the last that it came to
-  std::vector<int64_t> prepared;     // StateStore::version() of what prepared workspaces hold
-  std::vector<Memory> stashes;       // by stash; empty when another IPU's
+  std::vector<int64_t> begun;        // by collective: the ticket of its last arrival
+  std::vector<int64_t> prepared;     // StateStore::version() at which each workspace was prepared
+  std::vector<Memory> stashes;       // by stash; empty for another IPU's
   Memory arena;
 
   int32_t at = 0;
   int64_t micro_batch = 0;  // of this run
-  uint64_t round = 0;       // of the repeats that it is in, the innermost varying fastest
-  int64_t ticket = -1;      // of the barrier that it waits at; -1: none
-  int64_t seen = -1;        // Runner::events_of() when it last failed to go on
-  int worker = -1;          // that ran it last: its caches may still hold the weights
-  std::string name = {};    // for those who listen to the run
+  uint64_t round = 0;       // of the current repeats, the innermost varying fastest
+  int64_t ticket = -1;      // at the barrier where it waits; -1: none
+  int64_t seen = -1;        // Runner::events_of() when it last failed to continue
+  int worker = -1;          // that ran it last, whose caches may still hold the weights
+  std::string name = {};    // for the region observer
 
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::min();
-  int64_t fails_after = kNever;  // that many micro-batches: see support::Fault
+  int64_t fails_after = kNever;  // micro-batches until the injected fault: support::Fault
 };
 
 class Runner {
  public:
   Runner(const Code& code, StateStore& store, const EngineOptions& options);
 
-  // Raises support::Interrupted when the watch of the calling thread stops it, support::DeviceError
-  // when an injected fault breaks one of the IPUs.
+  // Raises support::Interrupted if the watch of the calling thread stops the run, and
+  // support::DeviceError if an injected fault breaks one of the IPUs.
   void run(const std::vector<const std::byte*>& inputs, const std::vector<std::byte*>& outputs,
            const RandomState& random);
 
-  bool failed() const { return failed_; }  // the last run did not come to its end
+  bool failed() const { return failed_; }  // the last run did not complete
   std::vector<std::pair<double, double>> transfer_times(size_t stream) const;
   std::byte* remote_row(int buffer, int replica, int64_t entry);
   void clear_remote_buffers();
-  // Null before the first run or exchange, and where nothing reaches another instance.
+  // Null before the first run or exchange, and if nothing communicates with another instance.
   Peers* peers() const { return peers_.get(); }
-  // Peers::exchange(); nothing where there is one instance.
+  // Calls Peers::exchange(); does nothing if there is one instance.
   void exchange(const std::string& what, std::byte* rows, int64_t row_bytes,
                 const std::vector<int>& owners);
   void exchange_before_run(const std::string& what, std::byte* rows, int64_t row_bytes,
@@ -106,9 +107,9 @@ class Runner {
   void make_collectives();
 
   enum class Turn : uint8_t { kEnd, kWait, kStop };
-  // Until the end, until the machine must wait or until the run is stopped.
+  // Runs the machine until it ends, must wait or the run is stopped.
   Turn advance(Machine& machine, int worker);
-  // `regions`: nullptr unless kObserved.
+  // `regions` is nullptr unless kObserved.
   template <bool kObserved>
   Turn advance(Machine& machine, int worker, OpenRegions* regions);
   void run_kernel(const Step& step, Machine& machine, int worker);
@@ -124,7 +125,7 @@ class Runner {
   void arm_machines();
   void strike(Machine& machine);
   bool may_go_on(int worker);
-  int run_machines();  // returns the threads that took machines
+  int run_machines();  // returns the number of threads that took machines
   void run_with_peers(const std::function<void()>& work);
   void run_all(int worker, bool alone);
   void leave_all();
@@ -148,9 +149,9 @@ class Runner {
   std::deque<Replica> replicas_;
   std::deque<Machine> machines_;
   std::deque<std::vector<std::unique_ptr<Collective>>> collectives_;  // by collective, by group
-  std::unique_ptr<Peers> peers_;     // where a fabric or collectives reach other instances
-  std::vector<FarCollective*> far_;  // those that do
-  std::mutex far_mutex_;             // of who asks them
+  std::unique_ptr<Peers> peers_;     // if there is a fabric, or collectives reach other instances
+  std::vector<FarCollective*> far_;  // the collectives that reach other instances
+  std::mutex far_mutex_;             // held by the thread that polls them
   Memory scratch_;
   int64_t scratch_stride_ = 0;
   RandomState random_;
@@ -158,25 +159,25 @@ class Runner {
   bool failed_ = false;
   std::optional<support::Fault> fault_;  // of this run
 
-  // Who listens to this run, and by what; nullptr: nobody.
+  // The region observer of this run and its context; nullptr: none.
   support::RegionObserver* observer_ = nullptr;
   std::shared_ptr<const void> listening_;
 
-  // Stopping. The thread that called run() is worker 0 and asks its watch; another worker that
-  // finds it due tells that one.
+  // Worker 0, the thread that called run(), asks its watch whether to stop. Another worker that
+  // finds the watch due sets told_, so that worker 0 asks.
   support::Watch* watch_ = nullptr;
   std::atomic<bool> stop_{false};
   std::atomic<bool> told_{false};
 
-  std::atomic<int64_t> meetings_{0};   // events of all replicas: arrivals at collectives
-  std::atomic<bool> overfill_{false};  // nobody can go on: a full channel may grow
+  std::atomic<int64_t> meetings_{0};   // counts arrivals at collectives, and completed ones
+  std::atomic<bool> overfill_{false};  // no machine can continue: a full channel may grow
 
-  // Turns. A machine that failed is asked again only after an event of its replica.
+  // Scheduling. A machine that could not continue is retried only after an event that concerns it.
   std::mutex mutex_;
-  std::deque<Machine*> waiting_;  // that no thread holds, in the order of their turns
+  std::deque<Machine*> waiting_;  // machines that no thread holds, in scheduling order
   int running_ = 0;
   int unfinished_ = 0;
-  int64_t stalled_at_ = -1;  // all events when overfill_ was last set
+  int64_t stalled_at_ = -1;  // number of all events when overfill_ was last set
 };
 
 }  // namespace poptorch::emulator

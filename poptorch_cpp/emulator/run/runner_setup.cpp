@@ -1,4 +1,4 @@
-// The memory objects of runner.hpp: replicas, machines with their tables, streams, collectives.
+// Makes the objects of runner.hpp: replicas, machines with their tables, streams, collectives.
 #include <algorithm>
 #include <cstring>
 
@@ -77,7 +77,7 @@ void Runner::make_machine(int replica, int ipu) {
   if (peers_) lend(machine);
 }
 
-// What others read of it.
+// Registers the buffers of the machine that other instances read directly.
 void Runner::lend(const Machine& machine) {
   for (const Step& step : machine.code->steps) {
     if (step.kind != Step::Kind::kCollective) continue;

@@ -1,4 +1,4 @@
-// Machines take turns on threads, and what ends a run before its end.
+// Schedules machines on threads, and handles runs that end early.
 #include <algorithm>
 #include <utility>
 
@@ -64,12 +64,13 @@ void Runner::arm_machines() {
   machines_[static_cast<size_t>(fault_->ipu % here)].fails_after = fault_->micro_batch;
 }
 
-// The fault of this run. Returns where it is a signal, which may stop the run later.
+// Triggers the fault of this run. Returns only if the fault is a signal, which may stop the run
+// later.
 void Runner::strike(Machine& machine) {
   machine.fails_after = Machine::kNever;
   if (!fault_->is_of_device()) {
     support::send_signal(*fault_);
-    if (watch_) watch_->hasten();  // that of the thread which called run()
+    if (watch_) watch_->hasten();  // the watch of the thread that called run()
     return;
   }
   support::DeviceError error = support::error_of(*fault_, str("IPU ", fault_->ipu));
@@ -105,7 +106,8 @@ int Runner::run_machines() {
   return lanes;
 }
 
-// It left tensors under way, machines half met, sums half made and weights half packed.
+// Resets what a failed run left incomplete: tensors in channels, barriers and collectives, sums of
+// gradients and packed weights.
 void Runner::forget_failed_run() {
   store_.restart_accumulators();
   for (Machine& machine : machines_) {
@@ -131,8 +133,8 @@ void Runner::note_event(Machine& machine) {
   pool_.announce();
 }
 
-// Of those that can go on, one that this worker ran last, or that none has; else, where it may take
-// others', the first by turns.
+// Returns a machine that can continue: preferably one that this worker ran last or that no worker
+// has run. Otherwise returns the first in order, if `take_others`.
 Machine* Runner::next_machine(int worker, bool take_others) {
   std::lock_guard lock(mutex_);
   if (unfinished_ <= 0) return nullptr;
@@ -156,7 +158,7 @@ Machine* Runner::next_machine(int worker, bool take_others) {
   return machine;
 }
 
-// UserError when it waits at a collective.
+// Raises UserError if the machine waits at a collective.
 void Runner::refuse_lonely(const Machine& machine) const {
   const Step& step = machine.code->steps[static_cast<size_t>(machine.at)];
   if (step.kind != Step::Kind::kCollective) return;
@@ -168,13 +170,14 @@ void Runner::refuse_lonely(const Machine& machine) const {
                    "same branch around it."));
 }
 
-// Every machine waits and nothing has happened since: one full channel may grow, once.
+// Lets one full channel grow, because every machine waits. Raises an error if nothing has happened
+// since the last call and nothing can come from peers.
 void Runner::break_stall() {
-  const bool may_come = waits_for_peers();  // asked first: what comes is an event before it is not
+  const bool may_come = waits_for_peers();  // read first: a collective's event precedes its end
   int64_t events = meetings_.load();
   for (const Replica& replica : replicas_) events += replica.events.load();
   if (stalled_at_ == events && may_come) return;
-  pool_.announce();  // whoever idles must look again, or learn that there is nothing more
+  pool_.announce();  // idle workers must look again, or find that nothing is left
   if (stalled_at_ == events) {
     unfinished_ = 0;
     for (const Machine* machine : waiting_) refuse_lonely(*machine);
@@ -195,7 +198,7 @@ void Runner::give_back(Machine* machine, bool finished) {
   }
 }
 
-// Some nanoseconds, but for the rare times at which the watch is due.
+// Takes some nanoseconds, except when the watch is due, which is rare.
 bool Runner::may_go_on(int worker) {
   if (stop_.load(std::memory_order_relaxed)) return false;
   if (!watch_) return true;
@@ -214,12 +217,12 @@ bool Runner::may_go_on(int worker) {
 
 void Runner::run_all(int worker, bool alone) {
   while (true) {
-    // At every turn: these may be too short for advance() to look.
+    // Checks before every turn: a turn may be too short for advance() to check.
     if (!may_go_on(worker)) return leave_all();
     const uint32_t signal = pool_.signal();
     Machine* machine = next_machine(worker, alone);
     if (!machine && !alone) {
-      // Its last worker may be about to go on with it, and has its memory at hand.
+      // The worker that last ran a machine has its memory in cache, and may be about to take it.
       pool_.pause();
       machine = next_machine(worker, true);
     }
@@ -227,13 +230,13 @@ void Runner::run_all(int worker, bool alone) {
       try {
         const Turn turn = advance(*machine, worker);
         if (turn == Turn::kStop) return leave_all();
-        if (peers_) peers_->note_progress();  // who waits next has not waited meanwhile
+        if (peers_) peers_->note_progress();  // restarts the timeout of the next wait
         give_back(machine, turn == Turn::kEnd);
       } catch (...) {
         leave_all();
         throw;
       }
-      pool_.announce();  // what it gave back may go on with what happened meanwhile
+      pool_.announce();  // the returned machine may be able to continue by now
       continue;
     }
     {
@@ -248,7 +251,7 @@ void Runner::run_all(int worker, bool alone) {
   }
 }
 
-// Nobody waits for what will not come.
+// Stops the run: removes all machines, and wakes idle workers so that they leave, too.
 void Runner::leave_all() {
   stop_ = true;
   {

@@ -14,12 +14,12 @@ using support::str;
 
 namespace {
 
-// Whether what a storage has is read by other instances where it is.
+// Returns whether other instances may read the storage's memory directly.
 bool may_be_lent(const Storage& storage, const Share& share) {
   return storage.meets && share.instances > 1 && share.fabric;
 }
 
-// Whether memory with a slot's values can be its own.
+// Returns whether a slot can use the memory at `values` directly, without a copy.
 bool may_hold(const std::byte* values, const Storage& storage, const Share& share) {
   return values && !may_be_lent(storage, share) && storage.layout == Layout{} &&
          storage.bytes() % Memory::kAlignment == 0 &&
@@ -57,7 +57,7 @@ StateStore::StateStore(const Code& code, const StateBytes& initial, const Share&
   for (size_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
     if (slot.storages.empty()) {
-      // No instruction names it; it is kept for the session all the same.
+      // No instruction names the slot, but the session can still read and write it.
       slot.storages.push_back(static_cast<int32_t>(held_.size()));
       storages_.push_back(
           {.base = Base::kState, .index = static_cast<int32_t>(i), .type = slot.state->slot.type});
@@ -78,7 +78,7 @@ void StateStore::fill(const Slot& slot, const std::shared_ptr<std::byte>& given)
   for (int32_t storage : slot.storages) {
     const Storage& described = storages_[static_cast<size_t>(storage)];
     std::vector<Memory>& held = held_[static_cast<size_t>(storage)].copies;
-    // Replicas of a group write copies of their own: the first has the memory that was given.
+    // Replicas of a group write separate copies: the first copy uses the memory that was given.
     std::vector<bool> taken(static_cast<size_t>(groups(slot)), storage != slot.storages[0]);
     for (int copy = 0; copy < copies(slot); ++copy) {
       const int place = group_of_copy(slot, copy);

@@ -1,8 +1,8 @@
-// The bytes of state slots and constants: where they are, and how they look from outside.
+// Holds the bytes of state slots and constants, and converts them to and from the row-major form.
 //
 // A slot that the program writes has a copy for every replica (members of a group write the same);
-// one that it only reads has one for every group. Inside, a slot may have another layout. Only
-// replicas of this instance, and groups that have one, have copies.
+// a slot that it only reads has one for every group. Internally, a slot may have another layout.
+// Only replicas of this instance, and groups that have one, have copies.
 #pragma once
 
 #include <string>
@@ -17,29 +17,33 @@ namespace poptorch::emulator {
 
 class StateStore {
  public:
-  // lazy: a slot has memory from the first write() on; until then it reads as it begins.
+  // If `lazy`, a slot has memory only from the first write() on; until then read() gives its
+  // initial value.
   StateStore(const Code& code, const StateBytes& initial, const Share& share, bool lazy = false);
 
-  // Memory of a kState or kConstant storage as `replica` sees it.
+  // Returns the memory of a kState or kConstant storage that `replica` uses.
   std::byte* address(int32_t storage, int replica) const;
 
-  // Slots by name, row-major; grouped slots are [groups, ...]. UserError for another name. A slot
-  // that nobody has written holds its initial value. Of groups without a replica here, `data` stays
-  // as it is.
+  // Read and write a slot by name, row-major; grouped slots are [groups, ...]. An unknown name
+  // raises UserError. A slot that was never written holds its initial value. read() leaves the part
+  // of `data` unchanged that belongs to groups without a replica here.
   void read(const std::string& name, std::byte* data) const;
   void write(const std::string& name, const std::byte* data);
   int64_t bytes(const std::string& name) const;  // of `data` above
-  // Groups of the slot that have no replica here, each with the instance of its first one.
+  // Returns the groups of the slot without a replica here, each with the instance of its first
+  // replica.
   std::vector<std::pair<int, int>> far_groups(const std::string& name) const;
-  // The instance of each group's first replica; empty where every instance has one of each group.
+  // Returns the instance of each group's first replica; empty if every instance has a replica of
+  // each group.
   std::vector<int> owners(const std::string& name) const;
-  // Whether runs change any state beside sums of gradients.
+  // Returns whether runs change any state other than sums of gradients.
   bool is_written() const;
-  // Sums of gradients begin anew: of a run that did not come to its end they hold a part.
+  // Resets sums of gradients, which are partial after a run that did not complete.
   void restart_accumulators();
-  // What runs have written begins anew, as after the compilation. The rest stays as it was written.
+  // Resets the slots that runs write to their initial values, as after compilation. Other slots
+  // keep their values.
   void restart();
-  // Changes whenever write() may have changed what programs only read.
+  // Returns a number that changes whenever write() may have changed a slot that programs only read.
   int64_t version() const { return version_; }
 
   int64_t state_bytes() const;
@@ -53,13 +57,13 @@ class StateStore {
     std::vector<int32_t> storages;  // the slot's own, then its copies in other layouts
     std::vector<int> groups;        // that have a replica here, ascending
   };
-  // By storage; memories_[s][copy].
+  // The copies of one storage.
   struct Held {
     int32_t slot = -1;  // -1: a constant
     std::vector<Memory> copies;
   };
 
-  // Memory of its own, which may be lent to other instances.
+  // Allocates memory for a storage, which other instances may be able to read directly.
   Memory make(const Storage& storage, const std::string& what) const;
   void fill(const Slot& slot, const std::shared_ptr<std::byte>& given);
   const Slot& find(const std::string& name) const;

@@ -14,7 +14,8 @@ using support::str;
 
 namespace {
 
-// Of steps that do not last, so that these cost nothing in loops of them.
+// The number of short steps between two checks for a stop, so that the checks cost nothing in
+// loops of such steps.
 constexpr int kStepsBetweenLooks = 64;
 
 }  // namespace

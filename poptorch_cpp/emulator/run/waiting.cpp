@@ -1,4 +1,4 @@
-// Runs whose collectives reach other instances.
+// The part of the runner that waits for other instances.
 #include "emulator/run/runner.hpp"
 #include "emulator/transport/fabric.hpp"
 #include "support/error.hpp"
@@ -8,7 +8,7 @@ namespace poptorch::emulator {
 
 using support::str;
 
-// Calls `work`, which runs the machines. The others learn when that fails.
+// Calls `work`, which runs the machines. Notifies the other instances if it fails.
 void Runner::run_with_peers(const std::function<void()>& work) {
   if (!peers_) return work();
   peers_->telling(work);
@@ -18,7 +18,7 @@ void Runner::exchange(const std::string& what, std::byte* rows, int64_t row_byte
                       const std::vector<int>& owners) {
   const Share& share = options_.share;
   if (share.instances == 1) return;
-  // Raises; runs that need no others go on without a fabric.
+  // Raises an error. Only runs that need no other instance work without a fabric.
   if (!share.fabric) return Peers(share, program_).exchange(what, rows, row_bytes, owners);
   if (!peers_) peers_ = std::make_unique<Peers>(share, program_);
   peers_->exchange(what, rows, row_bytes, owners);
@@ -32,8 +32,8 @@ void Runner::exchange_before_run(const std::string& what, std::byte* rows, int64
   peers_->exchange_before_run(what, rows, row_bytes, owners);
 }
 
-// By a thread that has no machine which can go on. One asks for what the others send, and helps
-// with kernels meanwhile; the others sleep until something is announced.
+// Waits, in a thread for which no machine can continue. One such thread polls for messages from
+// peers and helps with kernels meanwhile; the other threads sleep until an announcement.
 void Runner::wait_for_peers(int worker, uint32_t signal, bool alone) {
   std::unique_lock lock(far_mutex_, std::try_to_lock);
   if (!lock) return pool_.idle(signal);
@@ -52,14 +52,14 @@ void Runner::wait_for_peers(int worker, uint32_t signal, bool alone) {
       fabric.nap(round, seen);
     }
     lock.unlock();
-    if (pool_.signal() == signal) pool_.announce();  // or nobody asks while this thread works
+    if (pool_.signal() == signal) pool_.announce();  // so that another thread polls meanwhile
   } catch (...) {
     leave_all();
     throw;
   }
 }
 
-// Whether a collective has come to its end.
+// Advances the collectives under way. Returns whether one has completed.
 bool Runner::poll_peers() {
   int ended = 0;
   for (FarCollective* far : far_) {
@@ -80,7 +80,7 @@ void Runner::check_peers() {
   }
 }
 
-// Its name, and where it stands in the model.
+// Returns the collective's name and its place in the model.
 std::string Runner::collective_text(int number) const {
   for (const IpuCode& ipu : code_.ipus) {
     for (const Step& step : ipu.steps) {

@@ -11,7 +11,7 @@
 namespace poptorch::emulator {
 
 void Fabric::nap(int64_t round, uint32_t seen) {
-  constexpr int kSpins = 60, kYields = 20;  // some 20 µs, with what is asked between them
+  constexpr int kSpins = 60, kYields = 20;  // some 20 µs, including the caller's attempts
   if (is_slow()) round += kSpins + kYields;
   if (round < kSpins) {
     _mm_pause();

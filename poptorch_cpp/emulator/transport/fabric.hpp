@@ -1,6 +1,6 @@
-// What carries bytes between the instances of a program. A fabric moves messages and knows nothing
-// of tensors: a message has a tag, and those of one tag from one instance arrive in their order.
-// Nothing here waits: who sends or receives is told that it must ask again.
+// Carries bytes between the instances of a program. A fabric moves messages and knows nothing of
+// tensors: a message has a tag, and messages of one tag from one instance arrive in order. Sending
+// and receiving do not block: they report when the caller must ask again.
 #pragma once
 
 #include <atomic>
@@ -24,30 +24,31 @@ class Fabric {
   virtual ~Fabric() = default;
   virtual int instances() const = 0;
   virtual int instance() const = 0;  // this one
-  // That one message may have at most. The same in all instances.
+  // Returns the most bytes that one message may have. The same in all instances.
   virtual int64_t most_bytes() const = 0;
   virtual int64_t most_bytes_among_near() const { return most_bytes(); }
 
-  // Whether the message was taken; false: there is no room now. What was taken arrives, unless the
-  // receiver ends.
+  // Returns whether the message was accepted; false: the fabric is full now. An accepted message
+  // arrives, unless the receiver ends.
   virtual bool send(int to, const Tag& tag, const std::byte* data, int64_t bytes) = 0;
-  // Whether the next message of that tag has come: it is gone once `use` has seen it, where it
-  // lies. UserError when it has another length; it is not used then.
+  // Returns whether the next message of that tag came. If so, `use` reads it in place, and it is
+  // dropped. Raises UserError, without calling `use`, when it has another length.
   using Use = std::function<void(const std::byte*)>;
   virtual bool receive(int from, const Tag& tag, int64_t bytes, const Use& use) = 0;
   bool receive(int from, const Tag& tag, std::byte* into, int64_t bytes);
-  // Whether the next message lies where the fabric put it, and is of that tag: whoever asks for
-  // another first makes it be copied. May be false.
+  // Whether the next message is still in the fabric's memory and has that tag: receiving another
+  // one first copies it. An implementation may always return false.
   virtual bool is_next(int /*from*/, const Tag& /*tag*/) { return false; }
 
-  // Whether `other` can map files of this process, and this one its: lending.hpp. The same in both.
+  // Whether this process and `other` can map each other's files: lending.hpp. The same in both.
   virtual bool is_near(int /*other*/) const { return false; }
-  // Operands of so many bytes and more are lent to those who are near, shorter ones are sent.
+  // Near instances read operands of so many bytes and more in place; shorter ones are sent.
   virtual int64_t least_lent() const { return int64_t{1} << 16; }
 
-  // A message that may be lent: it goes from the memory where it is to where it is wanted, and the
-  // other one must fetch() it. Nobody may write there, nor read what is fetched, until it is over.
-  // What is returned is for is_over(); kNoRoom: ask again, as of send() and receive().
+  // lend() may send a message by zero-copy transfer, straight from the sender's memory to the
+  // receiver's; the other instance must fetch() it. Until is_over(), nobody may write the lent
+  // memory or read the fetched one. Both return the argument of is_over(); kNoRoom: ask again, as
+  // for send() and receive().
   static constexpr int64_t kNoRoom = -1;
   virtual int64_t lend(int to, const Tag& tag, const std::byte* data, int64_t bytes) {
     return send(to, tag, data, bytes) ? 0 : kNoRoom;
@@ -56,44 +57,47 @@ class Fabric {
     return receive(from, tag, into, bytes) ? 0 : kNoRoom;
   }
   virtual bool is_over(int /*other*/, int64_t /*loan*/) { return true; }
-  // Lent ones may be longer than most_bytes(); shorter ones than this are sent.
+  // Lent messages may be longer than most_bytes(). Messages shorter than this are sent.
   virtual int64_t least_loan() const { return std::numeric_limits<int64_t>::max(); }
-  // Of a program whose run fails: nobody reads or writes its memory any more. Where that takes
-  // longer than to a time by clock.hpp, whoever does is left.
+  // Withdraws the transfers of a program whose run failed: nobody reads or writes its memory any
+  // more. Ends the link to an instance that still does so at the time `until` (clock.hpp).
   virtual void take_back(uint32_t /*program*/, double /*until*/) {}
 
-  // Keeps what has come until somebody asks for it, so that others find room. nap() does so before
-  // it sleeps: else all could wait for each other. Not sooner: it takes a copy.
+  // Copies the messages that have come and keeps them for later, so that senders find room. nap()
+  // calls it before it sleeps, as all could wait for each other otherwise; not sooner, because of
+  // the copy.
   virtual void read_all() {}
 
-  // How it is known that `other` sends nothing more, such as "it was killed"; empty: it may.
-  // What it sent before can still be received. Cheap enough for whoever waits to ask all the time.
+  // Returns how it is known that `other` sends nothing more, such as "it was killed"; empty: it
+  // may. What it sent before can still be received. Cheap enough to call in every round of a wait.
   virtual std::string end_of(int other) = 0;
-  // Whether its process is known to be stopped: it may be continued.
+  // Whether the process of `other` is known to be stopped; it may be continued later.
   virtual bool is_stopped(int /*other*/) { return false; }
-  // "instance 1 on node7 (process 4711)".
+  // Returns a text such as "instance 1 on node7 (process 4711)".
   virtual std::string name(int other) const = 0;
 
-  // Messages about earlier runs of the program are dropped.
+  // Drops messages about earlier runs of the program.
   virtual void forget(uint32_t program, uint32_t run) = 0;
-  // The highest run of `program` that a message of `other` was about that came but was not asked
-  // for; -1: none came. Who has begun a run sends nothing more about those before.
+  // Returns the highest run of `program` among the messages of `other` that came but were not asked
+  // for; -1: none came. An instance that has begun a run sends nothing more about earlier ones.
   virtual int64_t last_run(int other, uint32_t program) = 0;
 
-  // Leaves the others, who may still take what was sent, for some seconds. Nothing can be sent or
-  // received then.
+  // Leaves the other instances; they have some seconds to receive what was sent. Nothing can be
+  // sent or received then.
   virtual void leave() {}
 
-  // Rings for what may let somebody here go on: messages that come, and room that others make.
+  // Returns the event count that is notified when a thread here may continue: when messages come,
+  // and when others make room.
   virtual Bell& bell() { return bell_; }
   uint32_t signal() { return bell().count(); }
-  // For whoever has asked `round` times in vain: spins, then yields, then sleeps, for up to a
-  // millisecond, or until signal() is no longer what the caller saw before it asked.
+  // Pauses a caller that has asked `round` times without result: spins, then yields, then sleeps.
+  // It sleeps for up to a millisecond, or until signal() differs from `seen`, its value before the
+  // caller asked.
   void nap(int64_t round, uint32_t seen);
-  // Whether what comes next takes longer than it is worth to spin for.
+  // Whether the next message takes too long for spinning to be worth it.
   virtual bool is_slow() const { return false; }
 
-  // Numbers programs as they are run for the first time: the same in all instances.
+  // Numbers programs as they are run for the first time. The numbers are the same in all instances.
   uint32_t next_program() { return programs_.fetch_add(1); }
 
  private:
@@ -101,12 +105,12 @@ class Fabric {
   std::atomic<uint32_t> programs_{0};
 };
 
-// Messages of one sender that have come before somebody asked for them. Not thread-safe.
+// Keeps messages of one sender that came before somebody asked for them. Not thread-safe.
 class Inbox {
  public:
   using Message = std::vector<std::byte>;
   void put(const Tag& tag, Message message) { messages_[tag].push_back(std::move(message)); }
-  // As Fabric::receive(); `sender` is for the error's text.
+  // Works as Fabric::receive(); `sender` is for the error's text.
   bool take(const Tag& tag, int64_t bytes, const std::string& sender, const Fabric::Use& use);
   void forget(uint32_t program, uint32_t run);
   int64_t last_run(uint32_t program) const;
@@ -116,7 +120,7 @@ class Inbox {
   std::map<Tag, std::deque<Message>> messages_;
 };
 
-// UserError: what `sender` sent is not as long as this instance expects.
+// Raises UserError: what `sender` sent is not as long as this instance expects.
 [[noreturn]] void refuse_length(const std::string& sender, int64_t bytes, int64_t expected);
 
 }  // namespace poptorch::emulator

@@ -12,7 +12,7 @@
 namespace poptorch::emulator {
 namespace {
 
-constexpr double kFarewell = 2;  // seconds for which the others may take what was sent
+constexpr double kFarewell = 2;  // seconds in which the others may receive what was sent
 
 class FrameFabric final : public Fabric {
  public:
@@ -71,7 +71,7 @@ class FrameFabric final : public Fabric {
     return there.is_asked(tag) ? near_->is_next(there.near_number, tag)
                                : there.mailbox.is_next(*there.link, tag, there.name);
   }
-  // Of wires and near ones alike: a circle of those who wait for room may have both.
+  // Reads from wires and the near fabric: a cycle of waits for room may include both.
   void read_all() override {
     for (Peer& peer : peers_) {
       if (peer.link) peer.mailbox.read_all(*peer.link, peer.name);
@@ -110,7 +110,7 @@ class FrameFabric final : public Fabric {
     std::unique_ptr<FrameLink> link;  // null: this instance itself
     int near_number = -1;
     Mailbox mailbox;
-    // Whether the near fabric has such: what a group has together with others goes one way.
+    // Whether the near fabric carries such messages. All messages of a group go the same way.
     bool is_asked(const Tag& tag) const { return tag.among_near != 0 && near_number >= 0; }
   };
 
@@ -127,11 +127,11 @@ class FrameFabric final : public Fabric {
 void FrameFabric::take_back(uint32_t program, double until) {
   for (int other = 0; other < instances(); ++other) {
     Peer& peer = this->peer(other);
-    bool is_sane = true;  // what it sends
+    bool is_sane = true;  // whether what it sends is valid
     const auto is_last = [&] { return !is_sane || now() > until || is_stopped(other); };
     while (peer.link && !peer.link->take_back(program, is_last())) {
       try {
-        peer.mailbox.read_all(*peer.link, peer.name);  // notes come behind messages
+        peer.mailbox.read_all(*peer.link, peer.name);  // notes come after messages
       } catch (const support::UserError&) {
         is_sane = false;
       }

@@ -1,5 +1,5 @@
-// The fabric of instances that wires join, such as those on several hosts; with another for what
-// those of one host have among themselves.
+// Makes the fabric of instances that are connected by wires, such as those on several hosts.
+// Instances of one host may have a second fabric, the near one, for messages among themselves.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace poptorch::emulator {
 
-// An instance as this one reaches it: over its wire, and, where it is near, as instance
+// Says how this instance reaches another: over its wire and, if it is near, as instance
 // `near_number` of the near fabric.
 struct Reached {
   std::string name;  // Fabric::name
@@ -19,8 +19,9 @@ struct Reached {
   int near_number = -1;
 };
 
-// `others`: one an instance, `instance` itself among them, without a wire. `near` may be null.
-// Messages of `least_loan` bytes and more are lent: the same in all instances.
+// `others` has an entry per instance; that of `instance` itself is without a wire. `near` may be
+// null. Messages of `least_loan` bytes and more are zero-copy transfers; the value must be the same
+// in all instances.
 std::unique_ptr<Fabric> make_frame_fabric(int instance, std::vector<Reached> others,
                                           std::shared_ptr<Fabric> near,
                                           int64_t least_loan = int64_t{1} << 20);

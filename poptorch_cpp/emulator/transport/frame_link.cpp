@@ -9,16 +9,16 @@
 namespace poptorch::emulator {
 namespace {
 
-constexpr uint64_t kFrameMagic = 0x33726666706f70;  // "popffr3": another layout is another number
+constexpr uint64_t kFrameMagic = 0x33726666706f70;  // "popffr3": another layout gets another number
 constexpr int64_t kGrain = FrameLink::kHeader;
 constexpr int kFrameLane = 0;
 
 struct FrameHead {
   uint64_t magic = kFrameMagic;
   uint32_t number = 0;
-  uint32_t used = 0;  // bytes, with this
+  uint32_t used = 0;  // bytes, including this header
   uint32_t leaves = 0, answers = 0;
-  uint32_t notes = 0;  // Loans::Note, behind it
+  uint32_t notes = 0;  // how many Loans::Note follow the `used` bytes
 };
 
 struct MessageHead {
@@ -132,7 +132,7 @@ bool FrameLink::take_back(uint32_t program, bool is_last) {
   return false;
 }
 
-// With the lock of sending, as below.
+// Requires `sending_`, as do put(), say_notes(), has_more() and start_frame().
 bool FrameLink::has_room(int64_t bytes) {
   if (has_ended_ || is_leaving_) return false;
   if (has_free_frame() && filled().used + room_of(bytes) > kFrame) start_frame();
@@ -168,7 +168,7 @@ bool FrameLink::has_more() {
          (is_leaving_ && !has_said_so_);
 }
 
-// Where there is a free frame.
+// Requires a free frame.
 void FrameLink::start_frame() {
   if (is_closing_) return;
   Frame& frame = filled();
@@ -208,7 +208,7 @@ void FrameLink::wait_for_sends() {
     lock.lock();
     frame.used = kGrain;
     ++through_;
-    // What is in a frame by and by goes when the one before it is through.
+    // Messages that came meanwhile go when the frame before them is through.
     if (through_ == started_ && has_more() && (!has_ended_ || owes_answer_)) start_frame();
     if (wants_room_) bell_.ring();
     wants_room_ = false;

@@ -1,6 +1,6 @@
-// Messages over a wire. They go in frames: what is sent while frames are under way goes together in
-// the next. Long ones are lent: they go by themselves. Three threads wait for the wire, so that
-// nobody else has to.
+// Batches messages over a wire into frames: messages sent while frames are under way go together in
+// the next. Long messages are separate zero-copy transfers. Three threads wait for the wire, so
+// that callers need not.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ namespace poptorch::emulator {
 
 class FrameLink final : public MessageSource {
  public:
-  // `bell` is rung for messages that come and for room that there is again.
+  // Notifies `bell` when messages come and when there is room again.
   FrameLink(std::unique_ptr<Wire> wire, Bell& bell);
   ~FrameLink() override { close(); }
 
@@ -29,23 +29,23 @@ class FrameLink final : public MessageSource {
   static constexpr int64_t kMost = kFrame - 2 * kHeader;
   static constexpr int64_t kMostNotes = 64;  // in a frame
 
-  // As those of Fabric.
+  // These work as those of Fabric.
   bool send(const Tag& tag, const std::byte* data, int64_t bytes);
   int64_t lend(const Tag& tag, const std::byte* data, int64_t bytes);
   int64_t fetch(const Tag& tag, std::byte* into, int64_t bytes);
   bool is_over(int64_t loan) const { return loans_.is_over(loan); }
   bool has_loans() const { return loans_.has_any(); }
-  // As Loans::take_back(). `is_last`: it ends where some are under way.
+  // Works as Loans::take_back(). With `is_last`, the link ends if transfers are under way.
   bool take_back(uint32_t program, bool is_last);
   std::string end() const;
-  // By one thread at a time.
+  // peek() and drop() are for one thread at a time.
   bool peek(Message& message, const std::string& sender) override;
   void drop(const Message& message) override;
 
-  // Nothing is sent from here on. The other one answers once it has everything, if it can.
+  // Ends sending. The other instance answers once it has everything, if it can.
   void say_farewell();
   bool is_farewell_answered() const { return is_answered_; }
-  // Ends both threads.
+  // Ends the threads and the wire.
   void close();
 
  private:
@@ -83,12 +83,12 @@ class FrameLink final : public MessageSource {
   std::condition_variable frame_started_;
   static constexpr uint32_t kFrames = 3;
   std::array<Frame, kFrames> out_;
-  uint32_t started_ = 0, through_ = 0;  // frames; the one behind those started is filled
+  uint32_t started_ = 0, through_ = 0;  // frames; the one after those started is filled
   bool wants_room_ = false;
   bool is_leaving_ = false, has_said_so_ = false, owes_answer_ = false;
 
-  // A frame is posted, arrives, and is posted again: when its messages are taken, at once when it
-  // has none.
+  // A frame is posted, arrives, and is posted again once its messages are taken, or at once if it
+  // brings none.
   std::mutex posting_;
   std::array<Frame, kFrames> in_;
   std::deque<Frame*> empty_, full_;  // posted, and with messages, in their order

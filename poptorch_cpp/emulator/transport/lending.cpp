@@ -30,7 +30,7 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
       "who may look at own processes."));
 }
 
-// Instances find a file by its number, which another may have by then.
+// Returns a random key. Instances find a file by its number, which another file may have by then.
 uint64_t new_key() {
   std::random_device source;
   return uint64_t{source()} << 32 | source();
@@ -111,7 +111,7 @@ void Lending::note(int instance, const Offer& offer, const std::string& name) {
   taken_.try_emplace(instance, Taken{offer, name});
 }
 
-// Unless it is gone.
+// Leaves `taken` unmapped if the file no longer exists.
 void Lending::map(Taken& taken) {
   const Offer& offer = taken.offer;
   const std::string path = str("/proc/", offer.process, "/fd/", offer.file);
@@ -120,7 +120,7 @@ void Lending::map(Taken& taken) {
   if (file < 0) fail(str("with ", taken.name, " cannot be opened"), errno);
   uint64_t key = 0;
   struct stat about{};
-  const int seals = fcntl(file, F_GET_SEALS);  // -1: it is no file of the kind that can have them
+  const int seals = fcntl(file, F_GET_SEALS);  // -1: it is not a file that can have them
   const bool is_there = fstat(file, &about) == 0 && about.st_size == offer.bytes && seals >= 0 &&
                         (seals & kSeals) == kSeals &&
                         pread(file, &key, sizeof key, 0) == sizeof key && key == offer.key;

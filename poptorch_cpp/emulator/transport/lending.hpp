@@ -1,6 +1,6 @@
-// Memory that instances of one host lend each other: pages of a file of its own that the others
-// map, to read operands where they are. Nobody writes another's. What others say of theirs is
-// checked before it is read.
+// Shares memory between instances of one host: pages of a separate file that the others map, to
+// read operands in place. No instance writes another's memory. What an instance says about its
+// memory is checked before that is read.
 #pragma once
 
 #include <cstddef>
@@ -18,25 +18,25 @@ class Lending {
   ~Lending();
   Lending(const Lending&) = delete;
 
-  // The bytes, which keep their values, and what else is in their pages. Of Memory by pages, which
-  // outlives this; before settle().
+  // Adds bytes, which keep their values, and all else in their pages. Requires Memory by pages that
+  // outlives this, and a later settle().
   void add(std::byte* begin, int64_t bytes);
-  // UserError where the host has not the memory.
+  // Moves the added pages to the file. Raises UserError where the host does not have the memory.
   void settle();
 
-  // By which others find it: plain numbers.
+  // Holds the plain numbers by which other instances find the file.
   struct Offer {
     int64_t process = 0, file = -1, bytes = 0;  // 0: nothing is lent
     uint64_t key = 0;                           // with which the file begins
   };
   const Offer& offer() const { return offer_; }
-  // Where `data` is among what is lent.
+  // Returns the offset of `data` in the file.
   int64_t offset_of(const std::byte* data) const;
 
-  // What `instance`, with this name, lends: it is mapped when it is first asked for.
+  // Notes what `instance`, with this name, lends. The first at() maps it.
   void note(int instance, const Offer& offer, const std::string& name);
-  // Thread-safe. nullptr: the instance has taken it back, as it does when it ends. UserError for
-  // what is not in there, and where it cannot be mapped.
+  // Thread-safe. Returns nullptr if the instance has withdrawn its memory, as it does when it ends.
+  // Raises UserError for bytes outside the file, and when it cannot be mapped.
   const std::byte* at(int instance, int64_t offset, int64_t bytes);
 
  private:

@@ -8,7 +8,7 @@
 namespace poptorch::emulator {
 namespace {
 
-// Of the wire, for the fetch of that number: the frames go on lane 0.
+// Returns the wire's lane for the fetch of that number. Frames use lane 0.
 int lane_of(uint32_t number) { return static_cast<int>(number % 0x3fffffff) + 1; }
 
 }  // namespace
@@ -39,7 +39,7 @@ bool Loans::is_over(int64_t number) const {
   return !alive_.contains(static_cast<uint32_t>(number));
 }
 
-// With the lock, all below.
+// Requires `mutex_`, as do end(), note(), match() and carry().
 uint32_t Loans::open() {
   if (++last_ == 0) ++last_;
   alive_.insert(last_);
@@ -75,7 +75,7 @@ bool Loans::hear(const Note& note) {
   }
   if (note.kind == Note::kWantsNoMore) {
     const auto found = wanted_.find(note.tag);
-    // Otherwise it is on its way.
+    // A request that is not found has been met: its bytes are on the way.
     if (found == wanted_.end()) return true;
     const auto is_it = [&](const Note& wanted) { return wanted.number == note.number; };
     if (std::erase_if(found->second, is_it) > 0) {
@@ -95,7 +95,7 @@ bool Loans::hear(const Note& note) {
   return true;
 }
 
-// What is lent goes to those who want it.
+// Starts transfers from the lent buffers to the requests for them.
 void Loans::match(const Tag& tag) {
   const auto lent = lent_.find(tag);
   const auto wanted = wanted_.find(tag);
@@ -171,7 +171,7 @@ void Loans::wait_for_transfers() {
 }
 
 void Loans::close() {
-  // Whoever comes second waits until the first has ended the thread.
+  // A second caller waits until the first has ended the thread.
   std::lock_guard closing(closing_);
   {
     std::lock_guard lock(mutex_);

@@ -1,6 +1,6 @@
-// Long messages over a wire (memory of one host is lent by lending.hpp) that nobody copies: each
-// goes by itself, from the memory where it is to where it is wanted, as soon as both are known.
-// What the two ends say about it goes in frames.
+// Carries long messages over a wire by zero-copy transfer; lending.hpp shares memory within a host.
+// lend() offers a buffer, fetch() requests one. Once both are known, the bytes go straight from one
+// buffer to the other. The notes of both ends about it go in frames.
 #pragma once
 
 #include <atomic>
@@ -20,36 +20,36 @@
 
 namespace poptorch::emulator {
 
-// Thread-safe. The other end has one too; whoever fetches is the borrower.
+// Thread-safe. The other end has one, too; the end that fetches is the borrower.
 class Loans {
  public:
-  // What one end says to the other about the borrower's fetch of that number.
+  // Carries a message of one end to the other about the borrower's fetch of that number.
   struct Note {
     enum Kind : uint32_t { kWants, kComes, kWantsNoMore, kComesNoMore };
     Kind kind = kWants;
     uint32_t number = 0;
-    Tag tag = {};  // if wanted
+    Tag tag = {};  // of kWants and kWantsNoMore
     int64_t bytes = 0;
   };
 
-  // `bell` is rung for those that are over; `failed` is told why there can be no more.
+  // Notifies `bell` when a transfer is over. Calls `failed` with the reason why no more can follow.
   Loans(Wire& wire, Bell& bell, std::function<void(const std::string&)> failed);
   ~Loans() { close(); }
 
-  // As those of Fabric. Numbers are not 0.
+  // These work as those of Fabric. Numbers are not 0.
   int64_t lend(const Tag& tag, const std::byte* data, int64_t bytes);
   int64_t fetch(const Tag& tag, std::byte* into, int64_t bytes);
-  bool is_over(int64_t number) const;  // of one's own
+  bool is_over(int64_t number) const;  // `number`: from this end
   bool has_any() const { return open_ > 0 && !is_closing_; }
-  // Those of a program that has failed end as soon as they can; whether all have.
+  // Ends the transfers of a failed program as soon as possible; returns whether all have ended.
   bool take_back(uint32_t program);
-  // Ends all of them, and the thread. Nothing is read or written any more.
+  // Ends all transfers, and the thread. Nothing is read or written any more.
   void close();
 
-  // What the other one has said; false: that cannot be. Raises a std::exception where the two do
-  // not agree, or the wire carries no more.
+  // Handles a note of the other end; false: the note is invalid. Raises a std::exception where the
+  // two ends do not agree, or the wire carries no more.
   bool hear(const Note& note);
-  // What it must be told next; false: nothing.
+  // Gets the next note for the other end; false: there is none.
   bool say(Note& note);
   bool has_notes() const { return unsaid_ > 0; }
 
@@ -83,15 +83,15 @@ class Loans {
   std::mutex closing_;
   mutable std::mutex mutex_;
   std::condition_variable posted_;
-  // What waits for the other end: lent, and what that one wants, both in their order.
+  // These wait for a match: buffers that this end lends, and requests of the other, in their order.
   std::map<Tag, std::deque<Lent>> lent_;
   std::map<Tag, std::deque<Note>> wanted_;
   std::map<uint32_t, Fetch> fetches_;
-  // Both ends know of these: they need but the wire to come through.
+  // Both ends know these transfers, which wait only for the wire.
   std::deque<UnderWay> under_way_;
-  std::unordered_set<uint32_t> alive_;  // own ones that are not over
+  std::unordered_set<uint32_t> alive_;  // this end's that are not over
   std::deque<Note> notes_;
-  std::atomic<int> open_{0}, unsaid_{0};  // how many are alive, and notes
+  std::atomic<int> open_{0}, unsaid_{0};  // sizes of alive_ and notes_
   uint32_t last_ = 0;
   std::atomic<bool> is_closing_{false};
   std::thread carrier_;

@@ -1,5 +1,5 @@
-// What one instance has sent: first the messages that have come before somebody asked for them,
-// then those that still lie where the fabric puts them.
+// Delivers the messages of one instance: first those that came before somebody asked for them, then
+// those that still lie where the fabric puts them.
 #pragma once
 
 #include <mutex>
@@ -15,12 +15,12 @@ struct Message {
   int64_t bytes = 0;
 };
 
-// Where a fabric puts the messages of one sender, in their order.
+// Reads the messages of one sender in order, where the fabric puts them.
 class MessageSource {
  public:
   virtual ~MessageSource() = default;
-  // The next message, which stays where it is until drop(); false: there is none. `sender` is for
-  // errors (UserError: what is there is no message).
+  // Gets the next message, which stays where it is until drop(); false: there is none. Raises
+  // UserError, which names `sender`, when the bytes there are not a message.
   virtual bool peek(Message& message, const std::string& sender) = 0;
   virtual void drop(const Message& message) = 0;
 };
@@ -28,12 +28,12 @@ class MessageSource {
 // Thread-safe.
 class Mailbox {
  public:
-  // As Fabric::receive().
+  // Works as Fabric::receive().
   bool receive(MessageSource& source, const Tag& tag, int64_t bytes, const std::string& sender,
                const Fabric::Use& use);
-  // As Fabric::is_next().
+  // Works as Fabric::is_next().
   bool is_next(MessageSource& source, const Tag& tag, const std::string& sender);
-  // Makes room at the source.
+  // Copies all messages of the source, to make room there.
   void read_all(MessageSource& source, const std::string& sender);
   void forget(uint32_t program, uint32_t run);
   int64_t last_run(uint32_t program);

@@ -12,7 +12,8 @@ namespace poptorch::emulator {
 
 namespace {
 
-// What /proc says of a process behind its name, which may hold anything: its state, and 18 numbers.
+// Returns the fields in /proc that follow a process's name, which may contain anything: the state,
+// 18 numbers, and the start time.
 std::istringstream fields_of(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::stringstream text;
@@ -38,7 +39,7 @@ uint64_t start_time(pid_t process) {
 
 PeerProcess::PeerProcess(pid_t process, uint64_t started) : process_(process), started_(started) {
   handle_ = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
-  // It may have ended before, and have left its number to another.
+  // The process may have ended before, and another may have its number now.
   if (handle_ >= 0 && start_time(process) != started) close(std::exchange(handle_, -1));
 }
 

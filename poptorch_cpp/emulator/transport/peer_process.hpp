@@ -1,5 +1,5 @@
-// Another process of this host, known by its number and the time at which it began, so that a later
-// process of the same number is not taken for it.
+// Identifies another process of this host by its number and its start time, so that a later process
+// with the same number is not taken for it.
 #pragma once
 
 #include <sys/types.h>
@@ -9,7 +9,7 @@
 
 namespace poptorch::emulator {
 
-// Of a process that is there, in ticks since the host began; 0: there is none, or it has ended.
+// Returns when a process started, in ticks since the host did; 0: it does not exist or has ended.
 uint64_t start_time(pid_t process);
 
 class PeerProcess {
@@ -23,12 +23,12 @@ class PeerProcess {
 
   pid_t number() const { return process_; }
   bool has_ended() const;
-  bool is_stopped() const;  // as by SIGSTOP
+  bool is_stopped() const;  // for example by SIGSTOP
 
  private:
   pid_t process_ = 0;
   uint64_t started_ = 0;
-  int handle_ = -1;  // pidfd; -1: the system has none for us, /proc tells
+  int handle_ = -1;  // pidfd; -1: not available, /proc is read instead
 };
 
 }  // namespace poptorch::emulator

@@ -31,23 +31,23 @@ namespace {
 using support::str;
 using support::UserError;
 
-constexpr uint64_t kMagic = 0x32636672706f70;  // "poprfc2": another layout is another number
+constexpr uint64_t kMagic = 0x32636672706f70;  // "poprfc2": another layout gets another number
 constexpr int kMostInstances = 1024;
-// Of all rings of a host, as long as each has kLeastRing: long rings let the links of a chain work
-// at once, rings that stay in the processor's cache are faster.
+// Bytes of all rings of a host together, as long as each has kLeastRing. Long rings let the links
+// of a chain work at once; rings that stay in the processor's cache are faster.
 constexpr int64_t kRings = int64_t{64} << 20;
 constexpr int64_t kMostRing = int64_t{1} << 20, kLeastRing = int64_t{1} << 16;
-constexpr double kBetweenLooks = 0.02;  // seconds, at whether a peer's process is there
+constexpr double kBetweenLooks = 0.02;  // seconds, between checks for a peer's process
 
-// An instance, in shared memory. Zero at first.
+// Describes an instance, in shared memory. Zero at first.
 struct Place {
-  std::atomic<uint64_t> started;  // of its process; written before `process`
+  std::atomic<uint64_t> started;  // start time; written before `process`
   std::atomic<int64_t> process;   // 0: it has not come
   std::atomic<uint32_t> has_left;
   Bell bell;  // Fabric::bell()
 };
 
-// The file: this, then a Place an instance, then for each sender, for each receiver, a ring.
+// Begins the file. A Place per instance follows, then, for each sender, a ring per receiver.
 struct Head {
   uint64_t magic, instances;
   uint64_t unused[6];
@@ -91,7 +91,7 @@ class SharedFabric final : public Fabric {
     munmap(memory_, static_cast<size_t>(file_bytes(instances_)));
   }
 
-  // `name`: of the file, for messages; `has_path`: others could open it.
+  // `name` is the file's in messages; `has_path` says whether others could open the file.
   void join(int file, const std::string& name, bool has_path);
   bool all_are_there() const { return missing().empty(); }
   std::vector<int> missing() const;
@@ -138,7 +138,7 @@ class SharedFabric final : public Fabric {
 
   void check_file(int file, const std::string& name, bool has_path) const;
   void lay_out(int file, const std::string& name) const;
-  // What `from` has sent; it may wait for the room that is made.
+  // Reads what another instance has sent, and notifies it of the room that drop() makes.
   struct Source final : MessageSource {
     Source(SharedRing ring, Bell& sender) : ring(ring), sender(sender) {}
     bool peek(Message& message, const std::string& name) override {
@@ -167,7 +167,7 @@ class SharedFabric final : public Fabric {
   std::vector<int> numbers_;
   const std::string host_ = host_name();
   std::byte* memory_ = nullptr;
-  pid_t joined_ = 0;  // the process that did
+  pid_t joined_ = 0;  // the process that called join()
   std::vector<Peer> peers_;
 };
 
@@ -196,14 +196,14 @@ void SharedFabric::check_file(int file, const std::string& name, bool has_path) 
 }
 
 void SharedFabric::lay_out(int file, const std::string& name) const {
-  // Not a hole: touching memory that the host has not would end the process.
+  // Allocates the file's memory: touching a hole when the host lacks memory would end the process.
   const int error = posix_fallocate(file, 0, file_bytes(instances_));
   if (error != 0) fail(name, "has not the room that is needed", error);
   const Head head{.magic = kMagic, .instances = static_cast<uint64_t>(instances_), .unused = {}};
   if (pwrite(file, &head, sizeof head, 0) != sizeof head) fail(name, "cannot be written", errno);
 }
 
-// With the file's lock.
+// Requires the file's lock.
 void SharedFabric::join(int file, const std::string& name, bool has_path) {
   support::meet_fault(support::FaultPoint::kJoin, "memory");
   check_file(file, name, has_path);
@@ -281,7 +281,7 @@ std::string SharedFabric::end_of(int other) {
   return peer.has_ended ? "its process has ended" : "";
 }
 
-// Closed, and so unlocked, at the end.
+// Locks a file for the object's lifetime.
 struct LockedFile {
   LockedFile(int file, const std::string& name, double timeout) : file(file) {
     const double begin = now();
@@ -300,7 +300,7 @@ struct LockedFile {
   int file;
 };
 
-// Unless `path` is another file by now.
+// Unlinks `path`, unless it is another file by now.
 void take_away(const std::string& path, int file) {
   struct stat there{}, own{};
   if (lstat(path.c_str(), &there) == 0 && fstat(file, &own) == 0 && there.st_ino == own.st_ino &&
@@ -348,7 +348,7 @@ std::unique_ptr<Fabric> make_shared_fabric(int file, int instance, int instances
   auto fabric = std::make_unique<SharedFabric>(instance, instances, std::move(numbers));
   const std::string name = str("of file ", file);
   {
-    // Another opening: those that inherited `file` share its lock.
+    // Opens the file again, because processes that inherited `file` share its lock.
     const int own = open(str("/proc/self/fd/", file).c_str(), O_RDWR | O_CLOEXEC);
     if (own < 0) fail(name, "cannot be opened", errno);
     struct Closing {

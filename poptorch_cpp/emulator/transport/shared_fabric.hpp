@@ -1,4 +1,4 @@
-// The fabric of instances on one host: a file in memory that all of them map, with a ring of
+// Makes the fabric of instances on one host: all of them map one file in memory, with a ring of
 // messages for every pair.
 #pragma once
 
@@ -10,17 +10,17 @@
 
 namespace poptorch::emulator {
 
-// Joins this process, as `instance` of `instances`, to the others that come to the same place;
-// waits until all are there. `timeout` is in seconds, 0: for ever. UserError when the place is not
-// this user's alone, when it has another number of instances, when this instance is there already,
-// or when not all come in time (named). support::Interrupted as everywhere. `numbers`: what
-// messages call the instances; empty: by their numbers here.
+// Joins this process, as `instance` of `instances`, to the others that open the same file; waits
+// until all have joined. `timeout` is in seconds, 0: for ever. Raises UserError when the file is
+// not this user's alone, is for another number of instances, or has this instance already. Also
+// raises it when not all come in time (it names them), and support::Interrupted as everywhere.
+// `numbers` are the instances' numbers in messages; empty: their numbers here.
 
-// `path`: of a file for these instances alone, in a folder in memory such as /dev/shm. The first
-// makes it (mode 0600); its name is taken away by the last, or by who has waited in vain.
+// `path` names a file for these instances alone, in a folder in memory such as /dev/shm. The first
+// instance makes it (mode 0600). The last one unlinks it, or one whose wait fails.
 std::unique_ptr<Fabric> make_shared_fabric(const std::string& path, int instance, int instances,
                                            double timeout, std::vector<int> numbers = {});
-// `file`: open and empty at first, such as of memfd_create(); it stays the caller's.
+// `file` is open and empty at first, such as from memfd_create(). The caller keeps and closes it.
 std::unique_ptr<Fabric> make_shared_fabric(int file, int instance, int instances, double timeout,
                                            std::vector<int> numbers = {});
 

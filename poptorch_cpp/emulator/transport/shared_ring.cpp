@@ -9,7 +9,7 @@
 namespace poptorch::emulator {
 namespace {
 
-// What stands before a message, or, where the next one has no room before the ring's end, alone.
+// Precedes each message. It stands alone where the next message does not fit before the ring's end.
 struct Header {
   Tag tag;
   uint32_t bytes = 0;
@@ -17,7 +17,7 @@ struct Header {
 
 constexpr uint32_t kToTheBegin = ~uint32_t{0};
 
-// Messages begin at multiples of a header's room.
+// Returns the bytes that a message takes: messages begin at multiples of kHeader.
 int64_t ring_room_of(int64_t bytes) {
   constexpr int64_t grain = SharedRing::kHeader;
   return grain + (bytes + grain - 1) / grain * grain;

@@ -1,6 +1,5 @@
-// A queue of messages in memory that two processes share: one writes, the other reads, without
-// locks. What the other process wrote there is not trusted: counters and lengths are checked before
-// anything is copied.
+// Queues messages in memory that two processes share: one writes, the other reads, without locks.
+// The other process is not trusted: its counters and lengths are checked before anything is copied.
 #pragma once
 
 #include <atomic>
@@ -11,7 +10,7 @@
 
 namespace poptorch::emulator {
 
-// In the shared memory, before the bytes of the ring. Zero at first.
+// Precedes the bytes of the ring in the shared memory. Zero at first.
 struct RingCounters {
   alignas(64) std::atomic<uint64_t> written;  // bytes ever written
   alignas(64) std::atomic<uint64_t> read;     // bytes ever read
@@ -22,12 +21,12 @@ class SharedRing {
   SharedRing(RingCounters* counters, std::byte* data, int64_t capacity)
       : counters_(counters), data_(data), capacity_(capacity) {}
 
-  static constexpr int64_t kHeader = 64;  // before a message, which is never cut
+  static constexpr int64_t kHeader = 64;  // before a message, which is never split
   int64_t most_bytes() const { return capacity_ / 2 - kHeader; }
 
-  // By the writer: whether there was room.
+  // Writes a message; returns whether there was room. Called by the writer.
   bool write(const Tag& tag, const std::byte* data, int64_t bytes);
-  // By the reader, as those of MessageSource.
+  // These work as those of MessageSource. Called by the reader.
   bool peek(Message& message, const std::string& sender);
   void drop(const Message& message);
 
@@ -35,7 +34,7 @@ class SharedRing {
   std::byte* at(uint64_t counter) const {
     return data_ + (counter & static_cast<uint64_t>(capacity_ - 1));
   }
-  // From there to the end of the ring.
+  // Returns the bytes from there to the end of the ring.
   int64_t left(uint64_t counter) const {
     return capacity_ - static_cast<int64_t>(counter & static_cast<uint64_t>(capacity_ - 1));
   }

@@ -1,4 +1,4 @@
-// A connection to another instance, of which a fabric knows no more than that it carries bytes.
+// Interface of a connection to another instance. A fabric knows only that it carries bytes.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +12,18 @@ class Wire {
  public:
   virtual ~Wire() = default;
 
-  // The memory is used until wait() has returned, or until it is destroyed, before its wire.
+  // Uses the memory until wait() has returned or the transfer is destroyed. A transfer must be
+  // destroyed before its wire.
   class Transfer {
    public:
     virtual ~Transfer() = default;
     virtual void wait() = 0;
-    virtual void abort() = 0;  // wait() returns soon, now or when it is called
+    virtual void abort() = 0;  // makes a present or later wait() return soon
   };
-  // The next receive() of the other one on that lane has these bytes. Lanes are numbered from 0,
+  // Sends bytes to the other instance's next receive() on that lane. Lanes are numbered from 0,
   // below 2³⁰.
   virtual std::unique_ptr<Transfer> send(std::byte* data, int64_t bytes, int lane) = 0;
-  // Raises for more than `most` bytes, before it writes them.
+  // Receives at most `most` bytes; raises for more, before it writes them.
   virtual std::unique_ptr<Transfer> receive(std::byte* into, int64_t most, int lane) = 0;
 };
 

@@ -1,5 +1,5 @@
-// Scaled dot-product attention. A task takes one head; blocks of queries keep their scores in
-// cache, and a causal mask leaves out the keys that a block cannot see.
+// Scaled dot-product attention. A task takes one head. Blocks of queries keep their scores in
+// cache, and a causal mask skips the keys that a block cannot see.
 #include "emulator/kernels/families.hpp"
 #include "emulator/kernels/gemm.hpp"
 #include "emulator/kernels/lanes.hpp"
@@ -15,7 +15,7 @@ struct Heads {
   int64_t heads, queries, keys, width, value_width;
   float scale;
   bool causal;
-  // Strides of the mask over [batch, head, query, key]; per head: their offset.
+  // Strides of the mask over [batch, head, query, key]; mask_offsets has one offset per head.
   std::vector<int64_t> mask_offsets;
   int64_t mask_row = 0, mask_col = 0;
   bool masked = false;
@@ -39,11 +39,11 @@ struct Heads {
     mask_row = strides[2];
     mask_col = strides[3];
   }
-  // Keys that queries before `query` see at most.
+  // Returns the most keys that queries before `query` see.
   int64_t visible(int64_t query) const { return causal ? std::min(query, keys) : keys; }
   int64_t panels_of(int64_t n) const { return divide_up(n, kPanel); }
 
-  // Raw products to masked, scaled scores of one query; what it cannot see becomes -inf.
+  // Converts the raw products of one query to masked, scaled scores; hidden keys get -inf.
   void finish_scores(const KernelArgs& args, int64_t head, int64_t query, float* s,
                      int64_t count) const {
     for (int64_t i = 0; i < count; ++i) s[i] *= scale;
@@ -56,7 +56,7 @@ struct Heads {
   int64_t ns() const { return heads * queries * keys * (width + value_width) / 40; }
 };
 
-// Inputs q, k, v, mask; outputs o, logsumexp.
+// Inputs are q, k, v and mask; outputs are o and logsumexp.
 class Forward final : public BoundKernel {
  public:
   explicit Forward(const KernelRequest& request) : h_(request) {
@@ -84,7 +84,7 @@ class Forward final : public BoundKernel {
         float* s = scores + r * K;
         h_.finish_scores(args, head, i + r, s, seen);
         const float highest = lanes::max(s, seen);
-        const bool blind = highest == -INFINITY;  // no key is seen: all weights are 0
+        const bool blind = highest == -INFINITY;  // no key is visible: all weights are 0
         const float top = blind ? 0.0f : highest;
 #pragma GCC ivdep
         for (int64_t j = 0; j < seen; ++j) s[j] = vec::exp(s[j] - top);
@@ -102,7 +102,7 @@ class Forward final : public BoundKernel {
   int64_t keys_floats_, values_floats_;
 };
 
-// Inputs q, k, v, mask, o, logsumexp, do; outputs dq, dk, dv.
+// Inputs are q, k, v, mask, o, logsumexp and do; outputs are dq, dk and dv.
 class Backward final : public BoundKernel {
  public:
   explicit Backward(const KernelRequest& request) : h_(request) {

@@ -1,4 +1,4 @@
-// Products as dot products of rows of a and columns of b, each of which stands in one run.
+// Products as dot products of rows of a and columns of b, each of which is contiguous.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace poptorch::emulator {
 inline namespace POPTORCH_ISA {
 
 constexpr int64_t kDotRows = kLanes == 16 ? 8 : 4;  // at once
-// Columns at once: sums and rows fit in the registers.
+// Returns the columns processed at once: sums and rows fit in the registers.
 constexpr int dot_columns(int rows) {
   if (kLanes == 16) return rows <= 2 ? 8 : rows <= 4 ? 4 : 2;
   return rows == 1 ? 8 : rows == 2 ? 5 : 3;
@@ -48,7 +48,7 @@ void dots_of(const Dots& t) {
   };
   int64_t p = 0;
   for (; p + kLanes <= t.k; p += kLanes) {
-    // Columns end at pages, where the hardware's own prefetching does.
+    // Hardware prefetching stops at page boundaries, so the next columns are prefetched here.
 #pragma GCC unroll 8
     for (int j = 0; j < C; ++j) _mm_prefetch(t.b + (C + j) * t.b_col + p, _MM_HINT_T0);
     step([p](const float* x) __attribute__((always_inline)) { return load<Widest>(x + p); });
@@ -85,7 +85,7 @@ void dot_rows(std::integer_sequence<int, R...>, int64_t rows, int64_t n, const D
 
 inline void by_dots(int64_t m, int64_t n, int64_t k, const MatrixView& a, const MatrixView& b,
                     const float* bias, float* c, int64_t ldc) {
-  // Columns in blocks whose part of b stays in L2 while the rows pass over it.
+  // Columns are processed in blocks whose part of b stays in L2 while the rows pass over it.
   constexpr int64_t kColumns = 48;
   for (int64_t j = 0; j < n; j += kColumns) {
     const int64_t width = std::min(kColumns, n - j);

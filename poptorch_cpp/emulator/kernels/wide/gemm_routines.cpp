@@ -1,4 +1,4 @@
-// Compiled once for each instruction set.
+// This file is compiled once for each instruction set.
 #include "emulator/kernels/wide/gemm_routines.hpp"
 
 #include <cstring>
@@ -9,7 +9,7 @@
 namespace poptorch::emulator {
 namespace {
 
-// Lays `rows` of a as [k][rows], so that a column-major a is read once and in order.
+// Copies `rows` of a as [k][rows], so that a column-major a is read once and in order.
 template <int rows>
 void pack_rows_of(const MatrixView& a, int64_t k, float* out) {
   if (a.row == 1) {
@@ -67,8 +67,9 @@ void by_panels(int64_t m, int64_t n, int64_t k, const MatrixView& a, const float
 
 void by_rows(int64_t m, int64_t n, int64_t k, const MatrixView& a, const MatrixView& b,
              const float* bias, float* c, int64_t ldc) {
-  // Some rows of b at a time, over all columns: b streams from memory once, in order, and what one
-  // panel of rows has read is near for the next. Sums go on from c, to the same bits.
+  // The loop takes some rows of b at a time, over all columns. b streams from memory once, in
+  // order, and the part that one panel of rows reads stays in cache for the next. Sums resume from
+  // c, bit-identically.
   for (int64_t p = 0; p < k || p == 0; p += kRowsDepth) {
     const bool last = p + kRowsDepth >= k;
     for (int64_t j = 0; j < n; j += kTileColumns) {

@@ -6,7 +6,7 @@
 
 namespace poptorch::emulator {
 
-// They sum in the same order on every instruction set, but for `dots`.
+// All routines but `dots` sum in the same order on every instruction set.
 constexpr int64_t kDepth = 256;  // of k at a time: a panel of b then fits in half of L1
 constexpr int64_t kRowBlock = 96;
 constexpr int64_t kRowsDepth = 64;  // of k at a time where b is not packed: its rows stay in L2

@@ -25,11 +25,11 @@ struct Tile {
   int64_t k;
   int64_t columns;  // 1..kTileColumns
   bool accumulate;
-  bool masked_b;        // b has no elements beyond `columns`
-  bool resume = false;  // sums go on from what c holds
+  bool masked_b;        // b ends after `columns`
+  bool resume = false;  // sums resume from c
 };
 
-// R rows by V vectors, the last of which has all its lanes when `full`.
+// Computes R rows by V vectors, the last of which has all its lanes when `full`.
 template <int R, int V, bool full>
 void run_tile_of(const Tile& t) {
   Widest sums[R][V];
@@ -45,13 +45,13 @@ void run_tile_of(const Tile& t) {
       sums[i][v] = t.resume ? load_c(t.c + i * t.ldc, v) : spread<Widest>(0);
     }
   }
-  // Where c is far away, its lines come while the sums are made.
+  // The prefetch loads lines of a distant c while the sums are computed.
 #pragma GCC unroll 12
   for (int i = 0; i < R; ++i) {
 #pragma GCC unroll 2
     for (int v = 0; v < V; ++v) __builtin_prefetch(t.c + i * t.ldc + v * kLanes, 1);
   }
-  // A pointer for every three rows: one each would take more registers than there are.
+  // One pointer serves three rows: one for each row would exceed the registers.
   constexpr int kStep = 3, kPointers = (R + kStep - 1) / kStep;
   const float *a[kPointers], *b = t.b;
 #pragma GCC unroll 4
@@ -112,7 +112,7 @@ inline void run_tile(int rows, const Tile& t) {
   tiles[rows - 1](t);
 }
 
-// Calls f(first, rows) for panels of at most kMaxRows rows, as even as can be.
+// Calls f(first, rows) for panels of at most kMaxRows rows, as even as possible.
 template <typename F>
 void for_row_panels(int64_t m, F f) {
   const int64_t panels = (m + kMaxRows - 1) / kMaxRows;

@@ -1,4 +1,4 @@
-// Compiled once for each instruction set.
+// This file is compiled once for each instruction set.
 #include "emulator/kernels/wide/product_updates.hpp"
 
 #include "emulator/kernels/adam_vector.hpp"

@@ -1,4 +1,4 @@
-// Updates that take their gradient from the registers of the product that makes it, compiled for
+// Updates that take their gradient from the registers of the product that computes it, compiled for
 // one instruction set.
 #pragma once
 

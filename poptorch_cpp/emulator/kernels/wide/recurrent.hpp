@@ -1,6 +1,6 @@
-// What a recurrent layer in one direction is made of: a cell (LSTM or GRU), and the places of its
-// gates. Weights have a block of `hidden` rows a gate; the gates of a step and sample are a row of
-// such blocks, in the forward direction the first of the row that the op keeps.
+// The parts of a recurrent layer in one direction: a cell (LSTM or GRU), and the positions of its
+// gates. Weights have a block of `hidden` rows for each gate. The gates of a step and sample are a
+// row of such blocks; in the forward direction they come first in the row that the op keeps.
 #pragma once
 
 #include "emulator/kernels/gemm.hpp"
@@ -11,8 +11,8 @@
 namespace poptorch::emulator {
 inline namespace POPTORCH_ISA {
 
-// Blocks of gates that are products alike: `count` from block `column` of the row on, of the
-// input's weights from block `input` on, of the hidden state's from `hidden` on; -1: of none.
+// Blocks of gates that share one product: `count` from block `column` of the row on. They use the
+// input's weights from block `input` on, and the hidden state's from `hidden` on; -1: none.
 struct GateSpan {
   int64_t column, count, input, hidden;
 };
@@ -26,7 +26,7 @@ struct Lstm {
       true;  // the state that a step starts from: c, its fifth block
   static constexpr bool kPassesHidden = false;  // h reaches the next one through products alone
 
-  // row: activated in place to i f g o, then the new cell; h of the step.
+  // Activates `row` in place to i f g o, then the new cell; writes h of the step.
   static void forward(float* row, const float* c_before, float* h, int64_t n) {
     float* c = row + 4 * n;
 #pragma GCC ivdep
@@ -39,7 +39,7 @@ struct Lstm {
       h[i] = out * vec::tanh(cell);
     }
   }
-  // dz from the activated gates; dc becomes the gradient of the cell before.
+  // Computes dz from the activated gates; dc becomes the gradient of the previous cell.
   static void backward(const float* row, const float* c_before, float* dh, float* dc, float* dz,
                        int64_t n) {
 #pragma GCC ivdep
@@ -63,7 +63,7 @@ struct Gru {
   static constexpr bool kKeepsState = false;
   static constexpr bool kPassesHidden = true;
 
-  // row: activated in place to r z n; the fourth block stays the hidden side of n.
+  // Activates `row` in place to r z n; the fourth block stays the hidden side of n.
   static void forward(float* row, const float* h_before, float* h, int64_t n) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i) {
@@ -73,7 +73,8 @@ struct Gru {
       h[i] = (1.0f - keep) * fresh + keep * h_before[i];
     }
   }
-  // dz: of r, z, and the two sides of n. dh becomes what passes to the state before untouched.
+  // Computes dz of r, z, and the two sides of n. dh becomes the part that passes directly to the
+  // previous state.
   static void backward(const float* row, const float* h_before, float* dh, float*, float* dz,
                        int64_t n) {
 #pragma GCC ivdep
@@ -89,8 +90,8 @@ struct Gru {
   }
 };
 
-// Batch rows that one task takes through time: a thread alone takes all that it can, for every
-// group reads the recurrent weights again. Rows are independent, so the bits are the same.
+// Batch rows that one task takes through time. A lone thread takes more rows, because every group
+// reads the recurrent weights again. Rows are independent, so results are bit-identical.
 constexpr int64_t kRowGroup = 8, kAloneRowGroup = 18;
 
 struct RecurrentSizes {
@@ -106,7 +107,7 @@ struct RecurrentSizes {
   int64_t rows() const { return time * batch; }
   int64_t gates() const { return kGates * hidden; }
   int64_t groups() const { return divide_up(batch, row_group); }
-  // The time of step s in the order of computation.
+  // Returns the time of step s in the order of computation.
   int64_t at(int64_t s) const { return reverse ? time - 1 - s : s; }
   Range group(int64_t task) const {
     return {task * row_group, std::min(batch, (task + 1) * row_group)};

@@ -1,17 +1,18 @@
-// Gradients of a recurrent layer: groups of batch rows go back through time, each leaving the
-// gradients of its gates; products over all steps follow.
+// Gradients of a recurrent layer. Groups of batch rows go back through time and store the gradients
+// of their gates; products over all steps follow.
 #include "emulator/kernels/families.hpp"
 #include "emulator/kernels/wide/recurrent.hpp"
 
 namespace poptorch::emulator {
 namespace {
 
-// Inputs x, the states, w_input, w_hidden, y, reserve, dy, the states' gradients; outputs dx, those
-// of the first states, dw_input, dw_hidden, dbias_input, dbias_hidden.
+// Inputs are x, the states, w_input, w_hidden, y, reserve, dy and the states' gradients. Outputs
+// are dx, the gradients of the first states, dw_input, dw_hidden, dbias_input and dbias_hidden.
 template <typename Cell>
-class Backward final : public BoundKernel {
+class RecurrentBackward final : public BoundKernel {
  public:
-  explicit Backward(const KernelRequest& request) : s_(request), used_(request.output_used) {
+  explicit RecurrentBackward(const KernelRequest& request)
+      : s_(request), used_(request.output_used) {
     input_floats_ = packed_floats(Cell::kInputGates * s_.hidden, s_.in);
     hidden_floats_ = packed_floats(Cell::kHiddenGates * s_.hidden, s_.hidden);
     gate_parts_ = divide_up(s_.gates(), 96);
@@ -47,13 +48,13 @@ class Backward final : public BoundKernel {
   static constexpr int kStates = Cell::kStates, kWeights = 1 + kStates, kY = kWeights + 2;
   static constexpr int kStateGradients = kY + 3, kOut = kStateGradients + kStates;
 
-  // Output i, counted behind the inputs; nullptr when nobody reads it.
+  // Returns output i, numbered from 0 after the inputs; nullptr when it is unused.
   float* wanted(const KernelArgs& args, int i) const {
     return used_.empty() || used_[static_cast<size_t>(i)] ? buffer_of<float>(args, kOut + i)
                                                           : nullptr;
   }
   float* packed(const KernelArgs& args) const { return reinterpret_cast<float*>(args.workspace); }
-  // What the weights are multiplied by: panels of x, then those of the state before each step.
+  // Returns the matrix that the weights multiply: panels of x, then of the state before each step.
   float* rows(const KernelArgs& args) const {
     return packed(args) + input_floats_ + hidden_floats_;
   }
@@ -124,7 +125,7 @@ class Backward final : public BoundKernel {
     gemm_packed(rows.size(), s_.in, gates, {dz(args) + rows.begin * s_.gates(), s_.gates(), 1},
                 packed(args), gates, nullptr, dx + rows.begin * s_.in, s_.in, false, nullptr);
   }
-  // dzᵀ · [x, h before] for those of some gates that are in the span.
+  // Computes dzᵀ · [x, h before] for the given gates that are in the span.
   void weight_gradients(const KernelArgs& args, const GateSpan& span, Range gates) const {
     const int64_t n = s_.hidden, start = span.column * n;
     gates = {std::max(gates.begin, start), std::min(gates.end, start + span.count * n)};
@@ -179,8 +180,8 @@ class Backward final : public BoundKernel {
 
 template <Isa isa>
 void add_recurrent_gradients(KernelTable& table) {
-  add_recurrent_row<Lstm, Backward>(table, "lstm_grad");
-  add_recurrent_row<Gru, Backward>(table, "gru_grad");
+  add_recurrent_row<Lstm, RecurrentBackward>(table, "lstm_grad");
+  add_recurrent_row<Gru, RecurrentBackward>(table, "gru_grad");
 }
 
 template void add_recurrent_gradients<kIsa>(KernelTable&);

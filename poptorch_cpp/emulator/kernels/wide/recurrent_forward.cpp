@@ -1,5 +1,5 @@
-// One recurrent layer in one direction. The input product of all steps is made first, straight into
-// the reserve; then groups of batch rows go through time on their own, with packed recurrent
+// One recurrent layer in one direction. The input product of all steps is computed first, straight
+// into the reserve. Groups of batch rows then go through time independently, with packed recurrent
 // weights.
 #include "emulator/kernels/families.hpp"
 #include "emulator/kernels/wide/recurrent.hpp"
@@ -7,11 +7,12 @@
 namespace poptorch::emulator {
 namespace {
 
-// Inputs x, the states, w_input, w_hidden, bias_input, bias_hidden; outputs y, the states, reserve.
+// Inputs are x, the states, w_input, w_hidden, bias_input and bias_hidden; outputs are y, the
+// states and reserve.
 template <typename Cell>
-class Forward final : public BoundKernel {
+class RecurrentForward final : public BoundKernel {
  public:
-  explicit Forward(const KernelRequest& request)
+  explicit RecurrentForward(const KernelRequest& request)
       : s_(request),
         row_parts_(parts_for(s_.rows() * s_.gates() * s_.in / 40, divide_up(s_.rows(), 48))) {
     input_floats_ = packed_floats(s_.in, Cell::kInputGates * s_.hidden);
@@ -50,7 +51,7 @@ class Forward final : public BoundKernel {
     float* given = buffer_of<float>(args, kOut + kWeights);
     return given ? given : bias(args) + s_.gates();
   }
-  // Calls use(span, its packed weights) for the spans that the hidden state has a part in.
+  // Calls use(span, its packed weights) for the spans that use the hidden state.
   template <typename Use>
   void for_hidden(const KernelArgs& args, Use use) const {
     float* packed = packed_hidden(args);
@@ -137,8 +138,8 @@ class Forward final : public BoundKernel {
 
 template <Isa isa>
 void add_recurrent_kernels(KernelTable& table) {
-  add_recurrent_row<Lstm, Forward>(table, "lstm");
-  add_recurrent_row<Gru, Forward>(table, "gru");
+  add_recurrent_row<Lstm, RecurrentForward>(table, "lstm");
+  add_recurrent_row<Gru, RecurrentForward>(table, "gru");
 }
 
 template void add_recurrent_kernels<kIsa>(KernelTable&);

@@ -52,7 +52,7 @@ T whole_power(T base, T exponent) {
 void add_divisions(std::vector<MicroRow>& rows) {
   add_float(rows, "div", [](float x, float z) { return x / z; });
   add_float(rows, "floor_div", [](float x, float z) {
-    // As Python divides: exact where the rounded quotient would be one off.
+    // Divides as Python does: exact where the rounded quotient would be off by one.
     if (z == 0) return x / z;
     const float m = std::fmod(x, z);
     float q = (x - m) / z;
@@ -66,7 +66,7 @@ void add_divisions(std::vector<MicroRow>& rows) {
     const float m = std::fmod(x, z);
     return m != 0 && (z < 0) != (m < 0) ? m + z : m;
   });
-  // Dividing by zero is the user's business; it must not kill the process.
+  // Division by zero is the user's concern; it must not kill the process.
   add_whole(rows, "floor_div", [](auto x, auto z) {
     using T = decltype(x);
     if (z == 0 || z == -1) return z == 0 ? T(0) : static_cast<T>(0 - Wrapping<T>(x));

@@ -11,13 +11,13 @@ namespace {
 using enum RegisterClass;
 
 template <typename F>
-void add_float(std::vector<MicroRow>& rows, const char* name, F) {
+void add_unary_float(std::vector<MicroRow>& rows, const char* name, F) {
   rows.push_back({name, kF32, kF32, map1<float, float, F>});
 }
 
-// Floats and integers by one formula.
+// Adds rows for floats and integers with one formula.
 template <typename F>
-void add_number(std::vector<MicroRow>& rows, const char* name, F) {
+void add_unary_number(std::vector<MicroRow>& rows, const char* name, F) {
   rows.push_back({name, kF32, kF32, map1<float, float, F>});
   rows.push_back({name, kI32, kI32, map1<int32_t, int32_t, F>});
   rows.push_back({name, kI64, kI64, map1<int64_t, int64_t, F>});
@@ -25,7 +25,7 @@ void add_number(std::vector<MicroRow>& rows, const char* name, F) {
 
 template <typename F>
 void add_integer_identity(std::vector<MicroRow>& rows, const char* name, F f) {
-  add_float(rows, name, f);
+  add_unary_float(rows, name, f);
   auto same = [](auto x) { return x; };
   rows.push_back({name, kI32, kI32, map1<int32_t, int32_t, decltype(same)>});
   rows.push_back({name, kI64, kI64, map1<int64_t, int64_t, decltype(same)>});
@@ -56,7 +56,7 @@ void sine(const MicroArgs& a, int64_t n) {
 }
 
 float erf_inverse(float x) {
-  // Winitzki's estimate, then three Newton steps in double.
+  // Winitzki's estimate is followed by three Newton steps in double.
   const double v = x;
   if (!(std::fabs(v) < 1)) return std::fabs(v) == 1 ? copysignf(INFINITY, x) : NAN;
   const double l = std::log1p(-v * v), t = 2 / (M_PI * 0.147) + l / 2;
@@ -79,7 +79,7 @@ float digamma(float x) {
   return static_cast<float>(std::log(v) - 0.5 / v - tail + shift);
 }
 
-// sqrt(1-x²)-like cancellations and rare functions: by the library in double, one by one.
+// Cancellations like sqrt(1-x²) and rare functions use the library in double, element by element.
 template <typename F>
 void add_library(std::vector<MicroRow>& rows, const char* name, F) {
   auto wide = [](float x) { return static_cast<float>(F()(static_cast<double>(x))); };
@@ -91,8 +91,8 @@ bool is_tanh(const MicroQuery& q) { return std::get<std::string>(q.attr("approxi
 bool is_erf(const MicroQuery& q) { return !is_tanh(q); }
 
 void add_activations(std::vector<MicroRow>& rows) {
-  add_float(rows, "sigmoid", [](float x) { return vec::sigmoid(x); });
-  add_float(rows, "silu", [](float x) { return x * vec::sigmoid(x); });
+  add_unary_float(rows, "sigmoid", [](float x) { return vec::sigmoid(x); });
+  add_unary_float(rows, "silu", [](float x) { return x * vec::sigmoid(x); });
   add_library(rows, "softplus", [](double x) { return x > 40 ? x : std::log1p(std::exp(x)); });
   auto gelu_tanh = [](float x) { return vec::gelu_tanh(x); };
   auto gelu_erf = [](float x) { return vec::gelu_erf(x); };
@@ -109,7 +109,7 @@ void add_activations(std::vector<MicroRow>& rows) {
                   [](const MicroQuery& q) { return std::vector{number(q, "slope"), 0.0, 0.0}; }});
   auto elu = [](float x, float alpha, float scale, float input_scale) {
     const float e = x * input_scale;
-    // exp(e) - 1 loses digits near zero; the cubic takes over there.
+    // exp(e) - 1 loses digits near zero, so the cubic replaces it there.
     const float small = vec::fma(e * e, vec::fma(e, vec::fma(e, 1.0f / 24, 1.0f / 6), 0.5f), e);
     const float grown = vec::abs(e) < 0.03f ? small : vec::exp(e) - 1.0f;
     return x > 0.0f ? x * scale : scale * alpha * grown;
@@ -187,27 +187,27 @@ void add_library_functions(std::vector<MicroRow>& rows) {
     int sign;
     return lgamma_r(x, &sign);
   });
-  add_float(rows, "erfinv", [](float x) { return erf_inverse(x); });
-  add_float(rows, "digamma", [](float x) { return digamma(x); });
+  add_unary_float(rows, "erfinv", [](float x) { return erf_inverse(x); });
+  add_unary_float(rows, "digamma", [](float x) { return digamma(x); });
 }
 
 }  // namespace
 
 template <Isa isa>
 void add_unary_rows(std::vector<MicroRow>& rows) {
-  add_number(rows, "neg", [](auto x) { return -Wrapping<decltype(x)>(x); });
-  add_number(rows, "square", [](auto x) {
+  add_unary_number(rows, "neg", [](auto x) { return -Wrapping<decltype(x)>(x); });
+  add_unary_number(rows, "square", [](auto x) {
     const Wrapping<decltype(x)> w(x);
     return w * w;
   });
-  add_number(rows, "relu", [](auto x) { return x < 0 ? decltype(x)(0) : x; });
-  add_number(rows, "sign", [](auto x) {
+  add_unary_number(rows, "relu", [](auto x) { return x < 0 ? decltype(x)(0) : x; });
+  add_unary_number(rows, "sign", [](auto x) {
     using T = decltype(x);
     return static_cast<T>(T(x > 0) - T(x < 0));
   });
-  add_number(rows, "identity", [](auto x) { return x; });
-  add_number(rows, "detach", [](auto x) { return x; });
-  add_float(rows, "abs", [](float x) { return vec::abs(x); });
+  add_unary_number(rows, "identity", [](auto x) { return x; });
+  add_unary_number(rows, "detach", [](auto x) { return x; });
+  add_unary_float(rows, "abs", [](float x) { return vec::abs(x); });
   auto absolute = [](auto x) {
     const Wrapping<decltype(x)> w(x);
     return x < 0 ? -w : w;
@@ -218,13 +218,13 @@ void add_unary_rows(std::vector<MicroRow>& rows) {
   add_integer_identity(rows, "floor", [](auto x) { return std::floor(x); });
   add_integer_identity(rows, "trunc", [](auto x) { return std::trunc(x); });
   add_integer_identity(rows, "round", [](auto x) { return __builtin_rintf(x); });
-  add_float(rows, "exp", [](float x) { return vec::exp(x); });
-  add_float(rows, "log", [](float x) { return vec::log(x); });
-  add_float(rows, "sqrt", [](float x) { return std::sqrt(x); });
-  add_float(rows, "rsqrt", [](float x) { return 1.0f / std::sqrt(x); });
-  add_float(rows, "reciprocal", [](float x) { return 1.0f / x; });
-  add_float(rows, "tanh", [](float x) { return vec::tanh(x); });
-  add_float(rows, "erf", [](float x) { return vec::erf(x); });
+  add_unary_float(rows, "exp", [](float x) { return vec::exp(x); });
+  add_unary_float(rows, "log", [](float x) { return vec::log(x); });
+  add_unary_float(rows, "sqrt", [](float x) { return std::sqrt(x); });
+  add_unary_float(rows, "rsqrt", [](float x) { return 1.0f / std::sqrt(x); });
+  add_unary_float(rows, "reciprocal", [](float x) { return 1.0f / x; });
+  add_unary_float(rows, "tanh", [](float x) { return vec::tanh(x); });
+  add_unary_float(rows, "erf", [](float x) { return vec::erf(x); });
   rows.push_back({"sin", kF32, kF32, sine<0>});
   rows.push_back({"cos", kF32, kF32, sine<1>});
   add_activations(rows);

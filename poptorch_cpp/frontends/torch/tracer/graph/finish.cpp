@@ -1,5 +1,5 @@
-// The end of a trace. What forward did to state, inputs and blocks is
-// checked and becomes part of the graph.
+// Ends a trace: checks forward's effects on state, inputs and blocks, and makes them part of the
+// graph.
 #include <ATen/ops/empty.h>
 
 #include "frontends/torch/tracer/graph/tracer.hpp"
@@ -86,13 +86,13 @@ TraceResult Tracer::finish(const std::vector<at::Tensor>& outputs) {
       continue;
     }
     Root* root = output.defined() ? memory_.find(output) : nullptr;
-    // A host tensor that forward wrote to has its new value on the device alone.
+    // The new value of a host tensor that forward wrote is only on the device.
     if (!is_dataless(output) && !(root && (root->variable || root->written()))) {
       result.outputs.push_back({.host = output});
       continue;
     }
     ir::Value* value = read(output);
-    // State and inputs are handed out by copy: the slot may change after this point.
+    // State and inputs are returned by copy: the slot may change after this point.
     if (!value->producer() || ir::slot_of(value->producer())) {
       value = builder_.value("identity", {value});
     }
@@ -102,7 +102,7 @@ TraceResult Tracer::finish(const std::vector<at::Tensor>& outputs) {
   result.written_inputs = return_written_inputs();
   for (const auto& root : memory_.roots()) {
     if (root->variable && root->value() != root->variable) {
-      // Where the new value was made: the last block has nothing to do with it.
+      // The op belongs where the new value was made, not in the last block.
       const ir::Op* maker = root->value()->producer();
       builder_.placement = maker ? maker->placement : ir::Placement{};
       builder_.location = maker ? maker->location : ir::Location{};

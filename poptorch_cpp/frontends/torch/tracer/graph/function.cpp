@@ -34,7 +34,7 @@ FunctionTrace::FunctionTrace(Regions& regions, ir::Builder& builder, const std::
 
 std::vector<Value*> FunctionTrace::begin_backward(const std::vector<Value*>& outputs) {
   for (Value* output : outputs) {
-    // A result is a value of its own, even where forward returns its argument.
+    // Each result is a separate value, even where forward returns its argument.
     results_.push_back(output->producer() ? output : builder_.value("identity", {output}));
   }
   output_count_ = outputs.size();

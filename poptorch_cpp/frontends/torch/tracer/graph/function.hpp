@@ -1,5 +1,6 @@
-// An autograd.Function being recorded: its forward as a graph, its backward as the gradient graph
-// that the `call` op names. What backward saves of forward becomes a result of the forward graph.
+// Records an autograd.Function: its forward becomes a graph, its backward becomes the gradient
+// graph that the `call` op names. Values of forward that backward saves become results of the
+// forward graph.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -19,10 +20,11 @@ class FunctionTrace {
                 const std::vector<ir::Value*>& operands);
 
   ir::Value* argument(size_t i) const { return forward_->graph().inputs()[i].get(); }
-  // Opens the backward graph. Gives the gradients of the outputs, null for those
-  // that are not floating.
+  // Opens the backward graph. Returns the gradients of the outputs, null for those that are not
+  // floating.
   std::vector<ir::Value*> begin_backward(const std::vector<ir::Value*>& outputs);
-  // Closes both and emits the call. `gradients`: of the operands that are floating.
+  // Closes both graphs and emits the call. `gradients` has one entry per floating operand of the
+  // constructor.
   std::vector<ir::Value*> end(const std::vector<ir::Value*>& gradients);
 
   std::vector<c10::ScalarType> output_dtypes;
@@ -36,8 +38,8 @@ class FunctionTrace {
   std::string name_;
   size_t argument_count_;
   std::shared_ptr<Region> forward_;
-  // Inputs in the order of need; not the graph that is called. What stands for nothing is a
-  // gradient.
+  // Records backward; it is not the graph that is called. Its inputs come in the order of need. An
+  // input without an outer value is a gradient.
   std::shared_ptr<Region> backward_;
   std::vector<ir::Value*> results_;  // of the forward graph: outputs, then saved ones
   size_t output_count_ = 0;

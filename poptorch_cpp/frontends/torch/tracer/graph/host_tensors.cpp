@@ -1,4 +1,4 @@
-// With those functions of Tracer that concern tensors of the host.
+// Also defines the functions of Tracer that concern host tensors.
 #include "frontends/torch/tracer/graph/host_tensors.hpp"
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -19,7 +19,7 @@ namespace {
 
 thread_local std::unordered_set<const void*> for_device;
 
-// What torch.tensor and its like end with: they make tensors for the device.
+// torch.tensor and similar functions end with these ops: they make tensors for the device.
 const std::set<std::string> kMakers{"aten::lift", "aten::lift_fresh"};
 
 const std::set<std::string> kFactories{"arange",   "empty", "full",  "full_like",  "linspace",
@@ -39,7 +39,7 @@ std::vector<at::Tensor> tensors_of(c10::ArrayRef<c10::IValue> arguments) {
   return result;
 }
 
-// To a device that is not the host's.
+// Returns true if the `device` argument names a device other than the host.
 bool goes_elsewhere(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments) {
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (op.schema().arguments()[i].name() != "device" || arguments[i].isNone()) continue;

@@ -1,5 +1,5 @@
-// Ordinary tensors of the host while a model is traced: what a program computes of them alone has
-// values, which are the model's constants.
+// Handles ordinary host tensors while a model is traced. Results that a program computes from them
+// alone have values and become constants of the model.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,23 +11,23 @@
 
 namespace poptorch::frontend {
 
-// Lets torch do it, without a part of the trace, where the operator takes tensors, all of them of
-// the host, and makes none for the device, as those do that draw random numbers. Known
-// values that it writes into a tensor of the host count as such: torch makes tensors of numbers
-// that are the trace's.
-// False: it does nothing.
+// Lets torch run the operator outside the trace and returns true, or does nothing and returns
+// false. All tensors that the operator takes must be host tensors. It must not make tensors for the
+// device, as operators do that draw random numbers. Known values that it writes into a host tensor
+// count as host tensors: torch makes tensors from the trace's numbers this way.
 bool run_on_host(Tracer& tracer, const c10::OperatorHandle& op, const OpInfo& info,
                  torch::jit::Stack* stack);
 
-// Operators that torch follows the device of no argument for: where none is named, the IPU's.
+// Returns true for operators whose device does not follow from an argument: the default is the IPU.
 bool is_factory(const OpInfo& info);
 
-// Host memory that the user asked for on the device; asked once, it is forgotten.
+// Track host memory that the user requested on the device. was_for_device() forgets the entry.
 void note_for_device(const at::Tensor& tensor);
 bool was_for_device(const at::Tensor& tensor);
 void forget_for_device();
 
-// The same memory as a tensor that says it is of the host, which a frozen one does not.
+// Returns the same memory as a tensor that reports the host as its device; a frozen tensor does
+// not.
 at::Tensor of_cpu(const at::Tensor& tensor);
 
 }  // namespace poptorch::frontend

@@ -1,5 +1,5 @@
-// Gradients that forward itself asks for. They are ops of the graph like all
-// others, so that the training step differentiates them once more.
+// Computes gradients that forward itself requests. Their ops are ordinary ops of the graph, so the
+// training step differentiates them again.
 #include <ATen/core/grad_mode.h>
 
 #include "frontends/torch/tracer/graph/tracer.hpp"
@@ -17,8 +17,8 @@ using support::str;
 
 namespace {
 
-// A parameter stays on the IPU of the layers that use it: what is computed of it on another gets a
-// copy of its value from there.
+// Keeps each parameter on the IPU of the layers that use it. Ops on another IPU that use the
+// parameter read a copy of its value from there.
 class Parameters {
  public:
   Parameters(const std::vector<ir::Op*>& forward, bool training)
@@ -49,14 +49,14 @@ class Parameters {
     if (made) return made;
     ir::Builder builder(value->graph(), there.next());
     builder.copy_context(there);
-    // A checkpoint is no part of the parameter's memory, and gradients pass it like any value.
+    // A checkpoint is a value outside the parameter's memory, and gradients pass it like any value.
     return made = training_ ? builder.value("identity", {value}, {{"checkpoint", true}})
                             : builder.value("ipu_copy", {value}, {{"to", ipu}});
   }
 
   bool training_;
   std::set<const ir::Op*> forward_;                                  // look-up only
-  std::map<std::pair<const ir::Value*, int64_t>, ir::Value*> made_;  // likewise
+  std::map<std::pair<const ir::Value*, int64_t>, ir::Value*> made_;  // look-up only
 };
 
 }  // namespace
@@ -102,7 +102,7 @@ std::vector<at::Tensor> Tracer::gradients(const std::vector<at::Tensor>& outputs
   ir::Op* last = builder_.graph().last();
   Parameters parameters(builder_.graph().op_list(), request_.training);
   const auto found = transforms::add_gradients(builder_.graph(), from, wanted);
-  // They belong to what runs now, not to a backward pass.
+  // The new ops belong to the code that runs now, not to a backward pass.
   for (ir::Op* op = last ? last->next() : builder_.graph().first(); op; op = op->next()) {
     op->forward_id = 0;
     op->placement = builder_.placement;

@@ -15,7 +15,8 @@ namespace {
 
 using Operands = std::vector<const ir::Literal*>;
 
-// An operator of torch without a row. Other providers' kernels do not run while a model is traced.
+// Returns true for a torch operator without a row. Other providers' kernels do not run while a
+// model is traced.
 bool is_of_torch(const ir::OpDef& def) { return def.find_attr("schema"); }
 
 bool computes(const ir::OpDef& def) {
@@ -41,7 +42,7 @@ std::optional<ir::Literal> KnownValues::unknown(const ir::Op* op) const {
   return ir::Literal(type, std::vector<std::byte>(static_cast<size_t>(type.bytes())));
 }
 
-// An op whose operands have all been looked at.
+// Requires that all operands of `op` have been visited.
 bool KnownValues::find_out(const ir::Op& op) {
   Operands operands;
   for (const ir::Value* operand : op.operands()) {

@@ -1,4 +1,4 @@
-// What values hold that follow from constants alone: from no input, no state and no random number.
+// Evaluates values that follow from constants alone: from no input, no state and no random number.
 #pragma once
 
 #include <optional>
@@ -10,14 +10,14 @@ namespace poptorch::frontend {
 
 class KnownValues {
  public:
-  // `finite`: numbers that are not known count as finite, so that questions whether they are have
+  // If `finite` is set, unknown numbers count as finite, so that checks for finite numbers have
   // answers.
   explicit KnownValues(const Regions& regions, bool finite = false)
       : regions_(regions), finite_(finite) {}
 
-  // What `value` holds, by running the ops that make it, each once; nullptr where it is not known
-  // while the model is traced. In a region, what comes from outside may be another value in each
-  // round, and is not known.
+  // Returns the contents of `value` by running the ops that make it, each once. Returns nullptr if
+  // they are not known while the model is traced. In a region, a value from outside may differ in
+  // each round, and is not known.
   const ir::Literal* of(const ir::Value* value);
 
  private:
@@ -27,7 +27,7 @@ class KnownValues {
 
   const Regions& regions_;
   const bool finite_;
-  std::unordered_map<const ir::Value*, std::optional<ir::Literal>> found_;  // none: not known
+  std::unordered_map<const ir::Value*, std::optional<ir::Literal>> found_;  // nullopt: not known
 };
 
 }  // namespace poptorch::frontend

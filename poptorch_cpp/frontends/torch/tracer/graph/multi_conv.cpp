@@ -14,7 +14,7 @@ namespace {
 using support::str;
 using support::UserError;
 
-// The user's own labels stay.
+// Adds `more` to the user's labels, which stay.
 std::string with_labels(const std::string& labels, const JsonObject& more) {
   const std::string text = json_text(more);
   if (labels.empty()) return text;

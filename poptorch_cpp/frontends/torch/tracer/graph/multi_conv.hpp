@@ -1,4 +1,4 @@
-// Scopes whose convolutions are one op of the device: poptorch.MultiConv.
+// Handles poptorch.MultiConv: scopes whose convolutions are one op of the device.
 #pragma once
 
 #include <optional>
@@ -11,8 +11,8 @@
 namespace poptorch::frontend {
 
 struct MultiConvSettings {
-  bool serial = false;  // one after the other: else together, in one launch
-  // Advice for hardware, by name: a text for each convolution, or one for all.
+  bool serial = false;  // one after the other; otherwise together, in one launch
+  // Holds hints for the hardware by name: one text per convolution, or one for all.
   std::vector<std::pair<std::string, std::vector<std::string>>> values = {};
 };
 
@@ -20,10 +20,10 @@ class MultiConvs {
  public:
   explicit MultiConvs(const ir::Builder& builder) : builder_(builder) {}
 
-  // UserError inside of another one.
+  // Throws UserError inside another scope.
   void begin(const std::string& place);
-  // Marks the convolutions since begin() as one op, with the settings as labels. UserError where
-  // there is none, where one needs another's result, and where values are not as many.
+  // Marks the convolutions since begin() as one op, with the settings as labels. Throws UserError
+  // if there are none, if one needs another's result, or if a setting has a wrong number of values.
   void end(const MultiConvSettings& settings, const std::string& place);
   void abandon() { open_.reset(); }
 

@@ -1,5 +1,5 @@
-// What is recorded beside the graph around it, functions with their own
-// backward, loops and branches.
+// Records code in graphs beside the surrounding one: functions with their own backward, loops and
+// branches.
 #include <algorithm>
 #include <ranges>
 
@@ -80,7 +80,7 @@ void bring_forward(ir::Op* call, size_t count) {
 }  // namespace
 
 at::Tensor Tracer::begin_hook(const at::Tensor& tensor) {
-  // The gradient passes hooks in the order of their registration: the new one stands in front.
+  // The gradient passes hooks in the order of their registration: the new hook is placed first.
   ir::Value* value = read(tensor);
   while (value->producer() && hooks_.contains(value->producer())) {
     value = value->producer()->operand(0);
@@ -107,7 +107,8 @@ void Tracer::use_results(const std::vector<at::Tensor>& tensors,
   for (size_t i = 0; i < tensors.size(); ++i) send_through(tensors[i], read(results[i]));
 }
 
-// What uses the operand of the call that `after` is of, which `tensor` holds, uses `after` instead.
+// Replaces uses of a call's operand, which `tensor` holds, by `after`, the call's result of the
+// same index.
 void Tracer::send_through(const at::Tensor& tensor, ir::Value* after) {
   ir::Op* call = after->producer();
   ir::Value* before = call->operand(after->index());

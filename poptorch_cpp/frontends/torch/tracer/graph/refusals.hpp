@@ -1,5 +1,5 @@
-// What a model uses that we do not have. The trace goes on with stand-ins of its results, so that
-// one error, at the end, tells all of it.
+// Collects the unsupported ops of a model. The trace continues with stand-ins for their results, so
+// that one error at the end reports all of them.
 #pragma once
 
 #include <map>
@@ -15,10 +15,10 @@ namespace poptorch::frontend {
 struct Refusal {
   std::string op;                     // "aten::cauchy"
   std::string reason;                 // why, and what to do
-  std::map<std::string, int> places;  // how often, by line of the user's, "model.py:42"
+  std::map<std::string, int> places;  // how often, by the user's line, "model.py:42"
 };
 
-// Of what ends a trace.
+// Ends the message of an error that stops a trace.
 constexpr const char* kBehindEnd = " The trace ended there: ops behind it were not looked at.";
 
 class Refusals {
@@ -27,8 +27,8 @@ class Refusals {
            const ir::Location& location);
   bool empty() const { return refusals_.empty(); }
   const std::vector<Refusal>& all() const { return refusals_; }
-  // UnsupportedError: the error itself where it was the only one. `end`: the text of another one,
-  // behind which the trace could not go on.
+  // Throws UnsupportedError: the error itself if it is the only one. `end` is the text of another
+  // error, after which the trace could not continue.
   [[noreturn]] void raise(const std::string& end = "") const;
 
  private:

@@ -13,8 +13,8 @@ using ir::Graph;
 using ir::Value;
 using support::str;
 
-// What `region` recorded, in a graph whose inputs stand for `operands`; input i of the recording
-// is number places[i].
+// Copies the recording of `region` into a graph whose inputs stand for `operands`. Input i of the
+// recording is number places[i].
 ir::GraphRef settled(Region& region, const std::string& name, const std::vector<Value*>& operands,
                      const std::vector<size_t>& places) {
   Graph& graph = fresh_graph(region.graph().module(), name);
@@ -111,7 +111,7 @@ bool Regions::stands_in(const Value* value) const {
 
 ir::Op* emit_repeat(ir::Builder& builder, Region& body, int64_t count) {
   const size_t arguments = body.results.size();
-  // What a round gives to the next one comes first.
+  // The values that a round passes to the next one come first.
   std::vector<size_t> order(arguments);
   for (size_t i = 0; i < arguments; ++i) order[i] = i;
   for (const Region::Written& written : body.written) {

@@ -1,6 +1,6 @@
-// Graphs that are recorded beside the one around them while the user's code runs: bodies of loops,
-// branches, the forward and backward of an autograd.Function. What their ops use of the graph
-// around becomes their inputs; constants are made anew.
+// Records graphs beside the surrounding one while the user's code runs: loop bodies, branches, the
+// forward and backward of an autograd.Function. Values that their ops use from the surrounding
+// graph become their inputs; constants are made again.
 #pragma once
 
 #include <map>
@@ -17,8 +17,8 @@ class Root;
 
 class Region {
  public:
-  // A tensor from around that is written: what it held before, which is `outer` in the graph
-  // around, and what it holds at the end.
+  // Describes a tensor from outside that the region writes. It held `before`, which is `outer` in
+  // the surrounding graph, and holds `after` at the end.
   struct Written {
     Root* root;
     ir::Value* before;
@@ -29,17 +29,19 @@ class Region {
   explicit Region(ir::Graph& graph) : graph_(&graph) {}
 
   ir::Graph& graph() const { return *graph_; }
-  // By input: the value of the graph around that it stands for; nullptr: nothing there.
+  // Returns, for each input, the value of the surrounding graph that it stands for, or nullptr.
   const std::vector<ir::Value*>& operands() const { return operands_; }
-  // A new input, which nothing from around finds.
+  // Adds an input that stand_in() and input_for() do not find.
   ir::Value* add_argument(ir::Value* outer, const ir::Type& type);
-  // What stands for `outer`, held by `owner`. Each owner has its own: it may come to be written.
+  // Returns the value that stands for `outer`, held by `owner`. Each owner has a separate one,
+  // because it may be written later.
   ir::Value* stand_in(ir::Value* outer, const Root* owner);
-  // As stand_in, but an input even for a constant, whose stand-ins it becomes in settle().
+  // Like stand_in(), but returns an input even for a constant. settle() replaces the constant's
+  // stand-in by it.
   ir::Value* input_for(ir::Value* outer, const Root* owner);
-  // Whether it is a constant in the place of one from around.
+  // Returns true for a constant that stands for one from outside.
   bool stands_in(const ir::Value* value) const;
-  // Makes `results` the graph's outputs; the recording is complete.
+  // Makes `results` the graph's outputs; the recording is then complete.
   void settle();
 
   std::vector<ir::Value*> results;
@@ -53,10 +55,10 @@ class Region {
   std::map<Key, ir::Value*> inputs_, constants_;  // look-up only
 };
 
-// The regions that are open, one inside the other.
+// Holds the open regions, one inside the other.
 class Regions {
  public:
-  // `builder` is turned to the innermost one.
+  // `builder` always emits into the innermost region.
   explicit Regions(ir::Builder& builder) : builder_(builder) {}
 
   bool empty() const { return open_.empty(); }
@@ -65,10 +67,10 @@ class Regions {
   void close();
   void erase_scratch(ir::Module& module) const;
   const std::shared_ptr<Region>& innermost() const { return open_.back().region; }
-  // Where the outermost region began.
+  // Returns the placement where the outermost region began.
   const ir::Placement& placement() const { return open_.front().outer.placement; }
   bool stands_in(const ir::Value* value) const;  // in one of them
-  // `value` as seen from the innermost region; `outwards` levels less.
+  // Returns `value` as seen from the innermost region, or from `outwards` levels further out.
   ir::Value* bring(ir::Value* value, const Root* owner, size_t outwards = 0) const;
 
  private:
@@ -83,12 +85,12 @@ class Regions {
 
 ir::Graph& fresh_graph(ir::Module& module, const std::string& name);
 
-// Emit the op that runs what was recorded. Its results: the regions' own, then what the written
-// tensors hold; `written` tells which those are.
+// Emit the op that runs the recorded regions. Its results are the regions' results, then the values
+// of the written tensors, which `written` lists.
 ir::Op* emit_repeat(ir::Builder& builder, Region& body, int64_t count);
 ir::Op* emit_if(ir::Builder& builder, ir::Value* condition, Region& then_region,
                 Region& else_region);
-// The tensors that one of the branches writes.
+// Returns the tensors that at least one of the branches writes.
 std::vector<Region::Written> written_by(const Region& then_region, const Region& else_region);
 
 }  // namespace poptorch::frontend

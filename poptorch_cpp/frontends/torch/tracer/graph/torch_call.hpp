@@ -1,4 +1,4 @@
-// A dispatcher call as the aten rows see it.
+// Presents a dispatcher call to the aten rows.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -10,7 +10,7 @@ namespace poptorch::frontend {
 
 class TorchCall final : public Call {
  public:
-  // `arguments`: one per argument of the schema.
+  // `arguments` has one entry per argument of the schema.
   TorchCall(Tracer& tracer, const c10::FunctionSchema& schema, c10::ArrayRef<c10::IValue> arguments)
       : Call(tracer.builder()), tracer_(tracer), schema_(schema), arguments_(arguments) {}
 
@@ -23,7 +23,7 @@ class TorchCall final : public Call {
   std::string name() const override;
   size_t index_of(std::string_view argument) const override;
   bool given(size_t argument) const override;
-  // Python numbers that torch wrapped into tensors are numbers.
+  // Returns false for Python numbers that torch wrapped into tensors: they are numbers.
   bool is_tensor(size_t argument) const override;
   bool is_list(size_t argument) const override;
   Number number(size_t argument) const override;

@@ -1,4 +1,4 @@
-// Values of tensors, state slots, inputs, the user's place.
+// Handles values of tensors, state slots, inputs and the user's place.
 #include "frontends/torch/tracer/graph/tracer.hpp"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -27,7 +27,7 @@ thread_local Tracer* current_tracer = nullptr;
 
 constexpr c10::DispatchKey kKey = c10::DispatchKey::DeferredInit;
 
-// The value's ops that gradients do not pass.
+// Returns true for ops that gradients do not pass.
 bool blocks_gradient(const ir::Op& op) {
   return op.role() != ir::Role::kCall && std::holds_alternative<ir::NoGradient>(op.def().grad);
 }
@@ -130,7 +130,7 @@ void Tracer::add_state(const NamedTensor& entry) {
 
 void Tracer::lend(const NamedTensor& entry) {
   const at::Tensor& tensor = entry.tensor;
-  if (tensor.device() == ipu_device()) return;  // of several names
+  if (tensor.device() == ipu_device()) return;  // it has several names
   if (tensor.scalar_type() == c10::ScalarType::Double) {
     warn_once("[64 bits] parameters and buffers in float64 are float32 on the device");
   }
@@ -195,12 +195,12 @@ ir::Value* Tracer::read(const at::Tensor& tensor) {
   ir::Value* value = history ? root.read(*this, geometry, *history) : root.read(*this, geometry);
   note_new_ops();
   if (tensor.requires_grad() && !is_active(value) && is_dataless(tensor) && regions_.empty()) {
-    // Torch was told by requires_grad_() that gradients shall end here.
+    // The user called requires_grad_(), so gradients end here.
     value = begin_leaf(value);
     if (!history) history = &root.own_history_of(tensor);
     root.replace(geometry, value, *history);
   }
-  // Torch follows this handle no more (detach, .data, no_grad): neither does the graph.
+  // Torch no longer follows this handle (detach, .data, no_grad), and neither does the graph.
   return history && tensor.requires_grad() ? value : cut(value);
 }
 
@@ -237,8 +237,8 @@ void Tracer::store(Root& root, const Geometry& geometry, ir::Value* value, Histo
   }
   root.write(*this, geometry, value, history);
   if (in_region() || !root.variable || root.is_buffer) return;
-  // A parameter is written at once, so that gradients belong to the slot and not to a value in
-  // between.
+  // A parameter is written at once, so that gradients belong to the slot and not to an intermediate
+  // value.
   ir::Value* written = builder_.value("detach", {root.value()});
   builder_.emit("assign", {root.variable, written});
   root.write(*this, root.geometry(), root.variable, &root.first_history());
