@@ -13,10 +13,17 @@ ROOT = Path(__file__).resolve().parent.parent / "poptorch_cpp"
 FOLDERS = (
     "account",
     "emulator/bind",
+    "emulator/bound",
     "emulator/kernels",
     "emulator/run",
+    "emulator/transport",
+    "frontends/torch/aten",
+    "include",
+    "partition",
     "program",
     "reference",
+    "storage",
+    "support",
     "target",
     "transforms",
 )

@@ -49,7 +49,7 @@ struct OpReport {
   int64_t count = 0, cycles = 0;
 };
 
-// Equal parts of the collectives of one module, over one run of one IPU: see collective_cost.hpp.
+// One part of equal collectives of one module, over one run of one IPU: see collective_cost.hpp.
 struct CollectiveReport {
   int ipu = 0;
   std::string module, op, part;

@@ -82,7 +82,7 @@ void Instructions::add(const Instruction& instruction, int64_t times, int64_t pa
   const auto parts = program::collective_parts(program_, instruction);
   const auto word = word_of(instruction, !parts.empty());
   const auto op = instruction.op.empty() ? strings_(word) : strings_(instruction.op);
-  // An instruction is named after its first output, or after its first input if it has no output.
+  // An instruction is named after its first output, or else after its first input.
   const auto& named = instruction.outputs.empty() ? instruction.inputs : instruction.outputs;
   const bool has_name = !named.empty() && named[0] != program::kNoTensor;
   const auto name = has_name ? strings_(program_.tensors[static_cast<size_t>(named[0])].name)

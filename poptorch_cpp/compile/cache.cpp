@@ -28,7 +28,7 @@ namespace {
 using support::LogLevel;
 using support::str;
 
-// Made, if it is not there, for this user alone.
+// Creates a missing folder for this user alone.
 void check_folder(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
@@ -58,7 +58,7 @@ class Entry {
         path_(str(options.cache_path, "/", key_, ".poptorch")),
         lines_(source_lines(module)) {}
 
-  // Where there is a good one.
+  // Reads the entry if there is a valid one.
   std::optional<Compiled> read() const {
     if (!is_there(path_)) return std::nullopt;
     try {
@@ -69,7 +69,7 @@ class Entry {
       Compiled forms = parsed(file.read("program"), registry_);
       forms.highest_ipu = about.highest_ipu;
       take_source_lines(forms, about.lines, lines_);
-      utimensat(AT_FDCWD, path_.c_str(), nullptr, 0);  // what is used is pruned last
+      utimensat(AT_FDCWD, path_.c_str(), nullptr, 0);  // the least recently used are pruned first
       return forms;
     } catch (const support::Error& error) {
       support::log(LogLevel::kWarn, str("The cached executable ", path_, " cannot be used: ",
@@ -103,7 +103,7 @@ class Entry {
   SourceLines lines_;
 };
 
-// A library may be built again with other gradients.
+// Belongs to the key: a library may be rebuilt with other gradients.
 std::string custom_declarations_of(const ir::Module& module) {
   for (const auto& graph : module.graphs()) {
     for (const ir::Op* op : graph->ops()) {
@@ -113,7 +113,7 @@ std::string custom_declarations_of(const ir::Module& module) {
   return "";
 }
 
-// Someone wants to see the passes at work.
+// Returns whether the user has asked to see the passes' results, so that they must run.
 bool is_watched() {
   return !support::environment_names("POPTORCH_DUMP").empty() ||
          support::environment_flag("POPTORCH_REPARSE");

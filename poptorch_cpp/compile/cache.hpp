@@ -1,11 +1,11 @@
 // Executables that are kept in a folder, so that the same model is compiled once. An entry is
-// `<key>.poptorch`, a file of executable_file.hpp without state. Its key is the digest of all that
-// the program follows from: the traced module with its execution and ids, what the host
-// says of it, passes that are switched off, and this build of the compiler.
+// `<key>.poptorch`, a file of executable_file.hpp without state. Its key is the digest of
+// everything that determines the program: the traced module with its execution and ids, the host's
+// options, disabled passes, and this build of the compiler.
 //
 // Processes and threads share a folder: `<key>.lock` lets one compile a key while the others wait
-// for its entry. Nothing is ever taken away. An entry that is damaged, or is another's, is compiled
-// anew and replaced, with a warning.
+// for its entry. Entries are never deleted. An entry that is damaged, or belongs to another model,
+// is compiled again and replaced, with a warning.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,8 @@
 
 namespace poptorch::compile {
 
-// As compile_to_program, or the program of the folder options.cache_path and no form but the
-// traced. UserError where the folder cannot be used, or others may write to it.
+// Does the same as compile_to_program, or returns the program cached in options.cache_path with
+// only its traced form. UserError if the folder cannot be used, or others may write to it.
 Compiled compile_cached(std::unique_ptr<ir::Module> module, const HostOptions& options,
                         const Progress& progress);
 

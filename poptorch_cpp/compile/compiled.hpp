@@ -1,4 +1,4 @@
-// What a compilation made, or what is left of it in a file.
+// The result of a compilation, or the part of it that a file keeps.
 #pragma once
 
 #include <memory>
@@ -14,12 +14,12 @@
 
 namespace poptorch::compile {
 
-// Each IR form as it was (a clone: printing waits until someone asks), and the program. Of one that
-// was loaded, what its file has: no form but the program.
+// Each IR stage as it was (a clone: printing waits until it is requested), and the program. One
+// loaded from a file has no IR stage, only the program.
 struct Compiled {
   std::unique_ptr<ir::Module> traced = {}, normal = {}, differentiated = {}, placed = {};
   std::optional<ir::Execution> execution = {};
-  // "The highest of a replica is IPU 2, of op 'linear' of block 'c' (model.py:4)."; nothing of a
+  // "The highest of a replica is IPU 2, of op 'linear' of block 'c' (model.py:4)."; empty for a
   // module on IPU 0 alone.
   std::string highest_ipu = {};
   program::Program program = {};
@@ -27,7 +27,7 @@ struct Compiled {
   CompileRecord record = {};  // its seconds are those before the program is bound
 };
 
-// Of a program's text, once it is verified.
+// Parses a program's text and verifies the program.
 Compiled parsed(std::string_view program, const ir::Registry& registry);
 
 }  // namespace poptorch::compile

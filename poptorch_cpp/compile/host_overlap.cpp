@@ -18,7 +18,7 @@ using support::UserError;
 
 constexpr int kFewestTiles = 32;
 
-// "input" or "output", where the op marks what its operand is of the model; else "none".
+// Returns "input" or "output" if the op marks its operand as the model's; else "none".
 const std::string& host_of(const Op& op) {
   static const std::string none = "none";
   return op.role() == ir::Role::kIdentity && op.def().find_attr("host")

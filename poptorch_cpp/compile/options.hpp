@@ -1,4 +1,4 @@
-// What a compilation is told beyond the module, and what it tells about itself.
+// The options of a compilation beyond the module, and the report of its progress.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace poptorch::compile {
 
-// What a compilation needs to know beyond the module, which says itself how it is executed.
+// The options of a compilation beyond the module, which itself says how it is executed.
 struct HostOptions {
   int64_t threads = 0;             // 0: POPTORCH_NUM_THREADS, else the number of cores
   std::string memory_limit = "";   // warn, error or off; empty: POPTORCH_MEMORY_LIMIT, else warn
   bool round_ipu_count = false;    // reserve the next power of two of IPUs, the excess idle
   std::string cache_path = "";     // a folder that keeps executables; empty: none are kept
-  bool offline = false;            // never run: no memory is taken for it
-  bool late_memory_check = false;  // whoever compiles calls check_memory_limit() afterwards
+  bool offline = false;            // never run: no memory is allocated for it
+  bool late_memory_check = false;  // the caller calls check_memory_limit() afterwards
   emulator::Share share = {};      // which replicas run in this process; default: all of them
 
   std::string early_memory_limit() const { return late_memory_check ? "off" : memory_limit; }
@@ -29,7 +29,7 @@ const std::vector<ir::OptionRow<HostOptions>>& host_option_rows();
 // Called with (steps done, steps in all, phase name) from the compiling thread, often.
 using Progress = std::function<void(int, int, const std::string&)>;
 
-// A step of a compilation. Ops of an IR form, or instructions of the program.
+// A step of a compilation. Counts ops of an IR stage, or instructions of the program.
 struct PassRecord {
   std::string name;
   double seconds = 0;
@@ -38,7 +38,7 @@ struct PassRecord {
 
 struct CompileRecord {
   double seconds = 0;   // of the whole, from the traced form
-  bool cached = false;  // read from the cache: then the passes have not run
+  bool cached = false;  // read from the cache: the passes have not run
   std::vector<PassRecord> passes;
 };
 

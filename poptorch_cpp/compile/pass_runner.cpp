@@ -27,7 +27,7 @@ double now() {
   return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
 }
 
-// Of this thread, which other programs on the machine do not lengthen.
+// Returns the CPU time of this thread, which is independent of other programs on the machine.
 double cpu_time() {
   timespec time;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -53,7 +53,7 @@ const std::vector<transforms::PassRow>& partition_passes() {
 
 namespace {
 
-// Null for a name that is none; `known` gets all of them.
+// Returns null for an unknown name; `known` receives all names.
 const transforms::PassRow* look_for_pass(std::string_view name, std::vector<std::string>& known) {
   const transforms::PassRow* found = nullptr;
   for (const auto* table : {&transforms::all_passes(), &partition_passes()}) {
@@ -65,7 +65,7 @@ const transforms::PassRow* look_for_pass(std::string_view name, std::vector<std:
   return found;
 }
 
-// The passes that a variable names, each of which `takes` accepts.
+// Returns the passes that a variable names; UserError for one that `takes` rejects.
 template <typename Takes>
 std::set<std::string> passes_in(std::string_view variable, Takes takes, const std::string& cure) {
   std::set<std::string> names;

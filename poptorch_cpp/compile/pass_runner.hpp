@@ -1,6 +1,5 @@
-// The one wrapper around every pass: skips it when it is disabled by name, times it, runs it,
-// verifies the module, prints it when it changed and someone asked, and adds the pass's name to
-// errors.
+// The only wrapper around passes: skips a pass that is disabled by name, times it, runs it,
+// verifies the module, prints a changed module on request, and adds the pass's name to errors.
 #pragma once
 
 #include <memory>
@@ -18,42 +17,42 @@
 
 namespace poptorch::compile {
 
-// Every pass that the pipeline or a golden test may name: those of transforms and partition.
-// UserError naming the closest when there is no such pass.
+// Finds any pass that the pipeline or a golden test may name: those of transforms and partition.
+// UserError with the closest name for an unknown pass.
 const transforms::PassRow& find_pass(std::string_view name);
 
-// Of all its graphs.
+// Returns the number of ops in all graphs.
 int64_t ops_of(const ir::Module& module);
 
 class PassRunner {
  public:
-  // `steps`: how many steps the progress bar has in all.
+  // Reports progress as a part of `steps` steps.
   PassRunner(Progress progress, int steps);
 
   void run(std::string_view pass, ir::Module& module);
-  // Likewise; with POPTORCH_REPARSE the module is then what is read from its text.
+  // Does the same; with POPTORCH_REPARSE, replaces the module by the one read from its text.
   void run(std::string_view pass, std::unique_ptr<ir::Module>& module);
-  // Anything that is no pass but takes time: calls `work` as step `name`.
+  // Calls `work` as step `name`: for anything other than a pass that takes time.
   template <typename Work>
   auto step(std::string_view name, Work work) {
     Timed timed(*this, name);
     return work();
   }
 
-  // What is compiled now has so many ops, or instructions, from the end of the last step on.
+  // Sets the number of ops, or instructions, from the end of the last step on.
   void note_size(int64_t ops);
-  // Of the steps so far.
+  // Returns the records of the steps so far.
   const std::vector<PassRecord>& records() const { return records_; }
 
   // Runs the verifier as a part of a step.
   void verify(const ir::Module& module);
-  // With POPTORCH_REPARSE: from its text.
+  // With POPTORCH_REPARSE, returns the program read from its text; else the program itself.
   program::Program read_again(program::Program program, const ir::Registry& registry) const;
-  // Tells the log what verifying took of this thread's time since the runner was made.
+  // Logs how much of this thread's CPU time since construction verifying took.
   void log_verifying() const;
 
  private:
-  // Tells the progress, the log and the records about a step.
+  // Reports a step to the progress bar, the log and the records.
   class Timed {
    public:
     Timed(PassRunner& runner, std::string_view name);

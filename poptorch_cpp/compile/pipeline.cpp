@@ -30,12 +30,12 @@ std::string highest_ipu(const ir::Module& placed) {
              partition::describe(*highest.user), ".");
 }
 
-// Of the replicas that run in one process.
+// Checks the IPUs of all replicas that run in one process.
 void check_ipu_count(const ir::Module& module, const HostOptions& options) {
   const int64_t all = module.execution().replication_factor;
   options.share.check(static_cast<int>(all));
   const int64_t replicas = all / options.share.instances;
-  // A replica has the IPUs up to the highest that is used.
+  // A replica has all IPUs up to the highest that is used.
   const partition::HighestIpu highest = partition::highest_ipu(module);
   const int64_t of_replica = highest.number + int64_t{1};
   const auto needed = static_cast<uint64_t>(of_replica * replicas);
@@ -54,7 +54,7 @@ void check_ipu_count(const ir::Module& module, const HostOptions& options) {
       highest.user ? " " : "", highest_ipu(module)));
 }
 
-// A group is `size` replicas, `stride` apart; 0: all of them.
+// Checks groups of `size` replicas, `stride` apart; size 0: all replicas.
 void check_group(const std::string& whose, int64_t size, int64_t stride, int64_t replicas) {
   if (size == 0 || replicas % (size * stride) == 0) return;
   throw support::UserError(str("[replicas] the groups of ", whose, " are of ", size, " replicas, ",
@@ -62,7 +62,7 @@ void check_group(const std::string& whose, int64_t size, int64_t stride, int64_t
                                " replicas. The product of size and stride must divide them."));
 }
 
-// Of inputs, of state and of collectives.
+// Checks the groups of inputs, state and collectives.
 void check_groups(const ir::Module& module) {
   const ir::Execution& execution = module.execution();
   const int64_t replicas = execution.replication_factor;
@@ -83,7 +83,7 @@ void check_groups(const ir::Module& module) {
   }
 }
 
-// Says of parameters which replicas share their values.
+// Records which replicas share the values of each parameter.
 void share_parameters(ir::Module& module) {
   for (const ir::ReplicaGroup& group : module.execution().replica_groups) {
     ir::StateSlot* slot = module.find_state(group.name);
@@ -115,37 +115,37 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const HostOption
   forms.traced = module->clone();
   take_host_overlaps(*module);
 
-  // Calls first: everything behind sees through them. A call with its own gradient stays.
+  // Calls come first: later passes then see through them. A call that names its gradient stays.
   passes.run("inline_calls", module);
   passes.run("anchor_values", module);
   passes.run("fold_constants", module);
   passes.run("canonicalise", module);
   passes.run("merge_common_subexpressions", module);
   passes.run("eliminate_dead_ops", module);
-  // Once it is known which reads and writes there are.
+  // All reads and writes are known from here on.
   passes.run("check_indices", module);
   forms.normal = module->clone();
 
   passes.run("differentiate", module);
-  // Again: gradients that the user gave are calls.
+  // Gradients that the user gave are calls, so inlining runs again.
   passes.run("inline_calls", module);
   passes.run("fold_constants", module);
-  // Before the updates: rewrites keep away from memory that is written.
+  // This runs before the updates: rewrites avoid memory that is written.
   passes.run("canonicalise", module);
   passes.run("anchor_gradients", module);
-  // Before the updates, whose gradients are the same in every replica and must stay so.
+  // This runs before the updates, whose gradients are the same in every replica and must stay so.
   passes.run("round_stochastically", module);
   passes.run("lower_optimiser", module);
-  // Gradient rules repeat what the forward pass or another rule computes.
+  // Gradient rules repeat computations of the forward pass or of other rules.
   passes.run("merge_common_subexpressions", module);
   passes.run("eliminate_dead_ops", module);
-  // Last: a check is a use of its op's operands and results.
+  // This runs last: a check is a use of its op's operands and results.
   if (module->execution().floating_point_exceptions) passes.run("check_floats", module);
   forms.differentiated = module->clone();
 
   passes.run("place_ops", module);
   check_ipu_count(*module, options);
-  // A copy belongs to the stage of what it copies, but runs in a phase of its own.
+  // A copy belongs to the stage of the op that it copies from, but runs in a separate phase.
   for (std::string_view pass : strategy.before_copies) passes.run(pass, module);
   passes.run("insert_copies", module);
   for (std::string_view pass : strategy.behind_copies) passes.run(pass, module);

@@ -1,4 +1,4 @@
-// The compiler as a list of steps, and the forms that it went through.
+// The compiler as a list of steps, and the IR stages between them.
 #pragma once
 
 #include <memory>
@@ -8,10 +8,12 @@
 
 namespace poptorch::compile {
 
-// Steps of the progress: those of the pipeline under the module's strategy, and binding.
+// Returns the number of progress steps: those of the pipeline under the module's strategy, and
+// binding.
 int compile_steps(const ir::Module& module);
 
-// Traced form → program. Calls `progress` for every step but binding, which is the caller's.
+// Compiles a traced module into a program. Calls `progress` for every step but binding, which the
+// caller does.
 Compiled compile_to_program(std::unique_ptr<ir::Module> module, const HostOptions& options,
                             const Progress& progress);
 

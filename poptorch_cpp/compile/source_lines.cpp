@@ -1,5 +1,5 @@
-// Where several ops of one line are now on different ones, what stems
-// from any of them has the line of the first.
+// If several ops of one line are now on different lines, everything that stems from any of them has
+// the line of the first.
 #include "compile/source_lines.hpp"
 
 #include <map>

@@ -1,5 +1,5 @@
-// The lines of the user's source in a program that was kept: a model that has moved in its file, or
-// to another, has the same program but for these.
+// The user's source lines in a cached program. A model that has moved in its file, or to another
+// file, has the same program except for these lines.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ using storage::SourceLines;
 
 SourceLines source_lines(const ir::Module& traced);
 
-// What in `forms` names a line of `before`, those of the module that was compiled, names that of
-// the same op in `now`. UserError where the modules have not as many ops.
+// Replaces each line of `before` (the compiled module's) in `forms` by the line of the same op in
+// `now`. UserError if the modules have different numbers of ops.
 void take_source_lines(Compiled& forms, const SourceLines& before, const SourceLines& now);
 
 }  // namespace poptorch::compile

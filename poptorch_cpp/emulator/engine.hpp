@@ -33,11 +33,11 @@ class Engine {
   ir::Type host_type(const program::Stream& stream) const;
 
   // Runs the program once. `inputs` holds one buffer for every stream into the device, `outputs`
-  // one for every stream out of it, each in the order of Program::streams, dense, of host_type().
-  // After an error the state is what the completed instructions left, except for sums of gradients,
-  // which are reset. The same applies if the watch of the calling thread stopped the run
-  // (support::Interrupted), or a fault did (support::DeviceError: see support/faults.hpp). run() is
-  // not re-entrant.
+  // one for every stream out of it. Buffers are in the order of Program::streams, dense, and of
+  // host_type(). After an error the state is what the completed instructions left, except for sums
+  // of gradients, which are reset. The same applies if the watch of the calling thread stopped the
+  // run (support::Interrupted), or a fault did (support::DeviceError: see support/faults.hpp).
+  // run() is not re-entrant.
   void run(const std::vector<const std::byte*>& inputs, const std::vector<std::byte*>& outputs);
   // Returns whether the last run did not complete, and so may have written the state only in part.
   bool left_state_partial() const;

@@ -1,4 +1,4 @@
-// The section `about` of an executable's file: facts that the core keeps beside the program.
+// The section `about` of an executable's file: facts that the core stores beside the program.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace poptorch::storage {
 
-// File and line of every op, in the order of the module.
+// The file and line of every op, in the order of the module.
 using SourceLines = std::vector<std::pair<std::string, int>>;
 
 struct About {
@@ -23,7 +23,7 @@ struct About {
 };
 
 std::string json_of(const About& about);
-// UserError `[file] '<origin>' ...` for what json_of() has not written.
+// Throws UserError `[file] '<origin>' ...` for a text that json_of() has not written.
 About about_of(std::string_view json, const std::string& origin);
 
 }  // namespace poptorch::storage

@@ -1,4 +1,4 @@
-// CBOR (RFC 8949) of what is JSON.
+// Converts JSON to CBOR (RFC 8949).
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace poptorch::storage {
 
-// UserError for what is no JSON.
+// Throws UserError for a text that is not JSON.
 std::string cbor(std::string_view json);
 
 }  // namespace poptorch::storage

@@ -83,7 +83,7 @@ struct ContainerWriter::State {
 
 ContainerWriter::ContainerWriter(std::string path, size_t sections)
     : state_(std::make_unique<State>(std::move(path), sections)) {
-  const std::string header(header_bytes(sections), '\0');  // written when all is known
+  const std::string header(header_bytes(sections), '\0');  // commit() writes the real one
   state_->file.write(header.data(), header.size());
 }
 

@@ -2,14 +2,14 @@
 //
 //   8 bytes   "POPTORCH"
 //   4, 4      version of the format; number of sections, at most 16
-//   64 each   name (16, zeros behind), offset (8), length (8), XXH3-128 of its bytes (16), zeros
-//   16        XXH3-128 of all of the above
+//   64 each   name (16, padded with zeros), offset (8), length (8), XXH3-128 of its bytes (16),
+//   zeros 16        XXH3-128 of all of the above
 //
-// Little-endian. Sections lie in the order of the table at multiples of 64, each at the first
-// such place behind the one before; the gaps are zeros, and the last section ends the file. So
-// every truncation and every changed bit of a header is refused when a file is opened, and of a
-// section when it is first read. A digest finds damage; what malice may do is limited by what a
-// section is: data, checked by whoever reads it.
+// Numbers are little-endian. Sections lie in the order of the table at multiples of 64, each at the
+// first such place after the one before. The gaps are zeros, and the last section ends the file. So
+// opening a file refuses every truncation and every changed bit of the header, and the first read
+// of a section refuses every changed bit of it. A digest finds damage, not malice. A malicious file
+// can do little, because a section is only data, which its reader checks.
 #pragma once
 
 #include <cstddef>
@@ -38,14 +38,15 @@ std::string hex(const Digest& digest);  // 32 digits
 
 class ContainerWriter {
  public:
-  // Of so many sections. Errors, here and below, are those of WholeFile.
+  // Begins a file of `sections` sections. Errors, here and below, are those of WholeFile.
   ContainerWriter(std::string path, size_t sections);
   ~ContainerWriter();
-  // A section of up to 16 characters; all that is added belongs to it until the next begins.
+  // Begins a section with a name of up to 16 characters. All that is added belongs to it until the
+  // next begins.
   void begin(std::string_view name);
   void add(const void* data, size_t bytes);
   void add(std::string_view bytes) { add(bytes.data(), bytes.size()); }
-  // UserError unless all sections were begun.
+  // Throws InternalError unless all sections were begun.
   void commit();
 
  private:
@@ -56,18 +57,18 @@ class ContainerWriter {
 
 class Container {
  public:
-  // UserError `[file] '<path>' ...` for what is no such file, or is damaged.
+  // Throws UserError `[file] '<path>' ...` for a file that is not a container, or is damaged.
   explicit Container(const std::string& path);
-  // Of bytes in memory, which must outlive it; `name` is for messages.
+  // Reads bytes in memory, which must outlive the container; `name` is for messages.
   Container(std::string_view bytes, std::string name);
 
   const std::string& name() const { return name_; }
   bool has(std::string_view section) const;
   std::vector<std::string> sections() const;
-  // Its bytes, whose digest the first call looks at. UserError where there is no such section, or
-  // it is damaged.
+  // Returns the bytes of a section; the first call checks their digest. Throws UserError if the
+  // section is missing or damaged.
   std::string_view read(std::string_view section) const;
-  // Of a file: the section's bytes, to write to; the file stays as it is.
+  // Returns writable bytes of a section; the file stays as it is. Requires a container of a file.
   std::shared_ptr<std::byte> private_pages(std::string_view section) const;
 
  private:
@@ -84,7 +85,7 @@ class Container {
   std::string name_;
   std::unique_ptr<support::MappedFile> file_;
   std::string_view bytes_;
-  mutable std::vector<Section> sections_;  // which of them were looked at
+  mutable std::vector<Section> sections_;  // mutable: read() sets is_checked
   mutable std::mutex mutex_;
 };
 

@@ -1,4 +1,4 @@
-// JSON is read by nlohmann's parser, which does not recurse.
+// Reads JSON with nlohmann's parser, which does not recurse.
 #include "storage/safetensors.hpp"
 
 #include <algorithm>
@@ -77,7 +77,7 @@ class Reader {
         str("[file] '", origin_, "' is damaged: of its tensors, ", problem, ". Write it anew."));
   }
 
-  // A list of numbers that are not negative.
+  // Reads a list of numbers that are not negative.
   ir::Shape numbers(const std::string& name, const Json& row, const char* key) const {
     const auto found = row.find(key);
     bool good = found != row.end() && found->is_array();

@@ -1,4 +1,4 @@
-// The GNU build-id note of the loaded object that this code is in.
+// Reads the GNU build-id note of the loaded object that contains this code.
 #include "support/build_id.hpp"
 
 #include <elf.h>

@@ -1,15 +1,15 @@
-// Which build of the compiler this is.
+// Identifies this build of the compiler.
 #pragma once
 
 #include <string>
 
 namespace poptorch::support {
 
-// Of this project, as files name it.
+// Returns the version of this project, as files record it.
 std::string version();
 
-// What the linker computed from the code of this library or program, in hexadecimal digits: another
-// build of other sources has another. Empty where the linker noted none.
+// Returns what the linker computed from the code of this library or program, in hexadecimal digits.
+// A build of other sources has another id. Returns an empty text if the linker recorded none.
 std::string build_id();
 
 }  // namespace poptorch::support

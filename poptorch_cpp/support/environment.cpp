@@ -1,4 +1,4 @@
-// The table, and the only reader of the environment.
+// The table of variables, and the only reader of the environment.
 #include "support/environment.hpp"
 
 #include <algorithm>

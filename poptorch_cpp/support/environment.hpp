@@ -1,5 +1,5 @@
-// Every environment variable that this project reads, as one table: the core, the Python layer and
-// the documentation take names, values and texts from here.
+// The table of every environment variable that this project reads. The core, the Python layer and
+// the documentation take names, values and texts from it.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace poptorch::support {
 
 struct Variable {
   enum class Kind : uint8_t {
-    kText,    // checked by whoever reads it
+    kText,    // checked by the code that reads it
     kChoice,  // one of `allowed`, in any case of letters
     kFlag,    // 0, 1, false, true
     kNumber,  // a whole number from `least` to `most`
@@ -21,26 +21,26 @@ struct Variable {
   Kind kind;
   std::string_view doc;
   std::vector<std::string_view> allowed = {};
-  std::vector<std::string_view> also = {};  // taken, but not advertised
+  std::vector<std::string_view> also = {};  // accepted, but not advertised
   int64_t least = 0, most = 0;
   bool has_effect = true;
-  void (*check)(std::string_view text) = nullptr;  // of kText: UserError for what it does not take
+  void (*check)(std::string_view text) = nullptr;  // for kText: throws UserError for a bad text
 };
 
 const std::vector<Variable>& environment_variables();
 
-// The value of a variable of the table, a choice as the table spells it, or `otherwise` where it is
-// unset or empty. UserError, with the name, the value and what is allowed, for a value that the
-// table does not take.
+// Return the value of a variable of the table, or `otherwise` if it is unset or empty. A choice is
+// spelt as in the table. Throw UserError, with the name, the value and what is allowed, for a value
+// that the table does not accept.
 std::string environment_text(std::string_view name, std::string_view otherwise = "");
 bool environment_flag(std::string_view name);
 int64_t environment_number(std::string_view name, int64_t otherwise);
 std::vector<std::string> environment_names(std::string_view name);
 
-// UserError for the first variable of the table that has a value which it does not take.
+// Throws UserError for the first variable of the table whose value the table does not accept.
 void check_environment();
 
-// "Set POPTORCH_X to 1 or 2, or unset it." of a variable of the table.
+// Returns how to correct a variable of the table, such as "Set it to 1 or 2, or unset it."
 std::string environment_cure(std::string_view name);
 
 }  // namespace poptorch::support

@@ -15,17 +15,19 @@ class Error : public std::runtime_error {
   explicit Error(const std::string& message,
                  std::source_location where = std::source_location::current())
       : std::runtime_error(message), where_(where) {}
-  // The line of this project that raised it. Who raises it again with more words passes it on.
+  // The line of this project that raised the error. Code that raises it again with more text passes
+  // the line on.
   const std::source_location& where() const { return where_; }
-  // The same as <file>:<line>, without folders.
+  // Returns that line as <file>:<line>, without folders.
   std::string origin() const {
     const std::string file = where_.file_name();
     return file.substr(file.rfind('/') + 1) + ":" + std::to_string(where_.line());
   }
-  // Context frames, innermost first, e.g. "pass eliminate_dead_ops", "compiling model Net".
+  // Returns the context frames, innermost first, e.g. "pass eliminate_dead_ops", "compiling model
+  // Net".
   const std::vector<std::string>& frames() const { return frames_; }
   void add_frame(std::string frame) { frames_.push_back(std::move(frame)); }
-  // The component that raised it, as PopTorch users see it in `poptorch.Error.type`.
+  // Returns the component that raised it, as PopTorch users see it in `poptorch.Error.type`.
   virtual const char* type() const { return "poptorch_cpp_error"; }
 
  private:
@@ -33,7 +35,7 @@ class Error : public std::runtime_error {
   std::vector<std::string> frames_;
 };
 
-// Calls `work`; an error that leaves it has one more context frame.
+// Calls `work`, and adds a context frame to an error that leaves it.
 template <typename Work>
 auto in_frame(const char* frame, Work work) {
   try {
@@ -49,12 +51,12 @@ class UserError : public Error {
   using Error::Error;
 };
 
-// A legal program that needs something we do not have.
+// A legal program needs something that this project does not have.
 class UnsupportedError : public Error {
   using Error::Error;
 };
 
-// A broken invariant of ours: always a bug in this project.
+// An invariant of this project is broken, which is always a bug in it.
 class InternalError : public Error {
  public:
   using Error::Error;

@@ -1,4 +1,4 @@
-// Sizes beyond the host are errors of the user's.
+// Turns exhausted memory into a UserError.
 #pragma once
 
 #include <new>
@@ -8,7 +8,7 @@
 
 namespace poptorch::support {
 
-// What the standard library throws when a program's sizes are beyond the host.
+// Calls `work`. Throws UserError if the standard library cannot allocate what the program needs.
 template <typename Work>
 auto refusing_exhaustion(Work work) {
   try {

@@ -1,4 +1,4 @@
-// The points, the kinds, and the text that names them.
+// Holds the table of points and kinds, and reads the text that names them.
 #include <algorithm>
 #include <charconv>
 #include <csignal>
@@ -9,8 +9,8 @@
 namespace poptorch::support {
 namespace {
 
-// What stands between the number of the occurrence and the kind: a number from 0, or a word, which
-// is one of `words` if there are any.
+// A part of a fault's text, between the number of the occurrence and the kind: a number from 0, or
+// a word. The word is one of `words`, if there are any.
 struct Part {
   std::string_view name;
   bool is_word = false;
@@ -23,7 +23,7 @@ struct Point {
   std::vector<Part> parts = {};
 };
 
-// In the order of FaultPoint.
+// Returns the points in the order of FaultPoint.
 const std::vector<Point>& points() {
   static const std::vector<Point> all = {
       {"attach", true},
@@ -104,7 +104,7 @@ void read_kind(const std::string& kind, Fault& fault) {
   if (kind != kUnrecoverable) fault.action = kind;
 }
 
-// `words`: the parts of the text.
+// Reads the parts that `words`, the text split at its colons, has between number and kind.
 void read_parts(const Point& point, const std::vector<std::string>& words, Fault& fault) {
   const size_t most = 3 + point.parts.size();
   if (words.size() > most) {

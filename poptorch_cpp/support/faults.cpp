@@ -1,5 +1,4 @@
-// The faults that are armed stand in one list behind a mutex; one number
-// says whether anybody has to look there.
+// One list, guarded by a mutex, holds the armed faults. An atomic flag says whether to look there.
 #include "support/faults.hpp"
 
 #include <pthread.h>
@@ -29,7 +28,7 @@ struct Armed {
   }
   bool is_at(FaultPoint point, std::string_view place, int64_t index) const {
     if (fault.point != point || struck) return false;
-    // The passes of a compilation come after it has been counted.
+    // A compilation has been counted before its passes run.
     if (point == FaultPoint::kCompile || fault.place.empty()) return true;
     return fault.place == place && fault.index == index;
   }
@@ -47,17 +46,17 @@ Faults& faults() {
   return all;
 }
 
-// Unread variables count as one: whoever comes first looks.
+// True until the environment has been read, so that the first point reads it.
 std::atomic<bool> anything_armed{true};
 
-// With the mutex.
+// Requires `all.mutex`.
 int64_t add(Faults& all, Fault fault) {
   all.armed.push_back({.fault = std::move(fault), .number = ++all.numbers});
   anything_armed = true;
   return all.numbers;
 }
 
-// With the mutex.
+// Requires `all.mutex`.
 void read_environment(Faults& all) {
   if (std::exchange(all.has_read_environment, true)) return;
   const std::string list = environment_text("POPTORCH_FAULT");
@@ -65,7 +64,8 @@ void read_environment(Faults& all) {
   for (Fault& fault : faults_of(list)) add(all, std::move(fault));
 }
 
-// With the mutex. What has struck and lasts is asked for when a device is taken.
+// Requires `all.mutex`. A fault that broke the system stays of interest to points that acquire a
+// device.
 void note_what_is_armed(const Faults& all) {
   anything_armed = std::any_of(all.armed.begin(), all.armed.end(), [](const Armed& one) {
     return !one.struck || one.has_broken_the_system();
@@ -121,7 +121,7 @@ std::optional<Fault> due_fault(FaultPoint point, std::string_view place, int64_t
   read_environment(all);
   std::optional<Fault> due;
   for (Armed& one : all.armed) {
-    // Of several that are due the others strike later, one at a time.
+    // If several are due, the others strike later, one at a time.
     if (!one.is_at(point, place, index) || ++one.seen < one.fault.nth || due) continue;
     one.struck = true;
     due = one.fault;
@@ -154,8 +154,8 @@ void strike(const Fault& fault) {
 void send_signal(const Fault& fault) {
   sigset_t blocked;
   pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
-  // This thread takes it, so that its handler has run when this returns; where this thread does not
-  // listen, any other does. SIGSTOP and SIGKILL concern them all.
+  // This thread receives the signal, so that its handler has run when this function returns. If it
+  // blocks the signal, another thread receives it. SIGSTOP and SIGKILL affect all threads.
   const bool listens = sigismember(&blocked, fault.signal) == 0;
   const bool is_for_all = fault.signal == SIGKILL || fault.signal == SIGSTOP;
   if (listens && !is_for_all) {

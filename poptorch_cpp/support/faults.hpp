@@ -1,6 +1,6 @@
-// Faults that a program asks for, to try out how it recovers: by POPTORCH_FAULT, or one by one.
-// Each strikes at a named point of the program, once; points cost an atomic read while no fault is
-// armed. A fault either breaks the device or sends a signal to the process itself.
+// Fault injection: a program asks for faults to test how it recovers, by POPTORCH_FAULT, or one by
+// one. Each strikes once, at a named point of the program. Points cost an atomic read while no
+// fault is armed. A fault either breaks the device or sends a signal to the process itself.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@
 
 namespace poptorch::support {
 
-// A failure of the device. What it held is lost, unless it failed while it was attached or compiled
-// for.
+// A failure of the device. What the device held is lost, unless it failed during attachment or
+// compilation.
 class DeviceError : public Error {
  public:
-  // `action`: what brings the device back, one of recovery_actions(), or "" where nothing does.
+  // `action` brings the device back: it is one of recovery_actions(), or "" if nothing does.
   DeviceError(const std::string& message, std::string action,
               std::source_location where = std::source_location::current())
       : Error(message, where), action_(std::move(action)) {}
@@ -33,9 +33,9 @@ class DeviceError : public Error {
 
 const std::vector<std::string_view>& recovery_actions();
 
-// Where faults strike; fault_text.cpp has their table.
+// The points where faults strike; fault_text.cpp has their table.
 enum class FaultPoint : uint8_t {
-  kAttach,      // a device is taken
+  kAttach,      // a device is acquired
   kCompile,     // a compilation begins, or has visited some ops in one of its passes
   kRun,         // an IPU begins, or has done some micro-batches
   kCopy,        // state goes to the device or comes from it
@@ -48,53 +48,53 @@ enum class FaultPoint : uint8_t {
 
 struct Fault {
   FaultPoint point = FaultPoint::kRun;
-  int64_t nth = 1;  // which of the process's attachments, compilations, ..., from now on
-  // Of a run: when IPU `ipu` (those of the replicas in a row) has done so many micro-batches, at
-  // the latest when it has done its part of the run.
+  int64_t nth = 1;  // which occurrence of the point in this process, from now on
+  // In a run, the fault strikes when IPU `ipu` has done this many micro-batches, or has done its
+  // part of the run. IPUs are numbered through all replicas.
   int64_t micro_batch = 0, ipu = 0;
-  // The pass of a compilation, the process that loads, the stage of joining, the kind of a
-  // collective; "": any, of a compilation its beginning.
+  // The pass of a compilation, the process that loads, the stage of joining, or the kind of a
+  // collective. "" means any of them, and the beginning of a compilation.
   std::string place;
-  int64_t index = 0;   // of a pass: the ops that it has visited; of loading workers: the worker
+  int64_t index = 0;   // ops that the pass has visited, or the number of a loading worker
   int signal = 0;      // that the process sends to itself; 0: the device fails
-  std::string action;  // as of DeviceError
-  std::string text;    // as it was asked for
+  std::string action;  // as in DeviceError
+  std::string text;    // as it was requested
 
   bool is_of_device() const { return signal == 0; }
 };
 
-// Reads `<point>[:<nth>[:<part>[:<part>]]]:<kind>`; UserError for another text.
+// Reads `<point>[:<nth>[:<part>[:<part>]]]:<kind>`; throws UserError for another text.
 Fault fault_of(std::string_view text);
-// UserError unless these are faults, separated by commas, as POPTORCH_FAULT holds them.
+// Throws UserError unless these are faults, separated by commas, as POPTORCH_FAULT holds them.
 void check_faults(std::string_view list);
 std::vector<Fault> faults_of(std::string_view list);
 std::string_view name_of(FaultPoint point);
-// UserError for a name that no point has.
+// Throws UserError if there is not a point of this name.
 FaultPoint fault_point_of(std::string_view name);
 
-// Arms a fault, which strikes once; gives its number. Beside those of POPTORCH_FAULT, which are
-// armed when a point is reached for the first time.
+// Arms a fault, which strikes once, and returns its number. The faults of POPTORCH_FAULT are armed
+// too, when a point is reached for the first time.
 int64_t arm_fault(Fault fault);
 bool has_struck(int64_t number);
-// It will not strike, and what it broke for good is mended.
+// Disarms a fault, so that it cannot strike any more. Also ends a permanent failure that it caused.
 void disarm_fault(int64_t number);
 
-// Whether it is worth asking: true as long as POPTORCH_FAULT has not been read.
+// Returns whether due_fault() may find one; true until POPTORCH_FAULT has been read.
 bool may_meet_faults();
-// Called once for each occurrence of a point: the fault that strikes at this one, if any. `place`
-// and `index` say which of the point's places this is.
+// Returns the fault that strikes at this occurrence of a point, if any. Call it once for each
+// occurrence. `place` and `index` say which of the point's places this is.
 std::optional<Fault> due_fault(FaultPoint point, std::string_view place = {}, int64_t index = 0);
-// Raises it or sends its signal. For kAttach also raises what has put the system out of operation:
-// see DeviceError's action.
+// Raises the due fault or sends its signal. For kAttach it also raises if a fault has put the
+// system out of operation: see DeviceError's action.
 void meet_fault(FaultPoint point, std::string_view place = {}, int64_t index = 0);
 // Raises the failure of the device, or sends the signal.
 void strike(const Fault& fault);
 // Sends the signal of `fault` to this process. Returns when it has been delivered: never for
-// SIGKILL, after SIGCONT for SIGSTOP. The watch of this thread looks at once.
+// SIGKILL, after SIGCONT for SIGSTOP. Makes the watch of this thread look at once.
 void send_signal(const Fault& fault);
-// What a device raises that has failed with `error` and was not attached again.
+// Returns the error of a device that failed with `error` and was not attached again.
 DeviceError failed_before(const DeviceError& error);
-// What the device raises when `fault` strikes at `place`, such as "IPU 1".
+// Returns the error of the device when `fault` strikes at `place`, such as "IPU 1".
 DeviceError error_of(const Fault& fault, const std::string& place,
                      std::source_location where = std::source_location::current());
 

@@ -1,5 +1,5 @@
-// The lock is one of flock. The holder takes the file away: who got the lock of a file that is no
-// longer at its place asks for the next one.
+// Uses flock(). The holder removes the file. A waiter that gets the lock of a file that is no
+// longer at its path tries again with the next file.
 #include "support/file_lock.hpp"
 
 #include <fcntl.h>

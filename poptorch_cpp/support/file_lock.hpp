@@ -1,5 +1,5 @@
-// A lock between processes and threads, which is a file while somebody holds it or waits. The
-// system gives it back when its holder dies.
+// A lock between processes and threads. Its file exists while a thread holds the lock or waits for
+// it. The system releases the lock when its holder dies.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@ namespace poptorch::support {
 
 class FileLock {
  public:
-  // Waits for it; the watch of the calling thread may stop that. UserError where the file cannot
-  // be made.
+  // Waits for the lock; the watch of the calling thread may stop that. Throws UserError if the file
+  // cannot be made.
   explicit FileLock(std::string path);
   ~FileLock();
   FileLock(const FileLock&) = delete;

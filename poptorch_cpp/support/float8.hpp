@@ -2,7 +2,7 @@
 // largest 57344). 0x80 is the only NaN; there are neither infinities nor a negative zero, and
 // denormals are kept. torch calls them float8_e4m3fnuz and float8_e5m2fnuz. Its float8_e4m3fn (bias
 // 7, largest 448, no infinities) and float8_e5m2 (bias 15, largest 57344, infinities as in IEEE
-// 754) have signed zeros and NaNs; what is too large for e4m3fn becomes its largest number.
+// 754) have signed zeros and NaNs. Values too large for e4m3fn become its largest number.
 #pragma once
 
 #include <cmath>
@@ -25,13 +25,13 @@ struct Float8 {
     return bits & 0x80 ? -size : size;
   }
 
-  // To nearest, ties to even; what is too large becomes NaN.
+  // Rounds to nearest, ties to even. Values that are too large become NaN.
   static Float8 of(double value) {
     if (!std::isfinite(value)) return {kNan};
     const double size = std::fabs(value);
     int exponent = size == 0 ? kLeast : std::ilogb(size);
     if (exponent < kLeast) exponent = kLeast;
-    // In units of the last place; nearbyint rounds ties to even.
+    // The size in units of the last place; nearbyint rounds ties to even.
     const double units = std::nearbyint(std::ldexp(size, mantissa - exponent));
     // Codes of positive numbers count up in units, through denormals and from one exponent to the
     // next.
@@ -42,7 +42,8 @@ struct Float8 {
   }
 };
 
-// `infinity`: the code of infinity, or where there is none of NaN. Codes above it are NaN.
+// `infinity` is the code of infinity, or of NaN for a format without infinities. Codes above it are
+// NaN.
 template <int mantissa, int bias, uint8_t infinity>
 struct SignedFloat8 {
   static constexpr uint8_t kNan = 0x7f, kTooLarge = infinity == kNan ? infinity - 1 : infinity;
@@ -59,7 +60,7 @@ struct SignedFloat8 {
     return bits & 0x80 ? -size : size;
   }
 
-  // To nearest, ties to even.
+  // Rounds to nearest, ties to even.
   static SignedFloat8 of(double value) {
     const uint8_t sign = std::signbit(value) ? 0x80 : 0;
     const auto signed_code = [&](int code) {

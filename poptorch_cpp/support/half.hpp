@@ -1,5 +1,5 @@
-// The 16-bit floating-point formats: to float exactly, from float to nearest, ties to even. Of what
-// is no number the sign remains, and nothing else: the same bits on every processor.
+// Converts the 16-bit floating-point formats: to float exactly, from float to nearest, ties to
+// even. A float NaN keeps only its sign, so that results are bit-identical on every processor.
 #pragma once
 
 #include <bit>

@@ -1,5 +1,5 @@
-// The only user of spdlog. Torch ships fmt headers that clash with the system's, so no target with
-// torch's include folders may include spdlog.
+// This file is the only user of spdlog. Torch ships fmt headers that clash with the system's, so no
+// target with torch's include folders may include spdlog.
 #include "support/log.hpp"
 
 #include <spdlog/sinks/basic_file_sink.h>
@@ -35,7 +35,7 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
   return spdlog::level::info;
 }
 
-// An unknown name is for check_environment() to refuse: a log must not throw.
+// Ignores an unknown name, which check_environment() refuses: a log must not throw.
 LogLevel level_from_environment(const char* variable, LogLevel otherwise) try {
   const std::string name = environment_text(variable);
   if (name == "TRACE_ALL") return LogLevel::kTraceAll;

@@ -1,6 +1,7 @@
 // Logging of the core: `[HH:MM:SS.mmm] [poptorch:cpp] [level] text` on stderr, or where
-// POPTORCH_LOG_DEST says. The level follows POPTORCH_LOG_LEVEL until set_log_level is called; what
-// the compiler says of itself has a level of its own once POPART_LOG_LEVEL or a call sets one.
+// POPTORCH_LOG_DEST says. The level follows POPTORCH_LOG_LEVEL until set_log_level is called. The
+// compiler's own lines have a separate level once POPART_LOG_LEVEL or set_compiler_log_level sets
+// one.
 #pragma once
 
 #include <string>
@@ -26,9 +27,10 @@ LogLevel compiler_log_level();
 void log(LogLevel level, std::string_view text);
 void log_compiler(LogLevel level, std::string_view text);
 
-// Of a line on stderr that has no end yet, such as a progress bar: a log line there ends it first.
+// Records whether stderr has an unfinished line, such as a progress bar. The next log line there
+// ends it first.
 void set_line_open(bool is_open);
-bool end_open_line();  // whether there was one, which the caller ends
+bool end_open_line();  // whether a line was open, which the caller ends
 
 inline bool log_enabled(LogLevel level) { return level >= log_level(); }
 

@@ -22,7 +22,7 @@ namespace {
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
   struct stat about{};
-  file_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe does not wait
+  file_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // opening a pipe does not block
   if (file_ < 0) fail(path);
   if (fstat(file_, &about) != 0 || !S_ISREG(about.st_mode)) {
     close(file_);

@@ -1,6 +1,5 @@
-// A file's bytes as memory, without a copy: read-only, or as pages of one's own that are copied
-// where they are written. The bytes are those of the file that was opened, whatever its name comes
-// to stand for.
+// Maps a file's bytes into memory, without a copy: read-only, or as private copy-on-write pages.
+// The bytes are those of the file that was opened, even if its name later stands for another file.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +12,14 @@ namespace poptorch::support {
 
 class MappedFile {
  public:
-  // UserError, with what the system said, where there is no such file to read.
+  // Throws UserError, with the system's message, unless `path` is a file that can be read.
   explicit MappedFile(const std::string& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::string_view bytes() const { return {data_, size_}; }
-  // `size` bytes from `place`, to write to; the file stays as it is.
+  // Returns `size` writable bytes from `place`; writing to them does not change the file.
   std::shared_ptr<std::byte> private_pages(size_t place, size_t size) const;
 
  private:

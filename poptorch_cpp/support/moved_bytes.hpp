@@ -1,4 +1,4 @@
-// How far work has come that moves many bytes (weights, files), for who shows that to a user.
+// Reports the progress of work that moves many bytes (weights, files), to be shown to a user.
 #pragma once
 
 #include <cstdint>
@@ -6,16 +6,17 @@
 
 namespace poptorch::support {
 
-// Told, on the thread that does the work and at most every 50 ms, how many bytes it has moved since
-// it was last told. Must not throw.
+// Receives how many bytes the work has moved since the last call. It is called on the thread that
+// does the work, at most every 50 ms. It must not throw.
 using MovedBytes = std::function<void(int64_t)>;
 
-// Of the calling thread, instead of the one before; {}: nobody is told.
+// Replaces the calling thread's listener; {} removes it.
 void tell_moved_bytes(MovedBytes listener);
-// By the work, piece by piece. Costs nanoseconds while nobody is told.
+// Counts bytes that were moved; the work calls it for each piece. Costs nanoseconds without a
+// listener.
 void note_moved_bytes(int64_t bytes);
 
-// Of a long piece, how much to move before the next note.
+// The number of bytes of a long piece to move before the next note.
 constexpr int64_t kMovedAtOnce = int64_t{64} << 20;
 
 }  // namespace poptorch::support

@@ -1,5 +1,5 @@
-// Faults within a compilation: signals that the process sends to itself when one of the passes has
-// visited some ops. An op is visited where check_interrupt() is called.
+// Faults within a compilation: the process sends itself a signal when one of the passes has visited
+// some ops. Each call of check_interrupt() counts as a visited op.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,19 @@
 
 namespace poptorch::support {
 
-// Whether note_visited_op() is wanted in this thread.
+// True if this thread has to call note_visited_op().
 inline thread_local bool counts_visited_ops = false;
 void note_visited_op();
 
-// Lives as long as a compilation in this thread. An inner one replaces the outer.
+// Lives as long as a compilation in this thread. An inner one replaces the outer one.
 class CompilationFaults {
  public:
-  CompilationFaults();  // meets FaultPoint::kCompile
+  CompilationFaults();  // reaches FaultPoint::kCompile
   ~CompilationFaults();
   CompilationFaults(const CompilationFaults&) = delete;
   CompilationFaults& operator=(const CompilationFaults&) = delete;
 
-  // UserError when a fault was due in a pass that did not run.
+  // Throws UserError if a fault was due in a pass that did not run.
   void finish() const;
 
  private:
@@ -33,13 +33,13 @@ class CompilationFaults {
   void strike();
 
   CompilationFaults* outer_;
-  std::optional<Fault> due_;  // in a pass that is to come, or runs
+  std::optional<Fault> due_;  // in a pass that runs, or is still to run
   int64_t visited_ = 0;       // ops, by that pass
   std::vector<std::string> passes_;
 };
 
 // Lives as long as a pass, in the thread of its compilation, if there is one. The fault of a pass
-// that ends before it has visited so many ops strikes at its end.
+// that visits too few ops strikes at the end of the pass.
 class PassFaults {
  public:
   explicit PassFaults(std::string_view pass);

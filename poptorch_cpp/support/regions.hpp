@@ -1,6 +1,6 @@
-// Regions of time by name, for whoever profiles the process from outside: compilations, passes,
-// runs and, inside those, modules. The core knows no profiler. It asks the observer, which a front
-// end sets, and while nobody listens makes no region at all.
+// Named regions of time, for a profiler of the process: compilations, passes, runs and, inside
+// runs, modules. The core does not depend on a profiler. It calls the observer, which a front end
+// sets, and makes no regions while no profiler listens.
 #pragma once
 
 #include <memory>
@@ -8,25 +8,25 @@
 
 namespace poptorch::support {
 
-// Every call is about the calling thread; none may throw.
+// Every call concerns the calling thread. None may throw.
 class RegionObserver {
  public:
   virtual ~RegionObserver() = default;
-  // Whether regions that begin now would be seen.
+  // Returns whether regions that begin now would be recorded.
   virtual bool listens() const = 0;
-  // A region begins; what is returned is handed to leave(), on the same thread. Regions nest.
+  // Begins a region. leave() receives the returned pointer, on the same thread. Regions nest.
   virtual void* enter(const std::string& name) = 0;
   virtual void leave(void* region) = 0;
-  // By what this thread's regions are seen; those of a thread between adopt() and release(), which
-  // takes what adopt() returned, are seen by the same.
+  // Returns what records this thread's regions. It also records those of another thread from
+  // adopt() to release(), which takes what adopt() returned.
   virtual std::shared_ptr<const void> context() const = 0;
   virtual void* adopt(const void* context) = 0;
   virtual void release(void* adopted) = 0;
 };
 
-// For the rest of the process, which it must outlive.
+// Sets the observer for the rest of the process. It must live until the process ends.
 void set_region_observer(RegionObserver* observer);
-// nullptr: nobody listens on this thread now.
+// Returns nullptr if no profiler listens on this thread now.
 RegionObserver* region_observer();
 
 // A region of the calling thread, from here to the end of the scope.

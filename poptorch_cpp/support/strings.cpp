@@ -82,7 +82,7 @@ std::string quoted(std::string_view text) {
 }
 
 size_t find_non_utf8(std::string_view text) {
-  // Unicode's table 3-7: by the first byte, the range of the second and the length.
+  // The rows are Unicode's table 3-7: by the first byte, the range of the second and the length.
   struct Row {
     unsigned char first, last, low, high;
     size_t length;
@@ -107,7 +107,7 @@ size_t find_non_utf8(std::string_view text) {
   return std::string_view::npos;
 }
 
-// Nobody mistypes what is longer, and the time to compare goes with the length.
+// Longer names are not mistyped ones, and the time to compare grows with the length.
 constexpr size_t kLongestMistyped = 100;
 
 std::string closest_name(std::string_view name, const std::vector<std::string>& candidates) {

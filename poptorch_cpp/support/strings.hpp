@@ -14,8 +14,8 @@ namespace poptorch::support {
 
 class Symbol;
 
-// A value inside a text, written as std::ostream writes it. Refers to the value. It stands between
-// str() and its arguments so that a call instantiates one constructor per type, and no stream.
+// A value inside a text, written as std::ostream writes it. It refers to the value. str() takes its
+// arguments as pieces, so that a call instantiates one constructor per type, and no stream.
 class Piece {
  public:
   Piece(std::string_view text) : kind_(Kind::kText), text_{text} {}  // NOLINT: implicit by design
@@ -85,19 +85,20 @@ std::string join(const Range& range, std::string_view separator) {
   return text;
 }
 
-// The shortest decimal text that reads back as exactly `value`, always recognisable as a float
-// ("1.0", "1e-05", "inf", "nan").
+// Returns the shortest decimal text that reads back as exactly `value`, always recognisable as a
+// float ("1.0", "1e-05", "inf", "nan").
 std::string float_text(double value);
 std::string float32_text(float value);  // shorter: exact for a float
 
-// `text` in double quotes with quotes, backslashes and control characters escaped, and all but
-// ASCII where it is not UTF-8.
+// Returns `text` in double quotes, with quotes, backslashes and control characters escaped. If
+// `text` is not UTF-8, bytes outside ASCII are escaped too.
 std::string quoted(std::string_view text);
 
-// The position of the first byte that is not part of a UTF-8 character; npos when there is none.
+// Returns the position of the first byte that is not part of a UTF-8 character, or npos.
 size_t find_non_utf8(std::string_view text);
 
-// The name among `candidates` that is closest to `name` by edit distance; empty when none is near.
+// Returns the name among `candidates` that is closest to `name` by edit distance, or "" if none is
+// near.
 std::string closest_name(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace poptorch::support

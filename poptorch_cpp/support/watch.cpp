@@ -9,7 +9,7 @@
 namespace poptorch::support {
 namespace {
 
-// 15 to 60 ms, whatever the processor: how often the clock is read.
+// The clock is read after this many ticks: 15 to 60 ms, depending on the processor.
 constexpr uint64_t kTicks = uint64_t{1} << 26;
 
 thread_local Watch* watch_of_thread = nullptr;
@@ -39,7 +39,7 @@ bool Watch::wants_stop() {
   if (stopped_) return true;
   if (first_look_ == kEveryTime) return stopped_ = stops_();
   const auto now = Clock::now();
-  // The first call comes kTicks after the start: nobody pays for a clock before.
+  // The first call comes kTicks after the start, so that shorter work never reads the clock.
   if (next_look_ == Clock::time_point{}) next_look_ = now + first_look_;
   if (!hastened_.exchange(false) && now < next_look_) return false;
   next_look_ = now + kNextLook;

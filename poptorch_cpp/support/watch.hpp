@@ -1,5 +1,5 @@
-// Work that can be stopped from outside: runs and compilations. Whoever starts one makes a Watch;
-// the work asks it at every turn, which costs some nanoseconds, whether it should go on.
+// Stops work from outside: runs and compilations. The code that starts such work makes a Watch. The
+// work asks it regularly, at a cost of some nanoseconds, whether it should continue.
 #pragma once
 
 #include <atomic>
@@ -10,33 +10,34 @@
 
 namespace poptorch::support {
 
-// Leaves work that its watch has stopped. No Error: nobody did anything wrong.
+// Thrown by work that its watch has stopped. It is not an Error, because nothing went wrong.
 class Interrupted : public std::exception {
  public:
   const char* what() const noexcept override;
 };
 
-// Watches the work of the thread that makes it, until its end. An inner one replaces the outer.
+// Watches the work of the thread that makes it, during its own lifetime. An inner one replaces the
+// outer one.
 class Watch {
  public:
   static constexpr std::chrono::milliseconds kFirstLook{300};
-  // In place of a time: `stops` is asked whenever the work asks. For tests.
+  // A `first_look` for tests: `stops` is called whenever the work asks.
   static constexpr std::chrono::milliseconds kEveryTime{-1};
 
-  // `stops`: whether the work should end. It must not throw. Asked by the thread that made the
-  // watch alone, when the work has lasted `first_look`, and every kNextLook from then on.
+  // `stops` returns whether the work should end. It must not throw. Only the thread that made the
+  // watch calls it: when the work has lasted `first_look`, and then every kNextLook.
   explicit Watch(std::function<bool()> stops, std::chrono::milliseconds first_look = kFirstLook);
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  static Watch* current();  // of this thread; nullptr: nobody watches
+  static Watch* current();  // of this thread, or nullptr
 
-  // Whether the owner should call wants_stop(). Of several threads that ask, one is told.
+  // Returns whether the owner should call wants_stop(). Of several threads that ask, one gets true.
   bool is_due();
-  // By the owner alone. Once true, always true.
+  // Returns whether the work should end; once true, always true. Only the owner may call it.
   bool wants_stop();
-  // By any thread: the next look is due at once.
+  // Makes the next look due at once. Any thread may call it.
   void hasten();
 
   static constexpr std::chrono::milliseconds kNextLook{150};
@@ -53,7 +54,7 @@ class Watch {
   bool stopped_ = false;
 };
 
-// Raises Interrupted when this thread's watch stops its work. For loops of a compilation.
+// Raises Interrupted when this thread's watch stops its work. Loops of a compilation call it.
 void check_interrupt();
 
 }  // namespace poptorch::support

@@ -1,4 +1,4 @@
-// A writer holds a lock on its temporary file: one without is left over.
+// A writer holds a lock on its temporary file. A temporary file without a lock is left over.
 #include "support/whole_file.hpp"
 
 #include <dirent.h>
@@ -31,7 +31,7 @@ struct Folder {
   DIR* handle;
 };
 
-// Whether nobody writes the open file any more.
+// Returns whether no process writes the open file any more.
 bool is_left_over(int file) { return flock(file, LOCK_EX | LOCK_NB) == 0; }
 
 void remove_left_over(const std::string& folder, const std::string& prefix) {
@@ -87,7 +87,7 @@ void WholeFile::open_temporary() {
   static std::atomic<uint64_t> count = 0;
   const std::string prefix = str(".", path_.substr(path_.rfind('/') + 1), kMark);
   remove_left_over(folder_, prefix);
-  // Until the lock is there, another writer may take the file for left over.
+  // Until this writer has the lock, another writer may remove the file as left over.
   for (struct stat held{}; held.st_nlink == 0;) {
     if (file_ >= 0) close(file_);
     temporary_ = str(folder_, "/", prefix, getpid(), "-", ++count);
@@ -119,7 +119,7 @@ template <typename Call>
 void WholeFile::write_all(const void* data, size_t bytes, Call call) {
   const auto* from = static_cast<const char*>(data);
   for (size_t done = 0; done < bytes;) {
-    errno = ENOSPC;  // a call that writes nothing says no reason
+    errno = ENOSPC;  // a call that writes nothing sets no errno
     const ssize_t written = call(from + done, bytes - done, static_cast<off_t>(done));
     if (written > 0) {
       done += static_cast<size_t>(written);
@@ -152,7 +152,7 @@ void WholeFile::commit() {
   temporary_.clear();
   meet_fault(FaultPoint::kSave);
   const int folder = open(folder_.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY);
-  // A file system that cannot do this keeps its own promises.
+  // Errors are ignored: some file systems cannot sync a folder, and give their own guarantees.
   if (folder >= 0) file_calls().sync(folder), close(folder);
 }
 

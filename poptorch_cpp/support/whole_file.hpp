@@ -1,6 +1,6 @@
-// Files that are there whole or not at all: written beside their place under a name of their own,
-// made durable, then renamed. After a kill the old file is there or the new one. What a killed
-// writer left is taken away by the next writer of the same file.
+// Writes files atomically: under a temporary name in the same folder, synced, then renamed. After a
+// kill either the old file is there or the new one. The next writer of the same file removes what a
+// killed writer left.
 #pragma once
 
 #include <sys/types.h>
@@ -12,7 +12,7 @@
 
 namespace poptorch::support {
 
-// The calls of the system that a writer makes. Tests put others here.
+// The system calls of a writer. Tests replace them.
 struct FileCalls {
   ssize_t (*write)(int file, const void* data, size_t bytes);
   ssize_t (*write_at)(int file, const void* data, size_t bytes, off_t place);
@@ -23,17 +23,17 @@ FileCalls& file_calls();
 
 class WholeFile {
  public:
-  // Begins to write `path`, for its owner alone (mode 0600). UserError, as everywhere here, names
+  // Begins to write `path`, for its owner alone (mode 0600). Every UserError of this class names
   // the file, what the system said and what to do.
   explicit WholeFile(std::string path);
-  ~WholeFile();  // without commit(): as if nothing had been written
+  ~WholeFile();  // without commit(), discards what was written
   WholeFile(const WholeFile&) = delete;
   WholeFile& operator=(const WholeFile&) = delete;
 
   void write(const void* data, size_t bytes);
   void write_at(int64_t place, const void* data, size_t bytes);
   int64_t size() const { return size_; }
-  // From here on the file is at its place.
+  // Syncs the file and moves it to its place.
   void commit();
 
  private:
@@ -48,8 +48,8 @@ class WholeFile {
   int64_t size_ = 0;
 };
 
-// "cannot write '/a/b': No space left on device. Free some there, or choose another folder." of a
-// system's error number.
+// Returns the text of a system's error number, such as "cannot write '/a/b': No space left on
+// device. Free some there, or choose another folder."
 std::string file_problem(const std::string& what, const std::string& path, int error);
 
 }  // namespace poptorch::support

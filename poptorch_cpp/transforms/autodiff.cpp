@@ -1,5 +1,5 @@
 // Builds the gradients at the end of the forward graph, then moves them to a separate graph.
-// Forward values that the gradients read become inputs of that graph.
+// The forward values that the gradients read determine the inputs of that graph.
 #include "transforms/autodiff.hpp"
 
 #include <algorithm>
@@ -81,8 +81,9 @@ bool takes_more_than_it_uses(const Graph& graph) {
                      [](const auto& value) { return value->uses().empty(); });
 }
 
-// Inlines the calls after `mark` whose graphs do not use all of their inputs, so that unused inputs
-// need not be passed to the gradient graph. Entries of `gradients` that are results are replaced.
+// Inlines the calls after `mark` whose graphs do not use all inputs, so that the gradient graph
+// does not need the unused ones. Entries of `gradients` that are results of such calls are
+// replaced.
 void inline_partial_users(Graph& forward, Op* mark, std::vector<Value*>& gradients) {
   for (Op* op = mark->next(); op;) {
     Op* call = op;

@@ -1,4 +1,4 @@
-// Removes dead ops in one backward walk per graph, so that one walk removes a chain of dead ops.
+// Removes dead ops in one backward walk per graph, which removes a whole chain of dead ops.
 #include <unordered_set>
 
 #include "ir/effects.hpp"

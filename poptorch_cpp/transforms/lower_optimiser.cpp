@@ -159,7 +159,7 @@ class Lowering {
     for (Parameter& parameter : parameters) update(parameter, usable);
     if (!usable) return;
     auto step = scalars_.find(step_slot().name.text());
-    if (step != scalars_.end()) {  // undoes the step
+    if (step != scalars_.end()) {  // does not count a skipped step
       Val counted{step->second, &builder};
       builder.emit("assign", {counted, builder.value("select", {usable, counted, counted - 1.0})});
     }

@@ -1,6 +1,6 @@
 // The passes, IR → IR. Each is one free function; its contract is the comment above its
 // declaration. Passes read their settings from Module::execution(), and store what they find out
-// there. The table names them for the pipeline's wrapper, POPTORCH_DUMP and the golden tests.
+// there. The table names the passes for the pipeline's wrapper, POPTORCH_DUMP and the golden tests.
 #pragma once
 
 #include <string>
@@ -29,8 +29,8 @@ void merge_common_subexpressions(ir::Module& module);
 void canonicalise(ir::Module& module);
 
 // Replaces ops on constants by their results, if the reference kernel is bit-identical to every
-// other (data movement, integers, exact formulas) and the constant does not grow beyond 1 MiB.
-// Keeps broadcast scalars.
+// other (data movement, integers, exact formulas). Keeps the op if the constant would grow beyond
+// 1 MiB, and keeps broadcast scalars.
 void fold_constants(ir::Module& module);
 
 // Replaces calls by the ops of the called graph, and deletes the graphs that are no longer called

@@ -45,8 +45,8 @@ class Parameter {
   bool may_be_nonzero(const std::string& name) const {
     return is_variable(name) || number(name) != 0.0;
   }
-  // Converts the gradient to f32. Half types may represent neither a scale nor the gradient divided
-  // by it, which is the reason for loss scaling.
+  // Converts the gradient to f32. Half types may be unable to represent a scale, or the gradient
+  // divided by it, which is the reason for loss scaling.
   void widen() {
     if (ir::size_of(gradient->type().dtype) >= ir::size_of(ir::DType::kF32)) return;
     gradient = builder.value("cast", {gradient}, {{"dtype", ir::DType::kF32}});

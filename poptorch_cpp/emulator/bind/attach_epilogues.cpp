@@ -1,4 +1,4 @@
-// attach_epilogues moves a chain into the kernel that makes one of its inputs, so that the input is
+// attach_epilogues moves a chain into the kernel that makes one of its inputs. The input is then
 // still in cache, or is never stored at all: a weight's gradient goes directly into its update.
 //
 // The two may be far apart (updates come after the whole backward pass). The pair runs at the first

@@ -13,10 +13,10 @@
 namespace poptorch::emulator {
 namespace {
 
-// The limit in bytes of results in progress on an IPU: they occupy memory from the begin on.
+// The limit in bytes of results in progress on an IPU: they occupy memory from the start on.
 constexpr int64_t kMostAhead = int64_t{32} << 20;
 
-// Places the begins within one block: a collective in a loop or branch begins inside it.
+// Inserts the nodes that begin a block's collectives: one in a loop or branch begins inside it.
 class Beginnings {
  public:
   explicit Beginnings(const Plan& plan) : plan_(plan) {}

@@ -1,5 +1,5 @@
-// Tensors in a channel between IPUs or in a stash keep the layout in which they were made, so that
-// a convolution needs no reorders at a stage boundary.
+// Tensors in a channel between IPUs or in a stash keep the layout in which they were made. So a
+// convolution needs no reorders at a stage boundary.
 #pragma once
 
 #include <vector>

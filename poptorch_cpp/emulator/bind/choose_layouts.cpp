@@ -1,9 +1,9 @@
 // choose_layouts gives storages the layouts that kernels ask for, and inserts reorders where two
 // users of a value need different layouts.
 //
-// States come first. If all users of a state accept the layout that a kernel wants, the state keeps
-// that layout permanently, and so do the states that share its chains (a weight's momentum). A
-// state that is only read gets copies in other layouts; any other state stays plain. Then one walk
+// States come first. If all users of a state accept the layout that a kernel wants, the state has
+// that layout permanently. So do the states that share its chains (a weight's momentum). A state
+// that is only read gets copies in other layouts; any other state stays plain. Then one walk
 // chooses the layouts of the values between kernels.
 #include <algorithm>
 #include <map>

@@ -1,5 +1,5 @@
 // Measures the time that runs spend in reference kernels. An op that takes a large part of a run is
-// logged once, because the user can avoid the op but cannot otherwise see its cost.
+// logged once: the user can avoid the op, but cannot otherwise see its cost.
 #pragma once
 
 #include <atomic>

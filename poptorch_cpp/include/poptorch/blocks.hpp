@@ -12,8 +12,8 @@
 
 namespace poptorch {
 
-// While it lives, what forward computes belongs to a block. Blocks with an empty id are called "0",
-// "1", ... in their order. `ipu_id` counts unless the strategy names another IPU.
+// Assigns what forward computes during its lifetime to a block. Blocks with an empty id are called
+// "0", "1", ... in their order. An IPU that the strategy names for the block overrides `ipu_id`.
 class Block {
  public:
   explicit Block(const std::string& user_id = "", std::optional<int> ipu_id = std::nullopt,
@@ -25,21 +25,22 @@ class Block {
   // Begins a block that lasts until the next one begins.
   static void start(const std::string& user_id = "", std::optional<int> ipu_id = std::nullopt,
                     std::source_location where = std::source_location::current());
-  // Starts the automatic ids at "0". Call it first in forward.
+  // Restarts the automatic ids at "0". Call it first in forward.
   static void useAutoId();
 };
 
-// From the first use of one of the module's own parameters on, forward belongs to the block, until
-// the next one begins: where a module in it begins a block, until there. The annotation ends with
-// the module, and clones have none. Annotate modules in the order in which they run. Refuses a
-// second block, a module without parameters and, at the first call, one that forward does not use.
+// Begins a block at the first use of one of the module's own parameters. The block lasts until the
+// next one begins, which may be at a module inside it. The annotation ends with the module, and
+// clones do not have it. Annotate modules in the order in which they run. Throws for a second block
+// and for a module without parameters. The first call throws for a module that forward does not
+// use.
 void begin_block(const torch::nn::Module& module, const std::string& user_id = "",
                  std::optional<int> ipu_id = std::nullopt,
                  std::source_location where = std::source_location::current());
-// The module, and all modules in it, begin no blocks any more.
+// Removes the annotations of the module and of all modules in it.
 void remove_blocks(const torch::nn::Module& module);
 
-// A function like `function` whose ops belong to a block.
+// Returns a function like `function` whose ops belong to a block.
 template <typename Function>
 auto BlockFunction(Function function, std::string user_id = "",
                    std::optional<int> ipu_id = std::nullopt,
@@ -50,7 +51,7 @@ auto BlockFunction(Function function, std::string user_id = "",
   };
 }
 
-// A function like `function` at which a block begins that lasts until the next one begins.
+// Returns a function like `function` that begins a block, which lasts until the next one begins.
 template <typename Function>
 auto BeginBlockFunction(Function function, std::string user_id = "",
                         std::optional<int> ipu_id = std::nullopt,

@@ -1,4 +1,4 @@
-// Custom ops: what a library declares so that poptorch.custom_op finds them once it is loaded.
+// Declares custom ops in a library; poptorch.custom_op finds them once the library is loaded.
 //
 //   const poptorch::custom::Register square({
 //       .domain = "com.acme", .name = "Square",
@@ -6,7 +6,7 @@
 //       .compute = [](const Call& call) { ... call.in<float>(0) ... call.out<float>(0) ... },
 //       .gradient = Gradient{.name = "SquareGrad", .inputs = {input(0), gradient(0)}, .of = {0}}});
 //
-// Only the standard library is needed; link poptorch::custom_op.
+// Needs only the standard library. Link poptorch::custom_op.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +55,7 @@ struct Type {
   bool operator==(const Type&) const = default;
 };
 
-// In the order of the POPTORCH_CUSTOM_ numbers.
+// The alternatives are in the order of the POPTORCH_CUSTOM_ numbers.
 using Value = std::variant<float, std::vector<float>, int64_t, std::vector<int64_t>, std::string,
                            std::vector<std::string>>;
 
@@ -65,17 +65,17 @@ struct Attribute {
   bool is_required = false;
 };
 
-// An attribute that every use must give: attribute<float>("alpha").
+// Declares an attribute that every use must give: attribute<float>("alpha").
 template <typename T>
 Attribute attribute(std::string name) {
   return {std::move(name), Value(T()), true};
 }
-// One with a default, which tells its type: attribute("alpha", 0.01f).
+// Declares an attribute with a default, which gives its type: attribute("alpha", 0.01f).
 inline Attribute attribute(std::string name, Value otherwise) {
   return {std::move(name), std::move(otherwise), false};
 }
 
-// One use of an op, as infer, cost and compute see it. Valid during their call.
+// One use of an op, as infer, cost and compute receive it. It is valid only during their call.
 class Call {
  public:
   explicit Call(const PoptorchCustomCall& call) : call_(call) {}
@@ -85,7 +85,8 @@ class Call {
   Type input(int i) const { return type(call_.inputs, i, call_.input_count, "input"); }
   Type output(int i) const { return type(call_.outputs, i, call_.output_count, "output"); }
 
-  // An attribute that the op declares, of the type of its declaration.
+  // Returns an attribute of the op. Throws std::invalid_argument unless the op declares `name` with
+  // the type T.
   template <typename T>
   T get(const std::string& name) const {
     constexpr int32_t kType = static_cast<int32_t>(Value(T()).index());
@@ -97,8 +98,9 @@ class Call {
     throw std::invalid_argument("the op declares no attribute '" + name + "' of this type");
   }
 
-  // In compute: dense row-major elements. T is the C++ type of the elements, for Half and BFloat16
-  // uint16_t (their bits), for Float8 uint8_t.
+  // Return dense row-major elements. T is the C++ type of an element: uint16_t (the bits) for Half
+  // and BFloat16, uint8_t for Float8. Throw std::logic_error outside of compute, and
+  // std::invalid_argument for another T.
   template <typename T>
   const T* in(int i) const {
     return static_cast<const T*>(buffer<T>(input(i), i));
@@ -108,7 +110,7 @@ class Call {
     return static_cast<T*>(buffer<T>(output(i), call_.input_count + i));
   }
 
-  // In compute: which replica this is, from 0, and how many run the program.
+  // Return, in compute, the number of this replica (from 0) and how many replicas run the program.
   int replica() const { return call_.replica; }
   int replicas() const { return call_.replica_count; }
 
@@ -167,7 +169,7 @@ class Call {
   const PoptorchCustomCall& call_;
 };
 
-// What a gradient op takes: an input, an output, or an output's gradient of the forward op.
+// An input of a gradient op: an input, an output, or an output's gradient of the forward op.
 struct Operand {
   int32_t kind, index;
 };
@@ -175,23 +177,25 @@ inline Operand input(int i) { return {POPTORCH_CUSTOM_OF_INPUT, i}; }
 inline Operand output(int i) { return {POPTORCH_CUSTOM_OF_OUTPUT, i}; }
 inline Operand gradient(int i) { return {POPTORCH_CUSTOM_OF_GRADIENT, i}; }
 
-// A custom op that computes gradients. It gets the forward op's attributes that it declares.
+// A custom op that computes gradients. It receives those of the forward op's attributes that it
+// declares.
 struct Gradient {
   std::string domain = {};  // empty: that of the forward op
   std::string name;
   int version = 0;  // 0: that of the forward op
   std::vector<Operand> inputs;
-  std::vector<int32_t> of;  // of each of its outputs: the input of the forward op
+  std::vector<int32_t> of;  // for each of its outputs, the input of the forward op
 };
 
-// Work of one use, which the emulated machine turns into cycles.
+// The work of one use. The cost model turns it into cycles.
 struct Cost {
   double flops = 0;
   double bytes = 0;  // read and written
 };
 
-// What is thrown by the functions ends the compilation or the run as poptorch.Error. `infer` and
-// `compute` depend on nothing but the call, and run on several threads at once.
+// The declaration of a custom op. An exception from one of its functions ends the compilation or
+// the run as poptorch.Error. `infer` and `compute` depend only on the call, and run on several
+// threads at once.
 struct Op {
   std::string domain;
   std::string name;
@@ -201,13 +205,13 @@ struct Op {
   std::vector<Attribute> attributes = {};
   std::function<std::vector<Type>(const Call&)> infer;  // types of the outputs
   std::function<void(const Call&)> compute;             // writes every element of the outputs
-  std::function<Cost(const Call&)> cost = {};           // absent: one operation an element
+  std::function<Cost(const Call&)> cost = {};           // absent: one operation for each element
   std::optional<Gradient> gradient = {};
-  // Inputs that arrive as their sums over all replicas. Gradients are summed likewise.
+  // Inputs that arrive as their sums over all replicas. Their gradients are summed too.
   std::vector<int32_t> summed_inputs = {};
 };
 
-// Registers an op; a static object of a library.
+// Registers an op. Make it a static object of a library.
 class Register {
  public:
   explicit Register(Op op) {
@@ -216,7 +220,7 @@ class Register {
   }
 
  private:
-  // Lives for ever, unless it is refused: executables keep pointers to it.
+  // Is never destroyed unless it is refused, because executables keep pointers to it.
   class Declaration {
    public:
     explicit Declaration(Op op) : op_(std::move(op)) {
@@ -285,7 +289,7 @@ class Register {
                    gradient.of.data()};
     }
 
-    // What `work` throws as a text.
+    // Calls `work` and returns 0. If `work` throws, writes the text to `error` and returns 1.
     template <typename Work>
     static int32_t told(char* error, size_t size, const Work& work) {
       try {

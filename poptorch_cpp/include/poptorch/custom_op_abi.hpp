@@ -1,12 +1,14 @@
-// The C interface between a library of custom ops and libpoptorch_core; custom_op.hpp is what ops
-// are written with. Structures are read by the side that did not make them, during a call alone,
-// but for what PoptorchCustomOp points to, which lives for ever. Nothing is thrown across.
+// The C interface between a library of custom ops and libpoptorch_core. Write ops with
+// custom_op.hpp, which uses it. The receiver of a structure reads it only during the call, except
+// what PoptorchCustomOp points to, which must live until the process ends. No exception crosses the
+// interface.
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-// Grows when anything below changes. A library of another number is refused by name.
+// Increases when anything below changes. The ops of a library with another number are refused by
+// name.
 #define POPTORCH_CUSTOM_OP_ABI 1
 
 extern "C" {
@@ -20,7 +22,7 @@ enum {
   POPTORCH_CUSTOM_STRINGS
 };
 
-// Where an input of a gradient op comes from.
+// Says where an input of a gradient op comes from.
 enum {
   POPTORCH_CUSTOM_OF_INPUT,
   POPTORCH_CUSTOM_OF_OUTPUT,
@@ -34,8 +36,8 @@ typedef struct PoptorchCustomType {
   const int64_t* shape;
 } PoptorchCustomType;
 
-// `count` values of the kind `type`: one where that is no list. In a declaration they are the
-// default; without one `is_required` is 1.
+// An attribute: `count` values of the kind `type`, one unless that is a list. In a declaration they
+// are the default; `is_required` is 1 for an attribute without a default.
 typedef struct PoptorchCustomAttr {
   const char* name;
   int32_t type;
@@ -46,8 +48,8 @@ typedef struct PoptorchCustomAttr {
   const char* const* strings;
 } PoptorchCustomAttr;
 
-// One use of an op. `attrs` are those that it declares, in that order, defaults filled in. infer
-// has neither outputs nor buffers, cost no buffers.
+// One use of an op. `attrs` are the attributes that it declares, in that order, with defaults
+// filled in. A call of infer lacks outputs and buffers; a call of cost lacks buffers.
 typedef struct PoptorchCustomCall {
   const PoptorchCustomType* inputs;
   const PoptorchCustomType* outputs;
@@ -65,30 +67,30 @@ typedef struct PoptorchCustomGradient {
   const int32_t* input_kinds;
   const int32_t* input_indices;
   int32_t output_count;
-  const int32_t* gradient_of;  // of each output of the gradient op: the forward op's input
+  const int32_t* gradient_of;  // for each output of the gradient op, the forward op's input
 } PoptorchCustomGradient;
 
-// As a number of attributes: whatever a use gives, sorted by name.
+// An `attr_count` of an op that takes whatever attributes a use gives, sorted by name.
 enum { POPTORCH_CUSTOM_ANY_ATTRS = -1 };
 
-// Functions give 0, or write a text into `error` (`size` bytes, ended by 0) and give something
-// else. They are called from any thread, by several at once.
+// Functions return 0, or write a null-terminated text into `error` (`size` bytes) and return
+// another number. Any thread may call them, and several may do so at once.
 typedef struct PoptorchCustomOp {
-  // In every version of the interface these come first.
+  // These members come first in every version of the interface.
   int32_t abi;  // POPTORCH_CUSTOM_OP_ABI
   int32_t version;
   const char* domain;
   const char* name;
 
-  void* self;  // handed to the functions
+  void* self;  // passed to the functions
   int32_t input_count, output_count;
   int32_t attr_count;
   const PoptorchCustomAttr* attrs;
-  // Calls `give` with the type of each output, in order.
+  // Calls `give` with `to` and the type of each output, in order.
   int32_t (*infer)(void* self, const PoptorchCustomCall* call,
                    void (*give)(void* to, const PoptorchCustomType* type), void* to, char* error,
                    size_t size);
-  // NULL: an operation for each element of the results.
+  // Computes the work of one use. NULL means one operation for each element of the results.
   int32_t (*cost)(void* self, const PoptorchCustomCall* call, double* flops, double* bytes,
                   char* error, size_t size);
   int32_t (*compute)(void* self, const PoptorchCustomCall* call, char* error, size_t size);
@@ -97,8 +99,9 @@ typedef struct PoptorchCustomOp {
   const int32_t* summed_inputs;
 } PoptorchCustomOp;
 
-// Adds an op to the process, or replaces the one of its domain, name and version. One that is not
-// well formed is refused with a warning, and again by name where it is used; the result is then 1.
+// Adds an op to the process, or replaces the op with the same domain, name and version. Returns 0,
+// or 1 for an op that is not well formed: it is refused with a warning, and again by name where it
+// is used.
 int32_t poptorch_register_custom_op(const PoptorchCustomOp* op);
 
 }  // extern "C"

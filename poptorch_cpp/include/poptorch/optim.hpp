@@ -3,8 +3,9 @@
 //   poptorch::optim::SGD sgd(network->parameters(),
 //                            poptorch::optim::SGDOptions(0.1).momentum(0.9).loss_scaling(128));
 //
-// Arguments that are not set keep their default and are compiled in as constants; those that are
-// set, and the learning rate, may change after compilation: Executor::setOptimizer takes them.
+// Arguments that are not set keep their default and are compiled in as constants. The learning
+// rate, and arguments that are set, may change after compilation: pass them to
+// Executor::setOptimizer.
 #pragma once
 
 #include <torch/optim/adam.h>
@@ -24,16 +25,17 @@ namespace poptorch::optim {
 
 using Argument = std::variant<bool, double, torch::Dtype>;
 
-// What one optimiser is made with, by the names of Python's arguments.
+// The arguments of one optimiser, by the names that they have in Python.
 class Arguments {
  public:
-  // Throws for a name that the optimiser does not have, or a value of another type. Accumulation
-  // types are torch::kFloat and torch::kHalf.
+  // Sets an argument. Throws for a name that the optimiser does not have, or a value of another
+  // type. Accumulation types are torch::kFloat and torch::kHalf; loss_scaling and max_grad_norm
+  // must be above 0.
   void take(const std::string& name, const Argument& value);
   const std::string& kind() const { return kind_; }
   bool has(const std::string& name) const;
   bool is_set(const std::string& name) const { return values_.contains(name); }
-  // What was set, or the default.
+  // Returns the value that was set, or the default.
   Argument get(const std::string& name) const;
   bool flag(const std::string& name) const { return std::get<bool>(get(name)); }
   double number(const std::string& name) const { return std::get<double>(get(name)); }
@@ -47,7 +49,7 @@ class Arguments {
   std::map<std::string, Argument> values_;
 };
 
-// The arguments that all have.
+// The arguments that all optimisers have.
 template <typename Self>
 class CommonOptions : public Arguments {
  public:
@@ -78,7 +80,7 @@ class SGDOptions : public CommonOptions<SGDOptions> {
   SGDOptions& max_grad_norm(double value) { return set("max_grad_norm", value); }
 };
 
-// Those of optimisers with two moments.
+// The arguments of optimisers with two moments.
 template <typename Self>
 class MomentOptions : public CommonOptions<Self> {
  public:
@@ -141,38 +143,39 @@ class LAMBOptions : public BetaOptions<LAMBOptions> {
   LAMBOptions& bias_correction(bool value) { return set("bias_correction", value); }
 };
 
-// What the optimisers here have beyond torch's: arguments of the whole optimiser, and which of all
-// are variable. Numbers of groups are in param_groups().
+// The arguments that these optimisers have beyond torch's, and which of all arguments are variable.
+// The numbers of groups are in param_groups().
 class Extras {
  public:
   explicit Extras(Arguments arguments);
   virtual ~Extras();
 
   const Arguments& arguments() const { return arguments_; }
-  // Of the whole optimiser, such as "loss_scaling". Throws as Arguments::take, and for what
-  // param_groups() has.
+  // Sets an argument of the whole optimiser, such as "loss_scaling". Throws as Arguments::take
+  // does, and for an argument that param_groups() has.
   void set(const std::string& name, const Argument& value);
-  // Throw for names that the optimiser does not have, and for the structure of its update.
+  // Throw for a name that the optimiser does not have. markAsVariable also throws for an argument
+  // that is part of the structure of the update.
   bool isConstant(const std::string& name) const;
   void markAsConstant(const std::string& name);
   void markAsVariable(const std::string& name);
 
  protected:
-  void check_host_step() const;  // throws where torch's own update is another one
+  void check_host_step() const;  // throws if torch's own update differs
 
  private:
   Arguments arguments_;
   std::set<std::string> variable_;
 };
 
-// As torch makes its own of these arguments.
+// Return the options of torch's own optimisers for these arguments.
 torch::optim::SGDOptions of_torch(const SGDOptions& options);
 torch::optim::AdamOptions of_torch(const AdamOptions& options);
 torch::optim::AdamWOptions of_torch(const AdamWOptions& options);
 torch::optim::RMSpropOptions of_torch(const RMSpropOptions& options);
 
-// One of torch's with extras. Takes parameters, or a vector of OptimizerParamGroup. Steps on the
-// host are torch's: the extras hold on the device.
+// An optimiser of torch with extras. It takes parameters, or a vector of OptimizerParamGroup. Steps
+// on the host are torch's: the extras apply on the device.
 template <typename Torch, typename Options>
 class Extended : public Torch, public Extras {
  public:
@@ -190,7 +193,7 @@ using Adam = Extended<torch::optim::Adam, AdamOptions>;
 using AdamW = Extended<torch::optim::AdamW, AdamWOptions>;
 using RMSprop = Extended<torch::optim::RMSprop, RMSpropOptions>;
 
-// Layer-wise adaptive moments: u = m / (sqrt(v) + eps) + weight_decay p, scaled by
+// Layer-wise adaptive moments: u = m / (sqrt(v) + eps) + weight_decay p. The update is scaled by
 // min(|p|, max_weight_norm) / |u|, or by 1 where either norm is 0. Groups have
 // torch::optim::AdamWOptions.
 class LAMB : public torch::optim::Optimizer, public Extras {

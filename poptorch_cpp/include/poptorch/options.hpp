@@ -1,4 +1,4 @@
-// How models are compiled and run: the options of an execution, as docs/execution.md has them.
+// The options of an execution: how models are compiled and run. docs/execution.md describes them.
 #pragma once
 
 #include <cstdint>
@@ -12,33 +12,34 @@
 
 namespace poptorch {
 
-// Which steps of a call return their outputs: the last, every n-th, all, or the sum of all.
-// Default: Final in training, All in inference.
+// Selects the steps of a call whose outputs are returned: the last, every n-th, all, or the sum of
+// all. Default means Final in training and All in inference.
 enum class OutputMode { Default, Final, EveryN, All, Sum };
 
-// How gradients of micro-batches and replicas are combined, and where a mean divides: before they
-// are added up, or after.
+// Select how gradients of micro-batches and replicas are combined, and whether a mean divides
+// before they are added up, or after.
 enum class ReductionType { Sum, Mean };
 enum class MeanReductionStrategy { Running, Post };
 
-// Which replicas form a group, and which replicas' values of a grouped weight the host has.
+// Select which replicas form a group, and which replicas' values of a grouped weight the host has.
 enum class CommGroupType { All, Consecutive, Orthogonal, NoGrouping };
 enum class VariableRetrievalMode { OnePerGroup, AllReplicas };
 
-// What happens when a program does not fit into an IPU.
+// Selects what happens when a program does not fit into an IPU.
 enum class MemoryLimit { Warn, Error, Off };
 
 using OptionValue = std::variant<bool, int64_t, double, std::string, std::vector<std::string>>;
 using OptionValues = std::map<std::string, OptionValue>;
 
-// Where a kind of tensor lives. Values never depend on it; memory accounts do. Counts are elements.
+// Selects where a kind of tensor is stored, which changes memory reports but never values. Counts
+// are in elements.
 class TensorLocationSettings {
  public:
-  // An option of the lines `location`, by its name there.
+  // Sets an option of the compiler's `location` lines, by its name there.
   TensorLocationSettings& set(const std::string& option, const OptionValue& value);
   TensorLocationSettings& minElementsForOffChip(int64_t count);
   TensorLocationSettings& minElementsForReplicatedTensorSharding(int64_t count);
-  TensorLocationSettings& useOnChipStorage(bool use = true);  // not called: by the strategy
+  TensorLocationSettings& useOnChipStorage(bool use = true);  // default: by the strategy
   TensorLocationSettings& useReplicatedTensorSharding(bool use = true);
   TensorLocationSettings& useIOTilesToLoad(bool use = true);
   TensorLocationSettings& useIOTilesToStore(bool use = true);
@@ -49,52 +50,57 @@ class TensorLocationSettings {
 };
 
 // Setters return the object, so that calls can be chained, and throw for values that the compiler
-// would not take.
+// refuses.
 class Options {
  public:
-  // An option by its name in the compiler's table: of the lines `execution` and `optimiser`, and
-  // "threads", "memory_limit" and "round_ipu_count". The setters below are the same by the names of
-  // Python.
+  // Sets an option by its name in the compiler's table: one of the lines `execution` and
+  // `optimiser`, or "threads", "memory_limit" or "round_ipu_count". The setters below set the same
+  // options, by their names in Python.
   Options& set(const std::string& option, const OptionValue& value);
 
-  // Steps in one call: inputs hold as many times the rows of a step.
+  // Sets the number of steps in one call. Inputs hold `count` times the rows of one step.
   Options& deviceIterations(int64_t count);
-  // Copies of the model, on IPUs of their own, which share the rows of a call.
+  // Sets the number of copies of the model. Each has separate IPUs, and they share the rows of a
+  // call.
   Options& replicationFactor(int64_t count);
-  // Groups of `size` replicas read the same rows. Call replicationFactor before.
+  // Makes groups of `size` replicas read the same rows. Call replicationFactor before.
   Options& inputReplicaGrouping(int64_t size, CommGroupType type = CommGroupType::Consecutive);
-  // true refuses replicas for models that write buffers; false keeps a buffer a replica.
+  // Refuses replicas for models that write buffers (true), or keeps separate buffers for each
+  // replica (false).
   Options& broadcastBuffers(bool broadcast = true);
-  // `period` belongs to EveryN.
+  // Only EveryN uses `period`.
   Options& outputMode(OutputMode mode, int64_t period = 1);
   Options& executionStrategy(const ExecutionStrategy& strategy);
-  // Reserve the next power of two of IPUs, where another number is an error.
+  // Reserves the next power of two of IPUs for another number, which is an error otherwise.
   Options& autoRoundNumIPUs(bool round = true);
   Options& randomSeed(uint64_t seed);
-  // Also returns a value by name, with * and ?: see Executor::getTensorNames. Default: as outputs.
+  // Also returns the values whose names match `long_name`, which may contain * and ?: see
+  // Executor::getTensorNames. With Default the mode is that of the outputs.
   Options& anchorTensor(const std::string& short_name, const std::string& long_name,
                         OutputMode mode = OutputMode::Default, int64_t period = 1);
-  // What Executor::copyNamedBuffersToDevice uploads.
+  // Names the buffers that Executor::copyNamedBuffersToDevice uploads.
   Options& updatableNamedBuffers(const std::vector<std::string>& names);
 
-  // Precision.
+  // Options of `Precision` in Python.
   Options& enableFloatingPointExceptions(bool enable);
   Options& enableStochasticRounding(bool enable);
 
-  // Training. Micro-batches in one step: gradients are combined, then the weights updated once.
+  // Options of `Training` in Python. gradientAccumulation sets the micro-batches in one step: their
+  // gradients are combined, then the weights are updated once.
   Options& gradientAccumulation(int64_t count);
   Options& accumulationAndReplicationReductionType(ReductionType type);
   Options& setMeanAccumulationAndReplicationReductionStrategy(MeanReductionStrategy strategy);
   Options& setAutomaticLossScaling(bool enable);
 
-  // TensorLocations. Tiles of each IPU for I/O: an even number from 32 to 192.
+  // Options of `TensorLocations` in Python. numIOTiles sets how many tiles of each IPU are for I/O:
+  // an even number from 32 to 192.
   Options& numIOTiles(int64_t count);
   Options& setActivationLocation(const TensorLocationSettings& settings);
   Options& setWeightLocation(const TensorLocationSettings& settings);
   Options& setOptimizerLocation(const TensorLocationSettings& settings);
   Options& setAccumulatorLocation(const TensorLocationSettings& settings);
 
-  // Emulator.
+  // Options of `Emulator` in Python.
   Options& checkIndices(bool check);
   Options& memoryLimit(MemoryLimit limit);
 

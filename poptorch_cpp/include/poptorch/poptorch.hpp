@@ -1,10 +1,10 @@
-// Train and run torch::nn modules on emulated IPUs, in processes with or without Python.
+// Trains and runs torch::nn modules on emulated IPUs, in processes with or without Python.
 //
 //   auto training = poptorch::trainingModel(network, poptorch::Options(), optimizer);
 //   auto outputs = training(images, labels);  // {scores, loss}: what forward returned, flat
 //
-// Errors are exceptions derived from std::runtime_error whose text says what to do; those of a
-// failed device have classes of their own (poptorch/errors.hpp).
+// Errors are exceptions derived from std::runtime_error whose text says what to do. Failures of the
+// device have separate classes (poptorch/errors.hpp).
 #pragma once
 
 #include <torch/nn/module.h>
@@ -34,69 +34,76 @@
 
 namespace poptorch {
 
-// What a call ends with that interrupt() has stopped.
+// Thrown by a call that interrupt() has stopped.
 class Interrupted : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A wrapped module, whatever its class. Not thread-safe, but for interrupt().
+// A wrapped module of any class. Only interrupt() is thread-safe.
 class Executor {
  public:
   using Tensors = poptorch::Tensors;
   using Forward = std::function<Tensors(const Tensors&)>;
 
-  // `module` lives as long as this. A training model needs an optimiser: SGD, Adam, AdamW or
-  // RMSprop of torch::optim, or one of poptorch::optim.
+  // Keeps `module` alive. A training model needs an optimiser: SGD, Adam, AdamW or RMSprop of
+  // torch::optim, or one of poptorch::optim. For inference `optimizer` is nullptr.
   Executor(std::shared_ptr<torch::nn::Module> module, const Options& options,
            const torch::optim::Optimizer* optimizer);
   ~Executor();
   Executor(Executor&&) noexcept;
 
-  // A parameter has a value for each group of `shards` replicas. Its first dimension is the number
-  // of groups (of replicas, with AllReplicas); forward sees one value. Before the first call.
+  // Gives a parameter a value for each group of `shards` replicas. Its first dimension is the
+  // number of groups (of replicas, with AllReplicas); forward sees one value. Throws after the
+  // first call.
   void replicaGrouping(const torch::Tensor& parameter, CommGroupType type, int64_t shards,
                        VariableRetrievalMode mode);
 
-  // One call. The first one traces `forward` and compiles; later ones want the same shapes. Rows of
-  // the inputs: micro-batch times gradientAccumulation times deviceIterations times the groups of
-  // replicas that read other rows.
+  // Runs the model once and returns forward's results. The first call traces `forward` and
+  // compiles; later calls need the same shapes. The number of rows of the inputs is the micro-batch
+  // times gradientAccumulation, times deviceIterations, times the groups of replicas that read
+  // different rows.
   Tensors run(const Tensors& inputs, const Forward& forward);
   // Traces and compiles for inputs like these, without running.
   void compile(const Tensors& inputs, const Forward& forward);
-  // Ends the call under way, if there is one, within half a second: it throws Interrupted. From any
-  // thread, or the handler of a signal. Of the step at hand, some weights may then be updated on
-  // the device and some not; copyWeightsToDevice() puts the module's there.
+  // Ends the running call, if there is one, within half a second: the call throws Interrupted. Any
+  // thread or signal handler may call this. Some weights of the current step may then be updated on
+  // the device and some not; copyWeightsToDevice() restores the module's.
   void interrupt() noexcept;
   bool isCompiled() const;
 
-  // After training the module's own tensors are stale until they are copied; a changed module has
-  // no effect on the device until it is copied there.
+  // Copy weights between the module and the device. After training the module's own tensors are
+  // stale until they are copied. A changed module has no effect on the device until it is copied
+  // there.
   void copyWeightsToHost();
   void copyWeightsToDevice();
   void copyNamedBuffersToDevice();  // those of Options::updatableNamedBuffers
-  // New values of the learning rate and of all that is variable: what differed from torch's default
-  // at compilation, or was set of an optimiser of poptorch::optim.
+  // Updates the learning rate and all variable arguments. An argument is variable if it differed
+  // from torch's default at compilation, or was set in an optimiser of poptorch::optim.
   void setOptimizer(const torch::optim::Optimizer& optimizer);
 
-  // What Options::anchorTensor can name: values, and state by the names of its slots.
+  // Returns the names that Options::anchorTensor takes: values, and state by the names of its
+  // slots.
   std::vector<std::string> getTensorNames() const;
-  // The last run's values of what the anchor matches, by name; state is as the run left it.
+  // Returns the last run's values that the anchor matches, by name; state is as the run left it.
   std::map<std::string, torch::Tensor> getAnchoredTensor(const std::string& short_name) const;
-  // State by slot: parameters and buffers by path, the optimiser's as optimiser.exp_avg.<path>.
+  // Read and write state by slot: parameters and buffers have their path, the optimiser's state
+  // names like optimiser.exp_avg.<path>.
   std::vector<std::string> stateNames() const;
   torch::Tensor readState(const std::string& slot) const;
   void writeState(const std::string& slot, const torch::Tensor& value);
-  // Seed of the device's random numbers, and how many micro-batches have drawn from them.
+  // Read and set the seed of the device's random numbers, and how many micro-batches have drawn
+  // from them.
   std::pair<uint64_t, uint64_t> rngState() const;
   void setRngState(std::pair<uint64_t, uint64_t> state);
 
-  // Writes the executable with its state to a file, whole or not at all: see saved.hpp.
+  // Writes the executable with its state to a file, atomically: see saved.hpp.
   void save(const std::string& path) const;
 
-  // The text of a form: "traced", "normal", "differentiated", "placed" or "program".
+  // Returns the text of an IR stage: "traced", "normal", "differentiated", "placed" or "program".
   std::string graph(const std::string& form) const;
   Report report() const;
-  // Of the first `micro_batches` of a run; printSchedule draws it on the standard output.
+  // Returns the schedule of the first `micro_batches` of a run; printSchedule draws it on the
+  // standard output.
   Schedule schedule(int64_t micro_batches = 64) const;
   void printSchedule(int64_t micro_batches = 64) const;
 
@@ -138,7 +145,8 @@ class Model : public Executor {
         const torch::optim::Optimizer* optimizer)
       : Executor(module, options, optimizer), module_(std::move(module)) {}
 
-  // forward's results, flat, in order: tensors, or vectors, tuples and pairs of them.
+  // Runs the model once. Returns forward's results, flat, in order. forward may return tensors, or
+  // vectors, tuples and pairs of them.
   template <std::convertible_to<torch::Tensor>... Inputs>
   Tensors operator()(const Inputs&... inputs) {
     return run({inputs...}, forward(std::make_index_sequence<sizeof...(Inputs)>()));
@@ -162,8 +170,9 @@ class Model : public Executor {
   std::shared_ptr<Module> module_;
 };
 
-// The module's forward must return its loss, as one of its results. The optimiser's numbers are
-// read now; a torch::optim::Optimizer that changes later is passed to setOptimizer.
+// Wraps a module for training. Its forward must return its loss, as one of its results. The
+// optimiser's numbers are read now; pass a torch::optim::Optimizer that changes later to
+// setOptimizer.
 template <typename Module>
 Model<Module> trainingModel(std::shared_ptr<Module> module, const Options& options,
                             const torch::optim::Optimizer& optimizer) {
@@ -175,7 +184,8 @@ Model<Module> trainingModel(const torch::nn::ModuleHolder<Module>& module, const
   return Model<Module>(module.ptr(), options, &optimizer);
 }
 
-// Takes the module's weights as they are at the first call, and its mode: call eval() before.
+// Wraps a module for inference. The first call takes the module's weights, and its mode: call
+// eval() before.
 template <typename Module>
 Model<Module> inferenceModel(std::shared_ptr<Module> module, const Options& options = {}) {
   return Model<Module>(std::move(module), options, nullptr);

@@ -1,4 +1,4 @@
-// What the emulated IPUs hold and do: the account of a compiled model. Cycles and seconds are those
+// The report of a compiled model: what the emulated IPUs store and do. Cycles and seconds are those
 // of the emulated device.
 #pragma once
 
@@ -9,23 +9,23 @@
 
 namespace poptorch {
 
-// What one emulated IPU holds. Of tensors the figures are exact, of code estimates.
+// The memory use of one emulated IPU. Figures of tensors are exact, figures of code are estimates.
 struct IpuMemory {
   int64_t state_bytes = 0;  // weights, optimiser state
   int64_t arena_bytes = 0;  // activations and gradients, at their peak
   int64_t code_bytes = 0;
   int64_t capacity_bytes = 0;
   int64_t stash_bytes = 0;  // values that wait for their backward pass
-  // Of the state; the rest are buffers and hyper-parameters.
+  // Parts of the state; the rest are buffers and hyper-parameters.
   int64_t weight_bytes = 0, optimiser_bytes = 0, accumulator_bytes = 0, constant_bytes = 0;
 };
 
-// What one IPU does in one run; the rest of the time it waits.
+// The work of one IPU in one run. For the rest of the time it waits.
 struct IpuWork {
   int64_t compute_cycles = 0, link_cycles = 0, host_cycles = 0, streaming_cycles = 0;
-  int64_t gateway_cycles = 0, idle_cycles = 0;  // of links: IPU-Links, of gateways: GW-Links
+  int64_t gateway_cycles = 0, idle_cycles = 0;  // link: IPU-Links, gateway: GW-Links
   int64_t link_bytes = 0, gateway_bytes = 0, host_bytes = 0, streaming_bytes = 0;
-  int64_t overlapped_cycles = 0;  // of the host's and Streaming Memory's: through the I/O tiles
+  int64_t overlapped_cycles = 0;  // host and Streaming Memory, through the I/O tiles
 };
 
 struct StageCost {
@@ -34,53 +34,53 @@ struct StageCost {
   std::vector<std::string> blocks;
 };
 
-// Equal ops of one module of one block in one stage, over one run.
+// The cost of equal ops of one module, block and stage, over one run.
 struct OpCost {
   int ipu = 0, stage = 0;
   std::string block, module, op;
   int64_t count = 0, cycles = 0;
 };
 
-// A part of equal collectives of one module, over one run of one IPU.
+// The cost of one part of equal collectives of one module, over one run of one IPU.
 struct CollectiveCost {
   int ipu = 0;
   std::string module, op, part;
   std::string links;  // "IPU-Links" or "GW-Links"
-  int members = 1;    // replicas that meet
+  int members = 1;    // replicas that take part
   int64_t count = 0, bytes = 0, cycles = 0;
 };
 
-// The account of one call.
+// The report of one call.
 struct Report {
   std::vector<IpuMemory> ipus;
   int64_t cycles_per_run = 0;
   double seconds_per_run = 0;
-  std::vector<std::string> generic_ops;  // aten ops without a kernel of their own
+  std::vector<std::string> generic_ops;  // aten ops without a dedicated kernel
   std::vector<IpuWork> work;             // by IPU
   std::vector<StageCost> stages;
   std::vector<OpCost> ops;                  // most cycles first
   std::vector<CollectiveCost> collectives;  // by IPU, most cycles first
   std::string device;
   int replicas = 1;
-  int64_t idle_ipus = 0;           // reserved, in all, to make a power of two
+  int64_t idle_ipus = 0;           // reserved in total to reach a power of two
   int64_t streaming_bytes = 0;     // Streaming Memory of one replica
   int64_t streaming_capacity = 0;  // its share
   double bubbles = 0;              // the share of the IPUs' time in which they wait
   int bottleneck_stage = 0;
-  // By op without a fast kernel: the share of the time of the runs so far, measured.
+  // The measured share of the time of the runs so far, for each op without a fast kernel.
   std::vector<std::pair<std::string, double>> reference_kernels;
 };
 
-// A cell of the schedule: what an IPU does for one stage of one micro-batch in a step.
+// A cell of the schedule: the work of an IPU for one stage of one micro-batch in a step.
 struct Cell {
-  int ipu = 0, stage = 0, phase = -1;  // phases are those of phased strategies
+  int ipu = 0, stage = 0, phase = -1;  // only phased strategies have phases
   int64_t micro_batch = 0;
   bool backward = false;
   int64_t cycles = 0;
   int64_t step = 0;
 };
 
-// A transfer that the schedule places: with the host beside computation, or between phases.
+// A transfer in the schedule: with the host beside computation, or between phases.
 struct ScheduledTransfer {
   int ipu = 0, phase = -1;
   int64_t micro_batch = 0;
@@ -91,11 +91,11 @@ struct ScheduledTransfer {
   int64_t step = 0;
 };
 
-// Which IPU works on which micro-batch when.
+// Says when which IPU works on which micro-batch.
 struct Schedule {
   int64_t ipus = 0, idle_ipus = 0, stages = 0, steps = 0;
   std::vector<std::vector<std::string>> blocks;  // by IPU
-  std::vector<int> phases;                       // by step; none without phases
+  std::vector<int> phases;                       // by step; empty without phases
   std::vector<Cell> cells;
   std::vector<ScheduledTransfer> transfers;
   double bubbles = 0;  // the share of steps in which IPUs do nothing

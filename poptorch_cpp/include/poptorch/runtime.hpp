@@ -1,5 +1,5 @@
-// Run executables that PopTorch has exported, without torch and without Python: load a file, look
-// at its inputs and outputs, run it on plain buffers.
+// Runs executables that PopTorch has exported, without torch and without Python. Load a file, look
+// at its inputs and outputs, and run it on plain buffers.
 //
 //   poptorch::runtime::Model model("digits.poptorch");
 //   std::vector<float> scores(model.outputs()[0].elements());
@@ -17,12 +17,12 @@
 
 namespace poptorch::runtime {
 
-// Says what is wrong, and what to do.
+// An error whose text says what is wrong, and what to do.
 class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What one call takes or gives: dense, row-major, with the batching factors (replicas, gradient
+// An input or output of one call: dense, row-major, with the batching factors (replicas, gradient
 // accumulation, device iterations) in the first dimension.
 struct Tensor {
   std::string name;   // of the argument; outputs are output0, output1 ...
@@ -35,9 +35,9 @@ struct Tensor {
 
 class Model {
  public:
-  // `threads`: of the emulator; 0: POPTORCH_NUM_THREADS, else as many as there are cores. Error for
-  // what is no executable of this version, or is damaged. Of a model for training the optimiser's
-  // state comes with it.
+  // Loads an executable. `threads` is the number of emulator threads; 0 means POPTORCH_NUM_THREADS,
+  // or else one for each core. Throws Error for a file that is damaged, or is not an executable of
+  // this version. A model for training comes with the optimiser's state.
   explicit Model(const std::string& path, int threads = 0);
   ~Model();
   Model(Model&&) noexcept;
@@ -45,11 +45,12 @@ class Model {
 
   const std::vector<Tensor>& inputs() const;
   const std::vector<Tensor>& outputs() const;
-  // One call: a buffer for each input and each output, of Tensor::bytes. Error where their number
-  // is another, and where the run fails. Calls from several threads take turns.
+  // Runs the model once, with a buffer of Tensor::bytes for each input and each output. Throws
+  // Error for another number of buffers, and if the run fails. Calls from several threads run one
+  // at a time.
   void run(const std::vector<const void*>& inputs, const std::vector<void*>& outputs);
 
-  // Weights, buffers and the optimiser's state, by the names of their slots.
+  // Access weights, buffers and the optimiser's state, by the names of their slots.
   const std::vector<Tensor>& state() const;
   void readState(const std::string& name, void* data) const;
   void writeState(const std::string& name, const void* data);

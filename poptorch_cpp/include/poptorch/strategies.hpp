@@ -1,4 +1,4 @@
-// How a model that is divided into blocks runs on its IPUs: stages, phases, execution strategies.
+// Stages, phases and execution strategies: how a model of several blocks runs on its IPUs.
 #pragma once
 
 #include <concepts>
@@ -12,10 +12,10 @@
 
 namespace poptorch {
 
-// How stages are numbered when none are given: as the blocks' IPUs, or as the blocks begin.
+// Selects how stages are numbered when none are given: as the blocks' IPUs, or as the blocks begin.
 enum class AutoStage { SameAsIpu, AutoIncrement };
 
-// When a phase's tensors leave the chip.
+// Selects when a phase's tensors leave the chip.
 enum class Liveness {
   AlwaysLive,
   OffChipAfterFwd,
@@ -23,13 +23,13 @@ enum class Liveness {
   OffChipAfterEachPhase
 };
 
-// What runs on one IPU at a stretch: one or more blocks, by their ids.
+// One or more blocks, by their ids, that run on one IPU without interruption.
 class Stage {
  public:
   template <std::convertible_to<std::string>... Ids>
     requires(sizeof...(Ids) > 0)
   Stage(const Ids&... block_ids) : blocks_{std::string(block_ids)...} {}
-  // Runs the stage on this IPU, whatever its blocks say.
+  // Runs the stage on this IPU, whatever its blocks say. Throws for a number below 0.
   Stage& ipu(int ipu);
 
   const std::vector<std::string>& blocks() const { return blocks_; }
@@ -40,8 +40,8 @@ class Stage {
   std::optional<int> ipu_;
 };
 
-// What runs between two exchanges with Streaming Memory: stages, which run in parallel. Ids of
-// blocks alone are one stage.
+// Stages that run in parallel between two exchanges with Streaming Memory. Ids of blocks alone make
+// one stage.
 class Phase {
  public:
   template <std::convertible_to<std::string>... Ids>
@@ -59,10 +59,10 @@ class Phase {
   std::vector<Stage> stages_;
 };
 
-// What the four strategies have in common; they differ by how they are made.
+// The common base of the four strategies, which differ by how they are made.
 class ExecutionStrategy {
  public:
-  // Where the ops of a block run. `phase` is of phased strategies alone.
+  // The place where the ops of a block run. Only phased strategies use `phase`.
   struct Place {
     int ipu = 0, stage = 0, phase = -1;
   };
@@ -70,16 +70,16 @@ class ExecutionStrategy {
   const std::string& name() const { return name_; }
   Liveness liveness() const { return liveness_; }
   bool has_separate_backward_phase() const { return separate_backward_phase_; }
-  // The stage of a block. Throws for one that the strategy does not name.
+  // Returns the stage of a block. Throws for a block that the strategy does not name.
   const Stage& stage(const std::string& block_id) const;
-  // Where a block goes. `count`: blocks before it; `first`: the number of the first stage. Throws
-  // for a block that the strategy has no place for.
+  // Returns the place of a block. `count` is the number of blocks before it, `first` the number of
+  // the first stage. Throws for a block that the strategy cannot place.
   Place place(const std::string& block_id, std::optional<int> ipu_id, int count, int first) const;
 
  protected:
   ExecutionStrategy(std::string name, AutoStage numbers)
       : name_(std::move(name)), auto_stage_(numbers) {}
-  // Of a pipeline each phase is one stage. Throws for a block that is named twice.
+  // Takes one stage as each phase of a pipeline. Throws for a block that is named twice.
   ExecutionStrategy(std::string name, std::vector<Phase> phases);
   static std::vector<Phase> phases_of(std::initializer_list<Stage> stages) {
     return {stages.begin(), stages.end()};
@@ -103,8 +103,8 @@ class ExecutionStrategy {
   std::map<std::string, Found> places_;
 };
 
-// Stages work at one time, each on another micro-batch. Takes an AutoStage, or the stages in order:
-// PipelinedExecution("front", Stage("middle", "back").ipu(3)).
+// Runs the stages at the same time, each on another micro-batch. Takes an AutoStage, or the stages
+// in order: PipelinedExecution("front", Stage("middle", "back").ipu(3)).
 class PipelinedExecution : public ExecutionStrategy {
  public:
   explicit PipelinedExecution(AutoStage numbers = AutoStage::SameAsIpu)
@@ -115,7 +115,7 @@ class PipelinedExecution : public ExecutionStrategy {
       : ExecutionStrategy("pipelined", phases_of({Stage(stages)...})) {}
 };
 
-// One micro-batch at a time passes through the IPUs. Takes what PipelinedExecution takes.
+// Passes one micro-batch at a time through the IPUs. Takes the arguments of PipelinedExecution.
 class ShardedExecution : public ExecutionStrategy {
  public:
   explicit ShardedExecution(AutoStage numbers = AutoStage::SameAsIpu)
@@ -126,29 +126,29 @@ class ShardedExecution : public ExecutionStrategy {
       : ExecutionStrategy("sharded", phases_of({Stage(stages)...})) {}
 };
 
-// One phase after the other on one group of IPUs. A stage without an IPU runs on that of its number
-// in the phase. State is on the chip for the phases that use it.
+// Runs one phase after the other on one group of IPUs. A stage without an IPU runs on the IPU with
+// its number in the phase. State is on the chip for the phases that use it.
 class SerialPhasedExecution : public ExecutionStrategy {
  public:
   template <std::convertible_to<Phase>... Phases>
     requires(sizeof...(Phases) > 0)
   explicit SerialPhasedExecution(const Phases&... phases)
       : ExecutionStrategy("serial_phased", std::vector<Phase>{Phase(phases)...}) {}
-  // Which values leave the chip between phases.
+  // Selects which values leave the chip between phases.
   SerialPhasedExecution& setTensorsLiveness(Liveness liveness);
-  // Runs the last phase's backward pass in a phase of its own.
+  // Runs the last phase's backward pass in a separate phase.
   SerialPhasedExecution& useSeparateBackwardPhase(bool use = true);
 };
 
-// Even phases run on even IPUs, odd ones on odd IPUs: a stage without one on 2i, or 2i + 1, where i
-// is its number in the phase.
+// Runs even phases on even IPUs, and odd phases on odd IPUs. The i-th stage (from 0) of a phase
+// runs on IPU 2i, or 2i + 1, unless it has an IPU.
 class ParallelPhasedExecution : public ExecutionStrategy {
  public:
   template <std::convertible_to<Phase>... Phases>
     requires(sizeof...(Phases) > 0)
   explicit ParallelPhasedExecution(const Phases&... phases)
       : ExecutionStrategy("parallel_phased", std::vector<Phase>{Phase(phases)...}) {}
-  // Values that wait for the backward pass do so off the chip.
+  // Keeps values that wait for the backward pass off the chip.
   ParallelPhasedExecution& sendTensorsOffChipAfterFwd(bool off_chip = true);
   ParallelPhasedExecution& useSeparateBackwardPhase(bool use = true);
 };

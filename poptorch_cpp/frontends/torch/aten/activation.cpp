@@ -6,7 +6,7 @@ namespace {
 
 using Values = std::vector<TensorValue>;
 
-// A composition of the operand as a Val, same dtype.
+// Makes a row that composes ops of the operand, a Val, with the same dtype.
 template <typename Compose>
 Rule of_x(Compose compose) {
   return [compose](Call& c) -> Values {
@@ -50,7 +50,7 @@ Val softplus(Call& c, Val x) {
   return c.emit("select", {linear, x, beta == 1.0 ? soft : soft / beta});
 }
 
-// NaN is above every threshold.
+// Treats NaN as above every threshold.
 Val threshold(Call& c, Val x) {
   const Val below = c.emit("le", {x, number(c, x, c.real("threshold"))});
   return c.emit("select", {below, number(c, x, c.real("value")), x});
@@ -69,13 +69,13 @@ Val softshrink(Call& c, Val x) {
 
 Val log_sigmoid(Call& c, Val x) { return -c.emit("softplus", {-x}); }
 
-// Where low < x < high.
+// Returns a mask that is true where low < x < high.
 Val between(Call& c, Val x, double low, double high) {
   return c.emit("logical_and",
                 {c.emit("gt", {x, number(c, x, low)}), c.emit("lt", {x, number(c, x, high)})});
 }
 
-// clamp, but torch's derivative is zero on the bounds themselves.
+// Clamps x; unlike clamp's, the derivative is zero on the bounds themselves, as in torch.
 Val hard_limits(Call& c, Val x, double low, double high) {
   const Val inside = between(c, x, low, high);
   return c.with_gradient(clamp(c, x, low, high), c.only_where(inside, x));
@@ -110,7 +110,7 @@ Values relu6(Call& c) {
   return {{c.emit("minimum", {above, c.scalar(x.dtype, 6)}), x.dtype}};
 }
 
-// The weight stands along axis 1 of x.
+// The weight lies along axis 1 of x.
 Values prelu(Call& c) {
   const TensorValue x = c.tensor(0), weight = c.tensor(1);
   Val slope = c.val(weight.value);
@@ -137,7 +137,7 @@ Values glu(Call& c) {
   return {{c.slice(x.value, axis, 0, half) * gate, x.dtype}};
 }
 
-// Training draws its slopes at random.
+// Draws the slopes at random in training.
 Values rrelu(Call& c) {
   const TensorValue x = c.tensor(0);
   const double low = c.real("lower", 0.125), high = c.real("upper", 1.0 / 3.0);

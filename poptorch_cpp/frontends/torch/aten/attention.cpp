@@ -1,4 +1,4 @@
-// aten row of scaled dot-product attention.
+// The aten row of scaled dot-product attention.
 #include <cmath>
 #include <limits>
 
@@ -9,7 +9,7 @@ namespace {
 
 using Values = std::vector<TensorValue>;
 
-// [batch, heads, length, width], whatever leading dimensions there are.
+// Reshapes x, with any leading dimensions, to [batch, heads, length, width].
 Val four_dimensional(Call& c, Val x) {
   const Shape& shape = x.type().shape;
   if (shape.size() == 4) return x;
@@ -18,7 +18,7 @@ Val four_dimensional(Call& c, Val x) {
   return c.reshape(x, {leading, 1, shape[shape.size() - 2], shape.back()});
 }
 
-// Keys and values of fewer heads are shared by groups of query heads.
+// Repeats keys or values that have fewer heads: groups of query heads share them.
 Val repeat_heads(Call& c, Val x, int64_t heads) {
   const Shape shape = x.type().shape;
   const int64_t groups = heads / shape[1];
@@ -28,7 +28,7 @@ Val repeat_heads(Call& c, Val x, int64_t heads) {
                    {shape[0], heads, shape[2], shape[3]});
 }
 
-// Truth becomes 0 and -infinity, to be added.
+// Returns the mask as numbers to add to the scores: true becomes 0, false becomes -infinity.
 Value* additive_mask(Call& c, DType dtype) {
   const TensorValue mask = c.tensor("attn_mask");
   if (!mask) return nullptr;
@@ -46,7 +46,7 @@ Val causal_mask(Call& c, int64_t rows, int64_t columns, DType dtype) {
   return c.emit("select", {seen, c.scalar(dtype, 0), off});
 }
 
-// With dropout the probabilities are needed: taken apart.
+// Composes attention from simpler ops, since dropout needs the probabilities.
 Val composed(Call& c, Val q, Val k, Val v, Value* mask, bool causal, double scale, double drop) {
   Val scores = c.emit("matmul", {q, k}, {{"transpose_b", true}}) * scale;
   const int64_t rows = q.type().shape[2], columns = k.type().shape[2];
@@ -57,7 +57,7 @@ Val composed(Call& c, Val q, Val k, Val v, Value* mask, bool causal, double scal
   return c.emit("matmul", {dropped->result(0), v});
 }
 
-// The op's mask has four dimensions.
+// Reshapes the mask to four dimensions, which the op requires.
 Value* four_dimensional_mask(Call& c, Value* mask, int64_t q_rank) {
   if (!mask) return nullptr;
   Shape shape = mask->type().shape;
@@ -69,7 +69,7 @@ Value* four_dimensional_mask(Call& c, Value* mask, int64_t q_rank) {
   return c.reshape(mask, shape);
 }
 
-// The dimensions before length and width broadcast together, as in matmul.
+// Broadcasts the dimensions before length and width together, as in matmul.
 void broadcast_leading(Call& c, std::vector<Val>& all) {
   Shape leading;
   for (const Val& x : all) {

@@ -19,7 +19,7 @@ DType float_type(Call& c, DType dtype) {
   return ir::is_float(dtype) || ir::is_complex(dtype) ? dtype : c.default_float();
 }
 
-// Operand `first` ± alpha · operand `second`, by the op `of_truths` where both are booleans.
+// Makes the row of operand `first` ± alpha · operand `second`. Booleans use the op `of_truths`.
 Rule sum(std::string op, std::string of_truths, size_t first, size_t second) {
   const auto plain = [=](Call& c) -> Values {
     const DType dtype = c.result_type({0, 1});
@@ -45,7 +45,7 @@ Values multiply(Call& c) {
   return {{c.emit(op, {c.operand(0, dtype), c.operand(1, dtype)}), dtype}};
 }
 
-// A path along which every gradient is zero.
+// Returns a path along which every gradient is zero.
 Val nowhere(Call& c, Val a, Val b) {
   const Val never = c.scalar(DType::kBool, 0);
   return c.only_where(never, a) + c.only_where(never, b);
@@ -108,7 +108,7 @@ Rule logical(std::string op) {
   };
 }
 
-// On bools, the bitwise operators are the logical ones.
+// Makes the row of a bitwise operator, which is the logical one on bools.
 Rule bitwise(std::string suffix) {
   return [suffix](Call& c) -> Values {
     const DType dtype = c.result_type({0, 1});
@@ -129,8 +129,8 @@ Values masked_fill(Call& c) {
   return {{c.emit("select", {mask, c.operand(2, x.dtype), x.value}), x.dtype}};
 }
 
-// Bounds that are tensors have gradients: each element's goes to x within the bounds, these
-// included, else to the bound that holds. Where the bounds cross, the higher one does.
+// Clamps x between tensors, which have gradients. An element's gradient goes to x within the bounds
+// (inclusive), else to the bound that applies. Where the bounds cross, that is the higher one.
 Val clamp_by_tensors(Call& c, Val x, std::optional<Val> low, std::optional<Val> high) {
   Val y = x;
   if (low) y = c.emit("maximum", {y, *low});
@@ -180,7 +180,7 @@ Values clamp_between(Call& c, std::string_view low_name, std::string_view high_n
   return {{clamp_by_tensors(c, x, bound(has_low, low), bound(has_high, high)), dtype}};
 }
 
-// input + value · (a op b)
+// Makes the row of input + value · (a op b).
 Rule fused_sum(std::string op) {
   return [op](Call& c) -> Values {
     const DType dtype = c.result_type({0, 1, 2});
@@ -198,7 +198,7 @@ Values lerp(Call& c) {
   return {{start + c.operand(2, dtype) * (c.operand(1, dtype) - start), dtype}};
 }
 
-// Scaled by the greater side, so that no square leaves the range.
+// Scales by the greater side, so that no square overflows or underflows.
 Values hypot(Call& c) {
   const DType dtype = float_type(c, c.result_type({0, 1}));
   const Val a = c.operand(0, dtype), b = c.operand(1, dtype), zero = c.scalar(dtype, 0);
@@ -212,7 +212,7 @@ Values hypot(Call& c) {
   return {{c.with_slopes(length, {{a, a / length}, {b, b / length}}), dtype}};
 }
 
-// Like maximum and minimum, but a number wins over nan, and the first operand over its equal.
+// Makes the row of fmax or fmin: a number wins over NaN, and the first operand over its equal.
 Rule ignoring_nan(const char* first_wins) {
   return [first_wins](Call& c) -> Values {
     const DType dtype = c.result_type({0, 1});
@@ -223,7 +223,7 @@ Rule ignoring_nan(const char* first_wins) {
   };
 }
 
-// The larger plus log(1 + exp(-|b - a|)); equal infinities have no difference.
+// Computes the larger plus log(1 + exp(-|b - a|)); the difference of equal infinities counts as 0.
 Values logaddexp(Call& c) {
   const DType dtype = float_type(c, c.result_type({0, 1}));
   const Val a = c.operand(0, dtype), b = c.operand(1, dtype);
@@ -241,7 +241,7 @@ Values logaddexp(Call& c) {
 Val xlogy(Call& c, Val x, Val y) {
   const Val zero = c.scalar(x.type().dtype, 0);
   const Val is_zero = c.emit("eq", {x, zero}), log = c.emit("log", {y});
-  const Val none = c.emit("logical_and", {is_zero, c.emit("eq", {y, y})});  // nan stays
+  const Val none = c.emit("logical_and", {is_zero, c.emit("eq", {y, y})});  // NaN stays
   const Val product = c.emit("select", {none, zero, x * log});
   const Val flat = c.emit("logical_and", {is_zero, c.emit("le", {y, zero})});
   const Val slope = c.emit("select", {flat, zero, log});

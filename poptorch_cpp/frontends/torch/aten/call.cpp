@@ -1,4 +1,4 @@
-// The parts of Call that need no torch.
+// The parts of Call that do not depend on torch.
 #include "frontends/torch/aten/call.hpp"
 
 #include <algorithm>
@@ -126,7 +126,7 @@ Val Call::operand(size_t argument, DType dtype) {
   const Number given_number = number(argument);
   const DType narrowed = narrow(dtype);
   if (given_number.kind == Number::Kind::kFloat) return scalar(dtype, given_number.real);
-  // An int32 may be an input's int64.
+  // An i32 value may stand for an i64 input.
   const bool may_be_wide = narrowed == DType::kI32 || (narrowed != dtype && !ir::is_float(dtype));
   if (may_be_wide && given_number.integer != static_cast<int32_t>(given_number.integer)) {
     fail(str("the number ", given_number.integer,

@@ -1,8 +1,8 @@
-// What an aten row sees of one dispatcher call: arguments by index or schema name, and a builder.
-// No torch header stands here or in the rows: they compile fast and are all about the IR.
+// A Call gives an aten row one dispatcher call: arguments by index or schema name, and a builder.
+// Neither this file nor the rows include torch headers: they compile fast and only handle the IR.
 //
-// Invariant: dtypes of TensorValue are what torch shows the user (i64, f64 included); the IR value
-// beside it has the narrowed dtype (i32, f32).
+// Invariant: a TensorValue has the dtype that torch shows the user (i64 and f64 included); its IR
+// value has the narrowed dtype (i32, f32).
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace poptorch::frontend {
 
-// Of an operator whose result has a shape that its operands' values say.
+// Reports an operator whose result has a shape that depends on its operands' values.
 class DynamicShapeError : public support::UnsupportedError {
  public:
   using UnsupportedError::UnsupportedError;
@@ -31,7 +31,7 @@ using ir::Type;
 using ir::Val;
 using ir::Value;
 
-// The dtype that the device holds for torch's `dtype`: i64 → i32, f64 → f32, c128 → c64.
+// Returns the dtype that the device holds for torch's `dtype`: i64 → i32, f64 → f32, c128 → c64.
 DType narrow(DType dtype);
 
 struct Number {
@@ -57,44 +57,44 @@ class Call {
   virtual ~Call() = default;
 
   Builder& builder() const { return builder_; }
-  // "aten::add.Tensor", for messages.
+  // Returns the operator's name for messages, such as "aten::add.Tensor".
   virtual std::string name() const = 0;
-  // The argument's index, or kNone when the schema has none of this name.
+  // Returns the argument's index, or kNone when the schema has no argument of this name.
   virtual size_t index_of(std::string_view argument) const = 0;
   virtual bool given(size_t argument) const = 0;  // in the schema and not None
   virtual bool is_tensor(size_t argument) const = 0;
   virtual bool is_list(size_t argument) const = 0;  // of numbers
 
-  // The tensor's current value. An undefined tensor gives a null value.
+  // Returns the tensor's current value; null for an undefined tensor.
   TensorValue tensor(size_t argument) { return widened(read(argument)); }
   std::vector<TensorValue> tensors(size_t argument);  // of a list; absent ones are null
   virtual Number number(size_t argument) const = 0;
   virtual Ints ints(size_t argument) const = 0;  // a single int gives a list of one
   virtual std::string text(size_t argument) const = 0;
   virtual DType dtype(size_t argument) const = 0;
-  // What a tensor of whole numbers holds, where that is known while the model is traced.
+  // Returns the contents of an integer tensor, if they are known while the model is traced.
   virtual std::optional<Ints> known(size_t argument) const = 0;
 
-  // The dtype of an arithmetic result of these arguments (tensors or numbers), by torch's rules
-  // for dimensioned, 0-d and wrapped operands.
+  // Returns the dtype of an arithmetic result of these arguments (tensors or numbers), by torch's
+  // rules for dimensioned, 0-d and wrapped operands.
   DType result_type(const std::vector<size_t>& arguments) const;
   virtual DType default_float() const = 0;
-  // Replaces what the tensor argument holds from here on, through every view of it.
+  // Replaces the tensor argument's value from here on, through every view of it.
   virtual void write(size_t argument, Value* value) = 0;
-  // True while gradients are recorded in a training trace.
+  // Returns true while a training trace records gradients.
   virtual bool training() const = 0;
-  // " (model.py:42)", or nothing.
+  // Returns the user's line, such as " (model.py:42)", or "".
   virtual std::string place() const = 0;
 
-  // UserError and UnsupportedError: `[name] text` with the user's line.
+  // Throw a UserError and an UnsupportedError: `[name] text` with the user's line.
   [[noreturn]] void fail(const std::string& text) const;
   [[noreturn]] void unsupported(const std::string& text) const;
-  // UnsupportedError for an operator that nothing here computes, whatever its arguments.
+  // Throws an UnsupportedError for an operator that is not supported with any arguments.
   [[noreturn]] void unsupported_op(const std::string& text) const;
 
-  // While `half` (f16 or bf16) is set, a row sees its halves as f32 and computes in f32.
+  // While `half` (f16 or bf16) is set, a row reads its halves as f32 and computes in f32.
   void widen(std::optional<DType> half) { half_ = half; }
-  // The half type that all floating tensors of the call have; none where they have not.
+  // Returns the half type that all floating tensors of the call have; nullopt if they differ.
   std::optional<DType> common_half();
 
   bool given(std::string_view argument) const {
@@ -112,7 +112,7 @@ class Call {
   std::string text(std::string_view argument) const { return text(at(argument)); }
   std::optional<DType> dtype(std::string_view argument) const;
 
-  // Argument i, tensor or number, as a value of the narrowed `dtype`.
+  // Returns the argument, a tensor or number, as a value of the narrowed `dtype`.
   Val operand(size_t argument, DType dtype);
   Val cast(Value* value, DType dtype);  // to the narrowed dtype; nothing when it has it
   Val val(Value* value) { return {value, &builder_}; }
@@ -125,22 +125,22 @@ class Call {
   Val broadcast(Value* value, const Shape& shape);
   Val slice(Value* value, int64_t axis, int64_t start, int64_t stop, int64_t step = 1);
 
-  // `value`, whose gradient is that of `path`.
+  // Returns `value`, whose gradient is that of `path`.
   Val with_gradient(Val value, Val path);
-  // `value`, element by element a function of operands whose derivatives are the slopes; all
-  // broadcast to it.
+  // Returns `value`, an element-wise function of the operands whose derivatives are the slopes. All
+  // of them broadcast to it.
   struct Slope {
     Val operand, slope;
   };
   Val with_slopes(Val value, const std::vector<Slope>& slopes);
-  // x where `mask` is true, without a gradient (and zero) elsewhere.
+  // Returns x where `mask` is true, and zero, which has a zero gradient, elsewhere.
   Val only_where(Val mask, Val x);
 
-  // Indices into `size` places as i32, those that count from the end counted from the start.
+  // Returns indices into `size` places as i32; negative ones are counted from the start instead.
   Val wrapped_indices(const TensorValue& indices, int64_t size);
-  // A dimension argument made non-negative; UserError when out of range.
+  // Returns a dimension argument made non-negative; UserError when it is out of range.
   int64_t axis(int64_t dim, int64_t rank) const;
-  // The "dim" argument as sorted axes; all of them when it is absent or empty.
+  // Returns the "dim" argument as sorted axes; all of them when it is absent or empty.
   Ints axes(std::string_view argument, int64_t rank) const;
 
  protected:

@@ -1,5 +1,5 @@
-// Rows of poptorch.distributed: collectives over groups of replicas. Dimensions are not negative,
-// and the group divides them (libtorch/distributed.cpp).
+// Rows of poptorch.distributed: collectives over groups of replicas. libtorch/distributed.cpp has
+// checked that dimensions are not negative and that the group's size divides their elements.
 #include "frontends/torch/aten/rules.hpp"
 
 namespace poptorch::frontend {
@@ -17,7 +17,7 @@ Attrs reduction_of(const Call& c) {
   return attrs;
 }
 
-// [..., size · n, ...] at `dim` → [size, ..., n, ...].
+// Reshapes [..., size · n, ...] at `dim` to [size, ..., n, ...].
 Val rows_of(Call& c, Value* x, int64_t dim) {
   const int64_t size = c.integer("size");
   Shape shape = x->type().shape;
@@ -31,7 +31,7 @@ Val rows_of(Call& c, Value* x, int64_t dim) {
   return c.transpose(c.reshape(x, shape), order);
 }
 
-// [size, ..., n, ...] → [..., size · n, ...] at `dim`.
+// Reshapes [size, ..., n, ...] to [..., size · n, ...] at `dim`.
 Val lined_up(Call& c, Value* rows, int64_t dim) {
   Shape shape = rows->type().shape;
   Ints order;

@@ -10,7 +10,7 @@ namespace {
 
 using Values = std::vector<TensorValue>;
 
-// A list argument of `count` numbers; one number stands for all of them.
+// Returns a list argument of `count` numbers; a single number is repeated.
 Ints spread(Call& c, std::string_view argument, size_t count, int64_t otherwise) {
   Ints values = c.ints(argument);
   if (values.empty()) values.push_back(otherwise);
@@ -18,7 +18,7 @@ Ints spread(Call& c, std::string_view argument, size_t count, int64_t otherwise)
   return values;
 }
 
-// Torch accepts images without a batch: adds one in front.
+// Adds a batch dimension in front of images that lack one, which torch accepts.
 Val batched(Call& c, Val x, size_t spatial) {
   if (x.type().rank() == static_cast<int64_t>(spatial) + 2) return x;
   if (x.type().rank() != static_cast<int64_t>(spatial) + 1) {
@@ -59,7 +59,7 @@ Val conv_op(Call& c, const Operands& o, Val x, const Ints& padding) {
                  {"groups", c.integer("groups", 1)}});
 }
 
-// padding="same": an odd total is padded once more at the high end.
+// Convolves with padding="same": if the total is odd, the high end gets one more.
 Val conv_same(Call& c, const Operands& o) {
   const auto spatial = static_cast<size_t>(o.x.type().rank()) - 2;
   const Ints dilation = spread(c, "dilation", spatial, 1);
@@ -103,7 +103,7 @@ Values transposed(Call& c, size_t spatial) {
   return {{like_input(c, y, o.input), o.dtype}};
 }
 
-// aten::convolution, of any rank and direction.
+// Emits aten::convolution of any rank, transposed or not.
 Values convolution(Call& c) {
   const auto spatial = static_cast<size_t>(c.tensor(1).rank()) - 2;
   return c.flag("transposed") ? transposed(c, spatial) : conv(spatial)(c);
@@ -136,7 +136,7 @@ Values avg_pool(Call& c, size_t spatial) {
   return {{like_input(c, y, input), input.dtype}};
 }
 
-// Windows of one size when the dimensions divide; else the mean of each window by itself.
+// Uses windows of one size when the output size divides the input's; else emits a mean per window.
 Values adaptive_avg_pool(Call& c, size_t spatial) {
   const TensorValue input = c.tensor(0);
   Val x = batched(c, c.val(input.value), spatial);

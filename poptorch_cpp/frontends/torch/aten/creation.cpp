@@ -1,5 +1,5 @@
-// aten rows that make tensors of one value, or overwrite tensors. Other factories (arange, eye,
-// linspace, ...) run on the host and become constants: see tracer/generic.cpp.
+// aten rows that fill new tensors with one value, or overwrite tensors. Other factories (arange,
+// eye, linspace, ...) run on the host and become constants: see tracer/generic.cpp.
 #include "frontends/torch/aten/rules.hpp"
 
 namespace poptorch::frontend {
@@ -7,7 +7,7 @@ namespace {
 
 using Values = std::vector<TensorValue>;
 
-// zeros(size), ones(size), empty(size)
+// Makes the row of zeros(size), ones(size) or empty(size).
 Rule filled(double value) {
   return [value](Call& c) -> Values {
     const DType dtype = c.dtype("dtype").value_or(c.default_float());

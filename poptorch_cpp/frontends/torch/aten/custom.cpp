@@ -1,4 +1,4 @@
-// The row of poptorch.custom_op: an op of a library, whose own functions say what comes back.
+// The row of poptorch.custom_op: an op of a library, whose functions infer the result types.
 #include "frontends/torch/aten/rules.hpp"
 #include "ops/custom_ops.hpp"
 

@@ -8,7 +8,7 @@ namespace {
 
 using Values = std::vector<TensorValue>;
 
-// Rounding leaves integers as they are.
+// Makes the row of a rounding op, which returns integers as they are.
 Rule rounding(std::string op) {
   return [op](Call& c) -> Values {
     const TensorValue x = c.tensor(0);
@@ -17,7 +17,7 @@ Rule rounding(std::string op) {
   };
 }
 
-// To so many digits after the point, or before it when negative.
+// Rounds to `decimals` digits after the point; negative numbers mean digits before it.
 Values round_decimals(Call& c) {
   const TensorValue x = c.tensor(0);
   if (!ir::is_float(x.dtype)) return {x};
@@ -28,7 +28,7 @@ Values round_decimals(Call& c) {
   return {{c.emit(back, {whole, ten}), x.dtype}};
 }
 
-// A property of floats; integers have it nowhere.
+// Makes the row of a test of floats, which is false for integers.
 Rule float_test(std::string op) {
   return [op](Call& c) -> Values {
     const TensorValue x = c.tensor(0);
@@ -88,13 +88,13 @@ Values nan_to_num(Call& c) {
   return {{or_else(c.emit("isnan", {given}), c.real("nan", 0.0), high), x.dtype}};
 }
 
-// poptorch.recomputationCheckpoint.
+// Implements poptorch.recomputationCheckpoint.
 Values checkpoint(Call& c) {
   const TensorValue x = c.tensor(0);
   return {{c.emit("identity", {x.value}, {{"checkpoint", true}}), x.dtype}};
 }
 
-// poptorch.set_overlap_for_input and set_overlap_for_output.
+// Implements poptorch.set_overlap_for_input and set_overlap_for_output.
 Values overlap(Call& c) {
   const TensorValue x = c.tensor(0);
   return {{c.emit("identity", {x.value}, {{"host", c.text("host")}, {"overlap", c.text("loop")}}),

@@ -1,4 +1,4 @@
-// aten rows of sums and means of rows of a table, bag by bag.
+// aten rows of embedding bags: sums and means of a table's rows per bag.
 #include "frontends/torch/aten/kinds.hpp"
 #include "frontends/torch/aten/rules.hpp"
 
@@ -9,14 +9,15 @@ using Values = std::vector<TensorValue>;
 
 enum Mode : uint8_t { kSum, kMean, kMax };
 
-// Where the indices of each bag begin.
+// Describes which indices belong to each bag.
 struct Bags {
   int64_t indices = 0, count = 0;
-  int64_t size = -1;  // of each, when all are known to be as large
-  Val number = {};    // of the bag of each index; when not
+  int64_t size = -1;  // of each bag, if all are known to be of one size
+  Val number = {};    // of the bag of each index
 };
 
-// Bags of one size, as torch makes them of a matrix of indices, need no look at what is where.
+// Returns the size of all bags, or -1 if it is unknown or varies. torch makes bags of one size of a
+// matrix of indices; they are summed without an index_add.
 int64_t known_size(const std::optional<Ints>& offsets, int64_t indices, int64_t count) {
   if (!offsets || count == 0 || indices % count != 0) return -1;
   for (int64_t i = 0; i < static_cast<int64_t>(offsets->size()); ++i) {
@@ -39,8 +40,8 @@ Bags bags_of(Call& c) {
     bags.number = c.reshape(c.broadcast(column, {bags.count, bags.size}), {bags.indices});
     return bags;
   }
-  // As many bags have begun at an index as there are beginnings up to it. Those of empty bags
-  // behind the last index are in one place more.
+  // The number of bags begun at an index is the count of offsets up to it. Empty bags after the
+  // last index begin in one extra place.
   const Val begin = c.slice(whole_numbers(c, offsets, "offsets"), 0, 0, bags.count);
   const Val ones = c.full({bags.count}, DType::kI32, 1);
   const Val begun = c.emit("index_add", {c.full({bags.indices + 1}, DType::kI32, 0), begin, ones},
@@ -50,7 +51,7 @@ Bags bags_of(Call& c) {
   return bags;
 }
 
-// The sums of rows [indices, ...] over each bag.
+// Returns the sums of rows [indices, ...] over each bag.
 Val sums(Call& c, const Bags& bags, Val rows) {
   Shape shape = rows.type().shape;
   shape.front() = bags.count;

@@ -1,5 +1,5 @@
-// Rows of the operators that torch_scatter and torch_spline_conv bring, where a program has these
-// packages. Their schemas name no arguments: arguments go by number.
+// Rows of the operators of torch_scatter and torch_spline_conv, if a program has these packages.
+// Their schemas do not name arguments: rows read them by number.
 #include <limits>
 
 #include "frontends/torch/aten/rules.hpp"
@@ -9,7 +9,7 @@ namespace {
 
 using Values = std::vector<TensorValue>;
 
-// Of scatter_*(src, index, dim, optional_out, dim_size).
+// Holds the arguments of scatter_*(src, index, dim, optional_out, dim_size).
 struct Groups {
   TensorValue x;
   Val index;
@@ -54,7 +54,7 @@ Values scatter_mean(Call& c) {
   return {{c.emit(divide, {g.sum(c, c.val(g.x.value)), at_least_one}), g.x.dtype}};
 }
 
-// An element's gradient is the product over itself.
+// Multiplies per group; the gradient of an element is the product divided by the element.
 Values scatter_mul(Call& c) {
   const Groups g(c);
   const Val x = c.val(g.x.value), held = c.emit("detach", {x});
@@ -64,8 +64,8 @@ Values scatter_mul(Call& c) {
   return {{c.with_gradient(product, g.sum(c, x * slope)), g.x.dtype}};
 }
 
-// The extreme of each group and its place along the axis, the first of equals; where there is
-// nothing, 0 and the number of places.
+// Returns the extreme of each group and its place along the axis, the first of equals. An empty
+// group has 0 and the number of places.
 Values extreme(Call& c, const char* reduction, double neutral) {
   const Groups g(c);
   const DType dtype = narrow(g.x.dtype);
@@ -92,7 +92,7 @@ Values extreme(Call& c, const char* reduction, double neutral) {
 Values scatter_max(Call& c) { return extreme(c, "max", -1); }
 Values scatter_min(Call& c) { return extreme(c, "min", 1); }
 
-// The pieces of a B-spline of a degree at places v in [0, 1): piece k at index k.
+// Returns the pieces of a B-spline of a degree at places v in [0, 1): piece k at index k.
 std::vector<Val> pieces(Call& c, Val v, int64_t degree) {
   const Val square = v * v;
   if (degree == 1) return {1.0 - v, v};
@@ -103,15 +103,15 @@ std::vector<Val> pieces(Call& c, Val v, int64_t degree) {
           (square * 3.0 - cube * 3.0 + v * 3.0 + 1.0) / 6.0, cube / 6.0};
 }
 
-// a[i, j] op b[i, k] as [i, j · k], k running fastest.
+// Returns a[i, j] op b[i, k] as [i, j · k]; k varies fastest.
 Val crossed(Call& c, const char* op, Val a, Val b) {
   const int64_t rows = a.type().shape[0], j = a.type().shape[1], k = b.type().shape[1];
   const Val both = c.emit(op, {c.reshape(a, {rows, j, 1}), c.reshape(b, {rows, 1, k})});
   return c.reshape(both, {rows, j * k});
 }
 
-// spline_basis(pseudo [edges, dimensions], kernel_size, is_open_spline, degree): products of pieces
-// along the dimensions, the first running fastest, and the weights that they belong to.
+// Implements spline_basis(pseudo [edges, dimensions], kernel_size, is_open_spline, degree). Returns
+// products of pieces along the dimensions, the first varying fastest, and their weights' indices.
 Values spline_basis(Call& c) {
   const TensorValue pseudo = c.tensor(0);
   const DType dtype = narrow(pseudo.dtype);
@@ -140,7 +140,8 @@ Values spline_basis(Call& c) {
   return {{basis, pseudo.dtype}, {weights, DType::kI64}};
 }
 
-// spline_weighting(x [edges, in], weight [weights, in, out], basis [edges, pieces], indices).
+// Implements spline_weighting(x [edges, in], weight [weights, in, out], basis [edges, pieces],
+// indices).
 Values spline_weighting(Call& c) {
   const DType dtype = c.result_type({0, 1, 2});
   const Val x = c.operand(0, dtype), weight = c.operand(1, dtype), basis = c.operand(2, dtype);
@@ -150,7 +151,7 @@ Values spline_weighting(Call& c) {
   const Val picked =
       c.emit("index_select", {weight, c.reshape(index, {edges * pieces})}, {{"axis", int64_t{0}}});
   const Val scaled = c.reshape(x, {edges, 1, in}) * c.reshape(basis, {edges, pieces, 1});
-  // All pieces of an edge are one product.
+  // One matrix product sums all pieces of an edge.
   const Val product = c.emit("matmul", {c.reshape(scaled, {edges, 1, pieces * in}),
                                         c.reshape(picked, {edges, pieces * in, out})});
   return {{c.reshape(product, {edges, out}), dtype}};

@@ -13,7 +13,7 @@ using Values = std::vector<TensorValue>;
 
 Val indices(Call& c, const TensorValue& x) { return whole_numbers(c, x, "indices"); }
 
-// How often each of `size` rows stands in `index`, a vector of row numbers that are not negative.
+// Counts how often each of `size` rows occurs in `index`, a vector of non-negative row numbers.
 Val hits(Call& c, Val index, int64_t size) {
   const Val ones = c.full(index.type().shape, DType::kF32, 1);
   return c.emit("index_add", {c.full({size}, DType::kF32, 0), index, ones}, {{"axis", int64_t{0}}});
@@ -42,8 +42,8 @@ Values gather(Call& c) {
   return {{c.emit("gather", {x.value, indices(c, index)}, {{"axis", axis}}), x.dtype}};
 }
 
-// A gather whose tensor and indices broadcast along the other axes. torch's own, a composite, takes
-// int64 alone.
+// Gathers with tensor and indices broadcast along the other axes. torch's composite implementation
+// accepts only int64 indices.
 Values take_along_dim(Call& c) {
   const TensorValue x = c.tensor(0), index = c.tensor("indices");
   Val from = c.val(x.value);
@@ -74,7 +74,7 @@ Values take_along_dim(Call& c) {
   return {{c.emit("gather", {spread(from), places}, {{"axis", axis}}), x.dtype}};
 }
 
-// scatter's index may be smaller than its source: only the leading part of the source counts.
+// Returns the leading part of the source: scatter's index may be smaller than its source.
 Val leading_part(Call& c, Val source, const Shape& shape) {
   if (source.type().shape == shape) return source;
   return c.emit("slice", {source},
@@ -86,7 +86,7 @@ Val leading_part(Call& c, Val source, const Shape& shape) {
 Val scatter_op(Call& c, Val x, Val index, Val source, int64_t axis, const std::string& reduction) {
   const Shape shape = x.type().shape;
   if (shape.empty()) x = c.reshape(x, {1});
-  if (index.type().rank() == 0) {  // an only element: torch takes it for a vector
+  if (index.type().rank() == 0) {  // torch treats a scalar as a vector
     index = c.reshape(index, {1});
     source = c.reshape(source, {source.type().elements()});
   }
@@ -124,7 +124,7 @@ Values scatter_add(Call& c) {
       {scatter_op(c, c.val(x.value), indices(c, c.tensor("index")), source, axis, "sum"), x.dtype}};
 }
 
-// What each position starts from when the old value does not count.
+// Returns the reduction's neutral element, from which a position starts without its old value.
 double neutral(const std::string& reduction, DType dtype) {
   if (reduction == "sum") return 0;
   if (reduction == "prod") return 1;
@@ -133,7 +133,7 @@ double neutral(const std::string& reduction, DType dtype) {
   return reduction == "max" ? -bound : bound;
 }
 
-// scatter_reduce(self, dim, index, src, reduce, include_self), mean included.
+// Implements scatter_reduce(self, dim, index, src, reduce, include_self), mean included.
 Values scatter_reduce(Call& c) {
   const TensorValue x = c.tensor(0);
   const Val index = indices(c, c.tensor("index"));
@@ -185,7 +185,7 @@ Values index_add(Call& c) {
   return {{c.reshape(sum, x.shape()), x.dtype}};
 }
 
-// Each row gets the value once, however often it is named.
+// Fills each row once, even if the index names it several times.
 Values index_fill(Call& c) {
   const TensorValue x = c.tensor(0);
   const int64_t axis = c.axis(c.integer("dim"), x.rank());
@@ -200,7 +200,7 @@ Values index_fill(Call& c) {
   return {{c.reshape(filled, x.shape()), x.dtype}};
 }
 
-// The rows of `axis` named by index: axis brought to the front.
+// Copies to the rows of `axis` that the index names; moves the axis to the front for that.
 Values index_copy(Call& c) {
   const TensorValue x = c.tensor(0);
   const int64_t axis = c.axis(c.integer("dim"), x.rank());
@@ -258,8 +258,8 @@ Values bincount(Call& c) {
   return {{total, dtype}};
 }
 
-// The boundary that torch's bisection ends at: for sorted boundaries the first one at or above each
-// value (right: above). NaN is above everything.
+// Returns the index of the boundary at which torch's bisection ends. For sorted boundaries it is
+// the first one at or above each value (right: above). NaN is above everything.
 Values bucketize(Call& c) {
   const size_t other = c.index_of("boundaries");
   const DType dtype = c.result_type({0, other});

@@ -1,4 +1,4 @@
-// What torch takes one kind of dtype for, where a cast of ours would take any.
+// Checks of arguments for which torch accepts one kind of dtype, where a cast would accept any.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace poptorch::frontend {
 
-// The tensor as i32. UserError for floats: `what` names them in it.
+// Returns the tensor as i32. UserError for floats, which `what` names in the message.
 inline Val whole_numbers(Call& c, const TensorValue& x, const std::string& what) {
   if (ir::is_float(x.dtype)) {
     c.fail(support::str(what, " are whole numbers, but got ", ir::Type{x.dtype, x.shape()},
@@ -17,7 +17,7 @@ inline Val whole_numbers(Call& c, const TensorValue& x, const std::string& what)
   return c.cast(x.value, DType::kI32);
 }
 
-// A condition of each element; bytes are one where torch says so. UserError for others.
+// Returns the mask as booleans; bytes are accepted if `or_bytes`. UserError for other dtypes.
 inline Val truths(Call& c, const TensorValue& x, bool or_bytes) {
   if (x.dtype != DType::kBool && !(or_bytes && x.dtype == DType::kU8)) {
     c.fail(support::str("a mask is boolean, but got ", ir::Type{x.dtype, x.shape()},
@@ -26,7 +26,7 @@ inline Val truths(Call& c, const TensorValue& x, bool or_bytes) {
   return c.cast(x.value, DType::kBool);
 }
 
-// UserError unless `dtype`, which `what` is of, is of floats.
+// Returns `dtype`, that of `what`. UserError unless it is a float dtype.
 inline DType floats(Call& c, DType dtype, const std::string& what) {
   if (!ir::is_float(dtype)) {
     c.fail(support::str(what, " needs a float dtype, but got ", dtype,

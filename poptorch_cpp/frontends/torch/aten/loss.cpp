@@ -1,4 +1,4 @@
-// aten rows of losses. Each ends in `identity_loss`, by which the compiler finds the final loss.
+// aten rows of losses. Each ends in an `identity_loss`, by which the compiler finds the loss.
 #include "frontends/torch/aten/kinds.hpp"
 #include "frontends/torch/aten/rules.hpp"
 #include "support/strings.hpp"
@@ -16,7 +16,7 @@ std::string reduction(Call& c) {
   return kReductions[code];
 }
 
-// Only what can be trained is a loss.
+// Marks a loss; integer results are not losses, since they cannot be trained.
 Val mark(Call& c, Val loss) {
   if (!ir::is_float(loss.type().dtype)) return loss;
   return c.emit("identity_loss", {loss}, {{"reduction", "none"}, {"of", c.name()}});
@@ -29,7 +29,7 @@ Val reduce_all(Call& c, Val x, const std::string& kind) {
   return axes.empty() ? x : c.emit(kind, {x}, {{"axes", axes}});
 }
 
-// An element-wise loss of (input, target), reduced.
+// Makes the row of an element-wise loss of (input, target), reduced.
 template <typename Compose>
 Rule elementwise_loss(Compose compose) {
   return [compose](Call& c) -> Values {
@@ -39,7 +39,7 @@ Rule elementwise_loss(Compose compose) {
   };
 }
 
-// `near` up to `bound` of a distance, `far` beyond it, infinity too; `steep` is the slope at
+// Returns `near` for distances below `bound`, else `far` (infinity too). `steep` is the slope at
 // `bound`.
 Val near_or_far(Call& c, Val x, Val y, Val near, Val far, double bound, double steep) {
   const auto number = [&](double value) { return c.scalar(x.type().dtype, value); };
@@ -70,7 +70,7 @@ Val optional_weight(Call& c, Val loss) {
   return weight ? loss * c.cast(weight.value, loss.type().dtype) : loss;
 }
 
-// Logarithms are held above -100, as torch does.
+// Clamps the logarithms at -100, as torch does.
 Val binary_cross_entropy(Call& c, Val x, Val y) {
   floats(c, c.tensor(1).dtype, "the target");
   const auto log = [&](Val v) {
@@ -95,7 +95,7 @@ Val kl_divergence(Call& c, Val x, Val y) {
 
 Val soft_margin(Call& c, Val x, Val y) { return c.emit("log1p", {c.emit("exp", {-(x * y)})}); }
 
-// Classes stand on axis 1, or on axis 0 when there is no batch.
+// Holds the operands of a loss over classes, which lie on axis 1, or on axis 0 without a batch.
 struct Classes {
   Val scores;
   Val target;
@@ -131,7 +131,7 @@ Values nll_loss(Call& c) {
   return {{mark(c, unbatch(c, loss, k.batched)), dtype}};
 }
 
-// Targets given as probabilities of each class.
+// Computes cross entropy for targets that are probabilities of each class.
 Values soft_cross_entropy(Call& c, DType dtype) {
   const Val scores = c.operand(0, dtype);
   const int64_t axis = scores.type().rank() > 1 ? 1 : 0;
@@ -167,7 +167,7 @@ Values cross_entropy(Call& c) {
   return {{mark(c, unbatch(c, c.val(op->result(0)), k.batched)), dtype}};
 }
 
-// The generic op computes it.
+// Checks the reduction and leaves the computation to the generic op.
 Values ctc_loss(Call& c) {
   if (reduction(c) == "none") {
     c.unsupported("CTCLoss with reduction=\"none\" is currently not supported. Use sum or mean.");
@@ -175,13 +175,13 @@ Values ctc_loss(Call& c) {
   return {};
 }
 
-// poptorch.identity_loss: the user's own mark.
+// Implements poptorch.identity_loss, with which the user marks a loss.
 Values identity_loss(Call& c) {
   const TensorValue x = c.tensor(0);
   return {{c.emit("identity_loss", {x.value}, {{"reduction", c.text("reduction")}}), x.dtype}};
 }
 
-// max(x, 0), whose derivative at 0 is 1, as torch has it where it clamps.
+// Returns max(x, 0), whose derivative at 0 is 1, like that of torch's clamp.
 Val not_negative(Call& c, Val x) { return c.emit("clamp", {x}, {{"low", 0.0}}); }
 
 DType float_type(Call& c, const std::vector<size_t>& arguments) {
@@ -189,7 +189,7 @@ DType float_type(Call& c, const std::vector<size_t>& arguments) {
   return ir::is_float(dtype) ? dtype : c.default_float();
 }
 
-// Losses that torch would take apart: taken apart here, so that the result is marked.
+// These losses torch would decompose; rows compose them instead, so that the result is marked.
 Values margin_ranking(Call& c) {
   const DType dtype = float_type(c, {0, 1, 2});
   const Val difference = c.operand(0, dtype) - c.operand(1, dtype);

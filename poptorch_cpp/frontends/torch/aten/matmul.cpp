@@ -1,5 +1,5 @@
-// aten rows of matrix products. Operands of mixed float types are taken to the wider one, but
-// the weights of a layer to the type of its activations; products of integers are the generic op's.
+// aten rows of matrix products. Operands of mixed float types are cast to the wider one, but the
+// weights of a layer to the type of its activations. The generic op multiplies integers.
 #include "frontends/torch/aten/rules.hpp"
 
 namespace poptorch::frontend {
@@ -7,7 +7,8 @@ namespace {
 
 using Values = std::vector<TensorValue>;
 
-// Any ranks, as torch.matmul: vectors are rows on the left and columns on the right.
+// Multiplies operands of any ranks, as torch.matmul does: vectors are rows on the left and columns
+// on the right.
 Val matmul(Call& c, Val a, Val b) {
   const int64_t a_rank = a.type().rank(), b_rank = b.type().rank();
   if (a_rank == 0 || b_rank == 0) c.fail("both operands need at least one dimension.");
@@ -40,7 +41,7 @@ Values linear(Call& c) {
   return {{y, dtype}};
 }
 
-// Σᵢⱼ aᵢ wₒᵢⱼ bⱼ, as two products: torch makes all the terms.
+// Computes Σᵢⱼ aᵢ wₒᵢⱼ bⱼ as two products, where torch materialises all terms.
 Values bilinear(Call& c) {
   std::vector<size_t> operands{0, 1, 2};
   if (c.given(3)) operands.push_back(3);
@@ -63,10 +64,10 @@ Values bilinear(Call& c) {
   return {{c.given(3) ? y + c.operand(3, dtype) : y, dtype}};
 }
 
-// beta·input + alpha·y, the input being operand 0.
+// Returns beta·input + alpha·y, where the input is operand 0.
 Values weighed(Call& c, DType dtype, Val y) {
   const double alpha = c.real("alpha", 1.0), beta = c.real("beta", 1.0);
-  // What is weighed with 0 has no part in it: nan and infinity neither.
+  // A term with the factor 0 is left out, even if it has NaN or infinity.
   if (alpha == 0.0) {
     y = c.only_where(c.scalar(DType::kBool, 0), y);
   } else if (alpha != 1.0) {

@@ -1,5 +1,5 @@
-// aten rows of normalisations. Batch norm's running statistics are written here: torch's schema
-// does not say so.
+// aten rows of normalisations. The rows of batch norm also write the running statistics, which
+// torch's schema does not declare.
 #include <algorithm>
 
 #include "frontends/torch/aten/rules.hpp"
@@ -18,7 +18,8 @@ Value* optional(Call& c, std::string_view argument, DType dtype) {
   return x ? c.cast(x.value, dtype).value : nullptr;
 }
 
-// Of the statistics that torch hands out beside the result: the weights', else the input's.
+// Returns the dtype of the statistics that torch returns beside the result: the weight's, else the
+// input's.
 DType statistics_type(Call& c, const TensorValue& x) {
   const TensorValue weight = c.tensor("weight");
   return weight ? weight.dtype : x.dtype;
@@ -28,7 +29,8 @@ TensorValue empty_vector(Call& c, DType dtype) {
   return {c.builder().constant(ir::Literal({narrow(dtype), {0}}, {})), dtype};
 }
 
-// (input, weight, bias, running_mean, running_var, training, momentum, eps) → output, mean, inv_std
+// Implements (input, weight, bias, running_mean, running_var, training, momentum, eps) → output,
+// mean, inv_std.
 Values native_batch_norm(Call& c, bool training) {
   const TensorValue x = c.tensor(0);
   const size_t mean = c.index_of("running_mean"), var = c.index_of("running_var");
@@ -56,7 +58,7 @@ Values native_batch_norm(Call& c, bool training) {
           {c.cast(op->result(2), kept), kept}};
 }
 
-// Two more operators for the same, whose names say whether they train.
+// Makes the rows of two further batch norm operators, whose names say whether they train.
 Rule with_reserve(bool training) {
   return [training](Call& c) {
     Values results = native_batch_norm(c, training);
@@ -116,7 +118,7 @@ Values rms_norm(Call& c) {
   return {{weight ? y * c.val(weight) : y, x.dtype}};
 }
 
-// v, of the lengths g of what the other axes hold; and the lengths that v had.
+// Returns v scaled to the norms g over all axes but `dim`, and the previous norms of v.
 Values weight_norm(Call& c) {
   const TensorValue v = c.tensor(0), g = c.tensor(1);
   const int64_t kept = c.axis(c.integer("dim", 0), v.rank());

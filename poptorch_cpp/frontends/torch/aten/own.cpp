@@ -1,4 +1,4 @@
-// Rows of PopTorch's own ops that are primitives: frontends/torch/poptorch_ops.cpp declares them.
+// Rows of PopTorch's own primitive ops, which frontends/torch/poptorch_ops.cpp declares.
 #include "frontends/torch/aten/own.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 using Values = std::vector<TensorValue>;
 
-// poptorch.ipu_print_tensor.
+// Implements poptorch.ipu_print_tensor.
 Values print_tensor(Call& c) {
   const TensorValue x = c.tensor(0);
   Attrs attrs{{"title", c.text("title")}, {"print_gradient", c.flag("print_gradient")}};
@@ -27,7 +27,7 @@ Values print_tensor(Call& c) {
 
 Val as_indices(Call& c, const TensorValue& x) { return c.cast(x.value, DType::kI32); }
 
-// poptorch.ctc_beam_search_decoder.
+// Implements poptorch.ctc_beam_search_decoder.
 Values beam_search(Call& c) {
   const TensorValue x = c.tensor(0);
   Attrs attrs;
@@ -37,7 +37,7 @@ Values beam_search(Call& c) {
   return {{op->result(0), x.dtype}, {op->result(1), DType::kI32}, {op->result(2), DType::kI32}};
 }
 
-// poptorch.fps.
+// Implements poptorch.fps.
 Values farthest_points(Call& c) {
   const TensorValue x = c.tensor(0);
   const Ints borders = c.ints("borders");
@@ -51,7 +51,7 @@ Values farthest_points(Call& c) {
     }
     const Val sizes = c.val(c.builder().constant(ir::Literal({DType::kF32, {groups}}, bytes)));
     const Val place = c.emit("random_uniform", {}, {{"shape", Ints{groups}}}) * sizes;
-    // A number just below one may round up to the size.
+    // The product with a number just below 1 may round up to the size.
     start = c.cast(c.emit("minimum", {c.emit("floor", {place}), sizes - 1.0}), DType::kI32);
   }
   return {{c.emit("farthest_points", {x.value, start},
@@ -59,7 +59,7 @@ Values farthest_points(Call& c) {
            DType::kI32}};
 }
 
-// poptorch.nearest.
+// Implements poptorch.nearest.
 Values nearest_points(Call& c) {
   const DType dtype = c.result_type({0, 1});
   std::vector<Value*> operands = {c.operand(0, dtype), c.operand(1, dtype)};

@@ -1,5 +1,5 @@
-// aten rows that draw random numbers: always ours (Philox by seed, op and micro-batch), never
-// torch's.
+// aten rows that draw random numbers, always from the core's generator (Philox by seed, op and
+// micro-batch) and never from torch's.
 #include <cmath>
 
 #include "frontends/torch/aten/rules.hpp"
@@ -20,7 +20,7 @@ Val normal(Call& c, const Shape& shape, double mean, double deviation, DType dty
       {{"shape", Ints(shape)}, {"mean", mean}, {"std", deviation}, {"dtype", narrow(dtype)}});
 }
 
-// Whole numbers in [low, high).
+// Draws integers in [low, high).
 Val integers(Call& c, const Shape& shape, double low, double high, DType dtype) {
   const Val drawn = c.emit("floor", {uniform(c, shape, low, high, DType::kF32)});
   return c.cast(c.emit("minimum", {drawn, c.scalar(DType::kF32, high - 1)}), dtype);
@@ -81,10 +81,10 @@ Values randperm(Call& c) {
   return {{c.cast(sorted->result(1), dtype), dtype}};
 }
 
-// Of [0, 1), computed with in f32 whatever the result's type is.
+// Draws from [0, 1) in f32, in which callers compute whatever the result's type is.
 Val even(Call& c, const Shape& shape) { return uniform(c, shape, 0, 1, DType::kF32); }
 
-// In-place fills: uniform_, normal_, exponential_, random_.
+// The following rows fill in place: uniform_, normal_, exponential_, random_.
 Values uniform_fill(Call& c) {
   const TensorValue x = c.tensor(0);
   return {{uniform(c, x.shape(), c.real("from", 0), c.real("to", 1), x.dtype), x.dtype}};
@@ -114,7 +114,7 @@ Values log_normal_fill(Call& c) {
   return {{c.cast(c.emit("exp", {drawn}), x.dtype), x.dtype}};
 }
 
-// The number of the first trial that succeeds.
+// Draws the number of the first trial that succeeds.
 Values geometric_fill(Call& c) {
   const TensorValue x = c.tensor(0);
   const double p = c.real("p");
@@ -136,7 +136,7 @@ Values random_fill(Call& c) {
       {integers(c, x.shape(), static_cast<double>(c.integer("from", 0)), high, x.dtype), x.dtype}};
 }
 
-// normal(mean, std) with a tensor among them.
+// Implements normal(mean, std) where at least one of them is a tensor.
 Values normal_of_tensors(Call& c) {
   const bool mean_varies = c.is_tensor(0), deviation_varies = c.is_tensor(1);
   const TensorValue any = c.tensor(mean_varies ? size_t{0} : size_t{1});
@@ -151,7 +151,7 @@ Values normal_of_tensors(Call& c) {
   return {{c.operand(0, any.dtype) + drawn * deviation, any.dtype}};
 }
 
-// 1 with probability p (a tensor or number), shaped and typed as `like`.
+// Draws 1 with probability p (a tensor or number), with the shape and type of `like`.
 Val bernoulli_of(Call& c, const TensorValue& like, Val p) {
   const Val u = uniform(c, like.shape(), 0, 1, DType::kF32);
   return c.cast(c.emit("lt", {u, c.cast(p, DType::kF32)}), like.dtype);
@@ -165,8 +165,8 @@ Values bernoulli(Call& c) {
   return {{bernoulli_of(c, x, probability), x.dtype}};
 }
 
-// How many running sums of the probabilities lie at or below a number: a category of none is never
-// drawn.
+// Counts the running sums of the probabilities at or below a random number. A category with
+// probability 0 is never drawn.
 Values multinomial_with_replacement(Call& c, const TensorValue& p, int64_t samples) {
   const int64_t axis = p.rank() - 1, categories = p.shape().back();
   const Val sums = c.emit("cumsum", {c.cast(p.value, DType::kF32)}, {{"axis", axis}});
@@ -183,7 +183,7 @@ Values multinomial_with_replacement(Call& c, const TensorValue& p, int64_t sampl
   return {{index, DType::kI64}};
 }
 
-// Largest of log p plus Gumbel noise: a draw without replacement, the first one exact.
+// Draws without replacement: the largest of log p plus Gumbel noise. The first draw is exact.
 Values multinomial(Call& c) {
   const TensorValue p = c.tensor(0);
   const int64_t samples = c.integer("num_samples");
@@ -199,13 +199,13 @@ Values multinomial(Call& c) {
   return {{top->result(1), DType::kI64}};
 }
 
-// Above what their type rounds to 0, as torch's.
+// Draws gamma numbers, at least the smallest normal f32 so that they do not become 0, as in torch.
 Val gamma_numbers(Call& c, Val alpha) {
   const Val drawn = c.emit("random_gamma", {c.emit("detach", {alpha})});
   return c.emit("maximum", {drawn, c.scalar(DType::kF32, 1.17549435e-38)});
 }
 
-// With torch's implicit derivative by alpha.
+// Draws gamma numbers with torch's implicit derivative by alpha.
 Values standard_gamma(Call& c) {
   const TensorValue alpha = c.tensor(0);
   const Val shape = c.cast(alpha.value, DType::kF32), y = gamma_numbers(c, shape);

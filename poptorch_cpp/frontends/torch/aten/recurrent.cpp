@@ -6,7 +6,7 @@ namespace {
 
 using Values = std::vector<TensorValue>;
 
-// The arguments of aten::lstm.input and aten::gru.input.
+// Holds the arguments of aten::lstm.input and aten::gru.input.
 struct Stack {
   Val x;  // [time, batch, in]
   DType dtype;
@@ -32,7 +32,7 @@ Stack stack_of(Call& c) {
   return s;
 }
 
-// Whether there are weights of projections (proj_size) too: torch composes such layers.
+// Returns whether there are weights of projections (proj_size) too; torch composes such layers.
 bool has_projections(const Stack& s) {
   const size_t a_layer = s.biases ? 4 : 2;
   return s.weights.size() != a_layer * static_cast<size_t>(s.layers * s.directions);

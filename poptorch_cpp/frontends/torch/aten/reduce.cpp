@@ -19,7 +19,7 @@ Val reduce(Call& c, const char* op, Val x, const Ints& axes, bool keepdims) {
 
 bool keepdim(Call& c) { return c.flag("keepdim", false); }
 
-// Integers sum in i64, as torch says.
+// Returns the dtype of a sum: i64 for integers, as in torch.
 DType sum_type(Call& c, DType dtype) {
   const bool is_whole = dtype == DType::kBool || ir::is_integer(dtype);
   return c.dtype("dtype").value_or(is_whole ? DType::kI64 : dtype);
@@ -46,8 +46,8 @@ Rule extremum(const char* op) {
   };
 }
 
-// max and min of all elements: equal ones share the gradient, and so do those that are nan where
-// the result is.
+// Makes the row of max or min of all elements. Equal extremes share the gradient, and so do NaN
+// elements where the result is NaN.
 Rule extremum_of_all(const char* op) {
   return [op](Call& c) -> Values {
     const TensorValue x = c.tensor(0);
@@ -64,7 +64,8 @@ Rule extremum_of_all(const char* op) {
   };
 }
 
-// max.dim, min.dim: the value is read at the index, so that its gradient goes to that one element.
+// Makes the row of max.dim or min.dim, which reads the value at the index, so that the gradient
+// goes to that one element.
 Rule extremum_with_index(const char* op) {
   return [op](Call& c) -> Values {
     const TensorValue x = c.tensor(0);
@@ -95,7 +96,8 @@ Rule index_of_extremum(const char* op) {
   };
 }
 
-// Unlike other reductions, dim=() reduces nothing. The truth values of bytes stay bytes.
+// Makes the row of any or all. Unlike in other reductions, dim=() reduces nothing. Results for
+// bytes are bytes.
 Rule tests(const char* op) {
   return [op](Call& c) -> Values {
     const TensorValue x = c.tensor(0);
@@ -148,7 +150,7 @@ Moments moments(Call& c, TensorValue x) {
   return {kept_mean, total / std::max(static_cast<double>(count) - correction, 0.0)};
 }
 
-// totalʷ whose gradient at 0 is 0, as torch has it, instead of infinite.
+// Returns total to the power of `power`; its gradient at 0 is 0 instead of infinite, as in torch.
 Val root_of(Call& c, Val total, double power) {
   const DType dtype = total.type().dtype;
   const Val none = c.emit("eq", {total, c.scalar(dtype, 0)});
@@ -160,7 +162,7 @@ Val root_of(Call& c, Val total, double power) {
 
 Values var(Call& c) { return {{moments(c, c.tensor(0)).variance, c.tensor(0).dtype}}; }
 
-// The root of the variance, computed from deviations over their greatest: no square overflows.
+// Returns the root of the variance. Scales deviations by the greatest, so no square overflows.
 Val deviation(Call& c, const TensorValue& x) {
   const Ints axes = c.axes("dim", x.rank());
   const Val given = c.val(x.value), zero = c.scalar(x.dtype, 0);
@@ -186,8 +188,8 @@ Values std_mean(Call& c) {
   return {{deviation(c, x), x.dtype}, {mean, x.dtype}};
 }
 
-// The derivative of torch's norms: that of |x|ᵖ to the power of 1/p, but zero where the norm is,
-// and, for p < 1, where x is.
+// Returns the derivative of torch's norms: that of (Σ|x|ᵖ)^(1/p), but zero where the norm is zero
+// (for p < 1: where x is zero).
 Val norm_slope(Call& c, Val x, Val norm, double order) {
   const DType dtype = x.type().dtype;
   const auto zero_where = [&](Val is_zero, Val of) {
@@ -205,7 +207,7 @@ Val norm_slope(Call& c, Val x, Val norm, double order) {
   return own * zero_where(norm, 1.0 / power(norm, order - 1));
 }
 
-// What was reduced with its dimensions kept, as keepdim has it.
+// Removes the reduced dimensions, which `kept` still has, unless keepdim is set.
 Val without_axes(Call& c, Val kept, const Ints& axes) {
   if (keepdim(c)) return kept;
   Shape shape = kept.type().shape;
@@ -214,7 +216,7 @@ Val without_axes(Call& c, Val kept, const Ints& axes) {
   return c.reshape(kept, shape);
 }
 
-// The norm of infinite order. Elements of that size share the gradient, nan among them.
+// Returns the norm of infinite order. Elements of that size share the gradient, NaN among them.
 Val greatest_or_least(Call& c, Val x, Val size, const Ints& axes, bool greatest) {
   const Val norm = reduce(c, greatest ? "max" : "min", size, axes, true);
   const Val both_nan = c.emit("logical_and", {c.emit("isnan", {size}), c.emit("isnan", {norm})});
@@ -287,7 +289,7 @@ Rule softmax(const char* op) {
   };
 }
 
-// Rows of -infinity alone give zeros instead of nan.
+// Computes a softmax that gives zeros instead of NaN for rows of -infinity only.
 Values safe_softmax(Call& c) {
   const TensorValue given = c.tensor(0);
   const DType dtype = floats(c, c.dtype("dtype").value_or(given.dtype), "softmax");

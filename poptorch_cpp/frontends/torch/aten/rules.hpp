@@ -1,7 +1,7 @@
 // The table of aten rows: how an operator of torch becomes ops of the IR. A row is found by
-// "name.overload" first, then by "name". In-place variants and those whose overload is the
-// functional one's and "_out" use the row of the functional operator. Operators without a row are
-// decomposed by torch, or run through the generic `aten` op.
+// "name.overload" first, then by "name". In-place variants use the row of the functional operator,
+// and so do overloads that end in "_out". Operators without a row are decomposed by torch, or run
+// through the generic `aten` op.
 #pragma once
 
 #include <functional>
@@ -13,15 +13,15 @@
 
 namespace poptorch::frontend {
 
-// Emits the op's result(s), or none where the row does not cover the call: the generic op takes it.
-// Results beyond those of the schema are an error of the row.
+// Emits the op's result(s), or none if the row does not cover the call, which then becomes the
+// generic op. A row must not return more results than the schema has.
 using Rule = std::function<std::vector<TensorValue>(Call&)>;
 
 class Rules {
  public:
   void add(std::string name, Rule rule);  // InternalError for a duplicate
-  // A row of several IR ops: on halves it computes in f32 and rounds its results once, as torch's
-  // kernels do.
+  // Adds a row of several IR ops: on halves it computes in f32 and rounds its results once, as
+  // torch's kernels do.
   void compose(std::string name, Rule rule);
   const Rule* find(const std::string& name, const std::string& overload) const;
   std::vector<std::string> names() const;  // sorted
@@ -32,26 +32,26 @@ class Rules {
 
 const Rules& all_rules();
 
-// A scalar is a vector of one to operators along an axis.
+// Returns the shape that operators along an axis use: a scalar counts as a vector of one element.
 inline Shape at_least_a_vector(const Shape& shape) { return shape.empty() ? Shape{1} : shape; }
 
-// One IR op of the first operand, same dtype.
+// Makes a row of one IR op of the first operand, with the same dtype.
 Rule direct(std::string op);
-// The same with integers and bools taken to the default float type.
+// Makes the same row, but casts integers and bools to the default float type.
 Rule direct_float(std::string op);
-// One IR op of two operands promoted to their common type.
+// Makes a row of one IR op of two operands promoted to their common type.
 Rule direct_binary(std::string op);
 
-// What `rule` gives when it computes halves in f32 and rounds its results once.
+// Returns the results of `rule`, which computes halves in f32 and rounds its results once.
 std::vector<TensorValue> in_f32(Call& call, const Rule& rule);
 
-// x · log(y), and 0 where x is 0, with torch's derivatives.
+// Emits x · log(y), which is 0 where x is 0, with torch's derivatives.
 Val xlogy(Call& call, Val x, Val y);
 
-// The common dtype of the operands of a product or convolution. Floats meet at the wider one;
-// integers do not become floats by themselves: UserError, as in torch.
+// Returns the common dtype of the operands of a product or convolution: the wider float type.
+// UserError for integers beside floats, as in torch.
 DType product_type(Call& call, const std::vector<size_t>& operands);
-// As product_type, of a layer: operand 0 is the activations, whose float type weights follow.
+// Returns product_type() of a layer: operand 0 is the activations, whose float type weights follow.
 DType layer_type(Call& call, const std::vector<size_t>& operands);
 
 void add_elementwise_rules(Rules& rules);

@@ -1,5 +1,5 @@
 // aten rows that move elements. Views (transpose, slice, expand, ...) are not here: the tracer
-// follows them itself.
+// handles them itself.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -23,7 +23,7 @@ Values reshaped(Call& c) {
   return {{c.reshape(x.value, shape), x.dtype}};
 }
 
-// Tensors of one list taken to their common type; torch skips legacy empty ones earlier.
+// Returns the tensors of a list cast to their common type; torch skips legacy empty ones earlier.
 std::vector<Value*> common_type(Call& c, DType& dtype) {
   const auto xs = c.tensors(0);
   dtype = xs.at(0).dtype;
@@ -43,7 +43,7 @@ std::vector<Value*> common_type(Call& c, DType& dtype) {
 Values cat(Call& c) {
   DType dtype;
   auto xs = common_type(c, dtype);
-  // Empty ones count for the dtype alone.
+  // Empty tensors only affect the dtype.
   std::erase_if(xs, [](const Value* x) { return x->type().elements() == 0; });
   if (xs.empty()) return {};
   const int64_t axis = c.axis(c.integer("dim", 0), xs[0]->type().rank());
@@ -102,8 +102,8 @@ Values roll(Call& c) {
   return {{result, x.dtype}};
 }
 
-// Torch lists paddings from the last axis: (low, high) pairs. Negative ones cut; the generic op
-// takes those that cut a whole dimension away.
+// Makes the row of padding. Torch lists paddings from the last axis, as (low, high) pairs. Negative
+// ones cut; the generic op handles those that cut a whole dimension away.
 Rule pad(std::string mode) {
   return [mode](Call& c) -> Values {
     const TensorValue given = c.tensor(0);
@@ -131,7 +131,7 @@ Rule pad(std::string mode) {
   };
 }
 
-// Keeps elements where column - row is on the wanted side of the diagonal.
+// Makes the row of tril or triu: keeps elements on the wanted side of the diagonal.
 Rule triangle(std::string keeps) {
   return [keeps](Call& c) -> Values {
     const TensorValue x = c.tensor(0);
@@ -172,7 +172,7 @@ Values pixel_unshuffle(Call& c) {
   return {{c.reshape(c.transpose(split, {0, 1, 3, 5, 2, 4}), shape), x.dtype}};
 }
 
-// Parts along an axis, of `split_size`, the last one of what is left, or of the sizes of a list.
+// Splits along an axis into parts of `split_size`, the last one of the rest, or of a list's sizes.
 Values unsafe_split(Call& c) {
   const TensorValue x = c.tensor(0);
   const int64_t axis = c.axis(c.integer("dim", 0), x.rank());

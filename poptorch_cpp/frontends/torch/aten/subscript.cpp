@@ -7,18 +7,18 @@ namespace {
 
 using Values = std::vector<TensorValue>;
 
-// Bytes are masks too, where torch indexes with tensors.
+// Returns whether the index is a mask. Bytes are masks too when torch indexes with tensors.
 bool is_mask(const TensorValue& index) {
   return index.dtype == DType::kBool || index.dtype == DType::kU8;
 }
 
-// Index tensors brought to one shape, and x with the indexed axes in front.
+// Holds index tensors broadcast to one shape, and x with the indexed axes in front.
 struct Indexing {
   Val x;
   std::vector<Value*> indices;
   Ints back;          // the permutation that undoes that of x
   Shape index_shape;  // of the broadcast indices
-  int64_t first = 0;  // where the indexed axes stood, when they were adjacent; else 0
+  int64_t first = 0;  // the first of the indexed axes in x, if they were adjacent; else 0
 };
 
 Indexing indexing(Call& c, const TensorValue& x, const Values& given) {
@@ -49,7 +49,7 @@ Indexing indexing(Call& c, const TensorValue& x, const Values& given) {
   return result;
 }
 
-// From [index..., rest...] to where torch puts the index dimensions, as a permutation.
+// Returns the permutation from [index..., rest...] to where torch puts the index dimensions.
 Ints placed(const Indexing& in, int64_t rank) {
   const auto count = static_cast<int64_t>(in.index_shape.size());
   Ints permutation;
@@ -77,7 +77,7 @@ Values index(Call& c) {
   return {{c.transpose(picked, placed(in, picked.type().rank())), x.dtype}};
 }
 
-// x[mask] = value, or += value: a choice per element, when the same value goes to every place.
+// Emits x[mask] = value, or += value, as a select when the same value goes to every place.
 Values put_where(Call& c, const TensorValue& x, const TensorValue& mask, Val value,
                  bool accumulate) {
   Shape one = value.type().shape;
@@ -112,7 +112,7 @@ Values index_put(Call& c) {
   Shape shape = in.index_shape;
   shape.insert(shape.end(), in.x.type().shape.begin() + static_cast<int64_t>(in.indices.size()),
                in.x.type().shape.end());
-  // The value broadcasts to the indexed shape as torch shows it; bring it to [index..., rest...].
+  // The value broadcasts to the indexed shape as torch shows it; transpose to [index..., rest...].
   const auto rank = static_cast<int64_t>(shape.size());
   const Ints seen = placed(in, rank);
   Shape seen_shape(rank);

@@ -1,4 +1,4 @@
-// aten rows that make images larger or smaller: the nearest element, or means of near ones.
+// aten rows that resize images by the nearest element, or by weighted means of neighbours.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -17,7 +17,7 @@ Val constant(Call& c, DType dtype, const Shape& shape, const std::vector<T>& val
   return c.val(c.builder().constant(ir::Literal({dtype, shape}, std::move(bytes))));
 }
 
-// How far apart in the input neighbours of the output are.
+// Returns the distance in the input between neighbours of the output.
 float step_of(int64_t size, int64_t out, std::optional<double> scale) {
   if (scale && *scale > 0) return static_cast<float>(1.0 / *scale);
   return static_cast<float>(size) / static_cast<float>(out);
@@ -44,7 +44,7 @@ Val nearest_axis(Call& c, Val x, int64_t axis, int64_t out, std::optional<double
   return c.emit("index_select", {x, indices}, {{"axis", axis}});
 }
 
-// upsample_nearest{1,2,3}d(self, output_size, scales...)
+// Implements upsample_nearest{1,2,3}d(self, output_size, scales...).
 Values upsample_nearest(Call& c) {
   const TensorValue x = c.tensor(0);
   const Ints out = c.ints("output_size");
@@ -57,7 +57,7 @@ Values upsample_nearest(Call& c) {
   return {{result, x.dtype}};
 }
 
-// What each element of the output takes of one input: its place, and its weight.
+// Holds one input of each output element: its place, and its weight.
 struct Tap {
   std::vector<int32_t> places;
   std::vector<float> weights;
@@ -68,10 +68,10 @@ struct Tap {
   }
 };
 
-// The weights of the inputs before and behind a place, `at` of the way between both.
+// Returns the weights of the inputs before and after a place, `at` of the way between both.
 std::vector<float> linear_weights(float at) { return {1 - at, at}; }
 
-// Of the two before and the two behind it, by torch's spline.
+// Returns the weights of the two inputs before and the two after the place, by torch's spline.
 std::vector<float> cubic_weights(float at) {
   constexpr float kSlope = -0.75F;
   const auto near = [](float x) { return ((kSlope + 2) * x - (kSlope + 3)) * x * x + 1; };
@@ -115,11 +115,11 @@ Val smooth_axis(Call& c, Val x, int64_t axis, int64_t out, std::optional<double>
   return sum;
 }
 
-// upsample_linear1d and its like: (self, output_size, align_corners, scales...)
+// Makes the row of upsample_linear1d and similar: (self, output_size, align_corners, scales...).
 Rule smooth(bool cubic) {
   return [cubic](Call& c) -> Values {
     const TensorValue x = c.tensor(0);
-    if (!ir::is_float(x.dtype)) return {};  // torch rounds integers its own way
+    if (!ir::is_float(x.dtype)) return {};  // torch rounds integers differently
     const Ints out = c.ints("output_size");
     Val result = c.val(x.value);
     for (size_t i = out.size(); i-- > 0;) {
