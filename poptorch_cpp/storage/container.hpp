@@ -2,14 +2,14 @@
 //
 //   8 bytes   "POPTORCH"
 //   4, 4      version of the format; number of sections, at most 16
-//   64 each   name (16, padded with zeros), offset (8), length (8), XXH3-128 of its bytes (16),
-//   zeros 16        XXH3-128 of all of the above
+//   64 each   name (16, zero-padded), offset (8), length (8), XXH3-128 of its bytes (16), zeros
+//   16        XXH3-128 of all of the above
 //
 // Numbers are little-endian. Sections lie in the order of the table at multiples of 64, each at the
 // first such place after the one before. The gaps are zeros, and the last section ends the file. So
-// opening a file refuses every truncation and every changed bit of the header, and the first read
-// of a section refuses every changed bit of it. A digest finds damage, not malice. A malicious file
-// can do little, because a section is only data, which its reader checks.
+// opening a file refuses every truncation and every changed bit of the header. The first read of a
+// section refuses every changed bit of it. A digest finds damage, not malice. A malicious file can
+// do little, because a section is only data, which its reader checks.
 #pragma once
 
 #include <cstddef>

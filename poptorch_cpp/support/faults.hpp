@@ -49,8 +49,8 @@ enum class FaultPoint : uint8_t {
 struct Fault {
   FaultPoint point = FaultPoint::kRun;
   int64_t nth = 1;  // which occurrence of the point in this process, from now on
-  // In a run, the fault strikes when IPU `ipu` has done this many micro-batches, or has done its
-  // part of the run. IPUs are numbered through all replicas.
+  // In a run, the fault strikes when IPU `ipu` has done this many micro-batches, or at the latest
+  // its part of the run. IPUs are numbered through all replicas.
   int64_t micro_batch = 0, ipu = 0;
   // The pass of a compilation, the process that loads, the stage of joining, or the kind of a
   // collective. "" means any of them, and the beginning of a compilation.
@@ -69,7 +69,7 @@ Fault fault_of(std::string_view text);
 void check_faults(std::string_view list);
 std::vector<Fault> faults_of(std::string_view list);
 std::string_view name_of(FaultPoint point);
-// Throws UserError if there is not a point of this name.
+// Throws UserError for a name that is not a point's.
 FaultPoint fault_point_of(std::string_view name);
 
 // Arms a fault, which strikes once, and returns its number. The faults of POPTORCH_FAULT are armed
