@@ -1,5 +1,5 @@
-// The only wrapper around passes: skips a pass that is disabled by name, times it, runs it,
-// verifies the module, prints a changed module on request, and adds the pass's name to errors.
+// The only wrapper around passes: skips a pass that is disabled by name, times it, runs it and
+// verifies the module. Prints a changed module on request, and adds the pass's name to errors.
 #pragma once
 
 #include <memory>
@@ -46,7 +46,7 @@ class PassRunner {
 
   // Runs the verifier as a part of a step.
   void verify(const ir::Module& module);
-  // With POPTORCH_REPARSE, returns the program read from its text; else the program itself.
+  // Returns the program read from its text with POPTORCH_REPARSE, else the program itself.
   program::Program read_again(program::Program program, const ir::Registry& registry) const;
   // Logs how much of this thread's CPU time since construction verifying took.
   void log_verifying() const;

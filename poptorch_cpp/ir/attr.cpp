@@ -75,7 +75,8 @@ std::string hex_text(T bits) {
   return std::string(text, std::to_chars(text, text + sizeof text, uint64_t{bits}, 16).ptr);
 }
 
-// A number of `dtype`, exactly: a nan whose bits are not those of "nan" prints as them, "nan.7fc1".
+// Prints a number of `dtype` exactly. A nan whose bits are not those of "nan" prints them:
+// "nan.7fc1".
 std::string float_element_text(DType dtype, const std::byte* data, int64_t index) {
   if (dtype == DType::kF64) {
     const auto value = load<double>(data, index);
@@ -145,7 +146,7 @@ bool same_bits(double a, double b) {
 }  // namespace
 
 Literal::Literal(Type type, std::vector<std::byte> data) : type_(std::move(type)) {
-  data.reserve(1);  // so that data() is an address, whatever is copied from it
+  data.reserve(1);  // so that data() is an address even when copied from
   data_ = std::make_shared<const std::vector<std::byte>>(std::move(data));
   if (static_cast<int64_t>(data_->size()) != type_.bytes()) {
     throw support::InternalError(support::str("[literal] ", type_, " needs ", type_.bytes(),

@@ -32,11 +32,13 @@ class Literal {
   const T* as() const {
     return reinterpret_cast<const T*>(data_->data());
   }
-  // Whether elements can be read as numbers: float8 is known by its bits, complex ones are pairs.
+  // Returns whether elements can be read as numbers: float8 is known by its bits, complex ones are
+  // pairs.
   bool has_numbers() const {
     return !is_complex(type_.dtype) && !(is_float(type_.dtype) && size_of(type_.dtype) == 1);
   }
-  // Element `index` as a double (integers beyond 2^53 lose low bits; use integer_at for those).
+  // Returns element `index` as a double (integers beyond 2^53 lose low bits; use integer_at for
+  // those).
   double number_at(int64_t index) const;
   int64_t integer_at(int64_t index) const;
   bool operator==(const Literal& other) const;  // same type and same bits
@@ -75,9 +77,10 @@ enum class AttrType : uint8_t {
 std::string_view name(AttrType type);
 inline AttrType type_of(const Attr& attr) { return static_cast<AttrType>(attr.index()); }
 
-// `2`, `0.5`, `"mean"`, `f16`, `[1, 2]`, `@body`, `dense<f32[2]: 1.0, 2.0>`; parses back exactly.
+// Prints `2`, `0.5`, `"mean"`, `f16`, `[1, 2]`, `@body`, `dense<f32[2]: 1.0, 2.0>`; parses back
+// exactly.
 std::string attr_text(const Attr& attr);
-std::string graph_text(Symbol name);           // `@body`, or `@"my body"` where it is not plain
+std::string graph_text(Symbol name);           // `@body`, or `@"my body"` for other names
 bool same_attr(const Attr& a, const Attr& b);  // floats by bits, so that nan equals nan
 
 // Attributes by name, sorted.
@@ -103,7 +106,7 @@ class Attrs {
   std::vector<Entry> entries_;
 };
 
-// Conversions of a double to and from the bits of the small floats, rounding to nearest even.
+// Convert a double to and from the bits of the small floats, rounding to nearest even.
 uint16_t to_half_bits(double value);
 double from_half_bits(uint16_t bits);
 uint16_t to_bfloat16_bits(double value);

@@ -1,4 +1,4 @@
-// The checks that every new op passes, and the operators of Val.
+// Checks every new op, and implements the operators of Val.
 #include "ir/builder.hpp"
 
 #include "ir/op_def.hpp"
@@ -27,7 +27,7 @@ std::vector<Type> infer_types(const OpDef& def, std::vector<const Type*> operand
 
 std::vector<Type> infer_types(const OpDef& def, const std::vector<Value*>& operands,
                               const Attrs& attrs, const Module* module, std::vector<Type> stated) {
-  // Whatever a compilation does for long, it comes by here or by Graph::insert.
+  // Every long part of a compilation calls this function or Graph::insert.
   support::check_interrupt();
   std::vector<const Type*> types;
   types.reserve(operands.size());

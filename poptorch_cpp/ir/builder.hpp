@@ -1,4 +1,4 @@
-// Builder adds checked ops to a graph: fills in nothing, verifies operands against the row and
+// Builder adds checked ops to a graph: it fills in nothing, verifies operands against the row and
 // infers result types. Val is a Value with operators, for gradient rules and lowerings.
 #pragma once
 
@@ -19,7 +19,7 @@ class Builder {
   Op* insertion_point() const { return before_; }
   void set_insertion_point(Op* before) { before_ = before; }
 
-  // What every new op is given.
+  // Every new op receives these.
   Placement placement;
   Location location;
   Symbol scope;
@@ -27,17 +27,17 @@ class Builder {
   uint64_t forward_id = 0;
   void copy_context(const Op& op);  // placement and origin of `op`
 
-  // Adds op `name`. UserError in the user's terms when operands or attributes do not fit the row.
+  // Adds op `name`. UserError in the user's terms if operands or attributes do not fit the row.
   // `stated` are the result types of ops whose row cannot know them.
   Op* emit(std::string_view name, std::vector<Value*> operands, Attrs attrs = {},
            std::vector<Type> stated = {});
-  // The only result of emit(...).
+  // Returns the only result of emit(...).
   Value* value(std::string_view name, std::vector<Value*> operands, Attrs attrs = {},
                std::vector<Type> stated = {});
 
   Value* constant(Literal literal);
   Value* scalar(DType dtype, double value);  // a 0-d constant
-  // A variable op for slot `slot`, declaring the slot if need be.
+  // Adds a variable op for slot `slot`, and declares the slot if necessary.
   Value* variable(StateSlot slot);
 
  private:
@@ -65,7 +65,7 @@ Val operator-(Val a, Val b);
 Val operator*(Val a, Val b);
 Val operator/(Val a, Val b);
 Val operator-(Val a);
-// A number takes the dtype of the value beside it.
+// A number takes the dtype of the other operand.
 Val operator+(Val a, double b);
 Val operator-(Val a, double b);
 Val operator-(double a, Val b);
@@ -74,7 +74,7 @@ Val operator*(double a, Val b);
 Val operator/(Val a, double b);
 Val operator/(double a, Val b);
 
-// What a gradient rule sees of the op it differentiates.
+// The view that a gradient rule has of the op it differentiates.
 class GradBuilder {
  public:
   GradBuilder(Builder& builder, Op& op, std::vector<Value*> output_grads)
@@ -85,12 +85,12 @@ class GradBuilder {
   Val x(size_t i) const { return seen({op_.operand(i), &builder_}); }
   bool has(size_t i) const { return op_.operand(i) != nullptr; }
   Val y(size_t i) const { return seen({op_.result(i), &builder_}); }
-  // The gradient of result i; a zero tensor when nothing depends on the result.
+  // Returns the gradient of result i; a zero tensor if nothing depends on the result.
   Val dy(size_t i) const;
-  // From here on x, y and dy give halves as f32.
+  // Makes x, y and dy return halves as f32 from now on.
   void widen_halves() { widens_ = true; }
   bool has_dy(size_t i) const { return output_grads_[i] != nullptr; }
-  // False: nobody asks for the gradient of operand i, the rule may return nullptr for it.
+  // False if the gradient of operand i is not needed: the rule may return nullptr for it.
   bool needs(size_t i) const { return i < needed.size() ? needed[i] : true; }
   std::vector<bool> needed;
   template <typename T>
@@ -102,7 +102,7 @@ class GradBuilder {
     return {builder_.value(name, std::move(operands), std::move(attrs), std::move(stated)),
             &builder_};
   }
-  // Sums `grad` over the axes along which `to` was broadcast, giving `to`'s shape.
+  // Sums `grad` over the axes along which `to` was broadcast, so that it has the shape of `to`.
   Val unbroadcast(Val grad, const Type& to) const;
 
  private:

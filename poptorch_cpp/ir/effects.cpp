@@ -7,7 +7,7 @@
 namespace poptorch::ir {
 namespace {
 
-// Whether `holds` for an op of a graph that `op` names.
+// Returns whether `holds` is true of any op in the graphs that `op` names.
 template <typename Holds>
 bool any_inner(const Op& op, Holds holds) {
   for (const auto& [name, runs] : named_graphs(op)) {

@@ -1,4 +1,4 @@
-// Structural equality: values correspond by position, names and locations do not count.
+// Compares structures: values correspond by position, names and locations do not count.
 #include <map>
 #include <unordered_map>
 #include <utility>
@@ -70,7 +70,7 @@ class Comparison {
     return true;
   }
 
-  // The op of b's side, of those compared so far.
+  // Returns the forward op on b's side, among the ops compared so far.
   const Op* forward_of(const Op& op) const {
     auto it = by_id_.find({&op.graph(), op.forward_id});
     return it == by_id_.end() ? nullptr : it->second;

@@ -1,5 +1,5 @@
-// How a module is to be executed: what the front ends ask for, and what passes found out. It is
-// part of the module, and of its text:
+// How a module is to be executed: the front ends' requests and the passes' findings. It is part of
+// the module and of its text:
 //
 //   execution {device_iterations=4, strategy="serial_phased", training=true}
 //   location "weights" {on_chip=false}
@@ -8,7 +8,7 @@
 //   optimiser "sgd" {loss_scaling=8.0}
 //   optimiser_group "0" {lr=0.1, parameters=["fc.weight"], variable=["lr"]}
 //
-// What has its default is not printed. execution_options.cpp is the table of all of it.
+// Defaults are not printed. execution_options.cpp is the table of all options.
 #pragma once
 
 #include <optional>
@@ -28,32 +28,32 @@ enum class OutputMode : uint8_t { kFinal, kEveryN, kAll, kSum };
 // Which values wait off the chip for a later phase.
 enum class Liveness : uint8_t {
   kAlwaysLive,                // none
-  kOffChipAfterFwd,           // those for the backward pass; their transfers share the neighbours'
+  kOffChipAfterFwd,           // values for the backward pass; their transfers share the neighbours'
                               // phases
-  kOffChipAfterFwdNoOverlap,  // likewise; transfers have phases of their own
+  kOffChipAfterFwdNoOverlap,  // the same; transfers have separate phases
   kOffChipAfterEachPhase,     // all
 };
 
-// Values, by name with * and ?, that main returns behind its own outputs.
+// Values, by name with * and ?, that main returns after its own outputs.
 struct Anchor {
   std::string name = {};
   OutputMode mode = OutputMode::kAll;
   int64_t period = 1;
 };
 
-// One of main's last outputs: which anchor asked for it. The anchor passes note them.
+// One of main's last outputs, with the anchor that requested it. The anchor passes record these.
 struct Anchored {
   std::string name = {};
   int64_t anchor = 0;
 };
 
-// Replicas that share one value of a parameter: `size` of them, `stride` apart; 0: all of them.
+// Replicas that share one value of a parameter: `size` of them, `stride` apart; size 0: all.
 struct ReplicaGroup {
   std::string name = {};
   int64_t size = 0, stride = 1;
   bool all_replicas = false;  // the host has a value of each replica, not of each group
 
-  int64_t held_size() const { return all_replicas ? 1 : size; }  // replicas a value of the host's
+  int64_t held_size() const { return all_replicas ? 1 : size; }  // replicas that share a host value
 };
 
 struct Execution {
@@ -62,12 +62,13 @@ struct Execution {
   std::string device = "ipu2";         // a profile of target/
   int64_t device_iterations = 1, gradient_accumulation = 1, replication_factor = 1;
   int64_t link_domain = kLinkDomain;
-  int64_t sharding_replicas = 0;  // that tensors under replicated sharding are cut over; 0: all
+  int64_t sharding_replicas = 0;  // over which tensors under replicated sharding are split; 0: all
   // Replicas that read the same inputs: groups of `size`, `stride` apart.
   int64_t input_group_size = 1, input_group_stride = 1;
   OutputMode output_mode = OutputMode::kAll;
   int64_t output_period = 1;
-  // Of main's own outputs, so many at the end are returned whole: of every micro-batch.
+  // The last `whole_outputs` of main's own outputs ignore output_mode: they return every
+  // micro-batch's value.
   int64_t whole_outputs = 0;
   bool mean_reduction = true;  // of gradients over accumulation and replicas; false: sum
   bool recompute = true;       // forward values in the backward stages of a pipeline
@@ -75,11 +76,11 @@ struct Execution {
   uint64_t random_seed = 0;
   Liveness liveness = Liveness::kAlwaysLive;
   bool separate_backward_phase = false;  // the last forward phase is not the first backward phase
-  int64_t io_tiles = 0;                  // of each IPU, set apart for I/O
-  // What passes found.
+  int64_t io_tiles = 0;                  // of each IPU, reserved for I/O
+  // Passes set these.
   int64_t forward_stages = 1;      // of the pipeline
   int64_t last_forward_phase = 0;  // its number
-  // By input and output: the loop that their transfers overlap with, "none" where none.
+  // The loop that the transfers of each input and output overlap with; "none" if there is none.
   Strings input_overlaps = {}, output_overlaps = {};
 
   TensorLocations locations = {};
@@ -88,7 +89,7 @@ struct Execution {
   std::vector<Anchored> anchored = {};
   std::optional<OptimiserSpec> optimiser = {};  // of training
 
-  // All of the parameter's replicas where nothing else is said.
+  // Returns the parameter's group: by default, all its replicas.
   ReplicaGroup group_of(const std::string& parameter) const;
 };
 
@@ -103,15 +104,17 @@ struct ExecutionLine {
   bool operator==(const ExecutionLine&) const = default;
 };
 
-// Those that say all that is not a default; taken in turn, they give an equal description.
+// Returns the lines for everything that is not a default. Applied in order, they give an equal
+// description.
 std::vector<ExecutionLine> lines_of(const Execution& execution);
-// UserError for what is no option, not of its type or out of its range; then nothing is taken.
+// Applies a line. UserError for an unknown option, a wrong type or a value out of range; then
+// nothing is changed.
 void take_line(Execution& execution, const ExecutionLine& line);
 bool is_execution_keyword(const std::string& word);
-// Every option, in the order of the text.
+// Returns every option, in the order of the text.
 std::vector<OptionText> execution_table();
-// UserError where a value is out of its range or two contradict each other; `outputs`: how many
-// main has.
+// UserError if a value is out of its range or two contradict each other. `outputs` is the number of
+// main's outputs.
 void check(const Execution& execution, size_t outputs);
 
 }  // namespace poptorch::ir

@@ -1,4 +1,4 @@
-// The tables of execution.hpp, a row an option, and the lines that they make.
+// The tables of execution.hpp, one row an option, and the lines printed from them.
 #include <algorithm>
 
 #include "ir/execution.hpp"
@@ -17,7 +17,7 @@ using Rows = std::vector<OptionRow<T, Enumerations...>>;
 constexpr int64_t kMostIterations = int64_t{1} << 30;
 constexpr int64_t kMostPeriod = int64_t{1} << 40;
 
-// Of a row: it does not change after the module is compiled; a pass finds it.
+// Arguments of a row: it does not change after the module is compiled; a pass finds it.
 constexpr bool kNever = false, kFound = true;
 
 // The names of poptorch.OutputMode and poptorch.Liveness.

@@ -1,4 +1,4 @@
-// Keeps operands and uses in step, and the op list linked.
+// Keeps operands and uses consistent, and the op list linked.
 #include "ir/graph.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ std::string place_text(const Location& location) {
 }
 
 void Value::remove_use(Use use) {
-  // Newest first: passes mostly drop what they added last, and whole ops drop all their uses.
+  // Search the newest first: passes mostly drop their latest uses, and an erased op drops all.
   auto it = std::find(uses_.rbegin(), uses_.rend(), use);
   if (it == uses_.rend()) throw InternalError(str("[ir] use of %", name_, " is not recorded"));
   *it = uses_.back();
@@ -213,7 +213,7 @@ void Graph::link(Op* op, Op* before) {
   (op->previous_ ? op->previous_->next_ : first_) = op;
   (before ? before->previous_ : last_) = op;
   ++op_count_;
-  // Appending keeps the numbering; so most graphs are never renumbered.
+  // Appending keeps the numbering, so most graphs are never renumbered.
   if (!before && order_valid_) {
     op->order_ = op->previous_ ? op->previous_->order_ + 1 : 0;
   } else {

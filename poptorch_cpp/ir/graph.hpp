@@ -1,11 +1,11 @@
 // Values, ops and graphs: an SSA graph whose op list is also the order of effects.
 //
 // Invariants: an op's operands are results of earlier ops of the same graph or inputs of the graph;
-// a value's uses mirror exactly the operands and graph outputs that name it; op ids are unique in
-// a module and never change.
+// a value's uses mirror exactly the operands and graph outputs that name it; op ids are unique in a
+// module and never change.
 //
-// Reading a state value (`variable`, by-reference input) gives what the last write before the
-// reader, in list order, left there. Passes that reorder or merge ask ir/effects.hpp.
+// Reading a state value (`variable`, by-reference input) returns the value of the last write before
+// the reader, in list order. Passes that reorder or merge ask ir/effects.hpp.
 #pragma once
 
 #include <cstdint>
@@ -62,10 +62,10 @@ class Value {
   std::vector<Use> uses_;
 };
 
-// Once a micro-batch, or, when gradients are accumulated, once a weight update.
+// When an op runs: once a micro-batch, or, if gradients are accumulated, once a weight update.
 enum class ExecutionContext : uint8_t { kNormal, kAccumulateOuter };
 
-constexpr uint64_t kNoForwardOp = UINT64_MAX;  // of a backward op whose forward op is gone
+constexpr uint64_t kNoForwardOp = UINT64_MAX;  // of a backward op whose forward op was deleted
 
 // Where and when an op runs; -1 is "not decided". Printed as
 // `@[ipu=0 stage=1 phase=2 block="encoder" io_tiles]`.
@@ -82,11 +82,11 @@ struct Placement {
 class Op {
  public:
   const OpDef& def() const { return *def_; }
-  // True from when operands, attributes and results were found to fit the row until one changes.
+  // True once operands, attributes and results were found to fit the row, until one changes.
   bool is_checked() const { return checked_; }
   void mark_checked() const { checked_ = true; }
   Role role() const { return role_; }
-  // For rewrites of that very op; who treats several alike asks for what their rows say.
+  // For rewrites of one specific op; code that treats several ops alike asks their rows.
   bool is(std::string_view name) const { return *name_ == name; }
   const std::string& name() const { return *name_; }
   uint64_t id() const { return id_; }
@@ -102,7 +102,7 @@ class Op {
 
   const Attrs& attrs() const { return attrs_; }  // as given: defaults are not filled in
   void set_attr(Symbol name, Attr value);        // a value equal to the default is dropped
-  const Attr& attr_value(Symbol name) const;     // given or default; InternalError when neither
+  const Attr& attr_value(Symbol name) const;     // given or default; InternalError if neither
   template <typename T>
   const T& attr(Symbol name) const {
     return std::get<T>(attr_value(name));
@@ -115,16 +115,16 @@ class Op {
   Placement placement;
   Location location;
   Symbol scope;   // module path, e.g. "encoder.layer.0.attention"
-  Symbol labels;  // the program's own words of it, a JSON object of strings, which change nothing
-  // Of a backward op: the id of the forward op it differentiates, or kNoForwardOp; else 0.
+  Symbol labels;  // the program's annotations, a JSON object of strings; they have no effect
+  // For a backward op, the id of the forward op it differentiates, or kNoForwardOp; else 0.
   uint64_t forward_id = 0;
 
   void take_origin(const Op& op);    // location, scope and labels of `op`
-  void take_unsaid(const Op& call);  // what this op of a body does not say: placement and origin
+  void take_unsaid(const Op& call);  // fills in unset placement and origin
 
   Op* next() const { return next_; }
   Op* previous() const { return previous_; }
-  // True when this op stands before `other` in the same graph's list. Amortised O(1).
+  // Returns whether this op precedes `other` in the same graph's list. Amortised O(1).
   bool is_before(const Op* other) const;
 
  private:
@@ -134,7 +134,7 @@ class Op {
   void note_change();
 
   const OpDef* def_;
-  const std::string* name_;  // the row's, like role_: beside the op, as everybody asks for them
+  const std::string* name_;  // the row's, like role_: stored here because it is read often
   Role role_;
   uint64_t id_ = 0;
   Graph* graph_ = nullptr;
@@ -165,10 +165,10 @@ class Graph {
   void set_output(size_t index, Value* value);
   void add_output(Value* value);
 
-  // Adds an op before `before` (nullptr: at the end). No checks and no inference: use Builder.
+  // Adds an op before `before` (nullptr: at the end) without checks or inference: use Builder.
   Op* insert(const OpDef& def, std::vector<Value*> operands, Attrs attrs,
              std::vector<Type> result_types, Op* before = nullptr);
-  // Its results must be unused. What runs after it then runs after what it ran after.
+  // Erases an op whose results are unused. Ops that ran after it then run after its predecessors.
   void erase(Op* op);
   void move_before(Op* op, Op* before);  // nullptr: to the end
 
@@ -176,8 +176,8 @@ class Graph {
   Op* last() const { return last_; }
   size_t op_count() const { return op_count_; }
 
-  // for (Op* op : graph.ops()): the next op is read before the body runs, so that the body may
-  // erase the current one.
+  // Supports for (Op* op : graph.ops()). The next op is read before the body runs, so that the body
+  // may erase the current one.
   class Iterator {
    public:
     explicit Iterator(Op* op) : op_(op), next_(op ? op->next() : nullptr) {}

@@ -24,10 +24,10 @@ int hex_value(char c) {
   return -1;
 }
 
-// Of a UTF-8 character: not its first byte.
+// Returns whether a byte of a UTF-8 character is not its first.
 bool is_continued(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
-// What stands in a message of a token, which may be a text of any length.
+// Shortens a token for a message, since it may be a text of any length.
 std::string shortened(const std::string& text) {
   constexpr size_t kLongest = 60;
   if (text.size() <= kLongest) return text;
@@ -125,7 +125,7 @@ double Lexer::number(std::string_view what) {
     if (token_.kind != Token::Kind::kNumber || bad) fail(str("expected ", what, ", a number"));
     advance();
   }
-  // One nan is as good as another: its sign would be lost in print.
+  // The sign of a nan is dropped, since printing would lose it.
   return negative && !std::isnan(value) ? -value : value;
 }
 
@@ -188,7 +188,7 @@ void Lexer::read_number() {
     if (!number_part(part) && !sign) break;
   }
   token_.kind = Token::Kind::kNumber;
-  // A name that begins with digits, such as %0.weight.
+  // This is a name that begins with digits, such as %0.weight.
   if (at_ < text_.size() && name_part(text_[at_]) && !negative) {
     while (at_ < text_.size() && name_part(text_[at_])) ++at_;
     token_.kind = Token::Kind::kName;
@@ -206,7 +206,7 @@ void Lexer::read_string() {
     } else if (text_[at_] == 'x') {
       const int high = at_ + 1 < line_end ? hex_value(text_[at_ + 1]) : -1;
       const int low = at_ + 2 < line_end ? hex_value(text_[at_ + 2]) : -1;
-      // What is beyond ASCII stands as itself.
+      // Characters beyond ASCII are written without an escape.
       if (high < 0 || high > 7 || low < 0) {
         fail_at(token_, "a string has a bad \\x escape. It takes two digits, from 00 to 7f.");
       }

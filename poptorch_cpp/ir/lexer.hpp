@@ -11,8 +11,8 @@ namespace poptorch::ir {
 struct Token {
   enum class Kind { kEnd, kName, kNumber, kString, kPunct };
   Kind kind = Kind::kEnd;
-  // Names without sigil, numbers as written, strings unescaped, punctuation as one character
-  // ("->" is one token).
+  // Holds names without sigil, numbers as written, strings unescaped, and punctuation as one
+  // character ("->" is one token).
   std::string text;
   int line = 1;
   int column = 1;
@@ -31,7 +31,7 @@ class Lexer {
   std::string name(std::string_view what);    // a name token's text
   std::string string(std::string_view what);  // a string token's text
   int64_t integer(std::string_view what, int64_t least = INT64_MIN, int64_t most = INT64_MAX);
-  uint64_t natural(std::string_view what);  // of 64 bits
+  uint64_t natural(std::string_view what);  // an unsigned integer of 64 bits
   double number(std::string_view what);     // an integer, a float, inf, -inf or nan
   // UserError `[parse] origin:line:column: text but got ...`, at the current token.
   [[noreturn]] void fail(const std::string& text) const;

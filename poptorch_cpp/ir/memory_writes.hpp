@@ -1,5 +1,5 @@
-// Which memory the ops of one graph write: state slots (by name, whichever `variable` op reads
-// them), by-reference inputs and values written in place. A snapshot: ask again after edits.
+// The memory that the ops of one graph write: state slots (by name, whichever `variable` op reads
+// them), by-reference inputs and values written in place. A snapshot: analyse again after edits.
 #pragma once
 
 #include <functional>
@@ -13,22 +13,22 @@
 
 namespace poptorch::ir {
 
-// What a called graph may do, seen from outside.
+// The effects of a called graph, as its callers see them.
 struct CalleeEffects {
   bool any = false;          // effects, random numbers or state, at any depth
   std::vector<bool> inputs;  // written through a reference
   std::set<Symbol> slots;    // state slots written
 };
 
-// Walks called graphs once each; none may call itself.
+// Walks each called graph once; no graph may call itself.
 class CalleeAnalysis {
  public:
   explicit CalleeAnalysis(const Module& module) : module_(module) {}
 
   const CalleeEffects& of(const Graph& graph);
-  // Of each graph that `op` runs.
+  // Visits the effects of each graph that `op` runs.
   void for_each_callee(const Op& op, const std::function<void(const CalleeEffects&)>& visit);
-  // Of each operand that `op` writes, itself or in a graph that it runs.
+  // Visits each operand that `op` writes, itself or in a graph that it runs.
   void for_each_write(const Op& op, const std::function<void(const Value*)>& visit);
 
  private:
@@ -36,21 +36,22 @@ class CalleeAnalysis {
   std::unordered_map<const Graph*, CalleeEffects> known_;  // look-up only
 };
 
-// One `variable` op stands for all of a slot: values with equal keys share memory.
+// Maps memory to the ops that write it. All `variable` ops of a slot count as one: values with
+// equal keys share memory.
 class MemoryWrites {
  public:
   explicit MemoryWrites(const Graph& graph);
 
-  // Some op of the graph writes the memory that `value` denotes.
+  // Returns whether any op of the graph writes the memory that `value` denotes.
   bool is_written(const Value* value) const { return writers_.count(key_of(value)) != 0; }
-  // The ops that write it, in list order.
+  // Returns the ops that write it, in list order.
   const std::vector<const Op*>& writers_of(const Value* value) const;
   bool writes_memory(const Op& op) const { return writing_.count(&op) != 0; }
-  // Calls a graph that has effects or draws random numbers.
+  // Returns whether `op` calls a graph that has effects or draws random numbers.
   bool calls_with_effects(const Op& op) const;
 
  private:
-  // The state slot's symbol or the root value: an address, for look-up only.
+  // Returns the address of the state slot's symbol or the root value, for look-up only.
   static const void* key_of(const Value* value);
 
   std::unordered_map<const void*, std::vector<const Op*>> writers_;

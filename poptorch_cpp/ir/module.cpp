@@ -1,4 +1,4 @@
-// Declarations, cloning and inlining.
+// Declares, clones and inlines.
 #include "ir/module.hpp"
 
 #include <algorithm>

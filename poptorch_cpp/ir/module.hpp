@@ -1,5 +1,5 @@
-// A module: graphs by name, and the things that live outside any graph: state slots, host streams
-// and remote buffers, and how all of it is to be executed. Graph `main` is the entry.
+// A module: graphs by name, the objects outside any graph (state slots, host streams and remote
+// buffers), and how all of it is to be executed. Graph `main` is the entry.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@ class Module {
 
   const Registry& registry() const { return *registry_; }
 
-  Graph& add_graph(Symbol name);  // UserError when the name is taken or no text
+  Graph& add_graph(Symbol name);  // UserError if the name is taken or no text
   Graph* find_graph(Symbol name) const;
   Graph& main() const;  // InternalError when there is none
   void erase_graph(Symbol name);
@@ -45,11 +45,11 @@ class Module {
   const Execution& execution() const { return *execution_; }
 
   uint64_t next_op_id();
-  // The next op gets this id; those behind it get ones above all others. An id that was given
-  // before is refused by the verifier.
+  // Gives the next op this id; later ops receive ids above all others. The verifier refuses an id
+  // that was used before.
   void give_next_op_id(uint64_t id) { given_op_id_ = id; }
-  // True from when the verifier accepted the module until a graph or declaration is added, or
-  // anything of a graph changes but names, placements, scopes and locations.
+  // True once the verifier accepted the module, until a graph or declaration is added, or a graph
+  // changes in anything but names, placements, scopes and locations.
   bool is_verified() const { return verified_; }
   void mark_verified() const { verified_ = true; }
   void note_change() { verified_ = false; }
@@ -63,15 +63,15 @@ class Module {
   std::vector<std::unique_ptr<HostStream>> streams_;
   std::vector<std::unique_ptr<RemoteBuffer>> buffers_;
   std::unordered_map<std::string, Graph*> graphs_by_name_;      // look-up only, never iterated
-  std::unordered_map<std::string, StateSlot*> states_by_name_;  // likewise
+  std::unordered_map<std::string, StateSlot*> states_by_name_;  // look-up only, never iterated
   std::unique_ptr<Execution> execution_;
   uint64_t next_op_id_ = 1, given_op_id_ = 0;
   mutable bool verified_ = false;
 };
 
-// Copies the ops of `from` into `to` before `before`, mapping `from`'s inputs to `arguments`;
-// returns the values that stand for `from`'s outputs. Ids are new; the rest is kept. This is how
-// calls are inlined and graphs cloned.
+// Copies the ops of `from` into `to` before `before`, and maps the inputs of `from` to `arguments`.
+// Returns the values that replace the outputs of `from`. Ids are new; the rest is kept. Inlining of
+// calls and cloning of graphs use this.
 std::vector<Value*> copy_ops(const Graph& from, Graph& to, const std::vector<Value*>& arguments,
                              Op* before = nullptr);
 

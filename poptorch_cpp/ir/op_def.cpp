@@ -1,4 +1,4 @@
-// Checks of rows and the registry.
+// Checks rows, and holds the registry.
 #include "ir/op_def.hpp"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ using support::InternalError;
 using support::str;
 using support::UserError;
 
-// "bias: float?" → {bias, float, optional}. `earlier` are the operands before it.
+// Parses "bias: float?" into {bias, float, optional}. `earlier` are the operands before it.
 OperandDef parse_operand(const std::string& op, std::string text,
                          const std::vector<OperandDef>& earlier) {
   using Rule = OperandDef::Rule;
@@ -53,7 +53,7 @@ OperandDef parse_operand(const std::string& op, std::string text,
   return operand;
 }
 
-// The attribute in which an op of the role says what it is about.
+// The attribute that an op of the role must have.
 struct RoleAttr {
   Role role;
   Symbol name;
@@ -69,7 +69,7 @@ const std::vector<RoleAttr>& role_attrs() {
   return rows;
 }
 
-// Why the row is not one of its role; nullptr: it is.
+// Returns why the row does not fit its role; nullptr if it does.
 const char* defect_of_role(const OpDef& def) {
   const bool runs = def.role == Role::kCall || def.role == Role::kRegion;
   if (runs != def.runs_graphs()) return "is a call or a region and names no graph, or the reverse";

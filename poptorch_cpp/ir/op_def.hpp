@@ -1,6 +1,6 @@
-// The schema row of an op, and the registry of rows. Rows themselves stand in ops/<family>.cpp.
+// The schema row of an op, and the registry of rows. The rows themselves are in ops/<family>.cpp.
 //
-// A row says what an op computes and how it behaves: operands, attributes, result types, gradient,
+// A row defines an op's computation and behaviour: operands, attributes, result types, gradient,
 // cost and effects. It never mentions where the op runs.
 #pragma once
 
@@ -25,7 +25,7 @@ class Op;
 class Value;
 struct OpDef;
 
-// What a type function sees: the operand types (nullptr for an absent optional operand) and
+// The input of a type function: the operand types (nullptr for an absent optional operand) and
 // attributes with the row's defaults filled in. The op itself need not exist yet.
 class InferContext {
  public:
@@ -44,7 +44,7 @@ class InferContext {
   }
   const Attr& attr_value(Symbol name) const;
   // The result types that the op's text or the tracer states, for ops whose row cannot know them
-  // (constant, variable, aten). Empty while they are not known.
+  // (constant, variable, aten). Empty while they are unknown.
   std::vector<Type> stated;
   // Throws UserError `[op] text`.
   [[noreturn]] void fail(const std::string& text) const;
@@ -58,20 +58,20 @@ class InferContext {
 
 struct OperandDef {
   std::string name;
-  // "any", "float", "int", "bool", "number" (not bool), a dtype's name, an earlier operand's name
-  // (its element type) or "=" and that name (its type).
+  // One of "any", "float", "int", "bool", "number" (not bool), a dtype's name, an earlier operand's
+  // name (its element type) or "=" and that name (its type).
   std::string constraint = "any";
   bool optional = false;
   bool variadic = false;  // last operand only; takes the rest
 
-  // The constraint as it is checked.
+  // The parsed constraint.
   enum class Rule : uint8_t { kAny, kFloat, kInt, kBool, kNumber, kDType, kLike, kSame };
   Rule rule = Rule::kAny;
   DType dtype = DType::kF32;  // of kDType
   size_t other = 0;           // of kLike and kSame: the earlier operand
 };
 
-// The least and the greatest that a number may be.
+// The smallest and the largest allowed number.
 struct Range {
   double least, most;
 };
@@ -82,12 +82,12 @@ struct AttrDef {
   std::optional<Attr> default_value = std::nullopt;  // none: required
   Strings allowed = {};                              // for strings; empty: any
   std::string doc = {};
-  // Of numbers and of each number of a list. None: floats are free, integers are within
-  // kMaxElements, so that sums of a few do not overflow.
+  // Applies to a number and to each number of a list. Absent: floats are unlimited, integers are
+  // within kMaxElements, so that sums of a few do not overflow.
   std::optional<Range> range = std::nullopt;
 };
 
-// Work of one execution. `target` turns it into cycles.
+// The work of one execution. `target` converts it to cycles.
 struct Cost {
   double flops = 0;
   double bytes = 0;          // operands and results, once each
@@ -96,11 +96,11 @@ struct Cost {
 
 struct NoGradient {
   std::string reason;
-  bool intended = false;  // a gradient ends here unremarked; else autodiff refuses to pass
+  bool intended = false;  // a gradient ends here silently; else autodiff refuses to pass
 };
 
-// Gradients of the operands, in order; nullptr for "none". Called only for ops on a differentiable
-// path. The rule builds ops through the GradBuilder.
+// Returns the gradients of the operands, in order; nullptr for "none". Called only for ops on a
+// differentiable path. The rule builds ops through the GradBuilder.
 using GradRule = std::function<std::vector<Value*>(GradBuilder&)>;
 using InferRule = std::function<std::vector<Type>(const InferContext&)>;
 using CostRule = std::function<Cost(const Op&)>;
@@ -114,44 +114,45 @@ struct OpDef {
   std::string name;
   std::string doc;
   Role role = Role::kPlain;
-  // "x: float", "w: x", "bias: x?", "dy: =y", "rest: any*"
+  // Written as "x: float", "w: x", "bias: x?", "dy: =y", "rest: any*".
   std::vector<std::string> inputs;
   std::vector<std::string> outputs;  // "y"; a single "ys*" means any number
   std::vector<AttrDef> attrs = {};
   InferRule infer;
   std::variant<std::monostate, GradRule, NoGradient> grad;
   CostRule cost;
-  // Operand indices whose memory the op changes in place. Such an operand is a state value
-  // (`variable`, a by-reference graph input) or, in program order, dead to earlier readers. If the
-  // op has results, result i is the memory of operand writes[i] after the write.
+  // The indices of operands whose memory the op changes in place. Such an operand is a state value
+  // (`variable`, a by-reference graph input) or a value that nothing reads later in program order.
+  // If the op has results, result i is the memory of operand writes[i] after the write.
   std::vector<int> writes = {};
-  // True for each output element computed from the elements at the same place of the broadcast
+  // True if each output element is computed from the elements at the same place of the broadcast
   // operands: the emulator may run it tile by tile in a fused chain.
   bool elementwise = false;
-  // Whatever floating type the operands have, it has the results: rounding to it changes nothing.
+  // True if the operands' floating type, whichever it is, holds the results exactly: rounding to
+  // it changes nothing.
   bool exact = false;
-  bool mark = false;         // says something of operand 0 to autodiff, which then drops it
+  bool mark = false;         // annotates operand 0 for autodiff, which then drops the op
   bool passes = false;       // result 0 is operand 0, whatever else the op does
   bool commutative = false;  // operands 0 and 1 may be exchanged
   bool random = false;       // draws from Philox: never merged or folded
-  // Must run even if no result is used (writes are counted without it): host_store, print ...
+  // True if the op must run even if no result is used (besides its writes): host_store, print ...
   bool side_effect = false;
-  std::string popart_type = {};  // "Add"; what print_schedule shows
-  std::string provider = {};     // of kOpaque: whose kernel it is (emulator/providers/foreign.hpp)
-  // Operands that are indices, and how many places each chooses from. Empty: none, or the kernel
-  // itself refuses those out of range.
+  std::string popart_type = {};  // "Add"; shown by print_schedule
+  std::string provider = {};     // of kOpaque: the kernel's owner (emulator/providers/foreign.hpp)
+  // Returns the operands that are indices, and how many places each chooses from. Empty: there are
+  // none, or the kernel itself refuses those out of range.
   std::function<std::vector<IndexOperand>(const Op&)> indices = {};
 
-  // Filled in when the row is registered.
+  // Registering the row fills these in.
   std::vector<OperandDef> operand_defs = {};
-  // The attributes that name graphs which the op runs: those that are required. Another, as a
-  // call's gradient, names one that it does not run.
+  // The required attributes that name graphs: the op runs those graphs. An optional attribute, such
+  // as a call's gradient, names a graph that the op does not run.
   std::vector<Symbol> bodies = {};
   bool runs_graphs() const { return !bodies.empty(); }
   const AttrDef* find_attr(Symbol attr) const;
   bool writes_operand(size_t i) const;
   bool is_leaf() const { return role == Role::kConstant || role == Role::kState; }
-  // No work where the result is the operand's memory; both stay valid.
+  // Costs nothing if the result is the operand's memory; both stay valid.
   bool is_view() const { return role == Role::kIdentity || role == Role::kView; }
   bool stops_gradient() const;  // on purpose
   bool variadic_outputs() const { return outputs.size() == 1 && outputs[0].back() == '*'; }
@@ -163,7 +164,7 @@ class Registry {
   // Checks the row and adds it; InternalError for a duplicate or an incomplete row.
   void add(OpDef def);
   const OpDef* find(std::string_view name) const;
-  // Throws InternalError when there is no such op; the text names the closest.
+  // Returns the row, or throws an InternalError that names the closest op.
   const OpDef& get(std::string_view name) const;
   std::vector<const OpDef*> all() const;  // sorted by name
 

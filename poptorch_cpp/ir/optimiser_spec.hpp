@@ -1,4 +1,4 @@
-// What the front ends say about an optimiser; transforms/lower_optimiser.cpp turns it into update
+// The front ends' description of an optimiser; transforms/lower_optimiser.cpp turns it into update
 // ops. Attribute names are torch's ("lr", "momentum", "betas" as "beta1" and "beta2", ...).
 #pragma once
 
@@ -21,15 +21,16 @@ struct OptimiserGroup {
 };
 
 struct OptimiserSpec {
-  // "sgd", "adam", "adamw", "rmsprop", "lamb"
+  // One of "sgd", "adam", "adamw", "rmsprop", "lamb".
   std::string kind = "sgd";
   std::vector<OptimiserGroup> groups;
   double loss_scaling = 1.0;
   bool loss_scaling_variable = false;  // slot `optimiser.loss_scaling`
-  // The loss scaling times a factor that follows the gradients: slot
+  // Multiplies the loss scaling by a factor that adapts to the gradients: slot
   // `optimiser.loss_scale_factor`. Updates from gradients that are not finite are skipped.
   bool automatic_loss_scaling = false;
-  // The mean over micro-batches is taken while gradients are added up: each is divided before.
+  // Takes the mean over micro-batches during accumulation: each gradient is divided before it is
+  // added.
   bool running_mean = false;
   double max_grad_norm = std::numeric_limits<double>::infinity();  // of all gradients together
   DType accumulator_type = DType::kF32;
@@ -37,7 +38,7 @@ struct OptimiserSpec {
   DType second_moment_type = DType::kF32;
 };
 
-// Names of slots made by the lowering: `optimiser.momentum_buffer.fc.weight`,
+// The lowering creates slots with these names: `optimiser.momentum_buffer.fc.weight`,
 // `optimiser.exp_avg.fc.weight`, `optimiser.exp_avg_sq.fc.weight`, `optimiser.step`,
 // `accumulator.fc.weight`.
 

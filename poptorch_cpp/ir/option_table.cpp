@@ -1,4 +1,4 @@
-// What attributes become.
+// Converts attributes to the values of options.
 #include "ir/option_table.hpp"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ bool take(const Attr& attr, DType& into) {
 
 bool take(const Attr& attr, Strings& into) {
   const auto* ints = std::get_if<Ints>(&attr);
-  if (ints && ints->empty()) {  // how `[]` reads
+  if (ints && ints->empty()) {  // `[]` parses as this
     into.clear();
     return true;
   }

@@ -1,5 +1,5 @@
-// Tables of options: the members of a plain struct by name, with their ranges and what they mean.
-// Text forms, bindings and generated documents loop over them.
+// Tables of options: the members of a plain struct by name, with their ranges and meaning. Text
+// forms, bindings and generated documents loop over them.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@
 
 namespace poptorch::ir {
 
-// `words` are the texts of an enumeration's values, in their order, or all that a text may be.
+// `words` are the texts of an enumeration's values, in order, or all allowed values of a text.
 struct OptionLimits {
   int64_t least = INT64_MIN, most = INT64_MAX;
   std::vector<std::string> words = {};
@@ -30,17 +30,17 @@ struct OptionRow {
   Member member;
   std::string_view doc;
   OptionLimits limits = {};
-  // The setter of poptorch.Options that sets it just so, with its argument and that one's default:
-  // "autoRoundNumIPUs(auto_round_num_ipus=true)". Empty: a row of Python's says what it becomes, or
-  // a pass finds it.
+  // The setter of poptorch.Options that sets exactly this option, with its argument and its
+  // default: "autoRoundNumIPUs(auto_round_num_ipus=true)". Empty: a row in Python converts it, or a
+  // pass finds it.
   std::string_view setter = {};
   bool changes = false;  // also after the module is compiled
-  bool found = false;    // a pass finds it, or it follows from the wrapper: nobody sets it
+  bool found = false;    // a pass finds it, or it follows from the wrapper: users cannot set it
 };
 
 namespace option_value {
 
-// A value as an attribute. Numbers of 64 bits without sign become those with the same bits.
+// Returns a value as an attribute. Unsigned numbers of 64 bits keep their bits.
 inline Attr attr_of(uint64_t value) { return static_cast<int64_t>(value); }
 inline Attr attr_of(const std::optional<bool>& value) { return value.value_or(false); }
 inline Attr attr_of(const std::set<std::string>& value) {
@@ -51,7 +51,8 @@ Attr attr_of(const V& value) {
   return value;
 }
 
-// Whether the attribute was such a value. Whole numbers are taken for others.
+// Stores the attribute in `into` and returns whether its type fits. Whole numbers are accepted as
+// floats.
 bool take(const Attr& attr, bool& into);
 bool take(const Attr& attr, int64_t& into);
 bool take(const Attr& attr, uint64_t& into);
@@ -62,16 +63,16 @@ bool take(const Attr& attr, Strings& into);
 bool take(const Attr& attr, std::optional<bool>& into);
 bool take(const Attr& attr, std::set<std::string>& into);
 bool is_one_of(const std::vector<std::string>& words,
-               const std::string& text);          // none: anything is
-std::string allowed(const OptionLimits& limits);  // "1 to 4", "a, b"; empty: anything
-// `type` as of type_of(): the message says what such a value looks like.
+               const std::string& text);          // no words: any text is
+std::string allowed(const OptionLimits& limits);  // "1 to 4", "a, b"; empty: no limit
+// Takes `type` as type_of() returns it: the message describes what such a value looks like.
 [[noreturn]] void refuse(std::string_view name, const Attr& attr, const OptionLimits& limits,
                          std::string_view type);
 [[noreturn]] void refuse_name(const std::string& name, const std::vector<std::string>& known);
 
 }  // namespace option_value
 
-// "bool", "int", "float", "str", "dtype", "strings" or "bool?", which may be absent.
+// Returns "bool", "int", "float", "str", "dtype", "strings" or "bool?", which may be absent.
 template <typename Row>
 std::string type_of(const Row& row) {
   static constexpr const char* kTypes[] = {"bool",  "int",     "int",   "float",  "str",
@@ -80,7 +81,7 @@ std::string type_of(const Row& row) {
   return index < std::size(kTypes) ? kTypes[index] : "str";  // words of an enumeration
 }
 
-// The value as an attribute.
+// Returns the value as an attribute.
 template <typename Row, typename T>
 Attr value_of(const Row& row, const T& of) {
   return std::visit(
@@ -126,7 +127,7 @@ void take_value(const Row& row, T& into, const Attr& attr) {
   if (!taken) option_value::refuse(row.name, attr, row.limits, type_of(row));
 }
 
-// What differs from a default-made T.
+// Returns the attributes that differ from a default-constructed T.
 template <typename Row, typename T>
 Attrs attrs_of(const std::vector<Row>& rows, const T& of) {
   const T defaults = {};
@@ -157,12 +158,12 @@ void take_attrs(const std::vector<Row>& rows, T& into, const Attrs& attrs) {
   into = std::move(made);
 }
 
-// A row for readers, and for front ends that make their options of it.
+// A row for readers, and for front ends that build their options from it.
 struct OptionText {
   std::string keyword, name;
   std::string type;           // type_of()
   std::optional<Attr> value;  // its default; none: absent
-  std::string otherwise;      // the same as text
+  std::string otherwise;      // the default as text
   OptionLimits limits;
   std::string allowed;  // a range, or words
   std::string setter;

@@ -1,5 +1,5 @@
 // The parser of text.hpp: declarations, graphs and ops. It builds through infer_types and verifies
-// every op, so that text cannot make what a front end could not.
+// every op, so that text cannot create anything that a front end could not.
 #include "ir/parse.hpp"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ class Parser {
   }
 
  private:
-  // Does what may be refused; the refusal is given the token's place.
+  // Calls `work`; an error receives the token's position.
   template <typename Work>
   auto at(const Token& token, Work work) -> decltype(work()) {
     try {
@@ -78,7 +78,7 @@ class Parser {
     return out;
   }
 
-  // Takes the attribute out of the declaration; `otherwise` when it is not there.
+  // Removes the attribute from the declaration and returns it; `otherwise` if it is absent.
   template <typename T>
   T take(Declaration& from, const char* name, T otherwise) {
     const Attr* attr = from.attrs.find(name);
@@ -275,7 +275,7 @@ class Parser {
     return op;
   }
 
-  // A slot that is not declared is declared by its first use.
+  // Declares a slot at its first use if it has no declaration yet.
   void declare_variable(const Attrs& attrs, const std::vector<Type>& stated) {
     const Attr* attr = attrs.find("name");
     const auto* name = attr ? std::get_if<std::string>(attr) : nullptr;

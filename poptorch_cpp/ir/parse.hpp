@@ -14,13 +14,13 @@ struct OpDef;
 
 DType parse_dtype(Lexer& lexer);
 Type parse_type(Lexer& lexer);  // f32[2,3]
-// An attribute value; `expected` settles what the text leaves open ([] or 1 for a float).
+// Parses an attribute value; `expected` resolves ambiguous text ([], or 1 for a float).
 Attr parse_attr(Lexer& lexer, std::optional<AttrType> expected = std::nullopt);
-// `{a=1, b="x"}` or nothing. `def` (may be null) gives the expected types.
+// Parses `{a=1, b="x"}` or nothing. `def` (may be null) gives the expected types.
 Attrs parse_attrs(Lexer& lexer, const OpDef* def);
-// Behind an @: a name, in quotes when it is not plain.
+// Parses the part after an @: a name, in quotes if it is not plain.
 std::string parse_graph_name(Lexer& lexer);
-// Behind `loc`: `("model.py":42)`.
+// Parses the part after `loc`: `("model.py":42)`.
 std::pair<std::string, int> parse_location(Lexer& lexer);
 
 }  // namespace poptorch::ir

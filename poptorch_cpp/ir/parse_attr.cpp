@@ -11,10 +11,10 @@ namespace {
 
 using support::str;
 
-// No row has as many.
+// Exceeds the number of attributes of every row.
 constexpr size_t kMaxAttrs = 64;
 
-// "nan." and the bits of a nan of `dtype`, in hexadecimal.
+// Parses "nan." and the bits of a nan of `dtype`, in hexadecimal.
 Literal parse_nan(Lexer& lexer, DType dtype) {
   const Token place = lexer.next();
   uint64_t bits = 0;
@@ -45,7 +45,7 @@ void append_number(Lexer& lexer, std::vector<std::byte>& data, DType dtype, std:
   data.insert(data.end(), one.data(), one.data() + size_of(dtype));
 }
 
-// Integers, and float8 by its bits.
+// Parses integers, and float8 by its bits.
 void append_integer(Lexer& lexer, std::vector<std::byte>& data, DType dtype) {
   const int bits = static_cast<int>(8 * size_of(dtype));
   uint64_t value = 0;

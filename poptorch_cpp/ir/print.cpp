@@ -1,5 +1,4 @@
-// The printer of text.hpp. Printing changes nothing: names are made unique in a table beside the
-// graph.
+// The printer of text.hpp. Printing changes nothing: a table beside the graph makes names unique.
 #include <sstream>
 #include <string_view>
 #include <unordered_map>
@@ -23,7 +22,7 @@ bool plain(char c) {
          c == '.' || c == '/';
 }
 
-// Unique, parseable names of the values and labels of one graph.
+// Creates unique, parseable names for the values and labels of one graph.
 class Names {
  public:
   explicit Names(const Graph& graph) {
@@ -56,7 +55,7 @@ class Names {
     auto it = labels_.find(op);
     return it == labels_.end() ? "^<foreign>" : it->second;
   }
-  // The forward op of a backward one; nullptr when it is not there.
+  // Returns the forward op of a backward one; nullptr if it was deleted.
   const Op* forward_of(const Op* op) const {
     auto it = forwards_.find(op);
     return it == forwards_.end() ? nullptr : it->second;
@@ -118,7 +117,7 @@ std::string placement_text(const Placement& placement) {
   return text.empty() ? text : text + "]";
 }
 
-// Behind what is there already; without streams, which take longer than all the rest.
+// Appends a type; without streams, which take longer than all the rest.
 void add_type(std::string& text, const Type& type) {
   text += name(type.dtype);
   text += '[';
@@ -187,7 +186,7 @@ std::string state_attrs(const StateSlot& slot, const PrintOptions& options) {
   return attrs_text(attrs, options);
 }
 
-// Text names a graph after its definition, whenever the graph was made.
+// Orders graphs so that text names a graph after its definition, whenever the graph was made.
 void add_callees_first(const Graph& graph, std::unordered_set<const Graph*>& entered,
                        std::vector<const Graph*>& order) {
   if (!entered.insert(&graph).second) return;

@@ -19,7 +19,7 @@ bool needs_any(const Op& op, const Ops& ops) {
          std::any_of(op.after().begin(), op.after().end(), in);
 }
 
-// Of the ops of `span`, in order: `last` and what it needs.
+// Returns `last` and the ops of `span` that it needs, directly or not. `span` is in list order.
 Ops behind(const std::vector<Op*>& span, const Op* last) {
   Ops needed{last};
   for (auto it = span.rbegin(); it != span.rend(); ++it) {
@@ -32,7 +32,7 @@ Ops behind(const std::vector<Op*>& span, const Op* last) {
   return needed;
 }
 
-// The first op of `span` and what needs it.
+// Returns the first op of `span` and the ops that need it, directly or not.
 Ops following(const std::vector<Op*>& span) {
   Ops found{span.front()};
   for (const Op* op : span) {

@@ -13,7 +13,7 @@ namespace {
 using support::str;
 using support::UserError;
 
-// For the message, what the operand should have been.
+// Describes the expected operand for the message.
 std::string wanted(const OpDef& def, const OperandDef& row, const Type& other) {
   const std::string& name = def.operand_defs[row.other].name;
   if (row.rule == OperandDef::Rule::kSame) return str(other, " as '", name, "'");
@@ -43,7 +43,7 @@ bool fits(const OperandDef& row, const Type& type, const Type& other) {
   return false;
 }
 
-// Of an integer none goes through a double: those beyond 2^53 would lose their low bits.
+// Avoids doubles for integers: those beyond 2^53 would lose their low bits.
 bool in_range(const Range& range, int64_t value) {
   return (range.least == -INFINITY || value >= static_cast<int64_t>(range.least)) &&
          (range.most == INFINITY || value <= static_cast<int64_t>(range.most));
@@ -106,7 +106,7 @@ void check_operands(const OpDef& def, const std::vector<const Type*>& operands) 
       if (row.optional || (row.variadic && i >= operands.size())) continue;
       throw UserError(str("[", def.name, "] operand '", row.name, "' is missing."));
     }
-    // The operand that a rule speaks of is required: it was found before this one.
+    // The operand that a rule refers to is required, so it was checked before this one.
     const bool relative =
         row.rule == OperandDef::Rule::kLike || row.rule == OperandDef::Rule::kSame;
     const Type& other = relative ? *operands[row.other] : *type;

@@ -1,4 +1,4 @@
-// What a row says of an op's operands, attributes and results, checked.
+// Checks an op's operands, attributes and results against its row.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@ namespace poptorch::ir {
 
 struct OpDef;
 
-// The row does not take operands of this element type.
+// Thrown if the row does not accept operands of this element type.
 class OperandTypeError : public support::UserError {
   using UserError::UserError;
 };
@@ -19,7 +19,7 @@ class OperandTypeError : public support::UserError {
 // operand is nullptr.
 void check_operands(const OpDef& def, const std::vector<const Type*>& operands);
 void check_attrs(const OpDef& def, const Attrs& attrs);
-// As many as the row says, and types that a tensor can have.
+// Checks that there are as many results as the row says, of types that a tensor can have.
 void check_results(const OpDef& def, const std::vector<Type>& results);
 
 }  // namespace poptorch::ir

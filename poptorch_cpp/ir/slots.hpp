@@ -1,4 +1,4 @@
-// What a module declares outside of its graphs: slots of state, host streams and remote buffers.
+// The declarations of a module outside its graphs: slots of state, host streams and remote buffers.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ namespace poptorch::ir {
 struct StateSlot {
   Symbol name;
   Type type;  // on one replica
-  // "parameter", "buffer", "optimiser_state", "accumulator", "hyper_parameter", "rng"
+  // One of "parameter", "buffer", "optimiser_state", "accumulator", "hyper_parameter", "rng".
   std::string kind = "parameter";
   // Replicas that share one value: groups of `group_size` replicas, `group_stride` apart.
   // group_size 0: all replicas share one value.
   int group_size = 0;
   int group_stride = 1;
-  // What a slot holds before anyone writes it; absent: zeros.
+  // The value of a slot before its first write; absent: zeros.
   std::optional<Literal> initial = std::nullopt;
 };
 
@@ -39,7 +39,7 @@ struct RemoteBuffer {
   int64_t entries = 1;
 };
 
-// What keeps it from being declared, as a sentence; empty when nothing does.
+// Returns why the slot or stream cannot be declared, as a sentence; empty if it can.
 std::string defect_of(const StateSlot& slot);
 std::string defect_of(const HostStream& stream);
 std::string defect_of(const RemoteBuffer& buffer);

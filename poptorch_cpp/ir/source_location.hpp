@@ -1,4 +1,4 @@
-// The source line of the user's model that an op stems from.
+// The source line that an op stems from.
 #pragma once
 
 #include <string>
@@ -7,13 +7,13 @@
 
 namespace poptorch::ir {
 
-// The user's own source line that made an op. Printed on request as `loc("model.py":42)`.
+// The source line, in the user's code, that made an op. Printed on request as `loc("model.py":42)`.
 struct Location {
   support::Symbol file;
   int line = 0;
   bool empty() const { return file.empty(); }
   bool operator==(const Location&) const = default;
 };
-std::string place_text(const Location& location);  // " (model.py:12)"; nothing for an empty one
+std::string place_text(const Location& location);  // " (model.py:12)"; empty for an empty location
 
 }  // namespace poptorch::ir

@@ -13,12 +13,11 @@
 //     return %z_1
 //   }
 // `_` is an absent optional operand; `&` marks a by-reference input; `//` starts a comment. State
-// declared by its first `variable` op alone has kind "parameter". A label before a result-less op
-// is printed only when something names it. `grad(%y)` marks a backward op of the op that makes %y,
-// `grad` of one that is not there any more; `#7` before an op is its id, from which random numbers
-// follow. Graphs whose name is not plain are quoted
-// (`@"f.<locals>.g"`); a nan in a constant that is not the usual one prints as its bits
-// (`nan.ffc00001`). Text is UTF-8, names included.
+// declared only by its first `variable` op has kind "parameter". A label before a result-less op is
+// printed only if something names it. `grad(%y)` marks a backward op of the op that makes %y,
+// `grad` alone one of a deleted op. `#7` before an op is its id, which determines its random
+// numbers. Graphs whose name is not plain are quoted (`@"f.<locals>.g"`). A nan in a constant that
+// is not the usual one prints as its bits (`nan.ffc00001`). Text is UTF-8, names included.
 #pragma once
 
 #include <memory>
@@ -34,28 +33,29 @@ namespace poptorch::ir {
 struct PrintOptions {
   bool locations = false;
   bool scopes = true;
-  bool forwards = true;  // of backward ops
+  bool forwards = true;  // prints the forward op of backward ops
   bool ids = false;
   // Literals with more elements print as `dense<f32[100]: ...>`, which does not parse back.
   int64_t elide_literals_above = INT64_MAX;
 };
 
-// All that a module holds: read back, it compiles to the same bits.
+// Prints everything that a module holds: read back, it compiles to bit-identical results.
 constexpr PrintOptions kEverything{.locations = true, .ids = true};
 
 std::string print(const Module& module, const PrintOptions& options = {});
 std::string print(const Graph& graph, const PrintOptions& options = {});
-// The line of each op of all graphs, with its id; long literals are elided.
+// Returns the line of each op of all graphs, with its id; long literals are elided.
 std::vector<std::pair<uint64_t, std::string>> op_lines(const Module& module);
-// One op as one line, for messages: names are as the graph would print them.
+// Prints one op as one line, for messages: names are as the graph would print them.
 std::string print(const Op& op);
 
-// A module that verifies. UserError `[parse] origin:line:column: ...` for any other text; `origin`
-// names it in messages.
+// Parses and verifies a module. UserError `[parse] origin:line:column: ...` for any other text;
+// `origin` names it in messages.
 std::unique_ptr<Module> parse(std::string_view text, const Registry& registry,
                               std::string_view origin = "text");
 
-// Equal up to names of values, ids and locations. On false, `why` names the first difference.
+// Returns whether modules are equal up to names of values, ids and locations. On false, `why` names
+// the first difference.
 bool structurally_equal(const Module& a, const Module& b, std::string* why = nullptr);
 
 }  // namespace poptorch::ir

@@ -14,7 +14,7 @@ struct DTypeRow {
   int64_t size;
 };
 
-// In the order of the enumeration.
+// Follows the order of the enumeration.
 constexpr std::array<DTypeRow, 19> kRows = {{{"bool", 1},
                                              {"i8", 1},
                                              {"i16", 2},

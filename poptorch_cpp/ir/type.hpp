@@ -45,13 +45,13 @@ std::ostream& operator<<(std::ostream& out, DType dtype);
 
 using Shape = std::vector<int64_t>;
 
-// No tensor has more dimensions or elements. Sums of bytes over a whole program fit 64 bits.
+// Limits a tensor's dimensions and elements. Sums of bytes over a whole program fit 64 bits.
 constexpr size_t kMaxRank = 64;
 constexpr int64_t kMaxElements = int64_t{1} << 36;
 
 int64_t element_count(const Shape& shape);  // 1 for a scalar
 Shape row_major_strides(const Shape& shape);
-// The NumPy broadcast of two shapes; nullopt when they do not broadcast.
+// Returns the NumPy broadcast of two shapes; nullopt if they do not broadcast.
 std::optional<Shape> broadcast(const Shape& a, const Shape& b);
 std::string shape_text(const Shape& shape);  // "[16, 784]", as users see it
 
@@ -67,8 +67,8 @@ struct Type {
 
 std::ostream& operator<<(std::ostream& out, const Type& type);  // "f32[16,784]"
 
-// What keeps a tensor from having this shape, as a sentence; empty when nothing does. Sizes of zero
-// do not excuse the others.
+// Returns why a tensor cannot have this shape, as a sentence; empty if it can. Sizes of zero do not
+// excuse the others.
 std::string defect_of(const Shape& shape);
 
 }  // namespace poptorch::ir

@@ -1,4 +1,4 @@
-// One check a rule, each naming the op it found.
+// Each function checks one rule and names the op that violates it.
 #include "ir/verify.hpp"
 
 #include <algorithm>
@@ -28,16 +28,16 @@ using support::str;
   fail(op.graph(), str(text, " in `", print(op), "`"));
 }
 
-// Which graph each op seen so far belongs to, by id: a table is several times faster than a set.
+// Records the graph of each op seen so far, by id: a table is several times faster than a set.
 class SeenOps {
  public:
   void enter(const Graph& graph) { graph_ = &graph; }
-  // False when an op with this id was seen before.
+  // Returns false if an op with this id was seen before.
   bool add(const Op& op) {
     if (op.id() >= graph_of_.size()) graph_of_.resize(std::max(op.id() + 1, 2 * graph_of_.size()));
     return !std::exchange(graph_of_[op.id()], graph_);
   }
-  // Of the graph entered last, and before the point reached.
+  // Returns whether an op belongs to the graph entered last and was already visited.
   bool contains(const Op& op) const {
     return op.id() < graph_of_.size() && graph_of_[op.id()] == graph_;
   }
@@ -61,7 +61,7 @@ void check_operands(const Op& op, const SeenOps& seen) {
   }
 }
 
-// Uses mirror operands: as many uses as operands, each pointing back, none twice.
+// Checks that uses mirror operands: as many uses as operands, each pointing back, none twice.
 void check_uses(const Graph& graph, const Value* value, size_t& uses) {
   for (const Use& use : value->uses()) {
     const Value* named = nullptr;
@@ -85,8 +85,8 @@ void check_all_uses(const Graph& graph) {
   if (uses != operands) fail(graph, "a use is recorded twice or missing");
 }
 
-// A sum that is zero when uses mirror operands, without a look at the users of each value: that
-// would be most of the verifier's time.
+// Keeps a sum that is zero if uses mirror operands. Looking at the users of each value instead
+// would take most of the verifier's time.
 class UseSum {
  public:
   void add_uses_of(const Value& value) {
@@ -118,7 +118,7 @@ void check_types(const Op& op) {
   if (inferred != stated) fail(op, "the result types are not those that the op gives");
 }
 
-// An op that writes may write state, or a value of its own graph that nothing reads later.
+// Checks that an op writes state, or a value of the same graph that nothing reads later.
 void check_written(const Op& op, size_t operand) {
   const Value* value = op.operand(operand);
   if (!value) return;
@@ -131,7 +131,7 @@ void check_written(const Op& op, size_t operand) {
 }
 
 void check_op(const Op& op) {
-  // What a graph looks like from outside may change without its callers.
+  // The signature of a graph may change without its callers.
   if (!op.is_checked() || op.def().runs_graphs()) check_types(op);
   op.mark_checked();
   for (int written : op.def().writes) check_written(op, static_cast<size_t>(written));
@@ -140,14 +140,14 @@ void check_op(const Op& op) {
 
 void check_declarations(const Module& module) {
   for (const auto& slot : module.states()) {
-    // The rest was checked when it was declared.
+    // The other properties were checked by the declaration.
     const bool plain = slot->group_size == 0 && slot->group_stride == 1 && !slot->initial;
     const std::string defect = plain ? "" : defect_of(*slot);
     if (!defect.empty()) throw InternalError(str("[verify] state '", slot->name, "': ", defect));
   }
 }
 
-// True when an op of it names a graph.
+// Returns true if an op of the graph names a graph.
 bool verify_graph(const Graph& graph, SeenOps& seen) {
   UseSum uses;
   bool calls = false;
@@ -179,7 +179,8 @@ std::string count_text(double count) {
   return count < 0x1p53 ? std::to_string(static_cast<int64_t>(count)) : str("about ", count);
 }
 
-// What graphs come to with all that they hold, and what they write of their callers.
+// Computes the size of graphs with all graphs that they hold, and checks their writes to callers'
+// values.
 class Expansion {
  public:
   explicit Expansion(const Module& module) : module_(module), callees_(module) {
@@ -191,7 +192,7 @@ class Expansion {
   }
 
  private:
-  // In doubles, which saturate.
+  // Doubles saturate.
   struct Size {
     double ops = 0, rounds = 1;
     int nesting = 0;
@@ -201,7 +202,7 @@ class Expansion {
   const Size& size_of(const Graph& graph, int outer) {
     Size& size = sizes_[&graph];
     if (size.state == Size::kKnown) return size;
-    // Graphs are inlined and differentiated by walking them.
+    // Graphs are inlined and differentiated by walking them, so they must not be recursive.
     if (size.state == Size::kOpen) fail(graph, "the graph calls itself");
     if (outer >= kMaxNesting) refuse(graph, str("is nested in more than ", kMaxNesting, " others"));
     size.state = Size::kOpen;
@@ -241,7 +242,7 @@ class Expansion {
     }
   }
 
-  // What the callee writes must be something that may be written.
+  // Checks that the operands that the callee writes may be written.
   void check_references(const Op& op, const Graph& callee) {
     const std::vector<bool>& written = callees_.of(callee).inputs;
     for (size_t i = 0; i < written.size(); ++i) {

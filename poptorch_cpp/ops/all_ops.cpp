@@ -1,4 +1,4 @@
-// The list of families.
+// Lists the families.
 #include "ops/all_ops.hpp"
 
 #include "ir/op_def.hpp"

@@ -1,4 +1,4 @@
-// The registry of every op. Families are added by explicit calls: nothing registers itself.
+// The registry of every op. Explicit calls add families: nothing registers itself.
 #pragma once
 
 namespace poptorch::ir {
@@ -7,7 +7,7 @@ class Registry;
 
 namespace poptorch::ops {
 
-// All rows; made on first use, never changed.
+// Returns all rows; made on first use, never changed.
 const ir::Registry& registry();
 
 void add_constant_ops(ir::Registry& r);

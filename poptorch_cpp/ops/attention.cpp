@@ -55,7 +55,7 @@ void add_attention_ops(Registry& r) {
                    {{"causal", g.attr<bool>("causal")}, {"scale", g.attr<double>("scale")}});
                std::vector<Value*> out = {op->result(0), op->result(1), op->result(2), nullptr};
                if (g.has(3) && g.needs(3)) {
-                 // The mask is seldom trained: its gradient is made from first principles.
+                 // The mask is seldom trained: its gradient is computed from basic ops.
                  double scale = g.attr<double>("scale");
                  auto product = [&](Val a, Val b) {
                    return g.emit("matmul", {a, b}, {{"transpose_b", true}});

@@ -1,4 +1,4 @@
-// The decoder that belongs to the loss of connectionist temporal classification.
+// The decoder that matches the loss of connectionist temporal classification.
 #include "ops/all_ops.hpp"
 #include "ops/rules.hpp"
 #include "support/strings.hpp"
@@ -8,7 +8,7 @@ namespace {
 
 using support::str;
 
-// [batch, paths], [batch, paths] and [batch, paths, time]
+// Returns types of [batch, paths], [batch, paths] and [batch, paths, time].
 std::vector<Type> paths_of(const InferContext& c) {
   const Type& x = c.operand(0);
   if (x.rank() != 3) c.fail(str("probabilities must be [time, batch, classes] but are ", x, "."));
@@ -23,7 +23,8 @@ std::vector<Type> paths_of(const InferContext& c) {
           {DType::kI32, {batch, paths, time}}};
 }
 
-// Each path of the beam goes on by each class, at each time: two sums of logarithms, and the order.
+// Each path of the beam continues with each class, at each time. That takes two sums of logarithms,
+// and sorting.
 Cost searching(const Op& op) {
   constexpr double kEach = 24;
   const Type& x = op.operand(0)->type();

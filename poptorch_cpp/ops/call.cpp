@@ -19,7 +19,7 @@ const ir::Graph& callee(const InferContext& c, const char* attr) {
   return *graph;
 }
 
-// Operands from `first` on are the graph's inputs; returns the types of its outputs.
+// Checks operands from `first` on as the graph's inputs; returns the types of its outputs.
 std::vector<Type> call_types(const InferContext& c, const ir::Graph& graph, size_t first) {
   const size_t given = c.operand_count() - first;
   if (given != graph.inputs().size()) {
@@ -39,8 +39,8 @@ std::vector<Type> call_types(const InferContext& c, const ir::Graph& graph, size
 
 bool is_floating(const Type& type) { return ir::is_float(type.dtype); }
 
-// A call's own gradient: (xs, results, gradients of the floating results) → those of the floating
-// xs.
+// Checks a call's own gradient: (xs, results, gradients of the floating results) → gradients of the
+// floating xs.
 void check_gradient(const InferContext& c, const std::vector<Type>& results) {
   if (c.attr<ir::GraphRef>("gradient").name.empty()) return;
   const ir::Graph& gradient = callee(c, "gradient");

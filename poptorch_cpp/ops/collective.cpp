@@ -1,5 +1,5 @@
 // Collectives over groups of replicas: a group is `group_size` replicas `group_stride` apart, all
-// of them when the size is 0. Reduced in the order of the replicas.
+// of them if the size is 0. Reductions follow the order of the replicas.
 #include <functional>
 
 #include "ir/module.hpp"
@@ -23,7 +23,7 @@ ir::Attrs group_of(const GradBuilder& g, const char* op) {
   return attrs;
 }
 
-// The number of replicas in a group is not the IR's to know where group_size is 0, so results whose
+// If group_size is 0, the IR does not know the number of replicas in a group, so results whose
 // shape depends on it state the size.
 const ir::AttrDef kReduction{
     "op",
@@ -31,17 +31,18 @@ const ir::AttrDef kReduction{
     std::string("sum"),
     {"sum", "mean", "mul", "min", "max", "and", "or", "square_add", "local"}};
 
-// The sum, or another reduction, of a value over the group: its gradient rules see x's shape.
+// Returns the sum, or another reduction, of a value over the group: its gradient rules see x's
+// shape.
 Val over_group(const GradBuilder& g, const Val& value, const char* reduction) {
   return g.emit("all_reduce", {value}, group_of(g, reduction));
 }
 
-// 1 where both are equal, else 0, in the element type of `a`.
+// Returns 1 where both are equal, else 0, in the element type of `a`.
 Val equal(const GradBuilder& g, const Val& a, const Val& b) {
   return g.emit("cast", {g.emit("eq", {a, b})}, {{"dtype", a.type().dtype}});
 }
 
-// The product of x over the other replicas of the group, where some may be 0.
+// Returns the product of x over the other replicas of the group, where some may be 0.
 Val product_of_others(const GradBuilder& g, const Val& x) {
   const Val zero{g.builder().scalar(x.type().dtype, 0), x.builder};
   const Val is_zero = equal(g, x, zero);
@@ -51,9 +52,9 @@ Val product_of_others(const GradBuilder& g, const Val& x) {
   return others * equal(g, zeros, zero);
 }
 
-// Of a reduction over a group. Every replica has a loss of its own; gradients are those of their
-// sum. So `total` is that by what x is reduced to, `reduced`: both of x's shape. Of values that
-// are tied for the least or largest, each has its share.
+// Returns the gradient of a reduction over a group. Every replica has a separate loss, and
+// gradients are those of the losses' sum. `total` is the gradient by the result of the reduction,
+// `reduced`; both have x's shape. Values that are tied for the least or largest share the gradient.
 Val of_reduction(const GradBuilder& g, const Val& total, const std::function<Val()>& reduced) {
   const auto& reduction = g.attr<std::string>("op");
   if (reduction == "sum" || reduction == "local") return total;
@@ -90,7 +91,7 @@ std::vector<Value*> reduce_scatter_gradient(GradBuilder& g) {
   return {total / static_cast<double>(g.attr<int64_t>("group_size"))};
 }
 
-// Halves are exchanged as they are where nothing but the exchange rounds.
+// Exchanges halves unchanged if only the exchange rounds.
 GradRule in_f32_unless_sum(GradRule rule) {
   return [plain = rule, wide = in_f32(rule)](GradBuilder& g) {
     const auto& reduction = g.attr<std::string>("op");
@@ -99,7 +100,7 @@ GradRule in_f32_unless_sum(GradRule rule) {
   };
 }
 
-// The first axis is a row for each replica of the group.
+// Requires a first axis with a row for each replica of the group.
 void require_row_of_each(const InferContext& c) {
   const int64_t size = c.attr<int64_t>("group_size");
   const Type& x = c.operand(0);

@@ -14,7 +14,7 @@ std::vector<ir::AttrDef> geometry(std::vector<ir::AttrDef> more = {}) {
       at_least(0, {"padding", AttrType::kInts}),
       at_least(1, {"dilation", AttrType::kInts}),
       at_least(1, {"groups", AttrType::kInt, int64_t{1}}),
-      // Those of one number are one op of the device; 0: alone.
+      // Convolutions with the same number are one op of the device; 0: alone.
       at_least(0, {"multi_conv", AttrType::kInt, int64_t{0}}),
       {"plan", AttrType::kString, std::string("parallel"), {"parallel", "serial"}}};
   attrs.insert(attrs.end(), more.begin(), more.end());
@@ -39,7 +39,7 @@ void check_geometry(const InferContext& c, size_t spatial,
   }
 }
 
-// The shape of a convolution's result.
+// Returns the shape of a convolution's result.
 Shape convolved(const InferContext& c, const Shape& x, const Shape& w) {
   const int64_t groups = c.attr<int64_t>("groups");
   if (x.size() < 3 || x.size() > 5) {
@@ -99,7 +99,7 @@ std::vector<Type> infer_grad_input(const InferContext& c) {
   return {Type{c.operand(0).dtype, x}};
 }
 
-// dy may stop before x ends: x may be what a transposed convolution with output padding gave.
+// dy may stop before x ends: x may be the result of a transposed convolution with output padding.
 std::vector<Type> infer_grad_weight(const InferContext& c) {
   const Shape &w = c.attr<Ints>("weight_shape"), &dy = c.operand(1).shape;
   const Shape y = convolved(c, c.operand(0).shape, w);
@@ -140,7 +140,7 @@ std::vector<Value*> conv_gradient(GradBuilder& g) {
   return out;
 }
 
-// `y` without what output padding beyond a stride adds to the shape wanted.
+// Removes the part of `y` that output padding beyond a stride adds to the required shape.
 Val of_shape(GradBuilder& g, Val y, const Shape& shape) {
   if (y.type().shape == shape) return y;
   return g.emit("slice", {y},
@@ -149,12 +149,12 @@ Val of_shape(GradBuilder& g, Val y, const Shape& shape) {
                  {"steps", Ints(shape.size(), 1)}});
 }
 
-// A transposed convolution is the input gradient of a convolution: x plays dy.
+// A transposed convolution is the input gradient of a convolution: x takes the place of dy.
 std::vector<Value*> conv_transpose_gradient(GradBuilder& g) {
   std::vector<Value*> out(3, nullptr);
   if (g.needs(0)) {
     ir::Attrs attrs = geometry_of(g);
-    attrs.erase("multi_conv");  // no convolution of forward's
+    attrs.erase("multi_conv");  // not a convolution of the forward pass
     attrs.erase("plan");
     out[0] = of_shape(g, g.emit("conv", {g.dy(0), g.x(1)}, attrs), g.x(0).type().shape);
   }
@@ -167,7 +167,7 @@ std::vector<Value*> conv_transpose_gradient(GradBuilder& g) {
   return out;
 }
 
-// Both gradients of conv are linear in each of their operands, and so are theirs.
+// Both gradients of conv are linear in each of their operands, and so are their gradients.
 std::vector<Value*> input_gradient_gradient(GradBuilder& g) {
   std::vector<Value*> out(2, nullptr);
   if (g.needs(0)) {

@@ -1,5 +1,5 @@
-// The op of a library that the user loaded, by domain, name and version; and those that come with
-// the core, which are compositions of its own ops.
+// The op of a library that the user loaded, by domain, name and version; and the custom ops that
+// come with the core, which are compositions of core ops.
 #include "ops/all_ops.hpp"
 #include "ops/custom_ops.hpp"
 #include "ops/rules.hpp"
@@ -58,7 +58,7 @@ std::vector<Value*> custom_gradients(GradBuilder& g) {
   return out;
 }
 
-// y[..., i] = data[..., indices[..., i]].
+// Computes y[..., i] = data[..., indices[..., i]].
 Op* fast_gather_last_dim(ir::Builder& builder, const std::string& attributes,
                          const std::vector<Value*>& inputs) {
   const auto fail = [](const std::string& text) {

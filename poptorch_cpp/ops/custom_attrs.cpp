@@ -1,5 +1,5 @@
-// The text of a custom op's attributes, which is one attribute of the op in the IR: sorted, so that
-// equal dictionaries are equal ops.
+// The text of a custom op's attributes, which is one attribute of the op in the IR. It is sorted,
+// so that equal dictionaries are equal ops.
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
@@ -19,7 +19,7 @@ using support::UserError;
 
 void check_float(double value) {
   if (std::isnan(value) || std::fabs(value) <= FLT_MAX) return;
-  // The number as C++ prints it, which is PopTorch's wording.
+  // The number is printed as C++ does, as in PopTorch's wording.
   std::ostringstream number;
   number << value;
   throw UserError(

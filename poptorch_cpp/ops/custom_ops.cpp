@@ -1,4 +1,4 @@
-// Uses of registered ops.
+// Checks and runs uses of registered ops.
 #include "ops/custom_ops.hpp"
 
 #include <array>
@@ -19,13 +19,13 @@ using support::UserError;
 
 constexpr size_t kErrorSize = 1024;
 
-// What the device has not, or holds in a way that no C++ type is.
+// Returns whether the device lacks the type, or stores it differently from any C++ type.
 bool is_foreign_dtype(DType dtype) {
   return ir::is_complex(dtype) || dtype == DType::kF64 || dtype == DType::kI64 ||
          dtype == DType::kU64;
 }
 
-// As in a sentence.
+// Names the type as in a sentence.
 std::string kind_of(AttrType type) {
   switch (type) {
     case AttrType::kFloat:
@@ -48,7 +48,7 @@ bool is_empty_list(const ir::Attr& value) {
   return ints && ints->empty();
 }
 
-// `value` where it is of the type; an empty list is one of any type.
+// Returns `value` if it is of the type; an empty list is of every list type.
 std::optional<ir::Attr> as_type(const ir::Attr& value, AttrType type) {
   if (ir::type_of(value) == type) return value;
   if (!is_empty_list(value)) return std::nullopt;

@@ -24,19 +24,20 @@ struct CustomId {
   auto operator<=>(const CustomId&) const = default;
 };
 std::string title(const CustomId& id);  // "'Cube' of domain 'com.acme', version 1"
-// The op that comes with the core; nobody registers it, and emit_custom knows it.
+// Returns the id of the op that comes with the core: it is not registered, and emit_custom knows
+// it.
 const CustomId& fast_gather_last_dim_id();
 
 // Attributes by name, as users give them: floats, ints and strings, alone or in lists.
 using CustomAttrs = std::vector<std::pair<std::string, ir::Attr>>;
-// `{"alpha": 0.02, "names": ["a", "b"]}`, sorted by name. UserError: a float beyond float32, a name
-// that stands twice, a zero byte.
+// Prints `{"alpha": 0.02, "names": ["a", "b"]}`, sorted by name. UserError for a float beyond
+// float32, a name that occurs twice, or a zero byte.
 std::string custom_attrs_text(CustomAttrs attrs);
 CustomAttrs parse_custom_attrs(const std::string& text);  // UserError
 
 struct CustomOp;  // a declaration
 
-// The gradient op of a use, and where its inputs come from.
+// The gradient op of a use, and the sources of its inputs.
 struct CustomGradient {
   CustomId id;
   std::string attributes;  // those of the forward op that the gradient op declares
@@ -44,21 +45,23 @@ struct CustomGradient {
     int32_t kind, index;  // POPTORCH_CUSTOM_OF_...
   };
   std::vector<Operand> inputs;
-  std::vector<int32_t> of;  // of each of its outputs: the input of the forward op
+  std::vector<int32_t> of;  // for each of its outputs: the input of the forward op
 };
 
 // One use of an op, on inputs of known types.
 class CustomCall {
  public:
-  // UserError: there is no such op, or it was refused when it was registered; wrong number or types
-  // of inputs, wrong attributes; its function refuses them, or gives types that no tensor has.
+  // UserError for an unknown op, one that was refused when it was registered, a wrong number or
+  // wrong types of inputs, or wrong attributes. UserError also if its function refuses them or
+  // returns types that tensors cannot have.
   CustomCall(const CustomId& id, const std::string& attributes, std::vector<ir::Type> inputs);
   CustomCall(const CustomCall&) = delete;
   CustomCall& operator=(const CustomCall&) = delete;
 
   const std::vector<ir::Type>& outputs() const { return outputs_; }
   ir::Cost cost() const;
-  // On dense row-major buffers: the inputs', then the outputs' (nullptr: not wanted). Any thread.
+  // Runs on dense row-major buffers: the inputs', then the outputs' (nullptr: not needed). Any
+  // thread may call it.
   void run(void* const* buffers, int replica, int replica_count) const;
   std::optional<CustomGradient> gradient() const;
   const std::vector<int32_t>& summed_inputs() const;
@@ -74,7 +77,7 @@ class CustomCall {
   CustomId id_;
   std::shared_ptr<const CustomOp> op_;
   std::vector<ir::Type> inputs_, outputs_;
-  // What `attrs_` points to.
+  // Owns the memory that `attrs_` points to.
   struct Values {
     std::string name;
     std::vector<float> floats;
@@ -87,7 +90,7 @@ class CustomCall {
   std::vector<PoptorchCustomType> input_types_, output_types_;
 };
 
-// Adds the op `custom`, behind sums over replicas of the inputs that want them.
+// Adds the op `custom`, after sums over replicas of the inputs that require them.
 ir::Op* emit_custom(ir::Builder& builder, const CustomId& id, const std::string& attributes,
                     std::vector<ir::Value*> inputs);
 

@@ -1,5 +1,5 @@
-// Libraries register from static objects, where nothing can be
-// thrown: what is not well formed is kept with its defect and refused where it is used.
+// Libraries register from static objects, where nothing can be thrown. A malformed declaration is
+// kept with its defect and refused at its use.
 #include "ops/custom_registry.hpp"
 
 #include <map>
@@ -23,7 +23,7 @@ constexpr int32_t kMaxOperands = 1024;
 struct Table {
   std::mutex mutex;
   std::map<CustomId, std::shared_ptr<const CustomOp>> rows;
-  // Declarations live for ever, those of which a newer one took the place too.
+  // Declarations live until the process ends, including those that a newer one replaced.
   std::vector<std::shared_ptr<const CustomOp>> replaced;
 };
 
@@ -86,7 +86,7 @@ CustomGradient gradient_of(const PoptorchCustomOp& op) {
   return gradient;
 }
 
-// Fills in what `op` says. UserError without a prefix where that is no declaration.
+// Fills in the declaration of `op`. UserError without a prefix if it is malformed.
 void take(const PoptorchCustomOp& op, CustomOp& row) {
   if (op.abi != POPTORCH_CUSTOM_OP_ABI) {
     throw UserError(str("its library was built for version ", op.abi,
@@ -216,7 +216,7 @@ extern "C" int32_t poptorch_register_custom_op(const PoptorchCustomOp* op) {
     }
     known = std::move(row);
     return is_refused ? 1 : 0;
-  } catch (const std::exception&) {  // no memory
+  } catch (const std::exception&) {  // out of memory
     return 1;
   }
 }

@@ -5,7 +5,7 @@
 
 namespace poptorch::ops {
 
-// The domain of ops whose functions are Python's.
+// The domain of ops whose functions are in Python.
 constexpr const char* kPythonDomain = "python";
 
 struct CustomAttrDef {
@@ -27,11 +27,11 @@ struct CustomOp {
   bool takes(const std::string& attr) const { return takes_any_attrs || find_attr(attr); }
 };
 
-// UserError, with the op's defect or the nearest name.
+// Returns the declaration. UserError, with the op's defect or the nearest name.
 std::shared_ptr<const CustomOp> find_custom_op(const CustomId& id);
 std::vector<CustomId> custom_op_ids();  // sorted
-// What programs follow from beside their ops: which gradient each op of the process declares, and
-// which inputs it wants summed.
+// Returns everything besides their ops that determines programs: the gradient that each op of the
+// process declares, and the inputs that it wants summed.
 std::string custom_declarations();
 
 }  // namespace poptorch::ops

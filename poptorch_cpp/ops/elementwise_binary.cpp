@@ -31,8 +31,8 @@ void add_arithmetic(Registry& r, const char* name, const char* doc, const char* 
          .popart_type = std::move(popart)});
 }
 
-// maximum and minimum: the gradient goes to the greater (lesser) side, half to each on a tie, and
-// whole to both where one is nan.
+// Gives the gradient of maximum and minimum to the greater (lesser) side, half to each on a tie,
+// and whole to both if one is nan.
 Rule share(const char* loses, size_t mine, size_t other) {
   return [=](GradBuilder& g, Val dy) {
     Val tie = emit(g.x(0), "eq", g.x(1));
@@ -41,7 +41,8 @@ Rule share(const char* loses, size_t mine, size_t other) {
   };
 }
 
-// atan2: the other leg over the squared distance; at the origin, where that is 0, zero.
+// Divides the other leg by the squared distance for atan2; returns zero at the origin, where the
+// distance is 0.
 Val over_distance(GradBuilder& g, Val leg) {
   Val distance = g.x(0) * g.x(0) + g.x(1) * g.x(1);
   return select(emit(distance, "eq", zero_like(distance)), zero_like(distance), leg / distance);
@@ -67,7 +68,7 @@ void add_arithmetics(Registry& r) {
         return select(none, zero_like(dy), dy * slope);
       },
       [](GradBuilder& g, Val dy) {
-        // Where a is 0 and b is not negative, the limit is 0, not 0 · -inf.
+        // If a is 0 and b is not negative, the limit is 0, not 0 · -inf.
         Val log = g.emit("log", {g.x(0)});
         Val flat = emit(emit(g.x(0), "eq", zero_like(g.x(0))), "logical_and",
                         emit(g.x(1), "ge", zero_like(g.x(1))));

@@ -10,7 +10,7 @@ namespace {
 
 using Derivative = std::function<Val(GradBuilder&, Val dy)>;
 
-// A float → float row; `flops` is the count that emulated tiles are charged an element.
+// Adds a float → float row; `flops` is the modelled count of operations for each element.
 void add_float(Registry& r, const char* name, const char* doc, double flops, Derivative rule,
                std::string popart = {}) {
   r.add({.name = name,
@@ -25,7 +25,7 @@ void add_float(Registry& r, const char* name, const char* doc, double flops, Der
 }
 
 void add_step(Registry& r, const char* name, const char* doc, std::string popart = {}) {
-  // Piecewise constant: torch gives zeros.
+  // These are piecewise constant: torch returns zeros.
   r.add({.name = name,
          .doc = doc,
          .inputs = {"x: number"},
@@ -55,7 +55,7 @@ void add_predicate(Registry& r, const char* name, const char* doc, const char* o
 
 Val unary(Val x, const char* op) { return {x.builder->value(op, {x}), x.builder}; }
 
-// gelu''(x).
+// Returns gelu''(x).
 Val gelu_curvature(GradBuilder& g, Val x) {
   const Val square = unary(x, "square");
   if (g.attr<std::string>("approximate") == "none") {
@@ -67,7 +67,7 @@ Val gelu_curvature(GradBuilder& g, Val x) {
   const Val rise = 1.0 - t * t;
   return rise * slope + x * 0.5 * rise * (bend - t * slope * slope * 2.0);
 }
-// False for nan, whose gradient torch lets pass.
+// Returns false for nan, whose gradient torch passes through.
 Val not_above(Val x, double bound) {
   Value* number = x.builder->scalar(x.type().dtype, bound);
   return {x.builder->value("le", {x, number}), x.builder};

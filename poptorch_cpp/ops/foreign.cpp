@@ -29,8 +29,8 @@ void add_foreign_ops(Registry& r) {
          .infer = as_stated(),
          .grad =
              [](GradBuilder& g) {
-               // Operands: the op's own, then the gradients of floating or complex results that
-               // there are. An absent one is not a zero: torch leaves its contribution out.
+               // The operands are the op's own, then the existing gradients of floating or complex
+               // results. An absent gradient differs from zero: torch omits its contribution.
                std::vector<Value*> operands = g.op().operands();
                Ints given;
                for (size_t i = 0; i < g.op().result_count(); ++i) {

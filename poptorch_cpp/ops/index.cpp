@@ -21,13 +21,13 @@ ir::Attrs same_axis(const GradBuilder& g) { return {{"axis", g.attr<int64_t>("ax
 
 using IndexOperands = std::vector<ir::IndexOperand>;
 
-// Operand 1 chooses along the attribute `axis` of operand 0.
+// Declares that operand 1 chooses along the attribute `axis` of operand 0.
 IndexOperands along_axis(const Op& op) {
   const auto axis = static_cast<size_t>(op.attr<int64_t>("axis"));
   return {{1, op.operand(0)->type().shape[axis]}};
 }
 
-// Operands from `first` on choose along the leading axes of operand 0.
+// Declares that operands from `first` on choose along the leading axes of operand 0.
 std::function<IndexOperands(const Op&)> leading_axes(size_t first) {
   return [first](const Op& op) {
     IndexOperands found;
@@ -38,7 +38,7 @@ std::function<IndexOperands(const Op&)> leading_axes(size_t first) {
   };
 }
 
-// Operand `start` is where `size` of the places of operand 0 begin.
+// Declares that operand `start` is the first of `size` consecutive places of operand 0.
 std::function<IndexOperands(const Op&)> starts(size_t start) {
   return [start](const Op& op) -> IndexOperands {
     const auto axis = static_cast<size_t>(op.attr<int64_t>("axis"));
@@ -106,7 +106,7 @@ void add_embedding(Registry& r) {
          .popart_type = "GatherGrad"});
 }
 
-// Indices along an axis of x, one for each element of the rest or of a part of it.
+// Requires indices along an axis of x, one for each element of the other axes or of a part of them.
 void require_indices(const InferContext& c) {
   const Shape &x = c.operand(0).shape, &indices = c.operand(1).shape;
   const auto axis = static_cast<size_t>(axis_of(c));
@@ -218,7 +218,7 @@ void add_selects(Registry& r) {
          .indices = along_axis});
 }
 
-// The shape of x[indices...]: the indices' broadcast shape, then x's remaining axes.
+// Returns the shape of x[indices...]: the indices' broadcast shape, then x's remaining axes.
 Shape indexed_shape(const InferContext& c, size_t first) {
   const Shape& x = c.operand(0).shape;
   const size_t count = c.operand_count() - first;

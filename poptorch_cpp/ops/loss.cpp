@@ -1,4 +1,4 @@
-// Losses that are computed whole, and the mark that names a loss.
+// Losses that are computed by one op, and the mark that names a loss.
 #include <cmath>
 
 #include "ops/all_ops.hpp"
@@ -12,7 +12,7 @@ using support::str;
 
 const ir::AttrDef kReduction{
     "reduction", AttrType::kString, std::string("mean"), {"mean", "sum", "none"}};
-// Any integer: what no target can be ignores nothing.
+// Accepts any integer: a value that no target can have ignores nothing.
 const ir::AttrDef kIgnored =
     within({"ignore_index", AttrType::kInt, int64_t{-100}}, -INFINITY, INFINITY);
 
@@ -31,13 +31,13 @@ Type class_loss(const InferContext& c, size_t target, size_t weight) {
   return {x.dtype, c.attr<std::string>("reduction") == "none" ? rest : Shape{}};
 }
 
-// Of the scores, given the gradient of the loss.
+// Returns the type of the scores' gradient, given the gradient of the loss.
 std::vector<Type> loss_gradient(const InferContext& c) {
   require_type(c, 3, class_loss(c, 1, 2));
   return {c.operand(0)};
 }
 
-// Of a probability that every float type rounds to 0.
+// The negated logarithm of a probability that every float type rounds to 0.
 constexpr double kLogOfZero = 60000;
 
 ir::Attrs loss_attrs(const GradBuilder& g) {
@@ -50,8 +50,8 @@ Val full_like(GradBuilder& g, Val x, double value) {
   return broadcast_to(g, number, x.type().shape);
 }
 
-// Of op `name`, whose result is dloss · (e · exp(log_probabilities) - t), where e and t depend on
-// target and weight alone; of nll_loss_grad e is 0.
+// Differentiates op `name`, whose result is dloss · (e · exp(log_probabilities) - t). Here e and t
+// depend on target and weight alone; e is 0 for nll_loss_grad.
 GradRule of_loss_gradient(const char* name) {
   return [name](GradBuilder& g) {
     const auto again = [&](Val log_probabilities, Val dloss) {
@@ -128,7 +128,7 @@ void add_class_losses(Registry& r) {
          .popart_type = "SoftmaxGradDirect"});
 }
 
-// identity_loss of a tensor already reduced by "none" is the tensor: the mark alone.
+// identity_loss of a tensor already reduced by "none" is the tensor itself, with the mark.
 void add_identity_loss(Registry& r) {
   r.add(
       {.name = "identity_loss",

@@ -10,19 +10,19 @@ using support::str;
 
 const ir::AttrDef kEps{"eps", AttrType::kFloat, 1e-5};
 
-// Operands from `first` to `last`, where present, are vectors of one number a channel.
+// Requires operands from `first` to `last`, if present, to be vectors of one number a channel.
 void check_channels(const InferContext& c, size_t first, size_t last) {
   require_rank(c, 0, 2);
   for (size_t i = first; i <= last; ++i) require_shape(c, i, {c.operand(0).shape[1]});
 }
 
-// Mean and inv_std: of f64 as precise, else f32.
+// Returns the type of mean and inv_std: f64 for f64 operands, else f32.
 Type statistics(const InferContext& c, Shape shape) {
   return {c.operand(0).dtype == DType::kF64 ? DType::kF64 : DType::kF32, std::move(shape)};
 }
 
-// Of the gradient ops: weight of shape `inner` and the forward op's statistics. Returns the
-// gradients; those of weight and bias without a weight are of `otherwise`.
+// Checks a gradient op: a weight of shape `inner` and the forward op's statistics. Returns the
+// types of the gradients; without a weight, those of weight and bias have dtype `otherwise`.
 std::vector<Type> checked_gradients(const InferContext& c, const Shape& inner,
                                     const Type& statistics, DType otherwise) {
   require_shape(c, 1, inner);
@@ -32,7 +32,7 @@ std::vector<Type> checked_gradients(const InferContext& c, const Shape& inner,
   return {c.operand(0), parameter, parameter};
 }
 
-// A vector of channels as it broadcasts against x [n, c, ...].
+// Reshapes a vector of channels to broadcast against x [n, c, ...].
 Val per_channel(GradBuilder& g, Val vector) {
   Shape shape(g.x(0).type().shape.size(), 1);
   shape[1] = vector.type().elements();
@@ -114,7 +114,7 @@ void add_batch_norm(Registry& r) {
          .popart_type = "BatchNormalization"});
 }
 
-// The shape of mean and inv_std: the leading dimensions.
+// Returns the shape of mean and inv_std: the leading dimensions.
 Shape leading(const InferContext& c) {
   const Shape& x = c.operand(0).shape;
   int64_t axes = c.attr<int64_t>("axes_count");
@@ -169,7 +169,7 @@ void add_layer_norm(Registry& r) {
          .popart_type = "GroupNormalizationGrad"});
 }
 
-// One number a group of channels of each sample.
+// Returns the type of statistics with one number for each group of channels of each sample.
 Type group_statistics(const InferContext& c) {
   require_rank(c, 0, 2);
   const Shape& x = c.operand(0).shape;

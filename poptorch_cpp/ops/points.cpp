@@ -1,4 +1,4 @@
-// Clouds of points: which of them lie far apart, and which are next to each other.
+// Point clouds: finds points that are far apart, and nearest neighbours.
 #include <algorithm>
 
 #include "ops/all_ops.hpp"
@@ -18,7 +18,7 @@ const Type& points(const InferContext& c, size_t operand) {
   return x;
 }
 
-// Groups of neighbouring points from borders, and how many are chosen of each.
+// Checks borders that divide the points into groups, and the number chosen of each group.
 std::vector<Type> chosen(const InferContext& c) {
   const Type& x = points(c, 0);
   const auto &borders = c.attr<Ints>("borders"), &counts = c.attr<Ints>("counts");
@@ -39,7 +39,7 @@ std::vector<Type> chosen(const InferContext& c) {
   return {{DType::kI32, {checked_size(c, all)}}};
 }
 
-// `pairs` of points: a difference, a square and a sum for each dimension, and a comparison.
+// Counts `pairs` of points: a difference, a square and a sum for each dimension, and a comparison.
 Cost distances(const Op& op, double pairs) {
   const auto dimensions = static_cast<double>(op.operand(0)->type().shape[1]);
   return Cost{pairs * (3 * dimensions + 1), bytes_of(op)};

@@ -8,7 +8,7 @@ namespace {
 
 using support::str;
 
-// Output sizes as torch computes them; with ceil_mode a window must begin inside the input or its
+// Computes output sizes as torch does; with ceil_mode a window must begin inside the input or its
 // left padding.
 Shape pooled_shape(const InferContext& c, const Shape& x, const Ints& dilation) {
   if (x.size() < 3 || x.size() > 5) {

@@ -1,6 +1,6 @@
 // Random numbers: Philox4x32-10 (Salmon et al. 2011) keyed by seed, op id, replica and micro-batch,
-// counted by element; so the same wherever the op runs. `seeded_bits` alone has its seed as
-// operand.
+// counted by element. They are thus the same wherever the op runs. Only `seeded_bits` takes its
+// seed as an operand.
 #include "ops/all_ops.hpp"
 #include "ops/rules.hpp"
 #include "support/strings.hpp"

@@ -29,7 +29,7 @@ InferRule searches(std::vector<std::optional<DType>> results) {
   };
 }
 
-// dy with the dropped axes restored and spread over x's shape.
+// Restores the dropped axes of dy and broadcasts it to x's shape.
 Val spread(GradBuilder& g, Val dy) {
   const Shape& full = g.x(0).type().shape;
   return broadcast_to(g, restore_axes(g, dy, full, g.attr<Ints>("axes")), full);
@@ -44,7 +44,7 @@ double reduced_count(GradBuilder& g) {
   return count / std::max<double>(1, static_cast<double>(g.y(0).type().elements()));
 }
 
-// The gradient goes to the elements equal to the result, shared evenly as torch's amax does.
+// Gives the gradient to the elements equal to the result, shared evenly as torch's amax does.
 Val share_among_equal(GradBuilder& g, Val dy) {
   Val x = g.x(0);
   Val hit = g.emit("cast", {g.emit("eq", {x, restored(g, g.y(0))})}, {{"dtype", x.type().dtype}});
@@ -56,8 +56,8 @@ Val number_like(GradBuilder& g, Val x, double number) {
   return {g.builder().scalar(x.type().dtype, number), &g.builder()};
 }
 
-// d prod / d x_i is the product of the others: y / x_i where nothing is zero; where one element is,
-// only that element's is not zero.
+// d prod / d x_i is the product of the others: y / x_i if no element is zero. If one element is
+// zero, only its own derivative is not zero.
 Val product_of_others(GradBuilder& g, Val dy) {
   const Ints& axes = g.attr<Ints>("axes");
   Val x = g.x(0), zero = number_like(g, x, 0), one = number_like(g, x, 1);
@@ -69,8 +69,8 @@ Val product_of_others(GradBuilder& g, Val dy) {
   return g.emit("select", {is_zero, alone, restored(g, g.y(0)) / safe}) * restored(g, dy);
 }
 
-// dx_i is the sum over j >= i of dy_j times the product of x_k, k <= j, k != i: a table [..., i, j,
-// ...], quadratic in the axis but right where elements are zero.
+// dx_i is the sum over j >= i of dy_j times the product of x_k, k <= j, k != i. The table [..., i,
+// j, ...] is quadratic in the axis but right if elements are zero.
 Val running_product_of_others(GradBuilder& g, Val dy) {
   const int64_t axis = g.attr<int64_t>("axis");
   const Shape& shape = g.x(0).type().shape;
@@ -145,7 +145,8 @@ void add_searches(Registry& r) {
   }
 }
 
-// Gradient of an op that picks elements of x by its second result: dy goes back where it came from.
+// The gradient of an op that picks elements of x by its second result: dy returns to the picked
+// places.
 std::vector<Value*> put_back(GradBuilder& g) {
   Val dy = g.dy(0);
   Val zero{g.builder().scalar(dy.type().dtype, 0.0), &g.builder()};

@@ -11,8 +11,8 @@ struct Sizes {
   int64_t time, batch, hidden;
 };
 
-// Checks x, the states before operand `weights`, the two weights and, where the op has them, the
-// biases behind.
+// Checks x, the states before operand `weights`, the two weights and, if the op has them, the
+// biases after them.
 Sizes check(const InferContext& c, size_t weights, int64_t gates, bool biases = true) {
   require_rank(c, 0, 3, 3);
   require_rank(c, 1, 2, 2);
@@ -25,7 +25,7 @@ Sizes check(const InferContext& c, size_t weights, int64_t gates, bool biases = 
   return {x[0], x[1], hidden};
 }
 
-// The result types of a gradient op, whose operands behind the weights are y, `kept` numbers a
+// Returns the result types of a gradient op. Its operands after the weights are y, `kept` numbers a
 // hidden unit that the forward op reserved, dy, and the gradients of the last states.
 std::vector<Type> gradients(const InferContext& c, size_t weights, int64_t gates, int64_t kept) {
   const auto [time, batch, hidden] = check(c, weights, gates, false);
@@ -54,7 +54,7 @@ CostRule gates_cost(double products) {
   };
 }
 
-// Gradients in the order of the forward op's operands; both biases have the same gradient.
+// Lists gradients in the order of the forward op's operands; both biases have the same gradient.
 std::vector<Value*> spread(GradBuilder& g, Op* op, size_t states, size_t bias) {
   std::vector<Value*> out;
   for (size_t i = 0; i < states + 3; ++i) out.push_back(op->result(i));

@@ -1,4 +1,4 @@
-// The means of regions of images.
+// Averages regions of images.
 #include "ops/all_ops.hpp"
 #include "ops/rules.hpp"
 #include "support/strings.hpp"
@@ -15,7 +15,7 @@ std::vector<ir::AttrDef> grid() {
           within({"samples", AttrType::kInt, int64_t{0}}, 0, 1 << 20)};
 }
 
-// [regions, channels, rows, columns]
+// Returns the type of [regions, channels, rows, columns].
 Type of_regions(const InferContext& c) {
   const Type &x = c.operand(0), &rois = c.operand(1);
   if (x.rank() != 4) c.fail(str("x must be [images, channels, height, width] but is ", x, "."));
@@ -27,7 +27,7 @@ Type of_regions(const InferContext& c) {
   return {x.dtype, {rois.shape[0], x.shape[1], rows, columns}};
 }
 
-// Four elements go into a sample; without a number of samples two a bin and axis are guessed.
+// A sample reads four elements. Without a number of samples, the cost assumes two a bin and axis.
 CostRule sampling() {
   return [](const Op& op) {
     const auto given = static_cast<double>(op.attr<int64_t>("samples"));

@@ -206,7 +206,7 @@ void add_slices(Registry& r) {
          .popart_type = "SliceInplace"});
 }
 
-// `x` with low and high elements more along each axis; with `sign` -1, less.
+// Returns the shape of `x` with low and high elements more along each axis; with `sign` -1, less.
 Shape padded_shape(const InferContext& c, int64_t sign) {
   const Ints &low = c.attr<Ints>("low"), &high = c.attr<Ints>("high");
   Shape out = c.operand(0).shape;
@@ -219,7 +219,7 @@ Shape padded_shape(const InferContext& c, int64_t sign) {
   return out;
 }
 
-// What is padded must have the elements that padding copies.
+// Checks that the padded tensor has the elements that padding copies.
 void check_copies(const InferContext& c, const Shape& x) {
   const Ints &low = c.attr<Ints>("low"), &high = c.attr<Ints>("high");
   const std::string& mode = c.attr<std::string>("mode");

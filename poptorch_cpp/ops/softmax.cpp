@@ -16,14 +16,14 @@ Val sum_along(GradBuilder& g, Val x) {
   return g.emit("sum", {x}, {{"axes", Ints{g.attr<int64_t>("axis")}}, {"keepdims", true}});
 }
 
-// Of y · (dy - Σ dy·y), which is symmetric in dy.
+// Differentiates y · (dy - Σ dy·y), which is symmetric in dy.
 std::vector<Value*> softmax_grad_gradient(GradBuilder& g) {
   const Val y = g.x(0), dy = g.x(1), v = g.dy(0);
   const Val of_y = v * (dy - sum_along(g, dy * y)) - dy * sum_along(g, v * y);
   return {of_y, g.emit("softmax_grad", {y, v}, {{"axis", g.attr<int64_t>("axis")}})};
 }
 
-// Of dy - exp(y) · Σ dy.
+// Differentiates dy - exp(y) · Σ dy.
 std::vector<Value*> log_softmax_grad_gradient(GradBuilder& g) {
   const Val p = g.emit("exp", {g.x(0)}), dy = g.x(1), v = g.dy(0);
   return {-(v * p * sum_along(g, dy)), v - sum_along(g, v * p)};

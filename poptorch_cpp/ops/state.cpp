@@ -1,4 +1,4 @@
-// Reading and writing named state.
+// Ops that read and write named state.
 #include "ir/module.hpp"
 #include "ops/all_ops.hpp"
 #include "ops/rules.hpp"
@@ -12,7 +12,7 @@ std::vector<Type> checked_write(const InferContext& c) {
   return {};
 }
 
-// What is declared has one type. An op whose slot nobody declared is the verifier's to refuse.
+// A declared slot has one type. The verifier refuses an op whose slot is not declared.
 std::vector<Type> infer_variable(const InferContext& c) {
   const auto& name = c.attr<std::string>("name");
   const ir::StateSlot* slot = c.module() ? c.module()->find_state(name) : nullptr;

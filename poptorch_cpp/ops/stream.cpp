@@ -28,7 +28,7 @@ Type buffer_type(const InferContext& c) {
   return buffer->type;
 }
 
-// How a tensor is printed: PopXL's defaults.
+// Returns the attributes of printing a tensor: PopXL's defaults.
 std::vector<ir::AttrDef> printing() {
   return {{"title", AttrType::kString, std::string()},
           {"print_gradient", AttrType::kBool, false},
@@ -114,7 +114,7 @@ void add_stream_ops(Registry& r) {
          .attrs = {within({"to", AttrType::kInt}, 0, ir::kMaxIpus - 1)},
          .infer = same_as(0),
          .grad = grad1([](GradBuilder& g, Val dy) {
-           // What is not placed yet is on IPU 0.
+           // Ops that are not placed yet are on IPU 0.
            return g.emit("ipu_copy", {dy}, {{"to", int64_t{std::max(g.op().placement.ipu, 0)}}});
          }),
          .cost = moves_data(),

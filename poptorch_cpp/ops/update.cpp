@@ -1,9 +1,10 @@
 // Optimiser updates: one element-wise op a parameter, writing weight and optimiser state in place.
 //
-// Hyper-parameters are f64 scalars, constants or state slots alike: torch computes with them in
+// Hyper-parameters are f64 scalars, either constants or state slots: torch computes with them in
 // Python's doubles, and 1 - beta loses its digits in f32. `step` is the number of updates including
-// this one, so 1 at the first. With `maximize` the gradient changes sign first. The element-wise
-// arithmetic is in the weight's element type, in the order that torch's single-tensor code has.
+// this one, so it is 1 at the first. With `maximize` the gradient changes sign first. The
+// element-wise arithmetic uses the weight's element type, in the order of torch's single-tensor
+// code.
 #include "ops/all_ops.hpp"
 #include "ops/rules.hpp"
 #include "support/strings.hpp"
@@ -15,7 +16,7 @@ using support::str;
 
 const ir::AttrDef kMaximize{"maximize", AttrType::kBool, false};
 
-// Tensors (all but f64 scalars) have the shape of operand 0.
+// Checks that tensors (all but f64 scalars) have the shape of operand 0.
 std::vector<Type> checked_shapes(const InferContext& c) {
   for (size_t i = 1; i < c.operand_count(); ++i) {
     if (!c.has(i)) continue;

@@ -1,5 +1,5 @@
 // The places that index tensors point to. Every position k of a shape, in row-major order, maps to
-// the number of a block of a tensor, or to -1 where an index is out of range.
+// the number of a block of a tensor; an index out of range gives -1.
 #pragma once
 
 #include <vector>
