@@ -11,7 +11,7 @@ namespace py = pybind11;
 
 namespace {
 
-// Whole numbers of 64 bits without sign become those with the same bits.
+// Converts a Python value. Unsigned 64-bit integers become signed ones with the same bits.
 ir::Attr attr_of(const py::handle& value) {
   if (py::isinstance<py::bool_>(value)) return value.cast<bool>();
   if (py::isinstance<py::int_>(value)) {
@@ -38,7 +38,8 @@ ir::Attrs attrs_of(const py::dict& given) {
   return attrs;
 }
 
-// What says which replicas run here: no option of a user's, but what a process is one of.
+// Takes a value that says which replicas run in this process, and returns whether `name` is one.
+// Such values describe the process and are not user options.
 bool take_share(emulator::Share& share, const std::string& name, const py::handle& value) {
   if (name == "instances") {
     share.instances = value.cast<int>();
@@ -54,7 +55,7 @@ bool take_share(emulator::Share& share, const std::string& name, const py::handl
   return true;
 }
 
-// Of a type that options have.
+// Converts an attribute of one of the types that options have.
 py::object py_of(const ir::Attr& value) {
   if (const auto* held = std::get_if<bool>(&value)) return py::cast(*held);
   if (const auto* held = std::get_if<int64_t>(&value)) return py::cast(*held);

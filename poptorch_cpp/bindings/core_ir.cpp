@@ -1,5 +1,4 @@
-// Graphs, ops and values are owned by their module, which every handle
-// keeps alive.
+// A module owns its graphs, ops and values; every handle keeps the module alive.
 #include "bindings/core_ir.hpp"
 
 #include <pybind11/stl.h>
@@ -20,7 +19,7 @@
 #include "transforms/autodiff.hpp"
 #include "transforms/returned_inputs.hpp"
 
-// An op owns its results, so that it cannot be copied; std::vector does not tell pybind11 so.
+// An op owns its results and cannot be copied; pybind11 cannot see that through std::vector.
 template <>
 struct pybind11::detail::is_copy_constructible<poptorch::ir::Op> : std::false_type {};
 
@@ -52,7 +51,7 @@ ir::Literal literal_of(const py::array& array, const std::string& dtype) {
   return {type, std::vector<std::byte>(data, data + type.bytes())};
 }
 
-// A Python value as the attribute type that the op's row names.
+// Converts a Python value to the attribute type that the op's row names.
 ir::Attr attr_of(const py::handle& value, ir::AttrType type) {
   switch (type) {
     case ir::AttrType::kBool:

@@ -1,5 +1,5 @@
-// poptorch_core._core: the compiler without torch. IR as text, compile, run on NumPy arrays, state,
-// logs.
+// poptorch_core._core: the compiler without torch. It covers IR as text, compilation, runs on NumPy
+// arrays, state and logs.
 #include <pybind11/functional.h>
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
@@ -67,7 +67,7 @@ py::list run(Executable& executable, const std::vector<py::array>& arrays) {
   return results;
 }
 
-// A slot's type on the host: with a leading dimension of groups when it is grouped.
+// Returns a slot's type on the host, with a leading dimension of groups if it is grouped.
 ir::Type state_type(const Executable& executable, const std::string& name) {
   std::vector<std::string> known;
   for (const ir::StateSlot& slot : executable.states()) {
@@ -83,7 +83,7 @@ py::array read_state(const Executable& executable, const Text& name) {
   py::array array = empty_array(state_type(executable, name));
   std::byte* const data = mutable_bytes_of(array);
   if (executable.replicas().count < executable.replicas().all) {
-    std::fill_n(data, array.nbytes(), std::byte{0});  // where other instances' groups are
+    std::fill_n(data, array.nbytes(), std::byte{0});  // the groups of other instances stay 0
   }
   watched([&] { executable.read_state(name, data); });
   return array;
@@ -98,7 +98,7 @@ std::vector<std::pair<int, int>> far_groups(const Executable& executable, const 
   return executable.far_groups(name.value);
 }
 
-// In place: of n rows, the first dimension of the array.
+// Exchanges rows in place; they are the array's first dimension.
 void exchange(Executable& executable, py::array array, const std::vector<int>& owners,
               const Text& what) {
   const auto rows = static_cast<py::ssize_t>(owners.size());
@@ -271,7 +271,8 @@ void bind_cbor(py::module_& m) {
       "CBOR (RFC 8949) of a text that is JSON.", py::arg("json"));
 }
 
-// The table of environment variables and its readers, for the Python layer and the documentation.
+// Binds the table of environment variables and its readers, for the Python layer and the
+// documentation.
 void bind_environment(py::module_& m) {
   using support::Variable;
   m.def("environment", [] {

@@ -55,8 +55,8 @@ std::string attributes_text(const py::dict& given) {
   return ops::custom_attrs_text(std::move(attrs));
 }
 
-// The gradient op's (domain, name, version), its attributes, its inputs as (kind, index) and of
-// which input each of its outputs is the gradient; None without one.
+// Returns the gradient op's (domain, name, version), its attributes, its inputs as (kind, index)
+// and the input whose gradient each of its outputs is. None without a gradient op.
 std::optional<std::tuple<Id, std::string, Operands, std::vector<int32_t>>> gradient(
     const Text& domain, const Text& name, int64_t version, const Text& attributes,
     const PyTypes& inputs) {

@@ -1,4 +1,4 @@
-// What Python asks of custom ops: their attributes' text, their gradient ops, which there are.
+// Queries of custom ops for Python: their attributes' text, their gradient ops, and their list.
 #pragma once
 
 #include <pybind11/pybind11.h>

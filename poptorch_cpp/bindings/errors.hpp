@@ -1,5 +1,4 @@
-// How errors of the core become the exceptions of poptorch_core.errors. Shared by the Python
-// modules.
+// Turns errors of the core into the exceptions of poptorch_core.errors. Both Python modules use it.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -12,11 +11,11 @@
 
 namespace poptorch::bindings {
 
-// Raises what poptorch_core.errors makes of the message, type, context frames, place and
-// recovery action of `error`.
+// Raises the exception that poptorch_core.errors makes from the message, type, context frames,
+// place and recovery action of `error`.
 inline void raise_python_error(const support::Error& error) {
   namespace py = pybind11;
-  // Messages may hold bytes of the user's: what is no UTF-8 is shown as such.
+  // Messages may contain the user's bytes: invalid UTF-8 is shown as replacement characters.
   auto decoded = [](const std::string& text) {
     return py::reinterpret_steal<py::object>(
         PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
@@ -28,7 +27,7 @@ inline void raise_python_error(const support::Error& error) {
   const py::module_ errors = py::module_::import("poptorch_core.errors");
   const py::object made =
       errors.attr("of_core")(decoded(error.what()), error.type(), frames, error.origin(), action);
-  // Where a function of Python's is to blame, with what that raised; or just that, for Ctrl-C.
+  // If a Python function caused the error, its exception becomes the cause; Ctrl-C replaces it.
   const py::object value = errors.attr("with_cause")(made);
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(value.ptr())), value.ptr());
 }

@@ -1,4 +1,4 @@
-// What joins the instances of a program, for Python.
+// Binds the fabrics that join the instances of a program, for Python.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -10,10 +10,10 @@
 
 namespace poptorch::bindings {
 
-// Fabric and make_shared_fabric().
+// Binds Fabric and make_shared_fabric().
 void bind_fabric(pybind11::module_& m);
 
-// The same fabric, whose end, which may wait for others, lets other threads of Python go on.
+// Returns the same fabric; its destruction, which may wait for other instances, releases the GIL.
 inline std::shared_ptr<emulator::Fabric> ending_without_gil(
     std::shared_ptr<emulator::Fabric> fabric) {
   emulator::Fabric* const same = fabric.get();

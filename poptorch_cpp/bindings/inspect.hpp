@@ -1,4 +1,4 @@
-// What a compiled model holds and does, as columns, for Python.
+// A compiled model's contents and work as columns, for Python.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -7,9 +7,9 @@
 
 namespace poptorch::bindings {
 
-// Executable.inspect(): numbers are NumPy arrays, texts lists.
+// Implements Executable.inspect(): numbers are NumPy arrays, texts are lists.
 pybind11::dict inspect_dict(const session::Executable& executable);
-// Executable.form_lines(): by form, the lines of its ops with their ids.
+// Implements Executable.form_lines(): by form, the lines of its ops with their ids.
 pybind11::dict form_lines_dict(const session::Executable& executable);
 
 }  // namespace poptorch::bindings

@@ -37,7 +37,7 @@ const std::optional<Symbol>& LineFinder::user_file(PyFrameObject* frame) {
       py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
   const auto known = files_.find(code.ptr());
   if (known != files_.end()) return known->second.second;
-  // A path may have bytes that are no UTF-8.
+  // A path may contain invalid UTF-8.
   const auto name = code.attr("co_filename").attr("encode")("utf-8", "replace").cast<std::string>();
   std::optional<Symbol> file;
   if (!excluded(name)) file = Symbol(name);

@@ -1,8 +1,8 @@
-// The user's line: where in the user's own files Python stands.
+// Finds the user's line: the line in the user's files that Python is executing.
 #pragma once
 
 #include <Python.h>
-// Python.h first; the rest in order.
+// Python.h comes first; the rest is in order.
 #include <pybind11/pybind11.h>
 
 #include <optional>
@@ -15,15 +15,15 @@
 
 namespace poptorch::bindings {
 
-// Finds the innermost Python frame outside the excluded files. Verdicts are cached per code object,
-// which the finder keeps alive.
+// Finds the innermost Python frame outside the excluded files. Caches the answer per code object,
+// which it keeps alive.
 class LineFinder {
  public:
-  // excludes: parts of the names of files that are not the user's.
+  // `excludes` are parts of the names of files that do not belong to the user.
   explicit LineFinder(std::vector<std::string> excludes) : excludes_(std::move(excludes)) {}
 
   ir::Location operator()();
-  // The innermost user line of a traceback.
+  // Returns the innermost user line of a traceback.
   ir::Location of_traceback(pybind11::handle traceback);
 
  private:

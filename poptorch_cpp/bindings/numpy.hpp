@@ -1,5 +1,5 @@
-// Tensors of the core as NumPy arrays. Element types that NumPy lacks travel as the bits of
-// unsigned integers.
+// Tensors of the core as NumPy arrays. Element types that NumPy lacks are passed as unsigned
+// integers with the same bits.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -19,8 +19,8 @@ namespace py = pybind11;
 
 inline py::dtype numpy_dtype(ir::DType dtype) {
   using enum py::detail::npy_api::constants;
-  constexpr int kHalf = 23;  // NPY_HALF, which pybind11 has no name for
-  // In the order of DType. By number, not by name: names are parsed, and every run asks.
+  constexpr int kHalf = 23;  // NPY_HALF, for which pybind11 lacks a name
+  // The order is that of DType. Every run looks types up, and names would have to be parsed.
   static constexpr int kNumbers[] = {
       NPY_BOOL_,   NPY_INT8_,   NPY_INT16_,   NPY_INT32_, NPY_INT64_, NPY_UINT8_,  NPY_UINT16_,
       NPY_UINT32_, NPY_UINT64_, NPY_UINT8_,   NPY_UINT8_, kHalf,      NPY_UINT16_, NPY_FLOAT_,
@@ -42,7 +42,7 @@ inline std::byte* mutable_bytes_of(py::array& array) {
   return static_cast<std::byte*>(array.mutable_data());
 }
 
-// `array`, dense and row-major, after a check against `type`. UserError naming `what`.
+// Returns `array`, dense and row-major, after a check against `type`. The UserError names `what`.
 inline py::array checked(const py::array& array, const ir::Type& type, const std::string& what) {
   const ir::Shape shape(array.shape(), array.shape() + array.ndim());
   if (!array.dtype().equal(numpy_dtype(type.dtype)) || shape != type.shape) {

@@ -1,6 +1,6 @@
-// Declarations behind the C interface of custom ops, whose functions
-// take the GIL for the call. Whoever waits for them has released it (watched.hpp). Arrays are
-// copies: what a function keeps of them stays valid.
+// Declares Python's custom ops through the C interface. Their functions take the GIL for the call;
+// the thread that waits for them has released it (watched.hpp). Arrays are copies, so a function
+// may keep them.
 #include "bindings/python_ops.hpp"
 
 #include <pybind11/stl.h>
@@ -23,10 +23,10 @@ namespace {
 using PyTypes = std::vector<std::pair<std::string, ir::Shape>>;
 using Operands = std::vector<std::pair<int32_t, int32_t>>;
 
-// The gradient op: its name, its inputs as (kind, index), of which input each output is.
+// A gradient op: its name, its inputs as (kind, index), and the input that each output belongs to.
 using Gradient = std::tuple<std::string, Operands, std::vector<int32_t>>;
 
-// Lives for ever: executables keep pointers to it.
+// Is never destroyed: executables keep pointers to it.
 struct PythonOp {
   std::string domain, name, gradient_name;
   py::function infer, compute;
@@ -65,7 +65,7 @@ py::dict attributes(const PoptorchCustomCall& call) {
   return result;
 }
 
-// Calls `work` with the GIL; what Python raises is kept, and its text told.
+// Calls `work` with the GIL. Keeps an exception that Python raises, and writes its text to `error`.
 template <typename Work>
 int32_t told(char* error, size_t size, const Work& work) {
   const py::gil_scoped_acquire gil;

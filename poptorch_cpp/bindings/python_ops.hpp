@@ -1,4 +1,4 @@
-// Custom ops whose functions are Python's.
+// Custom ops whose functions are written in Python.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -1,4 +1,4 @@
-// The accounts of session/ as Python dicts, for both modules.
+// The reports of session/ as Python dicts, for both modules.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -9,13 +9,13 @@
 
 namespace poptorch::bindings {
 
-// Keys are the fields of account::Report, MemoryReport, WorkReport, StageReport and OpReport; an
-// entry of "ipus" joins the memory and the work of an IPU.
+// Returns a dict whose keys are the fields of account::Report, MemoryReport, WorkReport,
+// StageReport and OpReport. An entry of "ipus" joins the memory and the work of an IPU.
 pybind11::dict report_dict(const account::Report& report);
-// Keys are the fields of session::Schedule; "cells" and "transfers" have those of StageWork and
-// Transfer, with "step".
+// Returns a dict whose keys are the fields of session::Schedule. "cells" and "transfers" have those
+// of StageWork and Transfer, and "step".
 pybind11::dict schedule_dict(const session::Schedule& schedule);
-// Keys are the fields of account::Profile and Segment.
+// Returns a dict whose keys are the fields of account::Profile and Segment.
 pybind11::dict profile_dict(const account::Profile& profile);
 
 }  // namespace poptorch::bindings

@@ -1,5 +1,5 @@
-// Python text as it comes into the core: UTF-8 always. A lone surrogate, or bytes that are not
-// UTF-8, are a poptorch error and not one of Python's codecs or of pybind11.
+// Converts Python text for the core, always to UTF-8. A lone surrogate, or invalid UTF-8, raises a
+// poptorch error instead of one of Python's codecs or pybind11.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -18,7 +18,7 @@ struct Text {
   operator const std::string&() const { return value; }  // NOLINT: implicit by design
 };
 
-// For messages: ASCII whatever the object, of a bounded length.
+// Returns any object's text for messages, in ASCII and of a bounded length.
 inline std::string ascii_of(pybind11::handle object) {
   const auto text = pybind11::reinterpret_steal<pybind11::object>(PyObject_ASCII(object.ptr()));
   if (!text) throw pybind11::error_already_set();
@@ -27,8 +27,8 @@ inline std::string ascii_of(pybind11::handle object) {
   return ascii.size() <= kLongest ? ascii : ascii.substr(0, kLongest) + "...";
 }
 
-// The bytes of a str or bytes, lone surrogates included: for what checks them itself and says where
-// they stand.
+// Returns the bytes of a str or bytes, lone surrogates included, for callers that check them and
+// report their position.
 inline std::string bytes_of_text(const pybind11::object& text) {
   if (PyBytes_Check(text.ptr())) return pybind11::bytes(text);
   const auto encoded = pybind11::reinterpret_steal<pybind11::object>(
@@ -37,8 +37,8 @@ inline std::string bytes_of_text(const pybind11::object& text) {
   return pybind11::bytes(encoded);
 }
 
-// An exception of Python whose what() is what it says; "" where that cannot be told. That of
-// pybind11 adds the traceback, and ends the process where a path in it is no UTF-8.
+// A Python exception whose what() is its message, or "" if it has none. pybind11's what() adds the
+// traceback, and ends the process if a path in it is invalid UTF-8.
 class SpeakingError final : public pybind11::error_already_set {
  public:
   explicit SpeakingError(const pybind11::error_already_set& error)

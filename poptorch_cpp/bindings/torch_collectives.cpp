@@ -1,5 +1,5 @@
 #include <Python.h>
-// Python.h first; the rest in order.
+// Python.h comes first; the rest is in order.
 #include <torch/csrc/utils/pybind.h>
 
 #include "bindings/text.hpp"

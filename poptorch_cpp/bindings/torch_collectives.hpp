@@ -1,4 +1,4 @@
-// Collectives between replicas for Python: the functions of poptorch/distributed.hpp.
+// Binds collectives between replicas for Python: the functions of poptorch/distributed.hpp.
 #pragma once
 
 #include <pybind11/pybind11.h>

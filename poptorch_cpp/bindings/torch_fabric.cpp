@@ -19,7 +19,7 @@ namespace poptorch::bindings {
 using emulator::Fabric;
 
 void bind_wired_fabric(py::module_& m) {
-  py::module_::import("poptorch_core._core");  // which has the type of fabrics
+  py::module_::import("poptorch_core._core");  // it defines the type of fabrics
   m.def(
       "make_wired_fabric",
       [](const std::string& group, int instance,

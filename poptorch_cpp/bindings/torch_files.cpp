@@ -1,5 +1,5 @@
 #include <Python.h>
-// Python.h first; the rest in order.
+// Python.h comes first; the rest is in order.
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -57,7 +57,7 @@ ir::Attrs plain_options(const ir::Execution& execution) {
   return {};
 }
 
-// What the file's executable was asked to do otherwise than `lines` ask: (option, file's, theirs).
+// Returns the options in which the file's executable and `lines` differ: (option, file's, theirs).
 std::vector<std::tuple<std::string, std::string, std::string>> differences(
     const FilePointer& file, const std::vector<Line>& lines) {
   ir::Execution execution;

@@ -1,4 +1,4 @@
-// Files of executables for Python: the class ExecutableFile of _torch.
+// Binds files of executables for Python: the class ExecutableFile of _torch.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -1,7 +1,7 @@
 // poptorch_core._torch: trace, compile and run PyTorch models. python/poptorch_core/_torch.pyi
 // states the interface; python/poptorch/_tracer.py is its caller.
 #include <Python.h>
-// Python.h first; the rest in order.
+// Python.h comes first; the rest is in order.
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
@@ -41,12 +41,13 @@ using frontend::NamedTensor;
 using frontend::TorchExecutable;
 using frontend::TraceRequest;
 using Call = std::function<std::vector<at::Tensor>(std::vector<at::Tensor>)>;
-// Name, tensor, whether it is a buffer, and what holds the values when the tensor does not.
+// Each has a name, a tensor, whether it is a buffer, and a tensor with the values if the first does
+// not hold them.
 using NamedTensors = std::vector<std::tuple<Text, at::Tensor, bool, std::optional<at::Tensor>>>;
 using Tensors = std::vector<at::Tensor>;
 using TypeText = std::pair<std::string, std::vector<int64_t>>;
 
-// Errors that torch raises when it reaches for data which a traced tensor has not.
+// Returns whether `text` is an error of torch about data that a traced tensor does not have.
 bool reads_values(const std::string& text) {
   return text.find("values of this tensor are needed on the host") != std::string::npos ||
          text.find("can't convert ipu") != std::string::npos;
@@ -142,7 +143,7 @@ std::string trace_text(Call call, std::vector<at::Tensor> inputs, const NamedTen
   return ir::print(*traced.module, {.locations = locations});
 }
 
-// Of the running trace, by its own rule, if there is one.
+// Returns the user's line. A running trace finds it by its own rule.
 std::string user_location(std::vector<std::string> excludes) {
   const auto* tracer = frontend::Tracer::current();
   const ir::Location line = tracer ? tracer->location() : LineFinder(std::move(excludes))();

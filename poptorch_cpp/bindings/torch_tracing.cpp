@@ -1,5 +1,5 @@
 #include <Python.h>
-// Python.h first; the rest in order.
+// Python.h comes first; the rest is in order.
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -118,7 +118,7 @@ void bind_functions(py::module_& m) {
 void bind_tracing(py::module_& m) {
   bind_regions(m);
   bind_functions(m);
-  // Not in what runs untraced meanwhile.
+  // Is false inside code that runs untraced during a trace.
   m.def("is_tracing", [] {
     return frontend::Tracer::current() != nullptr &&
            !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::DeferredInit);

@@ -1,4 +1,4 @@
-// The running trace for Python: the user's place, functions, hooks, gradients, regions.
+// Binds the running trace for Python: the user's place, functions, hooks, gradients, regions.
 #pragma once
 
 #include <pybind11/pybind11.h>

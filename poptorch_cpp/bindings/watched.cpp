@@ -18,9 +18,9 @@ namespace {
 
 std::atomic<pthread_t> main_thread{};
 std::atomic<bool> program_ends{false};
-std::atomic<int> others_at_work{0};  // threads beside the main one
+std::atomic<int> others_at_work{0};  // threads other than the main one
 
-// The child of fork has one thread, whose Python is the main one.
+// Runs in the child of a fork, whose single thread is Python's main thread.
 void forget_others() {
   main_thread = pthread_self();
   others_at_work = 0;
@@ -76,7 +76,7 @@ void register_watched() {
   });
   const auto threading = py::module_::import("threading");
   main_thread = threading.attr("main_thread")().attr("ident").cast<pthread_t>();
-  // Before the interpreter waits for threads; atexit comes after.
+  // end_others() must run before the interpreter waits for threads; atexit would be too late.
   threading.attr("_register_atexit")(py::cpp_function(end_others));
 }
 

@@ -1,5 +1,5 @@
-// Work without the GIL that a program can stop: by a signal whose Python handler raises, which runs
-// in the main thread, and by its own end, in other threads. Shared by the Python modules.
+// Runs work without the GIL that a program can stop. In the main thread, a signal whose Python
+// handler raises stops it; in other threads, the program's end does. Both Python modules use it.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -11,7 +11,7 @@
 
 namespace poptorch::bindings {
 
-// What stops the work of one thread. Made and destroyed with the GIL.
+// Decides when one thread's work stops. Its construction and destruction require the GIL.
 class Stops {
  public:
   Stops();
@@ -19,9 +19,9 @@ class Stops {
   Stops(const Stops&) = delete;
   Stops& operator=(const Stops&) = delete;
 
-  // Without the GIL: whether the work should end.
+  // Returns whether the work should end. Must be called without the GIL.
   bool operator()();
-  // Raises what a handler raised, if one did.
+  // Rethrows the exception that a signal's handler raised, if any.
   void rethrow() const;
 
  private:
@@ -29,8 +29,8 @@ class Stops {
   std::exception_ptr raised_;
 };
 
-// Calls `work` without the GIL. Raises what a signal's handler raises, or poptorch.Error when the
-// program ends; while it waits for that, nothing is cut short but `work`.
+// Calls `work` without the GIL. Raises the exception of a signal's handler, or poptorch.Error when
+// the program ends. Only `work` is interrupted.
 template <typename Work>
 auto watched(Work&& work) {
   Stops stops;
@@ -44,8 +44,8 @@ auto watched(Work&& work) {
   }
 }
 
-// Makes support::Interrupted a poptorch.Error, and ends the work of all other threads when the
-// program ends: a thread that is still inside then would keep it from ending, or crash it.
+// Translates support::Interrupted to poptorch.Error, and ends the work of all other threads when
+// the program ends. A thread still at work then would block its end, or crash it.
 void register_watched();
 
 }  // namespace poptorch::bindings

@@ -22,7 +22,7 @@ using support::UserError;
 
 namespace {
 
-// Offsets of states on the chip.
+// Aligns the offsets of states on the chip.
 constexpr int64_t kStateAlignment = 8;
 
 std::string where(const ir::Op* op) {
@@ -32,7 +32,7 @@ std::string where(const ir::Op* op) {
   return text;
 }
 
-// What an IPU's code is made of: instructions, and how many kinds of them (op and operand types).
+// Counts the instructions of an IPU's code, and their kinds (op and operand types).
 class CodeSize {
  public:
   explicit CodeSize(const program::Program& program) : program_(program) {}
@@ -93,7 +93,7 @@ Emitter::Emitter(const ir::Module& module, const target::Device& device, int ipu
   program_.ipus.resize(static_cast<size_t>(ipus));
   for (auto& stack : open_) stack.emplace_back();
   for (const auto& buffer : module.remote_buffers()) program_.remote_buffers.push_back(*buffer);
-  // Also those that nothing uses: the session reads and writes them.
+  // States that nothing uses are included: the session reads and writes them.
   for (const auto& slot : module.states()) {
     const auto index = static_cast<int32_t>(program_.states.size());
     program_.states.push_back({.slot = *slot, .ipu = kUndecided});

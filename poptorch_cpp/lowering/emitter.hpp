@@ -1,6 +1,6 @@
-// Writes a program's tensors, streams and nested instruction lists. It keeps one open block an IPU,
-// so that a loop around several IPUs' work is opened and closed once, and stands only where it has
-// a body.
+// Writes a program's tensors, streams and nested instruction lists. It keeps one open block per
+// IPU. A loop around several IPUs' work is thus opened and closed once, and is emitted only where
+// it has a body.
 #pragma once
 
 #include <map>
@@ -21,28 +21,28 @@ class Emitter {
   const program::Program& program() const { return program_; }
   const target::Device& device() const { return device_; }
 
-  // kUndecided as `ipu`: the IPU of the first use.
+  // Stands for the IPU of the first use, as `ipu`.
   static constexpr int kUndecided = -1;
   program::TensorId add_tensor(program::Tensor tensor);
   program::TensorId arena_tensor(const ir::Type& type, support::Symbol name, int ipu);
   program::TensorId state_tensor(support::Symbol slot, int ipu);
   program::TensorId constant_tensor(const ir::Literal& literal, support::Symbol name);
-  // A new tensor at the address of `id`: a result that an op writes over its operand.
+  // Adds a tensor at the address of `id`: a result that an op writes over its operand.
   program::TensorId alias(program::TensorId id, const ir::Type& type, support::Symbol name);
   const program::Tensor& tensor(program::TensorId id) const {
     return program_.tensors[static_cast<size_t>(id)];
   }
-  // `id` as `user` sees it on `ipu`: constants and states that nobody writes are there as well.
-  // InternalError for another value that lies elsewhere; UserError for a weight on two IPUs. `user`
-  // is nullptr for main's outputs.
+  // Returns `id` as `user` sees it on `ipu`, where constants and unwritten states exist as well.
+  // Throws InternalError for another value that is elsewhere, and UserError for a weight on two
+  // IPUs. `user` is nullptr for main's outputs.
   program::TensorId on_ipu(program::TensorId id, int ipu, const ir::Op* user);
   void note_write(program::TensorId id);
-  // Where the slot is kept: off the chip it takes no memory of its IPU, in shards a part.
+  // Sets where the slot is kept: off the chip it takes no memory of its IPU, in shards a part.
   void move_state(support::Symbol slot, bool on_chip, int shards);
   const program::State& state_of(program::TensorId id) const {
     return program_.states[static_cast<size_t>(tensor(id).index)];
   }
-  // The transfer of `stream` that makes `id` is emitted before its first use.
+  // Makes the transfer of `stream` that produces `id` be emitted before its first use.
   void load_on_first_use(program::TensorId id, int stream, ir::Attrs attrs);
 
   int find_stream(support::Symbol name) const;
@@ -51,18 +51,18 @@ class Emitter {
   void emit(int ipu, program::Instruction instruction);
   int64_t emitted() const { return emitted_; }      // instructions so far
   int64_t host_cycles(program::TensorId id) const;  // of a transfer to or from the host
-  // All IPUs wait for each other, when there are several.
+  // Makes all IPUs wait for each other, if there are several.
   void meet();
   void open_block();
-  // The bodies since open_block(), by IPU.
+  // Closes the block. Returns the bodies since open_block(), by IPU.
   std::vector<std::vector<program::Instruction>> close_block();
   // Closes the block as a loop on every IPU that has work in it.
   void close_loop(int64_t count, bool per_micro_batch, const ir::Op* origin = nullptr);
-  // Closes the block as the rounds of a pipeline: `ahead` by IPU, see pipeline.hpp.
+  // Closes the block as the rounds of a pipeline. `ahead` is by IPU: see pipeline.hpp.
   void close_rounds(int64_t count, const std::vector<int>& ahead);
   int new_channel() { return channels_++; }
 
-  // Ends the program: bodies, states' places, accounts.
+  // Ends the program: sets the bodies, the places of states, and the bytes that each IPU needs.
   program::Program finish();
 
  private:

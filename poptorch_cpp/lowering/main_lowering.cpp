@@ -42,7 +42,7 @@ void count_block(const std::vector<Instruction>& block, int64_t times,
   }
 }
 
-// By OutputMode.
+// Is indexed by OutputMode.
 constexpr program::Keep kKeepOf[] = {program::Keep::kFinal, program::Keep::kEveryN,
                                      program::Keep::kAll, program::Keep::kSum};
 
@@ -89,7 +89,7 @@ void MainLowering::lower_op(const Op& op) {
   }
 }
 
-// When they are made, and what is written in place, when it is written last.
+// Outputs are ready when they are made, or, if they are written in place, when last written.
 void MainLowering::note_when_outputs_are_ready() {
   const ir::MemoryWrites writes(module_.main());
   std::unordered_map<const Op*, size_t> place;  // look-up only
@@ -105,7 +105,8 @@ void MainLowering::note_when_outputs_are_ready() {
   }
 }
 
-// Of a transfer with the host. A loop of one round has no round before or behind.
+// Returns the attributes of a host transfer. A loop of one round has neither a previous nor a next
+// round to overlap with.
 ir::Attrs MainLowering::transfer_attrs(const std::vector<std::string>& overlaps,
                                        size_t index) const {
   ir::Attrs attrs;
@@ -149,7 +150,8 @@ void MainLowering::declare_streams() {
   for (const auto& stream : module_.streams()) streams.push_back({.host = *stream});
 }
 
-// Of main's last outputs: those that are returned whole, then what anchors asked for.
+// Sets how main's last outputs are kept: those that are returned whole, then those that anchors
+// asked for.
 void MainLowering::keep_anchored(std::vector<program::Stream>& streams) const {
   const auto& anchored = execution().anchored;
   auto stream = streams.end() - static_cast<ptrdiff_t>(anchored.size());
@@ -172,7 +174,7 @@ void MainLowering::store_output(const Value* value) {
   if (it == outputs_.end()) return;
   const TensorId source = off_chip_.read(value, frame_.values.at(value));
   int home = emitter_.tensor(source).ipu;
-  for (const ir::Use& use : value->uses()) {  // where ops behind the loop will want it
+  for (const ir::Use& use : value->uses()) {  // where ops after the loop need it
     if (home < 0 && use.op) home = use.op->placement.ipu;
   }
   const TensorId id = emitter_.on_ipu(source, std::max(home, 0), nullptr);
@@ -200,7 +202,7 @@ void MainLowering::count_transfers(Program& program) const {
   std::vector<int64_t> counts(program.streams.size(), 0);
   for (const auto& ipu : program.ipus) count_block(ipu.body, 1, counts);
   for (size_t i = 0; i < counts.size(); ++i) {
-    // The host hands over a batch for every micro-batch, even of an input that nothing reads.
+    // The host supplies a batch for every micro-batch, even for an input that nothing reads.
     const bool input = i < module_.main().inputs().size();
     const int64_t batches = program.micro_batches_per_run;
     if (input && counts[i] != 0 && counts[i] != batches) {
@@ -219,7 +221,7 @@ void MainLowering::count_transfers(Program& program) const {
   }
 }
 
-// The loop over micro-batches moves outer ops behind all others: none of those may follow one
+// The loop over micro-batches moves outer ops after all others. No other op may follow an outer op
 // whose writes it would see.
 void MainLowering::check_outer_is_last() const {
   std::set<Symbol> slots;

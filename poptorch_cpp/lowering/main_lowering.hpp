@@ -1,5 +1,5 @@
-// What every schedule of main shares: its ops in their order, its inputs and outputs as streams,
-// and the section that runs once a weight update.
+// The parts that all schedules of main share: its ops in their order, its inputs and outputs as
+// streams, and the section that runs once per weight update.
 #pragma once
 
 #include <set>
@@ -29,13 +29,13 @@ class MainLowering {
   OffChip& off_chip() { return off_chip_; }
   const std::vector<const ir::Op*>& order() const { return order_; }
 
-  // The op with its off-chip state, and the transfers of those of its results that main returns.
+  // Lowers the op with its off-chip state, and the transfers of its results that main returns.
   void lower_op(const ir::Op& op);
-  // The ops of one section, then store_late_outputs().
+  // Lowers the ops of one section, then calls store_late_outputs().
   void lower_section(bool outer);
-  // Inputs, constants and states that main returns are read when its work is done.
+  // Stores the inputs, constants and states that main returns: they are read when its work is done.
   void store_late_outputs(bool outer);
-  // The transfers to the host of a value that main returns; once.
+  // Emits the transfers to the host of a value that main returns, once.
   void store_output(const ir::Value* value);
 
   // Ends the program.

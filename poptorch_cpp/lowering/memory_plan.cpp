@@ -1,4 +1,4 @@
-// Lives by one walk, then a best-fit free list in order of birth.
+// One walk finds the lifetimes; a best-fit free list then serves tensors in order of birth.
 #include "lowering/memory_plan.hpp"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ int64_t aligned(int64_t bytes) {
   return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
 }
 
-// Free memory of an arena that grows at its end.
+// Keeps the free memory of an arena that grows at its end.
 class FreeList {
  public:
   int64_t take(int64_t bytes) {
@@ -159,7 +159,7 @@ class Planner {
     }
   }
 
-  // The same positions as walk().
+  // Counts the same positions as walk().
   void share_block(std::vector<Instruction>& block) {
     for (Instruction& instruction : block) {
       ++position_;
@@ -203,8 +203,8 @@ class Planner {
     }
   }
 
-  // Carried values and results of conditionals are written more than once: they keep their memory
-  // to themselves.
+  // Returns whether `result` may take the operand's memory. Carried values and results of
+  // conditionals are written more than once, so they do not share theirs.
   bool shareable(TensorId operand, TensorId result, bool view) {
     if (life(operand).writes != 1 || life(result).writes != 1) return false;
     const ir::Type &from = tensor(operand).type, &to = tensor(result).type;
@@ -259,7 +259,7 @@ class Planner {
   int64_t position_ = 0;
   std::vector<Life> lives_;
   std::vector<TensorId> root_;
-  std::vector<std::vector<TensorId>> crossing_;  // per open loop: what it touches
+  std::vector<std::vector<TensorId>> crossing_;  // per open loop: the tensors it touches
 };
 
 }  // namespace

@@ -20,7 +20,7 @@ using Kind = Instruction::Kind;
 
 namespace {
 
-// nullptr for kinds that are never off the chip.
+// Returns nullptr for kinds that are never off the chip.
 const ir::TensorLocation* location_of(const std::string& kind,
                                       const ir::TensorLocations& locations) {
   if (kind == "parameter" || kind == "buffer") return &locations.weights;
@@ -83,7 +83,8 @@ Symbol OffChip::slot_of(const Value* value) const {
   return slots_.count(slot) ? slot : Symbol();
 }
 
-// Of a load: the replica's part from Streaming Memory, the others' from the other replicas.
+// Returns a transfer's cycles. A load takes the replica's part from Streaming Memory and, with
+// `gathers`, the other parts from the other replicas.
 int64_t OffChip::cycles(TensorId home, bool gathers) const {
   const program::State& state = emitter_.state_of(home);
   const int64_t part = (state.slot.type.bytes() + state.shards - 1) / state.shards;

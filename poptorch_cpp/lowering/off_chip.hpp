@@ -1,5 +1,5 @@
-// State that lives in Streaming Memory, or split over the replicas: which slots do, and their loads
-// and stores around uses.
+// State in Streaming Memory or split over the replicas: decides which slots are, and loads and
+// stores them around their uses.
 #pragma once
 
 #include <map>
@@ -13,31 +13,31 @@
 namespace poptorch::lowering {
 
 // A loaded slot is an arena tensor, on which ops work until it is stored. Inside a section, slots
-// are loaded before their first use and stored behind their last; a schedule may load and store
+// are loaded before their first use and stored after their last; a schedule may load and store
 // them at other times by itself.
 class OffChip {
  public:
-  // Off the chip are parameters and buffers, optimiser state and accumulators as the
-  // locations say, or the strategy, but nothing that called graphs use. In shards is what all
-  // replicas share, likewise.
+  // Puts parameters, buffers, optimiser state and accumulators off the chip as the locations say,
+  // or else the strategy. Shards those that all replicas share, as the locations say. Leaves out
+  // state that called graphs use.
   OffChip(const ir::Module& module, Emitter& emitter);
 
-  // The slot whose memory `value` is, when that is off the chip; else an empty name.
+  // Returns the slot whose memory `value` is, if that is off the chip; else an empty name.
   support::Symbol slot_of(const ir::Value* value) const;
-  // Whether the slot, which is off the chip, is loaded through IO tiles.
+  // Returns whether the slot, which is off the chip, is loaded through IO tiles.
   bool loads_through_io_tiles(support::Symbol slot) const { return slots_.at(slot).load; }
 
   void load(support::Symbol slot, int ipu, const ir::Placement& when);
   // Stores the slot if it has been written since it was loaded; it is no longer on the chip.
   void store(support::Symbol slot, const ir::Placement& when);
 
-  // Around an op: puts what it uses into `frame`, loading what is not there...
+  // Is called before an op: puts the slots that it uses into `frame`, and loads missing ones.
   void before(const ir::Op& op, Frame& frame);
-  // ...and notes what it wrote, storing what the section does not use again.
+  // Is called after an op: notes what it wrote, and stores slots that the section no longer uses.
   void after(const ir::Op& op, const Frame& frame);
-  // The ops that run next, up to the next begin_section().
+  // Sets the ops that run next, up to the next begin_section().
   void begin_section(const std::vector<const ir::Op*>& ops);
-  // Likewise for a value that is only read, on its IPU: what it is there.
+  // Returns the tensor of a value that is only read, on its IPU; loads it if it is missing.
   program::TensorId read(const ir::Value* value, program::TensorId home);
 
  private:
@@ -64,7 +64,7 @@ class OffChip {
   std::map<support::Symbol, const ir::Op*> last_use_;  // in the section
 };
 
-// What a transfer to or from Streaming Memory looks like.
+// Returns a transfer to or from Streaming Memory, with its kind, place and pass set.
 program::Instruction started_transfer(program::Instruction::Kind kind, const ir::Placement& when);
 
 }  // namespace poptorch::lowering

@@ -1,4 +1,4 @@
-// A rule an op that is more than a kernel.
+// Each op that is more than a kernel has its own rule.
 #include "lowering/op_lowering.hpp"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ uint64_t mixed_id(uint64_t call_id, uint64_t op_id) {
   return (x ^ (x >> 31)) >> 1;  // stays positive as a 64-bit integer of the text
 }
 
-// Results without a name are called after their op.
+// Results without a name are named after their op.
 Symbol name_of(const Op& op, size_t i) {
   const std::string& name = op.result(i)->name();
   return name.empty() ? op.name() : name;
@@ -70,8 +70,8 @@ void OpLowering::lower(const Op& op, Frame& frame) {
   (this->*(rule == kRules.end() ? &OpLowering::lower_compute : rule->second))(op, frame);
 }
 
-// Placing ops is done for main. In graphs that ops run, one that names no IPU goes where the state
-// is that it uses, or else its first operand.
+// The ops of main are placed already. In graphs that ops run, an op that names no IPU goes where
+// the state that it uses is, or else its first operand.
 int OpLowering::ipu_of(const Op& op, const Frame& frame) const {
   if (op.placement.ipu >= 0) return op.placement.ipu;
   int found = -1;
@@ -85,7 +85,7 @@ int OpLowering::ipu_of(const Op& op, const Frame& frame) const {
   return found >= 0 ? found : frame.ipu;
 }
 
-// Operand `i` as it is on `ipu`.
+// Returns operand `i` as it is on `ipu`.
 TensorId OpLowering::operand(const Op& op, size_t i, const Frame& frame, int ipu) {
   const Value* value = op.operand(i);
   if (!value) return program::kNoTensor;
@@ -97,7 +97,7 @@ TensorId OpLowering::operand(const Op& op, size_t i, const Frame& frame, int ipu
   return on_ipu(it->second, op, frame, ipu);
 }
 
-// Copies between IPUs stand in main. In graphs that ops run, they are made where they are needed.
+// Main contains its copies between IPUs. In graphs that ops run, they are made where needed.
 TensorId OpLowering::on_ipu(TensorId id, const Op& op, const Frame& frame, int ipu) {
   const program::Tensor& tensor = emitter_.tensor(id);
   const int home = tensor.ipu;
@@ -110,7 +110,7 @@ TensorId OpLowering::on_ipu(TensorId id, const Op& op, const Frame& frame, int i
   return moved;
 }
 
-// Both ends of a copy from IPU to IPU.
+// Returns both ends of a copy from IPU to IPU.
 std::pair<Instruction, Instruction> OpLowering::transfer(const Op& op, const Frame& frame,
                                                          TensorId from, TensorId to) {
   const program::Tensor& source = emitter_.tensor(from);
@@ -179,7 +179,7 @@ void OpLowering::lower_compute(const Op& op, Frame& frame) {
   emitter_.emit(ipu, std::move(instruction));
 }
 
-// An op writes its operand: state is noted, a constant is copied first.
+// Prepares an operand that an op writes: notes state, and copies a constant first.
 void OpLowering::prepare_write(Instruction& instruction, size_t index, int ipu) {
   if (index >= instruction.inputs.size()) return;
   TensorId& id = instruction.inputs[index];
@@ -209,7 +209,7 @@ int64_t OpLowering::move_cycles(const ir::Type& type) const {
                                 {.bytes = 2.0 * static_cast<double>(type.bytes()), .local = true});
 }
 
-// Convolutions of a MultiConv that run together have one launch.
+// Convolutions of a MultiConv that run together share one launch.
 bool OpLowering::joins_another(const Op& op) {
   if (!op.def().find_attr("multi_conv")) return false;
   const auto group = op.attr<int64_t>("multi_conv");
@@ -219,7 +219,7 @@ bool OpLowering::joins_another(const Op& op) {
   return first->second != op.id();
 }
 
-// Reducing goes on beside the exchange, which takes longer.
+// A collective reduces during the exchange, which takes longer.
 int64_t OpLowering::cycles(const Op& op, const Instruction& instruction) {
   const auto parts = program::collective_parts(emitter_.program(), instruction);
   if (!parts.empty()) return program::cycles_of(parts);
@@ -298,7 +298,7 @@ std::vector<TensorId> OpLowering::lower_body(const Op& op, const Graph& body,
   return results;
 }
 
-// The inputs of the op's graphs, each where those use it first.
+// Returns the inputs of the op's graphs, each on the IPU where they first use it.
 std::vector<TensorId> OpLowering::arguments_of(const Op& op, const Frame& frame) {
   std::vector<TensorId> ids;
   for (size_t i = ir::first_argument(op); i < op.operand_count(); ++i) {
@@ -315,7 +315,7 @@ void OpLowering::lower_call(const Op& op, Frame& frame) {
   for (size_t i = 0; i < results.size(); ++i) frame.values[op.result(i)] = results[i];
 }
 
-// to[i] = from[i] for all at once: what others still have to read is rewritten after them.
+// Sets to[i] = from[i] for all at once: a tensor that others must still read is rewritten later.
 void OpLowering::rewrite(const std::vector<TensorId>& to, std::vector<TensorId> from,
                          const std::vector<int>& ipus) {
   std::vector<size_t> left(from.size());
@@ -326,7 +326,7 @@ void OpLowering::rewrite(const std::vector<TensorId>& to, std::vector<TensorId> 
   };
   while (!left.empty()) {
     auto next = std::find_if_not(left.begin(), left.end(), is_read);
-    if (next == left.end()) {  // a ring: one of it is saved
+    if (next == left.end()) {  // a cycle: one of its tensors is saved
       const size_t i = left.front();
       const TensorId saved = copy(to[i], ipus[i]);
       std::replace(from.begin(), from.end(), to[i], saved);
@@ -337,7 +337,7 @@ void OpLowering::rewrite(const std::vector<TensorId>& to, std::vector<TensorId> 
   }
 }
 
-// Carried values have memory of their own, which the body's end rewrites.
+// Carried values have separate memory, which the end of the body rewrites.
 void OpLowering::lower_repeat(const Op& op, Frame& frame) {
   const Graph& body = ir::body_of(op);
   std::vector<TensorId> arguments = arguments_of(op, frame);
@@ -356,7 +356,7 @@ void OpLowering::lower_repeat(const Op& op, Frame& frame) {
   emitter_.close_loop(ir::rounds_of(op), false, &op);
 }
 
-// Every IPU that works in a branch has the conditional, and the condition, for itself.
+// Every IPU that works in a branch has its own conditional and condition.
 void OpLowering::lower_if(const Op& op, Frame& frame) {
   const int own = ipu_of(op, frame);
   const TensorId condition = operand(op, 0, frame, own);

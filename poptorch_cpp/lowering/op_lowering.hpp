@@ -1,5 +1,5 @@
-// One op at a time → instructions: operands where they are, called graphs inlined, regions as
-// nested blocks. When and around what the ops of main run is the schedules' matter.
+// Lowers one op at a time to instructions: operands on its IPU, called graphs inlined, regions as
+// nested blocks. The schedules decide when, and around what transfers, the ops of main run.
 #pragma once
 
 #include <functional>
@@ -16,12 +16,12 @@
 
 namespace poptorch::lowering {
 
-// The graph at hand: what its values are in the program.
+// Maps the values of the current graph to tensors of the program.
 struct Frame {
   std::unordered_map<const ir::Value*, program::TensorId> values = {};  // look-up only
   int ipu = 0;                                                          // of ops that name none
   uint64_t call_id = 0;  // of the call that the graph runs for; 0: main
-  bool nested = false;   // a graph that an op runs, where nobody has put copies between IPUs
+  bool nested = false;   // a graph that an op runs, which lacks copies between IPUs
 };
 
 class OpLowering {
@@ -32,7 +32,7 @@ class OpLowering {
   void lower(const ir::Op& op, Frame& frame);
   int64_t move_cycles(const ir::Type& type) const;
 
-  // What arrives on another IPU by an ipu_copy: emitted at once unless a schedule takes it.
+  // Takes the receive of an ipu_copy on another IPU. Without one, it is emitted at once.
   using Arrival = std::function<void(const ir::Op& copy, int ipu, program::Instruction receive)>;
   void set_arrival(Arrival arrival) { arrival_ = std::move(arrival); }
 
@@ -76,7 +76,7 @@ class OpLowering {
   partition::Regions regions_;
   Emitter& emitter_;
   Arrival arrival_;
-  // By MultiConv, op, IPU and stage: the convolution that launches them all.
+  // Maps MultiConv, op, IPU and stage to the convolution that launches them all.
   std::map<std::tuple<int64_t, std::string, int, int>, uint64_t> launching_;
 };
 

@@ -1,6 +1,7 @@
-// The phased schedule. Phase by phase: what the phase before left behind goes to Streaming Memory,
-// then the ops run, then what the next phase needs is loaded (at once, through IO tiles). Phase
-// numbers leave gaps where transfers are to have phases of their own: partition/phases.hpp.
+// The phased schedule. In each phase, values that the previous phase left go to Streaming Memory,
+// then the ops run, then values for the next phase are loaded. Through IO tiles they are
+// loaded while the ops run. Phase numbers leave gaps where transfers have separate phases:
+// partition/phases.hpp.
 #include <map>
 #include <set>
 #include <unordered_set>
@@ -23,8 +24,8 @@ using program::Instruction;
 using support::Symbol;
 using Kind = Instruction::Kind;
 
-// The phases in which something is used, joined where it stays on the chip: a stay is left for at
-// least one phase before the next begins.
+// Lists the phases in which something is used, joined where it stays on the chip. Between two stays
+// it is away for at least one phase.
 using Stays = std::vector<std::pair<int, int>>;
 
 Stays stays_of(const std::set<int>& phases) {
@@ -39,7 +40,7 @@ Stays stays_of(const std::set<int>& phases) {
   return stays;
 }
 
-// What a phase moves, in the order in which ops ask for it.
+// Lists what a phase moves, in the order in which ops need it.
 struct Transfers {
   std::vector<std::pair<Symbol, int>> states;  // with the IPU
   std::vector<const Value*> values;
@@ -131,7 +132,7 @@ class Phased {
   void plan_values() {
     const ir::TensorLocation& location = execution_.locations.activations;
     for (const Value* value : values_) {
-      // What is written in place, or shares its memory, stays where it is.
+      // A value that is written in place, or shares its memory, stays where it is.
       if (shared_.count(value) || ir::memory_root(value) != value) continue;
       if (!location.is_off_chip(value->type().elements(), true)) continue;
       const Stays stays = away_from_chip(lives_.at(value).phases);
@@ -143,7 +144,8 @@ class Phased {
     }
   }
 
-  // Stays of a value; after the forward pass alone, unless every phase sends everything away.
+  // Returns the stays of a value. It leaves the chip only after the forward pass, unless every
+  // phase sends everything away.
   Stays away_from_chip(const std::set<int>& phases) const {
     if (execution_.liveness == ir::Liveness::kOffChipAfterEachPhase) return stays_of(phases);
     const auto backward = phases.upper_bound(static_cast<int>(execution_.last_forward_phase));
@@ -160,7 +162,7 @@ class Phased {
     load(phase, when, true);
     for (const Op* op : phase.ops) main_.lower_op(*op);
     for (const Value* output : main_.graph().outputs()) {
-      // Of inputs; results are handed over as they are made.
+      // Only inputs are stored here; results are stored as they are made.
       auto life = lives_.find(output);
       const bool input = life != lives_.end() && !output->producer();
       if (input && *life->second.phases.begin() == number) main_.store_output(output);
@@ -169,7 +171,7 @@ class Phased {
     if (emitter_.emitted() != before) emitter_.meet();
   }
 
-  // What comes through IO tiles, while the ops run, or the rest, behind them.
+  // Loads what comes through IO tiles, while the ops run, or the rest, after them.
   void load(const Phase& phase, const ir::Placement& when, bool io_tiles) {
     for (const auto& [slot, ipu] : phase.loads.states) {
       if (main_.off_chip().loads_through_io_tiles(slot) != io_tiles) continue;
@@ -222,10 +224,10 @@ class Phased {
   std::map<int, Phase> phases_;
   std::vector<Symbol> slots_;  // off the chip, in the order of use
   std::map<Symbol, Life> states_;
-  std::vector<const Value*> values_;                 // inputs and results, in the order of use
-  std::unordered_map<const Value*, Life> lives_;     // look-up only
-  std::unordered_set<const Value*> shared_;          // memory that others write or see; likewise
-  std::unordered_map<const Value*, int> buffer_of_;  // in Streaming Memory; likewise
+  std::vector<const Value*> values_;              // inputs and results, in the order of use
+  std::unordered_map<const Value*, Life> lives_;  // look-up only
+  std::unordered_set<const Value*> shared_;       // memory that others write or see; look-up only
+  std::unordered_map<const Value*, int> buffer_of_;  // in Streaming Memory; look-up only
 };
 
 }  // namespace

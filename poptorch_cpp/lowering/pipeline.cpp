@@ -18,8 +18,8 @@ using ir::Value;
 using program::Instruction;
 using program::TensorId;
 
-// Copies of blocks. The arena tensors of each phase of the round are its own: in the first phase
-// that has them, those of the original.
+// Copies blocks. Each phase of the round has separate arena tensors; the first phase that has them
+// uses those of the original.
 class Cloner {
  public:
   explicit Cloner(Emitter& emitter) : emitter_(emitter) {}
@@ -62,7 +62,7 @@ Crossings::Crossings(const ir::Graph& main) {
   carried_.resize(static_cast<size_t>(stages_));
   carried_once_.resize(carried_.size());
   const partition::Regions regions;
-  // Inputs first: each is ready where it is used first.
+  // An input is ready where it is first used.
   for (const Op* op : main.ops()) {
     if (!partition::is_inner(*op)) continue;
     note_results(*op, regions);

@@ -1,7 +1,8 @@
 // The pipeline's schedule: stages that run skewed, and where values wait between them.
 //
-// In cycle c, counted from 0 in each round of N micro-batches, stage s works on micro-batch c - s,
-// while that is one of the N. An IPU that has several stages runs the later ones first in a cycle.
+// Cycles count from 0 in each round of N micro-batches. In cycle c, stage s works on micro-batch
+// c - s, while that is one of the N. An IPU that has several stages runs the later ones first in a
+// cycle.
 #pragma once
 
 #include <map>
@@ -15,25 +16,25 @@
 
 namespace poptorch::lowering {
 
-// Where and when a value is ready, and until when it is needed there.
+// Describes where and when a value is ready, and until when it is needed there.
 struct Readiness {
   int ipu = 0;
   int stage = 0;
   int last_use = 0;  // the last stage that uses it; beyond `stage`, it waits in a stash
 };
 
-// Of the values of main's micro-batch work that stages hand to each other: results of ops and
-// inputs. What an ipu_copy sends arrives one stage later. State and constants are read in place:
-// UnsupportedError for state that one stage writes and another uses.
+// Describes the values that stages of main's micro-batch work pass to each other: results of ops
+// and inputs. A value that an ipu_copy sends arrives one stage later. State and constants are read
+// in place: throws UnsupportedError for state that one stage writes and another uses.
 class Crossings {
  public:
   Crossings() = default;  // of a program that is not pipelined
   explicit Crossings(const ir::Graph& main);
 
   int stages() const { return stages_; }  // 1: nothing is pipelined
-  // nullptr for state, constants and what belongs to the weight update.
+  // Returns nullptr for state, constants and values of the weight update.
   const Readiness* of(const ir::Value* value) const;
-  // Values of earlier stages on the same IPU that ops of `stage` use, in the order of use.
+  // Returns values of earlier stages on the same IPU that ops of `stage` use, in the order of use.
   const std::vector<const ir::Value*>& carried_into(int stage) const {
     return carried_[static_cast<size_t>(stage)];
   }
@@ -52,8 +53,8 @@ class Crossings {
 using Block = std::vector<program::Instruction>;
 
 // Emits one round: `bodies` are the stages' instructions by stage and IPU. Phases of the round
-// (ramp-up, steady state, ramp-down) are loops of their own, with tensors of their own. Returns by
-// how much each IPU's micro-batch counter runs ahead in a round: the loop around it sets it back.
+// (ramp-up, steady state, ramp-down) are separate loops with separate tensors. Returns by how much
+// each IPU's micro-batch counter runs ahead in a round: the loop around it sets it back.
 std::vector<int> emit_round(Emitter& emitter, const std::vector<std::vector<Block>>& bodies,
                             int64_t micro_batches);
 

@@ -1,4 +1,4 @@
-// The pipelined schedule: each stage's ops as a block, the blocks skewed by emit_round().
+// The pipelined schedule: each stage's ops form a block, and emit_round() skews the blocks.
 #include <map>
 
 #include "ir/execution.hpp"
@@ -56,8 +56,8 @@ class Pipeline {
   }
 
  private:
-  // Micro-batch counters are ahead by now: what draws numbers draws those of the round's end, as it
-  // does in every other schedule.
+  // Micro-batch counters are ahead by now. Instructions that draw random numbers draw those of the
+  // round's end, as in every other schedule.
   void lower_updates(const std::vector<int>& ahead) {
     emitter_.open_block();
     main_.lower_section(true);
@@ -76,7 +76,7 @@ class Pipeline {
     return ops::registry().get(instruction.op.text()).random || (rounds && std::get<bool>(*rounds));
   }
 
-  // What is sent arrives at the beginning of a later stage.
+  // Defers the receive of a sent value to the beginning of a later stage.
   void arrive(const Op& copy, int ipu, Instruction receive) {
     const Readiness* ready = crossings_.of(copy.result());
     if (!ready) return emitter_.emit(ipu, std::move(receive));
@@ -103,7 +103,7 @@ class Pipeline {
         keep_for_later(op->result(i));
       }
     }
-    // What main returns and no op of it makes.
+    // Outputs that no op of main makes are stored here.
     for (const Value* output : main_.graph().outputs()) {
       const Readiness* ready = crossings_.of(output);
       const bool made = output->producer() && partition::is_outer(*output->producer());

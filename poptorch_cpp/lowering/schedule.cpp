@@ -1,5 +1,5 @@
-// An op that moves is put behind its anchor: the last op that stays and
-// that it must follow. Ops behind one anchor keep their order among themselves.
+// An op that moves is put after its anchor: the last op that stays and that it must follow. Ops
+// with one anchor keep their order among themselves.
 #include "lowering/schedule.hpp"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using ir::Value;
 
 constexpr int kStart = -1;  // the anchor of ops that depend on nothing
 
-// Memory that ops write, as numbers from 1: state slots (two reads of a slot are one memory) and
+// Numbers the memory that ops write from 1: state slots (two reads of a slot are one memory) and
 // values that are written in place.
 class Memory {
  public:
@@ -34,7 +34,7 @@ class Memory {
     }
   }
 
-  // 0 for values that nothing can change.
+  // Returns 0 for values that nothing can change.
   int of(const Value* value) {
     const Value* root = ir::memory_root(value);
     if (!ir::is_state(root) && !written_.count(root)) return 0;
@@ -46,7 +46,7 @@ class Memory {
   }
 
  private:
-  // Look-up only.
+  // These are for look-up only.
   std::unordered_set<const Value*> written_;
   std::unordered_map<std::string, int> slots_;
   std::unordered_map<const Value*, int> values_;
@@ -79,7 +79,7 @@ class Scheduler {
   }
 
  private:
-  // A write of state without results, or a pure op that only such ops use.
+  // Chooses writes of state whose results are unused, and pure ops that only such ops use.
   void choose_movable() {
     movable_.assign(ops_.size(), false);
     for (size_t i = ops_.size(); i-- > 0;) {
@@ -96,8 +96,8 @@ class Scheduler {
     }
   }
 
-  // A backward stage computes forward values again where it needs them: earlier, all would live at
-  // once. Such an op is its forward op's like, and no gradient is among its operands.
+  // A backward stage recomputes forward values where it needs them: earlier, all would live at
+  // once. Such an op has the kind of its forward op, and none of its operands is a gradient.
   void note_computed_again() {
     std::unordered_map<uint64_t, const ir::OpDef*> defs;  // by op id; look-up only
     for (const Op* op : ops_) {

@@ -7,10 +7,10 @@
 
 namespace poptorch::lowering {
 
-// The op list, but with state writes and what is computed for them alone (weight gradients,
-// updates) as early as their operands and the other uses of that state allow: a gradient then lives
-// from its computation to its update, not to the end of the backward pass. Values do not change.
-// Linear in the number of operands.
+// Returns the op list, but moves state writes and ops that serve only them (weight gradients,
+// updates). They run as early as their operands and other uses of that state allow. A gradient
+// lives from its computation to its update, not to the end of the backward pass. Values do not
+// change. Takes time linear in the number of operands.
 std::vector<const ir::Op*> schedule_ops(const ir::Graph& graph);
 
 }  // namespace poptorch::lowering

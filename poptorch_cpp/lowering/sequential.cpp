@@ -1,4 +1,4 @@
-// The op list inside the loops over micro-batches and device iterations.
+// Puts the op list inside the loops over micro-batches and device iterations.
 #include "ir/execution.hpp"
 #include "lowering/schedules.hpp"
 

@@ -8,8 +8,8 @@ namespace poptorch::program {
 // Returns the bytes of the arena of `ipu` that the instructions touch (the end of the highest
 // tensor). A tensor holds its memory from each write to the last read of the written value; a value
 // that a loop reads before it writes is held for the whole loop. Throws InternalError when a tensor
-// is read before it is written, when two live tensors overlap without being in place of each other,
-// or when an operand is read after it was overwritten.
+// is read before it is written, or an operand after it was overwritten. Also throws it when two
+// live tensors overlap without being in place of each other.
 int64_t replay_arena(const Program& program, int ipu);
 
 }  // namespace poptorch::program

@@ -23,10 +23,11 @@ struct Stays {
   std::vector<int32_t> instructions = {-1};
 };
 
-// A tensor holds its memory from each write to the last read of the written value; a value that a
-// loop reads before it writes is held for the whole loop. Throws InternalError when a tensor is
-// read before it is written, when its address differs from that of the tensor it is in place of, or
-// when an operand is read after it was overwritten.
+// Returns the stays in the arena of `ipu`. A tensor holds its memory from each write to the last
+// read of the written value; a value that a loop reads before it writes is held for the whole loop.
+// Throws InternalError when a tensor is read before it is written, or an operand after it was
+// overwritten. Also throws it when the address of a tensor differs from that of the tensor it is in
+// place of.
 Stays stays_of(const Program& program, int ipu);
 
 // Returns where a tensor of an arena ends, in bytes from the arena's begin.

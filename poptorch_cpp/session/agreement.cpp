@@ -37,7 +37,8 @@ std::vector<const ir::StateSlot*> compared_slots(const program::Program& program
 
 void warn(const std::string& text) { support::log(support::LogLevel::kWarn, text); }
 
-// `first` and `other` are rows of instance 0 and of another: digests by slot, then the seed.
+// Warns about a difference between two rows: `first` is that of instance 0, `other` that of
+// `instance`. A row has digests by slot, then the seed.
 void tell(const std::vector<const ir::StateSlot*>& slots, const uint64_t* first,
           const uint64_t* other, int instance) {
   if (first[slots.size()] != other[slots.size()]) {
@@ -61,8 +62,8 @@ void tell(const std::vector<const ir::StateSlot*>& slots, const uint64_t* first,
 
 }  // namespace
 
-// This instance's row: digests by slot, then the seed. It is that of the first run, although the
-// others may get it in a later one.
+// Notes this instance's row: digests by slot, then the seed. The row is that of the first run, even
+// if the other instances receive it in a later one.
 void Agreement::note_beginnings() {
   const emulator::Share& share = engine_.share();
   const std::vector<const ir::StateSlot*> slots = compared_slots(engine_.program());
@@ -87,7 +88,7 @@ void Agreement::compare_beginnings() {
   const auto row = [&](int instance) {
     return rows.data() + columns * static_cast<size_t>(instance);
   };
-  // Instance 0 tells of the first that differs, and that one of itself.
+  // Instance 0 reports the first instance that differs; any other instance reports only itself.
   for (int other = 1; other < share.instances; ++other) {
     if (share.instance != 0 && share.instance != other) continue;
     if (std::equal(row(0), row(0) + columns, row(other))) continue;

@@ -1,4 +1,4 @@
-// Whether the instances of a program have equal state where they must.
+// Checks that the instances of a program have equal state where they must.
 #pragma once
 
 #include <array>
@@ -12,31 +12,32 @@
 
 namespace poptorch::session {
 
-// Warns where it is not so: replicas would go apart, and nothing else shows it. Of the state that
-// all replicas share, and of random seeds, before the first run; from then on of what the host
-// writes. Nothing where there is one instance.
+// Warns about differences between instances: replicas would diverge, and nothing else shows it.
+// Compares the state that all replicas share and the random seeds before the first run. From then
+// on it compares the host's writes. Does nothing if there is one instance.
 class Agreement {
  public:
   explicit Agreement(emulator::Engine& engine) : engine_(engine) {}
 
-  // Before each run, by all instances that a fabric joins. UserError as Engine::exchange().
+  // Must be called before each run, by all instances that a fabric joins. Throws a UserError as
+  // Engine::exchange() does.
   void before_run();
-  // Before the host writes a state.
+  // Must be called before the host writes a state.
   void before_write(const std::string& name);
 
  private:
-  // What instances tell each other: the host has written a slot between two runs.
+  // Reports to other instances that the host has written a slot between two runs.
   struct Change {
-    int64_t run = 0;       // the one after
-    int64_t slot = 0;      // of slots_
-    uint64_t content = 0;  // that the slot then had
+    int64_t run = 0;       // the run after the write
+    int64_t slot = 0;      // index into slots_
+    uint64_t content = 0;  // of the slot after the write
   };
   struct Slot {
     std::string name;
-    bool is_number = false;               // a hyper-parameter: runs leave it as it is
-    uint64_t first = 0;                   // content before the earliest of `writes`; of numbers
+    bool is_number = false;               // a hyper-parameter, which runs do not change
+    uint64_t first = 0;                   // content before the earliest of `writes`; numbers only
     std::deque<Change> writes;            // by this instance's host, the latest last
-    std::optional<uint64_t> overwritten;  // content before it was written since the last run
+    std::optional<uint64_t> overwritten;  // content before the first write since the last run
   };
   struct Heard {
     int instance = 0;
@@ -54,19 +55,19 @@ class Agreement {
   static std::optional<uint64_t> given_before(int64_t run, const Slot& slot);
 
   emulator::Engine& engine_;
-  int64_t run_ = -1;                  // the last that began; those that failed count as well
-  std::vector<uint64_t> beginnings_;  // a row an instance, until they are compared
+  int64_t run_ = -1;                  // the last that began; failed runs count too
+  std::vector<uint64_t> beginnings_;  // a row per instance, until they are compared
   bool has_compared_ = false;
   std::vector<Slot> slots_;       // by name, from the first run on
-  std::vector<int64_t> written_;  // of slots_, since the last run
+  std::vector<int64_t> written_;  // indices into slots_, since the last run
   std::vector<Change> untold_;
   std::vector<Heard> heard_;
   bool has_warned_ = false;
 };
 
-// As much of a state's bytes as tells it from others.
+// Returns a digest of a state's bytes.
 uint64_t digest_of(const emulator::Engine& engine, const std::string& name);
-// Whether all replicas have the slot's value in common.
+// Returns whether all replicas share the slot's value.
 bool is_shared(const ir::StateSlot& slot);
 
 }  // namespace poptorch::session

@@ -1,4 +1,4 @@
-// From a program to an executable.
+// Turns a program into an executable.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// The compiled forms with the engine that runs the program. Calls take turns, and what a fault of
-// the device ends is refused until attach().
+// The compiled forms with the engine that runs the program. Calls have exclusive access. After a
+// device fault the executable refuses to use the device until attach().
 #include "session/executable.hpp"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ struct Executable::Impl {
 
   const program::Program& program() const { return engine.program(); }
 
-  // Of the IR; null when it is not there, UserError for another name.
+  // Returns a form of the IR; null if it is not available, UserError for another name.
   const ir::Module* form_named(const std::string& form) const {
     const std::pair<const char*, const ir::Module*> modules[] = {
         {"traced", forms.traced.get()},
@@ -72,7 +72,8 @@ struct Executable::Impl {
     return names;
   }
 
-  // With the turn. What a fault of the device ends is the end of what it holds.
+  // Requires the turn. After a device fault, which loses the device's contents, refuses until
+  // attach().
   template <typename Work>
   void on_device(Work work) {
     if (failure) throw support::failed_before(*failure);
@@ -98,12 +99,12 @@ struct Executable::Impl {
   }
 
   const int64_t began = RunClock::now();
-  compile::Compiled forms;  // without the program, which the engine holds; none after load()
+  compile::Compiled forms;  // without the program, which the engine holds; empty after load()
   Turns turns;
   bool is_closed = false;
   std::atomic<bool> has_partial_state{false};
   std::optional<support::DeviceError> failure;
-  std::atomic<bool> has_failed{false};  // whether there is one, without the turn
+  std::atomic<bool> has_failed{false};  // whether there is a `failure`; readable without the turn
   emulator::Engine engine;
   Agreement agreement{engine};  // with other instances
   std::vector<ir::Type> input_types, output_types;

@@ -1,4 +1,4 @@
-// A compiled model on its device: what both front ends run, ask and keep.
+// A compiled model on its device, which both front ends run, query and own.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct Compiled;
 
 namespace poptorch::session {
 
-// What callers of the façade name.
+// These types are part of the façade's interface.
 using account::Report;
 using account::Timeline;
 using compile::CompileRecord;
@@ -37,90 +37,94 @@ class Executable {
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
 
-  // Types of one run's inputs and outputs: with the batching factors applied to dimension 0, of the
-  // replicas of this process alone.
+  // Return the types of one run's inputs and outputs, for the replicas of this process only. The
+  // batching factors are applied to dimension 0.
   const std::vector<ir::Type>& input_types() const;
   const std::vector<ir::Type>& output_types() const;
-  // What the program calls them: the streams' names.
+  // Return the names of the inputs' and outputs' streams in the program.
   std::vector<std::string> input_names() const;
   std::vector<std::string> output_names() const;
-  // One step. Buffers are dense row-major of those types. Calls from several threads are
-  // serialised, with those that read and write state. The watch of the calling thread may stop it
-  // (support::Interrupted), also while it waits for another.
+  // Runs one step. Buffers are dense and row-major, of those types. Calls from several threads are
+  // serialised, also with calls that read and write state. The calling thread's watch may stop a
+  // run (support::Interrupted), also while it waits for another thread.
   void run(const std::vector<const std::byte*>& inputs, const std::vector<std::byte*>& outputs);
-  // From close() on no run begins; state can be read. UserError while another thread runs.
+  // Refuses runs until reopen(); state can still be read. UserError while another thread runs.
   void close();
   void reopen();
-  // Whether, since this was last asked, a run did not come to its end and so left some of the state
-  // that it writes unwritten.
+  // Returns whether a run since the last call was interrupted and wrote only some of its state.
   bool forget_partial_state();
 
-  // A device is taken. After a fault it begins with the state of the compilation, but for
-  // hyper-parameters, which the host has. A fault may strike (support::DeviceError).
+  // Acquires a device. After a fault it begins with the state of the compilation, except for
+  // hyper-parameters, which the host has. Attaching may fail too (support::DeviceError).
   void attach();
-  // Whether a fault has struck since: whatever the device does or holds, but for hyper-parameters,
-  // raises support::DeviceError.
+  // Returns whether a device fault has occurred since. If so, any use of the device or its
+  // contents, except hyper-parameters, throws support::DeviceError.
   bool has_failed() const;
 
-  // State slots, by name. On the host a grouped slot is [groups, ...].
+  // Returns the state slots, which other calls access by name. On the host a grouped slot has the
+  // shape [groups, ...].
   const std::vector<ir::StateSlot>& states() const;
   ir::Type state_type(const ir::StateSlot& slot) const;
   void read_state(const std::string& name, std::byte* data) const;
-  // Several, between two runs.
+  // Reads several slots between two runs.
   void read_states(const std::vector<std::pair<std::string, std::byte*>>& into) const;
-  // Groups of the slot that have no replica in this process, each with the instance of its first
-  // one: reads leave their place as it is.
+  // Returns the slot's groups without a replica in this process, each with the instance of its
+  // first replica. Reads leave the bytes of these groups unchanged.
   std::vector<std::pair<int, int>> far_groups(const std::string& name) const;
-  // The instance of each group's first replica; empty where every instance has one of each group,
-  // so that each reads all of the slot.
+  // Returns the instance of each group's first replica. Empty if every instance has a replica of
+  // each group, so that each can read the whole slot.
   std::vector<int> owners(const std::string& name) const;
-  // Which replicas this process runs: the first, and how many of `all`.
+  // The replicas that this process runs: `count` of `all`, from `first` on.
   struct Replicas {
     int first = 0, count = 1, all = 1;
   };
   Replicas replicas() const;
-  // Rows of `row_bytes` that instances have, of state or of remote buffers: the row of the instance
-  // `owners[i]` goes to all others. Called by all of them, between the same runs. UserError names
-  // the instance that `what` waits for in vain.
+  // Sends row i, of `row_bytes` of state or of a remote buffer, from the instance `owners[i]` to
+  // all others. All instances must call it between the same runs. UserError names the instance for
+  // which `what` has waited too long.
   void exchange(const std::string& what, std::byte* rows, int64_t row_bytes,
                 const std::vector<int>& owners);
   void write_states(const std::vector<std::pair<std::string, const std::byte*>>& from);
   void write_state(const std::string& name, const std::byte* data);
 
-  // Row `entry` of the remote buffer `name` of a replica; `remote_buffers` are the program's.
+  // Access row `entry` of a replica's remote buffer `name`, one of the program's remote_buffers().
   const std::vector<ir::RemoteBuffer>& remote_buffers() const;
   void read_remote(const std::string& name, int replica, int64_t entry, std::byte* data) const;
   void write_remote(const std::string& name, int replica, int64_t entry, const std::byte* data);
 
-  // "traced", "normal", "differentiated", "placed", "program" or "bound" (what the host runs; does
-  // not parse back); UserError for another name, and after load() for all but the last two.
+  // Returns the text of a form: "traced", "normal", "differentiated", "placed", "program" or
+  // "bound" (run by the host; cannot be parsed). UserError for another name, and after load() for
+  // all but the last two.
   std::string text(const std::string& form, bool locations = false) const;
-  // The lines of a form that are an op's or an instruction's, with its id; several where it stands
-  // in several places. Nothing where the form is not there.
+  // Returns the form's lines that are an op or an instruction, with its id. One that occurs in
+  // several places has several lines. Empty if the form is not available.
   std::vector<std::pair<uint64_t, std::string>> op_lines(const std::string& form) const;
   const program::Program& program() const;
   const CompileRecord& compile_record() const;
-  // Whether the forms before the program are there: not after load(), nor from the cache.
+  // Returns whether the forms before the program are available: not after load(), nor from the
+  // cache.
   bool has_forms() const;
   bool has_execution() const;
-  // As the front end asked for it. UserError after load() of a text.
+  // Returns the execution as the front end requested it. UserError after load() of a text.
   const ir::Execution& execution() const;
   Report report() const;
   int ipus() const;  // of one replica
-  // What the highest of them is there for, for messages; nothing where there is one.
+  // Returns, for messages, why the highest IPU is needed; empty if there is one IPU.
   std::string highest_ipu() const;
-  // The work of the first `micro_batches` of a run: see timeline.hpp.
+  // Returns the work of the first `micro_batches` of a run: see timeline.hpp.
   Timeline timeline(int64_t micro_batches) const;
 
-  // Of the last outputs: which anchor asked for each, and the name of the value.
+  // Returns the index of the anchor that requested each of the last outputs, and the value's name.
   std::vector<std::pair<int, std::string>> anchored() const;
-  // Every name that an anchor could have. Takes parts of a compilation. UserError after load().
+  // Returns every name that an anchor could have. Repeats parts of a compilation. UserError after
+  // load().
   std::vector<std::string> anchor_names() const;
-  // Of the last run: when each transfer of a stream began and ended, in seconds of the steady
-  // clock. Streams are the inputs, then the outputs; transfers come in the order of their bytes.
+  // Returns when each of a stream's transfers in the last run began and ended, in seconds of the
+  // steady clock. Streams are the inputs, then the outputs; transfers are in the order of their
+  // bytes.
   std::vector<std::pair<double, double>> transfer_times(size_t stream) const;
 
-  // Seed and counter of the random numbers.
+  // Return and set the seed and counter of the random numbers.
   std::pair<uint64_t, uint64_t> random_state() const;
   void set_random_state(std::pair<uint64_t, uint64_t> state);
 

@@ -23,7 +23,7 @@ using storage::Container;
 using storage::TensorPlace;
 using support::str;
 
-// Without what it says of main's outputs: that is with the program's streams.
+// Returns the execution's text without main's outputs, which the program's streams describe.
 std::string execution_text(const ir::Execution& execution, const ir::Registry& registry) {
   ir::Module module(registry);
   module.execution() = execution;
@@ -47,7 +47,7 @@ void write_state(const Executable& executable, storage::ContainerWriter& writer)
   }
 }
 
-// Where each slot's values lie in the section `state`, once they are what the program wants.
+// Finds each slot's values in the section `state`, after a check against the program.
 class StateOfFile {
  public:
   StateOfFile(const Container& file, const program::Program& program)
@@ -79,7 +79,7 @@ class StateOfFile {
   std::unordered_map<std::string, TensorPlace> places_;  // look-up only
 };
 
-// The file's program, verified: what it lacks is the file's fault, and not ours.
+// Returns the file's program, verified. An error in it is a UserError, since the file is damaged.
 compile::Compiled program_of(const Container& file, const ir::Registry& registry) {
   try {
     return compile::parsed(file.read("program"), registry);
@@ -115,7 +115,7 @@ void save(const Executable& executable, const std::string& path, const SaveOptio
     writer.begin(name);
     writer.add(bytes);
   }
-  if (options.state) {  // last: it is long, and nothing need be moved to make it so
+  if (options.state) {  // last: it is long, and no other section has to move for it
     writer.begin("state");
     write_state(executable, writer);
   }

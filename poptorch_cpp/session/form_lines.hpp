@@ -1,4 +1,4 @@
-// The lines of a model's forms that are an op's or an instruction's.
+// The lines of a model's forms that are an op or an instruction.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct FormLines {
   std::vector<std::pair<uint64_t, std::string>> lines;  // of an op, by its id
 };
 
-// Of those forms that are there, in the order in which they are made.
+// Returns the lines of the available forms, in the order of compilation.
 std::vector<FormLines> form_lines(const Executable& executable);
 
 }  // namespace poptorch::session

@@ -1,5 +1,5 @@
-// What the host writes between runs. Nobody waits for others: who changes
-// a state tells them, and whoever hears of what it has not done itself warns.
+// Compares the host's writes between runs. Instances do not wait for each other: an instance that
+// changes a state notifies the others, and one that has not made the same change warns.
 #include <algorithm>
 #include <bit>
 #include <utility>
@@ -16,7 +16,7 @@ using support::str;
 
 namespace {
 
-constexpr size_t kMostWrites = 64;  // of a slot that are remembered
+constexpr size_t kMostWrites = 64;  // remembered per slot
 
 }  // namespace
 
@@ -34,7 +34,7 @@ void Agreement::before_run() {
   hear();
 }
 
-// Buffers are each replica's own once there was a run.
+// Lists shared slots, except buffers, which are private to each replica after the first run.
 void Agreement::list_slots() {
   for (const program::State& state : engine_.program().states) {
     if (!is_shared(state.slot) || state.slot.kind == "buffer") continue;
@@ -62,7 +62,8 @@ void Agreement::before_write(const std::string& name) {
   written_.push_back(slot - slots_.begin());
 }
 
-// Before anything may interrupt the run: all instances number a change by the run after it.
+// Must come before anything that may interrupt the run: all instances number a change by the run
+// after it.
 void Agreement::note_changes() {
   for (const int64_t number : std::exchange(written_, {})) {
     Slot& slot = slots_[static_cast<size_t>(number)];
@@ -82,8 +83,8 @@ void Agreement::tell_changes() {
   }
 }
 
-// What this instance's host has made of the slot by then. Runs change what is no number: there,
-// only what is written right before counts.
+// Returns the content that this instance's host had given the slot before `run`. Runs change slots
+// that are not numbers: for these only a write directly before `run` counts.
 std::optional<uint64_t> Agreement::given_before(int64_t run, const Slot& slot) {
   const auto later = std::ranges::upper_bound(slot.writes, run, {}, &Change::run);
   if (later != slot.writes.begin()) {
@@ -101,7 +102,7 @@ void Agreement::hear() {
     const bool is_known = change.slot >= 0 && change.slot < static_cast<int64_t>(slots_.size());
     if (is_known) heard_.push_back({other, change});
   }
-  // It may be ahead: this instance may still do the same.
+  // The other instance may be ahead: this one may still make the same change.
   const auto is_due = [&](const Heard& heard) { return heard.change.run <= run_; };
   for (const Heard& heard : heard_) {
     if (is_due(heard)) warn_unless_equal(heard);

@@ -8,7 +8,7 @@
 namespace poptorch::session {
 
 account::Profile profile(std::unique_ptr<ir::Module> module) {
-  // Gradients are accumulated, as they will be when the parts are a pipeline.
+  // Accumulates gradients, as a pipeline of the parts will.
   ir::Execution& execution = module->execution();
   execution.strategy = "sharded";
   execution.device_iterations = execution.replication_factor = 1;

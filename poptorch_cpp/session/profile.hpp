@@ -1,4 +1,4 @@
-// What the parts of a model cost, before anything says where they run.
+// The costs of a model's parts, before they are placed on IPUs.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace poptorch::session {
 
-// Compiles the traced form, whose ops name no IPU, without binding it: no memory is taken for its
-// tensors.
+// Compiles the traced form, whose ops do not name an IPU, without binding it: its tensors take up
+// no memory.
 account::Profile profile(std::unique_ptr<ir::Module> module);
 
 }  // namespace poptorch::session

@@ -1,4 +1,4 @@
-// How long the runs of a compiled model take, and how long it waits between them.
+// Measures how long the runs of a compiled model take, and how long it waits between them.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,7 @@
 
 namespace poptorch::session {
 
-// Runs are noted by one thread at a time; anyone may read at any time.
+// One thread at a time may call note(); any thread may read the times at any time.
 class RunClock {
  public:
   static int64_t now() {  // nanoseconds
@@ -20,7 +20,7 @@ class RunClock {
 
   static double seconds_since(int64_t began) { return 1e-9 * static_cast<double>(now() - began); }
 
-  // A run that began at `began` has come to its end.
+  // Notes that a run that began at `began` has ended.
   void note(int64_t began) {
     const int64_t ended = now();
     if (last_end_ > 0) add(between_, began - last_end_);

@@ -11,7 +11,7 @@
 namespace poptorch::runtime {
 namespace {
 
-// What the core throws as what the header declares.
+// Calls `work` and turns the core's exceptions into those that the header declares.
 template <typename Work>
 auto explained(Work work) -> decltype(work()) {
   try {

@@ -1,4 +1,4 @@
-// Which step work and transfers belong to.
+// Assigns work and transfers to steps.
 #include "session/schedule.hpp"
 
 #include <algorithm>
@@ -29,12 +29,13 @@ Key key_of(const account::StageWork& work, bool phased, int64_t stages) {
   return {work.micro_batch, work.backward ? 2 * (stages - 1) - work.stage : work.stage};
 }
 
-// Of a transfer with the host that overlaps: with the micro-batch before, or behind.
+// Returns the step of an overlapping transfer with the host: a step of the micro-batch after an
+// output or before an input. If that is not in the same loop or has no work, its own micro-batch's.
 int64_t step_beside(const Schedule& made, const account::Transfer& move, const std::string& overlap,
                     int64_t a_round) {
   const bool out = move.kind == account::Transfer::Kind::kOut;
   const int64_t mine = move.micro_batch, other = out ? mine + 1 : mine - 1;
-  // Rounds before the first one count too: they are not the first.
+  // Micro-batches before the first are in round -1, not in round 0.
   const auto round_of = [&](int64_t m) { return m < 0 ? -1 : m / a_round; };
   const bool same_loop = overlap == "device_iteration_loop" || round_of(mine) == round_of(other);
   for (const int64_t micro_batch : {other, mine}) {

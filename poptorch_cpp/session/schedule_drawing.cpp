@@ -1,4 +1,4 @@
-// The drawing.
+// Draws a schedule as text.
 #include <cmath>
 #include <map>
 #include <set>
@@ -14,7 +14,7 @@ using Row = std::vector<std::string>;
 using Lines = std::vector<std::pair<std::string, Row>>;
 
 std::vector<Row> work_rows(const Schedule& schedule) {
-  // By place: whether it works forward and backward; places in the order of the IPU's work.
+  // `kinds` says whether a cell works forward and backward; `order` is that of the IPU's work.
   struct Cell {
     size_t ipu, step;
     int64_t stage, micro_batch;
@@ -73,7 +73,7 @@ std::map<int, Row> transfer_rows(const Schedule& schedule) {
 }
 
 Row legend(const Schedule& schedule) {
-  // As Python rounds: to the even number.
+  // nearbyint() rounds halves to even, as Python does.
   Row lines = {str(schedule.stages, " stages, bubbles ", std::nearbyint(schedule.bubbles * 100),
                    "%, slowest stage ", schedule.bottleneck)};
   for (size_t ipu = 0; ipu < schedule.blocks.size(); ++ipu) {
@@ -95,7 +95,7 @@ Row legend(const Schedule& schedule) {
   return lines;
 }
 
-// Without the blanks at its end.
+// Returns the text without trailing blanks.
 std::string stripped(std::string text) {
   text.erase(text.find_last_not_of(' ') + 1);
   return text;

@@ -1,4 +1,4 @@
-// Compile, or load, and run: the façade that both front ends use.
+// Compiles or loads models: the façade that both front ends use.
 #pragma once
 
 #include <memory>
@@ -8,12 +8,12 @@
 
 namespace poptorch::session {
 
-// Takes the traced form and compiles it all the way. `module` is consumed.
+// Compiles the traced form to an executable. Consumes `module`.
 std::unique_ptr<Executable> compile(std::unique_ptr<ir::Module> module,
                                     const HostOptions& options = {}, const Progress& progress = {});
 
-// Runs a program that was printed before: it says all that a run needs but the values of its state,
-// which begin as the program says or at 0. UserError for a text that is no program.
+// Loads a printed program, which has all that a run needs except the values of its state. These
+// begin as the program says or at 0. UserError for a text that is not a program.
 std::unique_ptr<Executable> load(std::string_view program, const ir::Registry& registry,
                                  const HostOptions& options = {});
 

@@ -1,4 +1,4 @@
-// Who uses a compiled model: one thread at a time, the others wait.
+// Gives one thread at a time exclusive access to a compiled model; other threads wait.
 #pragma once
 
 #include <atomic>
@@ -10,9 +10,9 @@ class Turns {
  public:
   enum class IfTaken : bool { kWait, kRefuse };
 
-  // Takes the turn until its end. Waits for another thread's, unless the watch of this one stops
-  // that (support::Interrupted), or refuses (UserError). UserError where this thread has it: the
-  // handler of a signal, which runs in the middle of the model's run, wants to use the model.
+  // Holds the turn while it lives. Waits while another thread holds it, until this thread's watch
+  // stops it (support::Interrupted), or refuses (UserError). UserError if this thread holds it: a
+  // signal handler uses the model in the middle of its run.
   class Turn {
    public:
     explicit Turn(Turns& turns, IfTaken if_taken = IfTaken::kWait) : turns_(turns) {

@@ -46,7 +46,7 @@ void Attempts::abort(std::string_view why, double until) {
   }
 }
 
-// Returns whether all others have the last notice. Instances that have ended need none.
+// Returns whether all others have the last notice. Instances that have ended do not need it.
 bool Attempts::send_owed() {
   const auto* bytes = reinterpret_cast<const std::byte*>(&own_);
   bool has_sent_all = true;

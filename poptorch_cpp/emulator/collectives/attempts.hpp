@@ -1,5 +1,5 @@
-// Numbers the attempts of a program's instances to run it or to exchange state, and carries the
-// notices by which one instance ends an attempt for all. docs/many-processes.md has the protocol.
+// Numbers the attempts of a program's instances to run it or to exchange state. Carries the notices
+// by which one instance ends an attempt for all. docs/many-processes.md has the protocol.
 #pragma once
 
 #include <array>
@@ -17,12 +17,12 @@
 
 namespace poptorch::emulator {
 
-// Seconds by which waits for other instances are measured: of now(), or of a clock that a test
-// sets while nobody waits ({}: now() again).
+// Returns the time in seconds by which waits for other instances are measured: now(), or the clock
+// that a test sets while nobody waits ({} restores now()).
 double wait_time();
 void set_wait_clock(std::function<double()> clock);
 
-// Equal in all instances: runs count from 1, and so do the exchanges after each run. An attempt
+// Is equal in all instances: runs count from 1, and so do the exchanges after each run. An attempt
 // keeps its number when it fails; the next one has the next number.
 struct Attempt {
   int64_t run = 0, exchange = 0;
@@ -32,15 +32,15 @@ struct Attempt {
 // Not thread-safe.
 class Attempts {
  public:
-  // Requires a fabric. `about`: the tag of notices, of no run.
+  // Requires a fabric. `about` is the tag of notices, which belongs to no run.
   Attempts(const Share& share, const Tag& about);
 
   const Attempt& current() const { return current_; }
   void begin_run() { begin({current_.run + 1, 0}); }
   void begin_exchange() { begin({current_.run, current_.exchange + 1}); }
 
-  // Ends the current attempt here and notifies the others. Waits for room in the fabric until a
-  // wait_time(); a notice that finds none is sent in the next attempt.
+  // Ends the current attempt here and notifies the others. Blocks until the fabric has room or
+  // wait_time() exceeds `until`; an unsent notice is sent in the next attempt.
   void abort(std::string_view why, double until);
 
   struct Abort {
@@ -48,9 +48,10 @@ class Attempts {
     std::string reason;
   };
   // Returns the abort of another instance that ends the current attempt: one of this attempt, or
-  // of the previous one if it succeeded here. Drops notices of attempts before.
+  // of the previous one if it succeeded here. Drops notices of earlier attempts.
   std::optional<Abort> next_abort();
-  // Whether `other` has aborted an attempt after the current one: it takes no part in this one.
+  // Returns whether `other` has aborted an attempt after the current one, so that it does not take
+  // part in this one.
   bool is_past(int other) const;
 
  private:
@@ -60,7 +61,7 @@ class Attempts {
   };
   struct Peer {
     std::deque<Notice> heard = {};
-    bool is_owed = false;  // the fabric had no room for own_, so it must be sent later
+    bool is_owed = false;  // the fabric lacked room for own_, so it must be sent later
   };
 
   void begin(const Attempt& next);
@@ -70,9 +71,9 @@ class Attempts {
   Share share_;
   Tag about_;
   Attempt current_;
-  bool has_aborted_ = false;          // the current attempt, here
-  std::optional<Attempt> succeeded_;  // the previous attempt, if it did here
-  Notice own_;                        // the last one
+  bool has_aborted_ = false;          // whether this instance has ended the current attempt
+  std::optional<Attempt> succeeded_;  // the previous attempt, if it succeeded here
+  Notice own_;                        // the last notice sent
   std::vector<Peer> peers_;
 };
 

@@ -73,7 +73,7 @@ bool Collective::compute() {
   return true;
 }
 
-// By tasks, each over its own elements: how many there are changes no bit.
+// Splits the elements over tasks. The results are bit-identical for any number of tasks.
 void Collective::reduce(int64_t from, int64_t elements, const std::vector<std::byte*>& into) {
   const Fold fold(spec_.dtype, spec_.reduction);
   std::vector<const std::byte*> operands;

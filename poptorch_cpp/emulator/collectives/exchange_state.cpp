@@ -1,4 +1,4 @@
-// Rows of state that instances have and others want.
+// Exchanges rows of state that some instances have and others need.
 #include <algorithm>
 #include <functional>
 
@@ -16,12 +16,12 @@ using support::str;
 
 namespace {
 
-// Instances that exchange different things do not take one for the other.
+// Returns a number for the tag, so that different exchanges are not mistaken for each other.
 int number_of(const std::string& what) {
   return static_cast<int>(std::hash<std::string>()(what) & 0x7fffffff);
 }
 
-// What goes to, or comes from, another instance: messages in their order, `next` the first to do.
+// Holds the messages to or from another instance, in their order. `next` is the first to do.
 struct Queue {
   struct Message {
     std::byte* data;
@@ -30,7 +30,8 @@ struct Queue {
   std::vector<Message> messages = {};
   size_t next = 0;
 
-  // The first of its messages is how long a row is: whether ends agree cannot be told from parts.
+  // Adds a row in parts. The first message of a queue is the length of a row: the parts alone do
+  // not show whether both ends agree.
   void add(std::byte* data, int64_t bytes, int64_t most, int64_t& length) {
     if (messages.empty()) {
       messages.push_back({reinterpret_cast<std::byte*>(&length), int64_t{sizeof length}});
@@ -40,7 +41,7 @@ struct Queue {
     }
   }
   bool is_done() const { return next == messages.size(); }
-  // Whether any was done.
+  // Calls `action` on messages until it returns false. Returns whether any was done.
   template <typename Do>
   bool advance(Do action) {
     const size_t before = next;
@@ -51,23 +52,23 @@ struct Queue {
 
 }  // namespace
 
-// Rows on their way to and from the others. Stops anywhere, and continues at the next call.
+// Moves rows to and from the others. May stop anywhere, and continues at the next call.
 class Peers::RowExchange {
  public:
   RowExchange(const Share& share, const Tag& about, const std::string& what, std::byte* rows,
               int64_t row_bytes, const std::vector<int>& owners);
-  RowExchange(const RowExchange&) = delete;  // its messages lie in here
+  RowExchange(const RowExchange&) = delete;  // its messages are inside it
 
-  // Moves what can be moved now. Returns whether anything was.
+  // Moves the messages that can be moved now. Returns whether there were any.
   bool advance(Fabric& fabric);
-  // An instance that it waits for; -1: it is finished.
+  // Returns an instance that it waits for, or -1 if it is finished.
   int awaited() const;
 
  private:
   const Tag about_;
   const int64_t row_bytes_;
-  int64_t own_;                  // as the others get it: how long a row is
-  std::vector<int64_t> theirs_;  // the same of each of them
+  int64_t own_;                  // the length of a row, which the others receive
+  std::vector<int64_t> theirs_;  // the length that each of them sends
   std::vector<Queue> sends_, receives_;
 };
 
@@ -147,7 +148,7 @@ void Peers::exchange_before_run(const std::string& what, std::byte* rows, int64_
     if (!before_run_) {
       const Tag about{.program = number_,
                       .collective = Tag::kExchange,
-                      .group = static_cast<uint32_t>(number_of(what))};  // of no attempt
+                      .group = static_cast<uint32_t>(number_of(what))};  // belongs to no attempt
       before_run_ = std::make_shared<RowExchange>(share_, about, what, rows, row_bytes, owners);
     }
     finish(*before_run_, what);

@@ -11,7 +11,7 @@
 namespace poptorch::emulator {
 namespace {
 
-constexpr uint32_t kKinds = 3;  // of messages of a round
+constexpr uint32_t kKinds = 3;  // of messages in a round
 
 }  // namespace
 
@@ -44,7 +44,7 @@ bool FarCollective::compute() {
   return false;
 }
 
-// Each replica's result is its own operand, or its part.
+// Copies to each replica's result its own operand, or its part of it.
 void FarCollective::keep_own() {
   const bool parts = has_rank_parts();
   const int64_t bytes = spec_.elements * element_bytes() / (parts ? group_.ranks() : 1);

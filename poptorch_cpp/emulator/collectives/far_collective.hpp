@@ -1,5 +1,5 @@
-// A collective of a group whose replicas several instances run. It moves on as messages come:
-// nothing here waits. How operands reach the others: sent_collective.hpp, lent_collective.hpp.
+// A collective of a group whose replicas run in several instances. It advances as messages arrive;
+// nothing here blocks. sent_collective.hpp and lent_collective.hpp bring operands to the others.
 #pragma once
 
 #include <atomic>
@@ -14,30 +14,31 @@ namespace poptorch::emulator {
 
 class FarCollective : public Collective {
  public:
-  // `number` of the program's collectives.
+  // `number` is its index among the program's collectives.
   FarCollective(const CollectiveSpec& spec, int number, FarGroup group, Peers& peers);
 
-  // All instances count rounds from here on alike, wherever a run before it ended.
+  // Restarts the count of rounds, so that it is equal in all instances wherever an earlier run
+  // ended.
   void begin_run() { round_ = 0; }
-  // Goes on as far as possible; whether that was to its end: who asked takes it off
-  // Peers::under_way, once the machines are told.
+  // Advances without blocking. Returns true once, when the collective completes; the caller then
+  // notifies the machines and decrements Peers::under_way.
   bool poll();
   bool is_under_way() const { return under_way_.load(std::memory_order_relaxed); }
-  // Whom it waits for, of those under way.
+  // Returns an instance that it waits for. Requires that it is under way.
   int awaited();
   int number() const { return number_; }
   const FarGroup& group() const { return group_; }
   void clear() final;
 
  protected:
-  // With the lock, all of them. A round begins: the operands and results are there.
+  // Begins a round, whose operands and results are set. This and the next three require `mutex_`.
   virtual void begin() = 0;
-  // Goes on; whether it could.
+  // Advances without blocking. Returns whether anything moved.
   virtual bool advance() = 0;
   virtual bool is_finished() const = 0;
   virtual int waits_for() const = 0;
 
-  // Of this round's messages of one kind, of which there are three.
+  // Returns the tag of this round's messages of one of three kinds.
   Tag tag(uint32_t kind) const;
   bool has_rank_parts() const { return spec_.kind == CollectiveKind::kReduceScatter; }
   int64_t element_bytes() const { return ir::size_of(spec_.dtype); }
@@ -54,7 +55,7 @@ class FarCollective : public Collective {
   uint32_t round_ = 0;  // of this run
 };
 
-// As operands of this group reach each other.
+// Makes the kind of collective that suits how operands of this group reach each other.
 std::unique_ptr<FarCollective> make_far_collective(const CollectiveSpec& spec, int number,
                                                    FarGroup group, Peers& peers);
 

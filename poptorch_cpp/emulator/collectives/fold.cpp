@@ -34,11 +34,12 @@ struct Small {
   }
 };
 
-// Whole numbers wrap.
+// Integers wrap on overflow.
 template <typename T>
 using Wrapping = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
 
-// Of a mean: a type that holds any number of operands. A mean of bools is whether any is true.
+// A mean's divisor has a type that holds any number of operands. A mean of bools is whether any is
+// true.
 template <typename T>
 using Divisor = std::conditional_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, int64_t, T>;
 
@@ -58,7 +59,7 @@ struct Product {
 
 struct SquareSum : Sum {};
 
-// Whichever of both is no number is the result, as in torch.
+// If an operand is NaN, the result is NaN, as in torch.
 struct Largest {
   template <typename T>
   static T of(T a, T b) {
@@ -87,12 +88,12 @@ struct Or {
   }
 };
 
-// Two operands, or what was before and one more, need no memory between.
+// Folds two operands, or a partial result and one operand, without intermediate memory.
 template <typename T, typename Combine>
 void fold_two(const T* a, const T* b, T* into, int64_t elements, int64_t divisor) {
   if (divisor > 1) {
     const auto by = static_cast<Divisor<T>>(divisor);
-#pragma GCC ivdep  // each result is over its own operands at most
+#pragma GCC ivdep  // a result overlaps its own operands at most
     for (int64_t i = 0; i < elements; ++i) into[i] = static_cast<T>(Combine::of(a[i], b[i]) / by);
     return;
   }
@@ -100,8 +101,8 @@ void fold_two(const T* a, const T* b, T* into, int64_t elements, int64_t divisor
   for (int64_t i = 0; i < elements; ++i) into[i] = Combine::of(a[i], b[i]);
 }
 
-// By blocks that stay in the nearest cache. An element's operands are all read before its block's
-// results are written, which may be over them.
+// Folds block by block, so that a block stays in the nearest cache. All operands of a block are
+// read before its results are written, which may overlap them.
 template <typename Format, typename Combine>
 void fold(const Fold::Part& part, std::byte* into, bool is_partial, bool mean, int64_t ranks) {
   using T = typename Format::Wide;

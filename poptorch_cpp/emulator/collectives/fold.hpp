@@ -1,6 +1,6 @@
-// Sums and other reductions over replicas: one rule, whether one instance has all operands or a
-// partial result goes from one to the next. Operands are taken in their order; the partial result
-// has a type of its own, which no rounding in between narrows.
+// Sums and other reductions over replicas. The same rule applies whether one instance has all
+// operands or a partial result goes from one to the next. Operands are taken in their order. The
+// partial result has a separate type, so that nothing is rounded in between.
 #pragma once
 
 #include <cstddef>
@@ -14,22 +14,23 @@ namespace poptorch::emulator {
 
 class Fold {
  public:
-  // UnsupportedError for a type that has no reduction.
+  // Throws UnsupportedError for a type that cannot be reduced.
   Fold(ir::DType dtype, Reduction how);
 
-  // Elements `first`... of the operands, behind what `before` holds (partial results; nullptr:
-  // nothing). May write over `before`, or over the operands' own memory.
+  // Selects `elements` of the operands from `first` on, to be folded after the partial results in
+  // `before` (nullptr: none). The result may overwrite `before` or the operands.
   struct Part {
     const std::vector<const std::byte*>& operands;
     int64_t first = 0, elements = 0;
     const std::byte* before = nullptr;
   };
-  // Bytes of one partial result.
+  // Returns the bytes of one element's partial result.
   int64_t partial_bytes() const { return partial_bytes_; }
   void partial(const Part& part, std::byte* into) const;
-  // Of all `ranks` operands, these and those before. `into` begins with the first of `elements`.
+  // Writes the reduction of all `ranks` operands, these and those before. `into` begins with the
+  // first of `elements`.
   void finish(const Part& part, std::byte* into, int64_t ranks) const;
-  // Whether one operand alone is, as it stands, the partial result of itself.
+  // Returns whether a single operand, unconverted, is its own partial result.
   bool is_own_partial() const { return is_own_partial_; }
 
   using Function = void (*)(const Part& part, std::byte* into, bool is_partial, bool mean,
@@ -42,7 +43,7 @@ class Fold {
   int64_t partial_bytes_;
 };
 
-// result = the reduction of the operands, in their order; each may be the result's own memory.
+// Writes the reduction of the operands, in their order, to `result`, which may be one of them.
 void reduce_ranks(ir::DType dtype, Reduction how, const std::vector<const std::byte*>& operands,
                   std::byte* result, int64_t elements);
 

@@ -10,9 +10,9 @@
 namespace poptorch::emulator {
 namespace {
 
-// What is folded before the others are told: it stays in the cache until they have copied it.
+// The bytes folded before the others are notified stay in the cache until they have copied them.
 constexpr int64_t kBlockBytes = int64_t{1} << 17;
-constexpr int64_t kElementsOfLine = 64;  // elements: shares begin at lines of the cache
+constexpr int64_t kElementsOfLine = 64;  // shares begin at cache lines
 
 }  // namespace
 
@@ -41,7 +41,7 @@ void LentCollective::begin() {
   has_moved_ = false;
 }
 
-// Calls `does(place, other)` for each; whether any could go on.
+// Calls `does(place, other)` for each other instance. Returns whether any call returned true.
 template <typename Does>
 bool LentCollective::for_others(Does does) {
   bool moved = false;
@@ -89,7 +89,7 @@ bool LentCollective::hear_where(int place, Other& other) {
   return other.is_here;
 }
 
-// Whether it is there: the instance may have ended.
+// Finds another's shared memory. Returns false if it is gone: the instance may have ended.
 bool LentCollective::find_lent(int place, Other& other) {
   const auto find = [&](int64_t offset) {
     return peers_.lending().at(group_.instance(place), offset, operand_bytes_);
@@ -111,7 +111,7 @@ bool LentCollective::are_all_here() const {
   return true;
 }
 
-// Of the elements of an operand. Of a reduce_scatter: what the place's replicas get.
+// Returns the elements that a place folds. In a reduce_scatter its replicas get these elements.
 LentCollective::Part LentCollective::part_of(int place) const {
   if (!fold_) return {};
   if (has_rank_parts()) {
@@ -128,7 +128,7 @@ int64_t LentCollective::blocks_of(int place) const {
   return (part_of(place).elements + block_ - 1) / block_;
 }
 
-// The next block here, or all that is moved.
+// Folds the next block here, or moves everything. Returns whether there was anything to do.
 bool LentCollective::work() {
   if (!fold_ || has_rank_parts()) {
     if (std::exchange(has_moved_, true)) return false;
@@ -182,7 +182,7 @@ bool LentCollective::announce(int place, Other& other) {
   return moved;
 }
 
-// What another has folded, as long as it is in its cache.
+// Copies the next block that another instance has folded, while it is in that one's cache.
 bool LentCollective::copy_block(int place, Other& other) {
   if (!is_shared_out() || other.copied == blocks_of(place)) return false;
   const int instance = group_.instance(place);
@@ -198,7 +198,7 @@ bool LentCollective::copy_block(int place, Other& other) {
   return true;
 }
 
-// Whether this instance needs nothing more of the others.
+// Returns whether this instance needs nothing more from the others.
 bool LentCollective::has_all() const {
   if (!is_shared_out()) return has_moved_;
   if (folded_ < blocks_of(group_.here)) return false;

@@ -1,10 +1,10 @@
-// Collectives whose operands the instances of a host read where they are (lending.hpp).
+// Collectives whose operands the instances of a host read in place, in shared memory (lending.hpp).
 //
-// Each instance says where its operands and results are. Of a reduction it folds its share, all
-// replicas' operands in their order, block by block into its own results, and says so; from there
-// the others copy the block to theirs. Of the rest it copies the operands that it needs. What an
-// instance has lent is its own again when all have said that they have what they need. The
-// bits are those of one process: one rule folds in both.
+// Each instance announces where its operands and results are. In a reduction it folds its share,
+// the operands of all replicas in their order, block by block into its own results. It announces
+// each block, and the others copy it to theirs. In other collectives it copies the operands that it
+// needs. An instance may reuse its shared memory when all others have reported that they need
+// nothing more. The results are bit-identical to those of one process: one rule folds in both.
 #pragma once
 
 #include <optional>
@@ -20,26 +20,26 @@ class LentCollective final : public FarCollective {
   LentCollective(const CollectiveSpec& spec, int number, FarGroup group, Peers& peers);
 
  private:
-  // Kinds of messages, in their order.
+  // Lists the kinds of messages, in their order.
   enum Kind : uint32_t {
-    kWhere,  // operands and results are
-    kReady,  // one more block of the sender's share
-    kTaken,  // is all that the sender needs
+    kWhere,  // the places of operands and results
+    kReady,  // one more block of the sender's share is folded
+    kTaken,  // the sender needs nothing more
   };
-  // Of one replica, among what its instance lends.
+  // Holds one replica's offsets in the shared memory of its instance.
   struct Where {
     int64_t operand = 0, result = 0;
   };
-  // Another instance of the group, in this round.
+  // Describes another instance of the group in this round.
   struct Other {
-    bool was_told = false, has_told = false;  // kWhere
-    bool is_here = false;                     // what it lends can be read
-    int64_t announced = 0;                    // blocks of the share here
-    int64_t ready = 0, copied = 0;            // blocks of its share: told by it, and done here
-    bool was_released = false, has_released = false;  // kTaken
+    bool was_told = false, has_told = false;          // kWhere is sent, received
+    bool is_here = false;                             // its shared memory can be read
+    int64_t announced = 0;                            // to it, blocks of the share here
+    int64_t ready = 0, copied = 0;                    // blocks of its share: announced, copied here
+    bool was_released = false, has_released = false;  // kTaken is sent, received
     const std::byte* result = nullptr;                // of its first replica
   };
-  // Elements of the operands that a place folds.
+  // Describes the elements of the operands that a place folds.
   struct Part {
     int64_t first = 0, elements = 0;
   };
@@ -72,7 +72,7 @@ class LentCollective final : public FarCollective {
   std::optional<Fold> fold_;
   std::vector<Other> others_;             // by place
   std::vector<const std::byte*> pieces_;  // operands, by rank
-  std::vector<Where> where_;              // they are, by rank
+  std::vector<Where> where_;              // offsets in shared memory, by rank
   int64_t folded_ = 0;                    // blocks of the share here
   bool has_moved_ = false;
 };

@@ -20,21 +20,21 @@ using support::str;
 
 namespace {
 
-// FNV-1a: it tells programs apart, it need not withstand an attack.
+// Is FNV-1a: it distinguishes programs, and need not withstand an attack.
 uint64_t digest_of(std::string_view text) {
   uint64_t digest = 0xcbf29ce484222325u;
   for (const char c : text) digest = (digest ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
   return digest;
 }
 
-// Seconds for which an instance that aborts waits: for room for its notices, and for the others to
-// confirm that nobody writes to its memory any more.
+// An aborting instance waits so many seconds: for room for its notices, and for the others to
+// confirm that they no longer write to its memory.
 constexpr double kForRoom = 0.5, kForLoans = 5;
 
 }  // namespace
 
 struct Peers::Hello {
-  // What instances must agree in.
+  // All instances must agree on these two lines.
   uint64_t build = 0, program = 0;
   uint64_t replicas = 0, ipus = 0;
   Lending::Offer lent = {};
@@ -53,9 +53,9 @@ Tag Peers::tag(uint32_t collective, int group, uint32_t round) const {
           .round = round};
 }
 
-// Of no run: others may have gone on from the one that failed.
+// Returns a tag that belongs to no run: others may already be past the run that failed.
 Tag Peers::aside(uint32_t about) const {
-  constexpr uint32_t kAside = uint32_t{1} << 31;  // of the numbers of programs
+  constexpr uint32_t kAside = uint32_t{1} << 31;  // a bit of program numbers
   return {.program = number_ | kAside, .collective = about};
 }
 
@@ -86,7 +86,7 @@ void Peers::begin_run_attempt() {
   if (!has_begun_run_) attempts_->begin_run();
 }
 
-// Requires a fabric from here on.
+// Throws UserError without a fabric. Numbers the program at the first call.
 void Peers::join() {
   if (!share_.fabric) {
     throw support::UserError(
@@ -100,12 +100,12 @@ void Peers::join() {
   attempts_ = std::make_shared<Attempts>(share_, aside(Tag::kGiveUp));
 }
 
-// An agreement that is interrupted continues where it was, in any later attempt: what instances
-// send in it does not depend on the attempt, and nobody sends it twice.
+// Continues an interrupted agreement where it stopped, in any later attempt: its messages do not
+// depend on the attempt, and no instance sends them twice.
 void Peers::agree() {
   if (agreed_) return;
   if (!unlike_.empty()) throw support::UserError(unlike_);
-  program::Program unseeded = program_;  // of seeds, instances are warned: session/agreement.hpp
+  program::Program unseeded = program_;  // seeds that differ only warn: session/agreement.hpp
   unseeded.random_seed = 0;
   const Hello own{.build = digest_of(support::build_id()),
                   .program = digest_of(program::print(unseeded)),
@@ -144,7 +144,7 @@ void Peers::agree() {
   agreed_ = true;
 }
 
-// What `theirs`, of the instance heard now, has other than this one's.
+// Throws UserError if `theirs`, of the instance heard now, differs from this instance's values.
 void Peers::refuse_unlike(const Hello& own, const Hello& theirs) {
   if (own.agreed() == theirs.agreed()) return;
   const auto refuse = [&](const std::string& problem, const std::string& cure) {
@@ -182,11 +182,11 @@ void Peers::abort(std::string_view why) noexcept {
   const double until = wait_time() + kForRoom;
   try {
     attempts_->abort(why, until);
-  } catch (...) {  // they will find out by themselves
+  } catch (...) {  // the others detect the end by themselves
   }
   try {
     fabric().take_back(number_, now() + kForLoans);
-  } catch (...) {  // likewise
+  } catch (...) {  // as above
   }
 }
 
@@ -221,7 +221,7 @@ void Peers::check(int awaited, const std::string& what) {
 
 void Peers::check_deadline(int awaited, const std::string& what) const {
   if (share_.timeout <= 0 || wait_time() - progress_ < share_.timeout) return;
-  // Who is awaited may wait for another in turn.
+  // The awaited instance may in turn wait for another.
   std::string why = ", which is there but sends nothing. Find out what it does. ";
   for (int other = 0; other < share_.instances; ++other) {
     if (other == share_.instance || !fabric().is_stopped(other)) continue;

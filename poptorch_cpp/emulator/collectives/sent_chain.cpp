@@ -5,7 +5,7 @@
 
 namespace poptorch::emulator {
 
-// An all_reduce's slice from the first replica's result to those of the others here.
+// Copies an all_reduce's slice from the first replica's result to those of the others here.
 void SentCollective::hand_out(const Slice& slice) const {
   if (slice.rank >= 0) return;
   for (size_t place = 1; place < results_.size(); ++place) {
@@ -14,7 +14,7 @@ void SentCollective::hand_out(const Slice& slice) const {
   }
 }
 
-// By the last instance. The part of another one waits until it is sent.
+// Computes a slice's result on the last instance. Another instance's part waits until it is sent.
 void SentCollective::finish(const Slice& slice, const Fold::Part& part) {
   const bool is_whole = slice.rank < 0;
   const bool is_here = is_whole || group_.place_of(slice.rank) == group_.here;
@@ -24,7 +24,8 @@ void SentCollective::finish(const Slice& slice, const Fold::Part& part) {
   if (is_here) hand_out(slice);
 }
 
-// Folds the operands here behind what the instance before has sent; whether that has come.
+// Folds the operands here after the partial result of the previous instance. Returns whether that
+// has arrived.
 bool SentCollective::fold_here(const Slice& slice, int64_t bytes) {
   const auto fold = [&](const std::byte* before) {
     const Fold::Part part{operands_, slice.first, slice.elements, before};
@@ -41,7 +42,7 @@ bool SentCollective::fold_here(const Slice& slice, int64_t bytes) {
   return true;
 }
 
-// Takes the next slice one step further on its way to the last instance; whether it could.
+// Moves the next slice one step towards the last instance. Returns whether it could.
 bool SentCollective::fold_next() {
   if (folded_ == slices_.size() || (is_last() && has_result_)) return false;
   const Slice& slice = slices_[folded_];
@@ -61,7 +62,7 @@ bool SentCollective::fold_next() {
   return true;
 }
 
-// Takes the next slice's result one step further on its way from the last instance.
+// Moves the next slice's result one step away from the last instance. Returns whether it could.
 bool SentCollective::return_next() {
   if (returned_ == slices_.size()) return false;
   const Slice& slice = slices_[returned_];

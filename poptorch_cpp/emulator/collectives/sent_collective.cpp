@@ -1,5 +1,5 @@
-// What every kind has, and gathers and all-to-alls. Reductions are
-// in sent_chain.cpp and sent_direct.cpp.
+// Contains the parts that all kinds share, gathers and all-to-alls. Reductions are in
+// sent_chain.cpp and sent_direct.cpp.
 #include "emulator/collectives/sent_collective.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace poptorch::emulator {
 namespace {
 
-// Of what is lent at a time, whose end is a sign of life: in Fabric::least_loan().
+// Limits a zero-copy transfer, whose end is a sign of life, in units of Fabric::least_loan().
 constexpr int64_t kMostLent = 64;
 
 }  // namespace
@@ -53,7 +53,7 @@ bool SentCollective::advance() {
     return moved;
   }
   if (is_direct_) return advance_direct();
-  // In turns, so that neither direction fills up.
+  // Both directions take turns, so that neither fills up.
   for (bool again = true; again; moved |= again) {
     again = return_next();
     again = fold_next() || again;
@@ -145,7 +145,7 @@ void SentCollective::begin_all_to_all() {
   }
 }
 
-// Whether there was room. Of a reduction either all slices are lent or none.
+// Returns whether there was room. A reduction uses zero-copy transfers for all slices or none.
 bool SentCollective::lend(int place, const Tag& tag, const std::byte* data, int64_t bytes) {
   Fabric& fabric = peers_.fabric();
   const int other = group_.instance(place);
@@ -153,7 +153,7 @@ bool SentCollective::lend(int place, const Tag& tag, const std::byte* data, int6
   return note_loan(place, fabric.lend(other, tag, data, bytes));
 }
 
-// Whether it has come, or is on its way.
+// Returns whether the message has arrived or is on its way.
 bool SentCollective::fetch(int place, const Tag& tag, std::byte* into, int64_t bytes) {
   Fabric& fabric = peers_.fabric();
   const int other = group_.instance(place);
@@ -166,7 +166,7 @@ bool SentCollective::note_loan(int place, int64_t loan) {
   return loan != Fabric::kNoRoom;
 }
 
-// Whether what was lent or fetched is over that was not before.
+// Removes completed zero-copy transfers. Returns whether there were any.
 bool SentCollective::settle() {
   bool settled = false;
   for (int place = 0; place < group_.places(); ++place) {

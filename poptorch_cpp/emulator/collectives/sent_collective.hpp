@@ -1,13 +1,13 @@
 // Collectives whose operands are sent as messages.
 //
-// A reduction's operands are cut into slices. Where each instance has one rank, a slice has an
-// owner to whom all others send theirs; it folds them in the order of replicas, and sends the
-// result to all. Of short operands everybody owns every slice; long ones are lent, where the fabric
-// can do so: then none is copied. Where an instance has several ranks, each slice goes along a
-// chain: it is folded by the first instance, whose partial result goes to the next one, and so on;
-// the last one has the result, which goes back along the chain (of a reduce_scatter straight to
-// whose part it is). Either way the bits are those of one process. Gathers and all-to-alls only
-// move bytes.
+// A reduction's operands are cut into slices. If each instance has one rank, a slice has an owner.
+// All others send it their operands; it folds them in the order of replicas and sends the result to
+// all. Every instance owns every slice of short operands. Long ones use zero-copy transfers, if the
+// fabric supports them. If an instance has several ranks, each slice goes along a chain: the first
+// instance folds it, sends its partial result to the next one, and so on. The last one has the
+// result, which goes back along the chain (in a reduce_scatter, straight to the rank whose part it
+// is). Either way the results are bit-identical to those of one process. Gathers and all-to-alls
+// only move bytes.
 #pragma once
 
 #include <deque>
@@ -26,12 +26,12 @@ class SentCollective final : public FarCollective {
   SentCollective(const CollectiveSpec& spec, int number, FarGroup group, Peers& peers);
 
  private:
-  // A message, or what is folded at a time: `elements` of the operands from `first` on.
+  // Describes a message, or one step of folding: `elements` of the operands from `first` on.
   struct Slice {
     int64_t first = 0, elements = 0;
-    int rank = -1;  // of a reduce_scatter: whose part it is
+    int rank = -1;  // of a reduce_scatter: the one whose part it is
   };
-  // Bytes that this instance sends or receives, outside of a chain.
+  // Describes bytes that this instance sends or receives outside of a chain.
   struct Move {
     int other = 0;
     std::byte* data = nullptr;
@@ -72,29 +72,30 @@ class SentCollective final : public FarCollective {
   void hand_out(const Slice& slice) const;
 
   const bool is_direct_;  // a reduction without a chain
-  const bool is_long_;    // and one whose slices are lent
+  const bool is_long_;    // and one with zero-copy transfers
   std::optional<Fold> fold_;
   std::vector<Slice> slices_;
   Memory partial_;  // of one slice
-  Tag tag_;         // of operands, and what is made of them on the way
+  Tag tag_;         // of operands, partial results and, in chains, results
 
-  // Chains: slices folded, and slices whose result is through here.
+  // Chains count slices folded, and slices whose result has passed this instance.
   size_t folded_ = 0, returned_ = 0;
-  bool has_partial_ = false, has_result_ = false;  // of the next slice: only to be sent on
-  // Others.
+  bool has_partial_ = false, has_result_ = false;  // of the next slice: only sending is left
+  // All collectives except chains use these.
   std::vector<std::vector<Move>> sends_, receives_;  // by place
   std::vector<size_t> sent_, received_;
-  std::vector<std::deque<int64_t>> loans_;  // by place: lent and fetched, and not known to be over
-  Tag receive_tag_;                         // of results that are received
-  // Reductions without a chain: slices that this instance owns, of which folded_ are ready, and
-  // which place is the next to be folded; how many of the results each place was sent.
+  std::vector<std::deque<int64_t>> loans_;  // by place: zero-copy transfers not known to be over
+  Tag receive_tag_;                         // of what is received
+  // Reductions without a chain use these. `own_` lists the slices that this instance owns, of which
+  // `folded_` are ready; `returned_to_` counts the results sent to each place. `next_place_` is the
+  // next place to be folded.
   std::vector<size_t> own_, returned_to_;
   int next_place_ = 0;
   std::vector<const std::byte*> pieces_;
-  // Long ones: others' operands of own slices, in their order, on their way to where they are
-  // folded; how many are fetched, and how many are taken.
+  // Zero-copy reductions use these. `ahead_` holds others' operands of own slices, in their order,
+  // on their way to being folded. `fetching_` counts those requested, `taken_` those folded.
   struct Fetched {
-    Memory memory;  // where there is no better place
+    Memory memory;  // unused if it goes straight to the result
     std::byte* data = nullptr;
     int64_t fetch = 0;
   };

@@ -6,12 +6,12 @@
 namespace poptorch::emulator {
 namespace {
 
-// Up to which everybody folds everything: more bytes, but one message behind the other less.
-// Between two instances the bytes are the same: there it is up to where folding takes longer than
-// messages, in Fabric::least_loan().
+// Every instance folds all operands of up to kShortBytes: more bytes, but one message latency less.
+// Between two instances the bytes are the same; there kShortOfTwo, in units of
+// Fabric::least_loan(), is the size from which folding takes longer than messages.
 constexpr int64_t kShortBytes = int64_t{1} << 13, kShortOfTwo = 8;
 constexpr int kEverybody = -1;
-constexpr size_t kAhead = 2;  // operands that are on their way, or being folded
+constexpr size_t kAhead = 2;  // operands on their way or being folded
 
 }  // namespace
 
@@ -23,7 +23,7 @@ bool SentCollective::has_owners() const {
   return is_long_ && bytes > kShortOfTwo * peers_.fabric().least_loan();
 }
 
-// A place, or kEverybody.
+// Returns a place, or kEverybody.
 int SentCollective::owner_of(size_t slice) const {
   if (has_rank_parts()) return group_.place_of(slices_[slice].rank);
   if (!has_owners()) return kEverybody;
@@ -79,19 +79,19 @@ bool SentCollective::advance_direct() {
   return moved;
 }
 
-// Whether nobody waits any more for this instance's operand of a slice that it folds itself, which
-// may be where the result goes.
+// Returns whether no instance waits any more for this one's operand of a slice that it folds
+// itself. The result may go to the operand's memory.
 bool SentCollective::can_overwrite(size_t slice) const {
   if (operands_[0] != results_[0] || has_owners()) return true;
   for (size_t place = 0; place < sends_.size(); ++place) {
-    // What is lent here are operands alone, over in their order.
+    // Only operands use zero-copy transfers here, and they complete in their order.
     const size_t gone = sent_[place] - loans_[place].size();
     if (static_cast<int>(place) != group_.here && gone <= slice) return false;
   }
   return true;
 }
 
-// Takes the next slice of this instance as far as messages have come; whether any had.
+// Folds this instance's next slice as far as messages have arrived. Returns whether any had.
 bool SentCollective::fold_direct() {
   if (folded_ == own_.size()) return false;
   if (is_long_) fetch_operands();
@@ -121,7 +121,7 @@ bool SentCollective::fold_direct() {
     };
     take_own();
     const int64_t bytes = slice.elements * element_bytes();
-    // By reference: a copy would take memory each time that nothing has come.
+    // `fold` goes by reference: a copy would allocate each time that nothing has arrived.
     if (!take_operand(place, bytes, std::ref(fold))) break;
     next_place_ = place;
   }
@@ -131,12 +131,12 @@ bool SentCollective::fold_direct() {
   return true;
 }
 
-// Whether the other one's operand can lie where the result goes.
+// Returns whether the other instance's operand can go where the result goes.
 bool SentCollective::folds_in_place() const {
   return group_.places() == 2 && operands_[0] != results_[0];
 }
 
-// Of the next slice of this instance.
+// Folds an operand of this instance's next slice. Returns whether it has arrived.
 bool SentCollective::take_operand(int place, int64_t bytes, const Fabric::Use& fold) {
   Fabric& fabric = peers_.fabric();
   const int other = group_.instance(place);
@@ -165,7 +165,7 @@ void SentCollective::fetch_operands() {
   }
 }
 
-// Sends results to those who have not got them; whether there was room.
+// Sends results to the instances that lack them. Returns whether there was room.
 bool SentCollective::return_direct() {
   bool moved = false;
   for (size_t place = 0; place < returned_to_.size(); ++place) {

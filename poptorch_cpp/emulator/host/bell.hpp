@@ -1,4 +1,4 @@
-// What threads sleep at until something comes: a counter, in memory that processes may share.
+// An event count: threads block on it until an event. Processes may share its memory.
 #pragma once
 
 #include <atomic>
@@ -6,19 +6,19 @@
 
 namespace poptorch::emulator {
 
-// Zero at first. Between ring() and sleep(), one of both sees what the other has done.
+// Starts at zero. Of concurrent calls of ring() and sleep(), one sees what the other has done.
 class Bell {
  public:
-  // How often it has rung.
+  // Returns how often it was notified.
   uint32_t count() const { return rung_.load(); }
-  // Wakes whoever sleeps.
+  // Increments the count and wakes all sleeping threads.
   void ring();
-  // Until it has rung more than `seen` times, or a millisecond has passed.
+  // Blocks until the count is no longer `seen`, or a millisecond has passed.
   void sleep(uint32_t seen);
 
  private:
   std::atomic<uint32_t> rung_{0};
-  std::atomic<uint32_t> sleepers_{0};  // who must be woken
+  std::atomic<uint32_t> sleepers_{0};  // threads to be woken
 };
 
 static_assert(std::atomic<uint32_t>::is_always_lock_free);

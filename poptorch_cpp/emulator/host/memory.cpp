@@ -1,4 +1,4 @@
-// Mmap, whose pages cost nothing until they are touched, for large blocks.
+// Large blocks come from mmap, whose pages cost nothing until they are touched.
 #include "emulator/host/memory.hpp"
 
 #include <sys/mman.h>
@@ -14,7 +14,7 @@
 namespace poptorch::emulator {
 namespace {
 
-constexpr int64_t kMapped = 4 << 20;  // from here on by mmap
+constexpr int64_t kMapped = 4 << 20;  // blocks from this size on come from mmap
 
 int64_t rounded(int64_t bytes, int64_t grain) {
   return (std::max<int64_t>(bytes, 1) + grain - 1) / grain * grain;

@@ -1,5 +1,5 @@
-// Host memory of the engine: 64-byte aligned, zero until written, large blocks on huge pages; or
-// memory that somebody else made, and that has values.
+// Host memory of the engine. It is 64-byte aligned and zero until written, with large blocks on
+// huge pages; or it belongs to another owner and already has values.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,10 @@ class Memory {
   static constexpr int64_t kPage = 4096;
 
   Memory() = default;
-  // by_pages: begins and ends with one, whatever its size. UserError, with `what` and how much,
-  // where the host has not as much.
+  // Allocates a block that, with `by_pages`, begins and ends at a page boundary, whatever its size.
+  // Throws UserError, with `what` and the size, if the host does not have enough memory.
   Memory(int64_t bytes, std::string_view what, bool by_pages = false);
-  // `data`: aligned, of a multiple of kAlignment bytes.
+  // Requires that `data` is aligned and has a multiple of kAlignment bytes.
   Memory(std::shared_ptr<std::byte> data, int64_t bytes);
   ~Memory();
   Memory(Memory&& other) noexcept { *this = static_cast<Memory&&>(other); }
@@ -32,7 +32,7 @@ class Memory {
   std::byte* data_ = nullptr;
   int64_t bytes_ = 0;
   bool is_mapped_ = false;
-  std::shared_ptr<std::byte> owner_ = nullptr;  // of memory that somebody else made
+  std::shared_ptr<std::byte> owner_ = nullptr;  // of memory made elsewhere
 };
 
 }  // namespace poptorch::emulator

@@ -16,10 +16,10 @@ namespace poptorch::emulator {
 
 namespace {
 
-// Pauses of roughly 40 cycles: 10 to 20 us of spinning before a waiting thread gives its core away.
+// A waiting thread spins for so many pauses of roughly 40 cycles, 10 to 20 us, before it yields.
 constexpr int kSpins = 1000;
 constexpr int kShortSpins = 100;
-// Yields before an idle worker sleeps in the kernel.
+// An idle worker yields so often before it sleeps in the kernel.
 constexpr int kYields = 50;
 
 std::atomic<uint64_t>& fork_generation() {
@@ -30,7 +30,7 @@ std::atomic<uint64_t>& fork_generation() {
   return generation;
 }
 
-// Gives the core away once spinning has not helped.
+// Spins at first, then yields the core.
 void wait_a_little(int round) {
   if (round < kSpins) {
     _mm_pause();
@@ -39,11 +39,11 @@ void wait_a_little(int round) {
   }
 }
 
-// Tasks that an owner publishes and others take from while it is open.
+// Holds tasks that an owner publishes and that others take while the job is open.
 class Job {
  public:
-  // By its owner, as `worker`: returns when every task is done; rethrows the error of the first
-  // task by number, whoever ran it. `announce` tells the others.
+  // Is called by the owner, as `worker`. Returns when every task is done; rethrows the error of the
+  // failed task with the lowest number. `announce` notifies the others.
   template <typename Announce>
   void run(int tasks, const TaskRef& task, int worker, Announce announce,
            const std::function<void()>& meanwhile = {}, Helping* helping = nullptr) {
@@ -65,8 +65,8 @@ class Job {
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   }
 
-  // Takes tasks until none is left. Dekker's handshake with run(): either the owner sees this
-  // worker inside and waits, or the worker sees the job closed and leaves it alone.
+  // Takes tasks until none is left. Synchronises with run() as in Dekker's algorithm: either the
+  // owner sees this worker inside and waits, or the worker sees the job closed and leaves it alone.
   bool help(int worker) {
     if (!open_.load(std::memory_order_relaxed)) return false;
     inside_.fetch_add(1);
@@ -75,7 +75,7 @@ class Job {
     return helped;
   }
 
-  bool owned() const { return owned_; }  // asked by the owner's thread only
+  bool owned() const { return owned_; }  // called by the owner's thread only
 
  private:
   bool work_off(int worker, Helping* helping) {
@@ -93,7 +93,7 @@ class Job {
     return any;
   }
 
-  // An error of `work` is that of task `number`.
+  // Calls `work` and records its error as that of task `number`.
   template <typename Work>
   void attempt(int number, Work work) {
     try {
@@ -104,7 +104,7 @@ class Job {
     }
   }
 
-  // Written only while the job is closed and nobody is inside.
+  // These are written only while the job is closed and nobody is inside.
   const TaskRef* task_ = nullptr;
   Helping* helping_ = nullptr;
   int tasks_ = 0;
@@ -117,14 +117,14 @@ class Job {
   int error_task_ = 0;
 };
 
-// The threads of one process and what they share. A child of fork makes a new one and leaks the
-// old: its threads are gone and its mutex may be held for ever.
+// Holds the threads of one process and their shared state. A child of fork makes a new team and
+// leaks the old one: its threads are gone and its mutex may be held for ever.
 struct Team {
   Team(int threads, uint64_t born) : size(threads), generation(born), nested(threads) {}
 
   const int size;
   const uint64_t generation;
-  std::mutex callers;  // one job from outside at a time: worker 0 is whoever calls
+  std::mutex callers;  // one job from outside at a time: its caller is worker 0
   std::vector<std::thread> threads;
   Job outer;
   std::vector<Job> nested;  // by worker
@@ -143,7 +143,7 @@ struct Team {
   void shut_down();
 };
 
-// The team and worker number whose task this thread is running.
+// Names the team and worker number whose task this thread is running.
 struct Current {
   const Team* team = nullptr;
   int worker = 0;
@@ -241,7 +241,7 @@ Pool::Pool(int threads) : impl_(new Impl{threads < 1 ? 1 : threads, nullptr}) {
 
 Pool::~Pool() {
   Team* team = impl_->team.load();
-  if (team->generation != fork_generation().load()) return;  // the parent's: nothing to join here
+  if (team->generation != fork_generation().load()) return;  // the parent has its threads
   team->shut_down();
   delete team;
 }

@@ -1,8 +1,8 @@
 // A work-sharing thread pool whose results never depend on its size: work is split into tasks by
 // shape alone, and a task writes only its own part.
 //
-// The waiting side spins briefly, then yields, and takes over tasks that no worker has started, so
-// a busy machine costs its share and no more. Threads start on first use and again after fork.
+// The waiting side spins briefly, then yields, and takes over tasks that no worker has started. A
+// busy machine thus costs its share and no more. Threads start on first use and again after fork.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace poptorch::emulator {
 
-// A non-owning reference to a callable `void(int task, int worker)`.
+// Is a non-owning reference to a callable `void(int task, int worker)`.
 class TaskRef {
  public:
   template <typename Function>
@@ -26,8 +26,8 @@ class TaskRef {
   void (*call_)(void*, int, int);
 };
 
-// What surrounds the share of a job's tasks that another thread than its owner takes. begin() comes
-// before the first of them, end() after the last, on that thread, with what begin() returned.
+// Surrounds the tasks of a job that a thread other than its owner takes. On that thread, begin() is
+// called before the first of them, and end() after the last, with what begin() returned.
 class Helping {
  public:
   virtual ~Helping() = default;
@@ -41,23 +41,22 @@ class Pool {
   explicit Pool(int threads);
   ~Pool();
   int threads() const;
-  // Runs task 0..tasks-1 once each; returns when all are done. An exception of a task is rethrown
-  // here. May be called from several threads; the tasks of a call from inside a task are run by its
-  // worker and those that are idle. `worker` is in [0, threads()): the owner of the scratch memory
-  // to use.
-  // `meanwhile`, which must not throw, is called time and again by a caller that has nothing left
-  // to do but to wait for tasks that others took.
+  // Runs task 0..tasks-1 once each; returns when all are done. Rethrows an exception of a task. May
+  // be called from several threads. If a task calls it, that task's worker and idle ones run the
+  // new tasks. `worker` is in [0, threads()): the owner of the scratch memory to use.
+  // A caller that only waits for tasks that others took calls `meanwhile` repeatedly; it must not
+  // throw.
   void run(int tasks, TaskRef task, const std::function<void()>& meanwhile = {},
            Helping* helping = nullptr);
 
-  // For tasks that find work among themselves. signal() counts what may be new work; announce()
-  // counts and wakes; idle() helps with another task's call of run(), or else waits until signal()
-  // is no longer what the caller saw before it looked for work.
+  // These serve tasks that make work for each other. signal() returns an event count of possible
+  // new work; announce() increments it and wakes waiting threads. idle() helps with another task's
+  // call of run(), or else blocks until signal() has changed since the caller looked for work.
   uint32_t signal() const;
   void announce();
   void idle(uint32_t seen);
-  bool help();         // with another task's call of run(), if there is one; whether there was
-  void pause() const;  // some microseconds, without giving the core away
+  bool help();         // with another task's call of run(); returns whether it could
+  void pause() const;  // some microseconds, without yielding the core
 
  private:
   struct Impl;

@@ -23,7 +23,7 @@ struct Prepared {
   int32_t replica_count;
 };
 
-// What `work` throws as text; false when it does.
+// Calls `work`. If it throws, writes the error's text to `error` and returns false.
 template <typename Work>
 bool explained(char* error, size_t size, Work work) {
   try {

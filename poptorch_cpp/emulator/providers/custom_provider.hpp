@@ -8,8 +8,8 @@ namespace poptorch::emulator {
 
 const PoptorchForeignProvider& custom_provider();
 
-// Whether this thread runs a custom op of a program: what waits for that program then would wait
-// for ever.
+// Returns whether this thread runs a custom op of a program. It must not wait for that program
+// then: the wait would never end.
 bool inside_custom_op();
 
 }  // namespace poptorch::emulator

@@ -45,7 +45,7 @@ class ForeignKernel final : public BoundKernel {
   ~ForeignKernel() override { provider_.release(handle_); }
 
   int tasks(int) const override { return 1; }
-  // Long, as far as we know; one task runs inline whatever it is.
+  // The time is unknown and taken to be long; one task runs inline in any case.
   int64_t estimated_ns() const override { return 10000; }
   void run(const KernelArgs& args, int, int) const override {
     std::array<char, 1024> error{};
@@ -62,7 +62,7 @@ class ForeignKernel final : public BoundKernel {
             type->shape.data()};
   }
 
-  // With the op's name, unless the text begins with it.
+  // Returns the text with the op's name, unless it begins with that.
   std::string explained(const char* text) const {
     return std::string_view(text).starts_with("[" + op_) ? text : str("[", op_, "] ", text);
   }
@@ -84,7 +84,7 @@ std::unique_ptr<BoundKernel> bind_foreign(const KernelRequest& request) {
                                "program: for 'aten' that is PyTorch with PopTorch."));
 }
 
-// One task: plain loops are for what has no fast kernel, and for tests.
+// Runs as one task: plain loops serve tests and ops without a fast kernel.
 class ReferenceKernel final : public BoundKernel {
  public:
   explicit ReferenceKernel(const KernelRequest& request)

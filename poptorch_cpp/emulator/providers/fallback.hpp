@@ -1,5 +1,4 @@
-// Kernels that the engine makes itself: what the reference library and foreign providers offer, as
-// bound kernels.
+// Makes bound kernels from the reference library and foreign providers.
 #pragma once
 
 #include <memory>
@@ -8,8 +7,8 @@
 
 namespace poptorch::emulator {
 
-// The foreign provider's kernel for a foreign op, else the reference kernel. UserError that names
-// the provider or the op when there is none.
+// Returns the foreign provider's kernel for a foreign op, else the reference kernel. If there is
+// none, throws UserError that names the provider, or UnsupportedError that names the op.
 std::unique_ptr<BoundKernel> bind_fallback(const KernelRequest& request);
 
 }  // namespace poptorch::emulator

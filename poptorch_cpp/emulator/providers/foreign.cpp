@@ -1,4 +1,4 @@
-// A table by name under a lock.
+// Keeps providers in a table by name, under a mutex.
 #include "emulator/providers/foreign.hpp"
 
 #include <map>
@@ -18,7 +18,7 @@ struct Table {
 };
 
 Table& table() {
-  // Outlives libraries that register from static objects.
+  // The table outlives libraries that register from static objects.
   static Table* instance = new Table{{}, {{custom_provider().name, &custom_provider()}}};
   return *instance;
 }

@@ -1,5 +1,5 @@
-// Kernels from outside the core (torch's ATen ops, custom ops), behind one plain C table each. An
-// op names its provider; a program that needs a missing one is refused by name.
+// Kernels from outside the core (torch's ATen ops, custom ops). Each provider is a plain C table.
+// An op names its provider; a program that needs a missing one is refused with its name.
 #pragma once
 
 #include <stddef.h>
@@ -7,14 +7,14 @@
 
 extern "C" {
 
-// A type: `dtype` has the numbers of ir::DType, -1 for an absent operand.
+// Describes a type: `dtype` has the numbers of ir::DType, -1 for an absent operand.
 typedef struct PoptorchForeignType {
   int32_t dtype;
   int32_t rank;
   const int64_t* shape;
 } PoptorchForeignType;
 
-// An attribute as text: strings as they are, the rest as the program prints them.
+// Holds an attribute as text: strings as they are, the rest as the program prints them.
 typedef struct PoptorchForeignAttr {
   const char* name;
   const char* value;
@@ -34,11 +34,11 @@ typedef struct PoptorchForeignOp {
 typedef struct PoptorchForeignProvider {
   const char* name;
   int32_t version;  // kForeignVersion
-  // Makes what runs the op; what `op` points to need not outlive the call.
+  // Makes a handle that runs the op. The data that `op` points to need not outlive the call.
   void* (*prepare)(const PoptorchForeignOp* op, char* error, size_t size);
-  // Reads and writes dense row-major buffers: the inputs (NULL: absent), then the outputs. Called
-  // from any thread, on one handle by several at once, with OpenMP at one thread. `replica` is from
-  // 0.
+  // Reads and writes dense row-major buffers: the inputs (NULL: absent), then the outputs. Is
+  // called from any thread, by several at once for one handle, with OpenMP at one thread. `replica`
+  // counts from 0.
   int32_t (*run)(void* handle, void* const* buffers, int32_t replica, char* error, size_t size);
   void (*release)(void* handle);
 } PoptorchForeignProvider;
@@ -50,7 +50,7 @@ namespace poptorch::emulator {
 constexpr int32_t kForeignVersion = 2;
 
 // Adds or replaces a provider for the whole process. It and its name must outlive every engine.
-// UserError when it was made for another version of the table.
+// Throws UserError if it was made for another version of the table.
 void register_foreign_provider(const PoptorchForeignProvider& provider);
 const PoptorchForeignProvider* find_foreign_provider(const char* name);
 

@@ -1,4 +1,4 @@
-// Executor's anchored tensors.
+// Checks and returns an Executor's anchored tensors.
 #include <fnmatch.h>
 
 #include <algorithm>

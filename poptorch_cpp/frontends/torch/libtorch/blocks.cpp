@@ -38,7 +38,7 @@ struct Annotation {
   frontend::BlockSpec block;
 };
 
-// By owner, not by address: what is made where an annotated module was begins no block.
+// Identifies modules by owner, not by address: a new module at an old address begins no block.
 class Annotations {
  public:
   void add(const std::weak_ptr<const Module>& module, Annotation annotation) {
@@ -129,7 +129,7 @@ BlockRecorder::BlockRecorder(const ExecutionStrategy& strategy)
 BlockRecorder::~BlockRecorder() { current_recorder = outer_; }
 
 BlockRecorder* BlockRecorder::current() {
-  return Tracer::current() ? current_recorder : nullptr;  // not while a trace is off
+  return Tracer::current() ? current_recorder : nullptr;  // null while a trace is suspended
 }
 
 std::string BlockRecorder::begin(const BlockSpec& block, bool scoped,
@@ -138,7 +138,7 @@ std::string BlockRecorder::begin(const BlockSpec& block, bool scoped,
   if (id.empty()) id = std::to_string(automatic_ids_++);
   auto it = begun_.find(id);
   if (it == begun_.end()) {
-    // Without scopes, code before the first block is stage 0.
+    // Without scopes, stage 0 is the code before the first block.
     const int count = static_cast<int>(begun_.size()), first = scoped ? 0 : 1;
     Begun made{place(id, block.ipu_id, count, first, block.line), count, first, block.line};
     it = begun_.emplace(id, std::move(made)).first;
@@ -186,7 +186,7 @@ BegunBlocks::Holders BegunBlocks::holders_in(const Module& module) {
   return found;
 }
 
-// Whether a block begins at the module or in it. `around`: the block that has begun around it.
+// Returns whether a block begins at the module or in it. `around` is the enclosing block.
 bool BegunBlocks::visit(const Module& module, const std::string& path, Begun* around) {
   const auto annotation = annotations().find(module.weak_from_this());
   bool begins = false, begins_inside = false;
@@ -194,7 +194,7 @@ bool BegunBlocks::visit(const Module& module, const std::string& path, Begun* ar
     const auto& [number, text, block] = *annotation;
     const auto [it, is_new] =
         begun_.emplace(number, Begun{text, path, block, holders_in(module), {}, ""});
-    if (!is_new) return true;  // under another name
+    if (!is_new) return true;  // visited before, under another name
     around = &it->second;
     begins = true;
   }
@@ -244,7 +244,7 @@ void BegunBlocks::check(const ir::Graph& main) const {
       return first_uses.contains(slots_.at(parameter.first));
     });
   };
-  std::set<std::optional<int>> in_use;  // IPUs: an unused part of the model may name them, too
+  std::set<std::optional<int>> in_use;  // IPUs, which an unused part of the model may name too
   for (const auto& [number, begun] : begun_) {
     if (begun.block.ipu_id && is_used(begun)) in_use.insert(begun.block.ipu_id);
   }

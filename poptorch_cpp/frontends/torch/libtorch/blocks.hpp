@@ -1,4 +1,4 @@
-// The blocks of a trace: which have begun and where they are, and the modules at which they begin.
+// The blocks of a trace: those that have begun, their places, and the modules at which they begin.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -14,14 +14,14 @@
 
 namespace poptorch::frontend {
 
-// What the user says of a block. An empty id: the next number.
+// The user's description of a block. An empty id stands for the next number.
 struct BlockSpec {
   std::string user_id;
   std::optional<int> ipu_id;
   std::string line;  // " (file:line)"
 };
 
-// While it lives, this thread's blocks are placed by a strategy.
+// Places this thread's blocks by a strategy while it lives.
 class BlockRecorder {
  public:
   explicit BlockRecorder(const ExecutionStrategy& strategy);
@@ -29,18 +29,18 @@ class BlockRecorder {
   BlockRecorder(const BlockRecorder&) = delete;
   BlockRecorder& operator=(const BlockRecorder&) = delete;
 
-  // That of the running trace, or nullptr.
+  // Returns the recorder of the running trace, or nullptr.
   static BlockRecorder* current();
 
-  // Ops that follow belong to the block. Gives its id; `id_before`: what it got earlier in this
-  // trace. UserError for a block that has no place, or had another one.
+  // Puts the following ops into the block and returns its id. `id_before` is its id from earlier in
+  // this trace. UserError for a block without a place, or with another place than before.
   std::string begin(const BlockSpec& block, bool scoped, const std::string& id_before = "");
   void reset_ids() { automatic_ids_ = 0; }
 
  private:
   struct Begun {
     ExecutionStrategy::Place place;
-    int count, first;  // that the strategy got for it
+    int count, first;  // the strategy's arguments for it
     std::string line;
   };
   ExecutionStrategy::Place place(const std::string& id, std::optional<int> ipu_id, int count,
@@ -52,24 +52,24 @@ class BlockRecorder {
   BlockRecorder* outer_;
 };
 
-// begin_block's annotations in one model. UserError where a beginning could not be seen.
+// The annotations by begin_block in one model. UserError if a block's beginning cannot be detected.
 class BegunBlocks {
  public:
-  // `state`: the model's slots.
+  // `state` are the model's slots.
   BegunBlocks(const torch::nn::Module& model, const std::vector<NamedTensor>& state);
 
-  // A slot is used: the block begins that begins with it, if there is one. Of a module, these are
-  // its parameters that no other module has, up to the first module in it that begins a block.
+  // Notes the use of a slot, and begins the block that begins with it, if any. A module's slots are
+  // its parameters that no other module has, up to the first inner module that begins a block.
   void use(const std::string& slot);
-  // UserError for a module that `main`, what forward did, does not use, and for modules that run in
-  // another order than they were annotated.
+  // Throws a UserError for a module that `main`, the graph of forward, does not use, and for
+  // modules that run in another order than they were annotated.
   void check(const ir::Graph& main) const;
 
  private:
-  // By parameter: the modules that have it.
+  // Maps a parameter to the modules that have it.
   using Holders = std::map<const c10::TensorImpl*, std::set<const torch::nn::Module*>>;
   struct Begun {
-    std::string text;  // what the user wrote, and where
+    std::string text;  // the user's call and line, for messages
     std::string path;  // of the module
     BlockSpec block;
     Holders inside;                  // in the module
@@ -83,7 +83,7 @@ class BegunBlocks {
 
   std::map<const c10::TensorImpl*, std::string> slots_;  // by parameter
   Holders holders_;
-  std::map<uint64_t, Begun> begun_;  // in the order of annotating
+  std::map<uint64_t, Begun> begun_;  // in the order of the annotations
   std::map<std::string, Begun*> by_slot_;
 };
 

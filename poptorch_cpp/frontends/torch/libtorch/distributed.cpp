@@ -1,4 +1,4 @@
-// Registers the operators that the tracer has rows for.
+// Implements collectives by operators for which the tracer has rows, and registers these.
 #include "poptorch/distributed.hpp"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -19,7 +19,7 @@ namespace {
 
 using frontend::Tracer;
 
-// One of the functions, for its messages.
+// Names one of the public functions in its messages.
 struct Function {
   const char* name;
 
@@ -31,7 +31,7 @@ struct Function {
   }
 };
 
-// A group whose members are counted.
+// A group with a known number of members.
 struct Members {
   int64_t size, stride;
 };
@@ -67,7 +67,7 @@ struct Reduction {
   bool of_floats_alone;
 };
 
-// The core's word for `op`.
+// Returns the core's word for `op`.
 std::string reduction_of(const Function& function, const torch::Tensor& tensor,
                          const std::string& op) {
   static const std::array<Reduction, 5> kReductions{{{"sum", "sum", false},
@@ -100,7 +100,7 @@ int64_t wrapped(const Function& function, const char* name, int64_t dim,
                 " dimensions does not have");
 }
 
-// `dim`, counted from the front, of as many elements as the group divides.
+// Returns `dim` counted from the front. UserError unless `parts` divides its number of elements.
 int64_t divided(const Function& function, const char* name, int64_t dim,
                 const torch::Tensor& tensor, int64_t parts) {
   dim = wrapped(function, name, dim, tensor);
@@ -109,7 +109,7 @@ int64_t divided(const Function& function, const char* name, int64_t dim,
                 " replicas of the group do not divide. Pad it");
 }
 
-// An operator of torch.ops.poptorch. One without elements sees none of it.
+// Calls an operator of torch.ops.poptorch, unless the tensor is empty.
 template <typename... Arguments>
 torch::Tensor call(const Function& function, const torch::Tensor& tensor,
                    const std::vector<int64_t>& shape, Arguments... arguments) {
@@ -186,13 +186,13 @@ int64_t group_size(const ReplicaGroup& group) { return members_of({"group_size"}
 
 torch::Tensor group_rank(const ReplicaGroup& group) {
   const int64_t size = members_of({"group_rank"}, group).size;
-  // Each keeps its own number of what all of them count.
+  // All replicas contribute 0 to size - 1; each keeps the one at its position.
   const auto number = at::TensorOptions(at::kInt).device(Tracer::current() ? at::kIPU : at::kCPU);
   if (size == 1) return at::zeros({}, number);
   return reduce_scatter(at::arange(size, number), "max", 0, group).reshape({});
 }
 
-// Only a trace has more than one replica: there are no kernels.
+// These operators need no kernels, since only a trace has more than one replica.
 TORCH_LIBRARY_FRAGMENT(poptorch, m) {
   m.def("all_reduce(Tensor x, str op, int size, int stride) -> Tensor");
   m.def("all_gather(Tensor x, int dim, int size, int stride) -> Tensor");

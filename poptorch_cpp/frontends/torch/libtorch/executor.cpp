@@ -1,4 +1,4 @@
-// The calls of poptorch/poptorch.hpp's Executor: compile, run, weights, optimiser.
+// Calls of the Executor in poptorch/poptorch.hpp: compile, run, weights, optimiser.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>
 
@@ -20,7 +20,7 @@ using support::UserError;
 
 namespace {
 
-// The first rows: one micro-batch.
+// Returns the first rows of the input, one micro-batch.
 at::Tensor micro_batch(const at::Tensor& input, const ir::Execution& e, size_t index) {
   const int64_t groups = e.replication_factor / e.input_group_size;
   const int64_t parts = e.device_iterations * e.gradient_accumulation * groups;
@@ -33,7 +33,7 @@ at::Tensor micro_batch(const at::Tensor& input, const ir::Execution& e, size_t i
                       " * ", groups, " groups of replicas. Pass that many."));
 }
 
-// Calls `work`; a failure of the device leaves as one of the public classes.
+// Calls `work`; a device failure is rethrown as one of the public classes.
 template <typename Work>
 auto on_device(Work work) {
   try {
@@ -178,7 +178,7 @@ void Executor::setOptimizer(const torch::optim::Optimizer& optimizer) {
   if (state_->executable) {
     frontend::TorchExecutable& executable = *state_->executable;
     const auto held = stateNames();
-    const auto is_held = [&](const std::string& slot) {  // unused numbers have no slot
+    const auto is_held = [&](const std::string& slot) {  // unused numbers lack a slot
       return std::find(held.begin(), held.end(), slot) != held.end();
     };
     for (const auto& [slot, value] : frontend::changes(*state_->optimiser, wanted)) {

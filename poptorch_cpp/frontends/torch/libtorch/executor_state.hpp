@@ -1,4 +1,4 @@
-// What an Executor holds.
+// The state of an Executor.
 #pragma once
 
 #include <atomic>
@@ -20,15 +20,15 @@ struct Executor::State {
   State(std::shared_ptr<torch::nn::Module> wrapped, const Options& options, bool training)
       : module(std::move(wrapped)), said(options, training) {}
 
-  // UserError unless there is an executable.
+  // Returns the executable. UserError unless the model is compiled.
   frontend::TorchExecutable& compiled() const {
     if (executable) return *executable;
     throw support::UserError("[run] the model is not compiled yet. Call it once first.");
   }
-  // Parameters, then buffers, by path.
+  // Returns the parameters, then the buffers, named by path.
   std::vector<frontend::NamedTensor> tensors() const;
   ir::OptimiserSpec described(const torch::optim::Optimizer& optimizer) const;
-  // UserError for an anchor that names nothing.
+  // Throws a UserError for an anchor that does not name a value.
   void check_anchors(const frontend::TorchExecutable& made) const;
   session::Schedule scheduled(int64_t micro_batches) const;
 

@@ -1,5 +1,4 @@
-// What the host does in the middle of a program: custom ops of this
-// process whose functions are the program's.
+// Host calls in the middle of a program: custom ops of this process that call the user's functions.
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -26,7 +25,7 @@ using support::UserError;
 
 constexpr const char* kDomain = "cpu";
 
-// Lives for ever: executables keep pointers to it.
+// Is never destroyed: executables keep pointers to it.
 struct HostOp {
   Body layer;
   std::string name;
@@ -91,7 +90,7 @@ int32_t compute(void* self, const PoptorchCustomCall* use, char* error, size_t s
     Tensors inputs;
     for (int32_t i = 0; i < use->input_count; ++i) {
       const PoptorchCustomType& type = use->inputs[i];
-      // A copy: what the layer keeps of it stays valid.
+      // Copies the buffer, so that the layer may keep it.
       inputs.push_back(at::from_blob(use->buffers[i], shape_of(type), options_of(type)).clone());
     }
     const Tensors results = call(static_cast<HostOp*>(self)->layer, inputs);
@@ -113,7 +112,7 @@ int32_t compute(void* self, const PoptorchCustomCall* use, char* error, size_t s
   });
 }
 
-// The name under which the layer is an op of `inputs`.
+// Registers the layer as an op of `inputs` and returns the op's name.
 const std::string& registered(const Body& layer, const std::string& id, const Tensors& inputs) {
   static std::atomic<int> count = 0;
   Tensors zeros;

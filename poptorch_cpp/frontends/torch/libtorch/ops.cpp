@@ -25,11 +25,11 @@ using frontend::Tracer;
 using support::str;
 using support::UserError;
 
-// As operators take arguments: numbers by value.
+// The type by which operators take an argument: numbers by value.
 template <typename T>
 using Passed = std::conditional_t<std::is_arithmetic_v<T>, T, const T&>;
 
-// An operator of torch.ops.poptorch.
+// Calls an operator of torch.ops.poptorch.
 template <typename Result = at::Tensor, typename... Arguments>
 Result call_own(const char* name, const Arguments&... arguments) {
   return c10::Dispatcher::singleton()
@@ -77,7 +77,7 @@ struct Recorded {
   Tensors results;
 };
 
-// A body, run on stand-ins of `inputs`.
+// Records a body, which runs on proxies of `inputs`.
 Recorded record(const Body& body, const Tensors& inputs, const Body& check) {
   Tracer& tracer = *Tracer::current();
   const Tensors stand_ins = tracer.begin_region(inputs);

@@ -1,4 +1,4 @@
-// The table of arguments.
+// The table of the optimisers' arguments.
 #include "poptorch/optim.hpp"
 
 #include <ATen/core/grad_mode.h>
@@ -25,7 +25,7 @@ struct ArgumentRow {
   std::string_view name;
   Argument otherwise;
   std::string_view optimisers;  // by their kinds; empty: all
-  bool in_groups = true;        // in torch's param_groups(), not of the whole optimiser
+  bool in_groups = true;        // in torch's param_groups(); else of the whole optimiser
 };
 
 const std::vector<ArgumentRow>& argument_rows() {
@@ -74,7 +74,7 @@ const ArgumentRow& argument_row(const std::string& kind, const std::string& name
                       support::join(known, ", "), "."));
 }
 
-// Numbers, but for one that is structure.
+// Returns whether the argument may vary: numbers may, except max_grad_norm, which is structure.
 bool may_vary(const ArgumentRow& row) {
   return std::holds_alternative<double>(row.otherwise) && row.name != "max_grad_norm";
 }

@@ -19,7 +19,7 @@ using support::str;
 using support::UserError;
 using Values = std::map<std::string, double>;
 
-// Structure of the update: always compiled in.
+// The structure of the update, which is always compiled in.
 const std::set<std::string> kStructure = {"nesterov", "maximize", "amsgrad", "centered"};
 
 Values values_of(const torch::optim::SGDOptions& o) {
@@ -80,7 +80,8 @@ Described describe(const torch::optim::OptimizerOptions& options) {
       "poptorch::optim, or one of the first four of torch::optim.");
 }
 
-// As in Python, of torch's own: the learning rate and what was set may change later.
+// Returns what may change later in torch's own optimisers, as in Python: the learning rate and
+// arguments with other values than their defaults.
 std::set<std::string> variable_of(const Described& described) {
   std::set<std::string> variable = {"lr"};
   for (const auto& [name, value] : described.values) {
@@ -94,7 +95,7 @@ ir::DType dtype_of(const optim::Arguments& arguments, const std::string& name) {
   return arguments.dtype(name) == torch::kHalf ? ir::DType::kF16 : ir::DType::kF32;
 }
 
-// What the extras say of the whole optimiser.
+// Takes the extras' settings of the whole optimiser.
 void take_extras(const optim::Extras& extras, ir::OptimiserSpec& spec) {
   const optim::Arguments& given = extras.arguments();
   const bool has_velocity = given.has("velocity_accum_type");
@@ -106,11 +107,11 @@ void take_extras(const optim::Extras& extras, ir::OptimiserSpec& spec) {
   spec.first_moment_type =
       dtype_of(given, has_velocity ? "velocity_accum_type" : "first_order_momentum_accum_type");
   if (!has_velocity) spec.second_moment_type = dtype_of(given, "second_order_momentum_accum_type");
-  // A sum in float16 would overflow. The combined SGD has no accumulator of its own.
+  // A sum in float16 would overflow. The combined SGD does not have a separate accumulator.
   spec.running_mean = !combined && spec.accumulator_type == ir::DType::kF16;
 }
 
-// What they say of a group whose torch numbers are there.
+// Takes the extras' settings of a group that already has torch's numbers.
 void take_extras(const optim::Extras& extras, ir::OptimiserGroup& group) {
   const optim::Arguments& given = extras.arguments();
   const auto says = [&](const char* flag) { return given.has(flag) && given.flag(flag); };
@@ -139,8 +140,7 @@ std::string name_of(const at::Tensor& parameter, const std::vector<NamedTensor>&
   return {};
 }
 
-// UserError for an optimiser that could not train anything of the model, or would train something
-// twice.
+// Throws a UserError for an optimiser without parameters of a trainable model, or with one twice.
 void check_parameters(const ir::OptimiserSpec& spec, const std::vector<NamedTensor>& state) {
   std::set<std::string> seen;
   for (const auto& group : spec.groups) {

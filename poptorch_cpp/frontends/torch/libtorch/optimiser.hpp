@@ -1,4 +1,4 @@
-// LibTorch's optimisers as the compiler takes them.
+// Describes LibTorch's optimisers for the compiler.
 #pragma once
 
 #include <torch/optim/optimizer.h>
@@ -12,16 +12,16 @@
 
 namespace poptorch::frontend {
 
-// `state` names the parameters. UnsupportedError for classes that have no lowering, UserError for
-// an optimiser of other parameters than the model's.
+// Describes the optimiser; `state` names the parameters. UnsupportedError for classes without a
+// lowering, UserError for an optimiser of other parameters than the model's.
 ir::OptimiserSpec describe(const torch::optim::Optimizer& optimizer,
                            const std::vector<NamedTensor>& state);
 
-// Slots to write so that a model compiled with `compiled` takes the values of `wanted`. UserError
-// where a constant differs.
+// Returns the slots to write so that a model compiled with `compiled` takes the values of `wanted`.
+// UserError if a constant differs.
 std::vector<std::pair<std::string, double>> changes(const ir::OptimiserSpec& compiled,
                                                     const ir::OptimiserSpec& wanted);
-// Slots whose contents are to be multiplied: velocities of another scale than before.
+// Returns slots to multiply, with their factors: velocities of another scale than before.
 std::vector<std::pair<std::string, double>> rescaled(const ir::OptimiserSpec& before,
                                                      const ir::OptimiserSpec& after);
 

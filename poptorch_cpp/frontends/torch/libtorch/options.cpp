@@ -1,5 +1,4 @@
-// Options become lines of the description of an execution, which
-// the compiler's tables check.
+// Turns options into lines of the description of an execution, which the compiler's tables check.
 #include "frontends/torch/libtorch/options.hpp"
 
 #include <algorithm>
@@ -13,8 +12,8 @@ namespace {
 using support::str;
 using support::UserError;
 
-constexpr const char* kHost = "host";  // the keyword of what is no part of a module
-// In the order of OutputMode and MemoryLimit.
+constexpr const char* kHost = "host";  // the keyword of options that do not belong to a module
+// The words are in the order of OutputMode and MemoryLimit.
 constexpr const char* kModes[] = {"Default", "Final", "EveryN", "All", "Sum"};
 constexpr const char* kLimits[] = {"warn", "error", "off"};
 
@@ -30,7 +29,7 @@ void take_host(compile::HostOptions& into, const OptionValues& values) {
   ir::take_attrs(compile::host_option_rows(), into, attrs_of(values));
 }
 
-// The keyword of an option's line. UserError for what is no option.
+// Returns the keyword of an option's line. UserError for an unknown option.
 std::string keyword_of(const std::string& option) {
   std::vector<std::string> known;
   for (const ir::OptionText& row : ir::execution_table()) {
@@ -45,7 +44,7 @@ std::string keyword_of(const std::string& option) {
   ir::option_value::refuse_name(option, known);
 }
 
-// UserError unless the table takes the line.
+// Throws a UserError unless the table accepts the line.
 void check_line(const std::string& keyword, const std::string& name, const OptionValues& values) {
   if (keyword == kHost) {
     compile::HostOptions scratch;

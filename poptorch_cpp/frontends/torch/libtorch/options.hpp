@@ -1,4 +1,4 @@
-// poptorch::Options as the compiler takes them.
+// Describes poptorch::Options for the compiler.
 #pragma once
 
 #include <string>
@@ -12,11 +12,10 @@
 namespace poptorch {
 
 struct Description {
-  // UserError for options that an inference model cannot have.
+  // Throws a UserError for options that an inference model cannot have.
   Description(const Options& options, bool training);
 
-  // What is described of an optimiser, with what the options say of it. Where `optimiser` says that
-  // it needs a running mean, means are running.
+  // Returns `optimiser` with the options' settings. If it needs a running mean, means are running.
   ir::OptimiserSpec with_options(const ir::OptimiserSpec& optimiser) const;
 
   ir::Execution execution;  // without optimiser and replica groups

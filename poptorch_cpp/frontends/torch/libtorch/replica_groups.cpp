@@ -10,7 +10,7 @@ namespace {
 using support::str;
 using support::UserError;
 
-// How many values the host has; 1 is without a dimension of its own.
+// Returns the number of values on the host; a single value does not add a dimension.
 int64_t value_count(const ir::ReplicaGroup& group, int64_t replicas) {
   if (group.all_replicas) return replicas;
   return group.size > 0 ? replicas / group.size : 1;

@@ -1,4 +1,4 @@
-// Parameters that have a value for each group of replicas.
+// Handles parameters that have a value for each group of replicas.
 #pragma once
 
 #include <torch/types.h>
@@ -21,9 +21,9 @@ class ReplicaGroupings {
     int64_t shards;
     VariableRetrievalMode mode;
   };
-  // The last one of a parameter holds.
+  // Records a request; the last one for a parameter applies.
   void request(const Request& request);
-  // By parameter of `state`: its group. UserError for groups that do not fit.
+  // Returns the group of each parameter of `state`. UserError for groups that do not fit.
   std::vector<ir::ReplicaGroup> groups(const std::vector<NamedTensor>& state,
                                        int64_t replicas) const;
 
@@ -31,10 +31,10 @@ class ReplicaGroupings {
   std::vector<Request> requests_;
 };
 
-// While it lives, grouped parameters are one replica's part.
+// Reduces grouped parameters to one replica's part while it lives.
 class OnePart {
  public:
-  // `state` names what holds all values of each grouped parameter.
+  // `state` names the tensors that hold all values of each grouped parameter.
   OnePart(std::vector<NamedTensor>& state, const std::vector<ir::ReplicaGroup>& groups,
           int64_t replicas);
   ~OnePart();

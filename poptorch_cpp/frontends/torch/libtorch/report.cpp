@@ -1,4 +1,4 @@
-// Executor's account of a compiled model, as poptorch/report.hpp has it.
+// Executor's report on a compiled model, as poptorch/report.hpp declares it.
 #include <iostream>
 
 #include "frontends/torch/libtorch/executor_state.hpp"

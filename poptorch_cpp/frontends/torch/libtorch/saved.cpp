@@ -1,4 +1,4 @@
-// What an Executor does with files.
+// Saves an Executor to a file, and runs saved models.
 #include "poptorch/saved.hpp"
 
 #include "frontends/torch/libtorch/executor_state.hpp"

@@ -7,7 +7,7 @@
 namespace poptorch {
 namespace {
 
-// Of ids, for messages.
+// Returns a list of ids for messages.
 std::string listed(const std::vector<std::string>& ids) {
   std::vector<std::string> all;
   for (const std::string& id : ids) all.push_back(support::str("'", id, "'"));

@@ -1,4 +1,4 @@
-// What the log says of an Executor, in the words that Python's wrappers have for it.
+// Logs an Executor's actions in the same words as Python's wrappers.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace poptorch::telling {
 
-// The values that a compilation goes by, where they are not the defaults.
+// Logs the options of a compilation that differ from their defaults.
 void options(const ir::Execution& execution);
 void weights_to_device();
 void weights_to_host();
