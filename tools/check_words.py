@@ -1,7 +1,8 @@
 """Checks the English of comments in C++: plain sentences, the field's terms, no mannerisms.
 
 `tools/check_words.py [path ...]` prints every place with the rule that it breaks; without a path it
-checks FOLDERS. A comment is a run of lines that begin with //, or what stands behind code.
+checks all of poptorch_cpp. A comment is a run of lines that begin with //, or follows code on its
+line.
 """
 
 import re
@@ -9,28 +10,6 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent / "poptorch_cpp"
-# Those whose comments follow the rules. The other folders are still to be rewritten.
-FOLDERS = (
-    "account",
-    "bindings",
-    "compile",
-    "emulator",
-    "frontends/torch/aten",
-    "frontends/torch/libtorch",
-    "include",
-    "ir",
-    "lowering",
-    "ops",
-    "partition",
-    "program",
-    "reference",
-    "session",
-    "storage",
-    "support",
-    "target",
-    "transforms",
-)
-
 # What a comment must not contain, with what to write instead. The case of letters does not matter.
 WORDS = (
     (r"(?<!there )\b(is|are|was|were) no (?!longer\b|more than\b)", "'is not a', 'without'"),
@@ -83,7 +62,7 @@ def problems(text):
 
 
 def main(paths=()):
-    paths = [Path(path) for path in paths] or [ROOT / folder for folder in FOLDERS]
+    paths = [Path(path) for path in paths] or [ROOT]
     files = [
         file
         for path in paths

@@ -1,4 +1,4 @@
-// The engine's C table over GenericCall.
+// Fills the engine's C table of foreign kernels with functions that run a GenericCall.
 #include "frontends/torch/aten_provider.hpp"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -36,7 +36,7 @@ std::map<std::string, std::string> attributes(const PoptorchForeignOp& op) {
   return result;
 }
 
-// "[0, 2]", as the program prints a list of whole numbers.
+// Parses a list of integers as the program prints it: "[0, 2]".
 std::vector<int64_t> whole_numbers(const std::string& text) {
   std::vector<int64_t> result;
   const Json list = parse_json(text);
@@ -49,7 +49,7 @@ struct Prepared {
   bool is_gradient;
   std::vector<int64_t> given, needed;
   std::vector<Blob> inputs, outputs;
-  size_t operand_count;  // of the forward op: the rest of the inputs are gradients
+  size_t operand_count;  // of the forward op; the other inputs are gradients
 
   std::vector<at::Tensor> tensors(const std::vector<Blob>& blobs, void* const* buffers) const {
     std::vector<at::Tensor> result;
@@ -110,7 +110,8 @@ Prepared* make_prepared(const PoptorchForeignOp& op) {
   return prepared.release();
 }
 
-// What `work` throws as text, torch's own after the operator that it is `of`; false when it does.
+// Returns whether `work` succeeds. If it throws, writes the reason into `error`. The operator of
+// the call `of` precedes torch's own text.
 template <typename Work>
 bool explained(const GenericCall* of, char* error, size_t size, Work work) {
   try {

@@ -38,13 +38,13 @@ std::byte* bytes_of(const at::Tensor& tensor) {
 at::Tensor empty_of(const ir::Type& type, const std::string& what) {
   try {
     return at::empty(type.shape, at::TensorOptions().dtype(torch_dtype(type.dtype)));
-  } catch (const c10::Error&) {  // torch tells no type of its own for this
+  } catch (const c10::Error&) {  // torch has no specific type for lack of memory
     throw UserError(str("[memory] the host has not the memory that ", what, ", ", type,
                         ", needs. Return less, or from fewer micro-batches (outputMode)."));
   }
 }
 
-// UserError unless `tensor` has values on the host, in its own memory.
+// Throws UserError unless `tensor` has values on the host, in its own memory.
 void check_host(const at::Tensor& tensor, const std::string& what) {
   const NotPlain found = why_not_plain(tensor);
   if (found.problem.empty()) return;
@@ -53,13 +53,14 @@ void check_host(const at::Tensor& tensor, const std::string& what) {
                       found.cure.starts_with(".") ? " of it." : "."));
 }
 
-// Whether the bytes of a value of `type` can be written where the tensor's are.
+// Returns whether a value of `type` can be written directly into the tensor's memory.
 bool is_laid_out_as(const at::Tensor& tensor, const ir::Type& type) {
   return tensor.is_contiguous() && tensor.scalar_type() == torch_dtype(type.dtype) &&
          tensor.sizes() == at::IntArrayRef(type.shape);
 }
 
-// `tensor` as the device wants it: dense, of dtype `type.dtype`.
+// Returns `tensor` as the device requires it: dense, in dtype `type.dtype`. Throws UserError if its
+// dtype or shape does not fit.
 at::Tensor as_device(const at::Tensor& tensor, const ir::Type& type, const std::string& what) {
   check_host(tensor, what);
   const ir::DType given = ir_dtype(tensor.scalar_type());
@@ -79,7 +80,7 @@ const at::Tensor& held(const NamedTensor& state) {
   return state.host.defined() ? state.host : state.tensor;
 }
 
-// Whether two elements may lie in one place, as those of expand() do.
+// Returns whether two elements may share one place, as those of expand() do.
 bool overlaps_itself(const at::Tensor& tensor) {
   std::vector<std::pair<int64_t, int64_t>> steps;  // stride, size
   for (int64_t i = 0; i < tensor.dim(); ++i) {
@@ -94,7 +95,7 @@ bool overlaps_itself(const at::Tensor& tensor) {
   return false;
 }
 
-// Without gradient a weight is not the optimiser's.
+// Removes parameters that do not require gradients from the optimiser's groups.
 void drop_frozen(ir::OptimiserSpec& optimiser, const std::vector<NamedTensor>& state) {
   for (auto& group : optimiser.groups) {
     std::erase_if(group.parameters, [&](const std::string& name) {
@@ -179,7 +180,7 @@ void TorchExecutable::write_inputs(const std::vector<at::Tensor>& inputs,
 void TorchExecutable::weights_to_host() const {
   const at::NoGradGuard no_grad;
   const support::Region copying("poptorch::copyWeightsToHost");
-  std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // to, from; the same where that will do
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // to, from; the same if the layout fits
   std::vector<std::pair<std::string, std::byte*>> reads;
   for (const ModelTensor& state : state_) {
     const at::Tensor tensor(state.tensor.lock());
@@ -245,7 +246,7 @@ at::Tensor TorchExecutable::fetch_state(const std::string& name) const {
   return value;
 }
 
-// `data` has a row for each of `owners`; without owners nothing is to do.
+// Requires a row of `data` for each of `owners`. Does nothing without owners.
 void TorchExecutable::exchange(const std::string& name, const std::vector<int>& owners,
                                std::byte* data) const {
   if (owners.empty()) return;
@@ -257,7 +258,7 @@ void TorchExecutable::write_state(const std::string& name, const at::Tensor& val
   const at::NoGradGuard no_grad;
   const ir::StateSlot& target = slot(name);
   const ir::Type type = executable_->state_type(target);
-  // A hyper-parameter is a number of the host, whatever the slot's precision.
+  // A hyper-parameter is a number of the host, whose precision may differ from the slot's.
   const bool number = target.kind == "hyper_parameter";
   const at::Tensor dense =
       number ? value.to(torch_dtype(type.dtype)) : as_device(value, type, name);
@@ -267,7 +268,7 @@ void TorchExecutable::write_state(const std::string& name, const at::Tensor& val
 
 namespace {
 
-// While forward runs, the module says how many replicas there are: ops between them ask.
+// Sets the module's replication factor before forward runs, because collective ops read it.
 TraceResult trace_for(const ir::Execution& execution, const TraceRequest& request,
                       const Forward& forward) {
   return trace(request, [&](const std::vector<at::Tensor>& inputs) {
@@ -278,7 +279,7 @@ TraceResult trace_for(const ir::Execution& execution, const TraceRequest& reques
 
 }  // namespace
 
-// Its first POPTORCH_MAX_GRAPH_LEN characters; without the variable all.
+// Logs the module's text, cut to POPTORCH_MAX_GRAPH_LEN characters if that variable is set.
 void log_traced(const ir::Module& module) {
   std::string text = ir::print(module, {.locations = true});
   const auto limit = static_cast<size_t>(support::environment_number("POPTORCH_MAX_GRAPH_LEN", 0));
@@ -286,12 +287,12 @@ void log_traced(const ir::Module& module) {
   support::log(support::LogLevel::kTrace, "traced:\n" + text);
 }
 
-// Into the file that POPTORCH_EXPORT_PROTO_FILE names.
+// Writes the module's text to the file that POPTORCH_EXPORT_PROTO_FILE names, if that is set.
 void export_traced(const ir::Module& module) {
   const std::string path = support::environment_text("POPTORCH_EXPORT_PROTO_FILE");
   if (path.empty()) return;
   const auto folder = std::filesystem::path(path).parent_path();
-  std::error_code error;  // whether it is a folder shows when the file is made
+  std::error_code error;  // ignored: WholeFile fails without the folder
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
   const std::string text = ir::print(module);
   support::WholeFile file(path);

@@ -1,4 +1,5 @@
-// Trace, compile and run a model on torch tensors: what the Python module and the C++ API share.
+// Traces, compiles and runs a model on torch tensors. The Python module and the C++ API share this
+// code.
 #pragma once
 
 #include <memory>
@@ -13,36 +14,37 @@ namespace poptorch::frontend {
 
 class TorchExecutable {
  public:
-  // Of what was traced, as it was traced.
+  // Takes the outputs, the written inputs and the state, unchanged, from the trace that was
+  // compiled.
   TorchExecutable(std::unique_ptr<session::Executable> executable, const TraceResult& traced);
 
   const std::vector<TraceOutput>& outputs() const { return outputs_; }
-  // Numbers of the inputs that forward writes.
+  // Returns the numbers of the inputs that forward writes.
   const std::vector<size_t>& written_inputs() const { return written_inputs_; }
   const session::Executable& compiled() const { return *executable_; }
   session::Executable& compiled() { return *executable_; }
 
-  // Of the model, for profilers.
+  // Sets the model's name, which profilers show.
   void set_name(const std::string& name) { run_name_ = "poptorch::run " + name; }
 
-  // One step. Inputs of the device's dtype that are dense are read in place; those that forward
-  // writes hold what it wrote afterwards. UserError for another number, shape or dtype than
-  // compiled.
+  // Runs one step. Reads dense inputs of the device's dtype in place. Afterwards, the inputs that
+  // forward writes hold their new values. Throws UserError if the inputs differ from the compiled
+  // ones in number, shape or dtype, or if a written input overlaps another input or itself.
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs);
 
-  // The model's own tensors, from and to their slots; those that the model has let go of are left
-  // out. Empty `names`: all of them.
-  // Weights of which each process has a part come from all of them, and with these the buffers of
-  // the first process: all must call it then. Otherwise it is local.
+  // Copy the model's own tensors from and to their slots, except tensors that the model has
+  // released. Empty `names`: all of them. If each process has a part of a weight, weights_to_host()
+  // collects the parts from all processes, and with them the buffers of the first process. All
+  // processes must call it then; otherwise the call is local.
   void weights_to_host() const;
   void weights_to_device(const std::vector<std::string>& names = {});
   at::Tensor read_state(const std::string& name) const;   // 0 for groups without a replica here
-  at::Tensor fetch_state(const std::string& name) const;  // with those, which all must call then
+  at::Tensor fetch_state(const std::string& name) const;  // includes those: all must call it then
   void write_state(const std::string& name, const at::Tensor& value);
 
  private:
-  // Weak: a tensor's Python object leads to the wrapper that owns this, and a strong reference from
-  // here would hide that cycle from Python's collector.
+  // The tensor is weak because its Python object refers to the wrapper that owns this. A strong
+  // reference would hide that cycle from Python's garbage collector.
   struct ModelTensor {
     std::string name;
     c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> tensor;
@@ -56,20 +58,22 @@ class TorchExecutable {
   std::unique_ptr<session::Executable> executable_;
   std::string run_name_ = "poptorch::run";
   std::vector<TraceOutput> outputs_;
-  std::vector<size_t> written_inputs_;  // which outputs stand behind the model's own
+  std::vector<size_t> written_inputs_;  // their outputs follow the model's own
   std::vector<ModelTensor> state_;
 };
 
-// Traces `forward`, compiles the graph and uploads the weights. `execution.training` decides
-// whether gradients are taken; parameters that require none are left out of the optimiser's groups.
-// broadcast_buffers: UserError where replicas would each write a parameter or buffer of their own.
+// Traces `forward`, compiles the graph and, unless options.offline is set, uploads the weights.
+// `execution.training` determines whether gradients are computed. The optimiser's groups omit
+// parameters that require none. If `broadcast_buffers` is set, throws UserError if replicas would
+// each write a separate parameter or buffer.
 std::unique_ptr<TorchExecutable> compile_model(const TraceRequest& request, const Forward& forward,
                                                ir::Execution execution,
                                                const compile::HostOptions& options = {},
                                                const compile::Progress& progress = {},
                                                bool broadcast_buffers = false);
 
-// Traces `forward`; what its modules cost. Tensors need no values: meta tensors will do.
+// Traces `forward` and returns the costs of its modules. Inputs and state may be meta tensors,
+// because their values are not read.
 account::Profile profile_model(const TraceRequest& request, const Forward& forward,
                                ir::Execution execution);
 

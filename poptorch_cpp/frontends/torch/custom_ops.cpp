@@ -1,5 +1,5 @@
-// Registers torch.ops.poptorch.custom_op, which the tracer has a row
-// for. Inputs are what the device would hold: numbers of 32 bits.
+// Registers torch.ops.poptorch.custom_op, for which the tracer has a row. The op receives inputs as
+// the device would hold them: 64-bit numbers become 32-bit numbers.
 #include "frontends/torch/custom_ops.hpp"
 
 #include <ATen/core/LegacyTypeDispatch.h>

@@ -1,4 +1,4 @@
-// Custom ops outside of a trace.
+// Runs custom ops outside of a trace.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,8 +8,8 @@
 
 namespace poptorch::frontend {
 
-// What the op gives on the host for tensors of it, as one replica; no gradient is recorded.
-// UserError as of ops::CustomCall.
+// Returns the op's outputs for tensors of the host, as one replica. Records no gradient. Throws
+// UserError as ops::CustomCall does.
 std::vector<at::Tensor> run_custom_op(at::TensorList inputs, const std::string& name,
                                       const std::string& domain, int64_t version,
                                       const std::string& attributes);

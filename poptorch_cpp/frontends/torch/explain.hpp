@@ -1,4 +1,4 @@
-// What a model uses, from a trace alone: nothing is compiled, and nothing runs.
+// Lists what a model uses, from a trace alone: nothing is compiled or run.
 #pragma once
 
 #include <cstdint>
@@ -11,25 +11,25 @@
 namespace poptorch::frontend {
 
 struct UsedOp {
-  std::string name;      // of our vocabulary; "aten::cross.default" of a foreign one
-  bool foreign = false;  // a kernel that is none of ours: torch's, or a library's
-  std::map<std::string, int64_t> places;  // how often, by line of the user's, "model.py:42"
+  std::string name;      // an op of the IR, or a foreign one, "aten::cross.default"
+  bool foreign = false;  // has a kernel from outside the core: torch's, or a library's
+  std::map<std::string, int64_t> places;  // how often, by the user's line, "model.py:42"
 };
 
 struct UsedModule {
-  std::string path;  // of which the ops' own module is
+  std::string path;  // of the innermost module of the ops
   int64_t ops = 0;
-  int64_t activation_bytes = 0;  // of results, views aside
+  int64_t activation_bytes = 0;  // of results, without those of views
 };
 
 struct Explanation {
   std::vector<UsedOp> ops;  // the most frequent first
   std::vector<UsedModule> modules;
   std::vector<Refusal> refusals;
-  std::string end;  // the error behind which there is no trace; "": there was none
+  std::string end;  // the error that ended the trace; "" if none did
 };
 
-// Errors that forward itself raises are passed on.
+// Traces `forward`. Passes errors that forward itself raises on to the caller.
 Explanation explain(const TraceRequest& request, const Forward& forward);
 
 }  // namespace poptorch::frontend

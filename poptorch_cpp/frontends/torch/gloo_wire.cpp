@@ -12,10 +12,11 @@ namespace {
 using Backend = c10::intrusive_ptr<c10d::Backend>;
 using Work = c10::intrusive_ptr<c10d::Work>;
 
-// A wait that ends otherwise breaks the connection.
+// The bound of a wait: ten years, because a wait that times out breaks the connection.
 constexpr std::chrono::hours kForEver{24 * 3650};
 
-// "[/file.cc:553] Connection closed by peer [127.0.0.1]:49371. This is typically ...": the middle.
+// Returns the reason, which is the middle of a text such as
+// "[/file.cc:553] Connection closed by peer [127.0.0.1]:49371. This is typically ...".
 std::string reason_of(const std::exception& error) {
   std::string text = error.what();
   text = text.substr(0, text.find('\n'));
@@ -63,7 +64,7 @@ class GlooWire final : public emulator::Wire {
   }
 
  private:
-  // Gloo's connection of a tag is its remainder.
+  // Gloo sends a tag over connection `tag % connections_`.
   int tag_of(int lane) const {
     if (lane == 0 || connections_ == 1) return lane;
     const int others = connections_ - 1;

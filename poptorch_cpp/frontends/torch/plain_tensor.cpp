@@ -1,4 +1,4 @@
-// Decided by the tensor's dispatch keys: what torch itself goes by.
+// Decides by the tensor's dispatch keys, as torch itself does, then by its device and memory.
 #include "frontends/torch/plain_tensor.hpp"
 
 #include "support/strings.hpp"
@@ -45,7 +45,7 @@ bool belongs_to_transform(c10::DispatchKeySet keys) {
 
 NotPlain by_keys(const at::Tensor& tensor) {
   const c10::DispatchKeySet keys = tensor.key_set();
-  if (keys.has(DispatchKey::DeferredInit)) {  // the tracer's
+  if (keys.has(DispatchKey::DeferredInit)) {  // the tracer's key
     return {"is a tensor of a model's forward, where it has no values",
             "what the wrapper's call gives"};
   }

@@ -1,4 +1,4 @@
-// Which tensors have values that can be read where torch says they are.
+// Determines whether a tensor's values can be read at the address that torch reports.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,15 +7,16 @@
 
 namespace poptorch::frontend {
 
-// What keeps the core from the values of a tensor, and which tensor to pass instead.
+// Describes why the core cannot read a tensor's values, and which tensor to pass instead.
 struct NotPlain {
-  std::string problem;  // "is a quantised tensor"; empty: nothing
+  std::string problem;  // "is a quantised tensor"; empty for a plain tensor
   std::string cure;     // ".dequantize()"
 };
 
-// Dense tensors of the host are plain, also of subclasses that leave torch's dispatch alone: not
-// those of other devices and layouts, fake and nested ones, those of transforms of torch.func, and
-// those whose memory is gone. Costs some nanoseconds for a plain tensor.
+// Returns an empty problem for a plain tensor, in some nanoseconds. Dense tensors of the host are
+// plain, including those of subclasses that do not change torch's dispatch. These are not plain:
+// tensors of other devices and layouts, fake and nested tensors, those of torch.func's transforms,
+// and those whose memory is gone.
 NotPlain why_not_plain(const at::Tensor& tensor);
 
 }  // namespace poptorch::frontend

@@ -1,5 +1,6 @@
-// Declares PopTorch's own ops as torch.ops.poptorch, with what they do on the host: there the
-// reference kernels run. In a model the tracer has rows for them (aten/own.cpp).
+// Declares PopTorch's own ops as torch.ops.poptorch. On the host they run the reference kernels,
+// except print_tensor, which copies its operand. In a model the tracer has rows for them
+// (aten/own.cpp).
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/result_type.h>
@@ -21,7 +22,7 @@
 namespace poptorch::frontend {
 namespace {
 
-// The results of one op of the IR; UserError where it does not take such operands.
+// Returns the results of one op of the IR. Throws UserError if the op does not take such operands.
 std::vector<at::Tensor> on_host(const char* name, const std::vector<at::Tensor>& operands,
                                 const ir::Attrs& attrs) {
   const at::AutoDispatchBelowAutograd below;

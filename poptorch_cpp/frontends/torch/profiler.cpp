@@ -1,4 +1,4 @@
-// Regions are told to at::RecordFunction, which torch.profiler and its like listen to.
+// Reports regions to at::RecordFunction, which torch.profiler and similar tools observe.
 #include "frontends/torch/profiler.hpp"
 
 #include <ATen/record_function.h>
@@ -13,8 +13,8 @@ namespace {
 
 constexpr at::RecordScope kScope = at::RecordScope::USER_SCOPE;
 
-// The part of at::ThreadLocalState that profilers live in. The rest (modes, dispatch keys) stays as
-// it is on the pool's threads, so that kernels do the same whether somebody profiles or not.
+// Holds the part of at::ThreadLocalState that profilers use. The rest (modes, dispatch keys) stays
+// as it is on the pool's threads, so that kernels do the same with and without a profiler.
 struct Listening {
   at::RecordFunctionTLS callbacks = at::get_record_function_tls_();
   std::shared_ptr<c10::ThreadLocalDebugInfo> profiler = c10::ThreadLocalDebugInfo::current();
@@ -28,7 +28,7 @@ struct Listening {
 struct Open {
   Open(std::string named, at::StepCallbacks&& callbacks)
       : name(std::move(named)), function(std::move(callbacks)) {}
-  std::string name;  // to which `function` refers
+  std::string name;  // `function` refers to it
   at::RecordFunction function;
 };
 
@@ -51,7 +51,7 @@ class ProfilerRegions final : public support::RegionObserver {
   void* adopt(const void* context) override {
     const auto& listening = *static_cast<const Listening*>(context);
     auto before = std::make_unique<Listening>();
-    // As on a thread that has it already, for all of its machines.
+    // A thread that already has this profiler, for all of its machines, keeps its state.
     if (listening.profiler && before->profiler == listening.profiler) return nullptr;
     listening.take_effect();
     return before.release();
@@ -65,7 +65,7 @@ class ProfilerRegions final : public support::RegionObserver {
 }  // namespace
 
 void show_regions_to_profilers() {
-  // Never destroyed: threads may ask while the process ends.
+  // The observer is never destroyed: threads may call it while the process ends.
   static auto* const regions = new ProfilerRegions;
   support::set_region_observer(regions);
 }

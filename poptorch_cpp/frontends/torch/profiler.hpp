@@ -3,7 +3,7 @@
 
 namespace poptorch::frontend {
 
-// From here on. May be called any number of times.
+// Takes effect for the rest of the process. Idempotent.
 void show_regions_to_profilers();
 
 }  // namespace poptorch::frontend

@@ -49,7 +49,7 @@ void check_state(const session::Executable& executable, const std::vector<NamedT
   }
 }
 
-// A weight of several names has one slot.
+// Returns `traced` with only the names that have a slot: a weight with several names has one slot.
 TraceResult with_slots_alone(const session::Executable& executable, const TraceResult& traced) {
   std::set<std::string> slots;
   for (const ir::StateSlot& slot : executable.states()) slots.insert(slot.name.text());
@@ -61,7 +61,8 @@ TraceResult with_slots_alone(const session::Executable& executable, const TraceR
   return kept;
 }
 
-// Results first, then what goes back into inputs: see TorchExecutable.
+// Throws UserError unless the program's outputs fit `traced`. Results come first, then the values
+// of written inputs: see TorchExecutable.
 void check_results(const session::Executable& executable, const TraceResult& traced) {
   const auto& inputs = executable.input_types();
   const auto& outputs = executable.output_types();

@@ -1,4 +1,4 @@
-// The arguments of a generic ATen op as they come from a text: checked before anything reads them.
+// Checks the arguments of a generic ATen op, which come from text, before any code reads them.
 #pragma once
 
 #include <ATen/core/function_schema.h>
@@ -7,9 +7,10 @@
 
 namespace poptorch::frontend {
 
-// UserError unless `arguments` is a list of one value for each argument of the schema, lists stand
-// where lists are taken, and tensors are objects: operands, numbered from 0 in their order, with an
-// element type, or tensors without elements by their sizes and type.
+// Throws UserError unless `arguments` is a list of one value per argument of the schema. A list may
+// only be the value of an argument that takes one. An object must be an operand with its number and
+// element type, or a tensor without elements with its sizes and type. Operands are numbered from 0
+// in order.
 void check_arguments(const c10::FunctionSchema& schema, const Json& arguments);
 
 }  // namespace poptorch::frontend

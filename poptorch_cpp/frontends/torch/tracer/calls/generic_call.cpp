@@ -23,7 +23,8 @@ using c10::IValue;
 using c10::TypeKind;
 using support::str;
 
-// What torch's kernels want as int64, whereas the device's integers present themselves as int32.
+// Returns whether torch's kernel requires int64 for an argument. The device's integers appear as
+// int32.
 bool wants_int64(const c10::FunctionSchema& schema, size_t argument,
                  c10::ArrayRef<IValue> arguments) {
   static const std::set<std::string> indices{"index",  "indices",     "offsets",
@@ -98,7 +99,8 @@ void collect_dtypes(const Json& value, std::vector<c10::ScalarType>& dtypes) {
   }
 }
 
-// The tensor that `value` stands for: an operand, or one without elements.
+// Returns the tensor that `value` describes: an operand, or a tensor without elements. Returns
+// nullopt for other values.
 std::optional<at::Tensor> tensor_of(const Json& value, const std::vector<at::Tensor>& operands) {
   if (const Json* operand = value.find("operand")) {
     return operands.at(static_cast<size_t>(operand->get<int64_t>()));

@@ -1,4 +1,4 @@
-// Floats that JSON lacks are {"float": "inf"}.
+// Infinities and nan, which JSON does not have, are objects such as {"float":"inf"}.
 #include "frontends/torch/tracer/calls/json.hpp"
 
 #include <charconv>
@@ -85,7 +85,7 @@ class Parser {
     }
     return Json(real);
   }
-  // Values are read by recursion; no argument nests deep.
+  // Limits the recursion that reads nested values. No argument nests so deeply.
   void enter() {
     constexpr int kDeepest = 64;
     if (++depth_ > kDeepest) fail();

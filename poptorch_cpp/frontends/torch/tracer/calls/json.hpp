@@ -1,4 +1,4 @@
-// Just enough JSON for the arguments of generic ops: values, an exact text and its parser.
+// Implements the part of JSON that arguments of generic ops need: values, exact text, a parser.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@ struct Json
   const T& get() const {
     return std::get<T>(*this);
   }
-  const Json* find(std::string_view key) const;  // nullptr unless an object with `key`
+  const Json* find(std::string_view key) const;  // nullptr if not an object with `key`
 };
 
 std::string json_text(const Json& value);
-// InternalError for text that json_text did not make.
+// Throws InternalError for malformed text.
 Json parse_json(std::string_view text);
 
 }  // namespace poptorch::frontend

@@ -1,4 +1,4 @@
-// The lists are those of torch's CPU autocast.
+// The lists follow those of torch's CPU autocast.
 #include "frontends/torch/tracer/dispatch/autocast.hpp"
 
 #include <set>

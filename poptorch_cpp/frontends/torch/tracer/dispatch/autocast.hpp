@@ -1,5 +1,5 @@
-// torch.autocast for operators that the tracer takes whole: torch's own casts stand below the
-// tracer in the dispatcher, so they are made here.
+// Implements torch.autocast for operators that the tracer takes whole. torch's own casts come after
+// the tracer in the dispatcher, so such operators do not reach them.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -9,8 +9,8 @@
 
 namespace poptorch::frontend {
 
-// Casts floating tensors among `arguments` as CPU autocast does for `op` ("linear"); nothing when
-// autocast is off.
+// Casts floating tensors among `arguments` as CPU autocast does for `op` ("linear"). Does nothing
+// if autocast is off.
 void apply_autocast(const std::string& op, std::vector<c10::IValue>& arguments);
 
 }  // namespace poptorch::frontend

@@ -1,4 +1,4 @@
-// Values that the host asks for and that follow from buffers: see handled.hpp.
+// Explains unknown values that the host needs and that follow from buffers: see handled.hpp.
 #include <set>
 #include <string>
 #include <vector>
@@ -14,8 +14,8 @@ namespace {
 
 using c10::IValue;
 
-// Adds the buffers that `value` follows from; false where it follows from anything else besides
-// constants.
+// Adds the buffers that `value` follows from. Returns false if it follows from anything else than
+// buffers and constants.
 bool add_buffers(const Tracer& tracer, const ir::Value* value, std::set<std::string>& buffers) {
   std::set<const ir::Op*> seen;
   std::vector<const ir::Value*> open{value};

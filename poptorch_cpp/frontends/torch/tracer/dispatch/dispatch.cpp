@@ -1,4 +1,4 @@
-// The dispatcher's handler: every operator that the user's forward calls, above autograd.
+// Handles every operator that the user's forward calls, above autograd in the dispatcher.
 #include <c10/core/ScalarType.h>
 #include <torch/library.h>
 
@@ -47,15 +47,16 @@ void overwrite(const Handled& h, const at::Tensor& tensor, const TensorValue& va
   h.tracer.write(tensor, h.call.cast(value.value, ir_dtype(tensor.scalar_type())));
 }
 
-// Whether the operator's results are the arguments that it writes. Those of others that write
-// (batch norms, their statistics) are new; their rows write by themselves.
+// Returns whether the operator's results are the arguments that it writes. Other operators that
+// write (batch norms write their statistics) return new tensors, and their rows do the writes.
 bool returns_written(const Handled& h) {
   if (h.info.writes.empty()) return false;
   const auto& returns = h.op.schema().returns();
   return returns.empty() || returns[0].alias_info();
 }
 
-// In-place and out= operators: the functional results go into the written arguments.
+// Writes the functional results into the written arguments of an in-place or out= operator, and
+// returns these.
 Results write_back(const Handled& h, const std::vector<TensorValue>& values) {
   Results results;
   for (size_t i = 0; i < h.info.writes.size(); ++i) {
@@ -66,7 +67,8 @@ Results write_back(const Handled& h, const std::vector<TensorValue>& values) {
   return results;
 }
 
-// The IR only carries complex numbers; torch computes with them.
+// Returns whether the call takes or requests complex numbers. The IR only carries them; torch
+// computes with them.
 bool is_complex(const Handled& h) {
   if (const size_t dtype = h.call.index_of("dtype"); dtype != Call::kNone && h.call.given(dtype)) {
     if (c10::isComplexType(h.arguments[dtype].toScalarType())) return true;
@@ -86,9 +88,10 @@ bool is_empty(const IValue& argument) {
   return std::any_of(items.begin(), items.end(), [](const IValue& item) { return is_empty(item); });
 }
 
-// Tensors without elements, which no row sees: given, or asked for by size.
+// Returns whether the call takes a tensor without elements or requests one by size. No row receives
+// such a call.
 bool concerns_empty(const Handled& h) {
-  if (h.info.functional == "cat") return false;  // which leaves them out
+  if (h.info.functional == "cat") return false;  // its row leaves them out
   if (h.call.given("size")) {
     const ir::Ints size = h.call.ints("size");
     if (std::find(size.begin(), size.end(), 0) != size.end()) return true;
@@ -96,7 +99,7 @@ bool concerns_empty(const Handled& h) {
   return std::any_of(h.arguments.begin(), h.arguments.end(), is_empty);
 }
 
-// None where the row does not cover the call, or not operands of these types: the generic op does.
+// Returns no values if the row does not cover the call, or not operands of these types.
 std::vector<TensorValue> by_row(const Handled& h) {
   try {
     return (*h.info.rule)(h.call);
@@ -106,7 +109,8 @@ std::vector<TensorValue> by_row(const Handled& h) {
   }
 }
 
-// What a user computes in float64 has the precision of float32. Conversions say nothing.
+// Warns that a float64 result has the precision of float32. Conversions and calls that name a dtype
+// do not warn.
 void warn_of_float64(const Handled& h, const std::vector<TensorValue>& values) {
   const bool is_double = std::any_of(values.begin(), values.end(), [](const TensorValue& value) {
     return value && value.dtype == ir::DType::kF64;
@@ -129,8 +133,8 @@ std::vector<TensorValue> by_generic_op(const Handled& h) {
   return values;
 }
 
-// None where torch composes the operator of others that have rows, while its own row does not
-// cover the call.
+// Returns the results of the operator's row or, if the row does not cover the call, of the generic
+// op. Returns no values if torch must compose the operator of others instead.
 std::vector<TensorValue> values_of(const Handled& h) {
   try {
     if (h.info.rule && !is_complex(h) && !concerns_empty(h)) {
@@ -138,7 +142,7 @@ std::vector<TensorValue> values_of(const Handled& h) {
       if (!values.empty() || h.info.is_composite) return values;
     }
     return by_generic_op(h);
-  } catch (const DynamicShapeError& error) {  // what follows would not fit
+  } catch (const DynamicShapeError& error) {  // later ops would not fit a stand-in
     const auto behind = buffers_behind(h.tracer, h.arguments.slice(1));
     throw DynamicShapeError(error.what() + behind, error.where());
   } catch (const support::UnsupportedError& error) {
@@ -151,7 +155,7 @@ std::vector<TensorValue> values_of(const Handled& h) {
   }
 }
 
-// nullopt: torch's own composition is to run instead.
+// Returns nullopt if torch's own composition must run instead.
 std::optional<Results> compute(const Handled& h) {
   const std::vector<TensorValue> values = values_of(h);
   if (values.empty()) return std::nullopt;
@@ -184,20 +188,22 @@ bool makes_sparse(const OpInfo& info) {
   return makers.contains(info.name);
 }
 
-// Of known numbers it is a tensor of the host, as those that modules hold are.
+// Returns a host tensor if the numbers are known, like the sparse tensors that modules hold.
 std::optional<Results> sparse(const Handled& h) {
   auto results = results_on_host(h);
   return results ? std::move(results) : compute(h);
 }
 
-// Copies to the device, draws on it, and what only takes a tensor's shape and type.
+// Returns whether the operator moves host tensors to the device, makes or draws numbers there, or
+// only uses a tensor's shape and type.
 bool moves_host_tensors(const OpInfo& info) {
   return info.functional == "_to_copy" || info.functional == "copy" ||
          info.functional == "lift_fresh" || info.functional == "lift" || is_factory(info) ||
          info.is_random;
 }
 
-// Sums that torch computes in the type of their out=, where none is asked for.
+// Sets the dtype of sums and products to that of their out= tensor if the call does not name one,
+// as torch does.
 void take_type_of_out(const c10::OperatorHandle& op, const OpInfo& info, Results& arguments) {
   static const std::set<std::string> sums{"sum", "prod", "nansum", "cumsum", "cumprod"};
   if (info.writes.size() != 1 || info.writes[0] == 0 || !sums.contains(info.functional)) return;
@@ -213,7 +219,7 @@ bool handled_here(const OpInfo& info) {
   return info.has_tensor_results || !info.writes.empty();
 }
 
-// Whether the operator was taken; if not, the stack is as it was.
+// Returns whether the tracer took the operator; if not, the stack is unchanged.
 bool dispatch(Tracer& tracer, const c10::OperatorHandle& op, const OpInfo& info, Stack* stack) {
   const size_t count = op.schema().arguments().size();
   Results arguments = torch::jit::last(*stack, count).vec();
@@ -241,7 +247,7 @@ bool dispatch(Tracer& tracer, const c10::OperatorHandle& op, const OpInfo& info,
   return true;
 }
 
-// Whether the operator was taken.
+// Returns whether the tracer took the operator.
 bool take(Tracer& tracer, const c10::OperatorHandle& op, const OpInfo& info, Stack* stack) {
   const size_t count = op.schema().arguments().size();
   auto results = by_sparse_constants(tracer, op, info, torch::jit::last(*stack, count));
@@ -251,8 +257,8 @@ bool take(Tracer& tracer, const c10::OperatorHandle& op, const OpInfo& info, Sta
   return true;
 }
 
-// Throws Kind of `where` with the user's line added where `text` lacks it; the tracer remembers it.
-// `end`: what is said besides where the error ends the trace, and the model does not catch it.
+// Throws a Kind at `where`, and adds the user's line if `text` lacks it. The tracer remembers the
+// error with `end` added, for the case that the model does not catch it and the trace ends.
 template <typename Kind>
 [[noreturn]] void raise(Tracer& tracer, std::string text, const std::source_location& where,
                         const char* end = "") {
@@ -276,7 +282,7 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stac
   try {
     if (take(*tracer, op, *info, stack)) return;
   } catch (const c10::Error& error) {
-    // Torch's own text, as in eager mode.
+    // Keeps torch's text, as in eager mode.
     raise<UserError>(*tracer, str("[", info->name, "] ", error.what_without_backtrace()),
                      std::source_location::current());
   } catch (const ValueNeededError& error) {
@@ -298,13 +304,14 @@ at::Tensor eager_overlap(const at::Tensor& x, const std::string&, const std::str
   return x.clone();
 }
 
-// Eagerly, poptorch.identity_loss is what its name says; the tracer has a row for it.
+// Implements poptorch.identity_loss in eager mode, where it is an identity or a reduction. The
+// tracer has a row for it.
 at::Tensor eager_identity_loss(const at::Tensor& x, const std::string& reduction) {
   if (reduction == "none") return x.clone();
   return reduction == "sum" ? x.sum() : x.mean();
 }
 
-// Of the running trace, if there is one.
+// Opens a scope in the running trace, if there is one.
 void push_name_scope(const std::string& name) {
   if (Tracer* tracer = Tracer::current()) tracer->push_scope(name);
 }
@@ -313,14 +320,15 @@ void pop_name_scope() {
   if (Tracer* tracer = Tracer::current()) tracer->pop_scope();
 }
 
-// Python's part of the trace lacks something, without which it goes on.
+// Records a feature that the Python part of the trace does not support. The trace continues without
+// it.
 void refuse(const std::string& what, const std::string& why) {
   if (Tracer* tracer = Tracer::current()) {
     tracer->refuse(what, support::UnsupportedError(why), {});
   }
 }
 
-// It has raised an error.
+// Records that the Python part raised the error `why`, unless the remembered error is its cause.
 void end_trace(const std::string& why) {
   Tracer* tracer = Tracer::current();
   if (tracer && !tracer->is_cause_of(why)) tracer->remember(nullptr, why);

@@ -36,8 +36,9 @@ std::vector<at::Tensor> infer_on_meta(const GenericCall& call,
   return call.run(metas);
 }
 
-// The results' shapes and dtypes: from a run on zeros; where zeros will not do, from torch's shape
-// functions. None where torch has no kernel; other errors are those that eager mode would give.
+// Returns tensors with the shapes and dtypes of the results. They come from a run on zeros or, if
+// that raises an error, from torch's shape functions. Returns nullopt if torch has no kernel; other
+// errors are those of eager mode.
 std::optional<std::vector<at::Tensor>> infer(const GenericCall& call,
                                              const std::vector<at::Tensor>& operands) {
   PauseGuard pause;
@@ -56,7 +57,7 @@ std::optional<std::vector<at::Tensor>> infer(const GenericCall& call,
   }
 }
 
-// Nothing to compute on the device: the host's values are constants.
+// Makes constants of results that the device need not compute, as the host has their values.
 std::vector<TensorValue> constants_of(Tracer& tracer, const std::vector<at::Tensor>& results) {
   PauseGuard pause;
   std::vector<TensorValue> values;
@@ -85,7 +86,7 @@ std::vector<TensorValue> emit_generic(Tracer& tracer, const c10::OperatorHandle&
   std::vector<at::Tensor> operands;
   GenericCall generic = GenericCall::of(op, arguments, operands);
   if (operands.empty()) return constants_of(tracer, run_on_host(generic));
-  // Where torch's kernel takes no halves, it computes in float32.
+  // If torch's kernel does not take halves, it computes in float32.
   const auto half = std::find_if(operands.begin(), operands.end(), is_half);
   const c10::ScalarType narrowed = half == operands.end() ? at::kFloat : half->scalar_type();
   auto inferred = infer(generic, operands);
@@ -134,13 +135,13 @@ std::optional<std::vector<TensorValue>> stand_ins(const c10::OperatorHandle& op,
   try {
     std::vector<at::Tensor> operands;
     const GenericCall generic = GenericCall::of(op, arguments, operands);
-    // Torch's generator stays where it is.
+    // A run on meta tensors does not advance torch's generator.
     const auto results =
         info.is_random ? std::optional(infer_on_meta(generic, operands)) : infer(generic, operands);
     if (!results) return std::nullopt;
     for (const at::Tensor& result : *results) {
       const ir::DType dtype = ir_dtype(result.scalar_type());
-      // A random number, as nobody takes it for known.
+      // A random number, because its value does not count as known.
       const Val unknown =
           call.emit("random_uniform", {},
                     {{"shape", Ints{}}, {"low", 0.0}, {"high", 1.0}, {"dtype", DType::kF32}});

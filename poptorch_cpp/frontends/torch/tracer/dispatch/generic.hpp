@@ -1,5 +1,5 @@
-// Operators without a row: run through torch's own kernel by the `aten` op; factories become
-// constants.
+// Handles operators without a row: the `aten` op runs torch's kernel. Operators that take no tensor
+// with elements become constants.
 #pragma once
 
 #include <optional>
@@ -9,13 +9,14 @@
 
 namespace poptorch::frontend {
 
-// UnsupportedError for operators that draw random numbers, or whose arguments have no text.
+// Emits the `aten` op and returns its results. Throws UnsupportedError if the operator draws random
+// numbers, an argument has no text, torch has no CPU kernel, or the device cannot hold a result.
 std::vector<TensorValue> emit_generic(Tracer& tracer, const c10::OperatorHandle& op,
                                       const OpInfo& info, c10::ArrayRef<c10::IValue> arguments,
                                       TorchCall& call);
 
-// Values like the operator's results, of which only shapes and types are right; nothing where
-// these are not known without running it.
+// Returns values that have only the shapes and types of the operator's results. Returns nullopt if
+// these cannot be inferred.
 std::optional<std::vector<TensorValue>> stand_ins(const c10::OperatorHandle& op, const OpInfo& info,
                                                   c10::ArrayRef<c10::IValue> arguments,
                                                   TorchCall& call);

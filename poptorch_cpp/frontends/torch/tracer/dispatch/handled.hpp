@@ -1,5 +1,5 @@
-// One operator call on its way through the dispatcher's handler, and the parts of the handler that
-// are files of their own.
+// Describes one operator call that the dispatcher's handler processes, and declares the parts of
+// the handler that have separate files.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ struct Handled {
   TorchCall& call;
 };
 
-// A value that torch asks for on the host, and that is not known while the model is traced.
+// Reports a value that torch needs on the host and that is not known while the model is traced.
 class ValueNeededError : public support::UserError {
  public:
   using UserError::UserError;
@@ -31,41 +31,50 @@ class ValueNeededError : public support::UserError {
 using Results = std::vector<c10::IValue>;
 using Handler = std::function<Results(const Handled&)>;
 
-// The handler of an operator that is no computation (item, equal, detach_, ...); nullptr: none.
+// Returns the handler of an operator that needs special treatment (item, equal, detach_, cov, ...),
+// or nullptr if it does not.
 const Handler* special_handler(const OpInfo& info);
-// What concerns the device an operator was asked for. Wherever that is, the IPU is meant.
+// Warns if the call of a factory names the CPU or does not name a device. The tracer uses the IPU
+// for every device that a call names.
 void settle_device(const Handled& handled);
 
-// The cure, where what is not known of these follows from buffers alone; otherwise nothing.
+// Returns advice for an error message if the unknown values among `wanted` follow from buffers and
+// constants alone; otherwise an empty string.
 std::string buffers_behind(Tracer& tracer, c10::ArrayRef<c10::IValue> wanted);
-// DynamicShapeError for an operator whose result has a shape that depends on the values of
+// Throws DynamicShapeError for an operator whose result has a shape that depends on the values of
 // `wanted`.
 [[noreturn]] void refuse_dynamic_shape(const Handled& handled, const c10::IValue& wanted);
-// What torch makes of it on the host, where all the tensors that it takes have values known while
-// the model is traced. Nothing otherwise.
+// Runs the operator on the host and returns its results, if the values of all its tensors are known
+// while the model is traced. Returns nullopt otherwise, and for operators that draw random numbers
+// or write.
 std::optional<Results> results_on_host(const Handled& handled);
-// The same as constants of the device.
+// Returns the results of results_on_host() as constants of the device.
 std::optional<Results> by_known_values(const Handled& handled);
-// x[mask] of a known mask takes the places where it is true, whose number is known then.
+// Replaces known masks in x[mask] by the indices of their true elements, whose number is then
+// known. Leaves a mask of a write for which a choice per element suffices.
 void settle_masks(Tracer& tracer, const OpInfo& info, Results& arguments);
 
-// torch.cov, without torch's look at the weights, of which negative ones are errors.
+// Computes torch.cov. Does not check the values of the weights; torch raises an error for negative
+// ones.
 Results covariance(const Handled& handled);
-// repeat_interleave of counts alone: the number of each place of the result, of a known size.
+// Computes repeat_interleave of counts alone: each element of the result is the index of the count
+// that it belongs to. Throws DynamicShapeError unless the counts are known or the call gives the
+// output size.
 Results repeated(const Handled& handled);
 
-// torch.linalg.lstsq, of matrices of full rank.
+// Computes torch.linalg.lstsq for matrices of full rank.
 Results least_squares(const Handled& handled);
-// What is computed of sparse tensors of the host and others of the device: products by the numbers
-// of rows, all else of dense constants. Nothing where none is sparse.
+// Computes an operator that takes sparse host tensors, possibly beside tensors of the device.
+// Products with a thin matrix gather and add rows by index; all else uses dense constants. Returns
+// nullopt if no argument is sparse.
 std::optional<Results> by_sparse_constants(Tracer& tracer, const c10::OperatorHandle& op,
                                            const OpInfo& info,
                                            c10::ArrayRef<c10::IValue> arguments);
 
-// Results that share memory with an argument.
+// Returns results that share memory with the first argument.
 Results view(const Handled& handled);
-// The operator without its underscore, when it is a view of its first argument: unsqueeze_ and its
-// like, after which the tensor is a view of what it was.
+// Returns the operator without its underscore if that is a view operator, as for unsqueeze_;
+// nullopt otherwise. After such an operator the tensor is a view of its previous contents.
 std::optional<c10::OperatorHandle> view_of_place(const c10::OperatorHandle& op, const OpInfo& info);
 Results view_in_place(const Handled& handled, const c10::OperatorHandle& functional);
 

@@ -1,6 +1,6 @@
-// Torch's constructors of tensors from data (torch.tensor, x[[0, 2]]) keep the tracer out while
-// they work, and then ask the backend of the device for memory. Host memory it is: what they make
-// comes to the tracer next, as a constant.
+// Allocates host memory for torch's constructors of tensors from data (torch.tensor, x[[0, 2]]).
+// They exclude the tracer while they work, and request memory from the device's backend. The tracer
+// then receives the new tensor as a constant.
 #include <ATen/EmptyTensor.h>
 #include <torch/library.h>
 

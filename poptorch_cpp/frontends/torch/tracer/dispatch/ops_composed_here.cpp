@@ -1,4 +1,5 @@
-// Operators of torch's that look at values on their way, composed without that: see handled.hpp.
+// Composes operators that read values on the host in torch, without such reads. Declared in
+// handled.hpp.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/clamp_min.h>
 #include <ATen/ops/full.h>
@@ -53,8 +54,7 @@ Results repeated(const Handled& h) {
   return {at::searchsorted(ends, places, false, true).to(at::kLong)};
 }
 
-// Least squares by QR, of matrices of full rank: what torch finds out of the rank is taken for
-// granted.
+// Solves by QR. Assumes full rank, whereas torch determines the rank.
 Results least_squares(const Handled& h) {
   const at::Tensor &a = h.arguments[0].toTensor(), &given = h.arguments[1].toTensor();
   const std::string driver = h.call.given(3) ? h.call.text(3) : "gelsy";

@@ -1,4 +1,4 @@
-// Operators whose arguments are known while the model is traced: see handled.hpp.
+// Handles operators whose arguments are known while the model is traced. Declared in handled.hpp.
 #include <algorithm>
 
 #include "frontends/torch/tracer/dispatch/handled.hpp"
@@ -10,7 +10,8 @@ namespace {
 
 using c10::IValue;
 
-// A tensor or a list of such with what they hold, anything else as it is; nullopt: not known.
+// Returns the known value of a tensor or of each tensor in a list, and any other argument
+// unchanged. Returns nullopt if a value is not known.
 std::optional<IValue> with_values(Tracer& tracer, const IValue& argument) {
   if (argument.isTensor()) {
     if (!argument.toTensor().defined()) return argument;
@@ -31,8 +32,8 @@ bool is_mask(const at::Tensor& index) {
   return index.defined() && (index.scalar_type() == at::kBool || index.scalar_type() == at::kByte);
 }
 
-// Whether one value, or one a place behind the mask, goes to every place that it chooses: then a
-// choice per element will do.
+// Returns whether all places that the mask selects receive the same values: `values` only varies
+// along the dimensions of `x` after the mask's. Then a choice per element suffices.
 bool is_spread(const at::Tensor& x, const at::Tensor& mask, const at::Tensor& values) {
   auto sizes = values.sizes();
   const auto rest = static_cast<size_t>(x.dim() - mask.dim());

@@ -1,5 +1,6 @@
-// Operators that are not computations: reads of values, comparisons of tensors, constants, detach_;
-// and the device that factories are asked for.
+// Handles operators that need special treatment: reads of values, operators of known arguments,
+// comparisons of tensors, constants, detach_, and the devices of factories. Declared in
+// handled.hpp.
 #include <ATen/ops/_pack_padded_sequence.h>
 #include <ATen/ops/_pad_packed_sequence.h>
 #include <ATen/ops/amax.h>
@@ -37,7 +38,7 @@ using support::str;
 
 Results value_needed(const Handled& h) {
   if (auto known = by_known_values(h)) return *std::move(known);
-  if (h.arguments.size() == 1) {  // no comparison of two tensors
+  if (h.arguments.size() == 1) {  // not a comparison of two tensors
     if (auto answer = h.tracer.expected(h.arguments[0].toTensor())) {
       if (h.op.schema().returns()[0].type()->kind() == c10::TypeKind::BoolType) return {*answer};
       return {at::Scalar(*answer)};
@@ -52,7 +53,7 @@ at::Tensor needed(const Handled& h, size_t argument) {
   return *std::move(known);
 }
 
-// Where to split may be a tensor, which torch reads.
+// Splits at places that a tensor holds, which torch reads on the host.
 Results split(const Handled& h) {
   const at::Tensor &x = h.arguments[0].toTensor(), places = needed(h, 1);
   const int64_t axis = h.arguments[2].toInt();
@@ -61,7 +62,7 @@ Results split(const Handled& h) {
   return {at::tensor_split(x, at::IntArrayRef(first, places.numel()), axis)};
 }
 
-// As x[mask], of a known mask.
+// Computes masked_select as x[mask] for a known mask.
 Results selected(const Handled& h) {
   const auto known = h.tracer.known(h.arguments[1].toTensor());
   if (!known) refuse_dynamic_shape(h, h.arguments[1]);
@@ -70,8 +71,8 @@ Results selected(const Handled& h) {
   return {at::index(operands[0], {operands[1]})};
 }
 
-// The rows of time and batch in the order of torch's, which its operator tells when it packs their
-// numbers. How many there are of each step is of the host, as torch has it.
+// Packs a padded batch of sequences. torch's operator packs the row numbers, and so determines the
+// order of the rows. The number of rows of each step is a host tensor, as in torch.
 Results packed(const Handled& h) {
   const at::Tensor &x = h.arguments[0].toTensor(), lengths = needed(h, 1);
   at::Tensor order, steps;
@@ -84,7 +85,8 @@ Results packed(const Handled& h) {
   return {at::index_select(x.flatten(0, 1), 0, places), steps};
 }
 
-// And back: step and sequence of each row, and behind a sequence's end rows of the padding.
+// Unpacks the rows of packed(). torch's operator pads the row numbers, which begin with 1, with 0.
+// Row 0 holds the padding value.
 Results padded(const Handled& h) {
   const at::Tensor &x = h.arguments[0].toTensor(), steps = needed(h, 1);
   at::Tensor rows, lengths;
@@ -102,7 +104,8 @@ Results padded(const Handled& h) {
           h.tracer.make_constant(lengths)};
 }
 
-// Without a size: torch takes it from the places, which have to be known.
+// Makes a sparse tensor from a call without a size. The indices, which must be known, determine the
+// size.
 Results sparse_of_places(const Handled& h) {
   if (auto results = results_on_host(h)) return *std::move(results);
   const at::Tensor places = needed(h, 0), &numbers = h.arguments[1].toTensor();
@@ -128,13 +131,13 @@ Results same_tensor(const Handled& h) {
   const at::Tensor &a = h.arguments[0].toTensor(), &b = h.arguments[1].toTensor();
   if (a.sizes() != b.sizes()) return {false};
   if (h.tracer.read(a) == h.tracer.read(b)) return {true};
-  // torch::nn::MultiheadAttention asks whether its arguments are one tensor. Both answers compute
-  // the same.
+  // torch::nn::MultiheadAttention tests whether its arguments are the same tensor. It computes the
+  // same with both answers.
   if (h.tracer.without_python()) return {false};
   return value_needed(h);
 }
 
-// torch.tensor(...) ends here: its data becomes a constant of the graph.
+// Makes a constant of the graph from the data of torch.tensor(...), which ends with this operator.
 Results lifted(const Handled& h) {
   const at::Tensor& tensor = h.arguments[0].toTensor();
   if (is_dataless(tensor)) return {tensor};
@@ -197,7 +200,7 @@ const Handler* special_handler(const OpInfo& info) {
 void settle_device(const Handled& h) {
   if (!is_factory(h.info)) return;
   const size_t device = h.call.index_of("device");
-  // Python fills in the CPU where the user names no device.
+  // Python fills in the CPU if the user does not name a device.
   const bool on_host = device != Call::kNone &&
                        (h.arguments[device].isNone() || h.arguments[device].toDevice().is_cpu());
   if (on_host) {

@@ -1,4 +1,4 @@
-// Tensors that forward has kept and something uses when its trace is over: they have no values.
+// Refuses tensors that forward kept and a program uses after the trace: they have no values.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -10,10 +10,11 @@
 
 namespace poptorch::frontend {
 
-// UserError when an op, which no trace records, takes such a tensor.
+// Throws UserError if an op that no trace records takes such a tensor.
 void refuse_outside(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 
-// Throws the error in the language of whoever called the op; torch makes its own of ours.
+// Sets the function that throws the error in the language of the op's caller. torch would replace a
+// C++ exception by its own.
 void set_raise_outside(std::function<void(const support::Error&)> raise);
 
 }  // namespace poptorch::frontend

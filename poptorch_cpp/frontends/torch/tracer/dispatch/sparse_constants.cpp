@@ -1,5 +1,5 @@
-// Sparse tensors of the host (a closure's, an attribute, a buffer), in what is computed of them and
-// tensors of the device: see handled.hpp.
+// Computes operators that take sparse host tensors (from a closure, an attribute or a buffer) and
+// tensors of the device. Declared in handled.hpp.
 #include <ATen/ops/index_add.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/matmul.h>
@@ -14,7 +14,8 @@ namespace {
 
 using c10::IValue;
 
-// With fewer numbers than one in so many places, rows are taken and added by their numbers.
+// A matrix that stores at most one in kThin of its elements is thin: its products gather and add
+// rows by index.
 constexpr int64_t kThin = 8;
 
 bool is_sparse(const IValue& argument) {
@@ -31,7 +32,7 @@ at::Tensor dense_constant(Tracer& tracer, const at::Tensor& sparse) {
   return tracer.make_constant(dense);
 }
 
-// sparse @ x, of a matrix and a matrix or vector.
+// Returns sparse @ x, where x is a matrix or a vector.
 at::Tensor product(Tracer& tracer, const at::Tensor& sparse, const at::Tensor& x) {
   if (sparse.dim() != 2 || sparse._nnz() == 0 || sparse._nnz() * kThin > sparse.numel()) {
     return at::matmul(dense_constant(tracer, sparse), x);

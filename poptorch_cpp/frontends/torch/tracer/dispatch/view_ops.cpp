@@ -1,4 +1,4 @@
-// Views: torch makes them, the tracer learns how their values follow from the base's.
+// Handles views: torch makes them, and the tracer records how their values follow from the base's.
 #include <ATen/core/grad_mode.h>
 
 #include "frontends/torch/tracer/dispatch/handled.hpp"
@@ -30,7 +30,7 @@ at::Tensor adopt_view(const Handled& h, const at::Tensor& base, const at::Tensor
   report_device(result, ipu_device());
   const bool follows = at::GradMode::is_enabled() && h.info.name != "aten::detach" &&
                        is_differentiable(result.scalar_type());
-  // Read now: emitted with the user's line of this view.
+  // Reads the view now, so that its ops have the user's line of this view.
   if (!follows) {
     root.read(h.tracer.cursor(), geometry);
     return result;

@@ -1,4 +1,4 @@
-// The table of view operators.
+// Defines the table of view operators.
 #include "frontends/torch/tracer/dispatch/views.hpp"
 
 #include <algorithm>
@@ -54,7 +54,7 @@ ViewLinkPtr sliced(const View& v) {
   return range_along(v, axis, start, v.result.size(axis), v.call.integer("step", 1));
 }
 
-// One row of `axis`, which the result lacks.
+// Returns the link to one row along `axis`, a dimension that the result does not have.
 ViewLinkPtr row_along(const View& v, int64_t axis, int64_t row) {
   ir::Shape kept = v.base.sizes().vec();
   kept[axis] = 1;

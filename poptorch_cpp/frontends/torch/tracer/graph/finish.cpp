@@ -36,7 +36,7 @@ void Tracer::place_hooks() {
 void Tracer::check_blocks() {
   if (!has_blocks_) return;
   place_hooks();
-  ir::Symbol block;  // the one before, or else the first
+  ir::Symbol block;  // the last one before the op, or else the first
   for (const ir::Op* op : builder_.graph().ops()) {
     if (block.empty()) block = op->placement.block;
   }

@@ -31,7 +31,7 @@ void MultiConvs::begin(const std::string& place) {
 
 std::vector<ir::Op*> MultiConvs::convolutions(const std::string& place) const {
   std::vector<ir::Op*> found;
-  std::unordered_set<const ir::Op*> behind;  // and the convolutions themselves
+  std::unordered_set<const ir::Op*> behind;  // the convolutions and the ops that depend on them
   for (ir::Op* op : open_->graph->ops()) {
     if (op->id() <= open_->last_id) continue;
     const bool depends = std::any_of(

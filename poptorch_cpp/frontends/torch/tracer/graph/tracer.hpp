@@ -2,7 +2,7 @@
 // user's place in the model. `trace` is the entry point; the dispatcher's handler (dispatch.cpp)
 // does the work while the user's forward runs.
 //
-// No part of the user's module is replaced: parameters and buffers are recognised by their storage.
+// The user's module stays as it is: the tracer recognises parameters and buffers by their storage.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -32,7 +32,7 @@ struct NamedTensor {
   std::string name;  // the module path, which names the state slot
   at::Tensor tensor;
   bool is_buffer = false;
-  at::Tensor host = {};  // holds the values if `tensor` stands for one replica's alone
+  at::Tensor host = {};  // holds all replicas' values if `tensor` holds one's
 };
 
 struct TraceRequest {
@@ -51,7 +51,7 @@ struct TraceRequest {
 
 struct TraceOutput {
   int index = -1;        // among the graph's outputs
-  at::Tensor host = {};  // when index is -1: a host tensor that the model returned as it is
+  at::Tensor host = {};  // if index is -1: what the model returned, a host tensor or empty
 };
 
 struct TraceResult {
@@ -60,7 +60,7 @@ struct TraceResult {
   // Lists the inputs that forward wrote, by number. Their final values are the graph's last
   // outputs, in this order.
   std::vector<size_t> written_inputs;
-  std::vector<NamedTensor> state;  // without aliases: one entry per slot
+  std::vector<NamedTensor> state;  // one entry per slot: no aliases, no empty tensors
 };
 
 using Forward = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>;
@@ -91,8 +91,8 @@ class Tracer : private Cursor {
   bool follows_gradients() const { return request_.training || has_leaves_; }
   bool without_python() const { return request_.without_python; }
 
-  // Returns the value that `tensor` holds now, in its narrowed dtype. An unknown host tensor
-  // becomes a constant.
+  // Returns the value that `tensor` holds now, in its narrowed dtype. An unknown tensor becomes a
+  // constant. Throws UserError for a tensor of another trace.
   ir::Value* read(const at::Tensor& tensor);
   // Makes `tensor` hold `value` (of its shape and narrowed dtype) from now on.
   void write(const at::Tensor& tensor, ir::Value* value);
@@ -107,7 +107,8 @@ class Tracer : private Cursor {
   // and block runs.
   void enter_module_of(const Root& root);
   // Returns true for an ordinary host tensor: not a member of a module, nor made or written by the
-  // trace. It is read where a program moves it to the device, and where it has 0 dimensions.
+  // trace. read() accepts it only where an op moves it to the device or if it has 0 dimensions.
+  // Always returns false for a LibTorch program.
   bool is_of_host(const at::Tensor& tensor) const;
   // Makes constants of those members of modules that are neither parameters nor buffers.
   void freeze(const std::vector<at::Tensor>& members);
@@ -118,9 +119,10 @@ class Tracer : private Cursor {
   // Returns the truth value that `tensor` has when all numbers are finite, if that makes it known.
   // The program then ends its run where the value differs.
   std::optional<bool> expected(const at::Tensor& tensor);
-  // Returns the root of `tensor`; an unknown tensor becomes a constant.
+  // Returns the root of `tensor`; an unknown tensor becomes a constant. Throws UserError for a
+  // tensor of another trace and for an ordinary host tensor.
   Root& root_of(const at::Tensor& tensor);
-  // Returns true if gradients reach a parameter from `value`.
+  // Returns true if gradients reach a parameter or a leaf from `value`.
   bool is_active(ir::Value* value) const { return active_.contains(value); }
   // Brings `active_` up to date with ops emitted since the last call.
   void note_new_ops();
@@ -196,7 +198,7 @@ class Tracer : private Cursor {
   // stands for a Python exception, which passes unchanged.
   void remember(std::exception_ptr error, std::string text);
   const std::string& error_text() const { return error_text_; }
-  bool is_cause_of(const std::string& text) const;  // the remembered error caused `text`
+  bool is_cause_of(const std::string& text) const;  // whether the remembered error caused `text`
   // Rethrows the remembered error, with the refusals before it, if it caused `text`.
   void rethrow_if_cause_of(const std::string& text) const;
 
@@ -210,7 +212,7 @@ class Tracer : private Cursor {
   void check_blocks();  // rejects ops outside of scopes; places those before the first block
   ir::Value* bring(ir::Value* value, const Root* owner) override;
   ir::Value* join(ir::Value* data, ir::Value* history, const Root* owner) override;
-  ir::Value* cut(ir::Value* value);  // without its history
+  ir::Value* cut(ir::Value* value);  // returns it without its history
   std::vector<size_t> return_written_inputs();
   ir::Value* begin_leaf(ir::Value* value);
   void refuse_in_region() const;
@@ -218,7 +220,7 @@ class Tracer : private Cursor {
   bool in_region() const { return !regions_.empty() && !function_; }
   void store(Root& root, const Geometry& geometry, ir::Value* value, History* history);
   void send_through(const at::Tensor& tensor, ir::Value* after);
-  void restore_written();  // to their values before the innermost region
+  void restore_written();  // restores what the innermost region wrote; sets `after`
   std::vector<at::Tensor> take_results(ir::Op* op, const std::vector<Region::Written>& written,
                                        const std::vector<at::Tensor>& outputs);
 
@@ -235,7 +237,7 @@ class Tracer : private Cursor {
   std::unique_ptr<ir::Module> module_;
   ir::Builder builder_;
   bool has_leaves_ = false;
-  bool follows_state_;  // in inference, for torch.autograd.grad
+  bool follows_state_;  // in training, and for torch.autograd.grad if gradients are enabled
   Memory memory_;
   std::vector<NamedTensor> slots_;
   std::vector<const Root*> inputs_;
@@ -268,7 +270,7 @@ class TraceGuard {
   ~TraceGuard();
 };
 
-// Makes torch work as if there were not a trace, and without autograd, while the guard lives.
+// Makes torch work as if no trace were running, and without autograd, while the guard lives.
 class PauseGuard {
  public:
   PauseGuard();

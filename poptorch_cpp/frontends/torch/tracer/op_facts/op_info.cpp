@@ -9,14 +9,14 @@
 namespace poptorch::frontend {
 namespace {
 
-// Tagged as dynamic by torch although their shapes are static.
+// Operators that torch tags as dynamic although their shapes are static.
 const std::set<std::string> kNotDynamic{"aten::ctc_loss", "aten::_ctc_loss"};
 
-// Composites that read values on the host on their way: taken whole, by the generic op.
+// Composites that read values on the host. The generic op takes them whole.
 const std::set<std::string> kWhole{"aten::ctc_loss"};
 
-// Views of complex numbers and bits: taken as values, because no IR op reads or writes through
-// them.
+// Views of complex numbers and bits. The tracer takes their results as values, because no IR op
+// reads or writes through them.
 const std::set<std::string> kValueViews{"aten::view_as_real", "aten::view_as_complex",
                                         "aten::_conj",        "aten::_neg_view",
                                         "aten::real",         "aten::imag"};
@@ -55,7 +55,7 @@ OpInfo make_info(const c10::OperatorHandle& op) {
   info.is_view &= !kValueViews.contains(info.name);
   info.functional = functional_name(info);
   info.rule = all_rules().find(info.functional, info.overload);
-  // These take scale factors; torch turns them into the overloads that the rows know.
+  // Overloads `vec` take scale factors; torch converts them into overloads that have rows.
   if (info.overload == "vec") info.rule = nullptr;
   info.is_composite = !kWhole.contains(info.name) &&
                       op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);

@@ -1,4 +1,4 @@
-// Decided by what operators say of themselves: schemas and tags.
+// Judges operators by their schemas and tags, and by two lists of exceptions.
 #include "frontends/torch/tracer/op_facts/purity.hpp"
 
 #include <ATen/core/enum_tag.h>
@@ -16,13 +16,14 @@ namespace {
 using c10::TypeKind;
 using support::str;
 
-// Torch's own, beside `aten`, that act on more than tensors.
+// Namespaces of torch, other than `aten`, whose operators act on more than tensors.
 constexpr std::string_view kActing[] = {
     "c10d",     "_c10d_functional", "c10d_functional",
     "_dtensor", "symm_mem",         "fsdp",
     "profiler", "inductor",         "debugprims",
     "rngprims", "streams",          "_c10d_functional_autograd"};
-// They read memory beside their tensors' when sizes or file names are wrong, and say so nowhere.
+// Operators that read memory outside their tensors if sizes or file names are wrong. Neither schema
+// nor tags show this.
 constexpr std::string_view kTrusting[] = {"aten::from_file", "aten::_reshape_alias"};
 
 bool is_data(const c10::Type& type) {

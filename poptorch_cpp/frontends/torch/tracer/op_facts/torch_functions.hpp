@@ -1,5 +1,5 @@
-// Functions of torch whose own headers take longer to parse than our whole tracer. The linker
-// checks them against the libtorch that the package is built for.
+// Declares functions of torch whose headers take longer to parse than the whole tracer. The linker
+// checks the declarations against the libtorch that the package is built for.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -18,8 +18,8 @@ std::vector<int64_t> numbers(const c10::IValue& value) {
   return {list.const_data_ptr<int64_t>(), list.const_data_ptr<int64_t>() + list.numel()};
 }
 
-// ctc_loss(log_probs [T, N, C] or [T, C], targets [N, S] or [sum of lengths], input_lengths,
-// target_lengths, ...). What pads a row of targets is not read.
+// Checks the targets of ctc_loss(log_probs [T, N, C] or [T, C], targets [N, S] or [sum of lengths],
+// input_lengths, target_lengths, ...). The kernel does not read the padding of a row of targets.
 void check_ctc_targets(const torch::jit::Stack& stack) {
   const at::Tensor targets = stack[1].toTensor().to(at::kLong).contiguous();
   const int64_t classes = stack[0].toTensor().size(-1);
@@ -45,7 +45,8 @@ void check_trusted_arguments(const std::string& op, const torch::jit::Stack& sta
   if (op == "aten::ctc_loss" || op == "aten::_ctc_loss") check_ctc_targets(stack);
 }
 
-// The lengths of targets that are one list add up to their number.
+// Makes the lengths of concatenated targets add up to the number of targets, and sets the input
+// lengths to the number of steps.
 void fit_stand_ins(const std::string& schema, std::vector<at::Tensor>& operands) {
   if (schema != "aten::ctc_loss.Tensor" || operands[1].dim() != 1) return;
   operands[2].fill_(operands[0].size(0));

@@ -62,7 +62,7 @@ History& Root::own_history_of(const at::Tensor& tensor) {
 }
 
 void Root::replace(const Geometry& view, ir::Value* value, History& history) {
-  // Views that were read already see it too.
+  // Forgets the views that were read already, so that they see `value` too.
   std::erase_if(history.seen_,
                 [&](const auto& seen) { return !seen.second.replaced && seen.first != geometry_; });
   history.seen_[view] = {value, version_, true};
@@ -145,7 +145,7 @@ History* Memory::move_history(const at::Tensor& tensor, Root& root) {
     History* old = former->history_of(tensor);
     if (!old || former.get() == &root) continue;
     History& history = root.own_history_of(tensor);
-    // Stale, so that it joins the data where it is read.
+    // The version stays unset, so that the next read joins this value with the data.
     history.seen_[root.geometry()].value = old->seen_[former->geometry()].value;
     old->remove(tensor);
     return &history;

@@ -1,9 +1,10 @@
-// Functionalisation: which IR value a torch tensor holds now.
+// Functionalisation: maps each torch tensor to the IR value that it holds now.
 //
-// Torch's tensors are views (sizes, strides, offset) of storages. A Root stands for one storage and
-// has a current value; a write through any view gives the root a new value and a new version, and
-// other views read theirs anew through the links that made them. Identity is that of StorageImpl:
-// `.data`, detach, tied weights and the handles in C++ modules need nothing more.
+// Torch's tensors are views (sizes, strides, offset) of storages. A Root stands for a storage, or
+// for a part of one, and has a current value. A write through any view gives the root a new value
+// and a new version. Other views then read theirs again through the links that made them. The
+// StorageImpl identifies a root, which is enough for `.data`, detach, tied weights and the handles
+// in C++ modules.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,33 +20,34 @@
 
 namespace poptorch::frontend {
 
-// Where a tensor's elements lie in its storage.
+// Describes where a tensor's elements lie in its storage, with the narrowed dtype.
 struct Geometry {
   std::vector<int64_t> sizes, strides;
   int64_t offset = 0;
   c10::ScalarType dtype = c10::ScalarType::Float;
   auto operator<=>(const Geometry&) const = default;
   static Geometry of(const at::Tensor& tensor);
-  // The element of the storage behind each element of the view, row-major.
+  // Returns the offset in the storage of each element of the view, in row-major order.
   std::vector<int64_t> element_offsets() const;
 };
 
 class Root;
 
-// Where ops go now. Values of an enclosing graph have stand-ins there.
+// Gives the place where ops are emitted now. Values of an enclosing graph have stand-ins there.
 class Cursor {
  public:
   virtual ~Cursor() = default;
   virtual ir::Builder& builder() = 0;
-  // `value`, which `owner` holds, as seen from builder().graph().
+  // Returns `value`, which `owner` holds, as seen from builder().graph().
   virtual ir::Value* bring(ir::Value* value, const Root* owner) = 0;
-  // What holds `data`, but whose gradient goes to `history`; nullptr: nowhere.
+  // Returns a value with the contents of `data` whose gradient goes to `history`, or nowhere if
+  // `history` is nullptr.
   virtual ir::Value* join(ir::Value* data, ir::Value* history, const Root* owner) = 0;
 };
 
-// What autograd knows of a storage, as told by handles (torch tensors) that it follows together: a
-// tensor and its differentiable views. Memory that is written through others (detach, .data, under
-// no_grad) holds the new data, and the gradient goes where it went before.
+// Records what autograd knows of a storage. The handles are torch tensors that autograd follows
+// together: a tensor and its differentiable views. After a write through another tensor (detach,
+// .data, under no_grad) they hold the new data, but their gradient goes where it went before.
 class History {
  public:
   bool has(const at::Tensor& tensor) const {
@@ -64,7 +66,8 @@ class History {
     uint64_t version = UINT64_MAX;
     bool replaced = false;
   };
-  // Weak: torch copies a new tensor that somebody else holds, and the copy would not be known.
+  // Handles are weak: torch copies a new tensor to which another reference exists, and the copy
+  // would be unknown.
   using Handle = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
   std::unordered_map<const c10::TensorImpl*, Handle> handles_;
   std::map<Geometry, Sight> seen_;
@@ -72,35 +75,38 @@ class History {
 
 class Root {
  public:
-  // `tensor` spans the root and is its first handle; `value` is what it holds. `followed`: the
-  // value's own history is the handle's.
+  // `tensor` spans the root and is its first handle; it holds `value`. If `followed` is set, the
+  // handle has the history of `value`; otherwise it has none.
   Root(const at::Tensor& tensor, ir::Value* value, bool followed);
 
   const Geometry& geometry() const { return geometry_; }
   ir::Value* value() const { return data_.seen_.at(geometry_).value; }
   bool written() const { return version_ != 0; }
   bool knows(const Geometry& view) const { return views_.contains(view); }
-  // Makes `view`, which `link` reads from `base`, known. `base` must be known.
+  // Makes `view` known: `link` reads it from `base`, which must be known.
   void add_view(const Geometry& view, const Geometry& base, ViewLinkPtr link);
-  // Makes `view` known by the places of its elements, when the root covers them all.
+  // Makes `view` known by the places of its elements. Returns false, without effect, if the root
+  // has another dtype or does not cover them all.
   bool add_strided_view(const Geometry& view);
 
-  // The history that follows `tensor`; nullptr: none.
+  // Returns the history that follows `tensor`, or nullptr.
   History* history_of(const at::Tensor& tensor);
-  // That of the tensor which made the root.
+  // Returns the history of the tensor that made the root.
   History& first_history() { return *histories_.front(); }
-  // As history_of, but a new one where there is none: `tensor` is cut off from the others.
+  // Like history_of(), but creates a history if there is none: `tensor` is then cut off from the
+  // other handles.
   History& own_history_of(const at::Tensor& tensor);
-  // From here on `history` sees `value` in place of what it saw of `view`: the same data.
+  // Makes `history` see `value` in `view` from now on. `value` has the same data as the value that
+  // it replaces.
   void replace(const Geometry& view, ir::Value* value, History& history);
 
-  // What a view holds: the data alone, or as `history` sees it.
+  // Return the value of a view: the data alone, or as `history` sees it.
   ir::Value* read(Cursor& cursor, const Geometry& view) { return read(cursor, view, data_); }
   ir::Value* read(Cursor& cursor, const Geometry& view, History& history);
-  // `history`: the one that follows the write; nullptr: none does.
+  // Writes a view. `history` follows the write; nullptr: none does.
   void write(Cursor& cursor, const Geometry& view, ir::Value* value, History* history);
 
-  // Of a state slot: its name and the `variable` op's result.
+  // A state slot's name and the result of its `variable` op; empty for other roots.
   ir::Symbol slot;
   ir::Value* variable = nullptr;
   bool is_buffer = false;
@@ -118,20 +124,22 @@ class Root {
   c10::Storage storage_;  // kept alive: its address is the identity
   uint64_t version_ = 0;
   std::map<Geometry, View> views_;
-  History data_;  // has no handles: the newest values, whoever wrote them
+  History data_;  // has no handles; the newest values, regardless of the writer
   std::vector<std::unique_ptr<History>> histories_;
 };
 
-// All roots of a trace.
+// Holds all roots of a trace.
 class Memory {
  public:
   Root& add(const at::Tensor& tensor, ir::Value* value, bool followed);
-  // The root behind `tensor`, with the tensor's geometry known to it; nullptr when there is none.
+  // Returns the root whose memory `tensor` views, or nullptr. The root then knows the tensor's
+  // geometry.
   Root* find(const at::Tensor& tensor);
   bool holds(const at::Tensor& tensor) const {
     return by_storage_.contains(tensor.storage().unsafeGetStorageImpl());
   }
-  // After `tensor.data = ...`: its history goes on over the memory of `root`. nullptr: it has none.
+  // Moves the history of `tensor`, which has the memory of `root` since `tensor.data = ...`, to
+  // `root`. Returns nullptr if it has none.
   History* move_history(const at::Tensor& tensor, Root& root);
   const std::vector<std::unique_ptr<Root>>& roots() const { return roots_; }
 

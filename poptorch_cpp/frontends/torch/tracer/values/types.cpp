@@ -12,8 +12,7 @@
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
-// Torch's own code asks for a device guard where it is handed an `ipu` tensor; there is nothing to
-// guard.
+// Torch's code requests a device guard when it receives an `ipu` tensor. The guard does nothing.
 C10_REGISTER_GUARD_IMPL(IPU, c10::impl::NoOpDeviceGuardImpl<c10::DeviceType::IPU>)
 
 namespace poptorch::frontend {
@@ -49,7 +48,7 @@ constexpr const char* kNoValues =
     "model is traced. Keep numpy(), tolist(), print and other reads of values out of forward, or "
     "return the tensor and read it afterwards.";
 
-// device_opt_ is protected; it is the one thing that `tensor.device` reads.
+// Gives access to device_opt_, which is protected. `tensor.device` reads nothing else.
 struct DeviceAccess : c10::TensorImpl {
   static constexpr auto kMember = &DeviceAccess::device_opt_;
 };
@@ -89,7 +88,8 @@ at::Tensor make_dataless(const ir::Shape& shape, ScalarType dtype) {
                                             c10::DataPtr(nullptr, ipu_device()), nullptr, false));
   storage.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
       std::string(kNoValues));
-  // The tracer's key, so that what outlives the trace comes to it and is refused.
+  // DeferredInit is the tracer's key: the tracer receives and refuses a tensor that outlives the
+  // trace.
   const c10::DispatchKeySet keys{c10::DispatchKey::CPU, c10::DispatchKey::AutogradCPU,
                                  c10::DispatchKey::ADInplaceOrView, c10::DispatchKey::DeferredInit};
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), keys, meta);

@@ -1,4 +1,4 @@
-// The kinds of view links.
+// Defines the kinds of view links.
 #include "frontends/torch/tracer/values/view_link.hpp"
 
 #include <cstring>

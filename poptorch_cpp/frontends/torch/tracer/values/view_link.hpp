@@ -1,5 +1,5 @@
-// One step from a base tensor to a view of it: how the view's value is read from the base's, and
-// how the base's new value follows from a new value of the view. No torch here.
+// One step from a base tensor to a view of it. A link reads the view's value from the base's, and
+// computes the base's new value from a new value of the view. Does not depend on torch.
 #pragma once
 
 #include <memory>
@@ -12,20 +12,21 @@ class ViewLink {
  public:
   virtual ~ViewLink() = default;
   virtual ir::Value* read(ir::Builder& builder, ir::Value* base) const = 0;
-  // The value of the base after the view was overwritten by `view`. `base`: its value before.
+  // Returns the value of the base after the view has been overwritten by `view`. `base` is its
+  // value before.
   virtual ir::Value* write(ir::Builder& builder, ir::Value* base, ir::Value* view) const = 0;
 };
 
 using ViewLinkPtr = std::shared_ptr<const ViewLink>;
 
-// Same elements in the same row-major order.
+// The view has the same elements in the same row-major order.
 ViewLinkPtr reshape_link(ir::Shape from, ir::Shape to);
 ViewLinkPtr transpose_link(ir::Ints permutation);
 ViewLinkPtr slice_link(ir::Ints starts, ir::Ints stops, ir::Ints steps);
-// Writing through a broadcast is refused: torch does so too.
+// write() of the link throws UserError if the view repeats elements; torch refuses such writes too.
 ViewLinkPtr broadcast_link(ir::Shape from, ir::Shape to);
-// Element i of the view (row-major) is element indices[i] of the base (row-major): as_strided,
-// diagonal, unfold and whatever has no link of its own.
+// Element i of the view (row-major) is element indices[i] of the base (row-major). Serves
+// as_strided, diagonal, unfold and all views without a specific link.
 ViewLinkPtr strided_link(ir::Shape from, ir::Shape to, std::vector<int32_t> indices);
 ViewLinkPtr chain_link(ViewLinkPtr first, ViewLinkPtr second);
 
