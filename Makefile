@@ -131,7 +131,7 @@ format: $(VENV)/.lint ## format all sources
 lint: $(VENV)/.lint ## formatting, Python lint and types, layers, lengths, words
 	@$(STAGE) lint sh -e -c 'echo $(CPP_FILES) | xargs -n 60 -P $(JOBS) $(BIN)/clang-format --dry-run -Werror; \
 	  $(BIN)/ruff check .; $(BIN)/ruff format --check --quiet .; $(BIN)/mypy; \
-	  for check in layers sources words; do $(BIN)/python tools/check_$$check.py; done'
+	  for check in functions layers sources words; do $(BIN)/python tools/check_$$check.py; done'
 
 # clang compiles the sanitized tests in half the time that g++ takes.
 define sanitized
@@ -152,6 +152,24 @@ asan-once: $(VENV)/.core ## the same, unless these very sources have passed befo
 
 tsan: $(VENV)/.core ## unit tests under the thread sanitizer
 	$(call sanitized,tsan,thread)
+
+# Kernels of processors that this machine is not: those without AVX, and aarch64.
+SSE4_TESTS := tests/behaviour/test_training.py
+sse4: $(VENV)/.development ## tests of the SSE4 kernels, on an emulated processor without AVX
+	@tools/install_system_packages.sh $(PYTHON) emulation
+	@$(STAGE) configure-sse4 cmake -G Ninja -B build-sse4 -DPython_EXECUTABLE=$(BIN)/python -DPOPTORCH_WERROR=ON \
+	  -DPOPTORCH_SETS="SSE4;AVX2;AVX512"
+	@$(STAGE) build-sse4 ninja -C build-sse4 -j $(JOBS) all poptorch_unit_tests
+	@$(STAGE) --show test-sse4 tools/run_shards.sh $(JOBS) qemu-x86_64 -cpu Nehalem build-sse4/$(UNIT_TESTS) --gtest_brief=1
+	@PYTHONPATH=build-sse4/python $(STAGE) --show test-sse4-python \
+	  qemu-x86_64 -cpu Nehalem $(BIN)/python -m pytest -q -p no:xdist $(SSE4_TESTS)
+
+neon: $(VENV)/.core ## unit tests of the core for aarch64, emulated
+	@tools/install_system_packages.sh $(PYTHON) emulation
+	@$(STAGE) configure-neon cmake -G Ninja -B build-neon -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake -DPOPTORCH_WERROR=ON \
+	  -DPOPTORCH_PYTHON=OFF -DPOPTORCH_TORCH=OFF -DPOPTORCH_ONEDNN=OFF
+	@$(STAGE) build-neon ninja -C build-neon -j $(JOBS) poptorch_unit_tests
+	@$(STAGE) --show test-neon tools/run_shards.sh $(JOBS) qemu-aarch64 -L /usr/aarch64-linux-gnu build-neon/$(UNIT_TESTS) --gtest_brief=1
 
 # libFuzzer with the address and undefined-behaviour sanitizers on the texts of IR and programs and on
 # files of executables, and atheris on texts of options: RUNS executions each. What is found is left in the folder that it names.
@@ -185,4 +203,4 @@ clean: ## remove what was built, keep .venv
 	rm -rf build build-* dist python/*.egg-info
 
 comma := ,
-.PHONY: help set-up system-packages native unit-tests dev install demo test test-core test-fast test-ops flaky nightly golden stubs bench wheel format lint asan asan-once tsan fuzz cov docs clean
+.PHONY: help set-up system-packages native unit-tests dev install demo test test-core test-fast test-ops flaky nightly golden stubs bench wheel format lint asan asan-once tsan sse4 neon fuzz cov docs clean

@@ -1,5 +1,9 @@
 # What the build needs from outside. Python packages are found through the interpreter, so that the
 # same lines work in a virtual environment and in pip's isolated build.
+if(CMAKE_CROSSCOMPILING)
+  include(CrossDependencies)
+  return()
+endif()
 if(NOT Python_EXECUTABLE AND EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/.venv/bin/python)
   set(Python_EXECUTABLE ${CMAKE_CURRENT_SOURCE_DIR}/.venv/bin/python)
 endif()
@@ -36,13 +40,17 @@ if(NOT POPTORCH_XXHASH)
 endif()
 
 set(POPTORCH_ONEDNN_VERSION 2023.2.0)
-if(NOT dnnl_DIR)
+if(POPTORCH_ONEDNN AND NOT dnnl_DIR)
   poptorch_ask_python(dnnl_DIR
     "import importlib.metadata as m; print(next(f.locate().resolve().parent for f in m.files('onednn-devel-cpu-gomp') if f.name == 'dnnl-config.cmake'))"
     onednn-devel-cpu-gomp==${POPTORCH_ONEDNN_VERSION})
 endif()
-find_package(dnnl 3.2 CONFIG REQUIRED)
-if(NOT dnnl_VERSION MATCHES "^3\\.2\\.")
+if(POPTORCH_ONEDNN)
+  find_package(dnnl 3.2 CONFIG REQUIRED)
+  get_target_property(dnnl_file DNNL::dnnl IMPORTED_LOCATION_RELEASE)
+  cmake_path(GET dnnl_file PARENT_PATH dnnl_folder)
+endif()
+if(POPTORCH_ONEDNN AND NOT dnnl_VERSION MATCHES "^3\\.2\\.")
   message(FATAL_ERROR "[build] oneDNN ${dnnl_VERSION} was found in ${dnnl_DIR}, but 3.2 is needed. Run: "
                       "${Python_EXECUTABLE} -m pip install "
                       "onednn-devel-cpu-gomp==${POPTORCH_ONEDNN_VERSION}")

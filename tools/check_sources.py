@@ -18,7 +18,7 @@ VENDORED = "python/poptorch_core/reports/assets/echarts/"  # as it was published
 EXEMPT = re.compile(r"tests/ops/cases_|/tables?/|_table\.(cpp|hpp|py)$")
 ATTRIBUTE = re.compile(r"\bprimitive_attr\b")
 TEST_FILE = re.compile(r"(^|/)test_[^/]*\.py$")
-ATTRIBUTE_HELPER = re.compile(r"^poptorch_cpp/emulator/kernels/onednn[^/]*\.(hpp|cpp)$")
+ATTRIBUTE_HELPER = re.compile(r"^poptorch_cpp/emulator/kernels/conv/onednn[^/]*\.(hpp|cpp)$")
 
 
 def tracked_files():
@@ -44,7 +44,7 @@ def main():
         if name.startswith("poptorch_cpp/") and not ATTRIBUTE_HELPER.match(name):
             if ATTRIBUTE.search(text):
                 failures.append(
-                    f"{name}: make dnnl::primitive_attr through kernels/onednn.hpp only"
+                    f"{name}: make dnnl::primitive_attr through kernels/conv/onednn.hpp only"
                 )
     print(
         "\n".join(failures) or "sources: lengths, attributes and test names are as they should be"

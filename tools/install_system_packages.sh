@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs the distribution's packages that the build needs and this machine lacks, and says which.
 # It does nothing when all are there, and needs root (or sudo) for apt-get only. `sanitizers` adds the
-# packages of the sanitized builds and the fuzzers, `development` adds those of the tests.
-# Usage: tools/install_system_packages.sh [PYTHON [sanitizers] [development]]
+# packages of the sanitized builds and the fuzzers, `development` those of the tests, and `emulation`
+# those that compile and run programs for other processors.
+# Usage: tools/install_system_packages.sh [PYTHON [sanitizers] [development] [emulation]]
 set -euo pipefail
 
 python=${1:-python3}
@@ -35,6 +36,11 @@ for purpose in "${@:2}"; do
     development)
       need chromium command -v chromium
       need chromium-driver command -v chromedriver
+      ;;
+    emulation)
+      need qemu-user command -v qemu-x86_64
+      need g++-aarch64-linux-gnu command -v aarch64-linux-gnu-g++
+      need googletest test -e /usr/src/googletest/CMakeLists.txt
       ;;
   esac
 done

@@ -21,6 +21,7 @@
 #include "bindings/text.hpp"
 #include "bindings/watched.hpp"
 #include "compile/pass_runner.hpp"
+#include "emulator/kernels/check_host.hpp"
 #include "ir/op_def.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
@@ -339,6 +340,11 @@ void bind_log(py::module_& m) {
 
 PYBIND11_MODULE(_core, m) {
   using namespace poptorch::bindings;
+  try {
+    poptorch::emulator::check_host();
+  } catch (const poptorch::support::UnsupportedError& error) {
+    throw py::import_error(error.what());
+  }
   m.doc() = "The compiler and emulator without torch.";
   m.attr("Error") = py::module_::import("poptorch_core.errors").attr("Error");
   register_errors();

@@ -8,11 +8,17 @@
 
 namespace poptorch::support {
 
-inline float from_half(uint16_t bits) { return static_cast<float>(std::bit_cast<_Float16>(bits)); }
+#ifdef __ARM_FP16_FORMAT_IEEE
+using HalfFloat = __fp16;  // g++ 12 has no _Float16 in C++ for this processor
+#else
+using HalfFloat = _Float16;
+#endif
+
+inline float from_half(uint16_t bits) { return static_cast<float>(std::bit_cast<HalfFloat>(bits)); }
 
 inline uint16_t to_half(float value) {
   if (value != value) return std::signbit(value) ? 0xfe00 : 0x7e00;
-  return std::bit_cast<uint16_t>(static_cast<_Float16>(value));
+  return std::bit_cast<uint16_t>(static_cast<HalfFloat>(value));
 }
 
 inline float from_bfloat16(uint16_t bits) {

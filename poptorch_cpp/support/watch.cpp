@@ -1,16 +1,19 @@
 #include "support/watch.hpp"
 
-#include <x86intrin.h>
-
 #include <utility>
 
 #include "support/pass_faults.hpp"
+#include "support/processor.hpp"
 
 namespace poptorch::support {
 namespace {
 
 // The clock is read after this many ticks: 15 to 60 ms, depending on the processor.
+#if defined(__aarch64__)
+constexpr uint64_t kTicks = uint64_t{1} << 20;  // the counter runs at 24 to 62 MHz
+#else
 constexpr uint64_t kTicks = uint64_t{1} << 26;
+#endif
 
 thread_local Watch* watch_of_thread = nullptr;
 
@@ -22,7 +25,7 @@ Watch::Watch(std::function<bool()> stops, std::chrono::milliseconds first_look)
     : stops_(std::move(stops)),
       first_look_(first_look),
       outer_(std::exchange(watch_of_thread, this)),
-      due_(__rdtsc() + kTicks) {}
+      due_(ticks() + kTicks) {}
 
 Watch::~Watch() { watch_of_thread = outer_; }
 
@@ -31,7 +34,7 @@ Watch* Watch::current() { return watch_of_thread; }
 bool Watch::is_due() {
   if (first_look_ == kEveryTime) return true;
   uint64_t due = due_.load(std::memory_order_relaxed);
-  const uint64_t now = __rdtsc();
+  const uint64_t now = ticks();
   return now >= due && due_.compare_exchange_strong(due, now + kTicks, std::memory_order_relaxed);
 }
 

@@ -16,7 +16,7 @@ ABOUT = {
         "all_to_all",
         "reduce_scatter",
     },
-    "emulator/kernels/tile_shorten.cpp": {"accumulate", "add", "assign", "cast", "div"},
+    "emulator/kernels/tile/tile_shorten.cpp": {"accumulate", "add", "assign", "cast", "div"},
     "program/collective_cost.cpp": {"all_gather", "all_reduce", "all_to_all", "reduce_scatter"},
     "transforms/canonicalise.cpp": {"slice"},
 }

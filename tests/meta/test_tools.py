@@ -108,7 +108,7 @@ def test_layer_check_counts_a_source_file_once_and_ends_in_a_loop(tree, monkeypa
     [
         ("poptorch_cpp/ir/long.cpp", "\n" * 401, "401 lines, the limit is 400"),
         (
-            "poptorch_cpp/emulator/kernels/conv.cpp",
+            "poptorch_cpp/emulator/kernels/conv/conv.cpp",
             "dnnl::primitive_attr attr;",
             "make dnnl::primitive_attr through",
         ),
@@ -142,6 +142,15 @@ def test_word_check_reads_comments_alone(tree):
         'auto a = "is no //";\nint x;  // by address\nauto b = R"(// goes on)";\n// Returns it.\n'
     )
     assert load_tool("check_words").main([tree({"a.cpp": text})]) == 0
+
+
+def test_function_check_reports():
+    check = load_tool("check_functions")
+    lists = [("ops/a.cpp", "add_rows", 80), ("bindings/a.cpp", "bind_a", 80)]
+    found = list(check.judge([*lists, ("emulator/run/a.cpp", "advance", 61)]))
+    assert "emulator/run/a.cpp: advance has 61 lines" in found[0]
+    assert all("no function needs the exception" in problem for problem in found[1:])
+    assert len(found) == 1 + len(check.EXCEPTIONS) - len(lists)
 
 
 def test_tree_holds_layers_lengths_and_words():

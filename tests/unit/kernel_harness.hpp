@@ -8,8 +8,8 @@
 #include <random>
 
 #include "emulator/host/pool.hpp"
-#include "emulator/kernels/layouts.hpp"
-#include "emulator/kernels/support.hpp"
+#include "emulator/kernels/base/layouts.hpp"
+#include "emulator/kernels/base/support.hpp"
 #include "ir/op_def.hpp"
 #include "ops/all_ops.hpp"
 #include "reference/reference.hpp"

@@ -7,7 +7,7 @@
 #include <map>
 #include <random>
 
-#include "emulator/kernels/tile_program.hpp"
+#include "emulator/kernels/base/tile_program.hpp"
 #include "ir/op_def.hpp"
 #include "ops/all_ops.hpp"
 

@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "emulator/bind/plan.hpp"
-#include "emulator/kernels/layouts.hpp"
+#include "emulator/kernels/base/layouts.hpp"
 #include "emulator/providers/fallback.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"

@@ -11,7 +11,7 @@
 
 #include "emulator/bind/carried_layouts.hpp"
 #include "emulator/bind/plan.hpp"
-#include "emulator/kernels/relayout.hpp"
+#include "emulator/kernels/base/relayout.hpp"
 #include "support/watch.hpp"
 
 namespace poptorch::emulator {

@@ -13,8 +13,8 @@
 
 #include "emulator/bound/code.hpp"
 #include "emulator/bound/options.hpp"
-#include "emulator/kernels/kernel.hpp"
-#include "emulator/kernels/tile_program.hpp"
+#include "emulator/kernels/base/kernel.hpp"
+#include "emulator/kernels/base/tile_program.hpp"
 #include "ir/op_def.hpp"
 #include "program/program.hpp"
 

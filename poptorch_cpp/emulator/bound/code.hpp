@@ -9,7 +9,7 @@
 
 #include "emulator/bound/code_regions.hpp"
 #include "emulator/bound/collective_spec.hpp"
-#include "emulator/kernels/kernel.hpp"
+#include "emulator/kernels/base/kernel.hpp"
 #include "program/program.hpp"
 
 namespace poptorch::emulator {

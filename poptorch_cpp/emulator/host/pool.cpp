@@ -1,6 +1,5 @@
 #include "emulator/host/pool.hpp"
 
-#include <immintrin.h>
 #include <pthread.h>
 #include <sched.h>
 
@@ -11,6 +10,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "support/processor.hpp"
 
 namespace poptorch::emulator {
 
@@ -33,7 +34,7 @@ std::atomic<uint64_t>& fork_generation() {
 // Spins at first, then yields the core.
 void wait_a_little(int round) {
   if (round < kSpins) {
-    _mm_pause();
+    support::pause();
   } else {
     sched_yield();
   }
@@ -262,7 +263,7 @@ uint32_t Pool::signal() const { return impl_->here().epoch.load(); }
 void Pool::announce() { impl_->here().announce(); }
 
 void Pool::pause() const {
-  for (int i = 0; i < kShortSpins; ++i) _mm_pause();
+  for (int i = 0; i < kShortSpins; ++i) support::pause();
 }
 
 bool Pool::help() { return impl_->here().help(current.worker, false); }

@@ -1,4 +1,5 @@
-#include "emulator/kernels/families.hpp"
+#include "emulator/kernels/base/families.hpp"
+#include "emulator/kernels/sets/kernel_set.hpp"
 #include "support/error.hpp"
 
 namespace poptorch::emulator {
@@ -36,13 +37,6 @@ class Rewired final : public BoundKernel {
   std::vector<int> from_;
 };
 
-template <Isa isa>
-void add_wide_kernels(KernelTable& all) {
-  add_attention_kernels<isa>(all);
-  add_recurrent_kernels<isa>(all);
-  add_recurrent_gradients<isa>(all);
-}
-
 }  // namespace
 
 std::unique_ptr<BoundKernel> rewire(std::unique_ptr<BoundKernel> kernel, std::vector<int> from) {
@@ -73,7 +67,7 @@ const KernelTable& all_kernels() {
     add_pad_kernels(all);
     add_loss_kernels(all);
     add_softmax_kernels(all);
-    on_host_isa([&]<Isa isa>() { add_wide_kernels<isa>(all); });
+    kernel_set().add_kernels(all);
     return all;
   }();
   return table;

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "emulator/kernels/kernel.hpp"
+#include "emulator/kernels/base/kernel.hpp"
 
 namespace poptorch::emulator {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "emulator/kernels/relayout.hpp"
+#include "emulator/kernels/base/relayout.hpp"
 #include "program/replica_groups.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"

@@ -1,11 +1,11 @@
 #include "emulator/transport/fabric.hpp"
 
-#include <immintrin.h>
 #include <sched.h>
 
 #include <cstring>
 
 #include "support/error.hpp"
+#include "support/processor.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::emulator {
@@ -14,7 +14,7 @@ void Fabric::nap(int64_t round, uint32_t seen) {
   constexpr int kSpins = 60, kYields = 20;  // some 20 µs, including the caller's attempts
   if (is_slow()) round += kSpins + kYields;
   if (round < kSpins) {
-    _mm_pause();
+    support::pause();
   } else if (round < kSpins + kYields) {
     sched_yield();
   } else {

@@ -1,0 +1,68 @@
+#include "emulator/kernels/base/layouts.hpp"
+
+namespace poptorch::emulator {
+
+using ir::Shape;
+
+Shape memory_order(int64_t rank, Layout::Kind kind) {
+  Shape order;
+  if (kind != Layout::Kind::kChannelsLast || rank < 3) {
+    for (int64_t d = 0; d < rank; ++d) order.push_back(d);
+    return order;
+  }
+  order.push_back(0);
+  for (int64_t d = 2; d < rank; ++d) order.push_back(d);
+  order.push_back(1);
+  return order;
+}
+
+Shape memory_shape(const Shape& shape, Layout::Kind kind) {
+  Shape ordered;
+  for (int64_t d : memory_order(static_cast<int64_t>(shape.size()), kind)) {
+    ordered.push_back(shape[d]);
+  }
+  return ordered;
+}
+
+Shape memory_strides(const Shape& shape, Layout::Kind kind) {
+  const Shape order = memory_order(static_cast<int64_t>(shape.size()), kind);
+  const Shape dense = ir::row_major_strides(memory_shape(shape, kind));
+  Shape strides(shape.size());
+  for (size_t i = 0; i < order.size(); ++i) strides[order[i]] = dense[i];
+  return strides;
+}
+
+Shape operand_strides(const Shape& operand, Layout::Kind kind, const Shape& result,
+                      Layout::Kind result_kind) {
+  const Shape own = memory_strides(operand, kind);
+  Shape by_type(result.size(), 0);
+  for (size_t d = 0; d < operand.size(); ++d) {
+    if (operand[d] != 1) by_type[result.size() - operand.size() + d] = own[d];
+  }
+  Shape strides;
+  for (int64_t d : memory_order(static_cast<int64_t>(result.size()), result_kind)) {
+    strides.push_back(by_type[d]);
+  }
+  return strides;
+}
+
+void choose_elementwise_layouts(KernelRequest& request) {
+  const ir::Type& result = request.outputs.empty() ? *request.inputs[0] : request.outputs[0];
+  Layout chosen;
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    const auto& type = request.inputs[i];
+    const Layout& offered = request.input_layouts[i];
+    if (!type || type->shape != result.shape || offered.kind == Layout::Kind::kPlain) continue;
+    chosen = offered;
+    break;
+  }
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    const auto& type = request.inputs[i];
+    request.input_layouts[i] = type && type->shape == result.shape ? chosen : Layout{};
+  }
+  for (size_t i = 0; i < request.outputs.size(); ++i) {
+    request.output_layouts[i] = request.outputs[i].shape == result.shape ? chosen : Layout{};
+  }
+}
+
+}  // namespace poptorch::emulator

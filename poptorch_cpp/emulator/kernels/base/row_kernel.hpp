@@ -1,0 +1,46 @@
+// A kernel whose output 0 is computed row by row, independently; the fused chain follows each row.
+#pragma once
+
+#include "emulator/kernels/base/support.hpp"
+
+namespace poptorch::emulator {
+
+// Computes y = log_softmax(x) of one row; x and y must differ.
+void log_softmax_row(const float* x, float* y, int64_t n);
+
+template <typename RowFn>
+class RowKernel final : public BoundKernel {
+ public:
+  RowKernel(const KernelRequest& request, int64_t rows, int64_t row_ns, RowFn row)
+      : rows_(rows),
+        width_(request.outputs[0].elements() / std::max<int64_t>(rows, 1)),
+        row_(std::move(row)),
+        epilogue_(request),
+        ns_(rows * row_ns + epilogue_.estimated_ns(rows * width_)),
+        parts_(parts_for(ns_, rows)) {}
+  int tasks(int) const override { return static_cast<int>(parts_); }
+  int64_t scratch_bytes() const override { return epilogue_.scratch_bytes(); }
+  int64_t estimated_ns() const override { return ns_; }
+  void run(const KernelArgs& args, int, int task) const override {
+    const Range rows = part_of(rows_, parts_, task);
+    for (int64_t row = rows.begin; row < rows.end; ++row) {
+      row_(args, row);
+      if (epilogue_) epilogue_.run(args, {.first = row * width_, .cols = width_}, args.scratch);
+    }
+  }
+
+ private:
+  int64_t rows_, width_;
+  RowFn row_;
+  Epilogue epilogue_;
+  int64_t ns_, parts_;
+};
+
+// `row(args, index)` computes one row of output 0 in about `row_ns` nanoseconds.
+template <typename RowFn>
+std::unique_ptr<BoundKernel> make_row_kernel(const KernelRequest& request, int64_t rows,
+                                             int64_t row_ns, RowFn row) {
+  return std::make_unique<RowKernel<RowFn>>(request, rows, row_ns, std::move(row));
+}
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,103 @@
+// The helpers that kernel families share: scratch layout, epilogues, splits, and running a float32
+// kernel on half types.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+
+#include "emulator/kernels/base/tile_program.hpp"
+
+namespace poptorch::emulator {
+
+inline int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
+inline int64_t divide_up(int64_t x, int64_t by) { return (x + by - 1) / by; }
+
+// Returns the number of parts of a job of `ns` nanoseconds. It depends on the size alone, never on
+// the threads.
+inline int64_t parts_for(int64_t ns, int64_t most) {
+  return std::clamp<int64_t>(ns / 12000, 1, std::max<int64_t>(most, 1));
+}
+
+// Part `index` of [0, n) cut into `parts`, in units of `unit`.
+struct Range {
+  int64_t begin, end;
+  int64_t size() const { return end - begin; }
+};
+inline Range part_of(int64_t n, int64_t parts, int64_t index, int64_t unit = 1) {
+  const int64_t units = divide_up(n, unit);
+  return {std::min(n, units * index / parts * unit),
+          std::min(n, units * (index + 1) / parts * unit)};
+}
+
+template <typename T>
+const T* input_of(const KernelArgs& args, int i) {
+  return reinterpret_cast<const T*>(args.buffers[i]);
+}
+template <typename T>
+T* buffer_of(const KernelArgs& args, int i) {
+  return reinterpret_cast<T*>(args.buffers[i]);
+}
+
+// The fused chain of a request; its producer runs it on blocks of output 0.
+class Epilogue {
+ public:
+  explicit Epilogue(const KernelRequest& request)
+      : program_(request.epilogue),
+        output_(static_cast<int>(request.inputs.size())),
+        more_(static_cast<int>(request.inputs.size() + request.outputs.size())) {}
+  explicit operator bool() const { return program_ != nullptr; }
+  int64_t scratch_bytes() const { return program_ ? program_->scratch_bytes() : 0; }
+  int64_t estimated_ns(int64_t elements) const {
+    return program_ ? program_->estimated_ns(elements) : 0;
+  }
+  bool takes_product() const { return program_ && program_->takes_product(); }
+  // Element (0, 0) of the product is element `first` of output 0.
+  void run_product(const KernelArgs& args, int64_t first, const NarrowProduct& product,
+                   std::byte* scratch) const {
+    std::byte* buffers[kMaxKernelBuffers];
+    gather(args, buffers);
+    program_->run_product(buffers, first, product, scratch);
+  }
+  // Output 0 of the block is in block.source, or in its own buffer when that is nullptr.
+  void run(const KernelArgs& args, const TileBlock& block, std::byte* scratch) const {
+    std::byte* buffers[kMaxKernelBuffers];
+    gather(args, buffers);
+    program_->run(buffers, block, scratch, args.random);
+  }
+
+ private:
+  void gather(const KernelArgs& args, std::byte** buffers) const {
+    buffers[0] = args.buffers[output_];
+    const int count = program_->inputs() + program_->outputs();
+    for (int i = 1; i < count; ++i) buffers[i] = args.buffers[more_ + i - 1];
+  }
+  const TileProgram* program_;
+  int output_, more_;
+};
+
+using BindFn = std::unique_ptr<BoundKernel> (*)(const KernelRequest&);
+
+// Binds `bind`, which supports float32 only, for a request on f16 or bf16. Operands are widened
+// into the workspace, and results are rounded once when stored. The request's epilogue runs last.
+std::unique_ptr<BoundKernel> bind_widened(const KernelRequest& request, BindFn bind);
+
+// Returns `request` with an entry for every optional operand of its row, including absent ones at
+// the end.
+KernelRequest with_all_operands(const KernelRequest& request);
+// Wraps `kernel`, bound for with_all_operands(request), to take the buffers of `request`.
+std::unique_ptr<BoundKernel> without_added_operands(std::unique_ptr<BoundKernel> kernel,
+                                                    const KernelRequest& request);
+bool has_half(const KernelRequest& request);
+bool only_float_to_32(const KernelRequest& request);  // no f64, f8 or complex operand or result
+
+// A row's bind function: f32 binds directly, half types are widened, and the reference runs the
+// rest.
+template <BindFn bind>
+std::unique_ptr<BoundKernel> bind_floats(const KernelRequest& request) {
+  if (!only_float_to_32(request)) return nullptr;
+  const KernelRequest full = with_all_operands(request);
+  auto kernel = has_half(full) ? bind_widened(full, bind) : bind(full);
+  return kernel ? without_added_operands(std::move(kernel), request) : nullptr;
+}
+
+}  // namespace poptorch::emulator

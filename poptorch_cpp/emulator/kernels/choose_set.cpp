@@ -1,0 +1,106 @@
+// Decides which instruction set's kernels run. Compiled for the narrowest processor of the
+// architecture, because it runs before anything is known about the host.
+#include <algorithm>
+#include <string>
+
+#include "emulator/kernels/check_host.hpp"
+#include "emulator/kernels/sets/kernel_set.hpp"
+#include "support/environment.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::emulator {
+
+#define POPTORCH_DECLARE(set) \
+  namespace set {             \
+  KernelSet kernels_of_set(); \
+  }
+POPTORCH_SETS(POPTORCH_DECLARE)
+#undef POPTORCH_DECLARE
+
+namespace {
+
+// Returns the features that a set needs and the host lacks.
+std::vector<std::string> missing_features(std::string_view set) {
+  std::vector<std::string> missing;
+#if defined(__x86_64__)
+#define POPTORCH_NEEDS(feature) \
+  if (!__builtin_cpu_supports(feature)) missing.emplace_back(feature)
+  POPTORCH_NEEDS("sse4.2");
+  if (set == "SSE4") return missing;
+  POPTORCH_NEEDS("avx2");
+  POPTORCH_NEEDS("fma");
+  POPTORCH_NEEDS("f16c");
+  if (set == "AVX2") return missing;
+  POPTORCH_NEEDS("avx512f");
+  POPTORCH_NEEDS("avx512bw");
+  POPTORCH_NEEDS("avx512dq");
+  POPTORCH_NEEDS("avx512vl");
+#undef POPTORCH_NEEDS
+#else
+  (void)set;
+#endif
+  return missing;
+}
+
+// A set of this build: its name, and the function that returns its table.
+struct Built {
+  std::string_view name;
+  KernelSet (*make)();
+};
+#define POPTORCH_ROW(set) Built{#set, set::kernels_of_set},
+constexpr Built kBuilt[] = {POPTORCH_SETS(POPTORCH_ROW)};
+#undef POPTORCH_ROW
+
+// The names that POPTORCH_MAX_CPU_ISA takes. Each set includes those before it, but NEON.
+constexpr std::string_view kOrder[] = {"SSE4", "AVX2", "AVX512", "NEON"};
+
+auto width(std::string_view name) { return std::ranges::find(kOrder, name) - kOrder; }
+
+const KernelSet& widest_allowed() {
+  const auto sets = host_kernel_sets();
+  const std::string most = support::environment_text("POPTORCH_MAX_CPU_ISA", sets.back()->name);
+  const KernelSet* widest = nullptr;
+  for (const KernelSet* set : sets) {
+    if (width(set->name) <= width(most)) widest = set;
+  }
+  if (widest) return *widest;
+  throw support::UserError(support::str(
+      "[kernels] POPTORCH_MAX_CPU_ISA is ", most, ", but this build's kernels need at least ",
+      sets.front()->name, ". Unset the variable, or build with -DPOPTORCH_SETS=", most, "."));
+}
+
+}  // namespace
+
+void check_host() {
+  const std::vector<std::string> missing = missing_features(kBuilt[0].name);
+  if (missing.empty()) return;
+  throw support::UnsupportedError(
+      support::str("[kernels] this build needs a processor with ", kBuilt[0].name,
+                   "; this one lacks ", support::join(missing, ", "),
+                   ". Build poptorch on this machine, or with -DPOPTORCH_SETS=SSE4."));
+}
+
+std::span<const KernelSet* const> host_kernel_sets() {
+  static const std::vector<KernelSet> made = [] {
+    check_host();
+    std::vector<KernelSet> sets;
+    for (const Built& built : kBuilt) {
+      if (missing_features(built.name).empty()) sets.push_back(built.make());
+    }
+    return sets;
+  }();
+  static const std::vector<const KernelSet*> pointers = [] {
+    std::vector<const KernelSet*> sets;
+    for (const KernelSet& set : made) sets.push_back(&set);
+    return sets;
+  }();
+  return pointers;
+}
+
+const KernelSet& kernel_set() {
+  static const KernelSet& set = widest_allowed();
+  return set;
+}
+
+}  // namespace poptorch::emulator

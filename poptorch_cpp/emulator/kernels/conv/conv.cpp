@@ -1,0 +1,100 @@
+// Kernel rows of the convolutions. Activations and weights are channels-last, so that a kernel
+// position is a matrix: [in, out] for the forward product, [out, in] for the gradients.
+#include "emulator/kernels/base/families.hpp"
+#include "emulator/kernels/conv/conv_depthwise.hpp"
+#include "emulator/kernels/conv/conv_gemm.hpp"
+#include "emulator/kernels/conv/conv_grad.hpp"
+#include "emulator/kernels/conv/conv_onednn.hpp"
+#include "emulator/kernels/conv/conv_transpose.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+void choose_channels_last(KernelRequest& request) {
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    const bool image = request.inputs[i] && request.inputs[i]->rank() >= 3;
+    request.input_layouts[i].kind = image ? Layout::Kind::kChannelsLast : Layout::Kind::kPlain;
+  }
+  for (Layout& layout : request.output_layouts) layout.kind = Layout::Kind::kChannelsLast;
+}
+
+bool channels_last(const KernelRequest& request) {
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    const bool image = request.inputs[i] && request.inputs[i]->rank() >= 3;
+    if (image && request.input_layouts[i].kind != Layout::Kind::kChannelsLast) return false;
+  }
+  return request.output_layouts[0].kind == Layout::Kind::kChannelsLast &&
+         request.outputs[0].elements() > 0;
+}
+
+std::unique_ptr<BoundKernel> bind_conv(const KernelRequest& request) {
+  if (!channels_last(request)) return nullptr;
+  const auto shape = ConvShape::of(request, request.inputs[0]->shape, request.inputs[1]->shape,
+                                   request.outputs[0].shape);
+  if (shape.depthwise()) {
+    if (auto kernel = make_depthwise(request, shape)) return kernel;
+  }
+  if (auto kernel = make_onednn_conv(request, shape)) return kernel;
+  const WeightView weights{.matrix = {nullptr, 1, shape.depth()},
+                           .tap_stride = shape.group_in(),
+                           .group_stride = shape.group_out() * shape.depth()};
+  const bool bias = request.inputs.size() > 2 && request.inputs[2];
+  return make_conv_gemm(request, shape, weights,
+                        {.bias = bias ? 2 : -1, .y = static_cast<int>(request.inputs.size())});
+}
+
+std::unique_ptr<BoundKernel> bind_grad_input(const KernelRequest& request) {
+  if (!channels_last(request)) return nullptr;
+  const auto shape = ConvShape::of(request, request.outputs[0].shape, request.inputs[1]->shape,
+                                   request.inputs[0]->shape);
+  if (shape.depthwise()) return make_depthwise_grad_input(shape);
+  if (auto kernel = make_onednn_grad_input(request, shape)) return kernel;
+  ConvShape flipped = shape;
+  bool gathers = true;
+  for (int d = 0; d < 3; ++d) {
+    flipped.padding[d] = shape.dilation[d] * (shape.kernel[d] - 1) - shape.padding[d];
+    gathers &= shape.strides[d] == 1 && flipped.padding[d] >= 0;
+  }
+  if (!gathers) return make_scatter_grad_input(shape);
+  std::swap(flipped.in, flipped.out);
+  std::swap(flipped.in_channels, flipped.out_channels);
+  const WeightView weights{.matrix = {nullptr, shape.depth(), 1},
+                           .tap_stride = shape.group_in(),
+                           .group_stride = shape.group_out() * shape.depth(),
+                           .flipped = true};
+  return make_conv_gemm(request, flipped, weights, {.y = 2});
+}
+
+std::unique_ptr<BoundKernel> bind_transpose(const KernelRequest& request) {
+  auto products = bind_grad_input(products_of_transpose(request));
+  return products ? make_conv_transpose(request, std::move(products)) : nullptr;
+}
+
+std::unique_ptr<BoundKernel> bind_grad_weight(const KernelRequest& request) {
+  if (!channels_last(request)) return nullptr;
+  const auto shape = ConvShape::of(request, request.inputs[0]->shape, request.outputs[0].shape,
+                                   request.inputs[1]->shape);
+  if (shape.depthwise()) return make_depthwise_grad_weight(shape);
+  return make_conv_grad_weight(shape);
+}
+
+}  // namespace
+
+void add_conv_kernels(KernelTable& table) {
+  table.add({.op = "conv",
+             .bind = bind_floats<bind_conv>,
+             .choose_layouts = choose_channels_last,
+             .takes_epilogue = true});
+  table.add({.op = "conv_transpose",
+             .bind = bind_floats<bind_transpose>,
+             .choose_layouts = choose_channels_last,
+             .takes_epilogue = true});
+  table.add({.op = "conv_grad_input",
+             .bind = bind_floats<bind_grad_input>,
+             .choose_layouts = choose_channels_last});
+  table.add({.op = "conv_grad_weight",
+             .bind = bind_floats<bind_grad_weight>,
+             .choose_layouts = choose_channels_last});
+}
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,13 @@
+// Convolutions in which every channel has its own kernel, as loops over channels-last memory.
+#pragma once
+
+#include "emulator/kernels/conv/conv_shape.hpp"
+
+namespace poptorch::emulator {
+
+// Returns nullptr when the kernel has more positions than the loops support.
+std::unique_ptr<BoundKernel> make_depthwise(const KernelRequest& request, const ConvShape& shape);
+std::unique_ptr<BoundKernel> make_depthwise_grad_input(const ConvShape& shape);
+std::unique_ptr<BoundKernel> make_depthwise_grad_weight(const ConvShape& shape);
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,15 @@
+// Convolutions of batches as oneDNN primitives; each task processes some images.
+#pragma once
+
+#include "emulator/kernels/conv/conv_shape.hpp"
+
+namespace poptorch::emulator {
+
+// Forward: inputs are x, w and an optional bias; output and epilogue are as for any kernel.
+// Backward: inputs are the gradient of y, and w; the output is the gradient of x, whose geometry is
+// `shape`. Returns nullptr where the loops of conv_gemm.hpp are the better choice.
+std::unique_ptr<BoundKernel> make_onednn_conv(const KernelRequest& request, const ConvShape& shape);
+std::unique_ptr<BoundKernel> make_onednn_grad_input(const KernelRequest& request,
+                                                    const ConvShape& shape);
+
+}  // namespace poptorch::emulator

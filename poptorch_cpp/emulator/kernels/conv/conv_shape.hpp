@@ -1,0 +1,57 @@
+// The geometry of a convolution in channels-last memory, always with three spatial dimensions.
+#pragma once
+
+#include <algorithm>
+#include <array>
+
+#include "emulator/kernels/base/kernel.hpp"
+
+namespace poptorch::emulator {
+
+struct ConvShape {
+  int64_t batch = 1, groups = 1;
+  int64_t in_channels = 1, out_channels = 1;  // of all groups
+  std::array<int64_t, 3> in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1};
+  std::array<int64_t, 3> strides{1, 1, 1}, padding{0, 0, 0}, dilation{1, 1, 1};
+
+  int64_t group_in() const { return in_channels / groups; }
+  int64_t group_out() const { return out_channels / groups; }
+  int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
+  int64_t depth() const { return taps() * group_in(); }  // of one output's sum
+  int64_t out_pixels() const { return batch * out[0] * out[1] * out[2]; }
+  int64_t in_pixels() const { return batch * in[0] * in[1] * in[2]; }
+  double flops() const {
+    return 2.0 * static_cast<double>(out_pixels() * out_channels) * static_cast<double>(depth());
+  }
+  bool pointwise() const {
+    return taps() == 1 && strides == std::array<int64_t, 3>{1, 1, 1} &&
+           padding == std::array<int64_t, 3>{0, 0, 0};
+  }
+  bool depthwise() const { return groups > 1 && group_in() == 1 && group_out() == 1; }
+
+  // Reads the geometry from the shapes of x [n, c, spatial...], w [out, c / groups, kernel...] and
+  // y.
+  static ConvShape of(const KernelRequest& request, const ir::Shape& x, const ir::Shape& w,
+                      const ir::Shape& y);
+};
+
+// The patch that an output pixel of a group sums over, in the order (kernel position, channel).
+class Patches {
+ public:
+  explicit Patches(const ConvShape& shape);
+  // Copies elements [begin, end) of the patch of output pixel `pixel`; padding reads as zeros.
+  void read(const float* x, int64_t pixel, int64_t group, int64_t begin, int64_t end,
+            float* out) const;
+  // Adds the elements to the places that read() takes them from; padding is dropped.
+  void add(float* x, int64_t pixel, int64_t group, int64_t begin, int64_t end,
+           const float* in) const;
+
+ private:
+  template <typename Visit>
+  void walk(int64_t pixel, int64_t group, int64_t begin, int64_t end, Visit visit) const;
+
+  ConvShape s_;
+  int64_t run_;  // patch elements that follow each other in a row of x
+};
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,15 @@
+// Replaces conv_onednn.cpp in a build without oneDNN: the loops of conv_gemm.hpp then serve every
+// convolution.
+#include "emulator/kernels/conv/conv_onednn.hpp"
+
+namespace poptorch::emulator {
+
+std::unique_ptr<BoundKernel> make_onednn_conv(const KernelRequest&, const ConvShape&) {
+  return nullptr;
+}
+
+std::unique_ptr<BoundKernel> make_onednn_grad_input(const KernelRequest&, const ConvShape&) {
+  return nullptr;
+}
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,114 @@
+#include "emulator/kernels/index/index_places.hpp"
+
+#include <algorithm>
+
+#include "emulator/kernels/base/tile_program.hpp"
+
+namespace poptorch::emulator {
+
+using ir::Shape;
+
+namespace {
+
+int64_t product(const Shape& shape, size_t begin, size_t end) {
+  int64_t count = 1;
+  for (size_t d = begin; d < end; ++d) count *= shape[d];
+  return count;
+}
+
+// Returns the offset of a row in the outer dimensions.
+int64_t offset_of_row(int64_t row, const Shape& sizes, const Shape& strides) {
+  int64_t offset = 0;
+  for (size_t d = sizes.size() - 1; d-- > 0;) {
+    offset += row % sizes[d] * strides[d];
+    row /= sizes[d];
+  }
+  return offset;
+}
+
+}  // namespace
+
+Places::Places(Shape sizes, Shape strides, std::vector<Index> indices, const Shape& x, int64_t run)
+    : sizes_(std::move(sizes)),
+      strides_(std::move(strides)),
+      indices_(std::move(indices)),
+      count_(ir::element_count(sizes_)),
+      blocks_(ir::element_count(x) / std::max<int64_t>(run, 1)),
+      run_(run) {}
+
+Places Places::of_slices(const KernelRequest& request, const Shape& x) {
+  const auto axis = static_cast<size_t>(request.attr<int64_t>("axis"));
+  const int64_t size = x[axis];
+  return {{product(x, 0, axis), request.inputs[1]->elements()},
+          {size, 0},
+          {{.input = 1, .strides = {0, 1}, .size = size, .stride = 1}},
+          x,
+          product(x, axis + 1, x.size())};
+}
+
+Places Places::of_elements(const KernelRequest& request, const Shape& x) {
+  const auto axis = static_cast<size_t>(request.attr<int64_t>("axis"));
+  const Shape& indices = request.inputs[1]->shape;
+  Shape strides = ir::row_major_strides(x);
+  const int64_t along = std::exchange(strides[axis], 0);
+  return {
+      indices,
+      strides,
+      {{.input = 1, .strides = ir::row_major_strides(indices), .size = x[axis], .stride = along}},
+      x,
+      1};
+}
+
+Places Places::of_blocks(const KernelRequest& request, const Shape& x, int first) {
+  const size_t axes = request.inputs.size() - static_cast<size_t>(first);
+  Shape sizes{1};
+  for (size_t i = 0; i < axes; ++i) {
+    sizes = *ir::broadcast(sizes, request.inputs[static_cast<size_t>(first) + i]->shape);
+  }
+  std::vector<Index> indices;
+  for (size_t i = 0; i < axes; ++i) {
+    const int input = first + static_cast<int>(i);
+    const Shape& shape = request.inputs[static_cast<size_t>(input)]->shape;
+    indices.push_back({.input = input,
+                       .strides = broadcast_strides(shape, sizes),
+                       .size = x[i],
+                       .stride = product(x, i + 1, axes)});
+  }
+  return {sizes, Shape(sizes.size(), 0), std::move(indices), x, product(x, axes, x.size())};
+}
+
+Places Places::of_window(const KernelRequest& request, const Shape& x, int start, int64_t size) {
+  const auto axis = static_cast<size_t>(request.attr<int64_t>("axis"));
+  return {
+      {product(x, 0, axis), size},
+      {x[axis], 0},
+      {{.input = start, .strides = {0, 0}, .size = x[axis], .stride = 1, .begins_window = true}},
+      x,
+      product(x, axis + 1, x.size())};
+}
+
+void Places::find(const KernelArgs& args, int64_t begin, int64_t end, int32_t* places) const {
+  const int64_t inner = sizes_.back();
+  for (int64_t k = begin; k < end;) {
+    const int64_t row = k / inner, col = k % inner, n = std::min(inner - col, end - k);
+    const int64_t step = strides_.back();
+    const int64_t first = offset_of_row(row, sizes_, strides_) + col * step;
+    for (int64_t i = 0; i < n; ++i) places[i] = static_cast<int32_t>(first + i * step);
+    for (const Index& index : indices_) {
+      const auto* given = reinterpret_cast<const int32_t*>(args.buffers[index.input]);
+      const int64_t along = index.strides.back();
+      given += offset_of_row(row, sizes_, index.strides) + col * along;
+      for (int64_t i = 0; i < n; ++i) {
+        int64_t value = given[i * along];
+        if (index.begins_window) {
+          value = ((value + col + i) % index.size + index.size) % index.size;
+        }
+        const bool inside = places[i] >= 0 && value >= 0 && value < index.size;
+        places[i] = inside ? static_cast<int32_t>(places[i] + value * index.stride) : -1;
+      }
+    }
+    k += n, places += n;
+  }
+}
+
+}  // namespace poptorch::emulator

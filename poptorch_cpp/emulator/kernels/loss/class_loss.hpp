@@ -1,0 +1,19 @@
+// The kernels and checks that the losses over classes share.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "emulator/kernels/base/support.hpp"
+
+namespace poptorch::emulator {
+
+// Makes any cross-entropy or negative log-likelihood: scores with several places per class, class
+// weights, smoothed labels. `softmax`: the loss applies log_softmax first.
+std::unique_ptr<BoundKernel> make_class_loss(const KernelRequest& request, bool softmax);
+std::unique_ptr<BoundKernel> make_class_loss_grad(const KernelRequest& request, bool softmax);
+
+// Throws UserError unless `target` is a class.
+void check_target(const std::string& op, int32_t target, int64_t classes);
+
+}  // namespace poptorch::emulator

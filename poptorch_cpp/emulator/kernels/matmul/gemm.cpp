@@ -1,0 +1,34 @@
+#include "emulator/kernels/base/gemm.hpp"
+
+#include <algorithm>
+
+#include "emulator/kernels/sets/kernel_set.hpp"
+
+namespace poptorch::emulator {
+
+void pack_panels(const MatrixView& b, int64_t k, int64_t n, int64_t first, int64_t last,
+                 float* packed, int64_t panel_k) {
+  kernel_set().gemm.pack(b, k, n, first, last, packed, panel_k);
+}
+
+int64_t gemm_scratch_floats(int64_t m, int64_t k) {
+  return std::min(m, kRowBlock) * std::min(k, kDepth);
+}
+
+void gemm_packed(int64_t m, int64_t n, int64_t k, const MatrixView& a, const float* packed,
+                 int64_t panel_k, const float* bias, float* c, int64_t ldc, bool accumulate,
+                 float* scratch) {
+  kernel_set().gemm.packed(m, n, k, a, packed, panel_k, bias, c, ldc, accumulate, scratch);
+}
+
+void gemm_rows(int64_t m, int64_t n, int64_t k, const MatrixView& a, const MatrixView& b,
+               const float* bias, float* c, int64_t ldc) {
+  kernel_set().gemm.rows(m, n, k, a, b, bias, c, ldc);
+}
+
+void gemm_dots(int64_t m, int64_t n, int64_t k, const MatrixView& a, const MatrixView& b,
+               const float* bias, float* c, int64_t ldc) {
+  kernel_set().gemm.dots(m, n, k, a, b, bias, c, ldc);
+}
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,237 @@
+// Data movement: transpose, slice, concat, broadcast_to, reverse, insert_slice as strided copies of
+// elements of any dtype.
+#include <cstring>
+
+#include "emulator/kernels/base/families.hpp"
+#include "emulator/kernels/base/support.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+using ir::Shape;
+
+// A box of elements: its offset in either tensor, and the strides through both.
+struct Box {
+  Shape sizes, from_strides, to_strides;
+  int64_t from_offset = 0, to_offset = 0;
+  int input = 0;
+  int phase = 0;  // a box over elements that another box copies takes the next one
+};
+
+// Drops dimensions of size 1 and merges those that both sides walk as one; at least two remain.
+void collapse(Box& box) {
+  Box out = box;
+  out.sizes.clear(), out.from_strides.clear(), out.to_strides.clear();
+  for (size_t d = 0; d < box.sizes.size(); ++d) {
+    const int64_t size = box.sizes[d];
+    if (size == 1) continue;
+    if (!out.sizes.empty() && out.from_strides.back() == box.from_strides[d] * size &&
+        out.to_strides.back() == box.to_strides[d] * size) {
+      out.sizes.back() *= size;
+      out.from_strides.back() = box.from_strides[d];
+      out.to_strides.back() = box.to_strides[d];
+    } else {
+      out.sizes.push_back(size);
+      out.from_strides.push_back(box.from_strides[d]);
+      out.to_strides.push_back(box.to_strides[d]);
+    }
+  }
+  while (out.sizes.size() < 2) {
+    out.sizes.insert(out.sizes.begin(), 1);
+    out.from_strides.insert(out.from_strides.begin(), 0);
+    out.to_strides.insert(out.to_strides.begin(), 0);
+  }
+  box = out;
+}
+
+// Copies a plane: rows × cols elements of type T.
+template <typename T>
+void copy_plane(const std::byte* from, std::byte* to, int64_t rows, int64_t cols,
+                const int64_t* from_strides, const int64_t* to_strides) {
+  const T* x = reinterpret_cast<const T*>(from);
+  T* y = reinterpret_cast<T*>(to);
+  const int64_t xr = from_strides[0], xc = from_strides[1], yr = to_strides[0], yc = to_strides[1];
+  if (xc == 1 && yc == 1) {
+    for (int64_t r = 0; r < rows; ++r) std::memcpy(y + r * yr, x + r * xr, cols * sizeof(T));
+    return;
+  }
+  // Blocks of 16 x 16 keep a transpose within a few cache lines on both sides.
+  for (int64_t r = 0; r < rows; r += 16) {
+    for (int64_t c = 0; c < cols; c += 16) {
+      const int64_t last_row = std::min(r + 16, rows), last_col = std::min(c + 16, cols);
+      for (int64_t i = r; i < last_row; ++i) {
+        for (int64_t j = c; j < last_col; ++j) y[i * yr + j * yc] = x[i * xr + j * xc];
+      }
+    }
+  }
+}
+
+class Copy final : public BoundKernel {
+ public:
+  Copy(const KernelRequest& request, std::vector<Box> boxes)
+      : boxes_(std::move(boxes)),
+        element_(ir::size_of(request.outputs[0].dtype)),
+        output_(static_cast<int>(request.inputs.size())) {
+    for (Box& box : boxes_) {
+      collapse(box);
+      const int64_t elements = ir::element_count(box.sizes);
+      ns_ += 30 + elements * element_ / 8;
+      // Tasks split the outermost dimension.
+      const int64_t parts = elements == 0 ? 0 : parts_for(elements * element_ / 8, box.sizes[0]);
+      parts_.push_back(parts);
+      tasks_.resize(static_cast<size_t>(box.phase) + 1);
+      tasks_.back() += static_cast<int>(parts);
+    }
+  }
+  int phases() const override { return static_cast<int>(tasks_.size()); }
+  int tasks(int phase) const override { return tasks_[static_cast<size_t>(phase)]; }
+  int64_t estimated_ns() const override { return ns_; }
+  void run(const KernelArgs& args, int phase, int task) const override {
+    size_t b = 0;
+    while (boxes_[b].phase != phase) ++b;
+    for (; task >= parts_[b]; ++b) task -= static_cast<int>(parts_[b]);
+    const Box& box = boxes_[b];
+    if (args.buffers[box.input] == args.buffers[output_]) return;  // in place: already there
+    const Range outer = part_of(box.sizes[0], parts_[b], task);
+    const std::byte* from = args.buffers[box.input] + box.from_offset * element_;
+    std::byte* to = args.buffers[output_] + box.to_offset * element_;
+    const size_t dims = box.sizes.size();
+    if (dims == 2) {
+      return plane(box, from + outer.begin * box.from_strides[0] * element_,
+                   to + outer.begin * box.to_strides[0] * element_, outer.size());
+    }
+    int64_t middle = 1;
+    for (size_t d = 1; d + 2 < dims; ++d) middle *= box.sizes[d];
+    for (int64_t i = outer.begin; i < outer.end; ++i) {
+      for (int64_t m = 0; m < middle; ++m) {
+        int64_t x = i * box.from_strides[0], y = i * box.to_strides[0], rest = m;
+        for (size_t d = dims - 2; d-- > 1;) {
+          x += rest % box.sizes[d] * box.from_strides[d];
+          y += rest % box.sizes[d] * box.to_strides[d];
+          rest /= box.sizes[d];
+        }
+        plane(box, from + x * element_, to + y * element_, box.sizes[dims - 2]);
+      }
+    }
+  }
+
+ private:
+  void plane(const Box& box, const std::byte* from, std::byte* to, int64_t rows) const {
+    const size_t d = box.sizes.size() - 2;
+    const int64_t cols = box.sizes[d + 1], *x = &box.from_strides[d], *y = &box.to_strides[d];
+    switch (element_) {
+      case 1:
+        return copy_plane<uint8_t>(from, to, rows, cols, x, y);
+      case 2:
+        return copy_plane<uint16_t>(from, to, rows, cols, x, y);
+      case 4:
+        return copy_plane<uint32_t>(from, to, rows, cols, x, y);
+      default:
+        return copy_plane<uint64_t>(from, to, rows, cols, x, y);
+    }
+  }
+
+  std::vector<Box> boxes_;
+  int64_t element_;
+  int output_;
+  std::vector<int64_t> parts_;
+  std::vector<int> tasks_;  // by phase
+  int64_t ns_ = 0;
+};
+
+std::unique_ptr<BoundKernel> make(const KernelRequest& request, std::vector<Box> boxes) {
+  if (ir::size_of(request.outputs[0].dtype) > 8) return nullptr;
+  return std::make_unique<Copy>(request, std::move(boxes));
+}
+
+std::unique_ptr<BoundKernel> bind_transpose(const KernelRequest& request) {
+  const Shape& y = request.outputs[0].shape;
+  const Shape from = ir::row_major_strides(request.inputs[0]->shape);
+  Box box{.sizes = y, .from_strides = {}, .to_strides = ir::row_major_strides(y)};
+  for (int64_t d : request.attr<ir::Ints>("permutation")) box.from_strides.push_back(from[d]);
+  return make(request, {box});
+}
+
+std::unique_ptr<BoundKernel> bind_broadcast(const KernelRequest& request) {
+  const Shape& y = request.outputs[0].shape;
+  return make(request, {{.sizes = y,
+                         .from_strides = broadcast_strides(request.inputs[0]->shape, y),
+                         .to_strides = ir::row_major_strides(y)}});
+}
+
+// The part of a tensor of `shape` that a slice selects.
+struct Part {
+  Shape strides;
+  int64_t offset = 0;
+  Part(const KernelRequest& request, const Shape& shape) : strides(ir::row_major_strides(shape)) {
+    for (size_t d = 0; d < shape.size(); ++d) {
+      offset += request.attr<ir::Ints>("starts")[d] * strides[d];
+      strides[d] *= request.attr<ir::Ints>("steps")[d];
+    }
+  }
+};
+
+std::unique_ptr<BoundKernel> bind_slice(const KernelRequest& request) {
+  const Shape& y = request.outputs[0].shape;
+  const Part part(request, request.inputs[0]->shape);
+  return make(request, {{.sizes = y,
+                         .from_strides = part.strides,
+                         .to_strides = ir::row_major_strides(y),
+                         .from_offset = part.offset}});
+}
+
+std::unique_ptr<BoundKernel> bind_insert(const KernelRequest& request) {
+  const Shape &y = request.outputs[0].shape, &src = request.inputs[1]->shape;
+  const Shape all = ir::row_major_strides(y);
+  const Part part(request, y);
+  return make(request, {{.sizes = y, .from_strides = all, .to_strides = all},
+                        {.sizes = src,
+                         .from_strides = ir::row_major_strides(src),
+                         .to_strides = part.strides,
+                         .to_offset = part.offset,
+                         .input = 1,
+                         .phase = 1}});
+}
+
+std::unique_ptr<BoundKernel> bind_reverse(const KernelRequest& request) {
+  const Shape& y = request.outputs[0].shape;
+  Box box{
+      .sizes = y, .from_strides = ir::row_major_strides(y), .to_strides = ir::row_major_strides(y)};
+  if (y.empty()) return make(request, {box});  // axis 0 of a scalar is none
+  for (int64_t axis : request.attr<ir::Ints>("axes")) {
+    box.from_offset += (y[axis] - 1) * box.from_strides[axis];
+    box.from_strides[axis] *= -1;
+  }
+  return make(request, {box});
+}
+
+std::unique_ptr<BoundKernel> bind_concat(const KernelRequest& request) {
+  const Shape to = ir::row_major_strides(request.outputs[0].shape);
+  const int64_t axis = request.attr<int64_t>("axis");
+  std::vector<Box> boxes;
+  int64_t begin = 0;
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    const Shape& x = request.inputs[i]->shape;
+    boxes.push_back({.sizes = x,
+                     .from_strides = ir::row_major_strides(x),
+                     .to_strides = to,
+                     .from_offset = 0,
+                     .to_offset = begin * to[axis],
+                     .input = static_cast<int>(i)});
+    begin += x[axis];
+  }
+  return make(request, std::move(boxes));
+}
+
+}  // namespace
+
+void add_move_kernels(KernelTable& table) {
+  table.add({.op = "transpose", .bind = bind_transpose});
+  table.add({.op = "broadcast_to", .bind = bind_broadcast});
+  table.add({.op = "slice", .bind = bind_slice});
+  table.add({.op = "concat", .bind = bind_concat});
+  table.add({.op = "reverse", .bind = bind_reverse});
+  table.add({.op = "insert_slice", .bind = bind_insert, .in_place_input = {0}});
+}
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,281 @@
+// Batch normalisation over rows of channels ([n, spatial..., c] in memory). Sums are in double, and
+// their parts join in order; one last pass applies them. Mean, deviation and y are rounded where
+// torch rounds them: a difference of an ulp may take a value across a later kink.
+#include <array>
+#include <cmath>
+
+#include "emulator/kernels/base/families.hpp"
+#include "emulator/kernels/base/support.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+constexpr int64_t kBlock = 64;  // rows, and channels, that are summed at a time
+
+// sums[k * channels + c] += Σ term(row, c)[k] over the rows.
+template <size_t K, typename Term>
+void add_up(Range rows, int64_t channels, double* sums, Term term) {
+  for (int64_t r = rows.begin; r < rows.end; r += kBlock) {
+    const int64_t end = std::min(r + kBlock, rows.end);
+    for (int64_t c = 0; c < channels; c += kBlock) {
+      const int64_t n = std::min(kBlock, channels - c);
+      double block[K][kBlock] = {};
+      for (int64_t row = r; row < end; ++row) {
+#pragma GCC ivdep
+        for (int64_t i = 0; i < n; ++i) {
+          const std::array<float, K> terms = term(row, c + i);
+          for (size_t k = 0; k < K; ++k) block[k][i] += static_cast<double>(terms[k]);
+        }
+      }
+      for (size_t k = 0; k < K; ++k) {
+        double* to = sums + static_cast<int64_t>(k) * channels + c;
+        for (int64_t i = 0; i < n; ++i) to[i] += block[k][i];
+      }
+    }
+  }
+}
+
+// Runs rounds of two phases, one that sums and one that joins; the last phase applies.
+class ByChannel : public BoundKernel {
+ public:
+  // A channel has `sums` values in each round, and `numbers` values for all rounds together.
+  ByChannel(const KernelRequest& request, int rounds, int sums, int numbers)
+      : channels_(request.inputs[0]->shape[1]),
+        rows_(request.inputs[0]->elements() / channels_),
+        epilogue_(request),
+        rounds_(rounds),
+        sums_(sums),
+        numbers_(numbers) {
+    const int64_t ns = rows_ * channels_ / 3;
+    sum_parts_ = parts_for(ns, divide_up(rows_, kBlock));
+    apply_parts_ = parts_for(ns + epilogue_.estimated_ns(rows_ * channels_), rows_);
+  }
+  int phases() const override { return 2 * rounds_ + 1; }
+  int tasks(int phase) const override {
+    if (phase == 2 * rounds_) return static_cast<int>(apply_parts_);
+    return phase % 2 == 0 ? static_cast<int>(sum_parts_) : 1;
+  }
+  int64_t workspace_bytes() const override {
+    return (8 * sums_ * sum_parts_ + 4 * numbers_) * channels_;
+  }
+  int64_t scratch_bytes() const override { return epilogue_.scratch_bytes(); }
+  int64_t estimated_ns() const override { return 200 + rows_ * channels_ / 2; }
+
+  void run(const KernelArgs& args, int phase, int task) const override {
+    auto* sums = reinterpret_cast<double*>(args.workspace);
+    const int64_t part = sums_ * channels_;
+    auto* numbers = reinterpret_cast<float*>(sums + sum_parts_ * part);
+    if (phase == 2 * rounds_) return apply_all(args, task, numbers);
+    if (phase % 2 == 0) {
+      double* mine = sums + task * part;
+      std::fill_n(mine, part, 0.0);
+      return sum(args, phase / 2, part_of(rows_, sum_parts_, task, kBlock), numbers, mine);
+    }
+    for (int64_t p = 1; p < sum_parts_; ++p) {
+      for (int64_t i = 0; i < part; ++i) sums[i] += sums[p * part + i];
+    }
+    join(args, phase / 2, sums, numbers);
+  }
+
+ protected:
+  virtual void sum(const KernelArgs& args, int round, Range rows, const float* numbers,
+                   double* sums) const = 0;
+  virtual void join(const KernelArgs& args, int round, const double* sums,
+                    float* numbers) const = 0;
+  virtual void apply(const KernelArgs& args, int64_t row, const float* numbers) const = 0;
+
+  int64_t channels_, rows_;
+
+ private:
+  void apply_all(const KernelArgs& args, int task, const float* numbers) const {
+    const Range rows = part_of(rows_, apply_parts_, task);
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
+      apply(args, r, numbers);
+      if (!epilogue_) continue;
+      epilogue_.run(args, {.first = r * channels_, .cols = channels_}, args.scratch);
+    }
+  }
+
+  Epilogue epilogue_;
+  int rounds_, sums_, numbers_;
+  int64_t sum_parts_, apply_parts_;
+};
+
+// Computes y = x · scale + shift, with the numbers [scale, shift] of all channels.
+class Normalising : public ByChannel {
+ protected:
+  using ByChannel::ByChannel;
+
+  void scale_by(const KernelArgs& args, int64_t c, float mean, float inv_std,
+                float* numbers) const {
+    const float *weight = input_of<float>(args, 1), *bias = input_of<float>(args, 2);
+    const float scale = weight ? inv_std * weight[c] : inv_std;
+    numbers[c] = scale;
+    numbers[channels_ + c] = std::fma(-mean, scale, bias ? bias[c] : 0.0f);
+  }
+  void apply(const KernelArgs& args, int64_t row, const float* numbers) const override {
+    const float* x = input_of<float>(args, 0) + row * channels_;
+    float* y = buffer_of<float>(args, 5) + row * channels_;
+#pragma GCC ivdep
+    for (int64_t c = 0; c < channels_; ++c) {
+      y[c] = std::fma(x[c], numbers[c], numbers[channels_ + c]);
+    }
+  }
+};
+
+// Inputs are x, weight, bias, running mean and running variance; outputs are y, mean, inv_std and
+// both running values. The first round gives the mean, the second the squared deviations of x from
+// it.
+class Training final : public Normalising {
+ public:
+  explicit Training(const KernelRequest& request)
+      : Normalising(request, 2, 1, 3),
+        eps_(request.attr<double>("eps")),
+        momentum_(request.attr<double>("momentum")) {}
+
+ private:
+  // The means follow the numbers of the base class.
+  const float* means(const float* numbers) const { return numbers + 2 * channels_; }
+
+  void sum(const KernelArgs& args, int round, Range rows, const float* numbers,
+           double* sums) const override {
+    const float *x = input_of<float>(args, 0), *mean = means(numbers);
+    const int64_t row = channels_;
+    if (round == 0) {
+      return add_up<1>(rows, channels_, sums,
+                       [=](int64_t r, int64_t c) { return std::array{x[r * row + c]}; });
+    }
+    add_up<1>(rows, channels_, sums, [=](int64_t r, int64_t c) {
+      const float off = x[r * row + c] - mean[c];
+      return std::array{off * off};
+    });
+  }
+  void join(const KernelArgs& args, int round, const double* sums, float* numbers) const override {
+    if (round == 0) {
+      const auto count = static_cast<double>(rows_);
+      float* mean = numbers + 2 * channels_;
+      for (int64_t c = 0; c < channels_; ++c) mean[c] = static_cast<float>(sums[c] / count);
+    } else {
+      for (int64_t c = 0; c < channels_; ++c) finish(args, c, sums[c], numbers);
+    }
+  }
+  void finish(const KernelArgs& args, int64_t c, double sum, float* numbers) const {
+    const float mean = means(numbers)[c], squares = static_cast<float>(sum);
+    const float variance = squares / static_cast<float>(rows_);
+    const auto inv_std = static_cast<float>(1 / std::sqrt(variance + eps_));
+    store(args, 6, c, mean);
+    store(args, 7, c, inv_std);
+    store(args, 8, c, moved(args, 3, c, mean));
+    store(args, 9, c, moved(args, 4, c, squares / static_cast<double>(rows_ - 1)));
+    scale_by(args, c, mean, inv_std, numbers);
+  }
+  double moved(const KernelArgs& args, int input, int64_t c, double to) const {
+    const float* running = input_of<float>(args, input);
+    return running ? (1 - momentum_) * running[c] + momentum_ * to : to;
+  }
+  static void store(const KernelArgs& args, int buffer, int64_t c, double value) {
+    if (args.buffers[buffer]) buffer_of<float>(args, buffer)[c] = static_cast<float>(value);
+  }
+  double eps_, momentum_;
+};
+
+// Inputs are x, weight, mean, inv_std and dy; outputs are dx, dweight and dbias.
+class Gradient final : public ByChannel {
+ public:
+  explicit Gradient(const KernelRequest& request) : ByChannel(request, 1, 2, 3) {}
+
+ private:
+  void sum(const KernelArgs& args, int, Range rows, const float*, double* sums) const override {
+    const float *x = input_of<float>(args, 0), *dy = input_of<float>(args, 4),
+                *mean = input_of<float>(args, 2);
+    const int64_t row = channels_;
+    add_up<2>(rows, channels_, sums, [=](int64_t r, int64_t c) {
+      const float g = dy[r * row + c];
+      return std::array{g, g * (x[r * row + c] - mean[c])};
+    });
+  }
+  void join(const KernelArgs& args, int, const double* sums, float* numbers) const override {
+    const float *weight = input_of<float>(args, 1), *inv_std = input_of<float>(args, 3);
+    const double *all = sums, *dot = sums + channels_;
+    const auto count = static_cast<double>(rows_);
+    for (int64_t c = 0; c < channels_; ++c) {
+      const double inv = inv_std[c], scale = inv * (weight ? weight[c] : 1.0f);
+      if (args.buffers[6]) buffer_of<float>(args, 6)[c] = static_cast<float>(dot[c] * inv);
+      if (args.buffers[7]) buffer_of<float>(args, 7)[c] = static_cast<float>(all[c]);
+      numbers[c] = static_cast<float>(scale);
+      numbers[channels_ + c] = static_cast<float>(-scale * inv * inv * dot[c] / count);
+      numbers[2 * channels_ + c] = static_cast<float>(-scale * all[c] / count);
+    }
+  }
+  void apply(const KernelArgs& args, int64_t row, const float* numbers) const override {
+    const float *x = input_of<float>(args, 0) + row * channels_, *mean = input_of<float>(args, 2),
+                *dy = input_of<float>(args, 4) + row * channels_;
+    float* dx = buffer_of<float>(args, 5) + row * channels_;
+#pragma GCC ivdep
+    for (int64_t c = 0; c < channels_; ++c) {
+      dx[c] = dy[c] * numbers[c] + (x[c] - mean[c]) * numbers[channels_ + c] +
+              numbers[2 * channels_ + c];
+    }
+  }
+};
+
+// Inputs are x, weight, bias, mean and variance.
+class Inference final : public Normalising {
+ public:
+  explicit Inference(const KernelRequest& request)
+      : Normalising(request, 1, 0, 2), eps_(request.attr<double>("eps")) {}
+
+ private:
+  void sum(const KernelArgs&, int, Range, const float*, double*) const override {}
+  void join(const KernelArgs& args, int, const double*, float* numbers) const override {
+    const float *mean = input_of<float>(args, 3), *variance = input_of<float>(args, 4);
+    for (int64_t c = 0; c < channels_; ++c) {
+      const auto inv_std = static_cast<float>(1 / std::sqrt(variance[c] + eps_));
+      scale_by(args, c, mean[c], inv_std, numbers);
+    }
+  }
+  double eps_;
+};
+
+void choose_layouts(KernelRequest& request) {
+  auto choose = [](const ir::Type& type, Layout& layout) {
+    layout = {};
+    if (type.rank() >= 3) layout.kind = Layout::Kind::kChannelsLast;
+  };
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    if (request.inputs[i]) choose(*request.inputs[i], request.input_layouts[i]);
+  }
+  for (size_t i = 0; i < request.outputs.size(); ++i) {
+    choose(request.outputs[i], request.output_layouts[i]);
+  }
+}
+
+template <typename Kernel>
+std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
+  const ir::Type& x = *request.inputs[0];
+  const bool image = x.rank() >= 3;
+  if (x.rank() < 2 || x.elements() == 0 ||
+      (image && request.input_layouts[0].kind != Layout::Kind::kChannelsLast)) {
+    return nullptr;
+  }
+  return std::make_unique<Kernel>(request);
+}
+
+}  // namespace
+
+void add_batch_norm_kernels(KernelTable& table) {
+  table.add({.op = "batch_norm",
+             .bind = bind_floats<bind<Training>>,
+             .choose_layouts = choose_layouts,
+             .takes_epilogue = true});
+  table.add({.op = "batch_norm_grad",
+             .bind = bind_floats<bind<Gradient>>,
+             .choose_layouts = choose_layouts,
+             .takes_epilogue = true});
+  table.add({.op = "batch_norm_inference",
+             .bind = bind_floats<bind<Inference>>,
+             .choose_layouts = choose_layouts,
+             .takes_epilogue = true});
+}
+
+}  // namespace poptorch::emulator

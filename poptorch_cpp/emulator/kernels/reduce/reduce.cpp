@@ -1,0 +1,268 @@
+// Reductions over any axes. Dimensions are grouped into alternating kept and reduced groups. The
+// innermost group is summed in lanes or column by column; partial results join in a fixed order.
+#include "emulator/kernels/base/along_axis.hpp"
+#include "emulator/kernels/base/families.hpp"
+#include "emulator/kernels/base/layouts.hpp"
+#include "emulator/kernels/base/support.hpp"
+#include "emulator/kernels/simd/lanes.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+using ir::Shape;
+
+struct Sum {
+  static constexpr char kSign = '+';
+  static constexpr double kStart = 0;
+  static double join(double a, double b) { return a + b; }
+  static float join(float a, float b) { return a + b; }
+};
+struct Max {
+  static constexpr char kSign = '>';
+  static constexpr double kStart = -INFINITY;
+  static double join(double a, double b) { return b > a || b != b ? b : a; }
+  static float join(float a, float b) { return b > a || b != b ? b : a; }
+};
+struct Min {
+  static constexpr char kSign = '<';
+  static constexpr double kStart = INFINITY;
+  static double join(double a, double b) { return b < a || b != b ? b : a; }
+  static float join(float a, float b) { return b < a || b != b ? b : a; }
+};
+struct ReducedProduct {
+  static constexpr char kSign = '*';
+  static constexpr double kStart = 1;
+  static double join(double a, double b) { return a * b; }
+  static float join(float a, float b) { return a * b; }
+};
+
+struct Groups {
+  Shape kept_sizes, kept_strides;        // without the innermost group
+  Shape reduced_sizes, reduced_strides;  // without the innermost group
+  int64_t inner = 1;                     // size of the innermost group, stride 1
+  bool inner_reduced = true;
+  int64_t kept() const { return ir::element_count(kept_sizes); }
+  int64_t reduced() const { return ir::element_count(reduced_sizes); }
+};
+
+Groups group(const Shape& sizes, const std::vector<bool>& reduced) {
+  struct Group {
+    int64_t size;
+    bool reduced;
+  };
+  std::vector<Group> groups;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] == 1) continue;
+    if (!groups.empty() && groups.back().reduced == reduced[d]) {
+      groups.back().size *= sizes[d];
+    } else {
+      groups.push_back({sizes[d], reduced[d]});
+    }
+  }
+  Groups out;
+  if (groups.empty()) return out;
+  out.inner = groups.back().size;
+  out.inner_reduced = groups.back().reduced;
+  int64_t stride = out.inner;
+  for (size_t g = groups.size() - 1; g-- > 0;) {
+    auto& to_sizes = groups[g].reduced ? out.reduced_sizes : out.kept_sizes;
+    auto& to_strides = groups[g].reduced ? out.reduced_strides : out.kept_strides;
+    to_sizes.insert(to_sizes.begin(), groups[g].size);
+    to_strides.insert(to_strides.begin(), stride);
+    stride *= groups[g].size;
+  }
+  return out;
+}
+
+int64_t offset_at(int64_t index, const Shape& sizes, const Shape& strides) {
+  int64_t offset = 0;
+  for (size_t d = sizes.size(); d-- > 0;) {
+    offset += index % sizes[d] * strides[d];
+    index /= sizes[d];
+  }
+  return offset;
+}
+
+constexpr int64_t kRun = 2048;    // floats joined in f32 lanes before they join in double
+constexpr int64_t kRows = 64;     // rows joined in f32 before they join in double
+constexpr int64_t kColumns = 64;  // columns at a time
+
+template <typename Op>
+class Reduce final : public BoundKernel {
+ public:
+  Reduce(Groups groups, double scale) : g_(std::move(groups)), scale_(scale) {
+    // Work items are outputs when the inner group is reduced, else blocks of columns.
+    outputs_ = g_.inner_reduced ? g_.kept() : g_.kept() * divide_up(g_.inner, kColumns);
+    ns_ = 20 + g_.kept() * g_.reduced() * g_.inner / 8;
+    const int64_t wanted = parts_for(ns_, 32);
+    output_parts_ = std::min(wanted, outputs_);
+    const int64_t rows = splits_inner() ? divide_up(g_.inner, kRun) : g_.reduced();
+    row_parts_ = outputs_ < 8 ? std::clamp<int64_t>(divide_up(wanted, outputs_), 1, rows) : 1;
+  }
+  int phases() const override { return row_parts_ > 1 ? 2 : 1; }
+  int tasks(int phase) const override {
+    return phase == 1 ? 1 : static_cast<int>(output_parts_ * row_parts_);
+  }
+  int64_t workspace_bytes() const override {
+    return row_parts_ > 1 ? 8 * row_parts_ * result_count() : 0;
+  }
+  int64_t estimated_ns() const override { return ns_; }
+
+  void run(const KernelArgs& args, int phase, int task) const override {
+    auto* partial = reinterpret_cast<double*>(args.workspace);
+    float* y = buffer_of<float>(args, 1);
+    if (phase == 1) {
+      for (int64_t i = 0; i < result_count(); ++i) {
+        double value = partial[i];
+        for (int64_t p = 1; p < row_parts_; ++p) {
+          value = Op::join(value, partial[p * result_count() + i]);
+        }
+        y[i] = static_cast<float>(value * scale_);
+      }
+      return;
+    }
+    const int64_t row_part = task % row_parts_;
+    const Range outputs = part_of(outputs_, output_parts_, task / row_parts_);
+    const float* x = input_of<float>(args, 0);
+    for (int64_t o = outputs.begin; o < outputs.end; ++o) {
+      double values[kColumns];
+      int64_t first = o, count = 1;
+      if (g_.inner_reduced) {
+        values[0] = run_of(x + offset_at(o, g_.kept_sizes, g_.kept_strides), row_part);
+      } else {
+        const int64_t blocks = divide_up(g_.inner, kColumns), column = o % blocks * kColumns;
+        count = std::min(kColumns, g_.inner - column);
+        first = o / blocks * g_.inner + column;
+        columns(x + offset_at(o / blocks, g_.kept_sizes, g_.kept_strides) + column, count, row_part,
+                values);
+      }
+      for (int64_t i = 0; i < count; ++i) {
+        if (row_parts_ > 1) {
+          partial[row_part * result_count() + first + i] = values[i];
+        } else {
+          y[first + i] = static_cast<float>(values[i] * scale_);
+        }
+      }
+    }
+  }
+
+ private:
+  bool splits_inner() const { return g_.inner_reduced && g_.reduced() == 1; }
+  int64_t result_count() const { return g_.inner_reduced ? g_.kept() : g_.kept() * g_.inner; }
+
+  double run_of(const float* x, int64_t part) const {
+    Range rows{0, g_.reduced()}, inner{0, g_.inner};
+    (splits_inner() ? inner : rows) = part_of(splits_inner() ? g_.inner : g_.reduced(), row_parts_,
+                                              part, splits_inner() ? kRun : 1);
+    double value = Op::kStart;
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
+      const float* row = x + offset_at(r, g_.reduced_sizes, g_.reduced_strides);
+      for (int64_t i = inner.begin; i < inner.end; i += kRun) {
+        const float* at = row + i;
+        const float some = lanes::reduce(
+            std::min(kRun, inner.end - i), static_cast<float>(Op::kStart),
+            [at](int64_t k) { return at[k]; }, [](float a, float b) { return Op::join(a, b); });
+        value = Op::join(value, static_cast<double>(some));
+      }
+    }
+    return value;
+  }
+
+  void columns(const float* x, int64_t count, int64_t part, double* values) const {
+    const Range rows = part_of(g_.reduced(), row_parts_, part);
+    for (int64_t i = 0; i < count; ++i) values[i] = Op::kStart;
+    for (int64_t r = rows.begin; r < rows.end; r += kRows) {
+      float some[kColumns];
+      for (float& s : some) s = static_cast<float>(Op::kStart);
+      const int64_t end = std::min(r + kRows, rows.end);
+      for (int64_t k = r; k < end; ++k) {
+        const float* row = x + offset_at(k, g_.reduced_sizes, g_.reduced_strides);
+#pragma GCC ivdep
+        for (int64_t i = 0; i < count; ++i) some[i] = Op::join(some[i], row[i]);
+      }
+      for (int64_t i = 0; i < count; ++i) {
+        values[i] = Op::join(values[i], static_cast<double>(some[i]));
+      }
+    }
+  }
+
+  Groups g_;
+  double scale_;
+  int64_t outputs_ = 1, output_parts_ = 1, row_parts_ = 1, ns_ = 0;
+};
+
+std::vector<bool> reduced_dims(const KernelRequest& request) {
+  std::vector<bool> reduced(request.inputs[0]->rank(), false);
+  if (reduced.empty()) return reduced;  // a scalar does not have an axis 0
+  for (int64_t axis : request.attr<ir::Ints>("axes")) reduced[axis] = true;
+  return reduced;
+}
+
+// Chooses the layout from the shape alone, because the order of a sum follows the layout.
+// Neighbouring ops must not matter: they depend on how a model is divided. Images summed by channel
+// are channels-last, all others plain.
+void choose_layouts_of_sum(KernelRequest& request) {
+  const ir::Type& x = *request.inputs[0];
+  const std::vector<bool> reduced = reduced_dims(request);
+  const bool by_channel = x.rank() >= 4 && !reduced[1] && x.shape[1] > 1 &&
+                          std::all_of(reduced.begin() + 2, reduced.end(), [](bool r) { return r; });
+  request.input_layouts[0] = {};
+  if (by_channel) request.input_layouts[0].kind = Layout::Kind::kChannelsLast;
+  request.output_layouts[0] = {};
+}
+
+// Keeps channels-last when the kept dimensions stay in the order of the type: it is as fast as
+// plain.
+void choose_layouts_of_reduction(KernelRequest& request) {
+  const ir::Type& x = *request.inputs[0];
+  Layout& layout = request.input_layouts[0];
+  request.output_layouts[0] = {};
+  if (layout.kind == Layout::Kind::kChannelsLast && x.rank() >= 3) {
+    const std::vector<bool> reduced = reduced_dims(request);
+    bool spatial_kept = false;
+    for (int64_t d = 2; d < x.rank(); ++d) spatial_kept |= !reduced[d] && x.shape[d] > 1;
+    if (!spatial_kept || reduced[1] || x.shape[1] == 1) return;
+  }
+  layout = {};
+}
+
+template <typename Op, bool mean = false>
+std::unique_ptr<BoundKernel> bind_reduction(const KernelRequest& request) {
+  const ir::Type& x = *request.inputs[0];
+  if (x.dtype == ir::DType::kI32) return bind_integer_reduction(request, Op::kSign);
+  if (x.dtype != ir::DType::kF32 || x.elements() == 0 ||
+      request.output_layouts[0].kind != Layout::Kind::kPlain) {
+    return nullptr;
+  }
+  const std::vector<bool> reduced = reduced_dims(request);
+  const Layout::Kind kind = request.input_layouts[0].kind;
+  std::vector<bool> in_memory;
+  for (int64_t d : memory_order(x.rank(), kind)) in_memory.push_back(reduced[d]);
+  double scale = 1;
+  if (mean) {
+    scale = static_cast<double>(request.outputs[0].elements()) / static_cast<double>(x.elements());
+  }
+  return std::make_unique<Reduce<Op>>(group(memory_shape(x.shape, kind), in_memory), scale);
+}
+
+}  // namespace
+
+void add_reduce_kernels(KernelTable& table) {
+  table.add({.op = "sum",
+             .bind = bind_floats<bind_reduction<Sum>>,
+             .choose_layouts = choose_layouts_of_sum});
+  table.add({.op = "mean",
+             .bind = bind_floats<bind_reduction<Sum, true>>,
+             .choose_layouts = choose_layouts_of_sum});
+  table.add({.op = "max",
+             .bind = bind_floats<bind_reduction<Max>>,
+             .choose_layouts = choose_layouts_of_reduction});
+  table.add({.op = "min",
+             .bind = bind_floats<bind_reduction<Min>>,
+             .choose_layouts = choose_layouts_of_reduction});
+  table.add({.op = "prod",
+             .bind = bind_floats<bind_reduction<ReducedProduct>>,
+             .choose_layouts = choose_layouts_of_sum});
+}
+
+}  // namespace poptorch::emulator

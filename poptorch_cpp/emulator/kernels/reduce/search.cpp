@@ -1,0 +1,175 @@
+// Searches, scans and orders along an axis, and the reductions that the float sums do not cover.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <optional>
+
+#include "emulator/kernels/base/along_axis.hpp"
+#include "emulator/kernels/base/families.hpp"
+#include "emulator/kernels/simd/lanes.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+using ir::DType;
+
+// Binds Bind<T> for the element type of operand 0: float (half types widened), int32 or a byte of
+// truth. `first` is whether the op is the first that the struct's comment names.
+template <template <typename> typename Bind, bool first>
+std::unique_ptr<BoundKernel> by_type(const KernelRequest& request) {
+  switch (request.inputs[0]->dtype) {
+    case DType::kF32:
+      return Bind<float>::bind(request, first);
+    case DType::kI32:
+      return Bind<int32_t>::bind(request, first);
+    case DType::kBool:
+      return Bind<uint8_t>::bind(request, first);
+    default:
+      return nullptr;
+  }
+}
+
+// Returns the axes of a reduction where they are adjacent.
+std::optional<std::pair<int64_t, int64_t>> neighbouring_axes(const KernelRequest& request) {
+  ir::Ints axes = request.attr<ir::Ints>("axes");
+  std::sort(axes.begin(), axes.end());
+  if (axes.empty() || axes.back() - axes.front() + 1 != std::ssize(axes)) return std::nullopt;
+  return std::pair(axes.front(), axes.back());
+}
+
+// Computes argmax or argmin.
+template <typename T>
+struct Argument {
+  static std::unique_ptr<BoundKernel> bind(const KernelRequest& request, bool greatest) {
+    const int64_t axis = request.attr<int64_t>("axis");
+    const int64_t n = request.inputs[0]->shape[static_cast<size_t>(axis)];
+    return make_along_axis(request, axis, axis, 1, 0, [greatest, n](const Line& line) {
+      const T* x = line.at<T>(0);
+      int64_t best = 0;
+      // The first NaN wins.
+      for (int64_t i = 1; i < n && x[best] == x[best]; ++i) {
+        if (x[i] != x[i] || (greatest ? x[i] > x[best] : x[i] < x[best])) best = i;
+      }
+      *line.at<int32_t>(1) = static_cast<int32_t>(best);
+    });
+  }
+};
+
+// Computes cumsum or cumprod.
+template <typename T>
+struct Scan {
+  using Sum = std::conditional_t<std::is_same_v<T, float>, double, uint32_t>;
+  static std::unique_ptr<BoundKernel> bind(const KernelRequest& request, bool sums) {
+    const int64_t axis = request.attr<int64_t>("axis");
+    const int64_t n = request.inputs[0]->shape[static_cast<size_t>(axis)];
+    return make_along_axis(request, axis, axis, 1, 0, [sums, n](const Line& line) {
+      Sum value = sums ? 0 : 1;
+      for (int64_t i = 0; i < n; ++i) {
+        const auto x = static_cast<Sum>(line.at<T>(0)[i]);
+        value = sums ? value + x : value * x;
+        line.at<T>(1)[i] = static_cast<T>(value);
+      }
+    });
+  }
+};
+
+// Sorts stably; NaN counts as the greatest, as in torch.
+template <typename T, bool descending>
+bool comes_before(T a, T b) {
+  if (a != a || b != b) return descending ? a != a && b == b : a == a && b != b;
+  return descending ? a > b : a < b;
+}
+
+// Computes topk or sort.
+template <typename T>
+struct Order {
+  static std::unique_ptr<BoundKernel> bind(const KernelRequest& request, bool top) {
+    return request.attr<bool>(top ? "largest" : "descending") ? ordered<true>(request)
+                                                              : ordered<false>(request);
+  }
+  template <bool descending>
+  static std::unique_ptr<BoundKernel> ordered(const KernelRequest& request) {
+    const int64_t axis = request.attr<int64_t>("axis");
+    const int64_t n = request.inputs[0]->shape[static_cast<size_t>(axis)];
+    const int64_t kept = request.outputs[0].shape[static_cast<size_t>(axis)];
+    const int64_t ns = 4 + static_cast<int64_t>(std::log2(kept + 1)) * 4;
+    return make_along_axis(request, axis, axis, ns, 4 * n, [n, kept](const Line& line) {
+      const T* x = line.at<T>(0);
+      auto* rank = reinterpret_cast<int32_t*>(line.scratch);
+      std::iota(rank, rank + n, 0);
+      // Ties are broken by position: the order is that of a stable sort, whatever the algorithm.
+      const auto before = [x](int32_t i, int32_t j) {
+        if (comes_before<T, descending>(x[i], x[j])) return true;
+        return !comes_before<T, descending>(x[j], x[i]) && i < j;
+      };
+      if (kept < n) std::nth_element(rank, rank + kept, rank + n, before);
+      std::sort(rank, rank + kept, before);
+      for (int64_t i = 0; i < kept; ++i) {
+        if (line.buffers[1]) line.at<T>(1)[i] = x[rank[i]];
+        if (line.buffers[2]) line.at<int32_t>(2)[i] = rank[i];
+      }
+    });
+  }
+};
+
+// Computes all or any.
+template <typename T>
+struct Truth {
+  static std::unique_ptr<BoundKernel> bind(const KernelRequest& request, bool all) {
+    const auto axes = neighbouring_axes(request);
+    if (!axes) return nullptr;
+    const int64_t n = Lines(request.inputs[0]->shape, axes->first, axes->second).size;
+    return make_along_axis(request, axes->first, axes->second, 1, 0, [all, n](const Line& line) {
+      const T* x = line.at<T>(0);
+      bool found = false;
+      for (int64_t i = 0; i < n && !found; ++i) found = (x[i] != 0) != all;
+      *line.at<uint8_t>(1) = found != all;
+    });
+  }
+};
+
+std::unique_ptr<BoundKernel> bind_logsumexp(const KernelRequest& request) {
+  const auto axes = neighbouring_axes(request);
+  if (!axes || request.inputs[0]->dtype != DType::kF32) return nullptr;
+  const int64_t n = Lines(request.inputs[0]->shape, axes->first, axes->second).size;
+  return make_along_axis(request, axes->first, axes->second, 4, 0, [n](const Line& line) {
+    const float* x = line.at<float>(0);
+    const float top = lanes::max(x, n), shift = std::isinf(top) ? 0.0f : top;
+    const float total = lanes::sum(n, [x, shift](int64_t i) { return vec::exp(x[i] - shift); });
+    *line.at<float>(1) = std::log(total) + shift;
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<BoundKernel> bind_integer_reduction(const KernelRequest& request, char how) {
+  const auto axes = neighbouring_axes(request);
+  if (!axes || request.inputs[0]->dtype != DType::kI32) return nullptr;
+  const int64_t n = Lines(request.inputs[0]->shape, axes->first, axes->second).size;
+  return make_along_axis(request, axes->first, axes->second, 1, 0, [how, n](const Line& line) {
+    const auto* x = line.at<int32_t>(0);
+    int32_t value = x[0];
+    for (int64_t i = 1; i < n; ++i) {
+      const auto a = static_cast<uint32_t>(value), b = static_cast<uint32_t>(x[i]);
+      value = how == '+'   ? static_cast<int32_t>(a + b)
+              : how == '*' ? static_cast<int32_t>(a * b)
+              : how == '>' ? std::max(value, x[i])
+                           : std::min(value, x[i]);
+    }
+    *line.at<int32_t>(1) = value;
+  });
+}
+
+void add_search_kernels(KernelTable& table) {
+  table.add({.op = "argmax", .bind = bind_floats<by_type<Argument, true>>});
+  table.add({.op = "argmin", .bind = bind_floats<by_type<Argument, false>>});
+  table.add({.op = "cumsum", .bind = bind_floats<by_type<Scan, true>>});
+  table.add({.op = "cumprod", .bind = bind_floats<by_type<Scan, false>>});
+  table.add({.op = "sort", .bind = bind_floats<by_type<Order, false>>});
+  table.add({.op = "topk", .bind = bind_floats<by_type<Order, true>>});
+  table.add({.op = "any", .bind = bind_floats<by_type<Truth, false>>});
+  table.add({.op = "all", .bind = bind_floats<by_type<Truth, true>>});
+  table.add({.op = "logsumexp", .bind = bind_floats<bind_logsumexp>});
+}
+
+}  // namespace poptorch::emulator

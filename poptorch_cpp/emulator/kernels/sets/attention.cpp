@@ -1,0 +1,197 @@
+// Scaled dot-product attention. A task takes one head. Blocks of queries keep their scores in
+// cache, and a causal mask skips the keys that a block cannot see.
+#include "emulator/kernels/base/families.hpp"
+#include "emulator/kernels/base/gemm.hpp"
+#include "emulator/kernels/base/support.hpp"
+#include "emulator/kernels/sets/parts.hpp"
+#include "emulator/kernels/simd/lanes.hpp"
+#include "emulator/kernels/simd/simd.hpp"
+
+namespace poptorch::emulator::inline POPTORCH_SET {
+namespace {
+
+constexpr int64_t kQueries = 48;  // of a block
+
+struct Heads {
+  int64_t heads, queries, keys, width, value_width;
+  float scale;
+  bool causal;
+  // Strides of the mask over [batch, head, query, key]; mask_offsets has one offset per head.
+  std::vector<int64_t> mask_offsets;
+  int64_t mask_row = 0, mask_col = 0;
+  bool masked = false;
+
+  explicit Heads(const KernelRequest& request)
+      : heads(request.inputs[0]->shape[0] * request.inputs[0]->shape[1]),
+        queries(request.inputs[0]->shape[2]),
+        keys(request.inputs[1]->shape[2]),
+        width(request.inputs[0]->shape[3]),
+        value_width(request.inputs[2]->shape[3]),
+        scale(static_cast<float>(request.attr<double>("scale"))),
+        causal(request.attr<bool>("causal")),
+        masked(request.inputs[3].has_value()) {
+    if (!masked) return;
+    const int64_t inner = request.inputs[0]->shape[1];
+    const ir::Shape strides = broadcast_strides(
+        request.inputs[3]->shape, {request.inputs[0]->shape[0], inner, queries, keys});
+    for (int64_t h = 0; h < heads; ++h) {
+      mask_offsets.push_back(h / inner * strides[0] + h % inner * strides[1]);
+    }
+    mask_row = strides[2];
+    mask_col = strides[3];
+  }
+  // Returns the most keys that queries before `query` see.
+  int64_t visible(int64_t query) const { return causal ? std::min(query, keys) : keys; }
+  int64_t panels_of(int64_t n) const { return divide_up(n, kPanel); }
+
+  // Converts the raw products of one query to masked, scaled scores; hidden keys get -inf.
+  void finish_scores(const KernelArgs& args, int64_t head, int64_t query, float* s,
+                     int64_t count) const {
+    for (int64_t i = 0; i < count; ++i) s[i] *= scale;
+    if (masked) {
+      const float* mask = input_of<float>(args, 3) + mask_offsets[head] + query * mask_row;
+      for (int64_t i = 0; i < count; ++i) s[i] += mask[i * mask_col];
+    }
+    for (int64_t i = visible(query + 1); i < count; ++i) s[i] = -INFINITY;
+  }
+  int64_t ns() const { return heads * queries * keys * (width + value_width) / 40; }
+};
+
+// Inputs are q, k, v and mask; outputs are o and logsumexp.
+class Forward final : public BoundKernel {
+ public:
+  explicit Forward(const KernelRequest& request) : h_(request) {
+    keys_floats_ = packed_floats(h_.width, h_.keys);
+    values_floats_ = packed_floats(h_.keys, h_.value_width);
+  }
+  int tasks(int) const override { return static_cast<int>(h_.heads); }
+  int64_t scratch_bytes() const override {
+    return 4 * (keys_floats_ + values_floats_ + kQueries * h_.keys);
+  }
+  int64_t estimated_ns() const override { return h_.ns(); }
+  void run(const KernelArgs& args, int, int task) const override {
+    const int64_t head = task, L = h_.queries, K = h_.keys, d = h_.width, e = h_.value_width;
+    auto* keys = reinterpret_cast<float*>(args.scratch);
+    float *values = keys + keys_floats_, *scores = values + values_floats_;
+    const float* q = input_of<float>(args, 0) + head * L * d;
+    pack_panels({input_of<float>(args, 1) + head * K * d, 1, d}, d, K, 0, h_.panels_of(K), keys, d);
+    pack_panels({input_of<float>(args, 2) + head * K * e, e, 1}, K, e, 0, h_.panels_of(e), values,
+                K);
+    float *o = buffer_of<float>(args, 4) + head * L * e, *lse = buffer_of<float>(args, 5);
+    for (int64_t i = 0; i < L; i += kQueries) {
+      const int64_t rows = std::min(kQueries, L - i), seen = h_.visible(i + rows);
+      gemm_packed(rows, seen, d, {q + i * d, d, 1}, keys, d, nullptr, scores, K, false, nullptr);
+      for (int64_t r = 0; r < rows; ++r) {
+        float* s = scores + r * K;
+        h_.finish_scores(args, head, i + r, s, seen);
+        const float highest = lanes::max(s, seen);
+        const bool blind = highest == -INFINITY;  // no key is visible: all weights are 0
+        const float top = blind ? 0.0f : highest;
+#pragma GCC ivdep
+        for (int64_t j = 0; j < seen; ++j) s[j] = vec::exp(s[j] - top);
+        const float total = lanes::sum(seen, [s](int64_t j) { return s[j]; });
+        const float inverse = blind ? 0.0f : 1.0f / total;
+        for (int64_t j = 0; j < seen; ++j) s[j] *= inverse;
+        if (lse) lse[head * L + i + r] = blind ? INFINITY : top + vec::log(total);
+      }
+      gemm_packed(rows, e, seen, {scores, K, 1}, values, K, nullptr, o + i * e, e, false, nullptr);
+    }
+  }
+
+ private:
+  Heads h_;
+  int64_t keys_floats_, values_floats_;
+};
+
+// Inputs are q, k, v, mask, o, logsumexp and do; outputs are dq, dk and dv.
+class Backward final : public BoundKernel {
+ public:
+  explicit Backward(const KernelRequest& request) : h_(request) {
+    const int64_t K = h_.keys, d = h_.width, e = h_.value_width;
+    const int64_t sizes[] = {packed_floats(d, K),
+                             packed_floats(e, K),
+                             packed_floats(K, d),
+                             kQueries * K,
+                             kQueries * K,
+                             packed_floats(kQueries, d),
+                             packed_floats(kQueries, e),
+                             gemm_scratch_floats(K, kQueries)};
+    for (size_t i = 0; i < std::size(sizes); ++i) {
+      offsets_[i] = floats_;
+      floats_ += round_up(sizes[i], 16);
+    }
+  }
+  int tasks(int) const override { return static_cast<int>(h_.heads); }
+  int64_t scratch_bytes() const override { return 4 * floats_; }
+  int64_t estimated_ns() const override { return h_.ns() * 5 / 2; }
+  void run(const KernelArgs& args, int, int task) const override {
+    const int64_t head = task, L = h_.queries, K = h_.keys, d = h_.width, e = h_.value_width;
+    auto* base = reinterpret_cast<float*>(args.scratch);
+    float *keys = base + offsets_[0], *values = base + offsets_[1],
+          *rows_of_keys = base + offsets_[2];
+    float *p = base + offsets_[3], *dp = base + offsets_[4];
+    float *packed_q = base + offsets_[5], *packed_do = base + offsets_[6];
+    float* packing = base + offsets_[7];
+    const float *q = input_of<float>(args, 0) + head * L * d,
+                *k = input_of<float>(args, 1) + head * K * d,
+                *v = input_of<float>(args, 2) + head * K * e,
+                *o = input_of<float>(args, 4) + head * L * e,
+                *lse = input_of<float>(args, 5) + head * L,
+                *grad = input_of<float>(args, 6) + head * L * e;
+    float *dq = buffer_of<float>(args, 7) + head * L * d,
+          *dk = buffer_of<float>(args, 8) + head * K * d,
+          *dv = buffer_of<float>(args, 9) + head * K * e;
+    pack_panels({k, 1, d}, d, K, 0, h_.panels_of(K), keys, d);
+    pack_panels({v, 1, e}, e, K, 0, h_.panels_of(K), values, e);
+    pack_panels({k, d, 1}, K, d, 0, h_.panels_of(d), rows_of_keys, K);
+    std::fill_n(dk, K * d, 0.0f);
+    std::fill_n(dv, K * e, 0.0f);
+    for (int64_t i = 0; i < L; i += kQueries) {
+      const int64_t rows = std::min(kQueries, L - i), seen = h_.visible(i + rows);
+      gemm_packed(rows, seen, d, {q + i * d, d, 1}, keys, d, nullptr, p, K, false, nullptr);
+      gemm_packed(rows, seen, e, {grad + i * e, e, 1}, values, e, nullptr, dp, K, false, nullptr);
+      for (int64_t r = 0; r < rows; ++r) {
+        float *s = p + r * K, *ds = dp + r * K;
+        h_.finish_scores(args, head, i + r, s, seen);
+        const float shift = lse[i + r];
+        const float *g = grad + (i + r) * e, *out = o + (i + r) * e;
+        const float delta = lanes::sum(e, [=](int64_t j) { return g[j] * out[j]; });
+#pragma GCC ivdep
+        for (int64_t j = 0; j < seen; ++j) {
+          s[j] = vec::exp(s[j] - shift);
+          ds[j] = s[j] * (ds[j] - delta) * h_.scale;
+        }
+      }
+      gemm_packed(rows, d, seen, {dp, K, 1}, rows_of_keys, K, nullptr, dq + i * d, d, false,
+                  nullptr);
+      pack_panels({q + i * d, d, 1}, rows, d, 0, h_.panels_of(d), packed_q, rows);
+      pack_panels({grad + i * e, e, 1}, rows, e, 0, h_.panels_of(e), packed_do, rows);
+      gemm_packed(seen, d, rows, {dp, 1, K}, packed_q, rows, nullptr, dk, d, true, packing);
+      gemm_packed(seen, e, rows, {p, 1, K}, packed_do, rows, nullptr, dv, e, true, packing);
+    }
+  }
+
+ private:
+  Heads h_;
+  int64_t offsets_[8], floats_ = 0;
+};
+
+template <typename Kernel>
+std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
+  for (const auto& type : request.inputs) {
+    if (type && type->elements() == 0) return nullptr;
+  }
+  for (size_t i = 0; i < request.output_used.size() && request.outputs.size() == 3; ++i) {
+    if (!request.output_used[i]) return nullptr;
+  }
+  return std::make_unique<Kernel>(request);
+}
+
+}  // namespace
+
+void add_attention_kernels(KernelTable& table) {
+  table.add({.op = "attention", .bind = bind_floats<bind<Forward>>});
+  table.add({.op = "attention_grad", .bind = bind_floats<bind<Backward>>});
+}
+
+}  // namespace poptorch::emulator::inline POPTORCH_SET

@@ -1,0 +1,54 @@
+// The sums of a depthwise convolution for one output pixel, a block of channels in registers.
+#include <algorithm>
+
+#include "emulator/kernels/sets/parts.hpp"
+#include "emulator/kernels/simd/simd.hpp"
+#include "emulator/kernels/simd/vector_math.hpp"
+
+namespace poptorch::emulator::inline POPTORCH_SET {
+namespace {
+
+constexpr int64_t kChannels = 32;  // whose sums stay in registers
+constexpr int kVectors = kChannels / kLanes;
+
+void whole_block(const float* x, const float* w, const float* bias, const int64_t* from,
+                 const int64_t* with, int taps, float* y) {
+  Widest sums[kVectors];
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) sums[v] = bias ? load<Widest>(bias + kLanes * v) : Widest{};
+  for (int t = 0; t < taps; ++t) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      sums[v] = fmadd(load<Widest>(x + from[t] + kLanes * v),
+                      load<Widest>(w + with[t] + kLanes * v), sums[v]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) store(y + kLanes * v, sums[v]);
+}
+
+void part_of_block(const float* x, const float* w, const float* bias, const int64_t* from,
+                   const int64_t* with, int taps, int64_t channels, float* y) {
+  float sums[kChannels] = {};
+  if (bias) std::copy_n(bias, channels, sums);
+  for (int t = 0; t < taps; ++t) {
+    const float *a = x + from[t], *b = w + with[t];
+#pragma GCC ivdep
+    for (int64_t c = 0; c < channels; ++c) sums[c] = vec::fma(a[c], b[c], sums[c]);
+  }
+  std::copy_n(sums, channels, y);
+}
+
+}  // namespace
+
+void depthwise_pixel(const float* x, const float* w, const float* bias, const int64_t* from,
+                     const int64_t* with, int taps, int64_t channels, float* y) {
+  int64_t c = 0;
+  for (; c + kChannels <= channels; c += kChannels) {
+    whole_block(x + c, w + c, bias ? bias + c : nullptr, from, with, taps, y + c);
+  }
+  if (c == channels) return;
+  part_of_block(x + c, w + c, bias ? bias + c : nullptr, from, with, taps, channels - c, y + c);
+}
+
+}  // namespace poptorch::emulator::inline POPTORCH_SET

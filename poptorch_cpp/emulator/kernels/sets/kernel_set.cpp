@@ -1,0 +1,35 @@
+// The table of one instruction set.
+#include "emulator/kernels/sets/parts.hpp"
+
+#define POPTORCH_TEXT(x) #x
+#define POPTORCH_NAME(x) POPTORCH_TEXT(x)
+
+namespace poptorch::emulator::inline POPTORCH_SET {
+namespace {
+
+void add_micro_rows(std::vector<MicroRow>& rows) {
+  add_unary_rows(rows);
+  add_binary_rows(rows);
+  add_update_rows(rows);
+}
+
+void add_kernels(KernelTable& table) {
+  add_attention_kernels(table);
+  add_recurrent_kernels(table);
+  add_recurrent_gradients(table);
+}
+
+}  // namespace
+
+// A function, because the parts are constants of other files.
+KernelSet kernels_of_set() {
+  return {.name = POPTORCH_NAME(POPTORCH_SET),
+          .gemm = kGemmRoutines,
+          .halves = kHalfConversions,
+          .joined = kJoinedSteps,
+          .depthwise_pixel = depthwise_pixel,
+          .add_micro_rows = add_micro_rows,
+          .add_kernels = add_kernels};
+}
+
+}  // namespace poptorch::emulator::inline POPTORCH_SET

@@ -1,0 +1,71 @@
+// The kernels of one instruction set: everything that the files of this folder export. They are
+// compiled once for each set of POPTORCH_SETS (poptorch_cpp/CMakeLists.txt).
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "emulator/kernels/base/gemm.hpp"
+#include "emulator/kernels/base/tile_ops.hpp"
+
+namespace poptorch::emulator {
+
+class KernelTable;
+
+// All routines but `dots` sum in the same order on every instruction set.
+constexpr int64_t kDepth = 256;  // of k at a time: a panel of b then fits in half of L1
+constexpr int64_t kRowBlock = 96;
+constexpr int64_t kRowsDepth = 64;  // of k at a time where b is not packed: its rows stay in L2
+
+struct GemmRoutines {
+  decltype(&pack_panels) pack;
+  decltype(&gemm_packed) packed;
+  decltype(&gemm_rows) rows;
+  decltype(&gemm_dots) dots;
+};
+
+// Conversions between halves in memory and floats in registers; `narrow` rounds floats to halves.
+struct HalfConversions {
+  MicroFn load, store, narrow;
+};
+
+// A joined step of an optimiser over memory, and on a product in registers.
+struct JoinedStep {
+  MicroFn fn = nullptr;
+  ProductForm product = {};
+};
+
+// The steps that replace several micro-ops of an optimiser (tile/tile_shorten.cpp). Indices are
+// bools.
+struct JoinedSteps {
+  MicroFn moving_average[2][2];  // rounded to half; of squares
+  MicroFn root_ratio[2];         // rounded to half
+  JoinedStep adam[2][2][2];      // m rounded to half; the ratio rounded; m held as halves
+};
+
+// Sums of a depthwise convolution for one output pixel: tap t multiplies x[from[t] + c] by
+// w[with[t] + c] for each channel c; `bias` may be nullptr.
+using DepthwisePixel = void (*)(const float* x, const float* w, const float* bias,
+                                const int64_t* from, const int64_t* with, int taps,
+                                int64_t channels, float* y);
+
+struct KernelSet {
+  std::string_view name;  // as in POPTORCH_MAX_CPU_ISA
+  GemmRoutines gemm;
+  HalfConversions halves;
+  JoinedSteps joined;
+  DepthwisePixel depthwise_pixel;
+  void (*add_micro_rows)(std::vector<MicroRow>&);
+  void (*add_kernels)(KernelTable&);
+};
+
+// Returns the sets of this build that the host can run, the widest last. Throws UnsupportedError
+// if it cannot run the first: all other kernels are compiled for that one.
+std::span<const KernelSet* const> host_kernel_sets();
+
+// Returns the widest of them that POPTORCH_MAX_CPU_ISA allows; every call returns the same. Throws
+// UserError if the variable names a set that is narrower than the first.
+const KernelSet& kernel_set();
+
+}  // namespace poptorch::emulator

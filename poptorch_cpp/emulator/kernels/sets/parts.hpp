@@ -1,0 +1,22 @@
+// The parts of a KernelSet, each defined by a file of this folder.
+#pragma once
+
+#include "emulator/kernels/sets/kernel_set.hpp"
+
+namespace poptorch::emulator::inline POPTORCH_SET {
+
+extern const GemmRoutines kGemmRoutines;
+extern const HalfConversions kHalfConversions;
+extern const JoinedSteps kJoinedSteps;
+
+void depthwise_pixel(const float* x, const float* w, const float* bias, const int64_t* from,
+                     const int64_t* with, int taps, int64_t channels, float* y);
+
+void add_unary_rows(std::vector<MicroRow>& rows);
+void add_binary_rows(std::vector<MicroRow>& rows);
+void add_update_rows(std::vector<MicroRow>& rows);
+void add_attention_kernels(KernelTable& table);
+void add_recurrent_kernels(KernelTable& table);
+void add_recurrent_gradients(KernelTable& table);
+
+}  // namespace poptorch::emulator::inline POPTORCH_SET

@@ -1,0 +1,145 @@
+// Micro-ops of two operands, and select.
+#include <cmath>
+
+#include "emulator/kernels/base/tile_map.hpp"
+#include "emulator/kernels/sets/parts.hpp"
+#include "emulator/kernels/simd/simd.hpp"
+
+namespace poptorch::emulator::inline POPTORCH_SET {
+namespace {
+
+using enum RegisterClass;
+
+template <typename F>
+void add_float(std::vector<MicroRow>& rows, const char* name, F) {
+  rows.push_back({name, kF32, kF32, map2<float, float, F>});
+}
+template <typename F>
+void add_whole(std::vector<MicroRow>& rows, const char* name, F) {
+  rows.push_back({name, kI32, kI32, map2<int32_t, int32_t, F>});
+  rows.push_back({name, kI64, kI64, map2<int64_t, int64_t, F>});
+}
+template <typename F>
+void add_number(std::vector<MicroRow>& rows, const char* name, F f) {
+  add_float(rows, name, f);
+  add_whole(rows, name, f);
+}
+template <typename F>
+void add_truth(std::vector<MicroRow>& rows, const char* name, F) {
+  rows.push_back({name, kF32, kI32, map2<float, int32_t, F>});
+  rows.push_back({name, kI32, kI32, map2<int32_t, int32_t, F>});
+  rows.push_back({name, kI64, kI32, map2<int64_t, int32_t, F>});
+}
+
+template <typename T>
+void select(const MicroArgs& a, int64_t n) {
+  const int32_t* condition = a.in<int32_t>(0);
+  const T *x = a.in<T>(1), *z = a.in<T>(2);
+  T* y = a.out<T>();
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) y[i] = condition[i] != 0 ? x[i] : z[i];
+}
+
+template <typename T>
+T whole_power(T base, T exponent) {
+  if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 == 0 ? 1 : -1) : 0;
+  Wrapping<T> result = 1, factor = base;
+  for (; exponent != 0; exponent >>= 1, factor *= factor) {
+    if (exponent & 1) result *= factor;
+  }
+  return static_cast<T>(result);
+}
+
+void add_divisions(std::vector<MicroRow>& rows) {
+  add_float(rows, "div", [](float x, float z) { return x / z; });
+  add_float(rows, "floor_div", [](float x, float z) {
+    // Divides as Python does: exact where the rounded quotient would be off by one.
+    if (z == 0) return x / z;
+    const float m = std::fmod(x, z);
+    float q = (x - m) / z;
+    if (m != 0 && (z < 0) != (m < 0)) q -= 1;
+    if (q == 0) return std::copysign(0.0f, x / z);
+    const float f = std::floor(q);
+    return q - f > 0.5f ? f + 1 : f;
+  });
+  add_float(rows, "fmod", [](float x, float z) { return std::fmod(x, z); });
+  add_float(rows, "remainder", [](float x, float z) {
+    const float m = std::fmod(x, z);
+    return m != 0 && (z < 0) != (m < 0) ? m + z : m;
+  });
+  // Division by zero is the user's concern; it must not kill the process.
+  add_whole(rows, "floor_div", [](auto x, auto z) {
+    using T = decltype(x);
+    if (z == 0 || z == -1) return z == 0 ? T(0) : static_cast<T>(0 - Wrapping<T>(x));
+    const T q = x / z;
+    return static_cast<T>(x % z != 0 && (x < 0) != (z < 0) ? q - 1 : q);
+  });
+  add_whole(rows, "fmod", [](auto x, auto z) {
+    return z == 0 || z == -1 ? decltype(x)(0) : static_cast<decltype(x)>(x % z);
+  });
+  add_whole(rows, "remainder", [](auto x, auto z) {
+    using T = decltype(x);
+    if (z == 0 || z == -1) return T(0);
+    const T m = x % z;
+    return static_cast<T>(m != 0 && (m < 0) != (z < 0) ? m + z : m);
+  });
+}
+
+void add_bits(std::vector<MicroRow>& rows) {
+  add_whole(rows, "bitwise_and", [](auto x, auto z) { return x & z; });
+  add_whole(rows, "bitwise_or", [](auto x, auto z) { return x | z; });
+  add_whole(rows, "bitwise_xor", [](auto x, auto z) { return x ^ z; });
+  add_whole(rows, "shift_left", [](auto x, auto z) {
+    using T = decltype(x);
+    const bool gone = z < 0 || z >= T(8 * sizeof(T));
+    return gone ? T(0) : static_cast<T>(Wrapping<T>(x) << z);
+  });
+  add_whole(rows, "shift_right", [](auto x, auto z) {
+    using T = decltype(x);
+    const bool gone = z < 0 || z >= T(8 * sizeof(T));
+    return static_cast<T>(x >> (gone ? T(8 * sizeof(T) - 1) : z));
+  });
+}
+
+}  // namespace
+
+void add_binary_rows(std::vector<MicroRow>& rows) {
+  auto sum = [](auto x, auto z) {
+    using T = decltype(x);
+    return static_cast<T>(Wrapping<T>(x) + Wrapping<T>(z));
+  };
+  auto difference = [](auto x, auto z) {
+    using T = decltype(x);
+    return static_cast<T>(Wrapping<T>(x) - Wrapping<T>(z));
+  };
+  auto product = [](auto x, auto z) {
+    using T = decltype(x);
+    return static_cast<T>(Wrapping<T>(x) * Wrapping<T>(z));
+  };
+  add_number(rows, "add", sum);
+  add_number(rows, "sub", difference);
+  add_number(rows, "mul", product);
+  add_number(rows, "maximum", [](auto x, auto z) { return x > z || x != x ? x : z; });
+  add_number(rows, "minimum", [](auto x, auto z) { return x < z || x != x ? x : z; });
+  add_float(rows, "pow", [](float x, float z) { return std::pow(x, z); });
+  add_whole(rows, "pow", [](auto x, auto z) { return whole_power(x, z); });
+  add_float(rows, "atan2", [](float x, float z) {
+    return static_cast<float>(std::atan2(static_cast<double>(x), static_cast<double>(z)));
+  });
+  add_divisions(rows);
+  add_bits(rows);
+  add_truth(rows, "eq", [](auto x, auto z) { return x == z; });
+  add_truth(rows, "ne", [](auto x, auto z) { return x != z; });
+  add_truth(rows, "lt", [](auto x, auto z) { return x < z; });
+  add_truth(rows, "le", [](auto x, auto z) { return x <= z; });
+  add_truth(rows, "gt", [](auto x, auto z) { return x > z; });
+  add_truth(rows, "ge", [](auto x, auto z) { return x >= z; });
+  add_truth(rows, "logical_and", [](auto x, auto z) { return (x != 0) & (z != 0); });
+  add_truth(rows, "logical_or", [](auto x, auto z) { return (x != 0) | (z != 0); });
+  add_truth(rows, "logical_xor", [](auto x, auto z) { return (x != 0) ^ (z != 0); });
+  rows.push_back({"select", kF32, kF32, select<float>});
+  rows.push_back({"select", kI32, kI32, select<int32_t>});
+  rows.push_back({"select", kI64, kI64, select<int64_t>});
+}
+
+}  // namespace poptorch::emulator::inline POPTORCH_SET

@@ -1,0 +1,236 @@
+// Micro-ops of one operand.
+#include <cmath>
+
+#include "emulator/kernels/base/tile_map.hpp"
+#include "emulator/kernels/sets/parts.hpp"
+#include "emulator/kernels/simd/simd.hpp"
+#include "emulator/kernels/simd/vector_math.hpp"
+
+namespace poptorch::emulator::inline POPTORCH_SET {
+namespace {
+
+using enum RegisterClass;
+
+template <typename F>
+void add_unary_float(std::vector<MicroRow>& rows, const char* name, F) {
+  rows.push_back({name, kF32, kF32, map1<float, float, F>});
+}
+
+// Adds rows for floats and integers with one formula.
+template <typename F>
+void add_unary_number(std::vector<MicroRow>& rows, const char* name, F) {
+  rows.push_back({name, kF32, kF32, map1<float, float, F>});
+  rows.push_back({name, kI32, kI32, map1<int32_t, int32_t, F>});
+  rows.push_back({name, kI64, kI64, map1<int64_t, int64_t, F>});
+}
+
+template <typename F>
+void add_integer_identity(std::vector<MicroRow>& rows, const char* name, F f) {
+  add_unary_float(rows, name, f);
+  auto same = [](auto x) { return x; };
+  rows.push_back({name, kI32, kI32, map1<int32_t, int32_t, decltype(same)>});
+  rows.push_back({name, kI64, kI64, map1<int64_t, int64_t, decltype(same)>});
+}
+
+// Arguments too large for the reduction take the library's path, element by element.
+template <int quarter>
+void sine(const MicroArgs& a, int64_t n) {
+  const float* x = a.in<float>(0);
+  float* y = a.out<float>();
+  constexpr int64_t kBlock = 256;
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    const int64_t count = n - begin < kBlock ? n - begin : kBlock;
+    alignas(64) float in[kBlock];
+    bool large = false;
+    for (int64_t i = 0; i < count; ++i) in[i] = x[begin + i];
+    for (int64_t i = 0; i < count; ++i) large |= !(vec::abs(in[i]) <= vec::kMaxReduced);
+    for (int64_t i = 0; i < count; ++i) {
+      const float bounded = vec::abs(in[i]) <= vec::kMaxReduced ? in[i] : 0.0f;
+      y[begin + i] = vec::sin_quarter(bounded, quarter);
+    }
+    for (int64_t i = 0; large && i < count; ++i) {
+      if (vec::abs(in[i]) <= vec::kMaxReduced) continue;
+      const double wide = in[i];
+      y[begin + i] = static_cast<float>(quarter == 0 ? std::sin(wide) : std::cos(wide));
+    }
+  }
+}
+
+float erf_inverse(float x) {
+  // Winitzki's estimate is followed by three Newton steps in double.
+  const double v = x;
+  if (!(std::fabs(v) < 1)) return std::fabs(v) == 1 ? copysignf(INFINITY, x) : NAN;
+  const double l = std::log1p(-v * v), t = 2 / (M_PI * 0.147) + l / 2;
+  double y = std::copysign(std::sqrt(std::sqrt(t * t - l / 0.147) - t), v);
+  for (int i = 0; i < 3; ++i) y -= (std::erf(y) - v) * 0.88622692545275801365 * std::exp(y * y);
+  return static_cast<float>(y);
+}
+
+float digamma(float x) {
+  double v = x, shift = 0;
+  if (v == 0) return copysignf(INFINITY, -x);
+  if (v < 0) {
+    if (v == std::floor(v)) return NAN;
+    shift = -M_PI / std::tan(M_PI * v);
+    v = 1 - v;
+  }
+  for (; v < 10; v += 1) shift -= 1 / v;
+  const double s = 1 / (v * v);  // the asymptotic series
+  const double tail = s * (1.0 / 12 - s * (1.0 / 120 - s * (1.0 / 252 - s * (1.0 / 240))));
+  return static_cast<float>(std::log(v) - 0.5 / v - tail + shift);
+}
+
+// Cancellations like sqrt(1-x²) and rare functions use the library in double, element by element.
+template <typename F>
+void add_library(std::vector<MicroRow>& rows, const char* name, F) {
+  auto wide = [](float x) { return static_cast<float>(F()(static_cast<double>(x))); };
+  rows.push_back({name, kF32, kF32, map1<float, float, decltype(wide)>});
+}
+
+double number(const MicroQuery& q, const char* name) { return std::get<double>(q.attr(name)); }
+bool is_tanh(const MicroQuery& q) { return std::get<std::string>(q.attr("approximate")) == "tanh"; }
+bool is_erf(const MicroQuery& q) { return !is_tanh(q); }
+
+void add_activations(std::vector<MicroRow>& rows) {
+  add_unary_float(rows, "sigmoid", [](float x) { return vec::sigmoid(x); });
+  add_unary_float(rows, "silu", [](float x) { return x * vec::sigmoid(x); });
+  add_library(rows, "softplus", [](double x) { return x > 40 ? x : std::log1p(std::exp(x)); });
+  auto gelu_tanh = [](float x) { return vec::gelu_tanh(x); };
+  auto gelu_erf = [](float x) { return vec::gelu_erf(x); };
+  rows.push_back({"gelu", kF32, kF32, map1<float, float, decltype(gelu_tanh)>, nullptr, is_tanh});
+  rows.push_back({"gelu", kF32, kF32, map1<float, float, decltype(gelu_erf)>, nullptr, is_erf});
+  auto tanh_grad = [](float x, float dy) { return vec::gelu_tanh_grad(x, dy); };
+  auto erf_grad = [](float x, float dy) { return vec::gelu_erf_grad(x, dy); };
+  rows.push_back(
+      {"gelu_grad", kF32, kF32, map2<float, float, decltype(tanh_grad)>, nullptr, is_tanh});
+  rows.push_back(
+      {"gelu_grad", kF32, kF32, map2<float, float, decltype(erf_grad)>, nullptr, is_erf});
+  auto leaky = [](float x, float slope, float, float) { return x > 0.0f ? x : x * slope; };
+  rows.push_back({"leaky_relu", kF32, kF32, map1_imm<decltype(leaky)>,
+                  [](const MicroQuery& q) { return std::vector{number(q, "slope"), 0.0, 0.0}; }});
+  auto elu = [](float x, float alpha, float scale, float input_scale) {
+    const float e = x * input_scale;
+    // exp(e) - 1 loses digits near zero, so the cubic replaces it there.
+    const float small = vec::fma(e * e, vec::fma(e, vec::fma(e, 1.0f / 24, 1.0f / 6), 0.5f), e);
+    const float grown = vec::abs(e) < 0.03f ? small : vec::exp(e) - 1.0f;
+    return x > 0.0f ? x * scale : scale * alpha * grown;
+  };
+  rows.push_back({"elu", kF32, kF32, map1_imm<decltype(elu)>, [](const MicroQuery& q) {
+                    return std::vector{number(q, "alpha"), number(q, "scale"),
+                                       number(q, "input_scale")};
+                  }});
+}
+
+void add_clamp(std::vector<MicroRow>& rows) {
+  auto numbers = [](const MicroQuery& q) {
+    return std::vector{number(q, "low"), number(q, "high"), 0.0};
+  };
+  auto clamp = [](float x, float low, float high, float) {
+    x = x < low ? low : x;
+    return x > high ? high : x;
+  };
+  rows.push_back({"clamp", kF32, kF32, map1_imm<decltype(clamp)>, numbers});
+  auto whole = []<typename T>(const MicroArgs& a, int64_t n, T) {
+    const T* x = a.in<T>(0);
+    T* y = a.out<T>();
+    using Limits = std::numeric_limits<T>;
+    auto bound = [](double v) {
+      if (v <= static_cast<double>(Limits::min())) return Limits::min();
+      return v >= static_cast<double>(Limits::max()) ? Limits::max() : static_cast<T>(v);
+    };
+    const T low = bound(a.immediates[0]), high = bound(a.immediates[1]);
+    for (int64_t i = 0; i < n; ++i) {
+      const T v = x[i] < low ? low : x[i];
+      y[i] = v > high ? high : v;
+    }
+  };
+  static constexpr auto kWhole = decltype(whole)();
+  rows.push_back({"clamp", kI32, kI32,
+                  [](const MicroArgs& a, int64_t n) { kWhole(a, n, int32_t{}); }, numbers});
+  rows.push_back({"clamp", kI64, kI64,
+                  [](const MicroArgs& a, int64_t n) { kWhole(a, n, int64_t{}); }, numbers});
+}
+
+void add_predicates(std::vector<MicroRow>& rows) {
+  auto is_nan = [](float x) { return x != x; };
+  auto is_inf = [](float x) { return vec::abs(x) == INFINITY; };
+  auto is_zero = [](auto x) { return x == 0; };
+  rows.push_back({"isnan", kF32, kI32, map1<float, int32_t, decltype(is_nan)>});
+  rows.push_back({"isinf", kF32, kI32, map1<float, int32_t, decltype(is_inf)>});
+  rows.push_back({"logical_not", kF32, kI32, map1<float, int32_t, decltype(is_zero)>});
+  rows.push_back({"logical_not", kI32, kI32, map1<int32_t, int32_t, decltype(is_zero)>});
+  rows.push_back({"logical_not", kI64, kI32, map1<int64_t, int32_t, decltype(is_zero)>});
+  auto of_bool = [](const MicroQuery& q) { return q.operands[0] == ir::DType::kBool; };
+  auto of_bits = [](const MicroQuery& q) { return q.operands[0] != ir::DType::kBool; };
+  auto invert = [](auto x) { return ~x; };
+  rows.push_back(
+      {"bitwise_not", kI32, kI32, map1<int32_t, int32_t, decltype(is_zero)>, nullptr, of_bool});
+  rows.push_back(
+      {"bitwise_not", kI32, kI32, map1<int32_t, int32_t, decltype(invert)>, nullptr, of_bits});
+  rows.push_back({"bitwise_not", kI64, kI64, map1<int64_t, int64_t, decltype(invert)>});
+}
+
+void add_library_functions(std::vector<MicroRow>& rows) {
+  add_library(rows, "expm1", [](double x) { return std::expm1(x); });
+  add_library(rows, "log1p", [](double x) { return std::log1p(x); });
+  add_library(rows, "log2", [](double x) { return std::log2(x); });
+  add_library(rows, "log10", [](double x) { return std::log10(x); });
+  add_library(rows, "tan", [](double x) { return std::tan(x); });
+  add_library(rows, "asin", [](double x) { return std::asin(x); });
+  add_library(rows, "acos", [](double x) { return std::acos(x); });
+  add_library(rows, "atan", [](double x) { return std::atan(x); });
+  add_library(rows, "sinh", [](double x) { return std::sinh(x); });
+  add_library(rows, "cosh", [](double x) { return std::cosh(x); });
+  add_library(rows, "asinh", [](double x) { return std::asinh(x); });
+  add_library(rows, "acosh", [](double x) { return std::acosh(x); });
+  add_library(rows, "atanh", [](double x) { return std::atanh(x); });
+  add_library(rows, "lgamma", [](double x) {
+    int sign;
+    return lgamma_r(x, &sign);
+  });
+  add_unary_float(rows, "erfinv", [](float x) { return erf_inverse(x); });
+  add_unary_float(rows, "digamma", [](float x) { return digamma(x); });
+}
+
+}  // namespace
+
+void add_unary_rows(std::vector<MicroRow>& rows) {
+  add_unary_number(rows, "neg", [](auto x) { return -Wrapping<decltype(x)>(x); });
+  add_unary_number(rows, "square", [](auto x) {
+    const Wrapping<decltype(x)> w(x);
+    return w * w;
+  });
+  add_unary_number(rows, "relu", [](auto x) { return x < 0 ? decltype(x)(0) : x; });
+  add_unary_number(rows, "sign", [](auto x) {
+    using T = decltype(x);
+    return static_cast<T>(T(x > 0) - T(x < 0));
+  });
+  add_unary_number(rows, "identity", [](auto x) { return x; });
+  add_unary_number(rows, "detach", [](auto x) { return x; });
+  add_unary_float(rows, "abs", [](float x) { return vec::abs(x); });
+  auto absolute = [](auto x) {
+    const Wrapping<decltype(x)> w(x);
+    return x < 0 ? -w : w;
+  };
+  rows.push_back({"abs", kI32, kI32, map1<int32_t, int32_t, decltype(absolute)>});
+  rows.push_back({"abs", kI64, kI64, map1<int64_t, int64_t, decltype(absolute)>});
+  add_integer_identity(rows, "ceil", [](auto x) { return std::ceil(x); });
+  add_integer_identity(rows, "floor", [](auto x) { return std::floor(x); });
+  add_integer_identity(rows, "trunc", [](auto x) { return std::trunc(x); });
+  add_integer_identity(rows, "round", [](auto x) { return __builtin_rintf(x); });
+  add_unary_float(rows, "exp", [](float x) { return vec::exp(x); });
+  add_unary_float(rows, "log", [](float x) { return vec::log(x); });
+  add_unary_float(rows, "sqrt", [](float x) { return std::sqrt(x); });
+  add_unary_float(rows, "rsqrt", [](float x) { return 1.0f / std::sqrt(x); });
+  add_unary_float(rows, "reciprocal", [](float x) { return 1.0f / x; });
+  add_unary_float(rows, "tanh", [](float x) { return vec::tanh(x); });
+  add_unary_float(rows, "erf", [](float x) { return vec::erf(x); });
+  rows.push_back({"sin", kF32, kF32, sine<0>});
+  rows.push_back({"cos", kF32, kF32, sine<1>});
+  add_activations(rows);
+  add_clamp(rows);
+  add_predicates(rows);
+  add_library_functions(rows);
+}
+
+}  // namespace poptorch::emulator::inline POPTORCH_SET

@@ -1,0 +1,68 @@
+// The vectors of AVX2, with FMA and F16C. AVX-512 uses them for the ends of rows.
+#pragma once
+
+#include <immintrin.h>
+
+#include "emulator/kernels/simd/simd.hpp"
+
+namespace poptorch::emulator::inline POPTORCH_SET {
+
+using Floats8 = float __attribute__((vector_size(32)));
+
+inline Floats8 fmadd(Floats8 a, Floats8 b, Floats8 c) { return _mm256_fmadd_ps(a, b, c); }
+inline Floats8 root(Floats8 x) { return _mm256_sqrt_ps(x); }
+inline float sum_of(Floats8 v) {
+  return sum_of(__builtin_shufflevector(v, v, 0, 1, 2, 3) +
+                __builtin_shufflevector(v, v, 4, 5, 6, 7));
+}
+
+// Halves in memory.
+template <typename V>
+V load_half(const uint16_t* x);
+template <>
+inline Floats8 load_half<Floats8>(const uint16_t* x) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x)));
+}
+constexpr int kToNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+inline void store_half(uint16_t* y, Floats8 v) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(y), _mm256_cvtps_ph(v, kToNearest));
+}
+inline Floats8 round_to_half(Floats8 x) { return _mm256_cvtph_ps(_mm256_cvtps_ph(x, kToNearest)); }
+
+// Transposes kBlock columns of kBlock floats: out[q * out_row + j] = in[j * in_column + q].
+constexpr int kBlock = 8;
+inline void transpose_block(const float* in, int64_t in_column, float* out, int64_t out_row) {
+  Floats8 r[8], t[8];
+  for (int j = 0; j < 8; ++j) r[j] = load<Floats8>(in + j * in_column);
+  for (int j = 0; j < 8; j += 2) {
+    t[j] = __builtin_shufflevector(r[j], r[j + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+    t[j + 1] = __builtin_shufflevector(r[j], r[j + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+  }
+  for (int j = 0; j < 8; j += 4) {
+    r[j] = __builtin_shufflevector(t[j], t[j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+    r[j + 1] = __builtin_shufflevector(t[j], t[j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    r[j + 2] = __builtin_shufflevector(t[j + 1], t[j + 3], 0, 1, 8, 9, 4, 5, 12, 13);
+    r[j + 3] = __builtin_shufflevector(t[j + 1], t[j + 3], 2, 3, 10, 11, 6, 7, 14, 15);
+  }
+  for (int j = 0; j < 4; ++j) {
+    store(out + j * out_row, __builtin_shufflevector(r[j], r[j + 4], 0, 1, 2, 3, 8, 9, 10, 11));
+    store(out + (j + 4) * out_row,
+          __builtin_shufflevector(r[j], r[j + 4], 4, 5, 6, 7, 12, 13, 14, 15));
+  }
+}
+
+#ifndef __AVX512F__
+using Widest = Floats8;
+using Narrow = Floats8;
+constexpr int kRegisters = 16;
+
+using Mask = __m256i;
+inline Mask first_lanes(int64_t count) {
+  alignas(32) static constexpr int32_t kOnes[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(kOnes + 8 - count));
+}
+inline Widest load(const float* x, Mask lanes) { return _mm256_maskload_ps(x, lanes); }
+inline void store(float* y, Mask lanes, Widest v) { _mm256_maskstore_ps(y, lanes, v); }
+#endif
+
+}  // namespace poptorch::emulator::inline POPTORCH_SET

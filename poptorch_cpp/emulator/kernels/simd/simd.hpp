@@ -1,0 +1,67 @@
+// Vectors of floats under one set of names. Formulas are written once for a float and for a vector.
+//
+// The files of sets/ are compiled once for each instruction set; everything that has vectors, here
+// and there, is in the inline namespace POPTORCH_SET, so that no two builds share a function.
+// Arithmetic is that of the compiler's vector types. A header for each instruction set adds what
+// these do not have: fmadd, root, halves, masks, and the numbers of lanes and registers.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+namespace poptorch::emulator::inline POPTORCH_SET {
+
+using Floats4 = float __attribute__((vector_size(16)));
+
+template <typename V>
+constexpr int kLanesOf = sizeof(V) / sizeof(float);
+
+template <typename V>
+V load(const float* x) {
+  V v;
+  std::memcpy(&v, x, sizeof(V));
+  return v;
+}
+template <typename V>
+void store(float* y, V v) {
+  std::memcpy(y, &v, sizeof(V));
+}
+
+// Returns a vector with `x` in every lane.
+template <typename V>
+V spread(float x) {
+  if constexpr (std::is_same_v<V, float>) {
+    return x;
+  } else {
+    return x - V{};
+  }
+}
+
+inline float root(float x) { return std::sqrt(x); }
+
+inline float sum_of(Floats4 v) {
+  const Floats4 pairs = v + __builtin_shufflevector(v, v, 2, 3, 2, 3);
+  return pairs[0] + pairs[1];
+}
+
+}  // namespace poptorch::emulator::inline POPTORCH_SET
+
+#if defined(__AVX512F__)
+#include "emulator/kernels/simd/avx512.hpp"
+#elif defined(__AVX2__)
+#include "emulator/kernels/simd/avx2.hpp"
+#elif defined(__SSE4_2__)
+#include "emulator/kernels/simd/sse4.hpp"
+#elif defined(__ARM_NEON)
+#include "emulator/kernels/simd/neon.hpp"
+#else
+#error "no header of kernels/simd has the vectors of this instruction set"
+#endif
+
+namespace poptorch::emulator::inline POPTORCH_SET {
+
+constexpr int kLanes = kLanesOf<Widest>;
+
+}  // namespace poptorch::emulator::inline POPTORCH_SET

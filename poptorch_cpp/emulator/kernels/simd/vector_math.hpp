@@ -1,0 +1,176 @@
+// Scalar formulas that the compiler vectorises: they avoid branches and calls, and spell out fused
+// multiply-adds. Bodies and tails of a loop are therefore bit-identical.
+//
+// Polynomials are minimax fits of the named functions. Each function is within 2 ulp of the exact
+// value, or 1e-6 * max(1, |x|).
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace poptorch::emulator::inline POPTORCH_SET::vec {
+
+// Rounds the product first where the instruction set has no fused multiply-add: a call of the
+// library's would take fifty times as long.
+inline float fma(float a, float b, float c) {
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+  return __builtin_fmaf(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+inline float bits(uint32_t u) { return std::bit_cast<float>(u); }
+inline uint32_t bits(float f) { return std::bit_cast<uint32_t>(f); }
+inline float abs(float x) { return bits(bits(x) & 0x7fffffffu); }
+inline float copysign(float x, float s) {
+  return bits((bits(x) & 0x7fffffffu) | (bits(s) & 0x80000000u));
+}
+
+// Returns 2^n for n in [-126, 127].
+inline float power_of_two(int32_t n) { return bits(static_cast<uint32_t>(n + 127) << 23); }
+
+inline float exp(float x) {
+  // Beyond these bounds the result is infinite or zero. The comparison keeps NaN.
+  x = x > 89.0f ? 89.0f : x;
+  x = x < -104.0f ? -104.0f : x;
+  const float n = __builtin_rintf(x * 1.44269504f);
+  float r = fma(n, -0.693359375f, x);
+  r = fma(n, 2.12194440e-4f, r);
+  float p = 0.00139504706f;
+  p = fma(p, r, 0.00836888142f);
+  p = fma(p, r, 0.041666206f);
+  p = fma(p, r, 0.166665196f);
+  p = fma(p, r, 0.5f);
+  p = fma(p, r * r, r) + 1.0f;
+  // Two factors make results below 2^-126 denormal rather than zero.
+  const int32_t whole = static_cast<int32_t>(n), half = whole >> 1;
+  return p * power_of_two(half) * power_of_two(whole - half);
+}
+
+inline float log(float x) {
+  const bool tiny = x < 1.17549435e-38f;
+  const float scaled = tiny ? x * 8388608.0f : x;
+  const uint32_t u = bits(scaled) - 0x3f3504f3u;  // centred on sqrt(1/2)
+  const float e = static_cast<float>(static_cast<int32_t>(u) >> 23) - (tiny ? 23.0f : 0.0f);
+  const float f = bits((u & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
+  float q = 0.0691538826f;
+  q = fma(q, f, -0.117897071f);
+  q = fma(q, f, 0.1187291f);
+  q = fma(q, f, -0.123843633f);
+  q = fma(q, f, 0.142186701f);
+  q = fma(q, f, -0.166692495f);
+  q = fma(q, f, 0.200022265f);
+  q = fma(q, f, -0.249999866f);
+  q = fma(q, f, 0.333333105f);
+  const float s = f * f;
+  float y = fma(q * f, s, e * -2.12194440e-4f);
+  y = fma(-0.5f, s, y) + f;
+  y = fma(e, 0.693359375f, y);
+  const float inf = std::numeric_limits<float>::infinity();
+  y = x == inf ? inf : y;
+  y = x == 0.0f ? -inf : y;
+  return x < 0.0f || x != x ? std::numeric_limits<float>::quiet_NaN() : y;
+}
+
+inline float sigmoid(float x) { return 1.0f / (1.0f + exp(-x)); }
+
+inline float tanh(float x) {
+  const float a = abs(x), s = x * x;
+  float q = 0.0021248546f;
+  q = fma(q, s, -0.00815890357f);
+  q = fma(q, s, 0.0216938388f);
+  q = fma(q, s, -0.0539456457f);
+  q = fma(q, s, 0.133331984f);
+  q = fma(q, s, -0.333333313f);
+  const float near = fma(q * s, x, x);
+  const float far = copysign(1.0f - 2.0f / (exp(2.0f * a) + 1.0f), x);
+  return a < 0.625f ? near : far;
+}
+
+inline float erf(float x) {
+  const float a = abs(x), s = x * x;
+  float q = 7.8891193e-05f;
+  q = fma(q, s, -0.000802084105f);
+  q = fma(q, s, 0.00518953521f);
+  q = fma(q, s, -0.0268544443f);
+  q = fma(q, s, 0.112836003f);
+  q = fma(q, s, -0.37612626f);
+  q = fma(q, s, 0.128379166f);
+  const float near = fma(q, x, x);
+  const float t = a > 4.1f ? 4.1f : a;
+  float l = 9.13598512e-08f;  // log(erfc(t))
+  l = fma(l, t, -2.29996549e-05f);
+  l = fma(l, t, 0.00044942167f);
+  l = fma(l, t, -0.0042324448f);
+  l = fma(l, t, 0.025267167f);
+  l = fma(l, t, -0.108496688f);
+  l = fma(l, t, -0.633156359f);
+  l = fma(l, t, -1.12960744f);
+  l = fma(l, t, 0.000193717089f);
+  const float far = copysign(1.0f - exp(l), x);
+  return a < 1.0f ? near : far;
+}
+
+inline float sin_of(float r) {
+  const float s = r * r;
+  float q = 2.71835029e-06f;
+  q = fma(q, s, -0.000198393391f);
+  q = fma(q, s, 0.00833332911f);
+  q = fma(q, s, -0.166666672f);
+  return fma(q * s, r, r);
+}
+
+inline float cos_of(float r) {
+  const float s = r * r;
+  float q = -2.72118314e-07f;
+  q = fma(q, s, 2.47995431e-05f);
+  q = fma(q, s, -0.00138888834f);
+  q = fma(q, s, 0.0416666679f);
+  return fma(q * s, s, fma(-0.5f, s, 1.0f));
+}
+
+// Computes sin(x + quarter · π/2) for |x| up to kMaxReduced; the reduction is in double.
+constexpr float kMaxReduced = 1e6f;
+inline float sin_quarter(float x, int32_t quarter) {
+  const double d = static_cast<double>(x);
+  const double n = __builtin_rint(d * 0.63661977236758134308);
+  double r = d - n * 1.57079632679489655800;
+  r = r - n * 6.12323399573676603587e-17;
+  const int32_t k = static_cast<int32_t>(n) + quarter;
+  const float f = static_cast<float>(r);
+  const float s = sin_of(f), c = cos_of(f);
+  const float y = (k & 1) != 0 ? c : s;
+  return (k & 2) != 0 ? -y : y;
+}
+
+constexpr float kSqrtHalf = 0.70710678118654752440f;
+constexpr float kGeluOuter = 0.79788456080286535588f;  // sqrt(2/π)
+constexpr float kGeluInner = 0.044715f;
+
+inline float gelu_erf(float x) { return 0.5f * x * (1.0f + erf(x * kSqrtHalf)); }
+inline float gelu_erf_grad(float x, float dy) {
+  const float cdf = 0.5f * (1.0f + erf(x * kSqrtHalf));
+  const float pdf = 0.39894228040143267794f * exp(-0.5f * x * x);
+  return dy * fma(x, pdf, cdf);
+}
+inline float gelu_tanh(float x) {
+  const float inner = kGeluOuter * fma(kGeluInner * x * x, x, x);
+  return 0.5f * x * (1.0f + tanh(inner));
+}
+inline float gelu_tanh_grad(float x, float dy) {
+  const float s = x * x;
+  const float t = tanh(kGeluOuter * fma(kGeluInner * s, x, x));
+  const float slope = kGeluOuter * fma(3.0f * kGeluInner, s, 1.0f);
+  return dy * (0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * slope);
+}
+
+// Rounds to nearest even, as the conversions of the hardware do.
+inline float round_to_bf16(float x) {
+  const uint32_t u = bits(x);
+  const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) & 0xffff0000u;
+  return x != x ? x : bits(rounded);
+}
+
+}  // namespace poptorch::emulator::inline POPTORCH_SET::vec

@@ -1,0 +1,134 @@
+// Conversions: memory to registers and back, register class to register class, and narrowing.
+#include "emulator/kernels/base/tile_map.hpp"
+#include "emulator/kernels/sets/kernel_set.hpp"
+#include "emulator/kernels/simd/vector_math.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+using ir::DType;
+using enum RegisterClass;
+
+template <typename T, typename R>
+void convert(const MicroArgs& a, int64_t n) {
+  auto same = [](T x) { return x; };
+  map1<T, R, decltype(same)>(a, n);
+}
+
+void load_bfloat(const MicroArgs& a, int64_t n) {
+  const uint16_t* x = a.in<uint16_t>(0);
+  float* y = a.out<float>();
+  for (int64_t i = 0; i < n; ++i) y[i] = vec::bits(static_cast<uint32_t>(x[i]) << 16);
+}
+
+void store_bfloat(const MicroArgs& a, int64_t n) {
+  const float* x = a.in<float>(0);
+  uint16_t* y = a.out<uint16_t>();
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t u = vec::bits(vec::round_to_bf16(x[i]));
+    y[i] = static_cast<uint16_t>((u >> 16) | (x[i] != x[i] ? 0x40u : 0u));
+  }
+}
+
+void narrow_bfloat(const MicroArgs& a, int64_t n) {
+  auto round = [](float x) { return vec::round_to_bf16(x); };
+  map1<float, float, decltype(round)>(a, n);
+}
+
+template <typename T, typename R>
+void to_truth(const MicroArgs& a, int64_t n) {
+  auto truth = [](T x) { return x != 0; };
+  map1<T, R, decltype(truth)>(a, n);
+}
+
+template <typename N, typename R>
+void narrow_whole(const MicroArgs& a, int64_t n) {
+  auto cut = [](R x) { return static_cast<N>(x); };
+  map1<R, R, decltype(cut)>(a, n);
+}
+
+template <typename Wide>
+MicroFn from_class(RegisterClass to) {
+  switch (to) {
+    case kF32:
+      return convert<Wide, float>;
+    case kI32:
+      return convert<Wide, int32_t>;
+    case kI64:
+      return convert<Wide, int64_t>;
+    case kF64:
+    case kNone:
+      break;
+  }
+  return nullptr;
+}
+
+template <typename Wide>
+MicroFn truth_from() {
+  return to_truth<Wide, int32_t>;
+}
+
+struct DTypeRow {
+  DType dtype;
+  RegisterClass held;
+  MicroFn load, store, narrow;
+};
+
+constexpr DTypeRow kRows[] = {
+    {DType::kF32, kF32, convert<float, float>, convert<float, float>, nullptr},
+    {DType::kF16, kF32, nullptr, nullptr, nullptr},  // of the instruction set
+    {DType::kBF16, kF32, load_bfloat, store_bfloat, narrow_bfloat},
+    {DType::kBool, kI32, convert<uint8_t, int32_t>, convert<int32_t, uint8_t>,
+     to_truth<int32_t, int32_t>},
+    {DType::kI8, kI32, convert<int8_t, int32_t>, convert<int32_t, int8_t>,
+     narrow_whole<int8_t, int32_t>},
+    {DType::kU8, kI32, convert<uint8_t, int32_t>, convert<int32_t, uint8_t>,
+     narrow_whole<uint8_t, int32_t>},
+    {DType::kI16, kI32, convert<int16_t, int32_t>, convert<int32_t, int16_t>,
+     narrow_whole<int16_t, int32_t>},
+    {DType::kU16, kI32, convert<uint16_t, int32_t>, convert<int32_t, uint16_t>,
+     narrow_whole<uint16_t, int32_t>},
+    {DType::kI32, kI32, convert<int32_t, int32_t>, convert<int32_t, int32_t>, nullptr},
+    {DType::kU32, kI64, convert<uint32_t, int64_t>, convert<int64_t, uint32_t>,
+     narrow_whole<uint32_t, int64_t>},
+    {DType::kF64, kF64, convert<double, double>, convert<double, double>, nullptr},
+    {DType::kI64, kI64, convert<int64_t, int64_t>, convert<int64_t, int64_t>, nullptr},
+};
+
+const DTypeRow* find(DType dtype) {
+  for (const DTypeRow& row : kRows) {
+    if (row.dtype == dtype) return &row;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+RegisterClass register_class(DType dtype) {
+  const DTypeRow* row = find(dtype);
+  return row ? row->held : kNone;
+}
+
+MicroFn load_fn(DType dtype) {
+  return dtype == DType::kF16 ? kernel_set().halves.load : find(dtype)->load;
+}
+MicroFn store_fn(DType dtype) {
+  return dtype == DType::kF16 ? kernel_set().halves.store : find(dtype)->store;
+}
+MicroFn narrow_fn(DType dtype) {
+  return dtype == DType::kF16 ? kernel_set().halves.narrow : find(dtype)->narrow;
+}
+
+MicroFn cast_fn(DType from, DType to) {
+  const RegisterClass held = register_class(from);
+  if (to == DType::kBool) {
+    return held == kF32   ? truth_from<float>()
+           : held == kI32 ? truth_from<int32_t>()
+                          : truth_from<int64_t>();
+  }
+  return held == kF32   ? from_class<float>(register_class(to))
+         : held == kI32 ? from_class<int32_t>(register_class(to))
+                        : from_class<int64_t>(register_class(to));
+}
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,203 @@
+// Plans tile programs: collapses dimensions, shortens the steps, gives every register a slot.
+#include <algorithm>
+
+#include "emulator/kernels/tile/tile_planned.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::emulator {
+
+using ir::DType;
+using ir::Shape;
+using support::InternalError;
+
+int64_t PlannedProgram::estimated_ns(int64_t elements) const {
+  const int64_t moved = static_cast<int64_t>(inputs_.size() + outputs_.size());
+  return 40 + elements * (2 * moved + 3 * static_cast<int64_t>(instructions_.size())) / 16;
+}
+
+std::string PlannedProgram::text() const {
+  std::string out;
+  for (const TileBuffer& in : inputs_) {
+    out += support::str("%", in.reg, " = load ", in.dtype, " ", ir::shape_text(in.strides), "\n");
+  }
+  for (const Instruction& step : instructions_) out += step.text + "\n";
+  for (const TileBuffer& b : outputs_) {
+    out += support::str("store %", b.reg, " ", b.dtype, " ", ir::shape_text(b.strides), "\n");
+  }
+  return out;
+}
+
+// Merges neighbouring dimensions that every buffer walks as one, and drops those of size 1.
+void PlannedProgram::collapse() {
+  std::vector<TileBuffer*> all;
+  for (TileBuffer& b : inputs_) all.push_back(&b);
+  for (TileBuffer& b : outputs_) all.push_back(&b);
+  std::vector<Shape> merged(all.size());
+  for (size_t d = 0; d < shape_.size(); ++d) {
+    if (shape_[d] == 1) continue;
+    bool joins = !sizes_.empty();
+    for (size_t b = 0; joins && b < all.size(); ++b) {
+      joins = merged[b].back() == all[b]->strides[d] * shape_[d];
+    }
+    if (joins) {
+      sizes_.back() *= shape_[d];
+      for (size_t b = 0; b < all.size(); ++b) merged[b].back() = all[b]->strides[d];
+    } else {
+      sizes_.push_back(shape_[d]);
+      for (size_t b = 0; b < all.size(); ++b) merged[b].push_back(all[b]->strides[d]);
+    }
+  }
+  if (sizes_.empty()) {
+    sizes_ = {1};
+    for (size_t b = 0; b < all.size(); ++b) merged[b] = {b < inputs_.size() ? 0 : 1};
+  }
+  for (size_t b = 0; b < all.size(); ++b) all[b]->strides = merged[b];
+  if (sizes_.size() > kMaxDims) throw InternalError("[tile program] too many dimensions.");
+}
+
+void PlannedProgram::shorten() {
+  std::vector<bool> uniform(registers_.size(), false);
+  for (const TileBuffer& in : inputs_) {
+    uniform[in.reg] =
+        std::all_of(in.strides.begin(), in.strides.end(), [](int64_t s) { return s == 0; });
+  }
+  for (int reg : constants_) uniform[reg] = true;
+  std::vector<int> stored;
+  for (const TileBuffer& out : outputs_) stored.push_back(out.reg);
+  shorten_steps(instructions_, registers_, uniform, stored);
+  for (size_t o = 0; o < stored.size(); ++o) outputs_[o].reg = stored[o];
+}
+
+// Returns true for one step with a product form whose tensors are all used in place.
+bool PlannedProgram::can_take_product() const {
+  if (instructions_.size() != 1 || !instructions_[0].product.run || sizes_.size() != 1)
+    return false;
+  const Instruction& step = instructions_[0];
+  const int own = inputs_[0].reg;
+  if (inputs_[0].uniform || step.sources[step.product.source] != own) return false;
+  if (std::count(step.sources.begin(), step.sources.end(), own) != 1) return false;
+  auto one_number = [&](int reg) {
+    return registers_[reg].first_only || registers_[reg].hyper_parameter;
+  };
+  auto in_place = [&](const TileBuffer& b) {
+    return b.uniform ? one_number(b.reg) : b.direct && b.strides == Shape{1};
+  };
+  return std::all_of(inputs_.begin(), inputs_.end(), in_place) &&
+         std::all_of(outputs_.begin(), outputs_.end(), in_place) &&
+         std::all_of(constants_.begin(), constants_.end(), one_number);
+}
+
+// Decides which buffers replace registers, and gives every other register a slot.
+void PlannedProgram::place() {
+  const int steps = static_cast<int>(instructions_.size());
+  for (int s = 0; s < steps; ++s) {
+    for (int r : instructions_[s].sources) {
+      if (r >= 0) registers_[r].last_use = s;
+    }
+  }
+  classify_inputs();
+  choose_direct_outputs();
+  auto in_place = [](const TileBuffer& b) {
+    return b.scalar || (b.direct && b.strides.back() == 1);
+  };
+  // An unused result has a slot, which is only a tile long.
+  auto stored = [&](int reg) {
+    return std::any_of(outputs_.begin(), outputs_.end(),
+                       [reg](const TileBuffer& out) { return out.reg == reg; });
+  };
+  unbounded_ =
+      steps == 1 && std::all_of(inputs_.begin(), inputs_.end(), in_place) &&
+      std::all_of(outputs_.begin(), outputs_.end(), in_place) &&
+      std::all_of(instructions_[0].results.begin(), instructions_[0].results.end(), stored) &&
+      std::all_of(constants_.begin(), constants_.end(),
+                  [&](int reg) { return registers_[reg].hyper_parameter; });
+  takes_product_ = !inputs_.empty() && can_take_product();
+  assign_slots();
+}
+
+// Returns true if the buffer's memory holds elements as its register does.
+bool PlannedProgram::is_held_as_in_memory(const TileBuffer& buffer) const {
+  return registers_[buffer.reg].as_stored || buffer.dtype == DType::kF32 ||
+         buffer.dtype == DType::kI32 || buffer.dtype == DType::kI64;
+}
+
+void PlannedProgram::classify_inputs() {
+  for (TileBuffer& in : inputs_) {
+    in.uniform =
+        std::all_of(in.strides.begin(), in.strides.end(), [](int64_t s) { return s == 0; });
+    in.scalar = in.uniform && in.dtype == DType::kF64 && registers_[in.reg].hyper_parameter;
+    registers_[in.reg].hyper_parameter = in.scalar;
+    in.direct = is_held_as_in_memory(in);
+  }
+  for (const Register& r : registers_) {
+    const bool wide = register_bytes(register_class(r.dtype)) == 8;
+    if (wide && !r.hyper_parameter) slot_bytes_ = kTile * 8;
+  }
+  for (std::vector<TileBuffer>* buffers : {&inputs_, &outputs_}) {
+    for (TileBuffer& buffer : *buffers) {
+      if (!registers_[buffer.reg].as_stored) continue;
+      buffer.register_bytes = buffer.element_bytes;
+      buffer.move = copy_halves;
+    }
+  }
+}
+
+void PlannedProgram::choose_direct_outputs() {
+  const int steps = static_cast<int>(instructions_.size());
+  int last_input_use = -1;
+  for (const TileBuffer& in : inputs_) {
+    if (!in.uniform) last_input_use = std::max(last_input_use, registers_[in.reg].last_use);
+  }
+  for (const TileBuffer& out : outputs_) {
+    registers_[out.reg].last_use = steps;
+    const bool from_input = std::any_of(inputs_.begin(), inputs_.end(),
+                                        [&](const TileBuffer& in) { return in.reg == out.reg; });
+    if (from_input) last_input_use = steps;
+  }
+  for (TileBuffer& out : outputs_) {
+    // An output may be the memory of an input: it is written only after the last input is read.
+    int made = -1;
+    for (int s = 0; s < steps; ++s) {
+      const auto& results = instructions_[s].results;
+      if (std::find(results.begin(), results.end(), out.reg) != results.end()) made = s;
+    }
+    const bool once = std::count_if(outputs_.begin(), outputs_.end(), [&](const TileBuffer& other) {
+                        return other.reg == out.reg;
+                      }) == 1;
+    out.direct = is_held_as_in_memory(out) && once && made >= 0 && made >= last_input_use;
+  }
+}
+
+// Slots are reused after the last use of their registers. Inputs and constants live from the start;
+// uniform ones and constants are filled once a run.
+void PlannedProgram::assign_slots() {
+  std::vector<int> free;
+  auto take = [&](int reg) {
+    if (registers_[reg].slot >= 0) return;
+    if (free.empty()) free.push_back(slots_++);
+    registers_[reg].slot = free.back();
+    free.pop_back();
+  };
+  std::vector<bool> permanent(registers_.size(), false);
+  for (const TileBuffer& in : inputs_) {
+    if (in.uniform) permanent[in.reg] = true;
+    if (!in.scalar) take(in.reg);
+  }
+  for (int reg : constants_) {
+    permanent[reg] = true;
+    if (!registers_[reg].hyper_parameter) take(reg);
+  }
+  for (int s = 0; s < static_cast<int>(instructions_.size()); ++s) {
+    for (int r : instructions_[s].results) take(r);
+    auto release = [&](int r) {
+      if (r < 0 || permanent[r] || registers_[r].last_use > s) return;
+      const int slot = registers_[r].slot;
+      if (std::find(free.begin(), free.end(), slot) == free.end()) free.push_back(slot);
+    };
+    for (int r : instructions_[s].sources) release(r);
+    for (int r : instructions_[s].results) release(r);
+  }
+}
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,78 @@
+// A planned tile program: buffers, placed registers, steps. Only the files that build, plan and run
+// tile programs include this.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "emulator/kernels/base/tile_program.hpp"
+#include "emulator/kernels/tile/tile_steps.hpp"
+
+namespace poptorch::emulator {
+
+constexpr int64_t kTile = 512;  // elements
+constexpr int kMaxRegisters = 256;
+constexpr int kMaxDims = 12;
+
+struct TileBuffer {
+  ir::DType dtype = ir::DType::kF32;
+  ir::Shape strides;  // of the space, later of the collapsed space
+  int reg = -1;
+  bool uniform = false;  // one element for the whole space
+  bool scalar = false;   // uniform, and only read by number(): the memory is the register
+  bool direct = false;   // used in place of, or written by, a register where the tile is contiguous
+  int64_t element_bytes = 4;
+  int64_t register_bytes = 4;  // of an element in a register
+  MicroFn move = nullptr;      // load or store
+};
+
+class PlannedProgram final : public TileProgram {
+ public:
+  const ir::Shape& shape() const override { return shape_; }
+  int inputs() const override { return static_cast<int>(inputs_.size()); }
+  int outputs() const override { return static_cast<int>(outputs_.size()); }
+  ir::DType input_dtype(int i) const override { return inputs_[i].dtype; }
+  ir::DType output_dtype(int i) const override { return outputs_[i].dtype; }
+  int64_t scratch_bytes() const override { return slots_ * slot_bytes_; }
+  int64_t estimated_ns(int64_t elements) const override;
+  std::string text() const override;
+  void run(std::byte* const* buffers, const TileBlock& block, std::byte* scratch,
+           const RandomKey& random) const override;
+  bool takes_product() const override { return takes_product_; }
+  void run_product(std::byte* const* buffers, int64_t first, const NarrowProduct& product,
+                   std::byte* scratch) const override;
+
+ private:
+  friend class TileProgramBuilder;
+  struct Walk;
+
+  void shorten();
+  void place();
+  bool is_held_as_in_memory(const TileBuffer& buffer) const;
+  void classify_inputs();
+  void choose_direct_outputs();
+  void assign_slots();
+  bool can_take_product() const;
+  void collapse();
+  void run_tile(const Walk& walk, void** registers) const;
+  // Fills the registers that do not change: slots, and the elements of uniform inputs and
+  // constants.
+  void fill_registers(std::byte* const* buffers, const TileBlock& block, std::byte* scratch,
+                      int64_t widest, void** registers) const;
+  void fill(int reg, const void* element, void* slot, int64_t count) const;
+
+  ir::Shape shape_;
+  ir::Shape sizes_;  // collapsed, innermost last
+  std::vector<TileBuffer> inputs_, outputs_;
+  std::vector<Instruction> instructions_;
+  std::vector<Register> registers_;
+  std::vector<int> constants_;  // registers
+  int slots_ = 0;
+  int64_t slot_bytes_ = kTile * 4;
+  // The program is a single op between memory and memory: a tile may be as long as its run.
+  bool unbounded_ = false;
+  bool takes_product_ = false;
+};
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,230 @@
+// Runs tile programs. A tile is up to kTile elements, gathered from at most kMaxSegments runs that
+// are contiguous in the space's innermost dimension.
+#include <algorithm>
+
+#include "emulator/kernels/tile/tile_planned.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+// A run of at least this many elements is a separate tile, used in place instead of gathered.
+constexpr int64_t kDirect = 128;
+constexpr int kMaxSegments = 64;
+
+int64_t offset_of(const TileBuffer& buffer, const int64_t* index, size_t dims) {
+  int64_t offset = 0;
+  for (size_t d = 0; d < dims; ++d) offset += index[d] * buffer.strides[d];
+  return offset;
+}
+
+// Copies segments between a strided buffer and a dense tile, with conversion.
+void move_segment(const TileBuffer& buffer, std::byte* memory, int64_t stride, void* tile,
+                  int64_t n, bool load) {
+  const int64_t reg_bytes = buffer.register_bytes;
+  MicroArgs args;
+  if (stride == 1) {
+    args.src[0] = load ? memory : tile;
+    args.dst[0] = load ? tile : memory;
+    buffer.move(args, n);
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    std::byte* element = memory + i * stride * buffer.element_bytes;
+    std::byte* held = static_cast<std::byte*>(tile) + i * reg_bytes;
+    args.src[0] = load ? element : held;
+    args.dst[0] = load ? held : element;
+    buffer.move(args, 1);
+    if (load && stride == 0) {
+      if (reg_bytes == 2) {
+        std::fill_n(static_cast<uint16_t*>(tile), n, *static_cast<uint16_t*>(tile));
+      } else if (reg_bytes == 4) {
+        std::fill_n(static_cast<uint32_t*>(tile), n, *static_cast<uint32_t*>(tile));
+      } else {
+        std::fill_n(static_cast<uint64_t*>(tile), n, *static_cast<uint64_t*>(tile));
+      }
+      return;
+    }
+  }
+}
+
+MicroArgs arguments_of(const Instruction& step, void* const* registers) {
+  MicroArgs args;
+  for (size_t k = 0; k < step.sources.size(); ++k) {
+    args.src[k] = step.sources[k] < 0 ? nullptr : registers[step.sources[k]];
+  }
+  for (size_t k = 0; k < step.results.size(); ++k) args.dst[k] = registers[step.results[k]];
+  args.immediates = step.immediates.data();
+  return args;
+}
+
+}  // namespace
+
+// The state of one run(): the positions of the current tile's segments in every buffer.
+struct PlannedProgram::Walk {
+  std::byte* const* buffers;
+  const TileBlock* block;
+  std::byte* scratch;
+  int segments = 0;
+  int64_t count = 0;                      // elements of the tile
+  int64_t length[kMaxSegments];           // of each segment
+  int64_t linear[kMaxSegments];           // in the space
+  int64_t in_block[kMaxSegments];         // element of TileBlock::source
+  int64_t index[kMaxSegments][kMaxDims];  // coordinates, when the space has several dimensions
+};
+void PlannedProgram::fill(int reg, const void* element, void* slot, int64_t count) const {
+  TileBuffer scalar{.dtype = registers_[reg].dtype,
+                    .strides = {},
+                    .element_bytes = 0,
+                    .register_bytes = register_bytes(register_class(registers_[reg].dtype)),
+                    .move = load_fn(registers_[reg].dtype)};
+  move_segment(scalar, static_cast<std::byte*>(const_cast<void*>(element)), 0, slot, count, true);
+}
+
+void PlannedProgram::run_tile(const Walk& walk, void** registers) const {
+  const size_t dims = sizes_.size();
+  const int64_t n = walk.count;
+  auto address = [&](const TileBuffer& buffer, std::byte* base, int s) {
+    const int64_t offset =
+        dims == 1 ? walk.linear[s] * buffer.strides[0] : offset_of(buffer, walk.index[s], dims);
+    return base + offset * buffer.element_bytes;
+  };
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const TileBuffer& in = inputs_[i];
+    if (in.uniform || in.reg < 0) continue;
+    const bool own = i == 0 && walk.block->source != nullptr;
+    const int64_t stride = own ? 1 : in.strides[dims - 1];
+    std::byte* slot = walk.scratch + registers_[in.reg].slot * slot_bytes_;
+    registers[in.reg] = slot;
+    int64_t done = 0;
+    for (int s = 0; s < walk.segments; ++s) {
+      std::byte* from =
+          own ? const_cast<std::byte*>(walk.block->source) + walk.in_block[s] * in.element_bytes
+              : address(in, walk.buffers[i], s);
+      if (in.direct && stride == 1 && walk.segments == 1) {
+        registers[in.reg] = from;
+      } else {
+        move_segment(in, from, stride, slot + done * in.register_bytes, walk.length[s], true);
+      }
+      done += walk.length[s];
+    }
+  }
+  for (const TileBuffer& out : outputs_) {
+    if (!out.direct) continue;
+    const size_t o = &out - outputs_.data();
+    const bool dense = out.strides[dims - 1] == 1 && walk.segments == 1;
+    registers[out.reg] = dense ? address(out, walk.buffers[inputs_.size() + o], 0)
+                               : walk.scratch + registers_[out.reg].slot * slot_bytes_;
+  }
+  for (const Instruction& step : instructions_) step.fn(arguments_of(step, registers), n);
+  for (const TileBuffer& out : outputs_) {
+    const size_t o = &out - outputs_.data();
+    const int64_t stride = out.strides[dims - 1];
+    if (out.direct && stride == 1 && walk.segments == 1) continue;
+    auto* tile = static_cast<std::byte*>(registers[out.reg]);
+    for (int s = 0; s < walk.segments; ++s) {
+      move_segment(out, address(out, walk.buffers[inputs_.size() + o], s), stride, tile,
+                   walk.length[s], false);
+      tile += walk.length[s] * out.register_bytes;
+    }
+  }
+}
+
+void PlannedProgram::fill_registers(std::byte* const* buffers, const TileBlock& block,
+                                    std::byte* scratch, int64_t widest, void** registers) const {
+  for (size_t r = 0; r < registers_.size(); ++r) {
+    if (registers_[r].slot >= 0) registers[r] = scratch + registers_[r].slot * slot_bytes_;
+  }
+  auto filled = [&](int reg) { return registers_[reg].first_only ? 1 : widest; };
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const TileBuffer& in = inputs_[i];
+    if (in.scalar) {
+      registers[in.reg] = buffers[i];
+    } else if (in.uniform && !(i == 0 && block.source)) {
+      fill(in.reg, buffers[i], registers[in.reg], filled(in.reg));
+    } else if (in.uniform) {
+      fill(in.reg, block.source, registers[in.reg], filled(in.reg));
+    }
+  }
+  for (int reg : constants_) {
+    const Register& r = registers_[reg];
+    if (r.hyper_parameter) {
+      registers[reg] = const_cast<double*>(&r.value);
+      continue;
+    }
+    const RegisterClass held = register_class(r.dtype);
+    for (int64_t i = 0; i < filled(reg); ++i) {
+      if (held == RegisterClass::kF32) {
+        static_cast<float*>(registers[reg])[i] = static_cast<float>(r.value);
+      } else if (held == RegisterClass::kI32) {
+        static_cast<int32_t*>(registers[reg])[i] = static_cast<int32_t>(r.value);
+      } else if (held == RegisterClass::kI64) {
+        static_cast<int64_t*>(registers[reg])[i] = static_cast<int64_t>(r.value);
+      } else {
+        static_cast<double*>(registers[reg])[i] = r.value;
+      }
+    }
+  }
+}
+
+void PlannedProgram::run_product(std::byte* const* buffers, int64_t first,
+                                 const NarrowProduct& product, std::byte* scratch) const {
+  void* registers[kMaxRegisters];
+  fill_registers(buffers, {}, scratch, 1, registers);
+  auto place = [&](const TileBuffer& buffer, std::byte* base) {
+    if (!buffer.uniform && !buffer.scalar) {
+      registers[buffer.reg] = base + first * buffer.element_bytes;
+    }
+  };
+  for (size_t i = 1; i < inputs_.size(); ++i) place(inputs_[i], buffers[i]);
+  for (size_t o = 0; o < outputs_.size(); ++o) place(outputs_[o], buffers[inputs_.size() + o]);
+  const Instruction& step = instructions_[0];
+  step.product.run(arguments_of(step, registers), product);
+}
+
+void PlannedProgram::run(std::byte* const* buffers, const TileBlock& block, std::byte* scratch,
+                         const RandomKey&) const {
+  void* registers[kMaxRegisters];
+  fill_registers(buffers, block, scratch, std::min(kTile, block.rows * block.cols), registers);
+  Walk walk;
+  walk.buffers = buffers;
+  walk.block = &block;
+  walk.scratch = scratch;
+  const size_t dims = sizes_.size();
+  const int64_t inner = sizes_[dims - 1];
+  for (int64_t row = 0; row < block.rows; ++row) {
+    int64_t linear = block.first + row * block.row_step;
+    int64_t left = block.cols, col = 0;
+    int64_t within = dims == 1 ? linear : linear % inner;
+    while (left > 0) {
+      const int64_t run = std::min(left, inner - within);
+      if (run >= kDirect && walk.count > 0) {
+        run_tile(walk, registers);
+        walk.segments = 0, walk.count = 0;
+      }
+      const int s = walk.segments;
+      const bool whole = unbounded_ && run >= kDirect;
+      const int64_t length = whole ? run : std::min(run, kTile - walk.count);
+      walk.length[s] = length;
+      walk.linear[s] = linear;
+      walk.in_block[s] = row * block.source_step + col;
+      if (dims > 1) {
+        int64_t rest = linear;
+        for (size_t d = dims; d-- > 0;) {
+          walk.index[s][d] = rest % sizes_[d];
+          rest /= sizes_[d];
+        }
+      }
+      ++walk.segments;
+      walk.count += length;
+      linear += length, col += length, left -= length, within += length;
+      if (within == inner) within = 0;
+      if (length >= kDirect || walk.count == kTile || walk.segments == kMaxSegments) {
+        run_tile(walk, registers);
+        walk.segments = 0, walk.count = 0;
+      }
+    }
+  }
+  if (walk.count > 0) run_tile(walk, registers);
+}
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,263 @@
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "emulator/kernels/sets/kernel_set.hpp"
+#include "emulator/kernels/tile/tile_steps.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+using ir::DType;
+
+class Shortener {
+ public:
+  Shortener(std::vector<Instruction>& steps, std::vector<Register>& registers,
+            const std::vector<bool>& uniform, std::vector<int>& outputs)
+      : steps_(steps), registers_(registers), uniform_(uniform), outputs_(outputs) {}
+
+  void run() {
+    drop_copies();
+    count();
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      if (steps_[i].op == "add") join_average(i);
+      if (steps_[i].op == "div") join_ratio(i);
+    }
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      if (steps_[i].op == "accumulate") join_adam(i);
+    }
+    std::erase_if(steps_, [](const Instruction& step) { return step.fn == nullptr; });
+    note_single_elements();
+  }
+
+ private:
+  struct Product {
+    int factor = -1, value = -1;
+    bool squared = false;
+    std::vector<int> parts;  // steps
+  };
+
+  bool is_float(int reg) const {
+    return register_class(registers_[reg].dtype) == RegisterClass::kF32;
+  }
+
+  // Replaces the results of copies by their sources. A stored register keeps its own dtype.
+  void drop_copies() {
+    std::vector<int> stands_for(registers_.size());
+    std::iota(stands_for.begin(), stands_for.end(), 0);
+    std::vector<bool> made(registers_.size(), false), rounded(registers_.size(), false);
+    for (Instruction& step : steps_) {
+      for (int r : step.results) made[r] = true;
+      for (int& source : step.sources) source = source < 0 ? source : stands_for[source];
+      const bool assigns = step.op == "assign", rounds = step.op == "narrow";
+      if (!assigns && !rounds && step.op != "cast") continue;
+      const int from = step.sources[assigns ? 1 : 0], to = step.results[0];
+      if (rounds && !(rounded[from] && registers_[from].dtype == registers_[to].dtype)) {
+        rounded[to] = true;
+        continue;
+      }
+      if (!is_float(from) || !is_float(to)) continue;
+      const bool stored = std::find(outputs_.begin(), outputs_.end(), to) != outputs_.end();
+      // An input may be another output's memory: its value must be taken before that is written.
+      if ((assigns || stored) && !made[from]) continue;
+      if (stored && registers_[from].dtype != registers_[to].dtype) continue;
+      // Steps that round a wider number to `to` still do: rounding is a separate step.
+      stands_for[to] = from;
+      step.fn = nullptr;
+    }
+    for (int& output : outputs_) output = stands_for[output];
+    std::erase_if(steps_, [](const Instruction& step) { return step.fn == nullptr; });
+  }
+
+  void count() {
+    maker_.assign(registers_.size(), -1);
+    uses_.assign(registers_.size(), 0);
+    for (size_t s = 0; s < steps_.size(); ++s) {
+      for (int r : steps_[s].results) maker_[r] = static_cast<int>(s);
+      for (int r : steps_[s].sources) {
+        if (r >= 0) ++uses_[r];
+      }
+    }
+    for (int r : outputs_) ++uses_[r];
+  }
+
+  // Returns the step that makes `reg`, if it is `op` and has a single reader; else -1.
+  int made_by(int reg, const char* op) const {
+    const int step = maker_[reg];
+    return step >= 0 && uses_[reg] == 1 && steps_[step].fn && steps_[step].op == op ? step : -1;
+  }
+  int rounds(int reg) const {
+    const int step = made_by(reg, "narrow");
+    return step >= 0 && registers_[reg].dtype == DType::kF16 ? step : -1;
+  }
+  // Returns the step that rounds the only use of `reg` to float16; else -1.
+  int rounded_later(int reg) const {
+    if (uses_[reg] != 1) return -1;
+    for (size_t s = maker_[reg] + 1; s < steps_.size(); ++s) {
+      if (!steps_[s].fn || steps_[s].op != "narrow" || steps_[s].sources[0] != reg) continue;
+      return registers_[steps_[s].results[0]].dtype == DType::kF16 ? static_cast<int>(s) : -1;
+    }
+    return -1;
+  }
+
+  // Matches uniform · value, or uniform · value · value.
+  bool find_product(int reg, Product& out) const {
+    const int step = made_by(reg, "mul");
+    if (step < 0) return false;
+    out.parts.push_back(step);
+    const int a = steps_[step].sources[0], b = steps_[step].sources[1];
+    for (const auto& [x, y] : {std::pair{a, b}, std::pair{b, a}}) {
+      if (!uniform_[x] || uniform_[y]) continue;
+      out.factor = x, out.value = y;
+      return true;
+    }
+    if (out.squared) return false;
+    out.squared = true;
+    return find_product(a, out) && out.value == b;
+  }
+
+  void join_average(size_t add) {
+    const int sum = steps_[add].results[0];
+    Product kept, added;
+    if (registers_[sum].dtype != DType::kF32 || !find_product(steps_[add].sources[0], kept) ||
+        kept.squared || !find_product(steps_[add].sources[1], added)) {
+      return;
+    }
+    // Either both the sample and the result are rounded, or neither is.
+    int rounding = rounded_later(sum);
+    const int sampling = rounds(added.value);
+    const bool half =
+        rounding >= 0 && (sampling >= 0 || registers_[added.value].dtype == DType::kF16);
+    if (!half) rounding = -1;
+    if (half && sampling >= 0) {
+      added.parts.push_back(sampling);
+      added.value = steps_[sampling].sources[0];
+    }
+    const MicroFn fn = joined_.moving_average[half][added.squared];
+    kept.parts.insert(kept.parts.end(), added.parts.begin(), added.parts.end());
+    replace(static_cast<int>(add), rounding, kept.parts, "moving_average", fn,
+            {kept.factor, kept.value, added.factor, added.value});
+  }
+
+  void join_ratio(size_t div) {
+    const int quotient = steps_[div].results[0];
+    if (!is_float(quotient) || registers_[quotient].dtype != DType::kF32) return;
+    const int sum = made_by(steps_[div].sources[1], "add");
+    if (sum < 0) return;
+    const int eps = steps_[sum].sources[1], root = made_by(steps_[sum].sources[0], "sqrt");
+    if (root < 0 || !uniform_[eps]) return;
+    const int rounding = rounded_later(quotient);
+    replace(static_cast<int>(div), rounding, {sum, root}, "root_ratio",
+            joined_.root_ratio[rounding >= 0],
+            {steps_[div].sources[0], steps_[root].sources[0], eps});
+  }
+
+  // Returns the step that makes `reg` by this function; else -1.
+  int made_with(int reg, MicroFn fn) const {
+    return maker_[reg] >= 0 && steps_[maker_[reg]].fn == fn ? maker_[reg] : -1;
+  }
+
+  void join_adam(size_t accumulate) {
+    Instruction& update = steps_[accumulate];
+    const int ratio = made_by(update.sources[1], "root_ratio");
+    if (ratio < 0) return;
+    const int second = made_with(steps_[ratio].sources[1], joined_.moving_average[false][true]);
+    const int plain = made_with(steps_[ratio].sources[0], joined_.moving_average[false][false]);
+    const int half = made_with(steps_[ratio].sources[0], joined_.moving_average[true][false]);
+    const int first = std::max(plain, half);
+    if (first < 0 || second < 0) return;
+    const Instruction &m = steps_[first], &v = steps_[second];
+    if (m.sources[3] != v.sources[3]) return;
+    // The averages move to the end of the joined steps: no other step may read them before.
+    for (size_t s = 0; s < accumulate; ++s) {
+      if (!steps_[s].fn || static_cast<int>(s) == ratio) continue;
+      for (int r : steps_[s].sources) {
+        if (r >= 0 && (r == m.results[0] || r == v.results[0])) return;
+      }
+    }
+    const bool stored = half >= 0 && only_stored(m);
+    const bool half_ratio = steps_[ratio].fn == joined_.root_ratio[true];
+    const auto [fn, product] = joined_.adam[half >= 0][half_ratio][stored];
+    Instruction joined{.op = "adam_step",
+                       .fn = fn,
+                       .product = product,
+                       .sources = m.sources,
+                       .results = {m.results[0], v.results[0], update.results[0]},
+                       .immediates = update.immediates,
+                       .text = {}};
+    joined.sources.insert(joined.sources.end(), {v.sources[0], v.sources[1], v.sources[2],
+                                                 steps_[ratio].sources[2], update.sources[0]});
+    joined.text = support::str("%", support::join(joined.results, ", %"), " = adam_step %",
+                               support::join(joined.sources, ", %"));
+    for (int part : {first, second, ratio}) steps_[part].fn = nullptr;
+    update = std::move(joined);
+    for (int r : update.results) maker_[r] = static_cast<int>(accumulate);
+  }
+
+  // Returns true if an average's input and output are both float16 in memory and have no other use.
+  bool only_stored(const Instruction& average) {
+    const int old = average.sources[1], fresh = average.results[0];
+    const bool outputs = std::count(outputs_.begin(), outputs_.end(), fresh) == 1;
+    const bool alone = maker_[old] < 0 && uses_[old] == 1 && uses_[fresh] == 2;  // the ratio, too
+    const bool halves = registers_[old].dtype == DType::kF16 && !uniform_[old];
+    if (!outputs || !alone || !halves || registers_[fresh].dtype != DType::kF16) return false;
+    registers_[old].as_stored = registers_[fresh].as_stored = true;
+    return true;
+  }
+
+  // Puts one step in the place of the last of its parts.
+  void replace(int last, int rounding, const std::vector<int>& parts, const char* op, MicroFn fn,
+               std::vector<int> sources) {
+    const int at = rounding >= 0 ? rounding : last;
+    Instruction joined{.op = op,
+                       .fn = fn,
+                       .product = {},
+                       .sources = std::move(sources),
+                       .results = steps_[at].results,
+                       .immediates = {},
+                       .text = {}};
+    joined.text =
+        support::str("%", joined.results[0], " = ", op, " %", support::join(joined.sources, ", %"));
+    for (int part : parts) steps_[part].fn = nullptr;
+    steps_[last].fn = nullptr;
+    steps_[at] = std::move(joined);
+    maker_[steps_[at].results[0]] = at;
+  }
+
+  void note_single_elements() {
+    std::set<int> whole(outputs_.begin(), outputs_.end()), first;
+    for (const Instruction& step : steps_) {
+      const bool average = step.op == "moving_average", ratio = step.op == "root_ratio";
+      const bool adam = step.op == "adam_step";
+      for (size_t k = 0; k < step.sources.size(); ++k) {
+        const bool scalar = (average && k % 2 == 0) || (ratio && k == 2) ||
+                            (adam && (k == 7 || (k < 7 && k % 2 == 0)));
+        if (step.sources[k] >= 0) (scalar ? first : whole).insert(step.sources[k]);
+      }
+    }
+    for (int reg : first) registers_[reg].first_only = !whole.contains(reg);
+  }
+
+  const JoinedSteps& joined_ = kernel_set().joined;
+  std::vector<Instruction>& steps_;
+  std::vector<Register>& registers_;
+  const std::vector<bool>& uniform_;
+  std::vector<int>& outputs_;
+  std::vector<int> maker_;  // of each register: its step, -1 for inputs and constants
+  std::vector<int> uses_;   // of each register: by steps and outputs
+};
+
+}  // namespace
+
+void copy_halves(const MicroArgs& a, int64_t n) {
+  std::copy_n(a.in<uint16_t>(0), n, a.out<uint16_t>());
+}
+
+void shorten_steps(std::vector<Instruction>& steps, std::vector<Register>& registers,
+                   const std::vector<bool>& uniform, std::vector<int>& outputs) {
+  Shortener(steps, registers, uniform, outputs).run();
+}
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,42 @@
+// The steps of a tile program before its registers are placed: every register is written once.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "emulator/kernels/base/tile_ops.hpp"
+
+namespace poptorch::emulator {
+
+struct Instruction {
+  std::string op;  // of the table, "cast", or "narrow": to the range of the result's dtype
+  MicroFn fn = nullptr;
+  ProductForm product;
+  std::vector<int> sources;  // -1: absent
+  std::vector<int> results;
+  std::vector<double> immediates;
+  std::string text;
+};
+
+struct Register {
+  ir::DType dtype = ir::DType::kF32;
+  int slot = -1;  // in scratch, once placed
+  int last_use = -1;
+  double value = 0;  // of constants
+  // True for an f64 that ops read only as a scalar: it is used in memory and does not take a slot.
+  bool hyper_parameter = false;
+  bool first_only = false;  // uniform, and only its first element is ever read
+  bool as_stored = false;   // f16 in its memory format: its only step converts it
+};
+
+// Copies two-byte elements: loads and stores of registers that are held as stored.
+void copy_halves(const MicroArgs& a, int64_t n);
+
+// Drops copies, and joins the parts of optimisers into one step each: moving averages and ratios to
+// a root. The values of `outputs` stay bit-identical. `uniform` marks registers whose elements are
+// all equal.
+void shorten_steps(std::vector<Instruction>& steps, std::vector<Register>& registers,
+                   const std::vector<bool>& uniform, std::vector<int>& outputs);
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,50 @@
+"""Kernels of an instruction set stay apart: the host chooses among them when a program starts."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import poptorch_core
+
+LIBRARY = Path(poptorch_core.__file__).parent / "lib" / "libpoptorch_core.so"
+# Registers that AVX-512 adds, and masks. Where they stand, the function is of that set.
+AVX512 = re.compile(r"%zmm|%k[0-7]\b|%[xy]mm(1[6-9]|2\d|3[01])\b")
+# Every instruction of AVX and later begins with v; few others do.
+AVX2 = re.compile(r"\tv(?!err|erw|mcall|mlaunch|mresume)")
+
+
+def functions_with(pattern, library):
+    """The mangled names of a library's functions with an instruction that matches."""
+    command = ["objdump", "-d", "--no-show-raw-insn", library]
+    found, name = set(), ""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            if line.endswith(">:\n"):
+                name = line[line.index("<") + 1 : -3]
+            elif name not in found and pattern.search(line):
+                found.add(name)
+    assert process.returncode == 0
+    return found
+
+
+def sets_of(library):
+    """The instruction sets that a library was built with, by the names of its functions."""
+    names = subprocess.run(
+        ["nm", "--defined-only", "--format=just-symbols", library],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    return {name for name in ("SSE4", "AVX2", "AVX512") if f"emulator{len(name)}{name}" in names}
+
+
+def test_only_a_sets_functions_have_its_instructions():
+    built = sets_of(LIBRARY)
+    assert "AVX512" in built
+    wide = functions_with(AVX512, LIBRARY)
+    assert len(wide) > 100
+    assert [name for name in sorted(wide) if "6AVX512" not in name] == []
+    if "SSE4" in built:
+        vectors = functions_with(AVX2, LIBRARY)
+        own = ("6AVX512", "4AVX2")
+        assert [name for name in sorted(vectors) if not any(set in name for set in own)] == []
