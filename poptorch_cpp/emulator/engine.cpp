@@ -1,12 +1,12 @@
-// Runs the bind passes, then creates the runner.
+// Binds the program, then creates the runner.
 #include "emulator/engine.hpp"
 
 #include <cstring>
 #include <thread>
 
+#include "emulator/bind/bind.hpp"
 #include "emulator/bind/keep_values.hpp"
-#include "emulator/bind/plan.hpp"
-#include "emulator/bound/code.hpp"
+#include "emulator/bound/text.hpp"
 #include "emulator/collectives/instances.hpp"
 #include "emulator/run/runner.hpp"
 #include "emulator/run/state_store.hpp"
@@ -34,26 +34,13 @@ EngineOptions resolved(EngineOptions options) {
   return options;
 }
 
-Plan bound(const program::Program& program, const ir::Registry& registry,
-           const EngineOptions& options) {
-  Plan plan = make_plan(program, registry, options);
-  if (!options.reference_only) fuse_chains(plan);
-  attach_epilogues(plan);
-  choose_layouts(plan);
-  choose_kernels(plan);
-  begin_collectives(plan);
-  plan_arena(plan);
-  return plan;
-}
-
 }  // namespace
 
 struct Engine::Impl {
   Impl(program::Program moved, const ir::Registry& registry, const EngineOptions& options)
       : program(std::move(moved)),
         host_program(options.keep_recomputed ? keep_recomputed(program, registry) : std::nullopt),
-        plan(bound(host_program ? *host_program : program, registry, options)),
-        code(make_code(plan)),
+        code(bind(host_program ? *host_program : program, registry, options)),
         share(options.share),
         store(code, options.state, share, options.offline),
         runner(code, store, options) {
@@ -89,8 +76,7 @@ struct Engine::Impl {
 
   program::Program program;
   std::optional<program::Program> host_program;  // runs instead of `program` if set
-  Plan plan;                                     // of the program that runs
-  Code code;
+  Code code;                                     // of the program that runs
   Share share;
   StateStore store;
   Runner runner;
@@ -186,29 +172,10 @@ std::vector<std::pair<std::string, double>> Engine::reference_shares() const {
   return impl_->runner.reference_time().shares();
 }
 
-std::string Engine::text() const {
-  std::string text;
-  for (size_t i = 0; i < impl_->code.ipus.size(); ++i) {
-    text += str("ipu ", i, "\n");
-    for (const std::string& line : impl_->code.ipus[i].texts) text += "  " + line + "\n";
-  }
-  return text;
-}
+std::string Engine::text() const { return print(impl_->code); }
 
 std::vector<std::pair<uint64_t, std::string>> Engine::op_lines() const {
-  constexpr size_t kFusedText = 80;  // a chain may have thousands of ops, each with its line
-  std::vector<std::pair<uint64_t, std::string>> lines;
-  for (const auto& ipu : impl_->code.ipus) {
-    for (size_t i = 0; i < ipu.texts.size(); ++i) {
-      lines.emplace_back(ipu.steps[i].op_id, ipu.texts[i]);
-    }
-    for (const auto& [step, op_id] : ipu.fused) {
-      const std::string& text = ipu.texts[static_cast<size_t>(step)];
-      lines.emplace_back(op_id, text.substr(0, kFusedText));
-      if (text.size() > kFusedText) lines.back().second += " ...";
-    }
-  }
-  return lines;
+  return emulator::op_lines(impl_->code);
 }
 
 }  // namespace poptorch::emulator

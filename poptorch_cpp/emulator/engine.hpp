@@ -74,7 +74,7 @@ class Engine {
   HostMemory memory() const;
   // Returns, for each op that has a reference kernel, its share of the time of all runs so far.
   std::vector<std::pair<std::string, double>> reference_shares() const;
-  // Returns the bound code, one line per step, for logs and tests: kernels, fused chains, layouts.
+  // Returns the text of the bound code (bound/text.hpp).
   std::string text() const;
   // Returns the line of each step with the id of the op that it comes from, 0 if there is none.
   // Fused ops have a line each.

@@ -41,8 +41,8 @@ class Fields {
   // A field that the text does not mention keeps its value.
   template <typename T>
   void take(std::string_view key, T& field) {
-    constexpr bool kAsItIs =
-        std::is_same_v<T, bool> || std::is_same_v<T, std::string> || std::is_same_v<T, ir::Ints>;
+    constexpr bool kAsItIs = std::is_same_v<T, bool> || std::is_same_v<T, std::string> ||
+                             std::is_same_v<T, ir::Ints> || std::is_same_v<T, ir::Strings>;
     using Stored = std::conditional_t<kAsItIs, T, int64_t>;
     const ir::Attr* attr = attrs_.find(key);
     if (!attr) return;

@@ -1,7 +1,7 @@
 // The printer of program.hpp.
 #include <sstream>
-#include <unordered_set>
 
+#include "program/items.hpp"
 #include "program/text.hpp"
 #include "support/strings.hpp"
 
@@ -12,63 +12,16 @@ using support::join;
 using support::quoted;
 using support::str;
 
-// Collects `key=value` items and omits those with the usual value.
-class Items {
- public:
-  template <typename T>
-  void add(std::string_view key, const T& value, const T& usual) {
-    if (value == usual) return;
-    items_.push_back(std::string(key) + "=");
-    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-      items_.back() += std::to_string(static_cast<int64_t>(value));  // fast path: there are many
-    } else {
-      items_.back() += ir::attr_text(attr(value));
-    }
-  }
-  std::string text(std::string_view open, std::string_view separator,
-                   std::string_view close) const {
-    std::string text;
-    for (const std::string& item : items_) {
-      text += text.empty() ? open : separator;
-      text += item;
-    }
-    if (!text.empty()) text += close;
-    return text;
-  }
-  std::string braced() const { return text(" {", ", ", "}"); }
-
- private:
-  static ir::Attr attr(bool value) { return value; }
-  static ir::Attr attr(int value) { return int64_t{value}; }
-  static ir::Attr attr(int64_t value) { return value; }
-  static ir::Attr attr(uint64_t value) { return static_cast<int64_t>(value); }
-  static ir::Attr attr(std::string_view value) { return std::string(value); }
-  static ir::Attr attr(const std::string& value) { return value; }
-  static ir::Attr attr(const ir::Ints& value) { return value; }
-
-  std::vector<std::string> items_;
-};
-
-std::vector<std::string> unique_names(const Program& program) {
-  std::vector<std::string> names;
-  std::unordered_set<std::string> taken;
-  for (const Tensor& tensor : program.tensors) {
-    std::string base;
-    for (char c : tensor.name.text()) {
-      base += std::isalnum(static_cast<unsigned char>(c)) || c == '.' ? c : '_';
-    }
-    if (base.empty() || base == "_") base = "t";
-    std::string name = base;
-    for (size_t n = names.size(); !taken.insert(name).second; ++n) name = str(base, "_", n);
-    names.push_back(name);
-  }
-  return names;
+std::vector<std::string> names_of(const Program& program) {
+  std::vector<Symbol> symbols;
+  for (const Tensor& tensor : program.tensors) symbols.push_back(tensor.name);
+  return unique_names(symbols);
 }
 
 class Printer {
  public:
   Printer(const Program& program, bool locations)
-      : program_(program), locations_(locations), names_(unique_names(program)) {}
+      : program_(program), locations_(locations), names_(names_of(program)) {}
 
   std::string run() {
     print_head();

@@ -93,8 +93,8 @@ class Executable {
   void write_remote(const std::string& name, int replica, int64_t entry, const std::byte* data);
 
   // Returns the text of a form: "traced", "normal", "differentiated", "placed", "program" or
-  // "bound" (run by the host; cannot be parsed). UserError for another name, and after load() for
-  // all but the last two.
+  // "bound" (run by the host; emulator/bound/text.hpp). UserError for another name, and after
+  // load() for all but the last two.
   std::string text(const std::string& form, bool locations = false) const;
   // Returns the form's lines that are an op or an instruction, with its id. One that occurs in
   // several places has several lines. Empty if the form is not available.

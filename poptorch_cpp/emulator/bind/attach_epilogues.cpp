@@ -12,8 +12,6 @@
 namespace poptorch::emulator {
 namespace {
 
-using Kind = Instruction::Kind;
-
 constexpr int64_t kTinyElements = 64;
 
 // The place where a node runs: its index in the list or, if it moved, after index `major` as the
@@ -29,9 +27,9 @@ struct Accesses {
   std::vector<size_t> readers, writers;  // nodes
 };
 
-class Attaching {
+class EpilogueAttacher {
  public:
-  Attaching(Plan& plan, std::vector<Node>& block) : plan_(plan), block_(block) {}
+  EpilogueAttacher(Plan& plan, std::vector<Node>& block) : plan_(plan), block_(block) {}
 
   void run() {
     keys_.resize(block_.size());
@@ -46,11 +44,13 @@ class Attaching {
       });
     }
     for (size_t i = 0; i < block_.size(); ++i) {
-      for (auto& inner : block_[i].blocks) Attaching(plan_, inner).run();
-      if (block_[i].is_chain() && is_tiny(*block_[i].chain)) hoist(i);
+      for_each_block(block_[i],
+                     [&](std::vector<Node>& inner) { EpilogueAttacher(plan_, inner).run(); });
+      const auto* node = as<ChainNode>(block_[i]);
+      if (node && is_tiny(node->chain)) hoist(i);
     }
     for (size_t i = 0; i < block_.size(); ++i) {
-      if (block_[i].is_chain()) attach(i);
+      if (auto* node = as<ChainNode>(block_[i])) attach(i, node->chain);
     }
     reorder();
   }
@@ -99,10 +99,10 @@ class Attaching {
   }
 
   bool can_produce(size_t index, ValueId input, const Chain& chain) const {
-    const Node& node = block_[index];
-    if (!node.def || node.chain || !node.def->writes.empty() || node.outputs.empty()) return false;
-    if (node.outputs[0] == kNoValue || plan_.options.reference_only) return false;
-    const Value& made = plan_.value(node.outputs[0]);
+    const auto* node = as<OpNode>(block_[index]);
+    if (!node || node->epilogue || !node->def->writes.empty()) return false;
+    if (node->outputs.empty() || node->outputs[0] == kNoValue) return false;
+    const Value& made = plan_.value(node->outputs[0]);
     if (made.storage != plan_.value(input).storage || !(made.type == plan_.value(input).type)) {
       return false;
     }
@@ -110,12 +110,11 @@ class Attaching {
       return plan_.value(id).storage == made.storage;
     });
     if (seen != 1) return false;
-    const KernelRow* row = all_kernels().find(node.def->name);
+    const KernelRow* row = all_kernels().find(node->def->name);
     return row && row->takes_epilogue;
   }
 
-  void attach(size_t index) {
-    const Chain& chain = *block_[index].chain;
+  void attach(size_t index, Chain& chain) {
     std::vector<std::pair<Key, size_t>> producers;
     for (ValueId input : chain.inputs) {
       const Storage& storage = plan_.storage_of(input);
@@ -127,33 +126,33 @@ class Attaching {
     }
     std::sort(producers.rbegin(), producers.rend());
     for (const auto& [unused, producer] : producers) {
-      if (try_pair(producer, index)) return;
+      if (try_pair(producer, index, chain)) return;
     }
   }
 
-  bool try_pair(size_t producer, size_t chain) {
+  bool try_pair(size_t producer, size_t index, Chain& chain) {
     const Key from = keys_[producer];
-    const Key to = keys_[chain];
+    const Key to = keys_[index];
     if (to < from) return false;
-    const Key last = last_conflict_before(block_[chain], chain, producer, from, to);
+    const Key last = last_conflict_before(block_[index], index, producer, from, to);
     if (last != from) {
       // The place is never after the chain's own: a reader of its results may follow directly.
       const Key place = std::min(Key{last.major, moved_ + 1}, to);
-      if (first_conflict_after(block_[producer], producer, chain, from) < place) return false;
+      if (first_conflict_after(block_[producer], producer, index, from) < place) return false;
       ++moved_;
       keys_[producer] = place;
     }
-    Node& home = block_[producer];
-    home.chain = std::move(block_[chain].chain);
+    OpNode& home = *as<OpNode>(block_[producer]);
     const int32_t own = plan_.value(home.outputs[0]).storage;
-    auto& inputs = home.chain->inputs;
+    auto& inputs = chain.inputs;
     auto at = std::find_if(inputs.begin(), inputs.end(),
                            [&](ValueId id) { return plan_.value(id).storage == own; });
     inputs.erase(at);
     // Input 0 is the kernel's own result, which is not read from memory.
     inputs.insert(inputs.begin(), kNoValue);
-    same_[chain] = producer;
-    gone_[chain] = true;
+    home.epilogue = std::move(chain);
+    same_[index] = producer;
+    gone_[index] = true;
     return true;
   }
 
@@ -182,7 +181,7 @@ class Attaching {
 
 void attach_epilogues(Plan& plan) {
   if (!plan.options.fuse || plan.options.reference_only) return;
-  for (auto& body : plan.bodies) Attaching(plan, body).run();
+  for (auto& body : plan.bodies) EpilogueAttacher(plan, body).run();
 }
 
 }  // namespace poptorch::emulator

@@ -17,28 +17,29 @@ namespace {
 constexpr int64_t kMostAhead = int64_t{32} << 20;
 
 // Inserts the nodes that begin a block's collectives: one in a loop or branch begins inside it.
-class Beginnings {
+class CollectiveHoister {
  public:
-  explicit Beginnings(const Plan& plan) : plan_(plan) {}
+  explicit CollectiveHoister(const Plan& plan) : plan_(plan) {}
 
   std::vector<Node> run(std::vector<Node> block) {
     std::vector<std::vector<size_t>> begun(block.size());  // by the node before which they begin
     for (size_t at = 0; at < block.size(); ++at) {
       support::check_interrupt();
       const Node& node = block[at];
-      if (node.is_collective()) begun[earliest(node, at)].push_back(at);
+      if (const auto* all = as<CollectiveNode>(node)) begun[earliest(*all, at)].push_back(at);
       for_each_access(plan_, node, [&](int32_t storage, bool write) {
-        Behind& behind = behind_[storage];
-        behind.access = at + 1;
-        if (write) behind.write = at + 1;
+        Passed& passed = passed_[storage];
+        passed.access = at + 1;
+        if (write) passed.write = at + 1;
       });
     }
     std::vector<Node> nodes;
     nodes.reserve(block.size());
     for (size_t at = 0; at < block.size(); ++at) {
       for (const size_t one : begun[at]) {
-        nodes.push_back(block[one]);
-        nodes.back().begins = true;
+        CollectiveNode begin = *as<CollectiveNode>(block[one]);
+        begin.begins = true;
+        nodes.emplace_back(begin);
       }
       nodes.push_back(std::move(block[at]));
     }
@@ -46,15 +47,16 @@ class Beginnings {
   }
 
  private:
-  struct Behind {
+  // The places after the last access and the last write so far.
+  struct Passed {
     size_t access = 0, write = 0;
   };
 
   // Returns the first place at which the collective may begin: from there up to its node, no node
   // writes the operand or accesses the result, and at most kMostAhead bytes are in progress.
-  size_t earliest(const Node& node, size_t at) {
+  size_t earliest(const CollectiveNode& node, size_t at) {
     if (!is_ahead(node)) return at;
-    const int64_t bytes = plan_.value(node.outputs[0]).type.bytes();
+    const int64_t bytes = plan_.value(node.to).type.bytes();
     under_way_.emplace_back(at, bytes);
     ahead_ += bytes;
     while (ahead_ > kMostAhead && under_way_.size() > 1) {
@@ -62,14 +64,14 @@ class Beginnings {
       ahead_ -= under_way_.front().second;
       under_way_.pop_front();
     }
-    const size_t operand = behind_[plan_.value(node.inputs[0]).storage].write;
-    const size_t result = behind_[plan_.value(node.outputs[0]).storage].access;
+    const size_t operand = passed_[plan_.value(node.from).storage].write;
+    const size_t result = passed_[plan_.value(node.to).storage].access;
     return std::max({first_, operand, result});
   }
 
   // A collective within this host, whose caches are shared, does not begin ahead: it is faster if
   // results can reuse each other's memory.
-  bool is_ahead(const Node& node) const {
+  bool is_ahead(const CollectiveNode& node) const {
     if (plan_.options.begin_ahead) return *plan_.options.begin_ahead;
     const Share& share = plan_.options.share;
     if (share.instances == 1 || share.near.empty()) return false;
@@ -79,7 +81,7 @@ class Beginnings {
   }
 
   const Plan& plan_;
-  std::unordered_map<int32_t, Behind> behind_;  // by storage: the last accesses so far
+  std::unordered_map<int32_t, Passed> passed_;  // by storage
   std::deque<std::pair<size_t, int64_t>> under_way_;
   int64_t ahead_ = 0;
   size_t first_ = 0;
@@ -88,13 +90,15 @@ class Beginnings {
 // Numbers the collectives independently of where they begin, because instances must agree on the
 // numbers.
 void begin_in(Plan& plan, std::vector<Node>& block) {
+  bool any = false;
   for (Node& node : block) {
-    if (node.is_collective()) node.collective = plan.collectives++;
-    for (auto& inner : node.blocks) begin_in(plan, inner);
+    if (auto* collective = as<CollectiveNode>(node)) {
+      collective->number = plan.collectives++;
+      any = true;
+    }
+    for_each_block(node, [&](std::vector<Node>& inner) { begin_in(plan, inner); });
   }
-  if (std::ranges::any_of(block, &Node::is_collective)) {
-    block = Beginnings(plan).run(std::move(block));
-  }
+  if (any) block = CollectiveHoister(plan).run(std::move(block));
 }
 
 // Chooses how operands travel. A short operand is sent even if other instances could read it.
@@ -111,7 +115,7 @@ void choose_ways(const Plan& plan, CollectiveSpec& spec) {
 
 }  // namespace
 
-CollectiveSpec collective_spec(const Plan& plan, const Node& node) {
+CollectiveSpec collective_spec(const Plan& plan, const CollectiveNode& node) {
   const ir::Attrs& attrs = node.instruction->attrs;
   auto attr = [&](const char* name, auto fallback) {
     using T = decltype(fallback);
@@ -120,7 +124,7 @@ CollectiveSpec collective_spec(const Plan& plan, const Node& node) {
     const ir::AttrDef* row = node.def->find_attr(name);
     return row && row->default_value ? std::get<T>(*row->default_value) : fallback;
   };
-  const ir::Type& type = plan.value(node.inputs[0]).type;
+  const ir::Type& type = plan.value(node.from).type;
   CollectiveSpec spec{
       .kind = collective_kind(node.def->name),
       .reduction = reduction(attr("op", std::string("sum"))),

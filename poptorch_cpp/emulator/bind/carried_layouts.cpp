@@ -7,28 +7,37 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-bool hands_over(const Node& node) {
-  return node.instruction &&
-         (node.instruction->kind == Kind::kSend || node.instruction->kind == Kind::kStash);
+const Instruction* transfer_of(const Node& node, Kind one, Kind other) {
+  const auto* transfer = as<TransferNode>(node);
+  const Instruction* instruction = transfer ? transfer->instruction : nullptr;
+  return instruction && (instruction->kind == one || instruction->kind == other) ? instruction
+                                                                                 : nullptr;
 }
-bool takes(const Node& node) {
-  return node.instruction &&
-         (node.instruction->kind == Kind::kReceive || node.instruction->kind == Kind::kRestore);
+
+// Return the instruction of a node that hands a tensor over, or takes one; nullptr for others.
+const Instruction* handing_over(const Node& node) {
+  return transfer_of(node, Kind::kSend, Kind::kStash);
+}
+const Instruction* taking(const Node& node) {
+  return transfer_of(node, Kind::kReceive, Kind::kRestore);
 }
 
 int channels_of(const std::vector<Node>& block) {
   int count = 0;
   for (const Node& node : block) {
-    if (hands_over(node) || takes(node)) count = std::max(count, node.instruction->channel + 1);
-    for (const auto& inner : node.blocks) count = std::max(count, channels_of(inner));
+    for (const Instruction* instruction : {handing_over(node), taking(node)}) {
+      if (instruction) count = std::max(count, instruction->channel + 1);
+    }
+    for_each_block(
+        node, [&](const std::vector<Node>& inner) { count = std::max(count, channels_of(inner)); });
   }
   return count;
 }
 
 }  // namespace
 
-const KernelRow* choosing_row(const Plan& plan, const Node& node) {
-  if (!node.def || !node.def->writes.empty()) return nullptr;
+const KernelRow* choosing_row(const Plan& plan, const OpNode& node) {
+  if (!node.def->writes.empty()) return nullptr;
   const KernelRow* row = all_kernels().find(node.def->name);
   if (!row || !row->choose_layouts) return nullptr;
   // Empty operands are left to the reference kernels, which support only the plain layout.
@@ -53,50 +62,57 @@ CarriedLayouts::CarriedLayouts(const Plan& plan)
 }
 
 Layout CarriedLayouts::of(const Node& node) const {
-  if (!hands_over(node) && !takes(node)) return {};
-  const auto number = static_cast<size_t>(node.instruction->channel);
-  const bool stash =
-      node.instruction->kind == Kind::kStash || node.instruction->kind == Kind::kRestore;
-  return (stash ? stashes_ : channels_).at(number);
+  const Instruction* moved = handing_over(node);
+  if (!moved) moved = taking(node);
+  if (!moved) return {};
+  const bool stash = moved->kind == Kind::kStash || moved->kind == Kind::kRestore;
+  return (stash ? stashes_ : channels_).at(static_cast<size_t>(moved->channel));
 }
 
 void CarriedLayouts::estimate(const std::vector<Node>& block) {
   for (const Node& node : block) {
     estimate(node);
-    for (const auto& inner : node.blocks) estimate(inner);
+    for_each_block(node, [&](const std::vector<Node>& inner) { estimate(inner); });
   }
 }
 
 void CarriedLayouts::estimate(const Node& node) {
-  auto held = [&](ValueId id) { return storages_[static_cast<size_t>(plan_.value(id).storage)]; };
-  if (hands_over(node)) {
-    const auto number = static_cast<size_t>(node.instruction->channel);
-    const bool stash = node.instruction->kind == Kind::kStash;
-    (stash ? stashes_ : channels_)[number] = held(node.inputs[0]);
-  } else if (takes(node)) {
-    note(node.outputs, {of(node)});
-  } else if (const KernelRow* row = choosing_row(plan_, node)) {
-    KernelRequest request = make_request(plan_, node);
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (node.inputs[i] != kNoValue) request.input_layouts[i] = held(node.inputs[i]);
-    }
-    row->choose_layouts(request);
-    note(node.outputs, request.output_layouts);
+  auto held = [&](ValueId id) { return storages_[plan_.value(id).storage]; };
+  if (const Instruction* given = handing_over(node)) {
+    const auto number = static_cast<size_t>(given->channel);
+    (given->kind == Kind::kStash ? stashes_ : channels_)[number] = held(inputs_of(node)[0]);
+  } else if (taking(node)) {
+    note(outputs_of(node), {of(node)});
+  } else if (const auto* op = as<OpNode>(node)) {
+    estimate(*op);
   }
-  if (!node.chain || node.chain->random) return;
+  const Chain* chain = chain_of(node);
+  if (!chain || chain->random) return;
   Layout layout;
-  for (ValueId id : node.chain->inputs) {
-    const bool full = id != kNoValue && plan_.value(id).type.shape == node.chain->space;
+  for (ValueId id : chain->inputs) {
+    const bool full = id != kNoValue && plan_.value(id).type.shape == chain->space;
     if (full && layout == Layout{}) layout = held(id);
   }
-  if (!node.is_chain() && !node.outputs.empty()) layout = held(node.outputs[0]);
-  note(node.chain->outputs, std::vector<Layout>(node.chain->outputs.size(), layout));
+  if (!outputs_of(node).empty()) layout = held(outputs_of(node)[0]);
+  note(chain->outputs, std::vector<Layout>(chain->outputs.size(), layout));
 }
 
-void CarriedLayouts::note(const std::vector<ValueId>& ids, const std::vector<Layout>& layouts) {
+void CarriedLayouts::estimate(const OpNode& op) {
+  const KernelRow* row = choosing_row(plan_, op);
+  if (!row) return;
+  KernelRequest request = make_request(plan_, op);
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    if (op.inputs[i] == kNoValue) continue;
+    request.input_layouts[i] = storages_[plan_.value(op.inputs[i]).storage];
+  }
+  row->choose_layouts(request);
+  note(op.outputs, request.output_layouts);
+}
+
+void CarriedLayouts::note(std::span<const ValueId> ids, const std::vector<Layout>& layouts) {
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] == kNoValue || !plan_.storage_of(ids[i]).takes_any_layout()) continue;
-    storages_[static_cast<size_t>(plan_.value(ids[i]).storage)] = layouts[i];
+    storages_[plan_.value(ids[i]).storage] = layouts[i];
   }
 }
 

@@ -8,8 +8,8 @@
 
 namespace poptorch::emulator {
 
-// Returns the kernel row that chooses the layouts of the node's operands; nullptr if all are plain.
-const KernelRow* choosing_row(const Plan& plan, const Node& node);
+// Returns the kernel row that chooses the layouts of the op's operands; nullptr if all are plain.
+const KernelRow* choosing_row(const Plan& plan, const OpNode& node);
 
 class CarriedLayouts {
  public:
@@ -23,11 +23,12 @@ class CarriedLayouts {
  private:
   void estimate(const std::vector<Node>& block);
   void estimate(const Node& node);
-  void note(const std::vector<ValueId>& ids, const std::vector<Layout>& layouts);
+  void estimate(const OpNode& op);
+  void note(std::span<const ValueId> ids, const std::vector<Layout>& layouts);
 
   const Plan& plan_;
   std::vector<Layout> channels_, stashes_;  // by number
-  std::vector<Layout> storages_;            // estimated so far
+  Table<StorageId, Layout> storages_;       // estimated so far
 };
 
 }  // namespace poptorch::emulator

@@ -11,7 +11,6 @@
 
 #include "emulator/bind/carried_layouts.hpp"
 #include "emulator/bind/plan.hpp"
-#include "emulator/kernels/base/relayout.hpp"
 #include "support/watch.hpp"
 
 namespace poptorch::emulator {
@@ -30,33 +29,35 @@ class StateLayouts {
 
  private:
   struct Users {
-    std::vector<std::pair<const Node*, size_t>> ops;  // users that choose layouts: node, operand
+    std::vector<std::pair<const OpNode*, size_t>> ops;  // users that choose layouts: node, operand
     std::vector<const Chain*> chains;
     bool plain_only = false;
   };
 
   bool is_kept(int32_t storage) const {
-    const Base base = plan_.storages[static_cast<size_t>(storage)].base;
+    const Base base = plan_.storages[storage].base;
     return base == Base::kState || base == Base::kConstant;
   }
 
   void collect(const std::vector<Node>& block) {
     for (const Node& node : block) {
-      const bool chooses = choosing_row(plan_, node) != nullptr;
-      for (size_t i = 0; i < node.inputs.size(); ++i) {
-        if (node.inputs[i] == kNoValue) continue;
-        Users& users = users_[plan_.value(node.inputs[i]).storage];
+      const auto* op = as<OpNode>(node);
+      const bool chooses = op && choosing_row(plan_, *op);
+      const auto inputs = inputs_of(node);
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        if (inputs[i] == kNoValue) continue;
+        Users& users = users_[plan_.value(inputs[i]).storage];
         if (chooses) {
-          users.ops.emplace_back(&node, i);
+          users.ops.emplace_back(op, i);
         } else {
           users.plain_only = true;
         }
       }
-      for (ValueId id : node.outputs) {
+      for (ValueId id : outputs_of(node)) {
         if (id != kNoValue) users_[plan_.value(id).storage].plain_only = true;
       }
-      if (node.chain) collect_chain(*node.chain);
-      for (const auto& inner : node.blocks) collect(inner);
+      if (const Chain* chain = chain_of(node)) collect_chain(*chain);
+      for_each_block(node, [&](const std::vector<Node>& inner) { collect(inner); });
     }
   }
 
@@ -71,7 +72,7 @@ class StateLayouts {
     }
   }
 
-  Layout wanted(const Node& node, size_t operand, const Layout& offered) const {
+  Layout wanted(const OpNode& node, size_t operand, const Layout& offered) const {
     KernelRequest request = make_request(plan_, node);
     request.input_layouts[operand] = offered;
     choosing_row(plan_, node)->choose_layouts(request);
@@ -79,7 +80,7 @@ class StateLayouts {
   }
 
   void settle(int32_t id, const Users& users) {
-    Storage& storage = plan_.storages[static_cast<size_t>(id)];
+    Storage& storage = plan_.storages[id];
     if (!is_kept(id) || storage.resized || users.plain_only) return;
     for (const auto& [node, operand] : users.ops) {
       const Layout layout = wanted(*node, operand, {});
@@ -90,7 +91,7 @@ class StateLayouts {
       if (!all || !take_followers(users)) continue;
       storage.layout = layout;
       for (int32_t follower : followers_) {
-        plan_.storages[static_cast<size_t>(follower)].layout = layout;
+        plan_.storages[follower].layout = layout;
       }
       return;
     }
@@ -110,7 +111,7 @@ class StateLayouts {
           if (type.shape != chain->space) continue;
           if (!is_kept(other)) continue;
           const Users& others = users_.at(other);
-          const Storage& held = plan_.storages[static_cast<size_t>(other)];
+          const Storage& held = plan_.storages[other];
           const bool same_size = ir::size_of(type.dtype) == ir::size_of(held.type.dtype);
           if (others.plain_only || held.resized || !same_size) return false;
           if (others.ops.empty()) followers_.insert(other);
@@ -139,11 +140,13 @@ class ValueLayouts {
   void run() {
     for (Node& node : block_) {
       support::check_interrupt();
-      for (auto& inner : node.blocks) ValueLayouts(plan_, carried_, inner, ipu_).run();
-      if (node.is_chain()) {
-        settle_chain(node);
+      for_each_block(node, [&](std::vector<Node>& inner) {
+        ValueLayouts(plan_, carried_, inner, ipu_).run();
+      });
+      if (auto* chain = as<ChainNode>(node)) {
+        settle_chain(std::move(*chain));
       } else {
-        settle_op(node);
+        settle_node(node);
       }
     }
     block_ = std::move(result_);
@@ -151,15 +154,6 @@ class ValueLayouts {
 
  private:
   Storage& storage(ValueId id) { return plan_.storage_of(id); }
-
-  Node reorder(ValueId from, ValueId to) {
-    Node node;
-    node.inputs = {from};
-    node.outputs = node.buffers = {to};
-    node.buffers.insert(node.buffers.begin(), from);
-    node.kernel = bind_reorder(plan_.value(from).type, storage(to).layout);
-    return node;
-  }
 
   // Returns `id` in `layout`, if necessary by a reorder before the current node.
   ValueId in_layout(ValueId id, const Layout& layout) {
@@ -173,7 +167,7 @@ class ValueLayouts {
     const ValueId copy = plan_.add_value(plan_.value(id).type, plan_.value(id).name, ipu_);
     storage(copy).layout = layout;
     storage(copy).writers = 1;
-    result_.push_back(reorder(id, copy));
+    result_.emplace_back(ReorderNode{id, copy});
     copies_[entry] = copy;
     return copy;
   }
@@ -200,22 +194,22 @@ class ValueLayouts {
     return static_cast<ValueId>(plan_.values.size() - 1);
   }
 
-  void settle_op(Node& node) {
+  void settle_node(Node& node) {
+    const auto inputs = inputs_of(node), outputs = outputs_of(node);
     const Layout carried = carried_.of(node);
-    std::vector<Layout> taken(node.inputs.size(), carried), made_in(node.outputs.size(), carried);
-    if (const KernelRow* row = choosing_row(plan_, node)) {
-      KernelRequest request = make_request(plan_, node);
+    std::vector<Layout> taken(inputs.size(), carried), made_in(outputs.size(), carried);
+    auto* op = as<OpNode>(node);
+    if (const KernelRow* row = op ? choosing_row(plan_, *op) : nullptr) {
+      KernelRequest request = make_request(plan_, *op);
       row->choose_layouts(request);
       taken = std::move(request.input_layouts);
       made_in = std::move(request.output_layouts);
     }
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      node.inputs[i] = in_layout(node.inputs[i], taken[i]);
-    }
-    std::vector<Node> after;
-    for (size_t i = 0; i < node.outputs.size(); ++i) {
+    for (size_t i = 0; i < inputs.size(); ++i) inputs[i] = in_layout(inputs[i], taken[i]);
+    std::vector<ReorderNode> after;
+    for (size_t i = 0; i < outputs.size(); ++i) {
       const Layout& wanted = made_in[i];
-      ValueId& id = node.outputs[i];
+      ValueId& id = outputs[i];
       if (id == kNoValue || storage(id).layout == wanted) continue;
       if (storage(id).takes_any_layout()) {
         storage(id).layout = wanted;
@@ -224,26 +218,23 @@ class ValueLayouts {
       const ValueId made = plan_.add_value(plan_.value(id).type, plan_.value(id).name, ipu_);
       storage(made).layout = wanted;
       storage(made).writers = 1;
-      after.push_back(reorder(made, id));
+      after.push_back(ReorderNode{made, id});
       id = made;
     }
-    if (node.chain && !settle_epilogue(node)) {
-      Node apart;
-      apart.chain = std::move(node.chain);
-      apart.chain->inputs[0] = node.outputs[0];
-      node.chain.reset();
-      result_.push_back(std::move(node));
-      for (Node& move : after) result_.push_back(std::move(move));
-      settle_chain(apart);
-      return;
+    std::optional<ChainNode> apart;
+    if (op && op->epilogue && !settle_epilogue(*op)) {
+      op->epilogue->inputs[0] = op->outputs[0];
+      apart = ChainNode{std::move(*op->epilogue)};
+      op->epilogue.reset();
     }
     result_.push_back(std::move(node));
-    for (Node& move : after) result_.push_back(std::move(move));
+    for (ReorderNode& move : after) result_.emplace_back(std::move(move));
+    if (apart) settle_chain(std::move(*apart));
   }
 
   // Makes the chain work in the element order of the producer's memory. Returns false if it cannot.
-  bool settle_epilogue(Node& node) {
-    Chain& chain = *node.chain;
+  bool settle_epilogue(OpNode& node) {
+    Chain& chain = *node.epilogue;
     const Layout layout = storage(node.outputs[0]).layout;
     if (layout.kind != LayoutKind::kPlain && chain.random) return false;
     for (ValueId id : chain.outputs) {
@@ -269,16 +260,12 @@ class ValueLayouts {
     }
   }
 
-  void settle_chain(Node& node) {
-    if (!node.chain) {
-      result_.push_back(std::move(node));
-      return;
-    }
-    Chain& chain = *node.chain;
+  void settle_chain(ChainNode node) {
+    Chain& chain = node.chain;
     const Layout layout = chain_layout(chain);
     take_inputs(chain, layout);
     for (ValueId id : chain.outputs) storage(id).layout = layout;
-    result_.push_back(std::move(node));
+    result_.emplace_back(std::move(node));
   }
 
   // Returns the layout of an output whose layout is fixed, else of the first input that is not

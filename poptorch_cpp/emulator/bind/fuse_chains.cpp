@@ -8,12 +8,11 @@
 #include <unordered_map>
 
 #include "emulator/bind/plan.hpp"
+#include "emulator/kernels/base/tile_program.hpp"
 #include "support/watch.hpp"
 
 namespace poptorch::emulator {
 namespace {
-
-using Kind = Instruction::Kind;
 
 constexpr size_t kMaxOps = 40;
 // A group closes this many nodes after its newest member. This keeps the search linear, and a chain
@@ -30,19 +29,20 @@ struct Group {
   bool open = true;
 };
 
-class Fusion {
+class ChainFuser {
  public:
-  Fusion(Plan& plan, std::vector<Node>& block) : plan_(plan), block_(block) {}
+  ChainFuser(Plan& plan, std::vector<Node>& block) : plan_(plan), block_(block) {}
 
   void run() {
     for (size_t i = 0; i < block_.size(); ++i) {
       support::check_interrupt();
       Node& node = block_[i];
       now_ = i;
-      if (!node.blocks.empty()) {
+      const auto* op = as<OpNode>(node);
+      if (has_blocks(node)) {
         close_all();
-        for (auto& inner : node.blocks) Fusion(plan_, inner).run();
-      } else if (is_fusible(node)) {
+        for_each_block(node, [&](std::vector<Node>& inner) { ChainFuser(plan_, inner).run(); });
+      } else if (op && is_fusible(*op)) {
         add(i);
       } else {
         close_conflicts(node);
@@ -52,14 +52,16 @@ class Fusion {
   }
 
  private:
-  const ir::Shape& space_of(const Node& node) const {
+  const OpNode& op_at(size_t index) const { return *as<OpNode>(block_[index]); }
+
+  const ir::Shape& space_of(const OpNode& node) const {
     const ValueId id = node.outputs.empty() ? node.inputs[static_cast<size_t>(node.def->writes[0])]
                                             : node.outputs[0];
     return plan_.value(id).type.shape;
   }
 
-  bool is_fusible(const Node& node) const {
-    if (!node.def || (!node.def->elementwise && node.def->writes.empty())) return false;
+  bool is_fusible(const OpNode& node) const {
+    if (!node.def->elementwise && node.def->writes.empty()) return false;
     if (node.outputs.empty() && node.def->writes.empty()) return false;
     std::vector<ir::DType> operands;
     const ir::Shape& space = space_of(node);
@@ -73,7 +75,7 @@ class Fusion {
       if (id == kNoValue || plan_.value(id).type.shape != space) return false;
     }
     std::vector<ir::DType> results;
-    for (ValueId id : plan_.results(node)) {
+    for (ValueId id : results_of(*node.def, node.inputs, node.outputs)) {
       if (plan_.value(id).type.shape != space) return false;
       results.push_back(plan_.value(id).type.dtype);
     }
@@ -82,12 +84,12 @@ class Fusion {
   }
 
   Group single(size_t index) const {
-    const Node& node = block_[index];
+    const OpNode& node = op_at(index);
     Group group;
     group.members = {index};
     group.space = space_of(node);
     group.micro_batch_offset = node.instruction->micro_batch_offset;
-    for_each_access(plan_, node, [&](int32_t storage, bool write) {
+    for_each_access(plan_, block_[index], [&](int32_t storage, bool write) {
       (write ? group.writes : group.reads).insert(storage);
     });
     auto note_partial = [&](ValueId id) {
@@ -105,10 +107,10 @@ class Fusion {
     auto it = touched_.find(storage);
     if (it == touched_.end()) return found;
     for (int group : it->second) {
-      while (merged_into_[static_cast<size_t>(group)] != group) {
-        group = merged_into_[static_cast<size_t>(group)];
+      while (merged_into_[group] != group) {
+        group = merged_into_[group];
       }
-      Group& candidate = groups_[static_cast<size_t>(group)];
+      Group& candidate = groups_[group];
       if (candidate.members.back() + kWindow < now_) candidate.open = false;
       if (candidate.open) found.push_back(group);
     }
@@ -135,7 +137,7 @@ class Fusion {
     std::set<int> joining;
     for (int32_t storage : storages) {
       for (int candidate : touching(storage)) {
-        Group& other = groups_[static_cast<size_t>(candidate)];
+        Group& other = groups_[candidate];
         const bool conflict = hazard(group, other, storage);
         if (plan_.options.fuse && agree(group, other, storage)) {
           joining.insert(candidate);
@@ -146,7 +148,7 @@ class Fusion {
     }
     int home = -1;
     for (int candidate : joining) {
-      Group& other = groups_[static_cast<size_t>(candidate)];
+      Group& other = groups_[candidate];
       if (!other.open) continue;
       const bool fits = other.members.size() + group.members.size() <= kMaxOps &&
                         buffers_of(other, group) <= static_cast<size_t>(kMaxChainBuffers);
@@ -156,7 +158,7 @@ class Fusion {
       }
       merge(group, other);
       if (home < 0) home = candidate;
-      merged_into_[static_cast<size_t>(candidate)] = home;
+      merged_into_[candidate] = home;
       other.open = false;
     }
     if (home < 0) {
@@ -165,7 +167,7 @@ class Fusion {
       merged_into_.push_back(home);
     }
     for (int32_t storage : storages) touched_[storage].push_back(home);
-    groups_[static_cast<size_t>(home)] = std::move(group);
+    groups_[home] = std::move(group);
   }
 
   // Returns the number of buffers that a chain of both would read from outside or store. The number
@@ -174,7 +176,7 @@ class Fusion {
     std::unordered_map<int32_t, int> own_reads;
     for (const Group* group : {&a, &b}) {
       for (size_t index : group->members) {
-        for (ValueId id : block_[index].inputs) {
+        for (ValueId id : op_at(index).inputs) {
           if (id != kNoValue) ++own_reads[plan_.value(id).storage];
         }
       }
@@ -192,7 +194,7 @@ class Fusion {
 
   // Returns whether a value that a chain writes there is needed after the chain.
   bool is_stored(int32_t id, int own_reads) const {
-    const Storage& storage = plan_.storages[static_cast<size_t>(id)];
+    const Storage& storage = plan_.storages[id];
     return storage.base == Base::kState || storage.writers > 1 || storage.readers > own_reads;
   }
 
@@ -232,7 +234,7 @@ class Fusion {
   void close_conflicts(const Node& node) {
     for_each_access(plan_, node, [&](int32_t storage, bool write) {
       for (int candidate : touching(storage)) {
-        Group& group = groups_[static_cast<size_t>(candidate)];
+        Group& group = groups_[candidate];
         if (write || group.writes.count(storage)) group.open = false;
       }
     });
@@ -249,8 +251,8 @@ class Fusion {
     std::vector<Node> result;
     for (size_t i = 0; i < block_.size(); ++i) {
       if (group_ending_at[i] >= 0) {
-        Node chain = make_chain(groups_[static_cast<size_t>(group_ending_at[i])]);
-        if (!chain.chain->outputs.empty()) result.push_back(std::move(chain));
+        Chain chain = make_chain(groups_[group_ending_at[i]]);
+        if (!chain.outputs.empty()) result.emplace_back(ChainNode{std::move(chain)});
       } else if (!member[i]) {
         result.push_back(std::move(block_[i]));
       }
@@ -258,13 +260,13 @@ class Fusion {
     block_ = std::move(result);
   }
 
-  Node make_chain(const Group& group) {
+  Chain make_chain(const Group& group) {
     Chain chain{.space = group.space};
     std::unordered_map<int32_t, int> internal_reads;
     std::set<int32_t> produced, given;
     std::vector<ValueId> written;
     for (size_t index : group.members) {
-      Node& node = block_[index];
+      const OpNode& node = op_at(index);
       for (ValueId id : node.inputs) {
         if (id == kNoValue) continue;
         const int32_t storage = plan_.value(id).storage;
@@ -276,32 +278,31 @@ class Fusion {
       auto note = [&](ValueId id) {
         if (produced.insert(plan_.value(id).storage).second) written.push_back(id);
       };
-      const std::vector<ValueId> results = plan_.results(node);
+      const std::vector<ValueId> results = results_of(*node.def, node.inputs, node.outputs);
       for (ValueId id : results) note(id);
       chain.random |= node.def->random;
-      chain.ops.push_back({node.instruction, node.def, node.inputs, results});
+      chain.ops.push_back({node.instruction, node.number, node.def, node.inputs, results});
     }
     for (ValueId id : written) {
       const int32_t storage = plan_.value(id).storage;
       if (is_stored(storage, internal_reads[storage])) chain.outputs.push_back(id);
     }
-    Node node;
-    node.chain = std::move(chain);
-    return node;
+    return chain;
   }
 
   Plan& plan_;
   std::vector<Node>& block_;
   size_t now_ = 0;  // the current node
-  std::vector<Group> groups_;
-  std::vector<int> merged_into_;
+  Table<int, Group> groups_;
+  Table<int, int> merged_into_;                            // by group
   std::unordered_map<int32_t, std::vector<int>> touched_;  // open groups by storage; look-up only
 };
 
 }  // namespace
 
 void fuse_chains(Plan& plan) {
-  for (auto& body : plan.bodies) Fusion(plan, body).run();
+  if (plan.options.reference_only) return;
+  for (auto& body : plan.bodies) ChainFuser(plan, body).run();
 }
 
 }  // namespace poptorch::emulator

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ir/op_def.hpp"
+#include "support/table.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -16,6 +17,7 @@ using program::Base;
 using program::Instruction;
 using program::Program;
 using program::TensorId;
+using support::Table;
 using Kind = Instruction::Kind;
 
 constexpr int kUnknown = -1;
@@ -30,9 +32,9 @@ void for_each_in(Block& block, See see) {
 
 // Value numbering: two instructions of one IPU with equal numbers give equal values for one
 // micro-batch.
-class Numbering {
+class ValueNumbering {
  public:
-  Numbering(const Program& program, const ir::Registry& registry)
+  ValueNumbering(const Program& program, const ir::Registry& registry)
       : program_(program), registry_(registry), writers_(program.tensors.size()) {
     for (const auto& ipu : program.ipus) {
       for_each_in(ipu.body, [&](const Instruction& instruction) { note_writes(instruction); });
@@ -70,7 +72,7 @@ class Numbering {
 
   void note_write(TensorId id, bool in_update) {
     if (id == program::kNoTensor) return;
-    ++writers_[static_cast<size_t>(id)];
+    ++writers_[id];
     if (tensor(id).base == Base::kState && !in_update) changing_.insert(tensor(id).index);
   }
 
@@ -102,7 +104,7 @@ class Numbering {
     if (one.base == Base::kState) {
       return changing_.count(one.index) ? kUnknown : number({"state", {one.index}}, nullptr);
     }
-    return numbers_[static_cast<size_t>(id)];
+    return numbers_[id];
   }
 
   // Returns false if a stash turns out to hold different values. The numbering then starts again
@@ -151,13 +153,13 @@ class Numbering {
 
   const Program& program_;
   const ir::Registry& registry_;
-  std::vector<int> writers_;    // by tensor: instructions that write it
-  std::set<int32_t> changing_;  // states that micro-batches change
-  std::set<int> opaque_;        // stashes that hold different values
+  Table<TensorId, int> writers_;  // by tensor: instructions that write it
+  std::set<int32_t> changing_;    // states that micro-batches change
+  std::set<int> opaque_;          // stashes that hold different values
   std::map<Key, std::vector<std::pair<const ir::Attrs*, int>>> known_;
   int next_ = 0;
-  std::vector<int> numbers_;    // by tensor
-  std::map<int, int> stashes_;  // by channel
+  Table<TensorId, int> numbers_;  // by tensor
+  std::map<int, int> stashes_;    // by channel
 };
 
 // A value that a forward stage computes and a later backward stage recomputes.
@@ -169,9 +171,9 @@ struct Twice {
   const ir::Type* type = nullptr;
 };
 
-class Rewriting {
+class ProductKeeper {
  public:
-  Rewriting(const Program& program, const ir::Registry& registry)
+  ProductKeeper(const Program& program, const ir::Registry& registry)
       : original_(program), registry_(registry), numbering_(program, registry) {}
 
   std::optional<Program> run() {
@@ -183,10 +185,10 @@ class Rewriting {
       index_ = 0;
       changes_ = &by_ipu_[i];
       rewrite(program.ipus[i].body);
-      std::vector<int> uses(program.tensors.size());
+      Table<TensorId, int> uses(program.tensors.size());
       for_each_in(program.ipus[i].body, [&](const Instruction& instruction) {
         for (TensorId id : instruction.inputs) {
-          if (id != program::kNoTensor) ++uses[static_cast<size_t>(id)];
+          if (id != program::kNoTensor) ++uses[id];
         }
       });
       drop_unused(program.ipus[i].body, uses);
@@ -273,21 +275,20 @@ class Rewriting {
     return !def.has_effect() && !def.random;
   }
 
-  void drop_unused(std::vector<Instruction>& block, std::vector<int>& uses) const {
+  void drop_unused(std::vector<Instruction>& block, Table<TensorId, int>& uses) const {
     std::vector<Instruction> kept;
     for (auto it = block.rbegin(); it != block.rend(); ++it) {
       for (auto& inner : it->blocks) drop_unused(inner, uses);
       const bool used = std::any_of(it->outputs.begin(), it->outputs.end(), [&](TensorId id) {
         return id != program::kNoTensor &&
-               (uses[static_cast<size_t>(id)] > 0 ||
-                original_.tensors[static_cast<size_t>(id)].base != Base::kArena);
+               (uses[id] > 0 || original_.tensors[static_cast<size_t>(id)].base != Base::kArena);
       });
       if (used || it->outputs.empty() || !is_removable(*it)) {
         kept.push_back(std::move(*it));
         continue;
       }
       for (TensorId id : it->inputs) {
-        if (id != program::kNoTensor) --uses[static_cast<size_t>(id)];
+        if (id != program::kNoTensor) --uses[id];
       }
     }
     std::reverse(kept.begin(), kept.end());
@@ -296,7 +297,7 @@ class Rewriting {
 
   const Program& original_;
   const ir::Registry& registry_;
-  Numbering numbering_;
+  ValueNumbering numbering_;
   std::vector<program::Stash> stashes_;
   std::vector<std::map<size_t, Change>> by_ipu_;  // by IPU, by compute instruction
   const std::map<size_t, Change>* changes_ = nullptr;
@@ -306,7 +307,7 @@ class Rewriting {
 }  // namespace
 
 std::optional<Program> keep_recomputed(const Program& program, const ir::Registry& registry) {
-  return Rewriting(program, registry).run();
+  return ProductKeeper(program, registry).run();
 }
 
 }  // namespace poptorch::emulator

@@ -32,7 +32,9 @@ struct Place {
 class Planner {
  public:
   Planner(const Program& program, const ir::Registry& registry, const EngineOptions& options)
-      : program_(program), registry_(registry), plan_{program, registry, options, {}, {}, {}, {}} {}
+      : program_(program),
+        registry_(registry),
+        plan_{{}, program, registry, options, list_instructions(program)} {}
 
   Plan run() {
     make_values();
@@ -59,7 +61,7 @@ class Planner {
         if (added) plan_.storages.push_back(shared_storage(tensor));
         value.storage = it->second;
         value.offset = tensor.offset;
-        Storage& storage = plan_.storages[static_cast<size_t>(value.storage)];
+        Storage& storage = plan_.storages[value.storage];
         if (value.offset != 0 || !(value.type == storage.type)) storage.resized = true;
       } else {
         value.storage = static_cast<int32_t>(plan_.storages.size());
@@ -81,7 +83,7 @@ class Planner {
     return storage;
   }
 
-  int32_t& storage(TensorId id) { return plan_.values[static_cast<size_t>(id)].storage; }
+  int32_t& storage(TensorId id) { return plan_.values[id].storage; }
 
   void scan_span(const std::vector<Instruction>& block, int parent, bool loop) {
     const int span = static_cast<int>(spans_.size());
@@ -89,14 +91,14 @@ class Planner {
     for (const Instruction& instruction : block) {
       const Place place{++position_, span};
       for (TensorId id : instruction.inputs) {
-        if (id != program::kNoTensor) reads_[static_cast<size_t>(id)].push_back(place);
+        if (id != program::kNoTensor) reads_[id].push_back(place);
       }
       scan_writes(instruction, place);
       for (const auto& inner : instruction.blocks) {
         scan_span(inner, span, instruction.kind == Kind::kLoop);
       }
     }
-    spans_[static_cast<size_t>(span)].end = ++position_;
+    spans_[span].end = ++position_;
   }
 
   void scan_writes(const Instruction& instruction, Place place) {
@@ -106,22 +108,22 @@ class Planner {
         if (operand >= instruction.inputs.size()) continue;
         const TensorId id = instruction.inputs[operand];
         if (id == program::kNoTensor) continue;
-        overwritten_[static_cast<size_t>(id)] = true;
-        writes_[static_cast<size_t>(storage(id))].push_back(place.position);
+        overwritten_[id] = true;
+        writes_[storage(id)].push_back(place.position);
         if (i >= instruction.outputs.size()) continue;
         // The result is the operand's memory after the write.
-        Value& result = plan_.values[static_cast<size_t>(instruction.outputs[i])];
+        Value& result = plan_.values[instruction.outputs[i]];
         result.storage = storage(id);
         result.offset = plan_.value(id).offset;
       }
     }
     for (TensorId id : instruction.outputs) {
       if (id != program::kNoTensor) {
-        writes_[static_cast<size_t>(storage(id))].push_back(place.position);
+        writes_[storage(id)].push_back(place.position);
       }
     }
     if (instruction.view) {
-      views_[static_cast<size_t>(instruction.outputs[0])].push_back(place);
+      views_[instruction.outputs[0]].push_back(place);
     }
   }
 
@@ -129,7 +131,7 @@ class Planner {
     for (const Instruction& instruction : block) {
       if (instruction.view && may_alias(instruction.inputs[0], instruction.outputs[0])) {
         const TensorId from = instruction.inputs[0];
-        Value& view = plan_.values[static_cast<size_t>(instruction.outputs[0])];
+        Value& view = plan_.values[instruction.outputs[0]];
         view.storage = storage(from);
         view.offset = plan_.value(from).offset;
         aliased_.insert(&instruction);
@@ -142,25 +144,25 @@ class Planner {
   bool may_alias(TensorId from, TensorId to) {
     const auto view = static_cast<size_t>(to);
     if (program_.tensors[view].base == Base::kState || views_[view].size() != 1) return false;
-    if (writes_[static_cast<size_t>(storage(to))].size() != 1 || overwritten_[view]) return false;
+    if (writes_[storage(to)].size() != 1 || overwritten_[view]) return false;
     const Place made = views_[view][0];
     int64_t last = made.position;
     for (Place use : reads_[view]) {
       int64_t position = use.position;
       int span = use.span;
       while (span != -1 && span != made.span) {
-        const Span& inner = spans_[static_cast<size_t>(span)];
+        const Span& inner = spans_[span];
         if (inner.loop) position = inner.end;
         span = inner.parent;
       }
       if (span == -1) return false;
       last = std::max(last, position);
     }
-    for (int64_t write : writes_[static_cast<size_t>(storage(from))]) {
+    for (int64_t write : writes_[storage(from)]) {
       if (write > made.position && write <= last) return false;
     }
     // The view's readers now read this storage, which matters for later views of it.
-    auto& reads = reads_[static_cast<size_t>(from)];
+    auto& reads = reads_[from];
     reads.insert(reads.end(), reads_[view].begin(), reads_[view].end());
     return true;
   }
@@ -168,38 +170,60 @@ class Planner {
   std::vector<Node> make_nodes(const std::vector<Instruction>& block) {
     std::vector<Node> nodes;
     for (const Instruction& instruction : block) {
-      if (aliased_.count(&instruction)) continue;
-      Node& node = nodes.emplace_back();
-      node.instruction = &instruction;
-      node.def = def_of(instruction);
-      node.inputs = instruction.inputs;
-      node.outputs = instruction.outputs;
-      for (const auto& inner : instruction.blocks) node.blocks.push_back(make_nodes(inner));
+      const int32_t number = next_++;
+      if (!aliased_.count(&instruction)) nodes.push_back(make_node(instruction, number));
     }
     return nodes;
+  }
+
+  Node make_node(const Instruction& instruction, int32_t number) {
+    const auto& inputs = instruction.inputs;
+    const auto& outputs = instruction.outputs;
+    const ir::OpDef* def = def_of(instruction);
+    switch (instruction.kind) {
+      case Kind::kCompute:
+        if (def->role == ir::Role::kCollective) {
+          return CollectiveNode{&instruction, def, inputs[0], outputs[0]};
+        }
+        return OpNode{&instruction, number, def, inputs, outputs};
+      case Kind::kLoop:
+        return LoopNode{&instruction, make_nodes(instruction.blocks[0])};
+      case Kind::kIf:  // braces make the nodes in this order
+        return BranchNode{&instruction, inputs[0], make_nodes(instruction.blocks[0]),
+                          make_nodes(instruction.blocks[1])};
+      case Kind::kCopy:
+        return CopyNode{&instruction, inputs[0], outputs[0]};
+      case Kind::kOffChipLoad:
+      case Kind::kOffChipStore:
+        if (instruction.channel < 0) return CopyNode{&instruction, inputs[0], outputs[0]};
+        break;
+      default:
+        break;
+    }
+    return TransferNode{&instruction, inputs, outputs};
   }
 
   void count(const std::vector<Node>& block) {
     for (const Node& node : block) {
       support::check_interrupt();
-      for (ValueId id : node.inputs) {
+      for (ValueId id : inputs_of(node)) {
         if (id != kNoValue) ++plan_.storage_of(id).readers;
       }
       std::set<int32_t> written;
-      for (ValueId id : node.outputs) {
+      for (ValueId id : outputs_of(node)) {
         if (id != kNoValue) written.insert(plan_.value(id).storage);
       }
-      for (int operand : node.def ? node.def->writes : std::vector<int>()) {
-        if (operand >= static_cast<int>(node.inputs.size())) continue;
-        const ValueId id = node.inputs[static_cast<size_t>(operand)];
-        if (id != kNoValue) written.insert(plan_.value(id).storage);
+      if (const auto* op = as<OpNode>(node)) {
+        for (ValueId id : written_operands(*op->def, op->inputs)) {
+          written.insert(plan_.value(id).storage);
+        }
       }
-      for (int32_t id : written) ++plan_.storages[static_cast<size_t>(id)].writers;
-      if (node.is_collective()) {
-        plan_.storage_of(node.inputs[0]).meets = true;
-        plan_.storage_of(node.outputs[0]).meets = true;
+      for (int32_t id : written) ++plan_.storages[id].writers;
+      if (const auto* collective = as<CollectiveNode>(node)) {
+        plan_.storage_of(collective->from).meets = true;
+        plan_.storage_of(collective->to).meets = true;
       }
-      for (const auto& inner : node.blocks) count(inner);
+      for_each_block(node, [&](const std::vector<Node>& inner) { count(inner); });
     }
   }
 
@@ -207,26 +231,16 @@ class Planner {
   const ir::Registry& registry_;
   Plan plan_;
   int64_t position_ = 0;
-  std::vector<Span> spans_;
-  std::vector<std::vector<Place>> reads_;     // by value
-  std::vector<std::vector<Place>> views_;     // by value: the view instructions that make it
-  std::vector<bool> overwritten_;             // by value
-  std::vector<std::vector<int64_t>> writes_;  // by storage: positions
-  std::set<const Instruction*> aliased_;      // look-up only
+  int32_t next_ = 0;  // number of the next instruction
+  Table<int, Span> spans_;
+  Table<ValueId, std::vector<Place>> reads_;
+  Table<ValueId, std::vector<Place>> views_;  // the view instructions that make it
+  Table<ValueId, bool> overwritten_;
+  Table<StorageId, std::vector<int64_t>> writes_;  // positions
+  std::set<const Instruction*> aliased_;           // look-up only
 };
 
 }  // namespace
-
-std::vector<ValueId> Plan::results(const Node& node) const {
-  if (!node.outputs.empty()) return node.outputs;
-  std::vector<ValueId> written;
-  for (int operand : node.def->writes) {
-    if (operand >= static_cast<int>(node.inputs.size())) continue;
-    const ValueId id = node.inputs[static_cast<size_t>(operand)];
-    if (id != kNoValue) written.push_back(id);
-  }
-  return written;
-}
 
 ValueId Plan::add_value(const ir::Type& type, support::Symbol name, int ipu) {
   // Adds the storage first: `type` may belong to a value, which moves if `values` grows.

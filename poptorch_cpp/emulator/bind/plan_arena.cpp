@@ -93,10 +93,8 @@ class ArenaPlanner {
     std::set<int32_t> touched;
   };
 
-  bool in_arena(int32_t storage) const {
-    return plan_.storages[static_cast<size_t>(storage)].base == Base::kArena;
-  }
-  Life& life(int32_t storage) { return lives_[static_cast<size_t>(storage)]; }
+  bool in_arena(int32_t storage) const { return plan_.storages[storage].base == Base::kArena; }
+  Life& life(int32_t storage) { return lives_[storage]; }
 
   void touch(int32_t storage, bool write) {
     if (!in_arena(storage)) return;
@@ -117,11 +115,12 @@ class ArenaPlanner {
     for (Node& node : block) {
       support::check_interrupt();
       ++position_;
-      if (!node.blocks.empty()) {
-        for (ValueId id : node.inputs) {
+      if (has_blocks(node)) {
+        for (ValueId id : inputs_of(node)) {
           if (id != kNoValue) touch(plan_.value(id).storage, false);
         }
-        for (auto& inner : node.blocks) walk_region(inner, node.instruction->kind);
+        const bool loop = as<LoopNode>(node) != nullptr;
+        for_each_block(node, [&](std::vector<Node>& inner) { walk_region(inner, loop); });
         continue;
       }
       for_each_access(plan_, node, [&](int32_t storage, bool write) {
@@ -130,13 +129,15 @@ class ArenaPlanner {
       for_each_access(plan_, node, [&](int32_t storage, bool write) {
         if (write) touch(storage, true);
       });
-      if (node.workspace != kNoValue) touch(plan_.value(node.workspace).storage, true);
-      if (node.kernel) reusing_.push_back(&node);
+      const KernelCall* call = call_of(node);
+      if (!call) continue;
+      if (call->workspace != kNoValue) touch(plan_.value(call->workspace).storage, true);
+      reusing_.push_back(&node);
     }
   }
 
-  void walk_region(std::vector<Node>& block, Instruction::Kind kind) {
-    regions_.push_back({position_, kind == Instruction::Kind::kLoop, {}});
+  void walk_region(std::vector<Node>& block, bool loop) {
+    regions_.push_back({position_, loop, {}});
     walk(block);
     ++position_;
     const Region region = std::move(regions_.back());
@@ -149,32 +150,33 @@ class ArenaPlanner {
   }
 
   void reuse(const Node& node) {
-    if (node.chain) {
-      for (ValueId output : node.chain->outputs) {
-        for (ValueId input : node.chain->inputs) {
-          if (input == kNoValue || is_one_of(node.inputs, input)) continue;
-          if (is_one_of(node.chain->outputs, input)) continue;  // the chain also writes it
-          if (plan_.value(input).type.shape == node.chain->space && share(output, input)) break;
+    if (const Chain* chain = chain_of(node)) {
+      for (ValueId output : chain->outputs) {
+        for (ValueId input : chain->inputs) {
+          if (input == kNoValue || is_one_of(inputs_of(node), input)) continue;
+          if (is_one_of(chain->outputs, input)) continue;  // the chain also writes it
+          if (plan_.value(input).type.shape == chain->space && share(output, input)) break;
         }
       }
     }
-    const KernelRow* row = node.def ? all_kernels().find(node.def->name) : nullptr;
+    const auto* op = as<OpNode>(node);
+    const KernelRow* row = op ? all_kernels().find(op->def->name) : nullptr;
     if (!row || plan_.options.reference_only) return;
-    for (size_t i = 0; i < row->in_place_input.size() && i < node.outputs.size(); ++i) {
+    for (size_t i = 0; i < row->in_place_input.size() && i < op->outputs.size(); ++i) {
       const int operand = row->in_place_input[i];
-      if (operand < 0 || operand >= static_cast<int>(node.inputs.size())) continue;
-      const ValueId input = node.inputs[static_cast<size_t>(operand)];
-      if (input == kNoValue || node.outputs[i] == kNoValue) continue;
+      if (operand < 0 || operand >= static_cast<int>(op->inputs.size())) continue;
+      const ValueId input = op->inputs[static_cast<size_t>(operand)];
+      if (input == kNoValue || op->outputs[i] == kNoValue) continue;
       const int32_t storage = plan_.value(input).storage;
       int seen = 0;
       for_each_access(plan_, node, [&](int32_t other, bool) { seen += other == storage; });
-      if (seen == 1) share(node.outputs[i], input);
+      if (seen == 1) share(op->outputs[i], input);
     }
   }
 
   // Returns whether `input` shares memory with one of `values`: with an operand of the kernel
   // itself, which an epilogue must not overwrite, or with a result of the chain.
-  bool is_one_of(const std::vector<ValueId>& values, ValueId input) const {
+  bool is_one_of(std::span<const ValueId> values, ValueId input) const {
     return std::any_of(values.begin(), values.end(), [&](ValueId id) {
       return id != kNoValue && plan_.value(id).storage == plan_.value(input).storage;
     });
@@ -187,40 +189,39 @@ class ArenaPlanner {
     const Storage& source = plan_.storage_of(input);
     if (!in_arena(to.storage) || !in_arena(from.storage) || to.storage == from.storage)
       return false;
-    if (home_[static_cast<size_t>(to.storage)] >= 0) return false;
+    if (home_[to.storage] >= 0) return false;
     if (target.writers != 1 || life(to.storage).begin != life(from.storage).end) return false;
     if (to.offset != 0 || from.offset != 0 || target.bytes() != source.bytes()) return false;
     if (to.type.dtype != from.type.dtype || !(target.layout == source.layout)) return false;
     const int32_t root = root_of(from.storage);
     if (taken_.count(from.storage)) return false;
     taken_.insert(from.storage);
-    home_[static_cast<size_t>(to.storage)] = root;
+    home_[to.storage] = root;
     life(root).end = std::max(life(root).end, life(to.storage).end);
     return true;
   }
 
   int32_t root_of(int32_t storage) const {
-    while (home_[static_cast<size_t>(storage)] >= 0) storage = home_[static_cast<size_t>(storage)];
+    while (home_[storage] >= 0) storage = home_[storage];
     return storage;
   }
 
   int64_t place() {
     std::vector<int32_t> roots;
     for (int32_t storage : order_) {
-      if (home_[static_cast<size_t>(storage)] < 0) roots.push_back(storage);
+      if (home_[storage] < 0) roots.push_back(storage);
     }
     std::stable_sort(roots.begin(), roots.end(),
                      [&](int32_t a, int32_t b) { return life(a).begin < life(b).begin; });
     Gaps gaps;
     for (int32_t root : roots) {
-      if (plan_.storages[static_cast<size_t>(root)].kept) life(root) = {-1, position_ + 1};
+      if (plan_.storages[root].kept) life(root) = {-1, position_ + 1};
     }
-    std::stable_partition(roots.begin(), roots.end(), [&](int32_t root) {
-      return plan_.storages[static_cast<size_t>(root)].kept;
-    });
+    std::stable_partition(roots.begin(), roots.end(),
+                          [&](int32_t root) { return plan_.storages[root].kept; });
     std::set<std::tuple<int64_t, int64_t, int64_t>> live;  // end, offset, bytes
     for (int32_t root : roots) {
-      Storage& storage = plan_.storages[static_cast<size_t>(root)];
+      Storage& storage = plan_.storages[root];
       while (!live.empty() && std::get<0>(*live.begin()) < life(root).begin) {
         gaps.give(std::get<1>(*live.begin()), std::get<2>(*live.begin()));
         live.erase(live.begin());
@@ -230,15 +231,14 @@ class ArenaPlanner {
       live.emplace(life(root).end, storage.offset, bytes);
     }
     for (int32_t storage : order_) {
-      plan_.storages[static_cast<size_t>(storage)].offset =
-          plan_.storages[static_cast<size_t>(root_of(storage))].offset;
+      plan_.storages[storage].offset = plan_.storages[root_of(storage)].offset;
     }
     return gaps.end();
   }
 
   Plan& plan_;
-  std::vector<Life> lives_;    // by storage
-  std::vector<int32_t> home_;  // by storage: the storage whose memory it reuses, or -1
+  Table<StorageId, Life> lives_;
+  Table<StorageId, StorageId> home_;  // the storage whose memory it reuses, or -1
   std::vector<int32_t> order_;
   std::set<int32_t> taken_;
   std::vector<const Node*> reusing_;

@@ -1,24 +1,24 @@
 // Defines the code that an engine runs: a flat list of steps per IPU, which all replicas share.
-// Steps use a table of addresses in storages; each replica resolves the table once.
+// Steps use a table of values; each replica resolves its addresses once. Of the program, a run
+// needs the declarations (states, constants, streams, remote buffers, stashes), and the places of
+// ops for messages.
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "emulator/bound/code_regions.hpp"
 #include "emulator/bound/collective_spec.hpp"
-#include "emulator/kernels/base/kernel.hpp"
-#include "program/program.hpp"
+#include "emulator/bound/kernel_spec.hpp"
+#include "emulator/bound/values.hpp"
 
 namespace poptorch::emulator {
 
-using program::Base;
-
 struct Step {
   enum class Kind : uint8_t {
-    kKernel,
+    kKernel,   // kernel `index`
     kCopy,     // buffer 0 → buffer 1
     kSend,     // buffer 0 → channel `index`
     kReceive,  // channel `index` → buffer 0
@@ -58,54 +58,42 @@ struct Step {
   int32_t prepared = -1;   // counter of the states' version that its phase 0 saw; -1: none
 };
 
-// Describes a piece of memory: a state, a constant, or a part of an IPU's arena.
-struct Storage {
-  Base base = Base::kArena;  // kState, kConstant; everything else is in the arena
-  int32_t index = -1;        // of the state or constant
-  int ipu = 0;               // of the arena
-  ir::Type type = {};        // in row-major form
-  Layout layout = {};
-  int writers = 0;  // nodes that write it, loops counted once
-  int readers = 0;
-  bool meets = false;    // operand or result of a collective
-  bool resized = false;  // some value sees it with another shape or at an offset: plain only
-  int64_t offset = 0;    // in the arena, by plan_arena
-  int32_t copy_of =
-      -1;  // a copy in another layout of this state or constant, kept up to date outside runs
-  bool kept = false;  // shares its part of the arena with nothing: a prepared workspace
-  int64_t bytes() const { return type.bytes(); }
-  // Whether it may be held in another layout than plain.
-  bool takes_any_layout() const { return base == Base::kArena && writers == 1 && !resized; }
-};
-
-// Describes an entry of the table. `storage` is one of Code::storages; -1: nullptr.
-struct Address {
-  int32_t storage = -1;
-  int64_t offset = 0;
-};
-
 struct IpuCode {
-  std::vector<Step> steps;  // ends with kEnd
-  std::vector<Address> addresses;
-  std::vector<std::string> texts;  // by step, for people to read
-  // Pairs steps with the ids of further ops that they run; for people to read, too.
-  std::vector<std::pair<int32_t, uint64_t>> fused;
+  std::vector<Step> steps = {};     // ends with kEnd
+  std::vector<ValueId> table = {};  // by entry: the steps' arguments; kNoValue: nullptr
+  int64_t arena_bytes = 0;
   int loops = 0;
   int prepared = 0;
+
+  // Returns the values in the table of a step, without its kernel's workspace.
+  std::span<const ValueId> arguments(size_t step) const;
 };
 
-struct Code {
+struct Code : ValueTable {
   const program::Program* program = nullptr;  // the code was made from it
-  std::vector<Storage> storages;
-  std::vector<int64_t> arena_bytes;  // by IPU
-  std::vector<IpuCode> ipus;
-  std::vector<CollectiveSpec> collectives;
-  std::vector<std::shared_ptr<const BoundKernel>> kernels;  // keeps alive what steps point to
-  std::vector<std::string> reference_ops;                   // that have a reference kernel
-  std::vector<CodeRegion> regions;
-  int channels = 0;
-  std::vector<int64_t> channel_bytes;  // by channel
-  int64_t scratch_bytes = 0;           // of one worker
+  const ir::Registry* registry = nullptr;     // of the program's ops
+  std::vector<IpuCode> ipus = {};
+  Table<int32_t, Kernel> kernels = {};
+  Table<int32_t, CollectiveSpec> collectives = {};
+  std::vector<std::string> reference_ops = {};  // that have a reference kernel
+  std::vector<CodeRegion> regions = {};
+  std::vector<int64_t> channel_bytes = {};  // by channel
+  int64_t scratch_bytes = 0;                // of one worker
+  int threads = 1;                          // for which kernels are made
+  bool reference_only = false;              // see EngineOptions
 };
+
+// Returns the bytes that a step which moves data, or tests a condition, reads or writes.
+int64_t moved_bytes(const Code& code, const IpuCode& ipu, size_t step);
+// Sets what follows from a step's bound kernel. `op` is the op's name, empty for chains and
+// reorders.
+void set_kernel(Code& code, Step& step, const std::string& op);
+// Sets what follows from an IPU's steps as a whole.
+void finish_steps(const Code& code, IpuCode& ipu);
+
+// Throws InternalError `[verify] step 3 of IPU 0 ...` unless storages, values and arguments lie in
+// the memory that they name, what is read was written and not overwritten, jumps are well nested,
+// counters are in range, both ends of channels and collectives match, and kernels fit their ops.
+void verify(const Code& code);
 
 }  // namespace poptorch::emulator

@@ -32,4 +32,8 @@ Reduction reduction(std::string_view word) { return value_of<Reduction>(kReducti
 
 std::string_view name_of(CollectiveKind kind) { return kKindNames[static_cast<size_t>(kind)]; }
 
+std::string_view name_of(Reduction reduction) {
+  return kReductionNames[static_cast<size_t>(reduction)];
+}
+
 }  // namespace poptorch::emulator

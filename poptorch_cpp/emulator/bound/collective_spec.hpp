@@ -28,6 +28,7 @@ enum class Reduction : uint8_t {
 CollectiveKind collective_kind(std::string_view op);
 Reduction reduction(std::string_view word);
 std::string_view name_of(CollectiveKind kind);
+std::string_view name_of(Reduction reduction);
 
 // Says how operands reach the other replicas of a group.
 enum class Way : uint8_t {

@@ -55,7 +55,7 @@ void Runner::make_machine(int replica, int ipu) {
   machine.begun.resize(code_.collectives.size(), -1);
   machine.prepared.resize(static_cast<size_t>(machine.code->prepared), -1);
   machine.arena =
-      Memory(code_.arena_bytes[static_cast<size_t>(ipu)],
+      Memory(machine.code->arena_bytes,
              str("the activations of IPU ", ipu, " of replica ", replica), peers_ != nullptr);
   for (const program::Stash& stash : program_.stashes) {
     if (stash.ipu == ipu) {
@@ -65,14 +65,16 @@ void Runner::make_machine(int replica, int ipu) {
       machine.stashes.emplace_back();
     }
   }
-  for (const Address& address : machine.code->addresses) {
-    if (address.storage < 0) {
+  for (ValueId id : machine.code->table) {
+    if (id == kNoValue) {
       machine.table.push_back(nullptr);
       continue;
     }
-    const bool in_arena = code_.storages[static_cast<size_t>(address.storage)].base == Base::kArena;
-    std::byte* base = in_arena ? machine.arena.data() : store_.address(address.storage, replica);
-    machine.table.push_back(base + address.offset);
+    const Value& value = code_.value(id);
+    const Storage& storage = code_.storage_of(id);
+    std::byte* base = storage.base == Base::kArena ? machine.arena.data() + storage.offset
+                                                   : store_.address(value.storage, replica);
+    machine.table.push_back(base + value.offset);
   }
   if (peers_) lend(machine);
 }

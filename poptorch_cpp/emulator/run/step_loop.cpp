@@ -4,6 +4,7 @@
 
 #include "emulator/collectives/fold.hpp"
 #include "emulator/host/clock.hpp"
+#include "emulator/kernels/base/kernel.hpp"
 #include "emulator/run/runner.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "emulator/kernels/base/memory_layout.hpp"
 #include "ir/attr.hpp"
 #include "reference/random_key.hpp"
 
@@ -22,16 +23,6 @@ struct OpDef;
 namespace poptorch::emulator {
 
 class TileProgram;  // kernels/tile_program.hpp: a fused chain of element-wise ops
-
-// The order of a tensor's elements in host memory.
-struct Layout {
-  enum class Kind : uint8_t {
-    kPlain,         // row-major in the order of the type's dimensions
-    kChannelsLast,  // [n, spatial..., c] for a type [n, c, spatial...]
-  };
-  Kind kind = Kind::kPlain;
-  bool operator==(const Layout&) const = default;
-};
 
 using reference::RandomKey;
 

@@ -1,0 +1,63 @@
+// The values of a plan or of a code, and the memory that they denote. Values that share a storage
+// are the same memory: views, and results of ops that write their operand.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "emulator/kernels/base/memory_layout.hpp"
+#include "program/program.hpp"
+#include "support/table.hpp"
+
+namespace poptorch::emulator {
+
+using program::Base;
+
+using support::Table;
+
+using ValueId = int32_t;
+constexpr ValueId kNoValue = -1;
+using StorageId = int32_t;
+
+// Describes a piece of memory: a state, a constant, or a part of an IPU's arena.
+struct Storage {
+  Base base = Base::kArena;  // kState, kConstant; everything else is in the arena
+  int32_t index = -1;        // of the state or constant
+  int ipu = 0;               // of the arena
+  ir::Type type = {};        // in row-major form
+  Layout layout = {};
+  int writers = 0;  // nodes that write it, loops counted once
+  int readers = 0;
+  bool meets = false;    // operand or result of a collective
+  bool resized = false;  // some value sees it with another shape or at an offset: plain only
+  int64_t offset = 0;    // in the arena, by plan_arena
+  int32_t copy_of =
+      -1;  // a copy in another layout of this state or constant, kept up to date outside runs
+  bool kept = false;  // shares its part of the arena with nothing: a prepared workspace
+  int64_t bytes() const { return type.bytes(); }
+  // Whether it may be held in another layout than plain.
+  bool takes_any_layout() const { return base == Base::kArena && writers == 1 && !resized; }
+};
+
+struct Value {
+  ir::Type type;
+  int32_t storage = -1;
+  int64_t offset = 0;  // bytes, in the storage
+  support::Symbol name;
+};
+
+struct ValueTable {
+  Table<ValueId, Value> values = {};  // the program's tensors come first, by id
+  Table<StorageId, Storage> storages = {};
+
+  const Value& value(ValueId id) const { return values[id]; }
+  Storage& storage_of(ValueId id) { return storages[value(id).storage]; }
+  const Storage& storage_of(ValueId id) const { return storages[value(id).storage]; }
+  // Returns whether both values are the same bytes with the same type.
+  bool same_memory(ValueId a, ValueId b) const {
+    return value(a).storage == value(b).storage && value(a).offset == value(b).offset &&
+           value(a).type == value(b).type;
+  }
+};
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,77 @@
+#include "emulator/bound/verify.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+class DeclarationVerifier {
+ public:
+  explicit DeclarationVerifier(const Code& code) : code_(code) {}
+
+  void run() const {
+    for (size_t i = 0; i < code_.storages.size(); ++i) check(code_.storages[i], str("storage ", i));
+    for (const Value& value : code_.values) {
+      if (!index_ok(value.storage, code_.storages.size())) {
+        refuse("value %", value.name, " has no storage.");
+      }
+      const Storage& storage = code_.storages[value.storage];
+      if (value.offset < 0 || value.offset > storage.bytes() - value.type.bytes()) {
+        refuse("value %", value.name, " of ", value.type.bytes(), " bytes at ", value.offset,
+               " is not within its storage of ", storage.bytes(), " bytes.");
+      }
+    }
+    for (size_t i = 0; i < code_.regions.size(); ++i) {
+      const CodeRegion& region = code_.regions[i];
+      if (region.parent >= static_cast<int32_t>(i)) refuse("region ", i, " lies in a later one.");
+      const int depth =
+          region.parent < 0 ? 0 : code_.regions[static_cast<size_t>(region.parent)].depth + 1;
+      if (region.depth != depth)
+        refuse("region ", i, " has depth ", region.depth, ", not ", depth, ".");
+    }
+    if (code_.ipus.size() != code_.program->ipus.size()) {
+      refuse("the code of ", code_.ipus.size(), " IPUs is not that of the program's ",
+             code_.program->ipus.size(), ".");
+    }
+  }
+
+ private:
+  void check(const Storage& storage, const std::string& name) const {
+    if (storage.base == Base::kArena) {
+      if (!index_ok(storage.ipu, code_.ipus.size())) refuse(name, " is on IPU ", storage.ipu, ".");
+      if (storage.offset < 0) refuse(name, " is at ", storage.offset, " of its arena.");
+    } else {
+      check_slot(storage, name);
+    }
+    if (storage.resized && !(storage.layout == Layout{})) {
+      refuse(name, " is seen with several shapes, but not plain.");
+    }
+    if (storage.copy_of < 0) return;
+    if (!index_ok(storage.copy_of, code_.storages.size())) refuse(name, " copies no storage.");
+    const Storage& source = code_.storages[storage.copy_of];
+    if (source.base != storage.base || source.index != storage.index) {
+      refuse(name, " copies storage ", storage.copy_of, ", another state or constant.");
+    }
+  }
+
+  void check_slot(const Storage& storage, const std::string& name) const {
+    const program::Program& program = *code_.program;
+    const bool state = storage.base == Base::kState;
+    if (!state && storage.base != Base::kConstant) refuse(name, " is in no memory of a code.");
+    if (!index_ok(storage.index, state ? program.states.size() : program.constants.size())) {
+      refuse(name, " is ", state ? "state " : "constant ", storage.index,
+             ", which does not exist.");
+    }
+    const auto index = static_cast<size_t>(storage.index);
+    const ir::Type& type =
+        state ? program.states[index].slot.type : program.constants[index].type();
+    if (!(type == storage.type)) refuse(name, " is ", storage.type, " for a slot of ", type, ".");
+    if (!state && storage.writers > 0) refuse(name, " is a constant that is written.");
+  }
+
+  const Code& code_;
+};
+
+}  // namespace
+
+void verify_declarations(const Code& code) { DeclarationVerifier(code).run(); }
+
+}  // namespace poptorch::emulator

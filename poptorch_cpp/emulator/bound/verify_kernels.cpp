@@ -1,0 +1,169 @@
+#include <algorithm>
+
+#include "emulator/bound/verify.hpp"
+#include "emulator/kernels/base/kernel.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+using program::Instruction;
+
+class KernelVerifier {
+ public:
+  KernelVerifier(const Code& code, const InstructionTable& instructions, StepPlace place)
+      : code_(code), instructions_(instructions), place_(place), step_(step_at(code, place)) {}
+
+  void run() {
+    if (step_.index < 0 || step_.index >= static_cast<int32_t>(code_.kernels.size())) {
+      refuse_at(place_, "runs kernel ", step_.index, " of ", code_.kernels.size(), ".");
+    }
+    const Kernel& kernel = code_.kernels[step_.index];
+    if (const auto* op = std::get_if<OpSpec>(&kernel.spec)) check_op(*op);
+    if (const ChainSpec* chain = chain_of(kernel.spec)) check_chain(*chain);
+    check_origin(kernel.spec);
+    check_arguments(kernel.spec);
+    check_bound(kernel);
+  }
+
+ private:
+  static const Step& step_at(const Code& code, StepPlace place) {
+    return code.ipus[place.ipu].steps[place.step];
+  }
+
+  const Instruction& instruction(int32_t number) const {
+    if (number < 0 || number >= static_cast<int32_t>(instructions_.size()) ||
+        instructions_[number]->kind != Instruction::Kind::kCompute) {
+      refuse_at(place_, "is made from instruction ", number, ", which computes nothing.");
+    }
+    return *instructions_[number];
+  }
+
+  const ir::Type* tensor_type(program::TensorId id) const {
+    return id == program::kNoTensor ? nullptr
+                                    : &code_.program->tensors[static_cast<size_t>(id)].type;
+  }
+
+  void check_op(const OpSpec& op) const {
+    const Instruction& from = instruction(op.instruction);
+    check_types(op.inputs, from.inputs, "operands");
+    check_types(op.outputs, from.outputs, "results");
+    if (op.epilogue && op.outputs.empty()) refuse_at(place_, "has an epilogue, but no result.");
+  }
+
+  void check_types(const std::vector<ValueId>& given,
+                   const std::vector<program::TensorId>& expected, std::string_view what) const {
+    if (given.size() != expected.size()) {
+      refuse_at(place_, "has ", given.size(), " ", what, ", not ", expected.size(), ".");
+    }
+    for (size_t i = 0; i < given.size(); ++i) {
+      const ir::Type* type = tensor_type(expected[i]);
+      if ((given[i] == kNoValue) != (type == nullptr)) {
+        refuse_at(place_, "has the ", what, " of another instruction: one is absent.");
+      }
+      if (type && !(code_.value(given[i]).type == *type)) {
+        refuse_at(place_, "has ", code_.value(given[i]).type, " among its ", what, ", not ", *type,
+                  ".");
+      }
+    }
+  }
+
+  // Checks that each op reads registers of its operands' types that were set before.
+  void check_chain(const ChainSpec& chain) {
+    if (chain.outputs.empty() || chain.outputs.size() != chain.stored.size()) {
+      refuse_at(place_, "stores ", chain.stored.size(), " registers into ", chain.outputs.size(),
+                " values.");
+    }
+    const auto& kernel = code_.kernels[step_.index];
+    const auto* op = std::get_if<OpSpec>(&kernel.spec);
+    std::vector<ir::DType> registers;
+    for (ValueId id : chain.sources) {
+      const bool own = op && registers.empty();
+      if (own != (id == kNoValue)) refuse_at(place_, "has no epilogue of its own result.");
+      registers.push_back(code_.value(own ? op->outputs[0] : id).type.dtype);
+    }
+    for (const ChainSpec::Op& one : chain.ops) check_chained(one, registers);
+    for (size_t i = 0; i < chain.stored.size(); ++i) {
+      const ir::Type& type = code_.value(chain.outputs[i]).type;
+      if (!(type.shape == code_.value(chain.outputs[0]).type.shape) ||
+          type.dtype != register_type(registers, chain.stored[i])) {
+        refuse_at(place_, "stores register ", chain.stored[i], " into %",
+                  code_.value(chain.outputs[i]).name, ", a ", type, ".");
+      }
+    }
+  }
+
+  ir::DType register_type(const std::vector<ir::DType>& registers, int32_t number) const {
+    if (number < 0 || number >= static_cast<int32_t>(registers.size())) {
+      refuse_at(place_, "reads register ", number, " before it is set.");
+    }
+    return registers[static_cast<size_t>(number)];
+  }
+
+  void check_chained(const ChainSpec::Op& one, std::vector<ir::DType>& registers) const {
+    const Instruction& from = instruction(one.instruction);
+    if (one.operands.size() != from.inputs.size()) {
+      refuse_at(place_, "has ", one.operands.size(), " operands of '", from.op, "', not ",
+                from.inputs.size(), ".");
+    }
+    for (size_t i = 0; i < one.operands.size(); ++i) {
+      const ir::Type* type = tensor_type(from.inputs[i]);
+      if ((one.operands[i] < 0) != (type == nullptr)) {
+        refuse_at(place_, "has operands of '", from.op, "' of which another is absent.");
+      }
+      if (type && register_type(registers, one.operands[i]) != type->dtype) {
+        refuse_at(place_, "reads register ", one.operands[i], " as ", type->dtype, ".");
+      }
+    }
+    const ir::OpDef& def = code_.registry->get(from.op.text());
+    for (program::TensorId id : results_of(def, from.inputs, from.outputs)) {
+      registers.push_back(tensor_type(id)->dtype);
+    }
+  }
+
+  // Checks what a step repeats of the kernel's first instruction.
+  void check_origin(const KernelSpec& spec) const {
+    const int32_t number = instruction_of(spec);
+    const uint64_t op_id = number < 0 ? 0 : instruction(number).op_id;
+    const int offset = number < 0 ? 0 : instruction(number).micro_batch_offset;
+    if (step_.op_id != op_id || step_.micro_batch_offset != offset) {
+      refuse_at(place_, "is of op ", step_.op_id, " and micro-batch ", step_.micro_batch_offset,
+                ", but its instruction of op ", op_id, " and micro-batch ", offset, ".");
+    }
+  }
+
+  void check_arguments(const KernelSpec& spec) const {
+    const auto given = code_.ipus[place_.ipu].arguments(place_.step);
+    if (!std::ranges::equal(given, arguments_of(code_, *code_.program, spec))) {
+      refuse_at(place_, "has other arguments than its kernel.");
+    }
+  }
+
+  // Checks the memory that a bound kernel asks for; a code that is being parsed has none yet.
+  void check_bound(const Kernel& kernel) const {
+    if (step_.kernel != kernel.bound.get()) refuse_at(place_, "runs another kernel than it names.");
+    if (!kernel.bound) return;
+    if (kernel.bound->scratch_bytes() > code_.scratch_bytes) {
+      refuse_at(place_, "needs ", kernel.bound->scratch_bytes(), " bytes of scratch memory, not ",
+                code_.scratch_bytes, ".");
+    }
+    const ValueId workspace = code_.ipus[place_.ipu].table[step_.workspace];
+    const int64_t held = workspace == kNoValue ? 0 : code_.value(workspace).type.bytes();
+    if (kernel.bound->workspace_bytes() != held) {
+      refuse_at(place_, "needs a workspace of ", kernel.bound->workspace_bytes(), " bytes, not ",
+                held, ".");
+    }
+  }
+
+  const Code& code_;
+  const InstructionTable& instructions_;
+  StepPlace place_;
+  const Step& step_;
+};
+
+}  // namespace
+
+void verify_kernel(const Code& code, const InstructionTable& instructions, StepPlace place) {
+  KernelVerifier(code, instructions, place).run();
+}
+
+}  // namespace poptorch::emulator
