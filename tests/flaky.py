@@ -28,9 +28,9 @@ TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
 MARK = re.compile(r"\bmark\.signals\b")
 UNIT_TESTS = [
-    "*ExchangeState*", "*Far*", "*Fabric*", "*Peers*", "*Loan*", "*Lending*", "*Interrupt*",
-    "*Watch*", "*Fault*", "*Pool*", "*FileLock*", "*WholeFile*", "*Foreign*", "Cache.*",
-    "Session.*",
+    "*ExchangeState*", "*Far*", "*Fabric*", "*Peers*", "*SharedPages*", "*PeerProcess*",
+    "*Interrupt*", "*Watch*", "*Fault*", "*Pool*", "*FileLock*", "*WholeFile*", "*Foreign*",
+    "Cache.*", "Session.*",
 ]  # fmt: skip
 # Tests beside busy processes and niced ones wait for a core, not for each other.
 SECONDS_A_TEST = 900

@@ -87,7 +87,7 @@ class Entry {
                                    .key = key_,
                                    .lines = lines_}));
       writer.begin("program");
-      writer.add(program::print(forms.program, /*locations=*/true));
+      writer.add(program::print(forms.program, {.locations = true}));
       writer.commit();
     } catch (const support::UserError& error) {
       support::log(LogLevel::kWarn, str("The executable is not kept: ", error.what()));

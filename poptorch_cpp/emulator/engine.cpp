@@ -8,6 +8,7 @@
 #include "emulator/bind/keep_values.hpp"
 #include "emulator/bound/text.hpp"
 #include "emulator/collectives/instances.hpp"
+#include "emulator/run/run_state.hpp"
 #include "emulator/run/runner.hpp"
 #include "emulator/run/state_store.hpp"
 #include "support/environment.hpp"
@@ -43,7 +44,7 @@ struct Engine::Impl {
         code(bind(host_program ? *host_program : program, registry, options)),
         share(options.share),
         store(code, options.state, share, options.offline),
-        runner(code, store, options) {
+        runner(code, store, state, options) {
     offline = options.offline;
     random.seed = options.random_seed.value_or(program.random_seed);
   }
@@ -79,6 +80,7 @@ struct Engine::Impl {
   Code code;                                     // of the program that runs
   Share share;
   StateStore store;
+  RunState state;
   Runner runner;
   RandomState random;
   bool offline = false;
@@ -114,13 +116,20 @@ void Engine::run(const std::vector<const std::byte*>& inputs,
   impl_->random.micro_batch += static_cast<uint64_t>(impl_->program.micro_batches_per_run);
 }
 
+RunState& Engine::run_state() { return impl_->state; }
+
 bool Engine::left_state_partial() const {
-  return impl_->runner.failed() && impl_->store.is_written();
+  return impl_->state.kind() == RunState::Kind::kPartial && impl_->store.is_written();
+}
+
+bool Engine::forget_partial_state() {
+  return impl_->state.forget_interruption() && impl_->store.is_written();
 }
 
 void Engine::restart() {
   impl_->store.restart();
-  impl_->runner.clear_remote_buffers();
+  impl_->runner.restart();
+  impl_->state.restart();
 }
 
 StateStore& Engine::state() { return impl_->store; }

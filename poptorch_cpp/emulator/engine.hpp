@@ -16,6 +16,7 @@
 
 namespace poptorch::emulator {
 
+class RunState;
 class StateStore;
 
 class Engine {
@@ -39,8 +40,13 @@ class Engine {
   // run (support::Interrupted), or a fault did (support::DeviceError: see support/faults.hpp).
   // run() is not re-entrant.
   void run(const std::vector<const std::byte*>& inputs, const std::vector<std::byte*>& outputs);
+  // Returns in which state runs and faults have left the device. The caller of a copy reports a
+  // device fault there.
+  RunState& run_state();
   // Returns whether the last run did not complete, and so may have written the state only in part.
   bool left_state_partial() const;
+  // Returns whether a run since the last call was interrupted and wrote only some of its state.
+  bool forget_partial_state();
   // Resets the state that runs write to its initial values, and clears remote buffers, as after a
   // device fault.
   void restart();

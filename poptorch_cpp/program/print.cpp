@@ -20,8 +20,8 @@ std::vector<std::string> names_of(const Program& program) {
 
 class Printer {
  public:
-  Printer(const Program& program, bool locations)
-      : program_(program), locations_(locations), names_(names_of(program)) {}
+  Printer(const Program& program, const PrintOptions& options)
+      : program_(program), options_(options), names_(names_of(program)) {}
 
   std::string run() {
     print_head();
@@ -59,7 +59,7 @@ class Printer {
     items.add("device", program_.device, std::string());
     items.add("link_domain", program_.link_domain, static_cast<int>(ir::kLinkDomain));
     items.add("micro_batches", program_.micro_batches_per_run, int64_t{1});
-    items.add("random_seed", program_.random_seed, uint64_t{0});
+    if (options_.seed) items.add("random_seed", program_.random_seed, uint64_t{0});
     items.add("replicas", program_.replicas, 1);
     out_ << "program" << items.braced() << "\n";
   }
@@ -188,7 +188,7 @@ class Printer {
     line += instruction.kind == Kind::kLoop ? str(instruction.count) : list(instruction.inputs);
     line += ")" + attrs(instruction) + bracket(instruction);
     if (!instruction.scope.empty()) line += " scope(" + quoted(instruction.scope.text()) + ")";
-    if (locations_ && !instruction.location.empty()) {
+    if (options_.locations && !instruction.location.empty()) {
       line += str(" loc(", quoted(instruction.location.file.text()), ":", instruction.location.line,
                   ")");
     }
@@ -215,19 +215,19 @@ class Printer {
   }
 
   const Program& program_;
-  bool locations_;
+  PrintOptions options_;
   std::vector<std::string> names_;
   std::ostringstream out_;
 };
 
 }  // namespace
 
-std::string print(const Program& program, bool locations) {
-  return Printer(program, locations).run();
+std::string print(const Program& program, const PrintOptions& options) {
+  return Printer(program, options).run();
 }
 
 std::vector<std::pair<uint64_t, std::string>> op_lines(const Program& program) {
-  return Printer(program, false).op_lines();
+  return Printer(program, {}).op_lines();
 }
 
 }  // namespace poptorch::program

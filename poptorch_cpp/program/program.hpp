@@ -196,8 +196,12 @@ void take_row(Instruction& instruction, const ir::OpDef& def);
 // as known.
 std::string place_of(const Program& program, uint64_t op_id);
 
+struct PrintOptions {
+  bool locations = false;
+  bool seed = true;  // that of the random numbers
+};
 // Prints the text form; parse(print(p)) prints the same. parse() throws UserError for bad text.
-std::string print(const Program& program, bool locations = false);
+std::string print(const Program& program, const PrintOptions& options = {});
 // Returns the line of each instruction, without the contents of its blocks, with its op's id.
 std::vector<std::pair<uint64_t, std::string>> op_lines(const Program& program);
 Program parse(std::string_view text, const ir::Registry& registry,

@@ -1,5 +1,6 @@
 // The verifier of program.hpp. It checks indices, types, channels and counts here, declarations in
 // declared.cpp, and memory in replay.cpp.
+#include <array>
 #include <map>
 #include <set>
 
@@ -21,6 +22,12 @@ struct Ends {
   const Type* type = nullptr;
 };
 
+// Says how often an instruction runs in one run of a replica.
+struct Runs {
+  int64_t times = 1;
+  bool optional = false;  // it may be skipped
+};
+
 class Verifier {
  public:
   explicit Verifier(const Program& program) : program_(program) {}
@@ -40,7 +47,7 @@ class Verifier {
   void check_ipu(int ipu) {
     ipu_ = ipu;
     steps_ = 0;
-    check_block(program_.ipus[static_cast<size_t>(ipu)].body, 1, false);
+    check_block(program_.ipus[static_cast<size_t>(ipu)].body, {});
     if (steps_ != 0 && steps_ != program_.micro_batches_per_run) {
       fail("IPU ", ipu, " counts ", static_cast<double>(steps_), " micro-batches in a run of ",
            program_.micro_batches_per_run, ".");
@@ -52,14 +59,13 @@ class Verifier {
     }
   }
 
-  // `times`: how often the block runs; `optional`: it may be skipped.
-  void check_block(const std::vector<Instruction>& block, int64_t times, bool optional) {
+  void check_block(const std::vector<Instruction>& block, const Runs& runs) {
     for (const Instruction& instruction : block) {
-      check_instruction(instruction, times, optional);
-      const int64_t inner = instruction.kind == Kind::kLoop ? rounds_of(instruction, times) : times;
-      for (const auto& nested : instruction.blocks) {
-        check_block(nested, inner, optional || instruction.kind == Kind::kIf);
-      }
+      check_instruction(instruction, runs);
+      Runs inner = runs;
+      if (instruction.kind == Kind::kLoop) inner.times = rounds_of(instruction, runs.times);
+      inner.optional |= instruction.kind == Kind::kIf;
+      for (const auto& nested : instruction.blocks) check_block(nested, inner);
     }
   }
 
@@ -175,67 +181,84 @@ class Verifier {
     }
   }
 
-  void check_instruction(const Instruction& instruction, int64_t times, bool optional) {
+  // Says what an instruction of a kind must have.
+  struct KindCheck {
+    Kind kind;
+    int inputs, outputs;  // their numbers; kAny: `check` counts them
+    size_t blocks;
+    void (Verifier::*check)(const Instruction&, const Runs&);  // nullptr: nothing more
+  };
+  static constexpr int kAny = -1;
+
+  static const KindCheck& check_of(Kind kind) {
+    using V = Verifier;
+    static constexpr std::array<KindCheck, kKindRows.size()> kChecks = {
+        {{Kind::kCompute, kAny, kAny, 0, &V::check_compute},
+         {Kind::kCopy, 1, 1, 0, &V::check_copy},
+         {Kind::kSend, 1, 0, 0, &V::check_exchange},
+         {Kind::kReceive, 0, 1, 0, &V::check_exchange},
+         {Kind::kSync, 0, 0, 0, nullptr},
+         {Kind::kStreamIn, 0, 1, 0, &V::check_stream},
+         {Kind::kStreamOut, 1, 0, 0, &V::check_stream},
+         {Kind::kOffChipLoad, kAny, kAny, 0, &V::check_off_chip},
+         {Kind::kOffChipStore, kAny, kAny, 0, &V::check_off_chip},
+         {Kind::kStash, 1, 0, 0, &V::check_stash},
+         {Kind::kRestore, 0, 1, 0, &V::check_stash},
+         {Kind::kLoop, 0, 0, 1, nullptr},
+         {Kind::kIf, 1, 0, 2, &V::check_condition}}};
+    return kChecks[static_cast<size_t>(kind)];
+  }
+
+  void check_instruction(const Instruction& instruction, const Runs& runs) {
     check_operands(instruction);
     check_attrs(instruction);
-    const int channel = instruction.channel;
-    const size_t slot = static_cast<size_t>(channel);
-    switch (instruction.kind) {
-      case Kind::kCompute:
-        if (instruction.op.empty()) fail("a compute instruction names no op.");
-        break;
-      case Kind::kSync:
-      case Kind::kLoop:
-        expect_counts(instruction, 0, 0);
-        break;
-      case Kind::kIf:
-        expect_counts(instruction, 1, 0);
-        if (type(instruction.inputs[0]).elements() != 1) fail("a condition is one element.");
-        break;
-      case Kind::kCopy:
-        expect_counts(instruction, 1, 1);
-        expect_type(instruction, type(instruction.inputs[0]), type(instruction.outputs[0]));
-        break;
-      case Kind::kSend:
-      case Kind::kReceive:
-        check_exchange(instruction, times, optional);
-        break;
-      case Kind::kStreamIn:
-      case Kind::kStreamOut:
-        check_stream(instruction, times, optional);
-        break;
-      case Kind::kOffChipLoad:
-      case Kind::kOffChipStore: {
-        if (channel < 0) {
-          check_state_transfer(instruction);
-          break;
-        }
-        if (!index_ok(channel, program_.remote_buffers.size())) fail("no such remote buffer.");
-        const bool load = instruction.kind == Kind::kOffChipLoad;
-        const size_t row = instruction.attrs.find("row") ? 0 : 1;
-        expect_counts(instruction, (load ? 0 : 1) + row, load ? 1 : 0);
-        expect_type(instruction, type(load ? instruction.outputs[0] : instruction.inputs[0]),
-                    program_.remote_buffers[slot].type);
-        check_row(instruction, load ? 0 : 1, program_.remote_buffers[slot].entries);
-        break;
-      }
-      case Kind::kStash:
-      case Kind::kRestore: {
-        if (!index_ok(channel, program_.stashes.size())) fail("no such stash.");
-        const bool out = instruction.kind == Kind::kRestore;
-        expect_counts(instruction, out ? 0 : 1, out ? 1 : 0);
-        expect_type(instruction, type(out ? instruction.outputs[0] : instruction.inputs[0]),
-                    program_.stashes[slot].type);
-        if (program_.stashes[slot].ipu != ipu_) {
-          fail("IPU ", ipu_, " uses stash ", channel, " of IPU ", program_.stashes[slot].ipu, ".");
-        }
-        break;
-      }
+    const KindCheck& row = check_of(instruction.kind);
+    if (row.inputs != kAny) {
+      expect_counts(instruction, static_cast<size_t>(row.inputs), static_cast<size_t>(row.outputs));
     }
-    const size_t blocks =
-        instruction.kind == Kind::kLoop ? 1 : (instruction.kind == Kind::kIf ? 2 : 0);
-    if (instruction.blocks.size() != blocks) {
+    if (row.check) (this->*row.check)(instruction, runs);
+    if (instruction.blocks.size() != row.blocks) {
       fail("'", word(instruction), "' has ", instruction.blocks.size(), " blocks.");
+    }
+  }
+
+  void check_compute(const Instruction& instruction, const Runs& /*runs*/) {
+    if (instruction.op.empty()) fail("a compute instruction names no op.");
+  }
+
+  void check_condition(const Instruction& instruction, const Runs& /*runs*/) {
+    if (type(instruction.inputs[0]).elements() != 1) fail("a condition is one element.");
+  }
+
+  void check_copy(const Instruction& instruction, const Runs& /*runs*/) {
+    expect_type(instruction, type(instruction.inputs[0]), type(instruction.outputs[0]));
+  }
+
+  // Returns the type of the tensor that an instruction moves out of this IPU or into it.
+  const Type& moved_type(const Instruction& instruction, bool out) const {
+    return type(out ? instruction.inputs[0] : instruction.outputs[0]);
+  }
+
+  void check_off_chip(const Instruction& instruction, const Runs& /*runs*/) {
+    if (instruction.channel < 0) return check_state_transfer(instruction);
+    if (!index_ok(instruction.channel, program_.remote_buffers.size())) {
+      fail("no such remote buffer.");
+    }
+    const auto& buffer = program_.remote_buffers[static_cast<size_t>(instruction.channel)];
+    const bool load = instruction.kind == Kind::kOffChipLoad;
+    const size_t row = instruction.attrs.find("row") ? 0 : 1;
+    expect_counts(instruction, (load ? 0 : 1) + row, load ? 1 : 0);
+    expect_type(instruction, moved_type(instruction, !load), buffer.type);
+    check_row(instruction, load ? 0 : 1, buffer.entries);
+  }
+
+  void check_stash(const Instruction& instruction, const Runs& /*runs*/) {
+    if (!index_ok(instruction.channel, program_.stashes.size())) fail("no such stash.");
+    const Stash& stash = program_.stashes[static_cast<size_t>(instruction.channel)];
+    const bool keeps = instruction.kind == Kind::kStash;
+    expect_type(instruction, moved_type(instruction, keeps), stash.type);
+    if (stash.ipu != ipu_) {
+      fail("IPU ", ipu_, " uses stash ", instruction.channel, " of IPU ", stash.ipu, ".");
     }
   }
 
@@ -253,9 +276,8 @@ class Verifier {
     }
   }
 
-  void check_exchange(const Instruction& instruction, int64_t times, bool optional) {
+  void check_exchange(const Instruction& instruction, const Runs& runs) {
     const bool send = instruction.kind == Kind::kSend;
-    expect_counts(instruction, send ? 1 : 0, send ? 0 : 1);
     if (!index_ok(instruction.peer, program_.ipus.size()) || instruction.peer == ipu_) {
       fail("IPU ", ipu_, " has no peer ", instruction.peer, ".");
     }
@@ -263,7 +285,7 @@ class Verifier {
       fail("there is no channel ", instruction.channel, ".");
     }
     Ends& ends = channels_[instruction.channel];
-    const Type& moved = type(send ? instruction.inputs[0] : instruction.outputs[0]);
+    const Type& moved = moved_type(instruction, send);
     if (ends.type) expect_type(instruction, moved, *ends.type);
     ends.type = &moved;
     const int sender = send ? ipu_ : instruction.peer;
@@ -274,27 +296,25 @@ class Verifier {
     }
     ends.sender = sender;
     ends.receiver = receiver;
-    (send ? ends.sent : ends.received) += times;
-    ends.optional += optional ? (send ? 1 : -1) : 0;
+    (send ? ends.sent : ends.received) += runs.times;
+    ends.optional += runs.optional ? (send ? 1 : -1) : 0;
   }
 
-  void check_stream(const Instruction& instruction, int64_t times, bool optional) {
+  void check_stream(const Instruction& instruction, const Runs& runs) {
     if (!index_ok(instruction.channel, program_.streams.size())) fail("no such stream.");
     const Stream& stream = program_.streams[static_cast<size_t>(instruction.channel)];
     const bool in = instruction.kind == Kind::kStreamIn;
-    expect_counts(instruction, in ? 0 : 1, in ? 1 : 0);
     if (in != stream.host.to_device) {
       fail("stream '", stream.host.name, "' runs the other way.");
     }
-    expect_type(instruction, type(in ? instruction.outputs[0] : instruction.inputs[0]),
-                stream.host.type);
+    expect_type(instruction, moved_type(instruction, !in), stream.host.type);
     Ends& ends = streams_[instruction.channel];
     if (ends.sender >= 0 && ends.sender != ipu_) {
       fail("stream '", stream.host.name, "' is used by IPUs ", ends.sender, " and ", ipu_, ".");
     }
     ends.sender = ipu_;
-    ends.sent += times;
-    if (optional) ends.received = 1;  // the count is an upper bound
+    ends.sent += runs.times;
+    if (runs.optional) ends.received = 1;  // the count is an upper bound
   }
 
   void check_channels() const {

@@ -3,19 +3,18 @@
 #include "session/executable.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <optional>
 
 #include "account/report.hpp"
 #include "account/timeline.hpp"
 #include "compile/compiled.hpp"
 #include "emulator/engine.hpp"
+#include "emulator/run/run_state.hpp"
 #include "emulator/run/state_store.hpp"
 #include "ir/text.hpp"
 #include "program/replica_groups.hpp"
 #include "session/agreement.hpp"
+#include "session/exclusive_access.hpp"
 #include "session/run_clock.hpp"
-#include "session/turns.hpp"
 #include "support/error.hpp"
 #include "support/exhaustion.hpp"
 #include "support/faults.hpp"
@@ -26,7 +25,7 @@
 
 namespace poptorch::session {
 
-using Turn = Turns::Turn;
+using Guard = ExclusiveAccess::Guard;
 
 struct Executable::Impl {
   Impl(compile::Compiled moved, const ir::Registry& registry, const HostOptions& options)
@@ -72,16 +71,15 @@ struct Executable::Impl {
     return names;
   }
 
-  // Requires the turn. After a device fault, which loses the device's contents, refuses until
-  // attach().
+  // Requires exclusive access. After a device fault, which loses the device's contents, refuses
+  // until attach().
   template <typename Work>
   void on_device(Work work) {
-    if (failure) throw support::failed_before(*failure);
+    engine.run_state().refuse_failed();
     try {
       work();
     } catch (const support::DeviceError& error) {
-      failure = error;
-      has_failed = true;
+      engine.run_state().fail(error);
       throw;
     }
   }
@@ -100,11 +98,8 @@ struct Executable::Impl {
 
   const int64_t began = RunClock::now();
   compile::Compiled forms;  // without the program, which the engine holds; empty after load()
-  Turns turns;
+  ExclusiveAccess access;
   bool is_closed = false;
-  std::atomic<bool> has_partial_state{false};
-  std::optional<support::DeviceError> failure;
-  std::atomic<bool> has_failed{false};  // whether there is a `failure`; readable without the turn
   emulator::Engine engine;
   Agreement agreement{engine};  // with other instances
   std::vector<ir::Type> input_types, output_types;
@@ -134,48 +129,39 @@ std::vector<std::string> Executable::output_names() const { return impl_->stream
 
 void Executable::run(const std::vector<const std::byte*>& inputs,
                      const std::vector<std::byte*>& outputs) {
-  const Turn turn(impl_->turns);
+  const Guard guard(impl_->access);
   if (impl_->is_closed) {
     throw support::UserError(
         "[run] destroy() was called while this thread was about to run the model. Call destroy() "
         "when no thread uses the wrapper any more.");
   }
   impl_->on_device([&] {
-    try {
-      impl_->agreement.before_run();
-      const int64_t began = RunClock::now();
-      support::in_frame("run", [&] {
-        support::refusing_exhaustion([&] { impl_->engine.run(inputs, outputs); });
-      });
-      impl_->clock.note(began);
-    } catch (const support::DeviceError&) {
-      throw;
-    } catch (...) {
-      if (impl_->engine.left_state_partial()) impl_->has_partial_state = true;
-      throw;
-    }
+    impl_->agreement.before_run();
+    const int64_t began = RunClock::now();
+    support::in_frame(
+        "run", [&] { support::refusing_exhaustion([&] { impl_->engine.run(inputs, outputs); }); });
+    impl_->clock.note(began);
   });
 }
 
 void Executable::close() {
-  const Turn turn(impl_->turns, Turns::IfTaken::kRefuse);
+  const Guard guard(impl_->access, ExclusiveAccess::IfTaken::kRefuse);
   impl_->is_closed = true;
 }
 void Executable::reopen() {
-  const Turn turn(impl_->turns);
+  const Guard guard(impl_->access);
   impl_->is_closed = false;
 }
-bool Executable::forget_partial_state() { return impl_->has_partial_state.exchange(false); }
+bool Executable::forget_partial_state() { return impl_->engine.forget_partial_state(); }
 
 void Executable::attach() {
-  const Turn turn(impl_->turns);
+  const Guard guard(impl_->access);
   support::meet_fault(support::FaultPoint::kAttach);
-  if (!impl_->failure) return;
-  impl_->engine.restart();
-  impl_->has_failed = impl_->has_partial_state = false;
-  impl_->failure.reset();
+  if (has_failed()) impl_->engine.restart();
 }
-bool Executable::has_failed() const { return impl_->has_failed; }
+bool Executable::has_failed() const {
+  return impl_->engine.run_state().kind() == emulator::RunState::Kind::kFailed;
+}
 
 const std::vector<ir::StateSlot>& Executable::states() const { return impl_->states; }
 
@@ -189,12 +175,12 @@ ir::Type Executable::state_type(const ir::StateSlot& slot) const {
 }
 
 void Executable::read_state(const std::string& name, std::byte* data) const {
-  const Turn turn(impl_->turns);
+  const Guard guard(impl_->access);
   impl_->copy([&] { impl_->engine.state().read(name, data); });
 }
 
 void Executable::read_states(const std::vector<std::pair<std::string, std::byte*>>& into) const {
-  const Turn turn(impl_->turns);
+  const Guard guard(impl_->access);
   impl_->copy([&] {
     for (const auto& [name, data] : into) {
       impl_->engine.state().read(name, data);
@@ -218,12 +204,12 @@ Executable::Replicas Executable::replicas() const {
 
 void Executable::exchange(const std::string& what, std::byte* rows, int64_t row_bytes,
                           const std::vector<int>& owners) {
-  const Turn turn(impl_->turns);
+  const Guard guard(impl_->access);
   impl_->engine.exchange(what, rows, row_bytes, owners);
 }
 
 void Executable::write_states(const std::vector<std::pair<std::string, const std::byte*>>& from) {
-  const Turn turn(impl_->turns);
+  const Guard guard(impl_->access);
   impl_->copy([&] {
     for (const auto& [name, data] : from) {
       impl_->agreement.before_write(name);
@@ -234,7 +220,7 @@ void Executable::write_states(const std::vector<std::pair<std::string, const std
 }
 
 void Executable::write_state(const std::string& name, const std::byte* data) {
-  const Turn turn(impl_->turns);
+  const Guard guard(impl_->access);
   const auto write = [&] {
     impl_->agreement.before_write(name);
     impl_->engine.state().write(name, data);
@@ -251,17 +237,17 @@ const std::vector<ir::RemoteBuffer>& Executable::remote_buffers() const {
 }
 void Executable::read_remote(const std::string& name, int replica, int64_t entry,
                              std::byte* data) const {
-  const Turn turn(impl_->turns);
+  const Guard guard(impl_->access);
   impl_->copy([&] { impl_->engine.read_remote(name, replica, entry, data); });
 }
 void Executable::write_remote(const std::string& name, int replica, int64_t entry,
                               const std::byte* data) {
-  const Turn turn(impl_->turns);
+  const Guard guard(impl_->access);
   impl_->copy([&] { impl_->engine.write_remote(name, replica, entry, data); });
 }
 
 std::string Executable::text(const std::string& form, bool locations) const {
-  if (form == "program") return program::print(program(), locations);
+  if (form == "program") return program::print(program(), {.locations = locations});
   if (form == "bound") return impl_->engine.text();
   const ir::Module* module = impl_->form_named(form);
   if (!module) refuse_without_forms();
@@ -311,17 +297,17 @@ std::vector<std::string> Executable::anchor_names() const {
 }
 
 std::vector<std::pair<double, double>> Executable::transfer_times(size_t stream) const {
-  const Turn turn(impl_->turns);
+  const Guard guard(impl_->access);
   return impl_->engine.transfer_times(stream);
 }
 
 std::pair<uint64_t, uint64_t> Executable::random_state() const {
-  const Turn turn(impl_->turns);
+  const Guard guard(impl_->access);
   const emulator::RandomState state = impl_->engine.random_state();
   return {state.seed, state.micro_batch};
 }
 void Executable::set_random_state(std::pair<uint64_t, uint64_t> state) {
-  const Turn turn(impl_->turns);
+  const Guard guard(impl_->access);
   impl_->engine.set_random_state({state.first, state.second});
 }
 

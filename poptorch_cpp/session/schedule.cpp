@@ -71,6 +71,65 @@ int slowest_stage(const std::vector<account::StageWork>& work) {
   return found;
 }
 
+// Numbers the steps of a schedule that is not a pipeline. Returns the step of each place.
+std::map<Key, int64_t> steps_in_order(Schedule& made, bool phased) {
+  std::map<Key, int64_t> order;
+  for (const account::StageWork& work : made.work) order[key_of(work, phased, made.stages)] = 0;
+  for (const account::Transfer& move : made.transfers) {
+    if (!is_with_host(move)) order[{move.micro_batch, move.phase}] = 0;
+  }
+  int64_t step = 0;
+  for (auto& [key, its_step] : order) {
+    its_step = step++;
+    if (phased) made.phases.push_back(static_cast<int>(key.second));
+  }
+  return order;
+}
+
+// Assigns the work and the transfers to steps.
+void number_steps(Schedule& made, const ir::Execution& said) {
+  const lowering::Steps kind = lowering::find_strategy(said.strategy).steps;
+  const int64_t a_round = said.training ? said.gradient_accumulation : said.device_iterations;
+  const bool pipelined = kind == lowering::Steps::kPipeline;
+  const bool phased = kind == lowering::Steps::kPhases;
+  std::map<Key, int64_t> order;
+  if (!pipelined) order = steps_in_order(made, phased);
+  for (const account::StageWork& work : made.work) {
+    made.work_steps.push_back(pipelined ? pipelined_step(work, a_round, made.stages)
+                                        : order[key_of(work, phased, made.stages)]);
+  }
+  std::map<std::string, std::string> overlaps;
+  for (const account::StreamReport& stream : made.streams) overlaps[stream.name] = stream.overlap;
+  for (const account::Transfer& move : made.transfers) {
+    made.transfer_steps.push_back(is_with_host(move)
+                                      ? step_beside(made, move, overlaps[move.name], a_round)
+                                      : order[{move.micro_batch, move.phase}]);
+  }
+  made.steps = 1;
+  for (const auto* steps : {&made.work_steps, &made.transfer_steps}) {
+    for (const int64_t step : *steps) made.steps = std::max(made.steps, step + 1);
+  }
+}
+
+double share_of_bubbles(const Schedule& made) {
+  std::set<std::pair<int, int64_t>> busy;
+  for (size_t i = 0; i < made.work.size(); ++i) {
+    busy.emplace(made.work[i].ipu, made.work_steps[i]);
+  }
+  return 1 - static_cast<double>(busy.size()) / static_cast<double>(made.ipus * made.steps);
+}
+
+std::vector<std::vector<std::string>> blocks_of(const Report& report) {
+  std::vector<std::vector<std::string>> blocks(report.ipus.size());
+  for (const account::StageReport& stage : report.stages) {
+    auto& names = blocks[static_cast<size_t>(stage.ipu)];
+    for (const std::string& block : stage.blocks) {
+      if (std::find(names.begin(), names.end(), block) == names.end()) names.push_back(block);
+    }
+  }
+  return blocks;
+}
+
 }  // namespace
 
 std::string_view word(account::Transfer::Kind kind) {
@@ -80,8 +139,6 @@ std::string_view word(account::Transfer::Kind kind) {
 
 Schedule make_schedule(const Executable& model, int64_t micro_batches) {
   const ir::Execution& said = model.execution();
-  const lowering::Steps kind = lowering::find_strategy(said.strategy).steps;
-  const int64_t a_round = said.training ? said.gradient_accumulation : said.device_iterations;
   Timeline timeline = model.timeline(micro_batches);
   const Report report = model.report();
   Schedule made;
@@ -95,50 +152,10 @@ Schedule make_schedule(const Executable& model, int64_t micro_batches) {
   for (const account::StageWork& work : made.work) {
     made.stages = std::max<int64_t>(made.stages, work.stage + 1);
   }
-  const bool phased = kind == lowering::Steps::kPhases;
-  std::map<Key, int64_t> order;
-  if (kind == lowering::Steps::kPipeline) {
-    for (const account::StageWork& work : made.work) {
-      made.work_steps.push_back(pipelined_step(work, a_round, made.stages));
-    }
-  } else {
-    for (const account::StageWork& work : made.work) order[key_of(work, phased, made.stages)] = 0;
-    for (const account::Transfer& move : made.transfers) {
-      if (!is_with_host(move)) order[{move.micro_batch, move.phase}] = 0;
-    }
-    int64_t step = 0;
-    for (auto& [key, its_step] : order) {
-      its_step = step++;
-      if (phased) made.phases.push_back(static_cast<int>(key.second));
-    }
-    for (const account::StageWork& work : made.work) {
-      made.work_steps.push_back(order[key_of(work, phased, made.stages)]);
-    }
-  }
-  std::map<std::string, std::string> overlaps;
-  for (const account::StreamReport& stream : report.streams) overlaps[stream.name] = stream.overlap;
-  for (const account::Transfer& move : made.transfers) {
-    made.transfer_steps.push_back(is_with_host(move)
-                                      ? step_beside(made, move, overlaps[move.name], a_round)
-                                      : order[{move.micro_batch, move.phase}]);
-  }
-  made.steps = 1;
-  for (const auto* steps : {&made.work_steps, &made.transfer_steps}) {
-    for (const int64_t step : *steps) made.steps = std::max(made.steps, step + 1);
-  }
-  std::set<std::pair<int, int64_t>> busy;
-  for (size_t i = 0; i < made.work.size(); ++i) {
-    busy.emplace(made.work[i].ipu, made.work_steps[i]);
-  }
-  made.bubbles = 1 - static_cast<double>(busy.size()) / static_cast<double>(made.ipus * made.steps);
+  number_steps(made, said);
+  made.bubbles = share_of_bubbles(made);
   made.bottleneck = slowest_stage(made.work);
-  made.blocks.resize(report.ipus.size());
-  for (const account::StageReport& stage : report.stages) {
-    auto& names = made.blocks[static_cast<size_t>(stage.ipu)];
-    for (const std::string& block : stage.blocks) {
-      if (std::find(names.begin(), names.end(), block) == names.end()) names.push_back(block);
-    }
-  }
+  made.blocks = blocks_of(report);
   return made;
 }
 

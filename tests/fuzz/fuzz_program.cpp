@@ -15,8 +15,9 @@ Reached fuzz_program(std::string_view text) {
   } catch (const support::UserError&) {
     return Reached::kNothing;
   }
-  const std::string printed = program::print(parsed, true);
-  if (program::print(program::parse(printed, ops::registry(), "printed"), true) != printed) {
+  const std::string printed = program::print(parsed, {.locations = true});
+  if (program::print(program::parse(printed, ops::registry(), "printed"), {.locations = true}) !=
+      printed) {
     throw std::logic_error("a program does not print as it was printed:\n" + printed);
   }
   try {

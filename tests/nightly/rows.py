@@ -39,7 +39,8 @@ def _executions(text: str) -> str:
     return f"{' + '.join(a or b for a, b in counts)} executions, {findings} findings"
 
 
-PASSED = line(r"\d+ passed|\d+ failed")
+PASSED_PATTERN = r"\d+ passed|\d+ failed"
+PASSED = line(PASSED_PATTERN)
 
 ROWS = (
     Row("R1, R2", "PyTorch's own tables: values, in place, gradients",
@@ -121,6 +122,10 @@ ROWS = (
         _lines("instance faults:", "named faults:", r"\d+ passed|\d+ failed"), full=500,
         environment={"POPTORCH_INSTANCE_FAULTS": "1"}),
     Row("R15", "unit tests under the address and undefined-behaviour sanitizers", "make asan",
+        line(r"PASSED|FAILED")),
+    Row("R15", "unit tests and some of Python's with the SSE4 kernels, on an emulated Nehalem",
+        "make sse4", _lines(r"PASSED|FAILED", PASSED_PATTERN)),
+    Row("R15", "unit tests of the core for aarch64, with NEON, emulated", "make neon",
         line(r"PASSED|FAILED")),
     Row("R12", "unit tests under the thread sanitizer", "make tsan", line(r"PASSED|FAILED")),
     Row("R13", "faults of IPUs at random points: training resumed bit by bit",

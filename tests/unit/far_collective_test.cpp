@@ -147,24 +147,45 @@ TEST(FarCollective, RefusesSharesThatCannotBe) {
             std::string::npos);
 }
 
-// A branch that one instance's replica does not take ends the wait of the other.
-TEST(FarCollective, EndsTheWaitForAnInstanceThatHasGoneOn) {
-  const program::Program program = program_of({"all_reduce", "sum", "f32", 2, 0, 1});
-  const auto shares = local_shares(2);
-  const auto fabric = shares[1].fabric;
-  const auto raised = in_threads(2, [&](int i) {
+// Whichever instance does not take the branch to a collective: those that wait for it name it, and
+// the others are told.
+void expect_end_of_wait(const CollectiveCase& c, int gone) {
+  SCOPED_TRACE(str(c.op, " of ", c.replicas, " replicas without instance ", gone));
+  constexpr int kInstances = 3;
+  const program::Program program = program_of(c);
+  const auto shares = local_shares(kInstances, 20);
+  const auto raised = in_threads(kInstances, [&](int i) {
     EngineOptions options{.threads = 1};
     options.share = shares[static_cast<size_t>(i)];
     Engine engine(program, ops::registry(), options);
     run_once(engine, inputs_of(program, options.share));
-    if (i == 0) return static_cast<void>(run_once(engine, inputs_of(program, options.share)));
+    if (i != gone) return static_cast<void>(run_once(engine, inputs_of(program, options.share)));
     const std::byte anything{};
     const Tag later{.program = 0, .run = 9};
-    while (!fabric->send(0, later, &anything, 1)) {
+    for (int other = 0; other < kInstances; ++other) {
+      while (other != gone && !options.share.fabric->send(other, later, &anything, 1)) {
+      }
     }
   });
-  EXPECT_NE(raised[0].find("it has gone on to its next run without it"), std::string::npos)
-      << raised[0];
+  const std::string names =
+      str("waits for instance ", gone, ", but it has gone on to its next run without it");
+  int naming = 0;
+  for (int i = 0; i < kInstances; ++i) {
+    const std::string& text = raised[static_cast<size_t>(i)];
+    const bool does_name = text.find(names) != std::string::npos;
+    const bool is_told = text.find("cannot continue: the run of instance") != std::string::npos;
+    EXPECT_EQ(does_name || is_told, i != gone) << "instance " << i << ": " << text;
+    naming += does_name ? 1 : 0;
+  }
+  EXPECT_GE(naming, 1);
+}
+
+TEST(FarCollective, EndsTheWaitForAnInstanceThatHasGoneOn) {
+  for (const char* op : {"all_reduce", "reduce_scatter", "all_gather"}) {
+    for (int replicas : {3, 6}) {
+      for (int gone : {0, 1, 2}) expect_end_of_wait({op, "sum", "f32", replicas, 0, 1}, gone);
+    }
+  }
 }
 
 // Instance 0 waits in a collective when instance 1 is stopped before it: each has made other

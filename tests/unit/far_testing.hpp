@@ -28,21 +28,21 @@ struct Mail {
   const int count;
   std::mutex mutex;
   std::vector<Inbox> boxes;  // from · count + to
-  std::vector<Bell> bells = std::vector<Bell>(static_cast<size_t>(count));
+  std::vector<EventCount> events = std::vector<EventCount>(static_cast<size_t>(count));
   std::vector<std::string> ends = std::vector<std::string>(static_cast<size_t>(count));
   Inbox& box(int from, int to) { return boxes[static_cast<size_t>(from * count + to)]; }
 };
 
 class LocalFabric final : public Fabric {
  public:
-  // is_near: operands of any length are lent.
+  // is_near: operands of any length are shared.
   LocalFabric(std::shared_ptr<Mail> mail, int instance, int64_t most, bool is_near)
       : mail_(std::move(mail)), instance_(instance), most_(most), is_near_(is_near) {}
   int instances() const override { return mail_->count; }
   int instance() const override { return instance_; }
   int64_t most_bytes() const override { return most_; }
   bool is_near(int /*other*/) const override { return is_near_; }
-  int64_t least_lent() const override { return 1; }
+  int64_t least_shared() const override { return 1; }
   using Fabric::receive;
   // Every third message finds no room at first.
   bool send(int to, const Tag& tag, const std::byte* data, int64_t bytes) override {
@@ -50,7 +50,7 @@ class LocalFabric final : public Fabric {
     if (++sends_ % 3 == 0 || !has_room(tag)) return false;
     mail_->box(instance_, to).put(tag, {data, data + bytes});
     has_moved(tag);
-    mail_->bells[static_cast<size_t>(to)].ring();
+    mail_->events[static_cast<size_t>(to)].notify();
     return true;
   }
   bool receive(int from, const Tag& tag, int64_t bytes, const Use& use) override {
@@ -59,7 +59,7 @@ class LocalFabric final : public Fabric {
     has_moved(tag);
     return true;
   }
-  Bell& bell() override { return mail_->bells[static_cast<size_t>(instance_)]; }
+  EventCount& events() override { return mail_->events[static_cast<size_t>(instance_)]; }
   // For tests: whether there is room for a message; called after a message was sent or received.
   std::function<bool(const Tag&)> has_room = [](const Tag&) { return true; };
   std::function<void(const Tag&)> has_moved = [](const Tag&) {};
@@ -125,7 +125,7 @@ inline std::vector<std::string> in_threads(int instances, const std::function<vo
   return raised;
 }
 
-// How operands reach the others: as messages, where they are, lent over wires, or, where two
+// How operands reach the others: as messages, where they are, in bulk over wires, or, where two
 // instances are on one host, as those of their group do.
 enum class Joining { kSent, kNear, kLent, kMixed };
 

@@ -16,6 +16,7 @@
 #include "ops/all_ops.hpp"
 #include "session/session.hpp"
 #include "support/environment.hpp"
+#include "support/watch.hpp"
 #include "trained_net.hpp"
 
 namespace poptorch::support {
@@ -207,6 +208,38 @@ TEST_P(FaultOfRun, StopsAllIpusAndLeavesNothing) {
 INSTANTIATE_TEST_SUITE_P(Ways, FaultOfRun,
                          testing::Values(Joining{1, "sharded"}, Joining{4, "sharded"},
                                          Joining{1, "pipelined"}, Joining{4, "pipelined"}));
+
+TEST(InterruptedRun, IsReportedOnce) {
+  const auto model = trained(1, "sharded");
+  const auto interrupt = [&] {
+    const Watch watch([] { return true; }, Watch::kEveryTime);
+    EXPECT_THROW(run(*model), Interrupted);
+  };
+  EXPECT_FALSE(model->forget_partial_state());
+  interrupt();
+  run(*model);  // continues with the partial state
+  EXPECT_TRUE(model->forget_partial_state());
+  EXPECT_FALSE(model->forget_partial_state());
+  interrupt();
+  EXPECT_TRUE(model->forget_partial_state());
+  EXPECT_THROW(model->run({}, {}), UserError);  // does not begin
+  EXPECT_FALSE(model->forget_partial_state());
+}
+
+TEST(InterruptedRun, IsForgottenWithADeviceThatFails) {
+  const auto model = trained(1, "sharded");
+  {
+    const Watch watch([] { return true; }, Watch::kEveryTime);
+    EXPECT_THROW(run(*model), Interrupted);
+  }
+  const Arming fault("copy:IPU_RESET");
+  EXPECT_THROW(write_weights(*model), DeviceError);
+  EXPECT_TRUE(model->has_failed());
+  EXPECT_FALSE(model->forget_partial_state());
+  model->attach();
+  EXPECT_FALSE(model->has_failed());
+  EXPECT_FALSE(model->forget_partial_state());
+}
 
 TEST(FaultOfDevice, TellsWhatHappenedBefore) {
   const auto model = trained(1, "sharded");

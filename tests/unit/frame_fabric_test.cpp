@@ -82,30 +82,30 @@ TEST(FrameFabric, KnowsWhoIsStoppedOnItsHost) {
   close(file);
 }
 
-// Lent and wanted in either order; what is not wanted any more can be lent to nobody.
+// Offered and wanted in either order; what is not wanted any more can be offered to nobody.
 TEST(FrameFabric, LendsToWhoWantsAsMuch) {
   Cluster cluster(2, 1, 16);
   const auto zero = cluster.join(0), one = cluster.join(1);
   std::vector<int32_t> sent(8, 7), got(8), late(8);
   auto* from = reinterpret_cast<std::byte*>(sent.data());
-  const auto wait = [&](const auto& fabric, int other, int64_t loan) {
-    while (!fabric->is_over(other, loan)) fabric->nap(100, fabric->signal());
+  const auto wait = [&](const auto& fabric, int other, int64_t transfer) {
+    while (!fabric->is_over(other, transfer)) fabric->nap(100, fabric->signal());
   };
-  for (bool lent_first : {true, false}) {
-    const Tag tag{.program = 1, .round = lent_first};
-    int64_t lent = lent_first ? zero->lend(1, tag, from, 32) : 0;
-    const int64_t wanted = one->fetch(0, tag, reinterpret_cast<std::byte*>(got.data()), 32);
-    if (!lent_first) lent = zero->lend(1, tag, from, 32);
+  for (bool offered_first : {true, false}) {
+    const Tag tag{.program = 1, .round = offered_first};
+    int64_t offered = offered_first ? zero->offer(1, tag, from, 32) : 0;
+    const int64_t wanted = one->request(0, tag, reinterpret_cast<std::byte*>(got.data()), 32);
+    if (!offered_first) offered = zero->offer(1, tag, from, 32);
     wait(one, 0, wanted);
-    wait(zero, 1, lent);
+    wait(zero, 1, offered);
     EXPECT_EQ(std::exchange(got, std::vector<int32_t>(8)), sent);
   }
   const Tag tag{.program = 2};
-  one->fetch(0, tag, reinterpret_cast<std::byte*>(late.data()), 32);
-  one->take_back(2, std::numeric_limits<double>::infinity());
+  one->request(0, tag, reinterpret_cast<std::byte*>(late.data()), 32);
+  one->withdraw(2, std::numeric_limits<double>::infinity());
   EXPECT_EQ(one->end_of(0), "");
-  zero->lend(1, tag, from, 32);
-  one->fetch(0, tag, reinterpret_cast<std::byte*>(got.data()), 16);
+  zero->offer(1, tag, from, 32);
+  one->request(0, tag, reinterpret_cast<std::byte*>(got.data()), 16);
   while (zero->end_of(1).empty()) zero->nap(100, zero->signal());
   EXPECT_EQ(zero->end_of(1), "it wants 16 bytes of what has 32 here");
   EXPECT_EQ(late, std::vector<int32_t>(8));

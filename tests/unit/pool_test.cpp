@@ -198,7 +198,7 @@ INSTANTIATE_TEST_SUITE_P(Threads, PoolOf, testing::Values(1, 2, 4));
 
 // Such as an observer that has not the memory for what it notes.
 TEST(Pool, RethrowsWhatHelpersThrow) {
-  struct Failing final : Helping {
+  struct Failing final : HelperScope {
     void* begin() override {
       has_begun = true;
       if (!at_end) throw std::runtime_error("begin");

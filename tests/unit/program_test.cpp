@@ -103,8 +103,19 @@ TEST(ProgramText, PrintsLocationsOnRequest) {
       "loc(\"m.py\":4)\n}\n",
       registry());
   EXPECT_EQ(print(program).find("m.py"), std::string::npos);
-  EXPECT_NE(print(program, true).find("loc(\"m.py\":4)"), std::string::npos);
-  EXPECT_EQ(print(program::parse(print(program, true), registry()), true), print(program, true));
+  EXPECT_NE(print(program, {.locations = true}).find("loc(\"m.py\":4)"), std::string::npos);
+  const std::string located = print(program, {.locations = true});
+  EXPECT_EQ(print(program::parse(located, registry()), {.locations = true}), located);
+}
+
+TEST(ProgramText, PrintsNoSeedOnRequest) {
+  Program one = program::parse(everything(), registry()), other = one;
+  one.random_seed = 3;
+  other.random_seed = 5;
+  EXPECT_NE(print(one), print(other));
+  EXPECT_EQ(print(one, {.seed = false}), print(other, {.seed = false}));
+  other.micro_batches_per_run += 1;
+  EXPECT_NE(print(one, {.seed = false}), print(other, {.seed = false}));
 }
 
 TEST(ProgramText, MakesNamesUniqueOnce) {

@@ -13,7 +13,7 @@
 #include "compile/pipeline.hpp"
 #include "ir/text.hpp"
 #include "ops/all_ops.hpp"
-#include "session/turns.hpp"
+#include "session/exclusive_access.hpp"
 #include "support/error.hpp"
 #include "support/watch.hpp"
 
@@ -298,22 +298,23 @@ TEST(Session, RunsNothingOnceClosed) {
   EXPECT_EQ(run(*model, inputs)[1], Floats({11}));
 }
 
-// A turn is somebody's: its own thread is told, another waits or is refused.
-TEST(Session, TakesTurns) {
-  Turns turns;
+// The thread that holds access is told, another waits or is refused.
+TEST(Session, GivesOneThreadAccess) {
+  ExclusiveAccess access;
   bool second = false;
   std::thread waiting;
   {
-    const Turns::Turn first(turns);
-    EXPECT_THROW(const Turns::Turn again(turns), support::UserError);
+    const ExclusiveAccess::Guard first(access);
+    EXPECT_THROW(const ExclusiveAccess::Guard again(access), support::UserError);
     std::thread([&] {
-      using Refusing = Turns::Turn;
-      EXPECT_THROW(const Refusing refused(turns, Turns::IfTaken::kRefuse), support::UserError);
+      using Refusing = ExclusiveAccess::Guard;
+      EXPECT_THROW(const Refusing refused(access, ExclusiveAccess::IfTaken::kRefuse),
+                   support::UserError);
       const support::Watch watch([] { return true; }, support::Watch::kEveryTime);
-      EXPECT_THROW(const Refusing stopped(turns), support::Interrupted);
+      EXPECT_THROW(const Refusing stopped(access), support::Interrupted);
     }).join();
     waiting = std::thread([&] {
-      const Turns::Turn turn(turns);
+      const ExclusiveAccess::Guard later(access);
       second = true;
     });
     EXPECT_FALSE(second);

@@ -6,12 +6,12 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 
+#include "child_process.hpp"
 #include "emulator/transport/peer_process.hpp"
 #include "far_testing.hpp"
 #include "scratch.hpp"
@@ -23,38 +23,6 @@ namespace poptorch::emulator {
 namespace {
 
 using support::str;
-
-struct Child {
-  pid_t process = 0;
-  int pipe = -1;
-  // What its work returned or raised; "" when it was killed.
-  std::string end() {
-    std::string text;
-    char buffer[512];
-    for (ssize_t n; (n = read(pipe, buffer, sizeof buffer)) > 0;) text.append(buffer, n);
-    close(pipe);
-    waitpid(process, nullptr, 0);
-    return text;
-  }
-};
-
-Child start(const std::function<std::string()>& work) {
-  int ends[2];
-  EXPECT_EQ(pipe(ends), 0);
-  const pid_t process = fork();
-  if (process != 0) {
-    close(ends[1]);
-    return {process, ends[0]};
-  }
-  std::string text;
-  try {
-    text = work();
-  } catch (const std::exception& error) {
-    text = error.what();
-  }
-  (void)!write(ends[1], text.data(), text.size());
-  _exit(0);
-}
 
 struct File {
   int file = memfd_create("instances", MFD_CLOEXEC);

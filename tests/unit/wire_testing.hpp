@@ -111,9 +111,9 @@ class LineWire final : public Wire {
 // The lines of all pairs of instances, of which each host has so many; the hosts' shared memory.
 class Cluster {
  public:
-  // least_loan: bytes from which on messages over wires are lent.
-  Cluster(int instances, int on_host, int64_t least_loan = int64_t{1} << 20)
-      : count_(instances), on_host_(on_host), least_loan_(least_loan) {
+  // least_bulk: bytes from which on messages over wires are bulk transfers.
+  Cluster(int instances, int on_host, int64_t least_bulk = int64_t{1} << 20)
+      : count_(instances), on_host_(on_host), least_bulk_(least_bulk) {
     for (int i = 0; i < instances * instances; ++i) lines_.push_back(std::make_shared<Line>());
     for (int i = 0; i < instances; i += on_host)
       files_.push_back(memfd_create("host", MFD_CLOEXEC));
@@ -138,7 +138,7 @@ class Cluster {
         there.wire = std::make_unique<LineWire>(line(here, other), line(other, here));
       }
     }
-    return make_frame_fabric(here, std::move(reached), near, least_loan_);
+    return make_frame_fabric(here, std::move(reached), near, least_bulk_);
   }
 
  private:
@@ -147,7 +147,7 @@ class Cluster {
   }
 
   int count_, on_host_;
-  int64_t least_loan_;
+  int64_t least_bulk_;
   std::vector<std::shared_ptr<Line>> lines_;
   std::vector<int> files_;
 };

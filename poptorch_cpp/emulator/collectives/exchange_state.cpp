@@ -5,6 +5,7 @@
 #include "emulator/collectives/attempts.hpp"
 #include "emulator/collectives/peers.hpp"
 #include "emulator/transport/fabric.hpp"
+#include "storage/container.hpp"
 #include "support/error.hpp"
 #include "support/faults.hpp"
 #include "support/strings.hpp"
@@ -18,7 +19,7 @@ namespace {
 
 // Returns a number for the tag, so that different exchanges are not mistaken for each other.
 int number_of(const std::string& what) {
-  return static_cast<int>(std::hash<std::string>()(what) & 0x7fffffff);
+  return static_cast<int>(storage::digest_of(what).low & 0x7fffffff);
 }
 
 // Holds the messages to or from another instance, in their order. `next` is the first to do.

@@ -4,14 +4,36 @@
 #include <cstring>
 #include <utility>
 
-#include "emulator/collectives/lent_collective.hpp"
-#include "emulator/collectives/sent_collective.hpp"
+#include "emulator/collectives/chain_reduction.hpp"
+#include "emulator/collectives/direct_reduction.hpp"
+#include "emulator/collectives/far_list.hpp"
+#include "emulator/collectives/sent_gather.hpp"
+#include "emulator/collectives/shared_collective.hpp"
 #include "emulator/transport/fabric.hpp"
 
 namespace poptorch::emulator {
 namespace {
 
 constexpr uint32_t kKinds = 3;  // of messages in a round
+
+// Copies to each replica's result its own operand, or its part of it. Needs no other instance.
+class LocalReduction final : public FarCollective {
+ public:
+  using FarCollective::FarCollective;
+
+ private:
+  void begin() override {
+    const int64_t bytes = spec_.operand_bytes() / (has_rank_parts() ? group_.ranks() : 1);
+    for (size_t i = 0; i < operands_.size(); ++i) {
+      const int64_t rank = group_.begin() + static_cast<int64_t>(i);
+      std::memcpy(results_[i], operands_[i] + (has_rank_parts() ? rank * bytes : 0),
+                  static_cast<size_t>(bytes));
+    }
+  }
+  bool advance() override { return false; }
+  bool is_finished() const override { return true; }
+  int waits_for() const override { return -1; }
+};
 
 }  // namespace
 
@@ -28,10 +50,6 @@ Tag FarCollective::tag(uint32_t kind) const {
 }
 
 bool FarCollective::compute() {
-  if (spec_.is_reduction() && spec_.reduction == Reduction::kLocal) {
-    keep_own();
-    return true;
-  }
   begin();
   peers_.note_progress();
   advance();
@@ -39,19 +57,9 @@ bool FarCollective::compute() {
     ++round_;
     return true;
   }
-  peers_.under_way.fetch_add(1);
+  list_->note_begin();
   under_way_ = true;
   return false;
-}
-
-// Copies to each replica's result its own operand, or its part of it.
-void FarCollective::keep_own() {
-  const bool parts = has_rank_parts();
-  const int64_t bytes = spec_.elements * element_bytes() / (parts ? group_.ranks() : 1);
-  for (size_t i = 0; i < operands_.size(); ++i) {
-    const int64_t rank = group_.begin() + static_cast<int64_t>(i);
-    std::memcpy(results_[i], operands_[i] + (parts ? rank * bytes : 0), static_cast<size_t>(bytes));
-  }
 }
 
 bool FarCollective::poll() {
@@ -67,7 +75,8 @@ bool FarCollective::poll() {
 
 int FarCollective::awaited() {
   std::lock_guard lock(mutex_);
-  return waits_for();
+  const int place = waits_for();
+  return group_.instance(place >= 0 ? place : (group_.here == 0 ? 1 : 0));
 }
 
 void FarCollective::clear() {
@@ -77,10 +86,19 @@ void FarCollective::clear() {
 
 std::unique_ptr<FarCollective> make_far_collective(const CollectiveSpec& spec, int number,
                                                    FarGroup group, Peers& peers) {
-  if (spec.ways[static_cast<size_t>(group.number)] == Way::kShared) {
-    return std::make_unique<LentCollective>(spec, number, std::move(group), peers);
+  if (spec.is_reduction() && spec.reduction == Reduction::kLocal) {
+    return std::make_unique<LocalReduction>(spec, number, std::move(group), peers);
   }
-  return std::make_unique<SentCollective>(spec, number, std::move(group), peers);
+  if (spec.ways[static_cast<size_t>(group.number)] == Way::kShared) {
+    return std::make_unique<SharedCollective>(spec, number, std::move(group), peers);
+  }
+  if (!spec.is_reduction()) {
+    return std::make_unique<SentGather>(spec, number, std::move(group), peers);
+  }
+  if (group.ranks() == group.places()) {
+    return std::make_unique<DirectReduction>(spec, number, std::move(group), peers);
+  }
+  return std::make_unique<ChainReduction>(spec, number, std::move(group), peers);
 }
 
 }  // namespace poptorch::emulator

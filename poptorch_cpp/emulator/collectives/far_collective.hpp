@@ -1,5 +1,6 @@
 // A collective of a group whose replicas run in several instances. It advances as messages arrive;
-// nothing here blocks. sent_collective.hpp and lent_collective.hpp bring operands to the others.
+// nothing here blocks. The derived classes bring operands to the others: chain_reduction.hpp,
+// direct_reduction.hpp and sent_gather.hpp in messages, shared_collective.hpp in shared memory.
 #pragma once
 
 #include <atomic>
@@ -12,6 +13,8 @@
 
 namespace poptorch::emulator {
 
+class FarList;  // far_list.hpp
+
 class FarCollective : public Collective {
  public:
   // `number` is its index among the program's collectives.
@@ -20,8 +23,9 @@ class FarCollective : public Collective {
   // Restarts the count of rounds, so that it is equal in all instances wherever an earlier run
   // ended.
   void begin_run() { round_ = 0; }
-  // Advances without blocking. Returns true once, when the collective completes; the caller then
-  // notifies the machines and decrements Peers::under_way.
+  // Puts it on the list, which counts it from the beginning of a round that must wait.
+  void join(FarList& list) { list_ = &list; }
+  // Advances without blocking. Returns true once, when the collective completes.
   bool poll();
   bool is_under_way() const { return under_way_.load(std::memory_order_relaxed); }
   // Returns an instance that it waits for. Requires that it is under way.
@@ -31,11 +35,12 @@ class FarCollective : public Collective {
   void clear() final;
 
  protected:
-  // Begins a round, whose operands and results are set. This and the next three require `mutex_`.
+  // Begins a round, whose operands and results are set. These require `mutex_`.
   virtual void begin() = 0;
   // Advances without blocking. Returns whether anything moved.
   virtual bool advance() = 0;
   virtual bool is_finished() const = 0;
+  // Returns the place of an instance that it waits for, or -1 if that may be any.
   virtual int waits_for() const = 0;
 
   // Returns the tag of this round's messages of one of three kinds.
@@ -48,9 +53,9 @@ class FarCollective : public Collective {
 
  private:
   bool compute() final;
-  void keep_own();
 
   const int number_;
+  FarList* list_ = nullptr;
   std::atomic<bool> under_way_{false};
   uint32_t round_ = 0;  // of this run
 };

@@ -24,7 +24,7 @@ void note_fabric(Share& share) {
   for (int other = 0; other < share.instances; ++other) {
     share.near.push_back(other == share.instance || share.fabric->is_near(other));
   }
-  share.least_shared = share.fabric->least_lent();
+  share.least_shared = share.fabric->least_shared();
 }
 
 }  // namespace poptorch::emulator

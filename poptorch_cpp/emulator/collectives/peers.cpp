@@ -8,6 +8,7 @@
 #include "emulator/collectives/attempts.hpp"
 #include "emulator/host/clock.hpp"
 #include "emulator/transport/fabric.hpp"
+#include "storage/container.hpp"
 #include "support/build_id.hpp"
 #include "support/error.hpp"
 #include "support/faults.hpp"
@@ -20,16 +21,9 @@ using support::str;
 
 namespace {
 
-// Is FNV-1a: it distinguishes programs, and need not withstand an attack.
-uint64_t digest_of(std::string_view text) {
-  uint64_t digest = 0xcbf29ce484222325u;
-  for (const char c : text) digest = (digest ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
-  return digest;
-}
-
 // An aborting instance waits so many seconds: for room for its notices, and for the others to
 // confirm that they no longer write to its memory.
-constexpr double kForRoom = 0.5, kForLoans = 5;
+constexpr double kForRoom = 0.5, kForTransfers = 5;
 
 }  // namespace
 
@@ -37,7 +31,7 @@ struct Peers::Hello {
   // All instances must agree on these two lines.
   uint64_t build = 0, program = 0;
   uint64_t replicas = 0, ipus = 0;
-  Lending::Offer lent = {};
+  SharedPages::Handle pages = {};
 
   auto agreed() const { return std::tie(build, program, replicas, ipus); }
 };
@@ -77,7 +71,6 @@ void Peers::begin_run() {
   begin_run_attempt();
   has_begun_run_ = false;
   telling([&] { agree(); });
-  under_way = 0;
   fabric().forget(number_, static_cast<uint32_t>(attempts_->current().run));
 }
 
@@ -105,13 +98,13 @@ void Peers::join() {
 void Peers::agree() {
   if (agreed_) return;
   if (!unlike_.empty()) throw support::UserError(unlike_);
-  program::Program unseeded = program_;  // seeds that differ only warn: session/agreement.hpp
-  unseeded.random_seed = 0;
-  const Hello own{.build = digest_of(support::build_id()),
-                  .program = digest_of(program::print(unseeded)),
+  // Seeds that differ only cause a warning: session/agreement.hpp.
+  const std::string unseeded = program::print(program_, {.seed = false});
+  const Hello own{.build = storage::digest_of(support::build_id()).low,
+                  .program = storage::digest_of(unseeded).low,
                   .replicas = static_cast<uint64_t>(program_.replicas),
                   .ipus = program_.ipus.size(),
-                  .lent = lending_.offer()};
+                  .pages = pages_.handle()};
   const Tag about = {.program = number_, .collective = Tag::kHello};
   const std::string what = "the first run of a program";
   const auto wait = [&](int other, auto ask) {
@@ -139,7 +132,7 @@ void Peers::agree() {
     if (!is_other(heard_)) continue;
     wait(heard_, hear);
     refuse_unlike(own, theirs);
-    if (fabric().is_near(heard_)) lending_.note(heard_, theirs.lent, fabric().name(heard_));
+    if (fabric().is_near(heard_)) pages_.note(heard_, theirs.pages, fabric().name(heard_));
   }
   agreed_ = true;
 }
@@ -185,7 +178,7 @@ void Peers::abort(std::string_view why) noexcept {
   } catch (...) {  // the others detect the end by themselves
   }
   try {
-    fabric().take_back(number_, now() + kForLoans);
+    fabric().withdraw(number_, now() + kForTransfers);
   } catch (...) {  // as above
   }
 }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "emulator/bound/share.hpp"
-#include "emulator/transport/lending.hpp"
+#include "emulator/transport/shared_pages.hpp"
 #include "emulator/transport/tag.hpp"
 #include "program/program.hpp"
 
@@ -52,10 +52,7 @@ class Peers {
   const Share& share() const { return share_; }
   Tag tag(uint32_t collective, int group, uint32_t round) const;
   // Returns the shared memory. Others can read what is added before the first run from then on.
-  Lending& lending() { return lending_; }
-
-  // Counts the collectives that wait for other instances now.
-  std::atomic<int> under_way{0};
+  SharedPages& shared_pages() { return pages_; }
 
   // Records that something arrived, which restarts the timeout of every wait.
   void note_progress();
@@ -82,7 +79,7 @@ class Peers {
 
   Share share_;
   const program::Program& program_;
-  Lending lending_;
+  SharedPages pages_;
   uint32_t number_ = 0;                 // Fabric::next_program()
   std::shared_ptr<Attempts> attempts_;  // set from the first attempt on
   bool has_begun_run_ = false;          // exchange_before_run() has begun its attempt

@@ -47,10 +47,10 @@ class Job {
   // failed task with the lowest number. `announce` notifies the others.
   template <typename Announce>
   void run(int tasks, const TaskRef& task, int worker, Announce announce,
-           const std::function<void()>& meanwhile = {}, Helping* helping = nullptr) {
+           const std::function<void()>& meanwhile = {}, HelperScope* scope = nullptr) {
     tasks_ = tasks;
     task_ = &task;
-    helping_ = helping;
+    scope_ = scope;
     next_.store(0, std::memory_order_relaxed);
     error_ = nullptr;
     owned_ = true;
@@ -71,7 +71,7 @@ class Job {
   bool help(int worker) {
     if (!open_.load(std::memory_order_relaxed)) return false;
     inside_.fetch_add(1);
-    const bool helped = open_.load() && work_off(worker, helping_);
+    const bool helped = open_.load() && work_off(worker, scope_);
     inside_.fetch_sub(1);
     return helped;
   }
@@ -79,18 +79,18 @@ class Job {
   bool owned() const { return owned_; }  // called by the owner's thread only
 
  private:
-  bool work_off(int worker, Helping* helping) {
+  bool work_off(int worker, HelperScope* scope) {
     bool any = false;
     void* begun = nullptr;
     int last = 0;
     for (int i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < tasks_; any = true) {
       last = i;
       attempt(i, [&] {
-        if (helping && !any) begun = helping->begin();
+        if (scope && !any) begun = scope->begin();
         (*task_)(i, worker);
       });
     }
-    if (helping && any) attempt(last, [&] { helping->end(begun); });
+    if (scope && any) attempt(last, [&] { scope->end(begun); });
     return any;
   }
 
@@ -107,7 +107,7 @@ class Job {
 
   // These are written only while the job is closed and nobody is inside.
   const TaskRef* task_ = nullptr;
-  Helping* helping_ = nullptr;
+  HelperScope* scope_ = nullptr;
   int tasks_ = 0;
   bool owned_ = false;
   alignas(64) std::atomic<int> next_{0};
@@ -138,8 +138,8 @@ struct Team {
   void announce();
   void worker_loop(int worker);
   void run(int tasks, const TaskRef& task, const std::function<void()>& meanwhile,
-           Helping* helping);
-  void run_nested(int tasks, const TaskRef& task, int worker, Helping* helping);
+           HelperScope* scope);
+  void run_nested(int tasks, const TaskRef& task, int worker, HelperScope* scope);
   void start();
   void shut_down();
 };
@@ -190,7 +190,7 @@ void Team::start() {
 }
 
 void Team::run(int tasks, const TaskRef& task, const std::function<void()>& meanwhile,
-               Helping* helping) {
+               HelperScope* scope) {
   std::lock_guard lock(callers);
   const bool shared = tasks > 1 && size > 1;
   if (shared && threads.empty()) start();
@@ -202,13 +202,13 @@ void Team::run(int tasks, const TaskRef& task, const std::function<void()>& mean
   auto tell = [&] {
     if (shared) announce();
   };
-  outer.run(tasks, task, 0, tell, meanwhile, helping);
+  outer.run(tasks, task, 0, tell, meanwhile, scope);
 }
 
-void Team::run_nested(int tasks, const TaskRef& task, int worker, Helping* helping) {
+void Team::run_nested(int tasks, const TaskRef& task, int worker, HelperScope* scope) {
   Job& job = nested[static_cast<size_t>(worker)];
   if (tasks > 1 && !job.owned()) {
-    job.run(tasks, task, worker, [&] { announce(); }, {}, helping);
+    job.run(tasks, task, worker, [&] { announce(); }, {}, scope);
     return;
   }
   for (int i = 0; i < tasks; ++i) task(i, worker);
@@ -249,12 +249,13 @@ Pool::~Pool() {
 
 int Pool::threads() const { return impl_->threads; }
 
-void Pool::run(int tasks, TaskRef task, const std::function<void()>& meanwhile, Helping* helping) {
+void Pool::run(int tasks, TaskRef task, const std::function<void()>& meanwhile,
+               HelperScope* scope) {
   Team& team = impl_->here();
   if (current.team == &team) {
-    team.run_nested(tasks, task, current.worker, helping);
+    team.run_nested(tasks, task, current.worker, scope);
   } else if (tasks > 0) {
-    team.run(tasks, task, meanwhile, helping);
+    team.run(tasks, task, meanwhile, scope);
   }
 }
 

@@ -28,9 +28,9 @@ class TaskRef {
 
 // Surrounds the tasks of a job that a thread other than its owner takes. On that thread, begin() is
 // called before the first of them, and end() after the last, with what begin() returned.
-class Helping {
+class HelperScope {
  public:
-  virtual ~Helping() = default;
+  virtual ~HelperScope() = default;
   virtual void* begin() = 0;
   virtual void end(void* begun) = 0;
 };
@@ -47,7 +47,7 @@ class Pool {
   // A caller that only waits for tasks that others took calls `meanwhile` repeatedly; it must not
   // throw.
   void run(int tasks, TaskRef task, const std::function<void()>& meanwhile = {},
-           Helping* helping = nullptr);
+           HelperScope* scope = nullptr);
 
   // These serve tasks that make work for each other. signal() returns an event count of possible
   // new work; announce() increments it and wakes waiting threads. idle() helps with another task's

@@ -40,7 +40,7 @@ class OpenRegions {
 
 // Reports the part of a job that a thread other than its owner runs, to the observer of the owner:
 // as region `name`, unless `name` is null.
-class HelpedRegion final : public Helping {
+class HelpedRegion final : public HelperScope {
  public:
   HelpedRegion(support::RegionObserver& observer, const void* context, const std::string* name)
       : observer_(observer), context_(context), name_(name) {}

@@ -1,8 +1,7 @@
-// Makes the objects of runner.hpp: replicas, machines with their tables, streams, collectives.
+// Makes the objects of a runner: replicas, machines with their tables, streams, collectives.
 #include <algorithm>
 #include <cstring>
 
-#include "emulator/collectives/lent_collective.hpp"
 #include "emulator/run/runner.hpp"
 #include "program/replica_groups.hpp"
 #include "support/strings.hpp"
@@ -11,13 +10,17 @@ namespace poptorch::emulator {
 
 using support::str;
 
-Runner::Runner(const Code& code, StateStore& store, const EngineOptions& options)
+Runner::Runner(const Code& code, StateStore& store, RunState& state, const EngineOptions& options)
     : code_(code),
       program_(*code.program),
       store_(store),
+      state_(state),
       options_(options),
       pool_(options.threads),
-      reference_time_(code.reference_ops) {
+      reference_time_(code.reference_ops),
+      queue_(
+          pool_, [this] { return far_.are_under_way(); },
+          [this](const Machine& machine) { refuse_lonely(machine); }) {
   if (options.offline) return;
   scratch_stride_ = (code.scratch_bytes + 63) / 64 * 64;
   scratch_ = Memory(scratch_stride_ * pool_.threads(), "the threads' scratch memory");
@@ -26,7 +29,7 @@ Runner::Runner(const Code& code, StateStore& store, const EngineOptions& options
   }
   make_replicas();
   make_collectives();
-  if (peers_) peers_->lending().settle();
+  if (peers_) peers_->shared_pages().settle();
 }
 
 void Runner::make_replicas() {
@@ -76,19 +79,19 @@ void Runner::make_machine(int replica, int ipu) {
                                                    : store_.address(value.storage, replica);
     machine.table.push_back(base + value.offset);
   }
-  if (peers_) lend(machine);
+  if (peers_) share_buffers(machine);
 }
 
 // Registers the buffers of the machine that other instances read directly.
-void Runner::lend(const Machine& machine) {
+void Runner::share_buffers(const Machine& machine) {
   for (const Step& step : machine.code->steps) {
     if (step.kind != Step::Kind::kCollective) continue;
     const CollectiveSpec& spec = code_.collectives[static_cast<size_t>(step.index)];
     const int group = spec.groups.of(machine.replica);
     if (spec.ways[static_cast<size_t>(group)] != Way::kShared) continue;
-    peers_->lending().add(machine.table[step.buffers], spec.operand_bytes());
+    peers_->shared_pages().add(machine.table[step.buffers], spec.operand_bytes());
     if (spec.kind != CollectiveKind::kAllReduce) continue;
-    peers_->lending().add(machine.table[step.buffers + 1], spec.operand_bytes());
+    peers_->shared_pages().add(machine.table[step.buffers + 1], spec.operand_bytes());
   }
 }
 
@@ -129,13 +132,14 @@ void Runner::make_collectives() {
       if (!peers_) peers_ = std::make_unique<Peers>(share, program_);
       FarGroup group(share, g, spec.groups);
       auto far = make_far_collective(spec, number, std::move(group), *peers_);
-      far_.push_back(far.get());
+      far_.add(*far);
       made = std::move(far);
     }
   }
 }
 
-void Runner::clear_remote_buffers() {
+void Runner::restart() {
+  forget_partial_run();
   for (Replica& replica : replicas_) {
     for (Memory& remote : replica.remote) {
       std::memset(remote.data(), 0, static_cast<size_t>(remote.bytes()));

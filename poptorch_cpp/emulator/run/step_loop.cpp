@@ -1,10 +1,6 @@
 // The loop over steps.
 #include <cstring>
-#include <utility>
 
-#include "emulator/collectives/fold.hpp"
-#include "emulator/host/clock.hpp"
-#include "emulator/kernels/base/kernel.hpp"
 #include "emulator/run/runner.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
@@ -19,55 +15,36 @@ namespace {
 // loops of such steps.
 constexpr int kStepsBetweenLooks = 64;
 
+// Moves `bytes` from one address to another, which may be the same.
+inline void copy(const Step& step, std::byte* const* buffers) {
+  if (buffers[0] == buffers[1]) return;
+  std::memcpy(buffers[1], buffers[0], static_cast<size_t>(step.bytes));
+}
+
+// Returns whether the step jumps because its condition, which is all bytes of `data`, is zero.
+inline bool is_zero(const Step& step, const std::byte* data) {
+  bool any = false;
+  for (int64_t i = 0; i < step.bytes; ++i) any |= data[i] != std::byte{0};
+  return !any;
+}
+
+// Returns whether the loop runs at all.
+inline bool begin_loop(const Step& step, Machine& machine) {
+  if (step.count == 0) return false;
+  machine.rounds_left[static_cast<size_t>(step.index)] = step.count;
+  if (step.is_repeat) machine.round *= static_cast<uint64_t>(step.count);
+  return true;
+}
+
+inline StreamEnd& stream_of(const Step& step, Machine& machine) {
+  return machine.shared->streams[static_cast<size_t>(step.index)];
+}
+
+inline Channel& channel_of(const Step& step, Machine& machine) {
+  return machine.shared->channels[static_cast<size_t>(step.index)];
+}
+
 }  // namespace
-
-void Runner::run_kernel(const Step& step, Machine& machine, int worker) {
-  KernelArgs args;
-  args.buffers = machine.table.data() + step.buffers;
-  args.scratch = scratch_.data() + worker * scratch_stride_;
-  args.workspace = machine.table[step.workspace];
-  args.random.seed = random_.seed;
-  args.random.op_id = step.op_id;
-  args.random.replica = static_cast<uint32_t>(machine.replica);
-  args.random.micro_batch =
-      random_.micro_batch + static_cast<uint64_t>(machine.micro_batch + step.micro_batch_offset);
-  args.random.round = machine.round;
-  const BoundKernel& kernel = *step.kernel;
-  if (step.reference >= 0) {
-    const double begin = now();
-    kernel.run(args, 0, 0);
-    return reference_time_.add(step.reference, now() - begin);
-  }
-  const int phases = kernel.phases();
-  int first = 0;
-  if (step.prepared >= 0) {
-    int64_t& seen = machine.prepared[static_cast<size_t>(step.prepared)];
-    first = std::exchange(seen, store_.version()) == store_.version() ? 1 : 0;
-  }
-  for (int phase = first; phase < phases; ++phase) {
-    if (stop_.load(std::memory_order_relaxed)) return;
-    const int tasks = kernel.tasks(phase);
-    if (step.inline_only || tasks == 1) {
-      for (int task = 0; task < tasks; ++task) kernel.run(args, phase, task);
-      continue;
-    }
-    auto one = [&](int task, int helper) {
-      if (!may_go_on(helper)) return;
-      KernelArgs own = args;
-      own.scratch = scratch_.data() + helper * scratch_stride_;
-      kernel.run(own, phase, task);
-    };
-    share_kernel(step, tasks, one);
-  }
-}
-
-void Runner::share_kernel(const Step& step, int tasks, TaskRef task) {
-  if (!observer_) return pool_.run(tasks, task);
-  const std::string* name =
-      step.region < 0 ? nullptr : &code_.regions[static_cast<size_t>(step.region)].name;
-  HelpedRegion helping(*observer_, listening_.get(), name);
-  pool_.run(tasks, task, {}, &helping);
-}
 
 Runner::Turn Runner::advance(Machine& machine, int worker) {
   if (!observer_) return advance<false>(machine, worker, nullptr);
@@ -78,131 +55,114 @@ Runner::Turn Runner::advance(Machine& machine, int worker) {
 template <bool kObserved>
 Runner::Turn Runner::advance(Machine& machine, int worker, OpenRegions* regions) {
   const Step* steps = machine.code->steps.data();
-  std::byte** table = machine.table.data();
+  std::byte* const* table = machine.table.data();
   int32_t at = machine.at;
-  auto wait_here = [&] {
-    machine.at = at;
-    return Turn::kWait;
-  };
   int until_look = kStepsBetweenLooks;
   if (machine.fails_after == 0 && at == 0) strike(machine);
   for (;;) {
     if (--until_look < 0) {
       until_look = kStepsBetweenLooks;
-      if (!may_go_on(worker)) return Turn::kStop;
+      if (!stop_.may_continue(worker)) return Turn::kStop;
     }
     const Step& step = steps[at];
     if (step.lasts) until_look = 0;
     if constexpr (kObserved) regions->move_to(step.region);
-    std::byte* const* buffers = table + step.buffers;
-    const auto bytes = static_cast<size_t>(step.bytes);
-    switch (step.kind) {
-      case Step::Kind::kKernel:
-        try {
-          run_kernel(step, machine, worker);
-        } catch (const support::UserError& error) {
-          throw support::UserError(error.what() + program::place_of(program_, step.op_id),
-                                   error.where());
-        }
+    switch (execute(step, machine, table + step.buffers, worker)) {
+      case Flow::kNext:
+        ++at;
         break;
-      case Step::Kind::kCopy:
-        if (buffers[0] != buffers[1]) std::memcpy(buffers[1], buffers[0], bytes);
-        break;
-      case Step::Kind::kSend: {
-        Channel& channel = machine.shared->channels[static_cast<size_t>(step.index)];
-        const bool overfill = overfill_.load();
-        machine.seen = events_of(machine);
-        if (!channel.send(buffers[0], overfill)) return wait_here();
-        if (overfill) overfill_.store(false);
-        note_event(machine);
-        break;
-      }
-      case Step::Kind::kReceive:
-        machine.seen = events_of(machine);
-        if (!machine.shared->channels[static_cast<size_t>(step.index)].receive(buffers[0])) {
-          return wait_here();
-        }
-        note_event(machine);
-        break;
-      case Step::Kind::kSync:
-        machine.seen = events_of(machine);
-        if (!sync(machine)) return wait_here();
-        break;
-      case Step::Kind::kBegin:
-        begin(step, machine);
-        break;
-      case Step::Kind::kCollective: {
-        machine.seen = events_of(machine);
-        const int64_t ticket = machine.begun[static_cast<size_t>(step.index)];
-        if (!collective_of(step, machine).is_done(ticket)) return wait_here();
-        break;
-      }
-      case Step::Kind::kStreamIn:
-        stream_in(machine.shared->streams[static_cast<size_t>(step.index)], buffers[0]);
-        break;
-      case Step::Kind::kStreamOut:
-        stream_out(machine.shared->streams[static_cast<size_t>(step.index)], buffers[0]);
-        break;
-      case Step::Kind::kLoad:
-        std::memcpy(buffers[0], row(step, machine), bytes);
-        break;
-      case Step::Kind::kStore:
-        std::memcpy(row(step, machine), buffers[0], bytes);
-        break;
-      case Step::Kind::kStash:
-        std::memcpy(stash(step, machine), buffers[0], bytes);
-        break;
-      case Step::Kind::kRestore:
-        std::memcpy(buffers[0], stash(step, machine), bytes);
-        break;
-      case Step::Kind::kLoopBegin:
-        if (step.count == 0) {
-          at = step.target;
-          continue;
-        }
-        machine.rounds_left[static_cast<size_t>(step.index)] = step.count;
-        if (step.is_repeat) machine.round *= static_cast<uint64_t>(step.count);
-        break;
-      case Step::Kind::kLoopEnd:
-        if (step.per_micro_batch && ++machine.micro_batch == machine.fails_after) strike(machine);
-        machine.micro_batch -= step.rewind;
-        if (--machine.rounds_left[static_cast<size_t>(step.index)] > 0) {
-          if (step.is_repeat) ++machine.round;
-          at = step.target;
-          continue;
-        }
-        if (step.is_repeat) machine.round /= static_cast<uint64_t>(step.count);
-        break;
-      case Step::Kind::kBranch: {
-        bool taken = false;
-        for (size_t i = 0; i < bytes; ++i) taken |= buffers[0][i] != std::byte{0};
-        if (!taken) {
-          at = step.target;
-          continue;
-        }
-        break;
-      }
-      case Step::Kind::kJump:
+      case Flow::kJump:
         at = step.target;
-        continue;
-      case Step::Kind::kEnd:
-        if (machine.fails_after != Machine::kNever) strike(machine);
+        break;
+      case Flow::kWait:
+        machine.at = at;
+        return Turn::kWait;
+      case Flow::kEnd:
         machine.at = at;
         return Turn::kEnd;
     }
-    ++at;
   }
 }
 
-bool Runner::sync(Machine& machine) {
+// Always inline: it is called for every step.
+[[gnu::always_inline]] inline Runner::Flow Runner::execute(const Step& step, Machine& machine,
+                                                           std::byte* const* buffers, int worker) {
+  const auto bytes = static_cast<size_t>(step.bytes);
+  switch (step.kind) {
+    case Step::Kind::kKernel:
+      run_kernel(step, machine, worker);
+      break;
+    case Step::Kind::kCopy:
+      copy(step, buffers);
+      break;
+    case Step::Kind::kSend:
+      return send(step, machine, buffers[0]);
+    case Step::Kind::kReceive:
+      return receive(step, machine, buffers[0]);
+    case Step::Kind::kSync:
+      return sync(machine);
+    case Step::Kind::kBegin:
+      return begin(step, machine, buffers);
+    case Step::Kind::kCollective:
+      return wait_for_collective(step, machine);
+    case Step::Kind::kStreamIn:
+      stream_of(step, machine).take(buffers[0]);
+      break;
+    case Step::Kind::kStreamOut:
+      stream_of(step, machine).put(buffers[0]);
+      break;
+    case Step::Kind::kLoad:
+      std::memcpy(buffers[0], row(step, machine), bytes);
+      break;
+    case Step::Kind::kStore:
+      std::memcpy(row(step, machine), buffers[0], bytes);
+      break;
+    case Step::Kind::kStash:
+      std::memcpy(stash(step, machine), buffers[0], bytes);
+      break;
+    case Step::Kind::kRestore:
+      std::memcpy(buffers[0], stash(step, machine), bytes);
+      break;
+    case Step::Kind::kLoopBegin:
+      return begin_loop(step, machine) ? Flow::kNext : Flow::kJump;
+    case Step::Kind::kLoopEnd:
+      return end_loop(step, machine);
+    case Step::Kind::kBranch:
+      return is_zero(step, buffers[0]) ? Flow::kJump : Flow::kNext;
+    case Step::Kind::kJump:
+      return Flow::kJump;
+    case Step::Kind::kEnd:
+      return end(machine);
+  }
+  return Flow::kNext;
+}
+
+inline Runner::Flow Runner::send(const Step& step, Machine& machine, const std::byte* data) {
+  const bool overfill = queue_.may_overfill();
+  machine.seen = queue_.events_of(machine);
+  if (!channel_of(step, machine).send(data, overfill)) return Flow::kWait;
+  if (overfill) queue_.end_overfill();
+  queue_.note_event(machine);
+  return Flow::kNext;
+}
+
+inline Runner::Flow Runner::receive(const Step& step, Machine& machine, std::byte* into) {
+  machine.seen = queue_.events_of(machine);
+  if (!channel_of(step, machine).receive(into)) return Flow::kWait;
+  queue_.note_event(machine);
+  return Flow::kNext;
+}
+
+inline Runner::Flow Runner::sync(Machine& machine) {
+  machine.seen = queue_.events_of(machine);
   Barrier& barrier = machine.shared->sync;
   if (machine.ticket < 0) {
     machine.ticket = barrier.arrive();
-    note_event(machine);
+    queue_.note_event(machine);
   }
-  if (!barrier.is_open(machine.ticket)) return false;
+  if (!barrier.is_open(machine.ticket)) return Flow::kWait;
   machine.ticket = -1;
-  return true;
+  return Flow::kNext;
 }
 
 Collective& Runner::collective_of(const Step& step, const Machine& machine) {
@@ -212,54 +172,35 @@ Collective& Runner::collective_of(const Step& step, const Machine& machine) {
   return *collectives_[index][static_cast<size_t>(group)];
 }
 
-void Runner::begin(const Step& step, Machine& machine) {
+inline Runner::Flow Runner::begin(const Step& step, Machine& machine, std::byte* const* buffers) {
   support::meet_fault(support::FaultPoint::kCollective, "run");
   const auto index = static_cast<size_t>(step.index);
-  const CollectiveSpec& spec = code_.collectives[index];
-  std::byte* const* buffers = machine.table.data() + step.buffers;
-  const int rank = spec.groups.rank(machine.replica);
+  const int rank = code_.collectives[index].groups.rank(machine.replica);
   machine.begun[index] = collective_of(step, machine).arrive(rank, buffers[0], buffers[1]);
-  meetings_.fetch_add(1);
-  pool_.announce();
+  queue_.note_meeting();
+  return Flow::kNext;
 }
 
-void Runner::stream_in(StreamEnd& end, std::byte* to) {
-  if (end.transfers == end.stream->transfers) {
-    throw support::InternalError(str("[engine] stream '", end.stream->host.name,
-                                     "' makes more than its ", end.transfers, " transfers."));
-  }
-  const double begin = now();
-  std::memcpy(to, end.data + end.first + end.transfers * end.step, static_cast<size_t>(end.bytes));
-  end.times[static_cast<size_t>(end.transfers++)] = {begin, now()};
+inline Runner::Flow Runner::wait_for_collective(const Step& step, Machine& machine) {
+  machine.seen = queue_.events_of(machine);
+  const int64_t ticket = machine.begun[static_cast<size_t>(step.index)];
+  return collective_of(step, machine).is_done(ticket) ? Flow::kNext : Flow::kWait;
 }
 
-void Runner::stream_out(StreamEnd& end, const std::byte* from) {
-  const program::Stream& stream = *end.stream;
-  const int64_t transfer = end.transfers++;
-  const double begin = now();
-  int64_t kept = 0;
-  switch (stream.keep) {
-    case program::Keep::kAll:
-      kept = transfer;
-      break;
-    case program::Keep::kEveryN:
-      if ((transfer + 1) % stream.period != 0) return;
-      kept = transfer / stream.period;
-      break;
-    case program::Keep::kFinal:
-      break;
-    case program::Keep::kSum:
-      if (transfer > 0) {
-        std::byte* sum = end.data + end.first;
-        reduce_ranks(stream.host.type.dtype, Reduction::kSum, {sum, from}, sum,
-                     stream.host.type.elements());
-        end.times[0].second = now();
-        return;
-      }
-      break;
+inline Runner::Flow Runner::end_loop(const Step& step, Machine& machine) {
+  if (step.per_micro_batch && ++machine.micro_batch == machine.fails_after) strike(machine);
+  machine.micro_batch -= step.rewind;
+  if (--machine.rounds_left[static_cast<size_t>(step.index)] > 0) {
+    if (step.is_repeat) ++machine.round;
+    return Flow::kJump;
   }
-  std::memcpy(end.data + end.first + kept * end.step, from, static_cast<size_t>(end.bytes));
-  end.times[static_cast<size_t>(kept)] = {begin, now()};
+  if (step.is_repeat) machine.round /= static_cast<uint64_t>(step.count);
+  return Flow::kNext;
+}
+
+inline Runner::Flow Runner::end(Machine& machine) {
+  if (machine.fails_after != Machine::kNever) strike(machine);
+  return Flow::kEnd;
 }
 
 std::byte* Runner::row(const Step& step, Machine& machine) {

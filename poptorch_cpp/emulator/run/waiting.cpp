@@ -37,47 +37,27 @@ void Runner::exchange_before_run(const std::string& what, std::byte* rows, int64
 void Runner::wait_for_peers(int worker, uint32_t signal, bool alone) {
   std::unique_lock lock(far_mutex_, std::try_to_lock);
   if (!lock) return pool_.idle(signal);
-  try {
-    Fabric& fabric = peers_->fabric();
-    for (int64_t round = 0; pool_.signal() == signal && may_go_on(worker); ++round) {
-      const uint32_t seen = fabric.signal();
-      const double before = peers_->progress();
-      if (poll_peers()) return;
-      if (peers_->progress() != before) round = 0;
-      if (!alone && pool_.help()) {
-        round = 0;
-        continue;
-      }
-      if (round % Peers::kRoundsBetweenChecks == Peers::kRoundsBetweenChecks - 1) check_peers();
-      fabric.nap(round, seen);
+  Fabric& fabric = peers_->fabric();
+  for (int64_t round = 0; pool_.signal() == signal && stop_.may_continue(worker); ++round) {
+    const uint32_t seen = fabric.signal();
+    const double before = peers_->progress();
+    if (far_.poll([&] { queue_.note_meeting(); })) return;
+    if (peers_->progress() != before) round = 0;
+    if (!alone && pool_.help()) {
+      round = 0;
+      continue;
     }
-    lock.unlock();
-    if (pool_.signal() == signal) pool_.announce();  // so that another thread polls meanwhile
-  } catch (...) {
-    leave_all();
-    throw;
+    if (round % Peers::kRoundsBetweenChecks == Peers::kRoundsBetweenChecks - 1) check_peers();
+    fabric.nap(round, seen);
   }
+  lock.unlock();
+  if (pool_.signal() == signal) pool_.announce();  // so that another thread polls meanwhile
 }
 
-// Advances the collectives under way. Returns whether one has completed.
-bool Runner::poll_peers() {
-  int ended = 0;
-  for (FarCollective* far : far_) {
-    if (far->is_under_way() && far->poll()) ++ended;
-  }
-  if (ended == 0) return false;
-  meetings_.fetch_add(1);
-  peers_->under_way.fetch_sub(ended);
-  pool_.announce();
-  return true;
-}
-
+// Throws UserError if the awaited instance has ended or takes too long: Peers::check().
 void Runner::check_peers() {
-  for (FarCollective* far : far_) {
-    if (!far->is_under_way()) continue;
-    peers_->check(far->awaited(), collective_text(far->number()));
-    return;
-  }
+  FarCollective* const far = far_.first_under_way();
+  if (far) peers_->check(far->awaited(), collective_text(far->number()));
 }
 
 // Returns the collective's name and its place in the model.

@@ -19,7 +19,7 @@ void Fabric::nap(int64_t round, uint32_t seen) {
     sched_yield();
   } else {
     read_all();
-    bell().sleep(seen);
+    events().sleep(seen);
   }
 }
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "emulator/host/bell.hpp"
+#include "emulator/host/event_count.hpp"
 #include "emulator/transport/tag.hpp"
 
 namespace poptorch::emulator {
@@ -27,6 +27,9 @@ class Fabric {
   // Returns the most bytes that one message may have. The same in all instances.
   virtual int64_t most_bytes() const = 0;
   virtual int64_t most_bytes_among_near() const { return most_bytes(); }
+  int64_t longest_message(bool among_near) const {
+    return among_near ? most_bytes_among_near() : most_bytes();
+  }
 
   // Returns whether the message was accepted; false: the fabric is full now. An accepted message
   // arrives, unless the receiver ends.
@@ -40,28 +43,29 @@ class Fabric {
   // one first copies it. An implementation may always return false.
   virtual bool is_next(int /*from*/, const Tag& /*tag*/) { return false; }
 
-  // Whether this process and `other` can map each other's files: lending.hpp. The same in both.
+  // Whether this process and `other` can map each other's files: shared_pages.hpp. The same in
+  // both.
   virtual bool is_near(int /*other*/) const { return false; }
   // Near instances read operands of so many bytes and more in place; shorter ones are sent.
-  virtual int64_t least_lent() const { return int64_t{1} << 16; }
+  virtual int64_t least_shared() const { return int64_t{1} << 16; }
 
-  // lend() may send a message by zero-copy transfer, straight from the sender's memory to the
-  // receiver's; the other instance must fetch() it. Until is_over(), nobody may write the lent
-  // memory or read the fetched one. Both return the argument of is_over(); kNoRoom: ask again, as
+  // offer() may send a message by zero-copy transfer, straight from the sender's memory to the
+  // receiver's; the other instance must request() it. Until is_over(), nobody may write the offered
+  // memory or read the requested one. Both return the argument of is_over(); kNoRoom: ask again, as
   // for send() and receive().
   static constexpr int64_t kNoRoom = -1;
-  virtual int64_t lend(int to, const Tag& tag, const std::byte* data, int64_t bytes) {
+  virtual int64_t offer(int to, const Tag& tag, const std::byte* data, int64_t bytes) {
     return send(to, tag, data, bytes) ? 0 : kNoRoom;
   }
-  virtual int64_t fetch(int from, const Tag& tag, std::byte* into, int64_t bytes) {
+  virtual int64_t request(int from, const Tag& tag, std::byte* into, int64_t bytes) {
     return receive(from, tag, into, bytes) ? 0 : kNoRoom;
   }
-  virtual bool is_over(int /*other*/, int64_t /*loan*/) { return true; }
-  // Lent messages may be longer than most_bytes(). Messages shorter than this are sent.
-  virtual int64_t least_loan() const { return std::numeric_limits<int64_t>::max(); }
+  virtual bool is_over(int /*other*/, int64_t /*transfer*/) { return true; }
+  // Bulk transfers may be longer than most_bytes(). Messages shorter than this are sent.
+  virtual int64_t least_bulk() const { return std::numeric_limits<int64_t>::max(); }
   // Withdraws the transfers of a program whose run failed: nobody reads or writes its memory any
   // more. Ends the link to an instance that still does so at the time `until` (clock.hpp).
-  virtual void take_back(uint32_t /*program*/, double /*until*/) {}
+  virtual void withdraw(uint32_t /*program*/, double /*until*/) {}
 
   // Copies the messages that have come and keeps them for later, so that senders find room. nap()
   // calls it before it sleeps, as all could wait for each other otherwise; not sooner, because of
@@ -88,8 +92,8 @@ class Fabric {
 
   // Returns the event count that is notified when a thread here may continue: when messages come,
   // and when others make room.
-  virtual Bell& bell() { return bell_; }
-  uint32_t signal() { return bell().count(); }
+  virtual EventCount& events() { return events_; }
+  uint32_t signal() { return events().count(); }
   // Pauses a caller that has asked `round` times without result: spins, then yields, then sleeps.
   // It sleeps for up to a millisecond, or until signal() differs from `seen`, its value before the
   // caller asked.
@@ -101,7 +105,7 @@ class Fabric {
   uint32_t next_program() { return programs_.fetch_add(1); }
 
  private:
-  Bell bell_;
+  EventCount events_;
   std::atomic<uint32_t> programs_{0};
 };
 

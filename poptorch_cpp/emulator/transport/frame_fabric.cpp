@@ -17,9 +17,9 @@ constexpr double kFarewell = 2;  // seconds in which the others may receive what
 class FrameFabric final : public Fabric {
  public:
   FrameFabric(int instance, std::vector<Reached> others, std::shared_ptr<Fabric> near,
-              int64_t least_loan)
+              int64_t least_bulk)
       : instance_(instance),
-        least_loan_(least_loan),
+        least_bulk_(least_bulk),
         near_(std::move(near)),
         peers_(others.size()) {
     for (size_t i = 0; i < others.size(); ++i) {
@@ -27,7 +27,7 @@ class FrameFabric final : public Fabric {
       peer.name = std::move(others[i].name);
       peer.near_number = others[i].near_number;
       if (others[i].wire)
-        peer.link = std::make_unique<FrameLink>(std::move(others[i].wire), bell());
+        peer.link = std::make_unique<FrameLink>(std::move(others[i].wire), events());
     }
   }
   ~FrameFabric() override { leave(); }
@@ -43,22 +43,22 @@ class FrameFabric final : public Fabric {
     return there.is_asked(tag) ? near_->send(there.near_number, tag, data, bytes)
                                : there.link->send(tag, data, bytes);
   }
-  int64_t lend(int to, const Tag& tag, const std::byte* data, int64_t bytes) override {
-    if (bytes < least_loan_) return Fabric::lend(to, tag, data, bytes);
-    return peer(to).link->lend(tag, data, bytes);
+  int64_t offer(int to, const Tag& tag, const std::byte* data, int64_t bytes) override {
+    if (bytes < least_bulk_) return Fabric::offer(to, tag, data, bytes);
+    return peer(to).link->offer(tag, data, bytes);
   }
-  int64_t fetch(int from, const Tag& tag, std::byte* into, int64_t bytes) override {
-    if (bytes < least_loan_) return Fabric::fetch(from, tag, into, bytes);
-    return peer(from).link->fetch(tag, into, bytes);
+  int64_t request(int from, const Tag& tag, std::byte* into, int64_t bytes) override {
+    if (bytes < least_bulk_) return Fabric::request(from, tag, into, bytes);
+    return peer(from).link->request(tag, into, bytes);
   }
-  bool is_over(int other, int64_t loan) override {
-    return loan == 0 || peer(other).link->is_over(loan);
+  bool is_over(int other, int64_t transfer) override {
+    return transfer == 0 || peer(other).link->is_over(transfer);
   }
-  int64_t least_loan() const override { return least_loan_; }
-  void take_back(uint32_t program, double until) override;
+  int64_t least_bulk() const override { return least_bulk_; }
+  void withdraw(uint32_t program, double until) override;
   bool is_slow() const override {
     return std::ranges::any_of(
-        peers_, [](const Peer& peer) { return peer.link && peer.link->has_loans(); });
+        peers_, [](const Peer& peer) { return peer.link && peer.link->has_transfers(); });
   }
   using Fabric::receive;
   bool receive(int from, const Tag& tag, int64_t bytes, const Use& use) override {
@@ -101,7 +101,7 @@ class FrameFabric final : public Fabric {
     const int64_t near = there.near_number < 0 ? -1 : near_->last_run(there.near_number, program);
     return std::max(near, there.mailbox.last_run(program));
   }
-  Bell& bell() override { return near_ ? near_->bell() : Fabric::bell(); }
+  EventCount& events() override { return near_ ? near_->events() : Fabric::events(); }
   void leave() override;
 
  private:
@@ -117,25 +117,25 @@ class FrameFabric final : public Fabric {
   Peer& peer(int instance) { return peers_[static_cast<size_t>(instance)]; }
 
   const int instance_;
-  const int64_t least_loan_;
+  const int64_t least_bulk_;
   const pid_t made_in_ = getpid();
   const std::shared_ptr<Fabric> near_;
   std::vector<Peer> peers_;
   bool has_left_ = false;
 };
 
-void FrameFabric::take_back(uint32_t program, double until) {
+void FrameFabric::withdraw(uint32_t program, double until) {
   for (int other = 0; other < instances(); ++other) {
     Peer& peer = this->peer(other);
     bool is_sane = true;  // whether what it sends is valid
     const auto is_last = [&] { return !is_sane || now() > until || is_stopped(other); };
-    while (peer.link && !peer.link->take_back(program, is_last())) {
+    while (peer.link && !peer.link->withdraw(program, is_last())) {
       try {
         peer.mailbox.read_all(*peer.link, peer.name);  // notes come after messages
       } catch (const support::UserError&) {
         is_sane = false;
       }
-      bell().sleep(signal());
+      events().sleep(signal());
     }
   }
 }
@@ -166,8 +166,8 @@ void FrameFabric::leave() {
 }  // namespace
 
 std::unique_ptr<Fabric> make_frame_fabric(int instance, std::vector<Reached> others,
-                                          std::shared_ptr<Fabric> near, int64_t least_loan) {
-  return std::make_unique<FrameFabric>(instance, std::move(others), std::move(near), least_loan);
+                                          std::shared_ptr<Fabric> near, int64_t least_bulk) {
+  return std::make_unique<FrameFabric>(instance, std::move(others), std::move(near), least_bulk);
 }
 
 }  // namespace poptorch::emulator

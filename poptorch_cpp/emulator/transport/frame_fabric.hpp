@@ -20,10 +20,10 @@ struct Reached {
 };
 
 // `others` has an entry per instance; that of `instance` itself is without a wire. `near` may be
-// null. Messages of `least_loan` bytes and more are zero-copy transfers; the value must be the same
+// null. Messages of `least_bulk` bytes and more are zero-copy transfers; the value must be the same
 // in all instances.
 std::unique_ptr<Fabric> make_frame_fabric(int instance, std::vector<Reached> others,
                                           std::shared_ptr<Fabric> near,
-                                          int64_t least_loan = int64_t{1} << 20);
+                                          int64_t least_bulk = int64_t{1} << 20);
 
 }  // namespace poptorch::emulator

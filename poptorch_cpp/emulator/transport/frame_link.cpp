@@ -18,7 +18,7 @@ struct FrameHead {
   uint32_t number = 0;
   uint32_t used = 0;  // bytes, including this header
   uint32_t leaves = 0, answers = 0;
-  uint32_t notes = 0;  // how many Loans::Note follow the `used` bytes
+  uint32_t notes = 0;  // how many BulkTransfers::Note follow the `used` bytes
 };
 
 struct MessageHead {
@@ -39,10 +39,10 @@ Head head_at(const std::byte* at) {
 
 }  // namespace
 
-FrameLink::FrameLink(std::unique_ptr<Wire> wire, Bell& bell)
+FrameLink::FrameLink(std::unique_ptr<Wire> wire, EventCount& events)
     : wire_(std::move(wire)),
-      bell_(bell),
-      loans_(*wire_, bell, [this](const std::string& how) { end_with(how); }) {
+      events_(events),
+      transfers_(*wire_, events, [this](const std::string& how) { end_with(how); }) {
   try {
     for (Frame& frame : in_) post(frame);
     sender_ = std::thread([this] { wait_for_sends(); });
@@ -68,7 +68,7 @@ void FrameLink::close() {
   frame_started_.notify_all();
   posted_.fetch_add(1);
   posted_.notify_all();
-  loans_.close();
+  transfers_.close();
   for (std::thread* thread : {&sender_, &receiver_}) {
     if (thread->joinable()) thread->join();
   }
@@ -82,7 +82,7 @@ void FrameLink::end_with(const std::string& how) {
   std::lock_guard lock(ending_);
   if (end_.empty()) end_ = how;
   has_ended_ = true;
-  bell_.ring();
+  events_.notify();
 }
 
 std::string FrameLink::end() const {
@@ -98,33 +98,33 @@ bool FrameLink::send(const Tag& tag, const std::byte* data, int64_t bytes) {
   return true;
 }
 
-int64_t FrameLink::lend(const Tag& tag, const std::byte* data, int64_t bytes) {
-  return open_loan([&] { return loans_.lend(tag, data, bytes); });
+int64_t FrameLink::offer(const Tag& tag, const std::byte* data, int64_t bytes) {
+  return open_transfer([&] { return transfers_.offer(tag, data, bytes); });
 }
 
-int64_t FrameLink::fetch(const Tag& tag, std::byte* into, int64_t bytes) {
-  return open_loan([&] { return loans_.fetch(tag, into, bytes); });
+int64_t FrameLink::request(const Tag& tag, std::byte* into, int64_t bytes) {
+  return open_transfer([&] { return transfers_.request(tag, into, bytes); });
 }
 
 template <typename Open>
-int64_t FrameLink::open_loan(Open open) {
+int64_t FrameLink::open_transfer(Open open) {
   std::lock_guard lock(sending_);
   if (has_ended_ || is_leaving_ || is_closing_) return Fabric::kNoRoom;
   try {
-    const int64_t loan = open();
+    const int64_t transfer = open();
     say_notes();
-    return loan;
+    return transfer;
   } catch (const std::exception& error) {
     end_with(error.what());
     return Fabric::kNoRoom;
   }
 }
 
-bool FrameLink::take_back(uint32_t program, bool is_last) {
-  if (loans_.take_back(program)) return true;
+bool FrameLink::withdraw(uint32_t program, bool is_last) {
+  if (transfers_.withdraw(program)) return true;
   if (is_last || has_ended_) {
     end_with("what a run that failed had lent has not come through");
-    loans_.close();
+    transfers_.close();
     return true;
   }
   std::lock_guard lock(sending_);
@@ -160,11 +160,11 @@ void FrameLink::say_farewell() {
 }
 
 void FrameLink::say_notes() {
-  if (loans_.has_notes() && started_ == through_) start_frame();
+  if (transfers_.has_notes() && started_ == through_) start_frame();
 }
 
 bool FrameLink::has_more() {
-  return filled().used > kGrain || loans_.has_notes() || owes_answer_ ||
+  return filled().used > kGrain || transfers_.has_notes() || owes_answer_ ||
          (is_leaving_ && !has_said_so_);
 }
 
@@ -177,7 +177,7 @@ void FrameLink::start_frame() {
                  .leaves = is_leaving_,
                  .answers = owes_answer_};
   std::byte* end = frame.bytes.get() + frame.used;
-  for (Loans::Note note; head.notes < kMostNotes && loans_.say(note); ++head.notes) {
+  for (BulkTransfers::Note note; head.notes < kMostNotes && transfers_.say(note); ++head.notes) {
     std::memcpy(end, &note, sizeof note);
     end += sizeof note;
   }
@@ -210,7 +210,7 @@ void FrameLink::wait_for_sends() {
     ++through_;
     // Messages that came meanwhile go when the frame before them is through.
     if (through_ == started_ && has_more() && (!has_ended_ || owes_answer_)) start_frame();
-    if (wants_room_) bell_.ring();
+    if (wants_room_) events_.notify();
     wants_room_ = false;
   }
 }
@@ -255,7 +255,7 @@ void FrameLink::wait_for_frames() {
     } else {
       post(frame);
     }
-    bell_.ring();
+    events_.notify();
   }
 }
 
@@ -267,7 +267,8 @@ bool FrameLink::take_head(const Frame& frame, uint32_t number) {
   }
   const std::byte* notes = frame.bytes.get() + head.used;
   for (uint32_t i = 0; i < head.notes; ++i) {
-    if (!loans_.hear(head_at<Loans::Note>(notes + i * sizeof(Loans::Note)))) return false;
+    if (!transfers_.hear(head_at<BulkTransfers::Note>(notes + i * sizeof(BulkTransfers::Note))))
+      return false;
   }
   if (head.notes > 0) {
     std::lock_guard lock(sending_);

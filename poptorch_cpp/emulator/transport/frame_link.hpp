@@ -12,7 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "emulator/transport/loans.hpp"
+#include "emulator/transport/bulk_transfers.hpp"
 #include "emulator/transport/mailbox.hpp"
 #include "emulator/transport/wire.hpp"
 
@@ -20,8 +20,8 @@ namespace poptorch::emulator {
 
 class FrameLink final : public MessageSource {
  public:
-  // Notifies `bell` when messages come and when there is room again.
-  FrameLink(std::unique_ptr<Wire> wire, Bell& bell);
+  // Notifies `events` when messages come and when there is room again.
+  FrameLink(std::unique_ptr<Wire> wire, EventCount& events);
   ~FrameLink() override { close(); }
 
   static constexpr int64_t kFrame = int64_t{1} << 22;  // bytes; takes memory as it is used
@@ -31,12 +31,12 @@ class FrameLink final : public MessageSource {
 
   // These work as those of Fabric.
   bool send(const Tag& tag, const std::byte* data, int64_t bytes);
-  int64_t lend(const Tag& tag, const std::byte* data, int64_t bytes);
-  int64_t fetch(const Tag& tag, std::byte* into, int64_t bytes);
-  bool is_over(int64_t loan) const { return loans_.is_over(loan); }
-  bool has_loans() const { return loans_.has_any(); }
-  // Works as Loans::take_back(). With `is_last`, the link ends if transfers are under way.
-  bool take_back(uint32_t program, bool is_last);
+  int64_t offer(const Tag& tag, const std::byte* data, int64_t bytes);
+  int64_t request(const Tag& tag, std::byte* into, int64_t bytes);
+  bool is_over(int64_t transfer) const { return transfers_.is_over(transfer); }
+  bool has_transfers() const { return transfers_.has_any(); }
+  // Works as BulkTransfers::withdraw(). With `is_last`, the link ends if transfers are under way.
+  bool withdraw(uint32_t program, bool is_last);
   std::string end() const;
   // peek() and drop() are for one thread at a time.
   bool peek(Message& message, const std::string& sender) override;
@@ -49,7 +49,7 @@ class FrameLink final : public MessageSource {
   void close();
 
  private:
-  static constexpr int64_t kRoom = kFrame + kMostNotes * int64_t{sizeof(Loans::Note)};
+  static constexpr int64_t kRoom = kFrame + kMostNotes * int64_t{sizeof(BulkTransfers::Note)};
   struct Frame {
     std::unique_ptr<std::byte[]> bytes{new std::byte[kRoom]};
     int64_t used = kHeader;
@@ -58,7 +58,7 @@ class FrameLink final : public MessageSource {
 
   bool has_room(int64_t bytes);
   template <typename Open>
-  int64_t open_loan(Open open);
+  int64_t open_transfer(Open open);
   void say_notes();
   void put(const Tag& tag, const std::byte* data, int64_t bytes);
   Frame& filled() { return out_[started_ % kFrames]; }
@@ -74,7 +74,7 @@ class FrameLink final : public MessageSource {
   void end_with(const std::string& how);
 
   std::unique_ptr<Wire> wire_;
-  Bell& bell_;
+  EventCount& events_;
   std::atomic<bool> is_closing_{false}, has_ended_{false}, is_answered_{false};
   mutable std::mutex ending_;
   std::string end_;
@@ -96,7 +96,7 @@ class FrameLink final : public MessageSource {
   uint32_t taken_ = 0;    // of those that arrived with messages
   int64_t at_ = kHeader;  // of the frame that is taken now
 
-  Loans loans_;
+  BulkTransfers transfers_;
   std::thread sender_, receiver_;
 };
 

@@ -12,6 +12,10 @@ namespace poptorch::emulator {
 // Returns when a process started, in ticks since the host did; 0: it does not exist or has ended.
 uint64_t start_time(pid_t process);
 
+// Returns why open() of a file in /proc/<process>/fd failed with `error`, and what to do; empty if
+// there is no such file any more.
+std::string why_not_opened(pid_t process, int error);
+
 class PeerProcess {
  public:
   PeerProcess() = default;

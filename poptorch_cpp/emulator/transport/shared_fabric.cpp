@@ -13,6 +13,7 @@
 #include <chrono>
 #include <climits>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -39,18 +40,18 @@ constexpr int64_t kRings = int64_t{64} << 20;
 constexpr int64_t kMostRing = int64_t{1} << 20, kLeastRing = int64_t{1} << 16;
 constexpr double kBetweenLooks = 0.02;  // seconds, between checks for a peer's process
 
-// Describes an instance, in shared memory. Zero at first.
+// Describes an instance, in shared memory.
 struct Place {
-  std::atomic<uint64_t> started;  // start time; written before `process`
-  std::atomic<int64_t> process;   // 0: it has not come
-  std::atomic<uint32_t> has_left;
-  Bell bell;  // Fabric::bell()
+  std::atomic<uint64_t> started{0};  // start time; written before `process`
+  std::atomic<int64_t> process{0};   // 0: it has not come
+  std::atomic<uint32_t> has_left{0};
+  EventCount events;  // Fabric::events()
 };
 
 // Begins the file. A Place per instance follows, then, for each sender, a ring per receiver.
 struct Head {
-  uint64_t magic, instances;
-  uint64_t unused[6];
+  uint64_t magic = 0, instances = 0;
+  uint64_t unused[6] = {};
 };
 
 std::string host_name() {
@@ -118,7 +119,7 @@ class SharedFabric final : public Fabric {
     return str("instance ", numbers_[static_cast<size_t>(other)], " on ", host_, " (process ",
                place(other).process.load(), ")");
   }
-  Bell& bell() override { return place(instance_).bell; }
+  EventCount& events() override { return place(instance_).events; }
   void forget(uint32_t program, uint32_t run) override {
     for (Peer& peer : peers_) peer.mailbox.forget(program, run);
   }
@@ -136,31 +137,34 @@ class SharedFabric final : public Fabric {
     bool has_ended = false;
   };
 
-  void check_file(int file, const std::string& name, bool has_path) const;
-  void lay_out(int file, const std::string& name) const;
+  bool is_new(int file, const std::string& name, bool has_path) const;
+  void lay_out();
   // Reads what another instance has sent, and notifies it of the room that drop() makes.
   struct Source final : MessageSource {
-    Source(SharedRing ring, Bell& sender) : ring(ring), sender(sender) {}
+    Source(SharedRing ring, EventCount& sender) : ring(ring), sender(sender) {}
     bool peek(Message& message, const std::string& name) override {
       return ring.peek(message, name);
     }
     void drop(const Message& message) override {
       ring.drop(message);
-      sender.ring();
+      sender.notify();
     }
     SharedRing ring;
-    Bell& sender;
+    EventCount& sender;
   };
 
-  Source source(int from) const { return {ring(from, instance_), place(from).bell}; }
+  Source source(int from) const { return {ring(from, instance_), place(from).events}; }
   Place& place(int instance) const {
     return reinterpret_cast<Place*>(memory_ + sizeof(Head))[instance];
   }
+  RingCounters* counters(int from, int to) const {
+    const int64_t bytes = static_cast<int64_t>(sizeof(RingCounters)) + ring_capacity(instances_);
+    return reinterpret_cast<RingCounters*>(memory_ + places_bytes(instances_) +
+                                           (from * instances_ + to) * bytes);
+  }
   SharedRing ring(int from, int to) const {
-    const int64_t capacity = ring_capacity(instances_);
-    const int64_t bytes = static_cast<int64_t>(sizeof(RingCounters)) + capacity;
-    std::byte* begin = memory_ + places_bytes(instances_) + (from * instances_ + to) * bytes;
-    return {reinterpret_cast<RingCounters*>(begin), begin + sizeof(RingCounters), capacity};
+    RingCounters* const begin = counters(from, to);
+    return {begin, reinterpret_cast<std::byte*>(begin + 1), ring_capacity(instances_)};
   }
 
   const int instance_, instances_;
@@ -176,7 +180,9 @@ class SharedFabric final : public Fabric {
                       ". Choose a folder in memory with room for it."));
 }
 
-void SharedFabric::check_file(int file, const std::string& name, bool has_path) const {
+// Returns whether nothing has been written to the file, which then gets its length. Throws
+// UserError unless it is empty or was laid out for as many instances.
+bool SharedFabric::is_new(int file, const std::string& name, bool has_path) const {
   struct stat about{};
   if (fstat(file, &about) != 0) fail(name, "cannot be looked at", errno);
   const bool is_open = has_path && (about.st_mode & 077) != 0;
@@ -184,8 +190,14 @@ void SharedFabric::check_file(int file, const std::string& name, bool has_path) 
     throw UserError(str("[instances] the shared memory ", name,
                         " is not a file of this user alone (mode 0600). Choose another place."));
   }
-  if (about.st_size == 0) return lay_out(file, name);
-  Head head{};
+  if (about.st_size == 0) {
+    // Allocates the file's memory: touching a hole when the host lacks memory would end the
+    // process.
+    const int error = posix_fallocate(file, 0, file_bytes(instances_));
+    if (error != 0) fail(name, "has not the room that is needed", error);
+    return true;
+  }
+  Head head;
   if (pread(file, &head, sizeof head, 0) != sizeof head || head.magic != kMagic ||
       head.instances != static_cast<uint64_t>(instances_) ||
       about.st_size != file_bytes(instances_)) {
@@ -193,24 +205,28 @@ void SharedFabric::check_file(int file, const std::string& name, bool has_path) 
                         head.magic == kMagic ? head.instances : 0, " instances, this is one of ",
                         instances_, ". Start all with the same numbers and the same version."));
   }
+  return false;
 }
 
-void SharedFabric::lay_out(int file, const std::string& name) const {
-  // Allocates the file's memory: touching a hole when the host lacks memory would end the process.
-  const int error = posix_fallocate(file, 0, file_bytes(instances_));
-  if (error != 0) fail(name, "has not the room that is needed", error);
-  const Head head{.magic = kMagic, .instances = static_cast<uint64_t>(instances_), .unused = {}};
-  if (pwrite(file, &head, sizeof head, 0) != sizeof head) fail(name, "cannot be written", errno);
+// Creates the objects in the file, of which the head comes last.
+void SharedFabric::lay_out() {
+  for (int from = 0; from < instances_; ++from) {
+    std::construct_at(&place(from));
+    for (int to = 0; to < instances_; ++to) std::construct_at(counters(from, to));
+  }
+  std::construct_at(reinterpret_cast<Head*>(memory_),
+                    Head{.magic = kMagic, .instances = static_cast<uint64_t>(instances_)});
 }
 
 // Requires the file's lock.
 void SharedFabric::join(int file, const std::string& name, bool has_path) {
   support::meet_fault(support::FaultPoint::kJoin, "memory");
-  check_file(file, name, has_path);
+  const bool lays_out = is_new(file, name, has_path);
   void* pages = mmap(nullptr, static_cast<size_t>(file_bytes(instances_)), PROT_READ | PROT_WRITE,
                      MAP_SHARED, file, 0);
   if (pages == MAP_FAILED) fail(name, "cannot be mapped", errno);
   memory_ = static_cast<std::byte*>(pages);
+  if (lays_out) lay_out();
   Place& own = place(instance_);
   if (own.process != 0) {
     throw UserError(str("[instances] ", this->name(instance_), " is at ", name,
@@ -252,7 +268,7 @@ void SharedFabric::wait_for_all(double timeout) {
 bool SharedFabric::send(int to, const Tag& tag, const std::byte* data, int64_t bytes) {
   std::lock_guard lock(peers_[static_cast<size_t>(to)].sending);
   if (!ring(instance_, to).write(tag, data, bytes)) return false;
-  place(to).bell.ring();
+  place(to).events.notify();
   return true;
 }
 
@@ -280,6 +296,12 @@ std::string SharedFabric::end_of(int other) {
   }
   return peer.has_ended ? "its process has ended" : "";
 }
+
+// Closes a file at the end of the object's lifetime.
+struct FileCloser {
+  ~FileCloser() { close(file); }
+  int file;
+};
 
 // Locks a file for the object's lifetime.
 struct LockedFile {
@@ -324,10 +346,7 @@ std::unique_ptr<Fabric> make_shared_fabric(const std::string& path, int instance
   auto fabric = std::make_unique<SharedFabric>(instance, instances, std::move(numbers));
   const int file = open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (file < 0) fail(path, "cannot be opened", errno);
-  struct Closing {
-    int file;
-    ~Closing() { close(file); }
-  } closing{file};
+  const FileCloser closer{file};
   {
     const LockedFile lock(file, path, timeout);
     fabric->join(file, path, true);
@@ -351,10 +370,7 @@ std::unique_ptr<Fabric> make_shared_fabric(int file, int instance, int instances
     // Opens the file again, because processes that inherited `file` share its lock.
     const int own = open(str("/proc/self/fd/", file).c_str(), O_RDWR | O_CLOEXEC);
     if (own < 0) fail(name, "cannot be opened", errno);
-    struct Closing {
-      int file;
-      ~Closing() { close(file); }
-    } closing{own};
+    const FileCloser closer{own};
     const LockedFile lock(own, name, timeout);
     fabric->join(own, name, false);
   }

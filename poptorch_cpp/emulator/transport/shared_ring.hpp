@@ -10,10 +10,10 @@
 
 namespace poptorch::emulator {
 
-// Precedes the bytes of the ring in the shared memory. Zero at first.
+// Precedes the bytes of the ring in the shared memory.
 struct RingCounters {
-  alignas(64) std::atomic<uint64_t> written;  // bytes ever written
-  alignas(64) std::atomic<uint64_t> read;     // bytes ever read
+  alignas(64) std::atomic<uint64_t> written{0};  // bytes ever written
+  alignas(64) std::atomic<uint64_t> read{0};     // bytes ever read
 };
 
 class SharedRing {

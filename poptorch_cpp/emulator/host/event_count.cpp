@@ -1,4 +1,4 @@
-#include "emulator/host/bell.hpp"
+#include "emulator/host/event_count.hpp"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -9,17 +9,17 @@
 
 namespace poptorch::emulator {
 
-void Bell::ring() {
-  rung_.fetch_add(1);
+void EventCount::notify() {
+  count_.fetch_add(1);
   if (sleepers_.load() > 0) {
-    syscall(SYS_futex, &rung_, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+    syscall(SYS_futex, &count_, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
   }
 }
 
-void Bell::sleep(uint32_t seen) {
+void EventCount::sleep(uint32_t seen) {
   const timespec longest{.tv_sec = 0, .tv_nsec = 1000000};
   sleepers_.fetch_add(1);
-  syscall(SYS_futex, &rung_, FUTEX_WAIT, seen, &longest, nullptr, 0);
+  syscall(SYS_futex, &count_, FUTEX_WAIT, seen, &longest, nullptr, 0);
   sleepers_.fetch_sub(1);
 }
 

@@ -6,24 +6,24 @@
 
 namespace poptorch::session {
 
-class Turns {
+class ExclusiveAccess {
  public:
   enum class IfTaken : bool { kWait, kRefuse };
 
-  // Holds the turn while it lives. Waits while another thread holds it, until this thread's watch
+  // Holds access while it lives. Waits while another thread holds it, until this thread's watch
   // stops it (support::Interrupted), or refuses (UserError). UserError if this thread holds it: a
   // signal handler uses the model in the middle of its run.
-  class Turn {
+  class Guard {
    public:
-    explicit Turn(Turns& turns, IfTaken if_taken = IfTaken::kWait) : turns_(turns) {
-      turns_.enter(if_taken);
+    explicit Guard(ExclusiveAccess& access, IfTaken if_taken = IfTaken::kWait) : access_(access) {
+      access_.enter(if_taken);
     }
-    ~Turn() { turns_.holder_.store(std::thread::id(), std::memory_order_release); }
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
+    ~Guard() { access_.holder_.store(std::thread::id(), std::memory_order_release); }
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
 
    private:
-    Turns& turns_;
+    ExclusiveAccess& access_;
   };
 
  private:

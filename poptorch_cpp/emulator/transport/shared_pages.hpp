@@ -12,11 +12,11 @@
 
 namespace poptorch::emulator {
 
-class Lending {
+class SharedPages {
  public:
-  Lending();
-  ~Lending();
-  Lending(const Lending&) = delete;
+  SharedPages();
+  ~SharedPages();
+  SharedPages(const SharedPages&) = delete;
 
   // Adds bytes, which keep their values, and all else in their pages. Requires Memory by pages that
   // outlives this, and a later settle().
@@ -25,16 +25,16 @@ class Lending {
   void settle();
 
   // Holds the plain numbers by which other instances find the file.
-  struct Offer {
-    int64_t process = 0, file = -1, bytes = 0;  // 0: nothing is lent
+  struct Handle {
+    int64_t process = 0, file = -1, bytes = 0;  // 0: nothing is shared
     uint64_t key = 0;                           // with which the file begins
   };
-  const Offer& offer() const { return offer_; }
+  const Handle& handle() const { return handle_; }
   // Returns the offset of `data` in the file.
   int64_t offset_of(const std::byte* data) const;
 
-  // Notes what `instance`, with this name, lends. The first at() maps it.
-  void note(int instance, const Offer& offer, const std::string& name);
+  // Notes what `instance`, with this name, shares. The first at() maps it.
+  void note(int instance, const Handle& handle, const std::string& name);
   // Thread-safe. Returns nullptr if the instance has withdrawn its memory, as it does when it ends.
   // Raises UserError for bytes outside the file, and when it cannot be mapped.
   const std::byte* at(int instance, int64_t offset, int64_t bytes);
@@ -44,19 +44,19 @@ class Lending {
     std::byte* begin = nullptr;
     int64_t bytes = 0, offset = 0;  // in the file
   };
-  struct Taken {
-    Offer offer;
+  struct Mapping {
+    Handle handle;
     std::string name;
     std::byte* begin = nullptr;  // once it is mapped
   };
 
   void move_to_file(Range& range);
-  static void map(Taken& taken);
+  static void map(Mapping& mapping);
 
-  Offer offer_;
+  Handle handle_;
   std::vector<Range> ranges_;  // ascending, once settled
-  std::mutex taking_;
-  std::map<int, Taken> taken_;
+  std::mutex mutex_;
+  std::map<int, Mapping> mappings_;
 };
 
 }  // namespace poptorch::emulator

@@ -1,6 +1,6 @@
-// Carries long messages over a wire by zero-copy transfer; lending.hpp shares memory within a host.
-// lend() offers a buffer, fetch() requests one. Once both are known, the bytes go straight from one
-// buffer to the other. The notes of both ends about it go in frames.
+// Carries long messages over a wire by zero-copy transfer; shared_pages.hpp shares memory within a
+// host. offer() publishes a buffer, request() asks for one. Once both are known, the bytes go
+// straight from one buffer to the other. The notes of both ends about it go in frames.
 #pragma once
 
 #include <atomic>
@@ -20,10 +20,10 @@
 
 namespace poptorch::emulator {
 
-// Thread-safe. The other end has one, too; the end that fetches is the borrower.
-class Loans {
+// Thread-safe. The other end has one, too; the end that requests is the receiver.
+class BulkTransfers {
  public:
-  // Carries a message of one end to the other about the borrower's fetch of that number.
+  // Carries a message of one end to the other about the receiver's request of that number.
   struct Note {
     enum Kind : uint32_t { kWants, kComes, kWantsNoMore, kComesNoMore };
     Kind kind = kWants;
@@ -32,17 +32,18 @@ class Loans {
     int64_t bytes = 0;
   };
 
-  // Notifies `bell` when a transfer is over. Calls `failed` with the reason why no more can follow.
-  Loans(Wire& wire, Bell& bell, std::function<void(const std::string&)> failed);
-  ~Loans() { close(); }
+  // Notifies `events` when a transfer is over. Calls `failed` with the reason why no more can
+  // follow.
+  BulkTransfers(Wire& wire, EventCount& events, std::function<void(const std::string&)> failed);
+  ~BulkTransfers() { close(); }
 
   // These work as those of Fabric. Numbers are not 0.
-  int64_t lend(const Tag& tag, const std::byte* data, int64_t bytes);
-  int64_t fetch(const Tag& tag, std::byte* into, int64_t bytes);
+  int64_t offer(const Tag& tag, const std::byte* data, int64_t bytes);
+  int64_t request(const Tag& tag, std::byte* into, int64_t bytes);
   bool is_over(int64_t number) const;  // `number`: from this end
   bool has_any() const { return open_ > 0 && !is_closing_; }
   // Ends the transfers of a failed program as soon as possible; returns whether all have ended.
-  bool take_back(uint32_t program);
+  bool withdraw(uint32_t program);
   // Ends all transfers, and the thread. Nothing is read or written any more.
   void close();
 
@@ -55,12 +56,12 @@ class Loans {
 
  private:
   using Transfer = std::unique_ptr<Wire::Transfer>;
-  struct Lent {
+  struct Offer {
     uint32_t number = 0;
     const std::byte* data = nullptr;
     int64_t bytes = 0;
   };
-  struct Fetch {
+  struct Request {
     Tag tag;
     Transfer transfer;
     bool is_cancelled = false;
@@ -78,15 +79,16 @@ class Loans {
   void wait_for_transfers();
 
   Wire& wire_;
-  Bell& bell_;
+  EventCount& events_;
   const std::function<void(const std::string&)> failed_;
   std::mutex closing_;
   mutable std::mutex mutex_;
   std::condition_variable posted_;
-  // These wait for a match: buffers that this end lends, and requests of the other, in their order.
-  std::map<Tag, std::deque<Lent>> lent_;
+  // These wait for a match: buffers that this end offers, and requests of the other, in their
+  // order.
+  std::map<Tag, std::deque<Offer>> offers_;
   std::map<Tag, std::deque<Note>> wanted_;
-  std::map<uint32_t, Fetch> fetches_;
+  std::map<uint32_t, Request> requests_;
   // Both ends know these transfers, which wait only for the wire.
   std::deque<UnderWay> under_way_;
   std::unordered_set<uint32_t> alive_;  // this end's that are not over

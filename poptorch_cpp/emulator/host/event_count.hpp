@@ -6,18 +6,18 @@
 
 namespace poptorch::emulator {
 
-// Starts at zero. Of concurrent calls of ring() and sleep(), one sees what the other has done.
-class Bell {
+// Starts at zero. Of concurrent calls of notify() and sleep(), one sees what the other has done.
+class EventCount {
  public:
   // Returns how often it was notified.
-  uint32_t count() const { return rung_.load(); }
+  uint32_t count() const { return count_.load(); }
   // Increments the count and wakes all sleeping threads.
-  void ring();
+  void notify();
   // Blocks until the count is no longer `seen`, or a millisecond has passed.
   void sleep(uint32_t seen);
 
  private:
-  std::atomic<uint32_t> rung_{0};
+  std::atomic<uint32_t> count_{0};
   std::atomic<uint32_t> sleepers_{0};  // threads to be woken
 };
 

@@ -1,4 +1,4 @@
-#include "session/turns.hpp"
+#include "session/exclusive_access.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -9,7 +9,7 @@
 
 namespace poptorch::session {
 
-void Turns::enter(IfTaken if_taken) {
+void ExclusiveAccess::enter(IfTaken if_taken) {
   using std::chrono::microseconds;
   constexpr microseconds kLongestNap{1000};
   const std::thread::id self = std::this_thread::get_id();

@@ -1,11 +1,11 @@
-#include "emulator/collectives/lent_collective.hpp"
+#include "emulator/collectives/shared_collective.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "emulator/transport/fabric.hpp"
-#include "emulator/transport/lending.hpp"
+#include "emulator/transport/shared_pages.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -16,25 +16,24 @@ constexpr int64_t kElementsOfLine = 64;  // shares begin at cache lines
 
 }  // namespace
 
-LentCollective::LentCollective(const CollectiveSpec& spec, int number, FarGroup group, Peers& peers)
+SharedCollective::SharedCollective(const CollectiveSpec& spec, int number, FarGroup group,
+                                   Peers& peers)
     : FarCollective(spec, number, std::move(group), peers),
       operand_bytes_(spec.elements * element_bytes()),
       block_(kBlockBytes / element_bytes()),
       others_(group_.instances.size()),
       pieces_(static_cast<size_t>(group_.ranks())),
       where_(pieces_.size()) {
-  if (spec.is_reduction() && spec.reduction != Reduction::kLocal) {
-    fold_.emplace(spec.dtype, spec.reduction);
-  }
+  if (spec.is_reduction()) fold_.emplace(spec.dtype, spec.reduction);
 }
 
-void LentCollective::begin() {
-  const Lending& lending = peers_.lending();
+void SharedCollective::begin() {
+  const SharedPages& pages = peers_.shared_pages();
   for (size_t i = 0; i < operands_.size(); ++i) {
     const size_t rank = static_cast<size_t>(group_.begin()) + i;
     pieces_[rank] = operands_[i];
-    where_[rank] = {lending.offset_of(operands_[i]),
-                    is_shared_out() ? lending.offset_of(results_[i]) : 0};
+    where_[rank] = {pages.offset_of(operands_[i]),
+                    is_shared_out() ? pages.offset_of(results_[i]) : 0};
   }
   std::ranges::fill(others_, Other());
   folded_ = 0;
@@ -43,7 +42,7 @@ void LentCollective::begin() {
 
 // Calls `does(place, other)` for each other instance. Returns whether any call returned true.
 template <typename Does>
-bool LentCollective::for_others(Does does) {
+bool SharedCollective::for_others(Does does) {
   bool moved = false;
   for (int place = 0; place < group_.places(); ++place) {
     if (place != group_.here) moved = does(place, others_[static_cast<size_t>(place)]) || moved;
@@ -51,7 +50,7 @@ bool LentCollective::for_others(Does does) {
   return moved;
 }
 
-bool LentCollective::advance() {
+bool SharedCollective::advance() {
   bool moved = false;
   for (bool again = true; again; moved |= again) {
     again = for_others([&](int place, Other& other) {
@@ -70,7 +69,7 @@ bool LentCollective::advance() {
   return moved;
 }
 
-bool LentCollective::tell_where(int place, Other& other) {
+bool SharedCollective::tell_where(int place, Other& other) {
   if (other.was_told) return false;
   const auto* own =
       reinterpret_cast<const std::byte*>(&where_[static_cast<size_t>(group_.begin())]);
@@ -79,20 +78,20 @@ bool LentCollective::tell_where(int place, Other& other) {
   return other.was_told;
 }
 
-bool LentCollective::hear_where(int place, Other& other) {
+bool SharedCollective::hear_where(int place, Other& other) {
   if (other.is_here) return false;
   const int64_t bytes = group_.count(place) * static_cast<int64_t>(sizeof(Where));
   auto* theirs = reinterpret_cast<std::byte*>(&where_[static_cast<size_t>(first_rank(place))]);
   other.has_told =
       other.has_told || peers_.fabric().receive(group_.instance(place), tag(kWhere), theirs, bytes);
-  other.is_here = other.has_told && find_lent(place, other);
+  other.is_here = other.has_told && find_pages(place, other);
   return other.is_here;
 }
 
 // Finds another's shared memory. Returns false if it is gone: the instance may have ended.
-bool LentCollective::find_lent(int place, Other& other) {
+bool SharedCollective::find_pages(int place, Other& other) {
   const auto find = [&](int64_t offset) {
-    return peers_.lending().at(group_.instance(place), offset, operand_bytes_);
+    return peers_.shared_pages().at(group_.instance(place), offset, operand_bytes_);
   };
   const int first = first_rank(place);
   for (int rank = first; rank < first + group_.count(place); ++rank) {
@@ -104,7 +103,7 @@ bool LentCollective::find_lent(int place, Other& other) {
   return true;
 }
 
-bool LentCollective::are_all_here() const {
+bool SharedCollective::are_all_here() const {
   for (int place = 0; place < group_.places(); ++place) {
     if (place != group_.here && !others_[static_cast<size_t>(place)].is_here) return false;
   }
@@ -112,7 +111,7 @@ bool LentCollective::are_all_here() const {
 }
 
 // Returns the elements that a place folds. In a reduce_scatter its replicas get these elements.
-LentCollective::Part LentCollective::part_of(int place) const {
+SharedCollective::Part SharedCollective::part_of(int place) const {
   if (!fold_) return {};
   if (has_rank_parts()) {
     const int64_t part = spec_.elements / group_.ranks();
@@ -124,12 +123,12 @@ LentCollective::Part LentCollective::part_of(int place) const {
   return {first, std::min(most, spec_.elements - first)};
 }
 
-int64_t LentCollective::blocks_of(int place) const {
+int64_t SharedCollective::blocks_of(int place) const {
   return (part_of(place).elements + block_ - 1) / block_;
 }
 
 // Folds the next block here, or moves everything. Returns whether there was anything to do.
-bool LentCollective::work() {
+bool SharedCollective::work() {
   if (!fold_ || has_rank_parts()) {
     if (std::exchange(has_moved_, true)) return false;
     move();
@@ -141,7 +140,7 @@ bool LentCollective::work() {
   return true;
 }
 
-void LentCollective::fold_block() {
+void SharedCollective::fold_block() {
   const Part part = part_of(group_.here);
   const int64_t first = part.first + folded_ * block_;
   const int64_t elements = std::min(block_, part.first + part.elements - first);
@@ -154,7 +153,7 @@ void LentCollective::fold_block() {
   }
 }
 
-void LentCollective::move() {
+void SharedCollective::move() {
   const auto ranks = static_cast<int64_t>(pieces_.size());
   const int64_t part = operand_bytes_ / ranks;
   for (size_t i = 0; i < results_.size(); ++i) {
@@ -174,7 +173,7 @@ void LentCollective::move() {
   }
 }
 
-bool LentCollective::announce(int place, Other& other) {
+bool SharedCollective::announce(int place, Other& other) {
   bool moved = false;
   for (; other.announced < folded_; ++other.announced, moved = true) {
     if (!peers_.fabric().send(group_.instance(place), tag(kReady), nullptr, 0)) break;
@@ -183,7 +182,7 @@ bool LentCollective::announce(int place, Other& other) {
 }
 
 // Copies the next block that another instance has folded, while it is in that one's cache.
-bool LentCollective::copy_block(int place, Other& other) {
+bool SharedCollective::copy_block(int place, Other& other) {
   if (!is_shared_out() || other.copied == blocks_of(place)) return false;
   const int instance = group_.instance(place);
   while (peers_.fabric().receive(instance, tag(kReady), nullptr, 0)) ++other.ready;
@@ -199,7 +198,7 @@ bool LentCollective::copy_block(int place, Other& other) {
 }
 
 // Returns whether this instance needs nothing more from the others.
-bool LentCollective::has_all() const {
+bool SharedCollective::has_all() const {
   if (!is_shared_out()) return has_moved_;
   if (folded_ < blocks_of(group_.here)) return false;
   for (int place = 0; place < group_.places(); ++place) {
@@ -209,7 +208,7 @@ bool LentCollective::has_all() const {
   return true;
 }
 
-bool LentCollective::release(int place, Other& other) {
+bool SharedCollective::release(int place, Other& other) {
   bool moved = false;
   const int instance = group_.instance(place);
   if (!other.was_released && has_all() && other.announced == folded_) {
@@ -223,7 +222,7 @@ bool LentCollective::release(int place, Other& other) {
   return moved;
 }
 
-bool LentCollective::is_finished() const {
+bool SharedCollective::is_finished() const {
   for (int place = 0; place < group_.places(); ++place) {
     const Other& other = others_[static_cast<size_t>(place)];
     if (place != group_.here && !(other.was_released && other.has_released)) return false;
@@ -231,7 +230,7 @@ bool LentCollective::is_finished() const {
   return true;
 }
 
-int LentCollective::waits_for() const {
+int SharedCollective::waits_for() const {
   const auto first = [&](auto lacks) {
     for (int place = 0; place < group_.places(); ++place) {
       if (place != group_.here && lacks(place, others_[static_cast<size_t>(place)])) return place;
@@ -245,7 +244,7 @@ int LentCollective::waits_for() const {
     });
   if (place < 0) place = first([](int, const Other& other) { return !other.has_released; });
   if (place < 0) place = first([](int, const Other& other) { return !other.was_released; });
-  return group_.instance(place < 0 ? (group_.here == 0 ? 1 : 0) : place);
+  return place;
 }
 
 }  // namespace poptorch::emulator

@@ -1,4 +1,4 @@
-#include "emulator/transport/loans.hpp"
+#include "emulator/transport/bulk_transfers.hpp"
 
 #include <stdexcept>
 #include <utility>
@@ -8,56 +8,57 @@
 namespace poptorch::emulator {
 namespace {
 
-// Returns the wire's lane for the fetch of that number. Frames use lane 0.
+// Returns the wire's lane for the request of that number. Frames use lane 0.
 int lane_of(uint32_t number) { return static_cast<int>(number % 0x3fffffff) + 1; }
 
 }  // namespace
 
-Loans::Loans(Wire& wire, Bell& bell, std::function<void(const std::string&)> failed)
-    : wire_(wire), bell_(bell), failed_(std::move(failed)) {
+BulkTransfers::BulkTransfers(Wire& wire, EventCount& events,
+                             std::function<void(const std::string&)> failed)
+    : wire_(wire), events_(events), failed_(std::move(failed)) {
   carrier_ = std::thread([this] { wait_for_transfers(); });
 }
 
-int64_t Loans::lend(const Tag& tag, const std::byte* data, int64_t bytes) {
+int64_t BulkTransfers::offer(const Tag& tag, const std::byte* data, int64_t bytes) {
   std::lock_guard lock(mutex_);
   const uint32_t number = open();
-  lent_[tag].push_back({number, data, bytes});
+  offers_[tag].push_back({number, data, bytes});
   match(tag);
   return number;
 }
 
-int64_t Loans::fetch(const Tag& tag, std::byte* into, int64_t bytes) {
+int64_t BulkTransfers::request(const Tag& tag, std::byte* into, int64_t bytes) {
   std::lock_guard lock(mutex_);
   const uint32_t number = open();
-  fetches_[number] = {.tag = tag, .transfer = wire_.receive(into, bytes, lane_of(number))};
+  requests_[number] = {.tag = tag, .transfer = wire_.receive(into, bytes, lane_of(number))};
   note({.kind = Note::kWants, .number = number, .tag = tag, .bytes = bytes});
   return number;
 }
 
-bool Loans::is_over(int64_t number) const {
+bool BulkTransfers::is_over(int64_t number) const {
   std::lock_guard lock(mutex_);
   return !alive_.contains(static_cast<uint32_t>(number));
 }
 
 // Requires `mutex_`, as do end(), note(), match() and carry().
-uint32_t Loans::open() {
+uint32_t BulkTransfers::open() {
   if (++last_ == 0) ++last_;
   alive_.insert(last_);
   ++open_;
   return last_;
 }
 
-void Loans::end(uint32_t number) {
+void BulkTransfers::end(uint32_t number) {
   if (alive_.erase(number) > 0) --open_;
-  bell_.ring();
+  events_.notify();
 }
 
-void Loans::note(const Note& note) {
+void BulkTransfers::note(const Note& note) {
   notes_.push_back(note);
   ++unsaid_;
 }
 
-bool Loans::say(Note& note) {
+bool BulkTransfers::say(Note& note) {
   std::lock_guard lock(mutex_);
   if (notes_.empty()) return false;
   note = notes_.front();
@@ -66,7 +67,7 @@ bool Loans::say(Note& note) {
   return true;
 }
 
-bool Loans::hear(const Note& note) {
+bool BulkTransfers::hear(const Note& note) {
   std::lock_guard lock(mutex_);
   if (note.kind == Note::kWants) {
     wanted_[note.tag].push_back(note);
@@ -84,24 +85,24 @@ bool Loans::hear(const Note& note) {
     if (found->second.empty()) wanted_.erase(found);
     return true;
   }
-  const auto found = fetches_.find(note.number);
-  if (found == fetches_.end() || note.kind > Note::kComesNoMore) return false;
+  const auto found = requests_.find(note.number);
+  if (found == requests_.end() || note.kind > Note::kComesNoMore) return false;
   if (note.kind == Note::kComes) {
     carry(note.number, std::move(found->second.transfer));
   } else {
     end(note.number);
   }
-  fetches_.erase(found);
+  requests_.erase(found);
   return true;
 }
 
-// Starts transfers from the lent buffers to the requests for them.
-void Loans::match(const Tag& tag) {
-  const auto lent = lent_.find(tag);
+// Starts transfers from the offered buffers to the requests for them.
+void BulkTransfers::match(const Tag& tag) {
+  const auto offered = offers_.find(tag);
   const auto wanted = wanted_.find(tag);
-  if (lent == lent_.end() || wanted == wanted_.end()) return;
-  while (!lent->second.empty() && !wanted->second.empty()) {
-    const Lent& from = lent->second.front();
+  if (offered == offers_.end() || wanted == wanted_.end()) return;
+  while (!offered->second.empty() && !wanted->second.empty()) {
+    const Offer& from = offered->second.front();
     const Note& to = wanted->second.front();
     if (from.bytes != to.bytes) {
       throw std::runtime_error(
@@ -110,40 +111,40 @@ void Loans::match(const Tag& tag) {
     carry(from.number,
           wire_.send(const_cast<std::byte*>(from.data), from.bytes, lane_of(to.number)));
     note({.kind = Note::kComes, .number = to.number});
-    lent->second.pop_front();
+    offered->second.pop_front();
     wanted->second.pop_front();
   }
-  if (lent->second.empty()) lent_.erase(lent);
+  if (offered->second.empty()) offers_.erase(offered);
   if (wanted->second.empty()) wanted_.erase(wanted);
 }
 
-void Loans::carry(uint32_t number, Transfer transfer) {
+void BulkTransfers::carry(uint32_t number, Transfer transfer) {
   if (is_closing_) return;
   under_way_.push_back({number, std::move(transfer)});
   posted_.notify_one();
 }
 
-bool Loans::take_back(uint32_t program) {
+bool BulkTransfers::withdraw(uint32_t program) {
   std::lock_guard lock(mutex_);
-  for (auto at = lent_.begin(); at != lent_.end();) {
+  for (auto at = offers_.begin(); at != offers_.end();) {
     if (at->first.program != program) {
       ++at;
       continue;
     }
-    for (const Lent& lent : at->second) end(lent.number);
-    at = lent_.erase(at);
+    for (const Offer& offer : at->second) end(offer.number);
+    at = offers_.erase(at);
   }
   bool all = under_way_.empty();
-  for (auto& [number, fetch] : fetches_) {
-    if (fetch.tag.program != program) continue;
+  for (auto& [number, request] : requests_) {
+    if (request.tag.program != program) continue;
     all = false;
-    if (std::exchange(fetch.is_cancelled, true)) continue;
-    note({.kind = Note::kWantsNoMore, .number = number, .tag = fetch.tag});
+    if (std::exchange(request.is_cancelled, true)) continue;
+    note({.kind = Note::kWantsNoMore, .number = number, .tag = request.tag});
   }
   return all || is_closing_;
 }
 
-void Loans::wait_for_transfers() {
+void BulkTransfers::wait_for_transfers() {
   std::unique_lock lock(mutex_);
   for (;;) {
     posted_.wait(lock, [this] { return !under_way_.empty() || is_closing_; });
@@ -161,7 +162,7 @@ void Loans::wait_for_transfers() {
     if (!failure.empty()) {  // nothing comes after it
       is_closing_ = true;
       under_way_.clear();
-      fetches_.clear();
+      requests_.clear();
       lock.unlock();
       return failed_(failure);
     }
@@ -170,7 +171,7 @@ void Loans::wait_for_transfers() {
   }
 }
 
-void Loans::close() {
+void BulkTransfers::close() {
   // A second caller waits until the first has ended the thread.
   std::lock_guard closing(closing_);
   {
@@ -182,7 +183,7 @@ void Loans::close() {
   if (carrier_.joinable()) carrier_.join();
   std::lock_guard lock(mutex_);
   under_way_.clear();
-  fetches_.clear();
+  requests_.clear();
 }
 
 }  // namespace poptorch::emulator

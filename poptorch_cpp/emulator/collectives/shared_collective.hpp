@@ -1,4 +1,5 @@
-// Collectives whose operands the instances of a host read in place, in shared memory (lending.hpp).
+// Collectives whose operands the instances of a host read in place, in shared memory
+// (shared_pages.hpp).
 //
 // Each instance announces where its operands and results are. In a reduction it folds its share,
 // the operands of all replicas in their order, block by block into its own results. It announces
@@ -15,9 +16,9 @@
 
 namespace poptorch::emulator {
 
-class LentCollective final : public FarCollective {
+class SharedCollective final : public FarCollective {
  public:
-  LentCollective(const CollectiveSpec& spec, int number, FarGroup group, Peers& peers);
+  SharedCollective(const CollectiveSpec& spec, int number, FarGroup group, Peers& peers);
 
  private:
   // Lists the kinds of messages, in their order.
@@ -53,7 +54,7 @@ class LentCollective final : public FarCollective {
   bool for_others(Does does);
   bool tell_where(int place, Other& other);
   bool hear_where(int place, Other& other);
-  bool find_lent(int place, Other& other);
+  bool find_pages(int place, Other& other);
   bool are_all_here() const;
   bool has_all() const;
   Part part_of(int place) const;
