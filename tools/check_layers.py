@@ -44,7 +44,7 @@ EDGES = {
     "emulator/run": ["emulator/collectives"],
     "emulator": ["emulator/bind", "emulator/run"],
     "storage": ["ir"],
-    "account": ["program"],
+    "account": ["program", "include"],
     "compile": ["account", "lowering", "emulator/bound", "storage"],
     "session": ["compile", "emulator", "include"],
     "frontends/torch/aten": ["transforms"],

@@ -79,7 +79,7 @@ def setters():
     said = {}
     for path, _, group in GROUPS:
         for row in group.ROWS:
-            for name in [row.says] if isinstance(row.says, str) else row.says:
+            for name in row.said_names():
                 said[name] = f"`{path}.{row.name}`".replace("`Options.", "`")
     return said
 

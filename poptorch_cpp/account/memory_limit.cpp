@@ -20,6 +20,7 @@ using program::Tensor;
 using support::str;
 
 constexpr size_t kTensorsTold = 10;
+constexpr const char* kVariable = "POPTORCH_MEMORY_LIMIT";
 
 // Records the instruction that makes each tensor.
 void note_makers(const std::vector<Instruction>& block, std::vector<const Instruction*>& makers) {
@@ -148,17 +149,38 @@ std::string describe_overflow(const Program& program) {
   return text + streaming;
 }
 
-void check_memory_limit(const Program& program, const std::string& asked) {
-  const std::string mode =
-      !asked.empty() ? asked : support::environment_text("POPTORCH_MEMORY_LIMIT", "warn");
-  if (mode != "warn" && mode != "error" && mode != "off") {
-    throw support::UserError(str("[memory] the memory limit is '", mode,
-                                 "'. Set Emulator.memoryLimit() to warn, error or off."));
+const std::vector<std::string>& memory_limit_words() {
+  static const std::vector<std::string> words = [] {
+    std::vector<std::string> all = {""};
+    for (const support::Variable& variable : support::environment_variables()) {
+      if (variable.name != kVariable) continue;
+      all.insert(all.end(), variable.allowed.begin(), variable.allowed.end());
+    }
+    return all;
+  }();
+  return words;
+}
+
+const std::string& word(MemoryLimit limit) {
+  return memory_limit_words().at(static_cast<size_t>(limit));
+}
+
+MemoryLimit memory_limit_of(const std::string& word) {
+  const std::vector<std::string>& words = memory_limit_words();
+  const auto found = std::find(words.begin(), words.end(), word);
+  if (found != words.end()) return static_cast<MemoryLimit>(found - words.begin());
+  throw support::UserError(str("[memory] the memory limit is '", word,
+                               "'. Set Emulator.memoryLimit() to warn, error or off."));
+}
+
+void check_memory_limit(const Program& program, MemoryLimit asked) {
+  if (asked == MemoryLimit::kUnset) {
+    asked = memory_limit_of(support::environment_text(kVariable));
   }
-  if (mode == "off") return;
+  if (asked == MemoryLimit::kOff) return;
   const std::string text = describe_overflow(program);
   if (text.empty()) return;
-  if (mode == "error") throw support::UserError(text);
+  if (asked == MemoryLimit::kError) throw support::UserError(text);
   support::log(support::LogLevel::kWarn, text);
 }
 

@@ -1,9 +1,13 @@
 // Reports a program that does not fit into the memory of an emulated IPU or into Streaming Memory.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
-#include "program/program.hpp"
+namespace poptorch::program {
+struct Program;
+}
 
 namespace poptorch::account {
 
@@ -12,9 +16,16 @@ namespace poptorch::account {
 // of a replica's Streaming Memory in the same way. Returns an empty text if everything fits.
 std::string describe_overflow(const program::Program& program);
 
-// Logs the description as a warning (`asked` is "warn"), throws it as a UserError ("error") or
-// ignores it ("off"). An empty `asked` stands for POPTORCH_MEMORY_LIMIT, else "warn". Any other
-// value is a UserError.
-void check_memory_limit(const program::Program& program, const std::string& asked);
+// Selects what happens to the description: it is logged as a warning, thrown as a UserError or not
+// made. kUnset stands for POPTORCH_MEMORY_LIMIT, else kWarn.
+enum class MemoryLimit : uint8_t { kUnset, kWarn, kError, kOff };
+
+// Returns their words, in order: an empty one, then those of POPTORCH_MEMORY_LIMIT.
+const std::vector<std::string>& memory_limit_words();
+const std::string& word(MemoryLimit limit);
+// UserError for another word.
+MemoryLimit memory_limit_of(const std::string& word);
+
+void check_memory_limit(const program::Program& program, MemoryLimit asked);
 
 }  // namespace poptorch::account

@@ -250,9 +250,9 @@ MemoryReport memory_of(const Program& program, int ipu) {
   const auto& own = program.ipus[static_cast<size_t>(ipu)];
   MemoryReport memory{.state_bytes = own.state_bytes + own.constant_bytes,
                       .arena_bytes = own.arena_bytes,
-                      .stash_bytes = program::stash_bytes(program, ipu),
                       .code_bytes = own.code_bytes,
                       .capacity_bytes = target::find_device(program.device).sram(),
+                      .stash_bytes = program::stash_bytes(program, ipu),
                       .constant_bytes = own.constant_bytes};
   for (const program::State& state : program.states) {
     if (state.ipu != ipu || !state.on_chip) continue;

@@ -2,6 +2,7 @@
 
 #include <pybind11/stl.h>
 
+#include "bindings/text.hpp"
 #include "emulator/transport/fabric.hpp"
 #include "support/error.hpp"
 
@@ -104,6 +105,9 @@ void bind_option_table(py::module_& m) {
                              })
       .def_property_readonly("least", limit(&ir::OptionLimits::least, INT64_MIN))
       .def_property_readonly("most", limit(&ir::OptionLimits::most, INT64_MAX))
+      .def_property_readonly(
+          "even", [](const OptionText& row) { return row.limits.even; },
+          "Whether only even numbers are allowed.")
       .def_property_readonly("words", [](const OptionText& row) { return row.limits.words; })
       .def_readonly("allowed", &OptionText::allowed, "The range, or the words, as text.")
       .def_readonly("found", &OptionText::found,
@@ -120,6 +124,45 @@ void bind_option_table(py::module_& m) {
     }
     return rows;
   });
+}
+
+void bind_execution(py::module_& m) {
+  using ir::Execution;
+  py::class_<Execution>(m, "Execution", "How a model is executed, before there is a module.")
+      .def(py::init([](const std::vector<Line>& lines) {
+             Execution made;
+             take_lines(made, lines);
+             return made;
+           }),
+           py::arg("lines"))
+      .def_property_readonly("micro_batches", &Execution::micro_batches,
+                             "The micro-batches of one replica in one run.")
+      .def_property_readonly("input_groups", &Execution::input_groups,
+                             "The groups of replicas that read the same inputs.")
+      .def_property_readonly("input_factor", &Execution::input_factor,
+                             "The micro-batches in dimension 0 of an input of one run.")
+      .def_readonly("input_group_size", &Execution::input_group_size)
+      .def_readonly("input_group_stride", &Execution::input_group_stride)
+      .def(
+          "batch_defect",
+          [](const Execution& execution, const Text& input, int64_t rows) {
+            return ir::batch_defect(execution, input, rows);
+          },
+          "Explains why an input of so many rows cannot be split into micro-batches; empty if it "
+          "can.",
+          py::arg("input"), py::arg("rows"))
+      .def_property_readonly("wrapper_defect", &ir::wrapper_defect,
+                             "Explains which options a model that is wrapped for inference cannot "
+                             "have; empty if there is none.")
+      .def(
+          "group_inputs",
+          [](Execution& execution, const Text& kind, int64_t size) {
+            ir::group_inputs(execution, ir::comm_group_of(kind), size);
+          },
+          "Sets the groups of replicas that read the same inputs. Raises Error for groups that "
+          "cannot be formed of the replicas.",
+          py::arg("kind"), py::arg("size"));
+  m.attr("COMM_GROUPS") = ir::comm_group_words();
 }
 
 }  // namespace poptorch::bindings

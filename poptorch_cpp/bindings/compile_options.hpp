@@ -22,5 +22,7 @@ void take_lines(ir::Execution& execution, const std::vector<Line>& lines);
 compile::HostOptions host_options_of(const pybind11::dict& given);
 // Binds option_table(), which returns the rows of both tables.
 void bind_option_table(pybind11::module_& m);
+// Binds Execution, which answers the questions of ir/execution.hpp that Python asks.
+void bind_execution(pybind11::module_& m);
 
 }  // namespace poptorch::bindings

@@ -248,7 +248,7 @@ void bind_executable(py::module_& m) {
       .def(
           "check_memory",
           [](const Executable& e, const std::string& limit) {
-            account::check_memory_limit(e.program(), limit);
+            account::check_memory_limit(e.program(), account::memory_limit_of(limit));
           },
           "What was left undone by the host option late_memory_check: warns of a program that does "
           "not fit, or raises Error, as the host option memory_limit says.",
@@ -350,6 +350,8 @@ PYBIND11_MODULE(_core, m) {
   register_errors();
   register_watched();
   bind_option_table(m);
+  bind_execution(m);
+  bind_report_figures(m);
   bind_ir(m);
   bind_executable(m);
   bind_custom_ops(m);

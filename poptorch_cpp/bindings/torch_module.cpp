@@ -260,7 +260,8 @@ void bind_executable(py::module_& m) {
            [](const TorchExecutable& model) { return form_lines_dict(model.compiled()); })
       .def("check_memory",
            [](const TorchExecutable& model, const std::string& limit) {
-             account::check_memory_limit(model.compiled().program(), limit);
+             account::check_memory_limit(model.compiled().program(),
+                                         account::memory_limit_of(limit));
            })
       .def("ipus", [](const TorchExecutable& model) { return model.compiled().ipus(); })
       .def("highest_ipu",

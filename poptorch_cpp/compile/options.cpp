@@ -3,8 +3,8 @@
 
 namespace poptorch::compile {
 
-const std::vector<ir::OptionRow<HostOptions>>& host_option_rows() {
-  static const std::vector<ir::OptionRow<HostOptions>> rows = {
+const std::vector<ir::OptionRow<HostOptions, account::MemoryLimit>>& host_option_rows() {
+  static const std::vector<ir::OptionRow<HostOptions, account::MemoryLimit>> rows = {
       {"threads",
        &HostOptions::threads,
        "That run the emulator; 0: POPTORCH_NUM_THREADS, else the number of cores.",
@@ -13,7 +13,7 @@ const std::vector<ir::OptionRow<HostOptions>>& host_option_rows() {
        &HostOptions::memory_limit,
        "What happens when a program does not fit into an IPU: 'warn', 'error' or 'off'. Empty: "
        "POPTORCH_MEMORY_LIMIT, else 'warn'.",
-       {.words = {"", "warn", "error", "off"}},
+       {.words = account::memory_limit_words()},
        "Emulator.memoryLimit(mode)"},
       {"round_ipu_count",
        &HostOptions::round_ipu_count,

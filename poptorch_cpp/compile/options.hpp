@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "account/memory_limit.hpp"
 #include "emulator/bound/share.hpp"
 #include "ir/option_table.hpp"
 
@@ -13,18 +14,20 @@ namespace poptorch::compile {
 
 // The options of a compilation beyond the module, which itself says how it is executed.
 struct HostOptions {
-  int64_t threads = 0;             // 0: POPTORCH_NUM_THREADS, else the number of cores
-  std::string memory_limit = "";   // warn, error or off; empty: POPTORCH_MEMORY_LIMIT, else warn
+  int64_t threads = 0;  // 0: POPTORCH_NUM_THREADS, else the number of cores
+  account::MemoryLimit memory_limit = account::MemoryLimit::kUnset;
   bool round_ipu_count = false;    // reserve the next power of two of IPUs, the excess idle
   std::string cache_path = "";     // a folder that keeps executables; empty: none are kept
   bool offline = false;            // never run: no memory is allocated for it
   bool late_memory_check = false;  // the caller calls check_memory_limit() afterwards
   emulator::Share share = {};      // which replicas run in this process; default: all of them
 
-  std::string early_memory_limit() const { return late_memory_check ? "off" : memory_limit; }
+  account::MemoryLimit early_memory_limit() const {
+    return late_memory_check ? account::MemoryLimit::kOff : memory_limit;
+  }
 };
 
-const std::vector<ir::OptionRow<HostOptions>>& host_option_rows();
+const std::vector<ir::OptionRow<HostOptions, account::MemoryLimit>>& host_option_rows();
 
 // Called with (steps done, steps in all, phase name) from the compiling thread, often.
 using Progress = std::function<void(int, int, const std::string&)>;

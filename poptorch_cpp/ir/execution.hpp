@@ -34,6 +34,18 @@ enum class Liveness : uint8_t {
   kOffChipAfterEachPhase,     // all
 };
 
+// Returns the value's word in the text, which is also its name in poptorch.
+const std::string& word(OutputMode mode);
+const std::string& word(Liveness liveness);
+
+// Selects which replicas form a group: all, neighbours, those at equal distances, or each alone.
+enum class CommGroup : uint8_t { kAll, kConsecutive, kOrthogonal, kNoGrouping };
+
+// Returns their names in poptorch, in order.
+const std::vector<std::string>& comm_group_words();
+// UserError for another word.
+CommGroup comm_group_of(const std::string& text);
+
 // Values, by name with * and ?, that main returns after its own outputs.
 struct Anchor {
   std::string name = {};
@@ -91,6 +103,12 @@ struct Execution {
 
   // Returns the parameter's group: by default, all its replicas.
   ReplicaGroup group_of(const std::string& parameter) const;
+  // Returns the micro-batches of one replica in one run.
+  int64_t micro_batches() const;
+  // Returns the groups of replicas that read the same inputs.
+  int64_t input_groups() const { return replication_factor / input_group_size; }
+  // Returns the micro-batches in dimension 0 of an input of one run.
+  int64_t input_factor() const;
 };
 
 struct OptionText;
@@ -116,5 +134,15 @@ std::vector<OptionText> execution_table();
 // UserError if a value is out of its range or two contradict each other. `outputs` is the number of
 // main's outputs.
 void check(const Execution& execution, size_t outputs);
+
+// For front ends, before there is a module. A defect is empty if there is none.
+
+// Explains why an input of `rows` rows cannot be split into micro-batches.
+std::string batch_defect(const Execution& execution, const std::string& input, int64_t rows);
+// Explains which options a model that is wrapped for inference cannot have.
+std::string wrapper_defect(const Execution& execution);
+// Sets the groups of replicas that read the same inputs. `size` counts for kConsecutive and
+// kOrthogonal. UserError for groups that cannot be formed of the replicas.
+void group_inputs(Execution& execution, CommGroup kind, int64_t size);
 
 }  // namespace poptorch::ir

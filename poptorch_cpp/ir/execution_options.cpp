@@ -20,7 +20,7 @@ constexpr int64_t kMostPeriod = int64_t{1} << 40;
 // Arguments of a row: it does not change after the module is compiled; a pass finds it.
 constexpr bool kNever = false, kFound = true;
 
-// The names of poptorch.OutputMode and poptorch.Liveness.
+// Each is in the order of its enumeration.
 const std::vector<std::string> kOutputModes = {"Final", "EveryN", "All", "Sum"};
 const std::vector<std::string> kLivenesses = {"AlwaysLive", "OffChipAfterFwd",
                                               "OffChipAfterFwdNoOverlap", "OffChipAfterEachPhase"};
@@ -107,7 +107,11 @@ const Rows<E, OutputMode, Liveness> kExecution = {
      {.words = kLivenesses}},
     {"separate_backward_phase", &E::separate_backward_phase,
      "The backward pass begins in a phase of its own."},
-    {"io_tiles", &E::io_tiles, "Tiles of each IPU that are set apart for I/O.", {0, INT32_MAX}},
+    {"io_tiles",
+     &E::io_tiles,
+     "Tiles of each IPU that are set apart for I/O.",
+     {.least = 32, .most = 192, .even = true},
+     "TensorLocations.numIOTiles(num_tiles)"},
     {"forward_stages",
      &E::forward_stages,
      "Found: the stages of the pipeline, forward.",
@@ -339,18 +343,15 @@ std::vector<OptionText> execution_table() {
   return all;
 }
 
-ReplicaGroup Execution::group_of(const std::string& parameter) const {
-  for (const ReplicaGroup& group : replica_groups) {
-    if (group.name == parameter) return group;
-  }
-  return {};
-}
+const std::string& word(OutputMode mode) { return kOutputModes.at(static_cast<size_t>(mode)); }
+
+const std::string& word(Liveness liveness) { return kLivenesses.at(static_cast<size_t>(liveness)); }
 
 void check(const Execution& e, size_t outputs) {
   check_ranges(kExecution, e);
   for (const ReplicaGroup& group : e.replica_groups) check_ranges(kReplicaGroup, group);
   for (const Anchor& anchor : e.anchors) check_ranges(kAnchor, anchor);
-  const int64_t batches = e.device_iterations * e.gradient_accumulation;
+  const int64_t batches = e.micro_batches();
   if (batches > kMostPeriod) {
     throw UserError(str("[execution] device_iterations times gradient_accumulation are ", batches,
                         " micro-batches. There can be at most ", kMostPeriod, "."));

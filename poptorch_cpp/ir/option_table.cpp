@@ -75,6 +75,7 @@ std::string allowed(const OptionLimits& limits) {
   std::vector<std::string> words = limits.words;
   words.erase(std::remove(words.begin(), words.end(), ""), words.end());
   if (!words.empty()) return support::join(words, ", ");
+  if (limits.even) return str("an even number between ", limits.least, " and ", limits.most);
   return limits.most == INT64_MAX ? "" : str(limits.least, " to ", limits.most);
 }
 
@@ -92,6 +93,8 @@ void refuse(std::string_view name, const Attr& attr, const OptionLimits& limits,
   std::string text = str("[execution] ", name, " is ", attr_text(attr), ".");
   if (!limits.words.empty()) {
     text += str(" It must be one of ", support::join(limits.words, ", "), ".");
+  } else if (std::holds_alternative<int64_t>(attr) && limits.even) {
+    text += str(" It must be ", allowed(limits), ".");
   } else if (std::holds_alternative<int64_t>(attr) && limits.most != INT64_MAX) {
     text += str(" It must be at least ", limits.least, " and at most ", limits.most, ".");
   } else {

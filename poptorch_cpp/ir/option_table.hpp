@@ -15,10 +15,16 @@
 
 namespace poptorch::ir {
 
-// `words` are the texts of an enumeration's values, in order, or all allowed values of a text.
+// `words` are the texts of an enumeration's values, in order, or all allowed values of a text. An
+// option's default is always allowed.
 struct OptionLimits {
   int64_t least = INT64_MIN, most = INT64_MAX;
   std::vector<std::string> words = {};
+  bool even = false;
+
+  bool allows(int64_t value) const {
+    return value >= least && value <= most && (!even || value % 2 == 0);
+  }
 };
 
 template <typename T, typename... Enumerations>
@@ -63,8 +69,9 @@ bool take(const Attr& attr, Strings& into);
 bool take(const Attr& attr, std::optional<bool>& into);
 bool take(const Attr& attr, std::set<std::string>& into);
 bool is_one_of(const std::vector<std::string>& words,
-               const std::string& text);          // no words: any text is
-std::string allowed(const OptionLimits& limits);  // "1 to 4", "a, b"; empty: no limit
+               const std::string& text);  // no words: any text is
+// Returns "1 to 4", "an even number between 2 and 8" or "a, b"; empty: no limit.
+std::string allowed(const OptionLimits& limits);
 // Takes `type` as type_of() returns it: the message describes what such a value looks like.
 [[noreturn]] void refuse(std::string_view name, const Attr& attr, const OptionLimits& limits,
                          std::string_view type);
@@ -114,7 +121,7 @@ void take_value(const Row& row, T& into, const Attr& attr) {
           V value = into.*member;
           if (!option_value::take(attr, value)) return false;
           if constexpr (std::is_same_v<V, int64_t>) {
-            if (value < row.limits.least || value > row.limits.most) return false;
+            if (!row.limits.allows(value) && value != T().*member) return false;
           }
           if constexpr (std::is_same_v<V, std::string>) {
             if (!option_value::is_one_of(row.limits.words, value)) return false;

@@ -63,7 +63,7 @@ MainLowering::MainLowering(const Module& module)
 Program MainLowering::finish() {
   Program program = emitter_.finish();
   program.random_seed = execution().random_seed;
-  program.micro_batches_per_run = execution().device_iterations * execution().gradient_accumulation;
+  program.micro_batches_per_run = execution().micro_batches();
   count_transfers(program);
   return program;
 }

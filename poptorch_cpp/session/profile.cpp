@@ -13,7 +13,8 @@ account::Profile profile(std::unique_ptr<ir::Module> module) {
   execution.strategy = "sharded";
   execution.device_iterations = execution.replication_factor = 1;
   execution.gradient_accumulation = execution.training ? 2 : 1;
-  const auto compiled = compile::compile_to_program(std::move(module), {.memory_limit = "off"}, {});
+  const auto compiled = compile::compile_to_program(
+      std::move(module), {.memory_limit = account::MemoryLimit::kOff}, {});
   return account::profile_of(compiled.program);
 }
 

@@ -7,8 +7,10 @@ from numpy import ndarray
 from poptorch_core.errors import Error
 
 __all__: list[str] = [
+    "COMM_GROUPS",
     "Error",
     "Executable",
+    "Execution",
     "Fabric",
     "GradientGraph",
     "Graph",
@@ -40,6 +42,7 @@ __all__: list[str] = [
     "option_table",
     "parse",
     "register_python_op",
+    "report_figures",
     "run_pass",
     "set_line_open",
     "set_log_level",
@@ -62,6 +65,10 @@ class Option:
     @property
     def doc(self) -> str: ...
     @property
+    def even(self) -> bool:
+        """Whether only even numbers are allowed."""
+
+    @property
     def found(self) -> bool:
         """Whether a pass finds it, or it follows from the wrapper: nobody sets it."""
 
@@ -83,6 +90,42 @@ class Option:
     def type(self) -> str: ...
     @property
     def words(self) -> list[str]: ...
+
+class Execution:
+    """How a model is executed, before there is a module."""
+
+    def __init__(self, lines: Sequence[tuple[str, str, dict]]) -> None: ...
+    def batch_defect(self, input: str, rows: int) -> str:
+        """Explains why an input of so many rows cannot be split into micro-batches; empty if
+        it can.
+        """
+
+    def group_inputs(self, kind: str, size: int) -> None:
+        """Sets the groups of replicas that read the same inputs. Raises Error for groups that
+        cannot be formed of the replicas.
+        """
+
+    @property
+    def input_factor(self) -> int:
+        """The micro-batches in dimension 0 of an input of one run."""
+
+    @property
+    def input_group_size(self) -> int: ...
+    @property
+    def input_group_stride(self) -> int: ...
+    @property
+    def input_groups(self) -> int:
+        """The groups of replicas that read the same inputs."""
+
+    @property
+    def micro_batches(self) -> int:
+        """The micro-batches of one replica in one run."""
+
+    @property
+    def wrapper_defect(self) -> str:
+        """Explains which options a model that is wrapped for inference cannot have; empty if
+        there is none.
+        """
 
 class Module:
     """A module of the IR."""
@@ -411,6 +454,9 @@ def register_python_op(
     same domain and version, with the inputs and outputs of custom_gradient.
     """
 
+def report_figures() -> list[tuple[str, str, str, str, str]]:
+    """The figures of report(), as (list whose entries have it, name, type, unit, doc)."""
+
 def run_pass(module: Module, name: str, lines: Sequence[tuple[str, str, dict]] = []) -> None:
     """Runs one pass, by name, on the module in place."""
 
@@ -420,3 +466,5 @@ def tell_moved_bytes(listener: Any) -> None:
     """Of work of this thread that moves many bytes, from here on: called with how many
     more.
     """
+
+COMM_GROUPS: list[str] = ["All", "Consecutive", "Orthogonal", "NoGrouping"]

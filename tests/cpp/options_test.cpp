@@ -62,6 +62,23 @@ TEST(CppOptions, RefuseAtTheCall) {
       {"gradientAccumulation to 1", "deviceIterations"});
 }
 
+TEST(CppOptions, SayOutputModesByTheirNames) {
+  const std::pair<OutputMode, const char*> modes[] = {{OutputMode::Final, "\"Final\""},
+                                                      {OutputMode::EveryN, "\"EveryN\""},
+                                                      {OutputMode::All, nullptr},  // not printed
+                                                      {OutputMode::Sum, "\"Sum\""}};
+  for (const auto& [mode, word] : modes) {
+    const auto options = Options().outputMode(mode).anchorTensor("w", "linear.weight", mode);
+    const std::string lines = trained_with(options);
+    EXPECT_EQ(lines.find("output_mode") == std::string::npos, word == nullptr) << lines;
+    EXPECT_EQ(lines.find("{mode=") == std::string::npos, word == nullptr) << lines;
+    if (!word) continue;
+    expect_parts(lines, {std::string("output_mode=") + word, std::string("{mode=") + word});
+  }
+  expect_parts(error_of([] { Options().memoryLimit(static_cast<poptorch::MemoryLimit>(7)); }),
+               {"has no counterpart"});
+}
+
 TEST(CppOptions, DoNotChangeTheirCopies) {
   const Options before = Options().deviceIterations(2);
   Options after = before;

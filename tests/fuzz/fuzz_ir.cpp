@@ -129,7 +129,7 @@ void compile(const ir::Module& module, std::string_view text, Reached& reached) 
   auto copy = module.clone();
   choose_execution(*copy, text);
   compile::Compiled compiled = compile::compile_to_program(
-      std::move(copy), {.memory_limit = "off", .round_ipu_count = true}, {});
+      std::move(copy), {.memory_limit = account::MemoryLimit::kOff, .round_ipu_count = true}, {});
   for (const auto* form : {&compiled.normal, &compiled.differentiated, &compiled.placed}) {
     const std::string printed = ir::print(**form, ir::kEverything);
     if (printed.size() > kMostText) continue;  // long constants

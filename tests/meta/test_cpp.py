@@ -90,13 +90,45 @@ def test_every_strategy_has_its_counterpart():
         assert names == set(re.findall(r"((?:set|use|send)[A-Z]\w+)\(", own[0]))
 
 
+def names_of(enumeration):
+    """Its names in the headers of C++."""
+    text = header("strategies") + header("options") + header("ops")
+    words = re.search(rf"enum class {enumeration} \{{(.*?)\}}", text, re.DOTALL)[1]
+    return [word.strip() for word in words.split(",")]
+
+
 @pytest.mark.parametrize(
     "name", ["AutoStage", "Liveness", "CommGroupType", "OverlapMode", "MultiConvPlanType"]
 )
 def test_enumerations_have_the_names_of_python(name):
-    text = header("strategies") + header("options") + header("ops")
-    words = re.search(rf"enum class {name} \{{(.*?)\}}", text, re.DOTALL)[1]
-    assert [word.strip() for word in words.split(",")] == [e.name for e in getattr(poptorch, name)]
+    assert names_of(name) == [e.name for e in getattr(poptorch, name)]
+
+
+def test_enumerations_have_the_names_of_the_table():
+    words = {option.name: option.words for option in TABLE}
+    assert names_of("OutputMode") == ["Default", *words["output_mode"]]
+    assert ["", *map(str.lower, names_of("MemoryLimit"))] == words["memory_limit"]
+
+
+PARTS = {"IpuMemory": "ipus", "IpuWork": "ipus", "StageCost": "stages", "OpCost": "ops"}
+PARTS |= {"CollectiveCost": "collectives", "Report": ""}
+
+
+def test_every_member_of_a_report_is_a_figure():
+    members = {part: set() for part in PARTS.values()}
+    for struct, part in PARTS.items():
+        body = re.search(rf"struct {struct} \{{(.*?)^\}};", header("report"), re.DOTALL | re.M)[1]
+        body = re.sub(r"<.*>|.*\(\) const.*", "", body)
+        members[part].update(re.findall(r"(\w+)(?: = \d+)?[,;]", body))
+    figures = {part: set() for part in members}
+    for part, name, *_ in _core.report_figures():
+        figures.setdefault(part, set()).add(name)
+    assert members[""] - figures[""] == {"work", *filter(None, PARTS.values())}
+    of_python = {"instances", "runs", "run_seconds", "between_runs_seconds"}
+    assert figures[""] - members[""] == of_python
+    assert figures["ipus"] == members["ipus"] | {"needed_bytes"}
+    for part in ("stages", "ops", "collectives"):
+        assert figures[part] == members[part]
 
 
 @pytest.fixture(scope="module")

@@ -26,6 +26,12 @@ def test_the_options_page_is_that_of_the_table():
     assert done.returncode == 0, "run python tools/write_options_page.py"
 
 
+def test_figures_of_reports_are_those_of_the_rows():
+    script = ROOT / "tools/write_report_figures.py"
+    done = zygote.run([sys.executable, script, "--check"], check=False)
+    assert done.returncode == 0, "run python tools/write_report_figures.py"
+
+
 OURS = "poptorch_cpp python tests examples docs tools benchmarks cmake .ci".split()
 FILE = re.compile(r"`([\w-][\w.-]*(?:/[\w.-]+)+/?|[\w-]+\.(?:cpp|hpp|py|md|ir|json))`")
 NOT_OURS = re.compile(r"dnnl\.hpp|build/.*|(report|trace)\.json")

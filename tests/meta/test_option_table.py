@@ -23,7 +23,7 @@ def said_names():
     options = poptorch.Options()
     for group in [*groups_of(options).values(), poptorch.TensorLocationSettings()]:
         for row in group.ROWS:
-            yield from [row.says] if isinstance(row.says, str) else row.says
+            yield from row.said_names()
 
 
 def test_one_row_says_each_option():
@@ -34,6 +34,24 @@ def test_one_row_says_each_option():
     assert set(said) == plain - found - OF_THE_MODEL - OF_THE_MACHINE
     kinds = {name.removeprefix("location ") for name in said_names() if " " in name}
     assert kinds == {"weights", "activations", "optimiser_state", "accumulators"}
+
+
+WORDS = {(o.keyword, o.name): o.words for o in TABLE}
+
+
+@pytest.mark.parametrize(
+    ("enumeration", "words"),
+    [
+        (poptorch.OutputMode, [*WORDS["execution", "output_mode"], "Default"]),
+        (poptorch.OutputMode, [*WORDS["anchor", "mode"], "Default"]),
+        (poptorch.Liveness, WORDS["execution", "liveness"]),
+        (poptorch.CommGroupType, _core.COMM_GROUPS),
+    ],
+)
+def test_enumerations_have_the_compilers_words(enumeration, words):
+    assert {member.name: member.value for member in enumeration} == {
+        word: number for number, word in enumerate(words)
+    }
 
 
 def test_setters_of_the_table_are_options():
@@ -49,6 +67,7 @@ def test_setters_of_the_table_are_options():
 def option(name, type_, default, **more):
     """A row as the table gives it."""
     base = {"keyword": "execution", "least": None, "most": None, "words": [], "doc": "What."}
+    base |= {"even": False, "allowed": "what it takes"}
     row = {"name": name, "type": type_, "default": default, "setter": f"Toy.{name}X(given)", **base}
     return SimpleNamespace(**{**row, **more})
 
@@ -60,6 +79,7 @@ def option(name, type_, default, **more):
         (option("kept", "bool?", None), False, 0, "expected True or False but got 0"),
         (option("turns", "int", 1, least=1, most=8), 8, 9, "got 9. Pass 1 to 8"),
         (option("tiles", "int", 0, least=0, most=8), 4, -1, "from 0 to 8 but got -1"),
+        (option("pair", "int", 0, least=2, most=8, even=True), 4, 5, "what it takes but got 5"),
         (option("mode", "str", "", words=["", "a", "b"]), "b", "c", "'a' or 'b' but got 'c'"),
     ],
     ids=lambda value: value.name if isinstance(value, SimpleNamespace) else "",
@@ -71,7 +91,7 @@ def test_a_row_of_the_compilers_table_is_a_whole_option(row, good, bad, text):
     options = ToyOptions()
     setter = getattr(options, f"{row.name}X")
     assert getattr(options, f"{row.name}_x") == row.default
-    with pytest.raises((poptorch.Error, ValueError), match=text):
+    with pytest.raises((poptorch.Error, AssertionError, ValueError), match=text):
         setter(bad)
     assert setter(good) is options
     assert setter(given=good) is options

@@ -89,7 +89,9 @@ TEST(Cache, KeyFollowsAllThatAProgramDoes) {
   const std::string plain = key(exp);
   EXPECT_EQ(plain.size(), 32u);
   EXPECT_EQ(plain, key(exp));
-  EXPECT_EQ(plain, key(exp, {}, {.threads = 3, .memory_limit = "off", .cache_path = "/x"}));
+  EXPECT_EQ(
+      plain,
+      key(exp, {}, {.threads = 3, .memory_limit = account::MemoryLimit::kOff, .cache_path = "/x"}));
   ir::Execution trained{.training = true};
   trained.optimiser.emplace();
   std::vector<std::string> keys = {

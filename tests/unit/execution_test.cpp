@@ -37,6 +37,7 @@ std::string another(const ir::OptionText& row) {
   }
   if (row.type == "strings") return "[\"accumulation_loop\"]";
   if (row.type == "dtype") return "f16";
+  if (row.type == "int" && row.limits.least > 1) return std::to_string(row.limits.least);
   return row.otherwise == "1" || row.otherwise == "1.0" ? "2"
          : row.otherwise == "inf"                       ? "0.5"
                                                         : "1";
@@ -69,6 +70,8 @@ TEST(Execution, WhatCannotBeIsRefusedWithItsPlace) {
   const std::pair<const char*, const char*> cases[] = {
       {"execution {device_iteration=4}", "Did you mean 'device_iterations'?"},
       {"execution {device_iterations=0}", "It must be at least 1 and at most 1073741824"},
+      {"execution {io_tiles=33}", "io_tiles is 33. It must be an even number between 32 and 192."},
+      {"execution {io_tiles=194}", "It must be an even number between 32 and 192."},
       {"execution {training=1}", "training is 1"},
       {"execution {output_mode=\"Every\"}", "It must be one of Final, EveryN, All, Sum"},
       {"execution {device_iterations=3, output_mode=\"EveryN\", output_period=2}", "one in 2 of"},
@@ -96,6 +99,49 @@ TEST(Execution, WhatCannotBeIsRefusedWithItsPlace) {
       EXPECT_NE(text.find("[parse] text:"), std::string::npos) << text;
     }
   }
+}
+
+TEST(Execution, ADefaultIsAllowedOutsideOfTheRange) {
+  const auto module = ir::parse(std::string("execution {io_tiles=0}\n") + kGraph, ops::registry());
+  EXPECT_EQ(module->execution().io_tiles, 0);
+}
+
+TEST(Execution, AnInputHasAMicroBatchForEveryGroupInEveryStep) {
+  ir::Execution execution{
+      .device_iterations = 3, .gradient_accumulation = 2, .replication_factor = 8};
+  EXPECT_EQ(execution.micro_batches(), 6);
+  EXPECT_EQ(execution.input_factor(), 48);
+  ir::group_inputs(execution, ir::CommGroup::kOrthogonal, 4);
+  EXPECT_EQ(execution.input_group_stride, 2);
+  EXPECT_EQ(execution.input_groups(), 2);
+  EXPECT_EQ(execution.input_factor(), 12);
+  EXPECT_EQ(ir::batch_defect(execution, "x", 24), "");
+  const std::string defect = ir::batch_defect(execution, "x", 18);
+  EXPECT_NE(defect.find("In the input x, the batch dimension (18) must be a multiple of "
+                        "Options.deviceIterations(3) * (Options.replicationFactor(8) / "
+                        "Options.inputReplicaGrouping(4)) * "
+                        "Options.Training.gradientAccumulation(2) = 12."),
+            std::string::npos)
+      << defect;
+  execution.replication_factor = 2;  // fewer replicas than are in a group
+  EXPECT_NE(ir::batch_defect(execution, "x", 24), "");
+  execution.device_iterations = execution.gradient_accumulation = int64_t{1} << 32;
+  EXPECT_EQ(execution.micro_batches(), INT64_MAX);
+}
+
+TEST(Execution, GroupsOfInputsMustDivideTheReplicas) {
+  ir::Execution execution{.replication_factor = 4};
+  ir::group_inputs(execution, ir::CommGroup::kNoGrouping, 3);
+  EXPECT_EQ(execution.input_group_size, 1);
+  ir::group_inputs(execution, ir::CommGroup::kConsecutive, 2);
+  EXPECT_EQ(execution.input_group_size, 2);
+  EXPECT_EQ(execution.input_group_stride, 1);
+  for (const int64_t size : {0, 3, 8}) {
+    EXPECT_THROW(ir::group_inputs(execution, ir::CommGroup::kConsecutive, size),
+                 support::UserError);
+  }
+  EXPECT_THROW(ir::group_inputs(execution, ir::CommGroup::kAll, 4), support::UserError);
+  EXPECT_THROW(ir::comm_group_of("Some"), support::UserError);
 }
 
 TEST(Execution, AnOptimiserIsRefusedByWhatItLacks) {

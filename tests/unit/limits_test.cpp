@@ -50,7 +50,8 @@ void expect_refused(const std::string& text, const std::string& reason) {
 
 // After the pass that has the most.
 int64_t most_ops_of(const std::string& text) {
-  const auto model = session::compile(ir::parse(text, ops::registry()), {.memory_limit = "off"});
+  const auto model = session::compile(ir::parse(text, ops::registry()),
+                                      {.memory_limit = account::MemoryLimit::kOff});
   int64_t most = 0;
   for (const compile::PassRecord& pass : model->compile_record().passes) {
     most = std::max(most, pass.ops_after);

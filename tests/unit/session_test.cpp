@@ -217,12 +217,12 @@ graph @main(%x: f32[1,20000]) -> (f32[1,2000]) {
   return %z
 }
 )";
-  auto compile_only = [&](const std::string& limit) {
+  auto compile_only = [&](account::MemoryLimit limit) {
     return compile::compile_to_program(ir::parse(kLarge, ops::registry()), {.memory_limit = limit},
                                        {})
         .program;
   };
-  const program::Program program = compile_only("off");
+  const program::Program program = compile_only(account::MemoryLimit::kOff);
   const std::string text = account::describe_overflow(program);
   for (const char* part :
        {"[memory] IPU 0 needs 176", "but has 940572672", "weights 1760.0 MB", "'head.weight'",
@@ -230,12 +230,12 @@ graph @main(%x: f32[1,20000]) -> (f32[1,2000]) {
         "setWeightLocation", "(saves 1760.0 MB, enough)"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " is not in: " << text;
   }
-  EXPECT_THROW(compile_only("error"), support::UserError);
+  EXPECT_THROW(compile_only(account::MemoryLimit::kError), support::UserError);
   setenv("POPTORCH_MEMORY_LIMIT", "error", 1);
-  EXPECT_THROW(compile_only(""), support::UserError);
-  EXPECT_NO_THROW(compile_only("off"));  // what the options say wins
+  EXPECT_THROW(compile_only(account::MemoryLimit::kUnset), support::UserError);
+  EXPECT_NO_THROW(compile_only(account::MemoryLimit::kOff));  // what the options say wins
   setenv("POPTORCH_MEMORY_LIMIT", "never", 1);
-  EXPECT_THROW(compile_only(""), support::UserError);
+  EXPECT_THROW(compile_only(account::MemoryLimit::kUnset), support::UserError);
   unsetenv("POPTORCH_MEMORY_LIMIT");
 }
 

@@ -118,7 +118,6 @@ class Options {
   };
   Options& location(const std::string& kind, const TensorLocationSettings& settings);
   const OptionValue* find(const std::string& option) const;  // the last that was set
-  int64_t count_of(const std::string& option) const;         // 1 where nothing is set
 
   std::vector<Line> lines_;
   ExecutionStrategy strategy_ = PipelinedExecution();

@@ -9,18 +9,20 @@
 
 namespace poptorch {
 
-// The memory use of one emulated IPU. Figures of tensors are exact, figures of code are estimates.
+// The memory of one IPU of a replica. Figures of tensors are exact, those of code are estimates.
 struct IpuMemory {
   int64_t state_bytes = 0;  // weights, optimiser state
   int64_t arena_bytes = 0;  // activations and gradients, at their peak
   int64_t code_bytes = 0;
   int64_t capacity_bytes = 0;
   int64_t stash_bytes = 0;  // values that wait for their backward pass
-  // Parts of the state; the rest are buffers and hyper-parameters.
+  // Parts of the state; the rest are buffers, hyper-parameters and alignment padding.
   int64_t weight_bytes = 0, optimiser_bytes = 0, accumulator_bytes = 0, constant_bytes = 0;
+  int64_t needed() const { return state_bytes + arena_bytes + stash_bytes + code_bytes; }
 };
 
-// The work of one IPU in one run. For the rest of the time it waits.
+// The work of one IPU in one run, in modelled cycles and in bytes moved. For the rest of the run it
+// waits.
 struct IpuWork {
   int64_t compute_cycles = 0, link_cycles = 0, host_cycles = 0, streaming_cycles = 0;
   int64_t gateway_cycles = 0, idle_cycles = 0;  // link: IPU-Links, gateway: GW-Links
@@ -30,11 +32,11 @@ struct IpuWork {
 
 struct StageCost {
   int stage = 0, ipu = 0;
-  int64_t cycles = 0;  // of one micro-batch, without weight updates
-  std::vector<std::string> blocks;
+  int64_t cycles = 0;               // of one micro-batch, without weight updates
+  std::vector<std::string> blocks;  // the user's names, as their forward ops run
 };
 
-// The cost of equal ops of one module, block and stage, over one run.
+// The cost of equal ops of one module of one block in one stage, over one run.
 struct OpCost {
   int ipu = 0, stage = 0;
   std::string block, module, op;
@@ -54,20 +56,20 @@ struct CollectiveCost {
 struct Report {
   std::vector<IpuMemory> ipus;
   int64_t cycles_per_run = 0;
-  double seconds_per_run = 0;
-  std::vector<std::string> generic_ops;  // aten ops without a dedicated kernel
-  std::vector<IpuWork> work;             // by IPU
-  std::vector<StageCost> stages;
+  double seconds_per_run = 0;               // modelled: cycles over the device's clock
+  std::vector<std::string> generic_ops;     // aten ops that run through the generic kernel
+  std::vector<IpuWork> work;                // by IPU
+  std::vector<StageCost> stages;            // ascending
   std::vector<OpCost> ops;                  // most cycles first
   std::vector<CollectiveCost> collectives;  // by IPU, most cycles first
   std::string device;
-  int replicas = 1;
-  int64_t idle_ipus = 0;           // reserved in total to reach a power of two
+  int replicas = 1;                // of all instances
+  int64_t idle_ipus = 0;           // reserved by this instance to make a power of two
   int64_t streaming_bytes = 0;     // Streaming Memory of one replica
-  int64_t streaming_capacity = 0;  // its share
+  int64_t streaming_capacity = 0;  // the share of one replica's IPUs in their IPU-Machines
   double bubbles = 0;              // the share of the IPUs' time in which they wait
-  int bottleneck_stage = 0;
-  // The measured share of the time of the runs so far, for each op without a fast kernel.
+  int bottleneck_stage = 0;        // the one with the most cycles a micro-batch
+  // The measured share of the time of all runs so far, by op without a fast kernel on this host.
   std::vector<std::pair<std::string, double>> reference_kernels;
 };
 

@@ -3,7 +3,7 @@
 import difflib
 
 import torch
-from poptorch._impl import optimiser_state
+from poptorch._impl import core_options, optimiser_state
 from poptorch._impl.compiled import Compiled
 from poptorch.enums import OutputMode
 from poptorch.options import Options
@@ -28,7 +28,7 @@ def requests(options: Options, input_names: list[str]) -> list[tuple[str, int, i
 
 def _is_never(options: Options, mode: int, period: int) -> bool:
     """Whether a run has fewer micro-batches than EveryN takes one of."""
-    micro_batches = options.device_iterations * options.Training.gradient_accumulation
+    micro_batches = core_options.execution_of(options).micro_batches
     return mode == OutputMode.EveryN and period > micro_batches
 
 

@@ -1,58 +1,38 @@
 """How a call's batch is made of micro-batches: device iterations, accumulation, replicas.
 
 With D device iterations, A accumulation steps, R replicas and input groups of g replicas, the first
-dimension of an input is b * D * A * (R / g), where b is what the model sees.
+dimension of an input is b * D * A * (R / g), where b is what the model sees. The compiler's
+Execution says what the factor is.
 """
 
 from dataclasses import dataclass
 
 import torch
+from poptorch._impl import core_options
 from poptorch.enums import OutputMode
 from poptorch.options import Options
+from poptorch_core._core import Execution
 
 
 @dataclass(frozen=True)
 class Batching:
     """The factors of one wrapper."""
 
-    device_iterations: int
-    gradient_accumulation: int
-    replicas: int
-    group_size: int
+    execution: Execution
 
     @classmethod
-    def of(cls, options: Options, training: bool) -> "Batching":
-        return cls(
-            options.device_iterations,
-            options.Training.gradient_accumulation if training else 1,
-            options.replication_factor,
-            options.input_group_size,
-        )
-
-    @property
-    def factor(self) -> int:
-        """Micro-batches in an input."""
-        return (
-            self.device_iterations * self.gradient_accumulation * (self.replicas // self.group_size)
-        )
+    def of(cls, options: Options) -> "Batching":
+        return cls(core_options.execution_of(options))
 
     def check(self, name: str, tensor: torch.Tensor) -> None:
         """Raises AssertionError unless the tensor can be split."""
-        size = tensor.shape[0] if tensor.dim() else 1
-        assert size % self.factor == 0, (
-            f"Invalid batch dimension: In the input {name}, the batch dimension ({size}) must be "
-            f"a multiple of Options.deviceIterations({self.device_iterations}) * "
-            f"(Options.replicationFactor({self.replicas}) / "
-            f"Options.inputReplicaGrouping({self.group_size})) * "
-            f"Options.Training.gradientAccumulation({self.gradient_accumulation}) = {self.factor}. "
-            "Change the batch size or these options."
-        )
+        defect = self.execution.batch_defect(name, tensor.shape[0] if tensor.dim() else 1)
+        assert not defect, defect
 
     def micro_batch(self, tensor: torch.Tensor) -> torch.Tensor:
         """What the model sees of an input, in shape and dtype."""
-        if self.factor == 1:
-            return tensor
-        return tensor[: tensor.shape[0] // self.factor]
+        factor = self.execution.input_factor
+        return tensor if factor == 1 else tensor[: tensor.shape[0] // factor]
 
 
 def resolve_output_mode(options: Options, training: bool) -> None:

@@ -12,6 +12,7 @@ from poptorch._impl.option_checks import (
     as_number,
     as_optional_number,
     boolean,
+    even,
     one_of,
     optional_boolean,
     positive,
@@ -19,7 +20,7 @@ from poptorch._impl.option_checks import (
 )
 from poptorch._impl.option_group import OptionGroup, groups_of
 from poptorch._impl.option_rows import COMPILE, Row
-from poptorch_core._core import Option, option_table
+from poptorch_core._core import Execution, Option, option_table
 
 Line: TypeAlias = tuple[str, str, dict[str, Any]]  # keyword, name, options by name
 
@@ -32,6 +33,8 @@ def _check_of(option: Option) -> Callable[[Any], Any]:
     if option.type == "int":
         least, most = option.least, option.most
         assert least is not None and most is not None, f"{option.name} has no range"
+        if option.even:
+            return even(least, most, option.allowed)
         return positive(most) if least == 1 else whole(least, most)
     return {"bool": boolean, "bool?": optional_boolean}[option.type]
 
@@ -79,19 +82,26 @@ LOCATION_ROWS = rows_of("TensorLocationSettings", kept=_of_location)
 
 def said_by(options: OptionGroup, keyword: str) -> dict[str, Any]:
     """What the compiler is told in "host" or "execution" options, by name. None is not told."""
-    names = {option.name for option in option_table() if option.keyword == keyword}
-    said = {name: value for group in groups_of(options).values() for name, value in _said(group)}
-    return {name: value for name, value in said.items() if name in names}
+    return dict(_said(options, {o.name for o in option_table() if o.keyword == keyword}))
+
+
+# What Execution is asked about follows from these. The rest is checked once a model is compiled.
+_COUNTS = {"device_iterations", "gradient_accumulation", "replication_factor"}
+_COUNTS |= {"input_group_size", "strategy"}
+
+
+def execution_of(options: OptionGroup) -> Execution:
+    """How often and by which strategy this process executes a model, for inference."""
+    return Execution([("execution", "", dict(_said(options, _COUNTS)))])
 
 
 def lines_of(options: OptionGroup) -> list[Line]:
     """Where tensors of some kind live: of TensorLocationSettings as dicts."""
     lines = []
-    for group in groups_of(options).values():
-        for name, value in _said(group):
-            if isinstance(value, dict):
-                keyword, _, kind = name.partition(" ")
-                lines.append((keyword, kind, _location(value)))
+    for name, value in _said(options):
+        if isinstance(value, dict):
+            keyword, _, kind = name.partition(" ")
+            lines.append((keyword, kind, _location(value)))
     return lines
 
 
@@ -104,11 +114,15 @@ def _location(settings: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _said(group: OptionGroup) -> Iterator[tuple[str, Any]]:
-    for row in group.ROWS:
-        for name, value in row.said(group).items():
-            if value is not None:
-                yield name, _typed(name, value)
+def _said(options: OptionGroup, names: set[str] | None = None) -> Iterator[tuple[str, Any]]:
+    """What rows say; with names, those alone, and no other row is asked."""
+    for group in groups_of(options).values():
+        for row in group.ROWS:
+            if names is not None and names.isdisjoint(row.said_names()):
+                continue
+            for name, value in row.said(group).items():
+                if value is not None and (names is None or name in names):
+                    yield name, _typed(name, value)
 
 
 def _typed(name: str, value: Any) -> Any:

@@ -10,18 +10,18 @@ from typing import Any
 import torch
 import torch.utils.data
 from poptorch import enums
+from poptorch._impl import core_options
 from poptorch_core import Error
 
 
 def groups_of_replicas(options: Any) -> int:
     """Of one process: those that have rows of their own, L/g."""
-    return options.replication_factor // options.input_group_size
+    return core_options.execution_of(options).input_groups
 
 
 def micro_batches(options: Any) -> int:
     """Micro-batches of one step of one process: D·A·(L/g)."""
-    blocks = options.device_iterations * options.Training.gradient_accumulation
-    return blocks * groups_of_replicas(options)
+    return core_options.execution_of(options).input_factor
 
 
 def check_groups_lie_within(options: Any) -> None:

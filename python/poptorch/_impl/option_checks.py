@@ -46,6 +46,19 @@ def positive(most: int) -> Callable[[int], int]:
 positive_int = positive(LARGEST)
 
 
+def even(least: int, most: int, allowed: str) -> Callable[[int], int]:
+    """Accepts even numbers of a range, which `allowed` says in words."""
+
+    def check(value: int) -> int:
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        assert is_number and least <= value <= most and value % 2 == 0, (
+            f"[options] expected {allowed} but got {value!r}."
+        )
+        return value
+
+    return check
+
+
 def one_of(words: Sequence[str]) -> Callable[[str], str]:
     """Accepts some texts; where the empty one is among them, it stands for none of the others."""
 

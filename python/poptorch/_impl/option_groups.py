@@ -80,13 +80,6 @@ def _check_trace_model(_options: OptionGroup, trace_model: bool) -> Stored:
     return {}
 
 
-def _check_io_tiles(value: int) -> int:
-    assert isinstance(value, int) and 32 <= value <= 192 and value % 2 == 0, (
-        "numIOTiles must be an even number between 32 and 192."
-    )
-    return value
-
-
 _PARTIALS = {torch.float: "float", torch.half: "half"}
 
 
@@ -192,12 +185,15 @@ def _check_location_dict(value: Any) -> dict[str, int]:
 _check_location.of_stored = _check_location_dict  # type: ignore[attr-defined]
 
 
+def _of_locations(_option: object, setter: str) -> dict[str, Any]:
+    return {"attribute": setter, "created": True}
+
+
 class TensorLocationOptions(TensorLocationRows):
     """Locations of kinds of tensors: `opts.TensorLocations`. Only those that were set exist."""
 
     ROWS = (
-        Row("numIOTiles", 0, _check_io_tiles, COMPILE, "Tiles of each IPU set apart for I/O.",
-            attribute="numIOTiles", argument="num_tiles", says="io_tiles", created=True),
+        *core_options.rows_of("TensorLocations", kept=_of_locations),
         Row("setActivationLocation", None, _check_location, COMPILE, "Location of activations.",
             attribute="location_activation", argument="location", says="location activations",
             created=True),

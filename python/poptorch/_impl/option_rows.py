@@ -74,6 +74,10 @@ class Row:
         check = self.checked()
         return {attribute: getattr(check, "of_stored", check)(value)}
 
+    def said_names(self) -> list[str]:
+        """The compiler's options that it says."""
+        return [self.says] if isinstance(self.says, str) else [*self.says]
+
     def said(self, options: Any) -> dict[str, Any]:
         """What the values become for the compiler: option by name."""
         if not isinstance(self.says, str):

@@ -16,6 +16,8 @@ from poptorch._impl.option_group import OptionGroup, value_of
 from poptorch._impl.option_groups import Stored
 from poptorch._impl.option_state import state_of
 from poptorch._logging import logger
+from poptorch_core import Error
+from poptorch_core._core import Execution
 
 if TYPE_CHECKING:
     from poptorch.options import Options
@@ -48,22 +50,24 @@ def set_input_groups(
     options: "Options", input_group_size: int, input_group_type: enums.CommGroupType
 ) -> Stored:
     positive_int(input_group_size)
-    replicas = options.replication_factor
-    if input_group_type == enums.CommGroupType.All:
-        raise ValueError("[options] CommGroupType.All is not supported for input groups.")
+    try:
+        made = _grouped(options, input_group_size, input_group_type)
+    except Error as error:
+        raise ValueError(error.message) from None
     if input_group_type == enums.CommGroupType.NoGrouping:
-        input_group_size, input_group_type = 1, enums.CommGroupType.Consecutive
-    if input_group_size < 1 or input_group_size > replicas or replicas % input_group_size:
-        raise ValueError(
-            f"[options] input_group_size {input_group_size} must divide the replication factor "
-            f"{replicas}. Call replicationFactor() first."
-        )
-    return {"input_group_size": input_group_size, "input_cgt": input_group_type}
+        input_group_type = enums.CommGroupType.Consecutive
+    return {"input_group_size": made.input_group_size, "input_cgt": input_group_type}
 
 
 def input_group_stride(options: "Options") -> int:
-    orthogonal = options.input_cgt == enums.CommGroupType.Orthogonal
-    return options.replication_factor // options.input_group_size if orthogonal else 1
+    return _grouped(options, options.input_group_size, options.input_cgt).input_group_stride
+
+
+def _grouped(options: "Options", size: int, kind: enums.CommGroupType) -> Execution:
+    """Raises poptorch.Error for groups that cannot be formed."""
+    made = Execution([("execution", "", {"replication_factor": options.replication_factor})])
+    made.group_inputs(enums.CommGroupType(kind).name, size)
+    return made
 
 
 def assign_input_groups(options: "Options", attribute: str, value: Any) -> Stored:

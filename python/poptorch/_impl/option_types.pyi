@@ -81,7 +81,7 @@ class TensorLocationRows(OptionGroup):
     location_optimizer: dict[str, int]
     location_accumulator: dict[str, int]
     def numIOTiles(self, num_tiles: int) -> Self:
-        """Tiles of each IPU set apart for I/O."""
+        """Tiles of each IPU that are set apart for I/O."""
     def setActivationLocation(self, location: TensorLocationSettings) -> Self:
         """Location of activations."""
     def setWeightLocation(self, location: TensorLocationSettings) -> Self:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from poptorch._impl import compile_log, processes, wrapped_classes
+from poptorch._impl import compile_log, core_options, processes, wrapped_classes
 from poptorch._impl.arguments import Signature, check_initialised
 from poptorch._impl.batching import Batching, resolve_output_mode
 from poptorch._impl.locations import user_location
@@ -75,7 +75,7 @@ def wrapped(
     set_repeat_limit(options.max_repeat_logs)
     asked, options = options, options.clone()
     resolve_output_mode(options, training)
-    batching = Batching.of(options, training)  # the caller's
+    batching = Batching.of(options)  # the caller's
     placement = placement_of(user_model, options, training)
     placement.apply_to(options, training)
     state_of(options).freeze()
@@ -94,17 +94,8 @@ def wrapped(
 
 
 def _check(options: Options, model: Callable, training: bool) -> None:
-    if not training and options.Training.gradient_accumulation != 1:
-        text = (
-            "You must set poptorch.Options().Training.gradientAccumulation to 1 or leave it as "
-            "its default value (1) when running a poptorch.inferenceModel()."
-        )
-        if options._execution_strategy.NAME == "pipelined":
-            text += (
-                " Use poptorch.Options().deviceIterations to process a sufficient number of "
-                "batches each run for pipelined execution instead."
-            )
-        raise Error(text)
+    if not training and (defect := core_options.execution_of(options).wrapper_defect):
+        raise Error(defect)
     if value_of(options, "use_model") and options.cache_path is not None:
         logger.warning("enableExecutableCaching doesn't work with the IPU model")
     compile_log.check(options)

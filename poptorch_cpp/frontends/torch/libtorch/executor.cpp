@@ -10,27 +10,22 @@
 #include "frontends/torch/libtorch/telling.hpp"
 #include "frontends/torch/tracer/graph/tracer.hpp"
 #include "support/faults.hpp"
-#include "support/strings.hpp"
 #include "support/watch.hpp"
 
 namespace poptorch {
 
-using support::str;
 using support::UserError;
 
 namespace {
 
 // Returns the first rows of the input, one micro-batch.
-at::Tensor micro_batch(const at::Tensor& input, const ir::Execution& e, size_t index) {
-  const int64_t groups = e.replication_factor / e.input_group_size;
-  const int64_t parts = e.device_iterations * e.gradient_accumulation * groups;
-  if (parts == 1) return input;
+at::Tensor micro_batch(const at::Tensor& input, const ir::Execution& execution, size_t index) {
+  const int64_t factor = execution.input_factor();
+  if (factor == 1) return input;
   const int64_t rows = input.dim() == 0 ? 1 : input.size(0);
-  if (rows % parts == 0) return input.narrow(0, 0, rows / parts);
-  throw UserError(str("[run] dimension 0 of input ", index, " has ", rows,
-                      " rows, which is not a multiple of ", parts, " = deviceIterations ",
-                      e.device_iterations, " * gradientAccumulation ", e.gradient_accumulation,
-                      " * ", groups, " groups of replicas. Pass that many."));
+  const std::string defect = ir::batch_defect(execution, std::to_string(index), rows);
+  if (defect.empty()) return input.narrow(0, 0, rows / factor);
+  throw UserError("[run] " + defect);
 }
 
 // Calls `work`; a device failure is rethrown as one of the public classes.

@@ -3,19 +3,15 @@
 
 #include <algorithm>
 
+#include "frontends/torch/libtorch/enumerations.hpp"
 #include "support/error.hpp"
-#include "support/strings.hpp"
 
 namespace poptorch {
 namespace {
 
-using support::str;
 using support::UserError;
 
 constexpr const char* kHost = "host";  // the keyword of options that do not belong to a module
-// The words are in the order of OutputMode and MemoryLimit.
-constexpr const char* kModes[] = {"Default", "Final", "EveryN", "All", "Sum"};
-constexpr const char* kLimits[] = {"warn", "error", "off"};
 
 ir::Attrs attrs_of(const OptionValues& values) {
   ir::Attrs attrs;
@@ -93,11 +89,6 @@ const OptionValue* Options::find(const std::string& option) const {
   return found;
 }
 
-int64_t Options::count_of(const std::string& option) const {
-  const OptionValue* value = find(option);
-  return value ? std::get<int64_t>(*value) : 1;
-}
-
 using O = Options;
 O& O::deviceIterations(int64_t count) { return set("device_iterations", count); }
 O& O::gradientAccumulation(int64_t count) { return set("gradient_accumulation", count); }
@@ -107,6 +98,7 @@ O& O::randomSeed(uint64_t seed) { return set("random_seed", static_cast<int64_t>
 O& O::enableFloatingPointExceptions(bool on) { return set("floating_point_exceptions", on); }
 O& O::enableStochasticRounding(bool on) { return set("stochastic_rounding", on); }
 O& O::setAutomaticLossScaling(bool on) { return set("automatic_loss_scaling", on); }
+O& O::numIOTiles(int64_t count) { return set("io_tiles", count); }
 O& O::checkIndices(bool check) { return set("check_indices", check); }
 O& O::setActivationLocation(const L& settings) { return location("activations", settings); }
 O& O::setWeightLocation(const L& settings) { return location("weights", settings); }
@@ -114,7 +106,7 @@ O& O::setOptimizerLocation(const L& settings) { return location("optimiser_state
 O& O::setAccumulatorLocation(const L& settings) { return location("accumulators", settings); }
 
 Options& Options::memoryLimit(MemoryLimit limit) {
-  return set("memory_limit", kLimits[static_cast<size_t>(limit)]);
+  return set("memory_limit", account::word(core_value(limit)));
 }
 
 Options& Options::accumulationAndReplicationReductionType(ReductionType type) {
@@ -128,30 +120,18 @@ Options& Options::setMeanAccumulationAndReplicationReductionStrategy(
 
 Options& Options::outputMode(OutputMode mode, int64_t period) {
   std::erase_if(lines_, [](const Line& line) { return line.values.contains("output_mode"); });
-  if (mode != OutputMode::Default) set("output_mode", kModes[static_cast<size_t>(mode)]);
+  if (mode != OutputMode::Default) set("output_mode", ir::word(core_value(mode)));
   return set("output_period", mode == OutputMode::EveryN ? period : 1);
 }
 
 Options& Options::inputReplicaGrouping(int64_t size, CommGroupType type) {
-  const int64_t replicas = count_of("replication_factor");
-  if (type == CommGroupType::All) {
-    throw UserError(
-        "[options] CommGroupType::All is not supported for input groups. Name a group's size.");
+  ir::Execution made;
+  if (const OptionValue* replicas = find("replication_factor")) {
+    made.replication_factor = std::get<int64_t>(*replicas);
   }
-  if (type == CommGroupType::NoGrouping) size = 1;
-  if (size < 1 || replicas % size != 0) {
-    throw UserError(str("[options] inputReplicaGrouping: groups of ", size, " replicas do not ",
-                        "divide the replication factor ", replicas,
-                        ". Call replicationFactor() first, or choose a size that does."));
-  }
-  set("input_group_size", size);
-  return set("input_group_stride", type == CommGroupType::Orthogonal ? replicas / size : 1);
-}
-
-Options& Options::numIOTiles(int64_t count) {
-  if (count >= 32 && count <= 192 && count % 2 == 0) return set("io_tiles", count);
-  throw UserError(str("[options] numIOTiles must be an even number between 32 and 192, not ", count,
-                      ". Choose one, or leave it out: then there are none."));
+  ir::group_inputs(made, core_value(type), size);
+  set("input_group_size", made.input_group_size);
+  return set("input_group_stride", made.input_group_stride);
 }
 
 Options& Options::executionStrategy(const ExecutionStrategy& strategy) {
@@ -181,15 +161,11 @@ Description::Description(const Options& options, bool training)
     : strategy(options.strategy_),
       updatable_buffers(options.updatable_buffers_),
       broadcast_buffers(options.broadcast_buffers_) {
-  const std::string liveness[] = {"AlwaysLive", "OffChipAfterFwd", "OffChipAfterFwdNoOverlap",
-                                  "OffChipAfterEachPhase"};
-  ir::take_line(execution, {"execution",
-                            "",
-                            {{"training", training},
-                             {"strategy", strategy.name()},
-                             {"output_mode", std::string(training ? "Final" : "All")},
-                             {"liveness", liveness[static_cast<size_t>(strategy.liveness())]},
-                             {"separate_backward_phase", strategy.has_separate_backward_phase()}}});
+  execution.training = training;
+  execution.strategy = strategy.name();
+  execution.output_mode = training ? ir::OutputMode::kFinal : ir::OutputMode::kAll;
+  execution.liveness = core_value(strategy.liveness());
+  execution.separate_backward_phase = strategy.has_separate_backward_phase();
   for (const auto& [keyword, name, values] : options.lines_) {
     const ir::Attrs attrs = attrs_of(values);
     if (keyword == kHost) {
@@ -203,21 +179,13 @@ Description::Description(const Options& options, bool training)
   for (const auto& [short_name, request] : options.anchors_) {
     const bool own = request.mode != OutputMode::Default;
     ir::Anchor anchor{request.long_name, execution.output_mode, execution.output_period};
-    if (own) anchor.mode = static_cast<ir::OutputMode>(static_cast<int>(request.mode) - 1);
+    if (own) anchor.mode = core_value(request.mode);
     if (own) anchor.period = request.mode == OutputMode::EveryN ? request.period : 1;
     execution.anchors.push_back(anchor);
     anchors.push_back(short_name);
   }
-  if (training || execution.gradient_accumulation == 1) return;
-  std::string text =
-      "You must set poptorch.Options().Training.gradientAccumulation to 1 or leave it as its "
-      "default value (1) when running a poptorch.inferenceModel().";
-  if (execution.strategy == "pipelined") {
-    text +=
-        " Use poptorch.Options().deviceIterations to process a sufficient number of batches each "
-        "run for pipelined execution instead.";
-  }
-  throw UserError(text);
+  const std::string defect = ir::wrapper_defect(execution);
+  if (!defect.empty()) throw UserError(defect);
 }
 
 ir::OptimiserSpec Description::with_options(const ir::OptimiserSpec& optimiser) const {
