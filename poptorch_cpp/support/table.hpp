@@ -1,5 +1,5 @@
-// A vector that is indexed by one kind of number, such as the id of a value. Ids are 32-bit numbers;
-// no index needs a cast.
+// A vector that is indexed by one kind of number, such as the id of a value. Ids are 32-bit
+// numbers; no index needs a cast.
 #pragma once
 
 #include <cstddef>

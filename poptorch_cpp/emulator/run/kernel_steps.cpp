@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "emulator/host/clock.hpp"
+#include "emulator/kernels/base/kernel.hpp"
 #include "emulator/run/runner.hpp"
 #include "support/error.hpp"
 

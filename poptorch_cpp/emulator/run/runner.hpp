@@ -29,6 +29,8 @@
 
 namespace poptorch::emulator {
 
+struct KernelArgs;
+
 class Runner {
  public:
   Runner(const Code& code, StateStore& store, RunState& state, const EngineOptions& options);

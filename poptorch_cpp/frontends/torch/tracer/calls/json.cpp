@@ -160,6 +160,11 @@ const Json* Json::find(std::string_view key) const {
   return nullptr;
 }
 
+void Json::refuse_type() const {
+  throw support::InternalError(
+      str("[json] a value has another type than expected: ", json_text(*this)));
+}
+
 std::string json_text(const Json& value) {
   return std::visit(
       Printer{}, static_cast<const std::variant<std::monostate, bool, int64_t, double, std::string,

@@ -18,11 +18,17 @@ struct Json
     : std::variant<std::monostate, bool, int64_t, double, std::string, JsonList, JsonObject> {
   using variant::variant;
   bool is_null() const { return std::holds_alternative<std::monostate>(*this); }
+  // Throws InternalError for a value of another type.
   template <typename T>
   const T& get() const {
-    return std::get<T>(*this);
+    const T* value = std::get_if<T>(this);
+    if (!value) refuse_type();
+    return *value;
   }
   const Json* find(std::string_view key) const;  // nullptr if not an object with `key`
+
+ private:
+  [[noreturn]] void refuse_type() const;
 };
 
 std::string json_text(const Json& value);
