@@ -87,13 +87,13 @@ struct Node;
 
 struct LoopNode {
   const Instruction* instruction = nullptr;
-  std::vector<Node> body = {};
+  std::vector<Node> body;
 };
 
 struct BranchNode {
   const Instruction* instruction = nullptr;
   ValueId condition = kNoValue;
-  std::vector<Node> taken = {}, otherwise = {};
+  std::vector<Node> taken, otherwise;
 };
 
 using AnyNode = std::variant<OpNode, ChainNode, ReorderNode, CopyNode, CollectiveNode, TransferNode,
@@ -107,6 +107,9 @@ template <typename... Functions>
 struct Overloaded : Functions... {
   using Functions::operator()...;
 };
+// clang 16 does not deduce the arguments of an aggregate without it.
+template <typename... Functions>
+Overloaded(Functions...) -> Overloaded<Functions...>;
 
 template <typename Kind>
 Kind* as(Node& node) {

@@ -1,5 +1,9 @@
 // Decides which instruction set's kernels run. Compiled for the narrowest processor of the
 // architecture, because it runs before anything is known about the host.
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include <algorithm>
 #include <string>
 
@@ -20,6 +24,14 @@ POPTORCH_SETS(POPTORCH_DECLARE)
 
 namespace {
 
+#if defined(__x86_64__)
+// clang 16's __builtin_cpu_supports does not know this feature.
+bool has_f16c() {
+  unsigned a, b, c, d;
+  return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
+}
+#endif
+
 // Returns the features that a set needs and the host lacks.
 std::vector<std::string> missing_features(std::string_view set) {
   std::vector<std::string> missing;
@@ -30,7 +42,7 @@ std::vector<std::string> missing_features(std::string_view set) {
   if (set == "SSE4") return missing;
   POPTORCH_NEEDS("avx2");
   POPTORCH_NEEDS("fma");
-  POPTORCH_NEEDS("f16c");
+  if (!has_f16c()) missing.emplace_back("f16c");
   if (set == "AVX2") return missing;
   POPTORCH_NEEDS("avx512f");
   POPTORCH_NEEDS("avx512bw");

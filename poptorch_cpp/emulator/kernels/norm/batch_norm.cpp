@@ -180,9 +180,9 @@ class Training final : public Normalising {
 };
 
 // Inputs are x, weight, mean, inv_std and dy; outputs are dx, dweight and dbias.
-class Gradient final : public ByChannel {
+class BatchNormGradient final : public ByChannel {
  public:
-  explicit Gradient(const KernelRequest& request) : ByChannel(request, 1, 2, 3) {}
+  explicit BatchNormGradient(const KernelRequest& request) : ByChannel(request, 1, 2, 3) {}
 
  private:
   void sum(const KernelArgs& args, int, Range rows, const float*, double* sums) const override {
@@ -251,7 +251,7 @@ void choose_layouts(KernelRequest& request) {
 }
 
 template <typename Kernel>
-std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
+std::unique_ptr<BoundKernel> bind_batch_norm(const KernelRequest& request) {
   const ir::Type& x = *request.inputs[0];
   const bool image = x.rank() >= 3;
   if (x.rank() < 2 || x.elements() == 0 ||
@@ -265,15 +265,15 @@ std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
 
 void add_batch_norm_kernels(KernelTable& table) {
   table.add({.op = "batch_norm",
-             .bind = bind_floats<bind<Training>>,
+             .bind = bind_floats<bind_batch_norm<Training>>,
              .choose_layouts = choose_layouts,
              .takes_epilogue = true});
   table.add({.op = "batch_norm_grad",
-             .bind = bind_floats<bind<Gradient>>,
+             .bind = bind_floats<bind_batch_norm<BatchNormGradient>>,
              .choose_layouts = choose_layouts,
              .takes_epilogue = true});
   table.add({.op = "batch_norm_inference",
-             .bind = bind_floats<bind<Inference>>,
+             .bind = bind_floats<bind_batch_norm<Inference>>,
              .choose_layouts = choose_layouts,
              .takes_epilogue = true});
 }

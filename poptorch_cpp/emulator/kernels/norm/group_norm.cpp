@@ -46,9 +46,9 @@ std::unique_ptr<BoundKernel> bind_forward(const KernelRequest& request) {
 }
 
 // Inputs are x, weight, mean, inv_std and dy; outputs are dx, dweight and dbias.
-class Gradient final : public BoundKernel {
+class GroupNormGradient final : public BoundKernel {
  public:
-  explicit Gradient(const KernelRequest& request)
+  explicit GroupNormGradient(const KernelRequest& request)
       : s_(request), parts_(parts_for(2 * s_.rows() * s_.width(), s_.rows())) {}
   int phases() const override { return 2; }
   int tasks(int phase) const override { return phase == 0 ? static_cast<int>(parts_) : 1; }
@@ -109,7 +109,7 @@ class Gradient final : public BoundKernel {
 
 std::unique_ptr<BoundKernel> bind_gradient(const KernelRequest& request) {
   if (request.inputs[0]->elements() == 0) return nullptr;
-  return std::make_unique<Gradient>(request);
+  return std::make_unique<GroupNormGradient>(request);
 }
 
 }  // namespace

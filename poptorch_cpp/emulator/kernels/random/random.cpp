@@ -180,7 +180,7 @@ std::unique_ptr<BoundKernel> bind_rejection(const KernelRequest& request) {
 }
 
 template <typename Kernel>
-std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
+std::unique_ptr<BoundKernel> bind_random(const KernelRequest& request) {
   if (!only_float_to_32(request)) return nullptr;
   return std::make_unique<Kernel>(request);
 }
@@ -204,8 +204,8 @@ void add_random_kernels(KernelTable& table) {
   table.add({.op = "random_gamma", .bind = bind_floats<bind_rejection<gamma>>});
   table.add({.op = "random_poisson", .bind = bind_floats<bind_rejection<poisson>>});
   table.add({.op = "random_binomial", .bind = bind_floats<bind_rejection<binomial>>});
-  table.add({.op = "random_uniform", .bind = bind<Uniform>});
-  table.add({.op = "random_normal", .bind = bind<Normal>});
+  table.add({.op = "random_uniform", .bind = bind_random<Uniform>});
+  table.add({.op = "random_normal", .bind = bind_random<Normal>});
 }
 
 }  // namespace poptorch::emulator

@@ -74,7 +74,7 @@ struct DTypeRow {
   MicroFn load, store, narrow;
 };
 
-constexpr DTypeRow kRows[] = {
+constexpr DTypeRow kDTypeRows[] = {
     {DType::kF32, kF32, convert<float, float>, convert<float, float>, nullptr},
     {DType::kF16, kF32, nullptr, nullptr, nullptr},  // of the instruction set
     {DType::kBF16, kF32, load_bfloat, store_bfloat, narrow_bfloat},
@@ -96,7 +96,7 @@ constexpr DTypeRow kRows[] = {
 };
 
 const DTypeRow* find(DType dtype) {
-  for (const DTypeRow& row : kRows) {
+  for (const DTypeRow& row : kDTypeRows) {
     if (row.dtype == dtype) return &row;
   }
   return nullptr;
