@@ -26,9 +26,11 @@ def _check_torch() -> None:
 
 def _import_torch_module():
     try:
-        from poptorch_core import _torch
+        from poptorch_core import _core as _core, _torch  # _core, the first, checks the processor
     except ImportError as error:
         text = str(error)
+        if text.startswith("[kernels]"):
+            raise DependencyError(text) from error
         if "libdnnl" in text:
             raise DependencyError(
                 f"[import] oneDNN {_versions.ONEDNN}, which computes for the emulator, was not "

@@ -244,20 +244,34 @@ def test_torch_of_another_version_at_import(tmp_path):
     assert "pip install torch==2.13.0" in found
 
 
+NATIVE_MODULES = {
+    "oneDNN is missing": (
+        "_torch",
+        "libdnnl.so.3: cannot open shared object file",
+        ["oneDNN 2023.2.0", "libdnnl", "pip install onednn-cpu-gomp==2023.2.0"],
+    ),
+    "the processor lacks what the kernels need": (
+        "_core",
+        "[kernels] this build needs a processor with AVX2; this one lacks avx2.",
+        ["DependencyError: 'poptorch_py_error': [kernels] this build needs a processor with AVX2"],
+    ),
+}
+
+
 @pytest.mark.shared
-def test_a_missing_onednn_at_import(tmp_path):
-    # What the loader says when a library that the native module needs is not there.
-    before = """
+@pytest.mark.parametrize("case", NATIVE_MODULES)
+def test_a_native_module_that_cannot_be_loaded(tmp_path, case):
+    module, text, expected = NATIVE_MODULES[case]
+    before = f"""
         import sys
         class Loader:
             def find_spec(self, name, path, target=None):
-                if name == "poptorch_core._torch":
-                    raise ImportError("libdnnl.so.3: cannot open shared object file")
+                if name == "poptorch_core.{module}":
+                    raise ImportError({text!r})
         sys.meta_path.insert(0, Loader())
     """
     found = import_poptorch(tmp_path, before=before)
-    assert "oneDNN 2023.2.0" in found and "libdnnl" in found
-    assert "pip install onednn-cpu-gomp==2023.2.0" in found
+    assert [part for part in expected if part not in found] == []
 
 
 @pytest.mark.shared
