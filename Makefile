@@ -156,7 +156,7 @@ tsan: $(VENV)/.core ## unit tests under the thread sanitizer
 # Kernels of processors that this machine is not: those without AVX, and aarch64. qemu ends a process that
 # forks while it has threads, so tests that start instances are left out.
 EMULATED := --gtest_brief=1 --gtest_filter='-SharedFabric*:FrameFabric*:FarCollective*:*Fork*'
-SSE4_TESTS := tests/behaviour/test_training.py
+SSE4_TESTS := tests/behaviour/test_models.py tests/behaviour/test_optimiser_steps.py
 sse4: $(VENV)/.development ## tests of the SSE4 kernels, on an emulated processor without AVX
 	@tools/install_system_packages.sh $(PYTHON) emulation
 	@$(STAGE) configure-sse4 cmake -G Ninja -B build-sse4 -DPython_EXECUTABLE=$(BIN)/python -DPOPTORCH_WERROR=ON \

@@ -1,4 +1,4 @@
-# The same for a build of the core for another architecture, with neither Python nor oneDNN. The
+# Finds what a build of the core for another architecture needs, without Python and oneDNN. The
 # distribution's headers of the C++ libraries do not depend on the architecture; they are linked into a
 # folder of their own, because /usr/include has those of this machine's C library, too.
 foreach(option POPTORCH_PYTHON POPTORCH_TORCH POPTORCH_ONEDNN)

@@ -19,7 +19,7 @@ set(POPTORCH_FLAGS_AVX2 -march=x86-64-v3)
 set(POPTORCH_FLAGS_AVX512 -march=x86-64-v4 -mprefer-vector-width=512
     "$<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized;-Wno-maybe-uninitialized>")
 set(POPTORCH_FLAGS_NEON -march=armv8-a)
-# What runs before anything is known about the host.
+# The flags of choose_set.cpp, which runs before the host has been checked.
 set(POPTORCH_FLAGS_ANY_HOST "$<$<STREQUAL:${CMAKE_SYSTEM_PROCESSOR},x86_64>:-march=x86-64>")
 set(rows)
 foreach(set IN LISTS sets)
@@ -28,7 +28,7 @@ foreach(set IN LISTS sets)
   endif()
   string(APPEND rows " row(${set})")
 endforeach()
-# What calls a macro for each set.
+# Defines POPTORCH_SETS(row), which calls the macro `row` for each set.
 set(POPTORCH_EACH_SET "-DPOPTORCH_SETS(row)=${rows}")
 list(GET sets 0 first)
 set(POPTORCH_FLAGS_FIRST ${POPTORCH_FLAGS_${first}})

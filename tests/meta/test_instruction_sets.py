@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from load_tool import ROOT
 
-# As it is built: an installed library has no names of functions.
+# The library in the build folder, because an installed one has no names of functions.
 LIBRARY = ROOT / "build" / "python" / "poptorch_core" / "lib" / "libpoptorch_core.so"
 # Registers that AVX-512 adds, and masks. Where they stand, the function is of that set.
 AVX512 = re.compile(r"%zmm|%k[0-7]\b|%[xy]mm(1[6-9]|2\d|3[01])\b")
@@ -37,6 +37,12 @@ def sets_of(library):
         check=True,
     ).stdout
     return {name for name in ("SSE4", "AVX2", "AVX512") if f"emulator{len(name)}{name}" in names}
+
+
+def test_the_tests_on_an_emulated_processor_exist():
+    named = re.search(r"^SSE4_TESTS := (.*)$", (ROOT / "Makefile").read_text(), re.M)[1].split()
+    assert named
+    assert [name for name in named if not (ROOT / name).exists()] == []
 
 
 @pytest.mark.skipif(not LIBRARY.exists(), reason="the tests run without a build")

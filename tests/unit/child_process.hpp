@@ -14,7 +14,7 @@ namespace poptorch::emulator {
 struct Child {
   pid_t process = 0;
   int pipe = -1;
-  // What its work returned or raised; "" when it was killed.
+  // The text that its work returned or raised; "" when it was killed.
   std::string end() {
     std::string text;
     char buffer[512];

@@ -270,7 +270,7 @@ TEST_F(EqualSets, StepToTheSameBits) {
   }
 }
 
-// What a micro-op makes of three operands of its class. The tile ends within a vector.
+// Returns what a micro-op computes from three operands of its class. The tile ends within a vector.
 std::vector<uint8_t> mapped(const MicroRow& row) {
   constexpr int64_t kCount = 61, kSources = 3;
   const Floats x = random_floats(kSources * kCount, 5);

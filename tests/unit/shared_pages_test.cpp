@@ -1,4 +1,4 @@
-// What is shared can be read where it is, and nothing else.
+// Another process can read shared pages where they are, and nothing else.
 #include "emulator/transport/shared_pages.hpp"
 
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
-// Decides which instruction set's kernels run. Compiled for the narrowest processor of the
-// architecture, because it runs before anything is known about the host.
+// Decides which instruction set's kernels run. This file is compiled for every processor of the
+// architecture, because it runs before the host has been checked.
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif

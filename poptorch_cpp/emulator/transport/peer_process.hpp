@@ -13,7 +13,7 @@ namespace poptorch::emulator {
 uint64_t start_time(pid_t process);
 
 // Returns why open() of a file in /proc/<process>/fd failed with `error`, and what to do; empty if
-// there is no such file any more.
+// the file no longer exists.
 std::string why_not_opened(pid_t process, int error);
 
 class PeerProcess {

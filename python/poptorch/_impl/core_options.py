@@ -85,7 +85,7 @@ def said_by(options: OptionGroup, keyword: str) -> dict[str, Any]:
     return dict(_said(options, {o.name for o in option_table() if o.keyword == keyword}))
 
 
-# What Execution is asked about follows from these. The rest is checked once a model is compiled.
+# Execution answers questions from these options alone. The compilation checks the others.
 _COUNTS = {"device_iterations", "gradient_accumulation", "replication_factor"}
 _COUNTS |= {"input_group_size", "strategy"}
 
