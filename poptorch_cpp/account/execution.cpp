@@ -61,7 +61,7 @@ void add_execution(const Program& program, const Instructions& instructions, Ins
   const auto lanes = add_lanes(program, made.lanes);
   std::vector<Row> rows;
   const int64_t end = walk(program, walked, [&](const Event& event) {
-    const auto& [compute, io] = lanes[static_cast<size_t>(event.ipu)];
+    const auto& [compute, io] = lanes[event.ipu];
     rows.push_back({event.io_tiles ? io : compute, event});
   });
   made.total_cycles = simulate(program);
@@ -71,7 +71,7 @@ void add_execution(const Program& program, const Instructions& instructions, Ins
     std::stable_sort(rows.begin(), rows.end(),
                      [](const Row& a, const Row& b) { return a.event.start < b.event.start; });
     made.complete = false;
-    made.shown_cycles = rows[static_cast<size_t>(most)].event.start;
+    made.shown_cycles = rows[most].event.start;
     rows.erase(rows.begin() + most, rows.end());
   }
   for (const auto& ipu : program.ipus) {

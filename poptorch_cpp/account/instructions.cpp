@@ -35,7 +35,7 @@ int64_t bytes_of(const Program& program, const Instruction& instruction) {
   const bool keeps = instruction.outputs.empty() && !instruction.inputs.empty();
   for (program::TensorId id : keeps ? instruction.inputs : instruction.outputs) {
     if (id == program::kNoTensor) continue;
-    bytes += program.tensors[static_cast<size_t>(id)].type.bytes();
+    bytes += program.tensors[id].type.bytes();
   }
   return bytes;
 }
@@ -85,8 +85,8 @@ void Instructions::add(const Instruction& instruction, int64_t times, int64_t pa
   // An instruction is named after its first output, or else after its first input.
   const auto& named = instruction.outputs.empty() ? instruction.inputs : instruction.outputs;
   const bool has_name = !named.empty() && named[0] != program::kNoTensor;
-  const auto name = has_name ? strings_(program_.tensors[static_cast<size_t>(named[0])].name)
-                             : strings_(std::string_view());
+  const auto name =
+      has_name ? strings_(program_.tensors[named[0]].name) : strings_(std::string_view());
   // The time of a receive counts as the sender's.
   const int64_t cycles = instruction.kind == Kind::kReceive ? 0 : instruction.cycles;
   const int64_t row =
@@ -99,8 +99,8 @@ void Instructions::add(const Instruction& instruction, int64_t times, int64_t pa
   all_.push_back(&instruction);
   rows_.emplace(&instruction, row);
   for (program::TensorId id : instruction.outputs) {
-    if (id != program::kNoTensor && makers_[static_cast<size_t>(id)] < 0) {
-      makers_[static_cast<size_t>(id)] = row;
+    if (id != program::kNoTensor && makers_[id] < 0) {
+      makers_[id] = row;
     }
   }
 }

@@ -7,6 +7,7 @@
 
 #include "account/table.hpp"
 #include "program/program.hpp"
+#include "support/table.hpp"
 
 namespace poptorch::account {
 
@@ -18,11 +19,11 @@ class Instructions {
   const Table& table() const { return table_; }
   Table take() { return std::move(table_); }
   int64_t row_of(const program::Instruction* instruction) const { return rows_.at(instruction); }
-  const program::Instruction& at(int64_t row) const { return *all_[static_cast<size_t>(row)]; }
+  const program::Instruction& at(int64_t row) const { return *all_[row]; }
   // Returns the rows of an IPU: the first, and one past the last.
   std::pair<int64_t, int64_t> of_ipu(size_t ipu) const { return ranges_[ipu]; }
   // Returns the row of the first instruction that writes a tensor; -1 if none does.
-  int64_t maker(program::TensorId id) const { return makers_[static_cast<size_t>(id)]; }
+  int64_t maker(program::TensorId id) const { return makers_[id]; }
 
  private:
   void add_block(const std::vector<program::Instruction>& block, int64_t times, int64_t parent);
@@ -35,7 +36,7 @@ class Instructions {
   std::vector<const program::Instruction*> all_;
   std::unordered_map<const program::Instruction*, int64_t> rows_;  // look-up only
   std::vector<std::pair<int64_t, int64_t>> ranges_;
-  std::vector<int64_t> makers_;
+  support::Table<program::TensorId, int64_t> makers_;
 };
 
 }  // namespace poptorch::account

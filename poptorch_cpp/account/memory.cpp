@@ -44,16 +44,15 @@ class Memory {
     std::vector<int64_t> padding;
     for (const auto& ipu : program_.ipus) padding.push_back(ipu.state_bytes);
     for (const auto& [ipu, index] : states) {
-      const program::State& state = program_.states[static_cast<size_t>(index)];
+      const program::State& state = program_.states[index];
       if (!state.on_chip) continue;
       const int64_t bytes = (state.slot.type.bytes() + state.shards - 1) / state.shards;
       add(ipu, state.slot.name.text(), module_of_state(state.slot), kind_of(state.slot), bytes);
-      padding[static_cast<size_t>(ipu)] -= bytes;
+      padding[ipu] -= bytes;
     }
     for (const auto& [ipu, index] : constants) {
       const Named named = constant(ipu, index);
-      add(ipu, named.name, named.module, "constant",
-          program_.constants[static_cast<size_t>(index)].type().bytes());
+      add(ipu, named.name, named.module, "constant", program_.constants[index].type().bytes());
     }
     add_stashes();
     for (size_t i = 0; i < padding.size(); ++i) {
@@ -68,12 +67,10 @@ class Memory {
     const program::Stays stays = program::stays_of(program_, ipu);
     const int64_t first = instructions_.of_ipu(static_cast<size_t>(ipu)).first;
     for (const program::Allocation& one : stays.allocations) {
-      const Tensor& tensor = program_.tensors[static_cast<size_t>(one.id)];
+      const Tensor& tensor = program_.tensors[one.id];
       const int64_t made_at = instructions_.maker(one.id);
       const Instruction& maker = instructions_.at(made_at);
-      const auto row_at = [&](int64_t position) {
-        return first + stays.instructions[static_cast<size_t>(position)];
-      };
+      const auto row_at = [&](int64_t position) { return first + stays.instructions[position]; };
       made_.allocations.add({ipu, strings_(tensor.name), strings_(maker.scope),
                              strings_(kind_of(maker.pass)), tensor.offset, tensor.type.bytes(),
                              row_at(one.begin), row_at(one.end)});
@@ -115,7 +112,7 @@ class Memory {
       const Instruction& instruction = instructions_.at(row);
       for (program::TensorId id : instruction.inputs) {
         if (id == program::kNoTensor) continue;
-        const Tensor& tensor = program_.tensors[static_cast<size_t>(id)];
+        const Tensor& tensor = program_.tensors[id];
         if (tensor.base != Base::kConstant) continue;
         constants_.try_emplace({tensor.ipu, tensor.index},
                                Named{tensor.name.text(), instruction.scope.text()});
@@ -130,8 +127,8 @@ class Memory {
       if (instruction.kind != Instruction::Kind::kStash) continue;
       const program::TensorId id = instruction.inputs[0];
       const int64_t maker = instructions_.maker(id);
-      named[static_cast<size_t>(instruction.channel)] = {
-          program_.tensors[static_cast<size_t>(id)].name.text(),
+      named[instruction.channel] = {
+          program_.tensors[id].name.text(),
           maker < 0 ? instruction.scope.text() : instructions_.at(maker).scope.text()};
     }
     for (size_t i = 0; i < program_.stashes.size(); ++i) {

@@ -26,7 +26,7 @@ constexpr const char* kVariable = "POPTORCH_MEMORY_LIMIT";
 void note_makers(const std::vector<Instruction>& block, std::vector<const Instruction*>& makers) {
   for (const Instruction& instruction : block) {
     for (program::TensorId id : instruction.outputs) {
-      makers[static_cast<size_t>(id)] = &instruction;
+      makers[id] = &instruction;
     }
     for (const auto& inner : instruction.blocks) note_makers(inner, makers);
   }
@@ -49,7 +49,7 @@ std::string largest_tensors(const Program& program, int ipu) {
     return program.tensors[a].type.bytes() > program.tensors[b].type.bytes();
   });
   std::vector<const Instruction*> makers(program.tensors.size(), nullptr);
-  note_makers(program.ipus[static_cast<size_t>(ipu)].body, makers);
+  note_makers(program.ipus[ipu].body, makers);
   std::vector<std::string> texts;
   std::set<std::string> told;  // the ramps of a pipeline have separate tensors
   for (size_t i : order) {

@@ -72,8 +72,7 @@ class Modules {
 
   void finish(Strings& strings, Table& table) {
     // Children come after their parents.
-    for (size_t i = sums_.size(); i-- > 1;)
-      add(sums_[static_cast<size_t>(sums_[i].parent)], sums_[i]);
+    for (size_t i = sums_.size(); i-- > 1;) add(sums_[sums_[i].parent], sums_[i]);
     for (size_t i = 0; i < sums_.size(); ++i) {
       const Sum& sum = sums_[i];
       table.add({strings(std::string_view(paths_[i])), sum.parent, sum.parameter_bytes,
@@ -122,7 +121,7 @@ class Modules {
     int64_t bytes = 0;
     for (size_t i = 0; i < one.outputs.size(); ++i) {
       if (i < one.in_place.size() && one.in_place[i] >= 0) continue;
-      bytes += program_.tensors[static_cast<size_t>(one.outputs[i])].type.bytes();
+      bytes += program_.tensors[one.outputs[i]].type.bytes();
     }
     return bytes;
   }

@@ -7,6 +7,7 @@
 
 #include "account/simulate.hpp"
 #include "support/saturate.hpp"
+#include "support/table.hpp"
 #include "target/device.hpp"
 
 namespace poptorch::account {
@@ -83,13 +84,13 @@ class Profiler {
   static void add(int64_t& sum, int64_t more) { sum = support::saturating_sum(sum, more); }
 
   int here() const { return static_cast<int>(profile_.segments.size()) - 1; }
-  Life& life(TensorId id) { return lives_[static_cast<size_t>(id)]; }
+  Life& life(TensorId id) { return lives_[id]; }
 
   void use(TensorId id) {
     if (id == program::kNoTensor) return;
-    const program::Tensor& tensor = program_.tensors[static_cast<size_t>(id)];
+    const program::Tensor& tensor = program_.tensors[id];
     if (tensor.base == Base::kState) {
-      const std::string& name = program_.states[static_cast<size_t>(tensor.index)].slot.name.text();
+      const std::string& name = program_.states[tensor.index].slot.name.text();
       auto& names = profile_.segments.back().parameters;
       if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
       return;
@@ -103,8 +104,7 @@ class Profiler {
     if (life(id).begin < 0) life(id).begin = here();
     life(id).end = std::max(life(id).end, here());
     if (!in_place) {
-      profile_.segments.back().activation_bytes +=
-          program_.tensors[static_cast<size_t>(id)].type.bytes();
+      profile_.segments.back().activation_bytes += program_.tensors[id].type.bytes();
     }
   }
 
@@ -113,7 +113,7 @@ class Profiler {
       const Life& alive = lives_[id];
       for (int at = std::max(alive.begin, 0); alive.begin >= 0 && at < alive.end; ++at) {
         const int64_t bytes = program_.tensors[id].type.bytes();
-        Segment& segment = profile_.segments[static_cast<size_t>(at)];
+        Segment& segment = profile_.segments[at];
         segment.boundary_bytes += bytes;
         add(segment.boundary_cycles,
             target::transfer_cycles(device_, static_cast<double>(bytes), device_.link_bandwidth));
@@ -124,7 +124,7 @@ class Profiler {
   const Program& program_;
   const target::Device& device_;
   Profile& profile_;
-  std::vector<Life> lives_;                          // by tensor
+  support::Table<program::TensorId, Life> lives_;    // by tensor
   std::unordered_set<TensorId> streamed_;            // look-up only
   std::unordered_map<std::string, size_t> last_of_;  // segment of a module; look-up only
 };

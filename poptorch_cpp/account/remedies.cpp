@@ -38,13 +38,13 @@ std::vector<Module> modules_of(const Program& program, int ipu) {
   std::vector<Module> modules;
   std::set<std::string> parameters;
   const auto bytes = bytes_with_optimiser(program);
-  for_each_instruction(program.ipus[static_cast<size_t>(ipu)].body, [&](const Instruction& step) {
+  for_each_instruction(program.ipus[ipu].body, [&](const Instruction& step) {
     if (step.pass != program::Pass::kForward || step.scope.empty()) return;
     for (TensorId id : step.inputs) {
       if (id == program::kNoTensor) continue;
-      const program::Tensor& tensor = program.tensors[static_cast<size_t>(id)];
+      const program::Tensor& tensor = program.tensors[id];
       if (tensor.base != Base::kState) continue;
-      const ir::StateSlot& slot = program.states[static_cast<size_t>(tensor.index)].slot;
+      const ir::StateSlot& slot = program.states[tensor.index].slot;
       if (slot.kind != "parameter" || !parameters.insert(slot.name.text()).second) continue;
       if (modules.empty() || modules.back().path != step.scope.text()) {
         modules.push_back({step.scope.text()});
@@ -107,7 +107,7 @@ struct Recomputed {
 // order. Names and modules repeat, and ramps repeat the instructions: an op is counted once by its
 // id.
 std::vector<Recomputed> recomputed_in(const Program& program, int ipu, int forward, int backward) {
-  const auto& body = program.ipus[static_cast<size_t>(ipu)].body;
+  const auto& body = program.ipus[ipu].body;
   std::map<std::tuple<std::string, std::string, std::string>, int> made;
   std::set<uint64_t> seen;
   auto for_each_op = [&](int stage, auto see) {
@@ -115,7 +115,7 @@ std::vector<Recomputed> recomputed_in(const Program& program, int ipu, int forwa
       if (step.kind != Instruction::Kind::kCompute || step.stage != stage) return;
       if (!seen.insert(step.op_id).second) return;
       for (TensorId id : step.outputs) {
-        const program::Tensor& tensor = program.tensors[static_cast<size_t>(id)];
+        const program::Tensor& tensor = program.tensors[id];
         if (tensor.base != Base::kArena || step.view) continue;
         see(tensor, std::tuple(step.op.text(), step.scope.text(), tensor.name.text()));
       }
@@ -198,7 +198,7 @@ std::vector<Remedy> find_streaming_remedies(const Program& program) {
 
 std::vector<int> numbers_of(const Program& program, int ipu, int Instruction::* number) {
   std::set<int> found;
-  for_each_instruction(program.ipus[static_cast<size_t>(ipu)].body, [&](const Instruction& step) {
+  for_each_instruction(program.ipus[ipu].body, [&](const Instruction& step) {
     if (step.*number >= 0 && step.pass != program::Pass::kUpdate) found.insert(step.*number);
   });
   return {found.begin(), found.end()};

@@ -30,7 +30,7 @@ class Account {
     ipu_ = ipu;
     work_ = &work;
     unplaced_ = 0;
-    walk(program_.ipus[static_cast<size_t>(ipu)].body, 1);
+    walk(program_.ipus[ipu].body, 1);
     const auto first = std::find_if(stages_.begin(), stages_.end(),
                                     [&](const auto& entry) { return entry.first.second == ipu; });
     (first == stages_.end() ? stages_[{0, ipu}] : first->second) += unplaced_;
@@ -223,7 +223,7 @@ void add_work(const Program& program, Report& report) {
 void note_overlaps(const std::vector<Instruction>& block, std::vector<StreamReport>& streams) {
   for (const Instruction& instruction : block) {
     if (const ir::Attr* overlap = instruction.attrs.find("overlap")) {
-      StreamReport& stream = streams[static_cast<size_t>(instruction.channel)];
+      StreamReport& stream = streams[instruction.channel];
       stream.overlap = std::get<std::string>(*overlap);
       stream.overlaps = on_io_tiles(instruction);
     }
@@ -243,11 +243,11 @@ void add_streams(const Program& program, Report& report) {
 int64_t moved_bytes(const Program& program, const Instruction& instruction) {
   const bool in = instruction.inputs.empty() || instruction.kind == Kind::kOffChipLoad;
   const program::TensorId id = (in ? instruction.outputs : instruction.inputs)[0];
-  return program.tensors[static_cast<size_t>(id)].type.bytes();
+  return program.tensors[id].type.bytes();
 }
 
 MemoryReport memory_of(const Program& program, int ipu) {
-  const auto& own = program.ipus[static_cast<size_t>(ipu)];
+  const auto& own = program.ipus[ipu];
   MemoryReport memory{.state_bytes = own.state_bytes + own.constant_bytes,
                       .arena_bytes = own.arena_bytes,
                       .code_bytes = own.code_bytes,

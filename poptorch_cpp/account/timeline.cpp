@@ -89,7 +89,7 @@ class Walk {
       case Kind::kStreamOut: {
         if (!transfer.io_tiles) return;
         transfer.kind = in ? Transfer::Kind::kIn : Transfer::Kind::kOut;
-        const auto& stream = program_.streams[static_cast<size_t>(instruction.channel)];
+        const auto& stream = program_.streams[instruction.channel];
         transfer.name = stream.host.name.text();
         transfer.bytes = stream.host.type.bytes();
         break;
@@ -101,14 +101,14 @@ class Walk {
         const bool load = instruction.kind == Kind::kOffChipLoad;
         transfer.kind = load ? Transfer::Kind::kLoad : Transfer::Kind::kStore;
         auto tensor_of = [&](const std::vector<program::TensorId>& ids) -> const program::Tensor& {
-          return program_.tensors[static_cast<size_t>(ids[0])];
+          return program_.tensors[ids[0]];
         };
         const auto& on_chip = tensor_of(load ? instruction.outputs : instruction.inputs);
         transfer.name = on_chip.name.text();
         transfer.bytes = on_chip.type.bytes();
         if (instruction.channel >= 0) break;
         const auto& state = tensor_of(load ? instruction.inputs : instruction.outputs);
-        transfer.name = program_.states[static_cast<size_t>(state.index)].slot.name.text();
+        transfer.name = program_.states[state.index].slot.name.text();
         break;
       }
       default:

@@ -8,6 +8,7 @@
 
 #include "account/simulate.hpp"
 #include "support/saturate.hpp"
+#include "support/table.hpp"
 
 namespace poptorch::account {
 namespace {
@@ -256,7 +257,7 @@ class Machine {
 }  // namespace
 
 int64_t walk(const Program& program, const Rounds& walked, const Observer& observer) {
-  std::vector<Machine> ipus;
+  support::Table<int, Machine> ipus;
   for (size_t i = 0; i < program.ipus.size(); ++i) {
     ipus.emplace_back(static_cast<int>(i), program.ipus[i].body, walked, observer);
   }

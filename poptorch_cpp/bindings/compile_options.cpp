@@ -162,6 +162,26 @@ void bind_execution(py::module_& m) {
           "Sets the groups of replicas that read the same inputs. Raises Error for groups that "
           "cannot be formed of the replicas.",
           py::arg("kind"), py::arg("size"));
+  py::class_<ir::ReplicaGroup>(m, "ReplicaGroup",
+                               "Replicas that share a value of a parameter: `size` of them, "
+                               "`stride` apart; size 0: all.")
+      .def_readonly("size", &ir::ReplicaGroup::size)
+      .def_readonly("stride", &ir::ReplicaGroup::stride)
+      .def_readonly("all_replicas", &ir::ReplicaGroup::all_replicas,
+                    "Whether the host has a value of each replica, not of each group.")
+      .def("values", &ir::ReplicaGroup::values,
+           "The values on the host; a single one does not add a dimension.", py::arg("replicas"));
+  m.def(
+      "group_parameter",
+      [](const Text& name, const std::vector<int64_t>& shape, const Text& kind, int64_t size,
+         bool all_replicas, int64_t replicas) {
+        return ir::group_parameter(name, shape, ir::comm_group_of(kind), size, all_replicas,
+                                   replicas);
+      },
+      "The groups of replicas that share a value of a parameter, of which the host holds a tensor "
+      "of this shape. Raises Error for groups and shapes that do not fit.",
+      py::arg("name"), py::arg("shape"), py::arg("kind"), py::arg("size"), py::arg("all_replicas"),
+      py::arg("replicas"));
   m.attr("COMM_GROUPS") = ir::comm_group_words();
 }
 

@@ -114,8 +114,7 @@ int32_t compute(void* self, const PoptorchCustomCall* call, char* error, size_t 
         op.compute(inputs, attributes(*call), call->replica, call->replica_count);
     for (int32_t i = 0; i < call->output_count; ++i) {
       const ir::Type type = type_of(call->outputs[i]);
-      const py::array dense =
-          checked(results[static_cast<size_t>(i)].cast<py::array>(), type, "a result");
+      const py::array dense = checked(results[i].cast<py::array>(), type, "a result");
       std::memcpy(call->buffers[call->input_count + i], bytes_of(dense),
                   static_cast<size_t>(type.bytes()));
     }

@@ -138,14 +138,14 @@ const StateStore& Engine::state() const { return impl_->store; }
 void Engine::read_remote(const std::string& name, int replica, int64_t entry,
                          std::byte* data) const {
   const int buffer = impl_->find_remote(name, replica);
-  const int64_t bytes = impl_->program.remote_buffers[static_cast<size_t>(buffer)].type.bytes();
+  const int64_t bytes = impl_->program.remote_buffers[buffer].type.bytes();
   std::memcpy(data, impl_->runner.remote_row(buffer, replica, entry), static_cast<size_t>(bytes));
 }
 
 void Engine::write_remote(const std::string& name, int replica, int64_t entry,
                           const std::byte* data) {
   const int buffer = impl_->find_remote(name, replica);
-  const int64_t bytes = impl_->program.remote_buffers[static_cast<size_t>(buffer)].type.bytes();
+  const int64_t bytes = impl_->program.remote_buffers[buffer].type.bytes();
   std::memcpy(impl_->runner.remote_row(buffer, replica, entry), data, static_cast<size_t>(bytes));
 }
 

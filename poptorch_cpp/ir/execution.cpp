@@ -2,6 +2,7 @@
 #include "ir/execution.hpp"
 
 #include "ir/option_table.hpp"
+#include "ir/type.hpp"
 #include "support/saturate.hpp"
 
 namespace poptorch::ir {
@@ -64,6 +65,33 @@ void group_inputs(Execution& execution, CommGroup kind, int64_t size) {
   }
   execution.input_group_size = size;
   execution.input_group_stride = kind == CommGroup::kOrthogonal ? replicas / size : 1;
+}
+
+int64_t ReplicaGroup::values(int64_t replicas) const {
+  if (all_replicas) return replicas;
+  return size > 0 ? replicas / size : 1;
+}
+
+ReplicaGroup group_parameter(const std::string& name, const Shape& shape, CommGroup kind,
+                             int64_t size, bool all_replicas, int64_t replicas) {
+  if (kind == CommGroup::kAll) size = replicas;
+  if (kind == CommGroup::kNoGrouping) size = 1;
+  if (size < 1 || replicas % size != 0) {
+    throw UserError(str("[replicas] parameter ", name, ": groups of ", size,
+                        " replicas do not divide the replication factor ", replicas,
+                        ". Choose a size that does, or call replicationFactor()."));
+  }
+  ReplicaGroup group{name, size == replicas ? 0 : size};
+  if (kind == CommGroup::kOrthogonal) group.stride = replicas / size;
+  group.all_replicas = all_replicas && replicas > 1;
+  const int64_t values = group.values(replicas);
+  if (values > 1 && (shape.empty() || shape[0] != values)) {
+    throw UserError(str("[replicas] parameter ", name, " has the shape ", shape_text(shape),
+                        ", but with this replicaGrouping its first dimension must be ", values,
+                        ": a value for each ", group.all_replicas ? "replica" : "group",
+                        ". Stack the values, or choose another grouping."));
+  }
+  return group;
 }
 
 std::string wrapper_defect(const Execution& execution) {

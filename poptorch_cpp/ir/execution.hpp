@@ -66,6 +66,8 @@ struct ReplicaGroup {
   bool all_replicas = false;  // the host has a value of each replica, not of each group
 
   int64_t held_size() const { return all_replicas ? 1 : size; }  // replicas that share a host value
+  // Returns the number of values on the host; a single value does not add a dimension.
+  int64_t values(int64_t replicas) const;
 };
 
 struct Execution {
@@ -144,5 +146,10 @@ std::string wrapper_defect(const Execution& execution);
 // Sets the groups of replicas that read the same inputs. `size` counts for kConsecutive and
 // kOrthogonal. UserError for groups that cannot be formed of the replicas.
 void group_inputs(Execution& execution, CommGroup kind, int64_t size);
+// Returns the groups of replicas that share a value of parameter `name`, of which the host holds a
+// tensor of this shape. `size` as of group_inputs(). UserError for groups that cannot be formed of
+// the replicas, and for a shape without a value for each.
+ReplicaGroup group_parameter(const std::string& name, const std::vector<int64_t>& shape,
+                             CommGroup kind, int64_t size, bool all_replicas, int64_t replicas);
 
 }  // namespace poptorch::ir

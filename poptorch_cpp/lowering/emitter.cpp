@@ -57,7 +57,7 @@ class CodeSize {
     for (const auto* ids : {&instruction.inputs, &instruction.outputs}) {
       for (TensorId id : *ids) {
         if (id == program::kNoTensor) continue;
-        const ir::Type& type = program_.tensors[static_cast<size_t>(id)].type;
+        const ir::Type& type = program_.tensors[id].type;
         mix(static_cast<int64_t>(type.dtype));
         for (int64_t size : type.shape) mix(size);
       }
@@ -119,10 +119,10 @@ TensorId Emitter::state_tensor(Symbol slot, int ipu) {
   if (it == state_tensors_.end()) {
     throw InternalError(str("[lowering] there is no state '", slot, "'."));
   }
-  Tensor& tensor = program_.tensors[static_cast<size_t>(it->second)];
+  Tensor& tensor = program_.tensors[it->second];
   if (tensor.ipu == kUndecided) {
     tensor.ipu = ipu;
-    program_.states[static_cast<size_t>(tensor.index)].ipu = ipu;
+    program_.states[tensor.index].ipu = ipu;
   }
   return it->second;
 }
@@ -145,10 +145,10 @@ TensorId Emitter::alias(TensorId id, const ir::Type& type, Symbol name) {
 }
 
 TensorId Emitter::on_ipu(TensorId id, int ipu, const ir::Op* user) {
-  Tensor& home = program_.tensors[static_cast<size_t>(id)];
+  Tensor& home = program_.tensors[id];
   if (home.ipu == kUndecided) {
     home.ipu = ipu;
-    if (home.base == Base::kState) program_.states[static_cast<size_t>(home.index)].ipu = ipu;
+    if (home.base == Base::kState) program_.states[home.index].ipu = ipu;
   }
   if (auto pending = pending_streams_.find(id); pending != pending_streams_.end()) {
     const auto [stream, attrs] = pending->second;
@@ -161,11 +161,11 @@ TensorId Emitter::on_ipu(TensorId id, int ipu, const ir::Op* user) {
     load.pass = program::Pass::kTransfer;
     emit(home.ipu, std::move(load));
   }
-  if (program_.tensors[static_cast<size_t>(id)].ipu == ipu) return id;
+  if (program_.tensors[id].ipu == ipu) return id;
 
   const Tensor elsewhere = tensor(id);
   if (elsewhere.base == Base::kState) {
-    State& state = program_.states[static_cast<size_t>(elsewhere.index)];
+    State& state = program_.states[elsewhere.index];
     if (state.slot.kind != "hyper_parameter") {
       throw UserError(str("[partition] '", state.slot.name, "' is used on IPU ", elsewhere.ipu,
                           " and, by ", where(user), ", on IPU ", ipu,
@@ -179,7 +179,7 @@ TensorId Emitter::on_ipu(TensorId id, int ipu, const ir::Op* user) {
   auto [it, added] = copies_.emplace(std::pair(id, ipu), program::kNoTensor);
   if (added) {
     it->second = alias(id, elsewhere.type, elsewhere.name);
-    program_.tensors[static_cast<size_t>(it->second)].ipu = ipu;
+    program_.tensors[it->second].ipu = ipu;
   }
   return it->second;
 }
@@ -189,7 +189,7 @@ void Emitter::note_write(TensorId id) {
 }
 
 void Emitter::move_state(Symbol slot, bool on_chip, int shards) {
-  State& state = program_.states[static_cast<size_t>(tensor(state_tensors_.at(slot)).index)];
+  State& state = program_.states[tensor(state_tensors_.at(slot)).index];
   state.on_chip = on_chip;
   state.shards = shards;
 }
@@ -215,7 +215,7 @@ int Emitter::find_remote(Symbol name) const {
 void Emitter::emit(int ipu, Instruction instruction) {
   support::check_interrupt();
   ++emitted_;
-  open_[static_cast<size_t>(ipu)].back().push_back(std::move(instruction));
+  open_[ipu].back().push_back(std::move(instruction));
 }
 
 int64_t Emitter::host_cycles(TensorId id) const {
@@ -275,7 +275,7 @@ void Emitter::close_rounds(int64_t count, const std::vector<int>& ahead) {
 
 void Emitter::check_written_copies() const {
   for (int32_t index : written_states_) {
-    const State& state = program_.states[static_cast<size_t>(index)];
+    const State& state = program_.states[index];
     if (state.ipu == -1) {
       throw UserError(str("[partition] '", state.slot.name,
                           "' is used on several IPUs and written. State that changes lives on one "
@@ -288,7 +288,7 @@ void Emitter::place_states() {
   for (Tensor& tensor : program_.tensors) {
     if (tensor.ipu != kUndecided) continue;
     tensor.ipu = 0;
-    if (tensor.base == Base::kState) program_.states[static_cast<size_t>(tensor.index)].ipu = 0;
+    if (tensor.base == Base::kState) program_.states[tensor.index].ipu = 0;
   }
   std::set<std::pair<int, int32_t>> constants;
   std::set<std::pair<int, int32_t>> copies;
@@ -297,13 +297,12 @@ void Emitter::place_states() {
     if (tensor.base == Base::kState) copies.emplace(tensor.ipu, tensor.index);
   }
   for (const auto& [ipu, index] : constants) {
-    program_.ipus[static_cast<size_t>(ipu)].constant_bytes +=
-        program_.constants[static_cast<size_t>(index)].type().bytes();
+    program_.ipus[ipu].constant_bytes += program_.constants[index].type().bytes();
   }
   for (const auto& [ipu, index] : copies) {
-    State& state = program_.states[static_cast<size_t>(index)];
+    State& state = program_.states[index];
     if (!state.on_chip) continue;
-    int64_t& end = program_.ipus[static_cast<size_t>(ipu)].state_bytes;
+    int64_t& end = program_.ipus[ipu].state_bytes;
     if (state.ipu != -1) state.offset = end;
     const int64_t bytes = (state.slot.type.bytes() + state.shards - 1) / state.shards;
     end += (bytes + kStateAlignment - 1) / kStateAlignment * kStateAlignment;

@@ -9,6 +9,7 @@
 
 #include "ir/module.hpp"
 #include "program/program.hpp"
+#include "support/table.hpp"
 #include "target/device.hpp"
 
 namespace poptorch::lowering {
@@ -29,9 +30,7 @@ class Emitter {
   program::TensorId constant_tensor(const ir::Literal& literal, support::Symbol name);
   // Adds a tensor at the address of `id`: a result that an op writes over its operand.
   program::TensorId alias(program::TensorId id, const ir::Type& type, support::Symbol name);
-  const program::Tensor& tensor(program::TensorId id) const {
-    return program_.tensors[static_cast<size_t>(id)];
-  }
+  const program::Tensor& tensor(program::TensorId id) const { return program_.tensors[id]; }
   // Returns `id` as `user` sees it on `ipu`, where constants and unwritten states exist as well.
   // Throws InternalError for another value that is elsewhere, and UserError for a weight on two
   // IPUs. `user` is nullptr for main's outputs.
@@ -40,7 +39,7 @@ class Emitter {
   // Sets where the slot is kept: off the chip it takes no memory of its IPU, in shards a part.
   void move_state(support::Symbol slot, bool on_chip, int shards);
   const program::State& state_of(program::TensorId id) const {
-    return program_.states[static_cast<size_t>(tensor(id).index)];
+    return program_.states[tensor(id).index];
   }
   // Makes the transfer of `stream` that produces `id` be emitted before its first use.
   void load_on_first_use(program::TensorId id, int stream, ir::Attrs attrs);
@@ -71,7 +70,8 @@ class Emitter {
 
   const target::Device& device_;
   program::Program program_;
-  std::vector<std::vector<std::vector<program::Instruction>>> open_;  // by IPU, innermost last
+  support::Table<int, std::vector<std::vector<program::Instruction>>>
+      open_;  // by IPU, innermost last
   std::map<support::Symbol, program::TensorId> state_tensors_;
   std::map<std::pair<program::TensorId, int>, program::TensorId> copies_;  // by tensor and IPU
   std::map<program::TensorId, std::pair<int, ir::Attrs>> pending_streams_;

@@ -35,7 +35,7 @@ void count_block(const std::vector<Instruction>& block, int64_t times,
                  std::vector<int64_t>& counts) {
   for (const Instruction& instruction : block) {
     if (instruction.kind == Kind::kStreamIn || instruction.kind == Kind::kStreamOut) {
-      counts[static_cast<size_t>(instruction.channel)] += times;
+      counts[instruction.channel] += times;
     }
     const int64_t inner = instruction.kind == Kind::kLoop ? times * instruction.count : times;
     for (const auto& nested : instruction.blocks) count_block(nested, inner, counts);

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "ir/op_def.hpp"
+#include "support/table.hpp"
 #include "support/watch.hpp"
 
 namespace poptorch::lowering {
@@ -106,14 +107,14 @@ class Planner {
   }
 
  private:
-  Tensor& tensor(TensorId id) { return program_.tensors[static_cast<size_t>(id)]; }
-  Life& life(TensorId id) { return lives_[static_cast<size_t>(id)]; }
+  Tensor& tensor(TensorId id) { return program_.tensors[id]; }
+  Life& life(TensorId id) { return lives_[id]; }
   bool in_arena(TensorId id) { return id != kNoTensor && tensor(id).base == Base::kArena; }
 
   TensorId root(TensorId id) {
-    while (root_[static_cast<size_t>(id)] != id) {
-      TensorId& parent = root_[static_cast<size_t>(id)];
-      parent = root_[static_cast<size_t>(parent)];
+    while (root_[id] != id) {
+      TensorId& parent = root_[id];
+      parent = root_[parent];
       id = parent;
     }
     return id;
@@ -177,7 +178,7 @@ class Planner {
     Life& group = life(from);
     group.begin = std::min(group.begin, life(to).begin);
     group.end = std::max(group.end, life(to).end);
-    root_[static_cast<size_t>(to)] = from;
+    root_[to] = from;
   }
 
   void share(Instruction& instruction) {
@@ -185,7 +186,7 @@ class Planner {
     for (size_t i = 0; i < instruction.in_place.size(); ++i) {
       const int operand = instruction.in_place[i];
       if (operand < 0) continue;
-      const TensorId from = instruction.inputs[static_cast<size_t>(operand)];
+      const TensorId from = instruction.inputs[operand];
       if (in_arena(from)) join(from, instruction.outputs[i]);
     }
     if (instruction.outputs.size() != 1 || !in_arena(instruction.outputs[0])) return;
@@ -221,8 +222,7 @@ class Planner {
       const auto id = static_cast<TensorId>(i);
       if (!in_arena(id) || lives_[i].begin < 0) continue;
       const TensorId group = root(id);
-      bytes[static_cast<size_t>(group)] =
-          std::max(bytes[static_cast<size_t>(group)], aligned(tensor(id).type.bytes()));
+      bytes[group] = std::max(bytes[group], aligned(tensor(id).type.bytes()));
       if (group == id) births.push_back(id);
     }
     std::vector<TensorId> deaths = births;
@@ -238,18 +238,17 @@ class Planner {
       support::check_interrupt();
       for (; life(deaths[dead]).end < life(id).begin; ++dead) {
         const TensorId gone = deaths[dead];
-        const int64_t size = bytes[static_cast<size_t>(gone)];
-        if (size)
-          arenas[static_cast<size_t>(tensor(gone).ipu)].give_back(tensor(gone).offset, size);
+        const int64_t size = bytes[gone];
+        if (size) arenas[tensor(gone).ipu].give_back(tensor(gone).offset, size);
       }
-      const int64_t size = bytes[static_cast<size_t>(id)];
-      if (size) tensor(id).offset = arenas[static_cast<size_t>(tensor(id).ipu)].take(size);
+      const int64_t size = bytes[id];
+      if (size) tensor(id).offset = arenas[tensor(id).ipu].take(size);
     }
     for (size_t i = 0; i < count; ++i) {
       const auto id = static_cast<TensorId>(i);
       if (!in_arena(id) || lives_[i].begin < 0) continue;
       tensor(id).offset = tensor(root(id)).offset;
-      auto& ipu = program_.ipus[static_cast<size_t>(tensor(id).ipu)];
+      auto& ipu = program_.ipus[tensor(id).ipu];
       ipu.arena_bytes = std::max(ipu.arena_bytes, tensor(id).offset + tensor(id).type.bytes());
     }
   }
@@ -257,8 +256,8 @@ class Planner {
   Program& program_;
   const ir::Registry& registry_;
   int64_t position_ = 0;
-  std::vector<Life> lives_;
-  std::vector<TensorId> root_;
+  support::Table<TensorId, Life> lives_;
+  support::Table<TensorId, TensorId> root_;
   std::vector<std::vector<TensorId>> crossing_;  // per open loop: the tensors it touches
 };
 

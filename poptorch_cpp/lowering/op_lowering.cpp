@@ -163,8 +163,7 @@ void OpLowering::lower_compute(const Op& op, Frame& frame) {
   for (int index : op.def().writes) prepare_write(instruction, static_cast<size_t>(index), ipu);
   for (size_t i = 0; i < op.result_count(); ++i) {
     const int over = i < op.def().writes.size() ? op.def().writes[i] : -1;
-    const TensorId written =
-        over < 0 ? program::kNoTensor : instruction.inputs[static_cast<size_t>(over)];
+    const TensorId written = over < 0 ? program::kNoTensor : instruction.inputs[over];
     if (written == program::kNoTensor) {
       instruction.outputs.push_back(define(op, i, frame, ipu));
     } else {

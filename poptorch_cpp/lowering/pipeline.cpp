@@ -110,8 +110,8 @@ void Crossings::note_uses(const Op& op) {
                                             ". Place it in that stage or behind it."));
     }
     ready.last_use = std::max(ready.last_use, stage);
-    if (ready.stage < stage && carried_once_[static_cast<size_t>(stage)].insert(value).second) {
-      carried_[static_cast<size_t>(stage)].push_back(value);
+    if (ready.stage < stage && carried_once_[stage].insert(value).second) {
+      carried_[stage].push_back(value);
     }
   }
 }
@@ -168,8 +168,7 @@ std::vector<int> emit_round(Emitter& emitter, const std::vector<std::vector<Bloc
       cloner.begin_phase();
       for (auto stage = stages.rbegin(); stage != stages.rend(); ++stage) {
         if (*turn < *stage || *turn >= *stage + micro_batches) continue;
-        Block body =
-            cloner.clone(bodies[static_cast<size_t>(*stage)][ipu], stages.front() - *stage);
+        Block body = cloner.clone(bodies[*stage][ipu], stages.front() - *stage);
         std::move(body.begin(), body.end(), std::back_inserter(loop.blocks[0]));
       }
       emitter.emit(static_cast<int>(ipu), std::move(loop));

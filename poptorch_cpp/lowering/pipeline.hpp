@@ -13,6 +13,7 @@
 #include "ir/module.hpp"
 #include "lowering/emitter.hpp"
 #include "partition/regions.hpp"
+#include "support/table.hpp"
 
 namespace poptorch::lowering {
 
@@ -35,9 +36,7 @@ class Crossings {
   // Returns nullptr for state, constants and values of the weight update.
   const Readiness* of(const ir::Value* value) const;
   // Returns values of earlier stages on the same IPU that ops of `stage` use, in the order of use.
-  const std::vector<const ir::Value*>& carried_into(int stage) const {
-    return carried_[static_cast<size_t>(stage)];
-  }
+  const std::vector<const ir::Value*>& carried_into(int stage) const { return carried_[stage]; }
 
  private:
   void note_results(const ir::Op& op, const partition::Regions& regions);
@@ -46,7 +45,7 @@ class Crossings {
 
   int stages_ = 1;
   std::unordered_map<const ir::Value*, Readiness> readiness_;  // look-up only
-  std::vector<std::vector<const ir::Value*>> carried_;
+  support::Table<int, std::vector<const ir::Value*>> carried_;
   std::vector<std::unordered_set<const ir::Value*>> carried_once_;  // look-up only
 };
 

@@ -36,7 +36,7 @@ class Pipeline {
       if (!partition::has_place(*op)) {
         main_.ops().lower(*op, main_.frame());
       } else {
-        by_stage[static_cast<size_t>(op->placement.stage)].push_back(op);
+        by_stage[op->placement.stage].push_back(op);
       }
     }
     std::vector<std::vector<Block>> bodies;

@@ -68,7 +68,7 @@ class Scheduler {
       const int at = static_cast<int>(i);
       anchors_[i] = movable_[i] ? anchor(*ops_[i]) : at;
       note_touches(*ops_[i], anchors_[i]);
-      if (movable_[i]) behind[static_cast<size_t>(anchors_[i] + 1)].push_back(ops_[i]);
+      if (movable_[i]) behind[anchors_[i] + 1].push_back(ops_[i]);
     }
     std::vector<const Op*> order = behind[0];
     for (size_t i = 0; i < ops_.size(); ++i) {
@@ -118,7 +118,7 @@ class Scheduler {
   bool only_movable_uses(const Op& op) const {
     for (size_t r = 0; r < op.result_count(); ++r) {
       for (const ir::Use& use : op.result(r)->uses()) {
-        if (!use.op || !movable_[static_cast<size_t>(index_.at(use.op))]) return false;
+        if (!use.op || !movable_[index_.at(use.op)]) return false;
       }
     }
     return true;
@@ -134,7 +134,7 @@ class Scheduler {
       const Value* value = op.operand(i);
       if (!value) continue;
       if (const Op* producer = value->producer()) {
-        last = std::max(last, anchors_[static_cast<size_t>(index_.at(producer))]);
+        last = std::max(last, anchors_[index_.at(producer)]);
       }
       if (const int memory = memory_.of(value)) {
         const Touch& touch = touches_[memory];

@@ -97,7 +97,7 @@ ir::Op* emit_custom(ir::Builder& builder, const CustomId& id, const std::string&
   for (const Value* input : inputs) types.push_back(input->type());
   const CustomCall call(id, attributes, std::move(types));
   for (int32_t i : call.summed_inputs()) {
-    inputs[static_cast<size_t>(i)] = builder.value("all_reduce", {inputs[static_cast<size_t>(i)]});
+    inputs[i] = builder.value("all_reduce", {inputs[i]});
   }
   return builder.emit("custom", std::move(inputs),
                       {{"domain", id.domain},

@@ -81,9 +81,8 @@ Val running_product_of_others(GradBuilder& g, Val dy) {
   };
   auto index = [&](int64_t along) {
     Shape wide(shape.size() + 1, 1);
-    wide[static_cast<size_t>(along)] = shape[static_cast<size_t>(axis)];
-    Val numbers =
-        g.emit("iota", {}, {{"dtype", DType::kI32}, {"size", wide[static_cast<size_t>(along)]}});
+    wide[along] = shape[axis];
+    Val numbers = g.emit("iota", {}, {{"dtype", DType::kI32}, {"size", wide[along]}});
     return reshape_to(g, numbers, wide);
   };
   Val i = index(axis), j = index(axis + 1), x = lifted(g.x(0));
@@ -185,10 +184,10 @@ void add_orders(Registry& r) {
                int64_t k = c.attr<int64_t>("k");
                Shape shape = c.operand(0).shape;
                if (shape.empty()) c.fail("a scalar has no axis. Reshape it to [1].");
-               if (k > shape[static_cast<size_t>(axis)]) {
+               if (k > shape[axis]) {
                  c.fail(str("k is ", k, " but the axis has ", shape[axis], " elements."));
                }
-               shape[static_cast<size_t>(axis)] = k;
+               shape[axis] = k;
                return std::vector{Type{c.operand(0).dtype, shape}, Type{DType::kI32, shape}};
              },
          .grad = put_back,

@@ -100,7 +100,7 @@ std::vector<CollectivePart> collective_parts(const Program& program,
   };
   const int64_t given = number("group_size", 0), stride = number("group_stride", 1);
   const Spread group = spread_of(program, given ? given : program.replicas, given ? stride : 1);
-  const int64_t bytes = program.tensors[static_cast<size_t>(instruction.inputs[0])].type.bytes();
+  const int64_t bytes = program.tensors[instruction.inputs[0]].type.bytes();
   Parts parts(program);
   if (op == "all_reduce") parts.all_reduce(group, bytes);
   if (op == "reduce_scatter") parts.reduce_scatter(group, bytes);

@@ -132,7 +132,7 @@ class Declared {
       fail("%", tensor.name, " : ", tensor.type, " does not fit into ", *within, ".");
     }
     if (tensor.base == Base::kState) {
-      const State& state = program_.states[static_cast<size_t>(tensor.index)];
+      const State& state = program_.states[tensor.index];
       if (state.ipu != -1 && state.ipu != tensor.ipu) {
         fail("state '", state.slot.name, "' of IPU ", state.ipu, " is used on IPU ", tensor.ipu,
              ".");

@@ -278,7 +278,7 @@ class Parser {
   // constants.
   void check_op(const Instruction& instruction, const ir::OpDef& def, const Token& place) {
     auto tensor = [&](TensorId id) -> const Tensor* {
-      return id == kNoTensor ? nullptr : &program_.tensors[static_cast<size_t>(id)];
+      return id == kNoTensor ? nullptr : &program_.tensors[id];
     };
     std::vector<const Type*> operands;
     for (TensorId id : instruction.inputs)

@@ -131,9 +131,7 @@ class Printer {
     for (const Instruction& instruction : block) print_instruction(instruction, depth);
   }
 
-  std::string name(TensorId id) const {
-    return id == kNoTensor ? "_" : "%" + names_[static_cast<size_t>(id)];
-  }
+  std::string name(TensorId id) const { return id == kNoTensor ? "_" : "%" + names_[id]; }
 
   std::string list(const std::vector<TensorId>& ids) const {
     std::string text;

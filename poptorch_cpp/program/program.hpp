@@ -13,6 +13,7 @@
 #include "ir/limits.hpp"
 #include "ir/slots.hpp"
 #include "ir/source_location.hpp"
+#include "support/table.hpp"
 
 namespace poptorch::ir {
 class Registry;
@@ -170,13 +171,13 @@ struct Program {
   int replicas = 1;
   int link_domain = ir::kLinkDomain;  // IPUs that IPU-Links join
   uint64_t random_seed = 0;
-  std::vector<Tensor> tensors;
-  std::vector<State> states;
-  std::vector<ir::Literal> constants;
-  std::vector<Stream> streams;
-  std::vector<ir::RemoteBuffer> remote_buffers;
-  std::vector<Stash> stashes;
-  std::vector<IpuProgram> ipus;
+  support::Table<TensorId, Tensor> tensors;
+  support::Table<int32_t, State> states;
+  support::Table<int32_t, ir::Literal> constants;
+  support::Table<int32_t, Stream> streams;
+  support::Table<int32_t, ir::RemoteBuffer> remote_buffers;
+  support::Table<int32_t, Stash> stashes;
+  support::Table<int, IpuProgram> ipus;
   // Micro-batches that one run processes (device iterations × gradient accumulation).
   int64_t micro_batches_per_run = 1;
 };

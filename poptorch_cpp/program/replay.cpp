@@ -38,7 +38,7 @@ class Sweep {
   }
 
  private:
-  const Tensor& tensor(TensorId id) const { return program_.tensors[static_cast<size_t>(id)]; }
+  const Tensor& tensor(TensorId id) const { return program_.tensors[id]; }
 
   [[noreturn]] void fail_overlap(TensorId a, TensorId b) const {
     throw support::InternalError(support::str(

@@ -8,6 +8,7 @@
 
 #include "support/error.hpp"
 #include "support/strings.hpp"
+#include "support/table.hpp"
 
 namespace poptorch::program {
 namespace {
@@ -25,7 +26,7 @@ struct Stay {
 };
 
 int32_t first_of(std::vector<Stay>& stays, int32_t index) {
-  auto owner = [&](int32_t of) -> int32_t& { return stays[static_cast<size_t>(of)].owner; };
+  auto owner = [&](int32_t of) -> int32_t& { return stays[of].owner; };
   while (owner(index) != index) index = owner(index) = owner(owner(index));
   return index;
 }
@@ -36,7 +37,7 @@ class Walk {
       : program_(program), ipu_(ipu), made_(made), now_(program.tensors.size(), kNone) {}
 
   void run() {
-    walk(program_.ipus[static_cast<size_t>(ipu_)].body);
+    walk(program_.ipus[ipu_].body);
     for (const auto& [index, when] : overwritten_) {
       if (stay(index).end > when) {
         throw InternalError(str("[program] IPU ", ipu_, " needs %", tensor(stay(index).id).name,
@@ -57,10 +58,10 @@ class Walk {
     std::map<TensorId, Crossing> tensors = {};
   };
 
-  const Tensor& tensor(TensorId id) const { return program_.tensors[static_cast<size_t>(id)]; }
+  const Tensor& tensor(TensorId id) const { return program_.tensors[id]; }
   bool in_arena(TensorId id) const { return id != kNoTensor && tensor(id).base == Base::kArena; }
-  Stay& stay(int32_t index) { return all_[static_cast<size_t>(index)]; }
-  int32_t& now(TensorId id) { return now_[static_cast<size_t>(id)]; }
+  Stay& stay(int32_t index) { return all_[index]; }
+  int32_t& now(TensorId id) { return now_[id]; }
 
   void join(int32_t a, int32_t b) { stay(first_of(all_, b)).owner = first_of(all_, a); }
 
@@ -119,7 +120,7 @@ class Walk {
     for (size_t i = 0; i < instruction.in_place.size(); ++i) {
       operands.push_back(kNone);
       if (instruction.in_place[i] < 0) continue;
-      const TensorId from = instruction.inputs[static_cast<size_t>(instruction.in_place[i])];
+      const TensorId from = instruction.inputs[instruction.in_place[i]];
       if (!in_arena(from)) continue;
       const TensorId to = instruction.outputs[i];
       if (in_arena(to) && tensor(to).offset != tensor(from).offset) {
@@ -158,13 +159,13 @@ class Walk {
       const Stay& one = all_[i];
       made_.peak = std::max(made_.peak, end_of(tensor(one.id)));
       if (tensor(one.id).type.bytes() == 0) continue;
-      int32_t& group = slot[static_cast<size_t>(first_of(all_, static_cast<int32_t>(i)))];
+      int32_t& group = slot[first_of(all_, static_cast<int32_t>(i))];
       if (group == kNone) {
         group = static_cast<int32_t>(made.size());
         made.push_back({one.id, one.begin, one.end});
         continue;
       }
-      Allocation& whole = made[static_cast<size_t>(group)];
+      Allocation& whole = made[group];
       whole.begin = std::min(whole.begin, one.begin);
       whole.end = std::max(whole.end, one.end);
       if (end_of(tensor(one.id)) > end_of(tensor(whole.id))) whole.id = one.id;
@@ -179,9 +180,9 @@ class Walk {
   Stays& made_;
   int64_t position_ = 0;
   int32_t instruction_ = kNone;
-  int conditional_ = 0;       // open conditional blocks
-  std::vector<Stay> all_;     // in order of their writes
-  std::vector<int32_t> now_;  // by tensor: its stay at this position
+  int conditional_ = 0;                    // open conditional blocks
+  support::Table<int32_t, Stay> all_;      // in order of their writes
+  support::Table<TensorId, int32_t> now_;  // by tensor: its stay at this position
   std::unordered_map<TensorId, std::vector<int32_t>> by_tensor_;  // stays begun inside loops
   std::vector<Loop> loops_;
   std::vector<std::pair<int32_t, int64_t>> overwritten_;  // (stay, when)

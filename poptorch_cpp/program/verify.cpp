@@ -47,15 +47,15 @@ class Verifier {
   void check_ipu(int ipu) {
     ipu_ = ipu;
     steps_ = 0;
-    check_block(program_.ipus[static_cast<size_t>(ipu)].body, {});
+    check_block(program_.ipus[ipu].body, {});
     if (steps_ != 0 && steps_ != program_.micro_batches_per_run) {
       fail("IPU ", ipu, " counts ", static_cast<double>(steps_), " micro-batches in a run of ",
            program_.micro_batches_per_run, ".");
     }
     const int64_t peak = replay_arena(program_, ipu);
-    if (peak != program_.ipus[static_cast<size_t>(ipu)].arena_bytes) {
-      fail("the arena of IPU ", ipu, " is said to need ",
-           program_.ipus[static_cast<size_t>(ipu)].arena_bytes, " bytes but needs ", peak, ".");
+    if (peak != program_.ipus[ipu].arena_bytes) {
+      fail("the arena of IPU ", ipu, " is said to need ", program_.ipus[ipu].arena_bytes,
+           " bytes but needs ", peak, ".");
     }
   }
 
@@ -85,7 +85,7 @@ class Verifier {
     auto check = [&](TensorId id) {
       if (id == kNoTensor) return;
       if (!index_ok(id, program_.tensors.size())) fail("tensor ", id, " is not declared.");
-      const Tensor& tensor = program_.tensors[static_cast<size_t>(id)];
+      const Tensor& tensor = program_.tensors[id];
       if (tensor.ipu != ipu_) {
         fail("IPU ", ipu_, " uses %", tensor.name, " of IPU ", tensor.ipu, ".");
       }
@@ -94,7 +94,7 @@ class Verifier {
     for (TensorId id : instruction.outputs) {
       check(id);
       if (id == kNoTensor) fail("'", word(instruction), "' has an absent result.");
-      const Tensor& tensor = program_.tensors[static_cast<size_t>(id)];
+      const Tensor& tensor = program_.tensors[id];
       if (tensor.base == Base::kConstant) {
         fail("'", word(instruction), "' writes %", tensor.name, ", a constant.");
       }
@@ -106,7 +106,7 @@ class Verifier {
     }
     for (int operand : instruction.in_place) {
       if (operand >= 0 && (!index_ok(operand, instruction.inputs.size()) ||
-                           instruction.inputs[static_cast<size_t>(operand)] == kNoTensor)) {
+                           instruction.inputs[operand] == kNoTensor)) {
         fail("'", word(instruction), "' writes in place of operand ", operand,
              ", which it does not have.");
       }
@@ -127,7 +127,7 @@ class Verifier {
 
   const Type& type(TensorId id) const {
     if (id == kNoTensor) fail("a moved tensor is absent.");
-    return program_.tensors[static_cast<size_t>(id)].type;
+    return program_.tensors[id].type;
   }
 
   void expect_type(const Instruction& instruction, const Type& moved, const Type& declared) const {
@@ -244,7 +244,7 @@ class Verifier {
     if (!index_ok(instruction.channel, program_.remote_buffers.size())) {
       fail("no such remote buffer.");
     }
-    const auto& buffer = program_.remote_buffers[static_cast<size_t>(instruction.channel)];
+    const auto& buffer = program_.remote_buffers[instruction.channel];
     const bool load = instruction.kind == Kind::kOffChipLoad;
     const size_t row = instruction.attrs.find("row") ? 0 : 1;
     expect_counts(instruction, (load ? 0 : 1) + row, load ? 1 : 0);
@@ -254,7 +254,7 @@ class Verifier {
 
   void check_stash(const Instruction& instruction, const Runs& /*runs*/) {
     if (!index_ok(instruction.channel, program_.stashes.size())) fail("no such stash.");
-    const Stash& stash = program_.stashes[static_cast<size_t>(instruction.channel)];
+    const Stash& stash = program_.stashes[instruction.channel];
     const bool keeps = instruction.kind == Kind::kStash;
     expect_type(instruction, moved_type(instruction, keeps), stash.type);
     if (stash.ipu != ipu_) {
@@ -267,9 +267,8 @@ class Verifier {
     expect_type(instruction, type(instruction.inputs[0]), type(instruction.outputs[0]));
     const bool load = instruction.kind == Kind::kOffChipLoad;
     const TensorId home = load ? instruction.inputs[0] : instruction.outputs[0];
-    const Tensor& tensor = program_.tensors[static_cast<size_t>(home)];
-    const State* state =
-        tensor.base == Base::kState ? &program_.states[static_cast<size_t>(tensor.index)] : nullptr;
+    const Tensor& tensor = program_.tensors[home];
+    const State* state = tensor.base == Base::kState ? &program_.states[tensor.index] : nullptr;
     if (!state || (state->on_chip && state->shards == 1)) {
       fail("'", word(instruction), "' moves %", tensor.name,
            ", which is no state off the chip or in shards.");
@@ -302,7 +301,7 @@ class Verifier {
 
   void check_stream(const Instruction& instruction, const Runs& runs) {
     if (!index_ok(instruction.channel, program_.streams.size())) fail("no such stream.");
-    const Stream& stream = program_.streams[static_cast<size_t>(instruction.channel)];
+    const Stream& stream = program_.streams[instruction.channel];
     const bool in = instruction.kind == Kind::kStreamIn;
     if (in != stream.host.to_device) {
       fail("stream '", stream.host.name, "' runs the other way.");

@@ -41,9 +41,7 @@ class Beam {
     double blank = kNever, other = kNever;
     double total() const { return log_sum(blank, other); }
   };
-  const Prefix& prefix_of(const Candidate& path) const {
-    return prefixes_[static_cast<size_t>(path.prefix)];
-  }
+  const Prefix& prefix_of(const Candidate& path) const { return prefixes_[path.prefix]; }
   void keep_best(std::vector<Candidate> next);
   int32_t number_of(int32_t parent, int32_t last);
 

@@ -46,8 +46,8 @@ std::vector<std::pair<double, std::vector<int64_t>>> Beam::paths(size_t count) c
   for (const Candidate& path : beam_) {
     if (result.size() == count || !(path.total() > kNever)) break;
     std::vector<int64_t> classes;
-    for (int32_t p = path.prefix; p != kRoot; p = prefixes_[static_cast<size_t>(p)].parent) {
-      classes.push_back(prefixes_[static_cast<size_t>(p)].last);
+    for (int32_t p = path.prefix; p != kRoot; p = prefixes_[p].parent) {
+      classes.push_back(prefixes_[p].last);
     }
     std::reverse(classes.begin(), classes.end());
     result.emplace_back(path.total(), std::move(classes));
@@ -94,7 +94,7 @@ void ctc_beam_search(const KernelCall& call) {
   Integers path_lengths(scores.size(), 0);
   Integers paths(static_cast<size_t>(batch * count * time), blank);
   for (int64_t b = 0; b < batch; ++b) {
-    const int64_t length = lengths[static_cast<size_t>(b)];
+    const int64_t length = lengths[b];
     if (length < 0 || length > time) {
       throw support::UserError(support::str("[", a.op(), "] length ", length, " of sequence ", b,
                                             " is not in [0, ", time, "]. Correct the lengths."));

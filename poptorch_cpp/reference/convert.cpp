@@ -160,7 +160,7 @@ std::vector<double> to_doubles(DType dtype, const std::byte* data, int64_t count
     for (int64_t i = 0; i < count; ++i) {
       T value;
       std::memcpy(&value, data + i * static_cast<int64_t>(sizeof(T)), sizeof(T));
-      out[static_cast<size_t>(i)] = widen(value);
+      out[i] = widen(value);
     }
   });
   return out;
@@ -173,9 +173,9 @@ std::vector<int64_t> to_integers(DType dtype, const std::byte* data, int64_t cou
       T value;
       std::memcpy(&value, data + i * static_cast<int64_t>(sizeof(T)), sizeof(T));
       if constexpr (kIsInteger<T>) {
-        out[static_cast<size_t>(i)] = static_cast<int64_t>(value);
+        out[i] = static_cast<int64_t>(value);
       } else {
-        out[static_cast<size_t>(i)] = truncated(widen(value));
+        out[i] = truncated(widen(value));
       }
     }
   });

@@ -34,7 +34,7 @@ template <typename Place>
 void add_at(const Args& a, const Doubles& values, Doubles into, Place place) {
   for (size_t k = 0; k < values.size(); ++k) {
     const int64_t at = place(static_cast<int64_t>(k));
-    if (at >= 0) into[static_cast<size_t>(at)] += values[k];
+    if (at >= 0) into[at] += values[k];
   }
   a.out(0, into);
 }
@@ -55,7 +55,7 @@ void embedding_grad(const KernelCall& call) {
   const int64_t width = a.result().shape[1];
   const Integers indices = a.ints(1);
   add_at(a, a.in(0), Doubles(static_cast<size_t>(rows * width), 0.0), [&](int64_t k) {
-    const int64_t row = indices[static_cast<size_t>(k / width)];
+    const int64_t row = indices[k / width];
     return row == padding || in_range(row, rows) < 0 ? -1 : row * width + k % width;
   });
 }
@@ -70,8 +70,8 @@ Integers element_places(const Args& a) {
   const int64_t along = strides[axis];
   strides[axis] = 0;
   for_each_offset(a.shape(1), strides, [&](int64_t k, int64_t offset) {
-    const int64_t index = in_range(indices[static_cast<size_t>(k)], view.size);
-    places[static_cast<size_t>(k)] = index < 0 ? -1 : offset + index * along;
+    const int64_t index = in_range(indices[k], view.size);
+    places[k] = index < 0 ? -1 : offset + index * along;
   });
   return places;
 }
@@ -98,7 +98,7 @@ void combine_at(const Args& a, Values x, const Values& src, const Integers& plac
   const std::string& how = a.text("reduction");
   for (size_t k = 0; k < places.size(); ++k) {
     if (places[k] < 0) continue;
-    auto& value = x[static_cast<size_t>(places[k])];
+    auto& value = x[places[k]];
     value = how == "sum"    ? value + src[k]
             : how == "prod" ? value * src[k]
             : how == "max"  ? greatest(value, src[k])
@@ -129,7 +129,7 @@ void index_select(const KernelCall& call) {
   const auto count = static_cast<int64_t>(indices.size());
   for (int64_t o = 0; o < from.outer; ++o) {
     for (int64_t i = 0; i < count; ++i) {
-      const int64_t index = in_range(indices[static_cast<size_t>(i)], from.size);
+      const int64_t index = in_range(indices[i], from.size);
       move(index < 0 ? -1 : o * from.size + index, o * count + i);
     }
   }
@@ -142,7 +142,7 @@ void index_add(const KernelCall& call) {
   const auto count = static_cast<int64_t>(indices.size());
   add_at(a, a.in(2), a.in(0), [&](int64_t k) {
     const int64_t inner = k % to.inner, i = k / to.inner % count, o = k / to.inner / count;
-    const int64_t index = in_range(indices[static_cast<size_t>(i)], to.size);
+    const int64_t index = in_range(indices[i], to.size);
     return index < 0 ? -1 : to.at(o, index, inner);
   });
 }
@@ -181,7 +181,7 @@ void index_put(const KernelCall& call) {
   const Integers places = block_places(a, 2, run);
   if (a.flag("accumulate")) {
     return add_at(a, a.in(1), a.in(0), [&](int64_t k) {
-      const int64_t place = places[static_cast<size_t>(k / run)];
+      const int64_t place = places[k / run];
       return place < 0 ? -1 : place * run + k % run;
     });
   }

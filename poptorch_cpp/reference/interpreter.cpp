@@ -63,7 +63,7 @@ using Collective = Doubles (*)(const Op& op, std::vector<Doubles> members, int r
 
 Doubles reduced(const Op& op, std::vector<Doubles> members, int rank) {
   const auto& reduction = op.attr<std::string>("op");
-  if (reduction == "local") return members[static_cast<size_t>(rank)];
+  if (reduction == "local") return members[rank];
   if (reduction == "square_add") {
     for (Doubles& member : members) {
       for (double& x : member) x *= x;

@@ -134,9 +134,8 @@ template <typename Values>
 Values Args::spread(Values values, const Shape& from, const Shape& to) {
   if (from == to) return values;
   Values out(static_cast<size_t>(ir::element_count(to)));
-  for_each_offset(to, broadcast_strides(from, to), [&](int64_t i, int64_t offset) {
-    out[static_cast<size_t>(i)] = values[static_cast<size_t>(offset)];
-  });
+  for_each_offset(to, broadcast_strides(from, to),
+                  [&](int64_t i, int64_t offset) { out[i] = values[offset]; });
   return out;
 }
 

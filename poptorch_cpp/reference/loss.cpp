@@ -32,7 +32,7 @@ struct Classes {
                                               "). Correct the labels, or set "
                                               "ignore_index."));
       } else {
-        total += weight[static_cast<size_t>(t)];
+        total += weight[t];
       }
     }
   }
@@ -49,7 +49,7 @@ struct Classes {
   // Returns how much class k contributes to the loss of a place whose target is t.
   double share(int64_t t, int64_t k) const {
     const double smooth = smoothing / static_cast<double>(view.size);
-    return ((k == t ? 1 - smoothing : 0) + smooth) * weight[static_cast<size_t>(k)];
+    return ((k == t ? 1 - smoothing : 0) + smooth) * weight[k];
   }
 };
 
@@ -59,7 +59,7 @@ void write_loss(const Args& a, const Classes& c, const Doubles& log_probabilitie
   c.for_each([&](size_t place, int64_t first, int64_t t) {
     double loss = 0;
     for (int64_t k = c.smoothing > 0 ? 0 : t; k < (c.smoothing > 0 ? c.view.size : t + 1); ++k) {
-      loss -= c.share(t, k) * log_probabilities[static_cast<size_t>(first + k * c.view.inner)];
+      loss -= c.share(t, k) * log_probabilities[first + k * c.view.inner];
     }
     losses[place] = loss;
     sum += loss;

@@ -43,8 +43,7 @@ void matmul(const KernelCall& call) {
   for_each_offset(batch, step_b, [&](int64_t, int64_t offset) { from_b.push_back(offset); });
   for_each_offset(batch, step_a, [&](int64_t i, int64_t offset) {
     multiply(matrix(a.data() + offset * m * k, sa, ta),
-             matrix(b.data() + from_b[static_cast<size_t>(i)] * k * n, sb, tb),
-             y.data() + i * m * n, m, n, k);
+             matrix(b.data() + from_b[i] * k * n, sb, tb), y.data() + i * m * n, m, n, k);
   });
   args.out(0, y);
 }

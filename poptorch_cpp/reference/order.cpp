@@ -23,14 +23,14 @@ void order(const Args& a, const Values& x, bool descending) {
   Integers indices(values.size()), rank(static_cast<size_t>(from.size));
   for (int64_t o = 0; o < from.outer; ++o) {
     for (int64_t in = 0; in < from.inner; ++in) {
-      auto value = [&](int64_t i) { return x[static_cast<size_t>(from.at(o, i, in))]; };
+      auto value = [&](int64_t i) { return x[from.at(o, i, in)]; };
       std::iota(rank.begin(), rank.end(), 0);
       std::stable_sort(rank.begin(), rank.end(), [&](int64_t i, int64_t j) {
         return comes_before(value(i), value(j), descending);
       });
       for (int64_t i = 0; i < to.size; ++i) {
         const auto at = static_cast<size_t>(to.at(o, i, in));
-        indices[at] = rank[static_cast<size_t>(i)];
+        indices[at] = rank[i];
         values[at] = value(indices[at]);
       }
     }

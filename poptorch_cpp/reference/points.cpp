@@ -37,7 +37,7 @@ void farthest_points(const KernelCall& call) {
       chosen.push_back(begin + next);
       const double* last = points + next * dimensions;
       for (int64_t i = 0; i < size; ++i) {
-        double& known = nearest[static_cast<size_t>(i)];
+        double& known = nearest[i];
         known = std::min(known, squared_distance(points + i * dimensions, last, dimensions));
       }
       next = std::max_element(nearest.begin(), nearest.end()) - nearest.begin();
@@ -56,11 +56,11 @@ void nearest_points(const KernelCall& call) {
   const Integers of_x = batches(2, count), of_y = batches(3, others);
   Integers found;
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t batch = of_x[static_cast<size_t>(i)];
+    const int64_t batch = of_x[i];
     int64_t best = -1;
     double least = kFar;
     for (int64_t j = 0; j < others; ++j) {
-      if (of_y[static_cast<size_t>(j)] != batch) continue;
+      if (of_y[j] != batch) continue;
       const double distance =
           squared_distance(x.data() + i * dimensions, y.data() + j * dimensions, dimensions);
       if (best >= 0 && !(distance < least)) continue;

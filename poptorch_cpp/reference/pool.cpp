@@ -14,13 +14,13 @@ Integers winners(const Doubles& x, const Windows& w, int64_t channels) {
   Integers best(static_cast<size_t>(channels * out), -1);
   for (int64_t c = 0; c < channels; ++c) {
     w.for_each([&](int64_t place, int64_t, int64_t element) {
-      int64_t& winner = best[static_cast<size_t>(c * out + place)];
-      const double value = x[static_cast<size_t>(c * in + element)];
+      int64_t& winner = best[c * out + place];
+      const double value = x[c * in + element];
       if (winner < 0) {
         winner = c * in + element;
         return;
       }
-      if (std::isnan(value) || value > x[static_cast<size_t>(winner)]) winner = c * in + element;
+      if (std::isnan(value) || value > x[winner]) winner = c * in + element;
     });
   }
   return best;
@@ -37,7 +37,7 @@ void max_pool(const KernelCall& call) {
   const Integers best = winners(x, w, a.shape(0)[0] * a.shape(0)[1]);
   Doubles y(best.size());
   for (size_t i = 0; i < y.size(); ++i) {
-    y[i] = best[i] < 0 ? -INFINITY : x[static_cast<size_t>(best[i])];
+    y[i] = best[i] < 0 ? -INFINITY : x[best[i]];
   }
   a.out(0, y);
 }
@@ -49,7 +49,7 @@ void max_pool_grad(const KernelCall& call) {
   const Doubles dy = a.in(2);
   Doubles dx(static_cast<size_t>(a.type(0).elements()), 0.0);
   for (size_t i = 0; i < dy.size(); ++i) {
-    if (best[i] >= 0) dx[static_cast<size_t>(best[i])] += dy[i];
+    if (best[i] >= 0) dx[best[i]] += dy[i];
   }
   a.out(0, dx);
 }
@@ -78,7 +78,7 @@ Doubles divisors(const Args& a, const Windows& w) {
       rest /= w.out[d];
       taps *= static_cast<double>(std::min(begin + w.kernel[d], w.in[d] + w.padding[d]) - begin);
     }
-    out[static_cast<size_t>(place)] = taps;
+    out[place] = taps;
   }
   return out;
 }
@@ -91,7 +91,7 @@ void avg_pool(const KernelCall& call) {
   const int64_t in = w.in_size(), out = w.out_size();
   for (int64_t c = 0; c < a.shape(0)[0] * a.shape(0)[1]; ++c) {
     w.for_each([&](int64_t place, int64_t, int64_t element) {
-      y[static_cast<size_t>(c * out + place)] += x[static_cast<size_t>(c * in + element)];
+      y[c * out + place] += x[c * in + element];
     });
   }
   for (size_t i = 0; i < y.size(); ++i) y[i] /= by[i % by.size()];
@@ -106,8 +106,7 @@ void avg_pool_grad(const KernelCall& call) {
   const int64_t in = w.in_size(), out = w.out_size();
   for (int64_t c = 0; c < a.shape(0)[0] * a.shape(0)[1]; ++c) {
     w.for_each([&](int64_t place, int64_t, int64_t element) {
-      dx[static_cast<size_t>(c * in + element)] +=
-          dy[static_cast<size_t>(c * out + place)] / by[static_cast<size_t>(place)];
+      dx[c * in + element] += dy[c * out + place] / by[place];
     });
   }
   a.out(0, dx);

@@ -13,9 +13,9 @@ void for_each_target(const Args& a, Visit visit) {
   ir::Ints axes = a.list("axes");
   if (shape.empty()) axes.clear();  // a scalar does not have an axis 0
   Shape kept = shape;
-  for (int64_t axis : axes) kept[static_cast<size_t>(axis)] = 1;
+  for (int64_t axis : axes) kept[axis] = 1;
   Shape strides = ir::row_major_strides(kept);
-  for (int64_t axis : axes) strides[static_cast<size_t>(axis)] = 0;
+  for (int64_t axis : axes) strides[axis] = 0;
   for_each_offset(shape, strides, visit);
 }
 
@@ -23,8 +23,8 @@ template <typename Values, typename Fold>
 Values fold(const Args& a, const Values& x, typename Values::value_type start, Fold combine) {
   Values y(static_cast<size_t>(a.result().elements()), start);
   for_each_target(a, [&](int64_t i, int64_t to) {
-    auto& value = y[static_cast<size_t>(to)];
-    value = combine(value, x[static_cast<size_t>(i)]);
+    auto& value = y[to];
+    value = combine(value, x[i]);
   });
   return y;
 }
@@ -64,9 +64,8 @@ void logsumexp(const KernelCall& call) {
   const Doubles x = a.in(0), greatest = fold(a, x, -INFINITY, kMax);
   Doubles y(greatest.size(), 0.0);
   for_each_target(a, [&](int64_t i, int64_t to) {
-    const double shift = greatest[static_cast<size_t>(to)];
-    y[static_cast<size_t>(to)] +=
-        std::exp(x[static_cast<size_t>(i)] - (std::isinf(shift) ? 0 : shift));
+    const double shift = greatest[to];
+    y[to] += std::exp(x[i] - (std::isinf(shift) ? 0 : shift));
   });
   for (size_t i = 0; i < y.size(); ++i) {
     y[i] = std::log(y[i]) + (std::isinf(greatest[i]) ? 0 : greatest[i]);
@@ -80,8 +79,8 @@ void any_or_all(const KernelCall& call) {
   Integers y(static_cast<size_t>(a.result().elements()), all);
   const Doubles x = a.in(0);
   for_each_target(a, [&](int64_t i, int64_t to) {
-    const bool truth = x[static_cast<size_t>(i)] != 0;
-    if (truth != all) y[static_cast<size_t>(to)] = truth;
+    const bool truth = x[i] != 0;
+    if (truth != all) y[to] = truth;
   });
   a.out(0, y);
 }
@@ -94,8 +93,8 @@ void search(const Args& a, const Values& x) {
     for (int64_t in = 0; in < view.inner; ++in) {
       int64_t best = 0;
       for (int64_t i = 1; i < view.size; ++i) {
-        const auto held = x[static_cast<size_t>(view.at(o, best, in))];
-        const auto value = x[static_cast<size_t>(view.at(o, i, in))];
+        const auto held = x[view.at(o, best, in)];
+        const auto value = x[view.at(o, i, in)];
         if (held != held) break;  // NaN
         if (value != value || (greatest ? value > held : value < held)) best = i;
       }
@@ -121,8 +120,8 @@ void scan(const Args& a, Values x) {
   for (int64_t o = 0; o < view.outer; ++o) {
     for (int64_t i = 1; i < view.size; ++i) {
       for (int64_t in = 0; in < view.inner; ++in) {
-        auto& value = x[static_cast<size_t>(view.at(o, i, in))];
-        const auto before = x[static_cast<size_t>(view.at(o, i - 1, in))];
+        auto& value = x[view.at(o, i, in)];
+        const auto before = x[view.at(o, i - 1, in)];
         value = sums ? value + before : value * before;
       }
     }

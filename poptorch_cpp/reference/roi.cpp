@@ -72,7 +72,7 @@ Region region_of(Tensors& t, int64_t r) {
     const double end = round(edges[first + 2] * round(scale));
     return axis_of(begin, end, t.integer(bins), size, t.integer("samples"), round);
   };
-  const double image = t.in(2)[static_cast<size_t>(r)];
+  const double image = t.in(2)[r];
   const bool exists = image >= 0 && image < static_cast<double>(t.shape(0)[0]);
   return {along(1, "rows", t.shape(0)[2]), along(0, "columns", t.shape(0)[3]),
           exists ? static_cast<int64_t>(image) : -1};

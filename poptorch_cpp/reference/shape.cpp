@@ -60,7 +60,7 @@ void transpose(const KernelCall& call) {
   const Args a(call);
   const Shape dense = ir::row_major_strides(a.shape(0));
   Shape strides;
-  for (int64_t axis : a.list("permutation")) strides.push_back(dense[static_cast<size_t>(axis)]);
+  for (int64_t axis : a.list("permutation")) strides.push_back(dense[axis]);
   gather_strided(a.data(0), a.result_data(), element_bytes(a), a.result().shape, strides, 0);
 }
 
@@ -79,8 +79,8 @@ void reverse(const KernelCall& call) {
   ir::Ints axes = a.list("axes");
   if (a.shape(0).empty()) axes.clear();  // a scalar does not have an axis 0
   for (int64_t axis : axes) {
-    int64_t& stride = strides[static_cast<size_t>(axis)];
-    first += stride * (a.shape(0)[static_cast<size_t>(axis)] - 1);
+    int64_t& stride = strides[axis];
+    first += stride * (a.shape(0)[axis] - 1);
     stride = -stride;
   }
   gather_strided(a.data(0), a.result_data(), element_bytes(a), a.shape(0), strides, first);
@@ -151,7 +151,7 @@ void for_each_padded(const Args& a, const Shape& inner, const Shape& outer, Visi
   for (int64_t i = 0; i < ir::element_count(outer); ++i) {
     int64_t from = 0;
     for (size_t d = 0; d < at.size() && from >= 0; ++d) {
-      const int64_t place = sources[d][static_cast<size_t>(at[d])];
+      const int64_t place = sources[d][at[d]];
       from = place < 0 ? -1 : from + place * strides[d];
     }
     visit(i, from);
@@ -181,7 +181,7 @@ void pad_grad(const KernelCall& call) {
   const Doubles dy = a.in(0);
   Doubles dx(static_cast<size_t>(a.result().elements()), 0.0);
   for_each_padded(a, a.result().shape, a.shape(0), [&](int64_t i, int64_t from) {
-    if (from >= 0) dx[static_cast<size_t>(from)] += dy[static_cast<size_t>(i)];
+    if (from >= 0) dx[from] += dy[i];
   });
   a.out(0, dx);
 }

@@ -46,7 +46,7 @@ void with_tensors(const KernelCall& call) {
 inline std::vector<int64_t> broadcast_indices(const Shape& from, const Shape& to) {
   std::vector<int64_t> out(static_cast<size_t>(ir::element_count(to)));
   for_each_offset(to, broadcast_strides(from, to),
-                  [&](int64_t i, int64_t offset) { out[static_cast<size_t>(i)] = offset; });
+                  [&](int64_t i, int64_t offset) { out[i] = offset; });
   return out;
 }
 

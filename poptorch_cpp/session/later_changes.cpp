@@ -66,7 +66,7 @@ void Agreement::before_write(const std::string& name) {
 // after it.
 void Agreement::note_changes() {
   for (const int64_t number : std::exchange(written_, {})) {
-    Slot& slot = slots_[static_cast<size_t>(number)];
+    Slot& slot = slots_[number];
     const Change change{.run = run_, .slot = number, .content = content_of(slot)};
     const bool is_other = std::exchange(slot.overwritten, std::nullopt) != change.content;
     if (is_other) untold_.push_back(change);
@@ -112,7 +112,7 @@ void Agreement::hear() {
 
 void Agreement::warn_unless_equal(const Heard& heard) {
   const auto& [instance, change] = heard;
-  const Slot& slot = slots_[static_cast<size_t>(change.slot)];
+  const Slot& slot = slots_[change.slot];
   const std::optional<uint64_t> own = given_before(change.run, slot);
   if (own == change.content || std::exchange(has_warned_, true)) return;
   const auto number = [](uint64_t content) { return float_text(std::bit_cast<double>(content)); };

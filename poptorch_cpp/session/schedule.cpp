@@ -122,7 +122,7 @@ double share_of_bubbles(const Schedule& made) {
 std::vector<std::vector<std::string>> blocks_of(const Report& report) {
   std::vector<std::vector<std::string>> blocks(report.ipus.size());
   for (const account::StageReport& stage : report.stages) {
-    auto& names = blocks[static_cast<size_t>(stage.ipu)];
+    auto& names = blocks[stage.ipu];
     for (const std::string& block : stage.blocks) {
       if (std::find(names.begin(), names.end(), block) == names.end()) names.push_back(block);
     }

@@ -66,7 +66,7 @@ std::map<int, Row> transfer_rows(const Schedule& schedule) {
     Row& row = rows.try_emplace(place.first, static_cast<size_t>(schedule.steps)).first->second;
     for (const auto& [text, count] : texts) {
       const bool is_numbered = std::isdigit(static_cast<unsigned char>(text.back())) != 0;
-      row[static_cast<size_t>(place.second)] += is_numbered ? text : str(text, count);
+      row[place.second] += is_numbered ? text : str(text, count);
     }
   }
   return rows;

@@ -97,7 +97,7 @@ bool moves_nothing(const Match& m) {
   const Shape& shape = m.type('x').shape;
   int64_t last = -1;
   for (int64_t axis : m.op().attr<Ints>("permutation")) {
-    if (shape[static_cast<size_t>(axis)] == 1) continue;
+    if (shape[axis] == 1) continue;
     if (axis < last) return false;
     last = axis;
   }
@@ -107,7 +107,7 @@ bool moves_nothing(const Match& m) {
 Value* compose_transposes(const Match& m) {
   const Ints &outer = m.op(0).attr<Ints>("permutation"), &inner = m.op(1).attr<Ints>("permutation");
   Ints composed;
-  for (int64_t axis : outer) composed.push_back(inner[static_cast<size_t>(axis)]);
+  for (int64_t axis : outer) composed.push_back(inner[axis]);
   return emit(m, "transpose", {m['x']}, {{"permutation", composed}});
 }
 

@@ -17,6 +17,7 @@ __all__: list[str] = [
     "Module",
     "Op",
     "Option",
+    "ReplicaGroup",
     "Value",
     "arm_fault",
     "autodiff",
@@ -32,6 +33,7 @@ __all__: list[str] = [
     "environment_flag",
     "environment_number",
     "environment_text",
+    "group_parameter",
     "has_struck",
     "load",
     "log",
@@ -126,6 +128,23 @@ class Execution:
         """Explains which options a model that is wrapped for inference cannot have; empty if
         there is none.
         """
+
+class ReplicaGroup:
+    """Replicas that share a value of a parameter: `size` of them, `stride` apart; size 0:
+    all.
+    """
+
+    def values(self, replicas: int) -> int:
+        """The values on the host; a single one does not add a dimension."""
+
+    @property
+    def all_replicas(self) -> bool:
+        """Whether the host has a value of each replica, not of each group."""
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def stride(self) -> int: ...
 
 class Module:
     """A module of the IR."""
@@ -410,6 +429,13 @@ def environment() -> list[tuple[str, str, str, list[str], tuple[int, int], bool]
 def environment_flag(name: str, /) -> bool: ...
 def environment_number(name: str, otherwise: int, /) -> int: ...
 def environment_text(name: str, otherwise: str = "") -> str: ...
+def group_parameter(
+    name: str, shape: Sequence[int], kind: str, size: int, all_replicas: bool, replicas: int
+) -> ReplicaGroup:
+    """The groups of replicas that share a value of a parameter, of which the host holds a
+    tensor of this shape. Raises Error for groups and shapes that do not fit.
+    """
+
 def has_struck(arg0: int, /) -> bool: ...
 def load(text: str | bytes, host: dict = {}) -> Executable:
     """Runs a program from its text, Executable.text('program'). Its state begins as the

@@ -135,6 +135,7 @@ def test_the_model_keeps_its_own_parameter():
         ((CommGroupType.Consecutive, 3, ONE), (2, 5, 3), "groups of 3 replicas do not divide"),
         ((CommGroupType.Consecutive, 2, ONE), (4, 5, 3), "first dimension must be 2: a value for"),
         ((CommGroupType.Consecutive, 2, EACH), (2, 5, 3), "must be 4: a value for each replica"),
+        ((CommGroupType.Consecutive, 2.5, ONE), (2, 5, 3), "whole number of replicas, not 2.5"),
         ((1, 2, ONE), (2, 5, 3), "expected a poptorch.CommGroupType, not 1"),
         ((CommGroupType.All, 1, 0), (5, 3), "expected a poptorch.VariableRetrievalMode, not 0"),
     ],

@@ -109,7 +109,7 @@ void choose_ways(const Plan& plan, CollectiveSpec& spec) {
     const FarGroup group(share, number, spec.groups);
     if (group.places() == 1) continue;
     const bool shared = group.is_near && spec.operand_bytes() >= share.least_shared;
-    spec.ways[static_cast<size_t>(number)] = shared ? Way::kShared : Way::kSent;
+    spec.ways[number] = shared ? Way::kShared : Way::kSent;
   }
 }
 

@@ -134,7 +134,7 @@ class KernelBinder {
     call.workspace = plan_.add_value({ir::DType::kU8, {bytes}}, "workspace", ipu);
     const std::vector<int> operands = call.kernel.bound->prepared_operands();
     call.prepared = !operands.empty() && std::all_of(operands.begin(), operands.end(), [&](int i) {
-      const ValueId id = buffers[static_cast<size_t>(i)];
+      const ValueId id = buffers[i];
       if (id == kNoValue) return true;
       const Storage& storage = plan_.storage_of(id);
       return storage.base != Base::kArena && storage.writers == 0;

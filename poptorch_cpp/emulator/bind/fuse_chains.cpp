@@ -55,8 +55,7 @@ class ChainFuser {
   const OpNode& op_at(size_t index) const { return *as<OpNode>(block_[index]); }
 
   const ir::Shape& space_of(const OpNode& node) const {
-    const ValueId id = node.outputs.empty() ? node.inputs[static_cast<size_t>(node.def->writes[0])]
-                                            : node.outputs[0];
+    const ValueId id = node.outputs.empty() ? node.inputs[node.def->writes[0]] : node.outputs[0];
     return plan_.value(id).type.shape;
   }
 

@@ -44,7 +44,7 @@ class ValueNumbering {
   // Returns the number of every compute instruction of the IPU, in order; kUnknown if its value
   // cannot be identified.
   std::vector<int> of_ipu(int ipu) {
-    const auto& body = program_.ipus[static_cast<size_t>(ipu)].body;
+    const auto& body = program_.ipus[ipu].body;
     while (true) {
       numbers_.assign(program_.tensors.size(), kUnknown);
       stashes_.clear();
@@ -63,9 +63,7 @@ class ValueNumbering {
  private:
   using Key = std::pair<std::string, std::vector<int>>;
 
-  const program::Tensor& tensor(TensorId id) const {
-    return program_.tensors[static_cast<size_t>(id)];
-  }
+  const program::Tensor& tensor(TensorId id) const { return program_.tensors[id]; }
   const ir::OpDef* def_of(const Instruction& instruction) const {
     return instruction.kind == Kind::kCompute ? &registry_.get(instruction.op.text()) : nullptr;
   }
@@ -83,7 +81,7 @@ class ValueNumbering {
     if (!def) return;
     for (int operand : def->writes) {
       if (operand < static_cast<int>(instruction.inputs.size())) {
-        note_write(instruction.inputs[static_cast<size_t>(operand)], in_update);
+        note_write(instruction.inputs[operand], in_update);
       }
     }
   }
@@ -206,7 +204,7 @@ class ProductKeeper {
     const std::vector<int> numbers = numbering_.of_ipu(ipu);
     std::map<int, Twice> found;
     size_t at = 0;
-    for_each_in(original_.ipus[static_cast<size_t>(ipu)].body, [&](const Instruction& step) {
+    for_each_in(original_.ipus[ipu].body, [&](const Instruction& step) {
       if (step.kind != Kind::kCompute) return;
       const size_t index = at++;
       // Other ops cost as much to read back as to compute.
@@ -238,7 +236,7 @@ class ProductKeeper {
     stage = step.stage;
     offset = step.micro_batch_offset;
     list.push_back(index);
-    value.type = &original_.tensors[static_cast<size_t>(step.outputs[0])].type;
+    value.type = &original_.tensors[step.outputs[0]].type;
   }
 
   void rewrite(std::vector<Instruction>& block) {
@@ -281,7 +279,7 @@ class ProductKeeper {
       for (auto& inner : it->blocks) drop_unused(inner, uses);
       const bool used = std::any_of(it->outputs.begin(), it->outputs.end(), [&](TensorId id) {
         return id != program::kNoTensor &&
-               (uses[id] > 0 || original_.tensors[static_cast<size_t>(id)].base != Base::kArena);
+               (uses[id] > 0 || original_.tensors[id].base != Base::kArena);
       });
       if (used || it->outputs.empty() || !is_removable(*it)) {
         kept.push_back(std::move(*it));

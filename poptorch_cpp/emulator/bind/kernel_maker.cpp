@@ -112,7 +112,7 @@ std::shared_ptr<const TileProgram> KernelMaker::tile_program(const ChainSpec& ch
     const ir::Type& type = values_.value(id).type;
     const Storage& storage = values_.storage_of(id);
     if (is_number(values_, program_, source)) {
-      const auto& literal = program_.constants[static_cast<size_t>(storage.index)];
+      const auto& literal = program_.constants[storage.index];
       registers.push_back(builder.constant(type.dtype, literal.number_at(0)));
     } else {
       registers.push_back(builder.input(
@@ -124,16 +124,16 @@ std::shared_ptr<const TileProgram> KernelMaker::tile_program(const ChainSpec& ch
     const ir::OpDef& row = def(op.instruction);
     std::vector<int> operands;
     for (int32_t operand : op.operands) {
-      operands.push_back(operand < 0 ? -1 : registers[static_cast<size_t>(operand)]);
+      operands.push_back(operand < 0 ? -1 : registers[operand]);
     }
     std::vector<ir::DType> results;
     for (program::TensorId id : results_of(row, from.inputs, from.outputs)) {
-      results.push_back(program_.tensors[static_cast<size_t>(id)].type.dtype);
+      results.push_back(program_.tensors[id].type.dtype);
     }
     const auto made = builder.op(row, from.attrs, operands, results, from.op_id);
     registers.insert(registers.end(), made.begin(), made.end());
   }
-  for (int32_t stored : chain.stored) builder.output(registers[static_cast<size_t>(stored)]);
+  for (int32_t stored : chain.stored) builder.output(registers[stored]);
   return builder.finish();
 }
 

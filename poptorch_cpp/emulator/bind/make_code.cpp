@@ -94,7 +94,7 @@ class CodeEmitter {
     last.per_micro_batch = loop.per_micro_batch;
     last.is_repeat = loop.op_id != 0;
     last.rewind = loop.rewind;
-    ipu_->steps[static_cast<size_t>(begin)].target = here();
+    ipu_->steps[begin].target = here();
   }
 
   void emit(BranchNode& node) {
@@ -104,9 +104,9 @@ class CodeEmitter {
     emit_block(node.taken);
     const int32_t jump = here();
     add(Step::Kind::kJump);
-    ipu_->steps[static_cast<size_t>(branch)].target = here();
+    ipu_->steps[branch].target = here();
     emit_block(node.otherwise);
-    ipu_->steps[static_cast<size_t>(jump)].target = here();
+    ipu_->steps[jump].target = here();
   }
 
   void emit(const CopyNode& node) {
@@ -158,7 +158,7 @@ class CodeEmitter {
   void note_channel(int channel, ValueId sent) {
     auto& bytes = code_.channel_bytes;
     if (channel >= static_cast<int>(bytes.size())) bytes.resize(static_cast<size_t>(channel) + 1);
-    bytes[static_cast<size_t>(channel)] = plan_.value(sent).type.bytes();
+    bytes[channel] = plan_.value(sent).type.bytes();
   }
 
   Plan& plan_;

@@ -165,7 +165,7 @@ class ArenaPlanner {
     for (size_t i = 0; i < row->in_place_input.size() && i < op->outputs.size(); ++i) {
       const int operand = row->in_place_input[i];
       if (operand < 0 || operand >= static_cast<int>(op->inputs.size())) continue;
-      const ValueId input = op->inputs[static_cast<size_t>(operand)];
+      const ValueId input = op->inputs[operand];
       if (input == kNoValue || op->outputs[i] == kNoValue) continue;
       const int32_t storage = plan_.value(input).storage;
       int seen = 0;

@@ -13,6 +13,7 @@
 #include "emulator/bound/collective_spec.hpp"
 #include "emulator/bound/kernel_spec.hpp"
 #include "emulator/bound/values.hpp"
+#include "support/table.hpp"
 
 namespace poptorch::emulator {
 
@@ -72,11 +73,11 @@ struct IpuCode {
 struct Code : ValueTable {
   const program::Program* program = nullptr;  // the code was made from it
   const ir::Registry* registry = nullptr;     // of the program's ops
-  std::vector<IpuCode> ipus = {};
+  support::Table<int, IpuCode> ipus = {};
   Table<int32_t, Kernel> kernels = {};
   Table<int32_t, CollectiveSpec> collectives = {};
   std::vector<std::string> reference_ops = {};  // that have a reference kernel
-  std::vector<CodeRegion> regions = {};
+  support::Table<int32_t, CodeRegion> regions = {};
   std::vector<int64_t> channel_bytes = {};  // by channel
   int64_t scratch_bytes = 0;                // of one worker
   int threads = 1;                          // for which kernels are made

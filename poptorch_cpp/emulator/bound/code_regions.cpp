@@ -36,7 +36,7 @@ int32_t CodeRegions::named(const std::string& name, int32_t parent) {
   const auto next = static_cast<int32_t>(regions_.size());
   const auto [found, fresh] = by_name_.try_emplace({parent, name}, next);
   if (fresh) {
-    const int depth = parent < 0 ? 0 : regions_[static_cast<size_t>(parent)].depth + 1;
+    const int depth = parent < 0 ? 0 : regions_[parent].depth + 1;
     regions_.push_back({name, parent, depth});
   }
   return found->second;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "support/symbol.hpp"
+#include "support/table.hpp"
 
 namespace poptorch::program {
 enum class Pass : uint8_t;
@@ -28,13 +29,13 @@ class CodeRegions {
   // Returns the region of ops in `scope`, or that of the pass itself if `scope` is empty.
   int32_t of(program::Pass pass, support::Symbol scope);
   int32_t of_stream(bool to_device);
-  std::vector<CodeRegion> take() { return std::move(regions_); }
+  support::Table<int32_t, CodeRegion> take() { return std::move(regions_); }
 
  private:
   int32_t named(const std::string& name, int32_t parent);
   int32_t module(const std::string& path, const std::string& suffix, int32_t parent);
 
-  std::vector<CodeRegion> regions_;
+  support::Table<int32_t, CodeRegion> regions_;
   std::map<std::pair<int32_t, std::string>, int32_t> by_name_;
   std::map<std::pair<program::Pass, support::Symbol>, int32_t> by_scope_;
 };

@@ -7,6 +7,7 @@
 
 #include "ir/type.hpp"
 #include "program/replica_groups.hpp"
+#include "support/table.hpp"
 
 namespace poptorch::emulator {
 
@@ -42,8 +43,8 @@ struct CollectiveSpec {
   Reduction reduction = Reduction::kSum;
   program::ReplicaGroups groups = {};
   ir::DType dtype = ir::DType::kF32;
-  int64_t elements = 0;        // of one replica's operand
-  std::vector<Way> ways = {};  // by group; those without a replica here count as local
+  int64_t elements = 0;                // of one replica's operand
+  support::Table<int, Way> ways = {};  // by group; those without a replica here count as local
 
   bool is_reduction() const {
     return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduceScatter;

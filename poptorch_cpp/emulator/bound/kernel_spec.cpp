@@ -24,7 +24,7 @@ bool is_number(const ValueTable& values, const program::Program& program, ValueI
   if (source == kNoValue) return false;
   const Storage& storage = values.storage_of(source);
   if (storage.base != Base::kConstant || storage.type.elements() != 1) return false;
-  if (!program.constants[static_cast<size_t>(storage.index)].has_numbers()) return false;
+  if (!program.constants[storage.index].has_numbers()) return false;
   const ir::DType dtype = values.value(source).type.dtype;
   return size_of(dtype) != 8 || ir::is_float(dtype);
 }
@@ -51,7 +51,7 @@ std::vector<ValueId> written_operands(const ir::OpDef& def, std::span<const Valu
   std::vector<ValueId> written;
   for (int operand : def.writes) {
     if (operand >= static_cast<int>(inputs.size())) continue;
-    const ValueId id = inputs[static_cast<size_t>(operand)];
+    const ValueId id = inputs[operand];
     if (id != kNoValue) written.push_back(id);
   }
   return written;

@@ -36,7 +36,7 @@ std::vector<int> Share::groups(const program::ReplicaGroups& groups) const {
 bool Share::is_near_group(int group, const program::ReplicaGroups& groups) const {
   const std::vector<int> members = groups.members(group);
   return !near.empty() && std::ranges::all_of(members, [&](int replica) {
-    return near[static_cast<size_t>(owner(replica, groups.replicas))];
+    return near[owner(replica, groups.replicas)];
   });
 }
 

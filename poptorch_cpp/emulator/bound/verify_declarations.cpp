@@ -22,8 +22,7 @@ class DeclarationVerifier {
     for (size_t i = 0; i < code_.regions.size(); ++i) {
       const CodeRegion& region = code_.regions[i];
       if (region.parent >= static_cast<int32_t>(i)) refuse("region ", i, " lies in a later one.");
-      const int depth =
-          region.parent < 0 ? 0 : code_.regions[static_cast<size_t>(region.parent)].depth + 1;
+      const int depth = region.parent < 0 ? 0 : code_.regions[region.parent].depth + 1;
       if (region.depth != depth)
         refuse("region ", i, " has depth ", region.depth, ", not ", depth, ".");
     }

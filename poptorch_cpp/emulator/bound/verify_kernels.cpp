@@ -39,8 +39,7 @@ class KernelVerifier {
   }
 
   const ir::Type* tensor_type(program::TensorId id) const {
-    return id == program::kNoTensor ? nullptr
-                                    : &code_.program->tensors[static_cast<size_t>(id)].type;
+    return id == program::kNoTensor ? nullptr : &code_.program->tensors[id].type;
   }
 
   void check_op(const OpSpec& op) const {
@@ -96,7 +95,7 @@ class KernelVerifier {
     if (number < 0 || number >= static_cast<int32_t>(registers.size())) {
       refuse_at(place_, "reads register ", number, " before it is set.");
     }
-    return registers[static_cast<size_t>(number)];
+    return registers[number];
   }
 
   void check_chained(const ChainSpec::Op& one, std::vector<ir::DType>& registers) const {

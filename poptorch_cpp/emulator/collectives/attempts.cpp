@@ -36,7 +36,7 @@ void Attempts::abort(std::string_view why, double until) {
   own_ = {.attempt = current_};
   std::memcpy(own_.reason.data(), why.data(), std::min(why.size(), own_.reason.size() - 1));
   for (int other = 0; other < share_.instances; ++other) {
-    peers_[static_cast<size_t>(other)].is_owed = other != share_.instance;
+    peers_[other].is_owed = other != share_.instance;
   }
   Fabric& fabric = *share_.fabric;
   for (int64_t round = 0;; ++round) {
@@ -51,7 +51,7 @@ bool Attempts::send_owed() {
   const auto* bytes = reinterpret_cast<const std::byte*>(&own_);
   bool has_sent_all = true;
   for (int other = 0; other < share_.instances; ++other) {
-    bool& is_owed = peers_[static_cast<size_t>(other)].is_owed;
+    bool& is_owed = peers_[other].is_owed;
     if (!is_owed) continue;
     is_owed = share_.fabric->end_of(other).empty() &&
               !share_.fabric->send(other, about_, bytes, sizeof own_);
@@ -68,7 +68,7 @@ std::optional<Attempts::Abort> Attempts::next_abort() {
   send_owed();
   for (int other = 0; other < share_.instances; ++other) {
     if (other == share_.instance) continue;
-    std::deque<Notice>& heard = peers_[static_cast<size_t>(other)].heard;
+    std::deque<Notice>& heard = peers_[other].heard;
     Notice notice;
     auto* const bytes = reinterpret_cast<std::byte*>(&notice);
     while (share_.fabric->receive(other, about_, bytes, sizeof notice)) heard.push_back(notice);
@@ -83,7 +83,7 @@ std::optional<Attempts::Abort> Attempts::next_abort() {
 }
 
 bool Attempts::is_past(int other) const {
-  const std::deque<Notice>& heard = peers_[static_cast<size_t>(other)].heard;
+  const std::deque<Notice>& heard = peers_[other].heard;
   return !heard.empty() && heard.back().attempt > current_;
 }
 

@@ -14,6 +14,7 @@
 
 #include "emulator/bound/share.hpp"
 #include "emulator/transport/tag.hpp"
+#include "support/table.hpp"
 
 namespace poptorch::emulator {
 
@@ -74,7 +75,7 @@ class Attempts {
   bool has_aborted_ = false;          // whether this instance has ended the current attempt
   std::optional<Attempt> succeeded_;  // the previous attempt, if it succeeded here
   Notice own_;                        // the last notice sent
-  std::vector<Peer> peers_;
+  support::Table<int, Peer> peers_;
 };
 
 }  // namespace poptorch::emulator

@@ -43,16 +43,15 @@ bool Collective::compute() {
   if (spec_.kind == CollectiveKind::kAllGather) {
     for (std::byte* result : results_) {
       for (int64_t r = 0; r < ranks; ++r) {
-        std::memcpy(result + r * bytes, operands_[static_cast<size_t>(r)],
-                    static_cast<size_t>(bytes));
+        std::memcpy(result + r * bytes, operands_[r], static_cast<size_t>(bytes));
       }
     }
   } else if (spec_.kind == CollectiveKind::kAllToAll) {
     const int64_t row = bytes / ranks;
     for (int64_t to = 0; to < ranks; ++to) {
       for (int64_t from = 0; from < ranks; ++from) {
-        std::memcpy(results_[static_cast<size_t>(to)] + from * row,
-                    operands_[static_cast<size_t>(from)] + to * row, static_cast<size_t>(row));
+        std::memcpy(results_[to] + from * row, operands_[from] + to * row,
+                    static_cast<size_t>(row));
       }
     }
   } else if (spec_.reduction == Reduction::kLocal) {
@@ -65,7 +64,7 @@ bool Collective::compute() {
   } else if (spec_.kind == CollectiveKind::kReduceScatter) {
     const int64_t part = bytes / ranks;
     for (int64_t r = 0; r < ranks; ++r) {
-      reduce(r * part, spec_.elements / ranks, {results_[static_cast<size_t>(r)]});
+      reduce(r * part, spec_.elements / ranks, {results_[r]});
     }
   } else {
     reduce(0, spec_.elements, results_);

@@ -69,7 +69,7 @@ void DirectReduction::begin() {
   for (size_t slice = 0; slice < slices_.size(); ++slice) begin_slice(slice);
   const bool returns = !has_rank_parts() && has_owners();
   returned_to_.assign(group_.instances.size(), returns ? 0 : own_.size());
-  returned_to_[static_cast<size_t>(group_.here)] = own_.size();
+  returned_to_[group_.here] = own_.size();
   next_place_ = 0;
   if (is_long_) begin_fetches();
 }
@@ -104,7 +104,7 @@ bool DirectReduction::advance() {
 bool DirectReduction::return_results() {
   bool moved = false;
   for (int place = 0; place < group_.places(); ++place) {
-    for (size_t& at = returned_to_[static_cast<size_t>(place)]; at < folded_; ++at, moved = true) {
+    for (size_t& at = returned_to_[place]; at < folded_; ++at, moved = true) {
       const Slice& slice = slices_[own_[at]];
       const int64_t bytes = slice.elements * element_bytes();
       if (!transfers_.send(place, result_tag_, result_of(slice, 0), bytes)) break;
@@ -115,7 +115,7 @@ bool DirectReduction::return_results() {
 
 int DirectReduction::first_without_results() const {
   for (int place = 0; place < group_.places(); ++place) {
-    if (returned_to_[static_cast<size_t>(place)] < own_.size()) return place;
+    if (returned_to_[place] < own_.size()) return place;
   }
   return -1;
 }

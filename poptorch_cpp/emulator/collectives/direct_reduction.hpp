@@ -9,6 +9,7 @@
 #include "emulator/collectives/sent_reduction.hpp"
 #include "emulator/collectives/transfers.hpp"
 #include "emulator/transport/fabric.hpp"
+#include "support/table.hpp"
 
 namespace poptorch::emulator {
 
@@ -37,10 +38,10 @@ class DirectReduction final : public SentReduction {
   const bool is_long_;   // uses zero-copy transfers, for all slices
   Transfers transfers_;  // operands to owners, results from them
   Tag operand_tag_, result_tag_;
-  std::vector<size_t> own_;          // the slices that this instance owns
-  size_t folded_ = 0;                // of these
-  std::vector<size_t> returned_to_;  // by place: results sent to it
-  int next_place_ = 0;               // the next to be folded into the next slice
+  std::vector<size_t> own_;                  // the slices that this instance owns
+  size_t folded_ = 0;                        // of these
+  support::Table<int, size_t> returned_to_;  // by place: results sent to it
+  int next_place_ = 0;                       // the next to be folded into the next slice
   std::vector<const std::byte*> pieces_;
 
   // Zero-copy reductions use these. `ahead_` holds others' operands of own slices, in their order,

@@ -96,7 +96,7 @@ Peers::RowExchange::RowExchange(const Share& share, const Tag& about, const std:
     }
     for (int other = 0; other < share.instances; ++other) {
       if (other == owner) continue;
-      sends_[static_cast<size_t>(other)].add(data, row_bytes, most, own_);
+      sends_[other].add(data, row_bytes, most, own_);
     }
   }
 }

@@ -89,7 +89,7 @@ std::unique_ptr<FarCollective> make_far_collective(const CollectiveSpec& spec, i
   if (spec.is_reduction() && spec.reduction == Reduction::kLocal) {
     return std::make_unique<LocalReduction>(spec, number, std::move(group), peers);
   }
-  if (spec.ways[static_cast<size_t>(group.number)] == Way::kShared) {
+  if (spec.ways[group.number] == Way::kShared) {
     return std::make_unique<SharedCollective>(spec, number, std::move(group), peers);
   }
   if (!spec.is_reduction()) {

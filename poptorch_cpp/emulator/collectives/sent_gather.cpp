@@ -23,7 +23,7 @@ void SentGather::begin_gather() {
   for (int place = 0; place < group_.places(); ++place) {
     if (place == group_.here) continue;
     for (const std::byte* operand : operands_) transfers_.add_send(place, operand, bytes);
-    const int64_t first = group_.begins[static_cast<size_t>(place)];
+    const int64_t first = group_.begins[place];
     for (int64_t rank = first; rank < first + group_.count(place); ++rank) {
       transfers_.add_receive(place, results_[0] + rank * bytes, bytes);
     }
@@ -33,14 +33,13 @@ void SentGather::begin_gather() {
 void SentGather::begin_all_to_all() {
   const int64_t row = spec_.operand_bytes() / group_.ranks();
   for (int place = 0; place < group_.places(); ++place) {
-    const int64_t first = group_.begins[static_cast<size_t>(place)];
+    const int64_t first = group_.begins[place];
     for (size_t i = 0; i < operands_.size(); ++i) {
       for (int64_t to = first; to < first + group_.count(place); ++to) {
         const std::byte* data = operands_[i] + to * row;
         if (place == group_.here) {
-          std::memcpy(
-              results_[static_cast<size_t>(to - first)] + (first + static_cast<int64_t>(i)) * row,
-              data, static_cast<size_t>(row));
+          std::memcpy(results_[to - first] + (first + static_cast<int64_t>(i)) * row, data,
+                      static_cast<size_t>(row));
         } else {
           transfers_.add_send(place, data, row);
         }

@@ -45,7 +45,7 @@ template <typename Does>
 bool SharedCollective::for_others(Does does) {
   bool moved = false;
   for (int place = 0; place < group_.places(); ++place) {
-    if (place != group_.here) moved = does(place, others_[static_cast<size_t>(place)]) || moved;
+    if (place != group_.here) moved = does(place, others_[place]) || moved;
   }
   return moved;
 }
@@ -71,8 +71,7 @@ bool SharedCollective::advance() {
 
 bool SharedCollective::tell_where(int place, Other& other) {
   if (other.was_told) return false;
-  const auto* own =
-      reinterpret_cast<const std::byte*>(&where_[static_cast<size_t>(group_.begin())]);
+  const auto* own = reinterpret_cast<const std::byte*>(&where_[group_.begin()]);
   const auto bytes = static_cast<int64_t>(operands_.size() * sizeof(Where));
   other.was_told = peers_.fabric().send(group_.instance(place), tag(kWhere), own, bytes);
   return other.was_told;
@@ -81,7 +80,7 @@ bool SharedCollective::tell_where(int place, Other& other) {
 bool SharedCollective::hear_where(int place, Other& other) {
   if (other.is_here) return false;
   const int64_t bytes = group_.count(place) * static_cast<int64_t>(sizeof(Where));
-  auto* theirs = reinterpret_cast<std::byte*>(&where_[static_cast<size_t>(first_rank(place))]);
+  auto* theirs = reinterpret_cast<std::byte*>(&where_[first_rank(place)]);
   other.has_told =
       other.has_told || peers_.fabric().receive(group_.instance(place), tag(kWhere), theirs, bytes);
   other.is_here = other.has_told && find_pages(place, other);
@@ -99,13 +98,13 @@ bool SharedCollective::find_pages(int place, Other& other) {
     pieces_[index] = find(where_[index].operand);
     if (!pieces_[index]) return false;
   }
-  if (is_shared_out()) other.result = find(where_[static_cast<size_t>(first)].result);
+  if (is_shared_out()) other.result = find(where_[first].result);
   return true;
 }
 
 bool SharedCollective::are_all_here() const {
   for (int place = 0; place < group_.places(); ++place) {
-    if (place != group_.here && !others_[static_cast<size_t>(place)].is_here) return false;
+    if (place != group_.here && !others_[place].is_here) return false;
   }
   return true;
 }
@@ -167,7 +166,7 @@ void SharedCollective::move() {
     const bool gathers = spec_.kind == CollectiveKind::kAllGather;
     const int64_t bytes = gathers ? operand_bytes_ : part;
     for (int64_t from = 0; from < ranks; ++from) {
-      const std::byte* row = pieces_[static_cast<size_t>(from)] + (gathers ? 0 : rank * part);
+      const std::byte* row = pieces_[from] + (gathers ? 0 : rank * part);
       std::memcpy(results_[i] + from * bytes, row, static_cast<size_t>(bytes));
     }
   }
@@ -202,7 +201,7 @@ bool SharedCollective::has_all() const {
   if (!is_shared_out()) return has_moved_;
   if (folded_ < blocks_of(group_.here)) return false;
   for (int place = 0; place < group_.places(); ++place) {
-    const Other& other = others_[static_cast<size_t>(place)];
+    const Other& other = others_[place];
     if (place != group_.here && other.copied < blocks_of(place)) return false;
   }
   return true;
@@ -224,7 +223,7 @@ bool SharedCollective::release(int place, Other& other) {
 
 bool SharedCollective::is_finished() const {
   for (int place = 0; place < group_.places(); ++place) {
-    const Other& other = others_[static_cast<size_t>(place)];
+    const Other& other = others_[place];
     if (place != group_.here && !(other.was_released && other.has_released)) return false;
   }
   return true;
@@ -233,7 +232,7 @@ bool SharedCollective::is_finished() const {
 int SharedCollective::waits_for() const {
   const auto first = [&](auto lacks) {
     for (int place = 0; place < group_.places(); ++place) {
-      if (place != group_.here && lacks(place, others_[static_cast<size_t>(place)])) return place;
+      if (place != group_.here && lacks(place, others_[place])) return place;
     }
     return -1;
   };

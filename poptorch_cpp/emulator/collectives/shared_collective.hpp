@@ -13,6 +13,7 @@
 
 #include "emulator/collectives/far_collective.hpp"
 #include "emulator/collectives/fold.hpp"
+#include "support/table.hpp"
 
 namespace poptorch::emulator {
 
@@ -59,7 +60,7 @@ class SharedCollective final : public FarCollective {
   bool has_all() const;
   Part part_of(int place) const;
   int64_t blocks_of(int place) const;
-  int first_rank(int place) const { return group_.begins[static_cast<size_t>(place)]; }
+  int first_rank(int place) const { return group_.begins[place]; }
   bool is_shared_out() const { return spec_.kind == CollectiveKind::kAllReduce; }
   bool work();
   void move();
@@ -71,7 +72,7 @@ class SharedCollective final : public FarCollective {
   const int64_t operand_bytes_;
   const int64_t block_;  // elements
   std::optional<Fold> fold_;
-  std::vector<Other> others_;             // by place
+  support::Table<int, Other> others_;     // by place
   std::vector<const std::byte*> pieces_;  // operands, by rank
   std::vector<Where> where_;              // offsets in shared memory, by rank
   int64_t folded_ = 0;                    // blocks of the share here

@@ -9,6 +9,7 @@
 
 #include "emulator/bound/far_group.hpp"
 #include "emulator/transport/tag.hpp"
+#include "support/table.hpp"
 
 namespace poptorch::emulator {
 
@@ -68,8 +69,8 @@ class Transfers {
     std::deque<int64_t> moving = {};  // zero-copy transfers not known to have ended
   };
 
-  const Place& of(int place) const { return places_[static_cast<size_t>(place)]; }
-  Place& of(int place) { return places_[static_cast<size_t>(place)]; }
+  const Place& of(int place) const { return places_[place]; }
+  Place& of(int place) { return places_[place]; }
   Fabric& fabric() const;
   int64_t longest(int64_t bytes) const;
   bool receive(int place, std::byte* into, int64_t bytes);
@@ -80,7 +81,7 @@ class Transfers {
   Peers& peers_;
   const bool zero_copy_;
   Tag send_tag_, receive_tag_;
-  std::vector<Place> places_;
+  support::Table<int, Place> places_;
 };
 
 }  // namespace poptorch::emulator

@@ -206,7 +206,7 @@ void Team::run(int tasks, const TaskRef& task, const std::function<void()>& mean
 }
 
 void Team::run_nested(int tasks, const TaskRef& task, int worker, HelperScope* scope) {
-  Job& job = nested[static_cast<size_t>(worker)];
+  Job& job = nested[worker];
   if (tasks > 1 && !job.owned()) {
     job.run(tasks, task, worker, [&] { announce(); }, {}, scope);
     return;

@@ -17,7 +17,7 @@ class Rewired final : public BoundKernel {
   std::vector<int> prepared_operands() const override {
     std::vector<int> operands;
     for (int i : kernel_->prepared_operands()) {
-      if (from_[static_cast<size_t>(i)] >= 0) operands.push_back(from_[static_cast<size_t>(i)]);
+      if (from_[i] >= 0) operands.push_back(from_[i]);
     }
     return operands;
   }

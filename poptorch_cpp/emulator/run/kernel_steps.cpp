@@ -14,7 +14,7 @@ inline void Runner::run_phases(const Step& step, Machine& machine, const KernelA
   const int phases = kernel.phases();
   int first = 0;
   if (step.prepared >= 0) {
-    int64_t& seen = machine.prepared[static_cast<size_t>(step.prepared)];
+    int64_t& seen = machine.prepared[step.prepared];
     first = std::exchange(seen, store_.version()) == store_.version() ? 1 : 0;
   }
   for (int phase = first; phase < phases; ++phase) {
@@ -57,8 +57,7 @@ void Runner::run_kernel(const Step& step, Machine& machine, int worker) {
 
 void Runner::share_kernel(const Step& step, int tasks, TaskRef task) {
   if (!observer_) return pool_.run(tasks, task);
-  const std::string* name =
-      step.region < 0 ? nullptr : &code_.regions[static_cast<size_t>(step.region)].name;
+  const std::string* name = step.region < 0 ? nullptr : &code_.regions[step.region].name;
   HelpedRegion region(*observer_, observer_context_.get(), name);
   pool_.run(tasks, task, {}, &region);
 }

@@ -14,6 +14,7 @@
 #include "emulator/host/memory.hpp"
 #include "emulator/run/exchange.hpp"
 #include "emulator/run/stream_end.hpp"
+#include "support/table.hpp"
 
 namespace poptorch::emulator {
 
@@ -34,10 +35,11 @@ struct Machine {
   Replica* shared = nullptr;
   int replica = 0;  // index among the replicas of all instances
   std::vector<std::byte*> table;
-  std::vector<int64_t> rounds_left;  // by loop
-  std::vector<int64_t> begun;        // by collective: the ticket of its last arrival
-  std::vector<int64_t> prepared;     // StateStore::version() at which each workspace was prepared
-  std::vector<Memory> stashes;       // by stash; empty for another IPU's
+  support::Table<int32_t, int64_t> rounds_left;  // by loop
+  support::Table<int32_t, int64_t> begun;        // by collective: the ticket of its last arrival
+  support::Table<int32_t, int64_t>
+      prepared;  // StateStore::version() at which each workspace was prepared
+  support::Table<int32_t, Memory> stashes;  // by stash; empty for another IPU's
   Memory arena;
 
   int32_t at = 0;

@@ -16,7 +16,7 @@ class ReferenceTime {
   explicit ReferenceTime(std::vector<std::string> ops);
 
   void add(int32_t op, double seconds) {  // from any thread
-    run_[static_cast<size_t>(op)].fetch_add(nanoseconds(seconds), std::memory_order_relaxed);
+    run_[op].fetch_add(nanoseconds(seconds), std::memory_order_relaxed);
   }
   bool empty() const { return ops_.empty(); }
   // Ends a run that took `seconds` on `lanes` threads that run machines.

@@ -12,14 +12,14 @@ void OpenRegions::change_to(int32_t region) {
   if (open_.empty()) open_.push_back(observer_.enter(machine_));
   // Closes regions up to the innermost one that contains both, which stays open.
   int32_t from = at_, to = region;
-  const auto depth = [&](int32_t r) { return r < 0 ? -1 : regions_[static_cast<size_t>(r)].depth; };
+  const auto depth = [&](int32_t r) { return r < 0 ? -1 : regions_[r].depth; };
   while (from != to) {
     if (depth(from) >= depth(to)) {
       observer_.leave(open_.back());
       open_.pop_back();
-      from = regions_[static_cast<size_t>(from)].parent;
+      from = regions_[from].parent;
     } else {
-      to = regions_[static_cast<size_t>(to)].parent;
+      to = regions_[to].parent;
     }
   }
   at_ = from;
@@ -28,7 +28,7 @@ void OpenRegions::change_to(int32_t region) {
 
 void OpenRegions::enter(int32_t region) {
   if (region == at_) return;
-  const CodeRegion& entered = regions_[static_cast<size_t>(region)];
+  const CodeRegion& entered = regions_[region];
   enter(entered.parent);
   open_.push_back(observer_.enter(entered.name));
   at_ = region;

@@ -49,7 +49,7 @@ void Runner::make_replicas() {
 
 void Runner::make_machine(int replica, int ipu) {
   Machine& machine = machines_.emplace_back();
-  machine.code = &code_.ipus[static_cast<size_t>(ipu)];
+  machine.code = &code_.ipus[ipu];
   machine.shared = &replicas_.back();
   machine.replica = replica;
   machine.name = str("IPU ", ipu);
@@ -86,9 +86,9 @@ void Runner::make_machine(int replica, int ipu) {
 void Runner::share_buffers(const Machine& machine) {
   for (const Step& step : machine.code->steps) {
     if (step.kind != Step::Kind::kCollective) continue;
-    const CollectiveSpec& spec = code_.collectives[static_cast<size_t>(step.index)];
+    const CollectiveSpec& spec = code_.collectives[step.index];
     const int group = spec.groups.of(machine.replica);
-    if (spec.ways[static_cast<size_t>(group)] != Way::kShared) continue;
+    if (spec.ways[group] != Way::kShared) continue;
     peers_->shared_pages().add(machine.table[step.buffers], spec.operand_bytes());
     if (spec.kind != CollectiveKind::kAllReduce) continue;
     peers_->shared_pages().add(machine.table[step.buffers + 1], spec.operand_bytes());
@@ -124,8 +124,8 @@ void Runner::make_collectives() {
     auto& groups = collectives_.emplace_back();
     groups.resize(static_cast<size_t>(spec.groups.count()));
     for (int g : share.groups(spec.groups)) {
-      auto& made = groups[static_cast<size_t>(g)];
-      if (spec.ways[static_cast<size_t>(g)] == Way::kLocal) {
+      auto& made = groups[g];
+      if (spec.ways[g] == Way::kLocal) {
         made = std::make_unique<Collective>(spec, spec.groups.ranks(), &pool_);
         continue;
       }

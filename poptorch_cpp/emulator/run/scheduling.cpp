@@ -54,7 +54,7 @@ void Runner::arm_machines() {
                                  " in all replicas."));
   }
   if (fault_->ipu / here != share.instance) return;
-  machines_[static_cast<size_t>(fault_->ipu % here)].fails_after = fault_->micro_batch;
+  machines_[fault_->ipu % here].fails_after = fault_->micro_batch;
 }
 
 // Triggers the fault of this run. Returns only if the fault is a signal, which may stop the run
@@ -114,14 +114,13 @@ void Runner::forget_partial_run() {
 
 // Raises UserError if the machine waits at a collective.
 void Runner::refuse_lonely(const Machine& machine) const {
-  const Step& step = machine.code->steps[static_cast<size_t>(machine.at)];
+  const Step& step = machine.code->steps[machine.at];
   if (step.kind != Step::Kind::kCollective) return;
-  throw support::UserError(
-      support::str("[replicas] replica ", machine.replica, " waits at ",
-                   name_of(code_.collectives[static_cast<size_t>(step.index)].kind),
-                   program::place_of(program_, step.op_id),
-                   " for replicas of its group that do not come to it. All of them must take the "
-                   "same branch around it."));
+  throw support::UserError(support::str(
+      "[replicas] replica ", machine.replica, " waits at ",
+      name_of(code_.collectives[step.index].kind), program::place_of(program_, step.op_id),
+      " for replicas of its group that do not come to it. All of them must take the "
+      "same branch around it."));
 }
 
 // Runs a machine that can continue, until it cannot any more or the run is stopped.

@@ -76,15 +76,15 @@ void StateStore::fill(const Slot& slot, const std::shared_ptr<std::byte>& given)
   const ir::StateSlot& state = slot.state->slot;
   const int64_t bytes = state.type.bytes();
   for (int32_t storage : slot.storages) {
-    const Storage& described = storages_[static_cast<size_t>(storage)];
-    std::vector<Memory>& held = held_[static_cast<size_t>(storage)].copies;
+    const Storage& described = storages_[storage];
+    std::vector<Memory>& held = held_[storage].copies;
     // Replicas of a group write separate copies: the first copy uses the memory that was given.
     std::vector<bool> taken(static_cast<size_t>(groups(slot)), storage != slot.storages[0]);
     for (int copy = 0; copy < copies(slot); ++copy) {
       const int place = group_of_copy(slot, copy);
       std::byte* const values = given ? given.get() + place * bytes : nullptr;
-      if (!taken[static_cast<size_t>(place)] && may_hold(values, described, share_)) {
-        taken[static_cast<size_t>(place)] = true;
+      if (!taken[place] && may_hold(values, described, share_)) {
+        taken[place] = true;
         held.emplace_back(std::shared_ptr<std::byte>(given, values), bytes);
         continue;
       }
@@ -99,21 +99,21 @@ void StateStore::fill(const Slot& slot, const std::shared_ptr<std::byte>& given)
 }
 
 void StateStore::put(int32_t storage, int copy, const std::byte* plain) {
-  const Storage& described = storages_[static_cast<size_t>(storage)];
-  std::byte* to = held_[static_cast<size_t>(storage)].copies[static_cast<size_t>(copy)].data();
+  const Storage& described = storages_[storage];
+  std::byte* to = held_[storage].copies[copy].data();
   from_plain(described.layout, described.type, plain, to);
 }
 
 std::byte* StateStore::address(int32_t storage, int replica) const {
-  const Held& held = held_[static_cast<size_t>(storage)];
+  const Held& held = held_[storage];
   if (held.slot < 0) return held.copies[0].data();
-  const Slot& slot = slots_[static_cast<size_t>(held.slot)];
+  const Slot& slot = slots_[held.slot];
   if (slot.written) {
-    return held.copies[static_cast<size_t>(replica - share_.first(replicas_))].data();
+    return held.copies[replica - share_.first(replicas_)].data();
   }
   const auto found = std::lower_bound(slot.groups.begin(), slot.groups.end(), group(slot, replica));
   const auto copy = found - slot.groups.begin();
-  return held.copies[static_cast<size_t>(copy)].data();
+  return held.copies[copy].data();
 }
 
 int StateStore::copies(const Slot& slot) const {
@@ -121,8 +121,7 @@ int StateStore::copies(const Slot& slot) const {
 }
 
 int StateStore::group_of_copy(const Slot& slot, int copy) const {
-  return slot.written ? group(slot, share_.first(replicas_) + copy)
-                      : slot.groups[static_cast<size_t>(copy)];
+  return slot.written ? group(slot, share_.first(replicas_) + copy) : slot.groups[copy];
 }
 
 const StateStore::Slot& StateStore::find(const std::string& name) const {
@@ -159,16 +158,15 @@ void StateStore::read(const std::string& name, std::byte* data) const {
   const int first = share_.first(replicas_);
   for (int replica = first; replica < first + share_.count(replicas_); ++replica) {
     const int place = group(slot, replica);
-    if (done[static_cast<size_t>(place)]) continue;
-    done[static_cast<size_t>(place)] = true;
+    if (done[place]) continue;
+    done[place] = true;
     if (!is_held(slot)) {
       const auto& initial = slot.state->slot.initial;
       std::byte* const to = data + place * type.bytes();
       initial ? std::memcpy(to, initial->data(), size) : std::memset(to, 0, size);
       continue;
     }
-    to_plain(storages_[static_cast<size_t>(own)].layout, type, address(own, replica),
-             data + place * type.bytes());
+    to_plain(storages_[own].layout, type, address(own, replica), data + place * type.bytes());
   }
 }
 
@@ -184,9 +182,7 @@ std::vector<std::pair<int, int>> StateStore::far_groups(const std::string& name)
   return far;
 }
 
-bool StateStore::is_held(const Slot& slot) const {
-  return !held_[static_cast<size_t>(slot.storages[0])].copies.empty();
-}
+bool StateStore::is_held(const Slot& slot) const { return !held_[slot.storages[0]].copies.empty(); }
 
 std::vector<int> StateStore::owners(const std::string& name) const {
   const Slot& slot = find(name);
@@ -196,7 +192,7 @@ std::vector<int> StateStore::owners(const std::string& name) const {
   for (int group = 0; group < groups(slot); ++group) {
     std::vector<bool> has(static_cast<size_t>(share_.instances), false);
     const auto members = program::groups_of(state, replicas_).members(group);
-    for (int replica : members) has[static_cast<size_t>(share_.owner(replica, replicas_))] = true;
+    for (int replica : members) has[share_.owner(replica, replicas_)] = true;
     is_everywhere &= std::find(has.begin(), has.end(), false) == has.end();
     owners.push_back(share_.owner(members.front(), replicas_));
   }
@@ -238,7 +234,7 @@ void StateStore::restart() {
 void StateStore::begin_anew(const Slot& slot) {
   const auto& initial = slot.state->slot.initial;
   for (int32_t storage : slot.storages) {
-    std::vector<Memory>& copies = held_[static_cast<size_t>(storage)].copies;
+    std::vector<Memory>& copies = held_[storage].copies;
     for (size_t copy = 0; copy < copies.size(); ++copy) {
       std::memset(copies[copy].data(), 0, static_cast<size_t>(copies[copy].bytes()));
       if (initial) put(storage, static_cast<int>(copy), initial->data());
@@ -249,7 +245,7 @@ void StateStore::begin_anew(const Slot& slot) {
 int64_t StateStore::state_bytes() const {
   int64_t bytes = 0;
   for (const Slot& slot : slots_) {
-    for (const Memory& memory : held_[static_cast<size_t>(slot.storages[0])].copies) {
+    for (const Memory& memory : held_[slot.storages[0]].copies) {
       bytes += memory.bytes();
     }
   }

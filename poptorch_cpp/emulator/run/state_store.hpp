@@ -12,6 +12,7 @@
 #include "emulator/bound/code.hpp"
 #include "emulator/bound/options.hpp"
 #include "emulator/host/memory.hpp"
+#include "support/table.hpp"
 
 namespace poptorch::emulator {
 
@@ -75,12 +76,12 @@ class StateStore {
   void put(int32_t storage, int copy, const std::byte* plain);
   void begin_anew(const Slot& slot);
 
-  std::vector<Storage> storages_;
+  support::Table<StorageId, Storage> storages_;
   int replicas_;
   Share share_;
   int64_t version_ = 0;
-  std::vector<Slot> slots_;
-  std::vector<Held> held_;
+  support::Table<int, Slot> slots_;
+  support::Table<StorageId, Held> held_;
   std::unordered_map<std::string, size_t> by_name_;  // look-up only
 };
 

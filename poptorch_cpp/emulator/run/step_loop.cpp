@@ -31,17 +31,17 @@ inline bool is_zero(const Step& step, const std::byte* data) {
 // Returns whether the loop runs at all.
 inline bool begin_loop(const Step& step, Machine& machine) {
   if (step.count == 0) return false;
-  machine.rounds_left[static_cast<size_t>(step.index)] = step.count;
+  machine.rounds_left[step.index] = step.count;
   if (step.is_repeat) machine.round *= static_cast<uint64_t>(step.count);
   return true;
 }
 
 inline StreamEnd& stream_of(const Step& step, Machine& machine) {
-  return machine.shared->streams[static_cast<size_t>(step.index)];
+  return machine.shared->streams[step.index];
 }
 
 inline Channel& channel_of(const Step& step, Machine& machine) {
-  return machine.shared->channels[static_cast<size_t>(step.index)];
+  return machine.shared->channels[step.index];
 }
 
 }  // namespace
@@ -169,7 +169,7 @@ Collective& Runner::collective_of(const Step& step, const Machine& machine) {
   const auto index = static_cast<size_t>(step.index);
   const CollectiveSpec& spec = code_.collectives[index];
   const int group = spec.groups.of(machine.replica);
-  return *collectives_[index][static_cast<size_t>(group)];
+  return *collectives_[index][group];
 }
 
 inline Runner::Flow Runner::begin(const Step& step, Machine& machine, std::byte* const* buffers) {
@@ -183,14 +183,14 @@ inline Runner::Flow Runner::begin(const Step& step, Machine& machine, std::byte*
 
 inline Runner::Flow Runner::wait_for_collective(const Step& step, Machine& machine) {
   machine.seen = queue_.events_of(machine);
-  const int64_t ticket = machine.begun[static_cast<size_t>(step.index)];
+  const int64_t ticket = machine.begun[step.index];
   return collective_of(step, machine).is_done(ticket) ? Flow::kNext : Flow::kWait;
 }
 
 inline Runner::Flow Runner::end_loop(const Step& step, Machine& machine) {
   if (step.per_micro_batch && ++machine.micro_batch == machine.fails_after) strike(machine);
   machine.micro_batch -= step.rewind;
-  if (--machine.rounds_left[static_cast<size_t>(step.index)] > 0) {
+  if (--machine.rounds_left[step.index] > 0) {
     if (step.is_repeat) ++machine.round;
     return Flow::kJump;
   }
@@ -214,20 +214,19 @@ std::byte* Runner::row(const Step& step, Machine& machine) {
 }
 
 std::byte* Runner::remote_row(int buffer, int replica, int64_t entry) {
-  const ir::RemoteBuffer& remote = program_.remote_buffers[static_cast<size_t>(buffer)];
+  const ir::RemoteBuffer& remote = program_.remote_buffers[buffer];
   if (entry < 0 || entry >= remote.entries) {
     throw support::UserError(str("[remote buffer] row ", entry, " of '", remote.name,
                                  "' is out of range: it has ", remote.entries, " rows."));
   }
   const auto here = static_cast<size_t>(replica - options_.share.first(program_.replicas));
-  return replicas_[here].remote[static_cast<size_t>(buffer)].data() + entry * remote.type.bytes();
+  return replicas_[here].remote[buffer].data() + entry * remote.type.bytes();
 }
 
 std::byte* Runner::stash(const Step& step, Machine& machine) {
-  const int64_t depth = program_.stashes[static_cast<size_t>(step.index)].depth;
+  const int64_t depth = program_.stashes[step.index].depth;
   const int64_t slot = (machine.micro_batch + step.micro_batch_offset) % depth;
-  return machine.stashes[static_cast<size_t>(step.index)].data() +
-         (slot < 0 ? slot + depth : slot) * step.bytes;
+  return machine.stashes[step.index].data() + (slot < 0 ? slot + depth : slot) * step.bytes;
 }
 
 }  // namespace poptorch::emulator

@@ -16,7 +16,7 @@ void StreamEnd::take(std::byte* to) {
   }
   const double begin = now();
   std::memcpy(to, data + first + transfers * step, static_cast<size_t>(bytes));
-  times[static_cast<size_t>(transfers++)] = {begin, now()};
+  times[transfers++] = {begin, now()};
 }
 
 void StreamEnd::put(const std::byte* from) {
@@ -44,7 +44,7 @@ void StreamEnd::put(const std::byte* from) {
       break;
   }
   std::memcpy(data + first + kept * step, from, static_cast<size_t>(bytes));
-  times[static_cast<size_t>(kept)] = {begin, now()};
+  times[kept] = {begin, now()};
 }
 
 }  // namespace poptorch::emulator

@@ -65,7 +65,7 @@ std::string Runner::collective_text(int number) const {
   for (const IpuCode& ipu : code_.ipus) {
     for (const Step& step : ipu.steps) {
       if (step.kind != Step::Kind::kCollective || step.index != number) continue;
-      return std::string(name_of(code_.collectives[static_cast<size_t>(number)].kind)) +
+      return std::string(name_of(code_.collectives[number].kind)) +
              program::place_of(program_, step.op_id);
     }
   }

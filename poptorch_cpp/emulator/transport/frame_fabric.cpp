@@ -8,6 +8,7 @@
 #include "emulator/transport/frame_link.hpp"
 #include "emulator/transport/shared_fabric.hpp"
 #include "support/error.hpp"
+#include "support/table.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -88,10 +89,10 @@ class FrameFabric final : public Fabric {
     return near_number >= 0 && near_->is_stopped(near_number);
   }
   bool is_near(int other) const override {
-    const int near_number = peers_[static_cast<size_t>(other)].near_number;
+    const int near_number = peers_[other].near_number;
     return near_number >= 0 && near_->is_near(near_number);
   }
-  std::string name(int other) const override { return peers_[static_cast<size_t>(other)].name; }
+  std::string name(int other) const override { return peers_[other].name; }
   void forget(uint32_t program, uint32_t run) override {
     for (Peer& peer : peers_) peer.mailbox.forget(program, run);
     if (near_) near_->forget(program, run);
@@ -114,13 +115,13 @@ class FrameFabric final : public Fabric {
     bool is_asked(const Tag& tag) const { return tag.among_near != 0 && near_number >= 0; }
   };
 
-  Peer& peer(int instance) { return peers_[static_cast<size_t>(instance)]; }
+  Peer& peer(int instance) { return peers_[instance]; }
 
   const int instance_;
   const int64_t least_bulk_;
   const pid_t made_in_ = getpid();
   const std::shared_ptr<Fabric> near_;
-  std::vector<Peer> peers_;
+  support::Table<int, Peer> peers_;
   bool has_left_ = false;
 };
 

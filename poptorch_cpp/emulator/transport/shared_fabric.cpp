@@ -24,6 +24,7 @@
 #include "support/error.hpp"
 #include "support/faults.hpp"
 #include "support/strings.hpp"
+#include "support/table.hpp"
 #include "support/watch.hpp"
 
 namespace poptorch::emulator {
@@ -106,17 +107,15 @@ class SharedFabric final : public Fabric {
   bool receive(int from, const Tag& tag, int64_t bytes, const Use& use) override;
   bool is_next(int from, const Tag& tag) override {
     Source there = source(from);
-    Peer& peer = peers_[static_cast<size_t>(from)];
+    Peer& peer = peers_[from];
     return peer.mailbox.is_next(there, tag, peer.name);
   }
   bool is_near(int /*other*/) const override { return true; }
   void read_all() override;
   std::string end_of(int other) override;
-  bool is_stopped(int other) override {
-    return peers_[static_cast<size_t>(other)].process.is_stopped();
-  }
+  bool is_stopped(int other) override { return peers_[other].process.is_stopped(); }
   std::string name(int other) const override {
-    return str("instance ", numbers_[static_cast<size_t>(other)], " on ", host_, " (process ",
+    return str("instance ", numbers_[other], " on ", host_, " (process ",
                place(other).process.load(), ")");
   }
   EventCount& events() override { return place(instance_).events; }
@@ -124,7 +123,7 @@ class SharedFabric final : public Fabric {
     for (Peer& peer : peers_) peer.mailbox.forget(program, run);
   }
   int64_t last_run(int other, uint32_t program) override {
-    return peers_[static_cast<size_t>(other)].mailbox.last_run(program);
+    return peers_[other].mailbox.last_run(program);
   }
 
  private:
@@ -172,7 +171,7 @@ class SharedFabric final : public Fabric {
   const std::string host_ = host_name();
   std::byte* memory_ = nullptr;
   pid_t joined_ = 0;  // the process that called join()
-  std::vector<Peer> peers_;
+  support::Table<int, Peer> peers_;
 };
 
 [[noreturn]] void fail(const std::string& name, const std::string& what, int error) {
@@ -240,7 +239,7 @@ void SharedFabric::join(int file, const std::string& name, bool has_path) {
 std::vector<int> SharedFabric::missing() const {
   std::vector<int> missing;
   for (int other = 0; other < instances_; ++other) {
-    if (place(other).process == 0) missing.push_back(numbers_[static_cast<size_t>(other)]);
+    if (place(other).process == 0) missing.push_back(numbers_[other]);
   }
   return missing;
 }
@@ -259,14 +258,13 @@ void SharedFabric::wait_for_all(double timeout) {
   }
   for (int other = 0; other < instances_; ++other) {
     const Place& there = place(other);
-    peers_[static_cast<size_t>(other)].process =
-        PeerProcess(static_cast<pid_t>(there.process.load()), there.started);
-    peers_[static_cast<size_t>(other)].name = name(other);
+    peers_[other].process = PeerProcess(static_cast<pid_t>(there.process.load()), there.started);
+    peers_[other].name = name(other);
   }
 }
 
 bool SharedFabric::send(int to, const Tag& tag, const std::byte* data, int64_t bytes) {
-  std::lock_guard lock(peers_[static_cast<size_t>(to)].sending);
+  std::lock_guard lock(peers_[to].sending);
   if (!ring(instance_, to).write(tag, data, bytes)) return false;
   place(to).events.notify();
   return true;
@@ -275,19 +273,19 @@ bool SharedFabric::send(int to, const Tag& tag, const std::byte* data, int64_t b
 void SharedFabric::read_all() {
   for (int from = 0; from < instances_; ++from) {
     Source there = source(from);
-    Peer& peer = peers_[static_cast<size_t>(from)];
+    Peer& peer = peers_[from];
     peer.mailbox.read_all(there, peer.name);
   }
 }
 
 bool SharedFabric::receive(int from, const Tag& tag, int64_t bytes, const Use& use) {
   Source there = source(from);
-  Peer& peer = peers_[static_cast<size_t>(from)];
+  Peer& peer = peers_[from];
   return peer.mailbox.receive(there, tag, bytes, peer.name, use);
 }
 
 std::string SharedFabric::end_of(int other) {
-  Peer& peer = peers_[static_cast<size_t>(other)];
+  Peer& peer = peers_[other];
   std::lock_guard lock(peer.sending);
   if (place(other).has_left != 0) return "it has left the others";
   if (!peer.has_ended && now() >= peer.next_look) {

@@ -84,7 +84,7 @@ std::vector<std::unique_ptr<emulator::Wire>> wires_of(const std::string& group_n
   std::vector<std::unique_ptr<emulator::Wire>> wires(static_cast<size_t>(group->getSize()));
   for (int other = 0; other < group->getSize(); ++other) {
     if (other == group->getRank()) continue;
-    wires[static_cast<size_t>(other)] = std::make_unique<GlooWire>(backend, other, connections);
+    wires[other] = std::make_unique<GlooWire>(backend, other, connections);
   }
   return wires;
 }

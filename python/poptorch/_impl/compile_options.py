@@ -7,8 +7,8 @@ poptorch.Options are of core_options.py.
 from collections.abc import Iterable, Mapping
 
 from poptorch._impl.core_options import Line
-from poptorch._impl.replica_groups import ReplicaGroup
 from poptorch.enums import OutputMode
+from poptorch_core import _core
 
 
 def anchor_lines(requests: Iterable[tuple[str, OutputMode, int]]) -> list[Line]:
@@ -18,10 +18,14 @@ def anchor_lines(requests: Iterable[tuple[str, OutputMode, int]]) -> list[Line]:
     ]
 
 
-def group_lines(groups: Mapping[str, ReplicaGroup]) -> list[Line]:
+def group_lines(groups: Mapping[str, _core.ReplicaGroup]) -> list[Line]:
     return [
-        ("replica_group", name, {"size": size, "stride": stride, "all_replicas": every})
-        for name, (size, stride, every) in groups.items()
+        (
+            "replica_group",
+            name,
+            {"size": one.size, "stride": one.stride, "all_replicas": one.all_replicas},
+        )
+        for name, one in groups.items()
     ]
 
 

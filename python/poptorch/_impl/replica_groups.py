@@ -10,21 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 from poptorch.enums import CommGroupType, VariableRetrievalMode
-from poptorch_core import Error
-
-
-class ReplicaGroup(NamedTuple):
-    """`size` replicas, `stride` apart, share a value; 0: all of them do."""
-
-    size: int
-    stride: int
-    all_replicas: bool  # the host has a value of each replica, not of each group
-
-    def values(self, replicas: int) -> int:
-        """How many values the host has; 1 is without a dimension of its own."""
-        if self.all_replicas:
-            return replicas
-        return replicas // self.size if self.size else 1
+from poptorch_core import Error, _core
 
 
 class Request(NamedTuple):
@@ -57,6 +43,8 @@ class Groupings:
         ):
             if not isinstance(value, kind):
                 raise ValueError(f"[replicas] expected a poptorch.{kind.__name__}, not {value!r}.")
+        if not isinstance(shards, int):
+            raise ValueError(f"[replicas] a group has a whole number of replicas, not {shards!r}.")
         # By its memory: a wrapper may hand out a view of the model's parameter.
         self._requests[tensor.data_ptr()] = Request(
             comm_group_type, shards, variable_retrieval_mode
@@ -74,7 +62,7 @@ class Groupings:
         for name, request in requests.items():
             self.request(model.get_parameter(name), *request)
 
-    def of(self, model: torch.nn.Module) -> dict[str, ReplicaGroup]:
+    def of(self, model: torch.nn.Module) -> dict[str, _core.ReplicaGroup]:
         """By parameter: its group. Raises ValueError for groups that do not fit."""
         asked = self.requests(model)  # of tied ones, the first is the slot's
         if not asked:
@@ -113,26 +101,13 @@ class Groupings:
                 parameters[name] = tensor
 
 
-def _group_of(name: str, tensor, request: Request, replicas: int) -> ReplicaGroup:
+def _group_of(name: str, tensor, request: Request, replicas: int) -> _core.ReplicaGroup:
     kind, shards, retrieval = request
-    size = {CommGroupType.All: replicas, CommGroupType.NoGrouping: 1}.get(kind, shards)
-    if not isinstance(size, int) or size < 1 or replicas % size:
-        raise ValueError(
-            f"[replicas] parameter {name}: groups of {size!r} replicas do not divide the "
-            f"replication factor {replicas}. Choose a size that does, or call replicationFactor()."
-        )
-    stride = replicas // size if kind == CommGroupType.Orthogonal else 1
-    all_replicas = retrieval == VariableRetrievalMode.AllReplicas and replicas > 1
-    group = ReplicaGroup(0 if size == replicas else size, stride, all_replicas)
-    values = group.values(replicas)
-    if values > 1 and (tensor.dim() == 0 or tensor.shape[0] != values):
-        what = "replica" if all_replicas else "group"
-        raise ValueError(
-            f"[replicas] parameter {name} has the shape {list(tensor.shape)}, but with this "
-            f"replicaGrouping its first dimension must be {values}: a value for each {what}. "
-            "Stack the values, or choose another grouping."
-        )
-    return group
+    every = retrieval == VariableRetrievalMode.AllReplicas
+    try:
+        return _core.group_parameter(name, tensor.shape, kind.name, shards, every, replicas)
+    except Error as error:
+        raise ValueError(error.message) from None
 
 
 class Grouped:

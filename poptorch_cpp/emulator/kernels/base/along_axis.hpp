@@ -13,7 +13,7 @@ struct Lines {
   int64_t outer = 1, size = 1, inner = 1;
   Lines(const ir::Shape& shape, int64_t first, int64_t last) {
     for (int64_t d = 0; d < std::ssize(shape); ++d) {
-      (d < first ? outer : d > last ? inner : size) *= shape[static_cast<size_t>(d)];
+      (d < first ? outer : d > last ? inner : size) *= shape[d];
     }
   }
   int64_t count() const { return outer * inner; }

@@ -76,7 +76,7 @@ class UpdateAtRandom final : public BoundKernel {
   int64_t stride() const { return round_up(4 * elements_, 64); }
 
   void round(const KernelArgs& args, int64_t index, int64_t part) const {
-    const RoundedResult& result = results_[static_cast<size_t>(index)];
+    const RoundedResult& result = results_[index];
     const auto* x = reinterpret_cast<const float*>(args.workspace + index * stride());
     auto* y = buffer_of<uint16_t>(args, result.to);
     const Philox philox = philox_of(args.random, true);

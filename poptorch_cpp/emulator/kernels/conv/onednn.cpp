@@ -90,7 +90,7 @@ std::unique_ptr<Primitive::Slot> Primitive::make_slot() const {
 }
 
 void Primitive::run(int slot, std::initializer_list<void*> pointers, void* scratch) const {
-  Slot* mine = slots_[static_cast<size_t>(slot)].get();
+  Slot* mine = slots_[slot].get();
   std::unique_ptr<Slot> spare;
   if (mine->busy.test_and_set(std::memory_order_acquire)) {
     spare = make_slot();

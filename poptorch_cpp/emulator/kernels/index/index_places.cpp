@@ -68,7 +68,7 @@ Places Places::of_blocks(const KernelRequest& request, const Shape& x, int first
   std::vector<Index> indices;
   for (size_t i = 0; i < axes; ++i) {
     const int input = first + static_cast<int>(i);
-    const Shape& shape = request.inputs[static_cast<size_t>(input)]->shape;
+    const Shape& shape = request.inputs[input]->shape;
     indices.push_back({.input = input,
                        .strides = broadcast_strides(shape, sizes),
                        .size = x[i],

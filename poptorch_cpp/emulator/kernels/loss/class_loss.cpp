@@ -219,7 +219,7 @@ std::unique_ptr<BoundKernel> make_class_loss(const KernelRequest& request, bool 
   if (request.inputs[0]->elements() == 0) return nullptr;
   if (!softmax) return std::make_unique<Loss>(request, nullptr);
   const int64_t axis = request.inputs[0]->rank() == 1 ? 0 : 1;
-  const int64_t n = request.inputs[0]->shape[static_cast<size_t>(axis)];
+  const int64_t n = request.inputs[0]->shape[axis];
   KernelRequest probabilities = request;
   probabilities.inputs.resize(1);
   probabilities.outputs = {request.outputs[1]};

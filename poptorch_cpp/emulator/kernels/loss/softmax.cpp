@@ -38,7 +38,7 @@ struct Axis {
   bool last, empty;
   explicit Axis(const KernelRequest& request)
       : index(request.attr<int64_t>("axis")),
-        size(request.outputs[0].shape[static_cast<size_t>(index)]),
+        size(request.outputs[0].shape[index]),
         last(index == request.outputs[0].rank() - 1),
         empty(request.outputs[0].elements() == 0) {}
 };

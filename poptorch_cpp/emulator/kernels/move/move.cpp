@@ -84,7 +84,7 @@ class Copy final : public BoundKernel {
     }
   }
   int phases() const override { return static_cast<int>(tasks_.size()); }
-  int tasks(int phase) const override { return tasks_[static_cast<size_t>(phase)]; }
+  int tasks(int phase) const override { return tasks_[phase]; }
   int64_t estimated_ns() const override { return ns_; }
   void run(const KernelArgs& args, int phase, int task) const override {
     size_t b = 0;

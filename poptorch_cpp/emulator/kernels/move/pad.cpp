@@ -46,7 +46,7 @@ struct Padding {
   int64_t source_of_row(int64_t row) const {
     int64_t from = 0, stride = 1;
     for (size_t d = inner.size() - 1; d-- > 0;) {
-      const int64_t source = axes[d][static_cast<size_t>(row % outer[d])];
+      const int64_t source = axes[d][row % outer[d]];
       if (source < 0) return -1;
       from += source * stride;
       stride *= inner[d], row /= outer[d];
@@ -79,12 +79,12 @@ class Pad final : public BoundKernel {
       }
       const T* x = input_of<T>(args, 0) + from * p_.inner.back();
       auto edge = [&](int64_t i) {
-        const int64_t source = last[static_cast<size_t>(i)];
+        const int64_t source = last[i];
         y[i] = source < 0 ? value_ : x[source];
       };
       for (int64_t i = 0; i < p_.begin; ++i) edge(i);
       if (p_.end > p_.begin) {
-        std::copy_n(x + last[static_cast<size_t>(p_.begin)], p_.end - p_.begin, y + p_.begin);
+        std::copy_n(x + last[p_.begin], p_.end - p_.begin, y + p_.begin);
       }
       for (int64_t i = p_.end; i < width; ++i) edge(i);
     }
@@ -107,7 +107,7 @@ class PadGrad final : public BoundKernel {
     shown_by_.resize(static_cast<size_t>(rows_));
     for (int64_t row = 0; row < p_.rows(p_.outer); ++row) {
       const int64_t from = p_.source_of_row(row);
-      if (from >= 0) shown_by_[static_cast<size_t>(from)].push_back(row);
+      if (from >= 0) shown_by_[from].push_back(row);
     }
   }
   int tasks(int) const override { return static_cast<int>(parts_); }
@@ -119,10 +119,10 @@ class PadGrad final : public BoundKernel {
     for (int64_t row = rows.begin; row < rows.end; ++row) {
       float* dx = buffer_of<float>(args, 1) + row * width;
       std::fill_n(dx, width, 0.0f);
-      for (int64_t from : shown_by_[static_cast<size_t>(row)]) {
+      for (int64_t from : shown_by_[row]) {
         const float* dy = input_of<float>(args, 0) + from * p_.outer.back();
         for (int64_t i = 0; i < p_.outer.back(); ++i) {
-          const int64_t source = last[static_cast<size_t>(i)];
+          const int64_t source = last[i];
           if (source >= 0) dx[source] += dy[i];
         }
       }

@@ -167,9 +167,9 @@ class BeamSearch final : public BoundKernel {
     for (int64_t k = 0; k < count_; ++k) {
       const bool exists = k < std::ssize(best);
       const int64_t place = b * count_ + k;
-      const ir::Ints path = exists ? best[static_cast<size_t>(k)].second : ir::Ints();
+      const ir::Ints path = exists ? best[k].second : ir::Ints();
       if (found) {
-        found[place] = static_cast<float>(exists ? best[static_cast<size_t>(k)].first : -kFar);
+        found[place] = static_cast<float>(exists ? best[k].first : -kFar);
       }
       if (lengths) lengths[place] = static_cast<int32_t>(path.size());
       if (!paths) continue;

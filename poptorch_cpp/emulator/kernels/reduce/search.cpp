@@ -42,7 +42,7 @@ template <typename T>
 struct Argument {
   static std::unique_ptr<BoundKernel> bind(const KernelRequest& request, bool greatest) {
     const int64_t axis = request.attr<int64_t>("axis");
-    const int64_t n = request.inputs[0]->shape[static_cast<size_t>(axis)];
+    const int64_t n = request.inputs[0]->shape[axis];
     return make_along_axis(request, axis, axis, 1, 0, [greatest, n](const Line& line) {
       const T* x = line.at<T>(0);
       int64_t best = 0;
@@ -61,7 +61,7 @@ struct Scan {
   using Sum = std::conditional_t<std::is_same_v<T, float>, double, uint32_t>;
   static std::unique_ptr<BoundKernel> bind(const KernelRequest& request, bool sums) {
     const int64_t axis = request.attr<int64_t>("axis");
-    const int64_t n = request.inputs[0]->shape[static_cast<size_t>(axis)];
+    const int64_t n = request.inputs[0]->shape[axis];
     return make_along_axis(request, axis, axis, 1, 0, [sums, n](const Line& line) {
       Sum value = sums ? 0 : 1;
       for (int64_t i = 0; i < n; ++i) {
@@ -90,8 +90,8 @@ struct Order {
   template <bool descending>
   static std::unique_ptr<BoundKernel> ordered(const KernelRequest& request) {
     const int64_t axis = request.attr<int64_t>("axis");
-    const int64_t n = request.inputs[0]->shape[static_cast<size_t>(axis)];
-    const int64_t kept = request.outputs[0].shape[static_cast<size_t>(axis)];
+    const int64_t n = request.inputs[0]->shape[axis];
+    const int64_t kept = request.outputs[0].shape[axis];
     const int64_t ns = 4 + static_cast<int64_t>(std::log2(kept + 1)) * 4;
     return make_along_axis(request, axis, axis, ns, 4 * n, [n, kept](const Line& line) {
       const T* x = line.at<T>(0);

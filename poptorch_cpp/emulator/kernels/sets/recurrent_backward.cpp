@@ -51,8 +51,7 @@ class RecurrentBackward final : public BoundKernel {
 
   // Returns output i, numbered from 0 after the inputs; nullptr when it is unused.
   float* wanted(const KernelArgs& args, int i) const {
-    return used_.empty() || used_[static_cast<size_t>(i)] ? buffer_of<float>(args, kOut + i)
-                                                          : nullptr;
+    return used_.empty() || used_[i] ? buffer_of<float>(args, kOut + i) : nullptr;
   }
   float* packed(const KernelArgs& args) const { return reinterpret_cast<float*>(args.workspace); }
   // Returns the matrix that the weights multiply: panels of x, then of the state before each step.

@@ -29,7 +29,7 @@ std::vector<Result> results_of(const KernelRequest& request) {
   if (!made.empty()) return made;
   for (int operand : writes) {
     if (operand >= inputs) continue;
-    const auto& type = request.inputs[static_cast<size_t>(operand)];
+    const auto& type = request.inputs[operand];
     if (type) made.push_back({type->dtype, operand, operand});
   }
   return made;

@@ -40,7 +40,7 @@ Val lined_up(Call& c, Value* rows, int64_t dim) {
     order.push_back(axis);
   }
   shape.erase(shape.begin());
-  shape[static_cast<size_t>(dim)] *= c.integer("size");
+  shape[dim] *= c.integer("size");
   return c.reshape(c.transpose(rows, order), shape);
 }
 

@@ -20,11 +20,11 @@ struct Groups {
     if (c.given(3)) c.unsupported("a result to write into. Leave `out` away.");
     if (!c.given(4)) c.unsupported("the number of groups, `dim_size`, must be given.");
     shape = x.shape();
-    shape[static_cast<size_t>(axis)] = c.number(4).integer;
+    shape[axis] = c.number(4).integer;
     index = c.cast(c.tensor(1).value, DType::kI32);
     if (index.type().rank() == 1) {
       Shape along(shape.size(), 1);
-      along[static_cast<size_t>(axis)] = index.type().shape[0];
+      along[axis] = index.type().shape[0];
       index = c.reshape(index, along);
     }
     index = c.broadcast(index, x.shape());
@@ -70,11 +70,11 @@ Values extreme(Call& c, const char* reduction, double neutral) {
   const Groups g(c);
   const DType dtype = narrow(g.x.dtype);
   const Val x = c.val(g.x.value), held = c.emit("detach", {x});
-  const int64_t places = g.x.shape()[static_cast<size_t>(g.axis)];
+  const int64_t places = g.x.shape()[g.axis];
   const double bound = ir::is_float(dtype) ? std::numeric_limits<double>::infinity() : 2147483647.0;
   const Val best = g.scatter(c, c.full(g.shape, dtype, neutral * bound), held, reduction);
   Shape along(g.shape.size(), 1);
-  along[static_cast<size_t>(g.axis)] = places;
+  along[g.axis] = places;
   const Val numbers = c.emit("iota", {}, {{"dtype", DType::kI32}, {"size", places}});
   const Val own = c.broadcast(c.reshape(numbers, along), g.x.shape());
   const Val none = c.full(g.shape, DType::kI32, static_cast<double>(places));

@@ -176,7 +176,7 @@ Values pixel_unshuffle(Call& c) {
 Values unsafe_split(Call& c) {
   const TensorValue x = c.tensor(0);
   const int64_t axis = c.axis(c.integer("dim", 0), x.rank());
-  const int64_t size = x.shape()[static_cast<size_t>(axis)];
+  const int64_t size = x.shape()[axis];
   Ints sizes = c.ints(size_t{1});
   if (!c.is_list(1)) {
     const int64_t each = sizes.at(0);

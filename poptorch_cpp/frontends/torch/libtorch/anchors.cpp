@@ -35,7 +35,7 @@ void Executor::State::check_anchors(const frontend::TorchExecutable& made) const
   const auto& anchors = said.execution.anchors;
   std::vector<bool> found(anchors.size());
   for (const auto& [index, name] : made.compiled().anchored()) {
-    found[static_cast<size_t>(index)] = true;
+    found[index] = true;
   }
   for (size_t i = 0; i < anchors.size(); ++i) {
     if (found[i] || !matching(anchors[i].name, slots_of(made)).empty()) continue;

@@ -151,7 +151,7 @@ torch::Tensor all_gather(const torch::Tensor& tensor, int64_t dim, const Replica
   const auto [size, stride] = members_of(self, group);
   if (size == 1) return vector.clone();
   auto shape = vector.sizes().vec();
-  shape[static_cast<size_t>(dim)] *= size;
+  shape[dim] *= size;
   return call(self, vector, shape, dim, size, stride);
 }
 
@@ -164,7 +164,7 @@ torch::Tensor reduce_scatter(const torch::Tensor& tensor, const std::string& op,
   dim = divided(self, "dim", dim, tensor, size);
   if (size == 1) return tensor.clone();
   auto shape = tensor.sizes().vec();
-  shape[static_cast<size_t>(dim)] /= size;
+  shape[dim] /= size;
   return call(self, tensor, shape, reduction, dim, size, stride);
 }
 
@@ -177,8 +177,8 @@ torch::Tensor all_to_all(const torch::Tensor& tensor, int64_t split_dim, int64_t
   split_dim = divided(self, "split_dim", split_dim, tensor, size);
   if (size == 1) return tensor.clone();
   auto shape = tensor.sizes().vec();
-  shape[static_cast<size_t>(split_dim)] /= size;
-  shape[static_cast<size_t>(concat_dim)] *= size;
+  shape[split_dim] /= size;
+  shape[concat_dim] *= size;
   return call(self, tensor, shape, split_dim, concat_dim, size, stride);
 }
 

@@ -100,7 +100,7 @@ int32_t compute(void* self, const PoptorchCustomCall* use, char* error, size_t s
     }
     for (int32_t i = 0; i < use->output_count; ++i) {
       const PoptorchCustomType& type = use->outputs[i];
-      const at::Tensor& made = results[static_cast<size_t>(i)];
+      const at::Tensor& made = results[i];
       if (made.sizes() != shape_of(type)) {
         throw UserError(str("result ", i, " has the shape ", ir::shape_text(made.sizes().vec()),
                             ", but on zeros it had ", ir::shape_text(shape_of(type).vec()),

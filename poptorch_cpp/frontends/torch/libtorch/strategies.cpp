@@ -63,7 +63,7 @@ const ExecutionStrategy::Found* ExecutionStrategy::find(const std::string& block
 }
 
 const Stage& ExecutionStrategy::stage_at(const Found& found) const {
-  return phases_[static_cast<size_t>(found.phase)].stages()[static_cast<size_t>(found.index)];
+  return phases_[found.phase].stages()[found.index];
 }
 
 const Stage& ExecutionStrategy::stage(const std::string& block_id) const {

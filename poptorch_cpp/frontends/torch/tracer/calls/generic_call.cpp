@@ -32,7 +32,7 @@ bool wants_int64(const c10::FunctionSchema& schema, size_t argument,
   const std::string& name = schema.arguments()[argument].name();
   if (name != "out") return indices.contains(name);
   const auto flag = schema.argumentIndexWithName("out_int32");
-  return flag && !arguments[static_cast<size_t>(*flag)].toBool();
+  return flag && !arguments[*flag].toBool();
 }
 
 class Encoder {
