@@ -12,14 +12,14 @@
 namespace poptorch::emulator {
 namespace {
 
-struct Table {
+struct Providers {
   std::mutex mutex;
   std::map<std::string, const PoptorchForeignProvider*> rows;
 };
 
-Table& table() {
+Providers& table() {
   // The table outlives libraries that register from static objects.
-  static Table* instance = new Table{{}, {{custom_provider().name, &custom_provider()}}};
+  static Providers* instance = new Providers{{}, {{custom_provider().name, &custom_provider()}}};
   return *instance;
 }
 

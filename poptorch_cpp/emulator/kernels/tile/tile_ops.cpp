@@ -11,13 +11,13 @@
 namespace poptorch::emulator {
 namespace {
 
-using Table = std::unordered_multimap<std::string_view, MicroRow>;
+using MicroRows = std::unordered_multimap<std::string_view, MicroRow>;
 
-const Table& table() {
-  static const Table all = [] {
+const MicroRows& table() {
+  static const MicroRows all = [] {
     std::vector<MicroRow> rows;
     kernel_set().add_micro_rows(rows);
-    Table made;
+    MicroRows made;
     for (const MicroRow& row : rows) made.emplace(row.op, row);
     return made;
   }();
