@@ -1,5 +1,6 @@
 // A run that its watch stops: it ends soon, whatever it is doing, and leaves nothing behind that a
 // later run could see beside the state that it wrote.
+#include "arming.hpp"
 #include "compile/pipeline.hpp"
 #include "emulator/run/state_store.hpp"
 #include "engine_testing.hpp"
@@ -18,7 +19,7 @@ class StopsAt : public support::Watch {
   int looks_ = 0;
 };
 
-// Of hundreds that each run here would make.
+// Of hundreds that the work of one thread here would make.
 constexpr int kLook = 20;
 
 // Two linear layers with a weight each, on IPUs 0 and `second`.
@@ -96,6 +97,7 @@ Outcome outcome_of(Engine& engine, const std::vector<Bytes>& inputs) {
   return result;
 }
 
+// The signal comes when the last IPU has done a hundred micro-batches, in whichever thread.
 TEST_P(EngineInterrupt, EndsSoonAndLeavesNothingToTheNextRun) {
   const program::Program program = compiled(GetParam().ipus, GetParam().replicas);
   const std::vector<Bytes> inputs = made_up_inputs(program);
@@ -107,7 +109,10 @@ TEST_P(EngineInterrupt, EndsSoonAndLeavesNothingToTheNextRun) {
   Engine engine(program, ops::registry(), options);
   write_states(engine);
   {
-    StopsAt watch(kLook);
+    const support::Handling handling(SIGINT);
+    const int last = GetParam().ipus * GetParam().replicas - 1;
+    const support::Arming fault(support::str("run:1:100:", last, ":SIGINT"));
+    support::Watch watch([] { return support::received > 0; }, std::chrono::hours(1));
     EXPECT_THROW(run_once(engine, inputs), support::Interrupted);
   }
   EXPECT_TRUE(engine.left_state_partial());

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <csignal>
 #include <vector>
 
 #include "arming.hpp"
@@ -21,24 +20,6 @@
 
 namespace poptorch::support {
 namespace {
-
-volatile std::sig_atomic_t received = 0;
-
-// Counts signals in `received` as long as it lives.
-class Handling {
- public:
-  explicit Handling(int signal)
-      : signal_(signal), before_(std::signal(signal, [](int) { received = received + 1; })) {
-    received = 0;
-  }
-  ~Handling() { std::signal(signal_, before_); }
-  Handling(const Handling&) = delete;
-  Handling& operator=(const Handling&) = delete;
-
- private:
-  int signal_;
-  void (*before_)(int);
-};
 
 // How a child that does `work` ends or stops, as waitpid tells it.
 template <typename Work>

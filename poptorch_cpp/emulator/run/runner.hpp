@@ -76,8 +76,8 @@ class Runner {
   Flow sync(Machine& machine);
   Flow begin(const Step& step, Machine& machine, std::byte* const* buffers);
   Flow wait_for_collective(const Step& step, Machine& machine);
-  Flow end_loop(const Step& step, Machine& machine);
-  Flow end(Machine& machine);
+  Flow end_loop(const Step& step, Machine& machine, int worker);
+  Flow end(Machine& machine, int worker);
   Collective& collective_of(const Step& step, const Machine& machine);
   std::byte* row(const Step& step, Machine& machine);
   std::byte* stash(const Step& step, Machine& machine);
@@ -88,7 +88,7 @@ class Runner {
 
   void forget_partial_run();
   void arm_machines();
-  void strike(Machine& machine);
+  void strike(Machine& machine, int worker);
   int run_machines();  // returns the number of threads that took machines
   void run_with_peers(const std::function<void()>& work);
   void run_all(int worker, bool alone);

@@ -57,13 +57,13 @@ void Runner::arm_machines() {
   machines_[fault_->ipu % here].fails_after = fault_->micro_batch;
 }
 
-// Triggers the fault of this run. Returns only if the fault is a signal, which may stop the run
-// later.
-void Runner::strike(Machine& machine) {
+// Triggers the fault of this run. Returns only if the fault is a signal; its handler has run then,
+// and worker 0 has asked the watch.
+void Runner::strike(Machine& machine, int worker) {
   machine.fails_after = Machine::kNever;
   if (!fault_->is_of_device()) {
     support::send_signal(*fault_);
-    stop_.hasten();
+    stop_.ask(worker);
     return;
   }
   support::DeviceError error = support::error_of(*fault_, str("IPU ", fault_->ipu));

@@ -58,7 +58,7 @@ Runner::Turn Runner::advance(Machine& machine, int worker, OpenRegions* regions)
   std::byte* const* table = machine.table.data();
   int32_t at = machine.at;
   int until_look = kStepsBetweenLooks;
-  if (machine.fails_after == 0 && at == 0) strike(machine);
+  if (machine.fails_after == 0 && at == 0) strike(machine, worker);
   for (;;) {
     if (--until_look < 0) {
       until_look = kStepsBetweenLooks;
@@ -126,13 +126,13 @@ Runner::Turn Runner::advance(Machine& machine, int worker, OpenRegions* regions)
     case Step::Kind::kLoopBegin:
       return begin_loop(step, machine) ? Flow::kNext : Flow::kJump;
     case Step::Kind::kLoopEnd:
-      return end_loop(step, machine);
+      return end_loop(step, machine, worker);
     case Step::Kind::kBranch:
       return is_zero(step, buffers[0]) ? Flow::kJump : Flow::kNext;
     case Step::Kind::kJump:
       return Flow::kJump;
     case Step::Kind::kEnd:
-      return end(machine);
+      return end(machine, worker);
   }
   return Flow::kNext;
 }
@@ -187,8 +187,8 @@ inline Runner::Flow Runner::wait_for_collective(const Step& step, Machine& machi
   return collective_of(step, machine).is_done(ticket) ? Flow::kNext : Flow::kWait;
 }
 
-inline Runner::Flow Runner::end_loop(const Step& step, Machine& machine) {
-  if (step.per_micro_batch && ++machine.micro_batch == machine.fails_after) strike(machine);
+inline Runner::Flow Runner::end_loop(const Step& step, Machine& machine, int worker) {
+  if (step.per_micro_batch && ++machine.micro_batch == machine.fails_after) strike(machine, worker);
   machine.micro_batch -= step.rewind;
   if (--machine.rounds_left[step.index] > 0) {
     if (step.is_repeat) ++machine.round;
@@ -198,8 +198,8 @@ inline Runner::Flow Runner::end_loop(const Step& step, Machine& machine) {
   return Flow::kNext;
 }
 
-inline Runner::Flow Runner::end(Machine& machine) {
-  if (machine.fails_after != Machine::kNever) strike(machine);
+inline Runner::Flow Runner::end(Machine& machine, int worker) {
+  if (machine.fails_after != Machine::kNever) strike(machine, worker);
   return Flow::kEnd;
 }
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <thread>
 
 #include "emulator/host/pool.hpp"
 #include "support/watch.hpp"
@@ -20,9 +22,22 @@ class StopFlag {
   }
   bool is_set() const { return is_set_.load(std::memory_order_relaxed); }
   void set() { is_set_ = true; }
-  // Makes the watch due.
-  void hasten() {
-    if (watch_) watch_->hasten();
+  // Makes worker 0 ask the watch, and returns when it has: what happened before this call stops the
+  // run at the place of the caller, if it stops the run at all.
+  void ask(int worker) {
+    if (!watch_) return;
+    watch_->hasten();
+    const uint32_t asked = times_asked_;
+    if (worker == 0) {
+      may_continue(0);
+      return;
+    }
+    // Worker 0 may have begun to ask before this call, so that one time is not enough.
+    while (times_asked_ - asked < 2 && !is_set()) {
+      is_due_ = true;
+      pool_.announce();
+      std::this_thread::yield();
+    }
   }
   // Returns whether the worker may continue. Takes some nanoseconds, except when the watch is due,
   // which is rare.
@@ -34,6 +49,7 @@ class StopFlag {
       if (due || is_due_.load(std::memory_order_relaxed)) {
         is_due_ = false;
         if (watch_->wants_stop()) set();
+        ++times_asked_;
       }
     } else if (due) {
       is_due_ = true;
@@ -47,6 +63,7 @@ class StopFlag {
   support::Watch* watch_ = nullptr;
   std::atomic<bool> is_set_{false};
   std::atomic<bool> is_due_{false};  // another worker has found the watch due
+  std::atomic<uint32_t> times_asked_{0};
 };
 
 }  // namespace poptorch::emulator
