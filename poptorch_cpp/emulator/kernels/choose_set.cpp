@@ -77,9 +77,12 @@ const KernelSet& widest_allowed() {
     if (width(set->name) <= width(most)) widest = set;
   }
   if (widest) return *widest;
-  throw support::UserError(support::str(
-      "[kernels] POPTORCH_MAX_CPU_ISA is ", most, ", but this build's kernels need at least ",
-      sets.front()->name, ". Unset the variable, or build with -DPOPTORCH_SETS=", most, "."));
+  const std::string_view least = sets.front()->name;
+  const std::string other =
+      least == "NEON" ? "" : support::str(", or build with -DPOPTORCH_SETS=", most);
+  throw support::UserError(support::str("[kernels] POPTORCH_MAX_CPU_ISA is ", most,
+                                        ", but this build's kernels need at least ", least,
+                                        ". Unset the variable", other, "."));
 }
 
 }  // namespace
