@@ -58,7 +58,7 @@ void Runner::arm_machines() {
 }
 
 // Triggers the fault of this run. Returns only if the fault is a signal; its handler has run then,
-// and worker 0 has asked the watch.
+// and worker 0 asks the watch before the run can end.
 void Runner::strike(Machine& machine, int worker) {
   machine.fails_after = Machine::kNever;
   if (!fault_->is_of_device()) {

@@ -22,18 +22,14 @@ class StopFlag {
   }
   bool is_set() const { return is_set_.load(std::memory_order_relaxed); }
   void set() { is_set_ = true; }
-  // Makes worker 0 ask the watch, and returns when it has: what happened before this call stops the
-  // run at the place of the caller, if it stops the run at all.
+  // Makes worker 0 ask the watch. Worker 0 does so at its next call of may_continue(); for another
+  // worker, returns when it has: what happened before cannot come after the end of the run.
   void ask(int worker) {
     if (!watch_) return;
     watch_->hasten();
     const uint32_t asked = times_asked_;
-    if (worker == 0) {
-      may_continue(0);
-      return;
-    }
     // Worker 0 may have begun to ask before this call, so that one time is not enough.
-    while (times_asked_ - asked < 2 && !is_set()) {
+    while (worker != 0 && times_asked_ - asked < 2 && !is_set()) {
       is_due_ = true;
       pool_.announce();
       std::this_thread::yield();
