@@ -147,8 +147,8 @@ std::string wrapper_defect(const Execution& execution);
 // kOrthogonal. UserError for groups that cannot be formed of the replicas.
 void group_inputs(Execution& execution, CommGroup kind, int64_t size);
 // Returns the groups of replicas that share a value of parameter `name`, of which the host holds a
-// tensor of this shape. `size` as of group_inputs(). UserError for groups that cannot be formed of
-// the replicas, and for a shape without a value for each.
+// tensor of this shape. `size` has the meaning that it has in group_inputs(). Raises UserError for
+// groups that cannot be formed of the replicas, and for a shape without a value for each.
 ReplicaGroup group_parameter(const std::string& name, const std::vector<int64_t>& shape,
                              CommGroup kind, int64_t size, bool all_replicas, int64_t replicas);
 

@@ -19,7 +19,7 @@ class StopsAt : public support::Watch {
   int looks_ = 0;
 };
 
-// Of hundreds that the work of one thread here would make.
+// The look that stops the work. Without a stop, a thread would look hundreds of times.
 constexpr int kLook = 20;
 
 // Two linear layers with a weight each, on IPUs 0 and `second`.
@@ -97,7 +97,7 @@ Outcome outcome_of(Engine& engine, const std::vector<Bytes>& inputs) {
   return result;
 }
 
-// The signal comes when the last IPU has done a hundred micro-batches, in whichever thread.
+// The fault sends its signal when the last IPU has done a hundred micro-batches, in any thread.
 TEST_P(EngineInterrupt, EndsSoonAndLeavesNothingToTheNextRun) {
   const program::Program program = compiled(GetParam().ipus, GetParam().replicas);
   const std::vector<Bytes> inputs = made_up_inputs(program);
