@@ -44,7 +44,7 @@ std::vector<Variable> make_table() {
       {.name = "POPTORCH_MAX_CPU_ISA",
        .kind = Kind::kChoice,
        .doc = "the widest instruction set that kernels may use; the host's by default",
-       .allowed = {"AVX512", "AVX2", "SSE4", "NEON"}},
+       .allowed = {std::begin(kInstructionSets), std::end(kInstructionSets)}},
       {.name = "POPTORCH_IPU_POOL",
        .kind = Kind::kText,
        .doc = "`<ipus>[:<version>[:<folder>]]`: the devices that there are"},

@@ -9,6 +9,10 @@
 
 namespace poptorch::support {
 
+// The instruction sets that kernels can be compiled for (POPTORCH_SETS), and the values of
+// POPTORCH_MAX_CPU_ISA. Each includes those before it, but NEON.
+constexpr std::string_view kInstructionSets[] = {"SSE4", "AVX2", "AVX512", "NEON"};
+
 struct Variable {
   enum class Kind : uint8_t {
     kText,    // checked by the code that reads it

@@ -10,6 +10,7 @@
 #include "emulator/host/pool.hpp"
 #include "emulator/kernels/base/layouts.hpp"
 #include "emulator/kernels/base/support.hpp"
+#include "emulator/kernels/sets/kernel_set.hpp"
 #include "ir/op_def.hpp"
 #include "ops/all_ops.hpp"
 #include "reference/reference.hpp"
@@ -155,6 +156,25 @@ inline void expect_deterministic(KernelRun& run) {
   }
 }
 
+// The outputs of `run` are also those of the kernels of each instruction set that fuses products.
+inline void expect_same_bits_of_sets(KernelRun& run) {
+  if (kernel_set().name == "SSE4") return;
+  const std::vector<TestTensor> first = run.outputs;
+  for (const KernelSet* set : host_kernel_sets()) {
+    if (set->name == "SSE4") continue;
+    KernelTable table;
+    set->add_kernels(table);
+    const KernelRow* row = table.find(run.request.op->name);
+    if (!row) continue;
+    const auto kernel = row->bind(run.request);
+    ASSERT_TRUE(kernel) << set->name;
+    run.run(*kernel, 1);
+    for (size_t i = 0; i < first.size(); ++i) {
+      EXPECT_TRUE(run.outputs[i] == first[i]) << set->name << ", output " << i;
+    }
+  }
+}
+
 struct ReferenceCase {
   const char* op;
   ir::Attrs attrs;
@@ -193,6 +213,7 @@ inline void expect_matches_reference(ReferenceCase c) {
   }
   ASSERT_TRUE(run.bind()) << "no fast kernel";
   expect_deterministic(run);
+  expect_same_bits_of_sets(run);
   for (size_t o = 0; o < run.outputs.size(); ++o) {
     const bool last = run.request.output_layouts[o].kind == kChannelsLast;
     const TestTensor got = last ? reordered(run.outputs[o], false) : run.outputs[o];

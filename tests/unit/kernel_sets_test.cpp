@@ -133,9 +133,9 @@ TEST(KernelSets, ConvertEveryHalf) {
       args.src[0] = from, args.dst[0] = to;
       fn(args, kHalves - 1);  // the tile ends within a vector
     };
-    run(set->halves.load, halves.data(), wide.data());
-    run(set->halves.store, wide.data(), back.data());
-    run(set->halves.narrow, wide.data(), narrow.data());
+    run(set->conversions.load(ir::DType::kF16), halves.data(), wide.data());
+    run(set->conversions.store(ir::DType::kF16), wide.data(), back.data());
+    run(set->conversions.narrow(ir::DType::kF16), wide.data(), narrow.data());
     for (int64_t i = 0; i < kHalves - 1; ++i) {
       if (std::isnan(support::from_half(halves[i]))) {
         ASSERT_TRUE(std::isnan(wide[i]) && std::isnan(narrow[i])) << set->name << " " << i;
@@ -148,7 +148,7 @@ TEST(KernelSets, ConvertEveryHalf) {
     const float ties[] = {1.00048828125f, 1.00146484375f, 65520.0f, -65519.0f, 2.98023224e-8f};
     uint16_t rounded[5];
     args.src[0] = ties, args.dst[0] = rounded;
-    set->halves.store(args, 5);
+    set->conversions.store(ir::DType::kF16)(args, 5);
     for (int i = 0; i < 5; ++i) EXPECT_EQ(rounded[i], support::to_half(ties[i])) << set->name;
   }
 }

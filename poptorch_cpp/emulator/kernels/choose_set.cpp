@@ -64,10 +64,9 @@ struct Built {
 constexpr Built kBuilt[] = {POPTORCH_SETS(POPTORCH_ROW)};
 #undef POPTORCH_ROW
 
-// The names that POPTORCH_MAX_CPU_ISA takes. Each set includes those before it, but NEON.
-constexpr std::string_view kOrder[] = {"SSE4", "AVX2", "AVX512", "NEON"};
-
-auto width(std::string_view name) { return std::ranges::find(kOrder, name) - kOrder; }
+auto width(std::string_view name) {
+  return std::ranges::find(support::kInstructionSets, name) - support::kInstructionSets;
+}
 
 const KernelSet& widest_allowed() {
   const auto sets = host_kernel_sets();

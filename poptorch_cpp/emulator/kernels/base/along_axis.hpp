@@ -136,9 +136,6 @@ class AlongAxis final : public BoundKernel {
   LineFn line_;
 };
 
-// Binds sum, prod, max and min of int32; defined in search.cpp.
-std::unique_ptr<BoundKernel> bind_integer_reduction(const KernelRequest& request, char how);
-
 // Makes the kernel of a request whose operands and results all have lines along [first, last].
 // Returns nullptr for an empty tensor, an epilogue, or more buffers than a Line holds.
 template <typename LineFn>

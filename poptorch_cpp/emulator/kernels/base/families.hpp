@@ -8,20 +8,12 @@ namespace poptorch::emulator {
 void add_elementwise_kernels(KernelTable& table);
 void add_matmul_kernels(KernelTable& table);
 void add_conv_kernels(KernelTable& table);
-void add_pool_kernels(KernelTable& table);
 void add_random_kernels(KernelTable& table);
 void add_move_kernels(KernelTable& table);
 void add_embedding_kernels(KernelTable& table);
 void add_index_kernels(KernelTable& table);
-void add_layer_norm_kernels(KernelTable& table);
-void add_batch_norm_kernels(KernelTable& table);
-void add_reduce_kernels(KernelTable& table);
-void add_search_kernels(KernelTable& table);
 void add_point_kernels(KernelTable& table);
-void add_group_norm_kernels(KernelTable& table);
 void add_pad_kernels(KernelTable& table);
-void add_loss_kernels(KernelTable& table);
-void add_softmax_kernels(KernelTable& table);
 
 // Returns `kernel` with its buffers picked from KernelArgs: buffer i is args.buffers[from[i]], and
 // absent when from[i] is -1.

@@ -5,9 +5,6 @@
 
 namespace poptorch::emulator {
 
-// Computes y = log_softmax(x) of one row; x and y must differ.
-void log_softmax_row(const float* x, float* y, int64_t n);
-
 template <typename RowFn>
 class RowKernel final : public BoundKernel {
  public:

@@ -2,7 +2,6 @@
 
 #include "emulator/kernels/base/support.hpp"
 #include "emulator/kernels/sets/kernel_set.hpp"
-#include "emulator/kernels/simd/vector_math.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -43,12 +42,8 @@ class Depthwise : public BoundKernel {
 
   ConvShape s_;
   int64_t c_, ns_ = 0;
+  decltype(KernelSet::add_products) add_products_ = kernel_set().add_products;
 };
-
-inline void add_product(const float* x, const float* w, float* y, int64_t n) {
-#pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) y[i] = vec::fma(x[i], w[i], y[i]);
-}
 
 class Forward final : public Depthwise {
  public:
@@ -109,7 +104,7 @@ class GradInput final : public Depthwise {
     std::fill_n(dx + task * in * c_, in * c_, 0.0f);
     for (int64_t p = task * out; p < (task + 1) * out; ++p) {
       for_taps(p, [&](int64_t tap, int64_t pixel) {
-        add_product(dy + p * c_, weights + tap * c_, dx + pixel * c_, c_);
+        add_products_(dy + p * c_, weights + tap * c_, dx + pixel * c_, c_);
       });
     }
   }
@@ -132,7 +127,7 @@ class GradWeight final : public Depthwise {
       const int64_t out = s_.out_pixels() / s_.batch;
       for (int64_t p = task * out; p < (task + 1) * out; ++p) {
         for_taps(p, [&](int64_t tap, int64_t pixel) {
-          add_product(x + pixel * c_, dy + p * c_, mine + tap * c_, c_);
+          add_products_(x + pixel * c_, dy + p * c_, mine + tap * c_, c_);
         });
       }
       return;

@@ -1,4 +1,5 @@
-// The sums of a depthwise convolution for one output pixel, a block of channels in registers.
+// The loops over channels of depthwise convolutions. The sums for one output pixel are kept in
+// registers, a block of channels at a time.
 #include <algorithm>
 
 #include "emulator/kernels/sets/parts.hpp"
@@ -49,6 +50,11 @@ void depthwise_pixel(const float* x, const float* w, const float* bias, const in
   }
   if (c == channels) return;
   part_of_block(x + c, w + c, bias ? bias + c : nullptr, from, with, taps, channels - c, y + c);
+}
+
+void add_products(const float* a, const float* b, float* y, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) y[i] = vec::fma(a[i], b[i], y[i]);
 }
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

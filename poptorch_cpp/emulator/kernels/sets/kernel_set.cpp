@@ -15,8 +15,16 @@ void add_micro_rows(std::vector<MicroRow>& rows) {
 
 void add_kernels(KernelTable& table) {
   add_attention_kernels(table);
+  add_batch_norm_kernels(table);
+  add_group_norm_kernels(table);
+  add_layer_norm_kernels(table);
+  add_loss_kernels(table);
+  add_pool_kernels(table);
   add_recurrent_kernels(table);
   add_recurrent_gradients(table);
+  add_reduce_kernels(table);
+  add_search_kernels(table);
+  add_softmax_kernels(table);
 }
 
 }  // namespace
@@ -25,9 +33,10 @@ void add_kernels(KernelTable& table) {
 KernelSet kernels_of_set() {
   return {.name = POPTORCH_NAME(POPTORCH_SET),
           .gemm = kGemmRoutines,
-          .halves = kHalfConversions,
+          .conversions = kConversions,
           .joined = kJoinedSteps,
           .depthwise_pixel = depthwise_pixel,
+          .add_products = add_products,
           .add_micro_rows = add_micro_rows,
           .add_kernels = add_kernels};
 }

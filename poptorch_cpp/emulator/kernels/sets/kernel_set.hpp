@@ -25,9 +25,12 @@ struct GemmRoutines {
   decltype(&gemm_dots) dots;
 };
 
-// Conversions between halves in memory and floats in registers; `narrow` rounds floats to halves.
-struct HalfConversions {
-  MicroFn load, store, narrow;
+// The functions of the same names in tile_ops.hpp.
+struct Conversions {
+  decltype(&load_fn) load;
+  decltype(&store_fn) store;
+  decltype(&cast_fn) cast;
+  decltype(&narrow_fn) narrow;
 };
 
 // A joined step of an optimiser over memory, and on a product in registers.
@@ -53,9 +56,10 @@ using DepthwisePixel = void (*)(const float* x, const float* w, const float* bia
 struct KernelSet {
   std::string_view name;  // as in POPTORCH_MAX_CPU_ISA
   GemmRoutines gemm;
-  HalfConversions halves;
+  Conversions conversions;
   JoinedSteps joined;
   DepthwisePixel depthwise_pixel;
+  void (*add_products)(const float* a, const float* b, float* y, int64_t n);  // y += a * b
   void (*add_micro_rows)(std::vector<MicroRow>&);
   void (*add_kernels)(KernelTable&);
 };

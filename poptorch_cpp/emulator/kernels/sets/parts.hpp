@@ -5,18 +5,33 @@
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 
+// Conversions between halves in memory and floats in registers; `narrow` rounds floats to halves.
+struct HalfConversions {
+  MicroFn load, store, narrow;
+};
+
 extern const GemmRoutines kGemmRoutines;
 extern const HalfConversions kHalfConversions;
+extern const Conversions kConversions;
 extern const JoinedSteps kJoinedSteps;
 
 void depthwise_pixel(const float* x, const float* w, const float* bias, const int64_t* from,
                      const int64_t* with, int taps, int64_t channels, float* y);
+void add_products(const float* a, const float* b, float* y, int64_t n);
 
 void add_unary_rows(std::vector<MicroRow>& rows);
 void add_binary_rows(std::vector<MicroRow>& rows);
 void add_update_rows(std::vector<MicroRow>& rows);
 void add_attention_kernels(KernelTable& table);
+void add_batch_norm_kernels(KernelTable& table);
+void add_group_norm_kernels(KernelTable& table);
+void add_layer_norm_kernels(KernelTable& table);
+void add_loss_kernels(KernelTable& table);
+void add_pool_kernels(KernelTable& table);
 void add_recurrent_kernels(KernelTable& table);
 void add_recurrent_gradients(KernelTable& table);
+void add_reduce_kernels(KernelTable& table);
+void add_search_kernels(KernelTable& table);
+void add_softmax_kernels(KernelTable& table);
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

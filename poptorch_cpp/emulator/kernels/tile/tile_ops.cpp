@@ -26,6 +26,35 @@ const MicroRows& table() {
 
 }  // namespace
 
+RegisterClass register_class(ir::DType dtype) {
+  switch (dtype) {
+    using enum ir::DType;
+    case kF32:
+    case kF16:
+    case kBF16:
+      return RegisterClass::kF32;
+    case kBool:
+    case kI8:
+    case kU8:
+    case kI16:
+    case kU16:
+    case kI32:
+      return RegisterClass::kI32;
+    case kU32:
+    case kI64:
+      return RegisterClass::kI64;
+    case kF64:
+      return RegisterClass::kF64;
+    default:
+      return RegisterClass::kNone;
+  }
+}
+
+MicroFn load_fn(ir::DType dtype) { return kernel_set().conversions.load(dtype); }
+MicroFn store_fn(ir::DType dtype) { return kernel_set().conversions.store(dtype); }
+MicroFn narrow_fn(ir::DType dtype) { return kernel_set().conversions.narrow(dtype); }
+MicroFn cast_fn(ir::DType from, ir::DType to) { return kernel_set().conversions.cast(from, to); }
+
 const ir::Attr& MicroQuery::attr(ir::Symbol name) const {
   const ir::Attr* given = attrs.find(name);
   return given ? *given : *def.find_attr(name)->default_value;

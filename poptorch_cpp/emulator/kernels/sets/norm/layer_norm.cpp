@@ -1,10 +1,10 @@
 // Layer normalisation, a row at a time in cache. The parameters' gradients are summed by parts of
 // rows, which join in order.
-#include "emulator/kernels/base/families.hpp"
+#include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/base/row_kernel.hpp"
 #include "emulator/kernels/simd/lanes.hpp"
 
-namespace poptorch::emulator {
+namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
 
 int64_t row_width(const KernelRequest& request) {
@@ -115,4 +115,4 @@ void add_layer_norm_kernels(KernelTable& table) {
              .takes_epilogue = true});
 }
 
-}  // namespace poptorch::emulator
+}  // namespace poptorch::emulator::inline POPTORCH_SET

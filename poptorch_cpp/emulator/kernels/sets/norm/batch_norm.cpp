@@ -4,10 +4,10 @@
 #include <array>
 #include <cmath>
 
-#include "emulator/kernels/base/families.hpp"
+#include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/base/support.hpp"
 
-namespace poptorch::emulator {
+namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
 
 constexpr int64_t kBlock = 64;  // rows, and channels, that are summed at a time
@@ -278,4 +278,4 @@ void add_batch_norm_kernels(KernelTable& table) {
              .takes_epilogue = true});
 }
 
-}  // namespace poptorch::emulator
+}  // namespace poptorch::emulator::inline POPTORCH_SET

@@ -1,9 +1,9 @@
 // Conversions: memory to registers and back, register class to register class, and narrowing.
 #include "emulator/kernels/base/tile_map.hpp"
-#include "emulator/kernels/sets/kernel_set.hpp"
+#include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/simd/vector_math.hpp"
 
-namespace poptorch::emulator {
+namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
 
 using ir::DType;
@@ -70,29 +70,28 @@ MicroFn truth_from() {
 
 struct DTypeRow {
   DType dtype;
-  RegisterClass held;
   MicroFn load, store, narrow;
 };
 
 constexpr DTypeRow kDTypeRows[] = {
-    {DType::kF32, kF32, convert<float, float>, convert<float, float>, nullptr},
-    {DType::kF16, kF32, nullptr, nullptr, nullptr},  // of the instruction set
-    {DType::kBF16, kF32, load_bfloat, store_bfloat, narrow_bfloat},
-    {DType::kBool, kI32, convert<uint8_t, int32_t>, convert<int32_t, uint8_t>,
+    {DType::kF32, convert<float, float>, convert<float, float>, nullptr},
+    {DType::kF16, nullptr, nullptr, nullptr},  // halves.cpp
+    {DType::kBF16, load_bfloat, store_bfloat, narrow_bfloat},
+    {DType::kBool, convert<uint8_t, int32_t>, convert<int32_t, uint8_t>,
      to_truth<int32_t, int32_t>},
-    {DType::kI8, kI32, convert<int8_t, int32_t>, convert<int32_t, int8_t>,
+    {DType::kI8, convert<int8_t, int32_t>, convert<int32_t, int8_t>,
      narrow_whole<int8_t, int32_t>},
-    {DType::kU8, kI32, convert<uint8_t, int32_t>, convert<int32_t, uint8_t>,
+    {DType::kU8, convert<uint8_t, int32_t>, convert<int32_t, uint8_t>,
      narrow_whole<uint8_t, int32_t>},
-    {DType::kI16, kI32, convert<int16_t, int32_t>, convert<int32_t, int16_t>,
+    {DType::kI16, convert<int16_t, int32_t>, convert<int32_t, int16_t>,
      narrow_whole<int16_t, int32_t>},
-    {DType::kU16, kI32, convert<uint16_t, int32_t>, convert<int32_t, uint16_t>,
+    {DType::kU16, convert<uint16_t, int32_t>, convert<int32_t, uint16_t>,
      narrow_whole<uint16_t, int32_t>},
-    {DType::kI32, kI32, convert<int32_t, int32_t>, convert<int32_t, int32_t>, nullptr},
-    {DType::kU32, kI64, convert<uint32_t, int64_t>, convert<int64_t, uint32_t>,
+    {DType::kI32, convert<int32_t, int32_t>, convert<int32_t, int32_t>, nullptr},
+    {DType::kU32, convert<uint32_t, int64_t>, convert<int64_t, uint32_t>,
      narrow_whole<uint32_t, int64_t>},
-    {DType::kF64, kF64, convert<double, double>, convert<double, double>, nullptr},
-    {DType::kI64, kI64, convert<int64_t, int64_t>, convert<int64_t, int64_t>, nullptr},
+    {DType::kF64, convert<double, double>, convert<double, double>, nullptr},
+    {DType::kI64, convert<int64_t, int64_t>, convert<int64_t, int64_t>, nullptr},
 };
 
 const DTypeRow* find(DType dtype) {
@@ -102,24 +101,17 @@ const DTypeRow* find(DType dtype) {
   return nullptr;
 }
 
-}  // namespace
-
-RegisterClass register_class(DType dtype) {
-  const DTypeRow* row = find(dtype);
-  return row ? row->held : kNone;
+MicroFn load_of(DType dtype) {
+  return dtype == DType::kF16 ? kHalfConversions.load : find(dtype)->load;
+}
+MicroFn store_of(DType dtype) {
+  return dtype == DType::kF16 ? kHalfConversions.store : find(dtype)->store;
+}
+MicroFn narrow_of(DType dtype) {
+  return dtype == DType::kF16 ? kHalfConversions.narrow : find(dtype)->narrow;
 }
 
-MicroFn load_fn(DType dtype) {
-  return dtype == DType::kF16 ? kernel_set().halves.load : find(dtype)->load;
-}
-MicroFn store_fn(DType dtype) {
-  return dtype == DType::kF16 ? kernel_set().halves.store : find(dtype)->store;
-}
-MicroFn narrow_fn(DType dtype) {
-  return dtype == DType::kF16 ? kernel_set().halves.narrow : find(dtype)->narrow;
-}
-
-MicroFn cast_fn(DType from, DType to) {
+MicroFn cast_of(DType from, DType to) {
   const RegisterClass held = register_class(from);
   if (to == DType::kBool) {
     return held == kF32   ? truth_from<float>()
@@ -131,4 +123,9 @@ MicroFn cast_fn(DType from, DType to) {
                         : from_class<int64_t>(register_class(to));
 }
 
-}  // namespace poptorch::emulator
+}  // namespace
+
+constinit const Conversions kConversions = {
+    .load = load_of, .store = store_of, .cast = cast_of, .narrow = narrow_of};
+
+}  // namespace poptorch::emulator::inline POPTORCH_SET

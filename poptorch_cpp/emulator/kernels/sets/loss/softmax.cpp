@@ -1,10 +1,11 @@
 // Softmax, its logarithm and their gradients along an axis, a row at a time in cache.
 #include "emulator/kernels/base/along_axis.hpp"
-#include "emulator/kernels/base/families.hpp"
+#include "emulator/kernels/sets/loss/class_loss.hpp"
+#include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/base/row_kernel.hpp"
 #include "emulator/kernels/simd/lanes.hpp"
 
-namespace poptorch::emulator {
+namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
 
 void softmax(const float* x, float* y, int64_t n) {
@@ -100,4 +101,4 @@ void add_softmax_kernels(KernelTable& table) {
              .takes_epilogue = true});
 }
 
-}  // namespace poptorch::emulator
+}  // namespace poptorch::emulator::inline POPTORCH_SET

@@ -6,14 +6,17 @@
 
 #include "emulator/kernels/base/support.hpp"
 
-namespace poptorch::emulator {
+namespace poptorch::emulator::inline POPTORCH_SET {
 
 // Makes any cross-entropy or negative log-likelihood: scores with several places per class, class
 // weights, smoothed labels. `softmax`: the loss applies log_softmax first.
 std::unique_ptr<BoundKernel> make_class_loss(const KernelRequest& request, bool softmax);
 std::unique_ptr<BoundKernel> make_class_loss_grad(const KernelRequest& request, bool softmax);
 
+// Computes y = log_softmax(x) of one row; x and y must differ. Defined in softmax.cpp.
+void log_softmax_row(const float* x, float* y, int64_t n);
+
 // Throws UserError unless `target` is a class.
 void check_target(const std::string& op, int32_t target, int64_t classes);
 
-}  // namespace poptorch::emulator
+}  // namespace poptorch::emulator::inline POPTORCH_SET

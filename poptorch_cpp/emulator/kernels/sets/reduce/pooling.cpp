@@ -3,11 +3,11 @@
 #include <array>
 #include <cmath>
 
-#include "emulator/kernels/base/families.hpp"
+#include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/base/support.hpp"
 #include "ir/op_def.hpp"
 
-namespace poptorch::emulator {
+namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
 
 using ir::Shape;
@@ -254,4 +254,4 @@ void add_pool_kernels(KernelTable& table) {
              .choose_layouts = choose_channels_last});
 }
 
-}  // namespace poptorch::emulator
+}  // namespace poptorch::emulator::inline POPTORCH_SET

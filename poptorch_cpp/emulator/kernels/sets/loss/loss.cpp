@@ -1,12 +1,12 @@
 // Cross entropy of [n, classes] scores and its gradient: log-probabilities row by row, then the
 // losses in row order. class_loss.hpp handles weights, smoothing and further dimensions.
-#include "emulator/kernels/base/families.hpp"
+#include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/base/row_kernel.hpp"
-#include "emulator/kernels/loss/class_loss.hpp"
+#include "emulator/kernels/sets/loss/class_loss.hpp"
 #include "emulator/kernels/simd/lanes.hpp"
 #include "ir/op_def.hpp"
 
-namespace poptorch::emulator {
+namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
 
 struct ClassLoss {
@@ -130,4 +130,4 @@ void add_loss_kernels(KernelTable& table) {
       {.op = "nll_loss_grad", .bind = bind_floats<bind_backward<false>>, .takes_epilogue = true});
 }
 
-}  // namespace poptorch::emulator
+}  // namespace poptorch::emulator::inline POPTORCH_SET

@@ -1,4 +1,4 @@
-#include "emulator/kernels/loss/class_loss.hpp"
+#include "emulator/kernels/sets/loss/class_loss.hpp"
 
 #include "emulator/kernels/base/along_axis.hpp"
 #include "emulator/kernels/base/row_kernel.hpp"
@@ -7,7 +7,7 @@
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
-namespace poptorch::emulator {
+namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
 
 constexpr int64_t kClassBlock = 64;  // places at a time
@@ -232,4 +232,4 @@ std::unique_ptr<BoundKernel> make_class_loss_grad(const KernelRequest& request, 
   return std::make_unique<LossGrad>(request, softmax);
 }
 
-}  // namespace poptorch::emulator
+}  // namespace poptorch::emulator::inline POPTORCH_SET

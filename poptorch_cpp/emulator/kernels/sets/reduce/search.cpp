@@ -5,10 +5,11 @@
 #include <optional>
 
 #include "emulator/kernels/base/along_axis.hpp"
-#include "emulator/kernels/base/families.hpp"
+#include "emulator/kernels/sets/parts.hpp"
+#include "emulator/kernels/sets/reduce/search.hpp"
 #include "emulator/kernels/simd/lanes.hpp"
 
-namespace poptorch::emulator {
+namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
 
 using ir::DType;
@@ -172,4 +173,4 @@ void add_search_kernels(KernelTable& table) {
   table.add({.op = "logsumexp", .bind = bind_floats<bind_logsumexp>});
 }
 
-}  // namespace poptorch::emulator
+}  // namespace poptorch::emulator::inline POPTORCH_SET

@@ -1,10 +1,10 @@
 // Group normalisation: a row is a group of channels of a sample, which is contiguous in memory. The
 // parameters' gradients are summed by sample, and over samples in order.
-#include "emulator/kernels/base/families.hpp"
+#include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/base/row_kernel.hpp"
 #include "emulator/kernels/simd/lanes.hpp"
 
-namespace poptorch::emulator {
+namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
 
 struct Sizes {
@@ -119,4 +119,4 @@ void add_group_norm_kernels(KernelTable& table) {
   table.add({.op = "group_norm_grad", .bind = bind_floats<bind_gradient>});
 }
 
-}  // namespace poptorch::emulator
+}  // namespace poptorch::emulator::inline POPTORCH_SET
