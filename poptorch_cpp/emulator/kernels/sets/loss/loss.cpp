@@ -1,8 +1,8 @@
 // Cross entropy of [n, classes] scores and its gradient: log-probabilities row by row, then the
 // losses in row order. class_loss.hpp handles weights, smoothing and further dimensions.
-#include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/base/row_kernel.hpp"
 #include "emulator/kernels/sets/loss/class_loss.hpp"
+#include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/simd/lanes.hpp"
 #include "ir/op_def.hpp"
 

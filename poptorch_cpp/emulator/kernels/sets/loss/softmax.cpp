@@ -1,8 +1,8 @@
 // Softmax, its logarithm and their gradients along an axis, a row at a time in cache.
 #include "emulator/kernels/base/along_axis.hpp"
+#include "emulator/kernels/base/row_kernel.hpp"
 #include "emulator/kernels/sets/loss/class_loss.hpp"
 #include "emulator/kernels/sets/parts.hpp"
-#include "emulator/kernels/base/row_kernel.hpp"
 #include "emulator/kernels/simd/lanes.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {

@@ -4,8 +4,8 @@
 #include <array>
 #include <cmath>
 
-#include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/base/support.hpp"
+#include "emulator/kernels/sets/parts.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {

@@ -1,7 +1,7 @@
 // Group normalisation: a row is a group of channels of a sample, which is contiguous in memory. The
 // parameters' gradients are summed by sample, and over samples in order.
-#include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/base/row_kernel.hpp"
+#include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/simd/lanes.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {

@@ -1,7 +1,7 @@
 // Layer normalisation, a row at a time in cache. The parameters' gradients are summed by parts of
 // rows, which join in order.
-#include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/base/row_kernel.hpp"
+#include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/simd/lanes.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {

@@ -3,8 +3,8 @@
 #include <array>
 #include <cmath>
 
-#include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/base/support.hpp"
+#include "emulator/kernels/sets/parts.hpp"
 #include "ir/op_def.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {

@@ -1,10 +1,10 @@
 // Reductions over any axes. Dimensions are grouped into alternating kept and reduced groups. The
 // innermost group is summed in lanes or column by column; partial results join in a fixed order.
 #include "emulator/kernels/base/along_axis.hpp"
-#include "emulator/kernels/sets/parts.hpp"
-#include "emulator/kernels/sets/reduce/search.hpp"
 #include "emulator/kernels/base/layouts.hpp"
 #include "emulator/kernels/base/support.hpp"
+#include "emulator/kernels/sets/parts.hpp"
+#include "emulator/kernels/sets/reduce/search.hpp"
 #include "emulator/kernels/simd/lanes.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {

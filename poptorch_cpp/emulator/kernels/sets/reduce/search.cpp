@@ -1,4 +1,6 @@
 // Searches, scans and orders along an axis, and the reductions that the float sums do not cover.
+#include "emulator/kernels/sets/reduce/search.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -6,7 +8,6 @@
 
 #include "emulator/kernels/base/along_axis.hpp"
 #include "emulator/kernels/sets/parts.hpp"
-#include "emulator/kernels/sets/reduce/search.hpp"
 #include "emulator/kernels/simd/lanes.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {

@@ -63,7 +63,7 @@ Results split(const Handled& h) {
 }
 
 // Computes masked_select as x[mask] for a known mask.
-Results selected(const Handled& h) {
+Results masked_select(const Handled& h) {
   const auto known = h.tracer.known(h.arguments[1].toTensor());
   if (!known) refuse_dynamic_shape(h, h.arguments[1]);
   const at::Tensor mask = h.tracer.make_constant(*known);
@@ -175,7 +175,7 @@ const std::unordered_map<std::string, Handler>& handlers() {
       {"aten::sparse_coo_tensor.indices", sparse_of_places},
       {"aten::_pack_padded_sequence", packed},
       {"aten::_pad_packed_sequence", padded},
-      {"aten::masked_select", selected},
+      {"aten::masked_select", masked_select},
       {"aten::tensor_split.tensor_indices_or_sections", split},
       {"aten::cov", covariance},
       {"aten::linalg_lstsq", least_squares},
