@@ -1,4 +1,4 @@
-// What reduce.cpp needs of the kernels of search.cpp.
+// Declares what reduce.cpp needs of the kernels of search.cpp.
 #pragma once
 
 #include <memory>
