@@ -156,7 +156,7 @@ tsan: $(VENV)/.core ## unit tests under the thread sanitizer
 # Kernels of processors that this machine is not: those without AVX, and aarch64. qemu ends a process that
 # forks while it has threads, and its stand-in of /proc/<own process>/stat lets instances of one process take
 # each other for ended, so tests of instances are left out.
-EMULATED := --gtest_brief=1 --gtest_filter='-SharedFabric*:FrameFabric*:*FarCollective*:*Fork*'
+EMULATED := --gtest_brief=1 --gtest_filter='-SharedFabric*:FrameFabric*:*RemoteCollective*:*Fork*'
 SSE4_TESTS := tests/behaviour/test_models.py tests/behaviour/test_optimiser_steps.py
 sse4: $(VENV)/.development ## tests of the SSE4 kernels, on an emulated processor without AVX
 	@tools/install_system_packages.sh $(PYTHON) emulation

@@ -28,7 +28,7 @@ TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
 MARK = re.compile(r"\bmark\.signals\b")
 UNIT_TESTS = [
-    "*ExchangeState*", "*Far*", "*Fabric*", "*Peers*", "*SharedPages*", "*PeerProcess*",
+    "*ExchangeState*", "*Remote*", "*Fabric*", "*Peers*", "*SharedPages*", "*PeerProcess*",
     "*Interrupt*", "*Watch*", "*Fault*", "*Pool*", "*FileLock*", "*WholeFile*", "*Foreign*",
     "Cache.*", "Session.*",
 ]  # fmt: skip

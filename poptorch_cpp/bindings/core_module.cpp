@@ -95,8 +95,8 @@ std::tuple<int, int, int> replicas_of(const Executable& executable) {
   return {here.first, here.count, here.all};
 }
 
-std::vector<std::pair<int, int>> far_groups(const Executable& executable, const Text& name) {
-  return executable.far_groups(name.value);
+std::vector<std::pair<int, int>> remote_groups(const Executable& executable, const Text& name) {
+  return executable.remote_groups(name.value);
 }
 
 // Exchanges rows in place; they are the array's first dimension.
@@ -221,7 +221,7 @@ void bind_executable(py::module_& m) {
                              })
       .def_property_readonly("replicas", &replicas_of,
                              "Of this process: (the first, how many, of how many in all).")
-      .def("far_groups", &far_groups,
+      .def("remote_groups", &remote_groups,
            "Groups of the slot that have no replica in this process: their rows of read_state are "
            "0. As (group, instance of its first replica).",
            py::arg("name"))

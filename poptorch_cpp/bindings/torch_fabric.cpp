@@ -24,22 +24,22 @@ void bind_wired_fabric(py::module_& m) {
       "make_wired_fabric",
       [](const std::string& group, int instance,
          const std::vector<std::pair<std::string, int>>& instances,
-         const std::optional<std::shared_ptr<Fabric>>& near,
+         const std::optional<std::shared_ptr<Fabric>>& local,
          int connections) -> std::shared_ptr<Fabric> {
         auto wires = frontend::wires_of(group, connections);
         std::vector<emulator::Reached> others(instances.size());
         for (size_t i = 0; i < instances.size(); ++i) {
-          const auto& [name, near_number] = instances[i];
-          others[i] = {name, std::move(wires.at(i)), near_number};
+          const auto& [name, local_number] = instances[i];
+          others[i] = {name, std::move(wires.at(i)), local_number};
         }
         return ending_without_gil(
-            emulator::make_frame_fabric(instance, std::move(others), near.value_or(nullptr)));
+            emulator::make_frame_fabric(instance, std::move(others), local.value_or(nullptr)));
       },
       "Joins this process to the other instances of a program over a process group registered with "
       "torch.distributed, which then belongs to it. `instances`: of each its name and its number "
-      "in `near`, a fabric of those on this host, -1: it is not there. `connections`: devices of "
+      "in `local`, a fabric of those on this host, -1: it is not there. `connections`: devices of "
       "the group.",
-      py::arg("group"), py::arg("instance"), py::arg("instances"), py::arg("near"),
+      py::arg("group"), py::arg("instance"), py::arg("instances"), py::arg("local"),
       py::arg("connections"));
 }
 

@@ -12,9 +12,9 @@
 #include "emulator/run/state_store.hpp"
 #include "ir/text.hpp"
 #include "program/replica_groups.hpp"
-#include "session/agreement.hpp"
 #include "session/exclusive_access.hpp"
 #include "session/run_clock.hpp"
+#include "session/state_comparison.hpp"
 #include "support/error.hpp"
 #include "support/exhaustion.hpp"
 #include "support/faults.hpp"
@@ -101,7 +101,7 @@ struct Executable::Impl {
   ExclusiveAccess access;
   bool is_closed = false;
   emulator::Engine engine;
-  Agreement agreement{engine};  // with other instances
+  StateComparison comparison{engine};  // with other instances
   std::vector<ir::Type> input_types, output_types;
   std::vector<ir::StateSlot> states;
   RunClock clock;
@@ -136,7 +136,7 @@ void Executable::run(const std::vector<const std::byte*>& inputs,
         "when no thread uses the wrapper any more.");
   }
   impl_->on_device([&] {
-    impl_->agreement.before_run();
+    impl_->comparison.before_run();
     const int64_t began = RunClock::now();
     support::in_frame(
         "run", [&] { support::refusing_exhaustion([&] { impl_->engine.run(inputs, outputs); }); });
@@ -189,8 +189,8 @@ void Executable::read_states(const std::vector<std::pair<std::string, std::byte*
   });
 }
 
-std::vector<std::pair<int, int>> Executable::far_groups(const std::string& name) const {
-  return impl_->engine.state().far_groups(name);
+std::vector<std::pair<int, int>> Executable::remote_groups(const std::string& name) const {
+  return impl_->engine.state().remote_groups(name);
 }
 std::vector<int> Executable::owners(const std::string& name) const {
   return impl_->engine.state().owners(name);
@@ -212,7 +212,7 @@ void Executable::write_states(const std::vector<std::pair<std::string, const std
   const Guard guard(impl_->access);
   impl_->copy([&] {
     for (const auto& [name, data] : from) {
-      impl_->agreement.before_write(name);
+      impl_->comparison.before_write(name);
       impl_->engine.state().write(name, data);
       support::note_moved_bytes(impl_->engine.state().bytes(name));
     }
@@ -222,7 +222,7 @@ void Executable::write_states(const std::vector<std::pair<std::string, const std
 void Executable::write_state(const std::string& name, const std::byte* data) {
   const Guard guard(impl_->access);
   const auto write = [&] {
-    impl_->agreement.before_write(name);
+    impl_->comparison.before_write(name);
     impl_->engine.state().write(name, data);
   };
   if (impl_->is_hyper_parameter(name)) {

@@ -70,7 +70,7 @@ class Executable {
   void read_states(const std::vector<std::pair<std::string, std::byte*>>& into) const;
   // Returns the slot's groups without a replica in this process, each with the instance of its
   // first replica. Reads leave the bytes of these groups unchanged.
-  std::vector<std::pair<int, int>> far_groups(const std::string& name) const;
+  std::vector<std::pair<int, int>> remote_groups(const std::string& name) const;
   // Returns the instance of each group's first replica. Empty if every instance has a replica of
   // each group, so that each can read the whole slot.
   std::vector<int> owners(const std::string& name) const;

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "emulator/run/state_store.hpp"
-#include "session/agreement.hpp"
+#include "session/state_comparison.hpp"
 #include "support/log.hpp"
 #include "support/strings.hpp"
 
@@ -20,22 +20,22 @@ constexpr size_t kMostWrites = 64;  // remembered per slot
 
 }  // namespace
 
-void Agreement::before_run() {
+void StateComparison::before_run() {
   const emulator::Share& share = engine_.share();
   if (share.instances == 1 || !share.fabric) return;
   if (++run_ == 0) {
-    note_beginnings();
+    digest_initial_state();
     list_slots();
   }
   note_changes();
-  if (!has_compared_) compare_beginnings();
+  if (!has_compared_) compare_initial_state();
   if (slots_.empty()) return;
-  tell_changes();
-  hear();
+  send_changes();
+  receive_changes();
 }
 
 // Lists shared slots, except buffers, which are private to each replica after the first run.
-void Agreement::list_slots() {
+void StateComparison::list_slots() {
   for (const program::State& state : engine_.program().states) {
     if (!is_shared(state.slot) || state.slot.kind == "buffer") continue;
     slots_.push_back({.name = state.slot.name.text(),
@@ -48,14 +48,14 @@ void Agreement::list_slots() {
   std::ranges::sort(slots_, {}, &Slot::name);
 }
 
-uint64_t Agreement::content_of(const Slot& slot) const {
+uint64_t StateComparison::content_of(const Slot& slot) const {
   if (!slot.is_number) return digest_of(engine_, slot.name);
   double number = 0;
   engine_.state().read(slot.name, reinterpret_cast<std::byte*>(&number));
   return std::bit_cast<uint64_t>(number);
 }
 
-void Agreement::before_write(const std::string& name) {
+void StateComparison::before_write(const std::string& name) {
   const auto slot = std::ranges::lower_bound(slots_, name, {}, &Slot::name);
   if (slot == slots_.end() || slot->name != name || slot->overwritten) return;
   slot->overwritten = content_of(*slot);
@@ -64,12 +64,12 @@ void Agreement::before_write(const std::string& name) {
 
 // Must come before anything that may interrupt the run: all instances number a change by the run
 // after it.
-void Agreement::note_changes() {
+void StateComparison::note_changes() {
   for (const int64_t number : std::exchange(written_, {})) {
     Slot& slot = slots_[number];
     const Change change{.run = run_, .slot = number, .content = content_of(slot)};
     const bool is_other = std::exchange(slot.overwritten, std::nullopt) != change.content;
-    if (is_other) untold_.push_back(change);
+    if (is_other) unsent_.push_back(change);
     slot.writes.push_back(change);
     if (slot.writes.size() <= kMostWrites) continue;
     slot.first = slot.writes.front().content;
@@ -77,15 +77,15 @@ void Agreement::note_changes() {
   }
 }
 
-void Agreement::tell_changes() {
-  for (const Change& change : std::exchange(untold_, {})) {
+void StateComparison::send_changes() {
+  for (const Change& change : std::exchange(unsent_, {})) {
     engine_.tell(reinterpret_cast<const std::byte*>(&change), sizeof change);
   }
 }
 
 // Returns the content that this instance's host had given the slot before `run`. Runs change slots
 // that are not numbers: for these only a write directly before `run` counts.
-std::optional<uint64_t> Agreement::given_before(int64_t run, const Slot& slot) {
+std::optional<uint64_t> StateComparison::given_before(int64_t run, const Slot& slot) {
   const auto later = std::ranges::upper_bound(slot.writes, run, {}, &Change::run);
   if (later != slot.writes.begin()) {
     const Change& latest = *(later - 1);
@@ -95,23 +95,23 @@ std::optional<uint64_t> Agreement::given_before(int64_t run, const Slot& slot) {
   return std::nullopt;
 }
 
-void Agreement::hear() {
+void StateComparison::receive_changes() {
   Change change;
   auto* const bytes = reinterpret_cast<std::byte*>(&change);
   for (int other = 0; (other = engine_.hear(bytes, sizeof change)) >= 0;) {
     const bool is_known = change.slot >= 0 && change.slot < static_cast<int64_t>(slots_.size());
-    if (is_known) heard_.push_back({other, change});
+    if (is_known) received_.push_back({other, change});
   }
   // The other instance may be ahead: this one may still make the same change.
-  const auto is_due = [&](const Heard& heard) { return heard.change.run <= run_; };
-  for (const Heard& heard : heard_) {
-    if (is_due(heard)) warn_unless_equal(heard);
+  const auto is_due = [&](const Received& received) { return received.change.run <= run_; };
+  for (const Received& received : received_) {
+    if (is_due(received)) warn_unless_equal(received);
   }
-  std::erase_if(heard_, is_due);
+  std::erase_if(received_, is_due);
 }
 
-void Agreement::warn_unless_equal(const Heard& heard) {
-  const auto& [instance, change] = heard;
+void StateComparison::warn_unless_equal(const Received& received) {
+  const auto& [instance, change] = received;
   const Slot& slot = slots_[change.slot];
   const std::optional<uint64_t> own = given_before(change.run, slot);
   if (own == change.content || std::exchange(has_warned_, true)) return;

@@ -32,8 +32,8 @@ def make(here: Instance, peers: list[store.Peer], meeting: Any, address: str) ->
     own = [i for i, memory in enumerate(memories) if memory == memories[here.index]]
     if len(own) == here.count:
         return _shared(here.index, own, meeting)
-    near = _shared(here.index, own, meeting) if len(own) > 1 else None
-    numbers = [own.index(i) if near and i in own else -1 for i in range(here.count)]
+    local = _shared(here.index, own, meeting) if len(own) > 1 else None
+    numbers = [own.index(i) if local and i in own else -1 for i in range(here.count)]
     names = [
         f"instance {i} on {peer.host} (process {peer.process.pid})" for i, peer in enumerate(peers)
     ]
@@ -44,7 +44,7 @@ def make(here: Instance, peers: list[store.Peer], meeting: Any, address: str) ->
     _register(name, group)
     try:
         named = list(zip(names, numbers, strict=True))
-        return _torch.make_wired_fabric(name, here.index, named, near, CONNECTIONS)
+        return _torch.make_wired_fabric(name, here.index, named, local, CONNECTIONS)
     finally:
         _unregister(name)
 

@@ -325,7 +325,7 @@ class Executable:
         instances call it. `what`: for errors.
         """
 
-    def far_groups(self, name: str) -> list[tuple[int, int]]:
+    def remote_groups(self, name: str) -> list[tuple[int, int]]:
         """Groups of the slot that have no replica in this process: their rows of read_state
         are 0. As (group, instance of its first replica).
         """

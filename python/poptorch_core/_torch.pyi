@@ -310,12 +310,12 @@ def make_wired_fabric(
     group: str,
     instance: int,
     instances: Sequence[tuple[str, int]],
-    near: Fabric | None,
+    local: Fabric | None,
     connections: int,
 ) -> Fabric:
     """Joins this process to the other instances of a program over a process group
     registered with torch.distributed, which then belongs to it. `instances`: of each
-    its name and its number in `near`, a fabric of those on this host, -1: it is not
+    its name and its number in `local`, a fabric of those on this host, -1: it is not
     there. `connections`: devices of the group.
     """
 

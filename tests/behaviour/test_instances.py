@@ -46,7 +46,7 @@ except _core.Error as error:
     print(error)
     sys.exit(3)
 state = executable.read_state("w")
-np.savez(f"{sys.argv[1]}.{instance}", state=state, *outputs, far=executable.far_groups("w"))
+np.savez(f"{sys.argv[1]}.{instance}", state=state, *outputs, far=executable.remote_groups("w"))
 """
 
 
@@ -76,7 +76,7 @@ def test_several_processes_have_the_bits_of_one(place, instances):
     for _ in range(3):
         sums, masks = whole.run([rows().reshape(-1)])
     state = whole.read_state("w")
-    assert whole.replicas == (0, REPLICAS, REPLICAS) and whole.far_groups("w") == []
+    assert whole.replicas == (0, REPLICAS, REPLICAS) and whole.remote_groups("w") == []
     processes = [start(place, i, instances) for i in range(instances)]
     assert [process.communicate()[0] + str(process.returncode) for process in processes] == [
         "0"

@@ -71,7 +71,7 @@ sys.exit({failures})
 def test_a_failure_of_the_core_is_in_the_table(failures, status, tmp_path, monkeypatch, capsys):
     """With a program that plays the unit tests."""
     tests = [RESULTS | ({"failures": []} if failures else {})]
-    results = json.dumps({"testsuites": [{"name": "Far", "testsuite": tests}]})
+    results = json.dumps({"testsuites": [{"name": "Remote", "testsuite": tests}]})
     program = tmp_path / "unit_tests"
     program.write_text(UNIT_TESTS.format(python=sys.executable, results=results, failures=failures))
     program.chmod(0o700)
@@ -82,6 +82,6 @@ def test_a_failure_of_the_core_is_in_the_table(failures, status, tmp_path, monke
     monkeypatch.setattr(flaky, "CONDITIONS", [flaky.Condition("niced", busy=1, niceness=1)])
     assert flaky.main() == status
     shown = capsys.readouterr().out
-    assert f"| Far.Waits | 2 | {2 * failures} | 0.50 |" in shown
+    assert f"| Remote.Waits | 2 | {2 * failures} | 0.50 |" in shown
     assert "test_marked.py::test_sound | 2 | 0 |" in shown
     assert f"| 2 tests | 4 | {2 * failures} | |" in shown

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "emulator/collectives/peers.hpp"
-#include "far_testing.hpp"
+#include "fabric_testing.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 #include "support/watch.hpp"

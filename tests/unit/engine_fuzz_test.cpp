@@ -4,7 +4,7 @@
 #include <random>
 #include <sstream>
 
-#include "far_testing.hpp"
+#include "fabric_testing.hpp"
 #include "reference/interpreter.hpp"
 #include "sample.hpp"
 #include "support/strings.hpp"

@@ -1,7 +1,7 @@
 // Rows of state go from the instances that have them to all others.
 #include <latch>
 
-#include "far_testing.hpp"
+#include "fabric_testing.hpp"
 #include "support/error.hpp"
 
 namespace poptorch::emulator {

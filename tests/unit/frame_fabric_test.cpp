@@ -11,7 +11,7 @@
 #include <limits>
 
 #include "emulator/transport/shared_fabric.hpp"
-#include "far_testing.hpp"
+#include "fabric_testing.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -42,7 +42,7 @@ TEST(FrameFabric, WhoWaitsForRoomMakesRoomOnWiresAndInMemory) {
     const int64_t bytes = std::min(fabric->most_bytes(), fabric->most_bytes_among_near());
     std::vector<std::byte> data(static_cast<size_t>(bytes));
     const auto tag_of = [&](uint32_t round, int other) {
-      return Tag{.round = round, .among_near = fabric->is_near(other) ? 1u : 0u};
+      return Tag{.round = round, .on_one_host = fabric->is_on_this_host(other) ? 1u : 0u};
     };
     const auto wait = [&](auto ask) {
       uint32_t seen = fabric->signal();

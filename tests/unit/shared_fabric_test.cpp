@@ -13,7 +13,7 @@
 
 #include "child_process.hpp"
 #include "emulator/transport/peer_process.hpp"
-#include "far_testing.hpp"
+#include "fabric_testing.hpp"
 #include "scratch.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"

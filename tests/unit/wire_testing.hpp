@@ -123,22 +123,22 @@ class Cluster {
   }
 
   std::unique_ptr<Fabric> join(int here) {
-    std::shared_ptr<Fabric> near;
+    std::shared_ptr<Fabric> local;
     if (on_host_ > 1) {
-      near = make_shared_fabric(files_[static_cast<size_t>(here / on_host_)], here % on_host_,
-                                on_host_, 0);
+      local = make_shared_fabric(files_[static_cast<size_t>(here / on_host_)], here % on_host_,
+                                 on_host_, 0);
     }
     std::vector<Reached> reached;
     for (int other = 0; other < count_; ++other) {
       Reached& there = reached.emplace_back("instance " + std::to_string(other));
-      if (near && other / on_host_ == here / on_host_) {
-        there.near_number = other % on_host_;
+      if (local && other / on_host_ == here / on_host_) {
+        there.local_number = other % on_host_;
       }
       if (other != here) {
         there.wire = std::make_unique<LineWire>(line(here, other), line(other, here));
       }
     }
-    return make_frame_fabric(here, std::move(reached), near, least_bulk_);
+    return make_frame_fabric(here, std::move(reached), local, least_bulk_);
   }
 
  private:

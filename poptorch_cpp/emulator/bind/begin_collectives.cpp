@@ -7,7 +7,7 @@
 
 #include "emulator/bind/plan.hpp"
 #include "emulator/bound/code.hpp"
-#include "emulator/bound/far_group.hpp"
+#include "emulator/bound/instance_group.hpp"
 #include "support/watch.hpp"
 
 namespace poptorch::emulator {
@@ -74,10 +74,11 @@ class CollectiveHoister {
   bool is_ahead(const CollectiveNode& node) const {
     if (plan_.options.begin_ahead) return *plan_.options.begin_ahead;
     const Share& share = plan_.options.share;
-    if (share.instances == 1 || share.near.empty()) return false;
+    if (share.instances == 1 || share.on_this_host.empty()) return false;
     const CollectiveSpec spec = collective_spec(plan_, node);
-    return std::ranges::any_of(share.groups(spec.groups),
-                               [&](int group) { return !share.is_near_group(group, spec.groups); });
+    return std::ranges::any_of(share.groups(spec.groups), [&](int group) {
+      return !share.is_on_one_host(group, spec.groups);
+    });
   }
 
   const Plan& plan_;
@@ -106,9 +107,9 @@ void choose_ways(const Plan& plan, CollectiveSpec& spec) {
   const Share& share = plan.options.share;
   spec.ways.assign(static_cast<size_t>(spec.groups.count()), Way::kLocal);
   for (const int number : share.groups(spec.groups)) {
-    const FarGroup group(share, number, spec.groups);
+    const InstanceGroup group(share, number, spec.groups);
     if (group.places() == 1) continue;
-    const bool shared = group.is_near && spec.operand_bytes() >= share.least_shared;
+    const bool shared = group.is_on_one_host && spec.operand_bytes() >= share.least_shared;
     spec.ways[number] = shared ? Way::kShared : Way::kSent;
   }
 }

@@ -33,10 +33,10 @@ std::vector<int> Share::groups(const program::ReplicaGroups& groups) const {
   return found;
 }
 
-bool Share::is_near_group(int group, const program::ReplicaGroups& groups) const {
+bool Share::is_on_one_host(int group, const program::ReplicaGroups& groups) const {
   const std::vector<int> members = groups.members(group);
-  return !near.empty() && std::ranges::all_of(members, [&](int replica) {
-    return near[owner(replica, groups.replicas)];
+  return !on_this_host.empty() && std::ranges::all_of(members, [&](int replica) {
+    return on_this_host[owner(replica, groups.replicas)];
   });
 }
 

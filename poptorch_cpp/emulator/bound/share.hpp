@@ -22,7 +22,7 @@ struct Share {
   std::shared_ptr<Fabric> fabric = nullptr;
   // For each instance, whether it runs on this host, so that each can read the other's memory.
   // Empty without a fabric. note_fabric() fills it, and `least_shared`.
-  std::vector<bool> near = {};
+  std::vector<bool> on_this_host = {};
   int64_t least_shared = 0;  // bytes of an operand that is worth reading where it is
   double timeout = 300;      // seconds for which this instance waits for another; 0: for ever
 
@@ -38,8 +38,8 @@ struct Share {
   int owner(int replica, int replicas) const { return replica / count(replicas); }
   // Returns the groups that have a replica here, ascending.
   std::vector<int> groups(const program::ReplicaGroups& groups) const;
-  // Whether all instances that run a replica of the group are near.
-  bool is_near_group(int group, const program::ReplicaGroups& groups) const;
+  // Returns whether all instances that run a replica of the group are on this host.
+  bool is_on_one_host(int group, const program::ReplicaGroups& groups) const;
 };
 
 }  // namespace poptorch::emulator

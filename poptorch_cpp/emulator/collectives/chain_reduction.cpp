@@ -15,10 +15,12 @@ constexpr int64_t kChainSlice = int64_t{1} << 18;
 
 }  // namespace
 
-ChainReduction::ChainReduction(const CollectiveSpec& spec, int number, FarGroup group, Peers& peers)
+ChainReduction::ChainReduction(const CollectiveSpec& spec, int number, InstanceGroup group,
+                               Peers& peers)
     : SentReduction(spec, number, std::move(group), peers) {
   if (!peers.share().fabric) return;  // Peers::begin_run() refuses runs
-  cut_slices(std::min(kChainSlice, peers.fabric().longest_message(group_.is_near)) / widest());
+  cut_slices(std::min(kChainSlice, peers.fabric().longest_message(group_.is_on_one_host)) /
+             widest());
 }
 
 void ChainReduction::begin() {

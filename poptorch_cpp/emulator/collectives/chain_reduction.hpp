@@ -11,7 +11,7 @@ namespace poptorch::emulator {
 
 class ChainReduction final : public SentReduction {
  public:
-  ChainReduction(const CollectiveSpec& spec, int number, FarGroup group, Peers& peers);
+  ChainReduction(const CollectiveSpec& spec, int number, InstanceGroup group, Peers& peers);
 
  private:
   void begin() override;

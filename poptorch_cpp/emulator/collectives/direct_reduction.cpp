@@ -23,7 +23,7 @@ int64_t ceil_of(int64_t length, int64_t parts) { return (length + parts - 1) / p
 
 }  // namespace
 
-DirectReduction::DirectReduction(const CollectiveSpec& spec, int number, FarGroup group,
+DirectReduction::DirectReduction(const CollectiveSpec& spec, int number, InstanceGroup group,
                                  Peers& peers)
     : SentReduction(spec, number, std::move(group), peers),
       is_long_(peers.share().fabric && spec.elements / group_.ranks() * element_bytes() >=
@@ -36,7 +36,7 @@ DirectReduction::DirectReduction(const CollectiveSpec& spec, int number, FarGrou
 int64_t DirectReduction::longest_slice() const {
   const Fabric& fabric = peers_.fabric();
   if (!is_long_) {
-    return std::min(kDirectSlice, fabric.longest_message(group_.is_near)) / widest();
+    return std::min(kDirectSlice, fabric.longest_message(group_.is_on_one_host)) / widest();
   }
   // Each owner has equally many slices, of equal length.
   const int64_t part = spec_.elements / parts();

@@ -15,7 +15,7 @@ namespace poptorch::emulator {
 
 class DirectReduction final : public SentReduction {
  public:
-  DirectReduction(const CollectiveSpec& spec, int number, FarGroup group, Peers& peers);
+  DirectReduction(const CollectiveSpec& spec, int number, InstanceGroup group, Peers& peers);
 
  private:
   void begin() override;

@@ -19,10 +19,10 @@ void check_instances(const Share& share, int replicas) {
 }
 
 void note_fabric(Share& share) {
-  share.near.clear();
+  share.on_this_host.clear();
   if (!share.fabric) return;
   for (int other = 0; other < share.instances; ++other) {
-    share.near.push_back(other == share.instance || share.fabric->is_near(other));
+    share.on_this_host.push_back(other == share.instance || share.fabric->is_on_this_host(other));
   }
   share.least_shared = share.fabric->least_shared();
 }

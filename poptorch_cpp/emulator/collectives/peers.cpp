@@ -98,7 +98,7 @@ void Peers::join() {
 void Peers::agree() {
   if (agreed_) return;
   if (!unlike_.empty()) throw support::UserError(unlike_);
-  // Seeds that differ only cause a warning: session/agreement.hpp.
+  // Seeds that differ only cause a warning: session/state_comparison.hpp.
   const std::string unseeded = program::print(program_, {.seed = false});
   const Hello own{.build = storage::digest_of(support::build_id()).low,
                   .program = storage::digest_of(unseeded).low,
@@ -132,7 +132,7 @@ void Peers::agree() {
     if (!is_other(heard_)) continue;
     wait(heard_, hear);
     refuse_unlike(own, theirs);
-    if (fabric().is_near(heard_)) pages_.note(heard_, theirs.pages, fabric().name(heard_));
+    if (fabric().is_on_this_host(heard_)) pages_.note(heard_, theirs.pages, fabric().name(heard_));
   }
   agreed_ = true;
 }

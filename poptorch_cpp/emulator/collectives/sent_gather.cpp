@@ -5,8 +5,8 @@
 
 namespace poptorch::emulator {
 
-SentGather::SentGather(const CollectiveSpec& spec, int number, FarGroup group, Peers& peers)
-    : FarCollective(spec, number, std::move(group), peers), transfers_(group_, peers, true) {}
+SentGather::SentGather(const CollectiveSpec& spec, int number, InstanceGroup group, Peers& peers)
+    : RemoteCollective(spec, number, std::move(group), peers), transfers_(group_, peers, true) {}
 
 void SentGather::begin() {
   transfers_.begin(tag(0), tag(0));

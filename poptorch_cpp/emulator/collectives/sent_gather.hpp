@@ -2,14 +2,14 @@
 // zero-copy transfers where the fabric supports them.
 #pragma once
 
-#include "emulator/collectives/far_collective.hpp"
+#include "emulator/collectives/remote_collective.hpp"
 #include "emulator/collectives/transfers.hpp"
 
 namespace poptorch::emulator {
 
-class SentGather final : public FarCollective {
+class SentGather final : public RemoteCollective {
  public:
-  SentGather(const CollectiveSpec& spec, int number, FarGroup group, Peers& peers);
+  SentGather(const CollectiveSpec& spec, int number, InstanceGroup group, Peers& peers);
 
  private:
   void begin() override;

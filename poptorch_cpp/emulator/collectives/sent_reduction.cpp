@@ -5,8 +5,9 @@
 
 namespace poptorch::emulator {
 
-SentReduction::SentReduction(const CollectiveSpec& spec, int number, FarGroup group, Peers& peers)
-    : FarCollective(spec, number, std::move(group), peers), fold_(spec.dtype, spec.reduction) {}
+SentReduction::SentReduction(const CollectiveSpec& spec, int number, InstanceGroup group,
+                             Peers& peers)
+    : RemoteCollective(spec, number, std::move(group), peers), fold_(spec.dtype, spec.reduction) {}
 
 int64_t SentReduction::widest() const { return std::max(element_bytes(), fold_.partial_bytes()); }
 

@@ -4,13 +4,13 @@
 
 #include <vector>
 
-#include "emulator/collectives/far_collective.hpp"
 #include "emulator/collectives/fold.hpp"
+#include "emulator/collectives/remote_collective.hpp"
 #include "emulator/host/memory.hpp"
 
 namespace poptorch::emulator {
 
-class SentReduction : public FarCollective {
+class SentReduction : public RemoteCollective {
  protected:
   // Describes a message, or one step of folding: `elements` of the operands from `first` on.
   struct Slice {
@@ -19,7 +19,7 @@ class SentReduction : public FarCollective {
     int rank = -1;  // of a reduce_scatter: the one whose part it is
   };
 
-  SentReduction(const CollectiveSpec& spec, int number, FarGroup group, Peers& peers);
+  SentReduction(const CollectiveSpec& spec, int number, InstanceGroup group, Peers& peers);
 
   // Cuts the operands into slices of at most `most` elements, each for all or for one of parts().
   void cut_slices(int64_t most);

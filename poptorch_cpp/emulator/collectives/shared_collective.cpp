@@ -16,9 +16,9 @@ constexpr int64_t kElementsOfLine = 64;  // shares begin at cache lines
 
 }  // namespace
 
-SharedCollective::SharedCollective(const CollectiveSpec& spec, int number, FarGroup group,
+SharedCollective::SharedCollective(const CollectiveSpec& spec, int number, InstanceGroup group,
                                    Peers& peers)
-    : FarCollective(spec, number, std::move(group), peers),
+    : RemoteCollective(spec, number, std::move(group), peers),
       operand_bytes_(spec.elements * element_bytes()),
       block_(kBlockBytes / element_bytes()),
       others_(group_.instances.size()),

@@ -11,15 +11,15 @@
 #include <optional>
 #include <vector>
 
-#include "emulator/collectives/far_collective.hpp"
 #include "emulator/collectives/fold.hpp"
+#include "emulator/collectives/remote_collective.hpp"
 #include "support/table.hpp"
 
 namespace poptorch::emulator {
 
-class SharedCollective final : public FarCollective {
+class SharedCollective final : public RemoteCollective {
  public:
-  SharedCollective(const CollectiveSpec& spec, int number, FarGroup group, Peers& peers);
+  SharedCollective(const CollectiveSpec& spec, int number, InstanceGroup group, Peers& peers);
 
  private:
   // Lists the kinds of messages, in their order.

@@ -28,7 +28,7 @@ bool Transfers::Queue<Byte>::advance(Move move) {
   return next != before;
 }
 
-Transfers::Transfers(const FarGroup& group, Peers& peers, bool zero_copy)
+Transfers::Transfers(const InstanceGroup& group, Peers& peers, bool zero_copy)
     : group_(group), peers_(peers), zero_copy_(zero_copy), places_(group.instances.size()) {}
 
 Fabric& Transfers::fabric() const { return peers_.fabric(); }
@@ -46,7 +46,7 @@ void Transfers::begin(const Tag& send_tag, const Tag& receive_tag) {
 // Returns the most bytes of one piece of a transfer of `bytes`.
 int64_t Transfers::longest(int64_t bytes) const {
   const int64_t least = fabric().least_bulk();
-  return bytes >= least ? kMostBulk * least : fabric().longest_message(group_.is_near);
+  return bytes >= least ? kMostBulk * least : fabric().longest_message(group_.is_on_one_host);
 }
 
 void Transfers::add_send(int place, const std::byte* data, int64_t bytes) {

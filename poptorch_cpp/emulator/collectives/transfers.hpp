@@ -7,7 +7,7 @@
 #include <deque>
 #include <vector>
 
-#include "emulator/bound/far_group.hpp"
+#include "emulator/bound/instance_group.hpp"
 #include "emulator/transport/tag.hpp"
 #include "support/table.hpp"
 
@@ -22,7 +22,7 @@ class Transfers {
  public:
   // Sends messages or, with `zero_copy`, uses Fabric::offer() and request(). `group` and `peers`
   // must outlive this object.
-  Transfers(const FarGroup& group, Peers& peers, bool zero_copy);
+  Transfers(const InstanceGroup& group, Peers& peers, bool zero_copy);
 
   // Begins a round, in which sent messages have the one tag and received ones the other.
   void begin(const Tag& send_tag, const Tag& receive_tag);
@@ -77,7 +77,7 @@ class Transfers {
   bool note(int place, int64_t transfer);
   bool settle(int place);
 
-  const FarGroup& group_;
+  const InstanceGroup& group_;
   Peers& peers_;
   const bool zero_copy_;
   Tag send_tag_, receive_tag_;

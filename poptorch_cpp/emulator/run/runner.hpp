@@ -14,8 +14,8 @@
 #include "emulator/bound/code.hpp"
 #include "emulator/bound/options.hpp"
 #include "emulator/collectives/collective.hpp"
-#include "emulator/collectives/far_list.hpp"
 #include "emulator/collectives/peers.hpp"
+#include "emulator/collectives/remote_collectives.hpp"
 #include "emulator/host/memory.hpp"
 #include "emulator/host/pool.hpp"
 #include "emulator/run/machine.hpp"
@@ -109,8 +109,8 @@ class Runner {
   std::deque<Machine> machines_;
   std::deque<std::vector<std::unique_ptr<Collective>>> collectives_;  // by collective, by group
   std::unique_ptr<Peers> peers_;  // if there is a fabric, or collectives reach other instances
-  FarList far_;                   // the collectives that reach other instances
-  std::mutex far_mutex_;          // held by the thread that polls them
+  RemoteCollectives remote_;      // the collectives that reach other instances
+  std::mutex remote_mutex_;       // held by the thread that polls them
   Memory scratch_;
   int64_t scratch_stride_ = 0;
   RandomState random_;

@@ -19,7 +19,7 @@ Runner::Runner(const Code& code, StateStore& store, RunState& state, const Engin
       pool_(options.threads),
       reference_time_(code.reference_ops),
       queue_(
-          pool_, [this] { return far_.are_under_way(); },
+          pool_, [this] { return remote_.are_under_way(); },
           [this](const Machine& machine) { refuse_lonely(machine); }) {
   if (options.offline) return;
   scratch_stride_ = (code.scratch_bytes + 63) / 64 * 64;
@@ -130,10 +130,10 @@ void Runner::make_collectives() {
         continue;
       }
       if (!peers_) peers_ = std::make_unique<Peers>(share, program_);
-      FarGroup group(share, g, spec.groups);
-      auto far = make_far_collective(spec, number, std::move(group), *peers_);
-      far_.add(*far);
-      made = std::move(far);
+      InstanceGroup group(share, g, spec.groups);
+      auto remote = make_remote_collective(spec, number, std::move(group), *peers_);
+      remote_.add(*remote);
+      made = std::move(remote);
     }
   }
 }

@@ -14,7 +14,7 @@ void Runner::run(const std::vector<const std::byte*>& inputs,
                  const std::vector<std::byte*>& outputs, const RandomState& random) {
   if (peers_) {
     peers_->begin_run();
-    far_.begin_run();
+    remote_.begin_run();
   }
   random_ = random;
   RunState::Run run(state_);
@@ -147,7 +147,7 @@ void Runner::run_all(int worker, bool alone) {
     try {
       if (run_next(worker, alone)) continue;
       if (queue_.is_done()) return;
-      if (far_.are_under_way()) {
+      if (remote_.are_under_way()) {
         wait_for_peers(worker, signal, alone);
       } else if (!alone) {
         pool_.idle(signal);

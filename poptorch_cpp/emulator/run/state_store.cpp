@@ -170,16 +170,16 @@ void StateStore::read(const std::string& name, std::byte* data) const {
   }
 }
 
-std::vector<std::pair<int, int>> StateStore::far_groups(const std::string& name) const {
+std::vector<std::pair<int, int>> StateStore::remote_groups(const std::string& name) const {
   const Slot& slot = find(name);
   const ir::StateSlot& state = slot.state->slot;
-  std::vector<std::pair<int, int>> far;
+  std::vector<std::pair<int, int>> remote;
   for (int group = 0; group < groups(slot); ++group) {
     if (std::binary_search(slot.groups.begin(), slot.groups.end(), group)) continue;
     const auto members = program::groups_of(state, replicas_).members(group);
-    far.emplace_back(group, share_.owner(members.front(), replicas_));
+    remote.emplace_back(group, share_.owner(members.front(), replicas_));
   }
-  return far;
+  return remote;
 }
 
 bool StateStore::is_held(const Slot& slot) const { return !held_[slot.storages[0]].copies.empty(); }

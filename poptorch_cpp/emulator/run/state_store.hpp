@@ -33,7 +33,7 @@ class StateStore {
   int64_t bytes(const std::string& name) const;  // of `data` above
   // Returns the groups of the slot without a replica here, each with the instance of its first
   // replica.
-  std::vector<std::pair<int, int>> far_groups(const std::string& name) const;
+  std::vector<std::pair<int, int>> remote_groups(const std::string& name) const;
   // Returns the instance of each group's first replica; empty if every instance has a replica of
   // each group.
   std::vector<int> owners(const std::string& name) const;

@@ -35,13 +35,13 @@ void Runner::exchange_before_run(const std::string& what, std::byte* rows, int64
 // Waits, in a thread for which no machine can continue. One such thread polls for messages from
 // peers and helps with kernels meanwhile; the other threads sleep until an announcement.
 void Runner::wait_for_peers(int worker, uint32_t signal, bool alone) {
-  std::unique_lock lock(far_mutex_, std::try_to_lock);
+  std::unique_lock lock(remote_mutex_, std::try_to_lock);
   if (!lock) return pool_.idle(signal);
   Fabric& fabric = peers_->fabric();
   for (int64_t round = 0; pool_.signal() == signal && stop_.may_continue(worker); ++round) {
     const uint32_t seen = fabric.signal();
     const double before = peers_->progress();
-    if (far_.poll([&] { queue_.note_meeting(); })) return;
+    if (remote_.poll([&] { queue_.note_meeting(); })) return;
     if (peers_->progress() != before) round = 0;
     if (!alone && pool_.help()) {
       round = 0;
@@ -56,8 +56,8 @@ void Runner::wait_for_peers(int worker, uint32_t signal, bool alone) {
 
 // Throws UserError if the awaited instance has ended or takes too long: Peers::check().
 void Runner::check_peers() {
-  FarCollective* const far = far_.first_under_way();
-  if (far) peers_->check(far->awaited(), collective_text(far->number()));
+  RemoteCollective* const remote = remote_.first_under_way();
+  if (remote) peers_->check(remote->awaited(), collective_text(remote->number()));
 }
 
 // Returns the collective's name and its place in the model.

@@ -27,8 +27,8 @@ class Fabric {
   // Returns the most bytes that one message may have. The same in all instances.
   virtual int64_t most_bytes() const = 0;
   virtual int64_t most_bytes_among_near() const { return most_bytes(); }
-  int64_t longest_message(bool among_near) const {
-    return among_near ? most_bytes_among_near() : most_bytes();
+  int64_t longest_message(bool on_one_host) const {
+    return on_one_host ? most_bytes_among_near() : most_bytes();
   }
 
   // Returns whether the message was accepted; false: the fabric is full now. An accepted message
@@ -45,8 +45,8 @@ class Fabric {
 
   // Whether this process and `other` can map each other's files: shared_pages.hpp. The same in
   // both.
-  virtual bool is_near(int /*other*/) const { return false; }
-  // Near instances read operands of so many bytes and more in place; shorter ones are sent.
+  virtual bool is_on_this_host(int /*other*/) const { return false; }
+  // Instances on one host read operands of so many bytes and more in place; shorter ones are sent.
   virtual int64_t least_shared() const { return int64_t{1} << 16; }
 
   // offer() may send a message by zero-copy transfer, straight from the sender's memory to the

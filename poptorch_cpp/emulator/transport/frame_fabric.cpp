@@ -13,20 +13,20 @@
 namespace poptorch::emulator {
 namespace {
 
-constexpr double kFarewell = 2;  // seconds in which the others may receive what was sent
+constexpr double kSecondsToDrain = 2;  // seconds in which the others may receive what was sent
 
 class FrameFabric final : public Fabric {
  public:
-  FrameFabric(int instance, std::vector<Reached> others, std::shared_ptr<Fabric> near,
+  FrameFabric(int instance, std::vector<Reached> others, std::shared_ptr<Fabric> local,
               int64_t least_bulk)
       : instance_(instance),
         least_bulk_(least_bulk),
-        near_(std::move(near)),
+        local_(std::move(local)),
         peers_(others.size()) {
     for (size_t i = 0; i < others.size(); ++i) {
       Peer& peer = peers_[i];
       peer.name = std::move(others[i].name);
-      peer.near_number = others[i].near_number;
+      peer.local_number = others[i].local_number;
       if (others[i].wire)
         peer.link = std::make_unique<FrameLink>(std::move(others[i].wire), events());
     }
@@ -37,11 +37,11 @@ class FrameFabric final : public Fabric {
   int instance() const override { return instance_; }
   int64_t most_bytes() const override { return FrameLink::kMost; }
   int64_t most_bytes_among_near() const override {
-    return near_ ? near_->most_bytes() : most_bytes();
+    return local_ ? local_->most_bytes() : most_bytes();
   }
   bool send(int to, const Tag& tag, const std::byte* data, int64_t bytes) override {
     Peer& there = peer(to);
-    return there.is_asked(tag) ? near_->send(there.near_number, tag, data, bytes)
+    return there.is_asked(tag) ? local_->send(there.local_number, tag, data, bytes)
                                : there.link->send(tag, data, bytes);
   }
   int64_t offer(int to, const Tag& tag, const std::byte* data, int64_t bytes) override {
@@ -64,55 +64,56 @@ class FrameFabric final : public Fabric {
   using Fabric::receive;
   bool receive(int from, const Tag& tag, int64_t bytes, const Use& use) override {
     Peer& there = peer(from);
-    if (there.is_asked(tag)) return near_->receive(there.near_number, tag, bytes, use);
+    if (there.is_asked(tag)) return local_->receive(there.local_number, tag, bytes, use);
     return there.mailbox.receive(*there.link, tag, bytes, there.name, use);
   }
   bool is_next(int from, const Tag& tag) override {
     Peer& there = peer(from);
-    return there.is_asked(tag) ? near_->is_next(there.near_number, tag)
+    return there.is_asked(tag) ? local_->is_next(there.local_number, tag)
                                : there.mailbox.is_next(*there.link, tag, there.name);
   }
-  // Reads from wires and the near fabric: a cycle of waits for room may include both.
+  // Reads from wires and the local fabric: a cycle of waits for room may include both.
   void read_all() override {
     for (Peer& peer : peers_) {
       if (peer.link) peer.mailbox.read_all(*peer.link, peer.name);
     }
-    if (near_) near_->read_all();
+    if (local_) local_->read_all();
   }
   std::string end_of(int other) override {
     Peer& there = peer(other);
-    std::string end = there.near_number < 0 ? "" : near_->end_of(there.near_number);
+    std::string end = there.local_number < 0 ? "" : local_->end_of(there.local_number);
     return end.empty() && there.link ? there.link->end() : end;
   }
   bool is_stopped(int other) override {
-    const int near_number = peer(other).near_number;
-    return near_number >= 0 && near_->is_stopped(near_number);
+    const int local_number = peer(other).local_number;
+    return local_number >= 0 && local_->is_stopped(local_number);
   }
-  bool is_near(int other) const override {
-    const int near_number = peers_[other].near_number;
-    return near_number >= 0 && near_->is_near(near_number);
+  bool is_on_this_host(int other) const override {
+    const int local_number = peers_[other].local_number;
+    return local_number >= 0 && local_->is_on_this_host(local_number);
   }
   std::string name(int other) const override { return peers_[other].name; }
   void forget(uint32_t program, uint32_t run) override {
     for (Peer& peer : peers_) peer.mailbox.forget(program, run);
-    if (near_) near_->forget(program, run);
+    if (local_) local_->forget(program, run);
   }
   int64_t last_run(int other, uint32_t program) override {
     Peer& there = peer(other);
-    const int64_t near = there.near_number < 0 ? -1 : near_->last_run(there.near_number, program);
-    return std::max(near, there.mailbox.last_run(program));
+    const int64_t local =
+        there.local_number < 0 ? -1 : local_->last_run(there.local_number, program);
+    return std::max(local, there.mailbox.last_run(program));
   }
-  EventCount& events() override { return near_ ? near_->events() : Fabric::events(); }
+  EventCount& events() override { return local_ ? local_->events() : Fabric::events(); }
   void leave() override;
 
  private:
   struct Peer {
     std::string name;
     std::unique_ptr<FrameLink> link;  // null: this instance itself
-    int near_number = -1;
+    int local_number = -1;
     Mailbox mailbox;
-    // Whether the near fabric carries such messages. All messages of a group go the same way.
-    bool is_asked(const Tag& tag) const { return tag.among_near != 0 && near_number >= 0; }
+    // Whether the local fabric carries such messages. All messages of a group go the same way.
+    bool is_asked(const Tag& tag) const { return tag.on_one_host != 0 && local_number >= 0; }
   };
 
   Peer& peer(int instance) { return peers_[instance]; }
@@ -120,7 +121,7 @@ class FrameFabric final : public Fabric {
   const int instance_;
   const int64_t least_bulk_;
   const pid_t made_in_ = getpid();
-  const std::shared_ptr<Fabric> near_;
+  const std::shared_ptr<Fabric> local_;
   support::Table<int, Peer> peers_;
   bool has_left_ = false;
 };
@@ -149,12 +150,12 @@ void FrameFabric::leave() {
     return;
   }
   const auto is_waited_for = [](const Peer& peer) {
-    return peer.link && !peer.link->is_farewell_answered() && peer.link->end().empty();
+    return peer.link && !peer.link->is_end_acknowledged() && peer.link->end().empty();
   };
   for (Peer& peer : peers_) {
-    if (peer.link) peer.link->say_farewell();
+    if (peer.link) peer.link->announce_end();
   }
-  const double until = now() + kFarewell;
+  const double until = now() + kSecondsToDrain;
   for (int64_t round = 0; now() < until && std::ranges::any_of(peers_, is_waited_for); ++round) {
     const uint32_t seen = signal();
     nap(round, seen);
@@ -167,8 +168,8 @@ void FrameFabric::leave() {
 }  // namespace
 
 std::unique_ptr<Fabric> make_frame_fabric(int instance, std::vector<Reached> others,
-                                          std::shared_ptr<Fabric> near, int64_t least_bulk) {
-  return std::make_unique<FrameFabric>(instance, std::move(others), std::move(near), least_bulk);
+                                          std::shared_ptr<Fabric> local, int64_t least_bulk) {
+  return std::make_unique<FrameFabric>(instance, std::move(others), std::move(local), least_bulk);
 }
 
 }  // namespace poptorch::emulator

@@ -153,7 +153,7 @@ void FrameLink::put(const Tag& tag, const std::byte* data, int64_t bytes) {
   if (started_ == through_) start_frame();
 }
 
-void FrameLink::say_farewell() {
+void FrameLink::announce_end() {
   std::lock_guard lock(sending_);
   is_leaving_ = true;
   if (has_free_frame() && has_more()) start_frame();

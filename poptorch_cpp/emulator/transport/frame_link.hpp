@@ -43,8 +43,8 @@ class FrameLink final : public MessageSource {
   void drop(const Message& message) override;
 
   // Ends sending. The other instance answers once it has everything, if it can.
-  void say_farewell();
-  bool is_farewell_answered() const { return is_answered_; }
+  void announce_end();
+  bool is_end_acknowledged() const { return is_answered_; }
   // Ends the threads and the wire.
   void close();
 

@@ -110,7 +110,7 @@ class SharedFabric final : public Fabric {
     Peer& peer = peers_[from];
     return peer.mailbox.is_next(there, tag, peer.name);
   }
-  bool is_near(int /*other*/) const override { return true; }
+  bool is_on_this_host(int /*other*/) const override { return true; }
   void read_all() override;
   std::string end_of(int other) override;
   bool is_stopped(int other) override { return peers_[other].process.is_stopped(); }

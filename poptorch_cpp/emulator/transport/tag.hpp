@@ -12,8 +12,8 @@ struct Tag {
   uint32_t run = 0;         // of the program, from 0
   uint32_t collective = 0;  // of the program; or a constant from below
   uint32_t group = 0;
-  uint32_t round = 0;       // of the collective, in this run
-  uint32_t among_near = 0;  // 1: all that use this tag are near each other: Fabric::is_near()
+  uint32_t round = 0;        // of the collective, in this run
+  uint32_t on_one_host = 0;  // 1: all instances that use this tag are on one host
   auto operator<=>(const Tag&) const = default;
 
   static constexpr uint32_t kHello = ~uint32_t{0};   // values on which instances must agree

@@ -234,7 +234,7 @@ const ir::StateSlot& TorchExecutable::slot(const std::string& name) const {
 
 at::Tensor TorchExecutable::read_state(const std::string& name) const {
   at::Tensor value = empty_of(executable_->state_type(slot(name)), name);
-  if (!executable_->far_groups(name).empty()) value.zero_();
+  if (!executable_->remote_groups(name).empty()) value.zero_();
   executable_->read_state(name, bytes_of(value));
   support::note_moved_bytes(static_cast<int64_t>(value.nbytes()));
   return value;

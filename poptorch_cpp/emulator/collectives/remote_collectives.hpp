@@ -4,13 +4,13 @@
 #include <atomic>
 #include <vector>
 
-#include "emulator/collectives/far_collective.hpp"
+#include "emulator/collectives/remote_collective.hpp"
 
 namespace poptorch::emulator {
 
-class FarList {
+class RemoteCollectives {
  public:
-  void add(FarCollective& collective);
+  void add(RemoteCollective& collective);
   // Begins a run, in which no collective waits yet.
   void begin_run();
   // Is called by a collective that begins to wait for other instances. Thread-safe.
@@ -22,17 +22,17 @@ class FarList {
   template <typename Announce>
   bool poll(Announce announce) {
     int completed = 0;
-    for (FarCollective* one : all_) completed += one->is_under_way() && one->poll() ? 1 : 0;
+    for (RemoteCollective* one : all_) completed += one->is_under_way() && one->poll() ? 1 : 0;
     if (completed == 0) return false;
     announce();
     under_way_.fetch_sub(completed);
     return true;
   }
   // Returns a collective under way, or nullptr.
-  FarCollective* first_under_way() const;
+  RemoteCollective* first_under_way() const;
 
  private:
-  std::vector<FarCollective*> all_;
+  std::vector<RemoteCollective*> all_;
   std::atomic<int> under_way_{0};
 };
 

@@ -35,13 +35,16 @@ struct Mail {
 
 class LocalFabric final : public Fabric {
  public:
-  // is_near: operands of any length are shared.
-  LocalFabric(std::shared_ptr<Mail> mail, int instance, int64_t most, bool is_near)
-      : mail_(std::move(mail)), instance_(instance), most_(most), is_near_(is_near) {}
+  // is_on_one_host: operands of any length are shared.
+  LocalFabric(std::shared_ptr<Mail> mail, int instance, int64_t most, bool is_on_one_host)
+      : mail_(std::move(mail)),
+        instance_(instance),
+        most_(most),
+        is_on_this_host_(is_on_one_host) {}
   int instances() const override { return mail_->count; }
   int instance() const override { return instance_; }
   int64_t most_bytes() const override { return most_; }
-  bool is_near(int /*other*/) const override { return is_near_; }
+  bool is_on_this_host(int /*other*/) const override { return is_on_this_host_; }
   int64_t least_shared() const override { return 1; }
   using Fabric::receive;
   // Every third message finds no room at first.
@@ -82,7 +85,7 @@ class LocalFabric final : public Fabric {
   std::shared_ptr<Mail> mail_;
   int instance_;
   int64_t most_;
-  bool is_near_;
+  bool is_on_this_host_;
   int sends_ = 0;
 };
 

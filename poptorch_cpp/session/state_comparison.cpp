@@ -1,4 +1,4 @@
-#include "session/agreement.hpp"
+#include "session/state_comparison.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -64,27 +64,27 @@ void tell(const std::vector<const ir::StateSlot*>& slots, const uint64_t* first,
 
 // Notes this instance's row: digests by slot, then the seed. The row is that of the first run, even
 // if the other instances receive it in a later one.
-void Agreement::note_beginnings() {
+void StateComparison::digest_initial_state() {
   const emulator::Share& share = engine_.share();
   const std::vector<const ir::StateSlot*> slots = compared_slots(engine_.program());
   const size_t columns = slots.size() + 1;
-  beginnings_.resize(columns * static_cast<size_t>(share.instances));
-  uint64_t* const own = beginnings_.data() + columns * static_cast<size_t>(share.instance);
+  initial_.resize(columns * static_cast<size_t>(share.instances));
+  uint64_t* const own = initial_.data() + columns * static_cast<size_t>(share.instance);
   for (size_t i = 0; i < slots.size(); ++i) own[i] = digest_of(engine_, slots[i]->name.text());
   own[slots.size()] = engine_.random_state().seed;
 }
 
-void Agreement::compare_beginnings() {
+void StateComparison::compare_initial_state() {
   const emulator::Share& share = engine_.share();
   const std::vector<const ir::StateSlot*> slots = compared_slots(engine_.program());
   const size_t columns = slots.size() + 1;
   std::vector<int> owners(static_cast<size_t>(share.instances));
   std::iota(owners.begin(), owners.end(), 0);
   engine_.exchange_before_run("the first run of a program",
-                              reinterpret_cast<std::byte*>(beginnings_.data()),
+                              reinterpret_cast<std::byte*>(initial_.data()),
                               static_cast<int64_t>(columns * sizeof(uint64_t)), owners);
   has_compared_ = true;
-  const std::vector<uint64_t> rows = std::move(beginnings_);
+  const std::vector<uint64_t> rows = std::move(initial_);
   const auto row = [&](int instance) {
     return rows.data() + columns * static_cast<size_t>(instance);
   };

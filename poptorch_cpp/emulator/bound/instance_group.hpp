@@ -10,14 +10,14 @@
 namespace poptorch::emulator {
 
 // Lists the instances that run replicas of a group, and the first rank of each.
-struct FarGroup {
+struct InstanceGroup {
   int number = 0;                      // ReplicaGroups::of
   support::Table<int, int> instances;  // ascending
   support::Table<int, int> begins;     // rank of each one's first replica; then the number of ranks
   int here = 0;                        // this one's place among `instances`
-  bool is_near = false;                // all are near each other
+  bool is_on_one_host = false;         // all of them
 
-  FarGroup(const Share& share, int number, const program::ReplicaGroups& groups);
+  InstanceGroup(const Share& share, int number, const program::ReplicaGroups& groups);
   int ranks() const { return begins.back(); }
   int places() const { return static_cast<int>(instances.size()); }
   int count(int place) const { return begins[static_cast<size_t>(place) + 1] - begins[place]; }

@@ -1,4 +1,4 @@
-#include "emulator/bound/far_group.hpp"
+#include "emulator/bound/instance_group.hpp"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 
 namespace poptorch::emulator {
 
-FarGroup::FarGroup(const Share& share, int number, const program::ReplicaGroups& groups)
+InstanceGroup::InstanceGroup(const Share& share, int number, const program::ReplicaGroups& groups)
     : number(number) {
   int rank = 0;
   for (int replica : groups.members(number)) {
@@ -19,10 +19,10 @@ FarGroup::FarGroup(const Share& share, int number, const program::ReplicaGroups&
     ++rank;
   }
   begins.push_back(rank);
-  is_near = share.is_near_group(number, groups);
+  is_on_one_host = share.is_on_one_host(number, groups);
 }
 
-int FarGroup::place_of(int rank) const {
+int InstanceGroup::place_of(int rank) const {
   const auto behind = std::upper_bound(begins.begin(), begins.end(), rank);
   return static_cast<int>(behind - begins.begin()) - 1;
 }

@@ -1,4 +1,4 @@
-#include "emulator/collectives/far_collective.hpp"
+#include "emulator/collectives/remote_collective.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -6,7 +6,7 @@
 
 #include "emulator/collectives/chain_reduction.hpp"
 #include "emulator/collectives/direct_reduction.hpp"
-#include "emulator/collectives/far_list.hpp"
+#include "emulator/collectives/remote_collectives.hpp"
 #include "emulator/collectives/sent_gather.hpp"
 #include "emulator/collectives/shared_collective.hpp"
 #include "emulator/transport/fabric.hpp"
@@ -17,9 +17,9 @@ namespace {
 constexpr uint32_t kKinds = 3;  // of messages in a round
 
 // Copies to each replica's result its own operand, or its part of it. Needs no other instance.
-class LocalReduction final : public FarCollective {
+class LocalReduction final : public RemoteCollective {
  public:
-  using FarCollective::FarCollective;
+  using RemoteCollective::RemoteCollective;
 
  private:
   void begin() override {
@@ -37,19 +37,20 @@ class LocalReduction final : public FarCollective {
 
 }  // namespace
 
-FarCollective::FarCollective(const CollectiveSpec& spec, int number, FarGroup group, Peers& peers)
+RemoteCollective::RemoteCollective(const CollectiveSpec& spec, int number, InstanceGroup group,
+                                   Peers& peers)
     : Collective(spec, group.count(group.here), nullptr, group.begin()),
       group_(std::move(group)),
       peers_(peers),
       number_(number) {}
 
-Tag FarCollective::tag(uint32_t kind) const {
+Tag RemoteCollective::tag(uint32_t kind) const {
   Tag tag = peers_.tag(static_cast<uint32_t>(number_), group_.number, kKinds * round_ + kind);
-  tag.among_near = group_.is_near ? 1 : 0;
+  tag.on_one_host = group_.is_on_one_host ? 1 : 0;
   return tag;
 }
 
-bool FarCollective::compute() {
+bool RemoteCollective::compute() {
   begin();
   peers_.note_progress();
   advance();
@@ -62,7 +63,7 @@ bool FarCollective::compute() {
   return false;
 }
 
-bool FarCollective::poll() {
+bool RemoteCollective::poll() {
   std::lock_guard lock(mutex_);
   if (!under_way_ || !advance()) return false;
   peers_.note_progress();
@@ -73,19 +74,19 @@ bool FarCollective::poll() {
   return true;
 }
 
-int FarCollective::awaited() {
+int RemoteCollective::awaited() {
   std::lock_guard lock(mutex_);
   const int place = waits_for();
   return group_.instance(place >= 0 ? place : (group_.here == 0 ? 1 : 0));
 }
 
-void FarCollective::clear() {
+void RemoteCollective::clear() {
   Collective::clear();
   under_way_ = false;
 }
 
-std::unique_ptr<FarCollective> make_far_collective(const CollectiveSpec& spec, int number,
-                                                   FarGroup group, Peers& peers) {
+std::unique_ptr<RemoteCollective> make_remote_collective(const CollectiveSpec& spec, int number,
+                                                         InstanceGroup group, Peers& peers) {
   if (spec.is_reduction() && spec.reduction == Reduction::kLocal) {
     return std::make_unique<LocalReduction>(spec, number, std::move(group), peers);
   }

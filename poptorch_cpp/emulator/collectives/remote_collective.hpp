@@ -7,31 +7,31 @@
 #include <memory>
 #include <vector>
 
-#include "emulator/bound/far_group.hpp"
+#include "emulator/bound/instance_group.hpp"
 #include "emulator/collectives/collective.hpp"
 #include "emulator/collectives/peers.hpp"
 
 namespace poptorch::emulator {
 
-class FarList;  // far_list.hpp
+class RemoteCollectives;  // remote_collectives.hpp
 
-class FarCollective : public Collective {
+class RemoteCollective : public Collective {
  public:
   // `number` is its index among the program's collectives.
-  FarCollective(const CollectiveSpec& spec, int number, FarGroup group, Peers& peers);
+  RemoteCollective(const CollectiveSpec& spec, int number, InstanceGroup group, Peers& peers);
 
   // Restarts the count of rounds, so that it is equal in all instances wherever an earlier run
   // ended.
   void begin_run() { round_ = 0; }
   // Puts it on the list, which counts it from the beginning of a round that must wait.
-  void join(FarList& list) { list_ = &list; }
+  void join(RemoteCollectives& list) { list_ = &list; }
   // Advances without blocking. Returns true once, when the collective completes.
   bool poll();
   bool is_under_way() const { return under_way_.load(std::memory_order_relaxed); }
   // Returns an instance that it waits for. Requires that it is under way.
   int awaited();
   int number() const { return number_; }
-  const FarGroup& group() const { return group_; }
+  const InstanceGroup& group() const { return group_; }
   void clear() final;
 
  protected:
@@ -48,20 +48,20 @@ class FarCollective : public Collective {
   bool has_rank_parts() const { return spec_.kind == CollectiveKind::kReduceScatter; }
   int64_t element_bytes() const { return ir::size_of(spec_.dtype); }
 
-  const FarGroup group_;
+  const InstanceGroup group_;
   Peers& peers_;
 
  private:
   bool compute() final;
 
   const int number_;
-  FarList* list_ = nullptr;
+  RemoteCollectives* list_ = nullptr;
   std::atomic<bool> under_way_{false};
   uint32_t round_ = 0;  // of this run
 };
 
 // Makes the kind of collective that suits how operands of this group reach each other.
-std::unique_ptr<FarCollective> make_far_collective(const CollectiveSpec& spec, int number,
-                                                   FarGroup group, Peers& peers);
+std::unique_ptr<RemoteCollective> make_remote_collective(const CollectiveSpec& spec, int number,
+                                                         InstanceGroup group, Peers& peers);
 
 }  // namespace poptorch::emulator

@@ -15,9 +15,9 @@ namespace poptorch::session {
 // Warns about differences between instances: replicas would diverge, and nothing else shows it.
 // Compares the state that all replicas share and the random seeds before the first run. From then
 // on it compares the host's writes. Does nothing if there is one instance.
-class Agreement {
+class StateComparison {
  public:
-  explicit Agreement(emulator::Engine& engine) : engine_(engine) {}
+  explicit StateComparison(emulator::Engine& engine) : engine_(engine) {}
 
   // Must be called before each run, by all instances that a fabric joins. Throws a UserError as
   // Engine::exchange() does.
@@ -39,29 +39,29 @@ class Agreement {
     std::deque<Change> writes;            // by this instance's host, the latest last
     std::optional<uint64_t> overwritten;  // content before the first write since the last run
   };
-  struct Heard {
+  struct Received {
     int instance = 0;
     Change change;
   };
 
-  void note_beginnings();
-  void compare_beginnings();
+  void digest_initial_state();
+  void compare_initial_state();
   void list_slots();
   void note_changes();
-  void tell_changes();
-  void hear();
-  void warn_unless_equal(const Heard& heard);
+  void send_changes();
+  void receive_changes();
+  void warn_unless_equal(const Received& received);
   uint64_t content_of(const Slot& slot) const;
   static std::optional<uint64_t> given_before(int64_t run, const Slot& slot);
 
   emulator::Engine& engine_;
-  int64_t run_ = -1;                  // the last that began; failed runs count too
-  std::vector<uint64_t> beginnings_;  // a row per instance, until they are compared
+  int64_t run_ = -1;               // the last that began; failed runs count too
+  std::vector<uint64_t> initial_;  // a row per instance, until they are compared
   bool has_compared_ = false;
   std::vector<Slot> slots_;       // by name, from the first run on
   std::vector<int64_t> written_;  // indices into slots_, since the last run
-  std::vector<Change> untold_;
-  std::vector<Heard> heard_;
+  std::vector<Change> unsent_;
+  std::vector<Received> received_;
   bool has_warned_ = false;
 };
 

@@ -6,7 +6,7 @@
 #include "emulator/collectives/fold.hpp"
 #include "emulator/run/state_store.hpp"
 #include "error_text.hpp"
-#include "far_testing.hpp"
+#include "fabric_testing.hpp"
 #include "sample.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
@@ -57,7 +57,7 @@ struct Group {
 };
 constexpr Group kGroups[] = {{4, 0, 1}, {4, 2, 1}, {4, 2, 2}, {6, 3, 2}, {6, 6, 1}, {8, 2, 4}};
 
-TEST(FarCollective, HasTheBitsOfOneProcessInEveryReduction) {
+TEST(RemoteCollective, HasTheBitsOfOneProcessInEveryReduction) {
   Sample sample;
   for (const char* op : {"all_reduce", "reduce_scatter"}) {
     for (const char* reduce : kReductions) {
@@ -70,7 +70,7 @@ TEST(FarCollective, HasTheBitsOfOneProcessInEveryReduction) {
   }
 }
 
-TEST(FarCollective, HasTheBitsOfOneProcessInEveryType) {
+TEST(RemoteCollective, HasTheBitsOfOneProcessInEveryType) {
   Sample sample;
   for (const char* op : {"all_reduce", "reduce_scatter", "all_gather", "all_to_all"}) {
     for (const char* dtype : kTypes) {
@@ -81,7 +81,7 @@ TEST(FarCollective, HasTheBitsOfOneProcessInEveryType) {
   }
 }
 
-TEST(FarCollective, HasTheBitsOfOneProcessInEveryGroup) {
+TEST(RemoteCollective, HasTheBitsOfOneProcessInEveryGroup) {
   Sample sample;
   for (const char* op : {"all_reduce", "reduce_scatter", "all_gather", "all_to_all"}) {
     for (const Group& group : kGroups) {
@@ -94,7 +94,7 @@ TEST(FarCollective, HasTheBitsOfOneProcessInEveryGroup) {
 }
 
 // Several blocks of each instance's share, the last ones shorter.
-TEST(FarCollective, HasTheBitsOfOneProcessOfLongOperands) {
+TEST(RemoteCollective, HasTheBitsOfOneProcessOfLongOperands) {
   Sample sample;
   for (const char* op : {"all_reduce", "reduce_scatter", "all_gather", "all_to_all"}) {
     for (const char* dtype : {"f32", "f16"}) {
@@ -109,12 +109,12 @@ TEST(FarCollective, HasTheBitsOfOneProcessOfLongOperands) {
   }
 }
 
-TEST(FarCollective, TrainsWithTheBitsOfOneProcess) {
+TEST(RemoteCollective, TrainsWithTheBitsOfOneProcess) {
   expect_same_bits(training_program(4), {1, 2, 3}, 3);
 }
 
 // A weight that pairs of replicas share, which other instances have; what they do not have stays.
-TEST(FarCollective, KeepsItsOwnReplicasStateAlone) {
+TEST(RemoteCollective, KeepsItsOwnReplicasStateAlone) {
   std::ifstream in(std::string(POPTORCH_TESTS_DIR) + "/ir/programs/replicas.program");
   std::stringstream text;
   text << in.rdbuf();
@@ -124,7 +124,7 @@ TEST(FarCollective, KeepsItsOwnReplicasStateAlone) {
   EngineOptions options{.threads = 1};
   options.share = shares[1];
   const Engine engine(program, ops::registry(), options);
-  EXPECT_EQ(engine.state().far_groups("w"), (std::vector<std::pair<int, int>>{{0, 0}}));
+  EXPECT_EQ(engine.state().remote_groups("w"), (std::vector<std::pair<int, int>>{{0, 0}}));
 }
 
 std::string refusal(const program::Program& program, const Share& share) {
@@ -136,7 +136,7 @@ std::string refusal(const program::Program& program, const Share& share) {
   });
 }
 
-TEST(FarCollective, RefusesSharesThatCannotBe) {
+TEST(RemoteCollective, RefusesSharesThatCannotBe) {
   const program::Program program = program_of({"all_reduce", "sum", "f32", 4, 0, 1});
   EXPECT_NE(refusal(program, {.instances = 3}).find("4 replicas cannot be shared by 3 instances"),
             std::string::npos);
@@ -180,7 +180,7 @@ void expect_end_of_wait(const CollectiveCase& c, int gone) {
   EXPECT_GE(naming, 1);
 }
 
-TEST(FarCollective, EndsTheWaitForAnInstanceThatHasGoneOn) {
+TEST(RemoteCollective, EndsTheWaitForAnInstanceThatHasGoneOn) {
   for (const char* op : {"all_reduce", "reduce_scatter", "all_gather"}) {
     for (int replicas : {3, 6}) {
       for (int gone : {0, 1, 2}) expect_end_of_wait({op, "sum", "f32", replicas, 0, 1}, gone);
@@ -190,9 +190,9 @@ TEST(FarCollective, EndsTheWaitForAnInstanceThatHasGoneOn) {
 
 // Instance 0 waits in a collective when instance 1 is stopped before it: each has made other
 // rounds.
-class FarCollectiveBy : public testing::TestWithParam<Joining> {};
+class RemoteCollectiveBy : public testing::TestWithParam<Joining> {};
 
-TEST_P(FarCollectiveBy, RunsOnAfterARunThatWasStoppedInOneInstance) {
+TEST_P(RemoteCollectiveBy, RunsOnAfterARunThatWasStoppedInOneInstance) {
   const program::Program program = program_of({"all_reduce", "sum", "f32", 2, 0, 1});
   const Outcome whole = outcome_here(program, {.threads = 1}, 2);
   const auto shares = shares_by(GetParam(), 2);
@@ -224,12 +224,12 @@ TEST_P(FarCollectiveBy, RunsOnAfterARunThatWasStoppedInOneInstance) {
   EXPECT_EQ(raised, std::vector<std::string>(2));
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, FarCollectiveBy,
+INSTANTIATE_TEST_SUITE_P(Ways, RemoteCollectiveBy,
                          testing::Values(Joining::kSent, Joining::kNear, Joining::kLent,
                                          Joining::kMixed));
 
 // Such as 256 in a byte.
-TEST(FarCollective, MeansOfMoreOperandsThanTheTypeHolds) {
+TEST(RemoteCollective, MeansOfMoreOperandsThanTheTypeHolds) {
   const std::vector<int8_t> operand(3, 1);
   for (size_t ranks : {128, 256, 300}) {
     const std::vector<const std::byte*> operands(
