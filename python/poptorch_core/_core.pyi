@@ -325,11 +325,6 @@ class Executable:
         instances call it. `what`: for errors.
         """
 
-    def remote_groups(self, name: str) -> list[tuple[int, int]]:
-        """Groups of the slot that have no replica in this process: their rows of read_state
-        are 0. As (group, instance of its first replica).
-        """
-
     def forget_partial_state(self) -> bool: ...
     def form_lines(self) -> dict:
         """By form, the lines of its ops, with their ids."""
@@ -343,6 +338,11 @@ class Executable:
         """Row `entry` of a remote buffer of a replica."""
 
     def read_state(self, name: str) -> ndarray: ...
+    def remote_groups(self, name: str) -> list[tuple[int, int]]:
+        """Groups of the slot that have no replica in this process: their rows of read_state
+        are 0. As (group, instance of its first replica).
+        """
+
     def report(self) -> dict[str, Any]: ...
     def run(self, inputs: Sequence[ndarray], /) -> list[ndarray]:
         """One step on dense arrays of input_types; returns those of output_types."""
