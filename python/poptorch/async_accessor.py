@@ -90,14 +90,17 @@ class AsynchronousDataAccessor:
                 "The DataLoader already has an AsynchronousDataAccessor: iterate over the "
                 "DataLoader itself, or give it mode=DataLoaderMode.Sync."
             )
-        assert rebatched_size is None or rebatched_size > 1, (
-            f"rebatched_size must be None or greater than 1 but is {rebatched_size}"
-        )
-        assert rebatched_size is not None or not getattr(dataset, "_keeps_partial", False), (
-            "The 'drop_last=False' option from the DataLoader only works if 'rebatched_size' is "
-            "specified too."
-        )
-        assert buffer_size > 0, f"buffer_size must be 1 or more but is {buffer_size}"
+        if rebatched_size is not None and rebatched_size <= 1:
+            raise AssertionError(
+                f"rebatched_size must be None or greater than 1 but is {rebatched_size}"
+            )
+        if rebatched_size is None and getattr(dataset, "_keeps_partial", False):
+            raise AssertionError(
+                "The 'drop_last=False' option from the DataLoader only works if 'rebatched_size' "
+                "is specified too."
+            )
+        if buffer_size <= 0:
+            raise AssertionError(f"buffer_size must be 1 or more but is {buffer_size}")
         del miss_sleep_time_in_ms
         self._dataset = dataset
         self._load_indefinitely = load_indefinitely
@@ -243,7 +246,8 @@ class AsynchronousDataAccessor:
 
     def _next(self) -> Any:
         self._release_held()
-        assert self._process is not None, self._death()
+        if self._process is None:
+            raise AssertionError(self._death())
         ends = [self._connection.fileno()]
         if self._position is not None:
             ends.append(self._positions.fileno())
@@ -252,7 +256,8 @@ class AsynchronousDataAccessor:
         while not self._filled.acquire(unless=ends, timeout=_POLL_SECONDS):
             if self._hear_position():
                 continue
-            assert not self._connection.poll() and self._process.is_alive(), self._death()
+            if self._connection.poll() or not self._process.is_alive():
+                raise AssertionError(self._death())
         kind, rows = (int(x) for x in self._ring.header[self._slot, :2])
         slot = self._slot
         self._slot = (slot + 1) % self._task.buffer_size

@@ -104,7 +104,8 @@ def load_checkpoint(
     loaders = parts.several(parts.Loader, loader)
     try:
         step, extra, saved = content["step"], content["extra"], content["optimizer"]
-        assert isinstance(step, int) and isinstance(extra, dict)
+        if not isinstance(step, int) or not isinstance(extra, dict):
+            raise TypeError("its step or its extra values have another type")
         parts.check_count("scheduler", schedulers, content["schedulers"])
         parts.check_count("loader", loaders, content["loaders"])
         if optimizer is not None and saved is None:

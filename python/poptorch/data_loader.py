@@ -71,9 +71,10 @@ class DataLoader(torch.utils.data.DataLoader):
             )
         state_of(options).freeze()
         self._options = options
-        assert isinstance(mode, DataLoaderMode), (
-            f"[DataLoader] mode is a member of poptorch.DataLoaderMode, not {mode!r}."
-        )
+        if not isinstance(mode, DataLoaderMode):
+            raise AssertionError(
+                f"[DataLoader] mode is a member of poptorch.DataLoaderMode, not {mode!r}."
+            )
         iterable = isinstance(dataset, torch.utils.data.IterableDataset)
         self._refuse_bad_sampler(batch_sampler, batch_size, shuffle, auto_distributed_partitioning)
         factor = micro_batches(options)
@@ -83,10 +84,11 @@ class DataLoader(torch.utils.data.DataLoader):
         )
         if self._shared_out is not None:
             if shuffle:
-                assert options.exists("random_seed"), (
-                    "A shuffled data set in several processes needs the same seed in each: call "
-                    "options.randomSeed(seed)."
-                )
+                if not options.exists("random_seed"):
+                    raise AssertionError(
+                        "A shuffled data set in several processes needs the same seed in each: "
+                        "call options.randomSeed(seed)."
+                    )
                 self._shared_out.shuffle_globally(options.random_seed)
                 shuffle = False
             dataset = self._shared_out
@@ -141,13 +143,13 @@ class DataLoader(torch.utils.data.DataLoader):
     ) -> Share | None:
         if not self._shares_out(partitioned):
             return None
-        assert not isinstance(dataset, torch.utils.data.IterableDataset), (
-            "auto_distributed_partitioning not supported for IterableDataset"
-        )
-        assert batch is not None and self._combined is not None, (
-            "auto_distributed_partitioning needs a batch_size: with None there are no steps to "
-            "share out. Set it to False, and load in each process what is its."
-        )
+        if isinstance(dataset, torch.utils.data.IterableDataset):
+            raise AssertionError("auto_distributed_partitioning not supported for IterableDataset")
+        if batch is None or self._combined is None:
+            raise AssertionError(
+                "auto_distributed_partitioning needs a batch_size: with None there are no steps to "
+                "share out. Set it to False, and load in each process what is its."
+            )
         if partitioned == _BY_REPLICA:
             return ReplicaShare(dataset, self._options, batch, drop_last)
         return ContiguousShare(dataset, self._options, self._combined, drop_last)
@@ -174,10 +176,11 @@ class DataLoader(torch.utils.data.DataLoader):
             return self._combined
         if mode == DataLoaderMode.Async or size is None:
             return self._combined
-        assert size <= self._combined, (
-            f"rebatched_worker_size ({size}) must not be larger than the combined batch size "
-            f"({self._combined})"
-        )
+        if size > self._combined:
+            raise AssertionError(
+                f"rebatched_worker_size ({size}) must not be larger than the combined batch size "
+                f"({self._combined})"
+            )
         return size
 
     def _rows_left_over(self, drop_last: bool) -> None:
@@ -199,9 +202,10 @@ class DataLoader(torch.utils.data.DataLoader):
             )
 
     def _start_accessor(self, options: dict[str, Any]) -> None:
-        assert "rebatched_size" not in options, (
-            "rebatched_size is not an option of async_options: it follows from the mode"
-        )
+        if "rebatched_size" in options:
+            raise AssertionError(
+                "rebatched_size is not an option of async_options: it follows from the mode"
+            )
         self._accessor = AsynchronousDataAccessor(
             OwnProcess(self, self._passes),
             rebatched_size=self._passes.rebatched,

@@ -66,9 +66,10 @@ def identity_loss(x: torch.Tensor, reduction: str) -> torch.Tensor:
     reduction: "sum" or "mean" over all elements, or "none", which leaves `x` as it is.
     Raises AssertionError for others.
     """
-    assert reduction in REDUCTIONS, (
-        f"Unsupported reduction type! Expected one of {REDUCTIONS} but got {reduction!r}."
-    )
+    if reduction not in REDUCTIONS:
+        raise AssertionError(
+            f"Unsupported reduction type! Expected one of {REDUCTIONS} but got {reduction!r}."
+        )
     if _native.is_tracing():
         return torch.ops.poptorch.identity_loss(x, reduction)
     if reduction == "sum":
@@ -80,7 +81,8 @@ class NameScope:
     """A context manager: names of the ops inside begin with `name`, as with a module's path."""
 
     def __init__(self, name: str) -> None:
-        assert isinstance(name, str), f"[NameScope] expected a string but got {name!r}."
+        if not isinstance(name, str):
+            raise AssertionError(f"[NameScope] expected a string but got {name!r}.")
         self.name = name
 
     def __enter__(self) -> None:
@@ -174,7 +176,8 @@ def set_overlap_for_output(output_tensors: Any, mode: OverlapMode) -> Any:
 
 
 def _with_overlap(tensors: Any, host: str, mode: OverlapMode) -> Any:
-    assert isinstance(mode, OverlapMode), f"Expected a poptorch.OverlapMode but got {mode!r}."
+    if not isinstance(mode, OverlapMode):
+        raise AssertionError(f"Expected a poptorch.OverlapMode but got {mode!r}.")
     leaves: list[torch.Tensor] = []
     node = flatten(tensors, leaves)
     only_tensors = all(leaf.kind != "constant" for leaf in walk([node]))
@@ -198,9 +201,8 @@ def serializedMatMul(
     lhs: [..., a, b], rhs: [..., b, c]; `factor` must divide a (InputChannels), b (ReducingDim) or
     c (OutputChannels), or poptorch.Error. AssertionError for another `mode`.
     """
-    assert isinstance(mode, MatMulSerializationMode), (
-        f"Expected a poptorch.MatMulSerializationMode but got {mode!r}."
-    )
+    if not isinstance(mode, MatMulSerializationMode):
+        raise AssertionError(f"Expected a poptorch.MatMulSerializationMode but got {mode!r}.")
     if mode == MatMulSerializationMode.Disabled:
         return torch.matmul(lhs, rhs)
     for name, operand in (("lhs", lhs), ("rhs", rhs)):

@@ -33,9 +33,11 @@ class VariableAttributes:
         return set(self._variable_attributes)
 
     def _check(self, attr: str) -> None:
-        assert attr in self._allowed_attributes, (
-            f"Unknown attribute {attr}: the optimiser has {', '.join(self._allowed_attributes)}."
-        )
+        if attr not in self._allowed_attributes:
+            raise AssertionError(
+                f"Unknown attribute {attr}: the optimiser has "
+                f"{', '.join(self._allowed_attributes)}."
+            )
 
     def isConstant(self, attr: str) -> bool:
         """Whether the attribute is compiled in."""
@@ -80,10 +82,11 @@ class Optimizer(_Base):
         passed = {k: v for k, v in passed.items() if v is not None}
         for name, value in passed.items():
             if name.endswith("accum_type"):
-                assert value in FLOATS, (
-                    "Accumulation types must be either torch.float32 or torch.float16, but "
-                    f"{name} is {value}."
-                )
+                if value not in FLOATS:
+                    raise AssertionError(
+                        "Accumulation types must be either torch.float32 or torch.float16, but "
+                        f"{name} is {value}."
+                    )
         if passed.get("amsgrad"):
             raise ValueError("[optim] AMSGrad is not supported. Leave amsgrad at False.")
         self._group_extras = {k: passed.get(k, v) for k, v in self.GROUP_EXTRAS.items()}

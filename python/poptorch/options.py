@@ -296,9 +296,10 @@ class Options(OptionsRows):
 
         Raises AssertionError before an output mode is chosen, and for a name that is there twice.
         """
-        assert not self.defaultOutputMode(), (
-            "An output mode must be picked before serialisation: call outputMode()."
-        )
+        if self.defaultOutputMode():
+            raise AssertionError(
+                "An output mode must be picked before serialisation: call outputMode()."
+            )
         said = self._execution_strategy.toDict()
         groups = (self.Training, self.Distributed, self.TensorLocations)
         for part in (self._Popart.options, super().toDict(), *(g.toDict() for g in groups)):

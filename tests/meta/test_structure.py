@@ -25,6 +25,24 @@ def sources():
     return {file.relative_to(PYTHON): ast.parse(file.read_text()) for file in files}
 
 
+def narrows_a_type(test):
+    """Whether the condition of an assert says `x is not None` or isinstance(x, ...)."""
+    if isinstance(test, ast.Compare):
+        return isinstance(test.ops[0], ast.IsNot) and ast.unparse(test.comparators[0]) == "None"
+    return isinstance(test, ast.Call) and ast.unparse(test.func) == "isinstance"
+
+
+def test_asserts_narrow_types_and_check_nothing(sources):
+    """`python -O` leaves asserts out, so a check raises its error itself."""
+    checks = [
+        f"{file}:{node.lineno}: {ast.unparse(node)}"
+        for file, tree in sources.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assert) and (node.msg or not narrows_a_type(node.test))
+    ]
+    assert not checks
+
+
 def is_private(name):
     return name.startswith("_") and not name.endswith("__") and name not in NOT_OURS
 

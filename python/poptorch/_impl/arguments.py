@@ -164,13 +164,15 @@ class Signature:
     def bind(self, args: tuple, kwargs: dict) -> Arguments:
         """Raises AssertionError for too many or unknown arguments, poptorch.Error for missing."""
         names = [p.name for p in self.positional]
-        assert len(args) <= len(names) or self.extra_positional is not None, (
-            f"Too many arguments provided: expected {names} ({len(names)}) but got {len(args)}. "
-            "Pass no more than the model's forward takes."
-        )
+        if len(args) > len(names) and self.extra_positional is None:
+            raise AssertionError(
+                f"Too many arguments provided: expected {names} ({len(names)}) but got "
+                f"{len(args)}. Pass no more than the model's forward takes."
+            )
         for name in names[: len(args)]:
             taken = self.extra_keyword is not None and name in self.positional_only
-            assert name not in kwargs or taken, f"Parameter {name} was passed more than once"
+            if name in kwargs and not taken:
+                raise AssertionError(f"Parameter {name} was passed more than once")
         remaining = dict(kwargs)
         left_out: dict[str, Any] = {}
         leaves: list[torch.Tensor] = []
@@ -190,9 +192,10 @@ class Signature:
                 value = left_out[parameter.name] = self._default(parameter)
             by_keyword[parameter.name] = value
         for name in remaining:
-            assert self.extra_keyword is not None, (
-                f"{name} is not a valid parameter. The model's forward has {names}."
-            )
+            if self.extra_keyword is None:
+                raise AssertionError(
+                    f"{name} is not a valid parameter. The model's forward has {names}."
+                )
         by_keyword.update(remaining)
         extra_name = self.extra_positional.name if self.extra_positional else ""
         labels = names + [f"{extra_name}[{i}]" for i in range(len(args) - len(names))]

@@ -33,14 +33,16 @@ def profile_of(options: Options) -> str:
 
 def check_online(options: Options) -> None:
     """Raises AssertionError where nothing may run."""
-    assert options.connection_type != ConnectionType.Never, (
-        "Trying to run a model on an offline device (ConnectionType.Never). Use another "
-        "connection type."
-    )
-    assert device_pool.is_online(options), (
-        "Trying to run a model on an offline device (poprun --offline-mode). Start the program "
-        "without it."
-    )
+    if options.connection_type == ConnectionType.Never:
+        raise AssertionError(
+            "Trying to run a model on an offline device (ConnectionType.Never). Use another "
+            "connection type."
+        )
+    if not device_pool.is_online(options):
+        raise AssertionError(
+            "Trying to run a model on an offline device (poprun --offline-mode). Start the program "
+            "without it."
+        )
 
 
 def check_target(options: Options) -> None:

@@ -27,7 +27,8 @@ class Batching:
     def check(self, name: str, tensor: torch.Tensor) -> None:
         """Raises AssertionError unless the tensor can be split."""
         defect = self.execution.batch_defect(name, tensor.shape[0] if tensor.dim() else 1)
-        assert not defect, defect
+        if defect:
+            raise AssertionError(defect)
 
     def micro_batch(self, tensor: torch.Tensor) -> torch.Tensor:
         """What the model sees of an input, in shape and dtype."""

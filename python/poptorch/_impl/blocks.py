@@ -126,10 +126,11 @@ def _running() -> BlockRecorder | None:
 
 def _check_ids(user_id: object, ipu_id: int | None) -> None:
     block = "a block without id" if user_id is None else f"block '{user_id}'"
-    assert ipu_id is None or is_ipu(ipu_id), (
-        f"An ipu_id is a number from 0, not {ipu_id!r}: {block} ({user_location()}). Pass an IPU's "
-        "number, or leave it out and name the IPU in the execution strategy."
-    )
+    if ipu_id is not None and not is_ipu(ipu_id):
+        raise AssertionError(
+            f"An ipu_id is a number from 0, not {ipu_id!r}: {block} ({user_location()}). Pass an "
+            "IPU's number, or leave it out and name the IPU in the execution strategy."
+        )
 
 
 class Block(torch.nn.Module):
@@ -175,10 +176,11 @@ class Block(torch.nn.Module):
 
 def BlockFunction(user_id: object = None, ipu_id: int | None = None) -> Callable:
     """Decorates a function: its ops belong to a block. Arguments as for Block."""
-    assert not callable(user_id), (
-        f"The id of a block is a name, not {user_id!r} ({user_location()}). Write "
-        "@poptorch.BlockFunction(...) with the id, or with () for none."
-    )
+    if callable(user_id):
+        raise AssertionError(
+            f"The id of a block is a name, not {user_id!r} ({user_location()}). Write "
+            "@poptorch.BlockFunction(...) with the id, or with () for none."
+        )
     _check_ids(user_id, ipu_id)
 
     def decorate(function: Callable) -> Callable:

@@ -143,7 +143,8 @@ class _Sealing:
         """The archive is complete."""
         if self.error is not None:
             raise self.error
-        assert self._last == b"\0\0", "torch.save has written a comment of its own"
+        if self._last != b"\0\0":
+            raise AssertionError("torch.save has written a comment of its own")
         self._put(_SIZE.to_bytes(2, "little"))
         self._stream.write(_SEAL.format(VERSION, self._digest.hexdigest()).encode())
 
@@ -202,10 +203,12 @@ def _content(stream: BinaryIO, place: Path, options: Options | None) -> dict[str
         stream.seek(0)
         with zipfile.ZipFile(stream) as archive:  # what unpacks to more than it is, is refused
             stored = all(i.compress_type == zipfile.ZIP_STORED for i in archive.infolist())
-        assert stored
+        if not stored:
+            raise ValueError("compressed")
         stream.seek(0)
         content = torch.load(stream, map_location="cpu", weights_only=True)
-        assert isinstance(content, dict)
+        if not isinstance(content, dict):
+            raise TypeError(type(content))
         return content
     except Exception:  # of unpicklers, which raise what they like
         raise Error(

@@ -32,7 +32,8 @@ def _check_of(option: Option) -> Callable[[Any], Any]:
         return one_of(option.words)
     if option.type == "int":
         least, most = option.least, option.most
-        assert least is not None and most is not None, f"{option.name} has no range"
+        if least is None or most is None:
+            raise AssertionError(f"{option.name} has no range")
         if option.even:
             return even(least, most, option.allowed)
         return positive(most) if least == 1 else whole(least, most)

@@ -143,7 +143,8 @@ def ipuHardwareVersion(num_ipus: int = 1) -> int:
     if uses_model():
         return 0
     pool = Pool.of_environment()
-    assert pool.ipus >= max(num_ipus, 1), "No IPU hardware available on this system"
+    if pool.ipus < max(num_ipus, 1):
+        raise AssertionError("No IPU hardware available on this system")
     return pool.version
 
 

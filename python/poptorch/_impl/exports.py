@@ -151,7 +151,8 @@ def _path_of(filename: Any) -> Path:
         logger.warning(f"save(): {filename} is a directory, saving model to {path}")
     folder = path.parent
     if not folder.is_dir():
-        assert not folder.exists(), f"{folder} is a file: nothing can be saved in it."
+        if folder.exists():
+            raise AssertionError(f"{folder} is a file: nothing can be saved in it.")
         try:
             folder.mkdir(parents=True)
         except OSError as error:

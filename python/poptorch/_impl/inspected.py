@@ -78,7 +78,8 @@ class Inspected:
         loss, `Gradient___<parameter>`, `UpdatedVar___<parameter>`, the optimiser's state, and of
         SGD `scaledLearningRate0` and `weightDecayScaleFactor0` (`___specific___<parameter>`)."""
         compiled = self._compiled
-        assert compiled is not None, "Model must be compiled before calling getTensorNames"
+        if compiled is None:
+            raise AssertionError("Model must be compiled before calling getTensorNames")
         return anchors.names(compiled)
 
     def getAnchoredTensor(self, short_name: str) -> torch.Tensor | dict[str, torch.Tensor]:
@@ -89,13 +90,13 @@ class Inspected:
         AssertionError for unknown short names.
         """
         asked, compiled = self._wrapped.options.anchored_tensors, self._compiled
-        assert short_name in asked, (
-            f"No tensor with name {short_name} found. Options.anchorTensor named {list(asked)} "
-            "before the model was compiled."
-        )
-        assert compiled is not None and compiled.device.runs, (
-            f"No tensor with name {short_name} found. Run the model first."
-        )
+        if short_name not in asked:
+            raise AssertionError(
+                f"No tensor with name {short_name} found. Options.anchorTensor named {list(asked)} "
+                "before the model was compiled."
+            )
+        if compiled is None or not compiled.device.runs:
+            raise AssertionError(f"No tensor with name {short_name} found. Run the model first.")
         return anchors.value(compiled, short_name)
 
     def getPerfCounters(self) -> dict[str, list[list[float]]]:

@@ -168,8 +168,10 @@ class Passes:
         try:
             kind, old, taken = position["kind"], position["pass"], position["taken"]
             states = position["next"] if old is None else old
-            seen = states["samplers"], states["share"], states["generator"]
-            assert isinstance(taken, int) and taken >= 0 and isinstance(seen, tuple)
+            if not isinstance(taken, int) or taken < 0:
+                raise TypeError(taken)
+            if not {"samplers", "share", "generator"} <= states.keys():
+                raise KeyError(states.keys())
             if states["random"] is not None:
                 with random_streams.kept():
                     random_streams.restore(states["random"])

@@ -33,7 +33,8 @@ class MultiConv:
         """The shares of tile memory, from 0 to 1."""
         values = [] if value is None else _listed(value)
         given = value is None or (values and all(isinstance(v, float) for v in values))
-        assert given, "Invalid available memory proportion!"
+        if not given:
+            raise AssertionError("Invalid available memory proportion!")
         return self._set("availableMemoryProportions", values)
 
     def partialsTypes(self, value: "torch.dtype | Sequence[torch.dtype]") -> "MultiConv":
@@ -45,18 +46,21 @@ class MultiConv:
 
     def planType(self, value: "MultiConvPlanType | None") -> "MultiConv":
         """Whether they run together."""
-        assert value is None or isinstance(value, MultiConvPlanType), "Invalid plan type!"
+        if value is not None and not isinstance(value, MultiConvPlanType):
+            raise AssertionError("Invalid plan type!")
         self._plan = value
         return self._set("planType", [] if value is None else [value.name.lower()])
 
     def perConvReservedTiles(self, value: int) -> "MultiConv":
         """How many tiles each convolution keeps for itself."""
-        assert isinstance(value, int), f"The number of reserved tiles is no integer: {value!r}."
+        if not isinstance(value, int):
+            raise AssertionError(f"The number of reserved tiles is no integer: {value!r}.")
         return self._set("perConvReservedTiles", [value])
 
     def cycleBackOff(self, value: float) -> "MultiConv":
         """How far from the fastest plan the search for a parallel one begins."""
-        assert isinstance(value, float), f"The back-off of cycles is no float: {value!r}."
+        if not isinstance(value, float):
+            raise AssertionError(f"The back-off of cycles is no float: {value!r}.")
         return self._set("cycleBackOff", [value])
 
     def enableConvDithering(self, value: "bool | Sequence[bool]") -> "MultiConv":

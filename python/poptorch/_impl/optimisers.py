@@ -43,10 +43,11 @@ def kind_of(optimiser: torch.optim.Optimizer) -> str:
     given = (
         f"class {optimiser.__name__}" if isinstance(optimiser, type) else type(optimiser).__name__
     )
-    assert kind is not None, (
-        f"Unsupported optimizer type: {given}. Use an object of SGD, Adam, AdamW, RMSprop or "
-        "LAMB of poptorch.optim, or of one of the first four of torch.optim."
-    )
+    if kind is None:
+        raise AssertionError(
+            f"Unsupported optimizer type: {given}. Use an object of SGD, Adam, AdamW, RMSprop or "
+            "LAMB of poptorch.optim, or of one of the first four of torch.optim."
+        )
     known = (*_KINDS, optim.SGD, optim.Adam, optim.AdamW, optim.RMSprop)
     if type(optimiser) not in known and optimiser not in _warned_about:
         _warned_about.add(optimiser)
@@ -119,10 +120,11 @@ def describe(optimiser: torch.optim.Optimizer, model: torch.nn.Module) -> dict:
     """The optimiser as the compiler takes it: see `compile` in poptorch_core/_torch.pyi."""
     kind = kind_of(optimiser)
     centered = {bool(group.get("centered")) for group in optimiser.param_groups}
-    assert len(centered) == 1, (
-        "All parameter groups must have the same value of centered: it decides about the update's "
-        "structure. Use one value for all of them."
-    )
+    if len(centered) != 1:
+        raise AssertionError(
+            "All parameter groups must have the same value of centered: it decides about the "
+            "update's structure. Use one value for all of them."
+        )
     names = {id(tensor): name for name, tensor in model.named_parameters()}
     _check_parameters(optimiser, model, names)
     groups = []

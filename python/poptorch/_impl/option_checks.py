@@ -18,9 +18,8 @@ def whole(least: int, most: int = LARGEST) -> Callable[[int], int]:
     """Accepts whole numbers of a range."""
 
     def check(value: int) -> int:
-        assert isinstance(value, int) and not isinstance(value, bool), (
-            f"[options] expected an integer but got {value!r}."
-        )
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise AssertionError(f"[options] expected an integer but got {value!r}.")
         if not least <= value <= most:
             raise ValueError(
                 f"[options] expected a whole number from {least} to {most} but got {value}."
@@ -51,9 +50,8 @@ def even(least: int, most: int, allowed: str) -> Callable[[int], int]:
 
     def check(value: int) -> int:
         is_number = isinstance(value, int) and not isinstance(value, bool)
-        assert is_number and least <= value <= most and value % 2 == 0, (
-            f"[options] expected {allowed} but got {value!r}."
-        )
+        if not is_number or not (least <= value <= most) or value % 2 != 0:
+            raise AssertionError(f"[options] expected {allowed} but got {value!r}.")
         return value
 
     return check
@@ -106,15 +104,15 @@ def truth(value: object) -> bool:
 def strings(value: Iterable[str]) -> list[str]:
     """Accepts several strings, but not one: it would be taken for its letters."""
     is_list = isinstance(value, Iterable) and not isinstance(value, str)
-    assert is_list and all(isinstance(item, str) for item in value), (
-        f"[options] expected a list of strings but got {value!r}."
-    )
+    if not is_list or not all(isinstance(item, str) for item in value):
+        raise AssertionError(f"[options] expected a list of strings but got {value!r}.")
     return list(value)
 
 
 def string(value: str) -> str:
     """Accepts text."""
-    assert isinstance(value, str), f"[options] expected a string but got {value!r}."
+    if not isinstance(value, str):
+        raise AssertionError(f"[options] expected a string but got {value!r}.")
     return value
 
 
@@ -132,9 +130,8 @@ def file_name(value: str) -> str:
 
 def folder(value: Folder) -> Folder:
     """Accepts a path, or None."""
-    assert value is None or isinstance(value, (str, os.PathLike)), (
-        f"[options] expected a folder or None but got {value!r}."
-    )
+    if value is not None and not isinstance(value, (str, os.PathLike)):
+        raise AssertionError(f"[options] expected a folder or None but got {value!r}.")
     return value
 
 
@@ -142,9 +139,10 @@ def member(enum: type[IntEnum]) -> Callable[[IntEnum], int]:
     """Accepts members of one enumeration; stores their number."""
 
     def check(value: IntEnum) -> int:
-        assert isinstance(value, enum), (
-            f"[options] expected a member of {enum.__name__} but got {value!r}."
-        )
+        if not isinstance(value, enum):
+            raise AssertionError(
+                f"[options] expected a member of {enum.__name__} but got {value!r}."
+            )
         return int(value)
 
     check.__annotations__["value"] = enum

@@ -52,9 +52,10 @@ class OptionGroup:
         row = self._row(name)
         default = row.values()[name]
         if isinstance(default, _PLAIN):
-            assert isinstance(value, type(default)), (
-                f"Unexpected type {type(value)} for option {name}: expected {type(default)}."
-            )
+            if not isinstance(value, type(default)):
+                raise AssertionError(
+                    f"Unexpected type {type(value)} for option {name}: expected {type(default)}."
+                )
         if type(value) is type(default) and value == default:
             self._take(name, lambda: {name: copy.deepcopy(default)})
         else:
@@ -65,9 +66,10 @@ class OptionGroup:
         state = state_of(self)
         state.check_free()
         base = type(state.groups[name]).__name__
-        assert any(kind.__name__ == base for kind in type(group).__mro__), (
-            f"Unexpected type {type(group)} for {name}: expected {type(state.groups[name])}."
-        )
+        if not any(kind.__name__ == base for kind in type(group).__mro__):
+            raise AssertionError(
+                f"Unexpected type {type(group)} for {name}: expected {type(state.groups[name])}."
+            )
         state.groups[name] = group
         state.share_session()
 
@@ -117,7 +119,8 @@ class OptionGroup:
 
     def __call__(self, option: str) -> Any:
         """The value of an option that exists. AssertionError for others."""
-        assert self.exists(option), f"Invalid option {option}. Call exists() before."
+        if not self.exists(option):
+            raise AssertionError(f"Invalid option {option}. Call exists() before.")
         return state_of(self).values[option]
 
     def set(self, **values: Any) -> None:
@@ -138,9 +141,10 @@ class OptionGroup:
     def _replace(self, name: str, value: Any, former: Any) -> None:
         if self._find_row(name) is not None:
             return self._assign(name, value)
-        assert isinstance(value, type(former)), (
-            f"Unexpected type {type(value)} for option {name}: expected {type(former)}."
-        )
+        if not isinstance(value, type(former)):
+            raise AssertionError(
+                f"Unexpected type {type(value)} for option {name}: expected {type(former)}."
+            )
         return state_of(self).store({name: value})
 
     def exists(self, name: str) -> bool:

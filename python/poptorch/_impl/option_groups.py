@@ -165,15 +165,15 @@ class TensorLocationSettings(TensorLocationSettingsRows):
 
 
 def _check_location(value: TensorLocationSettings) -> dict[str, int]:
-    assert isinstance(value, TensorLocationSettings), (
-        f"[options] expected TensorLocationSettings but got {value!r}."
-    )
+    if not isinstance(value, TensorLocationSettings):
+        raise AssertionError(f"[options] expected TensorLocationSettings but got {value!r}.")
     return value.toDict()
 
 
 def _check_location_dict(value: Any) -> dict[str, int]:
     """What _check_location gave, after the checks of the setters."""
-    assert isinstance(value, dict), f"[options] expected a dict of settings but got {value!r}."
+    if not isinstance(value, dict):
+        raise AssertionError(f"[options] expected a dict of settings but got {value!r}.")
     settings = TensorLocationSettings()
     for name, setting in value.items():
         if not any(name in row.values() for row in settings.ROWS):

@@ -27,14 +27,16 @@ def set_output_mode(
     _options: OptionGroup, output_mode: enums.OutputMode, output_return_period: int | None = None
 ) -> Stored:
     mode, period = output_mode, output_return_period
-    assert isinstance(mode, enums.OutputMode), (
-        f"[options] outputMode expects a poptorch.OutputMode but got {mode!r}."
-    )
-    if mode == enums.OutputMode.EveryN:
-        assert isinstance(period, int) and period > 0, (
-            f"[options] OutputMode.EveryN needs a positive period but got {period!r}. "
-            "Pass outputMode(poptorch.OutputMode.EveryN, N)."
+    if not isinstance(mode, enums.OutputMode):
+        raise AssertionError(
+            f"[options] outputMode expects a poptorch.OutputMode but got {mode!r}."
         )
+    if mode == enums.OutputMode.EveryN:
+        if not isinstance(period, int) or period <= 0:
+            raise AssertionError(
+                f"[options] OutputMode.EveryN needs a positive period but got {period!r}. "
+                "Pass outputMode(poptorch.OutputMode.EveryN, N)."
+            )
     elif period is not None:
         logger.info(f"The period {period} is ignored: {mode.name} has none")
     return {"output_mode": int(mode), "output_return_period": period or 1}
@@ -78,11 +80,11 @@ def assign_input_groups(options: "Options", attribute: str, value: Any) -> Store
 
 
 def check_memory_proportions(value: Mapping[str, float]) -> dict[int, float]:
-    assert isinstance(value, Mapping), f"[options] expected {{'IPU0': 0.5}} but got {value!r}."
+    if not isinstance(value, Mapping):
+        raise AssertionError(f"[options] expected {{'IPU0': 0.5}} but got {value!r}.")
     for key in value:
-        assert isinstance(key, str) and re.fullmatch(r"IPU\d+", key), (
-            f"[options] expected a key such as 'IPU0' but got {key!r}."
-        )
+        if not isinstance(key, str) or not re.fullmatch(r"IPU\d+", key):
+            raise AssertionError(f"[options] expected a key such as 'IPU0' but got {key!r}.")
     return check_proportions_of_ipus({int(key[3:]): value[key] for key in value})
 
 
@@ -109,9 +111,8 @@ def check_max_repeat_logs(value: int | None) -> int:
 
 
 def check_ipu_version(value: int) -> int:
-    assert not isinstance(value, bool) and value in (1, 2, 21), (
-        f"[options] ipu_version is 1, 2 or 21, not {value!r}."
-    )
+    if isinstance(value, bool) or value not in (1, 2, 21):
+        raise AssertionError(f"[options] ipu_version is 1, 2 or 21, not {value!r}.")
     return value
 
 

@@ -107,5 +107,6 @@ def state_of(group: Any) -> State:
 def add_values(into: dict[str, Any], values: dict[str, Any]) -> None:
     """Adds options to others. Raises AssertionError for names that are there."""
     twice = sorted(into.keys() & values.keys())
-    assert not twice, f"Options of the same name: {twice}."
+    if twice:
+        raise AssertionError(f"Options of the same name: {twice}.")
     into.update(values)

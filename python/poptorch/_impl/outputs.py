@@ -43,7 +43,8 @@ class Outputs:
     def rebuilder(self) -> Callable[[list[torch.Tensor]], object]:
         """A function that puts the user's structure around a run's results."""
         node = self.node
-        assert node is not None, "there was no trace"
+        if node is None:
+            raise AssertionError("there was no trace")
         if all(type(s) is int and s == i for i, s in enumerate(self.sources)):
             if node.kind == "tensor":
                 return operator.itemgetter(0)

@@ -25,19 +25,21 @@ class Phase:
 
     def __init__(self, *arg: Stage | str) -> None:
         stages = arg
-        assert stages, (
-            f"A Phase needs at least one Stage, or the id of a block ({user_location()}). Pass the "
-            "stages that run in it, or leave it out."
-        )
+        if not stages:
+            raise AssertionError(
+                f"A Phase needs at least one Stage, or the id of a block ({user_location()}). Pass "
+                "the stages that run in it, or leave it out."
+            )
         ids = [stage for stage in stages if isinstance(stage, str)]
         if len(ids) == len(stages):
             stages = (Stage(*ids),)
         self._stages: list[Stage] = []
         for stage in stages:
-            assert isinstance(stage, Stage), (
-                "All arguments must either be block IDs (strings) or Stages, but a Phase got "
-                f"{stage!r} ({user_location()}). Pass either, as in poptorch.Stage('a')."
-            )
+            if not isinstance(stage, Stage):
+                raise AssertionError(
+                    "All arguments must either be block IDs (strings) or Stages, but a Phase got "
+                    f"{stage!r} ({user_location()}). Pass either, as in poptorch.Stage('a')."
+                )
             self._stages.append(stage)
 
     @property
@@ -54,10 +56,12 @@ class Phase:
 
         Raises AssertionError unless there are as many IPUs as stages.
         """
-        assert len(ipus) == len(self._stages), (
-            f"Expected {len(self._stages)} IPUs, one a stage of the phase, but got {len(ipus)}: "
-            f"{list(ipus)}, for {self!r} ({user_location()}). Pass as many as there are stages."
-        )
+        if len(ipus) != len(self._stages):
+            raise AssertionError(
+                f"Expected {len(self._stages)} IPUs, one a stage of the phase, but got "
+                f"{len(ipus)}: {list(ipus)}, for {self!r} ({user_location()}). Pass as "
+                "many as there are stages."
+            )
         for stage, ipu in zip(self._stages, ipus, strict=True):
             stage.ipu(ipu)
         return self
@@ -71,10 +75,11 @@ def _phase_of(argument: Any) -> Phase:
         return argument
     if isinstance(argument, (Stage, str)):
         return Phase(argument)
-    assert isinstance(argument, (list, tuple)) and argument, (
-        f"Expected a Phase, a Stage, the id of a block or a list of those but got {argument!r} "
-        f"({user_location()}). Make it one, as in poptorch.Phase('front')."
-    )
+    if not isinstance(argument, (list, tuple)) or not argument:
+        raise AssertionError(
+            f"Expected a Phase, a Stage, the id of a block or a list of those but got {argument!r} "
+            f"({user_location()}). Make it one, as in poptorch.Phase('front')."
+        )
     return Phase(*argument)
 
 
@@ -82,10 +87,11 @@ class _PhasedExecution(ExecutionStrategy):
     MODE = 2
 
     def __init__(self, *phases: Phase | Stage | str | Sequence[Stage] | Sequence[str]) -> None:
-        assert phases, (
-            f"{type(self).__name__} needs at least one phase ({user_location()}). Pass the phases "
-            "in their order."
-        )
+        if not phases:
+            raise AssertionError(
+                f"{type(self).__name__} needs at least one phase ({user_location()}). Pass the "
+                "phases in their order."
+            )
         self._phases = [_phase_of(phase) for phase in phases]
         # By block: the numbers of its phase, of its stage in it, and of its stage among all.
         self._places: dict[str, tuple[int, int, int]] = {}
@@ -106,10 +112,11 @@ class _PhasedExecution(ExecutionStrategy):
 
     def phase(self, phase: int) -> Phase:
         """The phase of that number. Raises AssertionError unless there is one."""
-        assert isinstance(phase, int) and 0 <= phase < len(self._phases), (
-            f"A phase is a number from 0 to {len(self._phases) - 1}, not {phase!r}: {self!r} "
-            f"({user_location()}). Ask for one of those, or add a phase."
-        )
+        if not isinstance(phase, int) or not (0 <= phase < len(self._phases)):
+            raise AssertionError(
+                f"A phase is a number from 0 to {len(self._phases) - 1}, not {phase!r}: {self!r} "
+                f"({user_location()}). Ask for one of those, or add a phase."
+            )
         return self._phases[phase]
 
     def stage(self, block_id: str) -> Stage:
@@ -119,7 +126,8 @@ class _PhasedExecution(ExecutionStrategy):
 
     def useSeparateBackwardPhase(self, use: bool = True) -> "_PhasedExecution":
         """Runs the last phase's backward pass in a phase of its own."""
-        assert isinstance(use, bool), f"Expected True or False but got {use!r}."
+        if not isinstance(use, bool):
+            raise AssertionError(f"Expected True or False but got {use!r}.")
         self.separate_backward_phase = use
         return self
 
@@ -154,7 +162,8 @@ class SerialPhasedExecution(_PhasedExecution):
 
     def setTensorsLiveness(self, liveness: Liveness) -> "SerialPhasedExecution":
         """Which values leave the chip between phases. Raises AssertionError unless a Liveness."""
-        assert isinstance(liveness, Liveness), f"Expected a poptorch.Liveness but got {liveness!r}."
+        if not isinstance(liveness, Liveness):
+            raise AssertionError(f"Expected a poptorch.Liveness but got {liveness!r}.")
         self.liveness = liveness
         return self
 
@@ -173,7 +182,8 @@ class ParallelPhasedExecution(_PhasedExecution):
 
     def sendTensorsOffChipAfterFwd(self, off_chip: bool = True) -> "ParallelPhasedExecution":
         """Values that wait for the backward pass do so off the chip."""
-        assert isinstance(off_chip, bool), f"Expected True or False but got {off_chip!r}."
+        if not isinstance(off_chip, bool):
+            raise AssertionError(f"Expected True or False but got {off_chip!r}.")
         self.liveness = Liveness.OffChipAfterFwd if off_chip else Liveness.AlwaysLive
         return self
 

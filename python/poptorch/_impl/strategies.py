@@ -42,14 +42,16 @@ class Stage:
 
     def __init__(self, *block_ids: str) -> None:
         for block in block_ids:
-            assert isinstance(block, str), (
-                f"A Stage takes the ids of blocks, which are strings, but got {block!r} "
-                f"({user_location()}). {as_id(block)}"
+            if not isinstance(block, str):
+                raise AssertionError(
+                    f"A Stage takes the ids of blocks, which are strings, but got {block!r} "
+                    f"({user_location()}). {as_id(block)}"
+                )
+        if not block_ids:
+            raise AssertionError(
+                f"A Stage needs the id of at least one block ({user_location()}). Pass the ids of "
+                "the blocks that run in it."
             )
-        assert block_ids, (
-            f"A Stage needs the id of at least one block ({user_location()}). Pass the ids of the "
-            "blocks that run in it."
-        )
         self._blocks = list(block_ids)
         self._ipu: int | None = None
 
@@ -60,10 +62,11 @@ class Stage:
 
     def ipu(self, ipu: int) -> "Stage":
         """Runs the stage on this IPU, whatever its blocks say. Gives the stage itself."""
-        assert is_ipu(ipu), (
-            f"An IPU is a number from 0, not {ipu!r}: {self!r} ({user_location()}). Pass an IPU's "
-            "number, such as 0."
-        )
+        if not is_ipu(ipu):
+            raise AssertionError(
+                f"An IPU is a number from 0, not {ipu!r}: {self!r} ({user_location()}). Pass an "
+                "IPU's number, such as 0."
+            )
         self._ipu = ipu
         return self
 
@@ -78,37 +81,41 @@ def stage_of(argument: Any) -> Stage:
         return argument
     if isinstance(argument, str):
         return Stage(argument)
-    assert isinstance(argument, (list, tuple)) and argument, (
-        f"Expected a Stage, the id of a block or a list of ids but got {argument!r} "
-        f"({user_location()}). Ids are strings, as in poptorch.Stage('front')."
-    )
+    if not isinstance(argument, (list, tuple)) or not argument:
+        raise AssertionError(
+            f"Expected a Stage, the id of a block or a list of ids but got {argument!r} "
+            f"({user_location()}). Ids are strings, as in poptorch.Stage('front')."
+        )
     return Stage(*argument)
 
 
 def add_block(known: dict[str, _Placed], block: str, place: _Placed) -> None:
     """Notes where a block is. Raises AssertionError for one that is somewhere already."""
-    assert block not in known, (
-        f"{block} associated with more than one stage ({user_location()}). Name each block once; "
-        "what runs later again needs a block with an id of its own."
-    )
+    if block in known:
+        raise AssertionError(
+            f"{block} associated with more than one stage ({user_location()}). Name each block "
+            "once; what runs later again needs a block with an id of its own."
+        )
     known[block] = place
 
 
 def find_block(known: dict[str, _Placed], block: str) -> _Placed:
     """Where a block is. Raises AssertionError for one that the strategy does not name."""
-    assert block in known, (
-        f"Unknown Block '{block}' list of expected Blocks: {list(known)} ({user_location()}). Add "
-        "the block to a stage of the execution strategy, or give it one of these ids."
-    )
+    if block not in known:
+        raise AssertionError(
+            f"Unknown Block '{block}' list of expected Blocks: {list(known)} ({user_location()}). "
+            "Add the block to a stage of the execution strategy, or give it one of these ids."
+        )
     return known[block]
 
 
 def find_stage(known: dict[str, _Placed], block: str) -> _Placed:
     """Where a strategy's own block is. Raises AssertionError for an unknown one."""
-    assert block in known, (
-        f"Unknown block: {block} ({user_location()}). Ask for a block that the execution strategy "
-        f"names; those are {list(known)}."
-    )
+    if block not in known:
+        raise AssertionError(
+            f"Unknown block: {block} ({user_location()}). Ask for a block that the execution "
+            f"strategy names; those are {list(known)}."
+        )
     return known[block]
 
 
@@ -151,10 +158,11 @@ class PipelinedExecution(ExecutionStrategy):
         if not args:
             args = (AutoStage.SameAsIpu,)
         if auto := [argument for argument in args if isinstance(argument, AutoStage)]:
-            assert len(args) == 1, (
-                f"An AutoStage is the only argument of an execution strategy, not one of {args} "
-                f"({user_location()}). Leave out either the AutoStage or the blocks."
-            )
+            if len(args) != 1:
+                raise AssertionError(
+                    f"An AutoStage is the only argument of an execution strategy, not one of "
+                    f"{args} ({user_location()}). Leave out either the AutoStage or the blocks."
+                )
             (self._auto,) = auto
             return
         self._stages = [stage_of(argument) for argument in args]
@@ -168,11 +176,12 @@ class PipelinedExecution(ExecutionStrategy):
 
     def _place(self, block_id: str, ipu_id: int | None, count: int, first: int) -> Place:
         if self._auto == AutoStage.SameAsIpu:
-            assert ipu_id is not None, (
-                f"poptorch.AutoStage.SameAsIpu was selected but no IPU was specified for block "
-                f"'{block_id}'. Pass an ipu_id, or use poptorch.AutoStage.AutoIncrement. "
-                f"({user_location()})"
-            )
+            if ipu_id is None:
+                raise AssertionError(
+                    f"poptorch.AutoStage.SameAsIpu was selected but no IPU was specified for block "
+                    f"'{block_id}'. Pass an ipu_id, or use poptorch.AutoStage.AutoIncrement. "
+                    f"({user_location()})"
+                )
             return Place(ipu_id, ipu_id)
         if self._auto == AutoStage.AutoIncrement:
             stage = first + count
@@ -202,8 +211,9 @@ def strategy_of(value: ExecutionStrategy | AutoStage) -> ExecutionStrategy:
     """The check of Options.setExecutionStrategy: a strategy, or an AutoStage for a pipeline."""
     if isinstance(value, AutoStage):
         value = PipelinedExecution(value)
-    assert isinstance(value, ExecutionStrategy), (
-        "[options] setExecutionStrategy expects an execution strategy, such as "
-        f"poptorch.PipelinedExecution(), or a poptorch.AutoStage, but got {value!r}."
-    )
+    if not isinstance(value, ExecutionStrategy):
+        raise AssertionError(
+            "[options] setExecutionStrategy expects an execution strategy, such as "
+            f"poptorch.PipelinedExecution(), or a poptorch.AutoStage, but got {value!r}."
+        )
     return value

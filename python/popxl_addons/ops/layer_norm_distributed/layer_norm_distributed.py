@@ -18,7 +18,8 @@ def layer_norm_distributed(
     Statistics are of all replicas' columns, in float32. Differentiable. ValueError for scales of
     another shape.
     """
-    assert (t.rank, w.rank, b.rank) == (2, 1, 1), "a matrix, a scale and a shift are needed"
+    if (t.rank, w.rank, b.rank) != (2, 1, 1):
+        raise AssertionError("a matrix, a scale and a shift are needed")
     if w.shape != t.shape[-1:] or b.shape != t.shape[-1:]:
         raise ValueError(f"w and b of {t!r} must have shape {t.shape[-1:]}.")
     rg = group or popxl.gir().replica_grouping()
