@@ -33,7 +33,7 @@ struct Mail {
   Inbox& box(int from, int to) { return boxes[static_cast<size_t>(from * count + to)]; }
 };
 
-class LocalFabric final : public Fabric {
+class LocalFabric : public Fabric {
  public:
   // is_on_one_host: operands of any length are shared.
   LocalFabric(std::shared_ptr<Mail> mail, int instance, int64_t most, bool is_on_one_host)
@@ -91,13 +91,13 @@ class LocalFabric final : public Fabric {
 
 // Nobody stops waiting, unless the test gives a timeout.
 inline std::vector<Share> local_shares(int instances, double timeout = 0, int64_t most = 64,
-                                       bool are_near = false) {
+                                       bool on_one_host = false) {
   auto mail = std::make_shared<Mail>(instances);
   std::vector<Share> shares;
   for (int i = 0; i < instances; ++i) {
     shares.push_back({.instances = instances,
                       .instance = i,
-                      .fabric = std::make_shared<LocalFabric>(mail, i, most, are_near),
+                      .fabric = std::make_shared<LocalFabric>(mail, i, most, on_one_host),
                       .timeout = timeout});
   }
   return shares;

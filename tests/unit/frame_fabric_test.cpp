@@ -39,7 +39,7 @@ TEST(FrameFabric, WhoWaitsForRoomMakesRoomOnWiresAndInMemory) {
   Cluster cluster(kCount, 2);
   const auto raised = in_threads(kCount, [&](int here) {
     const auto fabric = cluster.join(here);
-    const int64_t bytes = std::min(fabric->most_bytes(), fabric->most_bytes_among_near());
+    const int64_t bytes = std::min(fabric->most_bytes(), fabric->most_bytes_on_host());
     std::vector<std::byte> data(static_cast<size_t>(bytes));
     const auto tag_of = [&](uint32_t round, int other) {
       return Tag{.round = round, .on_one_host = fabric->is_on_this_host(other) ? 1u : 0u};

@@ -26,9 +26,9 @@ class Fabric {
   virtual int instance() const = 0;  // this one
   // Returns the most bytes that one message may have. The same in all instances.
   virtual int64_t most_bytes() const = 0;
-  virtual int64_t most_bytes_among_near() const { return most_bytes(); }
+  virtual int64_t most_bytes_on_host() const { return most_bytes(); }
   int64_t longest_message(bool on_one_host) const {
-    return on_one_host ? most_bytes_among_near() : most_bytes();
+    return on_one_host ? most_bytes_on_host() : most_bytes();
   }
 
   // Returns whether the message was accepted; false: the fabric is full now. An accepted message

@@ -36,7 +36,7 @@ class FrameFabric final : public Fabric {
   int instances() const override { return static_cast<int>(peers_.size()); }
   int instance() const override { return instance_; }
   int64_t most_bytes() const override { return FrameLink::kMost; }
-  int64_t most_bytes_among_near() const override {
+  int64_t most_bytes_on_host() const override {
     return local_ ? local_->most_bytes() : most_bytes();
   }
   bool send(int to, const Tag& tag, const std::byte* data, int64_t bytes) override {
