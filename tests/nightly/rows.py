@@ -106,7 +106,7 @@ ROWS = (
         PYTEST + "tests/behaviour/test_optimiser_scaling.py tests/errors/test_refused_values.py",
         PASSED),
     Row("R12", "kills of programs that load data: nothing is left within 2 s",
-        PYTEST + "tests/nightly/loader_ends.py", PASSED, full=30,
+        PYTEST + "tests/nightly/loader_ends.py", PASSED, full=10,
         environment={"POPTORCH_KILL_POINTS": "{count}"}),
     Row("R12", "Ctrl-C at every point of the Python layer",
         PYTEST + "tests/behaviour/test_interrupted_python.py tests/behaviour/test_interrupts.py "
