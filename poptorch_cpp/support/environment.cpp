@@ -31,6 +31,11 @@ std::vector<Variable> make_table() {
       {.name = "POPTORCH_LOG_DEST",
        .kind = Kind::kText,
        .doc = "where the log goes: `stderr` (the default), `stdout` or a file"},
+      {.name = "POPTORCH_LOG_UNCAUGHT",
+       .kind = Kind::kFlag,
+       .doc = "1: uncaught exceptions of a Python program are logged, and a crash prints the "
+              "stacks of "
+              "its threads"},
       {.name = "POPTORCH_DEFAULT_OPTIONS",
        .kind = Kind::kText,
        .doc = "JSON that every new Options takes: see `from_json`"},

@@ -1,12 +1,9 @@
 """PyTorch models on (emulated) IPUs."""
 
 import builtins as _builtins
-import faulthandler as _faulthandler
 import os as _os
 
 _os.environ.setdefault("RDMAV_FORK_SAFE", "1")
-if not _faulthandler.is_enabled():
-    _faulthandler.enable()
 
 # First, so that a wrong installation ends in one clear error.
 from poptorch import _logging as _logging, _native as _native, _versions as _versions

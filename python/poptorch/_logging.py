@@ -3,6 +3,7 @@
 Level and destination come from POPTORCH_LOG_LEVEL and POPTORCH_LOG_DEST; the core reads the same.
 """
 
+import faulthandler
 import logging
 import sys
 import traceback
@@ -164,12 +165,21 @@ def set_up() -> None:
         handler.addFilter(_repeats)
         logger.addHandler(handler)
     logger.propagate = False
-    # Somebody else's hook is left alone.
-    if sys.excepthook is sys.__excepthook__:
-        sys.excepthook = log_uncaught
+    if _core.environment_flag("POPTORCH_LOG_UNCAUGHT"):
+        enable_crash_logs()
     level = _core.environment_text("POPTORCH_LOG_LEVEL", DEFAULT_LEVEL)
     set_level(int(level) if level.isdecimal() else level)
     _core.environment_text("POPART_LOG_LEVEL")  # the core follows it by itself
+
+
+def enable_crash_logs() -> None:
+    """Logs uncaught exceptions, and prints the stacks of threads when a signal such as SIGSEGV ends
+    the process. A hook or handler of the program's own is kept.
+    """
+    if sys.excepthook is sys.__excepthook__:
+        sys.excepthook = log_uncaught
+    if not faulthandler.is_enabled():
+        faulthandler.enable()
 
 
 def log_uncaught(kind, value, traceback_) -> None:

@@ -13,9 +13,19 @@ def test_setters_chain_and_attributes_read_back():
     assert (options.device_iterations, options.replication_factor) == (4, 2)
     options.device_iterations = 5
     assert options.device_iterations == 5
-    assert "device_iterations=5" in repr(options)
-    assert "gradient_accumulation=1" in repr(options)
-    assert repr(options) != repr(poptorch.Options())
+    assert repr(options) == "Options(device_iterations=5, replication_factor=2)"
+
+
+def test_the_repr_shows_what_was_set():
+    assert repr(poptorch.Options()) == "Options()"
+    options = poptorch.Options()
+    options.Training.gradientAccumulation(4)
+    options.Precision.enableStochasticRounding(True)
+    options.logDir("/logs")
+    assert repr(options) == (
+        "Options(log_dir='/logs', Training=TrainingOptions(gradient_accumulation=4), "
+        "Popart=PopartOptions(options={'enableStochasticRounding': True}))"
+    )
 
 
 def test_every_row_has_documentation_and_a_place_of_effect():

@@ -344,7 +344,7 @@ def test_known_session_options_are_recorded():
 
 
 @pytest.mark.shared
-def test_the_excepthook_logs_the_traceback_and_a_childs_stderr(tmp_path):
+def test_uncaught_errors_are_logged_with_a_childs_stderr_on_request(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(
         "import poptorch, subprocess, sys\n"
@@ -353,7 +353,7 @@ def test_the_excepthook_logs_the_traceback_and_a_childs_stderr(tmp_path):
     )
     done = zygote.run(
         [sys.executable, program],
-        env={"PYTHONPATH": ":".join(p for p in sys.path if p)},
+        env={"PYTHONPATH": ":".join(p for p in sys.path if p), "POPTORCH_LOG_UNCAUGHT": "1"},
         capture_output=True,
         text=True,
         check=False,

@@ -92,8 +92,9 @@ PROGRAMS = {
     "a session": "import os; print(os.getsid(0) == os.getpid())",
 }
 LOGS = """
-    import logging, poptorch, sys
-    sys.stdout.write(f"{poptorch._logging.logger.level} {sys.excepthook.__name__}")
+    import faulthandler, logging, poptorch, sys
+    level, hook = poptorch._logging.logger.level, sys.excepthook.__name__
+    sys.stdout.write(f"{level} {hook} {faulthandler.is_enabled()}")
 """
 
 
@@ -117,8 +118,6 @@ def test_programs_end_as_in_a_new_process(name, kind, tmp_path):
         (tmp_path / "program.py").write_text(PROGRAMS[name])
         words = (["-m", "program"] if kind == "-m" else ["program.py"]) + ["a", "b c"]
     expected = outcome(subprocess.run, words, tmp_path)
-    if name == "an abort":  # poptorch has enabled Python's fault handler
-        expected = (*expected[:2], "Fatal Python error: Aborted\n\n")
     assert outcome(zygote.run, words, tmp_path) == expected
 
 
@@ -126,9 +125,10 @@ def test_programs_end_as_in_a_new_process(name, kind, tmp_path):
 def test_the_level_of_the_log_is_read_by_the_import():
     program = [sys.executable, "-c", textwrap.dedent(LOGS)]
     for level, number in (("ERR", 40), ("debug", 10), ("3", 30), ("OFF", 51)):
-        env = {**os.environ, "POPTORCH_LOG_LEVEL": level}
-        done = zygote.run(program, capture_output=True, text=True, check=True, env=env)
-        assert done.stdout == f"{number} log_uncaught"
+        for flag, hook in (("0", "excepthook False"), ("1", "log_uncaught True")):
+            env = {**os.environ, "POPTORCH_LOG_LEVEL": level, "POPTORCH_LOG_UNCAUGHT": flag}
+            done = zygote.run(program, capture_output=True, text=True, check=True, env=env)
+            assert done.stdout == f"{number} {hook}"
     wrong = {**os.environ, "POPTORCH_LOG_LEVEL": "wibble"}
     done = zygote.run(program, capture_output=True, text=True, env=wrong)
     assert done.returncode == 1 and "POPTORCH_LOG_LEVEL is 'wibble'" in done.stderr

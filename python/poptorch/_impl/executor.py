@@ -345,8 +345,16 @@ class PoplarExecutor(Inspected):
         return found
 
     def __repr__(self) -> str:
-        module = self._wrapped.module
-        return repr(self._wrapped.model) if module is None else blocks.module_repr(module)
+        """Shows a line about the wrapper, then the module's tree."""
+        made, compiled = self._wrapped, self._compiled
+        tree = repr(made.model) if made.module is None else blocks.module_repr(made.module)
+        strategy = type(made.options._execution_strategy).__name__
+        if compiled is None:
+            state = "not compiled"
+        else:
+            ipus = compiled.executable.ipus() * made.options.replication_factor
+            state = f"compiled for {ipus} IPU{'s' if ipus > 1 else ''}"
+        return f"{made.name}: {strategy}, {state}\n{tree}"
 
     def __reduce_ex__(self, protocol):
         """Copies and pickles wrap the copy of the model, which is wrapped here, anew."""

@@ -185,9 +185,13 @@ class OptionGroup:
         return made
 
     def __repr__(self) -> str:
+        """Shows the options that differ from their defaults."""
         state = state_of(self)
-        shown = {**state.values, **state.groups}
-        values = ", ".join(f"{name.lstrip('_')}={value!r}" for name, value in shown.items())
+        defaults = {name: value for row in self.ROWS for name, value in row.values().items()}
+        shown = {n: repr(v) for n, v in state.values.items() if repr(v) != repr(defaults.get(n))}
+        groups = {name: repr(group) for name, group in state.groups.items()}
+        shown |= {name: text for name, text in groups.items() if not text.endswith("()")}
+        values = ", ".join(f"{name.lstrip('_')}={text}" for name, text in shown.items())
         return f"{type(self).__name__.lstrip('_')}({values})"
 
 

@@ -354,4 +354,5 @@ class PopartOptions(PopartRows):
         state_of(self).session.update(self.DEFAULTS)
 
     def __repr__(self) -> str:
-        return f"PopartOptions(options={self.options!r})"
+        shown = {name: v for name, v in self.options.items() if self.DEFAULTS.get(name) != v}
+        return f"PopartOptions(options={shown!r})" if shown else "PopartOptions()"
