@@ -21,7 +21,7 @@ std::string PlannedProgram::text() const {
   for (const TileBuffer& in : inputs_) {
     out += support::str("%", in.reg, " = load ", in.dtype, " ", ir::shape_text(in.strides), "\n");
   }
-  for (const Instruction& step : instructions_) out += step.text + "\n";
+  for (const TileStep& step : instructions_) out += step.text + "\n";
   for (const TileBuffer& b : outputs_) {
     out += support::str("store %", b.reg, " ", b.dtype, " ", ir::shape_text(b.strides), "\n");
   }
@@ -73,7 +73,7 @@ void PlannedProgram::shorten() {
 bool PlannedProgram::can_take_product() const {
   if (instructions_.size() != 1 || !instructions_[0].product.run || sizes_.size() != 1)
     return false;
-  const Instruction& step = instructions_[0];
+  const TileStep& step = instructions_[0];
   const int own = inputs_[0].reg;
   if (inputs_[0].uniform || step.sources[step.product.source] != own) return false;
   if (std::count(step.sources.begin(), step.sources.end(), own) != 1) return false;

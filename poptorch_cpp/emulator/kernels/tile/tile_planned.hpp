@@ -65,7 +65,7 @@ class PlannedProgram final : public TileProgram {
   ir::Shape shape_;
   ir::Shape sizes_;  // collapsed, innermost last
   std::vector<TileBuffer> inputs_, outputs_;
-  std::vector<Instruction> instructions_;
+  std::vector<TileStep> instructions_;
   std::vector<Register> registers_;
   std::vector<int> constants_;  // registers
   int slots_ = 0;

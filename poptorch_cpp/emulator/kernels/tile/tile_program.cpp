@@ -95,7 +95,7 @@ std::vector<int> TileProgramBuilder::op(const ir::OpDef& def, const ir::Attrs& a
   for (int reg : operands) {
     if (reg >= 0) types.push_back(impl_->program->registers_[reg].dtype);
   }
-  Instruction step;
+  TileStep step;
   step.op = def.name;
   const MicroQuery query{def, attrs, types, results};
   if (def.role == ir::Role::kCast) {

@@ -47,7 +47,7 @@ void move_segment(const TileBuffer& buffer, std::byte* memory, int64_t stride, v
   }
 }
 
-MicroArgs arguments_of(const Instruction& step, void* const* registers) {
+MicroArgs arguments_of(const TileStep& step, void* const* registers) {
   MicroArgs args;
   for (size_t k = 0; k < step.sources.size(); ++k) {
     args.src[k] = step.sources[k] < 0 ? nullptr : registers[step.sources[k]];
@@ -115,7 +115,7 @@ void PlannedProgram::run_tile(const Walk& walk, void** registers) const {
     registers[out.reg] = dense ? address(out, walk.buffers[inputs_.size() + o], 0)
                                : walk.scratch + registers_[out.reg].slot * slot_bytes_;
   }
-  for (const Instruction& step : instructions_) step.fn(arguments_of(step, registers), n);
+  for (const TileStep& step : instructions_) step.fn(arguments_of(step, registers), n);
   for (const TileBuffer& out : outputs_) {
     const size_t o = &out - outputs_.data();
     const int64_t stride = out.strides[dims - 1];
@@ -177,7 +177,7 @@ void PlannedProgram::run_product(std::byte* const* buffers, int64_t first,
   };
   for (size_t i = 1; i < inputs_.size(); ++i) place(inputs_[i], buffers[i]);
   for (size_t o = 0; o < outputs_.size(); ++o) place(outputs_[o], buffers[inputs_.size() + o]);
-  const Instruction& step = instructions_[0];
+  const TileStep& step = instructions_[0];
   step.product.run(arguments_of(step, registers), product);
 }
 

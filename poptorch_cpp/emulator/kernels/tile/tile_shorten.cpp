@@ -14,7 +14,7 @@ using ir::DType;
 
 class Shortener {
  public:
-  Shortener(std::vector<Instruction>& steps, std::vector<Register>& registers,
+  Shortener(std::vector<TileStep>& steps, std::vector<Register>& registers,
             const std::vector<bool>& uniform, std::vector<int>& outputs)
       : steps_(steps), registers_(registers), uniform_(uniform), outputs_(outputs) {}
 
@@ -28,7 +28,7 @@ class Shortener {
     for (size_t i = 0; i < steps_.size(); ++i) {
       if (steps_[i].op == "accumulate") join_adam(i);
     }
-    std::erase_if(steps_, [](const Instruction& step) { return step.fn == nullptr; });
+    std::erase_if(steps_, [](const TileStep& step) { return step.fn == nullptr; });
     note_single_elements();
   }
 
@@ -48,7 +48,7 @@ class Shortener {
     std::vector<int> stands_for(registers_.size());
     std::iota(stands_for.begin(), stands_for.end(), 0);
     std::vector<bool> made(registers_.size(), false), rounded(registers_.size(), false);
-    for (Instruction& step : steps_) {
+    for (TileStep& step : steps_) {
       for (int r : step.results) made[r] = true;
       for (int& source : step.sources) source = source < 0 ? source : stands_for[source];
       const bool assigns = step.op == "assign", rounds = step.op == "narrow";
@@ -68,7 +68,7 @@ class Shortener {
       step.fn = nullptr;
     }
     for (int& output : outputs_) output = stands_for[output];
-    std::erase_if(steps_, [](const Instruction& step) { return step.fn == nullptr; });
+    std::erase_if(steps_, [](const TileStep& step) { return step.fn == nullptr; });
   }
 
   void count() {
@@ -160,7 +160,7 @@ class Shortener {
   }
 
   void join_adam(size_t accumulate) {
-    Instruction& update = steps_[accumulate];
+    TileStep& update = steps_[accumulate];
     const int ratio = made_by(update.sources[1], "root_ratio");
     if (ratio < 0) return;
     const int second = made_with(steps_[ratio].sources[1], joined_.moving_average[false][true]);
@@ -168,7 +168,7 @@ class Shortener {
     const int half = made_with(steps_[ratio].sources[0], joined_.moving_average[true][false]);
     const int first = std::max(plain, half);
     if (first < 0 || second < 0) return;
-    const Instruction &m = steps_[first], &v = steps_[second];
+    const TileStep &m = steps_[first], &v = steps_[second];
     if (m.sources[3] != v.sources[3]) return;
     // The averages move to the end of the joined steps: no other step may read them before.
     for (size_t s = 0; s < accumulate; ++s) {
@@ -180,13 +180,13 @@ class Shortener {
     const bool stored = half >= 0 && only_stored(m);
     const bool half_ratio = steps_[ratio].fn == joined_.root_ratio[true];
     const auto [fn, product] = joined_.adam[half >= 0][half_ratio][stored];
-    Instruction joined{.op = "adam_step",
-                       .fn = fn,
-                       .product = product,
-                       .sources = m.sources,
-                       .results = {m.results[0], v.results[0], update.results[0]},
-                       .immediates = update.immediates,
-                       .text = {}};
+    TileStep joined{.op = "adam_step",
+                    .fn = fn,
+                    .product = product,
+                    .sources = m.sources,
+                    .results = {m.results[0], v.results[0], update.results[0]},
+                    .immediates = update.immediates,
+                    .text = {}};
     joined.sources.insert(joined.sources.end(), {v.sources[0], v.sources[1], v.sources[2],
                                                  steps_[ratio].sources[2], update.sources[0]});
     joined.text = support::str("%", support::join(joined.results, ", %"), " = adam_step %",
@@ -197,7 +197,7 @@ class Shortener {
   }
 
   // Returns true if an average's input and output are both float16 in memory and have no other use.
-  bool only_stored(const Instruction& average) {
+  bool only_stored(const TileStep& average) {
     const int old = average.sources[1], fresh = average.results[0];
     const bool outputs = std::count(outputs_.begin(), outputs_.end(), fresh) == 1;
     const bool alone = maker_[old] < 0 && uses_[old] == 1 && uses_[fresh] == 2;  // the ratio, too
@@ -211,13 +211,13 @@ class Shortener {
   void replace(int last, int rounding, const std::vector<int>& parts, const char* op, MicroFn fn,
                std::vector<int> sources) {
     const int at = rounding >= 0 ? rounding : last;
-    Instruction joined{.op = op,
-                       .fn = fn,
-                       .product = {},
-                       .sources = std::move(sources),
-                       .results = steps_[at].results,
-                       .immediates = {},
-                       .text = {}};
+    TileStep joined{.op = op,
+                    .fn = fn,
+                    .product = {},
+                    .sources = std::move(sources),
+                    .results = steps_[at].results,
+                    .immediates = {},
+                    .text = {}};
     joined.text =
         support::str("%", joined.results[0], " = ", op, " %", support::join(joined.sources, ", %"));
     for (int part : parts) steps_[part].fn = nullptr;
@@ -228,7 +228,7 @@ class Shortener {
 
   void note_single_elements() {
     std::set<int> whole(outputs_.begin(), outputs_.end()), first;
-    for (const Instruction& step : steps_) {
+    for (const TileStep& step : steps_) {
       const bool average = step.op == "moving_average", ratio = step.op == "root_ratio";
       const bool adam = step.op == "adam_step";
       for (size_t k = 0; k < step.sources.size(); ++k) {
@@ -241,7 +241,7 @@ class Shortener {
   }
 
   const JoinedSteps& joined_ = kernel_set().joined;
-  std::vector<Instruction>& steps_;
+  std::vector<TileStep>& steps_;
   std::vector<Register>& registers_;
   const std::vector<bool>& uniform_;
   std::vector<int>& outputs_;
@@ -255,7 +255,7 @@ void copy_halves(const MicroArgs& a, int64_t n) {
   std::copy_n(a.in<uint16_t>(0), n, a.out<uint16_t>());
 }
 
-void shorten_steps(std::vector<Instruction>& steps, std::vector<Register>& registers,
+void shorten_steps(std::vector<TileStep>& steps, std::vector<Register>& registers,
                    const std::vector<bool>& uniform, std::vector<int>& outputs) {
   Shortener(steps, registers, uniform, outputs).run();
 }

@@ -9,7 +9,7 @@
 
 namespace poptorch::emulator {
 
-struct Instruction {
+struct TileStep {
   std::string op;  // of the table, "cast", or "narrow": to the range of the result's dtype
   MicroFn fn = nullptr;
   ProductForm product;
@@ -36,7 +36,7 @@ void copy_halves(const MicroArgs& a, int64_t n);
 // Drops copies, and joins the parts of optimisers into one step each: moving averages and ratios to
 // a root. The values of `outputs` stay bit-identical. `uniform` marks registers whose elements are
 // all equal.
-void shorten_steps(std::vector<Instruction>& steps, std::vector<Register>& registers,
+void shorten_steps(std::vector<TileStep>& steps, std::vector<Register>& registers,
                    const std::vector<bool>& uniform, std::vector<int>& outputs);
 
 }  // namespace poptorch::emulator
