@@ -24,9 +24,9 @@ using ir::Value;
 using support::InternalError;
 using support::str;
 
-class Lowering {
+class OptimiserLowering {
  public:
-  Lowering(Graph& main, const ir::Execution& execution)
+  OptimiserLowering(Graph& main, const ir::Execution& execution)
       : main_(main),
         execution_(execution),
         spec_(*execution.optimiser),
@@ -255,7 +255,7 @@ void lower_optimiser(ir::Module& module) {
     if (groups[i].values.count("lr")) continue;
     throw support::UserError(str("[optimiser] group ", i, " has no lr. Give it one."));
   }
-  Lowering(module.main(), execution).run();
+  OptimiserLowering(module.main(), execution).run();
   execution.optimiser.reset();
 }
 

@@ -22,9 +22,9 @@ bool computes(const Op& op) {
   return def.role == Role::kCast || def.cost(op).flops > 0;
 }
 
-class Rounding {
+class OpRounder {
  public:
-  explicit Rounding(Op& op) : op_(op), builder_(op.graph(), &op) {
+  explicit OpRounder(Op& op) : op_(op), builder_(op.graph(), &op) {
     builder_.copy_context(op);
     builder_.forward_id = op.forward_id;
   }
@@ -94,7 +94,7 @@ void round_stochastically(ir::Module& module) {
   if (!module.execution().stochastic_rounding) return;
   for (const auto& graph : module.graphs()) {
     for (Op* op : graph->op_list()) {
-      if (computes(*op)) Rounding(*op).run();
+      if (computes(*op)) OpRounder(*op).run();
     }
   }
 }

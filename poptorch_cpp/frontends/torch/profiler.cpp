@@ -15,7 +15,7 @@ constexpr at::RecordScope kScope = at::RecordScope::USER_SCOPE;
 
 // Holds the part of at::ThreadLocalState that profilers use. The rest (modes, dispatch keys) stays
 // as it is on the pool's threads, so that kernels do the same with and without a profiler.
-struct Listening {
+struct Listeners {
   at::RecordFunctionTLS callbacks = at::get_record_function_tls_();
   std::shared_ptr<c10::ThreadLocalDebugInfo> profiler = c10::ThreadLocalDebugInfo::current();
 
@@ -46,18 +46,18 @@ class ProfilerRegions final : public support::RegionObserver {
   void leave(void* region) override { delete static_cast<Open*>(region); }
 
   std::shared_ptr<const void> context() const override {
-    return std::make_shared<const Listening>();
+    return std::make_shared<const Listeners>();
   }
   void* adopt(const void* context) override {
-    const auto& listening = *static_cast<const Listening*>(context);
-    auto before = std::make_unique<Listening>();
+    const auto& listening = *static_cast<const Listeners*>(context);
+    auto before = std::make_unique<Listeners>();
     // A thread that already has this profiler, for all of its machines, keeps its state.
     if (listening.profiler && before->profiler == listening.profiler) return nullptr;
     listening.take_effect();
     return before.release();
   }
   void release(void* adopted) override {
-    const std::unique_ptr<Listening> before(static_cast<Listening*>(adopted));
+    const std::unique_ptr<Listeners> before(static_cast<Listeners*>(adopted));
     if (before) before->take_effect();
   }
 };

@@ -13,7 +13,7 @@ bool is_mask(const TensorValue& index) {
 }
 
 // Holds index tensors broadcast to one shape, and x with the indexed axes in front.
-struct Indexing {
+struct Subscript {
   Val x;
   std::vector<Value*> indices;
   Ints back;          // the permutation that undoes that of x
@@ -21,8 +21,8 @@ struct Indexing {
   int64_t first = 0;  // the first of the indexed axes in x, if they were adjacent; else 0
 };
 
-Indexing indexing(Call& c, const TensorValue& x, const Values& given) {
-  Indexing result;
+Subscript indexing(Call& c, const TensorValue& x, const Values& given) {
+  Subscript result;
   Ints front, rest;
   for (int64_t axis = 0; axis < x.rank(); ++axis) {
     const auto i = static_cast<size_t>(axis);
@@ -50,7 +50,7 @@ Indexing indexing(Call& c, const TensorValue& x, const Values& given) {
 }
 
 // Returns the permutation from [index..., rest...] to where torch puts the index dimensions.
-Ints placed(const Indexing& in, int64_t rank) {
+Ints placed(const Subscript& in, int64_t rank) {
   const auto count = static_cast<int64_t>(in.index_shape.size());
   Ints permutation;
   for (int64_t i = 0; i < in.first; ++i) permutation.push_back(count + i);
@@ -70,7 +70,7 @@ Values index(Call& c) {
           "boolean mask.", c.place()));
     }
   }
-  const Indexing in = indexing(c, x, given);
+  const Subscript in = indexing(c, x, given);
   std::vector<Value*> operands{in.x};
   operands.insert(operands.end(), in.indices.begin(), in.indices.end());
   const Val picked = c.emit("index", operands);
@@ -108,7 +108,7 @@ Values index_put(Call& c) {
       c.unsupported("a boolean mask beside other indices is not supported. Use torch.where.");
     }
   }
-  const Indexing in = indexing(c, x, given);
+  const Subscript in = indexing(c, x, given);
   Shape shape = in.index_shape;
   shape.insert(shape.end(), in.x.type().shape.begin() + static_cast<int64_t>(in.indices.size()),
                in.x.type().shape.end());

@@ -102,7 +102,7 @@ class ByChannel : public BoundKernel {
 };
 
 // Computes y = x · scale + shift, with the numbers [scale, shift] of all channels.
-class Normalising : public ByChannel {
+class Normaliser : public ByChannel {
  protected:
   using ByChannel::ByChannel;
 
@@ -126,10 +126,10 @@ class Normalising : public ByChannel {
 // Inputs are x, weight, bias, running mean and running variance; outputs are y, mean, inv_std and
 // both running values. The first round gives the mean, the second the squared deviations of x from
 // it.
-class Training final : public Normalising {
+class BatchNormTraining final : public Normaliser {
  public:
-  explicit Training(const KernelRequest& request)
-      : Normalising(request, 2, 1, 3),
+  explicit BatchNormTraining(const KernelRequest& request)
+      : Normaliser(request, 2, 1, 3),
         eps_(request.attr<double>("eps")),
         momentum_(request.attr<double>("momentum")) {}
 
@@ -220,10 +220,10 @@ class BatchNormGradient final : public ByChannel {
 };
 
 // Inputs are x, weight, bias, mean and variance.
-class Inference final : public Normalising {
+class BatchNormInference final : public Normaliser {
  public:
-  explicit Inference(const KernelRequest& request)
-      : Normalising(request, 1, 0, 2), eps_(request.attr<double>("eps")) {}
+  explicit BatchNormInference(const KernelRequest& request)
+      : Normaliser(request, 1, 0, 2), eps_(request.attr<double>("eps")) {}
 
  private:
   void sum(const KernelArgs&, int, Range, const float*, double*) const override {}
@@ -265,7 +265,7 @@ std::unique_ptr<BoundKernel> bind_batch_norm(const KernelRequest& request) {
 
 void add_batch_norm_kernels(KernelTable& table) {
   table.add({.op = "batch_norm",
-             .bind = bind_floats<bind_batch_norm<Training>>,
+             .bind = bind_floats<bind_batch_norm<BatchNormTraining>>,
              .choose_layouts = choose_layouts,
              .takes_epilogue = true});
   table.add({.op = "batch_norm_grad",
@@ -273,7 +273,7 @@ void add_batch_norm_kernels(KernelTable& table) {
              .choose_layouts = choose_layouts,
              .takes_epilogue = true});
   table.add({.op = "batch_norm_inference",
-             .bind = bind_floats<bind_batch_norm<Inference>>,
+             .bind = bind_floats<bind_batch_norm<BatchNormInference>>,
              .choose_layouts = choose_layouts,
              .takes_epilogue = true});
 }
