@@ -84,8 +84,8 @@ ROWS = (
     Row("all", "what takes too long for CI: the marker `nightly`",
         PYTEST + "-m nightly tests", PASSED),
     Row("all", "the C++ programs as a user compiles them, of which CI shares the headers",
-        PYTEST + "tests/meta/test_cpp.py tests/meta/test_examples.py", PASSED,
-        environment={"POPTORCH_CPP_AS_USERS_DO": "1"}),
+        "make install && env -u PYTHONPATH " + PYTEST + "tests/meta/test_cpp.py "
+        "tests/meta/test_examples.py", PASSED, environment={"POPTORCH_CPP_AS_USERS_DO": "1"}),
     Row("R10", "the same bits over runs, threads, strategies and replicas",
         PYTEST + "tests/behaviour/test_determinism.py tests/behaviour/test_replicas.py", PASSED),
     Row("R10", "the tests of behaviour in every config of tests/configs, of which CI takes a sixth",
