@@ -12,7 +12,8 @@
 #include "emulator/transport/frame_link.hpp"
 #include "fabric_testing.hpp"
 
-// Refuses one thread of those to come: the last of so many. Sanitizers bring their own function.
+// Refuses the thread that brings threads_until_refusal to 0. Sanitizers define the function
+// themselves.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define POPTORCH_REFUSES_THREADS 1
 #endif

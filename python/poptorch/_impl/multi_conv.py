@@ -54,13 +54,13 @@ class MultiConv:
     def perConvReservedTiles(self, value: int) -> "MultiConv":
         """How many tiles each convolution keeps for itself."""
         if not isinstance(value, int):
-            raise AssertionError(f"The number of reserved tiles is no integer: {value!r}.")
+            raise AssertionError(f"The number of reserved tiles must be an integer, not {value!r}.")
         return self._set("perConvReservedTiles", [value])
 
     def cycleBackOff(self, value: float) -> "MultiConv":
         """How far from the fastest plan the search for a parallel one begins."""
         if not isinstance(value, float):
-            raise AssertionError(f"The back-off of cycles is no float: {value!r}.")
+            raise AssertionError(f"The back-off of cycles must be a float, not {value!r}.")
         return self._set("cycleBackOff", [value])
 
     def enableConvDithering(self, value: "bool | Sequence[bool]") -> "MultiConv":

@@ -44,7 +44,7 @@ class Outputs:
         """A function that puts the user's structure around a run's results."""
         node = self.node
         if node is None:
-            raise AssertionError("there was no trace")
+            raise AssertionError("The structure of the outputs is known only after a trace.")
         if all(type(s) is int and s == i for i, s in enumerate(self.sources)):
             if node.kind == "tensor":
                 return operator.itemgetter(0)
