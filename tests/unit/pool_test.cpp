@@ -9,10 +9,13 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "emulator/host/backoff.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -224,6 +227,13 @@ TEST(Pool, RethrowsWhatHelpersThrow) {
       EXPECT_STREQ(error.what(), at_end ? "end" : "begin");
     }
   }
+}
+
+// A counter that overflowed would be negative, so the thread would spin again.
+TEST(Backoff, AWaitOfAnyLengthYieldsTheCore) {
+  Backoff backoff(std::numeric_limits<int>::max() - 1);
+  for (int i = 0; i < 3; ++i) backoff.wait();
+  EXPECT_TRUE(backoff.yields());
 }
 
 }  // namespace

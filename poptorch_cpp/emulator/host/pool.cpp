@@ -1,9 +1,7 @@
 #include "emulator/host/pool.hpp"
 
 #include <pthread.h>
-#include <sched.h>
 
-#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <mutex>
@@ -11,16 +9,15 @@
 #include <utility>
 #include <vector>
 
+#include "emulator/host/backoff.hpp"
 #include "support/processor.hpp"
 
 namespace poptorch::emulator {
 
 namespace {
 
-// A waiting thread spins for so many pauses of roughly 40 cycles, 10 to 20 us, before it yields.
-constexpr int kSpins = 1000;
 constexpr int kShortSpins = 100;
-// An idle worker yields so often before it sleeps in the kernel.
+// An idle worker yields so often, after it has spun, before it sleeps in the kernel.
 constexpr int kYields = 50;
 
 std::atomic<uint64_t>& fork_generation() {
@@ -29,15 +26,6 @@ std::atomic<uint64_t>& fork_generation() {
       pthread_atfork(nullptr, nullptr, [] { fork_generation().fetch_add(1); });
   (void)registered;
   return generation;
-}
-
-// Spins at first, then yields the core.
-void wait_a_little(int round) {
-  if (round < kSpins) {
-    support::pause();
-  } else {
-    sched_yield();
-  }
 }
 
 // Holds tasks that an owner publishes and that others take while the job is open.
@@ -58,9 +46,8 @@ class Job {
     announce();
     work_off(worker, nullptr);
     open_.store(false);
-    for (int i = 0; inside_.load() != 0; i = std::min(i + 1, kSpins)) {
-      wait_a_little(i);
-      if (i >= kSpins && meanwhile) meanwhile();
+    for (Backoff backoff; inside_.load() != 0; backoff.wait()) {
+      if (backoff.yields() && meanwhile) meanwhile();
     }
     owned_ = false;
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
@@ -165,9 +152,10 @@ void Team::announce() {
 }
 
 void Team::wait(uint32_t seen) {
-  for (int i = 0; i < kSpins + kYields; ++i) {
+  Backoff backoff;
+  for (int i = 0; i < Backoff::kSpins + kYields; ++i) {
     if (epoch.load(std::memory_order_acquire) != seen) return;
-    wait_a_little(i);
+    backoff.wait();
   }
   sleepers.fetch_add(1);
   epoch.wait(seen);
