@@ -97,12 +97,12 @@ test-fast: dev ## the core's unit and golden tests, from the incremental build
 
 # Every sample of PyTorch's own tables; writes docs/torch-ops.md and docs/refused-ops.md.
 test-ops: native $(VENV)/.development ## OpInfo and ModuleInfo whole, against eager torch
-	PYTHONPATH=build/python $(BIN)/python tests/survey/run.py --jobs $(JOBS)
+	PYTHONPATH=$(CURDIR)/build/python $(BIN)/python tests/survey/run.py --jobs $(JOBS)
 
 # The tests whose outcome depends on signals, kills or the order of processes (the marker `signals`).
 flaky: RUNS ?= 20
 flaky: native unit-tests $(VENV)/.development ## repeat such tests RUNS times on a busy machine
-	PYTHONPATH=build/python $(BIN)/python tests/flaky.py --runs $(RUNS) --jobs $(JOBS)
+	PYTHONPATH=$(CURDIR)/build/python $(BIN)/python tests/flaky.py --runs $(RUNS) --jobs $(JOBS)
 
 # SHARE of the counts of a whole night.
 SHARE ?= 1
@@ -113,8 +113,8 @@ golden: native unit-tests ## rewrite the expectations of tests/ir
 	POPTORCH_REWRITE_GOLDEN=1 build/$(UNIT_TESTS) --gtest_brief=1
 
 stubs: native $(VENV)/.development ## rewrite the type stubs of the native modules and of the options
-	PYTHONPATH=build/python $(BIN)/python tools/write_stubs.py
-	PYTHONPATH=build/python $(BIN)/python tools/write_option_types.py
+	PYTHONPATH=$(CURDIR)/build/python $(BIN)/python tools/write_stubs.py
+	PYTHONPATH=$(CURDIR)/build/python $(BIN)/python tools/write_option_types.py
 
 bench: install $(VENV)/.development ## measure against eager, torch.compile and (if installed) JAX
 	$(BIN)/python -m benchmarks.run
@@ -190,7 +190,7 @@ fuzz: native $(VENV)/.fuzzing ## run the fuzzers of tests/fuzz, RUNS executions 
 	    -timeout=60 -rss_limit_mb=4000 -print_final_stats=1 -close_fd_mask=2 \
 	    -artifact_prefix=$(FUZZ)/found/$$target- $(FUZZ)/found/$$target \
 	    $(FUZZ)/seeds/$$target tests/fuzz/corpus/$$target || exit 1; done
-	PYTHONPATH=build/python $(BIN)/python tests/fuzz/fuzz_options.py --runs $(RUNS)
+	PYTHONPATH=$(CURDIR)/build/python $(BIN)/python tests/fuzz/fuzz_options.py --runs $(RUNS)
 
 cov: $(VENV)/.development ## line coverage of the core by the unit tests
 	cmake -G Ninja -B build-cov -DPython_EXECUTABLE=$(BIN)/python -DPOPTORCH_TORCH=OFF \
